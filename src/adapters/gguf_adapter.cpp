@@ -45,7 +45,7 @@ std::vector<base::GgufEntry> entries_of(const LoraConfig& config, const model::M
                                         const base::fs::path& where) {
   std::string name = where.filename().string();
   if (name.empty()) name = where.parent_path().filename().string();
-  return {{"general.architecture", std::string(model::traits_of(model.family).model_type)},
+  return {{"general.architecture", std::string(model::traits_of(model.family).gguf_architecture)},
           {"general.type", std::string("adapter")},
           {"general.name", name},
           {"general.quantization_version", std::uint32_t{2}},

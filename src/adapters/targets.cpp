@@ -177,6 +177,7 @@ bool is_all_linear(const LoraConfig& config) {
 
 std::vector<std::string> select_targets(const LoraConfig& config, const model::ModelConfig& model,
                                         bool strict) {
+  if (config.full) return {};
   const model::TensorNames& names = model::traits_of(model.family).names;
   std::vector<std::string> linears;
   for (const model::LinearSpec& spec : model::adaptable_linears(model)) linears.push_back(spec.name);

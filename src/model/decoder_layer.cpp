@@ -6,37 +6,109 @@
 #include "ops/swiglu.h"
 
 namespace hone::model {
+namespace {
 
-LayerNorms norms_of(const DecoderLayer& layer, const ops::PassContext& pass) {
-  const LayerNorms& trained = layer.trained;
-  return {
-      .input_norm = ops::trained_or(layer.input_norm, trained.input_norm, pass),
-      .post_attention_norm = ops::trained_or(layer.post_attention_norm, trained.post_attention_norm, pass),
-      .q_norm = ops::trained_or(layer.q_norm, trained.q_norm, pass),
-      .k_norm = ops::trained_or(layer.k_norm, trained.k_norm, pass)};
+// The linears' outputs [T, width of each part]; a linear that holds several is cut.
+std::vector<at::Tensor> outputs_of(const std::vector<ops::Linear>& linears, const at::Tensor& x,
+                                   const ops::PassContext& pass, const std::vector<std::int64_t>& widths) {
+  if (linears.size() == 1) return ops::linear_forward(linears.front(), x, pass).split_with_sizes(widths, 1);
+  std::vector<at::Tensor> out;
+  for (const ops::Linear& linear : linears) out.push_back(ops::linear_forward(linear, x, pass));
+  return out;
+}
+
+// [T, heads D] -> [T, heads, D], with the norm that the projection or each head has.
+at::Tensor normed_heads(const at::Tensor& flat, const at::Tensor& weight, const ModelConfig& config) {
+  const std::vector<std::int64_t> shape = {flat.size(0), flat.size(1) / config.head_dim, config.head_dim};
+  if (!weight.defined()) return flat.view(shape);
+  if (weight.size(0) == config.head_dim) return ops::rms_norm(flat.view(shape), weight, config.rms_norm_eps);
+  return ops::rms_norm(flat, weight, config.rms_norm_eps).view(shape);
+}
+
+at::Tensor rotated(const at::Tensor& x, const ops::RopeTable* rope) {
+  return rope == nullptr ? x : ops::rope_apply(x, *rope);
+}
+
+// x + what attention or the MLP adds, after its norm and scale.
+at::Tensor added(const at::Tensor& x, at::Tensor branch, const at::Tensor& norm_after,
+                 const ModelConfig& config) {
+  const at::ScalarType dtype = branch.scalar_type();
+  if (norm_after.defined()) branch = ops::rms_norm(branch, norm_after, config.rms_norm_eps).to(dtype);
+  if (config.residual_scale != 1) branch = branch * config.residual_scale;
+  return x + branch;
+}
+
+}  // namespace
+
+std::vector<ops::Linear*> DecoderLayer::linears() {
+  std::vector<ops::Linear*> all;
+  for (ops::Linear& linear : qkv) all.push_back(&linear);
+  all.push_back(&o);
+  for (ops::Linear& linear : gate_up) all.push_back(&linear);
+  all.push_back(&down);
+  return all;
+}
+
+std::vector<const ops::Linear*> DecoderLayer::linears() const {
+  std::vector<const ops::Linear*> all;
+  for (const ops::Linear& linear : qkv) all.push_back(&linear);
+  all.push_back(&o);
+  for (const ops::Linear& linear : gate_up) all.push_back(&linear);
+  all.push_back(&down);
+  return all;
+}
+
+at::Tensor norm_weight(const at::Tensor& stored, const ModelConfig& config) {
+  return config.norm_adds_one && stored.defined() ? stored.to(at::kFloat) + 1 : stored;
+}
+
+LayerNorms norms_of(const DecoderLayer& layer, const ModelConfig& config, const ops::PassContext& pass) {
+  LayerNorms out;
+  for (std::size_t i = 0; i < kNormPlaces; ++i) {
+    const at::Tensor& trained = layer.trained.weights[i];
+    out.weights[i] = trained.defined() && pass.adapters_on
+                         ? norm_weight(ops::trained_or(layer.stored.weights[i], trained, pass), config)
+                         : layer.norms.weights[i];
+  }
+  return out;
+}
+
+ops::AttentionRule attention_rule(const DecoderLayer& layer, const ModelConfig& config) {
+  return {.window = layer.attention.window, .scale = config.attention_scale};
+}
+
+const ops::RopeTable* rope_of(const DecoderLayer& layer, const RopeTables& ropes) {
+  return layer.attention.rotation == kNoRotation
+             ? nullptr
+             : &ropes.at(static_cast<std::size_t>(layer.attention.rotation));
 }
 
 at::Tensor decoder_layer(const DecoderLayer& layer, const ModelConfig& config, const at::Tensor& x,
-                         const ops::RopeTable& rope, const ops::PassContext& pass, const Attend& attend) {
-  const std::int64_t tokens = x.size(0), d = config.head_dim;
+                         const RopeTables& ropes, const ops::PassContext& pass, const Attend& attend) {
+  const std::int64_t d = config.head_dim, kv = config.num_key_value_heads * d, width = layer.down.weight.in();
   const double eps = config.rms_norm_eps;
-  const at::ScalarType dtype = layer.q.weight.dtype();
+  const at::ScalarType dtype = layer.o.weight.dtype();
+  const LayerNorms norms = norms_of(layer, config, pass);
+  const auto before = [&](const at::Tensor& stream, NormPlace place) {
+    return norms[place].defined() ? ops::rms_norm(stream, norms[place], eps) : stream;
+  };
 
-  const LayerNorms norms = norms_of(layer, pass);
-  const at::Tensor normed = ops::rms_norm(x, norms.input_norm, eps);
-  at::Tensor q = ops::linear_forward(layer.q, normed, pass).view({tokens, config.num_attention_heads, d});
-  at::Tensor k = ops::linear_forward(layer.k, normed, pass).view({tokens, config.num_key_value_heads, d});
-  const at::Tensor v =
-      ops::linear_forward(layer.v, normed, pass).view({tokens, config.num_key_value_heads, d});
-  if (norms.q_norm.defined()) q = ops::rms_norm(q, norms.q_norm, eps);
-  if (norms.k_norm.defined()) k = ops::rms_norm(k, norms.k_norm, eps);
-  const at::Tensor seen = attend(ops::rope_apply(q, rope).to(dtype), ops::rope_apply(k, rope).to(dtype), v);
-  const at::Tensor attended = x + ops::linear_forward(layer.o, seen, pass);
+  const std::vector<at::Tensor> parts = outputs_of(layer.qkv, before(x, NormPlace::kBeforeAttention), pass,
+                                                   {config.num_attention_heads * d, kv, kv});
+  const at::Tensor q = normed_heads(parts[0], norms[NormPlace::kQ], config);
+  const at::Tensor k = normed_heads(parts[1], norms[NormPlace::kK], config);
+  const at::Tensor v = parts[2].view({x.size(0), config.num_key_value_heads, d});
+  const ops::RopeTable* const rope = rope_of(layer, ropes);
+  const at::Tensor attn_out =
+      attend(rotated(q, rope).to(dtype), rotated(k, rope).to(dtype), v, attention_rule(layer, config));
+  const at::Tensor post_attn_residual =
+      added(x, ops::linear_forward(layer.o, attn_out, pass), norms[NormPlace::kAfterAttention], config);
 
-  const at::Tensor normed_mlp = ops::rms_norm(attended, norms.post_attention_norm, eps);
-  const at::Tensor gate = ops::linear_forward(layer.gate, normed_mlp, pass);
-  const at::Tensor up = ops::linear_forward(layer.up, normed_mlp, pass);
-  return attended + ops::linear_forward(layer.down, ops::swiglu(gate, up), pass);
+  const std::vector<at::Tensor> gates =
+      outputs_of(layer.gate_up, before(post_attn_residual, NormPlace::kBeforeMlp), pass, {width, width});
+  const at::Tensor product = ops::swiglu(gates[0], gates[1], config.activation == Activation::kGeluTanh);
+  return added(post_attn_residual, ops::linear_forward(layer.down, product, pass),
+               norms[NormPlace::kAfterMlp], config);
 }
 
 }  // namespace hone::model

@@ -1,19 +1,22 @@
-// The pre-norm decoder layer of Llama, Qwen2 and Qwen3 in autograd form (transformers modeling_llama, 5.23).
+// A decoder layer in autograd form (transformers 5.23), as its family describes it (families.h): attention and an MLP
+// with a gate, norms before or after either, on a residual stream.
 //
 // Shapes: T tokens, H hidden, N heads, K kv heads, D head_dim, I intermediate.
 //
 // Precision under {linear bf16, residual fp32} follows what CPU autocast does to transformers' layer: norms
 // in fp32; each linear rounds its input to bf16 and gives bf16; q and k become fp32 again in q_norm's weight
-// and in the rotation (cos and sin have the residual's dtype); attention runs in bf16; silu(gate) * up stays
-// in bf16; the residual adds in fp32.
+// and in the rotation (cos and sin have the residual's dtype); attention runs in bf16; act(gate) * up stays
+// in bf16; a norm after attention or the MLP gives bf16; the residual adds in fp32.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <functional>
 #include <vector>
 
 #include "model/model_config.h"
+#include "ops/attention.h"
 #include "ops/linear.h"
 #include "ops/rope.h"
 
@@ -30,29 +33,50 @@ struct DtypePolicy {
   at::ScalarType head() const { return float_head ? at::kFloat : linear; }
 };
 
+// The weights of a layer's norms by their place, undefined where the family has none: [H]; of queries and keys [D], or
+// over the whole projection [N D] and [K D].
 struct LayerNorms {
-  at::Tensor input_norm, post_attention_norm;  // [H]
-  at::Tensor q_norm, k_norm;                   // [D] or undefined
+  std::array<at::Tensor, kNormPlaces> weights;
+
+  const at::Tensor& operator[](NormPlace place) const { return weights[static_cast<std::size_t>(place)]; }
+  at::Tensor& operator[](NormPlace place) { return weights[static_cast<std::size_t>(place)]; }
 };
 
-struct DecoderLayer : LayerNorms {
-  LayerNorms trained;  // fp32: each takes the place of its namesake while adapters are on; or undefined
-  ops::Linear q, k, v, o, gate, up, down;
+struct DecoderLayer {
+  LayerNorms norms;   // the base's, as they multiply: where norms add one, 1 + w in fp32
+  LayerNorms stored;  // ... as the files have them: the same tensors where nothing is added
+  LayerNorms
+      trained;  // fp32, as the files have them: each takes the place of its namesake while adapters are on
+  // Linears that read one input write side by side: q | k | v and gate | up, each by two or three linears or one.
+  std::vector<ops::Linear> qkv, gate_up;
+  ops::Linear o, down;
+  LayerAttention attention;
 
-  // Module order of Hugging Face's files: q, k, v, o, gate, up, down.
-  std::vector<ops::Linear*> linears() { return {&q, &k, &v, &o, &gate, &up, &down}; }
-  std::vector<const ops::Linear*> linears() const { return {&q, &k, &v, &o, &gate, &up, &down}; }
+  // Module order of Hugging Face's files: qkv, o, gate_up, down.
+  std::vector<ops::Linear*> linears();
+  std::vector<const ops::Linear*> linears() const;
 };
 
-// The norms of this pass, in the base's dtype; differentiable in the trained ones.
-LayerNorms norms_of(const DecoderLayer& layer, const ops::PassContext& pass);
+// The norms of this pass, as they multiply; differentiable in the trained ones.
+LayerNorms norms_of(const DecoderLayer& layer, const ModelConfig& config, const ops::PassContext& pass);
+// A norm's weight as it multiplies: `stored`, or 1 + it in fp32.
+at::Tensor norm_weight(const at::Tensor& stored, const ModelConfig& config);
+
+// The rule of this layer's attention.
+ops::AttentionRule attention_rule(const DecoderLayer& layer, const ModelConfig& config);
+
+// The tables of a pass, one a rotation of the model: kMainRotation, kLocalRotation.
+using RopeTables = std::vector<ops::RopeTable>;
+// Of this layer; null: it does not rotate.
+const ops::RopeTable* rope_of(const DecoderLayer& layer, const RopeTables& ropes);
 
 // Rotated q [T, N, D], rotated k and v [T, K, D], in the linears' dtype -> [T, N * D].
-using Attend = std::function<at::Tensor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)>;
+using Attend = std::function<at::Tensor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                        const ops::AttentionRule& rule)>;
 
 // x [T, H] -> [T, H] in the residual's dtype. `attend` computes the attention. Differentiable in x, the LoRA
 // weights, the trained norms, weights and biases.
 at::Tensor decoder_layer(const DecoderLayer& layer, const ModelConfig& config, const at::Tensor& x,
-                         const ops::RopeTable& rope, const ops::PassContext& pass, const Attend& attend);
+                         const RopeTables& ropes, const ops::PassContext& pass, const Attend& attend);
 
 }  // namespace hone::model

@@ -1,7 +1,6 @@
-// The table of model families: how each differs from Llama, and the names of its tensors.
-//
-// A family that fits the layer of decoder_layer.h takes one row in families.cpp and one parity case; a family
-// with another layer also takes a file for it.
+// The table of model families. A row describes a layer by its modules, norms, activation, windows and rotations; the
+// layer itself (decoder_layer.h, fused_layer.h), loading, GGUF, LoRA targets, quantization and the memory plan go over
+// that description. docs/adding-a-family.md says what a new row needs.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/gguf.h"
+#include "base/gguf_write.h"
+#include "base/json.h"
 #include "model/model_config.h"
 
 namespace hone::model {
@@ -18,40 +20,90 @@ struct NamePair {
   std::string_view hf, gguf;
 };
 
-// Names of transformers' Llama-like decoders; a row may name another set.
+// Names outside the layers, of transformers' decoders; a row may name another set.
 struct TensorNames {
   NamePair embedding{"model.embed_tokens", "token_embd"};
   NamePair final_norm{"model.norm", "output_norm"};
   NamePair head{"lm_head", "output"};
   NamePair layers{"model.layers.", "blk."};  // followed by the layer's number and a dot
-  NamePair input_norm{"input_layernorm", "attn_norm"};
-  NamePair post_attention_norm{"post_attention_layernorm", "ffn_norm"};
-  NamePair q_norm{"self_attn.q_norm", "attn_q_norm"}, k_norm{"self_attn.k_norm", "attn_k_norm"};
-  NamePair q{"self_attn.q_proj", "attn_q"}, k{"self_attn.k_proj", "attn_k"}, v{"self_attn.v_proj", "attn_v"};
-  NamePair o{"self_attn.o_proj", "attn_output"};
-  NamePair gate{"mlp.gate_proj", "ffn_gate"}, up{"mlp.up_proj", "ffn_up"}, down{"mlp.down_proj", "ffn_down"};
 };
 
 // Where a bias comes from: a flag in config.json, or the architecture itself.
 enum class BiasRule { kNever, kAlways, kAttentionBias, kMlpBias };
 
+// A linear of every layer. Rows of a layer are in the order of the files: those of attention's input (kQ, kK and kV, or
+// kQkv), kO, those of the MLP's input (kGate and kUp, or kGateUp), kDown.
+struct ModuleRow {
+  ModuleKind kind;
+  NamePair name;
+  BiasRule bias = BiasRule::kNever;
+};
+
+struct NormRow {
+  NormPlace place;
+  NamePair name;
+};
+
+// Which layers attend within sliding_window, when the file has one; layer_types says otherwise where it is there.
+enum class WindowRule {
+  kNone,        // none; a file that calls a layer sliding is refused
+  kEveryLayer,  // whatever layer_types says
+  // With use_sliding_window: those from max_window_layers on; those that do not rotate.
+  kUpperLayers,
+  kUnrotatedLayers,
+  kPattern,  // all but each sliding_window_pattern-th; they have the local rotation
+};
+
 struct FamilyTraits {
   Family family;
-  std::string_view model_type;    // config.json's, and GGUF's general.architecture
-  std::string_view architecture;  // config.json's architectures[0]
-  BiasRule qkv_bias, o_bias, mlp_bias;
-  bool qk_norm;                           // RMSNorm over head_dim before RoPE
-  std::int64_t default_head_dim;          // when config.json has none; 0: hidden_size / num_attention_heads
-  std::int64_t default_max_position;      // transformers' class default
-  bool gguf_permutes_qk;                  // llama.cpp stores Q and K rows interleaved for this family
-  std::vector<std::string> lora_targets;  // PEFT's default target_modules
+  std::string_view model_type;         // config.json's
+  std::string_view gguf_architecture;  // general.architecture; several families may share one
+  std::string_view architecture;       // config.json's architectures[0]
+  std::vector<ModuleRow> modules;
+  std::vector<NormRow> norms;
+  bool projection_qk_norm = false;  // a Q/K norm is over the whole projection; otherwise over each head
+  bool norm_adds_one = false;       // norms multiply by 1 + w; GGUF has the sum
+  Activation activation = Activation::kSilu;
+  std::string_view activation_key = "hidden_act";
+  WindowRule windows = WindowRule::kNone;
+  std::int64_t default_window = 0;        // when config.json has no sliding_window; 0: none
+  bool embedding_scaled = false;          // the embedding is multiplied by sqrt(hidden_size)
+  std::int64_t default_head_dim = 0;      // when config.json has none; 0: hidden_size / num_attention_heads
+  std::int64_t default_max_position = 0;  // transformers' class default
+  double default_rope_theta = 10000;      // ...
+  bool default_tied_head = false;         // ...
+  bool gguf_permutes_qk = false;          // llama.cpp stores Q and K rows interleaved for this family
+  std::vector<std::string> lora_targets;  // PEFT's default target_modules; empty: PEFT wants them named
+  // Fields of config.json that only this family has; null: none. UserError as parse_model_config.
+  void (*read_fields)(const base::Json& json, const std::string& where, ModelConfig& config) = nullptr;
+  // The same fields to GGUF's metadata, and from them to config.json; null: none. UserError for what GGUF cannot say.
+  void (*write_gguf_fields)(const ModelConfig& config, std::vector<base::GgufEntry>& entries) = nullptr;
+  void (*read_gguf_fields)(const base::GgufFile& file, base::Json& json) = nullptr;
   TensorNames names = {};
 };
 
 const std::vector<FamilyTraits>& families();
 const FamilyTraits& traits_of(Family family);
 const FamilyTraits* find_family(std::string_view model_type);  // nullptr when hone does not have it
-std::string known_families();                                  // "llama, qwen2, qwen3"
+std::string known_families();                                  // "llama, qwen2, qwen3, ..."
+// What hone would need for a model_type that it knows of and does not have: "mixtures of experts". Empty: not known.
+std::string_view missing_for(std::string_view model_type);
+
+// A linear of a layer with its shape.
+struct LayerLinear {
+  ModuleKind kind;
+  NamePair name;
+  std::int64_t out = 0, in = 0;
+  bool bias = false;
+  std::int64_t permuted_heads = 0;  // > 0: GGUF holds its rows interleaved for that many heads
+};
+std::vector<LayerLinear> layer_linears(const ModelConfig& config);
+struct LayerNorm {
+  NormPlace place;
+  NamePair name;
+  std::int64_t width = 0;
+};
+std::vector<LayerNorm> layer_norms(const ModelConfig& config);
 
 // One tensor of a model.
 struct TensorSpec {
@@ -59,6 +111,7 @@ struct TensorSpec {
   std::string gguf_name;  // "blk.0.attn_q.weight"
   std::vector<std::int64_t> shape;
   std::int64_t permuted_heads = 0;  // > 0: GGUF holds its rows interleaved for that many heads
+  bool gguf_adds_one = false;       // GGUF holds 1 + w
 };
 
 // All of them in model order: embedding, layers, final norm, and the head unless it is tied.

@@ -3,8 +3,9 @@
 
 #include <ATen/ATen.h>
 
-#include <array>
 #include <functional>
+#include <span>
+#include <vector>
 
 #include "base/error.h"
 #include "ops/fused_linear.h"
@@ -13,8 +14,6 @@
 
 namespace hone::model {
 namespace {
-
-enum Module { kQ, kK, kV, kO, kGate, kUp, kDown };
 
 // The slices of a concatenated [T, (N + 2 K) D] buffer.
 struct Heads {
@@ -43,10 +42,16 @@ class Pieces {
  public:
   Pieces(const DecoderLayer& layer, const LayerPass& pass)
       : layer_(layer),
-        norms_(norms_of(layer, pass.context)),
+        norms_(norms_of(layer, pass.config, pass.context)),
         pass_(pass),
         config_(pass.config),
-        dtype_(layer.q.weight.dtype()) {}
+        rope_(rope_of(layer, pass.ropes)),
+        dtype_(layer.o.weight.dtype()) {}
+
+  // What attention or the MLP reads of the residual stream: its norm, or the stream itself; in the linears' dtype.
+  at::Tensor read(const at::Tensor& stream, NormPlace place) const {
+    return norms_[place].defined() ? norm(stream, norms_[place]) : stream.to(dtype_);
+  }
 
   at::Tensor norm(const at::Tensor& x, const at::Tensor& weight) const {
     at::Tensor out = at::empty(x.sizes(), x.options().dtype(dtype_));
@@ -54,82 +59,147 @@ class Pieces {
     return out;
   }
 
-  at::Tensor lora_a_forward(Module module, const at::Tensor& x) const {
-    return ops::lora_a_forward(*modules_[module], x, pass_.context);
+  // Of linears that read x, appended to `all`.
+  void lora_a_forwards(std::span<const ops::Linear> linears, const at::Tensor& x,
+                       std::vector<at::Tensor>& all) const {
+    std::vector<const ops::Linear*> pointers;
+    for (const ops::Linear& linear : linears) pointers.push_back(&linear);
+    for (at::Tensor& found : ops::lora_a_forwards(pointers, x, pass_.context))
+      all.push_back(std::move(found));
   }
 
-  // Of modules that read x.
-  void lora_a_forwards(std::initializer_list<Module> modules, const at::Tensor& x,
-                       at::Tensor* lora_a_out) const {
-    std::vector<const ops::Linear*> linears;
-    for (const Module m : modules) linears.push_back(modules_[m]);
-    const std::vector<at::Tensor> found = ops::lora_a_forwards(linears, x, pass_.context);
-    auto next = found.begin();
-    for (const Module m : modules) lora_a_out[m] = *next++;
+  // The outputs of linears that read x side by side; their low-rank products start at all[first].
+  at::Tensor multiply(const std::vector<ops::Linear>& linears, const at::Tensor& x,
+                      const std::vector<at::Tensor>& all, std::size_t first) const {
+    std::int64_t width = 0;
+    for (const ops::Linear& linear : linears) width += linear.weight.out();
+    at::Tensor concat = at::empty({x.size(0), width}, x.options());
+    std::vector<ops::LinearOutput> outputs;
+    std::int64_t column = 0;
+    for (const ops::Linear& linear : linears) {
+      outputs.push_back({concat.narrow(1, column, linear.weight.out()), &linear, all[first++]});
+      column += linear.weight.out();
+    }
+    ops::linears_into(outputs, x, pass_.context);
+    return concat;
   }
 
   // q, k and v of `normed` before norm and rotation.
-  at::Tensor multiply_qkv(const at::Tensor& normed, const at::Tensor* lora_a_out) const {
-    const std::int64_t heads = config_.num_attention_heads + 2 * config_.num_key_value_heads;
-    at::Tensor qkv = at::empty({normed.size(0), heads * config_.head_dim}, normed.options());
-    const Heads parts = heads_of(qkv, config_);
-    const std::array<ops::LinearOutput, 3> outputs{{{parts.q.flatten(1), &layer_.q, lora_a_out[kQ]},
-                                                    {parts.k.flatten(1), &layer_.k, lora_a_out[kK]},
-                                                    {parts.v.flatten(1), &layer_.v, lora_a_out[kV]}}};
-    ops::linears_into(outputs, normed, pass_.context);
-    return qkv;
+  at::Tensor multiply_qkv(const at::Tensor& normed, const std::vector<at::Tensor>& all) const {
+    return multiply(layer_.qkv, normed, all, 0);
+  }
+
+  at::Tensor multiply_gate_up(const at::Tensor& normed, const std::vector<at::Tensor>& all) const {
+    return multiply(layer_.gate_up, normed, all, of_gate_up());
   }
 
   // In place; returns a copy of q|k from before when there is a norm to go back through.
   at::Tensor norm_and_rotate(const at::Tensor& qkv, bool keep) const {
     at::Tensor before;
-    if (keep && norms_.q_norm.defined()) before = qkv.narrow(1, 0, width_of_qk()).clone();
+    if (keep && norms_[NormPlace::kQ].defined()) before = qkv.narrow(1, 0, width_of_qk()).clone();
     const Heads parts = heads_of(qkv, config_);
-    ops::norm_rope_into(parts.q, parts.q, norms_.q_norm, config_.rms_norm_eps, pass_.rope);
-    ops::norm_rope_into(parts.k, parts.k, norms_.k_norm, config_.rms_norm_eps, pass_.rope);
+    norm_and_rotate(parts.q, norms_[NormPlace::kQ]);
+    norm_and_rotate(parts.k, norms_[NormPlace::kK]);
     return before;
-  }
-
-  at::Tensor multiply_gate_up(const at::Tensor& normed, const at::Tensor* lora_a_out) const {
-    const std::int64_t width = layer_.gate.weight.out();
-    at::Tensor concat = at::empty({normed.size(0), 2 * width}, normed.options());
-    const auto [gate, up] = gate_and_up(concat);
-    const std::array<ops::LinearOutput, 2> outputs{
-        {{gate, &layer_.gate, lora_a_out[kGate]}, {up, &layer_.up, lora_a_out[kUp]}}};
-    ops::linears_into(outputs, normed, pass_.context);
-    return concat;
   }
 
   at::Tensor product(const at::Tensor& gate_up) const {
     at::Tensor out = at::empty({gate_up.size(0), gate_up.size(1) / 2}, gate_up.options());
     const auto [gate, up] = gate_and_up(gate_up);
-    ops::swiglu_into(out, gate, up);
+    ops::swiglu_into(out, gate, up, is_gelu());
     return out;
   }
 
-  // residual + linear(x), in the residual's dtype.
+  // residual + linear(x), in the residual's dtype. With a norm after it, or a scale, the linear's output is kept apart:
+  // `branch` is what the norm reads.
   at::Tensor add_linear(const at::Tensor& residual, const ops::Linear& linear, const at::Tensor& x,
-                        const at::Tensor& lora_a_out) const {
-    at::Tensor out = at::empty_like(residual);
-    ops::linear_into(out, linear, x, lora_a_out, pass_.context, residual);
+                        const at::Tensor& lora_a_out, NormPlace norm_after, at::Tensor* branch) const {
+    const at::Tensor& weight = norms_[norm_after];
+    if (!weight.defined() && config_.residual_scale == 1) {
+      at::Tensor out = at::empty_like(residual);
+      ops::linear_into(out, linear, x, lora_a_out, pass_.context, residual);
+      return out;
+    }
+    at::Tensor out = at::empty({x.size(0), linear.weight.out()}, x.options());
+    ops::linear_into(out, linear, x, lora_a_out, pass_.context);
+    if (weight.defined()) {
+      if (branch != nullptr) *branch = out;
+      out = norm(out, weight);
+    }
+    // two roundings, as in the autograd form
+    if (config_.residual_scale != 1) out = out * config_.residual_scale;
+    return residual + out;
+  }
+
+  // From the gradient of add_linear()'s result that of the linear's output, in the linears' dtype.
+  at::Tensor linear_gradient(const at::Tensor& d, NormPlace norm_after, const at::Tensor& branch) const {
+    const at::Tensor scaled = config_.residual_scale == 1 ? d : d * config_.residual_scale;
+    const at::Tensor& weight = norms_[norm_after];
+    if (!weight.defined()) return scaled.to(dtype_);
+    if (const at::Tensor& trained = layer_.trained[norm_after]; trained.defined())
+      ops::rms_norm_weight_gradient(trained.grad(), scaled, branch, config_.rms_norm_eps);
+    at::Tensor out = at::zeros_like(branch);
+    ops::rms_norm_backward_add(out, scaled, branch, weight, config_.rms_norm_eps);
     return out;
+  }
+
+  // d (null: not wanted) += the gradient of what read() read, and a trained norm gets its own.
+  void read_backward(at::Tensor* d, const at::Tensor& d_read, const at::Tensor& stream,
+                     NormPlace place) const {
+    const double eps = config_.rms_norm_eps;
+    if (const at::Tensor& trained = layer_.trained[place]; trained.defined())
+      ops::rms_norm_weight_gradient(trained.grad(), d_read, stream, eps);
+    if (d == nullptr) return;
+    if (norms_[place].defined()) {
+      ops::rms_norm_backward_add(*d, d_read, stream, norms_[place], eps);
+    } else {
+      d->add_(d_read);
+    }
+  }
+
+  // The same of norm_and_rotate() for queries or keys [T, heads, D], in place; x is their part of its copy.
+  void rotation_backward(const at::Tensor& d, const at::Tensor& x, NormPlace place) const {
+    const double eps = config_.rms_norm_eps;
+    const at::Tensor &weight = norms_[place], &trained = layer_.trained[place];
+    const bool by_head = weight.defined() && weight.size(0) == config_.head_dim;
+    if (trained.defined() && by_head) ops::norm_rope_weight_gradient(trained.grad(), d, x, eps, *rope_);
+    if (rope_ != nullptr) ops::norm_rope_backward(d, x, by_head ? weight : at::Tensor(), eps, *rope_);
+    if (!weight.defined() || by_head) return;
+    const at::Tensor rows = d.flatten(1), before = x.flatten(1), dx = at::zeros(rows.sizes(), rows.options());
+    if (trained.defined()) ops::rms_norm_weight_gradient(trained.grad(), rows, before, eps);
+    ops::rms_norm_backward_add(dx, rows, before, weight, eps);
+    rows.copy_(dx);
   }
 
   std::int64_t width_of_qk() const {
     return (config_.num_attention_heads + config_.num_key_value_heads) * config_.head_dim;
   }
+  bool is_gelu() const { return config_.activation == Activation::kGeluTanh; }
   at::ScalarType dtype() const { return dtype_; }
-  const LayerNorms& norms() const { return norms_; }
+  // Places in DecoderLayer::linears().
+  std::size_t of_o() const { return layer_.qkv.size(); }
+  std::size_t of_gate_up() const { return of_o() + 1; }
+  std::size_t of_down() const { return of_gate_up() + layer_.gate_up.size(); }
 
  private:
+  // In place. A norm over the whole projection comes first; one over each head goes with the rotation.
+  void norm_and_rotate(const at::Tensor& heads, const at::Tensor& weight) const {
+    const bool by_head = weight.defined() && weight.size(0) == config_.head_dim;
+    if (weight.defined() && !by_head) {
+      const at::Tensor rows = heads.flatten(1);
+      ops::rms_norm_into(rows, rows, weight, config_.rms_norm_eps);
+    }
+    base::require(rope_ != nullptr || !by_head, "fused_layer", "a rotation after a norm of each head");
+    if (rope_ == nullptr) return;
+    ops::norm_rope_into(heads, heads, by_head ? weight : at::Tensor(), config_.rms_norm_eps, *rope_);
+  }
+
   const DecoderLayer& layer_;
   LayerNorms norms_;
   const LayerPass& pass_;
   const ModelConfig& config_;
+  const ops::RopeTable* rope_;  // null: this layer does not rotate
   at::ScalarType dtype_;
-  // In the order of Module.
-  std::array<const ops::Linear*, 7> modules_{&layer_.q,    &layer_.k,  &layer_.v,   &layer_.o,
-                                             &layer_.gate, &layer_.up, &layer_.down};
 };
 
 // Fills seen [T, N D] and, when defined, lse [T, N].
@@ -137,7 +207,7 @@ using AttendInto = std::function<void(const at::Tensor& attn_out, const at::Tens
 
 // Appends each segment's keys and values to its cache and attends to all that the cache then holds.
 void attend_after(const std::vector<StepCache>& caches, const Segments& segments, const at::Tensor& attn_out,
-                  const at::Tensor& lse, const Heads& heads) {
+                  const at::Tensor& lse, const Heads& heads, const ops::AttentionRule& rule) {
   std::vector<ops::AttentionRows> rows;
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const std::int64_t begin = segments[i].begin, end = segments[i].end;
@@ -147,7 +217,7 @@ void attend_after(const std::vector<StepCache>& caches, const Segments& segments
     rows.push_back({.begin = begin, .end = end, .before = {}, .own = own, .own_offset = offset});
     if (before != nullptr) rows.back().before = {before};
   }
-  ops::attend_tiles(attn_out, lse, heads.q, rows);
+  ops::attend_tiles(attn_out, lse, heads.q, rows, rule);
 }
 
 at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,
@@ -155,18 +225,20 @@ at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::T
   const Pieces pieces(layer, pass);
   const ModelConfig& config = pass.config;
   const bool taped = tape != nullptr;
-  std::array<at::Tensor, 7> lora_a_out;
+  std::vector<at::Tensor> lora_a_out;
 
-  const at::Tensor normed = pieces.norm(x, pieces.norms().input_norm);
-  pieces.lora_a_forwards({kQ, kK, kV}, normed, lora_a_out.data());
-  at::Tensor qkv = pieces.multiply_qkv(normed, lora_a_out.data());
+  const at::Tensor normed = pieces.read(x, NormPlace::kBeforeAttention);
+  pieces.lora_a_forwards(layer.qkv, normed, lora_a_out);
+  at::Tensor qkv = pieces.multiply_qkv(normed, lora_a_out);
   const at::Tensor before = pieces.norm_and_rotate(qkv, taped && recompute != RecomputeLevel::kLayer);
   at::Tensor attn_out = at::empty({x.size(0), config.num_attention_heads * config.head_dim}, qkv.options());
   at::Tensor lse;
   if (taped) lse = at::empty({x.size(0), config.num_attention_heads}, x.options().dtype(at::kFloat));
   attend(attn_out, lse, heads_of(qkv, config));
-  lora_a_out[kO] = pieces.lora_a_forward(kO, attn_out);
-  const at::Tensor post_attn_residual = pieces.add_linear(x, layer.o, attn_out, lora_a_out[kO]);
+  pieces.lora_a_forwards({&layer.o, 1}, attn_out, lora_a_out);
+  const at::Tensor post_attn_residual =
+      pieces.add_linear(x, layer.o, attn_out, lora_a_out[pieces.of_o()], NormPlace::kAfterAttention,
+                        taped ? &tape->o_out : nullptr);
   if (taped) {
     tape->input = x;
     tape->post_attn_residual = post_attn_residual;
@@ -181,13 +253,13 @@ at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::T
   qkv.reset();
   attn_out.reset();
 
-  const at::Tensor normed_mlp = pieces.norm(post_attn_residual, pieces.norms().post_attention_norm);
-  pieces.lora_a_forwards({kGate, kUp}, normed_mlp, lora_a_out.data());
-  at::Tensor gate_up = pieces.multiply_gate_up(normed_mlp, lora_a_out.data());
+  const at::Tensor normed_mlp = pieces.read(post_attn_residual, NormPlace::kBeforeMlp);
+  pieces.lora_a_forwards(layer.gate_up, normed_mlp, lora_a_out);
+  at::Tensor gate_up = pieces.multiply_gate_up(normed_mlp, lora_a_out);
   const at::Tensor product = pieces.product(gate_up);
-  lora_a_out[kDown] = pieces.lora_a_forward(kDown, product);
+  pieces.lora_a_forwards({&layer.down, 1}, product, lora_a_out);
   if (taped) {
-    for (std::size_t m = 0; m < lora_a_out.size(); ++m) tape->lora_a_out[m] = lora_a_out[m];
+    tape->lora_a_out = lora_a_out;
     if (recompute == RecomputeLevel::kNone) {
       tape->normed_mlp = normed_mlp;
       tape->product = product;
@@ -195,29 +267,91 @@ at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::T
     if (recompute != RecomputeLevel::kLayer) tape->gate_up = gate_up;
   }
   gate_up.reset();
-  return pieces.add_linear(post_attn_residual, layer.down, product, lora_a_out[kDown]);
+  return pieces.add_linear(post_attn_residual, layer.down, product, lora_a_out[pieces.of_down()],
+                           NormPlace::kAfterMlp, taped ? &tape->down_out : nullptr);
 }
 
-// A norm's weight in this pass, and the trained one that it is a copy of; or undefined.
-struct NormWeight {
-  const at::Tensor& weight;
-  const at::Tensor& trained;
+// The backward of one layer, from its output down.
+class LayerBackward {
+ public:
+  LayerBackward(const DecoderLayer& layer, const LayerPass& pass, LayerTape& tape)
+      : layer_(layer), pass_(pass), pieces_(layer, pass), tape_(tape) {}
+
+  // down(act(gate) * up)
+  void mlp(at::Tensor& d) {
+    if (!tape_.normed_mlp.defined())
+      tape_.normed_mlp = pieces_.read(tape_.post_attn_residual, NormPlace::kBeforeMlp);
+    if (!tape_.gate_up.defined())
+      tape_.gate_up = pieces_.multiply_gate_up(tape_.normed_mlp, tape_.lora_a_out);
+    const bool product_wanted =
+        tape_.lora_a_out[pieces_.of_down()].defined() || layer_.down.trained_weight.defined();
+    if (!tape_.product.defined() && product_wanted) tape_.product = pieces_.product(tape_.gate_up);
+    const auto [gate, up] = gate_and_up(tape_.gate_up);
+    const at::Tensor d_down = pieces_.linear_gradient(d, NormPlace::kAfterMlp, tape_.down_out);
+    // Without a side only the shape of the product is read.
+    at::Tensor d_product =
+        of_linears({&layer_.down, 1}, pieces_.of_down(), d_down, product_wanted ? tape_.product : gate);
+    tape_.product.reset();
+    ops::swiglu_backward(gate, up, d_product, pieces_.is_gelu());
+    d_product.reset();
+    const at::Tensor d_read =
+        of_linears(layer_.gate_up, pieces_.of_gate_up(), tape_.gate_up, tape_.normed_mlp);
+    tape_.gate_up.reset();
+    tape_.normed_mlp.reset();
+    pieces_.read_backward(&d, d_read, tape_.post_attn_residual, NormPlace::kBeforeMlp);
+    tape_.post_attn_residual.reset();
+  }
+
+  // o(attention(q, k, v))
+  void attention(at::Tensor& d, const Segments& segments, bool input_gradient) {
+    const ModelConfig& config = pass_.config;
+    at::Tensor d_seen =
+        of_linears({&layer_.o, 1}, pieces_.of_o(),
+                   pieces_.linear_gradient(d, NormPlace::kAfterAttention, tape_.o_out), tape_.attn_out);
+    if (!tape_.normed.defined()) tape_.normed = pieces_.read(tape_.input, NormPlace::kBeforeAttention);
+    if (!tape_.qkv.defined()) {
+      tape_.qkv = pieces_.multiply_qkv(tape_.normed, tape_.lora_a_out);
+      tape_.qk_before_norm = pieces_.norm_and_rotate(tape_.qkv, true);
+    }
+    const Heads out = heads_of(tape_.qkv, config);  // gradients take the place of q, k and v
+    ops::packed_attention_backward(out.q, out.k, out.v, d_seen, out.q, out.k, out.v, tape_.attn_out,
+                                   tape_.lse, segments, attention_rule(layer_, config));
+    d_seen.reset();
+    tape_.attn_out.reset();
+    Heads before;
+    if (tape_.qk_before_norm.defined()) {
+      const std::int64_t n = config.num_attention_heads, k = config.num_key_value_heads;
+      before.q = slice_heads(tape_.qk_before_norm, 0, n, config.head_dim);
+      before.k = slice_heads(tape_.qk_before_norm, n, k, config.head_dim);
+    }
+    pieces_.rotation_backward(out.q, before.q, NormPlace::kQ);
+    pieces_.rotation_backward(out.k, before.k, NormPlace::kK);
+    const bool wanted = input_gradient || layer_.trained[NormPlace::kBeforeAttention].defined();
+    const at::Tensor d_read = of_linears(layer_.qkv, 0, tape_.qkv, tape_.normed, wanted);
+    pieces_.read_backward(input_gradient ? &d : nullptr, d_read, tape_.input, NormPlace::kBeforeAttention);
+  }
+
+ private:
+  // The gradient of x, which these linears read (`wanted` false: undefined), and theirs. Their outputs lie side by side
+  // in d_out; `first` is the place of the first in DecoderLayer::linears().
+  at::Tensor of_linears(std::span<const ops::Linear> linears, std::size_t first, const at::Tensor& d_out,
+                        const at::Tensor& x, bool wanted = true) const {
+    std::vector<ops::LinearGradient> gradients;
+    std::int64_t column = 0;
+    for (const ops::Linear& linear : linears) {
+      gradients.push_back({&linear, d_out.narrow(1, column, linear.weight.out()), tape_.lora_a_out[first++]});
+      column += linear.weight.out();
+    }
+    at::Tensor dx = wanted ? at::empty(x.sizes(), x.options()) : at::Tensor();
+    ops::linears_backward(dx, gradients, x, pass_.context);
+    return dx;
+  }
+
+  const DecoderLayer& layer_;
+  const LayerPass& pass_;
+  const Pieces pieces_;
+  LayerTape& tape_;
 };
-
-// d (null: not wanted) += the gradient of the norm's input x, and the trained weight gets its own.
-void norm_backward(at::Tensor* d, const at::Tensor& d_normed, const at::Tensor& x, const NormWeight& norm,
-                   double eps) {
-  if (norm.trained.defined()) ops::rms_norm_weight_gradient(norm.trained.grad(), d_normed, x, eps);
-  if (d != nullptr) ops::rms_norm_backward_add(*d, d_normed, x, norm.weight, eps);
-}
-
-// The same through rotation and Q/K norm; in place.
-void rotation_backward(const at::Tensor& d, const at::Tensor& x, const NormWeight& norm,
-                       const LayerPass& pass) {
-  const double eps = pass.config.rms_norm_eps;
-  if (norm.trained.defined()) ops::norm_rope_weight_gradient(norm.trained.grad(), d, x, eps, pass.rope);
-  ops::norm_rope_backward(d, x, norm.weight, eps, pass.rope);
-}
 
 }  // namespace
 
@@ -236,7 +370,7 @@ at::Tensor fused_layer_forward(const DecoderLayer& layer, const LayerPass& pass,
                          s.prefix == ops::kNoSegment ? nullptr : &tiles[static_cast<std::size_t>(s.prefix)];
                      caches.push_back({.before = before, .own = &tiles.back()});
                    }
-                   attend_after(caches, segments, attn_out, lse, heads);
+                   attend_after(caches, segments, attn_out, lse, heads, attention_rule(layer, config));
                  });
 }
 
@@ -245,75 +379,15 @@ at::Tensor fused_layer_step(const DecoderLayer& layer, const LayerPass& pass, co
   base::require(segments.size() == caches.size(), "explicit_layer_step", "one cache a sequence");
   return forward(layer, pass, x, RecomputeLevel::kNone, nullptr,
                  [&](const at::Tensor& attn_out, const at::Tensor& lse, const Heads& heads) {
-                   attend_after(caches, segments, attn_out, lse, heads);
+                   attend_after(caches, segments, attn_out, lse, heads, attention_rule(layer, pass.config));
                  });
 }
 
 void fused_layer_backward(const DecoderLayer& layer, const LayerPass& pass, const Segments& segments,
                           LayerTape& tape, at::Tensor& d, bool input_gradient) {
-  const Pieces pieces(layer, pass);
-  const LayerNorms& norms = pieces.norms();
-  const ModelConfig& config = pass.config;
-  const auto gradient = [&](const ops::Linear& linear, const at::Tensor& d_out, Module module) {
-    return ops::LinearGradient{&linear, d_out, tape.lora_a_out[module]};
-  };
-  const auto backward = [&](const at::Tensor& x, std::initializer_list<ops::LinearGradient> linears,
-                            bool wanted = true) {
-    at::Tensor dx = wanted ? at::empty(x.sizes(), x.options()) : at::Tensor();
-    ops::linears_backward(dx, {linears.begin(), linears.size()}, x, pass.context);
-    return dx;
-  };
-
-  // down(silu(gate) * up)
-  if (!tape.normed_mlp.defined())
-    tape.normed_mlp = pieces.norm(tape.post_attn_residual, norms.post_attention_norm);
-  if (!tape.gate_up.defined()) tape.gate_up = pieces.multiply_gate_up(tape.normed_mlp, tape.lora_a_out);
-  const bool product_wanted = tape.lora_a_out[kDown].defined() || layer.down.trained_weight.defined();
-  if (!tape.product.defined() && product_wanted) tape.product = pieces.product(tape.gate_up);
-  {
-    const auto [gate, up] = gate_and_up(tape.gate_up);
-    // Without a side only the shape of the product is read.
-    at::Tensor d_product =
-        backward(product_wanted ? tape.product : gate, {gradient(layer.down, d.to(pieces.dtype()), kDown)});
-    tape.product.reset();
-    ops::swiglu_backward(gate, up, d_product);
-    d_product.reset();
-    const at::Tensor d_normed =
-        backward(tape.normed_mlp, {gradient(layer.gate, gate, kGate), gradient(layer.up, up, kUp)});
-    tape.gate_up.reset();
-    tape.normed_mlp.reset();
-    norm_backward(&d, d_normed, tape.post_attn_residual,
-                  {norms.post_attention_norm, layer.trained.post_attention_norm}, config.rms_norm_eps);
-    tape.post_attn_residual.reset();
-  }
-
-  // o(attention(q, k, v))
-  at::Tensor d_seen = backward(tape.attn_out, {gradient(layer.o, d.to(pieces.dtype()), kO)});
-  if (!tape.normed.defined()) tape.normed = pieces.norm(tape.input, norms.input_norm);
-  if (!tape.qkv.defined()) {
-    tape.qkv = pieces.multiply_qkv(tape.normed, tape.lora_a_out);
-    tape.qk_before_norm = pieces.norm_and_rotate(tape.qkv, true);
-  }
-  const Heads out = heads_of(tape.qkv, config);  // gradients take the place of q, k and v
-  ops::packed_attention_backward(out.q, out.k, out.v, d_seen, out.q, out.k, out.v, tape.attn_out, tape.lse,
-                                 segments);
-  d_seen.reset();
-  tape.attn_out.reset();
-  Heads before;
-  if (tape.qk_before_norm.defined()) {
-    const std::int64_t n = config.num_attention_heads, k = config.num_key_value_heads;
-    before.q = slice_heads(tape.qk_before_norm, 0, n, config.head_dim);
-    before.k = slice_heads(tape.qk_before_norm, n, k, config.head_dim);
-  }
-  rotation_backward(out.q, before.q, {norms.q_norm, layer.trained.q_norm}, pass);
-  rotation_backward(out.k, before.k, {norms.k_norm, layer.trained.k_norm}, pass);
-  const at::Tensor d_normed =
-      backward(tape.normed,
-               {gradient(layer.q, out.q.flatten(1), kQ), gradient(layer.k, out.k.flatten(1), kK),
-                gradient(layer.v, out.v.flatten(1), kV)},
-               input_gradient || layer.trained.input_norm.defined());
-  norm_backward(input_gradient ? &d : nullptr, d_normed, tape.input,
-                {norms.input_norm, layer.trained.input_norm}, config.rms_norm_eps);
+  LayerBackward backward(layer, pass, tape);
+  backward.mlp(d);
+  backward.attention(d, segments, input_gradient);
   tape = LayerTape();
 }
 

@@ -22,33 +22,35 @@ namespace hone::model {
 // What the forward keeps for the backward, in elements per token and layer, of the linears' dtype (those of H
 // in the residual's dtype, except the norms):
 // clang-format off
-//   kNone   2 H (layer input, after attention) + 2 H (both norms) + (N + 2 K) D (q, k, v) + N D (attention) + 2 I (gate,
-//           up) + I (their product); with Q/K norm another (N + K) D
-//   kCheap  the same without the norms and the product
+//   kNone   2 H (layer input, after attention) + 2 H (what attention and the MLP read) + (N + 2 K) D (q, k, v) + N D
+//           (attention) + 2 I (gate, up) + I (their product); with Q/K norm another (N + K) D
+//   kCheap  the same without what they read and the product
 //   kLayer  2 H + N D: layer input, after attention, attention. q, k, v, gate and up are multiplied again; attention,
 //           o_proj and down_proj never are
 // clang-format on
-// and always lse (4 N bytes) and 7 r for lora_a_out.
+// and always lse (4 N bytes), r for lora_a_out of every linear, and with norms after attention and the MLP another 2 H
+// (their input).
 enum class RecomputeLevel { kNone, kCheap, kLayer };
 
 // One layer's memory between forward and backward. Undefined tensors are recomputed.
 struct LayerTape {
-  at::Tensor input;               // [T, H] residual dtype
-  at::Tensor post_attn_residual;  // [T, H] residual stream after attention
-  at::Tensor normed, normed_mlp;  // [T, H] linears' dtype
-  at::Tensor qkv;                 // [T, (N + 2 K) D], q and k rotated
-  at::Tensor qk_before_norm;      // [T, (N + K) D], with Q/K norm only
-  at::Tensor attn_out;            // [T, N D] attention's output
-  at::Tensor lse;                 // [T, N] fp32
-  at::Tensor gate_up;             // [T, 2 I]
-  at::Tensor product;             // [T, I] silu(gate) * up
-  at::Tensor lora_a_out[7];       // [T, r] scaled A x of q, k, v, o, gate, up, down; undefined without LoRA
+  at::Tensor input;                    // [T, H] residual dtype
+  at::Tensor post_attn_residual;       // [T, H] residual stream after attention
+  at::Tensor normed, normed_mlp;       // [T, H] linears' dtype
+  at::Tensor qkv;                      // [T, (N + 2 K) D], q and k rotated
+  at::Tensor qk_before_norm;           // [T, (N + K) D], with Q/K norm only
+  at::Tensor attn_out;                 // [T, N D] attention's output
+  at::Tensor lse;                      // [T, N] fp32
+  at::Tensor gate_up;                  // [T, 2 I]
+  at::Tensor product;                  // [T, I] act(gate) * up
+  at::Tensor o_out, down_out;          // [T, H] linears' dtype, with a norm after attention, after the MLP
+  std::vector<at::Tensor> lora_a_out;  // [T, r] scaled A x of DecoderLayer::linears(); undefined without LoRA
 };
 
 // Shared by all layers of one pass.
 struct LayerPass {
   const ModelConfig& config;
-  const ops::RopeTable& rope;
+  const RopeTables& ropes;
   const ops::PassContext& context;
 };
 

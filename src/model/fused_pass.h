@@ -42,7 +42,7 @@ class FusedPass {
   const CausalLm& model_;
   const data::Batch& batch_;
   const ops::PassContext& context_;
-  ops::RopeTable rope_;
+  RopeTables ropes_;
   Segments segments_;
   TokenRows::Places trained_;  // tokens whose rows of the embedding are trained
   std::size_t first_adapted_ =

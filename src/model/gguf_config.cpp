@@ -1,12 +1,14 @@
 // A GGUF's metadata as a model's config, and as the config.json that transformers reads for it.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "base/error.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
+#include "model/config_fields.h"
 #include "model/families.h"
 #include "model/model_config.h"
 #include "ops/rope.h"
@@ -62,16 +64,32 @@ Json rope_scaling(const base::GgufFile& file, const std::string& arch, double th
                    "hone does not have this rope scaling yet", "use a model without it"});
 }
 
-// A fp32 metadata number as the shortest decimal that gives it back: 9.999999747378752e-06 was 1e-05.
-double as_written(double value) {
-  if (!(std::abs(value) <= std::numeric_limits<float>::max())) return value;  // not fp32's, not a number
-  for (int digits = 1; digits <= 9; ++digits) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.*g", digits, value);
-    const double parsed = std::strtod(text, nullptr);
-    if (static_cast<float>(parsed) == static_cast<float>(value)) return parsed;
+constexpr const char* kWindowKey = ".attention.sliding_window";
+
+// The row of an architecture. Of several that share it, the one with windows when the file has one.
+const FamilyTraits& family_of(const base::GgufFile& file, const std::string& arch) {
+  const std::int64_t window = file.int_or(arch + kWindowKey, 0);
+  std::vector<std::string> known;
+  const FamilyTraits* found = nullptr;
+  for (const FamilyTraits& f : families()) {
+    if (std::find(known.begin(), known.end(), f.gguf_architecture) == known.end())
+      known.emplace_back(f.gguf_architecture);
+    const bool has_windows = f.windows == WindowRule::kEveryLayer || f.windows == WindowRule::kPattern;
+    if (f.gguf_architecture == arch && (found == nullptr || (window > 0 && has_windows))) found = &f;
+    if (found == &f && window > 0 && !has_windows) found = nullptr;
   }
-  return value;
+  if (found != nullptr) return *found;
+  std::string names;
+  for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
+  const bool windows = std::find(known.begin(), known.end(), arch) != known.end();
+  if (windows) {
+    throw UserError({file.path().string() + ": " + arch + kWindowKey, "full attention in every layer",
+                     std::to_string(window), "the file does not say which layers have the window",
+                     "use the model's Hugging Face folder"});
+  }
+  throw UserError({file.path().string() + ": general.architecture", "one of " + names,
+                   "'" + base::cut_text(arch, 200) + "'." + base::did_you_mean(arch, known),
+                   "hone does not have this architecture yet", "use a model of one of these families"});
 }
 
 // UserError for what hone does not have yet, or no model has.
@@ -81,11 +99,6 @@ void check_attention(const base::GgufFile& file, const std::string& arch, std::i
   if (!(theta > 0 && theta <= 1e30)) {
     throw UserError({where + ": " + arch + ".rope.freq_base", "a positive number", std::to_string(theta),
                      "the file is damaged", ""});
-  }
-  if (file.int_or(arch + ".attention.sliding_window", 0) > 0) {
-    throw UserError({where + ": " + arch + ".attention.sliding_window", "full attention in every layer",
-                     std::to_string(file.require_int(arch + ".attention.sliding_window")),
-                     "hone does not have sliding windows yet", ""});
   }
   if (head_dim <= 0 || head_dim % 2 != 0) {  // before the frequencies are made
     throw UserError({where + ": " + arch + ".attention.key_length", "a positive, even head dimension",
@@ -101,17 +114,21 @@ void check_attention(const base::GgufFile& file, const std::string& arch, std::i
 
 }  // namespace
 
+double as_written(double value) {
+  if (!(std::abs(value) <= std::numeric_limits<float>::max())) return value;  // not fp32's, not a number
+  for (int digits = 1; digits <= 9; ++digits) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.*g", digits, value);
+    const double parsed = std::strtod(text, nullptr);
+    if (static_cast<float>(parsed) == static_cast<float>(value)) return parsed;
+  }
+  return value;
+}
+
 ModelConfig model_config_from_gguf(const base::GgufFile& file) {
   const std::string where = file.path().string();
   const std::string arch = file.require_string("general.architecture");
-  const FamilyTraits* family = find_family(arch);
-  if (family == nullptr) {
-    std::vector<std::string> known;
-    for (const FamilyTraits& f : families()) known.emplace_back(f.model_type);
-    throw UserError({where + ": general.architecture", "one of " + known_families(),
-                     "'" + base::cut_text(arch, 200) + "'." + base::did_you_mean(arch, known),
-                     "hone does not have this architecture yet", "use a model of one of these families"});
-  }
+  const FamilyTraits* const family = &family_of(file, arch);
   const auto number = [&](const std::string& key) { return file.require_int(arch + "." + key); };
   const base::GgufTensor* embedding = file.find(std::string(family->names.embedding.gguf) + ".weight");
   if (embedding == nullptr || embedding->shape.size() != 2) {
@@ -127,13 +144,17 @@ ModelConfig model_config_from_gguf(const base::GgufFile& file) {
   const double theta = as_written(file.float_or(arch + ".rope.freq_base", 10000.0));
   check_attention(file, arch, head_dim, theta);
   const std::string first = std::string(family->names.layers.gguf) + "0.";
-  const bool attention_bias = file.find(first + std::string(family->names.q.gguf) + ".bias") != nullptr;
-  const bool mlp_bias = file.find(first + std::string(family->names.gate.gguf) + ".bias") != nullptr;
+  bool attention_bias = false, mlp_bias = false;  // where config.json has a flag for it
+  for (const ModuleRow& row : family->modules) {
+    const bool biased = file.find(first + std::string(row.name.gguf) + ".bias") != nullptr;
+    attention_bias = attention_bias || (biased && row.bias == BiasRule::kAttentionBias);
+    mlp_bias = mlp_bias || (biased && row.bias == BiasRule::kMlpBias);
+  }
 
   Json json;
   json["architectures"] = Json::array({family->architecture});
-  json["model_type"] = arch;
-  json["attention_bias"] = attention_bias && family->qkv_bias == BiasRule::kAttentionBias;
+  json["model_type"] = family->model_type;
+  json["attention_bias"] = attention_bias;
   json["attention_dropout"] = 0.0;
   if (file.has("tokenizer.ggml.bos_token_id"))
     json["bos_token_id"] = file.require_int("tokenizer.ggml.bos_token_id");
@@ -148,13 +169,18 @@ ModelConfig model_config_from_gguf(const base::GgufFile& file) {
   json["initializer_range"] = 0.02;
   json["intermediate_size"] = number("feed_forward_length");
   json["max_position_embeddings"] = file.int_or(arch + ".context_length", family->default_max_position);
-  json["mlp_bias"] = mlp_bias && family->mlp_bias == BiasRule::kMlpBias;
+  json["mlp_bias"] = mlp_bias;
   json["num_attention_heads"] = heads;
   json["num_hidden_layers"] = number("block_count");
   json["num_key_value_heads"] = file.int_or(arch + ".attention.head_count_kv", heads);
   json["rms_norm_eps"] = as_written(file.require_float(arch + ".attention.layer_norm_rms_epsilon"));
   json["rope_scaling"] = rope_scaling(file, arch, theta, head_dim);
   json["rope_theta"] = theta;
+  if (family->windows == WindowRule::kEveryLayer) {
+    const std::int64_t window = file.int_or(arch + kWindowKey, 0);
+    json["sliding_window"] = window > 0 ? Json(window) : Json(nullptr);
+  }
+  if (family->read_gguf_fields != nullptr) family->read_gguf_fields(file, json);
   json["tie_word_embeddings"] = file.find(std::string(family->names.head.gguf) + ".weight") == nullptr;
   json["torch_dtype"] = "float32";
   json["use_cache"] = true;

@@ -40,9 +40,9 @@ class GgufSource final : public WeightSource {
       if (t.name == "rope_freqs.weight") continue;  // became rope_scaling
       const auto it = by_gguf_name.find(t.name);
       if (it == by_gguf_name.end()) {
-        tensors_[t.name] = {&t, 0};  // kept under its own name: CausalLm says that it has no place
+        tensors_[t.name] = {&t};  // kept under its own name: CausalLm says that it has no place
       } else {
-        tensors_[it->second.name] = {&t, it->second.permuted_heads};
+        tensors_[it->second.name] = {&t, it->second.permuted_heads, it->second.gguf_adds_one};
       }
     }
   }
@@ -75,10 +75,11 @@ class GgufSource final : public WeightSource {
     base::require(out.sizes() == entry.tensor->shape && out.is_contiguous() && out.is_cpu(),
                   "WeightSource::read_into", "a contiguous tensor of the stored shape");
     check_heads(entry);
-    const bool direct = entry.permuted_heads == 0 && out.scalar_type() == at::kFloat;
+    const bool direct = entry.permuted_heads == 0 && !entry.adds_one && out.scalar_type() == at::kFloat;
     const at::Tensor w = direct ? out : at::empty(entry.tensor->shape, at::kFloat);
     base::dequantize(*entry.tensor, {w.data_ptr<float>(), static_cast<std::size_t>(w.numel())});
     base::release_pages(entry.tensor->bytes);
+    if (entry.adds_one) w.sub_(1);
     if (!direct) out.copy_(entry.permuted_heads == 0 ? w : unpermute_rows(w, entry.permuted_heads));
   }
 
@@ -103,6 +104,7 @@ class GgufSource final : public WeightSource {
   struct Entry {
     const base::GgufTensor* tensor = nullptr;
     std::int64_t permuted_heads = 0;
+    bool adds_one = false;  // the file has 1 + w
   };
 
   void check_heads(const Entry& entry) const {

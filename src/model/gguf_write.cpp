@@ -85,7 +85,8 @@ GgmlType wanted_type(const TensorSpec& spec, GgufWeights weights, std::int64_t l
 
 std::vector<base::GgufEntry> model_entries(const WeightSource& source, GgufWeights weights) {
   const ModelConfig& c = source.config();
-  const std::string arch(traits_of(c.family).model_type);
+  const FamilyTraits& family = traits_of(c.family);
+  const std::string arch(family.gguf_architecture);
   std::string name = source.path().filename().string();
   if (name.empty()) name = source.path().parent_path().filename().string();
   if (source.is_gguf()) name = source.path().stem().string();
@@ -115,6 +116,15 @@ std::vector<base::GgufEntry> model_entries(const WeightSource& source, GgufWeigh
     out.push_back({arch + ".rope.scaling.type", std::string("linear")});
     number("rope.scaling.factor", *c.rope_linear_factor);
   }
+  if (const std::int64_t window = c.attention_of(0).window;
+      window > 0 && family.windows != WindowRule::kPattern) {
+    if (family.windows != WindowRule::kEveryLayer) {
+      throw base::UserError({"GGUF", "full attention in every layer of a " + arch, "sliding windows in some",
+                             "llama.cpp has no key for it", "keep the model's Hugging Face folder"});
+    }
+    count("attention.sliding_window", window);
+  }
+  if (family.write_gguf_fields != nullptr) family.write_gguf_fields(c, out);
   count("vocab_size", c.vocab_size);
   return out;
 }
@@ -199,6 +209,7 @@ GgufFacts write_gguf(const WeightSource& source, const base::fs::path& out, Gguf
     at::Tensor values = replaced ? replaced->to(at::kFloat).contiguous() : source.read(spec.name, at::kFloat);
     base::require(values.sizes() == spec.shape, "write_gguf", "a tensor of the shape that the config says");
     require_finite(values, type, source.path().string() + ": " + spec.name);
+    if (spec.gguf_adds_one) values = values + 1;
     if (spec.permuted_heads != 0) values = interleave_rows(values, spec.permuted_heads);
     append_tensor(writer, values, type);
     base::advance_part();

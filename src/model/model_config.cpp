@@ -8,7 +8,9 @@
 #include "base/json_tools.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
+#include "model/config_fields.h"
 #include "model/families.h"
+#include "model/family_fields.h"
 
 namespace hone::model {
 namespace {
@@ -18,78 +20,19 @@ using base::UserError;
 
 // Far above any model: a lying file must not cost memory, and products of these stay within 64 bits.
 constexpr std::int64_t kMaxLayers = 10000;
-constexpr std::int64_t kMaxExtent = std::int64_t{1} << 24;  // rows or columns of a matrix
 constexpr double kMaxWeights = 1e13;
-constexpr std::int64_t kMaxInt32 = 0x7FFFFFFF;             // positions, token ids
-constexpr double kLeastFactor = 1e-12, kMaxFactor = 1e30;  // of what scales positions: fp32 holds them
-
-// The value of `key`, or nullptr when it is absent or null: transformers treats both alike.
-const Json* lookup(const Json& json, const char* key) {
-  const auto it = json.find(key);
-  return it == json.end() || it->is_null() ? nullptr : &*it;
-}
-
-[[noreturn]] void wrong_type(const std::string& where, const std::string& key, const char* expected,
-                             const Json& v) {
-  throw UserError({where, key + " as " + expected, base::short_json(v), "the file was edited by hand", ""});
-}
-
-std::int64_t int_or(const Json& json, const char* key, std::int64_t fallback, const std::string& where) {
-  const Json* v = lookup(json, key);
-  if (v == nullptr) return fallback;
-  if (!v->is_number_integer()) wrong_type(where, key, "an integer", *v);
-  const bool fits = !v->is_number_unsigned() || v->get<std::uint64_t>() <= std::uint64_t{INT64_MAX};
-  if (!fits) wrong_type(where, key, "an integer below 2^63", *v);
-  return v->get<std::int64_t>();
-}
-
-std::int64_t positive(const Json& json, const char* key, const std::string& where,
-                      std::int64_t most = kMaxExtent) {
-  const Json* v = lookup(json, key);
-  if (v == nullptr) {
-    throw UserError({where, std::string("the field ") + key, "no such field",
-                     "this is not the config.json of a causal language model",
-                     "use the folder of the whole model"});
-  }
-  const std::int64_t n = int_or(json, key, 0, where);
-  if (n <= 0) wrong_type(where, key, "a positive integer", *v);
-  if (n > most) {
-    throw UserError({where, std::string(key) + " of at most " + std::to_string(most), std::to_string(n),
-                     "the file is damaged", ""});
-  }
-  return n;
-}
-
-double float_or(const Json& json, const char* key, double fallback, const std::string& where) {
-  const Json* v = lookup(json, key);
-  if (v == nullptr) return fallback;
-  if (!v->is_number()) wrong_type(where, key, "a number", *v);
-  return v->get<double>();
-}
-
-bool bool_or(const Json& json, const char* key, bool fallback, const std::string& where) {
-  const Json* v = lookup(json, key);
-  if (v == nullptr) return fallback;
-  if (!v->is_boolean()) wrong_type(where, key, "true or false", *v);
-  return v->get<bool>();
-}
-
-std::string string_or(const Json& json, const char* key, const std::string& fallback,
-                      const std::string& where) {
-  const Json* v = lookup(json, key);
-  if (v == nullptr) return fallback;
-  if (!v->is_string()) wrong_type(where, key, "a string", *v);
-  return v->get<std::string>();
-}
 
 const FamilyTraits& family_or_refuse(const std::string& type, const std::string& field,
                                      const std::string& where) {
   if (const FamilyTraits* f = find_family(type)) return *f;
   std::vector<std::string> known;
   for (const FamilyTraits& f : families()) known.emplace_back(f.model_type);
+  const std::string missing(missing_for(type));
   throw UserError({where, field + " to be one of " + known_families(),
                    "'" + base::cut_text(type, 200) + "'." + base::did_you_mean(type, known),
-                   "hone does not have this architecture yet", "use a model of one of these families"});
+                   missing.empty() ? "hone does not have this architecture yet"
+                                   : "hone does not have this architecture yet: it has no " + missing,
+                   "use a model of one of these families"});
 }
 
 bool resolve(BiasRule rule, bool attention_bias, bool mlp_bias) {
@@ -106,21 +49,13 @@ bool resolve(BiasRule rule, bool attention_bias, bool mlp_bias) {
   return false;
 }
 
-double positive_float(const Json& json, const char* key, const std::string& where) {
-  const Json* v = lookup(json, key);
-  if (v == nullptr) {
-    throw UserError({where, std::string("the field ") + key + " of the rope scaling", "no such field",
-                     "an incomplete rope_scaling or rope_parameters", ""});
-  }
-  const double x = float_or(json, key, 0, where);
-  if (!(x >= kLeastFactor && x <= kMaxFactor)) wrong_type(where, key, "a positive number", *v);
-  return x;
-}
-
 // rope_parameters (transformers 5), else rope_theta and rope_scaling (before).
-void parse_rope(const Json& json, const std::string& where, ModelConfig& config) {
-  config.rope_theta = float_or(json, "rope_theta", 10000.0, where);
+void parse_rope(const Json& json, const std::string& where, double default_theta, ModelConfig& config) {
+  config.rope_theta = float_or(json, "rope_theta", default_theta, where);
   const Json* rope = lookup(json, "rope_parameters");
+  if (rope != nullptr && rope->is_object() && rope->contains("full_attention")) {
+    rope = lookup(*rope, "full_attention");  // one for each type of layer
+  }
   if (rope == nullptr) rope = lookup(json, "rope_scaling");
   if (float_or(json, "partial_rotary_factor", 1.0, where) != 1.0) {
     throw UserError({where, "partial_rotary_factor 1", base::short_json(json.at("partial_rotary_factor")),
@@ -158,10 +93,13 @@ void parse_rope(const Json& json, const std::string& where, ModelConfig& config)
 }
 
 // Everything in the file that would change the numbers and that hone does not compute.
-void refuse_unsupported(const Json& json, const std::string& where, const ModelConfig& config) {
-  const std::string act = string_or(json, "hidden_act", "silu", where);
-  if (act != "silu" && act != "swish") {
-    throw UserError({where, "hidden_act silu", "'" + base::cut_text(act, 200) + "'",
+void refuse_unsupported(const Json& json, const std::string& where, const FamilyTraits& family) {
+  const std::string key(family.activation_key);
+  const bool gelu = family.activation == Activation::kGeluTanh;
+  const std::string expected = gelu ? "gelu_pytorch_tanh" : "silu";
+  const std::string act = string_or(json, key.c_str(), expected, where);
+  if (act != expected && (gelu || act != "swish")) {
+    throw UserError({where, key + " " + expected, "'" + base::cut_text(act, 200) + "'",
                      "hone has no other activation for this family", ""});
   }
   if (const Json* quantized = lookup(json, "quantization_config")) {
@@ -173,33 +111,106 @@ void refuse_unsupported(const Json& json, const std::string& where, const ModelC
                        "the checkpoint is stored quantized", "use the unquantized model, or a GGUF of it"});
     }
   }
-  if (float_or(json, "attention_dropout", 0.0, where) != 0.0) {
-    throw UserError({where, "attention_dropout 0", base::short_json(json.at("attention_dropout")),
-                     "hone does not drop attention weights", "set attention_dropout to 0 in the file"});
+  for (const char* dropout : {"attention_dropout", "resid_pdrop", "embd_pdrop"}) {
+    if (float_or(json, dropout, 0.0, where) == 0.0) continue;
+    throw UserError({where, std::string(dropout) + " 0", base::short_json(json.at(dropout)),
+                     "hone does not drop what passes through the base model",
+                     "set " + std::string(dropout) + " to 0 in the file"});
   }
-  const bool window_given = lookup(json, "sliding_window") != nullptr;
-  bool sliding = false;
-  if (const Json* types = lookup(json, "layer_types")) {
-    for (const Json& t : *types) {
-      if (!t.is_string()) wrong_type(where, "layer_types", "a list of strings", *types);
-      const std::string type = t.get<std::string>();
-      if (type == "sliding_attention") {
-        sliding = true;
-      } else if (type != "full_attention") {
-        throw UserError({where, "layer_types full_attention", "'" + base::cut_text(type, 200) + "'",
-                         "hone does not have this kind of layer", ""});
-      }
+}
+
+// Which layers layer_types calls sliding; empty: the file has no such list.
+std::vector<bool> sliding_types(const Json& json, const std::string& where, std::int64_t layers) {
+  const Json* types = lookup(json, "layer_types");
+  if (types == nullptr) return {};
+  if (!types->is_array() || static_cast<std::int64_t>(types->size()) != layers)
+    wrong_type(where, "layer_types", "a list of strings, one a layer", *types);
+  std::vector<bool> sliding;
+  for (const Json& t : *types) {
+    if (!t.is_string()) wrong_type(where, "layer_types", "a list of strings", *types);
+    const std::string type = t.get<std::string>();
+    if (type != "sliding_attention" && type != "full_attention") {
+      throw UserError({where, "layer_types full_attention and sliding_attention",
+                       "'" + base::cut_text(type, 200) + "'", "hone does not have this kind of layer", ""});
     }
-  } else if (bool_or(json, "use_sliding_window", false, where)) {
-    sliding = int_or(json, "max_window_layers", 28, where) < config.num_hidden_layers;
+    sliding.push_back(type == "sliding_attention");
   }
-  if (sliding && window_given) {
+  return sliding;
+}
+
+// Of the layers without layer_types, by the family's rule.
+std::vector<bool> sliding_layers(const Json& json, const std::string& where, const FamilyTraits& family,
+                                 const ModelConfig& config) {
+  std::vector<bool> sliding;
+  const std::int64_t first = int_or(json, "max_window_layers", 28, where),
+                     pattern = int_or(json, "sliding_window_pattern", 6, where);
+  if (pattern <= 0) wrong_type(where, "sliding_window_pattern", "a positive integer", pattern);
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    switch (family.windows) {
+      case WindowRule::kNone:
+        sliding.push_back(false);
+        break;
+      case WindowRule::kEveryLayer:
+        sliding.push_back(true);
+        break;
+      case WindowRule::kUpperLayers:
+        sliding.push_back(i >= first);
+        break;
+      case WindowRule::kUnrotatedLayers:
+        sliding.push_back(config.attention_of(i).rotation == kNoRotation);
+        break;
+      case WindowRule::kPattern:
+        sliding.push_back((i + 1) % pattern != 0);
+        break;
+    }
+  }
+  return sliding;
+}
+
+// Fills the windows of config.attention.
+void parse_windows(const Json& json, const std::string& where, const FamilyTraits& family,
+                   ModelConfig& config) {
+  const bool switched =
+      family.windows == WindowRule::kUpperLayers || family.windows == WindowRule::kUnrotatedLayers;
+  std::vector<bool> sliding = sliding_types(json, where, config.num_hidden_layers);
+  const bool by_types = !sliding.empty() && family.windows != WindowRule::kEveryLayer;
+  const auto any = [&] { return std::find(sliding.begin(), sliding.end(), true) != sliding.end(); };
+  const std::int64_t window =
+      json.contains("sliding_window") ? int_or(json, "sliding_window", 0, where) : family.default_window;
+  const bool off =
+      family.windows == WindowRule::kNone || (switched && !bool_or(json, "use_sliding_window", false, where));
+  if (off) {
+    // transformers stops too, or ignores the window
+    if (!by_types || !any() || window == 0) return;
     throw UserError(
         {where, "full attention in every layer",
-         "sliding_window " + base::short_json(json.at("sliding_window")) + " in use",
-         "hone does not have sliding windows yet",
-         "for texts shorter than the window set use_sliding_window to false and layer_types to null"});
+         "layer_types with sliding_attention and sliding_window " + std::to_string(window),
+         switched ? "use_sliding_window does not switch sliding windows on"
+                  : "this family has no sliding windows",
+         "set layer_types to null" + std::string(switched ? ", or use_sliding_window to true" : "")});
   }
+  if (!by_types) sliding = sliding_layers(json, where, family, config);
+  if (!any() || (window == 0 && family.windows != WindowRule::kPattern)) return;
+  if (window <= 0 || window > kMaxInt32) wrong_type(where, "sliding_window", "a positive integer", window);
+  config.attention.resize(static_cast<std::size_t>(config.num_hidden_layers));
+  for (std::size_t i = 0; i < sliding.size(); ++i) config.attention[i].window = sliding[i] ? window : 0;
+}
+
+// What the row says without asking the file.
+void take_traits(const FamilyTraits& family, bool attention_bias, bool mlp_bias, ModelConfig& c) {
+  for (const ModuleRow& row : family.modules) {
+    const bool biased = resolve(row.bias, attention_bias, mlp_bias);
+    (row.kind < ModuleKind::kO ? c.qkv_bias : row.kind == ModuleKind::kO ? c.o_bias : c.mlp_bias) = biased;
+  }
+  for (const NormRow& row : family.norms) {
+    if (row.place == NormPlace::kQ) (family.projection_qk_norm ? c.projection_qk_norm : c.qk_norm) = true;
+    if (row.place == NormPlace::kAfterAttention) c.norms_after = true;
+  }
+  c.norm_adds_one = family.norm_adds_one;
+  c.activation = family.activation;
+  if (!family.embedding_scaled) return;
+  c.embedding_scale = std::sqrt(static_cast<double>(c.hidden_size));
+  c.scales_in_embedding = true;
 }
 
 void check_heads(const ModelConfig& c, const std::string& where) {
@@ -277,20 +288,20 @@ ModelConfig parse_model_config(const Json& json, const std::string& where) {
   c.rms_norm_eps = float_or(json, "rms_norm_eps", 1e-6, where);
   if (!(c.rms_norm_eps >= 0 && c.rms_norm_eps <= 1))
     wrong_type(where, "rms_norm_eps", "a number from 0 to 1", c.rms_norm_eps);
-  parse_rope(json, where, c);
+  parse_rope(json, where, family.default_rope_theta, c);
   const bool attention_bias = bool_or(json, "attention_bias", false, where);
   const bool mlp_bias = bool_or(json, "mlp_bias", false, where);
-  c.qkv_bias = resolve(family.qkv_bias, attention_bias, mlp_bias);
-  c.o_bias = resolve(family.o_bias, attention_bias, mlp_bias);
-  c.mlp_bias = resolve(family.mlp_bias, attention_bias, mlp_bias);
-  c.qk_norm = family.qk_norm;
-  c.tie_word_embeddings = bool_or(json, "tie_word_embeddings", false, where);
+  take_traits(family, attention_bias, mlp_bias, c);
+  c.tie_word_embeddings = bool_or(json, "tie_word_embeddings", family.default_tied_head, where);
   c.eos_token_ids = token_ids(json, "eos_token_id", where);
   if (const auto ids = token_ids(json, "bos_token_id", where); !ids.empty()) c.bos_token_id = ids.front();
   if (const auto ids = token_ids(json, "pad_token_id", where); !ids.empty()) c.pad_token_id = ids.front();
   c.json = json;
   check_heads(c, where);
-  refuse_unsupported(json, where, c);
+  refuse_unsupported(json, where, family);
+  if (family.read_fields != nullptr) family.read_fields(json, where, c);
+  parse_windows(json, where, family, c);
+  if (family.windows == WindowRule::kPattern) rotate_windows_locally(c);
   return c;
 }
 

@@ -2,7 +2,7 @@
 // each sequence. Then the fused form over KvTiles.
 //
 // Shapes: T tokens of all segments, N query heads, K key-value heads (N a multiple of K), D head_dim. All in
-// one dtype; softmax in fp32 inside; scale D^-0.5.
+// one dtype; softmax in fp32 inside.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,10 +15,18 @@
 
 namespace hone::ops {
 
+// What differs between layers: which keys a query sees, and how scores are scaled.
+struct AttentionRule {
+  // > 0: the token at position t of its sequence attends to keys t - window + 1 to t; 0: to all up to t.
+  std::int64_t window = 0;
+  double scale = 0;  // of the products of queries and keys; 0: D^-0.5
+};
+
 // q [T, N, D], k and v [T, K, D] -> [T, N * D]. Attention is causal inside each [begin, end) and never leaves
 // it; the segments cover 0..T in order without a gap. Differentiable in q, k, v.
 at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                            const std::vector<std::pair<std::int64_t, std::int64_t>>& segments);
+                            const std::vector<std::pair<std::int64_t, std::int64_t>>& segments,
+                            const AttentionRule& rule = {});
 
 constexpr std::int64_t kNoSegment = -1;
 
@@ -43,20 +51,21 @@ struct AttentionRows {
 
 // q [T, N, D] (rows may be strided, a row's heads are contiguous) -> out [T, N * D] (rows may be strided) and
 // lse [T, N] fp32, the natural log-sum-exp of the scaled scores (undefined: not wanted; rows may be strided).
-// Sliding windows, when window > 0: the token at position t attends to keys t - window + 1 to t, with
-// positions counted over `before` and `own` (whole tiles are skipped).
+// Positions of a sliding window are counted over `before` and `own` (whole tiles are skipped).
 //
 // On the CPU the bits of a row depend only on the row, the tiles and the instruction set, not on the other
 // rows of the call, their number or the number of threads. bf16 uses AVX512-BF16 if D is a multiple of 16 and
 // at most 256, with probabilities rounded to bf16 for the product with the values; otherwise, and in fp32,
 // portable C++ in fp32. Other devices use ATen, without this guarantee.
 void attend_tiles(at::Tensor out, at::Tensor lse, const at::Tensor& q, const std::vector<AttentionRows>& rows,
-                  std::int64_t window = 0);
+                  const AttentionRule& rule = {});
 
 // Gradients of attention in `segments` (in order, covering 0..T without a gap; each attends to its prefix,
 // then to itself causally), from the forward's out and lse. q, k, v as in packed_attention (rows may be
 // strided); out, d_out [T, N * D]; dq, dk, dv like q, k, v (rows may be strided: slices of a concatenated
 // buffer), overwritten, not accumulated; they may alias q, k and v. All in one dtype; sums in fp32.
+//
+// A window counts positions over the prefix too.
 //
 // A shared prompt is exact: lse and out cover both parts of the keys, so p = exp(s - lse) and delta = sum
 // d_out out are those of the whole row. dq is the sum over both parts; dk and dv of the prompt are sums over
@@ -69,7 +78,7 @@ void attend_tiles(at::Tensor out, at::Tensor lse, const at::Tensor& q, const std
 void packed_attention_backward(at::Tensor dq, at::Tensor dk, at::Tensor dv, const at::Tensor& d_out,
                                const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                const at::Tensor& out, const at::Tensor& lse,
-                               const std::vector<AttentionSegment>& segments);
+                               const std::vector<AttentionSegment>& segments, const AttentionRule& rule = {});
 
 constexpr std::int64_t kBackwardQueries = 256;
 

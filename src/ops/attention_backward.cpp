@@ -44,14 +44,14 @@ bool pairs_are_aligned(const at::Tensor& x) {
 void packed_attention_backward(at::Tensor dq, at::Tensor dk, at::Tensor dv, const at::Tensor& d_out,
                                const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                const at::Tensor& out, const at::Tensor& lse,
-                               const std::vector<AttentionSegment>& segments) {
+                               const std::vector<AttentionSegment>& segments, const AttentionRule& rule) {
   check_backward(dq, dk, dv, d_out, q, k, v, out, lse);
   announce("attention backward", q.size(0), q.size(1), q.size(2), q.scalar_type());
   const std::vector<Family> families = families_of(segments, q.size(0), kBackwardName);
   bool fast = q.device().is_cpu() && attention_backward_has_kernel(q.scalar_type(), q.size(2));
   for (const at::Tensor& x : {dq, dk, dv, d_out, q, k, v, out, lse}) fast = fast && rows_are_dense(x);
   fast = fast && pairs_are_aligned(k) && pairs_are_aligned(v);
-  const AttentionBackward x{dq, dk, dv, d_out, q, k, v, out, lse, segments};
+  const AttentionBackward x{dq, dk, dv, d_out, q, k, v, out, lse, segments, rule};
   (fast ? attention_backward_fast : attention_backward_aten)(x, families);
 }
 

@@ -14,6 +14,7 @@ namespace hone::ops {
 struct AttentionBackward {
   at::Tensor dq, dk, dv, d_out, q, k, v, out, lse;
   const std::vector<AttentionSegment>& segments;
+  AttentionRule rule;
 };
 
 void attention_backward_aten(const AttentionBackward& x, const std::vector<Family>& families);

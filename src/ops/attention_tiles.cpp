@@ -36,7 +36,7 @@ std::pair<at::Tensor, at::Tensor> dense(const KvTiles& tiles) {
 }
 
 void attend_plain(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q,
-                  const AttentionRows& rows, std::int64_t window) {
+                  const AttentionRows& rows, const AttentionRule& rule) {
   std::vector<at::Tensor> all_k, all_v;
   std::int64_t prefix = 0;
   for (const KvTiles* tiles : rows.before) {
@@ -59,13 +59,13 @@ void attend_plain(const at::Tensor& out, const at::Tensor& lse, const at::Tensor
                                  .transpose(0, 1)
                                  .reshape({kv_heads, n * group, dim});
   at::Tensor scores = at::matmul(queries, k.transpose(1, 2));
-  scores.mul_(1.0 / std::sqrt(static_cast<double>(dim)));
+  scores.mul_(rule.scale > 0 ? rule.scale : 1.0 / std::sqrt(static_cast<double>(dim)));
   const auto index = at::TensorOptions(at::kLong).device(q.device());
   const at::Tensor place =
       at::arange(n, index).add_(prefix + rows.own_offset).repeat_interleave(group).unsqueeze(1);
   const at::Tensor key = at::arange(k.size(1), index).unsqueeze(0);
   at::Tensor hidden = key > place;
-  if (window > 0) hidden = hidden.logical_or(key <= place - window);
+  if (rule.window > 0) hidden = hidden.logical_or(key <= place - rule.window);
   scores.masked_fill_(hidden, -INFINITY);
   const at::Tensor row_lse = at::logsumexp(scores, -1);  // [K, n * group]
   const at::Tensor p = scores.sub_(row_lse.unsqueeze(-1)).exp_();
@@ -112,7 +112,7 @@ struct Block {
 class Plan {
  public:
   Plan(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q,
-       const std::vector<AttentionRows>& rows, std::int64_t window, std::int64_t block_rows) {
+       const std::vector<AttentionRows>& rows, const AttentionRule& rule, std::int64_t block_rows) {
     std::size_t runs = 0;
     for (const AttentionRows& r : rows) {
       runs += (r.before.size() + 1) * static_cast<std::size_t>(r.own->kv_heads());
@@ -120,7 +120,7 @@ class Plan {
     runs_.reserve(runs);  // blocks keep pointers
     for (const AttentionRows& r : rows) {
       for (std::int64_t kv_head = 0; r.end > r.begin && kv_head < r.own->kv_heads(); ++kv_head) {
-        add(out, lse, q, r, window, block_rows, kv_head);
+        add(out, lse, q, r, rule, block_rows, kv_head);
       }
     }
     // Long ones first: what is left at the end is small.
@@ -133,7 +133,7 @@ class Plan {
 
  private:
   void add(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q, const AttentionRows& r,
-           std::int64_t window, std::int64_t block_rows, std::int64_t kv_head) {
+           const AttentionRule& rule, std::int64_t block_rows, std::int64_t kv_head) {
     const std::int64_t group = q.size(1) / r.own->kv_heads(), dim = q.size(2);
     attention_kernels::Forward f;
     f.runs = runs_.data() + runs_.size();
@@ -151,7 +151,8 @@ class Plan {
     add_run(*r.own);
     f.head_dim = dim;
     f.group = group;
-    f.window = window;
+    f.window = rule.window;
+    f.scale = static_cast<float>(rule.scale);
     const auto first = [&](const at::Tensor& x, std::int64_t column) {
       return static_cast<std::byte*>(x.data_ptr()) + (r.begin * x.stride(0) + column) * x.element_size();
     };
@@ -168,7 +169,7 @@ class Plan {
       f.row_begin = row;
       f.row_end = std::min(row + block_rows, all);
       std::int64_t seen = f.place + (f.row_end - 1) / group + 1;
-      if (window > 0) seen = std::min(seen, window + (f.row_end - row) / group);
+      if (rule.window > 0) seen = std::min(seen, rule.window + (f.row_end - row) / group);
       const std::int64_t cost = (f.row_end - row) * (seen / kKvTile + 1);
       blocks_.push_back({f, cost});
       cost_ += cost;
@@ -187,14 +188,14 @@ attention_kernels::PortableLevel plain_level() {
 }
 
 void attend_cpu(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q,
-                const std::vector<AttentionRows>& rows, std::int64_t window) {
+                const std::vector<AttentionRows>& rows, const AttentionRule& rule) {
   const std::int64_t dim = q.size(2);
   const bool bf16 = q.scalar_type() == at::kBFloat16;
   const attention_kernels::Bf16Kernels* const kernels = attention_kernels::bf16_kernels();
   const bool fast = bf16 && dim % 16 == 0 && dim <= attention_kernels::kMaxHeadDim && kernels != nullptr;
   const std::int64_t block_rows =
       fast ? std::clamp<std::int64_t>(attention_kernels::kBlockElements / dim / 8 * 8, 8, 48) : 48;
-  const Plan plan(out, lse, q, rows, window, block_rows);
+  const Plan plan(out, lse, q, rows, rule, block_rows);
   const attention_kernels::PortableLevel level = plain_level();
   const auto work = [&](std::int64_t i, std::int64_t) {
     const attention_kernels::Forward& block = plan.blocks()[static_cast<std::size_t>(i)].forward;
@@ -214,15 +215,15 @@ void attend_cpu(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& 
 }  // namespace
 
 void attend_tiles(at::Tensor out, at::Tensor lse, const at::Tensor& q, const std::vector<AttentionRows>& rows,
-                  std::int64_t window) {
+                  const AttentionRule& rule) {
   check_tiles(out, lse, q, rows);
   announce("attention", q.size(0), q.size(1), q.size(2), q.scalar_type());
   if (q.device().is_cpu()) {
-    attend_cpu(out, lse, q, rows, window);
+    attend_cpu(out, lse, q, rows, rule);
     return;
   }
   for (const AttentionRows& r : rows) {
-    if (r.end > r.begin) attend_plain(out, lse, q, r, window);
+    if (r.end > r.begin) attend_plain(out, lse, q, r, rule);
   }
 }
 

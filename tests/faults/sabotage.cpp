@@ -90,7 +90,8 @@ class DriftingBase final : public Wrapped {
   Rehearsal rehearse(const RehearsalRequest& request) override {
     const at::NoGradGuard no_grad;
     const model::DecoderLayer& layer = run_.model->layers().front();
-    const at::Tensor norm = layer.input_norm;  // a handle: the values are the model's
+    const at::Tensor norm =
+        layer.norms[model::NormPlace::kBeforeAttention];  // a handle: the values are the model's
     norm.view({-1})[0] *= 1.01;
     return inner_->rehearse(request);
   }

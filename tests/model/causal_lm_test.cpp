@@ -20,7 +20,7 @@ CausalLm load(const base::Json& config, std::uint64_t seed = 1, DtypePolicy dtyp
 }
 
 class EveryFamily : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Families, EveryFamily, ::testing::Values("llama", "qwen2", "qwen3"));
+INSTANTIATE_TEST_SUITE_P(Families, EveryFamily, ::testing::ValuesIn(every_family()));
 
 TEST_P(EveryFamily, GivesHiddenStatesAndLogits) {
   const CausalLm model = load(tiny_config(GetParam()));
@@ -74,12 +74,14 @@ TEST_P(EveryFamily, StaysNearFloatInTheReducedModes) {
   const CausalLm autocast = load(tiny_config(GetParam()), 1, {at::kBFloat16, at::kFloat});
   const at::Tensor mixed = autocast.hidden(make_batch({{3, 4, 5, 6}}), {});
   EXPECT_EQ(mixed.scalar_type(), at::kFloat);
-  EXPECT_LT(largest_difference(mixed, exact), 0.1);
+  const double size =
+      std::max(1.0, exact.abs().max().item<double>() / 4);  // Gemma's norms multiply by about 2
+  EXPECT_LT(largest_difference(mixed, exact), 0.1 * size);
   EXPECT_GT(largest_difference(mixed, exact), 1e-6);
   const at::Tensor low =
       load(tiny_config(GetParam()), 1, {at::kBFloat16, at::kBFloat16}).hidden(make_batch({{3, 4, 5, 6}}), {});
   EXPECT_EQ(low.scalar_type(), at::kBFloat16);
-  EXPECT_LT(largest_difference(low.to(at::kFloat), exact), 0.2);
+  EXPECT_LT(largest_difference(low.to(at::kFloat), exact), 0.2 * size);
 }
 
 TEST(CausalLm, TiesTheHeadToTheEmbedding) {

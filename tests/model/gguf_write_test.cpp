@@ -37,7 +37,18 @@ std::vector<base::Json> configs() {
   biased["attention_bias"] = true;
   base::Json linear = test_tools::tiny_config("llama");
   linear["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
-  return {test_tools::tiny_config("llama"),
+  base::Json smollm3 = test_tools::tiny_config("smollm3");
+  smollm3.erase("no_rope_layer_interval");
+  smollm3["num_hidden_layers"] = 5;
+  base::Json no_window = test_tools::tiny_config("phi3");
+  no_window["sliding_window"] = nullptr;
+  return {test_tools::tiny_config("mistral"),
+          smollm3,
+          test_tools::tiny_config("granite"),
+          test_tools::tiny_config("olmo2"),
+          test_tools::tiny_config("phi3"),
+          no_window,
+          test_tools::tiny_config("llama"),
           tied,
           biased,
           linear,
@@ -65,6 +76,15 @@ TEST(GgufWrite, Fp32IsReadBackBitForBit) {
     EXPECT_EQ(a.rope_llama3.has_value(), b.rope_llama3.has_value());
     EXPECT_EQ(a.tie_word_embeddings, b.tie_word_embeddings);
     EXPECT_EQ(a.qkv_bias, b.qkv_bias);
+    EXPECT_EQ(a.family, b.family);
+    EXPECT_EQ(a.embedding_scale, b.embedding_scale);
+    EXPECT_EQ(a.attention_scale, b.attention_scale);
+    EXPECT_EQ(a.residual_scale, b.residual_scale);
+    EXPECT_EQ(a.logits_scale, b.logits_scale);
+    for (std::int64_t i = 0; i < a.num_hidden_layers; ++i) {
+      EXPECT_EQ(a.attention_of(i).window, b.attention_of(i).window);
+      EXPECT_EQ(a.attention_of(i).rotation, b.attention_of(i).rotation);
+    }
     const auto specs = expected_tensors(a);
     EXPECT_EQ(back->names().size(), specs.size());
     for (const TensorSpec& spec : specs) {
@@ -72,6 +92,52 @@ TEST(GgufWrite, Fp32IsReadBackBitForBit) {
           << a.json["model_type"] << " " << spec.name;
     }
   }
+}
+
+// 1 + w is stored, so that w comes back within a rounding.
+TEST(GgufWrite, Gemma3sNormsAreStoredWithTheirOne) {
+  base::Json config = test_tools::tiny_config("gemma3_text");
+  config.update({{"num_hidden_layers", 7},
+                 {"sliding_window_pattern", 6},
+                 {"rope_local_base_freq", 10000.0},
+                 {"query_pre_attn_scalar", 16}});
+  const TempFolder temp;
+  const auto source = tiny(temp, config);
+  write_gguf(*source, temp.path() / "m.gguf", GgufWeights::kF32);
+  const auto back = open_weights(temp.path() / "m.gguf");
+  const ModelConfig &a = source->config(), &b = back->config();
+  EXPECT_EQ(b.family, Family::kGemma3);
+  EXPECT_EQ(a.attention_scale, b.attention_scale);
+  EXPECT_EQ(a.local_rope_theta, b.local_rope_theta);
+  for (std::int64_t i = 0; i < 7; ++i) {
+    EXPECT_EQ(a.attention_of(i).window, b.attention_of(i).window);
+    EXPECT_EQ(a.attention_of(i).rotation, b.attention_of(i).rotation);
+  }
+  for (const TensorSpec& spec : expected_tensors(a)) {
+    const at::Tensor ours = source->read(spec.name, at::kFloat), theirs = back->read(spec.name, at::kFloat);
+    EXPECT_EQ(spec.gguf_adds_one, spec.name.find("norm") != std::string::npos) << spec.name;
+    EXPECT_LT((ours - theirs).abs().max().item<double>(), spec.gguf_adds_one ? 3e-7 : 1e-30) << spec.name;
+  }
+  const base::GgufFile file = base::GgufFile::open(temp.path() / "m.gguf");
+  EXPECT_EQ(file.find("blk.0.ffn_norm.weight")->shape.size(), 1U);
+}
+
+// What llama.cpp has no key for would be lost without a word.
+TEST(GgufWrite, RefusesWhatAGgufCannotSay) {
+  const auto refuses = [](const char* family, const base::Json& fields) {
+    base::Json config = test_tools::tiny_config(family);
+    config.update(fields);
+    const TempFolder temp;
+    const auto source = tiny(temp, config);
+    return test_tools::user_error([&] { write_gguf(*source, temp.path() / "m.gguf", GgufWeights::kF32); });
+  };
+  EXPECT_SAYS(refuses("smollm3", base::Json::object()), "every fourth layer");
+  EXPECT_SAYS(refuses("gemma3_text", {{"rope_local_base_freq", 10000.0}, {"query_pre_attn_scalar", 16}}),
+              "each sixth");
+  EXPECT_SAYS(refuses("gemma3_text", base::Json::object()), "local rotation");
+  EXPECT_SAYS(
+      refuses("qwen2", {{"use_sliding_window", true}, {"sliding_window", 8}, {"max_window_layers", 0}}),
+      "sliding windows in some");
 }
 
 TEST(GgufWrite, TheTypesAreTheOnesAskedFor) {

@@ -211,7 +211,7 @@ void load(const fs::path& path) {
 void fuzz_config(double seconds) {
   const TempFolder folder;
   std::vector<std::string> corpus;
-  for (const char* type : {"llama", "qwen2", "qwen3"}) corpus.push_back(base::dump_json(tiny_config(type)));
+  for (const char* type : every_family()) corpus.push_back(base::dump_json(tiny_config(type)));
   Json scaled = tiny_config("llama");
   scaled["rope_scaling"] = {{"rope_type", "llama3"},
                             {"factor", 8.0},

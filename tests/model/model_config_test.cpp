@@ -75,7 +75,7 @@ TEST(ModelConfig, GivesEachFamilyItsOwnTraits) {
 
 TEST(ModelConfig, NamesTheFamiliesWhenItHasNot) {
   const std::string message = error_of("llama", [](Json& j) { j["model_type"] = "lama"; });
-  EXPECT_SAYS(message, "llama, qwen2, qwen3");
+  EXPECT_SAYS(message, "llama, qwen2, qwen3, mistral");
   EXPECT_SAYS(message, "'lama'");
   EXPECT_SAYS(message, "Did you mean 'llama'");
 }
@@ -111,17 +111,31 @@ TEST(ModelConfig, RefusesWhatWouldChangeTheNumbers) {
               "the field factor");
 }
 
-TEST(ModelConfig, RefusesSlidingWindowsOnlyWhenInUse) {
-  const auto windows = [](bool use, int from) {
-    return [=](Json& j) {
-      j["sliding_window"] = 64;
-      j["use_sliding_window"] = use;
-      j["max_window_layers"] = from;
-    };
+std::vector<std::int64_t> windows_of(const ModelConfig& config) {
+  std::vector<std::int64_t> out;
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) out.push_back(config.attention_of(i).window);
+  return out;
+}
+
+std::vector<std::int64_t> rotations_of(const ModelConfig& config) {
+  std::vector<std::int64_t> out;
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) out.push_back(config.attention_of(i).rotation);
+  return out;
+}
+
+using Numbers = std::vector<std::int64_t>;
+
+TEST(ModelConfig, SwitchesWindowsOnAsTransformersDoes) {
+  const auto windows = [](const char* family, bool use, int from) {
+    Json j = tiny_config(family);
+    j["sliding_window"] = 64;
+    j["use_sliding_window"] = use;
+    j["max_window_layers"] = from;
+    return windows_of(parse(j));
   };
-  EXPECT_EQ(error_of("qwen2", windows(false, 0)), "");
-  EXPECT_EQ(error_of("qwen2", windows(true, 2)), "");  // no layer is at or above 2
-  EXPECT_SAYS(error_of("qwen2", windows(true, 1)), "sliding_window 64 in use");
+  EXPECT_EQ(windows("qwen2", false, 0), (Numbers{0, 0}));
+  EXPECT_EQ(windows("qwen2", true, 2), (Numbers{0, 0}));  // no layer is at or above 2
+  EXPECT_EQ(windows("qwen3", true, 1), (Numbers{0, 64}));
   const auto types = [](const char* second) {
     return [=](Json& j) {
       j["sliding_window"] = 64;
@@ -129,8 +143,93 @@ TEST(ModelConfig, RefusesSlidingWindowsOnlyWhenInUse) {
     };
   };
   EXPECT_EQ(error_of("qwen3", types("full_attention")), "");
-  EXPECT_SAYS(error_of("qwen3", types("sliding_attention")), "sliding windows");
+  EXPECT_SAYS(error_of("qwen3", types("sliding_attention")), "use_sliding_window does not switch");
+  EXPECT_SAYS(error_of("llama", types("sliding_attention")), "this family has no sliding windows");
   EXPECT_SAYS(error_of("qwen3", types("linear_attention")), "'linear_attention'");
+  EXPECT_SAYS(error_of("qwen3", [](Json& j) { j["layer_types"] = {"full_attention"}; }), "one a layer");
+}
+
+TEST(ModelConfig, MistralAndPhi3HaveOneWindow) {
+  Json json = tiny_config("mistral");
+  json.erase("sliding_window");
+  EXPECT_EQ(windows_of(parse(json)), (Numbers{4096, 4096}));  // transformers' default
+  json["sliding_window"] = nullptr;
+  EXPECT_EQ(windows_of(parse(json)), (Numbers{0, 0}));
+  json["sliding_window"] = 32;
+  EXPECT_EQ(windows_of(parse(json)), (Numbers{32, 32}));
+  EXPECT_SAYS(error_of("mistral", [](Json& j) { j["sliding_window"] = -1; }), "sliding_window");
+  json = tiny_config("phi3");
+  json.erase("sliding_window");
+  EXPECT_EQ(windows_of(parse(json)), (Numbers{0, 0}));
+  json["sliding_window"] = 16;
+  EXPECT_EQ(windows_of(parse(json)), (Numbers{16, 16}));
+  EXPECT_SAYS(error_of("phi3", [](Json& j) { j["resid_pdrop"] = 0.1; }), "resid_pdrop 0");
+}
+
+TEST(ModelConfig, SmolLM3LeavesLayersUnrotated) {
+  Json json = tiny_config("smollm3");
+  json["num_hidden_layers"] = 5;
+  json.erase("no_rope_layer_interval");
+  EXPECT_EQ(rotations_of(parse(json)), (Numbers{0, 0, 0, kNoRotation, 0}));
+  json["no_rope_layer_interval"] = 2;
+  EXPECT_EQ(rotations_of(parse(json)), (Numbers{0, kNoRotation, 0, kNoRotation, 0}));
+  json["no_rope_layers"] = {1, 1, 0, 1, 1};
+  json["use_sliding_window"] = true;
+  json["sliding_window"] = 9;
+  EXPECT_EQ(rotations_of(parse(json)), (Numbers{0, 0, kNoRotation, 0, 0}));
+  EXPECT_EQ(windows_of(parse(json)), (Numbers{0, 0, 9, 0, 0}));
+  json["no_rope_layers"] = {1, 2, 0, 1, 1};
+  EXPECT_SAYS(user_error([&] { parse(json); }), "a list of 0 and 1");
+  json["no_rope_layers"] = {1, 1};
+  EXPECT_SAYS(user_error([&] { parse(json); }), "one a layer");
+}
+
+TEST(ModelConfig, GraniteHasFourFactors) {
+  Json json = tiny_config("granite");
+  json.update({{"embedding_multiplier", 12.0},
+               {"attention_multiplier", 0.25},
+               {"residual_multiplier", 0.22},
+               {"logits_scaling", 8}});
+  const ModelConfig config = parse(json);
+  EXPECT_EQ(config.embedding_scale, 12);
+  EXPECT_EQ(config.attention_scale, 0.25);
+  EXPECT_EQ(config.residual_scale, 0.22);
+  EXPECT_EQ(config.logits_scale, 8);
+  EXPECT_SAYS(error_of("granite", [](Json& j) { j["logits_scaling"] = 0; }), "logits_scaling");
+}
+
+TEST(ModelConfig, Gemma3HasTwoRotations) {
+  Json json = tiny_config("gemma3_text");
+  json.erase("rope_theta");
+  json.erase("rope_local_base_freq");
+  json.update({{"sliding_window", 8}, {"sliding_window_pattern", 2}, {"query_pre_attn_scalar", 64}});
+  ModelConfig config = parse(json);
+  EXPECT_EQ(windows_of(config), (Numbers{8, 0}));
+  EXPECT_EQ(rotations_of(config), (Numbers{kLocalRotation, kMainRotation}));
+  EXPECT_EQ(config.rope_theta, 1e6);
+  EXPECT_EQ(config.local_rope_theta, 1e4);
+  EXPECT_EQ(config.attention_scale, 0.125);
+  EXPECT_TRUE(config.norm_adds_one && config.norms_after && config.qk_norm && config.scales_in_embedding);
+  json["rope_parameters"] = {
+      {"full_attention", {{"rope_type", "linear"}, {"factor", 8.0}, {"rope_theta", 5e5}}},
+      {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 2e4}}}};
+  config = parse(json);
+  EXPECT_EQ(config.rope_theta, 5e5);
+  EXPECT_EQ(config.rope_linear_factor, 8);
+  EXPECT_EQ(config.local_rope_theta, 2e4);
+  EXPECT_SAYS(error_of("gemma3_text", [](Json& j) { j["final_logit_softcapping"] = 30.0; }), "soft caps");
+  EXPECT_SAYS(error_of("gemma3_text", [](Json& j) { j["hidden_activation"] = "gelu"; }), "gelu_pytorch_tanh");
+  EXPECT_SAYS(error_of("gemma3_text", [](Json& j) { j["sliding_window"] = nullptr; }), "sliding_window");
+}
+
+TEST(ModelConfig, SaysWhatAFamilyNeedsThatItHasNot) {
+  const auto says = [](const char* type) {
+    return error_of("llama", [&](Json& j) { j["model_type"] = type; });
+  };
+  EXPECT_SAYS(says("gemma2"), "it has no soft caps");
+  EXPECT_SAYS(says("mixtral"), "it has no mixtures of experts");
+  EXPECT_SAYS(says("gpt2"), "it has no LayerNorm");
+  EXPECT_SAYS(says("mixtral"), known_families());
 }
 
 }  // namespace model_config_test

@@ -239,7 +239,8 @@ TEST(QuantizedModel, KeepsTheBlocksOfAGguf) {
       EXPECT_TRUE(at::equal(kept.head().slice(32, 96).dense(), plain.head().dense().narrow(0, 32, 64)));
       std::int64_t held = kept.parameter_bytes();
       for (const DecoderLayer& layer : kept.layers()) {
-        held -= static_cast<std::int64_t>(layer.input_norm.nbytes() + layer.post_attention_norm.nbytes());
+        for (const at::Tensor& norm : layer.stored.weights)
+          held -= norm.defined() ? static_cast<std::int64_t>(norm.nbytes()) : 0;
       }
       held -= static_cast<std::int64_t>(kept.final_norm().nbytes());
       const base::GgufFile stored = base::GgufFile::open(file);

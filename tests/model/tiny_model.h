@@ -59,7 +59,23 @@ inline base::Json tiny_config(const std::string& model_type) {
                      {"bos_token_id", 1},
                      {"eos_token_id", 2},
                      {"torch_dtype", "float32"}};
+  // What is the family's own, in use: windows shorter than a tile of keys, layers without a rotation, factors.
   if (model_type == "qwen3") json["head_dim"] = 16;
+  if (model_type == "mistral" || model_type == "phi3") json["sliding_window"] = 20;
+  if (model_type == "smollm3") json["no_rope_layer_interval"] = 2;
+  if (model_type == "granite") {
+    json.update({{"embedding_multiplier", 12.0},
+                 {"attention_multiplier", 0.3},
+                 {"residual_multiplier", 0.22},
+                 {"logits_scaling", 3.0}});
+  }
+  if (model_type == "gemma3_text") {
+    json.update({{"head_dim", 16},
+                 {"sliding_window", 20},
+                 {"sliding_window_pattern", 2},
+                 {"query_pre_attn_scalar", 24},
+                 {"rope_local_base_freq", 1000.0}});
+  }
   return json;
 }
 
@@ -80,6 +96,13 @@ inline base::Json odd_config(const std::string& model_type) {
                {"num_key_value_heads", 1},
                {"vocab_size", 51}});
   return json;
+}
+
+// The model_type of every family, in the table's order: the first three, then those with parts of their own.
+inline std::vector<const char*> every_family() {
+  std::vector<const char*> out;
+  for (const model::FamilyTraits& row : model::families()) out.push_back(row.model_type.data());
+  return out;
 }
 
 // Every tensor of the config, by name, from generator seed `seed`; norms are near 1, the rest near 0.

@@ -217,9 +217,26 @@ TEST(Gguf, RefusesWhatItCannotHonor) {
   EXPECT_SAYS(error_with("general.architecture", std::string("mamba")), "'mamba'");
   EXPECT_SAYS(error_with("llama.rope.scaling.type", std::string("yarn")), "'yarn'");
   EXPECT_SAYS(error_with("llama.rope.dimension_count", std::uint32_t{4}), "rotates only part");
-  EXPECT_SAYS(error_with("llama.attention.sliding_window", std::uint32_t{64}), "sliding windows");
+  GgufWriter windows = tiny_gguf(tiny_config("qwen2"));
+  windows.metadata.emplace_back("qwen2.attention.sliding_window", std::uint32_t{64});
+  windows.write(path);
+  EXPECT_SAYS(user_error([&] { open_weights(path); }), "does not say which layers have the window");
   EXPECT_SAYS(error_with("llama.block_count", std::uint32_t{3}), "model.layers.2.");
   EXPECT_SAYS(error_with("llama.block_count", std::uint32_t{1}), "blk.1.");
+}
+
+// llama.cpp has one architecture for both.
+TEST(Gguf, ALlamaWithAWindowIsAMistral) {
+  const TempFolder folder;
+  GgufWriter file = tiny_gguf(tiny_config("llama"));
+  file.write(folder.path() / "without.gguf");
+  file.metadata.emplace_back("llama.attention.sliding_window", std::uint32_t{64});
+  file.write(folder.path() / "with.gguf");
+  EXPECT_EQ(open_weights(folder.path() / "without.gguf")->config().family, Family::kLlama);
+  const auto source = open_weights(folder.path() / "with.gguf");
+  EXPECT_EQ(source->config().family, Family::kMistral);
+  EXPECT_EQ(source->config().attention_of(1).window, 64);
+  EXPECT_EQ(source->config().json["model_type"], "mistral");
 }
 
 TEST(Export, WritesAFolderThatGivesTheSameLogits) {

@@ -27,9 +27,10 @@ at::Tensor part(const at::Tensor& concat, std::int64_t from, std::int64_t heads,
 struct Case {
   at::Tensor q, k, v, d_out, out, lse;  // slices of concatenated buffers, except out
   Segments segments;
+  AttentionRule rule = {};
 };
 
-Case make(Shape s, const Segments& segments, at::ScalarType dtype) {
+Case make(Shape s, const Segments& segments, at::ScalarType dtype, const AttentionRule& rule = {}) {
   const std::int64_t tokens = segments.back().end;
   const at::Tensor concat = at::randn({tokens, (s.heads + 2 * s.kv_heads) * s.dim}).to(dtype);
   Case c{part(concat, 0, s.heads, s.dim),
@@ -38,7 +39,8 @@ Case make(Shape s, const Segments& segments, at::ScalarType dtype) {
          at::randn({tokens, s.heads * s.dim + 8}).to(dtype).narrow(1, 8, s.heads * s.dim),
          at::empty({tokens, s.heads * s.dim}, dtype),
          at::empty({tokens, s.heads}),
-         segments};
+         segments,
+         rule};
   std::vector<KvTiles> tiles;
   tiles.reserve(segments.size());
   for (const auto& [begin, end, prefix] : segments) {
@@ -46,7 +48,7 @@ Case make(Shape s, const Segments& segments, at::ScalarType dtype) {
     own.append(c.k.slice(0, begin, end), c.v.slice(0, begin, end));
     AttentionRows rows{begin, end, {}, &own, 0};
     if (prefix != kNoSegment) rows.before = {&tiles[static_cast<std::size_t>(prefix)]};
-    attend_tiles(c.out, c.lse, c.q, {rows});
+    attend_tiles(c.out, c.lse, c.q, {rows}, rule);
   }
   return c;
 }
@@ -60,7 +62,7 @@ Gradients mine(const Case& c) {
   const at::Tensor concat = at::full({c.q.size(0), (heads + 2 * kv_heads) * dim}, NAN, c.q.scalar_type());
   Gradients g{part(concat, 0, heads, dim), part(concat, heads, kv_heads, dim),
               part(concat, heads + kv_heads, kv_heads, dim)};
-  packed_attention_backward(g.q, g.k, g.v, c.d_out, c.q, c.k, c.v, c.out, c.lse, c.segments);
+  packed_attention_backward(g.q, g.k, g.v, c.d_out, c.q, c.k, c.v, c.out, c.lse, c.segments, c.rule);
   return g;
 }
 
@@ -71,7 +73,7 @@ Gradients of_autograd(const Case& c, at::ScalarType dtype) {
   for (const auto& [begin, end, prefix] : c.segments) {
     const auto own = [from = begin, to = end](const at::Tensor& x) { return x.slice(0, from, to); };
     if (prefix == kNoSegment) {
-      outs.push_back(packed_attention(own(q), own(k), own(v), {{0, end - begin}}));
+      outs.push_back(packed_attention(own(q), own(k), own(v), {{0, end - begin}}, c.rule));
       continue;
     }
     // The queries stand after the prefix's: a row of the prefix's own before them is thrown away.
@@ -80,7 +82,7 @@ Gradients of_autograd(const Case& c, at::ScalarType dtype) {
       return at::cat({x.slice(0, before.begin, before.end), own(x)});
     };
     const std::int64_t shared = before.end - before.begin;
-    outs.push_back(packed_attention(concat(q), concat(k), concat(v), {{0, shared + end - begin}})
+    outs.push_back(packed_attention(concat(q), concat(k), concat(v), {{0, shared + end - begin}}, c.rule)
                        .narrow(0, shared, end - begin));
   }
   at::cat(outs).backward(c.d_out.to(dtype));
@@ -319,6 +321,53 @@ TEST(SharedPrefix, MayWriteOverItsInputs) {
         expect_same({c.q, c.k, c.v}, apart, c10::toString(dtype));
       }
     }
+  }
+}
+
+// Windows shorter than a tile, of a tile, across tiles and longer than all; a scale of its own. Alone and after a prompt.
+TEST(Windows, HaveTheGradientAtEveryLevel) {
+  at::manual_seed(25);
+  const Segments alone = {{0, 300}, {300, 333}, {333, 334}};
+  for (const Segments& segments : {alone, kShared[2], kShared[4]}) {
+    for (const std::int64_t window : {1, 7, 64, 100, 129, 1000}) {
+      const AttentionRule rule{.window = window, .scale = window == 100 ? 0.3 : 0};
+      for (const Shape s : {Shape{6, 2, 32}, Shape{2, 1, 20}}) {
+        const Case c = make(s, segments, at::kFloat, rule);
+        const Gradients got = mine(c), right = of_autograd(c, at::kDouble);
+        const std::string what = "window " + std::to_string(window) + " T " + std::to_string(c.q.size(0));
+        if (window > 1) {
+          EXPECT_LT(distance(got.q, right.q), 1e-5) << what;
+          EXPECT_LT(distance(got.k, right.k), 1e-5) << what;
+        }
+        EXPECT_LT(distance(got.v, right.v), 1e-5) << what;
+      }
+      const Case c = make({6, 2, 32}, segments, at::kBFloat16, rule);
+      const Gradients right = of_autograd(c, at::kDouble);
+      for (const Instructions level : kAllInstructions) {
+        if (!machine_has(level)) continue;
+        const ForceInstructions force(level);
+        const Gradients got = mine(c);
+        const std::string what = "window " + std::to_string(window) + " " + std::string(name_of(level));
+        if (window > 1) {
+          EXPECT_LT(distance(got.q, right.q), 1e-2) << what;
+          EXPECT_LT(distance(got.k, right.k), 1e-2) << what;
+        }
+        EXPECT_LT(distance(got.v, right.v), 1e-2) << what;
+      }
+    }
+  }
+}
+
+TEST_P(FastBackward, ASegmentWithAWindowHasBitsOfItsOwn) {
+  at::manual_seed(26);
+  const AttentionRule rule{.window = 50, .scale = 0.2};
+  const Case c = make({9, 3, 64}, {{0, 300}, {300, 333}, {333, 500}}, at::kBFloat16, rule);
+  const Gradients whole = mine(c);
+  for (const auto& [begin, end, prefix] : c.segments) {
+    const auto part_of = [&, from = begin, to = end](const at::Tensor& x) { return x.slice(0, from, to); };
+    const Case alone{part_of(c.q),   part_of(c.k),   part_of(c.v),       part_of(c.d_out),
+                     part_of(c.out), part_of(c.lse), {{0, end - begin}}, rule};
+    expect_same(mine(alone), {part_of(whole.q), part_of(whole.k), part_of(whole.v)}, "alone");
   }
 }
 

@@ -129,7 +129,7 @@ TEST_P(AttendTilesAt, LooksBackOnlyAsFarAsTheWindow) {
       KvTiles tiles(s.kv_heads, s.dim, dtype, 300);
       tiles.append(x.k, x.v);
       const Result mine = empty_for(300, s, dtype), right = by_hand(x.q, x.k, x.v, window);
-      attend_tiles(mine.out, mine.lse, x.q, {{0, 300, {}, &tiles, 0}}, window);
+      attend_tiles(mine.out, mine.lse, x.q, {{0, 300, {}, &tiles, 0}}, {.window = window});
       expect_close(mine.out, right.out, bound_of(dtype), std::to_string(window));
       expect_close(mine.lse, right.lse, 1e-5, std::to_string(window));
     }
@@ -149,7 +149,7 @@ TEST_P(AttendTilesAt, SeesTheSegmentsBeforeItsOwn) {
       own.append(x.k.narrow(0, 75, 90), x.v.narrow(0, 75, 90));
       const at::Tensor q = x.q.narrow(0, 85, 80);  // the last 80: own_offset 10
       const Result mine = empty_for(80, s, dtype), right = by_hand(q, x.k, x.v, window);
-      attend_tiles(mine.out, mine.lse, q, {{0, 80, {&first, &second}, &own, 10}}, window);
+      attend_tiles(mine.out, mine.lse, q, {{0, 80, {&first, &second}, &own, 10}}, {.window = window});
       expect_close(mine.out, right.out, bound_of(dtype), std::to_string(window));
       expect_close(mine.lse, right.lse, 1e-5, std::to_string(window));
     }
@@ -191,19 +191,19 @@ TEST_P(AttendTilesAt, ARowsBitsDependOnNothingButTheRow) {
         const Result right = empty_for(length, s, dtype);
         {
           const Threads one(1);
-          attend_tiles(right.out, right.lse, x.q, {{0, length, {}, &whole, 0}}, window);
+          attend_tiles(right.out, right.lse, x.q, {{0, length, {}, &whole, 0}}, {.window = window});
         }
         for (const int threads : {2, 3}) {
           const Threads several(threads);
           const Result again = empty_for(length, s, dtype);
-          attend_tiles(again.out, again.lse, x.q, {{0, length, {}, &whole, 0}}, window);
+          attend_tiles(again.out, again.lse, x.q, {{0, length, {}, &whole, 0}}, {.window = window});
           expect_same(again, right, what + " threads");
         }
         const Threads two(2);
         KvTiles tiles(s.kv_heads, s.dim, dtype, 1), others(s.kv_heads, s.dim, dtype, 1);
         const Result decoded = empty_for(length, s, dtype);
         tiles.append(x.k.narrow(0, 0, prompt), x.v.narrow(0, 0, prompt));
-        attend_tiles(decoded.out, decoded.lse, x.q, {{0, prompt, {}, &tiles, 0}}, window);
+        attend_tiles(decoded.out, decoded.lse, x.q, {{0, prompt, {}, &tiles, 0}}, {.window = window});
         others.append(other.k.narrow(0, 0, 5), other.v.narrow(0, 0, 5));
         for (std::int64_t t = prompt; t < length; ++t) {
           const std::int64_t u = 5 + t - prompt;  // a batch of two sequences; the order of its rows changes
@@ -214,7 +214,8 @@ TEST_P(AttendTilesAt, ARowsBitsDependOnNothingButTheRow) {
           const at::Tensor q = at::cat({rows[mine], rows[1 - mine]}, 0);
           const Result r = empty_for(2, s, dtype);
           attend_tiles(r.out, r.lse, q,
-                       {{mine, mine + 1, {}, &tiles, t}, {1 - mine, 2 - mine, {}, &others, u}}, window);
+                       {{mine, mine + 1, {}, &tiles, t}, {1 - mine, 2 - mine, {}, &others, u}},
+                       {.window = window});
           decoded.out[t].copy_(r.out[mine]);
           decoded.lse[t].copy_(r.lse[mine]);
         }
@@ -223,7 +224,7 @@ TEST_P(AttendTilesAt, ARowsBitsDependOnNothingButTheRow) {
         const Result pieces = empty_for(length, s, dtype);
         for (std::int64_t t = 0, n = 1; t < length; t += n, n = n % 11 + 1) {
           const std::int64_t end = std::min(length, t + n);
-          attend_tiles(pieces.out, pieces.lse, x.q, {{t, end, {}, &whole, t}}, window);
+          attend_tiles(pieces.out, pieces.lse, x.q, {{t, end, {}, &whole, t}}, {.window = window});
         }
         expect_same(pieces, right, what + " pieces");
       }

@@ -2,7 +2,7 @@
 
 For each family FIXTURES/tiny_<family>/ gets config.json and weights (saved by transformers), adapter/ (PEFT: r 4, alpha 8,
 all-linear, A and B random and non-zero) and golden.safetensors; tiny_llama also gets adapter_rslora/ (r 4, rsLoRA,
-target_modules a regex) and golden_rslora.safetensors. Golden tensors, T tokens of one sequence, V vocabulary:
+target_modules a regex) and golden_rslora.safetensors. --only FAMILY ... records those. Golden tensors, T tokens of one sequence, V vocabulary:
   ids_n [T] i64, labels_n [T] i64 (-100 not scored), logits_n [T,V] f32 (adapter on), n = 0, 1, 2
   base_logits_0 [T,V] (adapter off), merged_logits_0 [T,V] (merge_and_unload)
   loss [1] f32 (sum of nll over the three sequences / scored tokens), grad.<PEFT key> f32 (d loss)
@@ -15,13 +15,18 @@ from common import adapter_parameters, open_to_read, options, save_adapter, sequ
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
-from transformers import (AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM,
-                          Qwen3Config, Qwen3ForCausalLM)
+from transformers import (AutoModelForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GraniteConfig, GraniteForCausalLM,
+                          LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Olmo2Config, Olmo2ForCausalLM,
+                          Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM,
+                          SmolLM3Config, SmolLM3ForCausalLM)
 
 SHAPE = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
              max_position_embeddings=512, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 LLAMA3_ROPE = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
                    original_max_position_embeddings=64)  # 64: wavelengths 6, 32, 167, ... hit all three bands
+# For the families after the first three, with tiny_llama's tokenizer; the longest sequence is four windows long.
+SMALL = dict(SHAPE, vocab_size=384, hidden_size=32, intermediate_size=48)
+WINDOW = 5
 RSLORA_TARGETS = r".*\.layers\.[01]\.(self_attn\.[qv]_proj|mlp\.down_proj)"
 
 
@@ -35,6 +40,20 @@ def families():
                                                 rms_norm_eps=1e-6, **SHAPE)), "old", "150KB"
     yield "qwen3", Qwen3ForCausalLM(Qwen3Config(vocab_size=256, tie_word_embeddings=True, head_dim=32, rope_theta=1e6,
                                                 rms_norm_eps=1e-6, **dict(SHAPE, intermediate_size=64))), "v5", "5GB"
+    yield "mistral", MistralForCausalLM(MistralConfig(sliding_window=WINDOW, head_dim=16, **SMALL)), "v5", "5GB"
+    yield "smollm3", SmolLM3ForCausalLM(SmolLM3Config(**dict(SMALL, num_hidden_layers=4))), "old", "5GB"
+    yield "granite", GraniteForCausalLM(GraniteConfig(embedding_multiplier=6.0, attention_multiplier=0.2, residual_multiplier=0.3,
+                                                      logits_scaling=0.4, tie_word_embeddings=True, **SMALL)), "v5", "5GB"
+    yield "olmo2", Olmo2ForCausalLM(Olmo2Config(**SMALL)), "v5", "5GB"
+    yield "gemma3", Gemma3ForCausalLM(Gemma3TextConfig(
+        head_dim=16, query_pre_attn_scalar=24, sliding_window=WINDOW, layer_types=["sliding_attention", "sliding_attention",
+                                                                                  "full_attention"],
+        rope_parameters={"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
+                         "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}},
+        **dict(SMALL, num_hidden_layers=3))), "v5", "5GB"
+    yield "phi3", Phi3ForCausalLM(Phi3Config(sliding_window=WINDOW, **SMALL)), "v5", "5GB"
+    yield "qwen2_windows", Qwen2ForCausalLM(Qwen2Config(use_sliding_window=True, sliding_window=WINDOW, max_window_layers=1,
+                                                        **SMALL)), "old", "5GB"
 
 
 def randomize(model, seed):
@@ -123,8 +142,10 @@ def attach(folder, config, target, seed):
 
 
 def main():
-    arguments = options(__doc__)
+    arguments = options(__doc__, lambda parser: parser.add_argument("--only", nargs="*", default=[], help="families"))
     for seed, (family, model, form, shard) in enumerate(families(), start=11):
+        if arguments.only and family not in arguments.only:
+            continue
         folder = arguments.out / f"tiny_{family}"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -133,7 +154,7 @@ def main():
         open_to_read(folder)
         if form == "old":
             to_old_form(folder)
-        if family == "llama":  # the model of the TRL runs has a tokenizer, with the end of turn its config names
+        if family == "llama" or model.config.vocab_size == SMALL["vocab_size"]:  # models of the TRL runs have a tokenizer
             for name in ("tokenizer.json", "tokenizer_config.json"):
                 shutil.copy(f"tests/fixtures/text/tiny/{name}", folder)
         sequences = make_sequences(model.config.vocab_size, seed + 100)

@@ -89,6 +89,8 @@ def cases():
         out[f"online_dpo_{family}"] = ("online_dpo", model, None, dict(
             {**online.SHARED, "learning_rate": 1e-3, "max_steps": 10}, gradient_accumulation_steps=2,
             per_device_train_batch_size=2, **(clipped if family == "qwen2" else {})))
+    for family in ("mistral", "smollm3", "granite", "olmo2", "gemma3", "phi3"):
+        out[f"sft_{family}"] = ("sft", FIXTURES / f"tiny_{family}", TEXT, dict(SFT, max_steps=4))
     out["cpo"] = ("cpo", LLAMA, CPO_PAIRS, dict(ten, beta=0.5, loss_type="simpo"))
     out["orpo"] = ("orpo", LLAMA, CPO_PAIRS, dict(ten))
     out["rloo"] = ("rloo", LLAMA, None, dict(long, steps_per_generation=4, num_iterations=2, epsilon=0.15))
@@ -186,7 +188,8 @@ def sampled_run(name, method, model, tokenizer, options, place, out):
 def run(name, out):
     method, folder, data, options = cases()[name]
     # by its own class: that of Qwen2 splits text as Qwen2 does, whatever the file says
-    tokenizer = AutoTokenizer.from_pretrained(str(LLAMA if folder.parent.name == FOLDER else folder))
+    own = folder.parent.name == FOLDER or folder.name.startswith("tiny_")
+    tokenizer = AutoTokenizer.from_pretrained(str(LLAMA if own else folder))
     if method in ("cpo", "orpo"):
         tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token  # TRL refuses a tokenizer without one
     loader, more = AutoModelForCausalLM, {}

@@ -76,6 +76,9 @@ CASES = {  # name: (model and adapter, data, what differs from SHARED)
     "tiny_messages_streamed": (TINY, "messages", dict(max_length=96, assistant_only_loss=True, dataset_streaming=True,
                                                       max_steps=6)),
     "tiny_text_streamed_packed": (TINY, "text", dict(PACKED, max_length=48, dataset_streaming=True, max_steps=3)),
+    **{f"tiny_{family}_text": ((FIXTURES / f"tiny_{family}", FIXTURES / f"tiny_{family}/adapter"), "text",
+                               dict(max_length=64, max_steps=5))
+       for family in ("mistral", "smollm3", "granite", "olmo2", "gemma3", "phi3", "qwen2_windows")},
     "smollm2_text": (REAL, "text", dict(max_length=96)),
     "smollm2_text_packed": (REAL, "text", PACKED),
     "smollm2_prompt_completion": (REAL, "prompt_completion", dict(max_length=96)),
@@ -142,7 +145,8 @@ def run(name, out):
     settings = {key: value for key, value in options.items() if key != "dataset_streaming"}
     data_path = FIXTURES / "sft" / f"{form}.jsonl"
     rows = lambda path: Dataset.from_list([json.loads(line) for line in path.read_text().splitlines()])
-    tokenizer = AutoTokenizer.from_pretrained(str(model_folder))
+    # the tiny families share one, whatever class of their own transformers would take
+    tokenizer = AutoTokenizer.from_pretrained(str(model_folder if model_folder == SMOLLM2 else FIXTURES / "tiny_llama"))
     load = lambda: with_head_bias(PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(
         str(model_folder), dtype=torch.float32, attn_implementation="sdpa"), str(adapter), is_trainable=True))
     evaluated = {"eval_dataset": rows(FIXTURES / "sft/eval_text.jsonl")} if "eval_strategy" in extra else {}

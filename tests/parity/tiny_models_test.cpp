@@ -122,7 +122,14 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"tiny_qwen2", "adapter_bias_lora", "golden_bias_lora.safetensors"},
                     Case{"tiny_llama3", "adapter", "golden.safetensors"},
                     Case{"tiny_qwen2", "adapter", "golden.safetensors"},
-                    Case{"tiny_qwen3", "adapter", "golden.safetensors"}));
+                    Case{"tiny_qwen3", "adapter", "golden.safetensors"},
+                    Case{"tiny_mistral", "adapter", "golden.safetensors"},
+                    Case{"tiny_smollm3", "adapter", "golden.safetensors"},
+                    Case{"tiny_granite", "adapter", "golden.safetensors"},
+                    Case{"tiny_olmo2", "adapter", "golden.safetensors"},
+                    Case{"tiny_gemma3", "adapter", "golden.safetensors"},
+                    Case{"tiny_phi3", "adapter", "golden.safetensors"},
+                    Case{"tiny_qwen2_windows", "adapter", "golden.safetensors"}));
 
 }  // namespace tiny_models_test
 }  // namespace hone::parity

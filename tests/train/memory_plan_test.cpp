@@ -30,7 +30,13 @@ MemoryInputs qwen() {
     const std::int64_t in_of[] = {896, 896, 896, 896, 896, 896, 4864};
     const std::int64_t out_of[] = {896, 128, 128, 896, 4864, 4864, 896};
     for (std::int64_t m = 0; m < 7; ++m) {
-      in.adapted.push_back({.layer = layer, .module = m, .in = in_of[m], .out = out_of[m], .rank = 16});
+      const std::int64_t reads = m < 3 ? 0 : m == 3 ? 1 : m < 6 ? 2 : 3;
+      in.adapted.push_back({.layer = layer,
+                            .reads = reads,
+                            .reads_norm = reads % 2 == 0,
+                            .in = in_of[m],
+                            .out = out_of[m],
+                            .rank = 16});
       in.adapter_parameters += 16 * (in_of[m] + out_of[m]);
     }
   }
@@ -92,6 +98,16 @@ TEST(MemoryPlan, Q_KNormKeepsTheirInputsAndAnFp32StreamTwiceTheBytes) {
   in.model.qk_norm = false;
   in.residual_size = 4;
   EXPECT_EQ(bytes_of(memory_of(in, true, RecomputeMode::kCheap), "tape") - before, 1024 * 24 * 2 * 896 * 2);
+}
+
+TEST(MemoryPlan, NormsAfterABranchKeepWhatTheyRead) {
+  MemoryInputs in = qwen();
+  for (const RecomputeMode level : {RecomputeMode::kNone, RecomputeMode::kCheap, RecomputeMode::kLayer}) {
+    in.model.norms_after = false;
+    const std::int64_t before = bytes_of(memory_of(in, true, level), "tape");
+    in.model.norms_after = true;
+    EXPECT_EQ(bytes_of(memory_of(in, true, level), "tape") - before, 1024 * 24 * 2 * 896 * 2);
+  }
 }
 
 TEST(MemoryPlan, LayersBelowTheLowestAdapterKeepNothing) {

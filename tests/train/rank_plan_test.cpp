@@ -29,7 +29,7 @@ MemoryInputs small() {
   in.program_bytes = 200'000'000;
   in.base_bytes = 100'000'000;
   for (std::int64_t layer = 0; layer < 8; ++layer) {
-    in.adapted.push_back({.layer = layer, .module = 0, .in = 512, .out = 512, .rank = 16});
+    in.adapted.push_back({.layer = layer, .in = 512, .out = 512, .rank = 16});
     in.adapter_parameters += 16 * 1024;
   }
   in.train = {.tokens = 4096, .scored = 4000, .segment = 1024};

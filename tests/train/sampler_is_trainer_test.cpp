@@ -225,7 +225,7 @@ class SamplerIsTrainerOf : public ::testing::TestWithParam<std::tuple<const char
 };
 INSTANTIATE_TEST_SUITE_P(
     Families, SamplerIsTrainerOf,
-    ::testing::Combine(::testing::Values("llama", "qwen2", "qwen3"),
+    ::testing::Combine(::testing::ValuesIn(every_family()),
                        ::testing::Values(ops::Instructions::kAvx2, ops::Instructions::kAvx512,
                                          ops::Instructions::kAvx512Bf16, ops::Instructions::kAmx)),
     [](const auto& one) {

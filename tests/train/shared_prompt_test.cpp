@@ -191,13 +191,16 @@ INSTANTIATE_TEST_SUITE_P(Cases, SharedPrompt,
                                            Case{"qwen2", kFp32, &odd_config, kExact, 1e-5},
                                            Case{"qwen3", kFp32, &tiny_config, kExact, 1e-5},
                                            Case{"qwen3", kFp32, &wide_config, kExact, 1e-5},
+                                           Case{"mistral", kFp32, &tiny_config, kExact, 1e-5},
+                                           Case{"gemma3_text", kFp32, &wide_config, kExact, 2e-5},
+                                           Case{"mistral", kBf16, &wide_config, kRounded, 0.1},
                                            Case{"qwen2", kAutocast, &tiny_config, kRounded, 0.1},
                                            Case{"llama", kBf16, &wide_config, kRounded, 0.1},
                                            Case{"qwen3", kBf16, &wide_config, kRounded, 0.1},
                                            Case{"qwen3", kAutocast, &odd_config, kRounded, 0.1}));
 
 class SharedPromptOf : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Families, SharedPromptOf, ::testing::Values("llama", "qwen2", "qwen3"));
+INSTANTIATE_TEST_SUITE_P(Families, SharedPromptOf, ::testing::ValuesIn(every_family()));
 
 TEST_P(SharedPromptOf, GivesTheSameBitsAtEveryLevelOfRecompute) {
   for (const model::DtypePolicy dtypes : {kFp32, kAutocast, kBf16}) {

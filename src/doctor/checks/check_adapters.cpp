@@ -18,22 +18,30 @@ constexpr double kUsualDropout = 0.05;  // TRL's default: runs with it are not a
 constexpr double kFewAdapted = 0.05;    // of the layers; q_proj and v_proj alone are 6 % and more
 
 struct Role {
-  std::string_view name, path, modules;
+  std::string_view name, path;
+  std::string modules = {};  // "q_proj, k_proj, v_proj, o_proj"
   std::int64_t parameters = 0, adapted = 0;
 };
 
 std::array<Role, 2> coverage(const model::CausalLm& model) {
-  std::array<Role, 2> out = {Role{"attention", ".self_attn.", "q_proj, k_proj, v_proj, o_proj"},
-                             Role{"MLP", ".mlp.", "gate_proj, up_proj, down_proj"}};
+  std::array<Role, 2> out = {Role{"attention", ".self_attn."}, Role{"MLP", ".mlp."}};
   for (const ops::Linear* linear : model.linears()) {
     for (Role& role : out) {
       if (linear->name.find(role.path) == std::string::npos) continue;
       const std::int64_t size = linear->weight.out() * linear->weight.in();
       role.parameters += size;
+      const std::string module = linear->name.substr(linear->name.rfind('.') + 1);
+      if (role.modules.find(module) == std::string::npos)
+        role.modules += (role.modules.empty() ? "" : ", ") + module;
       if (linear->lora) role.adapted += size;
     }
   }
   return out;
+}
+
+std::string linears_of_a_layer(const model::CausalLm& model) {
+  const std::size_t count = model.layers().front().linears().size();
+  return " of the " + (count == 7 ? std::string("seven") : std::to_string(count)) + " linears of a layer";
 }
 
 // Full fine-tuning: what is frozen, by name.
@@ -78,8 +86,8 @@ Verdict check_coverage(const train::OpenedRun& run) {
     out.what = "the adapters leave out the " + std::string(role.name) + ", which holds " +
                format::percent(parameters, total) + " of the parameters";
     out.cause = "lora_target_modules names " + std::to_string(run.start.trained.modules.size()) +
-                " of the seven linears of a layer";
-    out.fix = "lora_target_modules: all-linear, or add " + std::string(role.modules) +
+                linears_of_a_layer(*run.model);
+    out.fix = "lora_target_modules: all-linear, or add " + role.modules +
               "; keep it if this is "
               "intended";
   }
@@ -87,7 +95,7 @@ Verdict check_coverage(const train::OpenedRun& run) {
     out.level = Level::kWarn;
     out.what = "the adapters cover " + format::percent(adapted, in_roles) + " of the layers' parameters";
     out.cause = "lora_target_modules names " + std::to_string(run.start.trained.modules.size()) +
-                " of the seven linears of a layer";
+                linears_of_a_layer(*run.model);
     out.fix = "lora_target_modules: all-linear; keep it if this is intended";
   }
   const std::int64_t rows = run.start.trained.token_rows;

@@ -28,6 +28,11 @@ namespace hone::doctor {
 
 namespace {
 
+// In the order of model::NormPlace.
+constexpr std::array<const char*, model::kNormPlaces> kNormNames = {
+    "norm before attention", "norm before the MLP", "q norm", "k norm",
+    "norm after attention",  "norm after the MLP"};
+
 constexpr std::int64_t kBlock = std::int64_t{256} << 10;  // bytes that one thread hashes at a time
 
 // Exponents of all ones, in each lane of a 64-bit word: and with `exponents`, plus `carry`, leaves `overflow`
@@ -160,10 +165,8 @@ std::vector<HashedPart> parts_of(const model::CausalLm& model) {
       add(linear->name + " below: lora_A", as_held(linear->frozen_lora->a));
       add(linear->name + " below: lora_B", as_held(linear->frozen_lora->b));
     }
-    add(prefix + "input norm", layer.input_norm);
-    add(prefix + "norm after attention", layer.post_attention_norm);
-    add(prefix + "q norm", layer.q_norm);
-    add(prefix + "k norm", layer.k_norm);
+    for (std::size_t place = 0; place < model::kNormPlaces; ++place)
+      add(prefix + kNormNames[place], layer.norms.weights[place]);
   }
   return out;
 }

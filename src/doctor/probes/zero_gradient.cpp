@@ -60,23 +60,39 @@ std::string zero_everywhere(const model::CausalLm& model) {
 
 // The module of this layer that stops the gradients of `name`; empty: none.
 std::string zero_in_layer(const model::DecoderLayer& layer, const std::string& name) {
+  using model::NormPlace;
   const auto is = [&](const ops::Linear& one) { return name.find(one.name + ".") != std::string::npos; };
+  const auto among = [&](const std::vector<ops::Linear>& all) {
+    return std::any_of(all.begin(), all.end(), is);
+  };
   const auto says = [](const ops::Linear& one) {
     return zero_in_base(one.name) + " and has no adapter: no gradient passes it";
   };
-  const bool queries = is(layer.q) || is(layer.k), attention = queries || is(layer.v) || is(layer.o);
-  const bool inner = is(layer.gate) || is(layer.up), mlp = inner || is(layer.down);
-  if (attention && is_zero(layer.input_norm))
-    return zero_in_base("the norm before " + layer.q.name) + ": attention gets no input";
-  if (mlp && is_zero(layer.post_attention_norm))
-    return zero_in_base("the norm before " + layer.gate.name) + ": the MLP gets no input";
+  const auto zero_norm = [&](NormPlace place) { return is_zero(layer.norms[place]); };
+  const bool attention = among(layer.qkv) || is(layer.o), mlp = among(layer.gate_up) || is(layer.down);
+  const std::string& first = layer.qkv.front().name;
+  const std::string& gate_name = layer.gate_up.front().name;
+  if (attention && zero_norm(NormPlace::kBeforeAttention))
+    return zero_in_base("the norm before " + first) + ": attention gets no input";
+  if (mlp && zero_norm(NormPlace::kBeforeMlp))
+    return zero_in_base("the norm before " + gate_name) + ": the MLP gets no input";
+  if (attention && zero_norm(NormPlace::kAfterAttention))
+    return zero_in_base("the norm after " + layer.o.name) + ": no gradient passes it";
+  if (mlp && zero_norm(NormPlace::kAfterMlp))
+    return zero_in_base("the norm after " + layer.down.name) + ": no gradient passes it";
   if (attention && !is(layer.o) && is_shut(layer.o)) return says(layer.o);
-  if (inner && is_shut(layer.down)) return says(layer.down);
-  if (is(layer.q) && (is_shut(layer.k) || is_zero(layer.k_norm))) return says(layer.k);
-  if (is(layer.k) && (is_shut(layer.q) || is_zero(layer.q_norm))) return says(layer.q);
-  if ((is(layer.o) || queries) && is_shut(layer.v)) return says(layer.v);
-  if ((is(layer.gate) || is(layer.down)) && is_shut(layer.up)) return says(layer.up);
-  if ((is(layer.up) || is(layer.down)) && is_shut(layer.gate)) return says(layer.gate);
+  if (mlp && !is(layer.down) && is_shut(layer.down)) return says(layer.down);
+  if (layer.qkv.size() == 3) {
+    const ops::Linear &q = layer.qkv[0], &k = layer.qkv[1], &v = layer.qkv[2];
+    if (is(q) && (is_shut(k) || zero_norm(NormPlace::kK))) return says(k);
+    if (is(k) && (is_shut(q) || zero_norm(NormPlace::kQ))) return says(q);
+    if ((is(layer.o) || is(q) || is(k)) && is_shut(v)) return says(v);
+  }
+  if (layer.gate_up.size() == 2) {
+    const ops::Linear &gate = layer.gate_up[0], &up = layer.gate_up[1];
+    if ((is(gate) || is(layer.down)) && is_shut(up)) return says(up);
+    if ((is(up) || is(layer.down)) && is_shut(gate)) return says(gate);
+  }
   return "";
 }
 
@@ -265,8 +281,14 @@ std::vector<std::string> zero_modules(const model::CausalLm& model) {
     for (const ops::Linear* linear : layer.linears()) {
       if (is_zero(*linear)) out.push_back(linear->name);
     }
-    if (is_zero(layer.input_norm)) out.push_back("the norm before " + layer.q.name);
-    if (is_zero(layer.post_attention_norm)) out.push_back("the norm before " + layer.gate.name);
+    using model::NormPlace;
+    const auto look = [&](NormPlace place, const char* where, const ops::Linear& linear) {
+      if (is_zero(layer.norms[place])) out.push_back("the norm " + std::string(where) + " " + linear.name);
+    };
+    look(NormPlace::kBeforeAttention, "before", layer.qkv.front());
+    look(NormPlace::kBeforeMlp, "before", layer.gate_up.front());
+    look(NormPlace::kAfterAttention, "after", layer.o);
+    look(NormPlace::kAfterMlp, "after", layer.down);
   }
   return out;
 }

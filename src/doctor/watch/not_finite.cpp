@@ -53,9 +53,8 @@ std::string bad_base_weight(const model::CausalLm& model) {
       if (bad > 0) return words(linear->name + ".weight", bad);
       if (const auto count = bad_count(linear->bias)) return words(linear->name + ".bias", count);
     }
-    for (const at::Tensor* norm :
-         {&layer.input_norm, &layer.post_attention_norm, &layer.q_norm, &layer.k_norm}) {
-      if (const auto count = bad_count(*norm)) return words("norms of layer " + std::to_string(i), count);
+    for (const at::Tensor& norm : layer.norms.weights) {
+      if (const auto count = bad_count(norm)) return words("norms of layer " + std::to_string(i), count);
     }
   }
   if (const auto count = bad_count(model.final_norm())) return words("final norm", count);

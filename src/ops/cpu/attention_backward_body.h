@@ -20,7 +20,7 @@ struct Work {
   Half *q, *d_out;              // [rows][D]
   float* dq;                    // [rows][D]
   float *lse, *delta;           // [rows], lse times log2(e)
-  std::int32_t* seen;           // [rows] keys of the span, 0 for padding
+  std::int32_t *from, *seen;    // [rows] keys of the span that a row sees: [from, seen); seen 0 for padding
   Pair *k_by_dim, *v_by_dim;    // [D / 2][64]
   Pair* k_by_key;               // [32][D]
   float *dk, *dv;               // [64][D]
@@ -53,6 +53,7 @@ Work lay_out(Pieces& pieces, std::int64_t dim, std::int64_t rows) {
   pieces.take(w.dq, rows * dim);
   pieces.take(w.lse, rows);
   pieces.take(w.delta, rows);
+  pieces.take(w.from, rows);
   pieces.take(w.seen, rows);
   pieces.take(w.k_by_dim, 32 * dim);
   pieces.take(w.v_by_dim, 32 * dim);
@@ -130,7 +131,8 @@ void gradients_of_scores(const Work& w, std::int64_t row, std::int64_t pair, int
 #pragma GCC unroll 2
   for (int i = 0; i < 2; ++i) {
     const std::int64_t at = row + r + i;
-    const std::uint64_t mask = bits(0, clamp(w.seen[at] - tile_place, 0, 64));
+    const std::uint64_t mask =
+        bits(clamp(w.from[at] - tile_place, 0, 64), clamp(w.seen[at] - tile_place, 0, 64));
     const Floats lse = all_of(w.lse[at]), delta = all_of(w.delta[at]);
 #pragma GCC unroll 4
     for (int c = 0; c < 4; ++c) {
@@ -161,6 +163,11 @@ SpanRows begin_span(const Work& w, const Backward& b, const BackwardSpan& span) 
   for (std::int64_t r = rows.begin; r < rows.end; ++r) {
     const std::int64_t up_to_own = b.begin + r / b.group - span.origin + 1;
     w.seen[r] = r < first || r >= last ? 0 : static_cast<std::int32_t>(span.own ? up_to_own : span.keys);
+    w.from[r] = 0;
+    if (b.window > 0 && w.seen[r] > 0) {
+      const std::int64_t from = span.own ? up_to_own - b.window : b.first_seen[r / b.group];
+      w.from[r] = static_cast<std::int32_t>(clamp(from, 0, w.seen[r]));
+    }
   }
   return rows;
 }
@@ -175,6 +182,10 @@ void add_tile(const Work& w, const Backward& b, const BackwardSpan& span, SpanRo
   };
   if (span.own && span.origin + tile_place > span.begin) {
     rows.begin = (span.origin + tile_place - b.begin) * b.group / kRows * kRows;
+  }
+  if (span.own && b.window > 0) {  // later queries see no key of this tile
+    const std::int64_t end = padded((span.origin + tile_place + 63 + b.window - b.begin) * b.group);
+    if (end < rows.end) rows.end = end;
   }
   for (std::int64_t block = rows.begin; block < rows.end; block += kBlock) {
     const std::int64_t n = clamp(rows.end - block, 0, kBlock);
@@ -225,7 +236,7 @@ void backward_bf16(const Backward& b) {
   const std::int64_t dim = b.head_dim, rows = (b.end - b.begin) * b.group, all = padded(rows);
   Pieces pieces{b.scratch};
   const Work w = lay_out(pieces, dim, all);
-  const float scale = 1.0F / __builtin_sqrtf(static_cast<float>(dim));
+  const float scale = b.scale > 0 ? b.scale : 1.0F / __builtin_sqrtf(static_cast<float>(dim));
   load_rows(w, b, rows, all);
   begin_products(dim);
   for (std::int64_t i = 0; i < b.span_count; ++i) add_span(w, b, b.spans[i], kLog2E * scale);
@@ -239,7 +250,7 @@ void backward_bf16(const Backward& b) {
 }
 
 void sum_partials_bf16(const PartialSums& s) {
-  const Floats scale = all_of(1.0F / __builtin_sqrtf(static_cast<float>(s.head_dim)));
+  const Floats scale = all_of(s.scale > 0 ? s.scale : 1.0F / __builtin_sqrtf(static_cast<float>(s.head_dim)));
   for (std::int64_t t = 0; t < s.tokens; ++t) {
     Half *const dk = static_cast<Half*>(s.dk) + t * s.dk_stride, *const dv = static_cast<Half*>(s.dv) +
                                                                              t * s.dv_stride;

@@ -166,6 +166,11 @@ class FastBackward {
     attention_kernels::Backward b;
     b.head_dim = dim_;
     b.group = group_;
+    b.window = x_.rule.window;
+    b.scale = static_cast<float>(x_.rule.scale);
+    std::vector<std::int64_t> first;
+    if (b.window > 0) first = first_seen(x_.segments, *piece.run, piece.begin, piece.end, b.window);
+    b.first_seen = first.data();
     b.q = at_row(x_.q, origin, column);
     b.out = at_row(x_.out, origin, column);
     b.d_out = at_row(x_.d_out, origin, column);
@@ -198,6 +203,7 @@ class FastBackward {
     s.count = static_cast<std::int64_t>(shares.size());
     s.tokens = segment.end - segment.begin;
     s.head_dim = dim_;
+    s.scale = static_cast<float>(x_.rule.scale);
     s.dk = at_row(x_.dk, segment.begin, sum.kv_head * dim_);
     s.dv = at_row(x_.dv, segment.begin, sum.kv_head * dim_);
     s.dk_stride = x_.dk.stride(0);

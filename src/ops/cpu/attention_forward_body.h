@@ -103,7 +103,7 @@ void forward_bf16(const Forward& b) {
   float highest[kMaxRows], raw_highest[kMaxRows];
   Softmax w;
   const std::int64_t dim = b.head_dim, rows = b.row_end - b.row_begin;
-  const float to_log2 = kLog2E / __builtin_sqrtf(static_cast<float>(dim));
+  const float to_log2 = b.scale > 0 ? kLog2E * b.scale : kLog2E / __builtin_sqrtf(static_cast<float>(dim));
   const auto element = [&](std::int64_t r, std::int64_t stride) {
     const std::int64_t row = b.row_begin + r;
     return row / b.group * stride + row % b.group * dim;

@@ -99,7 +99,7 @@ struct Row {
 
 [[gnu::always_inline]] inline void forward_rows(const Forward& b, bool bf16, float* scratch) {
   const std::size_t dim = static_cast<std::size_t>(b.head_dim);
-  const float to_log2 = kLog2E / std::sqrt(static_cast<float>(b.head_dim));
+  const float to_log2 = b.scale > 0 ? kLog2E * b.scale : kLog2E / std::sqrt(static_cast<float>(b.head_dim));
   const std::int64_t rows = b.row_end - b.row_begin;
   const auto element = [&](std::int64_t row, std::int64_t stride) {
     return row / b.group * stride + row % b.group * b.head_dim;

@@ -20,6 +20,7 @@ struct Forward {
   const KeyRun* runs = nullptr;
   std::int64_t run_count = 0;
   std::int64_t head_dim = 0, group = 0, window = 0;
+  float scale = 0;  // of the scores; 0: head_dim^-0.5
   const void* q = nullptr;
   std::int64_t q_stride = 0;
   void* out = nullptr;
@@ -57,7 +58,10 @@ struct BackwardSpan {
 // Queries [begin, end) of one run (ops/cpu/attention_runs.h) and kv head, with the keys that they attend to.
 // Pointers are at token 0 of the run.
 struct Backward {
-  std::int64_t head_dim = 0, group = 0;
+  std::int64_t head_dim = 0, group = 0, window = 0;
+  float scale = 0;  // of the scores; 0: head_dim^-0.5
+  // With a window: of each query the first position of its sequence, the prefix included, that it sees.
+  const std::int64_t* first_seen = nullptr;
   const void *q = nullptr, *out = nullptr, *d_out = nullptr;
   std::int64_t q_stride = 0, k_stride = 0, v_stride = 0, out_stride = 0, d_out_stride = 0;
   const float* lse = nullptr;
@@ -77,6 +81,7 @@ struct PartialSum {
 struct PartialSums {
   const PartialSum* shares = nullptr;
   std::int64_t count = 0, tokens = 0, head_dim = 0;
+  float scale = 0;  // as Backward's
   void *dk = nullptr, *dv = nullptr;
   std::int64_t dk_stride = 0, dv_stride = 0;
 };

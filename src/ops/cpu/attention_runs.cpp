@@ -51,4 +51,21 @@ std::vector<Span> spans_of(const std::vector<AttentionSegment>& segments, const 
   return spans;
 }
 
+std::vector<std::int64_t> first_seen(const std::vector<AttentionSegment>& segments, const Run& run,
+                                     std::int64_t begin, std::int64_t end, std::int64_t window) {
+  std::int64_t before = 0;
+  if (run.prefix != kNoSegment) {
+    const AttentionSegment& prefix = segments[static_cast<std::size_t>(run.prefix)];
+    before = prefix.end - prefix.begin;
+  }
+  std::vector<std::int64_t> first;
+  for (std::size_t i = run.first; i < run.last; ++i) {
+    const std::int64_t to = std::min(end, segments[i].end);
+    for (std::int64_t t = std::max(begin, segments[i].begin); t < to; ++t) {
+      first.push_back(before + t - segments[i].begin + 1 - window);
+    }
+  }
+  return first;
+}
+
 }  // namespace hone::ops

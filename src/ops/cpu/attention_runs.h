@@ -40,4 +40,9 @@ struct Span {
 std::vector<Span> spans_of(const std::vector<AttentionSegment>& segments, const Run& run, std::int64_t begin,
                            std::int64_t end);
 
+// Of queries [begin, end) of a run the first position of their sequence, prefix included, that a window shows;
+// may be below 0.
+std::vector<std::int64_t> first_seen(const std::vector<AttentionSegment>& segments, const Run& run,
+                                     std::int64_t begin, std::int64_t end, std::int64_t window);
+
 }  // namespace hone::ops

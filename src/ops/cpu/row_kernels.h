@@ -51,16 +51,21 @@ struct RotateArgs {
   float eps;
 };
 
-// All of one dtype.
+// gelu_pytorch_tanh(g) = g sigmoid(kGeluScale (g + kGeluCubic g^3)); the scale is 2 sqrt(2 / pi).
+constexpr float kGeluScale = 1.5957691216057308F, kGeluCubic = 0.044715F;
+
+// All of one dtype. gelu: of the gate instead of silu.
 struct SwigluArgs {
   RowsIn gate, up;
   RowsOut out;
   std::int64_t width;
+  bool gelu = false;
 };
 struct SwigluBackwardArgs {
   RowsOut gate, up;
   RowsIn d;
   std::int64_t width;
+  bool gelu = false;
 };
 
 // A range of one row: out = x * mask, or out += x * mask.

@@ -311,35 +311,41 @@ Float magnitude(Float v) {
   return float_of(bits_of(v) & 0x7fffffffU);
 }
 
-// silu(g) = g sigmoid(g), through exp(-|g|), which cannot overflow.
-Float silu(Float g) {
-  const Float e = exp_of_negative(-magnitude(g));
+// g sigmoid(z), where z has g's sign, through exp(-|z|), which cannot overflow. silu: z = g.
+Float gated(Float g, Float z) {
+  const Float e = exp_of_negative(-magnitude(z));
   return (g >= 0.0F ? g : g * e) / (1.0F + e);
 }
 
-template <class T>
+Float gelu_argument(Float g) {
+  return (g * g * kGeluCubic + 1.0F) * (g * kGeluScale);
+}
+
+template <class T, bool kGelu>
 void swiglu_rows(const SwigluArgs& s, std::int64_t begin, std::int64_t end) {
   for (std::int64_t t = begin; t < end; ++t) {
     const T *gate = row_of<T>(s.gate, t), *up = row_of<T>(s.up, t);
     T* out = row_of<T>(s.out, t);
     over(s.width, [&](std::int64_t i, auto mode) {
-      store(out + i, silu(load(gate + i, mode)) * load(up + i, mode), mode);
+      const Float g = load(gate + i, mode);
+      store(out + i, gated(g, kGelu ? gelu_argument(g) : g) * load(up + i, mode), mode);
     });
   }
 }
 
-template <class T>
+template <class T, bool kGelu>
 void swiglu_backward_rows(const SwigluBackwardArgs& s, std::int64_t begin, std::int64_t end) {
   for (std::int64_t t = begin; t < end; ++t) {
     T *gate = row_of<T>(s.gate, t), *up = row_of<T>(s.up, t);
     const T* d = row_of<T>(s.d, t);
     over(s.width, [&](std::int64_t i, auto mode) {
       const Float g = load(gate + i, mode), u = load(up + i, mode), by_out = load(d + i, mode);
-      const Float e = exp_of_negative(-magnitude(g));
+      const Float e = exp_of_negative(-magnitude(kGelu ? gelu_argument(g) : g));
       const Float larger = 1.0F / (1.0F + e), smaller = e * larger;
       const Float sigmoid = g >= 0.0F ? larger : smaller, rest = g >= 0.0F ? smaller : larger;
       const Float d_sigmoid = by_out * sigmoid;
-      store(gate + i, d_sigmoid * u * (1.0F + g * rest), mode);
+      const Float slope = kGelu ? (g * g * (3.0F * kGeluCubic) + 1.0F) * (g * kGeluScale) : g;  // g dz/dg
+      store(gate + i, d_sigmoid * u * (1.0F + slope * rest), mode);
       store(up + i, d_sigmoid * g, mode);
     });
   }
@@ -458,11 +464,17 @@ void rotate_backward(const RotateArgs& r, std::int64_t begin, std::int64_t end) 
 }
 
 void swiglu_forward(const SwigluArgs& s, std::int64_t begin, std::int64_t end) {
-  s.out.bf16 ? swiglu_rows<Bf16>(s, begin, end) : swiglu_rows<float>(s, begin, end);
+  using Form = void (*)(const SwigluArgs&, std::int64_t, std::int64_t);
+  constexpr Form kForms[2][2] = {{&swiglu_rows<float, false>, &swiglu_rows<Bf16, false>},
+                                 {&swiglu_rows<float, true>, &swiglu_rows<Bf16, true>}};
+  kForms[s.gelu][s.out.bf16](s, begin, end);
 }
 
 void swiglu_gradient(const SwigluBackwardArgs& s, std::int64_t begin, std::int64_t end) {
-  s.d.bf16 ? swiglu_backward_rows<Bf16>(s, begin, end) : swiglu_backward_rows<float>(s, begin, end);
+  using Form = void (*)(const SwigluBackwardArgs&, std::int64_t, std::int64_t);
+  constexpr Form kForms[2][2] = {{&swiglu_backward_rows<float, false>, &swiglu_backward_rows<Bf16, false>},
+                                 {&swiglu_backward_rows<float, true>, &swiglu_backward_rows<Bf16, true>}};
+  kForms[s.gelu][s.d.bf16](s, begin, end);
 }
 
 void mask(const MaskArgs& m, std::int64_t width) {

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <optional>
 
 #include "base/error.h"
 #include "ops/announce.h"
@@ -15,19 +16,28 @@ at::Tensor heads_first(const at::Tensor& x) {
   return x.transpose(0, 1).unsqueeze(0);
 }
 
-at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+// [t, t] bool: which keys the query of a row sees; nothing where that is every earlier key.
+std::optional<at::Tensor> band(const at::Tensor& q, std::int64_t window) {
+  const std::int64_t n = q.size(0);
+  if (window <= 0 || window >= n) return std::nullopt;
+  return at::ones({n, n}, q.options().dtype(at::kBool)).tril_().triu_(1 - window);
+}
+
+at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionRule& rule) {
   const bool grouped = q.size(1) != k.size(1);
-  const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(2)));
+  const double scale = rule.scale > 0 ? rule.scale : 1.0 / std::sqrt(static_cast<double>(q.size(2)));
+  const std::optional<at::Tensor> mask = band(q, rule.window);
   const at::Tensor out =
-      at::scaled_dot_product_attention(heads_first(q), heads_first(k), heads_first(v), std::nullopt,
-                                       /*dropout_p=*/0.0, /*is_causal=*/true, scale, grouped);
+      at::scaled_dot_product_attention(heads_first(q), heads_first(k), heads_first(v), mask,
+                                       /*dropout_p=*/0.0, /*is_causal=*/!mask, scale, grouped);
   return out.squeeze(0).transpose(0, 1).reshape({q.size(0), q.size(1) * q.size(2)});
 }
 
 }  // namespace
 
 at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                            const std::vector<std::pair<std::int64_t, std::int64_t>>& segments) {
+                            const std::vector<std::pair<std::int64_t, std::int64_t>>& segments,
+                            const AttentionRule& rule) {
   announce("attention", q.size(0), q.size(1), q.size(2), q.scalar_type());
   std::vector<at::Tensor> outs;
   outs.reserve(segments.size());
@@ -37,7 +47,7 @@ at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::
                   "segments in order, without gap or overlap");
     at_token = end;
     const std::int64_t n = end - begin;
-    outs.push_back(attend(q.narrow(0, begin, n), k.narrow(0, begin, n), v.narrow(0, begin, n)));
+    outs.push_back(attend(q.narrow(0, begin, n), k.narrow(0, begin, n), v.narrow(0, begin, n), rule));
   }
   base::require(at_token == q.size(0), "packed_attention", "segments that cover every token");
   return outs.size() == 1 ? outs.front() : at::cat(outs, 0);

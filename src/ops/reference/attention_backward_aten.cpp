@@ -21,7 +21,7 @@ class AtenHead {
         kv_head_(kv_head),
         group_(x.q.size(1) / x.k.size(1)),
         dim_(x.q.size(2)),
-        scale_(1.0 / std::sqrt(static_cast<double>(dim_))) {}
+        scale_(x.rule.scale > 0 ? x.rule.scale : 1.0 / std::sqrt(static_cast<double>(dim_))) {}
 
   void run(const Family& family) {
     make_room(family);
@@ -52,6 +52,7 @@ class AtenHead {
       at::mm_out(p, part(q), k.t());
       p.mul_(scale_).sub_(part(lse)).exp_();
       if (span.own) hide_later(p, span);
+      if (x_.rule.window > 0) hide_left(p, run, span);
       at::mm_out(ds, part(g), v.t());
       ds.sub_(part(delta)).mul_(p).mul_(scale_);
       keys.sum_k.narrow(0, 0, span.keys).addmm_(ds.t(), part(q));
@@ -72,6 +73,19 @@ class AtenHead {
     const std::int64_t count = span.end - span.begin;
     const at::Tensor later = at::ones({count, count}, p.options().dtype(at::kBool)).triu_(1).unsqueeze(1);
     p.view({count, group_, span.keys}).narrow(2, span.keys - count, count).masked_fill_(later, 0);
+  }
+
+  // Keys that the window has left behind.
+  void hide_left(const at::Tensor& p, const Run& run, const Span& span) const {
+    std::vector<std::int64_t> first = first_seen(x_.segments, run, span.begin, span.end, x_.rule.window);
+    if (span.own && run.prefix != kNoSegment) {  // its keys come after the prefix's
+      const AttentionSegment& before = x_.segments[static_cast<std::size_t>(run.prefix)];
+      for (std::int64_t& key : first) key -= before.end - before.begin;
+    }
+    const auto index = p.options().dtype(at::kLong);
+    const at::Tensor low = at::tensor(first, at::kLong).to(p.device()).view({-1, 1, 1});
+    p.view({span.end - span.begin, group_, span.keys})
+        .masked_fill_(at::arange(span.keys, index).view({1, 1, -1}) < low, 0);
   }
 
   // Of x [T, N, W] the heads of this key-value head: [tokens * group, W].
