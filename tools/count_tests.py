@@ -28,7 +28,12 @@ def skip_reasons(log):
 def from_gtest(path):
     log = path.with_suffix(".log")
     reasons = skip_reasons(log.read_text(errors="replace")) if log.exists() else {}
-    for suite in json.loads(path.read_text())["testsuites"]:
+    try:
+        suites = json.loads(path.read_text())["testsuites"]
+    except (ValueError, KeyError, TypeError) as error:  # its program ended while it wrote, or the disk was full
+        yield "not ok", path.name, f"no results of GoogleTest: {error}"
+        return
+    for suite in suites:
         for case in suite["testsuite"]:
             name = f"{suite['name']}.{case['name']}"
             if case["status"] != "RUN" or case["result"] == "SUPPRESSED":

@@ -195,6 +195,14 @@ def test_counting_names_failures_skips_and_crashes(folder):
     assert "FAILED   crashed: ended with exit code 139" in lines, lines
 
 
+def test_counting_names_results_that_were_cut_short(folder):
+    (folder / "p.json").write_text('{"testsuites": [{"name": "S", "tests')
+    (folder / "p.exit").write_text("0\n")
+    done = run(ROOT / "tools" / "count_tests.py", folder)
+    assert done.returncode == 1 and not done.stderr, done.stderr
+    assert "FAILED   p.json: no results of GoogleTest" in done.stdout and done.stdout.endswith("0 passed, 1 failed\n"), done.stdout
+
+
 def test_counting_refuses_a_program_that_ran_nothing(folder):
     (folder / "q.exit").write_text("0\n")
     done = run(ROOT / "tools" / "count_tests.py", folder)
