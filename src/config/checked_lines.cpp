@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/lines.h"
 #include "base/utf8.h"
@@ -52,6 +53,16 @@ CheckedLine line_of(const ReadName& name, const Settings& settings) {
   return out;
 }
 
+// What the keys of deepspeed and its like set, as the run's note says it: "read gradient_clipping as max_grad_norm: 0.5".
+std::string keys_read(const ReadRun& run, const ReadName& name) {
+  const std::string begin = name.option + ": ";
+  for (const std::string& note : run.plan.notes) {
+    if (name.as == ReadName::As::kOption && note.starts_with(begin + "read "))
+      return note.substr(begin.size());
+  }
+  return {};
+}
+
 // The number after the file's name: "run.yaml:7".
 std::size_t line_number(const std::string& where, const std::string& file_name) {
   if (!where.starts_with(file_name + ":")) return 0;
@@ -78,7 +89,13 @@ std::string_view checked_name(CheckedLine::As as) {
 
 CheckedRun checked_lines(const ReadRun& run) {
   CheckedRun out;
-  for (const ReadName& name : run.settings.names()) out.lines.push_back(line_of(name, run.settings));
+  for (const ReadName& name : run.settings.names()) {
+    CheckedLine& line = out.lines.emplace_back(line_of(name, run.settings));
+    if (std::string read = keys_read(run, name); !read.empty()) {
+      line.as = CheckedLine::As::kKept;
+      line.what = std::move(read);
+    }
+  }
   for (const base::UserError& mistake : run.settings.mistakes()) {
     const base::ErrorText& text = mistake.text();
     const auto line = std::find_if(out.lines.begin(), out.lines.end(), [&](const CheckedLine& one) {

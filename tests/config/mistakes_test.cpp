@@ -1,5 +1,7 @@
 // All mistakes of a configuration are told at once, and none that only follows from another.
 #include "config/checked_lines.h"
+
+#include <algorithm>
 #include "config/helpers.h"
 
 namespace hone::config {
@@ -71,6 +73,20 @@ TEST_F(Mistakes, EachLineIsKeptRenamedIgnoredOrRefused) {
   EXPECT_NE(checked.lines[6].what.find("lora_r at least 1"), std::string::npos);
   EXPECT_NE(checked.lines[7].fix.find("hone options"), std::string::npos);
   EXPECT_TRUE(checked.elsewhere.empty());
+}
+
+TEST_F(Mistakes, KeysOfDeepSpeedThatSetOptionsAreShown) {
+  const ReadRun run = read("deepspeed: {gradient_clipping: 0.5, steps_per_print: 10}\n");
+  const CheckedRun checked = checked_lines(run);
+  const auto line = std::find_if(checked.lines.begin(), checked.lines.end(),
+                                 [](const CheckedLine& one) { return one.name == "deepspeed"; });
+  ASSERT_NE(line, checked.lines.end());
+  EXPECT_EQ(line->as, CheckedLine::As::kKept);
+  EXPECT_EQ(line->what, "read gradient_clipping as max_grad_norm: 0.5");
+  const ReadRun quiet = read("deepspeed: {steps_per_print: 10}\n");
+  for (const CheckedLine& one : checked_lines(quiet).lines) {
+    EXPECT_EQ(one.as == CheckedLine::As::kIgnored, one.name == "deepspeed") << one.name;
+  }
 }
 
 TEST_F(Mistakes, OfNoLineAreElsewhere) {
