@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/exit_codes.h"
 #include "base/instruction_level.h"
+#include "base/launchers.h"
 #include "base/printable.h"
 #include "base/process_memory.h"
 #include "base/suggest.h"
@@ -126,8 +127,8 @@ int run_core(std::vector<std::string> words) {
 
 // Whether a launcher has started several processes (parallel/place.h).
 bool is_rank() {
-  for (const char* name : {"WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
-    const char* const size = std::getenv(name);
+  for (const hone::base::LauncherNames& names : hone::base::kLaunchers) {
+    const char* const size = std::getenv(names.size);
     if (size != nullptr && std::string_view(size) != "1") return true;
   }
   return false;

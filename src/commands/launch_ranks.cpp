@@ -19,7 +19,9 @@
 
 #include "base/error.h"
 #include "base/exit_codes.h"
+#include "base/launchers.h"
 #include "base/signal_names.h"
+#include "commands/environment.h"
 
 namespace hone::commands {
 
@@ -34,27 +36,22 @@ constexpr milliseconds kLastGrace{10'000};            // between SIGTERM and SIG
 sigset_t launch_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int one : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD}) sigaddset(&set, one);
+  for (const int one : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set, one);
   return set;
 }
 
 // Variables by which another launcher says who a process is: a rank has those of `hone launch` only.
 bool is_of_a_launcher(std::string_view entry) {
-  constexpr std::array<std::string_view, 10> kPrefixes = {
-      "SLURM_PROCID=", "SLURM_LOCALID=", "SLURM_STEP_NUM_TASKS=", "SLURM_NTASKS=", "OMPI_", "PMI_",
-      "PMIX_",         "MPI_LOCAL",      "TORCHELASTIC_",         "GROUP_RANK="};
-  return std::ranges::any_of(kPrefixes, [&](std::string_view prefix) { return entry.starts_with(prefix); });
+  return std::ranges::any_of(base::kLauncherPrefixes,
+                             [&](std::string_view prefix) { return entry.starts_with(prefix); });
 }
 
 std::vector<std::string> environment_of(const RankCommand& command) {
+  parallel::Environment variables = own_environment();
+  std::erase_if(variables, [](const auto& one) { return is_of_a_launcher(one.first); });
+  for (const auto& [name, value] : command.variables) variables[name] = value;
   std::vector<std::string> out;
-  for (char** one = ::environ; *one != nullptr; ++one) {
-    const std::string_view entry = *one;
-    const bool replaced = std::ranges::any_of(
-        command.variables, [&](const auto& variable) { return entry.starts_with(variable.first + "="); });
-    if (!replaced && !is_of_a_launcher(entry)) out.emplace_back(entry);
-  }
-  for (const auto& [name, value] : command.variables) out.push_back(name + "=" + value);
+  for (const auto& [name, value] : variables) out.push_back(name + "=" + value);
   return out;
 }
 

@@ -200,7 +200,8 @@ report::RankPlans plans_of(const config::RanksPlan& asked, train::OpenedRun& run
   const train::Choices choices = choices_of(run);
   for (const std::int64_t hosts : asked.host_counts) {
     for (const std::int64_t per_host : asked.ranks_per_host) {
-      const train::RankSetting setting{.hosts = hosts, .per_host = per_host, .cores = out.cores};
+      const train::RankSetting setting{
+          .hosts = hosts, .per_host = per_host, .cores = out.cores, .set_threads = run.plan.threads};
       const train::RankWork own = asked.keep_batch ? kept_batch(work, setting.ranks()) : work;
       report::RankRow& row = out.rows.emplace_back();
       row.time = train::forecast(own, setting, out.speed);

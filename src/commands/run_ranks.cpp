@@ -4,32 +4,24 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <iostream>
 #include <string>
 #include <thread>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "commands/environment.h"
 #include "commands/launch_ranks.h"
 #include "parallel/c10d_ranks.h"
 #include "parallel/place.h"
 #include "parallel/turns.h"
 #include "report/terminal.h"
+#include "train/run_folder.h"
 #include "train/run_setup.h"
 
 namespace hone::commands {
 
 namespace {
-
-parallel::Environment environment() {
-  parallel::Environment out;
-  for (char** one = environ; *one != nullptr; ++one) {
-    const std::string text = *one;
-    const std::size_t equals = text.find('=');
-    if (equals != std::string::npos) out[text.substr(0, equals)] = text.substr(equals + 1);
-  }
-  return out;
-}
 
 // What this process may use: its share, unless its launcher has pinned it to fewer processors already.
 std::int64_t threads_of(const parallel::Ranks& ranks) {
@@ -42,25 +34,24 @@ std::int64_t threads_of(const parallel::Ranks& ranks) {
 }  // namespace
 
 std::unique_ptr<parallel::Ranks> open_run_ranks() {
-  const parallel::RankPlace place = parallel::read_place(environment());
+  const parallel::RankPlace place = parallel::read_place(own_environment());
   if (!place.several()) return std::make_unique<parallel::OneRank>();
   return parallel::open_ranks(place, {});
 }
 
-void resume_if_restarted(config::Plan& plan) {
-  if (parallel::read_place(environment()).restart == 0 || !plan.resume_from_checkpoint.empty()) return;
-  std::error_code none;
-  bool saved = false;
-  for (const auto& entry : base::fs::directory_iterator(plan.output_dir, none))
-    saved = saved || entry.path().filename().string().starts_with("checkpoint-");
-  if (saved) {
+void resume_if_restarted(config::Plan& plan, parallel::Ranks& ranks) {
+  if (parallel::read_place(own_environment()).restart == 0 || !plan.resume_from_checkpoint.empty()) return;
+  const bool saved = !train::checkpoint_steps(plan.output_dir).empty();
+  // Rank 0's answer: a folder of another host may not be the same one.
+  if (ranks.broadcast(saved ? "saved" : "", "restart") == "saved") {
     plan.resume_from_checkpoint = "true";
   } else {
     plan.overwrite_output_dir = true;
   }
 }
 
-void take_place(config::Plan& plan, const parallel::Ranks& ranks) {
+void take_place(config::Plan& plan, parallel::Ranks& ranks) {
+  ranks.set_timeout(std::chrono::seconds(plan.ddp_timeout));
   plan.rank = ranks.rank();
   plan.local_ranks = ranks.local_size();
   if (!ranks.several()) return;

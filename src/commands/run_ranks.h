@@ -14,10 +14,10 @@ std::unique_ptr<parallel::Ranks> open_run_ranks();
 
 // A launcher that starts a run again (torchrun's restarts) repeats the command: it goes on from the newest checkpoint, or
 // from the beginning where there is none.
-void resume_if_restarted(config::Plan& plan);
+void resume_if_restarted(config::Plan& plan, parallel::Ranks& ranks);
 
-// Rank and place into the plan: ranks of one machine share its processors and memory.
-void take_place(config::Plan& plan, const parallel::Ranks& ranks);
+// Rank and place into the plan: ranks of one machine share its processors and memory. The plan's time-out to the ranks.
+void take_place(config::Plan& plan, parallel::Ranks& ranks);
 
 // Rank 0 looks at output_dir, repairs it and makes its checks, before any rank reads there.
 void prepare_folder(const config::Plan& plan, parallel::Ranks& ranks);

@@ -2,12 +2,10 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <iostream>
 #include <memory>
 #include <utility>
 
-#include "base/retry.h"
 #include "commands/caller_link.h"
 #include "commands/commands.h"
 #include "commands/crash_signals.h"
@@ -28,6 +26,7 @@
 #include "report/page/run_page.h"
 #include "report/run_report.h"
 #include "report/terminal.h"
+#include "train/host_base.h"
 #include "train/open_run.h"
 #include "train/run_folder.h"
 
@@ -94,23 +93,10 @@ void add_followers(report::RunReport& report, const config::Plan& plan, const st
   if (plan.push_to_hub) report.add_follower(std::make_unique<HubPush>(plan, &stop));
 }
 
-// For two minutes.
-void wait_for_storage() {
-  base::RetryRules rules;
-  for (const int seconds : {1, 2, 4, 8, 15, 30, 60}) rules.waits.push_back(std::chrono::seconds(seconds));
-  rules.on_wait = [](const base::ErrorText& error, std::chrono::milliseconds wait) {
-    std::cerr << report::visible_controls("storage   " + error.where + ": " + error.found + "; again in " +
-                                          std::to_string(wait.count() / 1000) + " s")
-              << std::endl;
-  };
-  base::set_retry_rules(std::move(rules));
-}
-
 // A rank other than 0: the same run without a word, and without the doctor, whose verdict on rank 0 is for all.
 int follow(const config::Plan& plan, parallel::Ranks& ranks) {
   train::RunListener silent;
-  const std::atomic<bool>& stop_requested = watch_stop_signals(plan.stop_grace);
-  watch_crash_signals(plan.output_dir);
+  const std::atomic<bool>& stop_requested = watch_stop_signals();
   const std::unique_ptr<train::OpenedRun> run = train::open_run(plan, silent);
   const train::LoopResult result = train::begin_run(*run, silent, stop_requested, nullptr, &ranks);
   ranks.finish();
@@ -123,12 +109,11 @@ int lead(const config::Plan& plan, parallel::Ranks& ranks) {
                            {.table = plan.policy.log_completions,
                             .most = plan.policy.num_completions_to_print,
                             .unique_prompts = plan.policy.log_unique_prompts});
-  const std::atomic<bool>& stop_requested = watch_stop_signals(plan.stop_grace);
+  const std::atomic<bool>& stop_requested = watch_stop_signals();
   add_followers(report, plan, stop_requested);
   report.show_progress_in_steps();
   if (!plan.skip_doctor) report.leave_data_to_examination();
   watch_crash_signals(plan.output_dir);
-  wait_for_storage();
   CallerLink caller(report, caller_socket());
   doctor::Watch watch(caller, plan.on_fault);
   const std::unique_ptr<train::OpenedRun> run = train::open_run(plan, watch);
@@ -151,12 +136,13 @@ int lead(const config::Plan& plan, parallel::Ranks& ranks) {
 
 int train_method(config::Method method, const std::vector<std::string>& arguments) {
   const std::unique_ptr<parallel::Ranks> ranks = open_run_ranks();
-  config::Plan plan = with_downloads([&] { return config::parse_run(method, arguments, ranks->size()); });
-  plan.token_cache = token_cache_folder().string();
-  take_place(plan, *ranks);
-  resume_if_restarted(plan);
   return with_last_words(*ranks, [&] {
+    config::Plan plan = with_downloads([&] { return config::parse_run(method, arguments, ranks->size()); });
+    plan.token_cache = token_cache_folder().string();
+    take_place(plan, *ranks);
+    resume_if_restarted(plan, *ranks);
     prepare_folder(plan, *ranks);
+    train::find_shared_base(plan, *ranks);
     return ranks->leads() ? lead(plan, *ranks) : follow(plan, *ranks);
   });
 }

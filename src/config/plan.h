@@ -329,7 +329,6 @@ struct SavingPlan {
   IntervalStrategy save_strategy = IntervalStrategy::kSteps;
   double save_steps = 500;
   std::int64_t save_total_limit = 0;  // 0: keep all
-  double stop_grace = 20;             // seconds that a step may go on after a signal to stop
   bool load_best_model_at_end = false;
   // The metric of an evaluation that ranks checkpoints, with its prefix: eval_loss; empty: none are ranked.
   std::string metric_for_best_model;
@@ -357,10 +356,6 @@ struct MachinePlan {
   RecomputeMode recompute = RecomputeMode::kAuto;
   LayerForm layer_form = LayerForm::kAuto;
   std::int64_t memory_limit = 0;  // bytes; 0: what is free at the start of the run
-  // Of full fine-tuning with several ranks: DeepSpeed's stage, of which parts each rank keeps its share (train/shards.h); and
-  // the folder of a file that holds the optimizer's state instead of memory, empty: none.
-  std::int64_t zero_stage = 0;
-  std::string offload_folder;
   // Device of weights, adapter, optimizer and passes, as libtorch names it. No option sets it yet; the only
   // other device is the tests' stand-in (tests/standin).
   std::string device = "cpu";

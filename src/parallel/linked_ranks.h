@@ -52,6 +52,7 @@ class LinkedRanks final : public Ranks {
   int local_rank() const override { return options_.local_rank; }
   int local_size() const override { return options_.local_size; }
   const std::vector<std::string>& hosts() const override { return hosts_; }
+  void set_timeout(std::chrono::milliseconds timeout) override { options_.timeout = timeout; }
   void at_step(std::int64_t step) override { step_ = step; }
   void sum(const at::Tensor& values, std::string_view what) override;
   void sum_part(const at::Tensor& values, std::string_view what) override;

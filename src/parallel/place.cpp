@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/launchers.h"
 
 namespace hone::parallel {
 
@@ -46,15 +47,11 @@ std::optional<int> number(const Environment& environment, const std::string& nam
                    .fix = "correct it, or unset it to train in one process"});
 }
 
-// One launcher's names for the same four numbers.
-struct Names {
-  const char *launcher, *rank, *size, *local_rank, *local_size;
-};
-constexpr Names kByTorch = {"RANK and WORLD_SIZE", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
-constexpr Names kSlurm = {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", ""};
-constexpr Names kMpirun = {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-                           "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
-constexpr Names kPmi = {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
+using Names = base::LauncherNames;
+using base::kByTorch;
+using base::kMpirun;
+using base::kPmi;
+using base::kSlurm;
 constexpr int kMostRanks = 65'535;
 
 struct Claim {

@@ -127,10 +127,9 @@ std::string remarks(const RankPlans& plans) {
   const auto find = [&](auto&& has) { return std::find_if(plans.rows.begin(), plans.rows.end(), has); };
   const auto crowded = find([&](const RankRow& row) { return row.time.setting.per_host > plans.cores; });
   if (crowded != plans.rows.end()) {
-    out += line("note",
-                fmt::format("{} of a host are more than its {}: they take turns, and each holds the base",
-                            base::counted(crowded->time.setting.per_host, "rank"),
-                            base::counted(plans.cores, "processor")));
+    out += line("note", fmt::format("{} of a host are more than its {}: they take turns",
+                                    base::counted(crowded->time.setting.per_host, "rank"),
+                                    base::counted(plans.cores, "processor")));
   }
   const auto idle = find([](const RankRow& row) { return row.idle; });
   if (idle != plans.rows.end()) {

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <string>
 #include <variant>
 
 #include "adapters/lora.h"
@@ -15,7 +16,6 @@
 #include "model/causal_lm.h"
 #include "model/weight_source.h"
 #include "train/guard.h"
-#include "train/input_watch.h"
 #include "train/loop.h"
 #include "train/open_model.h"
 #include "train/run_data.h"
@@ -25,6 +25,14 @@
 
 namespace hone::train {
 
+// Of the base of this run, what the ranks of the host hold once (train/host_base.h).
+struct SharedBaseFacts {
+  std::int64_t bytes = 0, ranks = 1;
+  std::string difference;  // from the base of the host's first rank; empty: none
+  // Bytes that a rank's part of the host's memory would not have to hold.
+  std::int64_t spared() const { return bytes / ranks * (ranks - 1); }
+};
+
 // Not movable, since its parts refer to each other.
 struct OpenedRun {
   explicit OpenedRun(const config::Plan& of) : plan(of), directory(of) {}
@@ -32,11 +40,11 @@ struct OpenedRun {
   OpenedRun& operator=(const OpenedRun&) = delete;
 
   config::Plan plan;  // open_source() resolves its layer_form; nothing changes it afterwards
-  InputWatch inputs{plan};
   RunDirectory directory;
   std::unique_ptr<model::WeightSource> source;
   std::optional<OpenedText> text;
   std::optional<model::CausalLm> model;
+  SharedBaseFacts shared_base;
   std::optional<adapters::Adapter> adapter;
   std::optional<ResumeState> resume_state;
   StartFacts start;

@@ -173,9 +173,6 @@ MemoryInputs inputs_of(const MemoryInputs& inputs, const RankWork& work, const R
   if (setting.ranks() == 1) return out;
   out.accumulation = work.accumulation * setting.ranks();
   out.threads = setting.threads();
-  out.ranks = setting.ranks();
-  if (out.full && out.zero_stage > 0 && out.optimizer_bytes)
-    out.optimizer_bytes = divided_up(*out.optimizer_bytes, setting.ranks());
   const std::int64_t most = work.tree_sums ? parallel::tree_buffers(static_cast<int>(setting.ranks())) : 0;
   const auto levels = static_cast<std::int64_t>(
       std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(1, out.accumulation) - 1)));

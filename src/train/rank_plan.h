@@ -2,7 +2,7 @@
 // prints it. Nothing here knows a network or a model.
 //
 // A step's W x G micro-batches go into bins as in the run itself (parallel/bins.h), with their real tokens. t threads a rank =
-// max(1, processors of a host / ranks of a host); with more ranks than processors a rank has a share of one.
+// max(1, processors of a host / ranks of a host), or the option `threads`; with more threads than processors each has a share of one.
 //
 //   compute        tokens of a rank, the mean x (serial + divided / t) seconds     Amdahl's law, from passes of 1 and all threads
 //   imbalance      the rank with the most tokens, beyond the mean                  a step ends when the slowest has come
@@ -18,7 +18,7 @@
 // Of these the peers of other hosts are (W - ranks of a host) / (W - 1); a host's ranks share its network and its loopback.
 //
 // Memory of a rank is the memory plan of one process with accumulation W x G and the copies of partial sums that W ranks need
-// (parallel/tree_sum.h), and beside it what a sum receives. Every rank holds the whole base.
+// (parallel/tree_sum.h), and beside it what a sum receives. It has the whole base; a host has it once (model/shared_base.h).
 #pragma once
 
 #include <algorithm>
@@ -57,10 +57,13 @@ struct RankWork {
 
 struct RankSetting {
   std::int64_t hosts = 1, per_host = 1;
-  std::int64_t cores = 1;  // of a host
+  std::int64_t cores = 1;        // of a host
+  std::int64_t set_threads = 0;  // of a rank, by the option `threads`; 0: its share of the processors
 
   std::int64_t ranks() const { return hosts * per_host; }
-  std::int64_t threads() const { return std::max<std::int64_t>(1, cores / per_host); }
+  std::int64_t threads() const {
+    return set_threads > 0 ? set_threads : std::max<std::int64_t>(1, cores / per_host);
+  }
 };
 
 constexpr std::int64_t kHeaderBytes = 296;    // of a collective, to each peer (LinkedRanks::Header)
@@ -90,7 +93,7 @@ RankForecast forecast(const RankWork& work, const RankSetting& setting, const Ra
 
 struct RankMemory {
   MemoryPlan plan;         // of a rank: total and segments
-  std::int64_t host = 0;   // of all ranks of a host
+  std::int64_t host = 0;   // of all ranks of a host, with one base
   std::int64_t limit = 0;  // of a host; 0: not known
   bool fits() const { return limit == 0 || host <= limit; }
 };

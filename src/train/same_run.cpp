@@ -24,9 +24,8 @@ std::uint32_t hash_of(const at::Tensor& tensor, std::uint32_t before = 0) {
 std::uint32_t base_hash(const model::CausalLm& model) {
   std::uint32_t out = hash_of(model.final_norm());
   for (const model::DecoderLayer& layer : model.layers()) {
-    for (const at::Tensor& norm : layer.stored.weights) {
-      if (norm.defined() && norm.size(0) == model.config().hidden_size) out = hash_of(norm, out);
-    }
+    out = hash_of(layer.input_norm, out);
+    out = hash_of(layer.post_attention_norm, out);
   }
   return out;
 }
@@ -59,6 +58,8 @@ void require_same_run(parallel::Ranks& ranks, const OpenedRun& run) {
   values.push_back(
       {"training rows", std::to_string(state.data_rows) + " with " + words_of(state.data_crc32c)});
   values.push_back({"base model", "norms with " + words_of(base_hash(*run.model))});
+  const std::string& difference = run.shared_base.difference;
+  values.push_back({"base of the host", difference.empty() ? "the same" : difference});
   values.push_back({"parameters", words_of(parameter_hash(*run.adapter))});
   values.push_back({"first step", std::to_string(state.step)});
   parallel::require_same(

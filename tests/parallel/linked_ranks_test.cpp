@@ -8,8 +8,6 @@
 
 #include <numeric>
 
-#include "base/stop_request.h"
-#include "parallel/fault_table.h"
 #include "parallel/thread_ranks.h"
 #include "parallel/turns.h"
 
@@ -154,6 +152,20 @@ TEST(LinkedRanks, ARankThatDoesNotComeIsNamedAndAlive) {
   }
 }
 
+TEST(LinkedRanks, TheTimeOutIsTheLastOneSet) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto thrown = run(2, [](Ranks& ranks) {
+    ranks.set_timeout(std::chrono::milliseconds(200));
+    ranks.barrier("all here");
+    if (ranks.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(800));
+    ranks.barrier("late");
+  });
+  EXPECT_NE(thrown[0].find("rank 1 on host h1 did not come within 0 s, and is alive"), std::string::npos)
+      << thrown[0];
+  EXPECT_NE(thrown[0].find("ddp_timeout"), std::string::npos) << thrown[0];
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
 TEST(LinkedRanks, NothingAfterTheEnd) {
   run(2, [](Ranks& ranks) {
     ranks.finish();
@@ -219,58 +231,6 @@ TEST(InTurns, AnErrorOfOneRankEndsAll) {
     EXPECT_NE(thrown[r].find("rank 1 on host h1 ended with an error: the reward failed"), std::string::npos)
         << thrown[r];
   }
-}
-
-TEST(InTurns, AStopThatCutsOneRankShortCutsAll) {
-  const auto thrown = run(3, [](Ranks& ranks) {
-    in_turns(
-        ranks, 3,
-        [&](std::int64_t) -> std::string {
-          if (ranks.rank() != 1) return "well";
-          base::stop_deadline = 1;
-          base::cut_if_overdue();
-          return "not cut";
-        },
-        "gradients");
-  });
-  base::stop_deadline = 0;
-  for (const std::string& error : thrown) EXPECT_EQ(error, base::StopCut().what());
-}
-
-TEST(InTurns, NothingIsCutOutsideOfSharedWork) {
-  base::stop_deadline = 1;
-  EXPECT_NO_THROW(base::cut_if_overdue());
-  OneRank one;
-  EXPECT_EQ(in_turns(
-                one, 1,
-                [](std::int64_t) {
-                  base::cut_if_overdue();
-                  return std::string("well");
-                },
-                "gradients")
-                .size(),
-            1U);
-  base::stop_deadline = 0;
-}
-
-// The wall clock was set by days: on this machine the time since its start counts.
-TEST(FaultTable, TimesDoNotDependOnTheWallClock) {
-  Words words{
-      .host = "node1", .process = this_process(), .step = 3, .collective = "gradients", .inside = true};
-  words.since = 1e9;
-  words.since_boot = 500;
-  SeenFault seen{.rank = 1,
-                 .size = 2,
-                 .hosts = {"node1", "node1"},
-                 .failures = {{0, false, "closed"}},
-                 .before = std::vector<Words>(2, words),
-                 .words = std::vector<Words>(2, words),
-                 .now = 1e9 + 8e7,
-                 .boot_now = 509,
-                 .machine = words.process.machine};
-  EXPECT_NE(fault_table(seen).find("  9 s"), std::string::npos) << fault_table(seen);
-  seen.machine = "another";
-  EXPECT_EQ(fault_table(seen).find("  9 s"), std::string::npos) << fault_table(seen);
 }
 
 TEST(AllOrNone, AnErrorOfRankZeroEndsAll) {

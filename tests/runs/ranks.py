@@ -29,6 +29,7 @@ COMMON = {"model_name_or_path": MODEL, "use_peft": "true", "lora_r": 4, "lora_ta
           "per_device_train_batch_size": 2, "per_device_eval_batch_size": 2, "eval_strategy": "steps", "eval_steps": 2,
           "max_length": 96, "skip_doctor": "true"}
 SAMPLED = {"reward_funcs": 'regex(pattern="e", column=answer)', "num_generations": 2, "max_completion_length": 12, "temperature": 1.0}
+SAMPLES = {"sample_prompts": 3, "sample_max_new_tokens": 8}
 FULL = {"use_peft": "false", "lora_r": None, "lora_target_modules": None, "lora_dropout": None, "learning_rate": 0.001}
 # name: method, data, options, accumulation of 8 ranks' worth of work on one process
 METHODS = {
@@ -44,6 +45,8 @@ METHODS = {
     "grpo": ("grpo", "prompts", {**SAMPLED, "beta": 0.1, "lora_dropout": 0.0}),
     "grpo, two iterations": ("grpo", "prompts", {**SAMPLED, "num_iterations": 2, "top_entropy_quantile": 0.5}),
     "rloo": ("rloo", "prompts", SAMPLED),
+    "sft with samples and rewards": ("sft", "answers", {**SAMPLES, "eval_reward_funcs": 'regex(pattern="e", column=completion)'}),
+    "grpo with samples and rewards": ("grpo", "prompts", {**SAMPLED, "sample_prompts": 2, "eval_reward_funcs": SAMPLED["reward_funcs"]}),
     "online dpo": ("online-dpo", "prompts", {"reward_funcs": SAMPLED["reward_funcs"], "max_new_tokens": 12, "beta": 0.1}),
 }
 
@@ -57,6 +60,7 @@ def write_data(folder):
     kinds = {"texts": lambda: {"text": text(rng)},
              "pairs": lambda: {"prompt": text(rng), "chosen": " " + text(rng), "rejected": " " + text(rng)},
              "marked": lambda: {"prompt": text(rng), "completion": " " + text(rng), "label": rng.random() < 0.5},
+             "answers": lambda: {"prompt": text(rng), "completion": " " + text(rng)},
              "prompts": lambda: {"prompt": text(rng), "answer": "e"}}
     for kind, row in kinds.items():
         for name, count in (("train", 96), ("eval", 11)):
@@ -98,9 +102,9 @@ class Runs:
             out.append(subprocess.Popen(own, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
         return out
 
-    def start_long(self, name, ranks):
+    def start_long(self, name, ranks, more=()):
         """A run that would go on for long, in the folder `name`, when it is a second into its steps."""
-        words = self.words("sft", self.folder / name, 1, {"max_steps": 100000, "logging_steps": 1000}.items())
+        words = self.words("sft", self.folder / name, 1, {"max_steps": 100000, "logging_steps": 1000, **dict(more)}.items())
         processes = self.start(words, ranks)
         deadline = time.monotonic() + 60
         while not (self.folder / name / "plan.yaml").exists() and time.monotonic() < deadline:
@@ -120,7 +124,9 @@ def timeless(line):
 
 def results(folder):
     weights = [path.name for path in sorted(folder.glob("*.safetensors")) if path.name.startswith(("adapter", "model"))]
-    return {"weights": b"".join((folder / name).read_bytes() for name in weights),
+    samples = folder / "samples.jsonl"
+    return {"samples": samples.read_text() if samples.exists() else "",
+            "weights": b"".join((folder / name).read_bytes() for name in weights),
             "metrics": [timeless(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]}
 
 
@@ -139,6 +145,8 @@ def difference(one, other, bound):
     """Empty: nothing."""
     if not bound and one["weights"] != other["weights"]:
         return "the weights differ"
+    if not bound and one["samples"] != other["samples"]:
+        return "the samples differ"
     if len(one["metrics"]) != len(other["metrics"]):
         return f"{len(one['metrics'])} and {len(other['metrics'])} lines of metrics"
     for a, b in zip(one["metrics"], other["metrics"]):
@@ -151,6 +159,7 @@ def difference(one, other, bound):
 def check_equal(runs, case, sizes):
     most = max(sizes)
     first = None
+    sizes = sizes[:2] if "samples" in case else sizes
     for ranks in sizes:
         output = runs.folder / f"{case.replace(' ', '_').replace(',', '')}-{ranks}"
         codes, texts = runs.run(runs.words(case, output, most // ranks), ranks)
@@ -181,6 +190,7 @@ def check_resume(runs):
 
 
 def check_killed(runs):
+    before = set(os.listdir("/dev/shm"))
     processes = runs.start_long("killed", 3)
     processes[1].send_signal(signal.SIGKILL)
     try:
@@ -191,8 +201,9 @@ def check_killed(runs):
         return report("a rank that is killed", False, "the others hang")
     codes = [one.returncode for one in processes]
     named = all("rank 1" in texts[rank] for rank in (0, 2))
-    return report("a rank that is killed is named, and the exit code says to start again", codes == [75, -9, 75] and named,
-                  f"{codes}: " + texts[0][-1500:])
+    left = set(os.listdir("/dev/shm")) - before
+    return report("a rank that is killed is named, the exit code says to start again, and nothing is left in /dev/shm",
+                  codes == [75, -9, 75] and named and not left, f"{codes} {left}: " + texts[0][-1500:])
 
 
 def check_stopped(runs):
@@ -202,6 +213,29 @@ def check_stopped(runs):
     codes = [one.returncode for one in processes]
     saved = list((runs.folder / "stopped").glob("checkpoint-*"))
     return report("SIGTERM of one rank saves and ends all", codes == [130, 130] and len(saved) == 1, f"{codes} {saved}: {texts[0][-1500:]}")
+
+
+def check_time_out(runs):
+    processes = runs.start_long("time_out", 2, {"ddp_timeout": 2}.items())
+    processes[1].send_signal(signal.SIGSTOP)
+    begin = time.monotonic()
+    try:
+        said = processes[0].communicate(timeout=60)[0]
+    except subprocess.TimeoutExpired:
+        processes[0].kill()
+        said = "rank 0 hangs"
+    processes[1].kill()
+    processes[1].communicate()
+    good = processes[0].returncode == 75 and "did not come within 2 s" in said and "stopped" in said and time.monotonic() - begin < 40
+    return report("ddp_timeout is the time that a stopped rank has", good, said[-1500:])
+
+
+def check_option_error(runs):
+    output = runs.folder / "option_error"
+    words = [runs.words("sft", output, 1), runs.words("sft", output, 1, {"learning_rate": "fast"}.items())]
+    codes, texts = runs.run(words, 2)
+    good = codes == [2, 2] and all("learning_rate" in text and "fast" in text for text in texts)
+    return report("a mistake in one rank's options is told by the others", good and "rank 1" in texts[0], f"{codes} {texts[0][-1500:]}")
 
 
 def check_differs(runs):
@@ -257,7 +291,8 @@ def main():
         for case in METHODS:
             if options.only in case:
                 passed &= check_equal(runs, case, sizes)
-        for check in (check_resume, check_killed, check_stopped, check_differs, check_other_data, check_places):
+        for check in (check_resume, check_killed, check_stopped, check_time_out, check_option_error, check_differs, check_other_data,
+                      check_places):
             if options.only in check.__name__:
                 passed &= check(runs)
     return 0 if passed else 1

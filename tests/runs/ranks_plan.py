@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """What `hone plan` forecasts for 1, 2, 4 and 8 processes, beside what they take here. No time is asserted: the ratios are printed.
 
-Fails where a run or the plan fails, or where the plan's micro-batches of a step are not those of the run.
-Prints `ok NAME`, `not ok NAME` or `skip NAME`. usage: ranks_plan.py [--hone PROGRAM] [--model FOLDER] [--ranks 1,2,4,8] [--steps 6]
+Fails where a run or the plan fails, or where the plan's micro-batches of a step are not those of the run. With --methods it plans every
+method, and compares rows, memory and options of the plan with each other and with a run of one process.
+Prints `ok NAME`, `not ok NAME` or `skip NAME`. usage: ranks_plan.py [--hone PROGRAM] [--model FOLDER] [--ranks 1,2,4,8] [--steps 6] [--methods]
 """
 import argparse
 import json
@@ -12,6 +13,8 @@ import random
 import subprocess
 import sys
 import tempfile
+
+from ranks import METHODS, Runs, report, results, write_data
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 TINY = SOURCE / "tests/fixtures/parity/tiny_llama"
@@ -64,13 +67,85 @@ def compare(hone, name, model, ranks, steps, options, folder):
     return good
 
 
+def plan_of(runs, case, more):
+    words = runs.words(case, runs.folder / "unused", 2)
+    del words[words.index("--max_steps"):words.index("--max_steps") + 2]
+    return json.loads(run([words[0], "plan", *words[1:], *more, "--json"]))
+
+
+def problems_of(plan, ranks):
+    """What cannot be, whatever was measured."""
+    rows = plan["rows"]
+    if [row["ranks"] for row in rows] != ranks:
+        yield f"rows of {[row['ranks'] for row in rows]} ranks"
+    for row in rows:
+        parts = [row[f"{part}_seconds"] for part in ("compute", "imbalance", "optimizer", "communication")]
+        if not all(0 <= part < 1000 for part in parts) or abs(sum(parts) - row["step_seconds"]) > 1e-6 * row["step_seconds"]:
+            yield f"{row['ranks']} ranks: {parts} make {row['step_seconds']} s"
+        if sum(row["segments"].values()) != row["memory_of_rank"]:
+            yield f"{row['ranks']} ranks: segments make {sum(row['segments'].values())} of {row['memory_of_rank']}"
+        base = next((size for name, size in row["segments"].items() if name.startswith(("base weights", "the model as"))), 0)
+        of_host = row["ranks"] * row["memory_of_rank"] - (row["ranks"] - 1) * base
+        if row["memory_of_host"] != of_host:
+            yield f"{row['ranks']} ranks: a host has {row['memory_of_host']}, not {of_host} with one base of {base}"
+        if (row["bytes_sent_by_rank"] > 0) != (row["ranks"] > 1):
+            yield f"{row['ranks']} ranks send {row['bytes_sent_by_rank']}"
+
+
+def check_method(runs, case):
+    ranks, one = [1, 2, 4], runs.folder / f"one-{case.replace(' ', '_').replace(',', '')}"
+    codes, texts = runs.run(runs.words(case, one, 2, {"max_steps": 4}.items()), 1)
+    if any(codes):
+        return report(f"plan, {case}", False, texts[0][-1500:])
+    plan = plan_of(runs, case, ["--nproc", "1,2,4"])
+    why = list(problems_of(plan, ranks))
+    tokens = [line["num_tokens"] / line["step"] for line in results(one)["metrics"] if "num_tokens" in line]
+    rows = plan["rows"]
+    samples = METHODS[case][0] in ("grpo", "rloo", "online-dpo")
+    if not samples and tokens and not 0.4 < rows[0]["tokens_of_step"] / tokens[-1] < 2.5:
+        why.append(f"{rows[0]['tokens_of_step']} tokens a step planned, {tokens[-1]} in the run")
+    set_step = plan_of(runs, case, ["--nproc", "1,2,4", "--step_seconds", "50"])["rows"]
+    if abs(set_step[0]["step_seconds"] - 50) > 2.5:  # uneven rows: the mean step is not that of all rows
+        why.append(f"--step_seconds 50 gives {set_step[0]['step_seconds']}")
+    measured_step = plan_of(runs, case, ["--nproc", "1", "--measured", one])
+    last = [line["performance"] for line in map(json.loads, (one / "metrics.jsonl").read_text().splitlines()) if "performance" in line][-1]
+    seconds = last["seconds"] / last["steps"]
+    if abs(measured_step["rows"][0]["step_seconds"] - seconds) > 0.1 * seconds:
+        why.append(f"--measured gives {measured_step['rows'][0]['step_seconds']}, the run took {seconds}")
+    many = plan_of(runs, case, ["--nproc", "1,2,4", "--cores", "64", "--step_seconds", "50"])
+    if many["processors_of_host"] != 64 or not many["rows"][0]["compute_seconds"] <= set_step[0]["compute_seconds"] * 1.5:
+        why.append(f"--cores 64: {many['rows'][0]['compute_seconds']} s, not fewer than {set_step[0]['compute_seconds']}")
+    kept = plan_of(runs, case, ["--nproc", "1,2", "--keep_batch"])["rows"]
+    if abs(kept[1]["tokens_of_step"] - kept[0]["tokens_of_step"]) > 0.3 * kept[0]["tokens_of_step"]:
+        why.append(f"--keep_batch: {[row['tokens_of_step'] for row in kept]} tokens a step")
+    return report(f"plan, {case}: {rows[0]['step_seconds'] * 1e3:.1f} ms, {rows[0]['tokens_of_step']:.0f} tokens a step planned", not why,
+                  "; ".join(why))
+
+
+def check_methods(hone):
+    cases = ("sft", "dpo", "kto", "reward", "orpo", "grpo", "online dpo", "sft of all weights")
+    with tempfile.TemporaryDirectory() as folder:
+        runs = Runs(hone, pathlib.Path(folder))
+        write_data(runs.folder)
+        good = True
+        for case in cases:
+            try:
+                good &= check_method(runs, case)
+            except (RuntimeError, subprocess.TimeoutExpired) as error:
+                good = report(f"plan, {case}", False, str(error))
+        return good
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--hone", type=pathlib.Path, default=SOURCE / "build/hone")
     parser.add_argument("--model", type=pathlib.Path, help="a folder of a model beside the tiny one")
     parser.add_argument("--ranks", default="1,2,4,8")
     parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--methods", action="store_true")
     arguments = parser.parse_args()
+    if arguments.methods:
+        return 0 if check_methods(arguments.hone) else 1
     ranks = [int(word) for word in arguments.ranks.split(",")]
     size = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2, "max_length": 256}
     good = True

@@ -150,6 +150,15 @@ TEST(RankPlan, MoreRanksThanProcessorsTakeTurns) {
   EXPECT_LE(eight.efficiency, two.efficiency);
 }
 
+TEST(RankPlan, TheOptionThreadsCountsOnEveryNumberOfRanks) {
+  const RankSetting one{.cores = 4, .set_threads = 1}, four{.per_host = 4, .cores = 4, .set_threads = 1};
+  EXPECT_DOUBLE_EQ(forecast(even_work(), one, speed()).compute, 200 * (1e-5 + 1e-3));
+  EXPECT_DOUBLE_EQ(forecast(even_work(), four, speed()).compute, 200 * (1e-5 + 1e-3));
+  EXPECT_GT(forecast(even_work(), four, speed()).efficiency, 3.5);
+  const RankSetting crowded{.per_host = 4, .cores = 4, .set_threads = 4};
+  EXPECT_DOUBLE_EQ(forecast(even_work(), crowded, speed()).compute, 200 * 4 * (1e-5 + 1e-3 / 4));
+}
+
 // ---- memory
 
 TEST(RankPlan, TheMemoryOfOneRankIsThePlanOfTheRun) {
@@ -174,7 +183,7 @@ TEST(RankPlan, ARankHasThePlanOfAllMicroBatchesAndItsSums) {
   const std::int64_t sums = work.parameters / 4 * 3 * 4;
   EXPECT_EQ(four.plan.segments.back().bytes, sums);
   EXPECT_EQ(four.plan.total, own.total + sums);
-  EXPECT_EQ(four.host, 4 * four.plan.total);
+  EXPECT_EQ(four.host, 4 * four.plan.total - 3 * small().base_bytes);
 }
 
 TEST(RankPlan, RanksOfAHostShareItsMemory) {
