@@ -36,7 +36,7 @@ constexpr milliseconds kLastGrace{10'000};            // between SIGTERM and SIG
 sigset_t launch_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int one : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set, one);
+  for (const int one : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD}) sigaddset(&set, one);
   return set;
 }
 

@@ -85,6 +85,11 @@ train::RankWork work_of(const train::OpenedRun& run, std::int64_t most_ranks) {
   out.accumulation = run.plan.gradient_accumulation_steps;
   out.parameters = run.memory_inputs->adapter_parameters;
   out.tree_sums = !run.adapter->is_full();
+  if (run.adapter->is_full()) {
+    out.zero_stage = run.plan.zero_stage;
+    out.layers = run.model->config().num_hidden_layers;
+    out.outside = run.memory_inputs->outside_parameters;
+  }
   out.facts_bytes =
       kFacts + kMetric * (run.plan.method == config::Method::kSft ? kRowMetrics : kOtherMetrics);
   out.micro_batches = micro_batches_of(run, most_ranks);

@@ -2,10 +2,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <iostream>
 #include <memory>
 #include <utility>
 
+#include "base/retry.h"
 #include "commands/caller_link.h"
 #include "commands/commands.h"
 #include "commands/crash_signals.h"
@@ -93,10 +95,30 @@ void add_followers(report::RunReport& report, const config::Plan& plan, const st
   if (plan.push_to_hub) report.add_follower(std::make_unique<HubPush>(plan, &stop));
 }
 
+// For two minutes, or half of what other ranks wait for this one.
+void wait_for_storage(const config::Plan& plan, const parallel::Ranks& ranks) {
+  base::RetryRules rules;
+  std::chrono::milliseconds left =
+      ranks.several() ? std::chrono::milliseconds(plan.ddp_timeout * 500) : std::chrono::minutes(2);
+  for (const int seconds : {1, 2, 4, 8, 15, 30, 60}) {
+    const std::chrono::milliseconds wait = std::chrono::seconds(seconds);
+    if (wait > left) break;
+    left -= wait;
+    rules.waits.push_back(wait);
+  }
+  rules.on_wait = [](const base::ErrorText& error, std::chrono::milliseconds wait) {
+    std::cerr << report::visible_controls("storage   " + error.where + ": " + error.found + "; again in " +
+                                          std::to_string(wait.count() / 1000) + " s")
+              << std::endl;
+  };
+  base::set_retry_rules(std::move(rules));
+}
+
 // A rank other than 0: the same run without a word, and without the doctor, whose verdict on rank 0 is for all.
 int follow(const config::Plan& plan, parallel::Ranks& ranks) {
   train::RunListener silent;
-  const std::atomic<bool>& stop_requested = watch_stop_signals();
+  const std::atomic<bool>& stop_requested = watch_stop_signals(plan.stop_grace);
+  watch_crash_signals(plan.output_dir);
   const std::unique_ptr<train::OpenedRun> run = train::open_run(plan, silent);
   const train::LoopResult result = train::begin_run(*run, silent, stop_requested, nullptr, &ranks);
   ranks.finish();
@@ -109,11 +131,12 @@ int lead(const config::Plan& plan, parallel::Ranks& ranks) {
                            {.table = plan.policy.log_completions,
                             .most = plan.policy.num_completions_to_print,
                             .unique_prompts = plan.policy.log_unique_prompts});
-  const std::atomic<bool>& stop_requested = watch_stop_signals();
+  const std::atomic<bool>& stop_requested = watch_stop_signals(plan.stop_grace);
   add_followers(report, plan, stop_requested);
   report.show_progress_in_steps();
   if (!plan.skip_doctor) report.leave_data_to_examination();
   watch_crash_signals(plan.output_dir);
+  wait_for_storage(plan, ranks);
   CallerLink caller(report, caller_socket());
   doctor::Watch watch(caller, plan.on_fault);
   const std::unique_ptr<train::OpenedRun> run = train::open_run(plan, watch);

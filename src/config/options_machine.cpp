@@ -64,6 +64,13 @@ std::vector<Option> machine_options() {
         "explicit: the fused layer with a hand-written backward, for LoRA on frozen linears; plain: "
         "the autograd layer; auto: explicit where supported",
         into(&MachinePlan::layer_form, kLayerFormWords)},
+       {"zero_stage",
+        "full fine-tuning by several ranks: each keeps its share of 1: the optimizer's state; 2: and the "
+        "gradients; 3: and the layers' parameters",
+        &MachinePlan::zero_stage, Range{.least = 0, .most = 3}},
+       {"offload_folder",
+        "full fine-tuning: a folder for a file that holds the optimizer's state, instead of memory",
+        &MachinePlan::offload_folder},
        {"memory_limit", "memory limit of the run: 2.05GB, 900MiB or bytes; null or 0: what is free",
         bytes(&MachinePlan::memory_limit)}});
   add(rows, {"machine", kTrlCommand, kAll},

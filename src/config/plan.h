@@ -329,6 +329,7 @@ struct SavingPlan {
   IntervalStrategy save_strategy = IntervalStrategy::kSteps;
   double save_steps = 500;
   std::int64_t save_total_limit = 0;  // 0: keep all
+  double stop_grace = 20;             // seconds that a step may go on after a signal to stop
   bool load_best_model_at_end = false;
   // The metric of an evaluation that ranks checkpoints, with its prefix: eval_loss; empty: none are ranked.
   std::string metric_for_best_model;

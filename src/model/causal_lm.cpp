@@ -105,6 +105,42 @@ ops::Weight as_embedding(const ops::Weight& kept, const Held& held) {
                                 held.dtypes.residual);
 }
 
+// A linear in its place of the layer.
+void place(DecoderLayer& layer, ModuleKind kind, ops::Linear linear) {
+  switch (kind) {
+    case ModuleKind::kO:
+      layer.o = std::move(linear);
+      return;
+    case ModuleKind::kDown:
+      layer.down = std::move(linear);
+      return;
+    case ModuleKind::kGate:
+    case ModuleKind::kUp:
+    case ModuleKind::kGateUp:
+      layer.gate_up.push_back(std::move(linear));
+      return;
+    case ModuleKind::kQ:
+    case ModuleKind::kK:
+    case ModuleKind::kV:
+    case ModuleKind::kQkv:
+      layer.qkv.push_back(std::move(linear));
+  }
+}
+
+// Of each rotation: the main one, then the local one where a layer has it.
+std::vector<at::Tensor> inverse_frequencies(const ModelConfig& config) {
+  at::Tensor main = ops::rope_inverse_frequencies(config.rope_theta, config.head_dim);
+  if (config.rope_linear_factor) main = ops::rope_scale_linear(main, *config.rope_linear_factor);
+  if (const auto& r = config.rope_llama3) {
+    main = ops::rope_scale_llama3(
+        main, {r->factor, r->low_freq_factor, r->high_freq_factor, r->original_max_position_embeddings});
+  }
+  std::vector<at::Tensor> all = {main};
+  if (config.local_rope_theta)
+    all.push_back(ops::rope_inverse_frequencies(*config.local_rope_theta, config.head_dim));
+  return all;
+}
+
 ops::Linear read_linear(const WeightSource& source, const std::string& name, const Held& held) {
   ops::Linear linear;
   linear.name = name;
@@ -154,7 +190,8 @@ CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage stora
     return source.read(name, dtype).to(device);
   };
   const auto norm = [&](const std::string& name) { return read(name + ".weight", dtypes.residual); };
-  final_norm_ = norm(std::string(names.final_norm.hf));
+  stored_final_norm_ = norm(std::string(names.final_norm.hf));
+  final_norm_ = norm_weight(stored_final_norm_, config_);
   head_.name = std::string(names.head.hf);
   const std::string embedding = std::string(names.embedding.hf) + ".weight";
   const std::string head = std::string(names.head.hf) + ".weight";
@@ -181,34 +218,21 @@ CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage stora
   base::begin_part("reading weights", "layers", config_.num_hidden_layers);
   for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
     const std::string prefix = std::string(names.layers.hf) + std::to_string(i) + ".";
-    const auto name = [&prefix](const NamePair& pair) { return prefix + std::string(pair.hf); };
-    const auto linear = [&](const NamePair& pair) { return read_linear(source, name(pair), held); };
     DecoderLayer layer;
-    layer.input_norm = norm(name(names.input_norm));
-    layer.post_attention_norm = norm(name(names.post_attention_norm));
-    if (config_.qk_norm) {
-      layer.q_norm = norm(name(names.q_norm));
-      layer.k_norm = norm(name(names.k_norm));
+    layer.attention = config_.attention_of(i);
+    for (const LayerNorm& one : layer_norms(config_)) {
+      layer.stored[one.place] = norm(prefix + std::string(one.name.hf));
+      layer.norms[one.place] = norm_weight(layer.stored[one.place], config_);
     }
-    layer.q = linear(names.q);
-    layer.k = linear(names.k);
-    layer.v = linear(names.v);
-    layer.o = linear(names.o);
-    layer.gate = linear(names.gate);
-    layer.up = linear(names.up);
-    layer.down = linear(names.down);
+    for (const LayerLinear& one : layer_linears(config_)) {
+      place(layer, one.kind, read_linear(source, prefix + std::string(one.name.hf), held));
+    }
     if (shared != nullptr) shared->share(layer);
     layers_.push_back(std::move(layer));
     base::advance_part();
   }
   base::end_parts();
-  inv_freq_ = ops::rope_inverse_frequencies(config_.rope_theta, config_.head_dim);
-  if (config_.rope_linear_factor) inv_freq_ = ops::rope_scale_linear(inv_freq_, *config_.rope_linear_factor);
-  if (const auto& r = config_.rope_llama3) {
-    inv_freq_ = ops::rope_scale_llama3(
-        inv_freq_, {r->factor, r->low_freq_factor, r->high_freq_factor, r->original_max_position_embeddings});
-  }
-  inv_freq_ = inv_freq_.to(device);
+  for (const at::Tensor& one : inverse_frequencies(config_)) inv_freqs_.push_back(one.to(device));
   packed_ = head_.weight.is_packed() || (storage == Storage::kPacked && head_.weight.is_quantized());
 }
 
@@ -269,7 +293,11 @@ at::Tensor CausalLm::embed(const std::vector<std::int64_t>& ids, const ops::Pass
 }
 
 at::Tensor CausalLm::final_norm(const ops::PassContext& pass) const {
-  return ops::trained_or(final_norm_, trained_final_norm_, pass);
+  const bool trained = trained_final_norm_.defined() && pass.adapters_on;
+  const at::Tensor weight =
+      trained ? norm_weight(ops::trained_or(stored_final_norm_, trained_final_norm_, pass), config_)
+              : final_norm_;
+  return scales_hidden() ? weight * hidden_scale() : weight;
 }
 
 void CausalLm::set_trained_parts(TrainedParts parts) {
@@ -278,14 +306,8 @@ void CausalLm::set_trained_parts(TrainedParts parts) {
   places[std::string(names.final_norm.hf) + ".weight"] = &trained_final_norm_;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const std::string prefix = std::string(names.layers.hf) + std::to_string(i) + ".";
-    LayerNorms& norms = layers_[i].trained;
-    const auto place = [&](const NamePair& pair, at::Tensor& at) {
-      places[prefix + std::string(pair.hf) + ".weight"] = &at;
-    };
-    place(names.input_norm, norms.input_norm);
-    place(names.post_attention_norm, norms.post_attention_norm);
-    place(names.q_norm, norms.q_norm);
-    place(names.k_norm, norms.k_norm);
+    for (const LayerNorm& norm : layer_norms(config_))
+      places[prefix + std::string(norm.name.hf) + ".weight"] = &layers_[i].trained[norm.place];
     for (ops::Linear* linear : layers_[i].linears()) {
       places[linear->name + ".weight"] = &linear->trained_weight;
       places[linear->name + ".bias"] = &linear->trained_bias;
@@ -319,8 +341,22 @@ std::optional<ops::HeadRows> CausalLm::head_rows(bool adapters_on) const {
   return ops::HeadRows{.ids = token_rows_.ids(), .rows = token_rows_.values().detach().to(head().dtype())};
 }
 
-ops::RopeTable CausalLm::rope(const std::vector<std::int64_t>& positions) const {
-  return ops::rope_table(inv_freq_, positions, dtypes_.residual);
+RopeTables CausalLm::ropes(const std::vector<std::int64_t>& positions) const {
+  RopeTables tables;
+  for (const at::Tensor& one : inv_freqs_)
+    tables.push_back(ops::rope_table(one, positions, dtypes_.residual));
+  return tables;
+}
+
+double CausalLm::embedding_scale() const {
+  if (!config_.scales_in_embedding) return config_.embedding_scale;
+  return at::scalar_tensor(config_.embedding_scale, dtypes_.residual).item<double>();
+}
+
+at::Tensor CausalLm::into_layers(const at::Tensor& embedded, const ops::PassContext& pass) const {
+  if (config_.embedding_scale == 1) return with_embedding_noise(embedded, pass);
+  if (config_.scales_in_embedding) return with_embedding_noise(embedded * embedding_scale(), pass);
+  return with_embedding_noise(embedded, pass) * embedding_scale();
 }
 
 at::Tensor CausalLm::hidden(const data::Batch& batch, const ops::PassContext& pass) const {
@@ -331,18 +367,18 @@ at::Tensor CausalLm::hidden(const data::Batch& batch, const ops::PassContext& pa
     base::require(s.prefix == data::kNoPrefix, "CausalLm::hidden", "segments without a prefix");
     segments.emplace_back(s.begin, s.end);
   }
-  const Attend attend = [&segments](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-    return ops::packed_attention(q, k, v, segments);
+  const Attend attend = [&segments](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                    const ops::AttentionRule& rule) {
+    return ops::packed_attention(q, k, v, segments, rule);
   };
-  const ops::RopeTable rope = this->rope(batch.positions);
-  at::Tensor x = embed(batch.ids, pass);
-  x = with_embedding_noise(x, pass);
+  const RopeTables ropes = this->ropes(batch.positions);
+  at::Tensor x = into_layers(embed(batch.ids, pass), pass);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     base::enter_layer(static_cast<std::int64_t>(i));
-    x = decoder_layer(layers_[i], config_, x, rope, pass, attend);
+    x = decoder_layer(layers_[i], config_, x, ropes, pass, attend);
   }
   base::enter_layer(-1);
-  return ops::rms_norm(x, final_norm(pass), config_.rms_norm_eps);
+  return ops::rms_norm(x, final_norm(pass), config_.rms_norm_eps).to(dtypes_.residual);
 }
 
 at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std::vector<KvCache*>& caches,
@@ -360,7 +396,7 @@ at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std
     segments.emplace_back(begin, begin + size);
     last.push_back(begin + size - 1);
   }
-  at::Tensor x = embed(all_ids, pass);
+  at::Tensor x = into_layers(embed(all_ids, pass), pass);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (!caches[i]->layers.empty()) continue;
     for (std::size_t l = 0; l < layers_.size(); ++l) {
@@ -370,8 +406,8 @@ at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std
                                      device());
     }
   }
-  const ops::RopeTable table = rope(positions);
-  const LayerPass layer_pass{config_, table, pass};
+  const RopeTables tables = ropes(positions);
+  const LayerPass layer_pass{config_, tables, pass};
   std::vector<StepCache> tiles(ids.size());
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     base::enter_layer(static_cast<std::int64_t>(l));
@@ -479,13 +515,8 @@ std::vector<std::pair<std::string, at::Tensor>> CausalLm::frozen_tensors() const
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const DecoderLayer& layer = layers_[i];
     const std::string prefix = std::string(names.layers.hf) + std::to_string(i) + ".";
-    const auto norm = [&](const NamePair& pair, const at::Tensor& t) {
-      add(prefix + std::string(pair.hf) + ".weight", t);
-    };
-    norm(names.input_norm, layer.input_norm);
-    norm(names.post_attention_norm, layer.post_attention_norm);
-    norm(names.q_norm, layer.q_norm);
-    norm(names.k_norm, layer.k_norm);
+    for (const LayerNorm& norm : layer_norms(config_))
+      add(prefix + std::string(norm.name.hf) + ".weight", layer.stored[norm.place]);
     for (const ops::Linear* linear : layer.linears()) {
       add_matrix(linear->name + ".weight", linear->weight);
       add(linear->name + ".bias", linear->bias);
@@ -494,7 +525,7 @@ std::vector<std::pair<std::string, at::Tensor>> CausalLm::frozen_tensors() const
       add(linear->name + " below: lora_B", linear->frozen_lora->b.dense());
     }
   }
-  add(std::string(names.final_norm.hf) + ".weight", final_norm_);
+  add(std::string(names.final_norm.hf) + ".weight", stored_final_norm_);
   if (!config_.tie_word_embeddings) add_matrix(std::string(names.head.hf) + ".weight", head_.weight);
   return all;
 }
@@ -522,15 +553,14 @@ void CausalLm::for_each_part(const std::function<void(const ops::Weight&)>& matr
                              const std::function<void(const at::Tensor&)>& vector) const {
   matrix(embedding_);
   matrix(head_.weight);
-  vector(final_norm_);
+  vector(stored_final_norm_);
   for (const DecoderLayer& layer : layers_) {
     for (const ops::Linear* linear : layer.linears()) {
       matrix(linear->weight);
       if (linear->bias.defined()) vector(linear->bias);
     }
-    for (const at::Tensor* norm :
-         {&layer.input_norm, &layer.post_attention_norm, &layer.q_norm, &layer.k_norm}) {
-      if (norm->defined()) vector(*norm);
+    for (const at::Tensor& norm : layer.stored.weights) {
+      if (norm.defined()) vector(norm);
     }
   }
 }

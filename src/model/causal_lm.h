@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "data/example.h"
-#include "model/backward_observer.h"
 #include "model/decoder_layer.h"
 #include "model/model_config.h"
+#include "model/pass_observer.h"
 #include "model/token_rows.h"
 #include "model/trained_parts.h"
 #include "model/weight_source.h"
@@ -107,15 +107,24 @@ class CausalLm {
   const ops::Weight& head(bool adapters_on) const;  // of a pass
   // ops::mean_row of the head of a pass; `of_base` is that of head().
   at::Tensor mean_head_row(const at::Tensor& of_base, bool adapters_on) const;
-  const at::Tensor& final_norm() const { return final_norm_; }
+  const at::Tensor& final_norm() const { return final_norm_; }  // the base's, as it multiplies
   const at::Tensor& trained_final_norm() const { return trained_final_norm_; }  // undefined: not trained
   // [T, H], the base's (the trained ones after release_replaced()); UserError for an id outside
   at::Tensor embed(const std::vector<std::int64_t>& ids) const;
   // [T, H] of this pass: with token_rows() and trained_parts(), differentiable in both
   at::Tensor embed(const std::vector<std::int64_t>& ids, const ops::PassContext& pass) const;
-  at::Tensor final_norm(const ops::PassContext& pass) const;  // [H], the trained one where there is one
-  ops::RopeTable rope(const std::vector<std::int64_t>& positions) const;
-  // Every linear of every layer, in module order (q,k,v,o,gate,up,down per layer).
+  // [H] as it multiplies, the trained one where there is one
+  at::Tensor final_norm(const ops::PassContext& pass) const;
+  RopeTables ropes(const std::vector<std::int64_t>& positions) const;
+  // Embedded tokens [T, H] as the first layer reads them: with the noise of a training pass, and scaled where the family
+  // scales them.
+  at::Tensor into_layers(const at::Tensor& embedded, const ops::PassContext& pass) const;
+  double embedding_scale() const;  // as it multiplies: rounded where the lookup rounds it
+  // Logits that are divided by a number are products of a hidden state that is: final_norm() has the factor. A score
+  // head reads it without.
+  bool scales_hidden() const { return config_.logits_scale != 1 && !score_head_.defined(); }
+  double hidden_scale() const { return 1 / config_.logits_scale; }
+  // Every linear of every layer, in module order (DecoderLayer::linears() of each).
   std::vector<ops::Linear*> linears();
   std::vector<const ops::Linear*> linears() const;
   // The head as a linear, for a LoRA on it: its weight is head(). Only the autograd form and logits() read the
@@ -141,9 +150,9 @@ class CausalLm {
   // Without them a pass needs less memory, and makes every copy twice.
   bool keeps_casts() const { return keeps_casts_; }
   void set_keeps_casts(bool keeps) { keeps_casts_ = keeps; }
-  // Told by FusedPass::backward how far it has come; null: nobody is. Must outlive its time here.
-  BackwardObserver* backward_observer() const { return backward_observer_; }
-  void set_backward_observer(BackwardObserver* observer) { backward_observer_ = observer; }
+  // Told by FusedPass how far it has come; null: nobody is. Must outlive its time here.
+  PassObserver* pass_observer() const { return pass_observer_; }
+  void set_pass_observer(PassObserver* observer) { pass_observer_ = observer; }
   // Releases the base's numbers of the matrices that are trained in full. There is no reference model then: a pass with
   // adapters off reads trained matrices and the base's norms and biases, which is no model.
   void release_replaced();
@@ -168,10 +177,10 @@ class CausalLm {
                      const std::function<void(const at::Tensor&)>& vector) const;
   ModelConfig config_;
   DtypePolicy dtypes_;
-  ops::Weight embedding_;  // [V, H] in dtypes_.residual, or the head itself
-  ops::Linear head_;       // [V, H] in dtypes_.linear
-  at::Tensor final_norm_;  // [H]
-  at::Tensor inv_freq_;    // [D/2] fp32
+  ops::Weight embedding_;                      // [V, H] in dtypes_.residual, or the head itself
+  ops::Linear head_;                           // [V, H] in dtypes_.linear
+  at::Tensor final_norm_, stored_final_norm_;  // [H], as DecoderLayer's norms and stored
+  std::vector<at::Tensor> inv_freqs_;          // [D/2] fp32, one a rotation
   at::Tensor score_head_;
   TokenRows token_rows_;
   TrainedParts trained_parts_;
@@ -183,7 +192,7 @@ class CausalLm {
   };
   mutable MeanRow mean_row_;  // of the trained head
   bool packed_ = false, keeps_casts_ = true;
-  BackwardObserver* backward_observer_ = nullptr;
+  PassObserver* pass_observer_ = nullptr;
   std::vector<DecoderLayer> layers_;
 };
 

@@ -67,6 +67,12 @@ std::string place_text(const Words& words) {
   return (words.inside ? "" : "after ") + words.collective;
 }
 
+// How long the rank has been where it is. The Unix clock of another machine may differ, and may have been set.
+double seconds_there(const SeenFault& seen, const Words& words) {
+  const bool here = !seen.machine.empty() && words.process.machine == seen.machine;
+  return here ? seen.boot_now - words.since_boot : seen.now - words.since;
+}
+
 struct Row {
   std::array<std::string, 7> cells;
 };
@@ -76,7 +82,7 @@ Row row_of(const SeenFault& seen, int rank) {
   const std::string host = seen.hosts.at(static_cast<std::size_t>(rank));
   if (words == nullptr) return {{std::to_string(rank), host, "?", "?", "?", state_text(seen, rank), "?"}};
   return {{std::to_string(rank), host, std::to_string(words->step), place_text(*words),
-           std::to_string(words->number), state_text(seen, rank), seconds_text(seen.now - words->since)}};
+           std::to_string(words->number), state_text(seen, rank), seconds_text(seconds_there(seen, *words))}};
 }
 
 // The ranks of the table's rows: all, or of many those that are somewhere else than most.

@@ -58,6 +58,9 @@ struct Part {
   std::int64_t begin = 0, end = 0;
 };
 
+// What rank `rank` of `ranks` has of `count` elements: equal parts, in order of rank, the last ones shorter.
+Part part_of(std::int64_t count, int rank, int ranks);
+
 class Ranks {
  public:
   Ranks() = default;
@@ -83,10 +86,10 @@ class Ranks {
   // fp32 or fp64, contiguous, CPU, of one size everywhere. For sums whose bits do not depend on the number of ranks
   // use BinSums (parallel/tree_sum.h), which calls this. Sends 2 (W-1)/W of the values.
   virtual void sum(const at::Tensor& values, std::string_view what) = 0;
-  // The two halves of sum, for sharded optimizers. part_of: equal parts, in order of rank, the last ones shorter.
+  // The two halves of sum, for sharded optimizers. part_of: parallel::part_of() of as many ranks.
   // sum_part: this rank's part holds the sum, the rest of values is left as it was.
   // gather_parts: every rank gets the parts of all (any dtype).
-  Part part_of(std::int64_t count, int rank) const;
+  Part part_of(std::int64_t count, int rank) const { return parallel::part_of(count, rank, size()); }
   virtual void sum_part(const at::Tensor& values, std::string_view what) = 0;
   virtual void gather_parts(const at::Tensor& values, std::string_view what) = 0;
 

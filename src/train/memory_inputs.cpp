@@ -1,6 +1,7 @@
 #include "train/memory_inputs.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <functional>
 #include <map>
@@ -21,8 +22,6 @@
 
 namespace hone::train {
 namespace {
-
-constexpr std::int64_t kModulesOfALayer = 7;  // CausalLm::linears()
 
 // The sum of the largest `count` of many values.
 class SumOfLargest {
@@ -63,16 +62,52 @@ class LargestBatch {
   std::int64_t segment_ = 0;
 };
 
-// q, k and v read one input, gate and up another.
-std::int64_t largest_frozen_rank(const std::vector<const ops::Linear*>& linears) {
-  const auto rank = [&](std::size_t i) {
-    return linears[i]->frozen_lora ? linears[i]->frozen_lora->a.out() : 0;
+// The linears of a layer by what they read: the stream, attention's output, the stream after it, the product.
+std::array<std::vector<const ops::Linear*>, 4> readers_of(const model::DecoderLayer& layer) {
+  const auto pointers = [](const std::vector<ops::Linear>& linears) {
+    std::vector<const ops::Linear*> out;
+    for (const ops::Linear& linear : linears) out.push_back(&linear);
+    return out;
   };
-  std::int64_t out = 0;
-  for (std::size_t q = 0; q + kModulesOfALayer <= linears.size(); q += kModulesOfALayer)
-    out = std::max(
-        {out, rank(q) + rank(q + 1) + rank(q + 2), rank(q + 3), rank(q + 4) + rank(q + 5), rank(q + 6)});
-  return out;
+  return {pointers(layer.qkv), {&layer.o}, pointers(layer.gate_up), {&layer.down}};
+}
+
+std::int64_t largest_frozen_rank(const model::CausalLm& model) {
+  std::int64_t most = 0;
+  for (const model::DecoderLayer& layer : model.layers()) {
+    for (const auto& readers : readers_of(layer)) {
+      std::int64_t rank = 0;
+      for (const ops::Linear* linear : readers)
+        rank += linear->frozen_lora ? linear->frozen_lora->a.out() : 0;
+      most = std::max(most, rank);
+    }
+  }
+  return most;
+}
+
+// Linears with LoRA, and their parameters.
+void add_adapted(MemoryInputs& out, const model::CausalLm& model) {
+  for (std::size_t layer = 0; layer < model.layers().size(); ++layer) {
+    const auto all = readers_of(model.layers()[layer]);
+    for (std::size_t reads = 0; reads < all.size(); ++reads) {
+      for (const ops::Linear* linear : all[reads]) {
+        const ops::Weight& weight = linear->weight;
+        if (weight.is_quantized())
+          out.largest_linear = std::max(out.largest_linear, weight.out() * weight.in());
+        if (!linear->lora) continue;
+        const ops::LoraWeights& side = *linear->lora;
+        out.adapted.push_back({.layer = static_cast<std::int64_t>(layer),
+                               .reads = static_cast<std::int64_t>(reads),
+                               .reads_norm = reads % 2 == 0,
+                               .in = side.a.size(1),
+                               .out = side.b.size(0),
+                               .rank = side.a.size(0)});
+        out.adapter_parameters += side.a.numel() + side.b.numel();
+        if (side.magnitude.defined()) out.adapter_parameters += side.magnitude.numel();
+        out.dropout = out.dropout || side.dropout > 0;
+      }
+    }
+  }
 }
 
 // Parameters outside the layers' linears, and what a pass holds of them. A whole matrix has a cast and a gradient in
@@ -110,8 +145,11 @@ void add_trained_parts(MemoryInputs& out, const model::CausalLm& model) {
   }
 }
 
-// As LayerSteps keeps them: everything outside the layers, and the largest layer.
-std::int64_t layer_step_parameters(const model::CausalLm& model) {
+struct PartSizes {
+  std::int64_t outside = 0, largest = 0;
+};
+
+PartSizes part_sizes(const model::CausalLm& model) {
   const model::TrainedParts& parts = model.trained_parts();
   std::int64_t outside = 0;
   std::map<std::int64_t, std::int64_t> layers;
@@ -121,9 +159,10 @@ std::int64_t layer_step_parameters(const model::CausalLm& model) {
   }
   if (parts.embedding.defined()) outside += parts.embedding.numel();
   if (parts.head.defined() && !parts.head.is_same(parts.embedding)) outside += parts.head.numel();
+  if (model.score_head().defined()) outside += model.score_head().numel();
   std::int64_t largest = 0;
   for (const auto& [layer, numbers] : layers) largest = std::max(largest, numbers);
-  return outside + largest;
+  return {outside, largest};
 }
 
 void count_layer_copies(MemoryInputs& out, const model::CausalLm& model) {
@@ -204,23 +243,8 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
   out.packed = model.packed();
   if (const model::Quantize scheme = model.held_as()) out.quantized = ops::describe(*scheme);
   out.by_panels = model.device().is_cpu() && ops::instructions() >= ops::Instructions::kAvx2;
-  const std::vector<const ops::Linear*> linears = model.linears();
-  out.frozen_rank = largest_frozen_rank(linears);
-  for (std::size_t i = 0; i < linears.size(); ++i) {
-    const ops::Weight& weight = linears[i]->weight;
-    if (weight.is_quantized()) out.largest_linear = std::max(out.largest_linear, weight.out() * weight.in());
-    if (!linears[i]->lora) continue;
-    const ops::LoraWeights& side = *linears[i]->lora;
-    const auto place = static_cast<std::int64_t>(i);
-    out.adapted.push_back({.layer = place / kModulesOfALayer,
-                           .module = place % kModulesOfALayer,
-                           .in = side.a.size(1),
-                           .out = side.b.size(0),
-                           .rank = side.a.size(0)});
-    out.adapter_parameters += side.a.numel() + side.b.numel();
-    if (side.magnitude.defined()) out.adapter_parameters += side.magnitude.numel();
-    out.dropout = out.dropout || side.dropout > 0;
-  }
+  out.frozen_rank = largest_frozen_rank(model);
+  add_adapted(out, model);
   if (const model::TokenRows& rows = model.token_rows(); rows.defined()) {
     out.token_rows = rows.values().size(0);
     out.tied_head = model.config().tie_word_embeddings && !model.score_head().defined();
@@ -229,8 +253,15 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
   out.full = !plan.use_peft;
   add_trained_parts(out, model);
   out.clips = plan.max_grad_norm > 0;
+  if (out.full) {
+    const PartSizes sizes = part_sizes(model);
+    out.outside_parameters = sizes.outside;
+    out.largest_layer = sizes.largest;
+    out.zero_stage = plan.zero_stage;
+    out.ranks = plan.ranks;
+  }
   if (out.full && plan.accumulation() == 1 && !config::samples(plan.method) && model.device().is_cpu()) {
-    out.layer_step_parameters = layer_step_parameters(model);
+    out.layer_step_parameters = out.outside_parameters + out.largest_layer;  // as LayerSteps keeps them
   }
   // A sampler reads the copies again and again.
   if (out.full && out.linear_size != 4 && !config::samples(plan.method)) count_layer_copies(out, model);

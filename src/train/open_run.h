@@ -16,6 +16,7 @@
 #include "model/causal_lm.h"
 #include "model/weight_source.h"
 #include "train/guard.h"
+#include "train/input_watch.h"
 #include "train/loop.h"
 #include "train/open_model.h"
 #include "train/run_data.h"
@@ -40,6 +41,7 @@ struct OpenedRun {
   OpenedRun& operator=(const OpenedRun&) = delete;
 
   config::Plan plan;  // open_source() resolves its layer_form; nothing changes it afterwards
+  InputWatch inputs{plan};
   RunDirectory directory;
   std::unique_ptr<model::WeightSource> source;
   std::optional<OpenedText> text;

@@ -13,6 +13,7 @@
 #include "train/input_files.h"
 #include "train/machine.h"
 #include "train/memory_inputs.h"
+#include "train/optimizer.h"
 #include "train/product_facts.h"
 
 namespace hone::train {
@@ -104,15 +105,17 @@ Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t
 }
 
 void plan_run_memory(OpenedRun& run, MemoryInputs inputs) {
-  inputs.optimizer_bytes = run.resume_state->optimizer.state_bytes();
+  inputs.optimizer_bytes = run.resume_state->optimizer.memory_bytes();
   if (run.sampler != nullptr) inputs.sampling = std::max(inputs.sampling, run.sampler->bytes(*run.model));
   run.memory_inputs = inputs;
   MemoryLimit limit = memory_limit(run.plan);
   // A limit that was set is divided among the ranks of the host, and the plan of each has the whole base.
   if (limit.is_set) limit.bytes += run.shared_base.spared();
   run.start.memory = plan_memory(inputs, run.plan.layer_form, run.plan.recompute, limit);
+  const DividedState divided = divided_state(run.plan);
   run.model->set_keeps_casts(run.start.memory.keeps_casts);
-  if (!run.start.memory.layer_steps) run.adapter->hold_gradient();
+  if (!run.start.memory.layer_steps && !(divided.divides() && divided.stage >= 2))
+    run.adapter->hold_gradient();
 }
 
 void end_start_page(OpenedRun& run) {

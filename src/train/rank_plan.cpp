@@ -90,16 +90,54 @@ struct Sending {
   double bytes = 0, exchanges = 0;
 };
 
+Sending whole_sum(std::int64_t elements, std::int64_t ranks) {
+  double bytes = 0;
+  for (std::int64_t rank = 0; rank < ranks; ++rank)
+    bytes += static_cast<double>(sum_bytes(elements, ranks, rank));
+  return {.bytes = bytes / static_cast<double>(ranks),
+          .exchanges = static_cast<double>(sum_rounds(elements, ranks))};
+}
+
+// What train/shards.h sends. A sum of shares, or shares that go to all, is half a sum of what they are shares of. From stage 2
+// on an agreement comes before each collective of a pass.
+Sending divided_sums(const RankWork& work, std::int64_t ranks) {
+  const Sending all = whole_sum(work.parameters, ranks), outside = whole_sum(work.outside, ranks);
+  const Sending layers = whole_sum(work.parameters - work.outside, ranks);
+  const auto passes = static_cast<double>(work.accumulation), count = static_cast<double>(work.layers);
+  const double parts = count + 2, header = static_cast<double>((ranks - 1) * kHeaderBytes);
+  Sending out;
+  double collectives = 0, agreed = 0;
+  const auto add = [&](const Sending& of, double halves) {
+    out.bytes += halves / 2 * of.bytes;
+    out.exchanges += halves / 2 * of.exchanges;
+  };
+  if (work.zero_stage == 1) {
+    add(all, 2);
+    collectives = 2 * parts;
+  } else if (work.zero_stage == 2) {
+    add(all, passes + 1);
+    collectives = (passes + 1) * parts;
+    agreed = passes * parts;
+  } else {
+    add(all, passes);
+    add(layers, 2 * passes);
+    add(outside, 1);
+    agreed = passes * (parts + 2 * count);
+    collectives = agreed + 2;
+  }
+  out.bytes += (collectives + agreed) * header;
+  out.exchanges += 2 * collectives + agreed;
+  return out;
+}
+
 Sending sending_of(const RankWork& work, std::int64_t ranks, double facts) {
   Sending out;
   if (ranks == 1) return out;
   const auto peers = static_cast<double>(ranks - 1);
   // gradients' facts, their sum, agreement
-  double sums = 0;
-  for (std::int64_t rank = 0; rank < ranks; ++rank)
-    sums += static_cast<double>(sum_bytes(work.parameters, ranks, rank));
-  out.bytes = sums / static_cast<double>(ranks) + facts + peers * kHeaderBytes;
-  out.exchanges = 3 + 1 + static_cast<double>(sum_rounds(work.parameters, ranks));
+  out = work.zero_stage > 0 ? divided_sums(work, ranks) : whole_sum(work.parameters, ranks);
+  out.bytes += facts + peers * kHeaderBytes;
+  out.exchanges += 3 + 1;
   if (work.sampled_bytes > 0) {
     const double share = 1 / static_cast<double>(work.steps_of_batch);
     out.bytes += share * static_cast<double>(gather_bytes(work.sampled_bytes, ranks));
@@ -173,6 +211,9 @@ MemoryInputs inputs_of(const MemoryInputs& inputs, const RankWork& work, const R
   if (setting.ranks() == 1) return out;
   out.accumulation = work.accumulation * setting.ranks();
   out.threads = setting.threads();
+  out.ranks = setting.ranks();
+  if (out.full && out.zero_stage > 0 && out.optimizer_bytes)
+    out.optimizer_bytes = divided_up(*out.optimizer_bytes, setting.ranks());
   const std::int64_t most = work.tree_sums ? parallel::tree_buffers(static_cast<int>(setting.ranks())) : 0;
   const auto levels = static_cast<std::int64_t>(
       std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(1, out.accumulation) - 1)));

@@ -24,8 +24,9 @@ std::uint32_t hash_of(const at::Tensor& tensor, std::uint32_t before = 0) {
 std::uint32_t base_hash(const model::CausalLm& model) {
   std::uint32_t out = hash_of(model.final_norm());
   for (const model::DecoderLayer& layer : model.layers()) {
-    out = hash_of(layer.input_norm, out);
-    out = hash_of(layer.post_attention_norm, out);
+    for (const at::Tensor& norm : layer.stored.weights) {
+      if (norm.defined() && norm.size(0) == model.config().hidden_size) out = hash_of(norm, out);
+    }
   }
   return out;
 }

@@ -8,6 +8,8 @@
 
 #include <numeric>
 
+#include "base/stop_request.h"
+#include "parallel/fault_table.h"
 #include "parallel/thread_ranks.h"
 #include "parallel/turns.h"
 
@@ -231,6 +233,58 @@ TEST(InTurns, AnErrorOfOneRankEndsAll) {
     EXPECT_NE(thrown[r].find("rank 1 on host h1 ended with an error: the reward failed"), std::string::npos)
         << thrown[r];
   }
+}
+
+TEST(InTurns, AStopThatCutsOneRankShortCutsAll) {
+  const auto thrown = run(3, [](Ranks& ranks) {
+    in_turns(
+        ranks, 3,
+        [&](std::int64_t) -> std::string {
+          if (ranks.rank() != 1) return "well";
+          base::stop_deadline = 1;
+          base::cut_if_overdue();
+          return "not cut";
+        },
+        "gradients");
+  });
+  base::stop_deadline = 0;
+  for (const std::string& error : thrown) EXPECT_EQ(error, base::StopCut().what());
+}
+
+TEST(InTurns, NothingIsCutOutsideOfSharedWork) {
+  base::stop_deadline = 1;
+  EXPECT_NO_THROW(base::cut_if_overdue());
+  OneRank one;
+  EXPECT_EQ(in_turns(
+                one, 1,
+                [](std::int64_t) {
+                  base::cut_if_overdue();
+                  return std::string("well");
+                },
+                "gradients")
+                .size(),
+            1U);
+  base::stop_deadline = 0;
+}
+
+// The wall clock was set by days: on this machine the time since its start counts.
+TEST(FaultTable, TimesDoNotDependOnTheWallClock) {
+  Words words{
+      .host = "node1", .process = this_process(), .step = 3, .collective = "gradients", .inside = true};
+  words.since = 1e9;
+  words.since_boot = 500;
+  SeenFault seen{.rank = 1,
+                 .size = 2,
+                 .hosts = {"node1", "node1"},
+                 .failures = {{0, false, "closed"}},
+                 .before = std::vector<Words>(2, words),
+                 .words = std::vector<Words>(2, words),
+                 .now = 1e9 + 8e7,
+                 .boot_now = 509,
+                 .machine = words.process.machine};
+  EXPECT_NE(fault_table(seen).find("  9 s"), std::string::npos) << fault_table(seen);
+  seen.machine = "another";
+  EXPECT_EQ(fault_table(seen).find("  9 s"), std::string::npos) << fault_table(seen);
 }
 
 TEST(AllOrNone, AnErrorOfRankZeroEndsAll) {
