@@ -9,7 +9,7 @@
 //                       interrupt: SIGINT after it; once, full: this call, or it and all later ones, fail
 //   HONE_CALLS_ERRNO    of once and full; a write that fails stores half of its bytes first if HONE_CALLS_SHORT
 //
-// A failing disk refuses what needs room (new files and folders, longer files, links, fsync); what frees room
+// Waits of a second and more, for storage that does not answer, are left out. A failing disk refuses what needs room (new files and folders, longer files, links, fsync); what frees room
 // succeeds. libc's own inner calls cannot be seen from here, so fopen and remove count as what they do.
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -26,6 +26,7 @@
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 enum Act { kCount, kBefore, kAfter, kTorn, kInterrupt, kOnce, kFull };
@@ -292,4 +293,14 @@ int mkdir(const char* file, mode_t mode) {
 int mkdirat(int fd, const char* file, mode_t mode) {
   REAL(int, "mkdirat", int, const char*, mode_t);
   WATCHED(find(fd, file, path), "mkdir", 1, -1, real(fd, file, mode));
+}
+
+int nanosleep(const struct timespec* asked, struct timespec* left) {
+  if (active && asked->tv_sec > 0) return 0;
+  return (int)syscall(SYS_nanosleep, asked, left);
+}
+
+int clock_nanosleep(clockid_t clock, int flags, const struct timespec* asked, struct timespec* left) {
+  if (active && flags == 0 && asked->tv_sec > 0) return 0;
+  return syscall(SYS_clock_nanosleep, clock, flags, asked, left) == 0 ? 0 : errno;
 }

@@ -6,7 +6,7 @@ disk; it is resumed, and killed again, until it comes to its end. Branches are r
 learning rate, beside the checkpoints of the run that they left. After each process
   - every folder named checkpoint-N is equal to that of the run which nobody interrupted;
   - the newest of them is no older than it was, and than what the process said it had saved;
-  - a full disk ends with exit code 2 and a sentence, a Ctrl-C with 130;
+  - a full disk ends with exit code 2 and a sentence, a Ctrl-C with 130; EIO once is tried again, and for good ends as a full disk does;
 and every file at the end is equal to the byte (times of day aside). A damaged checkpoint is either left for an older whole one, and
 that is said, or refused with a sentence.
 

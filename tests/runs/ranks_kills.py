@@ -10,7 +10,7 @@ Then the newest of a run's checkpoints, or both of two, is damaged, and 1, 2 or 
 launcher's restart does. The older one is taken and that is said, or where none is whole, the run is refused.
 
 Prints `ok NAME` or `not ok NAME`; a case that fails prints how to run it again.
-usage: ranks_kills.py [--count KILLS] [--damaged N] [--seed N] [--case INDEX] [--jobs N] [--hone PROGRAM]
+usage: ranks_kills.py [--count KILLS] [--damaged N] [--seconds S] [--seed N] [--case INDEX] [--jobs N] [--hone PROGRAM]
 """
 import argparse
 import concurrent.futures
@@ -140,7 +140,8 @@ def one_case(stories, folder, seed, index):
             started = time.monotonic()
             code, said, killed = live(story, folder, launch, size, kill_after, chance)
             took = time.monotonic() - started
-            trail.append(f"{size} ranks, {'restarts, ' if restarts else ''}rank {killed} killed after {kill_after}: exit {code}, {took:.1f} s")
+            trail.append(f"{size} ranks, {'restarts, ' if restarts else ''}rank {killed} killed after {kill_after}: exit {code}, "
+                         f"{took:.1f} s")
             if killed is None or took < seconds:
                 seconds = max(0.5, took)
             kills += killed is not None
@@ -195,13 +196,16 @@ def damaged_case(stories, folder, seed, index):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def run_cases(wanted, jobs, case):
-    """case(index) returns how much it counts; until the sum is `wanted`. Returns (sum, cases, problems)."""
+def run_cases(wanted, jobs, seconds, case):
+    """case(index) returns how much it counts; until the sum is `wanted`, or `seconds` are over. Returns (sum, cases, problems)."""
     count, cases, problems = 0, 0, []
+    end = time.monotonic() + seconds
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         running = {}
-        while count < wanted and len(problems) < 10 or running:
-            while len(running) < jobs and count < wanted and len(problems) < 10:
+        def goes_on():
+            return count < wanted and len(problems) < 10 and time.monotonic() < end
+        while goes_on() or running:
+            while len(running) < jobs and goes_on():
                 running[pool.submit(case, cases)] = cases
                 cases += 1
             for future in concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED).done:
@@ -227,6 +231,7 @@ def main():
     parser.add_argument("--damaged", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=1e9, help="no case is begun after so many, kills and damage each")
     parser.add_argument("--case", type=int, default=-1)
     parser.add_argument("--hone", type=pathlib.Path, default=SOURCE / "build/hone")
     options = parser.parse_args()
@@ -245,11 +250,13 @@ def main():
             return 0
         passed = True
         if options.count:
-            kills, cases, problems = run_cases(options.count, options.jobs, lambda index: one_case(stories, folder, options.seed, index))
+            kills, cases, problems = run_cases(options.count, options.jobs, options.seconds,
+                                               lambda index: one_case(stories, folder, options.seed, index))
             passed &= tell(f"{kills} kills of random ranks over {len(names)} methods, {cases} runs", options, problems)
         if options.damaged:
             whole = [story for story in stories if "all weights" not in story.case][:4]
-            count, _, problems = run_cases(options.damaged, options.jobs, lambda index: damaged_case(whole, folder, options.seed, index))
+            count, _, problems = run_cases(options.damaged, options.jobs, options.seconds,
+                                           lambda index: damaged_case(whole, folder, options.seed, index))
             passed &= tell(f"{count} damaged checkpoints, each found", options, problems)
     return 0 if passed else 1
 
