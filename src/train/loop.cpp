@@ -57,8 +57,8 @@ class Loop {
     if (p_.layer_steps != nullptr) layer_steps_.emplace(*p_.layer_steps, p_.adapter, p_.optimizer);
     using Order = parallel::BinSums::Order;
     if (p_.shards != nullptr) {
-      const bool inner = p_.shards->divides_gradients();
-      work_.emplace(ranks_, inner ? at::Tensor() : p_.adapter.flat_gradient(), inner ? p_.shards : nullptr);
+      work_.emplace(ranks_, p_.shards->divides_gradients() ? at::Tensor() : p_.adapter.flat_gradient(),
+                    p_.shards);
     } else {
       work_.emplace(ranks_, layer_steps_ ? at::Tensor() : p_.adapter.flat_gradient(),
                     p_.adapter.is_full() ? Order::kPlain : Order::kTree);

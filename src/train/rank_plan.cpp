@@ -98,36 +98,31 @@ Sending whole_sum(std::int64_t elements, std::int64_t ranks) {
           .exchanges = static_cast<double>(sum_rounds(elements, ranks))};
 }
 
-// What train/shards.h sends. A sum of shares, or shares that go to all, is half a sum of what they are shares of. From stage 2
-// on an agreement comes before each collective of a pass.
+// What train/shards.h sends. From stage 2 on an agreement comes before each collective of a pass, and ends the passes.
 Sending divided_sums(const RankWork& work, std::int64_t ranks) {
-  const Sending all = whole_sum(work.parameters, ranks), outside = whole_sum(work.outside, ranks);
-  const Sending layers = whole_sum(work.parameters - work.outside, ranks);
-  const auto passes = static_cast<double>(work.accumulation), count = static_cast<double>(work.layers);
-  const double parts = count + 2, header = static_cast<double>((ranks - 1) * kHeaderBytes);
-  Sending out;
-  double collectives = 0, agreed = 0;
-  const auto add = [&](const Sending& of, double halves) {
-    out.bytes += halves / 2 * of.bytes;
-    out.exchanges += halves / 2 * of.exchanges;
-  };
+  const auto all = static_cast<double>(work.parameters), outside = static_cast<double>(work.outside);
+  const auto passes = static_cast<double>(work.accumulation), layers = static_cast<double>(work.layers);
+  const double parts = layers + 2;
+  double elements = 0, collectives = 0, agreed = 0;  // elements: sums of shares, or shares that go to all
   if (work.zero_stage == 1) {
-    add(all, 2);
+    elements = 2 * all;
     collectives = 2 * parts;
   } else if (work.zero_stage == 2) {
-    add(all, passes + 1);
-    collectives = (passes + 1) * parts;
+    elements = (passes + 1) * all;
     agreed = passes * parts;
+    collectives = agreed + parts;
   } else {
-    add(all, passes);
-    add(layers, 2 * passes);
-    add(outside, 1);
-    agreed = passes * (parts + 2 * count);
+    elements = passes * (all + 2 * (all - outside)) + outside;
+    agreed = passes * (parts + 2 * layers);
     collectives = agreed + 2;
   }
-  out.bytes += (collectives + agreed) * header;
-  out.exchanges += 2 * collectives + agreed;
-  return out;
+  if (work.zero_stage > 1) agreed += 1;
+  collectives += 1;  // the norm: a sum of one fp64
+  const auto peers = static_cast<double>(ranks - 1);
+  const double to_others = peers / static_cast<double>(ranks);
+  return {.bytes = elements * to_others * kElement + 2 * to_others * sizeof(double) +
+                   (collectives + agreed) * peers * kHeaderBytes,
+          .exchanges = 2 * collectives + agreed};
 }
 
 Sending sending_of(const RankWork& work, std::int64_t ranks, double facts) {

@@ -40,6 +40,7 @@ Shards::Shards(parallel::Ranks& ranks, model::CausalLm& model, adapters::Adapter
                 "codes for all parts and states");
   if (stage < 2) {
     adapter_.hold_gradient();
+    gradient_ = adapter_.flat_gradient();
     return;
   }
   adapter_.release_gradient();
@@ -80,7 +81,7 @@ void Shards::ask(Event event, std::size_t part, std::size_t state) {
 }
 
 void Shards::accompany() {
-  meet(kDone);
+  if (divides_gradients()) meet(kDone);
 }
 
 void Shards::meet(std::int64_t wanted) {
@@ -186,8 +187,12 @@ void Shards::begin() {
 
 double Shards::end_gradient(double max_norm) {
   const at::NoGradGuard no_grad;
-  if (!divides_gradients()) return learn::clip_gradient(adapter_.flat_gradient(), max_norm);
-  adapter_.release_gradient();
+  if (divides_gradients()) {
+    adapter_.release_gradient();
+  } else {
+    for (const FlatPart& part : parts_)
+      ranks_.sum_part(gradient_.narrow(0, part.offset, part.size), "gradients of a part");
+  }
   at::Tensor squares = at::zeros({1}, at::kDouble);
   for (const FlatPart& part : parts_) {
     const learn::FlatRange mine = own(part);
@@ -207,7 +212,7 @@ double Shards::end_gradient(double max_norm) {
 
 void Shards::apply(double learning_rate) {
   const at::NoGradGuard no_grad;
-  optimizer_.step(adapter_.flat(), divides_gradients() ? gradient_ : adapter_.flat_gradient(), learning_rate);
+  optimizer_.step(adapter_.flat(), gradient_, learning_rate);
   for (const FlatPart& part : parts_) {
     if (!divides_parameters() || part.outside())
       ranks_.gather_parts(parameters_of(part), "parameters after the step");
@@ -229,7 +234,7 @@ void Shards::reading(const std::function<void()>& read) {
     }
     for (std::size_t i = 0; i < parts_.size(); ++i) drop_parameters(i);
   }
-  accompany();
+  meet(kDone);
   if (error) std::rethrow_exception(error);
 }
 

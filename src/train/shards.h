@@ -1,7 +1,8 @@
 // Full fine-tuning divided among ranks: DeepSpeed's ZeRO stages (Rajbhandari et al. 2020, arXiv 1910.02054) on the CPU.
 //
-//   stage 1   a rank has the moments of its share of every part, and steps that share; then all get the parameters
-//   stage 2   and the sums of gradients of its share: a layer's gradients are added up as soon as its backward is done
+//   stage 1   a rank has the moments of its share of every part, adds up the gradients of that share and steps it; then
+//             all get the parameters
+//   stage 2   and the gradients of its share alone: a layer's are added up as soon as its backward is done
 //   stage 3   and the parameters of its share of the layers: a layer is gathered before its forward and its backward
 //
 // A part is a layer, or what lies between layers in the flat buffer (flat_parts.h). The buffers keep their full size as
@@ -12,7 +13,8 @@
 // which one is next, the one with the smallest code of those that they ask for; a rank that has no work left, or that
 // asks for another one, takes part in it. All ranks that train have to do so in SharedWork, which calls accompany().
 //
-// Sums are in the order of the passes: equal bits for equal numbers of ranks and equal stages 2 and 3; else to 1e-5.
+// Stage 1 has the gradient of no stage, bit for bit; its norm may differ in the last bit of fp64. Stages 2 and 3 add in the
+// order of the passes: to 1e-5.
 #pragma once
 
 #include <cstdint>
@@ -87,7 +89,7 @@ class Shards final : public model::PassObserver, public InnerCollectives {
   learn::Optimizer& optimizer_;
   int stage_;
   std::vector<FlatPart> parts_;
-  at::Tensor gradient_;     // [P], from stage 2 on
+  at::Tensor gradient_;     // [P]; in stage 1 the adapter's
   std::vector<bool> held_;  // parts whose parameters are whole here for now
 };
 

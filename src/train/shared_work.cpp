@@ -34,7 +34,7 @@ std::vector<std::string> SharedWork::run_shared(const Costs& costs, const Comput
     std::function<void()> after;
     if (inner_ != nullptr) after = [this] { inner_->accompany(); };
     std::vector<std::string> facts = parallel::in_turns(*ranks_, work, in_bin, what, after);
-    if (adds && sums_) sums_->finish(*ranks_, what);
+    if (adds && sums_) inner_ == nullptr ? sums_->finish(*ranks_, what) : sums_->finish_local();
     return facts;
   } catch (...) {
     if (adds && sums_) sums_->finish_local();  // the next step begins with no bin

@@ -35,7 +35,7 @@ class SharedWork {
   // `gradient`: the buffer that passes add to, where the ranks' sum is wanted: in fixed bins and by a tree (parallel/tree_sum.h),
   // so that the bits are those of any number of ranks. `ranks` must outlive it.
   SharedWork(parallel::Ranks& ranks, at::Tensor gradient, parallel::BinSums::Order order);
-  // Where computing makes collectives of its own (train/shards.h). With an undefined gradient they add it up.
+  // Where `inner` adds up the gradients of ranks (train/shards.h). With an undefined gradient also those of passes.
   SharedWork(parallel::Ranks& ranks, at::Tensor gradient, InnerCollectives* inner);
 
   parallel::Ranks& ranks() const { return *ranks_; }

@@ -28,7 +28,7 @@ CASES = {
     "reward": ("reward", "pairs", FP32),
     "grpo": ("grpo", "prompts", {**FP32, **SAMPLED}),
 }
-STAGES = (1, 2, 3)
+FAST = {"sft": (1, 2, 3), "sft with samples": (3,), "sft of some layers": (3,), "dpo": (3,), "reward": (2,)}  # the rest with --slow
 
 
 def run(runs, case, name, count, accumulation, more):
@@ -41,7 +41,7 @@ def run(runs, case, name, count, accumulation, more):
     return results(output), ""
 
 
-def check_stages(runs, case, sizes):
+def check_stages(runs, case, sizes, stages):
     passed = True
     most = max(sizes)
     whole, why = run(runs, case, f"{case}-whole", 1, most, {})
@@ -49,12 +49,10 @@ def check_stages(runs, case, sizes):
         return report(f"{case}: one process", False, why)
     for count in sizes:
         plain, why = run(runs, case, f"{case}-{count}-0", count, most // count, {})
-        for stage in STAGES:
+        for stage in stages:
             divided, why = run(runs, case, f"{case}-{count}-{stage}", count, most // count, {"zero_stage": stage}) if plain else (None, why)
             why = why or difference(whole, divided, 1e-5)
-            if not why and stage == 1 and divided["weights"] != plain["weights"]:
-                why = "stage 1 has other bytes than no stage"
-            passed &= report(f"{case}: zero_stage {stage} on {count} ranks", not why, why)
+                passed &= report(f"{case}: zero_stage {stage} on {count} ranks", not why, why)
     return passed
 
 
@@ -63,7 +61,8 @@ def check_resume(runs):
     saving = {"max_steps": 4, "save_strategy": "steps", "save_steps": 2}
     whole, why = run(runs, "sft", "resume-whole", 1, 4, saving)
     passed = whole is not None or report("resume: one process", False, why)
-    for name, first, second in (("3 on 4, then whole", (4, 3), (1, 0)), ("whole, then 3 on 2", (1, 0), (2, 3)), ("2 on 2, then 1 on 4", (2, 2), (4, 1))):
+    changes = [("3 on 4, then whole", (4, 3), (1, 0)), ("whole, then 3 on 2", (1, 0), (2, 3)), ("2 on 2, then 1 on 4", (2, 2), (4, 1))]
+    for name, first, second in changes if runs.slow else changes[:2]:
         output = runs.folder / f"resume {name}".replace(" ", "_")
         _, why = run(runs, "sft", f"resume {name}", first[0], 4 // first[0], {**saving, "zero_stage": first[1]})
         shutil.rmtree(output / "checkpoint-4", ignore_errors=True)
@@ -146,9 +145,10 @@ def main():
     with tempfile.TemporaryDirectory(prefix="hone-shards-") as folder:
         runs = Runs(options.hone, pathlib.Path(folder))
         write_data(runs.folder)
-        for case in CASES:
+        runs.slow = options.slow
+        for case in CASES if options.slow else FAST:
             if options.only in f"stages {case}":
-                passed &= check_stages(runs, case, (2, 4) if options.slow or case == "sft" else (2,))
+                passed &= check_stages(runs, case, (2, 4) if options.slow else (2,), (1, 2, 3) if options.slow else FAST[case])
         checks = [check_resume, check_best, check_offload, check_full_disk_of_offload, check_deepspeed]
         for check in checks + ([check_memory] if options.slow or "memory" in options.only else []):
             if options.only in check.__name__:
