@@ -47,6 +47,10 @@ METHODS = {
     "rloo": ("rloo", "prompts", SAMPLED),
     "sft with samples and rewards": ("sft", "answers", {**SAMPLES, "eval_reward_funcs": 'regex(pattern="e", column=completion)'}),
     "grpo with samples and rewards": ("grpo", "prompts", {**SAMPLED, "sample_prompts": 2, "eval_reward_funcs": SAMPLED["reward_funcs"]}),
+    # a recipe of Python users, with its file of DeepSpeed as it is
+    "grpo with gradient checkpointing and zero2.json": ("grpo", "prompts", {
+        **SAMPLED, "gradient_checkpointing": "true", "report_to": "none",
+        "deepspeed": SOURCE / "tests/fixtures/config/sharding/zero2.json"}),
     "online dpo": ("online-dpo", "prompts", {"reward_funcs": SAMPLED["reward_funcs"], "max_new_tokens": 12, "beta": 0.1}),
 }
 
