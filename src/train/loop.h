@@ -66,6 +66,7 @@ struct Rehearsal {
   double loss = 0;  // the loss of the backward
   double nll = 0;   // mean -log p of the scored tokens, nats
   std::int64_t tokens = 0, scored = 0;
+  std::int64_t cost = 0;  // tokens as TrainingMethod::step_costs counts them; 0: `tokens`
   // Largest |sampler's - trainer's| log-probability; methods that do not sample: empty. Dropout off in both.
   std::optional<double> sampler_gap;
 };

@@ -147,7 +147,11 @@ Rehearsal PairMethod::rehearse(const RehearsalRequest& request) {
   PairBatch batch{.data = one, .rows = {0}, .key = key};
   if (request.backward && request.adapters_on) batch.loss_scale = 1;
   const BatchLoss found = run_pairs(batch);
-  return {.loss = found.loss, .nll = found.nll, .tokens = found.passed, .scored = found.scored};
+  return {.loss = found.loss,
+          .nll = found.nll,
+          .tokens = found.passed,
+          .scored = found.scored,
+          .cost = tokens_of(one, batch.rows)};
 }
 
 void PairMethod::replay_samples(std::int64_t step, const std::function<bool(const ReplayedSample&)>& see) {

@@ -90,8 +90,8 @@ double token_seconds(train::OpenedRun& run, int threads, double seconds) {
   for (int tries = 0; tries == 0 || base::seconds_since(begin) < seconds; ++tries) {
     const auto start = base::Clock::now();
     const train::Rehearsal done = run.method->rehearse(request);
-    const double token =
-        base::seconds_since(start) / static_cast<double>(std::max<std::int64_t>(1, done.tokens));
+    const std::int64_t cost = done.cost > 0 ? done.cost : done.tokens;
+    const double token = base::seconds_since(start) / static_cast<double>(std::max<std::int64_t>(1, cost));
     // The first pass warms up, and says how long a longer one may be.
     if (tries == 0) {
       const auto affordable = static_cast<std::int64_t>(seconds / 4 / token);
