@@ -91,9 +91,9 @@ class Loop {
       const StepFacts facts = step();
       const std::int64_t done = p_.state.step;
       const bool epoch_ends = done % p_.method.steps_per_epoch() == 0;
-      if (epoch_ends) look_at_inputs();
       const Actions due =
           actions_after(p_.plan, intervals_, done, total_steps_, epoch_ends, p_.method.epoch_after(done));
+      if (epoch_ends || due.save) look_at_inputs();
       p_.listener.on_step(facts, total_steps_);
       pause = p_.guard != nullptr && p_.guard->on_step(facts, p_.adapter) == GuardAction::kPause;
       if (done == first_step_ + 1) measure(/*at_end=*/false);
