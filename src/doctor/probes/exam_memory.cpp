@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/unnamed_file.h"
+#include "model/layer_of.h"
 #include "train/memory_inputs.h"
 
 namespace hone::doctor {
@@ -152,11 +153,14 @@ std::vector<bool> spread_tensors(const adapters::Adapter& adapter, std::int64_t 
     modules.back().count += 1;
     modules.back().size += all[i].value.numel();
   }
+  const auto layer_of_module = [&](std::size_t m) { return model::layer_of(all[modules[m].first].name); };
   const std::int64_t mean =
       std::max<std::int64_t>(1, adapter.flat().numel() / static_cast<std::int64_t>(modules.size()));
   const auto wanted = static_cast<std::size_t>(std::max<std::int64_t>(1, elements / mean));
   std::size_t stride = std::max<std::size_t>(1, modules.size() / wanted);
-  if (stride % 7 == 0) stride += 1;  // a layer has seven linears: each time another one
+  std::size_t of_a_layer = 1;  // in a layer each time another one
+  for (std::size_t m = 1; m < modules.size() && layer_of_module(m) == layer_of_module(0); ++m) ++of_a_layer;
+  if (of_a_layer > 1 && stride % of_a_layer == 0) stride += 1;
   std::vector<bool> out(all.size(), false);
   std::int64_t left = elements;
   bool any = false;
