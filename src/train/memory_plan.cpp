@@ -173,10 +173,11 @@ bool divides(const MemoryInputs& in, std::int64_t stage) {
   return in.full && in.ranks > 1 && in.zero_stage >= stage;
 }
 
-// Of all parameters, those that a rank has when it keeps its share of each part and works on one layer.
+// Of all parameters, those that a rank has when it keeps its share of each part and works on one layer, with another one on
+// its way.
 std::int64_t parameters_of_a_share(const MemoryInputs& in) {
   const std::int64_t layers = in.adapter_parameters - in.outside_parameters;
-  return in.outside_parameters + (layers + in.ranks - 1) / in.ranks + in.largest_layer;
+  return in.outside_parameters + (layers + in.ranks - 1) / in.ranks + 2 * in.largest_layer;
 }
 
 std::string trained_segment(const MemoryInputs& in, bool layer_steps) {

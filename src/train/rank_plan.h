@@ -50,7 +50,7 @@ struct RankWork {
   bool tree_sums = true;                    // false: full fine-tuning adds up in plain order
   // Of full fine-tuning: what ranks divide (train/shards.h), the layers, and parameters outside them.
   std::int64_t zero_stage = 0, layers = 0, outside = 0;
-  std::int64_t facts_bytes = 0;             // of a micro-batch, as ranks tell them each other
+  std::int64_t facts_bytes = 0;  // of a micro-batch, as ranks tell them each other
   // Of methods that sample: what a rank's part of a generation batch costs in tokens of training, its bytes, and how many
   // steps train on it.
   double sampled_tokens = 0;

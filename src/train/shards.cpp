@@ -33,7 +33,8 @@ Shards::Shards(parallel::Ranks& ranks, model::CausalLm& model, adapters::Adapter
       optimizer_(optimizer),
       stage_(stage),
       parts_(flat_parts(optimizer.layout())),
-      held_(parts_.size(), true) {
+      held_(parts_.size(), 1),
+      asked_(parts_.size(), 0) {
   base::require(adapter.is_full() && adapter.flat().is_cpu() && stage >= 1 && stage <= 3, "train::Shards",
                 "full fine-tuning on the CPU, and a stage");
   base::require(parts_.size() < kParts && optimizer.state().size() < kStates, "train::Shards",
@@ -67,6 +68,7 @@ at::Tensor Shards::parameters_of(const FlatPart& part) const {
 }
 
 std::size_t Shards::part_of_layer(std::size_t layer) const {
+  if (static_cast<std::int64_t>(layer) < 0) return parts_.size();  // before layer 0
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     if (parts_[i].layer == static_cast<std::int64_t>(layer)) return i;
   }
@@ -75,13 +77,19 @@ std::size_t Shards::part_of_layer(std::size_t layer) const {
 
 // ---- which collective is next
 
-void Shards::ask(Event event, std::size_t part, std::size_t state) {
-  meet((static_cast<std::int64_t>(event) * kStates + static_cast<std::int64_t>(state)) * kParts +
-       static_cast<std::int64_t>(part));
+Shards::Ticket Shards::ask(Event event, std::size_t part, std::size_t state) {
+  const std::int64_t code =
+      (static_cast<std::int64_t>(event) * kStates + static_cast<std::int64_t>(state)) * kParts +
+      static_cast<std::int64_t>(part);
+  return thread_.post([this, code] { meet(code); });
 }
 
 void Shards::accompany() {
-  if (divides_gradients()) meet(kDone);
+  if (divides_gradients()) let_go();
+}
+
+void Shards::let_go() {
+  thread_.wait(thread_.post([this] { meet(kDone); }));
 }
 
 void Shards::meet(std::int64_t wanted) {
@@ -89,6 +97,8 @@ void Shards::meet(std::int64_t wanted) {
   for (;;) {
     const std::array<std::int64_t, 1> said = {wanted};
     const std::int64_t next = ranks_.agree(said, "next part of the model").min[0];
+    // what others ask for may be what a pass here works on
+    if (next != wanted && !thread_.until_owner_waits()) return;
     if (next != kDone) serve(next, next == wanted);
     if (next == wanted) return;
   }
@@ -122,9 +132,9 @@ void Shards::give_back_state(std::size_t state, std::size_t part) {
 void Shards::gather(std::size_t part, bool asked) {
   ranks_.gather_parts(parameters_of(parts_[part]), "parameters of a part");
   if (asked) {
-    held_[part] = true;
-  } else if (!held_[part]) {
-    held_[part] = true;
+    held_[part] = 1;
+  } else if (held_[part] == 0) {
+    held_[part] = 1;
     drop_parameters(part);
   }
 }
@@ -138,38 +148,65 @@ void Shards::add_up(std::size_t part) {
 // What is outside the layers stays.
 void Shards::drop_parameters(std::size_t part) {
   const FlatPart& place = parts_[part];
-  if (!divides_parameters() || place.outside() || !held_[part]) return;
-  held_[part] = false;
+  if (!divides_parameters() || place.outside() || held_[part] == 0) return;
+  held_[part] = 0;
   clear_others(adapter_.flat(), place, own(place));
 }
 
 // ---- a pass
 
-void Shards::before_forward(std::size_t layer) {
+void Shards::ask_for_layer(std::size_t layer) {
   const std::size_t part = part_of_layer(layer);
-  if (divides_parameters() && part < parts_.size()) ask(Event::kParameters, part);
+  if (part < parts_.size() && asked_[part] == 0) asked_[part] = ask(Event::kParameters, part);
 }
 
-void Shards::after_forward(std::size_t layer) {
+// The layer itself, and `next` while it is computed.
+void Shards::gather_layer(std::size_t layer, std::size_t next) {
+  if (!divides_parameters()) return;
+  ask_for_layer(layer);
+  ask_for_layer(next);
   const std::size_t part = part_of_layer(layer);
-  if (part < parts_.size()) drop_parameters(part);
+  if (part < parts_.size()) thread_.wait(asked_[part]);
 }
 
-void Shards::before_backward(std::size_t layer) {
-  before_forward(layer);
-}
-
-void Shards::after_backward(std::size_t layer) {
+void Shards::leave_layer(std::size_t layer) {
   const std::size_t part = part_of_layer(layer);
   if (part >= parts_.size()) return;
   drop_parameters(part);
-  ask(Event::kGradients, part);
+  asked_[part] = 0;
+}
+
+void Shards::before_forward(std::size_t layer) {
+  gather_layer(layer, layer + 1);
+}
+
+void Shards::after_forward(std::size_t layer) {
+  leave_layer(layer);
+}
+
+void Shards::before_backward(std::size_t layer) {
+  gather_layer(layer, layer - 1);  // of layer 0: none
+}
+
+void Shards::after_backward(std::size_t layer) {
+  leave_layer(layer);
+  const std::size_t part = part_of_layer(layer);
+  if (part >= parts_.size()) return;
+  adding_.push_back(ask(Event::kGradients, part));
+  constexpr std::size_t kLayers =
+      2;  // whose gradients are whole here at once, with that of the next backward
+  if (adding_.size() < kLayers) return;
+  thread_.wait(adding_.front());
+  adding_.pop_front();
 }
 
 void Shards::after_pass() {
+  Ticket last = 0;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
-    if (parts_[i].outside()) ask(Event::kGradients, i);
+    if (parts_[i].outside()) last = ask(Event::kGradients, i);
   }
+  thread_.wait(last);  // the next pass adds to these from its beginning
+  adding_.clear();
 }
 
 // ---- a step
@@ -178,6 +215,7 @@ void Shards::begin() {
   const at::NoGradGuard no_grad;
   if (!divides_gradients()) return adapter_.zero_gradient();
   ops::clear_pages(gradient_, 0, gradient_.numel());
+  adding_.clear();
   const learn::FlatLayout& layout = optimizer_.layout();
   for (std::size_t i = 0; i < layout.size(); ++i) {
     at::Tensor value = adapter_.tensors()[i].value;
@@ -234,7 +272,7 @@ void Shards::reading(const std::function<void()>& read) {
     }
     for (std::size_t i = 0; i < parts_.size(); ++i) drop_parameters(i);
   }
-  meet(kDone);
+  let_go();
   if (error) std::rethrow_exception(error);
 }
 
@@ -246,20 +284,20 @@ void Shards::read_parameters(std::string_view tensor) {
     for (std::size_t t = parts_[i].first; t < parts_[i].first + parts_[i].count; ++t)
       here = here || layout[t].name == tensor;
     if (!here) drop_parameters(i);
-    if (here && !held_[i]) ask(Event::kParameters, i);
+    if (here && held_[i] == 0) thread_.wait(ask(Event::kParameters, i));
   }
 }
 
 void Shards::read_all_parameters() {
   for (std::size_t i = 0; i < parts_.size(); ++i) {
-    if (!held_[i]) ask(Event::kParameters, i);
+    if (held_[i] == 0) thread_.wait(ask(Event::kParameters, i));
   }
 }
 
 void Shards::read_state(std::size_t index, const std::function<void(const at::Tensor&)>& take) {
   const at::Tensor& values = optimizer_.state()[index].value;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
-    ask(Event::kState, i, index);
+    thread_.wait(ask(Event::kState, i, index));
     take(values.narrow(0, parts_[i].offset, parts_[i].size));
     give_back_state(index, i);
   }

@@ -9,15 +9,19 @@
 // addresses, so that everybody finds every tensor where it always is; the pages of what others keep do not exist
 // (ops/pages.h). What is outside the layers keeps its parameters on every rank.
 //
+// They are made on a thread of their own: a layer is gathered while the one before it is computed, and its gradients are added
+// up while the next one's are.
+//
 // Collectives lie inside uneven work here: ranks have different numbers of passes. So before each the ranks agree on
 // which one is next, the one with the smallest code of those that they ask for; a rank that has no work left, or that
-// asks for another one, takes part in it. All ranks that train have to do so in SharedWork, which calls accompany().
+// asks for another one, takes part in it, as soon as its passes wait. All ranks that train have to do so in SharedWork, which calls accompany().
 //
 // Stage 1 has the gradient of no stage, bit for bit; its norm may differ in the last bit of fp64. Stages 2 and 3 add in the
 // order of the passes: to 1e-5.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <string_view>
 #include <vector>
@@ -29,6 +33,7 @@
 #include "parallel/ranks.h"
 #include "train/flat_parts.h"
 #include "train/shared_work.h"
+#include "train/task_thread.h"
 
 namespace hone::train {
 
@@ -72,8 +77,13 @@ class Shards final : public model::PassObserver, public InnerCollectives {
 
  private:
   enum class Event : std::int64_t { kParameters, kGradients, kState };
-  void meet(std::int64_t wanted);
-  void ask(Event event, std::size_t part, std::size_t state = 0);
+  using Ticket = TaskThread::Ticket;
+  Ticket ask(Event event, std::size_t part, std::size_t state = 0);
+  void ask_for_layer(std::size_t layer);
+  void gather_layer(std::size_t layer, std::size_t next);
+  void leave_layer(std::size_t layer);
+  void let_go();
+  void meet(std::int64_t wanted);  // on the thread of collectives, as all below
   void serve(std::int64_t code, bool asked);
   void gather(std::size_t part, bool asked);
   void give_back_state(std::size_t state, std::size_t part);
@@ -89,8 +99,11 @@ class Shards final : public model::PassObserver, public InnerCollectives {
   learn::Optimizer& optimizer_;
   int stage_;
   std::vector<FlatPart> parts_;
-  at::Tensor gradient_;     // [P]; in stage 1 the adapter's
-  std::vector<bool> held_;  // parts whose parameters are whole here for now
+  at::Tensor gradient_;        // [P]; in stage 1 the adapter's
+  std::vector<char> held_;     // parts whose parameters are whole here for now
+  std::vector<Ticket> asked_;  // for the parameters of a part; 0: not now
+  std::deque<Ticket> adding_;  // for gradients of layers of this pass
+  TaskThread thread_;          // last: its tasks use the others
 };
 
 }  // namespace hone::train

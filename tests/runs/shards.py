@@ -52,7 +52,7 @@ def check_stages(runs, case, sizes, stages):
         for stage in stages:
             divided, why = run(runs, case, f"{case}-{count}-{stage}", count, most // count, {"zero_stage": stage}) if plain else (None, why)
             why = why or difference(whole, divided, 1e-5)
-                passed &= report(f"{case}: zero_stage {stage} on {count} ranks", not why, why)
+            passed &= report(f"{case}: zero_stage {stage} on {count} ranks", not why, why)
     return passed
 
 

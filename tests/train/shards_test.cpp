@@ -5,10 +5,13 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <numeric>
-#include <optional>
+#include <stdexcept>
+#include <thread>
 
 #include "adapters/lora.h"
 #include "config/plan.h"
@@ -16,6 +19,7 @@
 #include "parallel/thread_ranks.h"
 #include "train/optimizer.h"
 #include "train/rank_plan.h"
+#include "train/task_thread.h"
 
 namespace hone::train {
 namespace shards_test {
@@ -116,6 +120,40 @@ Result run_whole(int ranks, int steps, const std::function<int(int)>& passes) {
   }
   out.parameters = run.adapter.flat().clone();
   return out;
+}
+
+TEST(TaskThread, TasksRunInOrderAndAnErrorIsTheWaiters) {
+  TaskThread thread;
+  std::vector<int> done;
+  TaskThread::Ticket last = 0;
+  for (int i = 0; i < 100; ++i) last = thread.post([&done, i] { done.push_back(i); });
+  thread.wait(last);
+  ASSERT_EQ(done.size(), 100U);
+  EXPECT_TRUE(std::is_sorted(done.begin(), done.end()));
+  thread.wait(last - 50);  // done long ago
+  thread.post([] { throw std::runtime_error("broken"); });
+  const TaskThread::Ticket after = thread.post([&done] { done.clear(); });
+  EXPECT_THROW(thread.wait(after), std::runtime_error);
+  EXPECT_THROW(thread.wait(after), std::runtime_error);
+  EXPECT_EQ(done.size(), 100U) << "nothing runs after an error";
+}
+
+TEST(TaskThread, ATaskMayWaitForItsOwnerToWait) {
+  TaskThread thread;
+  std::atomic<bool> computes = true, disturbed = false;
+  TaskThread::Ticket last = 0;
+  for (int i = 0; i < 50; ++i) {
+    last = thread.post([&] {
+      if (thread.until_owner_waits() && computes) disturbed = true;
+    });
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  for (TaskThread::Ticket ticket = last - 49; ticket <= last; ++ticket) {
+    computes = false;
+    thread.wait(ticket);
+    computes = true;
+  }
+  EXPECT_FALSE(disturbed);
 }
 
 TEST(Shards, TakeTheStepsOfOneProcess) {
