@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <fstream>
+#include <iterator>
+#include <vector>
 
 #include "base/crc32c.h"
 #include "base/error.h"
@@ -70,6 +73,28 @@ TEST_F(DpoRun, BeginsAtItsReference) {
     }
     EXPECT_GT(run->adapter->flat_gradient().abs().max().item<double>(), 0);
   }
+}
+
+// What hone plan measures a token by: the cost of a rehearsed row is that of the row in a step.
+TEST_F(DpoRun, ARehearsedRowCostsWhatAStepCounts) {
+  const auto run = open({"--per_device_train_batch_size", "1", "--gradient_accumulation_steps", "1"});
+  std::vector<std::int64_t> steps, rehearsed;
+  for (std::int64_t step = 0; step < run->method->steps_per_epoch(); ++step)
+    steps.push_back(run->method->step_costs(step).at(0));
+  for (std::size_t row = 0; row < steps.size(); ++row) {
+    RehearsalRequest request = {.max_tokens = 4096};
+    request.index = static_cast<std::int64_t>(row);
+    request.backward = false;
+    rehearsed.push_back(run->method->rehearse(request).cost);
+  }
+  std::sort(steps.begin(), steps.end());
+  std::sort(rehearsed.begin(), rehearsed.end());
+  ASSERT_GT(steps.size(), 10U);
+  std::vector<std::int64_t>
+      others;  // of the data's one pair with equal sides, for which the next is rehearsed
+  std::set_difference(steps.begin(), steps.end(), rehearsed.begin(), rehearsed.end(),
+                      std::back_inserter(others));
+  EXPECT_EQ(others.size(), 1U);
 }
 
 TEST_F(DpoRun, RehearsalChangesNothing) {
