@@ -357,6 +357,10 @@ struct MachinePlan {
   RecomputeMode recompute = RecomputeMode::kAuto;
   LayerForm layer_form = LayerForm::kAuto;
   std::int64_t memory_limit = 0;  // bytes; 0: what is free at the start of the run
+  // Of full fine-tuning with several ranks: DeepSpeed's stage, of which parts each rank keeps its share (train/shards.h); and
+  // the folder of a file that holds the optimizer's state instead of memory, empty: none.
+  std::int64_t zero_stage = 0;
+  std::string offload_folder;
   // Device of weights, adapter, optimizer and passes, as libtorch names it. No option sets it yet; the only
   // other device is the tests' stand-in (tests/standin).
   std::string device = "cpu";
