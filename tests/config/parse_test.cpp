@@ -143,6 +143,7 @@ TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
       {"recompute", {"layer"}},
       {"layer_form", {"explicit"}},
       {"memory_limit", {"2GB"}},
+      {"ddp_timeout", {"60"}},
       {"report_page", {"false"}},
       {"sample_prompts", {"3"}},
       {"sample_steps", {"5"}},
