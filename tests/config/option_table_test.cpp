@@ -99,9 +99,9 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
       "cosine_max_value_wrong", "cosine_min_value_correct", "cosine_max_value_correct",
       "cosine_max_len",         "repetition_n_grams",       "repetition_max_penalty",
       "code_language",          "max_completion_len",       "soft_punish_cache"};
-  const std::vector<std::string> machine = {"threads",      "recompute", "layer_form",
-                                            "memory_limit", "env",       "accelerate_config",
-                                            "skip_doctor",  "on_fault",  "stop_grace"};
+  const std::vector<std::string> machine = {
+      "threads",     "recompute", "layer_form", "memory_limit", "env",           "accelerate_config",
+      "skip_doctor", "on_fault",  "stop_grace", "zero_stage",   "offload_folder"};
   const std::vector<std::string> policy = {"probe_rewards",  "reward_by_group", "reward_workers",
                                            "reward_timeout", "share_prompt",    "kv_memory",
                                            "replay",         "dump_rollouts"};
