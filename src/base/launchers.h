@@ -18,9 +18,10 @@ inline constexpr LauncherNames kMpirun = {"mpirun", "OMPI_COMM_WORLD_RANK", "OMP
 inline constexpr LauncherNames kPmi = {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
 inline constexpr std::array<LauncherNames, 4> kLaunchers = {kByTorch, kSlurm, kMpirun, kPmi};
 
-// What variables of launchers begin with, where they are to be taken from a process that another launcher starts.
-inline constexpr std::array<std::string_view, 10> kLauncherPrefixes = {
-    "SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "OMPI_", "PMI_",
-    "PMIX_",        "MPI_LOCAL",     "TORCHELASTIC_",        "GROUP_RANK"};
+// Variables of launchers, and what others of them begin with, that are to be taken from a process that another launcher starts.
+inline constexpr std::array<std::string_view, 5> kLauncherVariables = {
+    "SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "GROUP_RANK"};
+inline constexpr std::array<std::string_view, 5> kLauncherPrefixes = {"OMPI_", "PMI_", "PMIX_", "MPI_LOCAL",
+                                                                      "TORCHELASTIC_"};
 
 }  // namespace hone::base

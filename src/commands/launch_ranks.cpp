@@ -42,7 +42,8 @@ sigset_t launch_signals() {
 
 // Variables by which another launcher says who a process is: a rank has those of `hone launch` only.
 bool is_of_a_launcher(std::string_view entry) {
-  return std::ranges::any_of(base::kLauncherPrefixes,
+  return std::ranges::find(base::kLauncherVariables, entry) != base::kLauncherVariables.end() ||
+         std::ranges::any_of(base::kLauncherPrefixes,
                              [&](std::string_view prefix) { return entry.starts_with(prefix); });
 }
 

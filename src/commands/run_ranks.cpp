@@ -63,7 +63,7 @@ void take_place(config::Plan& plan, parallel::Ranks& ranks) {
                        std::to_string(plan.per_device_train_batch_size * plan.accumulation()) + " together");
 }
 
-void prepare_folder(const config::Plan& plan, parallel::Ranks& ranks) {
+void prepare_folder(config::Plan& plan, parallel::Ranks& ranks) {
   if (!ranks.several()) return;
   const auto prepare = [&] {
     if (ranks.leads()) train::prepare_run_folder(plan);

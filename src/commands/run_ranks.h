@@ -20,7 +20,7 @@ void resume_if_restarted(config::Plan& plan, parallel::Ranks& ranks);
 void take_place(config::Plan& plan, parallel::Ranks& ranks);
 
 // Rank 0 looks at output_dir, repairs it and makes its checks, before any rank reads there.
-void prepare_folder(const config::Plan& plan, parallel::Ranks& ranks);
+void prepare_folder(config::Plan& plan, parallel::Ranks& ranks);
 
 // Returns what `run` returns. An error of this rank is told to the others before it goes on. After a RankFault where starting
 // again may help: prints it and returns kLostRank (launch_ranks.h), for whoever restarts jobs.

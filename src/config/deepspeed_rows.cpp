@@ -7,7 +7,8 @@ namespace {
 using enum KeyFate;
 
 constexpr std::string_view kZero = "zero_optimization";
-constexpr std::string_view kExchange = "ranks exchange gradients in one flat fp32 buffer, after the backward";
+constexpr std::string_view kExchange =
+    "ranks exchange gradients in fp32, after the backward, or layer by layer in it (zero_stage 2 and 3)";
 constexpr std::string_view kScaling = "only read with fp16, which is refused when it is on";
 constexpr std::string_view kOwnLogs =
     "logging_steps and report_to say what is logged; metrics.jsonl has times and memory";

@@ -74,9 +74,10 @@ Optimizer::Optimizer(const OptimizerOptions& options, FlatLayout layout, at::Dev
     : row_(&optimizer_row(options.kind)),
       options_(options),
       layout_(std::move(layout)),
-      held_(std::move(place.held)),
-      offloaded_(!held_.empty() && !place.offload.empty()) {
-  base::require(held_.empty() || (divides(options.kind) && device.is_cpu()), "learn::Optimizer",
+      held_(place.held.value_or(std::vector<FlatRange>())),
+      divided_(place.held.has_value()),
+      offloaded_(divided_ && !place.offload.empty()) {
+  base::require(!divided_ || (divides(options.kind) && device.is_cpu()), "learn::Optimizer",
                 "all elements, on this device or for this formula");
   std::vector<StateSize> sizes = row_->state_of(options_, {});
   for (StateSize& one : sizes) one.size = 0;
@@ -91,8 +92,7 @@ Optimizer::Optimizer(const OptimizerOptions& options, FlatLayout layout, at::Dev
     }
   }
   const auto zeros = [&](const StateSize& one) {
-    if (held_.empty() || one.size == 0)
-      return at::zeros({one.size}, at::TensorOptions(one.dtype).device(device));
+    if (!divided_ || one.size == 0) return at::zeros({one.size}, at::TensorOptions(one.dtype).device(device));
     return offloaded_ ? ops::file_zeros(place.offload, one.size, one.dtype)
                       : ops::lazy_zeros(one.size, one.dtype);
   };
@@ -115,7 +115,7 @@ std::int64_t Optimizer::state_bytes() const {
   std::int64_t bytes = 0, numbers = 0;
   for (const FlatRange& range : held_) numbers += range.end - range.begin;
   for (const StateTensor& one : state_)
-    bytes += (held_.empty() ? one.value.numel() : numbers) * one.value.element_size();
+    bytes += (divided_ ? numbers : one.value.numel()) * one.value.element_size();
   return bytes;
 }
 
@@ -144,7 +144,7 @@ void Optimizer::restore(std::int64_t steps, const std::vector<at::Tensor>& state
     base::require(state[k].sizes() == state_[k].value.sizes() &&
                       state[k].scalar_type() == state_[k].value.scalar_type(),
                   "learn::Optimizer::restore", "shape and dtype of " + state_[k].name);
-    if (held_.empty()) state_[k].value.copy_(state[k]);
+    if (!divided_) state_[k].value.copy_(state[k]);
     for (const FlatRange& range : held_) {
       const std::int64_t size = range.end - range.begin;
       state_[k].value.narrow(0, range.begin, size).copy_(state[k].narrow(0, range.begin, size));
@@ -217,7 +217,7 @@ void Optimizer::step(const at::Tensor& parameters, const at::Tensor& gradient, d
   require_buffer(parameters, size, "parameters");
   require_buffer(gradient, size, "gradient");
   begin_step();
-  if (!held_.empty()) return step_held(parameters, gradient, learning_rate);
+  if (divided_) return step_held(parameters, gradient, learning_rate);
   std::vector<const Unit*> units;
   for (const Unit& unit : units_) units.push_back(&unit);
   run_all(units, parameters, 0, gradient, learning_rate);

@@ -12,6 +12,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,9 +50,9 @@ struct FlatRange {
 
 // Where an optimizer that divides() keeps its state, on the CPU.
 struct StatePlace {
-  // These elements alone, which ascend, are stepped and restored, and alone need memory for their state; empty: all, and
-  // nothing else here is read. step_part() and reference() are not to be called then.
-  std::vector<FlatRange> held;
+  // These elements alone, which ascend, are stepped and restored, and alone need memory for their state; they may be none.
+  // Without a list: all, and nothing else here is read. With one step_part() and reference() are not to be called.
+  std::optional<std::vector<FlatRange>> held;
   // The state is in a file of this folder, and in memory for the time of a range's step; empty: in memory.
   base::fs::path offload;
 };
@@ -78,6 +79,7 @@ class Optimizer {
   at::Tensor reference(std::size_t index, const at::Tensor& parameters, const at::Tensor& gradient,
                        double learning_rate) const;
 
+  bool holds_all() const { return !divided_; }
   const std::vector<FlatRange>& held() const { return held_; }  // StatePlace::held
   bool is_offloaded() const { return offloaded_; }
   // An offloaded state was read from outside, and leaves memory again; else nothing.
@@ -120,7 +122,7 @@ class Optimizer {
   std::vector<StateTensor> all_;       // every state of the row, also those without elements
   std::vector<StateTensor> state_;
   std::vector<FlatRange> held_;
-  bool offloaded_ = false;
+  bool divided_ = false, offloaded_ = false;  // divided_: held_ counts
   std::int64_t steps_ = 0;
 };
 

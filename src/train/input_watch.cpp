@@ -36,8 +36,9 @@ InputWatch::InputWatch(const config::Plan& plan) {
   const fs::path model = plan.model_name_or_path;
   std::error_code none;
   if (!fs::is_directory(model, none)) add(model, false);
-  for (const auto& entry : fs::directory_iterator(model, none)) {
-    if (entry.path().extension() == ".safetensors") add(entry.path(), false);
+  for (fs::directory_iterator entry(model, none); !none && entry != fs::directory_iterator();
+       entry.increment(none)) {
+    if (entry->path().extension() == ".safetensors") add(entry->path(), false);
   }
 }
 

@@ -605,7 +605,13 @@ class Loop {
     const std::string folder = checkpoint_path(p_.plan.output_dir, p_.state.step).string();
     base::where.checkpoint.store(p_.state.step, std::memory_order_relaxed);
     if (p_.guard != nullptr) p_.guard->on_save(folder, p_.state.step);
-    base::retry_storage([&] { rotate(); });
+    try {
+      base::retry_storage([&] { rotate(); });
+    } catch (const base::StorageGone& gone) {  // of what is removed, not of what was saved
+      p_.listener.on_rollout({.step = p_.state.step,
+                              .warnings = {"earlier checkpoints were not removed: " + gone.text().where +
+                                           ": " + gone.text().found}});
+    }
     base::end_parts();
     spent_.add("save", seconds_since(start));
     p_.listener.on_save(folder, p_.state.step);

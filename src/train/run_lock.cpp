@@ -132,7 +132,11 @@ struct RunLock::Pulse {
       ++pulse;
       const std::string now = text();
       if (fd < 0) continue;
+      lock.unlock();
       [[maybe_unused]] const ssize_t written = ::pwrite(fd, now.data(), now.size(), 0);
+      [[maybe_unused]] const int synced =
+          ::fdatasync(fd);  // else another host may read the old one for half a minute
+      lock.lock();
     }
   }
 

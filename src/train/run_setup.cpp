@@ -176,6 +176,7 @@ std::int64_t checkpoint_bytes(const adapters::Adapter& adapter, const learn::Opt
 RunDirectory::RunDirectory(const config::Plan& plan) : output_dir_(plan.output_dir) {
   if (plan.leads() && fs::is_directory(output_dir_)) {
     lock_.emplace(output_dir_);
+    notes_ = lock_->notes();
     recover_run_folder(output_dir_);
     recover_result(output_dir_);
   }
@@ -185,8 +186,7 @@ RunDirectory::RunDirectory(const config::Plan& plan) : output_dir_(plan.output_d
   }
   FoundCheckpoint found = find_checkpoint(output_dir_, plan.resume_from_checkpoint);
   resume_from_ = std::move(found.folder);
-  notes_ = std::move(found.notes);
-  if (lock_) notes_.insert(notes_.end(), lock_->notes().begin(), lock_->notes().end());
+  notes_.insert(notes_.end(), found.notes.begin(), found.notes.end());
   if (!plan.leads()) return;
   if (!in_place(resume_from_)) {
     require_fresh(output_dir_);
@@ -196,8 +196,10 @@ RunDirectory::RunDirectory(const config::Plan& plan) : output_dir_(plan.output_d
   if (branch_) notes_.push_back(describe(*branch_));
 }
 
-void prepare_run_folder(const config::Plan& plan) {
+void prepare_run_folder(config::Plan& plan) {
   const RunDirectory looked(plan);
+  // of a lock that was taken over: there is nothing to say when rank 0 looks again
+  for (const std::string& note : looked.lock_notes()) plan.notes.push_back(note);
 }
 
 // A checkpoint of output_dir, or one that was moved aside there.
@@ -267,12 +269,12 @@ ResumeState find_resume_state(const config::Plan& plan, const RunDirectory& dire
   // not in the braces: g++ 12 destroys members that are not there yet when one of them throws
   learn::Optimizer optimizer = make_optimizer(plan, adapter, divided_state(plan));
   ResumeState out{.optimizer = std::move(optimizer)};
+  out.notes = directory.notes();
   if (directory.resuming()) {
     LoadedCheckpoint loaded = load_checkpoint(directory.resume_from(), out.optimizer, plan);
     out.state = std::move(loaded.state);
     out.method_files = std::move(loaded.method_files);
     out.resumed_from = directory.resume_from().string();
-    out.notes = directory.notes();
     BestCheckpoint& best = out.state.best;
     if (best.saved > 0 && !fs::is_directory(checkpoint_path(plan.output_dir, best.saved))) {
       out.notes.push_back("the best checkpoint, of step " + std::to_string(best.saved) + ", is not in " +

@@ -32,6 +32,8 @@ class RunDirectory {
   const base::fs::path& resume_from() const { return resume_from_; }
   // Of the checkpoint: damaged ones that were skipped, and those that open() moves.
   const std::vector<std::string>& notes() const { return notes_; }
+  // Those of the lock alone: whose place this run takes.
+  std::vector<std::string> lock_notes() const { return lock_ ? lock_->notes() : std::vector<std::string>(); }
   // Creates the folder, if it is not there, moves checkpoints that are newer than the one to resume from
   // (train/branch.h), and writes plan.yaml. Called after all checks.
   void open(const config::Plan& plan);
@@ -46,7 +48,7 @@ class RunDirectory {
 };
 
 // What rank 0 does to output_dir before the other ranks look into it: repairs, and the checks of RunDirectory.
-void prepare_run_folder(const config::Plan& plan);
+void prepare_run_folder(config::Plan& plan);
 
 // The fingerprint of the training files, one after another, which a resumed run compares.
 struct Fingerprint {

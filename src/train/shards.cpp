@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <array>
 #include <exception>
 #include <limits>
@@ -205,7 +206,9 @@ void Shards::after_pass() {
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     if (parts_[i].outside()) last = ask(Event::kGradients, i);
   }
-  thread_.wait(last);  // the next pass adds to these from its beginning
+  // the next pass adds to all of these
+  for (const Ticket ticket : adding_) last = std::max(last, ticket);
+  thread_.wait(last);
   adding_.clear();
 }
 
@@ -270,9 +273,9 @@ void Shards::reading(const std::function<void()>& read) {
     } catch (...) {
       error = std::current_exception();
     }
-    for (std::size_t i = 0; i < parts_.size(); ++i) drop_parameters(i);
   }
   let_go();
+  for (std::size_t i = 0; i < parts_.size(); ++i) drop_parameters(i);
   if (error) std::rethrow_exception(error);
 }
 

@@ -155,8 +155,8 @@ TEST(Optimizer, SharesHaveTheBitsOfTheWhole) {
     std::vector<Optimizer> shares;
     std::vector<at::Tensor> q;
     for (std::size_t rank = 0; rank < 3; ++rank) {
-      StatePlace place;
-      for (std::size_t i = rank; i + 1 < cuts.size(); i += 3) place.held.push_back({cuts[i], cuts[i + 1]});
+      StatePlace place = {.held = std::vector<FlatRange>()};
+      for (std::size_t i = rank; i + 1 < cuts.size(); i += 3) place.held->push_back({cuts[i], cuts[i + 1]});
       if (rank == 1) place.offload = folder;
       shares.emplace_back(options, layout, at::kCPU, place);
       q.push_back(values(size, 0));

@@ -111,6 +111,7 @@ void fail(Ranks& ranks, const std::string& name) {
 }  // namespace
 
 int run(const std::string& name) {
+  std::signal(SIGPIPE, SIG_IGN);  // as hone does: a peer that is gone is an error, not the end
   try {
     RankOptions options;
     options.timeout = milliseconds(name == "work" ? 30'000 : 1'000);
