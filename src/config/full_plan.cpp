@@ -62,9 +62,7 @@ void finish_division(Plan& plan) {
     plan.notes.push_back(fmt::format("zero_stage {}: {} here, {}", stage, to, why));
     stage = to;
   };
-  const bool divides = plan.optim != learn::OptimizerKind::kAdafactor &&
-                       plan.optim != learn::OptimizerKind::kAdamW8bit &&
-                       plan.optim != learn::OptimizerKind::kLion8bit;
+  const bool divides = learn::divides(plan.optim);
   const std::string state = "a step of this optim on a tensor needs all of it";
   if (!divides) lower(0, state);
   if (!divides && !plan.offload_folder.empty()) {
@@ -94,7 +92,8 @@ void finish_full(Plan& plan, const Settings& settings) {
              "with use_peft: false each names the weights that are trained",
              fmt::format("remove one of them; {} can name layers: 'model.layers.(0|1)[.]'", kUnfrozen));
   }
-  constexpr std::array<const char*, 16> kOfAdapters = {"lora_r",
+  constexpr std::array<const char*, 17> kOfAdapters = {"lora_r",
+                                                       "lora_target_parameters",
                                                        "lora_alpha",
                                                        "lora_dropout",
                                                        "lora_target_modules",

@@ -49,10 +49,6 @@ const OptimizerRow& optimizer_row(OptimizerKind kind) {
   throw base::InternalError({"learn::optimizer_row", "a kind with a row", "another", "", ""});
 }
 
-bool divides(OptimizerKind kind) {
-  return optimizer_row(kind).units != Units::kTensors;
-}
-
 FlatLayout flat_layout(const std::vector<std::pair<std::string, std::vector<std::int64_t>>>& tensors) {
   FlatLayout out;
   std::int64_t offset = 0;
@@ -77,6 +73,8 @@ Optimizer::Optimizer(const OptimizerOptions& options, FlatLayout layout, at::Dev
       held_(place.held.value_or(std::vector<FlatRange>())),
       divided_(place.held.has_value()),
       offloaded_(divided_ && !place.offload.empty()) {
+  base::require(divides(options.kind) == (row_->units != Units::kTensors), "learn::divides",
+                "what the kind's formula reads");
   base::require(!divided_ || (divides(options.kind) && device.is_cpu()), "learn::Optimizer",
                 "all elements, on this device or for this formula");
   std::vector<StateSize> sizes = row_->state_of(options_, {});

@@ -58,8 +58,6 @@ struct StatePlace {
 };
 
 struct OptimizerRow;  // optimizers/rows.h
-// Whether an element's step needs no other element: not so for adafactor and the 8-bit forms.
-bool divides(OptimizerKind kind);
 
 class Optimizer {
  public:
@@ -79,7 +77,6 @@ class Optimizer {
   at::Tensor reference(std::size_t index, const at::Tensor& parameters, const at::Tensor& gradient,
                        double learning_rate) const;
 
-  bool holds_all() const { return !divided_; }
   const std::vector<FlatRange>& held() const { return held_; }  // StatePlace::held
   bool is_offloaded() const { return offloaded_; }
   // An offloaded state was read from outside, and leaves memory again; else nothing.

@@ -5,6 +5,13 @@ namespace hone::learn {
 
 enum class OptimizerKind { kAdamW, kAdamW8bit, kAdafactor, kRmsprop, kSgd, kAdagrad, kLion, kLion8bit };
 
+// Whether an element's step needs no other element, so that ranks can divide the state: not so for adafactor, which
+// has sums of rows and columns, and the 8-bit forms, which have blocks.
+constexpr bool divides(OptimizerKind kind) {
+  using enum OptimizerKind;
+  return kind != kAdafactor && kind != kAdamW8bit && kind != kLion8bit;
+}
+
 // optim_args, with the names and defaults of torch.optim.
 struct OptimizerArguments {
   double momentum = 0;    // sgd, rmsprop

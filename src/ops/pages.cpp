@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/unnamed_file.h"
 
 namespace hone::ops {
 namespace {
@@ -75,10 +76,8 @@ at::Tensor file_zeros(const base::fs::path& folder, std::int64_t count, at::Scal
   const std::size_t bytes = std::max<std::size_t>(bytes_of(count, dtype), 1);
   std::error_code made;
   base::fs::create_directories(folder, made);
-  std::string name = (folder / "hone-state-XXXXXX").string();
-  const int file = ::mkstemp(name.data());
+  const int file = base::unnamed_file(folder);
   if (file < 0) throw_no_file(folder, bytes, errno);
-  ::unlink(name.c_str());
   // the room is taken now: a full disk later would be a bus error
   const int failed = ::posix_fallocate(file, 0, static_cast<::off_t>(bytes));
   void* const memory =

@@ -7,6 +7,7 @@ compared with one process with accumulation W x A.
 Prints `ok NAME`, `not ok NAME` or `skip NAME` a check. usage: ranks.py [--slow] [--only WORD] [--hone PROGRAM]
 """
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -78,8 +79,8 @@ def free_port():
 
 
 class Runs:
-    def __init__(self, hone, folder):
-        self.hone, self.folder = str(hone), folder
+    def __init__(self, hone, folder, slow=False):
+        self.hone, self.folder, self.slow = str(hone), folder, slow
 
     def words(self, case, output, accumulation, more=()):
         method, data, options = METHODS[case]
@@ -281,16 +282,23 @@ def check_places(runs):
     return passed
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+@contextlib.contextmanager
+def opened(description):
+    """The options of the command line, and Runs in a folder with the data."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--hone", default=SOURCE / "build/hone")
     parser.add_argument("--slow", action="store_true")
     parser.add_argument("--only", default="")
     options = parser.parse_args()
-    passed = True
     with tempfile.TemporaryDirectory(prefix="hone-ranks-") as folder:
-        runs = Runs(options.hone, pathlib.Path(folder))
+        runs = Runs(options.hone, pathlib.Path(folder), options.slow)
         write_data(runs.folder)
+        yield options, runs
+
+
+def main():
+    passed = True
+    with opened(__doc__) as (options, runs):
         for case in METHODS:
             if options.only in case:
                 passed &= check_equal(runs, case, (1, 2, 4, 8) if options.slow else (1, 2, 4) if case in ("sft", "grpo") else (1, 4))

@@ -4,7 +4,6 @@ adapter and metrics as one process. Where they cannot share it, each has its own
 
 Prints `ok NAME`, `not ok NAME` or `skip NAME` a check. usage: ranks_memory.py [--slow] [--only WORD] [--hone PROGRAM]
 """
-import argparse
 import json
 import pathlib
 import random
@@ -12,10 +11,9 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 
-from ranks import MODEL, SOURCE, Runs, difference, report, results, write_data
+from ranks import MODEL, difference, opened, report, results
 
 LAYERS, VOCABULARY = 12, 384
 FORMS = {  # name: options, bytes of a number of the base's linears
@@ -163,15 +161,8 @@ def check_other_base(runs, model):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--hone", default=SOURCE / "build/hone")
-    parser.add_argument("--slow", action="store_true")
-    parser.add_argument("--only", default="")
-    options = parser.parse_args()
     passed = True
-    with tempfile.TemporaryDirectory(prefix="hone-ranks-memory-") as folder:
-        runs = Runs(options.hone, pathlib.Path(folder))
-        write_data(runs.folder)
+    with opened(__doc__) as (options, runs):
         model, hidden = runs.folder / "large_model", 1024 if options.slow else 512
         write_large_model(model, hidden)
         for form in FORMS:

@@ -6,16 +6,13 @@ rank's memory is what the plan says (--slow: of SmolLM2-135M, on 1, 2 and 4 rank
 
 Prints `ok NAME`, `not ok NAME` or `skip NAME` a check. usage: shards.py [--slow] [--only WORD] [--hone PROGRAM]
 """
-import argparse
 import json
-import pathlib
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 
-from ranks import FULL, METHODS, SAMPLED, SAMPLES, SOURCE, Runs, difference, report, results, write_data
+from ranks import FULL, METHODS, SAMPLED, SAMPLES, SOURCE, difference, opened, report, results
 
 FP32 = {**FULL, "bf16": "false", "dtype": "float32"}
 CASES = {
@@ -136,16 +133,8 @@ def check_memory(runs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--hone", default=SOURCE / "build/hone")
-    parser.add_argument("--slow", action="store_true")
-    parser.add_argument("--only", default="")
-    options = parser.parse_args()
     passed = True
-    with tempfile.TemporaryDirectory(prefix="hone-shards-") as folder:
-        runs = Runs(options.hone, pathlib.Path(folder))
-        write_data(runs.folder)
-        runs.slow = options.slow
+    with opened(__doc__) as (options, runs):
         for case in CASES if options.slow else FAST:
             if options.only in f"stages {case}":
                 passed &= check_stages(runs, case, (2, 4) if options.slow else (2,), (1, 2, 3) if options.slow else FAST[case])
