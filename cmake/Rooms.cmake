@@ -1,5 +1,5 @@
 # hone_room(NAME PLAIN|TORCH deps...): every .cpp below src/NAME as the static library hone_NAME.
-# TORCH rooms share one precompiled header for ATen (hone_pch): a translation unit costs 2.5 s instead of 9.
+# TORCH rooms share one precompiled header for ATen (hone_pch): a translation unit costs 2.5 s instead of 9. Tests have one of their own.
 
 set(HONE_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wconversion -Werror
     -Wno-missing-field-initializers)  # designated initializers leave out what keeps its default
@@ -20,17 +20,22 @@ function(hone_our_code target)
   endif()
 endfunction()
 
-# ATen for TORCH rooms. -fopenmp makes at::parallel_for parallel in our own code; the one libgomp in the
-# process is the wheel's own, so it is linked by path and not through -fopenmp.
+# hone_uses_torch(TARGET [HEADER]): ATen for TORCH rooms, with the precompiled header of the target HEADER. -fopenmp makes
+# at::parallel_for parallel in our own code; the one libgomp in the process is the wheel's own, so it is linked by path
+# and not through -fopenmp.
 function(hone_uses_torch target)
+  set(header hone_pch)
+  if(ARGN)
+    set(header ${ARGN})
+  endif()
   get_target_property(kind ${target} TYPE)
   if(kind STREQUAL EXECUTABLE)
     target_compile_options(${target} PRIVATE -fPIC)  # not -fPIE: the precompiled header was made with -fPIC
   endif()
   target_compile_options(${target} PRIVATE -fopenmp)
   target_link_libraries(${target} PUBLIC LibTorch::cpu ${LibTorch_LIB_DIR}/libgomp.so.1)
-  if(NOT target STREQUAL hone_pch)
-    target_precompile_headers(${target} REUSE_FROM hone_pch)
+  if(NOT target STREQUAL header)
+    target_precompile_headers(${target} REUSE_FROM ${header})
   endif()
 endfunction()
 
