@@ -1,8 +1,8 @@
 """Runs of TRL's GRPOTrainer and RLOOTrainer on CPU in fp32, for hone to replay: FIXTURES/trl_grpo/<case>.json, <case>.jsonl and
 <case>.safetensors. usage: record_trl_grpo.py [--only PREFIX] [--out FOLDER]
 
-TRL samples, scores, shuffles and trains by itself; what it made is read off on the way (Recorder). The model is tiny_llama
-with its adapter, whose B is not zero: a run continues it, and TRL's reference is a copy of it. So that completions end at
+TRL samples, scores, shuffles and trains by itself; what it made is read off on the way (Recorder). The model is tiny_llama,
+of family_<name> tiny_<name>, with its adapter, whose B is not zero: a run continues it, and TRL's reference is a copy of it. So that completions end at
 different places, every eighth token ends one (generation_config.eos_token_id).
 
 <case>.jsonl: the generation batches, in hone's form of rollouts (src/train/rollout_batch.h), samples by group as TRL
@@ -30,7 +30,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
 MODEL = FIXTURES / "tiny_llama"
-ADAPTER = MODEL / "adapter"
+FAMILIES = ("qwen2_windows", "mistral", "smollm3", "granite", "olmo2", "gemma3", "phi3")  # cases of their own: family_<name>
 FOLDER = "trl_grpo"
 ENDS = list(range(2, 384, 8))  # 48 of 384 tokens end a completion
 KEPT = ("_off", "_gradient", "_gdpo", "kl", "truncated", "uneven", "adaptive", "_none", "rloo")
@@ -92,6 +92,8 @@ def policy_cases():
     case("top_entropy_off", top_entropy_quantile=0.3, beta=0.04, entropy_coef=0.02, seed=6, **OFF)
     case("entropy_bonus", entropy_coef=0.01, loss_type="grpo")
     case("entropy_adaptive", use_adaptive_entropy=True, entropy_coef=0.01, entropy_target=5.721, max_steps=6)
+    for family in FAMILIES:
+        case(f"family_{family}", beta=0.04, max_steps=4)
     case("off_policy_mask", off_policy_mask_threshold=0.01, **OFF)
     case("clipped_gradient", max_grad_norm=0.05, per_device_train_batch_size=2, gradient_accumulation_steps=4,
          weight_decay=0.1, lr_scheduler_type="cosine", warmup_steps=1, max_steps=4)
@@ -246,10 +248,11 @@ def adapter(model):
 
 def run(name, out):
     method, options, rewards = policy_cases()[name]
-    tokenizer = AutoTokenizer.from_pretrained(str(MODEL))
-    model = AutoModelForCausalLM.from_pretrained(str(MODEL), dtype=torch.float32, attn_implementation="sdpa")
+    base = FIXTURES / name.replace("family_", "tiny_", 1) if name.startswith("family_") else MODEL
+    tokenizer = AutoTokenizer.from_pretrained(str(base))
+    model = AutoModelForCausalLM.from_pretrained(str(base), dtype=torch.float32, attn_implementation="sdpa")
     model.generation_config.eos_token_id = ENDS
-    model = PeftModel.from_pretrained(model, str(ADAPTER), is_trainable=True)
+    model = PeftModel.from_pretrained(model, str(base / "adapter"), is_trainable=True)
     config, trainer = (GRPOConfig, GRPOTrainer) if method == "grpo" else (RLOOConfig, RLOOTrainer)
     given = dict(options)
     if "reward_clip_range" in given:
@@ -273,7 +276,7 @@ def run(name, out):
     cut = sum(one["truncated"] for one in samples) / len(samples)
     assert 0.05 < cut < 0.6 and len({len(one["ids"]) for one in samples}) > 5, f"{name}: {cut} of the completions are cut"
     write_json(out / FOLDER / f"{name}.json", {
-        "versions": versions(), "method": method, "model": str(MODEL), "adapter": str(ADAPTER),
+        "versions": versions(), "method": method, "model": str(base), "adapter": str(base / "adapter"),
         "data": str(FIXTURES / FOLDER / "prompts.jsonl"), "options": options, "reward_names": trainer.reward_func_names,
         "steps": steps})
     lines = [json.dumps(batch) for batch in recorder.batches]
