@@ -1,3 +1,4 @@
+#include "adapters/expert_targets.h"
 #include "adapters/combine.h"
 
 #include <ATen/ATen.h>
@@ -182,6 +183,8 @@ StoredAdapter combine(const std::vector<StoredAdapter>& adapters, const std::vec
   if (adapters.size() == 1)
     recipe.how = same_ranks(adapters[0], adapters[0]) ? Combination::kLinear : Combination::kCat;
   check(adapters, names, weights, recipe.how);
+  for (std::size_t i = 0; i < adapters.size(); ++i)
+    require_no_parameters(adapters[i].config, names[i], "to combine it with others");
   StoredAdapter out;
   out.config = adapters[0].config;
   out.config.rslora = false;

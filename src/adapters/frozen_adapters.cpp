@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 
+#include "adapters/expert_targets.h"
 #include "adapters/peft_files.h"
 #include "adapters/whole_modules.h"
 #include "base/crc32c.h"
@@ -46,6 +47,7 @@ std::string concat(const std::vector<std::string>& words) {
 StoredAdapter read_lora(const std::string& folder, const model::ModelConfig& model) {
   StoredAdapter stored = read_adapter(folder, model);
   require_kind(stored.config, /*score_head=*/false, folder);
+  require_no_parameters(stored.config, "option base_adapters: " + folder, "to put it below another one");
   if (!stored.config.token_indices.empty()) {
     throw UserError(
         {.where = "option base_adapters: " + folder,

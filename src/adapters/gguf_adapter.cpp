@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "adapters/expert_targets.h"
 #include "adapters/whole_modules.h"
 #include "base/error.h"
 #include "base/gguf_write.h"
@@ -60,6 +61,7 @@ GgufAdapterFacts write_gguf_adapter(const StoredAdapter& adapter, const model::M
                                     base::GgmlType type) {
   const at::NoGradGuard no_grad;
   require_plain_lora(adapter, model, where.string());
+  require_no_parameters(adapter.config, where.string(), "for a GGUF of its own");
   std::error_code ec;
   if (base::fs::exists(out, ec)) {
     throw base::UserError({out.string(), "a new file to write the adapter to", "it exists already", "",

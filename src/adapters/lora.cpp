@@ -8,6 +8,7 @@
 #include <cmath>
 #include <map>
 
+#include "adapters/expert_targets.h"
 #include "adapters/name_pattern.h"
 #include "adapters/peft_files.h"
 #include "adapters/pissa.h"
@@ -133,7 +134,8 @@ std::int64_t Adapter::size_of(const model::ModelConfig& model, const std::vector
   std::int64_t total = 0;
   for (std::size_t i = 0; i < linears_.size(); ++i) {
     const ops::Weight& weight = linears_[i]->weight;
-    total += ranks[i].r * (weight.out() + weight.in()) + (config_.dora ? weight.out() : 0);
+    total +=
+        ranks[i].r * linears_[i]->stacked * (weight.out() + weight.in()) + (config_.dora ? weight.out() : 0);
   }
   if (embeds_) total += ranks.back().r * (model.vocab_size + model.hidden_size);
   const auto rows = static_cast<std::int64_t>(config_.token_indices.size());
@@ -146,9 +148,11 @@ void Adapter::make_sides(const std::vector<ModuleRank>& ranks, const View& view)
   for (std::size_t i = 0; i < linears_.size(); ++i) {
     ops::Linear& linear = *linears_[i];
     ops::LoraWeights side;
-    side.a = view({ranks[i].r, linear.weight.in()}, key_a(linear.name));
-    side.b = view({linear.weight.out(), ranks[i].r}, key_b(linear.name));
-    if (config_.dora) side.magnitude = view({linear.weight.out()}, key_magnitude(linear.name));
+    const std::string module = module_in_files(linear.named_in_adapters(), targets_);
+    const std::int64_t rank = ranks[i].r * linear.stacked;
+    side.a = view({rank, linear.weight.in()}, key_a(module));
+    side.b = view({linear.weight.out(), rank}, key_b(module));
+    if (config_.dora) side.magnitude = view({linear.weight.out()}, key_magnitude(module));
     side.scale = ranks[i].scale;
     side.dropout = config_.dropout;
     linear.lora = std::move(side);
@@ -189,8 +193,9 @@ void Adapter::make_parts(model::CausalLm& model, const std::vector<ModuleRank>& 
   model.set_score_head(score_);
 }
 
-Adapter Adapter::make(model::CausalLm& model, const LoraConfig& config, std::vector<std::string> targets,
+Adapter Adapter::make(model::CausalLm& model, const LoraConfig& asked, std::vector<std::string> targets,
                       bool strict) {
+  const LoraConfig config = with_expert_targets(asked, model.config(), strict);
   check_config(config);
   check_token_indices(config, model.config(), "trainable_token_indices");
   check_ends(config, model.config(), strict);
@@ -201,10 +206,13 @@ Adapter Adapter::make(model::CausalLm& model, const LoraConfig& config, std::vec
   adapter.config_ = with_recorded_patterns(with_recorded_targets(config, model.config()), names);
   std::vector<std::uint64_t> keys;  // a module's place in the whole model keys its dropout
   const std::vector<ops::Linear*> all = model.linears_and_head();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (std::find(names.begin(), names.end(), all[i]->name) == names.end()) continue;
-    adapter.linears_.push_back(all[i]);
-    keys.push_back(i);
+  std::map<std::string, std::size_t> places;
+  for (std::size_t i = 0; i < all.size(); ++i) places[all[i]->named_in_adapters()] = i;
+  for (const std::string& name : names) {
+    const auto place = places.find(name);
+    if (place == places.end()) continue;
+    adapter.linears_.push_back(all[place->second]);
+    keys.push_back(place->second);
   }
   adapter.embeds_ =
       !names.empty() && names.back() == model::traits_of(model.config().family).names.embedding.hf;
@@ -254,7 +262,8 @@ void Adapter::init_module(std::size_t index, std::uint64_t seed) {
   // PEFT: kaiming_uniform(a = sqrt 5), that is a bound of 1/sqrt(fan_in); "gaussian" has deviation 1/r.
   const auto rank = static_cast<double>(a.value.size(0));
   if (config_.init == LoraInit::kGaussian) {
-    fill(a.value, seed, a.name, Draw::kNormal, 1 / rank);
+    const auto stacked = static_cast<double>(linears_[index]->stacked);
+    fill(a.value, seed, a.name, Draw::kNormal, stacked / rank);
   } else {
     fill(a.value, seed, a.name, Draw::kUniform, 1 / std::sqrt(static_cast<double>(a.value.size(1))));
   }

@@ -29,6 +29,8 @@ struct LoraConfig {
   bool target_is_regex = false;             // a single string in PEFT: full-match regex, or "all-linear"
   std::vector<std::string> exclude_modules;
   bool exclude_is_regex = false;
+  // Ends of names of parameters of experts and routers (expert_targets.h), "mlp.experts.gate_up_proj".
+  std::vector<std::string> target_parameters;
   // A pattern of modules' names to their rank, or alpha, instead of r and alpha (ranks.h); the first that matches.
   std::vector<std::pair<std::string, std::int64_t>> rank_pattern;
   std::vector<std::pair<std::string, double>> alpha_pattern;

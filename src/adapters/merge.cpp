@@ -4,12 +4,14 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
 
+#include "adapters/expert_targets.h"
 #include "adapters/peft_files.h"
 #include "adapters/whole_modules.h"
 #include "base/error.h"
@@ -29,11 +31,34 @@ void require_finite(const at::Tensor& values, const std::string& where) {
 // Read once, and found by the name of the weight that they are added to.
 struct Parts {
   std::vector<StoredAdapter> adapters;
+  std::deque<StoredLora> experts;  // of each matrix of a stack
   std::map<std::string, std::vector<const StoredLora*>> by_weight;
   std::map<std::string, at::Tensor> whole;        // trained in full
   std::map<std::string, at::Tensor> base_copies;  // PEFT's, which take the base's place when it loads them
   std::string names;                              // of the folders, for messages
 };
+
+// The factors of each expert and each of its matrices, of a LoRA on a stack; or a router's under its name in files. False: of
+// another module.
+bool add_expert_parts(const StoredLora& module, const model::ModelConfig& config, Parts& out) {
+  if (config.experts.count == 0 || module.transposed) return false;
+  bool found = false;
+  for (const model::TensorSpec& spec : model::expected_tensors(config)) {
+    for (const model::OtherPlace& place : spec.others) {
+      if (place.name != module.module && place.name != module.module + ".weight") continue;
+      StoredLora& part = out.experts.emplace_back(module);
+      found = true;
+      out.by_weight[spec.name].push_back(&part);
+      if (place.expert < 0) continue;
+      const std::int64_t experts = config.experts.count, rank = module.a.size(0) / experts;
+      part.a = module.a.narrow(0, place.expert * rank, rank);
+      part.b = module.b.view({module.b.size(0), rank, experts})
+                   .select(2, place.expert)
+                   .narrow(0, place.row, spec.shape[0]);
+    }
+  }
+  return found;
+}
 
 std::shared_ptr<const Parts> read_parts(const model::ModelConfig& config,
                                         const std::vector<base::fs::path>& adapters) {
@@ -57,8 +82,10 @@ std::shared_ptr<const Parts> read_parts(const model::ModelConfig& config,
     out->names += (out->names.empty() ? "" : " + ") + folder.string();
   }
   for (const StoredAdapter& stored : out->adapters) {
-    for (const StoredLora& module : stored.modules)
-      out->by_weight[module.module + ".weight"].push_back(&module);
+    for (const StoredLora& module : stored.modules) {
+      if (!add_expert_parts(module, config, *out))
+        out->by_weight[module.module + ".weight"].push_back(&module);
+    }
     for (std::size_t i = 0; i < stored.whole.size(); ++i) out->whole[stored.whole_names[i]] = stored.whole[i];
     out->base_copies.insert(stored.base_copies.begin(), stored.base_copies.end());
   }

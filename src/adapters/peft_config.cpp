@@ -24,7 +24,7 @@ const std::set<std::string>& understood() {
       "auto_mapping", "base_model_name_or_path", "exclude_modules", "inference_mode", "init_lora_weights",
       "lora_alpha", "lora_dropout", "megatron_core", "peft_type", "peft_version", "qalora_group_size", "r",
       "revision", "runtime_config", "target_modules", "task_type", "use_dora", "use_rslora", "rank_pattern",
-      "alpha_pattern", "layers_to_transform", "layers_pattern", "bias",
+      "alpha_pattern", "layers_to_transform", "layers_pattern", "bias", "target_parameters",
       "modules_to_save",          // read_saved_modules
       "trainable_token_indices",  // of the embedding alone: read_token_indices
       // how an adapter was begun; its saved weights already hold the outcome (init_lora_weights says if the
@@ -280,7 +280,7 @@ Json config_to_json(const LoraConfig& c) {
   json["rank_pattern"] = pattern_json(c.rank_pattern);
   json["revision"] = nullptr;
   json["target_modules"] = names_json(c.target_modules, c.target_is_regex);
-  json["target_parameters"] = nullptr;
+  json["target_parameters"] = list_json(c.target_parameters);
   json["task_type"] = c.score_head ? "SEQ_CLS" : "CAUSAL_LM";
   json["trainable_token_indices"] = token_indices_json(c);
   json["use_bdlora"] = nullptr;
@@ -322,6 +322,9 @@ LoraConfig config_from_json(const Json& json, const std::string& where) {
   c.dora = bool_or(json, "use_dora", false, where);
   read_names(json, "target_modules", where, c.target_modules, c.target_is_regex);
   read_names(json, "exclude_modules", where, c.exclude_modules, c.exclude_is_regex);
+  bool one_text = false;
+  read_names(json, "target_parameters", where, c.target_parameters, one_text);
+  if (one_text) wrong(where, "target_parameters", "a list of names", json["target_parameters"]);
   c.rank_pattern = read_pattern<std::int64_t>(json, "rank_pattern", where);
   c.alpha_pattern = read_pattern<double>(json, "alpha_pattern", where);
   read_layers(json, where, c);

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <set>
 
+#include "adapters/expert_targets.h"
 #include "adapters/ranks.h"
 #include "adapters/whole_modules.h"
 #include "base/error.h"
@@ -102,29 +103,38 @@ void require_weights(const base::fs::path& folder) {
                    "name the folder that has both"});
 }
 
+// A module that can have a LoRA; stacked experts have the factors of each of them.
+struct AdaptedShape : model::LinearSpec {
+  std::int64_t stacked = 1;
+};
+
 // Of every module that can have a LoRA. The embedding's are those of its transposed matrix: what it adds to the
 // columns of W^T [H, V] is B A.
-std::map<std::string, model::LinearSpec> shapes_of(const model::ModelConfig& model) {
-  std::map<std::string, model::LinearSpec> out;
-  for (const model::LinearSpec& spec : model::adaptable_linears(model)) out[spec.name] = spec;
+std::map<std::string, AdaptedShape> shapes_of(const model::ModelConfig& model) {
+  std::map<std::string, AdaptedShape> out;
+  for (const model::LinearSpec& spec : model::adaptable_linears(model)) out[spec.name] = {spec};
+  for (const model::ParameterSpec& spec : model::adaptable_parameters(model)) {
+    const std::string name = spec.experts == 1 ? spec.module : spec.module + "." + spec.name;
+    out[name] = {{.name = name, .out = spec.out, .in = spec.in}, spec.experts};
+  }
   const model::TensorNames& names = model::traits_of(model.family).names;
   const std::string head(names.head.hf), embedding(names.embedding.hf);
-  out[head] = {.name = head, .out = model.vocab_size, .in = model.hidden_size};
-  out[embedding] = {.name = embedding, .out = model.hidden_size, .in = model.vocab_size};
+  out[head] = {{.name = head, .out = model.vocab_size, .in = model.hidden_size}};
+  out[embedding] = {{.name = embedding, .out = model.hidden_size, .in = model.vocab_size}};
   return out;
 }
 
-StoredLora read_module(Reader& reader, const model::LinearSpec& spec, const ModuleRank& rank, bool dora,
-                       const model::ModelConfig& model) {
+StoredLora read_module(Reader& reader, const AdaptedShape& spec, const std::string& module,
+                       const ModuleRank& rank, bool dora, const model::ModelConfig& model) {
+  const std::int64_t rows = rank.r * spec.stacked;
   const bool embedding = spec.name == model::traits_of(model.family).names.embedding.hf;
-  StoredLora out{
-      .module = spec.name,
-      .a = reader.take(embedding ? key_embedding_a(spec.name) : key_a(spec.name), {rank.r, spec.in}),
-      .b = reader.take(embedding ? key_embedding_b(spec.name) : key_b(spec.name), {spec.out, rank.r}),
-      .magnitude = {},
-      .scale = rank.scale,
-      .transposed = embedding};
-  if (dora && !embedding) out.magnitude = reader.take(key_magnitude(spec.name), {spec.out});
+  StoredLora out{.module = spec.name,
+                 .a = reader.take(embedding ? key_embedding_a(module) : key_a(module), {rows, spec.in}),
+                 .b = reader.take(embedding ? key_embedding_b(module) : key_b(module), {spec.out, rows}),
+                 .magnitude = {},
+                 .scale = rank.scale,
+                 .transposed = embedding};
+  if (dora && !embedding) out.magnitude = reader.take(key_magnitude(module), {spec.out});
   return out;
 }
 
@@ -157,15 +167,15 @@ StoredAdapter read_adapter(const base::fs::path& folder, const model::ModelConfi
   const std::string where = (folder / kConfigFile).string();
   const Json json = base::parse_json(base::read_settings(folder / kConfigFile), where);
   StoredAdapter adapter;
-  adapter.config = config_from_json(json, where);
+  adapter.config = with_expert_targets(config_from_json(json, where), model, /*strict=*/false);
   require_weights(folder);
   Reader reader(folder);
   const std::vector<std::string> targets = select_targets(adapter.config, model, /*strict=*/false);
   const std::vector<ModuleRank> ranks = ranks_of(adapter.config, targets, /*strict=*/false);
-  const std::map<std::string, model::LinearSpec> shapes = shapes_of(model);
+  const std::map<std::string, AdaptedShape> shapes = shapes_of(model);
   for (std::size_t i = 0; i < targets.size(); ++i)
-    adapter.modules.push_back(
-        read_module(reader, shapes.at(targets[i]), ranks[i], adapter.config.dora, model));
+    adapter.modules.push_back(read_module(reader, shapes.at(targets[i]), module_in_files(targets[i], targets),
+                                          ranks[i], adapter.config.dora, model));
   if (const auto rows = static_cast<std::int64_t>(adapter.config.token_indices.size()); rows > 0) {
     check_token_indices(adapter.config, model, where + ": trainable_token_indices");
     adapter.token_rows = reader.take(key_token_rows(model), {rows, model.hidden_size});

@@ -3,6 +3,7 @@
 #include <optional>
 #include <set>
 
+#include "adapters/expert_targets.h"
 #include "adapters/lora.h"
 #include "adapters/name_pattern.h"
 #include "adapters/whole_modules.h"
@@ -113,7 +114,8 @@ std::vector<std::string> choose_by_regex(const LoraConfig& config, const std::ve
 std::vector<std::string> choose_by_names(const LoraConfig& config, const model::ModelConfig& model,
                                          const std::vector<std::string>& modules, bool strict) {
   std::vector<std::string> entries = config.target_modules;
-  if (entries.empty()) entries = model::traits_of(model.family).lora_targets;
+  if (entries.empty() && config.target_parameters.empty())
+    entries = model::traits_of(model.family).lora_targets;
   for (const std::string& entry : entries) {
     if (!strict || any_match(modules, entry)) continue;
     throw UserError(
@@ -175,9 +177,10 @@ bool is_all_linear(const LoraConfig& config) {
   return lower == "all-linear";
 }
 
-std::vector<std::string> select_targets(const LoraConfig& config, const model::ModelConfig& model,
+std::vector<std::string> select_targets(const LoraConfig& asked, const model::ModelConfig& model,
                                         bool strict) {
-  if (config.full) return {};
+  if (asked.full) return {};
+  const LoraConfig config = with_expert_targets(asked, model, strict);
   const model::TensorNames& names = model::traits_of(model.family).names;
   std::vector<std::string> linears;
   for (const model::LinearSpec& spec : model::adaptable_linears(model)) linears.push_back(spec.name);
@@ -190,6 +193,9 @@ std::vector<std::string> select_targets(const LoraConfig& config, const model::M
                                                : choose_by_names(config, model, everything, strict);
   exclude(config, everything, strict, chosen);
   std::erase_if(chosen, [&](const std::string& module) { return is_trained_whole(config, module); });
+  const bool embeds = !chosen.empty() && chosen.back() == names.embedding.hf;
+  const std::vector<std::string> parameters = parameter_targets(config, model, strict);
+  chosen.insert(chosen.end() - (embeds ? 1 : 0), parameters.begin(), parameters.end());
   if (chosen.empty()) {
     throw UserError({kTarget, "at least one module to adapt", "none is left",
                      !config.layers_to_transform.empty() ? "layers_to_transform names no layer of theirs"
@@ -201,8 +207,10 @@ std::vector<std::string> select_targets(const LoraConfig& config, const model::M
 }
 
 LoraConfig with_recorded_targets(LoraConfig config, const model::ModelConfig& model) {
+  config = with_expert_targets(std::move(config), model, /*strict=*/false);
   if (!is_all_linear(config)) {
-    if (config.target_modules.empty()) config.target_modules = model::traits_of(model.family).lora_targets;
+    if (config.target_modules.empty() && config.target_parameters.empty())
+      config.target_modules = model::traits_of(model.family).lora_targets;
     return config;
   }
   std::set<std::string> names;

@@ -54,7 +54,6 @@ void require_entries(const LoraConfig& config, const std::vector<Leaf>& leaves,
   for (const std::string& entry : config.modules_to_save) {
     const bool found = std::any_of(leaves.begin(), leaves.end(),
                                    [&](const Leaf& leaf) { return any_entry({entry}, leaf.module); });
-    if (found) continue;
     const std::vector<std::string> known = names_to_suggest(leaves, linears);
     std::string names;
     for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
@@ -65,6 +64,7 @@ void require_entries(const LoraConfig& config, const std::vector<Leaf>& leaves,
       }
       return false;
     });
+    if (found && !has_parts) continue;  // "conv" of LFM2 is both: PEFT trains all that is in it
     throw UserError(
         {where_of(true, kOption), "names of modules: " + names,
          "'" + base::cut_text(entry, 200) + "', which " +

@@ -184,6 +184,7 @@ struct ModelPlan {
   QuantizedBase quantized_base = QuantizedBase::kNone;
   bool use_bnb_nested_quant = false;  // 4-bit only: the scales are quantized too
   bool cast_lm_head_to_fp32 = false;  // grpo: the head's matrix and its products in float32
+  std::optional<double> router_aux_loss_coef;  // of mixtures of experts; empty: the model's
 
   bool operator==(const ModelPlan&) const = default;
 };
@@ -197,6 +198,7 @@ struct AdapterPlan {
   // one element: a regex or "all-linear", as PEFT treats a string
   std::vector<std::string> lora_target_modules;
   std::vector<std::string> lora_exclude_modules;
+  std::vector<std::string> lora_target_parameters;
   std::vector<std::int64_t> trainable_token_indices;
   std::string trainable_token_module;  // key of the mapping form, "embed_tokens"; empty: the list form
   // patterns of modules' names to their rank and alpha, in the order in which they are tried

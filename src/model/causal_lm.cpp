@@ -21,7 +21,7 @@
 #include "ops/index_tensor.h"
 #include "ops/linear_logprob.h"
 #include "ops/rms_norm.h"
-#include "ops/rope.h"
+#include "ops/soft_cap.h"
 
 namespace hone::model {
 namespace {
@@ -106,9 +106,10 @@ ops::Weight as_embedding(const ops::Weight& kept, const Held& held) {
 }
 
 // A linear in its place of the layer.
-void place(DecoderLayer& layer, ModuleKind kind, ops::Linear linear) {
+void place(DecoderLayer& layer, ModuleKind kind, std::int64_t expert, ops::Linear linear) {
   switch (kind) {
     case ModuleKind::kO:
+    case ModuleKind::kConvOut:
       layer.o = std::move(linear);
       return;
     case ModuleKind::kDown:
@@ -123,22 +124,47 @@ void place(DecoderLayer& layer, ModuleKind kind, ops::Linear linear) {
     case ModuleKind::kK:
     case ModuleKind::kV:
     case ModuleKind::kQkv:
+    case ModuleKind::kConvIn:
       layer.qkv.push_back(std::move(linear));
+      return;
+    case ModuleKind::kRouter:
+    case ModuleKind::kExpertGate:
+    case ModuleKind::kExpertUp:
+    case ModuleKind::kExpertDown:
+      break;
+  }
+  SparseMlp& mlp = *layer.experts;
+  if (kind == ModuleKind::kRouter) {
+    mlp.router = std::move(linear);
+  } else if (kind == ModuleKind::kExpertGate) {
+    mlp.experts.emplace_back().gate = std::move(linear);
+  } else {
+    Expert& of = mlp.experts.at(static_cast<std::size_t>(expert));
+    (kind == ModuleKind::kExpertUp ? of.up : of.down) = std::move(linear);
   }
 }
 
-// Of each rotation: the main one, then the local one where a layer has it.
-std::vector<at::Tensor> inverse_frequencies(const ModelConfig& config) {
-  at::Tensor main = ops::rope_inverse_frequencies(config.rope_theta, config.head_dim);
-  if (config.rope_linear_factor) main = ops::rope_scale_linear(main, *config.rope_linear_factor);
-  if (const auto& r = config.rope_llama3) {
-    main = ops::rope_scale_llama3(
-        main, {r->factor, r->low_freq_factor, r->high_freq_factor, r->original_max_position_embeddings});
+// The places of LoRAs on the experts of a layer, by the names of the parameters.
+void name_parameters(DecoderLayer& layer, const std::vector<ParameterSpec>& parameters,
+                     const std::string& prefix) {
+  SparseMlp& mlp = *layer.experts;
+  for (const ParameterSpec& spec : parameters) {
+    if (!spec.module.starts_with(prefix)) continue;
+    if (spec.experts == 1) {
+      mlp.router.adapter_name = spec.module;
+      continue;
+    }
+    ops::Linear& stack = spec.name == "down_proj" ? mlp.down_stack : mlp.gate_up_stack;
+    stack.name = spec.module + "." + spec.name;
+    stack.weight = ops::Weight::without_numbers(spec.out, spec.in, mlp.router.weight.dtype(),
+                                                mlp.router.weight.device());
+    stack.stacked = spec.experts;
   }
-  std::vector<at::Tensor> all = {main};
-  if (config.local_rope_theta)
-    all.push_back(ops::rope_inverse_frequencies(*config.local_rope_theta, config.head_dim));
-  return all;
+}
+
+// Whether bitsandbytes quantizes it: experts and routers are parameters, not linears.
+bool of_bnb(ModuleKind kind) {
+  return kind < ModuleKind::kRouter || kind > ModuleKind::kExpertDown;
 }
 
 ops::Linear read_linear(const WeightSource& source, const std::string& name, const Held& held) {
@@ -153,17 +179,25 @@ ops::Linear read_linear(const WeightSource& source, const std::string& name, con
 
 }  // namespace
 
-void KvCache::truncate(std::int64_t to) {
+bool KvCache::can_truncate(std::int64_t to) const {
+  const std::int64_t own = to - (prefix ? prefix->length : 0);
+  return std::all_of(layers.begin(), layers.end(),
+                     [own](const LayerCache& layer) { return layer.can_truncate(own); });
+}
+
+std::int64_t KvCache::truncate(std::int64_t to) {
   base::require(to <= length, "KvCache::truncate", "at most its length");
   const std::int64_t before = prefix ? prefix->length : 0;
   base::require(to >= before, "KvCache::truncate", "at least its prefix");
-  for (ops::KvTiles& tiles : layers) tiles.truncate(to - before);
+  if (!can_truncate(to)) to = before;
+  for (LayerCache& layer : layers) layer.truncate(to - before);
   length = to;
+  return length;
 }
 
 KvCache KvCache::clone() const {
   KvCache out{.layers = {}, .length = length, .prefix = prefix, .room = room};
-  for (const ops::KvTiles& tiles : layers) out.layers.push_back(tiles.clone());
+  for (const LayerCache& layer : layers) out.layers.push_back(layer.clone());
   return out;
 }
 
@@ -215,24 +249,31 @@ CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage stora
     head_.weight = stored(read(head, read_as).to(dtypes.head()), storage);
   }
   if (shared != nullptr) share(*shared);
+  const std::vector<ParameterSpec> parameters = adaptable_parameters(config_);
+  const Quantize none;
+  const Held unquantized{dtypes, storage, none, device, keep_blocks};
   base::begin_part("reading weights", "layers", config_.num_hidden_layers);
   for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
     const std::string prefix = std::string(names.layers.hf) + std::to_string(i) + ".";
     DecoderLayer layer;
+    layer.kind = config_.kind_of(i);
     layer.attention = config_.attention_of(i);
-    for (const LayerNorm& one : layer_norms(config_)) {
+    for (const LayerTensor& one : layer_tensors(config_, i))
+      layer.tensors[one.kind] = read(prefix + std::string(one.name.hf), dtypes.linear);
+    for (const LayerNorm& one : layer_norms(config_, i)) {
       layer.stored[one.place] = norm(prefix + std::string(one.name.hf));
       layer.norms[one.place] = norm_weight(layer.stored[one.place], config_);
     }
-    for (const LayerLinear& one : layer_linears(config_)) {
-      place(layer, one.kind, read_linear(source, prefix + std::string(one.name.hf), held));
-    }
+    if (config_.has_experts(i)) layer.experts.emplace();
+    for (const LayerLinear& one : layer_linears(config_, i))
+      place(layer, one.kind, one.expert, read_linear(source, prefix + one.hf, of_bnb(one.kind) ? held : unquantized));
+    if (layer.experts) name_parameters(layer, parameters, prefix);
     if (shared != nullptr) shared->share(layer);
     layers_.push_back(std::move(layer));
     base::advance_part();
   }
   base::end_parts();
-  for (const at::Tensor& one : inverse_frequencies(config_)) inv_freqs_.push_back(one.to(device));
+  rotations_ = Rotations(config_, device);
   packed_ = head_.weight.is_packed() || (storage == Storage::kPacked && head_.weight.is_quantized());
 }
 
@@ -306,7 +347,10 @@ void CausalLm::set_trained_parts(TrainedParts parts) {
   places[std::string(names.final_norm.hf) + ".weight"] = &trained_final_norm_;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const std::string prefix = std::string(names.layers.hf) + std::to_string(i) + ".";
-    for (const LayerNorm& norm : layer_norms(config_))
+    const auto number = static_cast<std::int64_t>(i);
+    for (const LayerTensor& one : layer_tensors(config_, number))
+      places[prefix + std::string(one.name.hf)] = &layers_[i].trained_tensors[one.kind];
+    for (const LayerNorm& norm : layer_norms(config_, number))
       places[prefix + std::string(norm.name.hf) + ".weight"] = &layers_[i].trained[norm.place];
     for (ops::Linear* linear : layers_[i].linears()) {
       places[linear->name + ".weight"] = &linear->trained_weight;
@@ -342,10 +386,7 @@ std::optional<ops::HeadRows> CausalLm::head_rows(bool adapters_on) const {
 }
 
 RopeTables CausalLm::ropes(const std::vector<std::int64_t>& positions) const {
-  RopeTables tables;
-  for (const at::Tensor& one : inv_freqs_)
-    tables.push_back(ops::rope_table(one, positions, dtypes_.residual));
-  return tables;
+  return rotations_.tables(config_, positions, dtypes_.residual);
 }
 
 double CausalLm::embedding_scale() const {
@@ -359,26 +400,34 @@ at::Tensor CausalLm::into_layers(const at::Tensor& embedded, const ops::PassCont
   return with_embedding_noise(embedded, pass) * embedding_scale();
 }
 
-at::Tensor CausalLm::hidden(const data::Batch& batch, const ops::PassContext& pass) const {
+at::Tensor CausalLm::hidden(const data::Batch& batch, const ops::PassContext& pass, RouterLoad* load) const {
   base::require(batch.ids.size() == batch.positions.size() && !batch.ids.empty(), "CausalLm::hidden",
                 "a batch with one position a token");
-  std::vector<std::pair<std::int64_t, std::int64_t>> segments;
+  SegmentBorders segments;
   for (const data::Segment& s : batch.segments) {
     base::require(s.prefix == data::kNoPrefix, "CausalLm::hidden", "segments without a prefix");
     segments.emplace_back(s.begin, s.end);
   }
-  const Attend attend = [&segments](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                    const ops::AttentionRule& rule) {
-    return ops::packed_attention(q, k, v, segments, rule);
-  };
   const RopeTables ropes = this->ropes(batch.positions);
   at::Tensor x = into_layers(embed(batch.ids, pass), pass);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     base::enter_layer(static_cast<std::int64_t>(i));
-    x = decoder_layer(layers_[i], config_, x, ropes, pass, attend);
+    x = decoder_layer(layers_[i], config_, x, ropes, pass, segments, load);
   }
   base::enter_layer(-1);
   return ops::rms_norm(x, final_norm(pass), config_.rms_norm_eps).to(dtypes_.residual);
+}
+
+LayerCache CausalLm::new_cache(std::int64_t layer, std::int64_t room) const {
+  LayerCache out;
+  out.kind = config_.kind_of(layer);
+  if (out.kind == LayerKind::kShortConv) {
+    out.inputs = ops::ConvInputs(config_.hidden_size, config_.conv_taps, dtypes_.linear, device());
+  } else {
+    out.tiles =
+        ops::KvTiles(config_.num_key_value_heads, config_.head_dim, dtypes_.linear, room, device());
+  }
+  return out;
 }
 
 at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std::vector<KvCache*>& caches,
@@ -402,10 +451,12 @@ at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std
     for (std::size_t l = 0; l < layers_.size(); ++l) {
       const auto size = static_cast<std::int64_t>(ids[i].size());
       const std::int64_t room = caches[i]->room > 0 ? std::max(caches[i]->room, size) : size + 1;
-      caches[i]->layers.emplace_back(config_.num_key_value_heads, config_.head_dim, dtypes_.linear, room,
-                                     device());
+      caches[i]->layers.push_back(new_cache(static_cast<std::int64_t>(l), room));
     }
   }
+  base::require(*std::max_element(positions.begin(), positions.end()) < longest_generated(config_) ||
+                    !config_.rope_long,
+                "CausalLm::step", "sequences within the original length of longrope");
   const RopeTables tables = ropes(positions);
   const LayerPass layer_pass{config_, tables, pass};
   std::vector<StepCache> tiles(ids.size());
@@ -429,6 +480,12 @@ at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std
 
 at::Tensor CausalLm::logits(const at::Tensor& hidden, const ops::PassContext& pass) const {
   const at::NoGradGuard no_grad;
+  const at::Tensor products = head_products(hidden, pass);
+  ops::soft_cap_into(products, config_.logits_soft_cap);
+  return products;
+}
+
+at::Tensor CausalLm::head_products(const at::Tensor& hidden, const ops::PassContext& pass) const {
   const at::ScalarType dtype = head().dtype();
   const at::Tensor read = hidden.to(dtype);
   if (pass.adapters_on && trained_parts_.head.defined()) return ops::head_logits(read, head(true));
@@ -443,6 +500,10 @@ at::Tensor CausalLm::logits(const at::Tensor& hidden, const ops::PassContext& pa
 }
 
 at::Tensor CausalLm::autograd_logits(const at::Tensor& hidden, const ops::PassContext& pass) const {
+  return ops::soft_cap(autograd_products(hidden, pass), config_.logits_soft_cap);
+}
+
+at::Tensor CausalLm::autograd_products(const at::Tensor& hidden, const ops::PassContext& pass) const {
   const at::ScalarType dtype = head().dtype();
   const at::Tensor read = hidden.to(dtype);
   const bool trained = pass.adapters_on || !head_.weight.has_numbers();
@@ -486,12 +547,22 @@ std::vector<const ops::Linear*> CausalLm::linears() const {
 std::vector<ops::Linear*> CausalLm::linears_and_head() {
   std::vector<ops::Linear*> all = linears();
   all.push_back(&head_);
+  for (DecoderLayer& layer : layers_) {
+    if (!layer.experts) continue;
+    all.push_back(&layer.experts->gate_up_stack);
+    all.push_back(&layer.experts->down_stack);
+  }
   return all;
 }
 
 std::vector<const ops::Linear*> CausalLm::linears_and_head() const {
   std::vector<const ops::Linear*> all = linears();
   all.push_back(&head_);
+  for (const DecoderLayer& layer : layers_) {
+    if (!layer.experts) continue;
+    all.push_back(&layer.experts->gate_up_stack);
+    all.push_back(&layer.experts->down_stack);
+  }
   return all;
 }
 
@@ -515,7 +586,10 @@ std::vector<std::pair<std::string, at::Tensor>> CausalLm::frozen_tensors() const
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const DecoderLayer& layer = layers_[i];
     const std::string prefix = std::string(names.layers.hf) + std::to_string(i) + ".";
-    for (const LayerNorm& norm : layer_norms(config_))
+    const auto number = static_cast<std::int64_t>(i);
+    for (const LayerTensor& one : layer_tensors(config_, number))
+      add(prefix + std::string(one.name.hf), layer.tensors[one.kind]);
+    for (const LayerNorm& norm : layer_norms(config_, number))
       add(prefix + std::string(norm.name.hf) + ".weight", layer.stored[norm.place]);
     for (const ops::Linear* linear : layer.linears()) {
       add_matrix(linear->name + ".weight", linear->weight);
@@ -561,6 +635,9 @@ void CausalLm::for_each_part(const std::function<void(const ops::Weight&)>& matr
     }
     for (const at::Tensor& norm : layer.stored.weights) {
       if (norm.defined()) vector(norm);
+    }
+    for (const at::Tensor& tensor : layer.tensors.values) {
+      if (tensor.defined()) vector(tensor);
     }
   }
 }

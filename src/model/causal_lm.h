@@ -16,13 +16,14 @@
 
 #include "data/example.h"
 #include "model/decoder_layer.h"
+#include "model/layer_cache.h"
 #include "model/model_config.h"
 #include "model/pass_observer.h"
+#include "model/rotations.h"
 #include "model/token_rows.h"
 #include "model/trained_parts.h"
 #include "model/weight_source.h"
 #include "ops/head_rows.h"
-#include "ops/kv_tiles.h"
 #include "ops/linear.h"
 #include "ops/rope.h"
 #include "ops/weight.h"
@@ -31,15 +32,18 @@ namespace hone::model {
 
 class SharedBase;
 
-// Keys and values of one sequence, all layers, for generation. Grows with every CausalLm::step. Sequences
+// What one sequence keeps in all layers (layer_cache.h), for generation. Grows with every CausalLm::step. Sequences
 // with the same beginning may share it as a `prefix`, which they read in place; their own tiles start after
 // it, as with data::Segment::prefix in training.
 struct KvCache {
-  std::vector<ops::KvTiles> layers;       // of its own tokens; empty before the first step
+  std::vector<LayerCache> layers;         // of its own tokens; empty before the first step
   std::int64_t length = 0;                // tokens, the prefix's included
   std::shared_ptr<const KvCache> prefix;  // read only; null: none. Has no prefix itself
   std::int64_t room = 0;           // capacity in own tokens at the first step; 0: that step's tokens and one
-  void truncate(std::int64_t to);  // keeps the first `to` tokens, the prefix included
+  // Keeps the first `to` tokens, the prefix included, where every layer can go on from there; otherwise only the prefix's.
+  // Returns its length.
+  std::int64_t truncate(std::int64_t to);
+  bool can_truncate(std::int64_t to) const;
   KvCache clone() const;           // a separate sequence with the same tokens and prefix
   static KvCache after(std::shared_ptr<const KvCache> prefix);
 };
@@ -78,14 +82,15 @@ class CausalLm {
   // segments without a prefix (FusedPass takes them).
   // Under autograd the gradient reaches the LoRA weights, token_rows() and trained_parts(). UserError for
   // a token id outside the embedding.
-  at::Tensor hidden(const data::Batch& batch, const ops::PassContext& pass) const;
+  // `load` (null: not asked) gets the routers' numbers, differentiable too.
+  at::Tensor hidden(const data::Batch& batch, const ops::PassContext& pass, RouterLoad* load = nullptr) const;
   // Generation: appends the new tokens `ids[i]` to sequence i, whose earlier tokens are in caches[i]; returns
   // the final-norm hidden state of each sequence's last token [n, H] in the linears' dtype and appends to the
   // caches. Uses the fused layer, without autograd. UserError for a token id outside the embedding; then
   // nothing is appended.
   at::Tensor step(const std::vector<std::vector<std::int64_t>>& ids, std::vector<KvCache*>& caches,
                   const ops::PassContext& pass) const;
-  // hidden [n, H] -> logits [n, V] in fp32 (GEMM in the head's dtype): ops::head_logits. Reads only
+  // hidden [n, H] -> logits [n, V] in fp32 (GEMM in the head's dtype): ops::head_logits, capped. Reads only
   // adapters_on of the pass. Without autograd.
   at::Tensor logits(const at::Tensor& hidden, const ops::PassContext& pass = {}) const;
   // The same in autograd form, differentiable in hidden and in what is trained of the head. With a LoRA on the
@@ -115,6 +120,7 @@ class CausalLm {
   at::Tensor embed(const std::vector<std::int64_t>& ids, const ops::PassContext& pass) const;
   // [H] as it multiplies, the trained one where there is one
   at::Tensor final_norm(const ops::PassContext& pass) const;
+  // The tables of a pass. UserError for a position beyond what the model's scaling allows.
   RopeTables ropes(const std::vector<std::int64_t>& positions) const;
   // Embedded tokens [T, H] as the first layer reads them: with the noise of a training pass, and scaled where the family
   // scales them.
@@ -131,7 +137,7 @@ class CausalLm {
   // LoRA: the fused losses read the matrix itself.
   ops::Linear& head_linear() { return head_; }
   const ops::Linear& head_linear() const { return head_; }
-  // linears(), then head_linear(): what adapters attach to.
+  // What adapters attach to: linears(), head_linear(), and last the stacks of experts (SparseMlp).
   std::vector<ops::Linear*> linears_and_head();
   std::vector<const ops::Linear*> linears_and_head() const;
   // Of a reward model: the head [1, H] fp32, which its adapter owns and trains like the LoRA weights.
@@ -171,6 +177,10 @@ class CausalLm {
   std::int64_t parameter_bytes() const;
 
  private:
+  // logits() and autograd_logits() before the soft cap
+  at::Tensor head_products(const at::Tensor& hidden, const ops::PassContext& pass) const;
+  at::Tensor autograd_products(const at::Tensor& hidden, const ops::PassContext& pass) const;
+  LayerCache new_cache(std::int64_t layer, std::int64_t room) const;  // empty, for so many tokens
   at::Tensor index_of(const std::vector<std::int64_t>& ids) const;  // [T], checked, on the model's device
   at::Tensor rows_of(const at::Tensor& index) const;                // [T, H], the base's where it has numbers
   void for_each_part(const std::function<void(const ops::Weight&)>& matrix,
@@ -180,7 +190,7 @@ class CausalLm {
   ops::Weight embedding_;                      // [V, H] in dtypes_.residual, or the head itself
   ops::Linear head_;                           // [V, H] in dtypes_.linear
   at::Tensor final_norm_, stored_final_norm_;  // [H], as DecoderLayer's norms and stored
-  std::vector<at::Tensor> inv_freqs_;          // [D/2] fp32, one a rotation
+  Rotations rotations_;
   at::Tensor score_head_;
   TokenRows token_rows_;
   TrainedParts trained_parts_;

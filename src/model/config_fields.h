@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "base/gguf.h"
 #include "base/json.h"
 
 namespace hone::model {
@@ -29,6 +31,9 @@ std::string string_or(const base::Json& json, const char* key, const std::string
 std::int64_t positive(const base::Json& json, const char* key, const std::string& where,
                       std::int64_t most = kMaxExtent);
 double positive_float(const base::Json& json, const char* key, const std::string& where);
+
+// A list of a GGUF's metadata; null: it has one value for all layers, or none.
+const std::vector<std::int64_t>* int_list(const base::GgufFile& file, const std::string& key);
 
 // A fp32 metadata number as the shortest decimal that gives it back: 9.999999747378752e-06 was 1e-05.
 double as_written(double value);

@@ -12,10 +12,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <array>
-#include <functional>
+#include <cstdint>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "model/model_config.h"
+#include "model/moe.h"
 #include "ops/attention.h"
 #include "ops/linear.h"
 #include "ops/rope.h"
@@ -42,17 +45,30 @@ struct LayerNorms {
   at::Tensor& operator[](NormPlace place) { return weights[static_cast<std::size_t>(place)]; }
 };
 
+// The same of the tensors that are neither linears nor norms, as families.h lists them for the layer's kind.
+struct LayerTensors {
+  std::array<at::Tensor, kTensorKinds> values;
+
+  const at::Tensor& operator[](TensorKind kind) const { return values[static_cast<std::size_t>(kind)]; }
+  at::Tensor& operator[](TensorKind kind) { return values[static_cast<std::size_t>(kind)]; }
+};
+
 struct DecoderLayer {
+  LayerKind kind = LayerKind::kAttention;
   LayerNorms norms;   // the base's, as they multiply: where norms add one, 1 + w in fp32
   LayerNorms stored;  // ... as the files have them: the same tensors where nothing is added
   LayerNorms
       trained;  // fp32, as the files have them: each takes the place of its namesake while adapters are on
-  // Linears that read one input write side by side: q | k | v and gate | up, each by two or three linears or one.
+  LayerTensors tensors;          // in the linears' dtype
+  LayerTensors trained_tensors;  // fp32, in the place of `tensors` while adapters are on
+  // Linears that read one input write side by side: q | k | v and gate | up, each by two or three linears or one. Of a
+  // short convolution `qkv` is the linear before it, b | c | x, and `o` the one after it.
   std::vector<ops::Linear> qkv, gate_up;
   ops::Linear o, down;
+  std::optional<SparseMlp> experts;  // instead of gate_up and down
   LayerAttention attention;
 
-  // Module order of Hugging Face's files: qkv, o, gate_up, down.
+  // Module order of Hugging Face's files: qkv, o, gate_up, down; or qkv, o and those of the experts.
   std::vector<ops::Linear*> linears();
   std::vector<const ops::Linear*> linears() const;
 };
@@ -62,21 +78,31 @@ LayerNorms norms_of(const DecoderLayer& layer, const ModelConfig& config, const 
 // A norm's weight as it multiplies: `stored`, or 1 + it in fp32.
 at::Tensor norm_weight(const at::Tensor& stored, const ModelConfig& config);
 
+// A tensor of this pass, in the linears' dtype, or undefined; differentiable in a trained one.
+at::Tensor tensor_of(const DecoderLayer& layer, TensorKind kind, const ops::PassContext& pass);
+
 // The rule of this layer's attention.
 ops::AttentionRule attention_rule(const DecoderLayer& layer, const ModelConfig& config);
 
-// The tables of a pass, one a rotation of the model: kMainRotation, kLocalRotation.
-using RopeTables = std::vector<ops::RopeTable>;
-// Of this layer; null: it does not rotate.
-const ops::RopeTable* rope_of(const DecoderLayer& layer, const RopeTables& ropes);
+// The tables of a pass, one a rotation of the model: kMainRotation, kLocalRotation. Where queries are scaled by
+// position, `queries` is that of the main rotation of queries, with the scale in it; undefined otherwise.
+struct RopeTables {
+  std::vector<ops::RopeTable> tables;
+  ops::RopeTable queries;
+};
+// Of this layer's queries and keys; null: it does not rotate.
+struct LayerRopes {
+  const ops::RopeTable *q = nullptr, *k = nullptr;
+};
+LayerRopes ropes_of(const DecoderLayer& layer, const RopeTables& ropes);
 
-// Rotated q [T, N, D], rotated k and v [T, K, D], in the linears' dtype -> [T, N * D].
-using Attend = std::function<at::Tensor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                        const ops::AttentionRule& rule)>;
+// [begin, end) of each sequence of a packed batch, in order, without a gap.
+using SegmentBorders = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
-// x [T, H] -> [T, H] in the residual's dtype. `attend` computes the attention. Differentiable in x, the LoRA
+// x [T, H] -> [T, H] in the residual's dtype. `load` gets the router's numbers. Differentiable in x, the LoRA
 // weights, the trained norms, weights and biases.
 at::Tensor decoder_layer(const DecoderLayer& layer, const ModelConfig& config, const at::Tensor& x,
-                         const RopeTables& ropes, const ops::PassContext& pass, const Attend& attend);
+                         const RopeTables& ropes, const ops::PassContext& pass,
+                         const SegmentBorders& segments, RouterLoad* load = nullptr);
 
 }  // namespace hone::model

@@ -27,6 +27,7 @@ struct Planned {
   at::ScalarType dtype;
   std::int64_t bytes;
   std::optional<ops::QuantScheme> quantize = {};
+  std::vector<std::string> parts = {};  // the tensors that it stacks, by their own names
 };
 
 base::DType disk_type(at::ScalarType dtype) {
@@ -56,8 +57,24 @@ constexpr const char* kScore = "score.weight";  // a reward model's head
 
 constexpr std::int64_t kQuantizedTables = 16LL << 10;  // at most: a matrix's tables and state, headers too
 
+// Of a family whose files stack the experts: one more expert in its tensor.
+void add_to_stack(const WeightSource& source, const ExportOptions& options, const TensorSpec& spec,
+                  std::vector<Planned>& plan) {
+  const OtherPlace& place = spec.others.front();
+  auto found = std::find_if(plan.begin(), plan.end(), [&](const Planned& p) { return p.name == place.name; });
+  if (found == plan.end()) {
+    const at::ScalarType dtype = options.dtype.value_or(source.stored_dtype(spec.name));
+    plan.push_back({place.name, {source.config().experts.count, 0, spec.shape[1]}, dtype, 0});
+    found = std::prev(plan.end());
+  }
+  found->parts.push_back(spec.name);
+  if (place.expert == 0) found->shape[1] += spec.shape[0];
+  found->bytes += spec.shape[0] * spec.shape[1] * static_cast<std::int64_t>(c10::elementSize(found->dtype));
+}
+
 std::vector<Planned> plan_tensors(const WeightSource& source, const ExportOptions& options) {
   std::vector<Planned> plan;
+  const bool stacks = !traits_of(source.config().family).experts.stacked_down.empty();
   std::set<std::string> quantized;
   if (options.quantize) {
     for (const LinearSpec& linear : adaptable_linears(source.config()))
@@ -72,6 +89,10 @@ std::vector<Planned> plan_tensors(const WeightSource& source, const ExportOption
   for (const TensorSpec& spec : expected_tensors(source.config())) {
     if (options.score.defined() && spec.name == head) continue;
     if (!source.has(spec.name)) throw_absent_tensor(source.path().string(), spec.name, source.names());
+    if (spec.expert >= 0 && stacks) {
+      add_to_stack(source, options, spec, plan);
+      continue;
+    }
     const at::ScalarType dtype = options.dtype.value_or(source.stored_dtype(spec.name));
     std::int64_t numel = 1;
     for (const std::int64_t n : source.shape(spec.name)) numel *= n;
@@ -126,7 +147,23 @@ struct Replaced {
   }
 };
 
+// All experts of a layer: [experts, rows, columns]; `parts` has every part's first expert, then its second, ...
+at::Tensor stacked(const WeightSource& source, const Planned& p, const Replaced& by) {
+  at::Tensor out = at::empty(p.shape, p.dtype);
+  const auto parts = static_cast<std::int64_t>(p.parts.size()) / p.shape[0];
+  const std::int64_t rows = p.shape[1] / parts;
+  for (std::size_t i = 0; i < p.parts.size(); ++i) {
+    const auto place = static_cast<std::int64_t>(i);
+    const std::optional<at::Tensor> replaced = by.of(p.parts[i]);
+    out.select(0, place % p.shape[0])
+        .narrow(0, place / p.shape[0] * rows, rows)
+        .copy_(replaced ? *replaced : source.read(p.parts[i], p.dtype));
+  }
+  return out;
+}
+
 std::optional<at::Tensor> replaced_of(const Planned& p, const Replaced& by) {
+  if (!p.parts.empty()) return std::nullopt;
   std::optional<at::Tensor> out = by.of(p.name);
   base::require(!out || out->sizes().vec() == p.shape, "write_hf_folder",
                 "an adjusted tensor of the old shape");
@@ -140,8 +177,9 @@ void write_plain_file(const WeightSource& source, const std::vector<Planned>& fi
   for (const Planned& p : file) headers.push_back({p.name, disk_type(p.dtype), p.shape});
   base::write_safetensors(to, headers, {{"format", "pt"}}, [&](std::size_t i, const base::TakeBytes& take) {
     const std::optional<at::Tensor> replaced = replaced_of(file[i], by);
-    const at::Tensor t =
-        replaced ? replaced->to(file[i].dtype).contiguous() : source.read(file[i].name, file[i].dtype);
+    const at::Tensor t = replaced ? replaced->to(file[i].dtype).contiguous()
+                         : file[i].parts.empty() ? source.read(file[i].name, file[i].dtype)
+                                                 : stacked(source, file[i], by);
     take({static_cast<const std::byte*>(t.const_data_ptr()), t.nbytes()});
     base::advance_part();
   });
@@ -165,7 +203,9 @@ void write_file(const WeightSource& source, const std::vector<Planned>& file, co
     if (p.quantize) {
       for (const auto& [name, part] : bnb_tensors(quantized(source, p, replaced), p.name)) store(name, part);
     } else {
-      store(p.name, replaced ? replaced->to(p.dtype).contiguous() : source.read(p.name, p.dtype));
+      store(p.name, replaced          ? replaced->to(p.dtype).contiguous()
+                    : p.parts.empty() ? source.read(p.name, p.dtype)
+                                      : stacked(source, p, by));
     }
     base::advance_part();
   }

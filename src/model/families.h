@@ -31,17 +31,44 @@ struct TensorNames {
 // Where a bias comes from: a flag in config.json, or the architecture itself.
 enum class BiasRule { kNever, kAlways, kAttentionBias, kMlpBias };
 
-// A linear of every layer. Rows of a layer are in the order of the files: those of attention's input (kQ, kK and kV, or
-// kQkv), kO, those of the MLP's input (kGate and kUp, or kGateUp), kDown.
+// A linear of every layer of its kind: those of attention are in layers with attention, kConvIn and kConvOut in those with
+// a short convolution, those of the MLP in all. Rows of a layer are in the order of the files: those of attention's input
+// (kQ, kK and kV, or kQkv), kO, those of the MLP's input (kGate and kUp, or kGateUp), kDown.
 struct ModuleRow {
   ModuleKind kind;
   NamePair name;
   BiasRule bias = BiasRule::kNever;
 };
 
+// A norm of every layer; kQ and kK of those with attention. kBeforeAttention is before whatever takes its place, too.
 struct NormRow {
   NormPlace place;
   NamePair name;
+};
+
+// Another tensor of the layers of its kind, under its whole name.
+struct TensorRow {
+  TensorKind kind;
+  NamePair name;
+};
+
+// A key of config.json that takes the place of another one when the file has it.
+struct OtherKey {
+  std::string_view found, means;
+};
+
+// The names of a mixture of experts. Files have a tensor an expert, or all experts of a layer in one; transformers 5 holds them
+// stacked, as gate_up_proj [E, 2 I, H] and down_proj [E, H, I] of `module`experts.
+struct ExpertNames {
+  std::string_view module;            // "mlp."
+  std::string_view router_parameter;  // below it, as transformers holds it: "gate.weight"
+  std::string_view files;             // in files: "mlp.", "block_sparse_moe."
+  std::string_view router;            // below it: "gate"
+  std::string_view gate, up, down;    // below "experts.N.": "gate_proj", ...
+  // Of files that stack the experts: below `files`. Empty: they do not.
+  std::string_view stacked_gate_up, stacked_down;
+  // Names of target_modules that PEFT takes for the stacked parameters (adapters/expert_targets.h).
+  bool renamed_targets = false;
 };
 
 // Which layers attend within sliding_window, when the file has one; layer_types says otherwise where it is there.
@@ -51,7 +78,9 @@ enum class WindowRule {
   // With use_sliding_window: those from max_window_layers on; those that do not rotate.
   kUpperLayers,
   kUnrotatedLayers,
-  kPattern,  // all but each sliding_window_pattern-th; they have the local rotation
+  kEveryLayerSwitched,  // all, whatever layer_types says
+  kPattern,      // all but each sliding_window_pattern-th; they have the local rotation
+  kAlternating,  // every other layer, from the first on
 };
 
 struct FamilyTraits {
@@ -61,6 +90,9 @@ struct FamilyTraits {
   std::string_view architecture;       // config.json's architectures[0]
   std::vector<ModuleRow> modules;
   std::vector<NormRow> norms;
+  std::vector<TensorRow> tensors = {};
+  std::vector<OtherKey> other_keys = {};
+  ExpertNames experts = {};  // of layers with experts, instead of the MLP's modules; empty: none
   bool projection_qk_norm = false;  // a Q/K norm is over the whole projection; otherwise over each head
   bool norm_adds_one = false;       // norms multiply by 1 + w; GGUF has the sum
   Activation activation = Activation::kSilu;
@@ -71,6 +103,7 @@ struct FamilyTraits {
   std::int64_t default_head_dim = 0;      // when config.json has none; 0: hidden_size / num_attention_heads
   std::int64_t default_max_position = 0;  // transformers' class default
   double default_rope_theta = 10000;      // ...
+  bool rotates_parts = false;             // reads partial_rotary_factor, which other families do not have
   bool default_tied_head = false;         // ...
   bool gguf_permutes_qk = false;          // llama.cpp stores Q and K rows interleaved for this family
   std::vector<std::string> lora_targets;  // PEFT's default target_modules; empty: PEFT wants them named
@@ -89,21 +122,36 @@ std::string known_families();                                  // "llama, qwen2,
 // What hone would need for a model_type that it knows of and does not have: "mixtures of experts". Empty: not known.
 std::string_view missing_for(std::string_view model_type);
 
+// Where else files may have a matrix: in the rows from `row` on, of `expert` in [experts, rows, in] (-1: of [rows, in]).
+struct OtherPlace {
+  std::string name;  // Hugging Face's, with ".weight" where it has it
+  std::int64_t expert = -1, row = 0;
+};
+
 // A linear of a layer with its shape.
 struct LayerLinear {
   ModuleKind kind;
-  NamePair name;
+  std::string hf, gguf;  // names in the layer, without ".weight"
   std::int64_t out = 0, in = 0;
   bool bias = false;
   std::int64_t permuted_heads = 0;  // > 0: GGUF holds its rows interleaved for that many heads
+  std::int64_t expert = -1;         // its number; GGUF stacks the experts: [experts, out, in]
+  std::vector<OtherPlace> others;   // names in the layer
 };
-std::vector<LayerLinear> layer_linears(const ModelConfig& config);
+// In the order of the files; of experts all gates, then all ups, then all downs.
+std::vector<LayerLinear> layer_linears(const ModelConfig& config, std::int64_t layer);
 struct LayerNorm {
   NormPlace place;
   NamePair name;
   std::int64_t width = 0;
 };
-std::vector<LayerNorm> layer_norms(const ModelConfig& config);
+std::vector<LayerNorm> layer_norms(const ModelConfig& config, std::int64_t layer);
+struct LayerTensor {
+  TensorKind kind;
+  NamePair name;
+  std::vector<std::int64_t> shape, gguf_shape;
+};
+std::vector<LayerTensor> layer_tensors(const ModelConfig& config, std::int64_t layer);
 
 // One tensor of a model.
 struct TensorSpec {
@@ -112,6 +160,10 @@ struct TensorSpec {
   std::vector<std::int64_t> shape;
   std::int64_t permuted_heads = 0;  // > 0: GGUF holds its rows interleaved for that many heads
   bool gguf_adds_one = false;       // GGUF holds 1 + w
+  std::int64_t expert = -1;         // GGUF stacks the experts: [experts, ...] under one name
+  std::vector<OtherPlace> others;   // where files may have it otherwise; whole names
+  std::vector<std::int64_t> gguf_shape = {};  // where GGUF's is another one, of as many numbers
+  bool gguf_float = false;                    // GGUF has it in fp32, whatever the others are in
 };
 
 // All of them in model order: embedding, layers, final norm, and the head unless it is tied.
@@ -123,5 +175,14 @@ struct LinearSpec {
   std::int64_t out = 0, in = 0;
 };
 std::vector<LinearSpec> adaptable_linears(const ModelConfig& config);
+
+// Parameters that can have an adapter besides (PEFT's target_parameters): routers [E, H], and the stacked experts, in model
+// order. `module` holds the parameter `name`, as transformers calls them.
+struct ParameterSpec {
+  std::string module, name;         // "model.layers.0.mlp.experts", "gate_up_proj"
+  std::int64_t out = 0, in = 0;     // of one expert
+  std::int64_t experts = 1;         // of a router 1
+};
+std::vector<ParameterSpec> adaptable_parameters(const ModelConfig& config);
 
 }  // namespace hone::model

@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "base/json_tools.h"
 #include "model/config_fields.h"
+#include "model/families.h"
+#include "model/rotations.h"
 
 namespace hone::model {
 namespace {
@@ -14,12 +16,26 @@ using base::Json;
 using base::UserError;
 
 constexpr std::int64_t kSmollm3Interval = 4, kGemma3Pattern = 6;  // llama.cpp has no keys for them
+constexpr const char *kAttentionCap = "attn_logit_softcapping", *kLogitsCap = "final_logit_softcapping";
+constexpr double kGemma2AttentionCap = 50, kGemma2LogitsCap = 30;  // of Gemma2Config, and of llama.cpp
 constexpr double kGemma3LocalTheta = 10000;                       // nor for this
+constexpr const char* kLfm2Heads = "lfm2.attention.head_count_kv";  // one a layer, 0 without attention
 
 double factor_or(const Json& json, const char* key, double fallback, const std::string& where) {
   const double x = float_or(json, key, fallback, where);
   if (!(x >= kLeastFactor && x <= kMaxFactor)) wrong_type(where, key, "a positive number", x);
   return x;
+}
+
+void refuse_encoder(const Json& json, const std::string& where) {
+  if (!bool_or(json, "use_bidirectional_attention", false, where)) return;
+  throw UserError({where, "use_bidirectional_attention false", "true", "this is an encoder", ""});
+}
+
+// The query_pre_attn_scalar that llama.cpp knows: the 27B model, by its layers, has another than the others.
+std::int64_t gemma2_scalar(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
+                           std::int64_t head_dim) {
+  return layers == 46 ? hidden / heads : head_dim;
 }
 
 void refuse_gguf(const std::string& expected, const std::string& found) {
@@ -64,6 +80,49 @@ void read_olmo2_fields(const Json& json, const std::string& /*where*/, ModelConf
   if (lookup(json, "rms_norm_eps") == nullptr) config.rms_norm_eps = 1e-5;
 }
 
+void read_phi3_fields(const Json& json, const std::string& where, ModelConfig& config) {
+  read_olmo2_fields(json, where, config);
+  if (config.rope_linear_factor || config.rope_llama3 || config.rope_dynamic_from > 0) {
+    throw UserError({where, "rope_type default or longrope", "another", "Phi3Config has no other", ""});
+  }
+}
+
+void read_ministral3_fields(const Json& json, const std::string& where, ModelConfig& config) {
+  constexpr const char* kBeta = "llama_4_scaling_beta";
+  read_olmo2_fields(json, where, config);
+  const Json& rope = *rotation_of(json, config.family);
+  const double beta = float_or(rope, kBeta, -1, where);
+  if (!(beta >= 0 && beta <= kMaxFactor)) {
+    throw UserError({where, std::string(kBeta) + " of 0 or more in rope_parameters", base::short_json(rope),
+                     "transformers has no default for it", ""});
+  }
+  config.query_scale_beta = beta;
+  config.query_scale_length =
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(original_length(json, rope, config, where)));
+}
+
+void write_ministral3_gguf_fields(const ModelConfig& config, GgufEntries& entries) {
+  if (!config.rope_yarn) refuse_gguf("rope_type yarn of a ministral3", "another");
+  if (std::abs(config.rope_attention_factor - 1) > 1e-6) {
+    refuse_gguf("an attention factor of 1 of a ministral3 (mscale and mscale_all_dim 1)",
+                std::to_string(config.rope_attention_factor));
+  }
+  entries.push_back({"mistral3.rope.scaling.yarn_log_multiplier", 1.0F});
+  entries.push_back({"mistral3.attention.temperature_scale", static_cast<float>(config.query_scale_beta)});
+}
+
+void read_ministral3_gguf_fields(const base::GgufFile& file, Json& json) {
+  constexpr const char* kMultiplier = "mistral3.rope.scaling.yarn_log_multiplier";
+  if (const double found = file.float_or(kMultiplier, 0); found != 1) {
+    throw UserError({file.path().string() + ": " + kMultiplier, "1", std::to_string(found),
+                     "hone does not have this attention factor", "use the model's Hugging Face folder"});
+  }
+  Json& rope = json["rope_scaling"];
+  if (!rope.is_object()) rope = {{"rope_type", "default"}};
+  rope["mscale"] = rope["mscale_all_dim"] = 1.0;
+  rope["llama_4_scaling_beta"] = as_written(file.float_or("mistral3.attention.temperature_scale", 0));
+}
+
 void read_granite_fields(const Json& json, const std::string& where, ModelConfig& config) {
   config.embedding_scale = factor_or(json, "embedding_multiplier", 1, where);
   config.attention_scale = factor_or(json, "attention_multiplier", 1, where);
@@ -72,28 +131,68 @@ void read_granite_fields(const Json& json, const std::string& where, ModelConfig
 }
 
 void write_granite_gguf_fields(const ModelConfig& config, GgufEntries& entries) {
-  entries.push_back({"granite.embedding_scale", static_cast<float>(config.embedding_scale)});
-  entries.push_back({"granite.attention.scale", static_cast<float>(config.attention_scale)});
-  entries.push_back({"granite.residual_scale", static_cast<float>(config.residual_scale)});
-  entries.push_back({"granite.logit_scale", static_cast<float>(config.logits_scale)});
+  const std::string arch(traits_of(config.family).gguf_architecture);
+  entries.push_back({arch + ".embedding_scale", static_cast<float>(config.embedding_scale)});
+  entries.push_back({arch + ".attention.scale", static_cast<float>(config.attention_scale)});
+  entries.push_back({arch + ".residual_scale", static_cast<float>(config.residual_scale)});
+  entries.push_back({arch + ".logit_scale", static_cast<float>(config.logits_scale)});
 }
 
 void read_granite_gguf_fields(const base::GgufFile& file, Json& json) {
-  json["embedding_multiplier"] = as_written(file.require_float("granite.embedding_scale"));
-  json["attention_multiplier"] = as_written(file.require_float("granite.attention.scale"));
-  json["residual_multiplier"] = as_written(file.require_float("granite.residual_scale"));
-  json["logits_scaling"] = as_written(file.require_float("granite.logit_scale"));
+  const std::string arch = file.require_string("general.architecture");
+  json["embedding_multiplier"] = as_written(file.require_float(arch + ".embedding_scale"));
+  json["attention_multiplier"] = as_written(file.require_float(arch + ".attention.scale"));
+  json["residual_multiplier"] = as_written(file.require_float(arch + ".residual_scale"));
+  json["logits_scaling"] = as_written(file.require_float(arch + ".logit_scale"));
+}
+
+void read_gemma2_fields(const Json& json, const std::string& where, ModelConfig& config) {
+  // null: no cap
+  const auto cap = [&](const char* key, double fallback) {
+    return json.contains(key) && lookup(json, key) == nullptr ? 0 : factor_or(json, key, fallback, where);
+  };
+  config.attention_soft_cap = cap(kAttentionCap, kGemma2AttentionCap);
+  config.logits_soft_cap = cap(kLogitsCap, kGemma2LogitsCap);
+  refuse_encoder(json, where);
+  config.attention_scale = 1 / std::sqrt(factor_or(json, "query_pre_attn_scalar", 256, where));
+}
+
+void write_gemma2_gguf_fields(const ModelConfig& config, GgufEntries& entries) {
+  if (config.attention_soft_cap == 0 || config.logits_soft_cap == 0)
+    refuse_gguf("soft caps of scores and logits of a gemma2", "none");
+  const std::int64_t scaled_by = gemma2_scalar(config.num_hidden_layers, config.hidden_size,
+                                               config.num_attention_heads, config.head_dim);
+  if (std::abs(config.attention_scale - 1 / std::sqrt(static_cast<double>(scaled_by))) > 1e-12)
+    refuse_gguf("a query_pre_attn_scalar of " + std::to_string(scaled_by) + " of this gemma2", "another one");
+  const std::int64_t window = config.attention_of(0).window;
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    if (config.attention_of(i).window == (i % 2 == 0 ? window : 0) && window > 0) continue;
+    refuse_gguf("windows in every other layer of a gemma2, from the first on",
+                "layer " + std::to_string(i) + " with a window of " +
+                    std::to_string(config.attention_of(i).window));
+  }
+  entries.push_back({"gemma2.attention.sliding_window", static_cast<std::uint32_t>(window)});
+  entries.push_back({"gemma2.attn_logit_softcapping", static_cast<float>(config.attention_soft_cap)});
+  entries.push_back({"gemma2.final_logit_softcapping", static_cast<float>(config.logits_soft_cap)});
+}
+
+void read_gemma2_gguf_fields(const base::GgufFile& file, Json& json) {
+  json["sliding_window"] = file.int_or("gemma2.attention.sliding_window", 4096);
+  json[kAttentionCap] = as_written(file.float_or("gemma2.attn_logit_softcapping", kGemma2AttentionCap));
+  json[kLogitsCap] = as_written(file.float_or("gemma2.final_logit_softcapping", kGemma2LogitsCap));
+  const auto number = [&](const char* key) { return json.at(key).get<std::int64_t>(); };
+  json["query_pre_attn_scalar"] = gemma2_scalar(number("num_hidden_layers"), number("hidden_size"),
+                                                number("num_attention_heads"), number("head_dim"));
+  json["hidden_activation"] = "gelu_pytorch_tanh";
 }
 
 void read_gemma3_fields(const Json& json, const std::string& where, ModelConfig& config) {
-  for (const char* cap : {"attn_logit_softcapping", "final_logit_softcapping"}) {
+  for (const char* cap : {kAttentionCap, kLogitsCap}) {
     if (lookup(json, cap) == nullptr) continue;
     throw UserError({where, std::string(cap) + " null", base::short_json(json.at(cap)),
-                     "hone does not have soft caps of scores and logits", ""});
+                     "hone has soft caps of scores and logits in gemma2 only", ""});
   }
-  if (bool_or(json, "use_bidirectional_attention", false, where)) {
-    throw UserError({where, "use_bidirectional_attention false", "true", "this is an encoder", ""});
-  }
+  refuse_encoder(json, where);
   config.attention_scale = 1 / std::sqrt(factor_or(json, "query_pre_attn_scalar", 256, where));
   double theta = factor_or(json, "rope_local_base_freq", kGemma3LocalTheta, where);
   const Json* rope = lookup(json, "rope_parameters");
@@ -137,6 +236,93 @@ void read_gemma3_gguf_fields(const base::GgufFile& file, Json& json) {
   json["rope_local_base_freq"] = kGemma3LocalTheta;
   json["query_pre_attn_scalar"] = json.at("head_dim");
   json["hidden_activation"] = "gelu_pytorch_tanh";
+}
+
+namespace {
+
+// layer_types, or full_attn_idxs: the layers with attention, null for all.
+std::vector<LayerKind> lfm2_kinds(const Json& json, const std::string& where, std::int64_t layers) {
+  std::vector<LayerKind> kinds(static_cast<std::size_t>(layers), LayerKind::kShortConv);
+  if (const Json* types = lookup(json, "layer_types")) {
+    const auto known = [](const Json& type) { return type == "full_attention" || type == "conv"; };
+    if (!types->is_array() || types->size() != kinds.size() ||
+        !std::all_of(types->begin(), types->end(), known))
+      wrong_type(where, "layer_types", "a list of full_attention and conv, one a layer", *types);
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
+      if ((*types)[i] == "full_attention") kinds[i] = LayerKind::kAttention;
+    }
+    return kinds;
+  }
+  const Json* attention = lookup(json, "full_attn_idxs");
+  if (attention == nullptr) return std::vector<LayerKind>(kinds.size(), LayerKind::kAttention);
+  if (!attention->is_array()) wrong_type(where, "full_attn_idxs", "a list of layers", *attention);
+  for (const Json& layer : *attention) {
+    const bool fits = layer.is_number_integer() && layer.get<double>() >= 0 &&
+                      layer.get<double>() < static_cast<double>(layers);
+    if (!fits) wrong_type(where, "full_attn_idxs", "a list of layers, the first of which is 0", *attention);
+    kinds[layer.get<std::size_t>()] = LayerKind::kAttention;
+  }
+  return kinds;
+}
+
+// transformers' Lfm2MLP: two thirds of the given width, times a factor, in multiples of another.
+std::int64_t lfm2_mlp_width(const Json& json, const std::string& where, std::int64_t given) {
+  if (!bool_or(json, "block_auto_adjust_ff_dim", true, where)) return given;
+  auto width = static_cast<std::int64_t>(2 * static_cast<double>(given) / 3);
+  const bool has_factor =
+      !json.contains("block_ffn_dim_multiplier") || lookup(json, "block_ffn_dim_multiplier") != nullptr;
+  if (has_factor) {
+    const double factor = factor_or(json, "block_ffn_dim_multiplier", 1, where);
+    const std::int64_t multiple = lookup(json, "block_multiple_of") == nullptr
+                                      ? 256
+                                      : positive(json, "block_multiple_of", where);
+    const double scaled = std::min(factor * static_cast<double>(width), static_cast<double>(kMaxExtent));
+    width = (static_cast<std::int64_t>(scaled) + multiple - 1) / multiple * multiple;
+  }
+  if (width <= 0 || width > kMaxExtent) wrong_type(where, "intermediate_size", "a width of the MLP", given);
+  return width;
+}
+
+}  // namespace
+
+void read_lfm2_fields(const Json& json, const std::string& where, ModelConfig& config) {
+  constexpr std::int64_t kMostTaps = 64;
+  config.rms_norm_eps = float_or(json, "norm_eps", 1e-5, where);
+  if (!(config.rms_norm_eps >= 0 && config.rms_norm_eps <= 1))
+    wrong_type(where, "norm_eps", "a number from 0 to 1", config.rms_norm_eps);
+  config.conv_taps =
+      lookup(json, "conv_L_cache") == nullptr ? 3 : positive(json, "conv_L_cache", where, kMostTaps);
+  config.conv_bias = bool_or(json, "conv_bias", false, where);
+  config.kinds = lfm2_kinds(json, where, config.num_hidden_layers);
+  config.intermediate_size = lfm2_mlp_width(json, where, config.intermediate_size);
+}
+
+void write_lfm2_gguf_fields(const ModelConfig& config, GgufEntries& entries) {
+  if (config.conv_bias) refuse_gguf("convolutions of an lfm2 without biases", "conv_bias true");
+  std::vector<std::int32_t> heads;
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    const bool attends = config.kind_of(i) == LayerKind::kAttention;
+    heads.push_back(attends ? static_cast<std::int32_t>(config.num_key_value_heads) : 0);
+  }
+  for (base::GgufEntry& entry : entries) {
+    if (entry.key == kLfm2Heads) entry.value = heads;
+  }
+  entries.push_back({"lfm2.shortconv.l_cache", static_cast<std::uint32_t>(config.conv_taps)});
+}
+
+void read_lfm2_gguf_fields(const base::GgufFile& file, Json& json) {
+  json["layer_types"] = Json::array();
+  const std::vector<std::int64_t>* const heads = int_list(file, kLfm2Heads);
+  for (std::int64_t i = 0; i < json.at("num_hidden_layers").get<std::int64_t>(); ++i) {
+    const auto place = static_cast<std::size_t>(i);
+    const bool attends = heads == nullptr || (place < heads->size() && (*heads)[place] > 0);
+    json["layer_types"].push_back(attends ? "full_attention" : "conv");
+  }
+  json["norm_eps"] = json.at("rms_norm_eps");
+  json.erase("rms_norm_eps");
+  json["conv_L_cache"] = file.require_int("lfm2.shortconv.l_cache");
+  json["conv_bias"] = false;
+  json["block_auto_adjust_ff_dim"] = false;  // the file has the width itself
 }
 
 }  // namespace hone::model

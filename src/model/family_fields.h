@@ -17,18 +17,36 @@ using GgufEntries = std::vector<base::GgufEntry>;
 void read_smollm3_fields(const base::Json& json, const std::string& where, ModelConfig& config);
 void write_smollm3_gguf_fields(const ModelConfig& config, GgufEntries& entries);
 
-// rms_norm_eps, which transformers' Olmo2Config and Phi3Config set to 1e-5 where the file has none.
+// rms_norm_eps, which transformers' Olmo2Config, Phi3Config and Ministral3Config set to 1e-5 where the file has none.
 void read_olmo2_fields(const base::Json& json, const std::string& where, ModelConfig& config);
+
+// refuses scalings that Phi3Config does not have
+void read_phi3_fields(const base::Json& json, const std::string& where, ModelConfig& config);
+
+// llama_4_scaling_beta of rope_parameters
+void read_ministral3_fields(const base::Json& json, const std::string& where, ModelConfig& config);
+void write_ministral3_gguf_fields(const ModelConfig& config, GgufEntries& entries);
+void read_ministral3_gguf_fields(const base::GgufFile& file, base::Json& json);
 
 // embedding_multiplier, attention_multiplier, residual_multiplier, logits_scaling
 void read_granite_fields(const base::Json& json, const std::string& where, ModelConfig& config);
 void write_granite_gguf_fields(const ModelConfig& config, GgufEntries& entries);
 void read_granite_gguf_fields(const base::GgufFile& file, base::Json& json);
 
+// query_pre_attn_scalar, both soft caps; refuses attention in both directions
+void read_gemma2_fields(const base::Json& json, const std::string& where, ModelConfig& config);
+void write_gemma2_gguf_fields(const ModelConfig& config, GgufEntries& entries);
+void read_gemma2_gguf_fields(const base::GgufFile& file, base::Json& json);
+
 // query_pre_attn_scalar, the local rotation; refuses soft caps and attention in both directions
 void read_gemma3_fields(const base::Json& json, const std::string& where, ModelConfig& config);
 void write_gemma3_gguf_fields(const ModelConfig& config, GgufEntries& entries);
 void read_gemma3_gguf_fields(const base::GgufFile& file, base::Json& json);
+
+// norm_eps, layer_types or full_attn_idxs, conv_L_cache, conv_bias, and the MLP's width by block_auto_adjust_ff_dim
+void read_lfm2_fields(const base::Json& json, const std::string& where, ModelConfig& config);
+void write_lfm2_gguf_fields(const ModelConfig& config, GgufEntries& entries);
+void read_lfm2_gguf_fields(const base::GgufFile& file, base::Json& json);
 
 // Layers with a window get the local rotation.
 void rotate_windows_locally(ModelConfig& config);

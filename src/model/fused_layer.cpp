@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "ops/fused_linear.h"
 #include "ops/rms_norm.h"
+#include "ops/short_conv.h"
 #include "ops/swiglu.h"
 
 namespace hone::model {
@@ -45,7 +46,7 @@ class Pieces {
         norms_(norms_of(layer, pass.config, pass.context)),
         pass_(pass),
         config_(pass.config),
-        rope_(rope_of(layer, pass.ropes)),
+        ropes_(ropes_of(layer, pass.ropes)),
         dtype_(layer.o.weight.dtype()) {}
 
   // What attention or the MLP reads of the residual stream: its norm, or the stream itself; in the linears' dtype.
@@ -93,13 +94,14 @@ class Pieces {
     return multiply(layer_.gate_up, normed, all, of_gate_up());
   }
 
-  // In place; returns a copy of q|k from before when there is a norm to go back through.
+  // In place; returns a copy of q|k from before when there is a norm to go back through. Nothing of a short convolution.
   at::Tensor norm_and_rotate(const at::Tensor& qkv, bool keep) const {
     at::Tensor before;
+    if (layer_.kind != LayerKind::kAttention) return before;
     if (keep && norms_[NormPlace::kQ].defined()) before = qkv.narrow(1, 0, width_of_qk()).clone();
     const Heads parts = heads_of(qkv, config_);
-    norm_and_rotate(parts.q, norms_[NormPlace::kQ]);
-    norm_and_rotate(parts.k, norms_[NormPlace::kK]);
+    norm_and_rotate(parts.q, NormPlace::kQ);
+    norm_and_rotate(parts.k, NormPlace::kK);
     return before;
   }
 
@@ -122,6 +124,13 @@ class Pieces {
     }
     at::Tensor out = at::empty({x.size(0), linear.weight.out()}, x.options());
     ops::linear_into(out, linear, x, lora_a_out, pass_.context);
+    return add_branch(residual, out, norm_after, branch);
+  }
+
+  // residual + out, after the norm and the scale of what is added.
+  at::Tensor add_branch(const at::Tensor& residual, at::Tensor out, NormPlace norm_after,
+                        at::Tensor* branch) const {
+    const at::Tensor& weight = norms_[norm_after];
     if (weight.defined()) {
       if (branch != nullptr) *branch = out;
       out = norm(out, weight);
@@ -162,8 +171,9 @@ class Pieces {
     const double eps = config_.rms_norm_eps;
     const at::Tensor &weight = norms_[place], &trained = layer_.trained[place];
     const bool by_head = weight.defined() && weight.size(0) == config_.head_dim;
-    if (trained.defined() && by_head) ops::norm_rope_weight_gradient(trained.grad(), d, x, eps, *rope_);
-    if (rope_ != nullptr) ops::norm_rope_backward(d, x, by_head ? weight : at::Tensor(), eps, *rope_);
+    const ops::RopeTable* const rope = rope_of(place);
+    if (trained.defined() && by_head) ops::norm_rope_weight_gradient(trained.grad(), d, x, eps, *rope);
+    if (rope != nullptr) ops::norm_rope_backward(d, x, by_head ? weight : at::Tensor(), eps, *rope);
     if (!weight.defined() || by_head) return;
     const at::Tensor rows = d.flatten(1), before = x.flatten(1), dx = at::zeros(rows.sizes(), rows.options());
     if (trained.defined()) ops::rms_norm_weight_gradient(trained.grad(), rows, before, eps);
@@ -183,27 +193,58 @@ class Pieces {
 
  private:
   // In place. A norm over the whole projection comes first; one over each head goes with the rotation.
-  void norm_and_rotate(const at::Tensor& heads, const at::Tensor& weight) const {
+  void norm_and_rotate(const at::Tensor& heads, NormPlace place) const {
+    const at::Tensor& weight = norms_[place];
+    const ops::RopeTable* const rope = rope_of(place);
     const bool by_head = weight.defined() && weight.size(0) == config_.head_dim;
     if (weight.defined() && !by_head) {
       const at::Tensor rows = heads.flatten(1);
       ops::rms_norm_into(rows, rows, weight, config_.rms_norm_eps);
     }
-    base::require(rope_ != nullptr || !by_head, "fused_layer", "a rotation after a norm of each head");
-    if (rope_ == nullptr) return;
-    ops::norm_rope_into(heads, heads, by_head ? weight : at::Tensor(), config_.rms_norm_eps, *rope_);
+    base::require(rope != nullptr || !by_head, "fused_layer", "a rotation after a norm of each head");
+    if (rope == nullptr) return;
+    ops::norm_rope_into(heads, heads, by_head ? weight : at::Tensor(), config_.rms_norm_eps, *rope);
+  }
+
+  const ops::RopeTable* rope_of(NormPlace place) const {
+    return place == NormPlace::kQ ? ropes_.q : ropes_.k;
   }
 
   const DecoderLayer& layer_;
   LayerNorms norms_;
   const LayerPass& pass_;
   const ModelConfig& config_;
-  const ops::RopeTable* rope_;  // null: this layer does not rotate
+  LayerRopes ropes_;
   at::ScalarType dtype_;
 };
 
-// Fills seen [T, N D] and, when defined, lse [T, N].
-using AttendInto = std::function<void(const at::Tensor& attn_out, const at::Tensor& lse, const Heads& heads)>;
+// Fills attn_out [T, N D] and, when defined, lse [T, N], from the normed and rotated q|k|v; of a short convolution
+// attn_out [T, H], from b|c|x.
+using MixInto = std::function<void(const at::Tensor& attn_out, const at::Tensor& lse, const at::Tensor& qkv)>;
+
+void convolve(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& out, const at::Tensor& bcx,
+              const at::Tensor& inputs, const std::vector<ops::ConvRows>& rows) {
+  ops::short_conv_into(out, inputs, bcx, tensor_of(layer, TensorKind::kConvWeight, pass.context),
+                       tensor_of(layer, TensorKind::kConvBias, pass.context), rows);
+}
+
+// Convolves each segment after what its cache holds, and appends its inputs.
+void convolve_after(const DecoderLayer& layer, const LayerPass& pass, const std::vector<StepCache>& caches,
+                    const Segments& segments, const at::Tensor& out, const at::Tensor& bcx) {
+  const std::int64_t wanted = pass.config.conv_taps - 1;
+  const at::Tensor inputs = ops::conv_inputs(bcx);
+  std::vector<ops::ConvRows> rows;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const auto [before, own] = caches[i];
+    at::Tensor earlier = own->inputs.last(wanted);
+    if (before != nullptr && earlier.size(0) < wanted)
+      earlier = at::cat({before->inputs.last(wanted - earlier.size(0)), earlier});
+    rows.push_back({segments[i].begin, segments[i].end, earlier});
+  }
+  convolve(layer, pass, out, bcx, inputs, rows);
+  for (std::size_t i = 0; i < segments.size(); ++i)
+    caches[i].own->inputs.append(inputs.narrow(0, segments[i].begin, segments[i].end - segments[i].begin));
+}
 
 // Appends each segment's keys and values to its cache and attends to all that the cache then holds.
 void attend_after(const std::vector<StepCache>& caches, const Segments& segments, const at::Tensor& attn_out,
@@ -211,17 +252,18 @@ void attend_after(const std::vector<StepCache>& caches, const Segments& segments
   std::vector<ops::AttentionRows> rows;
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const std::int64_t begin = segments[i].begin, end = segments[i].end;
-    const auto [before, own] = caches[i];
+    ops::KvTiles* const own = &caches[i].own->tiles;
+    const LayerCache* const before = caches[i].before;
     const std::int64_t offset = own->length();
     own->append(heads.k.narrow(0, begin, end - begin), heads.v.narrow(0, begin, end - begin));
     rows.push_back({.begin = begin, .end = end, .before = {}, .own = own, .own_offset = offset});
-    if (before != nullptr) rows.back().before = {before};
+    if (before != nullptr) rows.back().before = {&before->tiles};
   }
   ops::attend_tiles(attn_out, lse, heads.q, rows, rule);
 }
 
 at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,
-                   RecomputeLevel recompute, LayerTape* tape, const AttendInto& attend) {
+                   RecomputeLevel recompute, LayerTape* tape, const MixInto& mix) {
   const Pieces pieces(layer, pass);
   const ModelConfig& config = pass.config;
   const bool taped = tape != nullptr;
@@ -231,10 +273,11 @@ at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::T
   pieces.lora_a_forwards(layer.qkv, normed, lora_a_out);
   at::Tensor qkv = pieces.multiply_qkv(normed, lora_a_out);
   const at::Tensor before = pieces.norm_and_rotate(qkv, taped && recompute != RecomputeLevel::kLayer);
-  at::Tensor attn_out = at::empty({x.size(0), config.num_attention_heads * config.head_dim}, qkv.options());
+  at::Tensor attn_out = at::empty({x.size(0), layer.o.weight.in()}, qkv.options());
   at::Tensor lse;
-  if (taped) lse = at::empty({x.size(0), config.num_attention_heads}, x.options().dtype(at::kFloat));
-  attend(attn_out, lse, heads_of(qkv, config));
+  if (taped && layer.kind == LayerKind::kAttention)
+    lse = at::empty({x.size(0), config.num_attention_heads}, x.options().dtype(at::kFloat));
+  mix(attn_out, lse, qkv);
   pieces.lora_a_forwards({&layer.o, 1}, attn_out, lora_a_out);
   const at::Tensor post_attn_residual =
       pieces.add_linear(x, layer.o, attn_out, lora_a_out[pieces.of_o()], NormPlace::kAfterAttention,
@@ -254,16 +297,23 @@ at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::T
   attn_out.reset();
 
   const at::Tensor normed_mlp = pieces.read(post_attn_residual, NormPlace::kBeforeMlp);
+  if (taped && recompute == RecomputeLevel::kNone) tape->normed_mlp = normed_mlp;
+  if (layer.experts) {
+    if (taped) tape->lora_a_out = lora_a_out;
+    const SparseKeeps keeps{.gate_up = recompute != RecomputeLevel::kLayer,
+                            .product = recompute == RecomputeLevel::kNone};
+    at::Tensor added = fused_sparse_forward(*layer.experts, config, normed_mlp, pass.context, keeps,
+                                            taped ? &tape->experts : nullptr, pass.load);
+    return pieces.add_branch(post_attn_residual, std::move(added), NormPlace::kAfterMlp,
+                             taped ? &tape->down_out : nullptr);
+  }
   pieces.lora_a_forwards(layer.gate_up, normed_mlp, lora_a_out);
   at::Tensor gate_up = pieces.multiply_gate_up(normed_mlp, lora_a_out);
   const at::Tensor product = pieces.product(gate_up);
   pieces.lora_a_forwards({&layer.down, 1}, product, lora_a_out);
   if (taped) {
     tape->lora_a_out = lora_a_out;
-    if (recompute == RecomputeLevel::kNone) {
-      tape->normed_mlp = normed_mlp;
-      tape->product = product;
-    }
+    if (recompute == RecomputeLevel::kNone) tape->product = product;
     if (recompute != RecomputeLevel::kLayer) tape->gate_up = gate_up;
   }
   gate_up.reset();
@@ -281,6 +331,7 @@ class LayerBackward {
   void mlp(at::Tensor& d) {
     if (!tape_.normed_mlp.defined())
       tape_.normed_mlp = pieces_.read(tape_.post_attn_residual, NormPlace::kBeforeMlp);
+    if (layer_.experts) return experts(d);
     if (!tape_.gate_up.defined())
       tape_.gate_up = pieces_.multiply_gate_up(tape_.normed_mlp, tape_.lora_a_out);
     const bool product_wanted =
@@ -302,9 +353,8 @@ class LayerBackward {
     tape_.post_attn_residual.reset();
   }
 
-  // o(attention(q, k, v))
-  void attention(at::Tensor& d, const Segments& segments, bool input_gradient) {
-    const ModelConfig& config = pass_.config;
+  // o(attention(q, k, v)), or o(convolution(b, c, x))
+  void mixer(at::Tensor& d, const Segments& segments, bool input_gradient) {
     at::Tensor d_seen =
         of_linears({&layer_.o, 1}, pieces_.of_o(),
                    pieces_.linear_gradient(d, NormPlace::kAfterAttention, tape_.o_out), tape_.attn_out);
@@ -313,11 +363,21 @@ class LayerBackward {
       tape_.qkv = pieces_.multiply_qkv(tape_.normed, tape_.lora_a_out);
       tape_.qk_before_norm = pieces_.norm_and_rotate(tape_.qkv, true);
     }
-    const Heads out = heads_of(tape_.qkv, config);  // gradients take the place of q, k and v
-    ops::packed_attention_backward(out.q, out.k, out.v, d_seen, out.q, out.k, out.v, tape_.attn_out,
-                                   tape_.lse, segments, attention_rule(layer_, config));
+    layer_.kind == LayerKind::kShortConv ? convolution(d_seen, segments) : attention(d_seen, segments);
     d_seen.reset();
     tape_.attn_out.reset();
+    const bool wanted = input_gradient || layer_.trained[NormPlace::kBeforeAttention].defined();
+    const at::Tensor d_read = of_linears(layer_.qkv, 0, tape_.qkv, tape_.normed, wanted);
+    pieces_.read_backward(input_gradient ? &d : nullptr, d_read, tape_.input, NormPlace::kBeforeAttention);
+  }
+
+ private:
+  // Gradients take the place of q, k and v.
+  void attention(const at::Tensor& d_seen, const Segments& segments) {
+    const ModelConfig& config = pass_.config;
+    const Heads out = heads_of(tape_.qkv, config);
+    ops::packed_attention_backward(out.q, out.k, out.v, d_seen, out.q, out.k, out.v, tape_.attn_out,
+                                   tape_.lse, segments, attention_rule(layer_, config));
     Heads before;
     if (tape_.qk_before_norm.defined()) {
       const std::int64_t n = config.num_attention_heads, k = config.num_key_value_heads;
@@ -326,12 +386,29 @@ class LayerBackward {
     }
     pieces_.rotation_backward(out.q, before.q, NormPlace::kQ);
     pieces_.rotation_backward(out.k, before.k, NormPlace::kK);
-    const bool wanted = input_gradient || layer_.trained[NormPlace::kBeforeAttention].defined();
-    const at::Tensor d_read = of_linears(layer_.qkv, 0, tape_.qkv, tape_.normed, wanted);
-    pieces_.read_backward(input_gradient ? &d : nullptr, d_read, tape_.input, NormPlace::kBeforeAttention);
   }
 
- private:
+  // ... of b, c and x.
+  void convolution(const at::Tensor& d_seen, const Segments& segments) {
+    const auto gradient = [this](TensorKind kind) {
+      const at::Tensor& trained = layer_.trained_tensors[kind];
+      return trained.defined() ? trained.grad() : trained;
+    };
+    ops::short_conv_backward(tape_.qkv, d_seen, tensor_of(layer_, TensorKind::kConvWeight, pass_.context),
+                             tensor_of(layer_, TensorKind::kConvBias, pass_.context), segments,
+                             gradient(TensorKind::kConvWeight), gradient(TensorKind::kConvBias));
+  }
+
+  // The mixture of experts instead of the MLP.
+  void experts(at::Tensor& d) {
+    const at::Tensor d_out = pieces_.linear_gradient(d, NormPlace::kAfterMlp, tape_.down_out);
+    const at::Tensor d_read = fused_sparse_backward(*layer_.experts, pass_.config, tape_.normed_mlp, d_out,
+                                                    pass_.context, tape_.experts, pass_.balance);
+    tape_.normed_mlp.reset();
+    pieces_.read_backward(&d, d_read, tape_.post_attn_residual, NormPlace::kBeforeMlp);
+    tape_.post_attn_residual.reset();
+  }
+
   // The gradient of x, which these linears read (`wanted` false: undefined), and theirs. Their outputs lie side by side
   // in d_out; `first` is the place of the first in DecoderLayer::linears().
   at::Tensor of_linears(std::span<const ops::Linear> linears, std::size_t first, const at::Tensor& d_out,
@@ -357,18 +434,27 @@ class LayerBackward {
 
 at::Tensor fused_layer_forward(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,
                                const Segments& segments, RecomputeLevel recompute, LayerTape* tape) {
-  const ModelConfig& config = pass.config;
+  if (layer.kind == LayerKind::kShortConv) {
+    return forward(layer, pass, x, recompute, tape,
+                   [&](const at::Tensor& out, const at::Tensor& /*lse*/, const at::Tensor& bcx) {
+                     const at::Tensor inputs = ops::conv_inputs(bcx);
+                     convolve(layer, pass, out, bcx, inputs,
+                              ops::conv_rows(inputs, segments, pass.config.conv_taps));
+                   });
+  }
   return forward(layer, pass, x, recompute, tape,
-                 [&](const at::Tensor& attn_out, const at::Tensor& lse, const Heads& heads) {
-                   std::vector<ops::KvTiles> tiles;
+                 [&](const at::Tensor& attn_out, const at::Tensor& lse, const at::Tensor& qkv) {
+                   const ModelConfig& config = pass.config;
+                   const Heads heads = heads_of(qkv, config);
+                   std::vector<LayerCache> tiles(segments.size());
                    std::vector<StepCache> caches;
-                   tiles.reserve(segments.size());
-                   for (const ops::AttentionSegment& s : segments) {
-                     tiles.emplace_back(config.num_key_value_heads, config.head_dim, heads.k.scalar_type(),
-                                        s.end - s.begin, heads.k.device());
-                     const ops::KvTiles* const before =
+                   for (std::size_t i = 0; i < segments.size(); ++i) {
+                     const ops::AttentionSegment& s = segments[i];
+                     tiles[i].tiles = ops::KvTiles(config.num_key_value_heads, config.head_dim,
+                                                   qkv.scalar_type(), s.end - s.begin, qkv.device());
+                     const LayerCache* const before =
                          s.prefix == ops::kNoSegment ? nullptr : &tiles[static_cast<std::size_t>(s.prefix)];
-                     caches.push_back({.before = before, .own = &tiles.back()});
+                     caches.push_back({.before = before, .own = &tiles[i]});
                    }
                    attend_after(caches, segments, attn_out, lse, heads, attention_rule(layer, config));
                  });
@@ -378,8 +464,13 @@ at::Tensor fused_layer_step(const DecoderLayer& layer, const LayerPass& pass, co
                             const Segments& segments, const std::vector<StepCache>& caches) {
   base::require(segments.size() == caches.size(), "explicit_layer_step", "one cache a sequence");
   return forward(layer, pass, x, RecomputeLevel::kNone, nullptr,
-                 [&](const at::Tensor& attn_out, const at::Tensor& lse, const Heads& heads) {
-                   attend_after(caches, segments, attn_out, lse, heads, attention_rule(layer, pass.config));
+                 [&](const at::Tensor& attn_out, const at::Tensor& lse, const at::Tensor& qkv) {
+                   if (layer.kind == LayerKind::kShortConv) {
+                     convolve_after(layer, pass, caches, segments, attn_out, qkv);
+                   } else {
+                     attend_after(caches, segments, attn_out, lse, heads_of(qkv, pass.config),
+                                  attention_rule(layer, pass.config));
+                   }
                  });
 }
 
@@ -387,7 +478,7 @@ void fused_layer_backward(const DecoderLayer& layer, const LayerPass& pass, cons
                           LayerTape& tape, at::Tensor& d, bool input_gradient) {
   LayerBackward backward(layer, pass, tape);
   backward.mlp(d);
-  backward.attention(d, segments, input_gradient);
+  backward.mixer(d, segments, input_gradient);
   tape = LayerTape();
 }
 

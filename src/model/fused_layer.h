@@ -14,8 +14,9 @@
 #include <vector>
 
 #include "model/decoder_layer.h"
+#include "model/fused_moe.h"
+#include "model/layer_cache.h"
 #include "ops/attention.h"
-#include "ops/kv_tiles.h"
 
 namespace hone::model {
 
@@ -28,7 +29,9 @@ namespace hone::model {
 //   kLayer  2 H + N D: layer input, after attention, attention. q, k, v, gate and up are multiplied again; attention,
 //           o_proj and down_proj never are
 // clang-format on
-// and always lse (4 N bytes), r for lora_a_out of every linear, and with norms after attention and the MLP another 2 H
+// A layer with a short convolution has 3 H (b, c, x) in the place of q, k and v, and H (its output) in that of attention's.
+// With experts 2 I and I are of each token's k experts, and the router's logits are always kept.
+// And always lse (4 N bytes), r for lora_a_out of every linear, and with norms after attention and the MLP another 2 H
 // (their input).
 enum class RecomputeLevel { kNone, kCheap, kLayer };
 
@@ -37,13 +40,14 @@ struct LayerTape {
   at::Tensor input;                    // [T, H] residual dtype
   at::Tensor post_attn_residual;       // [T, H] residual stream after attention
   at::Tensor normed, normed_mlp;       // [T, H] linears' dtype
-  at::Tensor qkv;                      // [T, (N + 2 K) D], q and k rotated
+  at::Tensor qkv;                      // [T, (N + 2 K) D], q and k rotated; of a convolution [T, 3 H]
   at::Tensor qk_before_norm;           // [T, (N + K) D], with Q/K norm only
-  at::Tensor attn_out;                 // [T, N D] attention's output
+  at::Tensor attn_out;                 // [T, N D] attention's output; of a convolution [T, H]
   at::Tensor lse;                      // [T, N] fp32
   at::Tensor gate_up;                  // [T, 2 I]
   at::Tensor product;                  // [T, I] act(gate) * up
   at::Tensor o_out, down_out;          // [T, H] linears' dtype, with a norm after attention, after the MLP
+  SparseTape experts;
   std::vector<at::Tensor> lora_a_out;  // [T, r] scaled A x of DecoderLayer::linears(); undefined without LoRA
 };
 
@@ -52,6 +56,8 @@ struct LayerPass {
   const ModelConfig& config;
   const RopeTables& ropes;
   const ops::PassContext& context;
+  RouterLoad* load = nullptr;  // of the routers, in a forward that is asked for it
+  at::Tensor balance = {};     // [E] the gradient of each router's softmax in a backward, besides; or undefined
 };
 
 // Packed rows of a training or scoring pass: a segment attends to its prefix, if it has one, then to itself
@@ -62,10 +68,10 @@ using Segments = std::vector<ops::AttentionSegment>;
 at::Tensor fused_layer_forward(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,
                                const Segments& segments, RecomputeLevel recompute, LayerTape* tape);
 
-// A sequence's keys and values in one layer: all of `before` (null: nothing), then `own`.
+// What a sequence keeps in one layer: all of `before` (null: nothing), then `own`.
 struct StepCache {
-  const ops::KvTiles* before = nullptr;
-  ops::KvTiles* own = nullptr;
+  const LayerCache* before = nullptr;
+  LayerCache* own = nullptr;
 };
 
 // Generation: the rows of the new tokens, after those in `caches` (one per sequence; the tokens of its

@@ -17,8 +17,12 @@ bool is_adapted(const DecoderLayer& layer) {
   for (const ops::Linear* linear : layer.linears()) {
     if (linear->lora || linear->trained_weight.defined() || linear->trained_bias.defined()) return true;
   }
+  if (layer.experts && (layer.experts->gate_up_stack.lora || layer.experts->down_stack.lora)) return true;
+  const auto defined = [](const at::Tensor& tensor) { return tensor.defined(); };
   const auto& norms = layer.trained.weights;
-  return std::any_of(norms.begin(), norms.end(), [](const at::Tensor& norm) { return norm.defined(); });
+  const auto& tensors = layer.trained_tensors.values;
+  return std::any_of(norms.begin(), norms.end(), defined) ||
+         std::any_of(tensors.begin(), tensors.end(), defined);
 }
 
 void release_casts(const CausalLm& model, const DecoderLayer& layer) {
@@ -78,7 +82,9 @@ bool FusedPass::trains_embedding() const {
 at::Tensor FusedPass::forward(const at::Tensor& rows, std::optional<RecomputeLevel> recompute) {
   const at::NoGradGuard no_grad;
   const std::vector<DecoderLayer>& layers = model_.layers();
-  const LayerPass pass{model_.config(), ropes_, context_};
+  load_ = {};
+  const LayerPass pass{model_.config(), ropes_, context_,
+                       model_.config().experts.count > 0 ? &load_ : nullptr};
   tape_.clear();
   base::require(!recompute || model_.fused_trains(), "FusedPass::forward",
                 "no LoRA on embedding or head, to be trained");
@@ -104,13 +110,14 @@ at::Tensor FusedPass::forward(const at::Tensor& rows, std::optional<RecomputeLev
   return rows_.spread(out);
 }
 
-void FusedPass::backward(at::Tensor d) {
+void FusedPass::backward(at::Tensor d, double balance) {
   const at::NoGradGuard no_grad;
   const std::vector<DecoderLayer>& layers = model_.layers();
   base::require(last_.defined() && d.dim() == 2 && d.size(0) == rows_.count() && d.size(1) == last_.size(1) &&
                     tape_.size() == layers.size() - first_adapted_,
                 "FusedPass::backward", "the gradient of the taped forward before it");
-  const LayerPass pass{model_.config(), ropes_, context_};
+  LayerPass pass{model_.config(), ropes_, context_};
+  if (balance != 0 && load_.defined()) pass.balance = load_.gradient() * balance;
   at::Tensor dx = at::zeros({static_cast<std::int64_t>(batch_.ids.size()), last_.size(1)}, last_.options());
   d = rows_.gather(d);
   {

@@ -34,7 +34,11 @@ class FusedPass {
   // layers, of the final norm, and of CausalLm::token_rows() and the embedding, for their use in the embedding; the
   // gradients of repeated rows are summed in fp32, in order. Stops at the lowest layer of which something is trained,
   // unless rows of the embedding are. Once per forward with a tape; d is released as soon as it is read.
-  void backward(at::Tensor d);
+  // `balance`: the factor of router_load().loss() in the loss, whose gradient is added.
+  void backward(at::Tensor d, double balance = 0);
+
+  // The routers of forward(); undefined for a model without experts.
+  const RouterLoad& router_load() const { return load_; }
 
  private:
   bool trains_embedding() const;
@@ -49,6 +53,7 @@ class FusedPass {
       0;  // the lowest layer of which something is trained, or 0 for rows of the embedding
   std::vector<LayerTape> tape_;  // of layers first_adapted_ and above
   RepeatedRows rows_;
+  RouterLoad load_;
   at::Tensor last_;  // of the distinct rows, [u, H]: residual stream before the final norm
 };
 

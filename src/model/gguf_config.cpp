@@ -1,6 +1,4 @@
 // A GGUF's metadata as a model's config, and as the config.json that transformers reads for it.
-#include <ATen/ATen.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,59 +8,14 @@
 #include "base/utf8.h"
 #include "model/config_fields.h"
 #include "model/families.h"
+#include "model/gguf_rotation.h"
 #include "model/model_config.h"
-#include "ops/rope.h"
 
 namespace hone::model {
 namespace {
 
 using base::Json;
 using base::UserError;
-
-// llama.cpp stores, in rope_freqs.weight, what each frequency is divided by. All Llama 3.1 to 3.3 models use
-// low 1, high 4 and 8192, so the largest divisor is `factor`; the guess is then checked against every entry.
-Json llama3_scaling(const base::GgufFile& file, const base::GgufTensor& tensor, double theta,
-                    std::int64_t head_dim) {
-  const std::string where = file.path().string() + ": " + tensor.name;
-  if (tensor.numel() != head_dim / 2) {
-    throw UserError(
-        {where, std::to_string(head_dim / 2) + " factors", std::to_string(tensor.numel()), "", ""});
-  }
-  const at::Tensor divisors = at::empty({head_dim / 2}, at::kFloat);
-  base::dequantize(tensor, {divisors.data_ptr<float>(), static_cast<std::size_t>(head_dim / 2)});
-  ops::Llama3Scaling guess;
-  guess.factor = divisors.max().item<double>();
-  const at::Tensor plain = ops::rope_inverse_frequencies(theta, head_dim);
-  const double error =
-      ((plain / divisors) / ops::rope_scale_llama3(plain, guess) - 1).abs().max().item<double>();
-  if (!(error < 1e-4)) {
-    throw UserError({where, "the frequency factors of a Llama 3 model (low 1, high 4, original length 8192)",
-                     "factors that differ from them by " + std::to_string(error),
-                     "a rope scaling that hone cannot recover from the file",
-                     "use the model's Hugging Face folder"});
-  }
-  return {
-      {"factor", guess.factor},
-      {"high_freq_factor", guess.high_freq_factor},
-      {"low_freq_factor", guess.low_freq_factor},
-      {"original_max_position_embeddings", static_cast<std::int64_t>(guess.original_max_position_embeddings)},
-      {"rope_type", "llama3"}};
-}
-
-Json rope_scaling(const base::GgufFile& file, const std::string& arch, double theta, std::int64_t head_dim) {
-  if (const base::GgufTensor* freqs = file.find("rope_freqs.weight")) {
-    return llama3_scaling(file, *freqs, theta, head_dim);
-  }
-  const std::string key = arch + ".rope.scaling.type";
-  if (!file.has(key)) return nullptr;
-  const std::string type = file.require_string(key);
-  if (type == "none") return nullptr;
-  if (type == "linear") {
-    return {{"rope_type", "linear"}, {"factor", file.require_float(arch + ".rope.scaling.factor")}};
-  }
-  throw UserError({file.path().string() + ": " + key, "none or linear", "'" + base::cut_text(type, 200) + "'",
-                   "hone does not have this rope scaling yet", "use a model without it"});
-}
 
 constexpr const char* kWindowKey = ".attention.sliding_window";
 
@@ -71,10 +24,13 @@ const FamilyTraits& family_of(const base::GgufFile& file, const std::string& arc
   const std::int64_t window = file.int_or(arch + kWindowKey, 0);
   std::vector<std::string> known;
   const FamilyTraits* found = nullptr;
+  const bool experts = file.int_or(arch + ".expert_count", 0) > 0;
   for (const FamilyTraits& f : families()) {
     if (std::find(known.begin(), known.end(), f.gguf_architecture) == known.end())
       known.emplace_back(f.gguf_architecture);
-    const bool has_windows = f.windows == WindowRule::kEveryLayer || f.windows == WindowRule::kPattern;
+    if (experts == f.experts.module.empty()) continue;
+    const bool has_windows = f.windows == WindowRule::kEveryLayer || f.windows == WindowRule::kPattern ||
+                             f.windows == WindowRule::kAlternating;
     if (f.gguf_architecture == arch && (found == nullptr || (window > 0 && has_windows))) found = &f;
     if (found == &f && window > 0 && !has_windows) found = nullptr;
   }
@@ -92,27 +48,25 @@ const FamilyTraits& family_of(const base::GgufFile& file, const std::string& arc
                    "hone does not have this architecture yet", "use a model of one of these families"});
 }
 
-// UserError for what hone does not have yet, or no model has.
-void check_attention(const base::GgufFile& file, const std::string& arch, std::int64_t head_dim,
-                     double theta) {
-  const std::string where = file.path().string();
-  if (!(theta > 0 && theta <= 1e30)) {
-    throw UserError({where + ": " + arch + ".rope.freq_base", "a positive number", std::to_string(theta),
-                     "the file is damaged", ""});
-  }
-  if (head_dim <= 0 || head_dim % 2 != 0) {  // before the frequencies are made
-    throw UserError({where + ": " + arch + ".attention.key_length", "a positive, even head dimension",
-                     std::to_string(head_dim), "the file is damaged", ""});
-  }
-  if (file.int_or(arch + ".rope.dimension_count", head_dim) != head_dim) {
-    throw UserError({where + ": " + arch + ".rope.dimension_count",
-                     "the head dimension " + std::to_string(head_dim),
-                     std::to_string(file.int_or(arch + ".rope.dimension_count", head_dim)),
-                     "this model rotates only part of each head, which hone does not do yet", ""});
-  }
+// One number, or one a layer, 0 in those without attention: all others are the same.
+std::int64_t kv_heads(const base::GgufFile& file, const std::string& arch, std::int64_t fallback) {
+  const std::string key = arch + ".attention.head_count_kv";
+  const std::vector<std::int64_t>* const each = int_list(file, key);
+  if (each == nullptr) return file.int_or(key, fallback);
+  const std::int64_t most = each->empty() ? 0 : *std::max_element(each->begin(), each->end());
+  const bool same =
+      std::all_of(each->begin(), each->end(), [most](std::int64_t n) { return n == 0 || n == most; });
+  if (same && most > 0) return most;
+  throw UserError({file.path().string() + ": " + key, "one number, or 0 in layers without attention",
+                   "several numbers", "hone has no layers of different heads", ""});
 }
 
 }  // namespace
+
+const std::vector<std::int64_t>* int_list(const base::GgufFile& file, const std::string& key) {
+  const auto found = file.metadata().find(key);
+  return found == file.metadata().end() ? nullptr : std::get_if<std::vector<std::int64_t>>(&found->second);
+}
 
 double as_written(double value) {
   if (!(std::abs(value) <= std::numeric_limits<float>::max())) return value;  // not fp32's, not a number
@@ -141,8 +95,6 @@ ModelConfig model_config_from_gguf(const base::GgufFile& file) {
                      std::to_string(hidden) + " and " + std::to_string(heads), "the file is damaged", ""});
   }
   const std::int64_t head_dim = file.int_or(arch + ".attention.key_length", hidden / heads);
-  const double theta = as_written(file.float_or(arch + ".rope.freq_base", 10000.0));
-  check_attention(file, arch, head_dim, theta);
   const std::string first = std::string(family->names.layers.gguf) + "0.";
   bool attention_bias = false, mlp_bias = false;  // where config.json has a flag for it
   for (const ModuleRow& row : family->modules) {
@@ -172,10 +124,9 @@ ModelConfig model_config_from_gguf(const base::GgufFile& file) {
   json["mlp_bias"] = mlp_bias;
   json["num_attention_heads"] = heads;
   json["num_hidden_layers"] = number("block_count");
-  json["num_key_value_heads"] = file.int_or(arch + ".attention.head_count_kv", heads);
+  json["num_key_value_heads"] = kv_heads(file, arch, heads);
   json["rms_norm_eps"] = as_written(file.require_float(arch + ".attention.layer_norm_rms_epsilon"));
-  json["rope_scaling"] = rope_scaling(file, arch, theta, head_dim);
-  json["rope_theta"] = theta;
+  read_gguf_rotation(file, *family, json);
   if (family->windows == WindowRule::kEveryLayer) {
     const std::int64_t window = file.int_or(arch + kWindowKey, 0);
     json["sliding_window"] = window > 0 ? Json(window) : Json(nullptr);

@@ -1,11 +1,13 @@
 // A GGUF file under Hugging Face's names: dequantized, or in its blocks, and Q and K rows put back in transformers' order.
 #include <ATen/ATen.h>
 
+#include <deque>
 #include <map>
 
 #include "base/error.h"
 #include "base/process_memory.h"
 #include "model/families.h"
+#include "model/gguf_rotation.h"
 #include "model/stored_bytes.h"
 #include "model/weight_source.h"
 #include "ops/ggml_panels.h"
@@ -35,21 +37,32 @@ class GgufSource final : public WeightSource {
   explicit GgufSource(const base::fs::path& path) : file_(base::GgufFile::open(path)) {
     config_ = model_config_from_gguf(file_);
     std::map<std::string, TensorSpec> by_gguf_name;
-    for (TensorSpec& spec : expected_tensors(config_)) by_gguf_name[spec.gguf_name] = std::move(spec);
+    std::map<std::string, std::vector<TensorSpec>> experts;
+    for (TensorSpec& spec : expected_tensors(config_)) {
+      if (spec.expert >= 0) {
+        experts[spec.gguf_name].push_back(std::move(spec));
+      } else {
+        by_gguf_name[spec.gguf_name] = std::move(spec);
+      }
+    }
     for (const base::GgufTensor& t : file_.tensors()) {
-      if (t.name == "rope_freqs.weight") continue;  // became rope_scaling
+      if (is_gguf_rotation(t.name)) continue;  // became rope_scaling
+      if (const auto stack = experts.find(t.name); stack != experts.end() && add_experts(t, stack->second))
+        continue;
       const auto it = by_gguf_name.find(t.name);
       if (it == by_gguf_name.end()) {
         tensors_[t.name] = {&t};  // kept under its own name: CausalLm says that it has no place
       } else {
-        tensors_[it->second.name] = {&t, it->second.permuted_heads, it->second.gguf_adds_one};
+        const TensorSpec& spec = it->second;
+        tensors_[spec.name] = {&t, spec.permuted_heads, spec.gguf_adds_one};
+        if (t.shape == spec.gguf_shape) tensors_[spec.name].shape = spec.shape;
       }
     }
   }
 
   const ModelConfig& config() const override { return config_; }
   bool has(const std::string& name) const override { return tensors_.contains(name); }
-  std::vector<std::int64_t> shape(const std::string& name) const override { return find(name).tensor->shape; }
+  std::vector<std::int64_t> shape(const std::string& name) const override { return find(name).sizes(); }
   bool is_gguf() const override { return true; }
   const base::fs::path& path() const override { return file_.path(); }
 
@@ -72,11 +85,11 @@ class GgufSource final : public WeightSource {
 
   void read_into(const std::string& name, at::Tensor out) const override {
     const Entry& entry = find(name);
-    base::require(out.sizes() == entry.tensor->shape && out.is_contiguous() && out.is_cpu(),
+    base::require(out.sizes() == entry.sizes() && out.is_contiguous() && out.is_cpu(),
                   "WeightSource::read_into", "a contiguous tensor of the stored shape");
     check_heads(entry);
     const bool direct = entry.permuted_heads == 0 && !entry.adds_one && out.scalar_type() == at::kFloat;
-    const at::Tensor w = direct ? out : at::empty(entry.tensor->shape, at::kFloat);
+    const at::Tensor w = direct ? out : at::empty(entry.sizes(), at::kFloat);
     base::dequantize(*entry.tensor, {w.data_ptr<float>(), static_cast<std::size_t>(w.numel())});
     base::release_pages(entry.tensor->bytes);
     if (entry.adds_one) w.sub_(1);
@@ -104,8 +117,25 @@ class GgufSource final : public WeightSource {
   struct Entry {
     const base::GgufTensor* tensor = nullptr;
     std::int64_t permuted_heads = 0;
-    bool adds_one = false;  // the file has 1 + w
+    bool adds_one = false;                 // the file has 1 + w
+    std::vector<std::int64_t> shape = {};  // where it is not the file's
+
+    const std::vector<std::int64_t>& sizes() const { return shape.empty() ? tensor->shape : shape; }
   };
+
+  // [experts, out, in] as so many matrices; false: it has another shape.
+  bool add_experts(const base::GgufTensor& stack, const std::vector<TensorSpec>& experts) {
+    if (stack.shape.size() != 3 || stack.shape[0] != static_cast<std::int64_t>(experts.size())) return false;
+    const std::size_t bytes = stack.bytes.size() / experts.size();
+    for (const TensorSpec& spec : experts) {
+      base::GgufTensor& one = experts_.emplace_back(stack);
+      one.name = spec.gguf_name;
+      one.shape = {stack.shape[1], stack.shape[2]};
+      one.bytes = stack.bytes.subspan(static_cast<std::size_t>(spec.expert) * bytes, bytes);
+      tensors_[spec.name] = {&one};
+    }
+    return true;
+  }
 
   void check_heads(const Entry& entry) const {
     const std::int64_t heads = entry.permuted_heads;
@@ -124,6 +154,7 @@ class GgufSource final : public WeightSource {
 
   base::GgufFile file_;
   ModelConfig config_;
+  std::deque<base::GgufTensor> experts_;  // of stacked tensors
   std::map<std::string, Entry> tensors_;  // under Hugging Face's names
 };
 

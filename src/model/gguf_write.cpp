@@ -7,8 +7,8 @@
 #include "base/ggml_types.h"
 #include "base/gguf_write.h"
 #include "base/step_progress.h"
+#include "model/gguf_rotation.h"
 #include "model/gguf_tensors.h"
-#include "ops/rope.h"
 #include "text/gguf_tokenizer.h"
 #include "text/gguf_vocabulary.h"
 
@@ -46,7 +46,7 @@ GgmlType four_bit_type(const TensorSpec& spec, std::int64_t layers, bool tied_he
   const std::string& name = spec.gguf_name;
   if (name == "output.weight" || (tied_head && name == "token_embd.weight")) return GgmlType::kQ6_K;
   const bool wide_value = name.ends_with(".attn_v.weight");
-  if (wide_value || name.ends_with(".ffn_down.weight")) {
+  if (wide_value || name.ends_with(".ffn_down.weight") || name.ends_with(".ffn_down_exps.weight")) {
     if (takes_more_bits(layer_of(name), layers)) return GgmlType::kQ6_K;
     if (wide_value && layers == 80) return GgmlType::kQ5_K;
   }
@@ -67,7 +67,8 @@ GgmlType fitting(GgmlType wanted, std::int64_t columns, bool is_head) {
 }
 
 GgmlType wanted_type(const TensorSpec& spec, GgufWeights weights, std::int64_t layers, bool tied_head) {
-  if (spec.shape.size() < 2) return GgmlType::kF32;
+  const bool router = spec.gguf_name.ends_with(".ffn_gate_inp.weight");  // llama.cpp reads only float32
+  if (spec.shape.size() < 2 || spec.gguf_float || router) return GgmlType::kF32;
   switch (weights) {
     case GgufWeights::kF32:
       return GgmlType::kF32;
@@ -110,14 +111,9 @@ std::vector<base::GgufEntry> model_entries(const WeightSource& source, GgufWeigh
   count("attention.key_length", c.head_dim);
   count("attention.value_length", c.head_dim);
   number("attention.layer_norm_rms_epsilon", c.rms_norm_eps);
-  count("rope.dimension_count", c.head_dim);
-  number("rope.freq_base", c.rope_theta);
-  if (c.rope_linear_factor) {
-    out.push_back({arch + ".rope.scaling.type", std::string("linear")});
-    number("rope.scaling.factor", *c.rope_linear_factor);
-  }
+  write_gguf_rotation(c, out);
   if (const std::int64_t window = c.attention_of(0).window;
-      window > 0 && family.windows != WindowRule::kPattern) {
+      window > 0 && family.windows != WindowRule::kPattern && family.windows != WindowRule::kAlternating) {
     if (family.windows != WindowRule::kEveryLayer) {
       throw base::UserError({"GGUF", "full attention in every layer of a " + arch, "sliding windows in some",
                              "llama.cpp has no key for it", "keep the model's Hugging Face folder"});
@@ -151,24 +147,12 @@ bool add_tokenizer(const WeightSource& source, std::vector<base::GgufEntry>& ent
   return true;
 }
 
-// What llama.cpp divides each frequency by; undefined when the model has no such scaling.
-at::Tensor frequency_divisors(const ModelConfig& c) {
-  if (!c.rope_llama3) return {};
-  const at::Tensor plain = ops::rope_inverse_frequencies(c.rope_theta, c.head_dim);
-  const Llama3Rope& r = *c.rope_llama3;
-  return plain / ops::rope_scale_llama3(
-                     plain, {.factor = r.factor,
-                             .low_freq_factor = r.low_freq_factor,
-                             .high_freq_factor = r.high_freq_factor,
-                             .original_max_position_embeddings = r.original_max_position_embeddings});
-}
-
 }  // namespace
 
 GgmlType gguf_type(const TensorSpec& spec, GgufWeights weights, std::int64_t layers, bool tied_head) {
   const GgmlType wanted = wanted_type(spec, weights, layers, tied_head);
   const bool head = spec.gguf_name == "output.weight" || (tied_head && spec.gguf_name == "token_embd.weight");
-  return spec.shape.size() < 2 ? wanted : fitting(wanted, spec.shape.back(), head);
+  return spec.shape.size() < 2 || spec.gguf_float ? wanted : fitting(wanted, spec.shape.back(), head);
 }
 
 GgufFacts write_gguf(const WeightSource& source, const base::fs::path& out, GgufWeights weights,
@@ -186,14 +170,16 @@ GgufFacts write_gguf(const WeightSource& source, const base::fs::path& out, Gguf
 
   const std::vector<TensorSpec> specs = expected_tensors(config);
   std::vector<base::GgufPlanned> planned;
-  const at::Tensor divisors = frequency_divisors(config);
-  if (divisors.defined()) planned.push_back({"rope_freqs.weight", GgmlType::kF32, divisors.sizes().vec()});
+  const auto rotation = gguf_rotation_tensors(config);
+  for (const auto& [name, values] : rotation) planned.push_back({name, GgmlType::kF32, values.sizes().vec()});
   for (const TensorSpec& spec : specs) {
     if (!source.has(spec.name)) throw_absent_tensor(source.path().string(), spec.name, source.names());
+    if (spec.expert > 0) continue;  // in the tensor of the first
     const bool tied = config.tie_word_embeddings;
     const GgmlType type = gguf_type(spec, weights, config.num_hidden_layers, tied);
     if (type != wanted_type(spec, weights, config.num_hidden_layers, tied)) ++facts.other_type;
-    planned.push_back({spec.gguf_name, type, spec.shape});
+    planned.push_back({spec.gguf_name, type, spec.gguf_shape.empty() ? spec.shape : spec.gguf_shape});
+    if (spec.expert == 0) planned.back().shape.insert(planned.back().shape.begin(), config.experts.count);
   }
   facts.tensors = static_cast<std::int64_t>(planned.size());
   for (const base::GgufPlanned& tensor : planned) facts.bytes += static_cast<std::int64_t>(tensor.bytes());
@@ -202,9 +188,9 @@ GgufFacts write_gguf(const WeightSource& source, const base::fs::path& out, Gguf
   base::begin_part("writing", "tensors", facts.tensors);
   base::GgufWriter writer(out, entries, planned);
   std::size_t next = 0;
-  if (divisors.defined()) append_tensor(writer, divisors.contiguous(), planned[next++].type);
+  for (const auto& [name, values] : rotation) append_tensor(writer, values, planned[next++].type);
   for (const TensorSpec& spec : specs) {
-    const GgmlType type = planned[next++].type;
+    const GgmlType type = planned[spec.expert > 0 ? next - 1 : next++].type;
     const std::optional<at::Tensor> replaced = adjust ? adjust(spec.name) : std::nullopt;
     at::Tensor values = replaced ? replaced->to(at::kFloat).contiguous() : source.read(spec.name, at::kFloat);
     base::require(values.sizes() == spec.shape, "write_gguf", "a tensor of the shape that the config says");
@@ -212,6 +198,7 @@ GgufFacts write_gguf(const WeightSource& source, const base::fs::path& out, Gguf
     if (spec.gguf_adds_one) values = values + 1;
     if (spec.permuted_heads != 0) values = interleave_rows(values, spec.permuted_heads);
     append_tensor(writer, values, type);
+    if (spec.expert + 1 < (spec.expert < 0 ? 0 : config.experts.count)) continue;
     base::advance_part();
   }
   writer.finish();

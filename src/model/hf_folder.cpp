@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -11,6 +13,7 @@
 #include "base/safetensors.h"
 #include "base/utf8.h"
 #include "model/bnb_files.h"
+#include "model/families.h"
 #include "model/planned_bytes.h"
 #include "model/stored_bytes.h"
 #include "model/weight_source.h"
@@ -60,6 +63,7 @@ class HfFolder final : public WeightSource {
                                      describe_planned_bytes(config_),
                        pickled ? "save it once with safetensors: transformers' save_pretrained does" : ""});
     }
+    find_other_places();
     quantized_ = find_bnb_matrices(tensors_, folder.string());
   }
 
@@ -172,10 +176,49 @@ class HfFolder final : public WeightSource {
     }
   }
 
+  // Experts that the files have stacked, each under its own name.
+  void find_other_places() {
+    if (config_.experts.count == 0) return;
+    std::set<std::string> taken;
+    for (const TensorSpec& spec : expected_tensors(config_)) {
+      if (tensors_.contains(spec.name)) continue;
+      for (const OtherPlace& place : spec.others) {
+        const auto found = tensors_.find(place.name);
+        if (found == tensors_.end() || !holds(*found->second, spec, place)) continue;
+        tensors_[spec.name] = &parts_.emplace_back(part_of(*found->second, spec, place));
+        taken.insert(place.name);
+        break;
+      }
+    }
+    for (const std::string& name : taken) tensors_.erase(name);
+  }
+
+  static bool holds(const base::StoredTensor& stored, const TensorSpec& spec, const OtherPlace& place) {
+    const std::vector<std::int64_t>& shape = stored.shape;
+    if (place.expert < 0) return shape == spec.shape;
+    return shape.size() == 3 && place.expert < shape[0] && place.row + spec.shape[0] <= shape[1] &&
+           shape[2] == spec.shape[1];
+  }
+
+  static base::StoredTensor part_of(const base::StoredTensor& stored, const TensorSpec& spec,
+                                    const OtherPlace& place) {
+    base::StoredTensor out = stored;
+    out.name = spec.name;
+    if (place.expert < 0) return out;
+    const auto rows = static_cast<std::size_t>(stored.shape[0] * stored.shape[1]);
+    const std::size_t row_bytes = stored.bytes.size() / rows;
+    out.shape = spec.shape;
+    out.bytes = stored.bytes.subspan(
+        static_cast<std::size_t>(place.expert * stored.shape[1] + place.row) * row_bytes,
+        static_cast<std::size_t>(spec.shape[0]) * row_bytes);
+    return out;
+  }
+
   base::fs::path folder_;
   ModelConfig config_;
   std::vector<base::SafetensorsFile> files_;
-  TensorTable tensors_;  // into files_
+  std::deque<base::StoredTensor> parts_;  // of stacked tensors
+  TensorTable tensors_;                   // into files_ and parts_
   std::map<std::string, BnbMatrix> quantized_;
 };
 

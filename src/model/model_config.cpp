@@ -11,6 +11,7 @@
 #include "model/config_fields.h"
 #include "model/families.h"
 #include "model/family_fields.h"
+#include "model/rotations.h"
 
 namespace hone::model {
 namespace {
@@ -49,47 +50,15 @@ bool resolve(BiasRule rule, bool attention_bias, bool mlp_bias) {
   return false;
 }
 
-// rope_parameters (transformers 5), else rope_theta and rope_scaling (before).
-void parse_rope(const Json& json, const std::string& where, double default_theta, ModelConfig& config) {
-  config.rope_theta = float_or(json, "rope_theta", default_theta, where);
-  const Json* rope = lookup(json, "rope_parameters");
-  if (rope != nullptr && rope->is_object() && rope->contains("full_attention")) {
-    rope = lookup(*rope, "full_attention");  // one for each type of layer
+// The file with the keys that others take the place of.
+Json with_other_keys(Json json, const FamilyTraits& family) {
+  for (const OtherKey& key : family.other_keys) {
+    const std::string found(key.found);
+    if (!json.contains(found)) continue;
+    json[std::string(key.means)] = json.at(found);
+    json.erase(found);
   }
-  if (rope == nullptr) rope = lookup(json, "rope_scaling");
-  if (float_or(json, "partial_rotary_factor", 1.0, where) != 1.0) {
-    throw UserError({where, "partial_rotary_factor 1", base::short_json(json.at("partial_rotary_factor")),
-                     "this model rotates only part of each head, which hone does not do yet", ""});
-  }
-  if (rope != nullptr) {
-    if (!rope->is_object()) wrong_type(where, "rope_parameters / rope_scaling", "an object", *rope);
-    config.rope_theta = float_or(*rope, "rope_theta", config.rope_theta, where);
-    if (float_or(*rope, "partial_rotary_factor", 1.0, where) != 1.0) {
-      throw UserError({where, "partial_rotary_factor 1", base::short_json(*rope),
-                       "this model rotates only part of each head, which hone does not do yet", ""});
-    }
-    const std::string type = string_or(*rope, "rope_type", string_or(*rope, "type", "default", where), where);
-    if (type == "linear") {
-      config.rope_linear_factor = positive_float(*rope, "factor", where);
-    } else if (type == "llama3") {
-      Llama3Rope scaling;
-      scaling.factor = positive_float(*rope, "factor", where);
-      scaling.low_freq_factor = positive_float(*rope, "low_freq_factor", where);
-      scaling.high_freq_factor = positive_float(*rope, "high_freq_factor", where);
-      scaling.original_max_position_embeddings =
-          positive_float(*rope, "original_max_position_embeddings", where);
-      if (scaling.high_freq_factor <= scaling.low_freq_factor) {
-        throw UserError({where, "high_freq_factor above low_freq_factor", base::short_json(*rope), "", ""});
-      }
-      config.rope_llama3 = scaling;
-    } else if (type != "default") {
-      throw UserError({where, "rope_type default, linear or llama3", "'" + base::cut_text(type, 200) + "'",
-                       "hone does not have this rope scaling yet", "use a model without it"});
-    }
-  }
-  if (!(config.rope_theta >= kLeastFactor && config.rope_theta <= kMaxFactor)) {
-    throw UserError({where, "a positive rope_theta", std::to_string(config.rope_theta), "", ""});
-  }
+  return json;
 }
 
 // Everything in the file that would change the numbers and that hone does not compute.
@@ -120,7 +89,8 @@ void refuse_unsupported(const Json& json, const std::string& where, const Family
 }
 
 // Which layers layer_types calls sliding; empty: the file has no such list.
-std::vector<bool> sliding_types(const Json& json, const std::string& where, std::int64_t layers) {
+std::vector<bool> sliding_types(const Json& json, const std::string& where, const ModelConfig& config) {
+  const std::int64_t layers = config.num_hidden_layers;
   const Json* types = lookup(json, "layer_types");
   if (types == nullptr) return {};
   if (!types->is_array() || static_cast<std::int64_t>(types->size()) != layers)
@@ -129,7 +99,8 @@ std::vector<bool> sliding_types(const Json& json, const std::string& where, std:
   for (const Json& t : *types) {
     if (!t.is_string()) wrong_type(where, "layer_types", "a list of strings", *types);
     const std::string type = t.get<std::string>();
-    if (type != "sliding_attention" && type != "full_attention") {
+    const bool other = type == "conv" && config.conv_taps > 0;  // ModelConfig::kinds has them
+    if (type != "sliding_attention" && type != "full_attention" && !other) {
       throw UserError({where, "layer_types full_attention and sliding_attention",
                        "'" + base::cut_text(type, 200) + "'", "hone does not have this kind of layer", ""});
     }
@@ -151,6 +122,7 @@ std::vector<bool> sliding_layers(const Json& json, const std::string& where, con
         sliding.push_back(false);
         break;
       case WindowRule::kEveryLayer:
+      case WindowRule::kEveryLayerSwitched:
         sliding.push_back(true);
         break;
       case WindowRule::kUpperLayers:
@@ -162,6 +134,9 @@ std::vector<bool> sliding_layers(const Json& json, const std::string& where, con
       case WindowRule::kPattern:
         sliding.push_back((i + 1) % pattern != 0);
         break;
+      case WindowRule::kAlternating:
+        sliding.push_back(i % 2 == 0);
+        break;
     }
   }
   return sliding;
@@ -170,10 +145,13 @@ std::vector<bool> sliding_layers(const Json& json, const std::string& where, con
 // Fills the windows of config.attention.
 void parse_windows(const Json& json, const std::string& where, const FamilyTraits& family,
                    ModelConfig& config) {
-  const bool switched =
-      family.windows == WindowRule::kUpperLayers || family.windows == WindowRule::kUnrotatedLayers;
-  std::vector<bool> sliding = sliding_types(json, where, config.num_hidden_layers);
-  const bool by_types = !sliding.empty() && family.windows != WindowRule::kEveryLayer;
+  const bool all =
+      family.windows == WindowRule::kEveryLayer || family.windows == WindowRule::kEveryLayerSwitched;
+  const bool switched = family.windows == WindowRule::kUpperLayers ||
+                        family.windows == WindowRule::kUnrotatedLayers ||
+                        family.windows == WindowRule::kEveryLayerSwitched;
+  std::vector<bool> sliding = sliding_types(json, where, config);
+  const bool by_types = !sliding.empty() && !all;
   const auto any = [&] { return std::find(sliding.begin(), sliding.end(), true) != sliding.end(); };
   const std::int64_t window =
       json.contains("sliding_window") ? int_or(json, "sliding_window", 0, where) : family.default_window;
@@ -190,7 +168,8 @@ void parse_windows(const Json& json, const std::string& where, const FamilyTrait
          "set layer_types to null" + std::string(switched ? ", or use_sliding_window to true" : "")});
   }
   if (!by_types) sliding = sliding_layers(json, where, family, config);
-  if (!any() || (window == 0 && family.windows != WindowRule::kPattern)) return;
+  const bool has_one = family.windows == WindowRule::kPattern || family.windows == WindowRule::kAlternating;
+  if (!any() || (window == 0 && !has_one)) return;
   if (window <= 0 || window > kMaxInt32) wrong_type(where, "sliding_window", "a positive integer", window);
   config.attention.resize(static_cast<std::size_t>(config.num_hidden_layers));
   for (std::size_t i = 0; i < sliding.size(); ++i) config.attention[i].window = sliding[i] ? window : 0;
@@ -199,6 +178,7 @@ void parse_windows(const Json& json, const std::string& where, const FamilyTrait
 // What the row says without asking the file.
 void take_traits(const FamilyTraits& family, bool attention_bias, bool mlp_bias, ModelConfig& c) {
   for (const ModuleRow& row : family.modules) {
+    if (row.kind == ModuleKind::kConvIn || row.kind == ModuleKind::kConvOut) continue;  // conv_bias
     const bool biased = resolve(row.bias, attention_bias, mlp_bias);
     (row.kind < ModuleKind::kO ? c.qkv_bias : row.kind == ModuleKind::kO ? c.o_bias : c.mlp_bias) = biased;
   }
@@ -251,12 +231,13 @@ std::vector<std::int64_t> token_ids(const Json& json, const char* key, const std
   return ids;
 }
 
-ModelConfig parse_model_config(const Json& json, const std::string& where) {
-  if (!json.is_object()) {
-    throw UserError({where, "a JSON object", json.type_name(), "this is not a config.json", ""});
+ModelConfig parse_model_config(const Json& file, const std::string& where) {
+  if (!file.is_object()) {
+    throw UserError({where, "a JSON object", file.type_name(), "this is not a config.json", ""});
   }
-  const std::string type = string_or(json, "model_type", "", where);
+  const std::string type = string_or(file, "model_type", "", where);
   const FamilyTraits& family = family_or_refuse(type, "model_type", where);
+  const Json json = with_other_keys(file, family);
   ModelConfig c;
   c.family = family.family;
   c.vocab_size = positive(json, "vocab_size", where);
@@ -288,7 +269,7 @@ ModelConfig parse_model_config(const Json& json, const std::string& where) {
   c.rms_norm_eps = float_or(json, "rms_norm_eps", 1e-6, where);
   if (!(c.rms_norm_eps >= 0 && c.rms_norm_eps <= 1))
     wrong_type(where, "rms_norm_eps", "a number from 0 to 1", c.rms_norm_eps);
-  parse_rope(json, where, family.default_rope_theta, c);
+  parse_rope(json, where, family, c);
   const bool attention_bias = bool_or(json, "attention_bias", false, where);
   const bool mlp_bias = bool_or(json, "mlp_bias", false, where);
   take_traits(family, attention_bias, mlp_bias, c);

@@ -20,6 +20,8 @@ struct AttentionRule {
   // > 0: the token at position t of its sequence attends to keys t - window + 1 to t; 0: to all up to t.
   std::int64_t window = 0;
   double scale = 0;  // of the products of queries and keys; 0: D^-0.5
+  double soft_cap =
+      0;  // > 0: a scaled score s becomes soft_cap tanh(s / soft_cap), before the window hides any
 };
 
 // q [T, N, D], k and v [T, K, D] -> [T, N * D]. Attention is causal inside each [begin, end) and never leaves
@@ -50,7 +52,7 @@ struct AttentionRows {
 };
 
 // q [T, N, D] (rows may be strided, a row's heads are contiguous) -> out [T, N * D] (rows may be strided) and
-// lse [T, N] fp32, the natural log-sum-exp of the scaled scores (undefined: not wanted; rows may be strided).
+// lse [T, N] fp32, the natural log-sum-exp of the scaled and capped scores (undefined: not wanted; rows may be strided).
 // Positions of a sliding window are counted over `before` and `own` (whole tiles are skipped).
 //
 // On the CPU the bits of a row depend only on the row, the tiles and the instruction set, not on the other
@@ -92,6 +94,7 @@ struct AttentionSizes {
   std::int64_t threads = 1;
   at::ScalarType dtype = at::kFloat;
   at::Device device = at::kCPU;
+  bool soft_cap = false;
 };
 std::int64_t packed_attention_backward_bytes(const AttentionSizes& sizes);
 

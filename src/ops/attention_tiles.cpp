@@ -60,6 +60,7 @@ void attend_plain(const at::Tensor& out, const at::Tensor& lse, const at::Tensor
                                  .reshape({kv_heads, n * group, dim});
   at::Tensor scores = at::matmul(queries, k.transpose(1, 2));
   scores.mul_(rule.scale > 0 ? rule.scale : 1.0 / std::sqrt(static_cast<double>(dim)));
+  if (rule.soft_cap > 0) scores.div_(rule.soft_cap).tanh_().mul_(rule.soft_cap);
   const auto index = at::TensorOptions(at::kLong).device(q.device());
   const at::Tensor place =
       at::arange(n, index).add_(prefix + rows.own_offset).repeat_interleave(group).unsqueeze(1);
@@ -153,6 +154,7 @@ class Plan {
     f.group = group;
     f.window = rule.window;
     f.scale = static_cast<float>(rule.scale);
+    f.soft_cap = static_cast<float>(rule.soft_cap);
     const auto first = [&](const at::Tensor& x, std::int64_t column) {
       return static_cast<std::byte*>(x.data_ptr()) + (r.begin * x.stride(0) + column) * x.element_size();
     };

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ops/gemm.h"
 #include "ops/index_tensor.h"
+#include "ops/soft_cap.h"
 
 namespace hone::ops {
 namespace {
@@ -17,14 +18,15 @@ at::Tensor indices(const std::vector<std::int64_t>& values, const at::Tensor& li
 
 }  // namespace
 
-HeadBlock::HeadBlock(const at::Tensor& hidden, const Weight& head, const HeadRows* own)
-    : hidden_(hidden), head_(head), own_(own) {
+HeadBlock::HeadBlock(const at::Tensor& hidden, const Weight& head, const HeadRows* own, double soft_cap)
+    : hidden_(hidden), head_(head), own_(own), soft_cap_(soft_cap) {
   if (own == nullptr) return;
   base::require(own->rows.out() == static_cast<std::int64_t>(own->ids.size()) &&
                     own->rows.in() == head.in() && own->rows.dtype() == head.dtype(),
                 "ops::HeadBlock", "rows [k, H] of the head's dtype, one an id");
   own_logits_ = at::empty({hidden.size(0), own->rows.out()}, hidden.options().dtype(at::kFloat));
   multiply(own_logits_, hidden, own->rows, GemmDirection::kForward);
+  soft_cap_into(own_logits_, soft_cap);
 }
 
 HeadBlock::Places HeadBlock::places(std::int64_t column, std::int64_t width) const {
@@ -44,6 +46,7 @@ void HeadBlock::logits(const at::Tensor& out, std::int64_t column) const {
   const std::int64_t width = out.size(1);
   const bool whole = column == 0 && width == head_.out();
   multiply(out, hidden_, whole ? head_ : head_.slice(column, column + width), GemmDirection::kForward);
+  soft_cap_into(out, soft_cap_);
   if (const Places own = places(column, width); own.row.defined()) {
     at::Tensor(out).index_copy_(1, own.column, own_logits_.index_select(1, own.row));
   }
@@ -90,6 +93,7 @@ void add_head_rows_gradient(const at::Tensor& gradient, const HeadRows& own, con
   at::Tensor d = at::where(is_target, -logp.expm1(), -p).mul_(column(loss.d_logprob));
   if (loss.d_entropy.defined()) d.sub_((logp + column(loss.entropy)).mul_(p).mul_(column(loss.d_entropy)));
   d.div_(loss.temperature);
+  soft_cap_backward(d, loss.own_logits, loss.soft_cap);
   add_outer(gradient, d.to(loss.hidden.scalar_type()), loss.hidden);
 }
 

@@ -24,14 +24,14 @@ struct HeadRows {
 class HeadBlock {
  public:
   // hidden [n, H] with contiguous rows; `own` null: only the frozen matrix.
-  HeadBlock(const at::Tensor& hidden, const Weight& head, const HeadRows* own);
+  HeadBlock(const at::Tensor& hidden, const Weight& head, const HeadRows* own, double soft_cap = 0);
 
-  // out [n, w] fp32 becomes the logits of columns [column, column + w) of the vocabulary.
+  // out [n, w] fp32 becomes the logits of columns [column, column + w) of the vocabulary, capped.
   void logits(const at::Tensor& out, std::int64_t column) const;
   // gradient [n, H] fp32 += coefficients [n, w] times these rows of the head. Sets the coefficients of the
   // adapter's rows to 0.
   void add_product(const at::Tensor& gradient, const at::Tensor& coefficients, std::int64_t column) const;
-  // [n, k] fp32: the logits of the adapter's rows; undefined without any.
+  // [n, k] fp32: the logits of the adapter's rows, capped; undefined without any.
   const at::Tensor& own_logits() const { return own_logits_; }
 
  private:
@@ -46,6 +46,7 @@ class HeadBlock {
   const Weight& head_;
   const HeadRows* own_;
   at::Tensor own_logits_;
+  double soft_cap_;
 };
 
 // Rows `ids` [n] int64 of the head -> [n, H] fp32.
@@ -63,6 +64,7 @@ struct HeadRowsLoss {
   at::Tensor entropy = {};    // [n] fp32; read only with d_entropy
   at::Tensor d_entropy = {};  // [n] fp32, or undefined: the loss has none
   double temperature = 1.0;
+  double soft_cap = 0;
 };
 // gradient [k, H] fp32 += d loss / d rows. Coefficients are rounded to the head's dtype, as linear_logprob's.
 void add_head_rows_gradient(const at::Tensor& gradient, const HeadRows& own, const HeadRowsLoss& loss);

@@ -80,6 +80,12 @@ struct Linear {
   CastWeight trained_cast;    // trained_weight as products read it
   std::optional<FrozenLora> frozen_lora;
   std::optional<LoraWeights> lora;
+  // The name by which adapters know it; empty: `name`. And of how many matrices `lora` holds the factors: more than one of
+  // the stacked experts (model/moe.h), where the weight has no numbers.
+  std::string adapter_name = {};
+  std::int64_t stacked = 1;
+
+  const std::string& named_in_adapters() const { return adapter_name.empty() ? name : adapter_name; }
 };
 
 // Dropout and adapters in this pass; passed by the caller, never global.

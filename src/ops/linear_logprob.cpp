@@ -13,6 +13,7 @@
 #include "ops/head_rows.h"
 #include "ops/index_tensor.h"
 #include "ops/logprob_tile.h"
+#include "ops/soft_cap.h"
 
 namespace hone::ops {
 namespace {
@@ -88,8 +89,9 @@ struct Tiles {
 // d logprob / d hidden = ((1 - p_t) W_t - sum over the others p_j W_j) / temperature; `gradient` comes in as
 // sum over the others exp(z_j) W_j.
 void finish_gradient(at::Tensor gradient, const SoftmaxRows& rows, const at::Tensor& logprob,
-                     const Weight& head, const HeadRows* own_rows) {
-  const at::Tensor own = (-logprob.expm1() / rows.temperature).unsqueeze(1);
+                     const Weight& head, const HeadRows* own_rows, double soft_cap) {
+  at::Tensor own = (-logprob.expm1() / rows.temperature).unsqueeze(1);
+  soft_cap_backward(own, rows.target.unsqueeze(1), soft_cap);
   const at::Tensor others = (-1 / (rows.sum * rows.temperature)).to(at::kFloat).unsqueeze(1);
   gradient.mul_(others).addcmul_(rows_of(head, own_rows, rows.targets), own);
 }
@@ -122,11 +124,12 @@ TokenLogprobs linear_logprob(const at::Tensor& hidden, const Weight& head, const
 
   TokenLogprobs all = empty_facts(hidden.options(), n, options.squares);
   if (options.gradient) all.gradient = at::empty(hidden.sizes(), hidden.options().dtype(at::kFloat));
+  if (options.mean_logit) all.mean_logit = at::zeros({n}, hidden.options().dtype(at::kDouble));
   const Tiles tiles(hidden, head, options.gradient);
   std::vector<at::Tensor> own_logits;
   for_each_part(n, kBlockRows, [&](std::int64_t begin, std::int64_t count) {
     const at::Tensor h = dense_rows(hidden.narrow(0, begin, count));
-    const HeadBlock block_of_head(h, head, options.own);
+    const HeadBlock block_of_head(h, head, options.own, options.soft_cap);
     SoftmaxRows rows(targets.narrow(0, begin, count), options.temperature, options.squares);
     const at::Tensor gradient =
         options.gradient ? all.gradient.narrow(0, begin, count).zero_() : at::Tensor();
@@ -135,14 +138,18 @@ TokenLogprobs linear_logprob(const at::Tensor& hidden, const Weight& head, const
       const at::Tensor chances = Tiles::of(tiles.chances, count, width);
       block_of_head.logits(logits, column);
       take_tile(rows, logits, column, chances, gradient);
-      if (options.gradient) block_of_head.add_product(gradient, chances, column);
+      if (options.mean_logit) all.mean_logit.narrow(0, begin, count).add_(logits.sum(1, false, at::kDouble));
+      if (!options.gradient) return;
+      soft_cap_backward(chances, logits, options.soft_cap);
+      block_of_head.add_product(gradient, chances, column);
     });
     const TokenLogprobs block = finish(rows);
     place(all, begin, block);
-    if (options.gradient) finish_gradient(gradient, rows, block.logprob, head, options.own);
+    if (options.gradient) finish_gradient(gradient, rows, block.logprob, head, options.own, options.soft_cap);
     if (options.own != nullptr) own_logits.push_back(block_of_head.own_logits());
   });
   if (!own_logits.empty()) all.own_logits = at::cat(own_logits);
+  if (options.mean_logit) all.mean_logit = (all.mean_logit / static_cast<double>(head.out())).to(at::kFloat);
   return all;
 }
 
@@ -207,20 +214,24 @@ void add_head_gradient(const at::Tensor& gradient, const Weight& head, const Hea
       const at::Tensor d = Tiles::of(tiles.logits, count, width);
       at::Tensor rounded = Tiles::of(tiles.chances, count, width);
       multiply(d, h, head.slice(column, column + width), GemmDirection::kForward);
+      soft_cap_into(d, loss.soft_cap);
+      const at::Tensor capped = loss.soft_cap > 0 ? d.clone() : at::Tensor();
       if (loss.d_entropy.defined()) {
         d_logits_with_entropy(d, loss, begin, column);
         if (rounded.defined()) rounded.copy_(d);
       } else {
         tile_backward(rows, d, column, rounded);
       }
-      add_weight_gradient(gradient.narrow(0, column, width), rounded.defined() ? rounded : d, h);
+      const at::Tensor& coefficients = rounded.defined() ? rounded : d;
+      if (capped.defined()) soft_cap_backward(coefficients, capped, loss.soft_cap);
+      add_weight_gradient(gradient.narrow(0, column, width), coefficients, h);
     });
   });
 }
 
 at::Tensor entropy_backward(const at::Tensor& hidden, const Weight& head, const at::Tensor& log_sum,
                             const at::Tensor& entropy, const at::Tensor& d_entropy, double temperature,
-                            const HeadRows* own) {
+                            const HeadRows* own, double soft_cap) {
   constexpr const char* kWhere = "ops::entropy_backward";
   const std::int64_t n = hidden.size(0);
   check_hidden(hidden, head, kWhere);
@@ -234,17 +245,19 @@ at::Tensor entropy_backward(const at::Tensor& hidden, const Weight& head, const 
   for_each_part(n, kBlockRows, [&](std::int64_t begin, std::int64_t count) {
     const at::Tensor h = dense_rows(hidden.narrow(0, begin, count));
     const at::Tensor gradient = out.narrow(0, begin, count);
-    const HeadBlock block_of_head(h, head, own);
+    const HeadBlock block_of_head(h, head, own, soft_cap);
     const auto column_of = [&](const at::Tensor& x) { return x.narrow(0, begin, count).unsqueeze(1); };
     const at::Tensor factor = column_of(d_entropy) / -temperature;
     for_each_part(head.out(), kTileColumns, [&](std::int64_t column, std::int64_t width) {
       at::Tensor d = Tiles::of(tiles.logits, count, width);
       at::Tensor rounded = Tiles::of(tiles.chances, count, width);
       block_of_head.logits(d, column);
+      const at::Tensor capped = soft_cap > 0 ? d.clone() : at::Tensor();
       d.mul_(1 / temperature).sub_(column_of(log_sum));
       d.clamp_min_(-1e30);  // finite: an impossible token adds 0 and not 0 * inf
       const at::Tensor p = d.exp();
       d.add_(column_of(entropy)).mul_(p).mul_(factor);
+      if (capped.defined()) soft_cap_backward(d, capped, soft_cap);
       if (rounded.defined()) rounded.copy_(d);
       block_of_head.add_product(gradient, rounded.defined() ? rounded : d, column);
     });

@@ -1,7 +1,8 @@
 // From hidden states to log-probabilities without logits: the head in vocabulary tiles with an online softmax
 // (Milakov and Gimelshein 2018; rescaled as flash attention does), only for the rows that are scored.
 //
-// Shapes: n scored rows, H hidden, V vocabulary. logits = hidden W^T / temperature.
+// Shapes: n scored rows, H hidden, V vocabulary. logits = hidden W^T / temperature; with a soft cap (Gemma 2) the
+// product becomes cap tanh(product / cap) before the temperature (ops/soft_cap.h).
 // Cost per head weight and row: 2 FLOP forward, 2 more with the gradient, and none in the backward: d log p /
 // d h is one [H] vector per row for every loss, and the loss multiplies it by the row's scalar. Everything
 // after the GEMM is fp32; including the sum of the gradient over tiles (TRL's chunked_logprob.py found that
@@ -27,7 +28,8 @@ struct TokenLogprobs {
   at::Tensor log_sum;          // log sum exp of the row: needed by a trainable head's backward
   at::Tensor gradient;         // [n, H] fp32: d logprob / d hidden; undefined unless asked for
   at::Tensor log_sum_squares;  // log sum_v p_v^2, temperature applied; undefined unless asked for
-  at::Tensor own_logits = {};  // [n, k] of options.own, temperature not applied: for their gradient
+  at::Tensor own_logits = {};  // [n, k] of options.own, capped, temperature not applied: for their gradient
+  at::Tensor mean_logit = {};  // of the row, capped, temperature not applied; undefined unless asked for
 };
 
 struct LogprobOptions {
@@ -35,6 +37,8 @@ struct LogprobOptions {
   double temperature = 1.0;
   bool squares = false;
   const HeadRows* own = nullptr;  // rows that replace the head's; must outlive the call
+  double soft_cap = 0;            // of the logits; 0: none
+  bool mean_logit = false;
 };
 
 // hidden [n, H] in the head's dtype and of any strides, targets [n] int64 in 0..V-1.
@@ -60,6 +64,7 @@ struct HeadLoss {
   at::Tensor entropy = {};    // [n] fp32; read only with d_entropy
   at::Tensor d_entropy = {};  // [n] fp32, or undefined: the loss has none
   double temperature = 1.0;
+  double soft_cap = 0;
 };
 // gradient [V, H] fp32 += d loss / d W, with d logprob / d logit_j = ([j = target] - p_j) / temperature and d entropy /
 // d logit_j = -p_j (log p_j + entropy) / temperature. Recomputes the tiles: 4 FLOP per head weight and row, and no
@@ -72,7 +77,7 @@ void add_head_gradient(const at::Tensor& gradient, const Weight& head, const Hea
 // weight and row, and no [n, V] tensor; coefficients are rounded to the head's dtype, as in linear_logprob.
 at::Tensor entropy_backward(const at::Tensor& hidden, const Weight& head, const at::Tensor& log_sum,
                             const at::Tensor& entropy, const at::Tensor& d_entropy, double temperature = 1.0,
-                            const HeadRows* own = nullptr);
+                            const HeadRows* own = nullptr, double soft_cap = 0);
 
 // [H] fp32: the mean of the head's rows. Its product with hidden is the mean of a row's logits, temperature
 // not applied.
@@ -80,7 +85,7 @@ at::Tensor mean_row(const Weight& head);
 // [H] fp32: what replacing the head's rows by `own` adds to that mean.
 at::Tensor mean_row_change(const Weight& head, const HeadRows& own);
 
-// Logits for a sampler: [n, V] fp32, temperature not applied.
+// Logits for a sampler: [n, V] fp32, temperature and soft cap not applied.
 at::Tensor head_logits(const at::Tensor& hidden, const Weight& head, const HeadRows* own = nullptr);
 
 // The results of linear_logprob for `targets` from logits [n, V] of head_logits (temperature not applied), in

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -13,11 +14,11 @@ namespace hone::ops {
 namespace {
 
 void require_heads(const at::Tensor& a, const at::Tensor& norm_weight, const RopeTable& table) {
-  base::require(a.dim() == 3 && a.size(2) % 2 == 0 && table.cos.dim() == 2 &&
-                    table.cos.size(0) == a.size(0) && table.cos.size(1) == a.size(2) &&
+  base::require(a.dim() == 3 && table.cos.dim() == 2 && table.cos.size(1) % 2 == 0 &&
+                    table.cos.size(0) == a.size(0) && table.cos.size(1) <= a.size(2) &&
                     table.sin.sizes() == table.cos.sizes() &&
                     (!norm_weight.defined() || (norm_weight.dim() == 1 && norm_weight.size(0) == a.size(2))),
-                "ops::norm_rope", "[T, N, D] with an even D, norm_weight [D], table [T, D]");
+                "ops::norm_rope", "[T, N, D], norm_weight [D], table [T, R] with an even R, at most D");
 }
 
 bool heads_fit(const at::Tensor& out, const at::Tensor& x, const at::Tensor& norm_weight,
@@ -38,25 +39,39 @@ RotateArgs rotate_args(const at::Tensor& out, const at::Tensor& x, const at::Ten
           .out_head = out.stride(1),
           .heads = out.size(1),
           .head_dim = out.size(2),
+          .rotated = table.cos.size(1),
           .eps = static_cast<float>(eps)};
+}
+
+// The rotated columns, and those of x after them.
+at::Tensor with_rest(const at::Tensor& rotated, const at::Tensor& x) {
+  const std::int64_t width = rotated.size(-1), rest = x.size(-1) - width;
+  return rest == 0 ? rotated : at::cat({rotated, x.narrow(-1, width, rest).to(rotated.scalar_type())}, -1);
 }
 
 // The gradient of rope_apply's input, from that of its output; in d's dtype.
 at::Tensor rotated_back(const at::Tensor& d, const RopeTable& table) {
-  const std::int64_t half = d.size(-1) / 2;
+  const std::int64_t rotated = table.cos.size(1), half = rotated / 2;
+  const at::Tensor first = d.narrow(-1, 0, rotated);
   const at::Tensor turned =
-      d * table.sin.to(d.scalar_type()).unsqueeze(1);  // rotate_half's transpose follows
-  return d * table.cos.to(d.scalar_type()).unsqueeze(1) +
-         at::cat({turned.narrow(-1, half, half), -turned.narrow(-1, 0, half)}, -1);
+      first * table.sin.to(d.scalar_type()).unsqueeze(1);  // rotate_half's transpose follows
+  const at::Tensor back = first * table.cos.to(d.scalar_type()).unsqueeze(1) +
+                          at::cat({turned.narrow(-1, half, half), -turned.narrow(-1, 0, half)}, -1);
+  return with_rest(back, d);
+}
+
+// theta^(2i/R) in fp32, [R/2].
+at::Tensor powers_of(double theta, std::int64_t rotated) {
+  base::require(rotated > 0 && rotated % 2 == 0, "ops::rope", "an even number of rotated columns");
+  const at::Tensor exponent =
+      at::arange(0, rotated, 2, at::kLong).to(at::kFloat) / static_cast<double>(rotated);
+  return at::pow(at::Scalar(theta), exponent);
 }
 
 }  // namespace
 
-at::Tensor rope_inverse_frequencies(double theta, std::int64_t head_dim) {
-  base::require(head_dim > 0 && head_dim % 2 == 0, "rope_inverse_frequencies", "an even head_dim");
-  const at::Tensor exponent =
-      at::arange(0, head_dim, 2, at::kLong).to(at::kFloat) / static_cast<double>(head_dim);
-  return at::pow(at::Scalar(theta), exponent).reciprocal();
+at::Tensor rope_inverse_frequencies(double theta, std::int64_t rotated) {
+  return powers_of(theta, rotated).reciprocal();
 }
 
 at::Tensor rope_scale_llama3(const at::Tensor& inv_freq, const Llama3Scaling& s) {
@@ -76,19 +91,62 @@ at::Tensor rope_scale_linear(const at::Tensor& inv_freq, double factor) {
   return inv_freq / factor;
 }
 
+at::Tensor rope_yarn_frequencies(double theta, std::int64_t rotated, const YarnScaling& s) {
+  const auto width = static_cast<double>(rotated);
+  const auto column = [&](double turns) {  // where a frequency turns so often within the original length
+    return width * std::log(s.original_max_position_embeddings / (turns * 2 * std::numbers::pi)) /
+           (2 * std::log(theta));
+  };
+  double low = column(s.beta_fast), high = column(s.beta_slow);
+  if (s.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, width - 1);
+  if (low == high) high += 0.001;
+  const at::Tensor kept = powers_of(theta, rotated).reciprocal();
+  const at::Tensor stretched = (powers_of(theta, rotated) * s.factor).reciprocal();
+  const at::Tensor ramp = ((at::arange(rotated / 2, at::kFloat) - low) / (high - low)).clamp(0, 1);
+  const at::Tensor share = 1 - ramp;
+  return stretched * (1 - share) + kept * share;
+}
+
+at::Tensor rope_long_frequencies(double theta, const std::vector<double>& factors) {
+  const at::Tensor divisors = at::tensor(factors, at::kDouble).to(at::kFloat);
+  return (divisors * powers_of(theta, 2 * divisors.numel())).reciprocal();
+}
+
+at::Tensor query_position_scale(const std::vector<std::int64_t>& positions, double beta,
+                                std::int64_t length) {
+  const at::Tensor rounds = at::tensor(positions, at::kLong).to(at::kFloat).div(length).floor();
+  return (rounds + 1).log() * beta + 1;
+}
+
 RopeTable rope_table(const at::Tensor& inv_freq, const std::vector<std::int64_t>& positions,
-                     at::ScalarType dtype) {
+                     at::ScalarType dtype, double factor, const at::Tensor& row_factor) {
   // [T, 1]
   const at::Tensor position = at::tensor(positions, at::kLong).to(inv_freq.device(), at::kFloat).unsqueeze(1);
-  const at::Tensor angle = position * inv_freq.unsqueeze(0);  // [T, D/2]
-  const at::Tensor both = at::cat({angle, angle}, 1);         // [T, D]
-  return {both.cos().to(dtype), both.sin().to(dtype)};
+  const at::Tensor angle = position * inv_freq.unsqueeze(0);  // [T, R/2]
+  const at::Tensor both = at::cat({angle, angle}, 1);         // [T, R]
+  at::Tensor cos = both.cos(), sin = both.sin();
+  if (factor != 1) {
+    cos.mul_(factor);
+    sin.mul_(factor);
+  }
+  if (row_factor.defined()) {
+    const at::Tensor column = row_factor.to(cos.device()).unsqueeze(1);
+    cos.mul_(column);
+    sin.mul_(column);
+  }
+  return {cos.to(dtype), sin.to(dtype)};
 }
 
 at::Tensor rope_apply(const at::Tensor& x, const RopeTable& table) {
-  const std::int64_t half = x.size(-1) / 2;
-  const at::Tensor rotated = at::cat({-x.narrow(-1, half, half), x.narrow(-1, 0, half)}, -1);
-  return x * table.cos.unsqueeze(1) + rotated * table.sin.unsqueeze(1);
+  const std::int64_t width = table.cos.size(1), half = width / 2;
+  const at::Tensor first = x.narrow(-1, 0, width);
+  const at::Tensor turned = at::cat({-x.narrow(-1, half, half), x.narrow(-1, 0, half)}, -1);
+  return with_rest(first * table.cos.unsqueeze(1) + turned * table.sin.unsqueeze(1), x);
 }
 
 void norm_rope_into(at::Tensor out, const at::Tensor& x, const at::Tensor& norm_weight, double eps,

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "model/rotations.h"
 #include "ops/cpu/team.h"
 #include "ops/linear_logprob.h"
 #include "rollout/scores.h"
@@ -35,6 +36,7 @@ bool begin_with_another(Sequence& sequence, std::span<const Sequence> others) {
   });
   if (other == others.end()) return true;
   if (other->cache.length < shared) return false;
+  if (!other->cache.can_truncate(shared)) return true;  // too far ahead: the sample reads the prompt itself
   sequence.cache = other->cache.clone();
   sequence.cache.truncate(shared);
   return true;
@@ -83,16 +85,19 @@ void check_prompt(std::span<const std::int32_t> prompt, const model::ModelConfig
                            .fix = "give the prompt some text"});
   }
   const auto length = static_cast<std::int64_t>(prompt.size());
-  const std::int64_t most = model.max_position_embeddings;
+  const std::int64_t most = model::longest_generated(model);
+  const bool by_factors = most < model.max_position_embeddings;
   // Subtracted, so that no max_new_tokens overflows.
   if (length <= most && options.max_new_tokens <= most - length) return;
-  throw base::UserError({.where = where,
-                         .expected = "at most the model's " + std::to_string(most) +
-                                     " positions (max_position_embeddings) for prompt and completion",
-                         .found = "a prompt of " + std::to_string(length) + " tokens and max_new_tokens " +
-                                  std::to_string(options.max_new_tokens),
-                         .cause = "the model was not trained on later positions",
-                         .fix = "lower max_new_tokens or shorten the prompt"});
+  throw base::UserError(
+      {.where = where,
+       .expected = "at most the model's " + std::to_string(most) + " positions (" +
+                   (by_factors ? "original_" : "") + "max_position_embeddings) for prompt and completion",
+       .found = "a prompt of " + std::to_string(length) + " tokens and max_new_tokens " +
+                std::to_string(options.max_new_tokens),
+       .cause = by_factors ? "beyond them longrope has other factors, for the whole sequence"
+                           : "the model was not trained on later positions",
+       .fix = "lower max_new_tokens or shorten the prompt"});
 }
 
 void check_stop_ids(const model::ModelConfig& model, const GenerateOptions& options) {

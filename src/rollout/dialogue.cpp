@@ -22,10 +22,10 @@ Completion Dialogue::answer(std::span<const std::int32_t> prompt, std::uint64_t 
   const auto most = std::min(held_.size(), prompt.size() - 1);
   const auto shared =
       std::mismatch(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(most), prompt.begin());
-  const std::int64_t kept = shared.first - held_.begin();
+  std::int64_t kept = shared.first - held_.begin();
   Sequence sequence = {.prompt = prompt, .prompt_index = turn, .cache = std::exchange(cache_, {})};
   held_.clear();
-  if (sequence.cache.length > kept) sequence.cache.truncate(kept);
+  if (sequence.cache.length > kept) kept = sequence.cache.truncate(kept);
   reused_ = kept;
   Decoder decoder(model_, options);
   while (!sequence.done) {

@@ -6,20 +6,29 @@
 
 #include "ops/device_memory.h"
 #include "ops/kv_tiles.h"
+#include "ops/short_conv.h"
 
 namespace hone::rollout {
 
 KvBytes kv_bytes(const model::ModelConfig& config, at::ScalarType dtype, std::int64_t prompt_tokens,
                  const GenerateOptions& options) {
   const auto tiles = [](std::int64_t tokens) { return (tokens + ops::kKvTile - 1) / ops::kKvTile; };
-  const std::int64_t tile = ops::kKvTile * 2 * config.num_hidden_layers * config.num_key_value_heads *
-                            config.head_dim * static_cast<std::int64_t>(at::elementSize(dtype));
+  const std::int64_t tile = ops::kKvTile * 2 * config.layers_of(model::LayerKind::kAttention) *
+                            config.num_key_value_heads * config.head_dim *
+                            static_cast<std::int64_t>(at::elementSize(dtype));
   const std::int64_t own = options.share_prompt ? 0 : prompt_tokens;
   const std::int64_t whole = tiles(own + options.max_new_tokens);
   const std::int64_t first = std::min(own, std::max<std::int64_t>(1, options.prefill_tokens));
   std::int64_t room = tiles(first + 1);
   while (room < whole) room *= 2;
-  return {.prompt = options.share_prompt ? tiles(prompt_tokens) * tile : 0, .sample = room * tile};
+  // of every sequence, however long it is
+  const std::int64_t convolutions = config.layers_of(model::LayerKind::kShortConv),
+                     inputs = convolutions == 0
+                                  ? 0
+                                  : convolutions *
+                                        ops::ConvInputs::bytes(config.hidden_size, config.conv_taps, dtype);
+  return {.prompt = options.share_prompt ? tiles(prompt_tokens) * tile + inputs : 0,
+          .sample = room * tile + inputs};
 }
 
 std::int64_t kv_limit(const GenerateOptions& options, at::Device device) {

@@ -37,7 +37,9 @@ at::Tensor BatchPass::forward(const std::vector<std::int64_t>& rows, bool trains
   }
   rows_ = rows;
   const at::AutoGradMode grad_mode(trains);
-  autograd_ = model_.hidden(batch_, context_).index_select(0, ops::index_tensor(rows, model_.device()));
+  load_ = {};
+  autograd_ =
+      model_.hidden(batch_, context_, &load_).index_select(0, ops::index_tensor(rows, model_.device()));
   return autograd_.detach().to(model_.head().dtype());
 }
 
@@ -55,11 +57,12 @@ const ops::PassContext& BatchPass::head_context(std::int64_t begin, std::int64_t
   return head_context_;
 }
 
-void BatchPass::backward(at::Tensor d) {
+void BatchPass::backward(at::Tensor d, double balance) {
   if (form_.is_fused) {
     const at::NoGradGuard no_grad;
-    fused_->backward(std::move(d));
+    fused_->backward(std::move(d), balance);
   } else {
+    if (balance != 0 && load_.defined()) (load_.loss() * balance).backward({}, /*retain_graph=*/true);
     autograd_.backward(d.to(autograd_.scalar_type()));
   }
 }

@@ -44,7 +44,10 @@ class BatchPass {
   // more than once. With `trains` it keeps what backward() needs.
   at::Tensor forward(const std::vector<std::int64_t>& rows, bool trains);
   // From d [n, H] (any float dtype), the gradient of what forward() returned, to the adapter's gradients.
-  void backward(at::Tensor d);
+  // `balance`: the factor of router_load().loss() in the loss.
+  void backward(at::Tensor d, double balance = 0);
+  // The routers of forward(); undefined for a model without experts.
+  const model::RouterLoad& router_load() const { return fused_ ? fused_->router_load() : load_; }
 
   const ops::PassContext& context() const { return context_; }
   // The context of a head that reads rows [begin, begin + count) of what forward() returned. Valid until the next
@@ -59,6 +62,7 @@ class BatchPass {
   std::vector<std::int64_t> token_rows_;  // Segment::row of each token
   ops::PassContext context_;
   std::optional<model::FusedPass> fused_;
+  model::RouterLoad load_;  // in autograd form
   at::Tensor autograd_;                                   // the rows with their graph
   std::vector<std::int64_t> rows_;                        // the tokens that forward() was asked for
   std::vector<std::int64_t> head_rows_, head_positions_;  // of head_context_

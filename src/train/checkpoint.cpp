@@ -65,7 +65,8 @@ constexpr std::array<std::string_view, 34> kHarmless = {"output_dir",
                                                         "hub_revision"};
 
 // Options that a resumed run does not read: the adapter lies in the checkpoint.
-constexpr std::array<std::string_view, 14> kOfTheAdapter = {"lora_r",
+constexpr std::array<std::string_view, 15> kOfTheAdapter = {"lora_r",
+                                                            "lora_target_parameters",
                                                             "lora_alpha",
                                                             "lora_target_modules",
                                                             "lora_exclude_modules",

@@ -69,6 +69,9 @@ std::array<std::vector<const ops::Linear*>, 4> readers_of(const model::DecoderLa
     for (const ops::Linear& linear : linears) out.push_back(&linear);
     return out;
   };
+  if (const auto& experts = layer.experts)
+    return {
+        pointers(layer.qkv), {&layer.o}, {&experts->router, &experts->gate_up_stack}, {&experts->down_stack}};
   return {pointers(layer.qkv), {&layer.o}, pointers(layer.gate_up), {&layer.down}};
 }
 
@@ -89,19 +92,25 @@ std::int64_t largest_frozen_rank(const model::CausalLm& model) {
 void add_adapted(MemoryInputs& out, const model::CausalLm& model) {
   for (std::size_t layer = 0; layer < model.layers().size(); ++layer) {
     const auto all = readers_of(model.layers()[layer]);
+    for (const ops::Linear* linear : model.layers()[layer].linears()) {
+      const ops::Weight& weight = linear->weight;
+      if (weight.is_quantized())
+        out.largest_linear = std::max(out.largest_linear, weight.out() * weight.in());
+    }
     for (std::size_t reads = 0; reads < all.size(); ++reads) {
       for (const ops::Linear* linear : all[reads]) {
-        const ops::Weight& weight = linear->weight;
-        if (weight.is_quantized())
-          out.largest_linear = std::max(out.largest_linear, weight.out() * weight.in());
         if (!linear->lora) continue;
         const ops::LoraWeights& side = *linear->lora;
+        const bool stacked = linear->stacked > 1;
+        // of stacked experts a token has the factors of those that it goes through
+        const std::int64_t parts = stacked ? model.config().experts.per_token : 1;
         out.adapted.push_back({.layer = static_cast<std::int64_t>(layer),
                                .reads = static_cast<std::int64_t>(reads),
                                .reads_norm = reads % 2 == 0,
                                .in = side.a.size(1),
                                .out = side.b.size(0),
-                               .rank = side.a.size(0)});
+                               .rank = side.a.size(0) / linear->stacked * parts,
+                               .factors = side.a.size(0)});
         out.adapter_parameters += side.a.numel() + side.b.numel();
         if (side.magnitude.defined()) out.adapter_parameters += side.magnitude.numel();
         out.dropout = out.dropout || side.dropout > 0;
@@ -215,7 +224,8 @@ void count_shared_prompts(MemoryInputs& inputs, const model::CausalLm& model, st
                                             .head_dim = inputs.model.head_dim,
                                             .threads = inputs.threads,
                                             .dtype = model.dtypes().linear,
-                                            .device = model.device()});
+                                            .device = model.device(),
+                                            .soft_cap = inputs.model.attention_soft_cap > 0});
 }
 
 namespace {
@@ -270,14 +280,16 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
   out.accumulation = plan.accumulation();
   out.gradient_copies = gradient_copies(plan);
   out.threads = threads_or_default(plan.threads);
-  out.attention_backward = ops::packed_attention_backward_bytes({.tokens = train.tokens,
-                                                                 .longest = train.segment,
-                                                                 .heads = out.model.num_attention_heads,
-                                                                 .kv_heads = out.model.num_key_value_heads,
-                                                                 .head_dim = out.model.head_dim,
-                                                                 .threads = out.threads,
-                                                                 .dtype = model.dtypes().linear,
-                                                                 .device = model.device()});
+  out.attention_backward =
+      ops::packed_attention_backward_bytes({.tokens = train.tokens,
+                                            .longest = train.segment,
+                                            .heads = out.model.num_attention_heads,
+                                            .kv_heads = out.model.num_key_value_heads,
+                                            .head_dim = out.model.head_dim,
+                                            .threads = out.threads,
+                                            .dtype = model.dtypes().linear,
+                                            .device = model.device(),
+                                            .soft_cap = out.model.attention_soft_cap > 0});
   return out;
 }
 
@@ -289,8 +301,13 @@ std::int64_t sampling_bytes(const model::CausalLm& model, const SampledSize& siz
   if (options.kv_memory > 0) keys = std::min(keys, options.kv_memory);
   const auto element = static_cast<std::int64_t>(c10::elementSize(model.dtypes().linear));
   const std::int64_t read = std::min(options.prefill_tokens, size.prompts * size.longest_prompt);
-  const std::int64_t heads = (shape.num_attention_heads + 2 * shape.num_key_value_heads) * shape.head_dim;
-  const std::int64_t prefill = read * (4 * shape.hidden_size + heads + 3 * shape.intermediate_size) * element;
+  const std::int64_t convolved =
+      shape.layers_of(model::LayerKind::kShortConv) > 0 ? 4 * shape.hidden_size : 0;
+  const std::int64_t heads =
+      std::max((shape.num_attention_heads + 2 * shape.num_key_value_heads) * shape.head_dim, convolved);
+  const std::int64_t of_experts = shape.experts.per_token * (shape.experts.width + shape.hidden_size);
+  const std::int64_t mlp = std::max(shape.intermediate_size, of_experts);
+  const std::int64_t prefill = read * (4 * shape.hidden_size + heads + 3 * mlp) * element;
   return keys + prefill + std::min(options.batch_size, size.prompts * size.samples) * shape.vocab_size * 4;
 }
 

@@ -48,30 +48,55 @@ struct Shapes {
       rank_sum += linear.rank;
     }
     if (in.token_rows > 0 || in.trains_below) first_adapted = 0;
+    if (const model::ExpertsRule& rule = in.model.experts; rule.count > 0) {
+      experts = rule.count;
+      sorted = rule.per_token * hidden;
+      mlp = std::max(rule.per_token * rule.width, rule.dense.empty() ? 0 : mlp);
+    }
+    for (std::int64_t i = first_adapted.value_or(layers); i < layers; ++i)
+      taped_convolutions += in.model.kind_of(i) == model::LayerKind::kShortConv ? 1 : 0;
+    if (in.model.layers_of(model::LayerKind::kShortConv) > 0) convolved = hidden;
     if (in.tied_head) head_rows = in.token_rows;
   }
   std::int64_t taped_layers() const { return first_adapted ? layers - *first_adapted : 0; }
 
   std::int64_t hidden, heads, qkv, normed_qk, mlp, layers, tokens, scored, e, residual;
+  std::int64_t experts = 0, sorted = 0;  // of a layer; what its experts read of a token. mlp is of all of a token
   std::int64_t rank_sum = 0;
+  std::int64_t taped_convolutions = 0;  // layers with a short convolution, of the taped ones
+  std::int64_t convolved = 0;           // the width of a convolution; 0: no layer has one
   std::int64_t head_rows = 0;  // that are trained
   std::optional<std::int64_t> first_adapted;
 };
 
 // What LayerTape holds, a token and layer; then the low-rank products of all layers.
 std::int64_t fused_tape(const MemoryInputs& in, const Shapes& s, RecomputeMode level) {
-  std::int64_t token = 2 * s.hidden * s.residual + s.heads * s.e + 4 * in.model.num_attention_heads;
-  if (level != RecomputeMode::kLayer) token += (s.qkv + s.normed_qk + 2 * s.mlp) * s.e;
+  const bool some = level != RecomputeMode::kLayer;
+  std::int64_t token = 2 * s.hidden * s.residual + (some ? 2 * s.mlp * s.e : 0);
+  const std::int64_t attention =
+      (s.heads + (some ? s.qkv + s.normed_qk : 0)) * s.e + 4 * in.model.num_attention_heads;
+  const std::int64_t convolution = (some ? 4 : 1) * s.convolved * s.e;
+  token += s.experts * s.e;
   if (in.model.norms_after) token += 2 * s.hidden * s.e;
   if (level == RecomputeMode::kNone) token += (2 * s.hidden + s.mlp) * s.e;
-  return in.train.tokens * (token * s.taped_layers() + s.rank_sum * s.e);
+  const std::int64_t mixers =
+      attention * (s.taped_layers() - s.taped_convolutions) + convolution * s.taped_convolutions;
+  return in.train.tokens * (token * s.taped_layers() + mixers + s.rank_sum * s.e);
+}
+
+// What a layer with experts holds of a token besides: rows by expert and their gradients, sums in fp32, the routers' scores.
+std::int64_t sparse_scratch(const Shapes& s) {
+  if (s.experts == 0) return 0;
+  return 3 * s.sorted * s.e + 3 * 4 * s.hidden + s.mlp * (2 * s.e + 8) + 6 * 4 * s.experts;
 }
 
 // The most that one layer holds beyond the tape, over its forward and its backward.
 std::int64_t fused_scratch(const MemoryInputs& in, const Shapes& s, RecomputeMode level) {
   const bool all = level == RecomputeMode::kNone, some = level != RecomputeMode::kLayer;
   const std::int64_t norms = all ? 0 : s.hidden * s.e;  // each of the two
-  const std::int64_t qkv = some ? 0 : (s.qkv + s.normed_qk) * s.e;
+  // of the layer that needs more: q, k and v, or b, c and x
+  const std::int64_t wide = std::max(s.qkv + s.normed_qk, 3 * s.convolved);
+  const std::int64_t qkv = some ? 0 : wide * s.e;
   const std::int64_t gate_up = some ? 0 : 2 * s.mlp * s.e, product = all ? 0 : s.mlp * s.e;
   // with norms after a branch, or a scale of it: the branch, its norm, its gradient
   const bool branch = in.model.norms_after || in.model.residual_scale != 1;
@@ -81,7 +106,7 @@ std::int64_t fused_scratch(const MemoryInputs& in, const Shapes& s, RecomputeMod
   };  // + its fp32 mask
 
   // keys and values again, in tiles; room for odd ends
-  const std::int64_t tiles = 2 * (s.qkv - s.heads) * s.e;
+  const std::int64_t tiles = std::max(2 * (s.qkv - s.heads), s.convolved) * s.e;
   const std::int64_t forward = std::max(norms + qkv + tiles + dropped(s.hidden),
                                         2 * norms + gate_up + product + stream + dropped(s.mlp));
   // d in the linears' dtype, the product's gradient; with dropout the side's own way back
@@ -89,10 +114,10 @@ std::int64_t fused_scratch(const MemoryInputs& in, const Shapes& s, RecomputeMod
                                     (in.dropout ? s.mlp * s.e : 0) + dropped(s.mlp) +
                                     (in.full ? s.mlp * s.e : 0);  // d_out, transposed for dW
   const std::int64_t attention_backward =
-      norms + qkv + (s.heads + s.qkv + s.hidden) * s.e + dropped(s.hidden);
+      norms + qkv + (std::max(s.heads, s.convolved) + wide + s.hidden) * s.e + dropped(s.hidden);
   return std::max(s.tokens * std::max(forward, stream + mlp_backward),
                   s.tokens * (stream + attention_backward) + in.attention_backward) +
-         s.tokens * in.frozen_rank * s.e + in.threads * kThreadScratch;
+         s.tokens * (in.frozen_rank * s.e + sparse_scratch(s)) + in.threads * kThreadScratch;
 }
 
 // linear_logprob: the gathered rows, their norm, the gradient and its scaled copy, one tile of logits; of
@@ -106,19 +131,22 @@ std::int64_t fused_head_bytes(const Shapes& s) {
 // SwiGLU its three factors, attention q, k, v, out and lse; a side keeps its input in the linears' dtype (a
 // copy of its own after dropout or a cast), its low-rank product, and A and B as cast.
 std::int64_t plain_tape(const MemoryInputs& in, const Shapes& s) {
-  std::int64_t token =
-      2 * 4 * s.hidden + (s.qkv + s.heads) * s.e + 4 * in.model.num_attention_heads + 3 * s.mlp * s.e;
-  token += 4 * s.normed_qk;
+  std::int64_t token = 2 * 4 * s.hidden + 3 * s.mlp * s.e + 2 * s.sorted * (s.e + 4) + 4 * 4 * s.experts;
+  const std::int64_t attention =
+      (s.qkv + s.heads) * s.e + 4 * in.model.num_attention_heads + 4 * s.normed_qk;
+  const std::int64_t convolution = 5 * s.convolved * s.e + 4 * s.convolved;  // its inputs in fp32
   if (in.model.norms_after) token += 2 * 4 * s.hidden;
   // inputs of the linears, cast for each of them
   if (in.full) token += (s.e != s.residual ? 5 : 2) * s.hidden * s.e + s.mlp * s.e;
-  std::int64_t tape = in.train.tokens * token * s.taped_layers();
+  const std::int64_t mixers =
+      attention * (s.taped_layers() - s.taped_convolutions) + convolution * s.taped_convolutions;
+  std::int64_t tape = in.train.tokens * (token * s.taped_layers() + mixers);
   std::set<std::pair<std::int64_t, std::int64_t>> shared;  // inputs that several sides keep as one tensor
   for (const AdaptedLinear& linear : in.adapted) {
     const bool cast = s.e != s.residual && linear.reads_norm;
     const bool own = in.dropout || cast || shared.emplace(linear.layer, linear.reads).second;
     tape += in.train.tokens * (linear.rank + (own ? linear.in : 0)) * s.e;
-    if (s.e != 4) tape += linear.rank * (linear.in + linear.out) * s.e;
+    if (s.e != 4) tape += std::max(linear.rank, linear.factors) * (linear.in + linear.out) * s.e;
   }
   return tape;
 }
@@ -139,9 +167,10 @@ std::int64_t plain_head_bytes(const MemoryInputs& in, const Shapes& s) {
 }
 
 std::int64_t batch_bytes(const MemoryInputs& in, const Shapes& s) {
-  const std::int64_t rotations = in.model.local_rope_theta ? 2 : 1;
+  const std::int64_t rotations =
+      (in.model.local_rope_theta ? 2 : 1) + (in.model.query_scale_beta != 0 ? 1 : 0);
   // cos, sin; the rows of the tokens
-  const std::int64_t tables = rotations * 2 * in.model.head_dim * s.residual + 8;
+  const std::int64_t tables = rotations * 2 * in.model.rotated() * s.residual + 8;
   return s.tokens * (in.accumulation * 3 * 8 + tables) + s.scored * 2 * 8;
 }
 

@@ -20,7 +20,8 @@ namespace hone::train {
 struct AdaptedLinear {
   std::int64_t layer = 0, reads = 0;
   bool reads_norm = true;  // the residual stream, by a norm: not what the linears' products gave
-  std::int64_t in = 0, out = 0, rank = 0;
+  std::int64_t in = 0, out = 0, rank = 0;  // rank: of what a token has
+  std::int64_t factors = 0;                // rows of A: more than rank of stacked experts
 };
 
 // The largest micro-batch that any order of the rows can make.

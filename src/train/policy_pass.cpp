@@ -78,15 +78,33 @@ const ops::HeadRows* pointer(const std::optional<ops::HeadRows>& own) {
   return own ? &*own : nullptr;
 }
 
+ops::LogprobOptions logprob_options(const model::CausalLm& model, double temperature,
+                                    const ExtraScores& extra, const ops::HeadRows* own, bool gradient) {
+  const double cap = model.config().logits_soft_cap;
+  return {.gradient = gradient,
+          .temperature = temperature,
+          .squares = extra.squares,
+          .own = own,
+          .soft_cap = cap,
+          .mean_logit = cap > 0 && extra.mean_row.defined()};
+}
+
+// The mean of a row's logits without making them.
+at::Tensor mean_of_products(const Run& run, const at::Tensor& hidden, const std::optional<ops::HeadRows>& own,
+                            const ExtraScores& extra) {
+  at::Tensor mean = run.model.mean_head_row(extra.mean_row, run.pass.context().adapters_on);
+  if (own) mean = mean + ops::mean_row_change(run.model.head(), *own);
+  return hidden.to(at::kFloat).mv(mean);
+}
+
 PolicyScores scores_of(const Run& run, const ops::TokenLogprobs& found, const at::Tensor& hidden,
                        const std::optional<ops::HeadRows>& own, double temperature,
                        const ExtraScores& extra) {
   PolicyScores out{.logprob = found.logprob, .entropy = found.entropy};
   if (extra.mean_row.defined()) {
     out.is_top1 = found.is_top1;
-    at::Tensor mean = run.model.mean_head_row(extra.mean_row, run.pass.context().adapters_on);
-    if (own) mean = mean + ops::mean_row_change(run.model.head(), *own);
-    out.mean_logit = hidden.to(at::kFloat).mv(mean) / temperature;
+    out.mean_logit = found.mean_logit.defined() ? found.mean_logit / temperature
+                                                : mean_of_products(run, hidden, own, extra) / temperature;
   }
   out.log_sum_squares = found.log_sum_squares;
   return out;
@@ -128,7 +146,7 @@ PolicyScores score_policy(const model::CausalLm& model, const PolicyPass& pass, 
   const std::optional<ops::HeadRows> own = model.head_rows(key.adapters_on);
   const ops::TokenLogprobs found =
       ops::linear_logprob(hidden, model.head(key.adapters_on), run.target,
-                          {.temperature = temperature, .squares = extra.squares, .own = pointer(own)});
+                          logprob_options(model, temperature, extra, pointer(own), /*gradient=*/false));
   return on_host(scores_of(run, found, hidden, own, temperature, extra));
 }
 
@@ -156,15 +174,16 @@ learn::PolicyGradient train_policy(const model::CausalLm& model, const PolicyPas
   }
   const at::NoGradGuard no_grad;
   const std::optional<ops::HeadRows> own = model.head_rows(true);
-  ops::TokenLogprobs found = ops::linear_logprob(
-      hidden, model.head(true), run.target,
-      {.gradient = true, .temperature = temperature, .squares = extra.squares, .own = pointer(own)});
+  const double cap = model.config().logits_soft_cap;
+  ops::TokenLogprobs found =
+      ops::linear_logprob(hidden, model.head(true), run.target,
+                          logprob_options(model, temperature, extra, pointer(own), /*gradient=*/true));
   learn::PolicyGradient out =
       gradient_of(loss, scores_of(run, found, hidden, own, temperature, extra), model.device());
   found.gradient.mul_(out.d_logprob.unsqueeze(1));
   if (out.d_entropy.defined()) {
     found.gradient.add_(ops::entropy_backward(hidden, model.head(true), found.log_sum, found.entropy,
-                                              out.d_entropy, temperature, pointer(own)));
+                                              out.d_entropy, temperature, pointer(own), cap));
   }
   if (own) {
     ops::add_head_rows_gradient(model.token_rows().values().grad(), *own,
@@ -175,7 +194,8 @@ learn::PolicyGradient train_policy(const model::CausalLm& model, const PolicyPas
                                  .d_logprob = out.d_logprob,
                                  .entropy = found.entropy,
                                  .d_entropy = out.d_entropy,
-                                 .temperature = temperature});
+                                 .temperature = temperature,
+                                 .soft_cap = cap});
   }
   if (const at::Tensor& head = model.trained_parts().head; head.defined()) {
     ops::add_head_gradient(head.grad(), model.head(true),
@@ -185,7 +205,8 @@ learn::PolicyGradient train_policy(const model::CausalLm& model, const PolicyPas
                             .d_logprob = out.d_logprob,
                             .entropy = found.entropy,
                             .d_entropy = out.d_entropy,
-                            .temperature = temperature});
+                            .temperature = temperature,
+                            .soft_cap = cap});
   }
   run.pass.backward(std::move(found.gradient));
   return out;

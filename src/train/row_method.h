@@ -20,6 +20,7 @@ namespace hone::train {
 struct Denominators {
   double tokens = 1;         // of a loss that is a sum over tokens: those of the whole step
   double micro_batches = 1;  // of a loss that is a mean: how many the step has
+  double count = 1;          // how many it has, whatever the loss: of what is added to each one's own
 
   double loss_scale() const { return 1.0 / micro_batches; }
 };

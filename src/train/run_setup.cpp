@@ -55,6 +55,7 @@ adapters::LoraConfig lora_config(const config::Plan& plan) {
   out.dropout = plan.lora_dropout;
   out.target_modules = plan.lora_target_modules;
   out.target_is_regex = plan.lora_target_modules.size() == 1;  // TRL collapses a list of one to a string
+  out.target_parameters = plan.lora_target_parameters;
   out.exclude_modules = plan.lora_exclude_modules;
   out.exclude_is_regex = plan.lora_exclude_modules.size() == 1;
   out.token_indices = plan.trainable_token_indices;
@@ -313,7 +314,7 @@ TrainedFacts trained_facts(const model::CausalLm& model, const adapters::Adapter
       out.modules.push_back(shortened);
   };
   for (const ops::Linear* linear : model.linears_and_head()) {
-    if (linear->lora) add_module(linear->name);
+    if (linear->lora) add_module(linear->named_in_adapters());
   }
   out.adapts_embedding = model.trained_parts().embedding_lora.has_value();
   out.full = adapter.is_full();

@@ -98,8 +98,10 @@ void add_smoothing(const HeadPass& head, const at::Tensor& hidden, const std::op
 void fused_head(const HeadPass& head, at::Tensor hidden, bool backward, ScoredFacts& facts) {
   const std::optional<ops::HeadRows> own = head.model.head_rows(head.pass.context().adapters_on);
   const learn::SftLoss& loss = head.loss.loss;
-  ops::TokenLogprobs found = ops::linear_logprob(hidden, head.head(), head.targets,
-                                                 {.gradient = backward, .own = own ? &*own : nullptr});
+  const double cap = head.model.config().logits_soft_cap;
+  ops::TokenLogprobs found =
+      ops::linear_logprob(hidden, head.head(), head.targets,
+                          {.gradient = backward, .own = own ? &*own : nullptr, .soft_cap = cap});
   at::Tensor mean_row = head.loss.mean_row, mean;
   if (loss.smooths()) {
     base::require(mean_row.defined(), "train::fused_head", "the mean of the head's rows for label smoothing");
@@ -125,19 +127,23 @@ void fused_head(const HeadPass& head, at::Tensor hidden, bool backward, ScoredFa
                                  .targets = head.targets,
                                  .own_logits = found.own_logits,
                                  .log_sum = found.log_sum,
-                                 .d_logprob = d_logprob});
+                                 .d_logprob = d_logprob,
+                                 .soft_cap = cap});
     found.own_logits.reset();
   }
   if (const at::Tensor& trained = head.model.trained_parts().head; trained.defined()) {
-    ops::add_head_gradient(
-        trained.grad(), head.head(),
-        {.hidden = hidden, .targets = head.targets, .log_sum = found.log_sum, .d_logprob = d_logprob});
+    ops::add_head_gradient(trained.grad(), head.head(),
+                           {.hidden = hidden,
+                            .targets = head.targets,
+                            .log_sum = found.log_sum,
+                            .d_logprob = d_logprob,
+                            .soft_cap = cap});
   }
   if (loss.smooths()) {
     add_smoothing(head, hidden, own, mean_row, scale * loss.label_smoothing, found.gradient);
   }
   hidden.reset();
-  head.pass.backward(std::move(found.gradient));
+  head.pass.backward(std::move(found.gradient), head.loss.balance);
 }
 
 ScoredFacts run_pass(const model::CausalLm& model, const data::Batch& batch, const RngKey& key,
@@ -149,15 +155,18 @@ ScoredFacts run_pass(const model::CausalLm& model, const data::Batch& batch, con
   if (scored.target.empty()) return facts;
   BatchPass pass(model, batch, key, form);
   at::Tensor hidden = pass.forward(scored.source, backward);
+  if (pass.router_load().defined()) facts.balance = pass.router_load().loss().item<double>();
   const at::Tensor targets = ops::index_tensor(scored.target, model.device());
   const HeadPass head{model, pass, targets, loss, denominator};
-  if (pass.is_fused()) {
+  // the mean of capped logits is no product of the mean of the head's rows
+  const bool by_tiles = loss.loss.smooths() && model.config().logits_soft_cap > 0;
+  if (pass.is_fused() && !by_tiles) {
     fused_head(head, std::move(hidden), backward, facts);
     return facts;
   }
   const at::Tensor gradient = backward ? at::empty_like(hidden) : at::Tensor();
   head_tiles(head, hidden, gradient, facts);
-  if (backward) pass.backward(gradient);
+  if (backward) pass.backward(gradient, loss.balance);
   return facts;
 }
 

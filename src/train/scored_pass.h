@@ -18,12 +18,14 @@ struct ScoredFacts {
   std::int64_t correct = 0;  // targets that are the first argmax
   std::int64_t scored = 0;
   std::int64_t tokens = 0;
+  double balance = 0;  // the load-balancing loss of the routers (model/moe.h)
 };
 
 // The loss of a scored token.
 struct ScoredLoss {
   learn::SftLoss loss = {};
   at::Tensor mean_row = {};  // ops::mean_row of the head, where loss.smooths()
+  double balance = 0;        // the factor of ScoredFacts::balance in what is differentiated
 };
 
 // Forward only.

@@ -262,7 +262,6 @@ TEST(PeftConfig, ReadsAnOldOneWithFewKeys) {
 TEST(PeftConfig, RefusesWhatWouldChangeTheResult) {
   const std::vector<std::pair<std::string, Json>> cases = {{"fan_in_fan_out", true},
                                                            {"lora_bias", true},
-                                                           {"target_parameters", {"x"}},
                                                            {"layer_replication", {{0, 1}}},
                                                            {"alora_invocation_tokens", {1}},
                                                            {"use_qalora", true},

@@ -86,6 +86,12 @@ TEST(WholeModules, AreNamedByTheEndOfTheirNames) {
                 "model.layers.0.self_attn.q_proj.bias model.layers.0.self_attn.q_proj.base_layer.bias"}));
   EXPECT_SAYS(user_error([&] { names_of(lora({"q_proj"}, {"lm_heat"}), model); }), "Did you mean 'lm_head'");
   EXPECT_SAYS(user_error([&] { names_of(lora({"q_proj"}, {"mlp"}), model); }), "has modules in it");
+  // LFM2's conv holds a convolution of the same name, and two linears: PEFT trains all of them.
+  const model::ModelConfig lfm2 = model::parse_model_config(tiny_config("lfm2"), "test");
+  EXPECT_SAYS(user_error([&] { names_of(lora({"q_proj"}, {"conv"}), lfm2); }), "has modules in it");
+  EXPECT_EQ(names_of(lora({"in_proj"}, {"conv.conv"}), lfm2),
+            (std::vector<std::string>{"model.layers.0.conv.conv.weight model.layers.0.conv.conv.weight",
+                                      "model.layers.0.conv.conv.bias model.layers.0.conv.conv.bias"}));
   EXPECT_EQ(
       names_of(lora({"q_proj"}, {"0.mlp.down_proj"}), model),
       (std::vector<std::string>{"model.layers.0.mlp.down_proj.weight model.layers.0.mlp.down_proj.weight"}));

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/gguf.h"
+#include "model/rotations.h"
 #include "model/tiny_model.h"
 
 namespace hone::model {
@@ -40,14 +41,33 @@ std::vector<base::Json> configs() {
   base::Json smollm3 = test_tools::tiny_config("smollm3");
   smollm3.erase("no_rope_layer_interval");
   smollm3["num_hidden_layers"] = 5;
+  base::Json lfm2 = test_tools::tiny_config("lfm2");
+  lfm2["conv_bias"] = false;
   base::Json no_window = test_tools::tiny_config("phi3");
   no_window["sliding_window"] = nullptr;
-  return {test_tools::tiny_config("mistral"),
+  base::Json yarn = test_tools::tiny_config("qwen3");
+  yarn["rope_scaling"] = {{"rope_type", "yarn"},       {"factor", 4.0},    {"original_max_position_embeddings", 32},
+                          {"attention_factor", 0.75}, {"beta_fast", 8.0}, {"beta_slow", 0.5}};
+  base::Json longrope = test_tools::tiny_config("phi3");
+  longrope["head_dim"] = 24;
+  longrope["partial_rotary_factor"] = 0.34;  // 8 columns
+  longrope["original_max_position_embeddings"] = 32;
+  longrope["rope_scaling"] = {{"type", "longrope"},
+                              {"short_factor", {1.0, 1.1, 1.5, 2.25}},
+                              {"long_factor", {1.25, 3.0, 7.0, 30.1}}};
+  return {yarn,
+          longrope,
+          test_tools::tiny_config("ministral3"),
+          test_tools::tiny_config("qwen3_moe"),
+          test_tools::tiny_config("mixtral"),
+          test_tools::tiny_config("granitemoe"),
+          test_tools::tiny_config("mistral"),
           smollm3,
           test_tools::tiny_config("granite"),
           test_tools::tiny_config("olmo2"),
           test_tools::tiny_config("phi3"),
           no_window,
+          lfm2,
           test_tools::tiny_config("llama"),
           tied,
           biased,
@@ -74,6 +94,16 @@ TEST(GgufWrite, Fp32IsReadBackBitForBit) {
     EXPECT_EQ(a.rope_theta, b.rope_theta);
     EXPECT_EQ(a.rope_linear_factor, b.rope_linear_factor);
     EXPECT_EQ(a.rope_llama3.has_value(), b.rope_llama3.has_value());
+    EXPECT_EQ(a.rotated(), b.rotated());
+    EXPECT_NEAR(a.rope_attention_factor, b.rope_attention_factor, 1e-6);
+    EXPECT_EQ(a.query_scale_beta, b.query_scale_beta);
+    EXPECT_EQ(a.query_scale_length, b.query_scale_length);
+    EXPECT_TRUE(at::equal(main_frequencies(a), main_frequencies(b)) || a.rope_llama3);
+    ASSERT_EQ(a.rope_long.has_value(), b.rope_long.has_value());
+    if (a.rope_long) {
+      EXPECT_TRUE(at::equal(main_frequencies(a, true), main_frequencies(b, true)));
+      EXPECT_EQ(a.rope_long->original_max_position_embeddings, b.rope_long->original_max_position_embeddings);
+    }
     EXPECT_EQ(a.tie_word_embeddings, b.tie_word_embeddings);
     EXPECT_EQ(a.qkv_bias, b.qkv_bias);
     EXPECT_EQ(a.family, b.family);
@@ -84,7 +114,10 @@ TEST(GgufWrite, Fp32IsReadBackBitForBit) {
     for (std::int64_t i = 0; i < a.num_hidden_layers; ++i) {
       EXPECT_EQ(a.attention_of(i).window, b.attention_of(i).window);
       EXPECT_EQ(a.attention_of(i).rotation, b.attention_of(i).rotation);
+      EXPECT_EQ(a.kind_of(i), b.kind_of(i));
     }
+    EXPECT_EQ(a.intermediate_size, b.intermediate_size);
+    EXPECT_EQ(a.conv_taps, b.conv_taps);
     const auto specs = expected_tensors(a);
     EXPECT_EQ(back->names().size(), specs.size());
     for (const TensorSpec& spec : specs) {
@@ -95,18 +128,15 @@ TEST(GgufWrite, Fp32IsReadBackBitForBit) {
 }
 
 // 1 + w is stored, so that w comes back within a rounding.
-TEST(GgufWrite, Gemma3sNormsAreStoredWithTheirOne) {
-  base::Json config = test_tools::tiny_config("gemma3_text");
-  config.update({{"num_hidden_layers", 7},
-                 {"sliding_window_pattern", 6},
-                 {"rope_local_base_freq", 10000.0},
-                 {"query_pre_attn_scalar", 16}});
+void expect_gemma(const base::Json& config) {
   const TempFolder temp;
   const auto source = tiny(temp, config);
   write_gguf(*source, temp.path() / "m.gguf", GgufWeights::kF32);
   const auto back = open_weights(temp.path() / "m.gguf");
   const ModelConfig &a = source->config(), &b = back->config();
-  EXPECT_EQ(b.family, Family::kGemma3);
+  EXPECT_EQ(b.family, a.family);
+  EXPECT_EQ(a.attention_soft_cap, b.attention_soft_cap);
+  EXPECT_EQ(a.logits_soft_cap, b.logits_soft_cap);
   EXPECT_EQ(a.attention_scale, b.attention_scale);
   EXPECT_EQ(a.local_rope_theta, b.local_rope_theta);
   for (std::int64_t i = 0; i < 7; ++i) {
@@ -122,6 +152,18 @@ TEST(GgufWrite, Gemma3sNormsAreStoredWithTheirOne) {
   EXPECT_EQ(file.find("blk.0.ffn_norm.weight")->shape.size(), 1U);
 }
 
+TEST(GgufWrite, TheNormsOfGemmasAreStoredWithTheirOne) {
+  base::Json config = test_tools::tiny_config("gemma3_text");
+  config.update({{"num_hidden_layers", 7},
+                 {"sliding_window_pattern", 6},
+                 {"rope_local_base_freq", 10000.0},
+                 {"query_pre_attn_scalar", 16}});
+  expect_gemma(config);
+  config = test_tools::tiny_config("gemma2");
+  config.update({{"num_hidden_layers", 7}, {"query_pre_attn_scalar", 16}});
+  expect_gemma(config);
+}
+
 // What llama.cpp has no key for would be lost without a word.
 TEST(GgufWrite, RefusesWhatAGgufCannotSay) {
   const auto refuses = [](const char* family, const base::Json& fields) {
@@ -135,6 +177,25 @@ TEST(GgufWrite, RefusesWhatAGgufCannotSay) {
   EXPECT_SAYS(refuses("gemma3_text", {{"rope_local_base_freq", 10000.0}, {"query_pre_attn_scalar", 16}}),
               "each sixth");
   EXPECT_SAYS(refuses("gemma3_text", base::Json::object()), "local rotation");
+  EXPECT_SAYS(refuses("gemma2", base::Json::object()), "a query_pre_attn_scalar of 16");
+  EXPECT_SAYS(refuses("gemma2", {{"query_pre_attn_scalar", 16}, {"attn_logit_softcapping", nullptr}}),
+              "soft caps of scores and logits");
+  EXPECT_SAYS(refuses("llama", {{"rope_scaling", {{"rope_type", "dynamic"}, {"factor", 2.0}}}}), "dynamic");
+  EXPECT_SAYS(refuses("llama", {{"rope_scaling",
+                                 {{"rope_type", "longrope"},
+                                  {"short_factor", {1, 1, 1, 1}},
+                                  {"long_factor", {2, 2, 2, 2}},
+                                  {"original_max_position_embeddings", 32}}}}),
+              "longrope only in a phi3");
+  EXPECT_SAYS(refuses("llama", {{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}, {"truncate", false}}}}),
+              "truncate true");
+  EXPECT_SAYS(refuses("ministral3", {{"rope_scaling",
+                                      {{"rope_type", "yarn"},
+                                       {"factor", 4.0},
+                                       {"original_max_position_embeddings", 6},
+                                       {"llama_4_scaling_beta", 0.5}}}}),
+              "an attention factor of 1");
+  EXPECT_SAYS(refuses("lfm2", base::Json::object()), "conv_bias");
   EXPECT_SAYS(
       refuses("qwen2", {{"use_sliding_window", true}, {"sliding_window", 8}, {"max_window_layers", 0}}),
       "sliding windows in some");
@@ -164,6 +225,23 @@ TEST(GgufWrite, TheTypesAreTheOnesAskedFor) {
 }
 
 // Llama-7B's shapes: llama-quantize gives 32 of its layers' tensors and the head Q6_K.
+// As llama.cpp's converter writes them: [H, L] in fp32, and heads of 0 in layers that convolve.
+TEST(GgufWrite, ConvolutionsAreLlamaCppsOwn) {
+  const TempFolder temp;
+  base::Json config = test_tools::tiny_config("lfm2");
+  config["conv_bias"] = false;
+  const auto source = tiny(temp, config);
+  write_gguf(*source, temp.path() / "m.gguf", GgufWeights::kQ8_0);
+  const base::GgufFile file = base::GgufFile::open(temp.path() / "m.gguf");
+  const base::GgufTensor& taps = *file.find("blk.0.shortconv.conv.weight");
+  EXPECT_EQ(taps.type, GgmlType::kF32);
+  EXPECT_EQ(taps.shape, (std::vector<std::int64_t>{32, 4}));
+  EXPECT_EQ(file.find("blk.0.shortconv.in_proj.weight")->type, GgmlType::kQ8_0);
+  EXPECT_NE(file.find("token_embd_norm.weight"), nullptr);
+  EXPECT_EQ(*file.ints("lfm2.attention.head_count_kv"), (std::vector<std::int64_t>{0, 2}));
+  EXPECT_EQ(file.require_int("lfm2.shortconv.l_cache"), 4);
+}
+
 TEST(GgufWrite, FourBitMixture) {
   base::Json config = test_tools::tiny_config("llama");
   config.update({{"hidden_size", 4096},

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 
 #include "base/error.h"
@@ -104,11 +105,93 @@ TEST(ModelConfig, RefusesWhatWouldChangeTheNumbers) {
   EXPECT_SAYS(error_of("llama", [](Json& j) { j["attention_dropout"] = 0.1; }), "attention_dropout 0");
   EXPECT_SAYS(error_of("llama", [](Json& j) { j["partial_rotary_factor"] = 0.5; }),
               "partial_rotary_factor 1");
-  const auto yarn = [](Json& j) { j["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 4.0}}; };
-  EXPECT_SAYS(error_of("qwen2", yarn), "'yarn'");
-  EXPECT_SAYS(error_of("qwen2", yarn), "default, linear or llama3");
+  const auto cubic = [](Json& j) { j["rope_scaling"] = {{"rope_type", "cubic"}, {"factor", 4.0}}; };
+  EXPECT_SAYS(error_of("qwen2", cubic), "'cubic'");
+  EXPECT_SAYS(error_of("qwen2", cubic), "default, linear, llama3, yarn, longrope or dynamic");
   EXPECT_SAYS(error_of("llama", [](Json& j) { j["rope_scaling"] = {{"rope_type", "llama3"}}; }),
               "the field factor");
+}
+
+TEST(ModelConfig, RotatesAPartOfEachHeadWhereTheFamilyDoes) {
+  Json json = tiny_config("phi3");
+  EXPECT_EQ(parse(json).rotated(), 4);
+  json["partial_rotary_factor"] = 1.0;
+  EXPECT_EQ(parse(json).rotary_dim, 0);
+  json["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 1e4}, {"partial_rotary_factor", 0.75}};
+  EXPECT_EQ(parse(json).rotated(), 6);  // theirs comes first
+  EXPECT_SAYS(error_of("phi3", [](Json& j) { j["partial_rotary_factor"] = 0.7; }), "an even number of columns");
+  EXPECT_SAYS(error_of("phi3", [](Json& j) { j["partial_rotary_factor"] = 1.5; }), "up to 1");
+}
+
+// _compute_yarn_parameters, standardize_rope_params
+TEST(ModelConfig, ReadsYarnAsTransformersDoes) {
+  Json json = tiny_config("qwen3");
+  json["rope_scaling"] = {{"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 32}};
+  ModelConfig config = parse(json);
+  ASSERT_TRUE(config.rope_yarn);
+  EXPECT_EQ(config.rope_yarn->original_max_position_embeddings, 32);
+  EXPECT_EQ(config.rope_yarn->beta_fast, 32);
+  EXPECT_EQ(config.rope_yarn->beta_slow, 1);
+  EXPECT_TRUE(config.rope_yarn->truncate);
+  EXPECT_DOUBLE_EQ(config.rope_attention_factor, 0.1 * std::log(4.0) + 1);
+  json["original_max_position_embeddings"] = 16;  // beside the scaling it comes first
+  EXPECT_EQ(parse(json).rope_yarn->original_max_position_embeddings, 16);
+  json["rope_scaling"].update({{"mscale", 1.0}, {"mscale_all_dim", 0.5}});
+  EXPECT_DOUBLE_EQ(parse(json).rope_attention_factor, (0.1 * std::log(4.0) + 1) / (0.05 * std::log(4.0) + 1));
+  json["rope_scaling"]["attention_factor"] = 0.5;
+  EXPECT_EQ(parse(json).rope_attention_factor, 0.5);
+  json["rope_scaling"]["factor"] = nullptr;
+  EXPECT_EQ(parse(json).rope_yarn->factor, 8);  // 128 / 16
+  json["rope_scaling"].update({{"beta_fast", 64}, {"beta_slow", -1}});
+  EXPECT_SAYS(test_tools::user_error([&] { parse(json); }), "beta_slow");
+}
+
+TEST(ModelConfig, ReadsLongropeAsTransformersDoes) {
+  Json json = tiny_config("phi3");
+  json["rope_scaling"] = {{"type", "su"}, {"short_factor", {1.0, 1.5}}, {"long_factor", {2.0, 4}}};
+  json["max_position_embeddings"] = 131072;
+  const ModelConfig config = parse(json);
+  ASSERT_TRUE(config.rope_long);
+  EXPECT_EQ(config.rope_long->original_max_position_embeddings, 4096);  // Phi3Config's
+  EXPECT_EQ(config.rope_long->long_factor, (std::vector<double>{2, 4}));
+  EXPECT_DOUBLE_EQ(config.rope_attention_factor, std::sqrt(1 + std::log(32.0) / std::log(4096.0)));
+  json["rope_scaling"]["long_factor"] = {2.0, 4.0, 8.0};
+  EXPECT_SAYS(test_tools::user_error([&] { parse(json); }), "a list of 2 positive numbers");
+  json["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
+  EXPECT_SAYS(test_tools::user_error([&] { parse(json); }), "default or longrope");
+}
+
+TEST(ModelConfig, ReadsMinistral3AndGemma2) {
+  Json json = tiny_config("ministral3");
+  ModelConfig config = parse(json);
+  EXPECT_EQ(config.query_scale_beta, 0.5);
+  EXPECT_EQ(config.query_scale_length, 6);
+  EXPECT_EQ(config.rope_attention_factor, 1);
+  json.erase("rope_scaling");
+  json.erase("rope_theta");
+  json.erase("rms_norm_eps");
+  config = parse(json);  // Ministral3Config's own
+  EXPECT_EQ(config.rope_theta, 1e6);
+  EXPECT_EQ(config.rope_yarn->factor, 16);
+  EXPECT_EQ(config.query_scale_beta, 0.1);
+  EXPECT_EQ(config.query_scale_length, 16384);
+  EXPECT_EQ(config.rms_norm_eps, 1e-5);
+  json["rope_parameters"] = {{"rope_type", "yarn"}, {"factor", 2.0}};
+  EXPECT_SAYS(test_tools::user_error([&] { parse(json); }), "llama_4_scaling_beta");
+
+  json = tiny_config("gemma2");
+  for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping", "query_pre_attn_scalar"})
+    json.erase(key);
+  config = parse(json);
+  EXPECT_EQ(config.attention_soft_cap, 50);
+  EXPECT_EQ(config.logits_soft_cap, 30);
+  EXPECT_EQ(config.attention_scale, 1.0 / 16);
+  EXPECT_EQ(config.attention_of(0).window, 20);
+  EXPECT_EQ(config.attention_of(1).window, 0);
+  EXPECT_EQ(config.attention_of(0).rotation, kMainRotation);
+  json["attn_logit_softcapping"] = nullptr;
+  EXPECT_EQ(parse(json).attention_soft_cap, 0);
+  EXPECT_SAYS(error_of("gemma2", [](Json& j) { j["final_logit_softcapping"] = -1.0; }), "a positive number");
 }
 
 std::vector<std::int64_t> windows_of(const ModelConfig& config) {
@@ -222,14 +305,56 @@ TEST(ModelConfig, Gemma3HasTwoRotations) {
   EXPECT_SAYS(error_of("gemma3_text", [](Json& j) { j["sliding_window"] = nullptr; }), "sliding_window");
 }
 
+TEST(ModelConfig, Lfm2HasConvolutions) {
+  Json json = tiny_config("lfm2");
+  for (const char* key : {"layer_types", "conv_L_cache", "conv_bias", "block_ffn_dim_multiplier",
+                          "block_multiple_of", "intermediate_size", "tie_word_embeddings", "rope_theta"})
+    json.erase(key);
+  // LFM2-1.2B's keys
+  json.update({{"num_hidden_layers", 4},
+               {"full_attn_idxs", {2}},
+               {"block_ff_dim", 12288},
+               {"norm_eps", 1e-4},
+               {"tie_embedding", true}});
+  ModelConfig config = parse(json);
+  EXPECT_EQ(config.intermediate_size, 8192);
+  EXPECT_EQ(config.conv_taps, 3);
+  EXPECT_FALSE(config.conv_bias);
+  EXPECT_EQ(config.rms_norm_eps, 1e-4);
+  EXPECT_EQ(config.rope_theta, 1e6);
+  EXPECT_TRUE(config.tie_word_embeddings && config.qk_norm);
+  EXPECT_EQ(config.layers_of(LayerKind::kShortConv), 3);
+  EXPECT_EQ(config.kind_of(2), LayerKind::kAttention);
+  EXPECT_EQ(config.json["intermediate_size"], 12288);  // as transformers saves it
+  json["layer_types"] = {"conv", "full_attention", "conv", "full_attention"};
+  json["block_ffn_dim_multiplier"] = nullptr;
+  json["block_ff_dim"] = 100;
+  config = parse(json);
+  EXPECT_EQ(config.layers_of(LayerKind::kShortConv), 2);
+  EXPECT_EQ(config.intermediate_size, 66);
+  json["block_auto_adjust_ff_dim"] = false;
+  EXPECT_EQ(parse(json).intermediate_size, 100);
+  json.erase("full_attn_idxs");
+  json.erase("layer_types");
+  EXPECT_EQ(parse(json).layers_of(LayerKind::kAttention), 4);
+  EXPECT_SAYS(error_of("lfm2", [](Json& j) { j["layer_types"] = {"conv", "mamba"}; }), "full_attention and conv");
+  EXPECT_SAYS(error_of("lfm2", [](Json& j) { j["conv_L_cache"] = 0; }), "conv_L_cache");
+  EXPECT_SAYS(error_of("llama", [](Json& j) { j["layer_types"] = {"conv", "full_attention"}; }), "'conv'");
+  const auto bad_layers = [](Json& j) {
+    j.erase("layer_types");
+    j["full_attn_idxs"] = {7};
+  };
+  EXPECT_SAYS(error_of("lfm2", bad_layers), "full_attn_idxs");
+}
+
 TEST(ModelConfig, SaysWhatAFamilyNeedsThatItHasNot) {
   const auto says = [](const char* type) {
     return error_of("llama", [&](Json& j) { j["model_type"] = type; });
   };
-  EXPECT_SAYS(says("gemma2"), "it has no soft caps");
-  EXPECT_SAYS(says("mixtral"), "it has no mixtures of experts");
+  EXPECT_SAYS(says("glm4"), "it has no rotations of neighboring columns");
+  EXPECT_SAYS(says("mamba"), "it has no state space");
   EXPECT_SAYS(says("gpt2"), "it has no LayerNorm");
-  EXPECT_SAYS(says("mixtral"), known_families());
+  EXPECT_SAYS(says("mamba"), known_families());
 }
 
 }  // namespace model_config_test

@@ -62,8 +62,42 @@ inline base::Json tiny_config(const std::string& model_type) {
   // What is the family's own, in use: windows shorter than a tile of keys, layers without a rotation, factors.
   if (model_type == "qwen3") json["head_dim"] = 16;
   if (model_type == "mistral" || model_type == "phi3") json["sliding_window"] = 20;
+  if (model_type == "phi3") json["partial_rotary_factor"] = 0.5;
   if (model_type == "smollm3") json["no_rope_layer_interval"] = 2;
-  if (model_type == "granite") {
+  if (model_type == "ministral3") {
+    json.update({{"head_dim", 16},
+                 {"rope_scaling",
+                  {{"rope_type", "yarn"},
+                   {"factor", 4.0},
+                   {"original_max_position_embeddings", 6},
+                   {"mscale", 1.0},
+                   {"mscale_all_dim", 1.0},
+                   {"llama_4_scaling_beta", 0.5}}}});
+  }
+  if (model_type == "gemma2") {
+    json.update({{"head_dim", 16},
+                 {"sliding_window", 20},
+                 {"query_pre_attn_scalar", 24},
+                 {"attn_logit_softcapping", 2.0},
+                 {"final_logit_softcapping", 4.0}});
+  }
+  if (model_type == "lfm2") {
+    json.update({{"layer_types", {"conv", "full_attention"}},
+                 {"conv_L_cache", 4},
+                 {"conv_bias", true},
+                 {"block_ffn_dim_multiplier", 1.4},
+                 {"block_multiple_of", 5}});
+  }
+  if (model_type == "qwen3_moe") {
+    json.update({{"head_dim", 16},
+                 {"num_experts", 5},
+                 {"num_experts_per_tok", 2},
+                 {"moe_intermediate_size", 24},
+                 {"norm_topk_prob", true}});
+  }
+  if (model_type == "mixtral" || model_type == "granitemoe")
+    json.update({{"num_local_experts", 5}, {"num_experts_per_tok", 2}, {"intermediate_size", 24}});
+  if (model_type == "granite" || model_type == "granitemoe") {
     json.update({{"embedding_multiplier", 12.0},
                  {"attention_multiplier", 0.3},
                  {"residual_multiplier", 0.22},
@@ -103,6 +137,13 @@ inline std::vector<const char*> every_family() {
   std::vector<const char*> out;
   for (const model::FamilyTraits& row : model::families()) out.push_back(row.model_type.data());
   return out;
+}
+
+// The linears of attention, for what a LoRA on experts cannot have (dropout, DoRA, another adapter below), of a family whose
+// all-linear names experts; otherwise all-linear.
+inline std::vector<std::string> without_experts(const std::string& model_type) {
+  if (!model::find_family(model_type)->experts.renamed_targets) return {"all-linear"};
+  return {"q_proj", "k_proj", "v_proj", "o_proj"};
 }
 
 // Every tensor of the config, by name, from generator seed `seed`; norms are near 1, the rest near 0.

@@ -215,8 +215,8 @@ TEST(Gguf, RefusesWhatItCannotHonor) {
     return user_error([&] { CausalLm(*open_weights(path), {}); });
   };
   EXPECT_SAYS(error_with("general.architecture", std::string("mamba")), "'mamba'");
-  EXPECT_SAYS(error_with("llama.rope.scaling.type", std::string("yarn")), "'yarn'");
-  EXPECT_SAYS(error_with("llama.rope.dimension_count", std::uint32_t{4}), "rotates only part");
+  EXPECT_SAYS(error_with("llama.rope.scaling.type", std::string("cubic")), "'cubic'");
+  EXPECT_SAYS(error_with("llama.rope.dimension_count", std::uint32_t{4}), "the head dimension 8");
   GgufWriter windows = tiny_gguf(tiny_config("qwen2"));
   windows.metadata.emplace_back("qwen2.attention.sliding_window", std::uint32_t{64});
   windows.write(path);

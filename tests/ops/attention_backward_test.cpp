@@ -324,13 +324,15 @@ TEST(SharedPrefix, MayWriteOverItsInputs) {
   }
 }
 
-// Windows shorter than a tile, of a tile, across tiles and longer than all; a scale of its own. Alone and after a prompt.
+// Windows shorter than a tile, of a tile, across tiles and longer than all; a scale and a soft cap of its own. Alone and
+// after a prompt.
 TEST(Windows, HaveTheGradientAtEveryLevel) {
   at::manual_seed(25);
   const Segments alone = {{0, 300}, {300, 333}, {333, 334}};
   for (const Segments& segments : {alone, kShared[2], kShared[4]}) {
     for (const std::int64_t window : {1, 7, 64, 100, 129, 1000}) {
-      const AttentionRule rule{.window = window, .scale = window == 100 ? 0.3 : 0};
+      const AttentionRule rule{
+          .window = window, .scale = window == 100 ? 0.3 : 0, .soft_cap = window % 2 == 0 ? 1.5 : 0};
       for (const Shape s : {Shape{6, 2, 32}, Shape{2, 1, 20}}) {
         const Case c = make(s, segments, at::kFloat, rule);
         const Gradients got = mine(c), right = of_autograd(c, at::kDouble);
@@ -360,7 +362,7 @@ TEST(Windows, HaveTheGradientAtEveryLevel) {
 
 TEST_P(FastBackward, ASegmentWithAWindowHasBitsOfItsOwn) {
   at::manual_seed(26);
-  const AttentionRule rule{.window = 50, .scale = 0.2};
+  const AttentionRule rule{.window = 50, .scale = 0.2, .soft_cap = 2};
   const Case c = make({9, 3, 64}, {{0, 300}, {300, 333}, {333, 500}}, at::kBFloat16, rule);
   const Gradients whole = mine(c);
   for (const auto& [begin, end, prefix] : c.segments) {

@@ -34,15 +34,17 @@ struct Result {
 };
 
 // In fp64; query i of the last n sees the keys up to its own place, at most `window` of them.
-Result by_hand(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, std::int64_t window) {
+Result by_hand(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, std::int64_t window,
+               double cap = 0) {
   const std::int64_t n = q.size(0), length = k.size(0), group = q.size(1) / k.size(1);
   const at::Tensor keys = k.to(at::kDouble).repeat_interleave(group, 1).transpose(0, 1);
   const at::Tensor values = v.to(at::kDouble).repeat_interleave(group, 1).transpose(0, 1);
   at::Tensor seen = at::ones({n, length}, at::kBool).tril(length - n);
   if (window > 0) seen = seen.logical_and(at::ones({n, length}, at::kBool).triu(length - n - window + 1));
-  const at::Tensor scores = (q.to(at::kDouble).transpose(0, 1).matmul(keys.transpose(1, 2)) /
-                             std::sqrt(static_cast<double>(q.size(2))))
-                                .masked_fill(seen.logical_not(), -INFINITY);
+  at::Tensor scores = q.to(at::kDouble).transpose(0, 1).matmul(keys.transpose(1, 2)) /
+                      std::sqrt(static_cast<double>(q.size(2)));
+  if (cap > 0) scores = (scores / cap).tanh() * cap;
+  scores = scores.masked_fill(seen.logical_not(), -INFINITY);
   return {at::softmax(scores, -1).matmul(values).transpose(0, 1).reshape({n, -1}),
           at::logsumexp(scores, -1).transpose(0, 1)};
 }
@@ -106,6 +108,7 @@ TEST(AttendTiles, HasTheSameBitsWithAvx2AndAvx512) {
   at::manual_seed(12);
   for (const std::int64_t length : {1, 63, 65, 200}) {
     const Shape s{14, 2, 64};
+    const AttentionRule rule{.soft_cap = length == 63 ? 2.0 : 0.0};
     const Sequence x = make(length, s, at::kBFloat16);
     KvTiles tiles(s.kv_heads, s.dim, at::kBFloat16, 1);
     tiles.append(x.k, x.v);
@@ -113,7 +116,7 @@ TEST(AttendTiles, HasTheSameBitsWithAvx2AndAvx512) {
     for (const Instructions level : {Instructions::kAvx2, Instructions::kAvx512}) {
       const ForceInstructions force(level);
       found.push_back(empty_for(length, s, at::kBFloat16));
-      attend_tiles(found.back().out, found.back().lse, x.q, {{0, length, {}, &tiles, 0}});
+      attend_tiles(found.back().out, found.back().lse, x.q, {{0, length, {}, &tiles, 0}}, rule);
     }
     EXPECT_TRUE(at::equal(found[0].out, found[1].out)) << length;
     EXPECT_TRUE(at::equal(found[0].lse, found[1].lse)) << length;
@@ -128,10 +131,13 @@ TEST_P(AttendTilesAt, LooksBackOnlyAsFarAsTheWindow) {
       const Sequence x = make(300, s, dtype);
       KvTiles tiles(s.kv_heads, s.dim, dtype, 300);
       tiles.append(x.k, x.v);
-      const Result mine = empty_for(300, s, dtype), right = by_hand(x.q, x.k, x.v, window);
-      attend_tiles(mine.out, mine.lse, x.q, {{0, 300, {}, &tiles, 0}}, {.window = window});
-      expect_close(mine.out, right.out, bound_of(dtype), std::to_string(window));
-      expect_close(mine.lse, right.lse, 1e-5, std::to_string(window));
+      for (const double cap : {0.0, 1.5, 50.0}) {
+        const Result mine = empty_for(300, s, dtype), right = by_hand(x.q, x.k, x.v, window, cap);
+        attend_tiles(mine.out, mine.lse, x.q, {{0, 300, {}, &tiles, 0}}, {.window = window, .soft_cap = cap});
+        const std::string what = std::to_string(window) + " cap " + std::to_string(cap);
+        expect_close(mine.out, right.out, bound_of(dtype), what);
+        expect_close(mine.lse, right.lse, 1e-5, what);
+      }
     }
   }
 }

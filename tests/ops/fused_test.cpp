@@ -55,12 +55,16 @@ TEST(FusedRmsNorm, EqualsTheReferenceAndItsGradient) {
 }
 
 TEST(FusedRope, EqualsTheReferenceAndItsGradientInASlice) {
+  struct Shape {
+    std::int64_t head_dim, rotated;
+  };
   at::manual_seed(2);
-  for (const std::int64_t head_dim : {2, 14, 32, 64, 128}) {
+  for (const auto& [head_dim, rotated] : {Shape{2, 2}, Shape{14, 14}, Shape{14, 6}, Shape{32, 32},
+                                          Shape{32, 24}, Shape{64, 64}, Shape{128, 128}, Shape{128, 32}}) {
     for (const bool with_norm : {false, true}) {
       const std::int64_t T = 5, heads = 3;
       const RopeTable table =
-          rope_table(rope_inverse_frequencies(1e4, head_dim), {0, 1, 2, 70, 3}, at::kFloat);
+          rope_table(rope_inverse_frequencies(1e4, rotated), {0, 1, 2, 70, 3}, at::kFloat, 1.25);
       const at::Tensor w = with_norm ? at::randn({head_dim}) : at::Tensor();
       const auto plain = [&](const at::Tensor& t) {
         return rope_apply(with_norm ? rms_norm(t, w, kEps) : t, table);

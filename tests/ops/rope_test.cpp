@@ -59,6 +59,42 @@ TEST(Rope, LinearScalingDivides) {
   EXPECT_TRUE(at::allclose(rope_scale_linear(f, 4.0) * 4, f));
 }
 
+TEST(Rope, ColumnsAfterTheRotatedStayAsTheyAre) {
+  const at::Tensor x = at::randn({2, 3, 10});
+  const RopeTable table = rope_table(rope_inverse_frequencies(100.0, 6), {3, 5}, at::kFloat);
+  const at::Tensor y = rope_apply(x, table);
+  EXPECT_TRUE(at::equal(y.narrow(2, 6, 4), x.narrow(2, 6, 4)));
+  EXPECT_TRUE(at::equal(y.narrow(2, 0, 6), rope_apply(x.narrow(2, 0, 6), table)));
+}
+
+// Each frequency turns 128 theta^(-2i/8) / 2 pi times in 128 tokens: 20.4, 2.04, 0.204 and 0.0204.
+TEST(Rope, YarnKeepsFastFrequenciesAndDividesSlowOnes) {
+  const at::Tensor f = rope_inverse_frequencies(10000.0, 8);
+  const YarnScaling scaling{
+      .factor = 4, .original_max_position_embeddings = 128, .beta_fast = 20, .beta_slow = 0.3};
+  const at::Tensor ratio = rope_yarn_frequencies(10000.0, 8, scaling) / f;
+  // the ramp goes from column floor(0.009) = 0 to ceil(1.83) = 2
+  const at::Tensor expected = at::tensor({1.0, (1.0 + 0.25) / 2, 0.25, 0.25}, at::kDouble).to(at::kFloat);
+  EXPECT_TRUE(at::allclose(ratio, expected, 1e-6)) << ratio;
+}
+
+TEST(Rope, LongFactorsDivideEachFrequency) {
+  const at::Tensor f = rope_inverse_frequencies(10000.0, 6);
+  const at::Tensor scaled = rope_long_frequencies(10000.0, {1.0, 2.0, 8.0});
+  EXPECT_TRUE(at::allclose(f / scaled, at::tensor({1.0, 2.0, 8.0}, at::kDouble).to(at::kFloat)));
+}
+
+TEST(Rope, QueriesAreScaledByTheRoundsOfTheirPosition) {
+  const at::Tensor scale = query_position_scale({0, 15, 16, 47, 48}, 0.5, 16);
+  for (const auto& [i, rounds] : {std::pair(0, 0), {1, 0}, {2, 1}, {3, 2}, {4, 3}})
+    EXPECT_NEAR(scale[i].item<double>(), 1 + 0.5 * std::log(1.0 + rounds), 1e-6);
+  const at::Tensor f = rope_inverse_frequencies(10000.0, 8);
+  const RopeTable plain = rope_table(f, {0, 48}, at::kFloat, 0.5),
+                  scaled = rope_table(f, {0, 48}, at::kFloat, 0.5, scale.slice(0, 0, 5, 4));
+  EXPECT_TRUE(at::equal(plain.cos[0], scaled.cos[0]));
+  EXPECT_TRUE(at::allclose(plain.sin[1] * scale[4], scaled.sin[1]));
+}
+
 TEST(Rope, TableTakesTheAskedType) {
   const RopeTable t = rope_table(rope_inverse_frequencies(10000.0, 8), {0, 1, 2}, at::kBFloat16);
   EXPECT_EQ(t.cos.scalar_type(), at::kBFloat16);

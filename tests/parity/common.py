@@ -28,6 +28,11 @@ def enter(threads=1):
     torch.use_deterministic_algorithms(True)
 
 
+def attention_of(folder):
+    """How transformers computes attention: libtorch's has no soft cap of scores."""
+    return "eager" if json.loads((Path(folder) / "config.json").read_text())["model_type"] == "gemma2" else "sdpa"
+
+
 def processor_maker():
     """Products of another maker's processors round otherwise: "AuthenticAMD", "GenuineIntel"; elsewhere its architecture."""
     cpuinfo = Path("/proc/cpuinfo").read_text(encoding="utf-8")

@@ -11,14 +11,16 @@ import json
 import shutil
 from pathlib import Path
 
-from common import adapter_parameters, open_to_read, options, save_adapter, sequence_loss, write_tensors
+from common import adapter_parameters, attention_of, open_to_read, options, save_adapter, sequence_loss, write_tensors
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
-from transformers import (AutoModelForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GraniteConfig, GraniteForCausalLM,
-                          LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Olmo2Config, Olmo2ForCausalLM,
-                          Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM,
-                          SmolLM3Config, SmolLM3ForCausalLM)
+from transformers import (AutoModelForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, MixtralConfig, MixtralForCausalLM,
+                          Qwen3MoeConfig, Qwen3MoeForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GraniteConfig,
+                          GraniteForCausalLM, Lfm2Config, Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM,
+                          Ministral3Config, Ministral3ForCausalLM, MistralConfig, MistralForCausalLM, Olmo2Config,
+                          Olmo2ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
+                          Qwen3ForCausalLM, SmolLM3Config, SmolLM3ForCausalLM)
 
 SHAPE = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
              max_position_embeddings=512, bos_token_id=1, eos_token_id=2, pad_token_id=0)
@@ -54,6 +56,36 @@ def families():
     yield "phi3", Phi3ForCausalLM(Phi3Config(sliding_window=WINDOW, **SMALL)), "v5", "5GB"
     yield "qwen2_windows", Qwen2ForCausalLM(Qwen2Config(use_sliding_window=True, sliding_window=WINDOW, max_window_layers=1,
                                                         **SMALL)), "old", "5GB"
+    # Without biases of the convolutions, as all released models: transformers' left padding would pass through them.
+    yield "lfm2", Lfm2ForCausalLM(Lfm2Config(layer_types=["conv", "full_attention", "conv"], block_multiple_of=8,
+                                             **dict(SMALL, num_hidden_layers=3))), "v5", "5GB"
+    # Phi-4-mini's form: heads of 16 columns of which 12 rotate, and a tied head; all sequences above are long, or short.
+    for name, original in (("phi3_long", 5), ("phi3_short", 24)):
+        yield name, Phi3ForCausalLM(Phi3Config(
+            tie_word_embeddings=True, partial_rotary_factor=0.75, original_max_position_embeddings=original,
+            rope_parameters={"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0, 1.1, 1.3, 1.7, 2.0, 2.5],
+                             "long_factor": [1.2, 2.0, 4.0, 8.0, 16.0, 32.0]},
+            **dict(SMALL, num_attention_heads=2, num_key_value_heads=1))), "old" if name == "phi3_long" else "v5", "5GB"
+    yield "qwen3_yarn", Qwen3ForCausalLM(Qwen3Config(head_dim=16, rope_parameters={
+        "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 128,
+        "attention_factor": 0.8}, **SMALL)), "old", "5GB"
+    yield "ministral3", Ministral3ForCausalLM(Ministral3Config(head_dim=16, rope_parameters={
+        "rope_type": "yarn", "rope_theta": 1e4, "factor": 16.0, "original_max_position_embeddings": 6, "beta_fast": 2.0,
+        "beta_slow": 0.1, "mscale": 1.0, "mscale_all_dim": 0.5, "llama_4_scaling_beta": 0.4}, **SMALL)), "v5", "5GB"
+    # The first layer is dense; all-linear adapts routers and experts of the others.
+    yield "qwen3_moe", Qwen3MoeForCausalLM(Qwen3MoeConfig(
+        head_dim=16, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=24, norm_topk_prob=True, mlp_only_layers=[0],
+        **dict(SMALL, num_hidden_layers=3))), "v5", "5GB"
+    yield "mixtral", MixtralForCausalLM(MixtralConfig(num_local_experts=4, num_experts_per_tok=2, sliding_window=WINDOW,
+                                                      **SMALL)), "v5", "5GB"
+    yield "granitemoe", GraniteMoeForCausalLM(GraniteMoeConfig(
+        embedding_multiplier=6.0, attention_multiplier=0.2, residual_multiplier=0.3, logits_scaling=0.4, tie_word_embeddings=True,
+        num_local_experts=5, num_experts_per_tok=3, **SMALL)), "v5", "5GB"
+    yield "gemma2", Gemma2ForCausalLM(Gemma2Config(
+        head_dim=16, query_pre_attn_scalar=4, sliding_window=WINDOW, attn_logit_softcapping=0.3, final_logit_softcapping=1.5,
+        **dict(SMALL, num_hidden_layers=3))), "v5", "5GB"
+    yield "lfm2_bias", Lfm2ForCausalLM(Lfm2Config(full_attn_idxs=[0], conv_L_cache=4, conv_bias=True,
+                                                  block_multiple_of=8, tie_word_embeddings=False, **SMALL)), "old", "5GB"
 
 
 def randomize(model, seed):
@@ -64,7 +96,7 @@ def randomize(model, seed):
             if "norm" in name:
                 value.copy_(1.0 + 0.2 * noise)
             else:
-                value.copy_((0.2 if name.endswith("bias") else 0.08) * noise)
+                value.copy_((0.2 if name.endswith("bias") else 0.8 if "conv.conv" in name else 0.08) * noise)
 
 
 def to_old_form(folder):
@@ -94,7 +126,7 @@ def make_sequences(vocab, seed):
 def record(folder, adapter, golden, sequences, out, below=()):
     """Everything is computed from the files as written, reloaded. `below`: adapters that are active with it, and frozen;
     base_logits_0 has them too."""
-    load = lambda: AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
+    load = lambda: AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation=attention_of(folder))
 
     def active():
         model = PeftModel.from_pretrained(load(), adapter, is_trainable=True).eval()

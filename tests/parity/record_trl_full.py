@@ -19,7 +19,7 @@ import record_trl_cpo as cpo
 import record_trl_grpo as grpo
 import record_trl_online_dpo as online
 from record_tiny import LLAMA3_ROPE
-from common import FIXTURES, SMOLLM2, versions, write_json, write_tensors
+from common import FIXTURES, SMOLLM2, attention_of, versions, write_json, write_tensors
 from trl_training import case_options, logged, trained
 
 import torch
@@ -89,8 +89,10 @@ def cases():
         out[f"online_dpo_{family}"] = ("online_dpo", model, None, dict(
             {**online.SHARED, "learning_rate": 1e-3, "max_steps": 10}, gradient_accumulation_steps=2,
             per_device_train_batch_size=2, **(clipped if family == "qwen2" else {})))
-    for family in ("mistral", "smollm3", "granite", "olmo2", "gemma3", "phi3"):
+    for family in ("mistral", "smollm3", "granite", "olmo2", "gemma3", "phi3", "lfm2_bias", "phi3_short", "ministral3", "gemma2"):
         out[f"sft_{family}"] = ("sft", FIXTURES / f"tiny_{family}", TEXT, dict(SFT, max_steps=4))
+    for family, coef in (("qwen3_moe", 0.5), ("mixtral", None), ("granitemoe", 0.0)):
+        out[f"sft_{family}"] = ("sft", FIXTURES / f"tiny_{family}", TEXT, dict(SFT, max_steps=4, router_aux_loss_coef=coef))
     out["cpo"] = ("cpo", LLAMA, CPO_PAIRS, dict(ten, beta=0.5, loss_type="simpo"))
     out["orpo"] = ("orpo", LLAMA, CPO_PAIRS, dict(ten))
     out["rloo"] = ("rloo", LLAMA, None, dict(long, steps_per_generation=4, num_iterations=2, epsilon=0.15))
@@ -195,7 +197,7 @@ def run(name, out):
     loader, more = AutoModelForCausalLM, {}
     if method == "reward":
         loader, more = AutoModelForSequenceClassification, dict(num_labels=1)
-    model = loader.from_pretrained(str(folder), dtype=torch.float32, attn_implementation="sdpa", **more)
+    model = loader.from_pretrained(str(folder), dtype=torch.float32, attn_implementation=attention_of(folder), **more)
     if name.startswith("spectrum"):
         freeze(model)
     given = {}

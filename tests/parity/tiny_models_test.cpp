@@ -129,7 +129,17 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"tiny_olmo2", "adapter", "golden.safetensors"},
                     Case{"tiny_gemma3", "adapter", "golden.safetensors"},
                     Case{"tiny_phi3", "adapter", "golden.safetensors"},
-                    Case{"tiny_qwen2_windows", "adapter", "golden.safetensors"}));
+                    Case{"tiny_qwen3_moe", "adapter", "golden.safetensors"},
+                    Case{"tiny_mixtral", "adapter", "golden.safetensors"},
+                    Case{"tiny_granitemoe", "adapter", "golden.safetensors"},
+                    Case{"tiny_qwen2_windows", "adapter", "golden.safetensors"},
+                    Case{"tiny_lfm2", "adapter", "golden.safetensors"},
+                    Case{"tiny_lfm2_bias", "adapter", "golden.safetensors"},
+                    Case{"tiny_phi3_long", "adapter", "golden.safetensors"},
+                    Case{"tiny_phi3_short", "adapter", "golden.safetensors"},
+                    Case{"tiny_qwen3_yarn", "adapter", "golden.safetensors"},
+                    Case{"tiny_ministral3", "adapter", "golden.safetensors"},
+                    Case{"tiny_gemma2", "adapter", "golden.safetensors"}));
 
 }  // namespace tiny_models_test
 }  // namespace hone::parity

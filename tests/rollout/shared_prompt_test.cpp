@@ -166,5 +166,33 @@ TEST(KvCache, TruncatesAndClonesAfterItsPrefix) {
   EXPECT_THROW(other.truncate(2), std::exception);
 }
 
+// Few tokens are taken back exactly; after many, only the prefix is left, since the inputs of a convolution are gone.
+TEST(KvCache, TruncatesAsFarAsConvolutionsCan) {
+  test_tools::TempFolder folder;
+  test_tools::write_model(folder.path(), test_tools::tiny_config("lfm2"));
+  const model::CausalLm model(*model::open_weights(folder.path()), {at::kBFloat16, at::kFloat});
+  const at::NoGradGuard no_grad;
+  const auto step = [&](model::KvCache& cache, const std::vector<std::int64_t>& ids) {
+    std::vector<model::KvCache*> caches = {&cache};
+    return model.step({ids}, caches, {});
+  };
+  const auto prompt = std::make_shared<model::KvCache>();
+  step(*prompt, {3, 4});
+  model::KvCache cache = model::KvCache::after(prompt);
+  const at::Tensor first = step(cache, {6});
+  std::vector<std::int64_t> more;
+  for (std::int64_t i = 0; i < 40; ++i) more.push_back(7 + i);
+  step(cache, more);
+  const at::Tensor next = step(cache, {9});
+  model::KvCache other = cache.clone();
+  EXPECT_EQ(other.truncate(43), 43);
+  EXPECT_TRUE(at::equal(step(other, {9}), next));
+  EXPECT_TRUE(other.can_truncate(36));
+  EXPECT_FALSE(other.can_truncate(10));
+  EXPECT_EQ(other.truncate(10), 2);
+  EXPECT_TRUE(at::equal(step(other, {6}), first));
+  EXPECT_EQ(cache.length, 44);
+}
+
 }  // namespace shared_prompt_test
 }  // namespace hone::rollout

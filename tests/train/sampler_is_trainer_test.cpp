@@ -47,8 +47,11 @@ class Setting {
     trainer_ = std::make_unique<model::CausalLm>(*source, dtypes, model::Storage::kPlain);
     adapters::LoraConfig lora;
     lora.r = 4;
-    lora.target_modules = {"all-linear"};
-    lora.target_is_regex = true;
+    // off while sampling and in the gap probe; a LoRA on experts has none
+    const bool on_experts = without_experts(family).size() > 1 && !dora && !below;
+    lora.dropout = on_experts ? 0 : 0.1;
+    lora.target_modules = on_experts ? std::vector<std::string>{"all-linear"} : without_experts(family);
+    lora.target_is_regex = lora.target_modules.size() == 1;
     lora.init = adapters::LoraInit::kFalse;
     lora.dora = dora;
     if (tied_tokens) lora.token_indices = {44, 3, 17, 30, 5};
@@ -58,7 +61,6 @@ class Setting {
       for (model::CausalLm* model : {sampler_.get(), trainer_.get()})
         adapters::attach_frozen(*model, {first});
     }
-    lora.dropout = 0.1;  // off while sampling and in the gap probe
     sampler_adapter_ = adapters::Adapter::attach(*sampler_, lora, 7);
     trainer_adapter_ = adapters::Adapter::attach(*trainer_, lora, 7);
   }
@@ -111,7 +113,8 @@ class Setting {
     const auto own = trainer_->head_rows(true);
     const at::Tensor found =
         ops::linear_logprob(hidden, trainer_->head(), at::tensor(targets, at::kLong),
-                            {.gradient = true, .temperature = temperature, .own = own ? &*own : nullptr})
+                            {.gradient = true, .temperature = temperature, .own = own ? &*own : nullptr,
+                             .soft_cap = trainer_->config().logits_soft_cap})
             .logprob.contiguous();
     const float* p = found.const_data_ptr<float>();
     return {p, p + found.numel()};
@@ -152,7 +155,8 @@ class Setting {
     const auto own = trainer_->head_rows(true);
     const at::Tensor found =
         ops::linear_logprob(hidden, trainer_->head(), at::tensor(targets, at::kLong),
-                            {.gradient = true, .temperature = temperature, .own = own ? &*own : nullptr})
+                            {.gradient = true, .temperature = temperature, .own = own ? &*own : nullptr,
+                             .soft_cap = trainer_->config().logits_soft_cap})
             .logprob.contiguous();
     const float* p = found.const_data_ptr<float>();
     return {p, p + found.numel()};

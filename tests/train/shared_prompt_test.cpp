@@ -126,7 +126,7 @@ class Setting {
     model::FusedPass pass(*model_, scored.batch, context);
     ops::TokenLogprobs found =
         ops::linear_logprob(pass.forward(at::tensor(scored.rows), recompute), model_->head(),
-                            at::tensor(scored.targets), {.gradient = true});
+                            at::tensor(scored.targets), {.gradient = true, .soft_cap = model_->config().logits_soft_cap});
     const at::Tensor weight = at::arange(found.logprob.size(0), at::kFloat).mul_(0.7).cos_().add_(0.3);
     pass.backward(found.gradient.mul_(weight.unsqueeze(1)));
     Result out{found.logprob, {}};
@@ -193,6 +193,9 @@ INSTANTIATE_TEST_SUITE_P(Cases, SharedPrompt,
                                            Case{"qwen3", kFp32, &wide_config, kExact, 1e-5},
                                            Case{"mistral", kFp32, &tiny_config, kExact, 1e-5},
                                            Case{"gemma3_text", kFp32, &wide_config, kExact, 2e-5},
+                                           Case{"lfm2", kFp32, &tiny_config, kExact, 1e-5},
+                                           Case{"lfm2", kFp32, &odd_config, kExact, 1e-5},
+                                           Case{"lfm2", kBf16, &wide_config, kRounded, 0.1},
                                            Case{"mistral", kBf16, &wide_config, kRounded, 0.1},
                                            Case{"qwen2", kAutocast, &tiny_config, kRounded, 0.1},
                                            Case{"llama", kBf16, &wide_config, kRounded, 0.1},

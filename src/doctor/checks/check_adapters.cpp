@@ -1,6 +1,7 @@
 // GRAD-06, GRAD-07, PREF-03: where the adapters sit, what they miss, and their dropout.
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
@@ -18,22 +19,38 @@ constexpr double kUsualDropout = 0.05;  // TRL's default: runs with it are not a
 constexpr double kFewAdapted = 0.05;    // of the layers; q_proj and v_proj alone are 6 % and more
 
 struct Role {
-  std::string_view name, path;
-  std::string modules = {};  // "q_proj, k_proj, v_proj, o_proj"
+  std::string_view name;
+  std::array<std::string_view, 3> paths;  // of the families' names
+  std::string modules = {};               // "q_proj, k_proj, v_proj, o_proj"
   std::int64_t parameters = 0, adapted = 0;
 };
 
 std::array<Role, 2> coverage(const model::CausalLm& model) {
-  std::array<Role, 2> out = {Role{"attention", ".self_attn."}, Role{"MLP", ".mlp."}};
+  const bool convolves = model.config().layers_of(model::LayerKind::kShortConv) > 0;
+  std::array<Role, 2> out = {
+      Role{convolves ? "attention and convolutions" : "attention", {".self_attn.", ".conv.", ".conv."}},
+      Role{"MLP", {".mlp.", ".feed_forward.", ".block_sparse_moe."}}};
+  std::set<const ops::Linear*> stacked;  // experts, by the LoRA on all of them
+  for (const model::DecoderLayer& layer : model.layers()) {
+    if (!layer.experts) continue;
+    for (const model::Expert& expert : layer.experts->experts) {
+      if (layer.experts->gate_up_stack.lora) stacked.insert({&expert.gate, &expert.up});
+      if (layer.experts->down_stack.lora) stacked.insert(&expert.down);
+    }
+  }
+
   for (const ops::Linear* linear : model.linears()) {
     for (Role& role : out) {
-      if (linear->name.find(role.path) == std::string::npos) continue;
+      const bool plays = std::any_of(role.paths.begin(), role.paths.end(), [&](std::string_view path) {
+        return linear->name.find(path) != std::string::npos;
+      });
+      if (!plays) continue;
       const std::int64_t size = linear->weight.out() * linear->weight.in();
       role.parameters += size;
       const std::string module = linear->name.substr(linear->name.rfind('.') + 1);
       if (role.modules.find(module) == std::string::npos)
         role.modules += (role.modules.empty() ? "" : ", ") + module;
-      if (linear->lora) role.adapted += size;
+      if (linear->lora || stacked.contains(linear)) role.adapted += size;
     }
   }
   return out;

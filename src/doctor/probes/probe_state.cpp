@@ -33,6 +33,9 @@ constexpr std::array<const char*, model::kNormPlaces> kNormNames = {
     "norm before attention", "norm before the MLP", "q norm", "k norm",
     "norm after attention",  "norm after the MLP"};
 
+// In the order of model::TensorKind.
+constexpr std::array<const char*, model::kTensorKinds> kTensorNames = {"convolution", "convolution's bias"};
+
 constexpr std::int64_t kBlock = std::int64_t{256} << 10;  // bytes that one thread hashes at a time
 
 // Exponents of all ones, in each lane of a 64-bit word: and with `exponents`, plus `carry`, leaves `overflow`
@@ -167,6 +170,8 @@ std::vector<HashedPart> parts_of(const model::CausalLm& model) {
     }
     for (std::size_t place = 0; place < model::kNormPlaces; ++place)
       add(prefix + kNormNames[place], layer.norms.weights[place]);
+    for (std::size_t kind = 0; kind < model::kTensorKinds; ++kind)
+      add(prefix + kTensorNames[kind], layer.tensors.values[kind]);
   }
   return out;
 }

@@ -58,6 +58,29 @@ std::string zero_everywhere(const model::CausalLm& model) {
   return zero_in_base("the embedding");
 }
 
+// Whether no gradient came to the trained weights of an expert: no token of the batch was given to it.
+bool is_idle(const model::Expert& expert) {
+  const auto silent = [](const ops::Linear& one) {
+    const at::Tensor& weight = one.trained_weight;
+    return !weight.defined() || !weight.grad().defined() || is_zero(weight.grad());
+  };
+  return silent(expert.gate) && silent(expert.up) && silent(expert.down);
+}
+
+// Of a layer with experts.
+std::string zero_in_experts(const model::DecoderLayer& layer, const std::string& name) {
+  const auto is = [&](const ops::Linear& one) { return name.find(one.name + ".") != std::string::npos; };
+  const std::string& router = layer.experts->router.name;
+  const std::string block = router.substr(0, router.rfind('.') + 1);
+  if (name.find(block) != std::string::npos && is_zero(layer.norms[model::NormPlace::kBeforeMlp]))
+    return zero_in_base("the norm before " + router) + ": the experts get no input";
+  for (const model::Expert& expert : layer.experts->experts) {
+    if ((is(expert.gate) || is(expert.up) || is(expert.down)) && is_idle(expert))
+      return router + " gave this expert no token of the batch";
+  }
+  return "";
+}
+
 // The module of this layer that stops the gradients of `name`; empty: none.
 std::string zero_in_layer(const model::DecoderLayer& layer, const std::string& name) {
   using model::NormPlace;
@@ -69,11 +92,14 @@ std::string zero_in_layer(const model::DecoderLayer& layer, const std::string& n
     return zero_in_base(one.name) + " and has no adapter: no gradient passes it";
   };
   const auto zero_norm = [&](NormPlace place) { return is_zero(layer.norms[place]); };
-  const bool attention = among(layer.qkv) || is(layer.o), mlp = among(layer.gate_up) || is(layer.down);
+  const bool attention = among(layer.qkv) || is(layer.o);
+  const bool mlp = !layer.experts && (among(layer.gate_up) || is(layer.down));
+  const bool convolves = layer.kind == model::LayerKind::kShortConv;
   const std::string& first = layer.qkv.front().name;
-  const std::string& gate_name = layer.gate_up.front().name;
+  const std::string gate_name = layer.experts ? "" : layer.gate_up.front().name;
   if (attention && zero_norm(NormPlace::kBeforeAttention))
-    return zero_in_base("the norm before " + first) + ": attention gets no input";
+    return zero_in_base("the norm before " + first) +
+           (convolves ? ": the convolution gets no input" : ": attention gets no input");
   if (mlp && zero_norm(NormPlace::kBeforeMlp))
     return zero_in_base("the norm before " + gate_name) + ": the MLP gets no input";
   if (attention && zero_norm(NormPlace::kAfterAttention))
@@ -82,12 +108,17 @@ std::string zero_in_layer(const model::DecoderLayer& layer, const std::string& n
     return zero_in_base("the norm after " + layer.down.name) + ": no gradient passes it";
   if (attention && !is(layer.o) && is_shut(layer.o)) return says(layer.o);
   if (mlp && !is(layer.down) && is_shut(layer.down)) return says(layer.down);
+  const at::Tensor& taps = layer.tensors[model::TensorKind::kConvWeight];
+  if (convolves && attention && !layer.trained_tensors[model::TensorKind::kConvWeight].defined() &&
+      is_zero(taps) && !layer.tensors[model::TensorKind::kConvBias].defined())
+    return zero_in_base("the convolution after " + first) + ": no gradient passes it";
   if (layer.qkv.size() == 3) {
     const ops::Linear &q = layer.qkv[0], &k = layer.qkv[1], &v = layer.qkv[2];
     if (is(q) && (is_shut(k) || zero_norm(NormPlace::kK))) return says(k);
     if (is(k) && (is_shut(q) || zero_norm(NormPlace::kQ))) return says(q);
     if ((is(layer.o) || is(q) || is(k)) && is_shut(v)) return says(v);
   }
+  if (layer.experts) return zero_in_experts(layer, name);
   if (layer.gate_up.size() == 2) {
     const ops::Linear &gate = layer.gate_up[0], &up = layer.gate_up[1];
     if ((is(gate) || is(layer.down)) && is_shut(up)) return says(up);
@@ -286,9 +317,9 @@ std::vector<std::string> zero_modules(const model::CausalLm& model) {
       if (is_zero(layer.norms[place])) out.push_back("the norm " + std::string(where) + " " + linear.name);
     };
     look(NormPlace::kBeforeAttention, "before", layer.qkv.front());
-    look(NormPlace::kBeforeMlp, "before", layer.gate_up.front());
+    look(NormPlace::kBeforeMlp, "before", layer.experts ? layer.experts->router : layer.gate_up.front());
     look(NormPlace::kAfterAttention, "after", layer.o);
-    look(NormPlace::kAfterMlp, "after", layer.down);
+    if (!layer.experts) look(NormPlace::kAfterMlp, "after", layer.down);
   }
   return out;
 }

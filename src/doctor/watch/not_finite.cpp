@@ -56,6 +56,10 @@ std::string bad_base_weight(const model::CausalLm& model) {
     for (const at::Tensor& norm : layer.norms.weights) {
       if (const auto count = bad_count(norm)) return words("norms of layer " + std::to_string(i), count);
     }
+    for (const at::Tensor& tensor : layer.tensors.values) {
+      if (const auto count = bad_count(tensor))
+        return words("convolution of layer " + std::to_string(i), count);
+    }
   }
   if (const auto count = bad_count(model.final_norm())) return words("final norm", count);
   if (const auto count = bad_count(model.head().dense())) return words("head", count);

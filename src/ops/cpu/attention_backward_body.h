@@ -1,6 +1,7 @@
 // Flash attention's backward (Dao 2022, algorithm 4) for one chunk of queries: the spans of keys that they
 // see one after the other, in each tiles of 64 keys outside, blocks of 64 rows inside. With s = q k, p =
-// exp(scale s - lse), dp = d_out v, ds = p (dp - delta):
+// exp(scale s - lse), dp = d_out v, ds = p (dp - delta), or with a soft cap t = tanh(scale s / cap), p = exp(cap t - lse),
+// ds = p (dp - delta) (1 - t^2):
 //   dv[j] += sum over rows p d_out, dk[j] += sum over rows ds q, dq += sum over keys ds k,
 // the scale left to the end. Every sum is one chain in the order of rows or keys.
 //
@@ -123,10 +124,21 @@ void load_rows(const Work& w, const Backward& b, std::int64_t rows, std::int64_t
   }
 }
 
+// From products of queries and keys to the logarithm of p: p = 2^(s to_log2 - lse), with a cap s = tanh(ratio s).
+struct Scores {
+  float to_log2, ratio;
+  bool capped;
+};
+
+Scores scores_of(const Backward& b, float scale) {
+  if (b.soft_cap <= 0) return {kLog2E * scale, 0, false};
+  return {kLog2E * b.soft_cap, scale / b.soft_cap, true};
+}
+
 // p and ds of rows r and r + 1 of the kRows from `row`, written in the layouts that the products read.
 void gradients_of_scores(const Work& w, std::int64_t row, std::int64_t pair, int r, std::int64_t tile_place,
-                         float to_log2) {
-  const Floats scale = all_of(to_log2);
+                         const Scores& scores) {
+  const Floats scale = all_of(scores.to_log2), ratio = all_of(scores.ratio), one = all_of(1.0F);
   Floats p[2][4], ds[2][4];
 #pragma GCC unroll 2
   for (int i = 0; i < 2; ++i) {
@@ -137,10 +149,12 @@ void gradients_of_scores(const Work& w, std::int64_t row, std::int64_t pair, int
 #pragma GCC unroll 4
     for (int c = 0; c < 4; ++c) {
       const Mask m = static_cast<Mask>(mask >> (16 * c));
-      const Floats s = where(m, load(w.scores + 64 * (r + i) + 16 * c));
+      Floats s = where(m, load(w.scores + 64 * (r + i) + 16 * c));
       const Floats dp = where(m, load(w.dp + 64 * (r + i) + 16 * c));
+      if (scores.capped) s = tanh_16(times(s, ratio));
       p[i][c] = where(m, exp2_16(multiply_subtract(s, scale, lse)));
       ds[i][c] = where(m, times(p[i][c], subtract(dp, delta)));
+      if (scores.capped) ds[i][c] = times(ds[i][c], subtract(one, times(s, s)));
     }
     store_words(w.ds_rows + 32 * (r + i), to_bf16(ds[i][0], ds[i][1]));
     store_words(w.ds_rows + 32 * (r + i) + 16, to_bf16(ds[i][2], ds[i][3]));
@@ -173,7 +187,7 @@ SpanRows begin_span(const Work& w, const Backward& b, const BackwardSpan& span) 
 }
 
 void add_tile(const Work& w, const Backward& b, const BackwardSpan& span, SpanRows rows,
-              std::int64_t tile_place, float to_log2) {
+              std::int64_t tile_place, const Scores& scores) {
   const std::int64_t dim = b.head_dim;
   const auto seen_up_to = [&](std::int64_t row) {  // keys of the tile that row and those before it see
     const std::int64_t token = b.begin + row / b.group;
@@ -193,7 +207,7 @@ void add_tile(const Work& w, const Backward& b, const BackwardSpan& span, SpanRo
       const std::int64_t row = block + sub, seen = seen_up_to(row + kRows - 1);
       add_scores(w.scores, reinterpret_cast<const Pair*>(w.q + row * dim), kRows, w.k_by_dim, dim, 0, seen);
       add_scores(w.dp, reinterpret_cast<const Pair*>(w.d_out + row * dim), kRows, w.v_by_dim, dim, 0, seen);
-      for (int r = 0; r < kRows; r += 2) gradients_of_scores(w, row, (sub + r) / 2, r, tile_place, to_log2);
+      for (int r = 0; r < kRows; r += 2) gradients_of_scores(w, row, (sub + r) / 2, r, tile_place, scores);
       add_to_rows(w.dq + row * dim, w.ds_rows, w.k_by_key, dim, seen);
     }
     pair_rows(w.q_pairs, w.q + block * dim, dim, n);
@@ -204,7 +218,7 @@ void add_tile(const Work& w, const Backward& b, const BackwardSpan& span, SpanRo
   }
 }
 
-void add_span(const Work& w, const Backward& b, const BackwardSpan& span, float to_log2) {
+void add_span(const Work& w, const Backward& b, const BackwardSpan& span, const Scores& scores) {
   const std::int64_t dim = b.head_dim;
   const SpanRows rows = begin_span(w, b, span);
   for (std::int64_t tile = 0; tile < span.keys; tile += 64) {
@@ -218,7 +232,7 @@ void add_span(const Work& w, const Backward& b, const BackwardSpan& span, float 
       store(w.dk + i, zero());
       store(w.dv + i, zero());
     }
-    add_tile(w, b, span, rows, tile, to_log2);
+    add_tile(w, b, span, rows, tile, scores);
     for (std::int64_t i = 0; i < keys * dim; i += 16) {
       store(span.part_k + tile * dim + i, load(w.dk + i));
       store(span.part_v + tile * dim + i, load(w.dv + i));
@@ -239,7 +253,7 @@ void backward_bf16(const Backward& b) {
   const float scale = b.scale > 0 ? b.scale : 1.0F / __builtin_sqrtf(static_cast<float>(dim));
   load_rows(w, b, rows, all);
   begin_products(dim);
-  for (std::int64_t i = 0; i < b.span_count; ++i) add_span(w, b, b.spans[i], kLog2E * scale);
+  for (std::int64_t i = 0; i < b.span_count; ++i) add_span(w, b, b.spans[i], scores_of(b, scale));
   end_products();
   for (std::int64_t r = 0; r < rows; ++r) {
     Half* const to = static_cast<Half*>(b.dq) + (b.begin + r / b.group) * b.dq_stride + r % b.group * dim;

@@ -168,6 +168,7 @@ class FastBackward {
     b.group = group_;
     b.window = x_.rule.window;
     b.scale = static_cast<float>(x_.rule.scale);
+    b.soft_cap = static_cast<float>(x_.rule.soft_cap);
     std::vector<std::int64_t> first;
     if (b.window > 0) first = first_seen(x_.segments, *piece.run, piece.begin, piece.end, b.window);
     b.first_seen = first.data();

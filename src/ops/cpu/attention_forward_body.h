@@ -37,6 +37,12 @@ struct Seen {
   std::int64_t first, last;              // union over the rows
 };
 
+// A row's 64 products of queries and keys become capped scores. ratio: of the scores' scale and the cap.
+void cap_scores(float* scores, float ratio, float cap) {
+  for (int i = 0; i < 64; i += 16)
+    store(scores + i, times(tanh_16(times(load(scores + i), all_of(ratio))), all_of(cap)));
+}
+
 void softmax(Softmax& w, const State& state, const Seen& seen, int rows, float to_log2) {
   alignas(64) float before[16] = {}, after[16] = {};
   for (int r = 0; r < rows; ++r) {
@@ -103,7 +109,9 @@ void forward_bf16(const Forward& b) {
   float highest[kMaxRows], raw_highest[kMaxRows];
   Softmax w;
   const std::int64_t dim = b.head_dim, rows = b.row_end - b.row_begin;
-  const float to_log2 = b.scale > 0 ? kLog2E * b.scale : kLog2E / __builtin_sqrtf(static_cast<float>(dim));
+  const float scaled = b.scale > 0 ? kLog2E * b.scale : kLog2E / __builtin_sqrtf(static_cast<float>(dim));
+  const bool capped = b.soft_cap > 0;  // scores then have their scale when the softmax reads them
+  const float to_log2 = capped ? kLog2E : scaled, ratio = capped ? scaled / (kLog2E * b.soft_cap) : 0;
   const auto element = [&](std::int64_t r, std::int64_t stride) {
     const std::int64_t row = b.row_begin + r;
     return row / b.group * stride + row % b.group * dim;
@@ -139,6 +147,7 @@ void forward_bf16(const Forward& b) {
         const State state{highest + r, raw_highest + r, sum + 16 * r, acc + r * dim};
         add_scores(w.scores[0], reinterpret_cast<const Pair*>(q + r * dim), n, keys, dim, seen.first,
                    seen.last);
+        for (int row = 0; capped && row < n; ++row) cap_scores(w.scores[row], ratio, b.soft_cap);
         softmax(w, state, seen, n, to_log2);
         add_values(state.acc, w.factor, w.p[0], n, values, dim, seen.first, seen.last);
       }

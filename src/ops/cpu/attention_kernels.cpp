@@ -43,6 +43,24 @@ constexpr float kLn2 = 0.693147180559945309F;
   return x == x ? power : x;
 }
 
+// As in row_kernels_body.h.
+[[gnu::always_inline]] inline float tanh_of(float x) {
+  constexpr float kMost = 7.90531110763549805F;
+  x = x > kMost ? kMost : x;
+  x = x < -kMost ? -kMost : x;
+  const float z = x * x;
+  float p = z * -2.76076847742355e-16F + 2.00018790482477e-13F;
+  p = p * z - 8.60467152213735e-11F;
+  p = p * z + 5.12229709037114e-08F;
+  p = p * z + 1.48572235717979e-05F;
+  p = p * z + 6.37261928875436e-04F;
+  p = p * z + 4.89352455891786e-03F;
+  float q = z * 1.19825839466702e-06F + 1.18534705686654e-04F;
+  q = q * z + 2.26843463243900e-03F;
+  q = q * z + 4.89352518554385e-03F;
+  return x * p / q;
+}
+
 [[gnu::always_inline]] inline std::int64_t clamp(std::int64_t x, std::int64_t low, std::int64_t high) {
   return x < low ? low : (x > high ? high : x);
 }
@@ -52,15 +70,23 @@ struct Row {
   float highest, raw_highest;
 };
 
+// From products to capped scores; cap 0: they stay as they are, and the softmax has their scale.
+struct Cap {
+  float ratio = 0, cap = 0;
+};
+
 // keys [D][64], values [64][D]; the row sees slots [low, high).
 [[gnu::always_inline]] inline void attend_row(Row& row, const float* keys, const float* values,
                                               std::size_t dim, std::size_t low, std::size_t high,
-                                              float to_log2) {
+                                              float to_log2, Cap cap) {
   alignas(64) float s[kTile], p[kTile];
   for (std::size_t j = 0; j < kTile; ++j) s[j] = 0;
   for (std::size_t d = 0; d < dim; ++d) {
     const float q = row.q[d];
     for (std::size_t j = 0; j < kTile; ++j) s[j] += q * keys[d * kTile + j];
+  }
+  if (cap.cap > 0) {
+    for (std::size_t j = 0; j < kTile; ++j) s[j] = tanh_of(s[j] * cap.ratio) * cap.cap;
   }
   float top = row.raw_highest;
   for (std::size_t j = low; j < high; ++j) top = s[j] > top ? s[j] : top;
@@ -99,7 +125,9 @@ struct Row {
 
 [[gnu::always_inline]] inline void forward_rows(const Forward& b, bool bf16, float* scratch) {
   const std::size_t dim = static_cast<std::size_t>(b.head_dim);
-  const float to_log2 = b.scale > 0 ? kLog2E * b.scale : kLog2E / std::sqrt(static_cast<float>(b.head_dim));
+  const float scaled = b.scale > 0 ? kLog2E * b.scale : kLog2E / std::sqrt(static_cast<float>(b.head_dim));
+  const Cap cap = b.soft_cap > 0 ? Cap{scaled / (kLog2E * b.soft_cap), b.soft_cap} : Cap{};
+  const float to_log2 = b.soft_cap > 0 ? kLog2E : scaled;
   const std::int64_t rows = b.row_end - b.row_begin;
   const auto element = [&](std::int64_t row, std::int64_t stride) {
     return row / b.group * stride + row % b.group * b.head_dim;
@@ -141,7 +169,7 @@ struct Row {
         const std::int64_t low = b.window > 0 ? clamp(place + 1 - b.window - tile_place, 0, 64) : 0;
         if (low >= high) continue;
         attend_row(row[r], keys, values, dim, static_cast<std::size_t>(low), static_cast<std::size_t>(high),
-                   to_log2);
+                   to_log2, cap);
       }
     }
   }

@@ -20,7 +20,8 @@ struct Forward {
   const KeyRun* runs = nullptr;
   std::int64_t run_count = 0;
   std::int64_t head_dim = 0, group = 0, window = 0;
-  float scale = 0;  // of the scores; 0: head_dim^-0.5
+  float scale = 0;     // of the scores; 0: head_dim^-0.5
+  float soft_cap = 0;  // of the scaled scores; 0: none
   const void* q = nullptr;
   std::int64_t q_stride = 0;
   void* out = nullptr;
@@ -59,7 +60,8 @@ struct BackwardSpan {
 // Pointers are at token 0 of the run.
 struct Backward {
   std::int64_t head_dim = 0, group = 0, window = 0;
-  float scale = 0;  // of the scores; 0: head_dim^-0.5
+  float scale = 0;     // of the scores; 0: head_dim^-0.5
+  float soft_cap = 0;  // of the scaled scores; 0: none
   // With a window: of each query the first position of its sequence, the prefix included, that it sees.
   const std::int64_t* first_seen = nullptr;
   const void *q = nullptr, *out = nullptr, *d_out = nullptr;

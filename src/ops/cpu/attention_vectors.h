@@ -46,8 +46,15 @@ HONE_VECTOR Floats subtract(Floats a, Floats b) {
 HONE_VECTOR Floats times(Floats a, Floats b) {
   return _mm512_mul_ps(a, b);
 }
+HONE_VECTOR Floats quotient(Floats a, Floats b) {
+  return _mm512_div_ps(a, b);
+}
+// b where a or b is not a number
 HONE_VECTOR Floats larger(Floats a, Floats b) {
   return _mm512_max_ps(a, b);
+}
+HONE_VECTOR Floats smaller(Floats a, Floats b) {
+  return _mm512_min_ps(a, b);
 }
 HONE_VECTOR Floats multiply_add(Floats a, Floats b, Floats c) {
   return _mm512_fmadd_ps(a, b, c);
@@ -169,8 +176,14 @@ HONE_VECTOR Floats subtract(Floats a, Floats b) {
 HONE_VECTOR Floats times(Floats a, Floats b) {
   return {{_mm256_mul_ps(a.half[0], b.half[0]), _mm256_mul_ps(a.half[1], b.half[1])}};
 }
+HONE_VECTOR Floats quotient(Floats a, Floats b) {
+  return {{_mm256_div_ps(a.half[0], b.half[0]), _mm256_div_ps(a.half[1], b.half[1])}};
+}
 HONE_VECTOR Floats larger(Floats a, Floats b) {
   return {{_mm256_max_ps(a.half[0], b.half[0]), _mm256_max_ps(a.half[1], b.half[1])}};
+}
+HONE_VECTOR Floats smaller(Floats a, Floats b) {
+  return {{_mm256_min_ps(a.half[0], b.half[0]), _mm256_min_ps(a.half[1], b.half[1])}};
 }
 HONE_VECTOR Floats multiply_add(Floats a, Floats b, Floats c) {
   return {
@@ -383,6 +396,24 @@ HONE_VECTOR Floats exp2_16(Floats x) {
   p = multiply_add(p, r, all_of(6.9314718803e-1F));
   p = multiply_add(p, r, all_of(1.0F));
   return scale_by_power(p, n);
+}
+
+// tanh as in row_kernels_body.h: a quotient of polynomials, to 4e-7 relative. NaN stays NaN.
+HONE_VECTOR Floats tanh_16(Floats x) {
+  x = larger(all_of(-7.90531110763549805F), smaller(all_of(7.90531110763549805F), x));
+  const Floats z = times(x, x);
+  Floats p = all_of(-2.76076847742355e-16F);
+  p = multiply_add(p, z, all_of(2.00018790482477e-13F));
+  p = multiply_add(p, z, all_of(-8.60467152213735e-11F));
+  p = multiply_add(p, z, all_of(5.12229709037114e-08F));
+  p = multiply_add(p, z, all_of(1.48572235717979e-05F));
+  p = multiply_add(p, z, all_of(6.37261928875436e-04F));
+  p = multiply_add(p, z, all_of(4.89352455891786e-03F));
+  Floats q = all_of(1.19825839466702e-06F);
+  q = multiply_add(q, z, all_of(1.18534705686654e-04F));
+  q = multiply_add(q, z, all_of(2.26843463243900e-03F));
+  q = multiply_add(q, z, all_of(4.89352518554385e-03F));
+  return quotient(times(x, p), q);
 }
 
 HONE_VECTOR void copy_row(Half* to, const Half* from, std::int64_t head_dim) {

@@ -42,12 +42,12 @@ struct NormBackwardArgs {
 constexpr std::int64_t kHeadDimMost = 1024;
 
 // x and out of one dtype; a row holds `heads` vectors of head_dim, *_head elements apart. weight.data null:
-// no norm. Forward: norm, then rotation. Backward: out holds the gradient, in place; x is read with a norm
+// no norm. Forward: norm, then rotation of the first `rotated` of a vector (even, at most head_dim). Backward: out holds the gradient, in place; x is read with a norm
 // only.
 struct RotateArgs {
   RowsIn x, weight, cos, sin;  // cos and sin of one dtype
   RowsOut out;
-  std::int64_t x_head, out_head, heads, head_dim;
+  std::int64_t x_head, out_head, heads, head_dim, rotated;
   float eps;
 };
 
@@ -84,6 +84,14 @@ struct AdamwArgs {
   float decay, lerp, beta2, one_minus_beta2, root_correction2, epsilon, minus_step_size;
 };
 
+// In place: x = cap tanh(x / cap), rows of fp32. Backward: out *= 1 - (x / cap)^2, x as the forward left it.
+struct CapArgs {
+  RowsIn x;     // backward only
+  RowsOut out;  // fp32; backward: fp32 or bf16
+  std::int64_t width;
+  float cap;
+};
+
 // Rows [begin, end), on the calling thread; adamw: elements. sum_of_squares: fp64, element i in lane i % 16.
 struct RowKernels {
   void (*norm)(const NormArgs&, std::int64_t begin, std::int64_t end);
@@ -92,6 +100,8 @@ struct RowKernels {
   void (*rotate_backward)(const RotateArgs&, std::int64_t begin, std::int64_t end);
   void (*swiglu)(const SwigluArgs&, std::int64_t begin, std::int64_t end);
   void (*swiglu_backward)(const SwigluBackwardArgs&, std::int64_t begin, std::int64_t end);
+  void (*cap)(const CapArgs&, std::int64_t begin, std::int64_t end);
+  void (*cap_backward)(const CapArgs&, std::int64_t begin, std::int64_t end);
   void (*mask)(const MaskArgs&, std::int64_t width);
   void (*adamw)(const AdamwArgs&, std::int64_t begin, std::int64_t end);
   double (*sum_of_squares)(const float* x, std::int64_t size);

@@ -227,7 +227,7 @@ struct NoWeight {};
 
 template <class X, class W, class Table>
 void rotate_rows(const RotateArgs& r, std::int64_t begin, std::int64_t end) {
-  const std::int64_t half = r.head_dim / 2;
+  const std::int64_t half = r.rotated / 2, rest = r.head_dim - r.rotated;
   for (std::int64_t t = begin; t < end; ++t) {
     const Table *cos = row_of<Table>(r.cos, t), *sin = row_of<Table>(r.sin, t);
     for (std::int64_t head = 0; head < r.heads; ++head) {
@@ -238,6 +238,9 @@ void rotate_rows(const RotateArgs& r, std::int64_t begin, std::int64_t end) {
           const Float low = normed(i, mode), high = normed(i + half, mode);
           store(out + i, low * load(cos + i, mode) - high * load(sin + i, mode), mode);
           store(out + i + half, high * load(cos + i + half, mode) + low * load(sin + i + half, mode), mode);
+        });
+        over(rest, [&](std::int64_t i, auto mode) {
+          store(out + i + r.rotated, normed(i + r.rotated, mode), mode);
         });
       };
       if constexpr (sizeof(W) == sizeof(NoWeight)) {
@@ -257,7 +260,7 @@ void rotate_rows(const RotateArgs& r, std::int64_t begin, std::int64_t end) {
 // The rotation's transpose goes through fp32 memory, because the norm's gradient needs the whole head twice.
 template <class X, class W, class Table>
 void rotate_backward_rows(const RotateArgs& r, std::int64_t begin, std::int64_t end) {
-  const std::int64_t half = r.head_dim / 2;
+  const std::int64_t half = r.rotated / 2;
   float turned[kHeadDimMost];
   for (std::int64_t t = begin; t < end; ++t) {
     const Table *cos = row_of<Table>(r.cos, t), *sin = row_of<Table>(r.sin, t);
@@ -274,6 +277,9 @@ void rotate_backward_rows(const RotateArgs& r, std::int64_t begin, std::int64_t 
         turn(d);
       } else {
         turn(static_cast<float*>(turned));
+        over(r.head_dim - r.rotated, [&](std::int64_t i, auto mode) {
+          store(static_cast<float*>(turned) + i + r.rotated, load(d + i + r.rotated, mode), mode);
+        });
         const W* weight = row_of<W>(r.weight, 0);
         const X* x = row_of<X>(r.x, t) + head * r.x_head;
         const NormGradient gradient =
@@ -284,6 +290,45 @@ void rotate_backward_rows(const RotateArgs& r, std::int64_t begin, std::int64_t 
         });
       }
     }
+  }
+}
+
+// tanh as a quotient of polynomials, to 4e-7 relative; beyond 7.9 it is 1. NaN stays NaN.
+Float tanh_of(Float x) {
+  const Float most = Float{} + 7.90531110763549805F;
+  x = x > most ? most : x;
+  x = x < -most ? -most : x;
+  const Float z = x * x;
+  Float p = z * -2.76076847742355e-16F + 2.00018790482477e-13F;
+  p = p * z - 8.60467152213735e-11F;
+  p = p * z + 5.12229709037114e-08F;
+  p = p * z + 1.48572235717979e-05F;
+  p = p * z + 6.37261928875436e-04F;
+  p = p * z + 4.89352455891786e-03F;
+  Float q = z * 1.19825839466702e-06F + 1.18534705686654e-04F;
+  q = q * z + 2.26843463243900e-03F;
+  q = q * z + 4.89352518554385e-03F;
+  return x * p / q;
+}
+
+void cap_rows(const CapArgs& c, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t t = begin; t < end; ++t) {
+    float* x = row_of<float>(c.out, t);
+    over(c.width, [&](std::int64_t i, auto mode) {
+      store(x + i, tanh_of(load(static_cast<const float*>(x) + i, mode) / c.cap) * c.cap, mode);
+    });
+  }
+}
+
+template <class X>
+void cap_backward_rows(const CapArgs& c, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t t = begin; t < end; ++t) {
+    const float* x = row_of<float>(c.x, t);
+    X* d = row_of<X>(c.out, t);
+    over(c.width, [&](std::int64_t i, auto mode) {
+      const Float share = load(x + i, mode) / c.cap;
+      store(d + i, load(static_cast<const X*>(d) + i, mode) * (1.0F - share * share), mode);
+    });
   }
 }
 
@@ -477,6 +522,10 @@ void swiglu_gradient(const SwigluBackwardArgs& s, std::int64_t begin, std::int64
   kForms[s.gelu][s.d.bf16](s, begin, end);
 }
 
+void cap_backward(const CapArgs& c, std::int64_t begin, std::int64_t end) {
+  (c.out.bf16 ? &cap_backward_rows<Bf16> : &cap_backward_rows<float>)(c, begin, end);
+}
+
 void mask(const MaskArgs& m, std::int64_t width) {
   using Form = void (*)(const MaskArgs&, std::int64_t);
   constexpr Form kForms[2][2][2] = {
@@ -488,9 +537,9 @@ void mask(const MaskArgs& m, std::int64_t width) {
   kForms[m.x_bf16][m.out_bf16][m.add](m, width);
 }
 
-constexpr RowKernels kRowKernels = {&norm,           &norm_backward,   &rotate, &rotate_backward,
-                                    &swiglu_forward, &swiglu_gradient, &mask,   &adamw,
-                                    &sum_of_squares};
+constexpr RowKernels kRowKernels = {&norm,           &norm_backward,   &rotate,        &rotate_backward,
+                                    &swiglu_forward, &swiglu_gradient, &cap_rows,      &cap_backward,
+                                    &mask,           &adamw,           &sum_of_squares};
 
 }  // namespace
 }  // namespace hone::ops

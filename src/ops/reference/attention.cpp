@@ -23,9 +23,23 @@ std::optional<at::Tensor> band(const at::Tensor& q, std::int64_t window) {
   return at::ones({n, n}, q.options().dtype(at::kBool)).tril_().triu_(1 - window);
 }
 
+// libtorch's attention has no soft cap: transformers' eager_attention_forward of Gemma 2.
+at::Tensor attend_capped(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
+                         const AttentionRule& rule) {
+  const std::int64_t group = q.size(1) / k.size(1), n = q.size(0);
+  const auto every = [&](const at::Tensor& x) { return x.repeat_interleave(group, 1).transpose(0, 1); };
+  const at::Tensor scores = at::matmul(q.transpose(0, 1), every(k).transpose(1, 2)) * scale;
+  const at::Tensor capped = (scores / rule.soft_cap).tanh() * rule.soft_cap;
+  at::Tensor seen = at::ones({n, n}, q.options().dtype(at::kBool)).tril_();
+  if (rule.window > 0 && rule.window < n) seen.triu_(1 - rule.window);
+  const at::Tensor p = at::softmax(capped.masked_fill(seen.logical_not(), -INFINITY), -1, at::kFloat);
+  return at::matmul(p.to(q.scalar_type()), every(v)).transpose(0, 1).reshape({n, q.size(1) * q.size(2)});
+}
+
 at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionRule& rule) {
   const bool grouped = q.size(1) != k.size(1);
   const double scale = rule.scale > 0 ? rule.scale : 1.0 / std::sqrt(static_cast<double>(q.size(2)));
+  if (rule.soft_cap > 0) return attend_capped(q, k, v, scale, rule);
   const std::optional<at::Tensor> mask = band(q, rule.window);
   const at::Tensor out =
       at::scaled_dot_product_attention(heads_first(q), heads_first(k), heads_first(v), mask,

@@ -50,11 +50,19 @@ class AtenHead {
       const at::Tensor k = keys.k.narrow(0, 0, span.keys), v = keys.v.narrow(0, 0, span.keys);
       at::Tensor p = room(0, span), ds = room(1, span);
       at::mm_out(p, part(q), k.t());
-      p.mul_(scale_).sub_(part(lse)).exp_();
+      p.mul_(scale_);
+      const double cap = x_.rule.soft_cap;
+      const at::Tensor t = cap > 0 ? room(2, span) : at::Tensor();
+      if (cap > 0) {
+        t.copy_(p).div_(cap).tanh_();
+        p.copy_(t).mul_(cap);
+      }
+      p.sub_(part(lse)).exp_();
       if (span.own) hide_later(p, span);
       if (x_.rule.window > 0) hide_left(p, run, span);
       at::mm_out(ds, part(g), v.t());
       ds.sub_(part(delta)).mul_(p).mul_(scale_);
+      if (cap > 0) ds.mul_(t.mul_(t).neg_().add_(1));
       keys.sum_k.narrow(0, 0, span.keys).addmm_(ds.t(), part(q));
       keys.sum_v.narrow(0, 0, span.keys).addmm_(p.t(), part(g));
       part(dq).addmm_(ds, k);
@@ -104,7 +112,7 @@ class AtenHead {
         most = std::max(most, queries * group_ * span.keys);
       }
     }
-    room_ = at::empty({2, most}, x_.lse.options());
+    room_ = at::empty({x_.rule.soft_cap > 0 ? 3 : 2, most}, x_.lse.options());
   }
 
   at::Tensor room(std::int64_t which, const Span& span) const {
@@ -138,7 +146,7 @@ class AtenHead {
   std::int64_t kv_head_, group_, dim_;
   double scale_;
   std::map<std::size_t, Keys> keys_;  // of segments that queries still see
-  at::Tensor room_;                   // scores and their gradients
+  at::Tensor room_;                   // scores and their gradients; with a soft cap its tanh
 };
 
 }  // namespace
@@ -153,7 +161,7 @@ std::int64_t attention_backward_aten_bytes(const AttentionSizes& s) {
   const std::int64_t group = s.heads / s.kv_heads;
   const auto scores = [&](std::int64_t queries, std::int64_t keys) {
     const std::int64_t rows = std::min(queries, kBackwardQueries) * group;
-    return 2 * rows * keys + 5 * rows * s.head_dim;
+    return (s.soft_cap ? 3 : 2) * rows * keys + 5 * rows * s.head_dim;
   };
   const std::int64_t alone = scores(s.longest, s.longest) + 4 * s.longest * s.head_dim;
   if (s.prefix == 0) return 4 * alone;

@@ -48,6 +48,8 @@ data::OrderOptions order_of(const config::Plan& plan, const ExampleData& data, s
 
 ScoredLoss scored_loss(const config::Plan& plan, const model::CausalLm& model) {
   ScoredLoss out;
+  if (model.config().experts.count > 0)
+    out.balance = plan.router_aux_loss_coef.value_or(model.config().experts.balance);
   if (plan.sft.loss_type == "dft") out.loss.type = learn::SftLossType::kDft;
   out.loss.label_smoothing = plan.sft.label_smoothing_factor;
   if (out.loss.smooths()) out.mean_row = ops::mean_row(model.head());
@@ -76,28 +78,34 @@ double Sft::noise_bound(const data::Batch& batch) const {
   return model::embedding_noise_bound(plan_.sft.neftune_noise_alpha, tokens, model_.config().hidden_size);
 }
 
-ScoredFacts Sft::run_batch(const data::Batch& batch, RngKey key, bool backward, double denominator) const {
+ScoredFacts Sft::run_batch(const data::Batch& batch, RngKey key, bool backward, double denominator,
+                           double balance) const {
   if (key.training && !batch.ids.empty()) key.embedding_noise = noise_bound(batch);
-  return backward ? score_and_backward(model_, batch, key, denominator, form_, loss_)
-                  : score_batch(model_, batch, key, form_, loss_);
+  ScoredLoss loss = loss_;
+  loss.balance = balance;
+  return backward ? score_and_backward(model_, batch, key, denominator, form_, loss)
+                  : score_batch(model_, batch, key, form_, loss);
 }
 
 BatchLoss Sft::run(const MicroBatch& batch) {
   const ExampleData& data = batch.split == Split::kTrain ? train_ : *eval_;
   const double tokens = batch.backward ? batch.backward->tokens : 1;
-  const ScoredFacts facts = run_batch(data.batch(batch.rows), batch.key, batch.backward.has_value(), tokens);
+  const double balance = loss_.balance / (batch.backward ? batch.backward->count : 1);
+  const ScoredFacts facts =
+      run_batch(data.batch(batch.rows), batch.key, batch.backward.has_value(), tokens, balance);
   const double scored = at_least_one(facts.scored);
-  return {.loss = facts.loss_sum,
-          .divisor = batch.backward ? tokens : scored,
-          .tokens = facts.tokens,
-          .metrics = {{"entropy", facts.entropy_sum / scored},
-                      {"mean_token_accuracy", static_cast<double>(facts.correct) / scored}}};
+  BatchLoss out{.divisor = batch.backward ? tokens : scored, .tokens = facts.tokens};
+  out.loss = facts.loss_sum + balance * facts.balance * out.divisor;
+  out.metrics = {{"entropy", facts.entropy_sum / scored},
+                 {"mean_token_accuracy", static_cast<double>(facts.correct) / scored}};
+  if (loss_.balance != 0) out.metrics.emplace_back("aux_loss", facts.balance);
+  return out;
 }
 
 Denominators Sft::denominators(const data::StepRows& micro_batches) const {
   std::int64_t tokens = 0;
   for (const Rows& rows : micro_batches) tokens += scored_tokens(train_.batch(rows));
-  return {.tokens = at_least_one(tokens)};
+  return {.tokens = at_least_one(tokens), .count = static_cast<double>(micro_batches.size())};
 }
 
 std::int64_t Sft::cost_of(const Rows& rows, Split split) const {
@@ -131,7 +139,7 @@ Rehearsal Sft::rehearse(const RehearsalRequest& request) {
   RngKey key = pass_key(plan_, request.index, request.training && request.adapters_on);
   key.adapters_on = request.adapters_on;
   const double n = at_least_one(scored_tokens(batch));
-  const ScoredFacts facts = run_batch(batch, key, request.backward && request.adapters_on, n);
+  const ScoredFacts facts = run_batch(batch, key, request.backward && request.adapters_on, n, 0);
   return {
       .loss = facts.loss_sum / n, .nll = facts.nll_sum / n, .tokens = facts.tokens, .scored = facts.scored};
 }
@@ -143,7 +151,7 @@ void Sft::replay_samples(std::int64_t step, const std::function<bool(const Repla
         const data::Examples alone = {data::copy_of(member)};
         const data::Batch batch = data::make_batch(alone, data::no_packing(alone), {0});
         const double n = at_least_one(scored_tokens(batch));
-        const ScoredFacts facts = run_batch(batch, training_key(step), /*backward=*/true, n);
+        const ScoredFacts facts = run_batch(batch, training_key(step), /*backward=*/true, n, 0);
         if (!see({.name = name_of(data::file_row(member.row)), .loss = facts.loss_sum / n})) return;
       }
     }

@@ -27,7 +27,8 @@ class Sft final : public RowMethod {
   BatchLoss run(const MicroBatch& batch) override;
   Denominators denominators(const data::StepRows& micro_batches) const override;
   std::int64_t cost_of(const Rows& rows, Split split) const override;
-  ScoredFacts run_batch(const data::Batch& batch, RngKey key, bool backward, double denominator) const;
+  ScoredFacts run_batch(const data::Batch& batch, RngKey key, bool backward, double denominator,
+                        double balance) const;
   double noise_bound(const data::Batch& batch) const;
 
   const model::CausalLm& model_;
