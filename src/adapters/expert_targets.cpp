@@ -145,7 +145,7 @@ std::vector<std::string> parameter_targets(const LoraConfig& config, const model
   std::set<std::string> matched;
   for (const model::ParameterSpec& spec : all) {
     const std::string name = spec.module + "." + spec.name;
-    known.push_back(name);
+    known.push_back(last_part(spec.module) + "." + spec.name);
     bool wanted = false;
     for (const std::string& entry : config.target_parameters) {
       if (!matches_entry(name, entry)) continue;

@@ -75,6 +75,8 @@ TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
       {"use_dora", {}},
       {"init_lora_weights", {"gaussian"}},
       {"lora_exclude_modules", {"k_proj"}},
+      {"lora_target_parameters", {"mlp.experts.down_proj"}},
+      {"router_aux_loss_coef", {"0.5"}},
       {"trainable_token_indices", {"[1,", "2,", "5]"}},
       {"adapter_name_or_path", {path("adapter")}},
       {"base_adapters", {path("adapter")}},
