@@ -55,6 +55,12 @@ const std::vector<Row>& rows() {
       {"Gemma 3", 1532, 0xC90DEA00B85C935D,
        {{915, 0, R"({%- set said -%})"},
         {1437, 0, R"({%- endset -%}{%- if role == 'model' -%}{%- generation -%}{{ said }}{%- endgeneration -%}{%- else -%}{{ said }}{%- endif -%})"}}},
+      {"LFM2", 1379, 0x7FAEF5D8E49CF520,
+       {{1250, 0, R"({%- if message["role"] == "assistant" -%}{% generation %}{{- content + "<|im_end|>\n" -}}{% endgeneration %}{%- else -%})"},
+        {1282, 0, R"({%- endif -%})"}}},
+      {"LFM2-v2", 3099, 0x8F22102D7794BB85,
+       {{2784, 0, R"({% generation %})"},
+        {2940, 0, R"({% endgeneration %}{%- elif message["role"] == "assistant" -%}{% generation %}{{- content + "<|im_end|>\n" -}}{% endgeneration %})"}}},
   };
   // clang-format on
   return all;

@@ -134,7 +134,7 @@ TEST(RealTemplates, TrainingFormsAreTrls) {
   const base::fs::path path = kReal.parent_path() / "conversations.json";
   const Json conversations = base::parse_json(base::read_text(path), path.string());
   for (const std::string name : {"qwen2_5", "qwen3", "qwen3_instruct_2507", "llama3", "deepseek_r1_distill",
-                                 "phi3", "phi3_5", "gemma", "gemma3"}) {
+                                 "phi3", "phi3_5", "gemma", "gemma3", "lfm2", "lfm2_v2"}) {
     const auto source = source_of("trl/" + name);
     if (!source)
       GTEST_SKIP() << "template " << name << " is absent; tests/parity/fetch_tokenizers fetches it";
