@@ -28,6 +28,7 @@ BatchPass::BatchPass(const model::CausalLm& model, const data::Batch& batch, con
 }
 
 at::Tensor BatchPass::forward(const std::vector<std::int64_t>& rows, bool trains) {
+  rows_ = rows;
   if (form_.is_fused) {
     const at::NoGradGuard no_grad;
     fused_.emplace(model_, batch_, context_);
@@ -35,7 +36,6 @@ at::Tensor BatchPass::forward(const std::vector<std::int64_t>& rows, bool trains
         ->forward(ops::index_tensor(rows, at::kCPU), trains ? std::optional(form_.recompute) : std::nullopt)
         .to(model_.head().dtype());
   }
-  rows_ = rows;
   const at::AutoGradMode grad_mode(trains);
   load_ = {};
   autograd_ =

@@ -46,15 +46,15 @@ std::vector<base::Json> configs() {
   base::Json no_window = test_tools::tiny_config("phi3");
   no_window["sliding_window"] = nullptr;
   base::Json yarn = test_tools::tiny_config("qwen3");
-  yarn["rope_scaling"] = {{"rope_type", "yarn"},       {"factor", 4.0},    {"original_max_position_embeddings", 32},
-                          {"attention_factor", 0.75}, {"beta_fast", 8.0}, {"beta_slow", 0.5}};
+  yarn["rope_scaling"] = {
+      {"rope_type", "yarn"},      {"factor", 4.0},    {"original_max_position_embeddings", 32},
+      {"attention_factor", 0.75}, {"beta_fast", 8.0}, {"beta_slow", 0.5}};
   base::Json longrope = test_tools::tiny_config("phi3");
   longrope["head_dim"] = 24;
   longrope["partial_rotary_factor"] = 0.34;  // 8 columns
   longrope["original_max_position_embeddings"] = 32;
-  longrope["rope_scaling"] = {{"type", "longrope"},
-                              {"short_factor", {1.0, 1.1, 1.5, 2.25}},
-                              {"long_factor", {1.25, 3.0, 7.0, 30.1}}};
+  longrope["rope_scaling"] = {
+      {"type", "longrope"}, {"short_factor", {1.0, 1.1, 1.5, 2.25}}, {"long_factor", {1.25, 3.0, 7.0, 30.1}}};
   return {yarn,
           longrope,
           test_tools::tiny_config("ministral3"),
@@ -187,8 +187,9 @@ TEST(GgufWrite, RefusesWhatAGgufCannotSay) {
                                   {"long_factor", {2, 2, 2, 2}},
                                   {"original_max_position_embeddings", 32}}}}),
               "longrope only in a phi3");
-  EXPECT_SAYS(refuses("llama", {{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}, {"truncate", false}}}}),
-              "truncate true");
+  EXPECT_SAYS(
+      refuses("llama", {{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}, {"truncate", false}}}}),
+      "truncate true");
   EXPECT_SAYS(refuses("ministral3", {{"rope_scaling",
                                       {{"rope_type", "yarn"},
                                        {"factor", 4.0},

@@ -119,7 +119,8 @@ TEST(ModelConfig, RotatesAPartOfEachHeadWhereTheFamilyDoes) {
   EXPECT_EQ(parse(json).rotary_dim, 0);
   json["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 1e4}, {"partial_rotary_factor", 0.75}};
   EXPECT_EQ(parse(json).rotated(), 6);  // theirs comes first
-  EXPECT_SAYS(error_of("phi3", [](Json& j) { j["partial_rotary_factor"] = 0.7; }), "an even number of columns");
+  EXPECT_SAYS(error_of("phi3", [](Json& j) { j["partial_rotary_factor"] = 0.7; }),
+              "an even number of columns");
   EXPECT_SAYS(error_of("phi3", [](Json& j) { j["partial_rotary_factor"] = 1.5; }), "up to 1");
 }
 
@@ -337,7 +338,8 @@ TEST(ModelConfig, Lfm2HasConvolutions) {
   json.erase("full_attn_idxs");
   json.erase("layer_types");
   EXPECT_EQ(parse(json).layers_of(LayerKind::kAttention), 4);
-  EXPECT_SAYS(error_of("lfm2", [](Json& j) { j["layer_types"] = {"conv", "mamba"}; }), "full_attention and conv");
+  EXPECT_SAYS(error_of("lfm2", [](Json& j) { j["layer_types"] = {"conv", "mamba"}; }),
+              "full_attention and conv");
   EXPECT_SAYS(error_of("lfm2", [](Json& j) { j["conv_L_cache"] = 0; }), "conv_L_cache");
   EXPECT_SAYS(error_of("llama", [](Json& j) { j["layer_types"] = {"conv", "full_attention"}; }), "'conv'");
   const auto bad_layers = [](Json& j) {

@@ -20,7 +20,7 @@ import json
 import math
 import tempfile
 
-from common import FIXTURES, peft_key, versions, write_json, write_tensors
+from common import FIXTURES, attention_of, peft_key, versions, write_json, write_tensors
 from trl_training import case_options
 
 import torch
@@ -30,7 +30,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
 MODEL = FIXTURES / "tiny_llama"
-FAMILIES = ("qwen2_windows", "mistral", "smollm3", "granite", "olmo2", "gemma3", "phi3", "lfm2")  # cases of their own: family_<name>
+FAMILIES = ("qwen2_windows", "mistral", "smollm3", "granite", "olmo2", "gemma3", "phi3", "lfm2",
+            "gemma2")  # cases of their own: family_<name>. Not ministral3: TRL's padding on the left moves its positions
 FOLDER = "trl_grpo"
 ENDS = list(range(2, 384, 8))  # 48 of 384 tokens end a completion
 KEPT = ("_off", "_gradient", "_gdpo", "kl", "truncated", "uneven", "adaptive", "_none", "rloo")
@@ -250,7 +251,7 @@ def run(name, out):
     method, options, rewards = policy_cases()[name]
     base = FIXTURES / name.replace("family_", "tiny_", 1) if name.startswith("family_") else MODEL
     tokenizer = AutoTokenizer.from_pretrained(str(base))
-    model = AutoModelForCausalLM.from_pretrained(str(base), dtype=torch.float32, attn_implementation="sdpa")
+    model = AutoModelForCausalLM.from_pretrained(str(base), dtype=torch.float32, attn_implementation=attention_of(base))
     model.generation_config.eos_token_id = ENDS
     model = PeftModel.from_pretrained(model, str(base / "adapter"), is_trainable=True)
     config, trainer = (GRPOConfig, GRPOTrainer) if method == "grpo" else (RLOOConfig, RLOOTrainer)

@@ -63,7 +63,9 @@ void expect_no_gap(model::CausalLm& model, std::size_t prompts, const std::strin
     model::FusedPass pass(model, batch, context);
     const at::Tensor hidden = pass.forward(at::tensor(scored, at::kLong), model::RecomputeLevel::kCheap);
     const at::Tensor trained =
-        ops::linear_logprob(hidden, model.head(), at::tensor(targets, at::kLong), {.gradient = true, .soft_cap = model.config().logits_soft_cap}).logprob;
+        ops::linear_logprob(hidden, model.head(), at::tensor(targets, at::kLong),
+                            {.gradient = true, .soft_cap = model.config().logits_soft_cap})
+            .logprob;
     ASSERT_EQ(completions[i].logprobs.size(), targets.size());
     for (std::size_t t = 0; t < targets.size(); ++t) {
       EXPECT_EQ(trained[static_cast<std::int64_t>(t)].item<float>(), completions[i].logprobs[t])

@@ -111,11 +111,12 @@ class Setting {
     model::FusedPass pass(*trainer_, batch, context);
     const at::Tensor hidden = pass.forward(at::tensor(scored, at::kLong), model::RecomputeLevel::kCheap);
     const auto own = trainer_->head_rows(true);
-    const at::Tensor found =
-        ops::linear_logprob(hidden, trainer_->head(), at::tensor(targets, at::kLong),
-                            {.gradient = true, .temperature = temperature, .own = own ? &*own : nullptr,
-                             .soft_cap = trainer_->config().logits_soft_cap})
-            .logprob.contiguous();
+    const at::Tensor found = ops::linear_logprob(hidden, trainer_->head(), at::tensor(targets, at::kLong),
+                                                 {.gradient = true,
+                                                  .temperature = temperature,
+                                                  .own = own ? &*own : nullptr,
+                                                  .soft_cap = trainer_->config().logits_soft_cap})
+                                 .logprob.contiguous();
     const float* p = found.const_data_ptr<float>();
     return {p, p + found.numel()};
   }
@@ -153,11 +154,12 @@ class Setting {
     model::FusedPass pass(*trainer_, batch, context);
     const at::Tensor hidden = pass.forward(at::tensor(scored, at::kLong), model::RecomputeLevel::kCheap);
     const auto own = trainer_->head_rows(true);
-    const at::Tensor found =
-        ops::linear_logprob(hidden, trainer_->head(), at::tensor(targets, at::kLong),
-                            {.gradient = true, .temperature = temperature, .own = own ? &*own : nullptr,
-                             .soft_cap = trainer_->config().logits_soft_cap})
-            .logprob.contiguous();
+    const at::Tensor found = ops::linear_logprob(hidden, trainer_->head(), at::tensor(targets, at::kLong),
+                                                 {.gradient = true,
+                                                  .temperature = temperature,
+                                                  .own = own ? &*own : nullptr,
+                                                  .soft_cap = trainer_->config().logits_soft_cap})
+                                 .logprob.contiguous();
     const float* p = found.const_data_ptr<float>();
     return {p, p + found.numel()};
   }

@@ -124,9 +124,9 @@ class Setting {
     adapter_->zero_gradient();
     const ops::PassContext context = {.training = true};
     model::FusedPass pass(*model_, scored.batch, context);
-    ops::TokenLogprobs found =
-        ops::linear_logprob(pass.forward(at::tensor(scored.rows), recompute), model_->head(),
-                            at::tensor(scored.targets), {.gradient = true, .soft_cap = model_->config().logits_soft_cap});
+    ops::TokenLogprobs found = ops::linear_logprob(
+        pass.forward(at::tensor(scored.rows), recompute), model_->head(), at::tensor(scored.targets),
+        {.gradient = true, .soft_cap = model_->config().logits_soft_cap});
     const at::Tensor weight = at::arange(found.logprob.size(0), at::kFloat).mul_(0.7).cos_().add_(0.3);
     pass.backward(found.gradient.mul_(weight.unsqueeze(1)));
     Result out{found.logprob, {}};
