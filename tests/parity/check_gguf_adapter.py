@@ -37,6 +37,6 @@ def same_text(check, model, adapter, prompts, tokens):
 def cases(check):
     for family, adapter in (("tiny_llama", "adapter"), ("tiny_llama", "adapter_rslora"), ("tiny_llama3", "adapter_layers"),
                             ("tiny_llama3", "adapter_ends"), ("tiny_qwen3", "adapter"), ("tiny_smollm3", "adapter"),
-                            ("tiny_olmo2", "adapter")):
+                            ("tiny_olmo2", "adapter"), ("tiny_lfm2", "adapter")):
         check.case(f"llama.cpp loads hone's adapter file, {family}, {adapter}", same_text, check, tiny_model(check, family),
-                   FIXTURES / family / adapter, TEXTS[:4], 12)
+                   FIXTURES / family / adapter, TEXTS[:4], 8 if family == "tiny_lfm2" else 12)  # its tenth token is a tie: 1e-4
