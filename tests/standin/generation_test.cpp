@@ -55,7 +55,7 @@ void expect_close(const std::vector<Completion>& expected, const std::vector<Com
 const std::vector<Ids> kPrompts = {some_prompt(70, 1), some_prompt(1, 2), some_prompt(17, 5)};
 
 TEST(Generation, GivesTheCpusTokens) {
-  for (const char* name : {"tiny_llama", "tiny_qwen2", "tiny_qwen3"}) {
+  for (const char* name : {"tiny_llama", "tiny_qwen2", "tiny_qwen3", "tiny_gemma2"}) {
     SCOPED_TRACE(name);
     const model::CausalLm cpu = tiny(name, at::kCPU), here = tiny(name, device());
     EXPECT_EQ(here.device(), device());
