@@ -18,6 +18,7 @@
 #include "commands/decoding.h"
 #include "commands/hub_download.h"
 #include "config/tool_plans.h"
+#include "model/rotations.h"
 #include "report/terminal.h"
 #include "rollout/dialogue.h"
 #include "train/machine.h"
@@ -290,12 +291,11 @@ class Chat {
 
   // max_new_tokens, or what the model's positions leave.
   std::int64_t room_for_answer(std::size_t prompt) const {
-    const std::int64_t most = opened_.model->config().max_position_embeddings;
+    const std::int64_t most = model::longest_generated(opened_.model->config());
     const std::int64_t left = most - static_cast<std::int64_t>(prompt);
     if (left > 0) return std::min(left, plan_.max_new_tokens);
     throw base::UserError({.where = "the conversation",
-                           .expected = "fewer than the model's " + std::to_string(most) +
-                                       " positions (max_position_embeddings)",
+                           .expected = "fewer than the model's " + std::to_string(most) + " positions",
                            .found = base::counted(static_cast<std::int64_t>(prompt), "token"),
                            .fix = "/reset starts again"});
   }

@@ -8,6 +8,7 @@
 #include "base/plural.h"
 #include "data/row_prompts.h"
 #include "learn/mean_interval.h"
+#include "model/rotations.h"
 #include "rewards/open_reward.h"
 #include "rollout/kv_memory.h"
 #include "train/memory_inputs.h"
@@ -170,7 +171,7 @@ PolicyPrompts RunSampler::tokenized(const OpenedRun& run, std::vector<data::Prom
 
 // Of the model's positions, beside the prompt.
 void RunSampler::require_room(const OpenedRun& run, const PolicyPrompts& prompts) const {
-  const std::int64_t positions = run.source->config().max_position_embeddings;
+  const std::int64_t positions = model::longest_generated(run.source->config());
   for (std::size_t i = 0; i < prompts.rows.size(); ++i) {
     const auto length = static_cast<std::int64_t>(prompts.tokens[i].ids.size());
     if (length + plan_.sample_max_new_tokens <= positions) continue;

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/plural.h"
 #include "config/option_secrets.h"
+#include "model/rotations.h"
 #include "rewards/http/judge.h"
 #include "rewards/open_reward.h"
 #include "train/memory_inputs.h"
@@ -35,15 +36,19 @@ PolicyPrompts read_prompts(const data::RowSource& source, const OpenedRun& run) 
     prompt.ids.erase(prompt.ids.begin(), prompt.ids.end() - static_cast<std::ptrdiff_t>(kept));
     prompt.text = run.text->tokenizer.decode(prompt.ids, /*skip_special=*/false);
   }
+  const std::int64_t positions = model::longest_generated(model);
   for (std::size_t i = 0; i < out.rows.size(); ++i) {
     const auto length = static_cast<std::int64_t>(out.tokens[i].ids.size());
-    if (length + longest <= model.max_position_embeddings) continue;
+    if (length + longest <= positions) continue;
     throw base::UserError(
         {.where = out.rows[i].where,
          .expected = "a prompt that leaves room for " + option + " " + std::to_string(longest) +
-                     " within the model's " + std::to_string(model.max_position_embeddings) + " positions",
+                     " within the model's " + std::to_string(positions) + " positions",
          .found = base::counted(length, "token"),
-         .cause = "the model was not trained on later positions",
+         .cause =
+             positions < model.max_position_embeddings
+                 ? "beyond original_max_position_embeddings longrope has other factors, for the whole sequence"
+                 : "the model was not trained on later positions",
          .fix = "lower " + option + ", set max_prompt_length, or remove such prompts from the data"});
   }
   return out;

@@ -340,6 +340,23 @@ TEST(Generate, RefusesMoreThanTheModelsPositions) {
   EXPECT_SAYS(error_with(std::numeric_limits<std::int64_t>::max()), "[prompt 1]");
 }
 
+// Beyond it longrope has other factors, also for the keys that were made before.
+TEST(Generate, StaysWithinTheOriginalLengthOfLongrope) {
+  const TempFolder folder;
+  base::Json config = tiny_config("phi3");
+  config["original_max_position_embeddings"] = 20;
+  config["rope_scaling"] = {{"type", "longrope"}, {"short_factor", {1.0, 1.5}}, {"long_factor", {2.0, 4.0}}};
+  write_model(folder.path(), config);
+  const model::CausalLm model(*model::open_weights(folder.path()), {});
+  GenerateOptions options = sampling();
+  options.max_new_tokens = 15;
+  EXPECT_EQ(generate(model, kPrompts, options).size(), kPrompts.size());
+  options.max_new_tokens = 16;
+  const std::string message = user_error([&] { generate(model, kPrompts, options); });
+  EXPECT_SAYS(message, "[prompt 4]");
+  EXPECT_SAYS(message, "the model's 20 positions (original_max_position_embeddings)");
+}
+
 TEST(Generate, RefusesAnEmptyPrompt) {
   const std::string message = user_error([] { generate(tiny(), {{3}, {}}, {}); });
   EXPECT_SAYS(message, "[prompt 2]");

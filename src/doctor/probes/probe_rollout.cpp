@@ -9,6 +9,7 @@
 #include "doctor/checks/check_format.h"
 #include "doctor/examination.h"
 #include "doctor/probes/sampled_rollouts.h"
+#include "model/rotations.h"
 #include "train/rollout_source.h"
 
 namespace hone::doctor {
@@ -99,7 +100,7 @@ struct Natural {
 Natural uncapped(const train::OpenedRun& run) {
   const std::int64_t cap = run.plan.policy.max_completion_length;
   const std::int64_t room =
-      run.model->config().max_position_embeddings - run.sampled().train_prompts.longest();
+      model::longest_generated(run.model->config()) - run.sampled().train_prompts.longest();
   Natural out{.cap = std::min({8 * cap, std::max(cap, kUncappedTokens), room})};
   if (out.cap <= cap) return out;
   const SampledRollouts sample = sample_rollouts(run, {.prompts = kUncappedPrompts,
