@@ -10,6 +10,7 @@
 #include "ops/dropout.h"
 #include "ops/rms_norm.h"
 #include "ops/rope.h"
+#include "ops/short_conv.h"
 #include "ops/swiglu.h"
 #include "ops/weight.h"
 
@@ -138,6 +139,20 @@ Case adamw(const OpsShape& shape) {
           .run = [=] { learn::adamw_step(parameters, gradient, *state, {}, 1e-5); }};
 }
 
+// LFM2's: three taps, on its gates b, c and x.
+Case convolution(std::int64_t tokens, std::int64_t width, bool backward) {
+  const at::Tensor bcx = random_bf16({tokens, 3 * width}), weight = random_bf16({width, 1, 3}),
+                   out = random_bf16({tokens, width});
+  if (backward) {
+    return {.bytes = 14 * elements(tokens, width),
+            .run = [=] { ops::short_conv_backward(bcx, out, weight, {}, {{0, tokens}}, {}, {}); }};
+  }
+  return {.bytes = 8 * elements(tokens, width), .run = [=] {
+            const at::Tensor inputs = ops::conv_inputs(bcx);
+            ops::short_conv_into(out, inputs, bcx, weight, {}, {{0, tokens, {}}});
+          }};
+}
+
 }  // namespace
 
 std::vector<Entry> fused_entries(const OpsShape& shape) {
@@ -150,6 +165,8 @@ std::vector<Entry> fused_entries(const OpsShape& shape) {
           {"norm_rope backward q, with norm", [=] { return rotate_backward(shape, true); }},
           {"swiglu", [=] { return swiglu_forward(t, i); }},
           {"swiglu backward", [=] { return swiglu_back(t, i); }},
+          {"short_conv", [=] { return convolution(t, h, false); }},
+          {"short_conv backward", [=] { return convolution(t, h, true); }},
           {"dropout hidden", [=] { return drop(shape, h, false); }},
           {"dropout intermediate", [=] { return drop(shape, i, false); }},
           {"dropout backward hidden", [=] { return drop(shape, h, true); }},

@@ -8,6 +8,7 @@
 #include "ops/attention.h"
 #include "ops/kv_tiles.h"
 #include "ops/linear_logprob.h"
+#include "ops/short_conv.h"
 #include "standin/guarded_memory.h"
 #include "standin/standin.h"
 #include "train/memory_inputs.h"
@@ -45,6 +46,23 @@ TEST(Parts, TilesOfKeysAreTheSameBytes) {
     }
     append(5);
   }
+}
+
+TEST(Parts, ShortConvolutionsAreTheSame) {
+  const std::vector<ops::AttentionSegment> segments = {{0, 5}, {5, 7, 0}, {7, 12, 0}, {12, 13}};
+  const at::Tensor weight = numbers({6, 1, 4}, 1), bias = numbers({6}, 2), d = numbers({13, 6}, 3);
+  const auto run = [&](at::Device on) {
+    const at::Tensor bcx = numbers({13, 18}, 4).to(on), w = weight.to(on), b = bias.to(on);
+    const at::Tensor inputs = ops::conv_inputs(bcx), out = at::empty_like(inputs);
+    ops::short_conv_into(out, inputs, bcx, w, b, ops::conv_rows(inputs, segments, 4));
+    ops::ConvInputs held(6, 4, at::kFloat, on);
+    for (std::int64_t t = 0; t < 13; ++t) held.append(inputs.narrow(0, t, 1));
+    const at::Tensor dw = at::zeros_like(w), db = at::zeros_like(b);
+    ops::short_conv_backward(bcx, d.clone().to(on), w, b, segments, dw, db);
+    return std::vector<at::Tensor>{out.cpu(), held.last(3).cpu(), bcx.cpu(), dw.cpu(), db.cpu()};
+  };
+  const std::vector<at::Tensor> cpu = run(at::kCPU), here = run(device());
+  for (std::size_t i = 0; i < cpu.size(); ++i) EXPECT_LT(largest(here[i] - cpu[i]), 1e-5) << i;
 }
 
 TEST(Parts, AdamWAndClippingAreTheSame) {

@@ -110,6 +110,21 @@ TEST(MemoryPlan, NormsAfterABranchKeepWhatTheyRead) {
   }
 }
 
+// b, c and x instead of q, k and v; an output as wide as attention's here; no log-sum-exp of heads.
+TEST(MemoryPlan, LayersThatConvolveKeepTheirGatesAndTheirOutput) {
+  MemoryInputs in = qwen();
+  const MemoryInputs attends = in;
+  in.model.kinds.assign(24, model::LayerKind::kShortConv);
+  for (std::size_t i = 0; i < 24; i += 4) in.model.kinds[i] = model::LayerKind::kAttention;
+  const auto more = [&](bool fused_layer, RecomputeMode level) {
+    return bytes_of(memory_of(in, fused_layer, level), "tape") -
+           bytes_of(memory_of(attends, fused_layer, level), "tape");
+  };
+  EXPECT_EQ(more(true, RecomputeMode::kLayer), 1024 * 18 * -4 * 14);
+  EXPECT_EQ(more(true, RecomputeMode::kCheap), 1024 * 18 * (2 * (3 * 896 - (896 + 2 * 128)) - 4 * 14));
+  EXPECT_GT(more(false, RecomputeMode::kNone), 0);
+}
+
 TEST(MemoryPlan, LayersBelowTheLowestAdapterKeepNothing) {
   MemoryInputs in = qwen();
   const std::int64_t all = bytes_of(memory_of(in, true, RecomputeMode::kLayer), "tape");
