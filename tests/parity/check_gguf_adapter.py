@@ -1,4 +1,7 @@
 """`hone export --adapter_only`, loaded by llama.cpp onto a GGUF of the base: the greedy text of hone's own base and adapter."""
+import json
+import shutil
+
 from check_generation import TEXTS, generated
 from check_harness import FIXTURES, hone, tiny_model
 
@@ -34,9 +37,25 @@ def same_text(check, model, adapter, prompts, tokens):
     return f"{equal} of {len(prompts)} completions equal, {moved} of them other than the base's"
 
 
+def gguf_model(check, family, changes):
+    """A copy whose config.json a GGUF can say; llama.cpp wants other tokens of a model that is called phi3."""
+    folder = check.folder(f"gguf_{family.removeprefix('tiny_phi3_')}")
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(tiny_model(check, family), folder)
+    config = json.loads((folder / "config.json").read_text())
+    config["rope_parameters"] |= changes.pop("rope_parameters", {})
+    (folder / "config.json").write_text(json.dumps(config | changes))
+    return folder
+
+
 def cases(check):
     for family, adapter in (("tiny_llama", "adapter"), ("tiny_llama", "adapter_rslora"), ("tiny_llama3", "adapter_layers"),
                             ("tiny_llama3", "adapter_ends"), ("tiny_qwen3", "adapter"), ("tiny_smollm3", "adapter"),
-                            ("tiny_olmo2", "adapter"), ("tiny_lfm2", "adapter")):
+                            ("tiny_olmo2", "adapter"), ("tiny_qwen3_yarn", "adapter"), ("tiny_lfm2", "adapter")):
         check.case(f"llama.cpp loads hone's adapter file, {family}, {adapter}", same_text, check, tiny_model(check, family),
                    FIXTURES / family / adapter, TEXTS[:4], 8 if family == "tiny_lfm2" else 12)  # its tenth token is a tie: 1e-4
+    for family, tokens, changes in (
+            ("tiny_gemma2", 8, {"query_pre_attn_scalar": 16}), ("tiny_ministral3", 12, {"rope_parameters": {"mscale_all_dim": 1.0}}),
+            ("tiny_phi3_short", 12, {"original_max_position_embeddings": 512, "max_position_embeddings": 1024})):
+        check.case(f"llama.cpp loads hone's adapter file, {family}", same_text, check, gguf_model(check, family, changes),
+                   FIXTURES / family / "adapter", TEXTS[:4], tokens)
