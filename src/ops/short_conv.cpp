@@ -122,7 +122,12 @@ struct Channels {
   }
   template <typename T>
   void store(const Block& values, T* row) const {
-    for (std::int64_t i = 0; i < width; ++i) row[first + i] = rounded<T>(values[static_cast<std::size_t>(i)]);
+    T* const to = row + first;
+    if (width == kBlock) {  // a loop of known length has vector instructions
+      for (std::int64_t i = 0; i < kBlock; ++i) to[i] = rounded<T>(values[static_cast<std::size_t>(i)]);
+      return;
+    }
+    for (std::int64_t i = 0; i < width; ++i) to[i] = rounded<T>(values[static_cast<std::size_t>(i)]);
   }
 };
 
