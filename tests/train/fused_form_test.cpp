@@ -406,8 +406,9 @@ TEST(FusedPass, WantsATapeForABackwardAndSegmentsWithoutAGap) {
 
 TEST_P(FusedFormOf, GivesTheAutogradFormsGradientsOfOtherLosses) {
   const data::Batch batch = packed_batch();
-  for (const std::optional<bool> tied : {std::optional<bool>(), std::optional(true), std::optional(false)}) {
-    Setting s(GetParam(), kFp32, {.tied_tokens = tied});
+  for (const Options& options :
+       std::vector<Options>{{}, {.tied_tokens = true}, {.tied_tokens = false}, kFull}) {
+    Setting s(GetParam(), kFp32, options);
     const auto nll = s.run(batch, kAutograd);
     const at::Tensor mean_row = ops::mean_row(s.model().head());
     for (const learn::SftLoss loss :
