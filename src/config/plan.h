@@ -182,8 +182,8 @@ struct ModelPlan {
   std::string model_revision = "main";  // of a name of the hub
   Precision precision = Precision::kAutocast;
   QuantizedBase quantized_base = QuantizedBase::kNone;
-  bool use_bnb_nested_quant = false;  // 4-bit only: the scales are quantized too
-  bool cast_lm_head_to_fp32 = false;  // grpo: the head's matrix and its products in float32
+  bool use_bnb_nested_quant = false;           // 4-bit only: the scales are quantized too
+  bool cast_lm_head_to_fp32 = false;           // grpo: the head's matrix and its products in float32
   std::optional<double> router_aux_loss_coef;  // of mixtures of experts; empty: the model's
 
   bool operator==(const ModelPlan&) const = default;

@@ -39,12 +39,12 @@ struct KvCache {
   std::vector<LayerCache> layers;         // of its own tokens; empty before the first step
   std::int64_t length = 0;                // tokens, the prefix's included
   std::shared_ptr<const KvCache> prefix;  // read only; null: none. Has no prefix itself
-  std::int64_t room = 0;           // capacity in own tokens at the first step; 0: that step's tokens and one
+  std::int64_t room = 0;  // capacity in own tokens at the first step; 0: that step's tokens and one
   // Keeps the first `to` tokens, the prefix included, where every layer can go on from there; otherwise only the prefix's.
   // Returns its length.
   std::int64_t truncate(std::int64_t to);
   bool can_truncate(std::int64_t to) const;
-  KvCache clone() const;           // a separate sequence with the same tokens and prefix
+  KvCache clone() const;  // a separate sequence with the same tokens and prefix
   static KvCache after(std::shared_ptr<const KvCache> prefix);
 };
 
@@ -181,8 +181,8 @@ class CausalLm {
   at::Tensor head_products(const at::Tensor& hidden, const ops::PassContext& pass) const;
   at::Tensor autograd_products(const at::Tensor& hidden, const ops::PassContext& pass) const;
   LayerCache new_cache(std::int64_t layer, std::int64_t room) const;  // empty, for so many tokens
-  at::Tensor index_of(const std::vector<std::int64_t>& ids) const;  // [T], checked, on the model's device
-  at::Tensor rows_of(const at::Tensor& index) const;                // [T, H], the base's where it has numbers
+  at::Tensor index_of(const std::vector<std::int64_t>& ids) const;    // [T], checked, on the model's device
+  at::Tensor rows_of(const at::Tensor& index) const;  // [T, H], the base's where it has numbers
   void for_each_part(const std::function<void(const ops::Weight&)>& matrix,
                      const std::function<void(const at::Tensor&)>& vector) const;
   ModelConfig config_;

@@ -37,16 +37,16 @@ enum class RecomputeLevel { kNone, kCheap, kLayer };
 
 // One layer's memory between forward and backward. Undefined tensors are recomputed.
 struct LayerTape {
-  at::Tensor input;                    // [T, H] residual dtype
-  at::Tensor post_attn_residual;       // [T, H] residual stream after attention
-  at::Tensor normed, normed_mlp;       // [T, H] linears' dtype
-  at::Tensor qkv;                      // [T, (N + 2 K) D], q and k rotated; of a convolution [T, 3 H]
-  at::Tensor qk_before_norm;           // [T, (N + K) D], with Q/K norm only
-  at::Tensor attn_out;                 // [T, N D] attention's output; of a convolution [T, H]
-  at::Tensor lse;                      // [T, N] fp32
-  at::Tensor gate_up;                  // [T, 2 I]
-  at::Tensor product;                  // [T, I] act(gate) * up
-  at::Tensor o_out, down_out;          // [T, H] linears' dtype, with a norm after attention, after the MLP
+  at::Tensor input;               // [T, H] residual dtype
+  at::Tensor post_attn_residual;  // [T, H] residual stream after attention
+  at::Tensor normed, normed_mlp;  // [T, H] linears' dtype
+  at::Tensor qkv;                 // [T, (N + 2 K) D], q and k rotated; of a convolution [T, 3 H]
+  at::Tensor qk_before_norm;      // [T, (N + K) D], with Q/K norm only
+  at::Tensor attn_out;            // [T, N D] attention's output; of a convolution [T, H]
+  at::Tensor lse;                 // [T, N] fp32
+  at::Tensor gate_up;             // [T, 2 I]
+  at::Tensor product;             // [T, I] act(gate) * up
+  at::Tensor o_out, down_out;     // [T, H] linears' dtype, with a norm after attention, after the MLP
   SparseTape experts;
   std::vector<at::Tensor> lora_a_out;  // [T, r] scaled A x of DecoderLayer::linears(); undefined without LoRA
 };
@@ -57,7 +57,7 @@ struct LayerPass {
   const RopeTables& ropes;
   const ops::PassContext& context;
   RouterLoad* load = nullptr;  // of the routers, in a forward that is asked for it
-  at::Tensor balance = {};     // [E] the gradient of each router's softmax in a backward, besides; or undefined
+  at::Tensor balance = {};  // [E] the gradient of each router's softmax in a backward, besides; or undefined
 };
 
 // Packed rows of a training or scoring pass: a segment attends to its prefix, if it has one, then to itself

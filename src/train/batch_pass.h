@@ -62,7 +62,7 @@ class BatchPass {
   std::vector<std::int64_t> token_rows_;  // Segment::row of each token
   ops::PassContext context_;
   std::optional<model::FusedPass> fused_;
-  model::RouterLoad load_;  // in autograd form
+  model::RouterLoad load_;                                // in autograd form
   at::Tensor autograd_;                                   // the rows with their graph
   std::vector<std::int64_t> rows_;                        // the tokens that forward() was asked for
   std::vector<std::int64_t> head_rows_, head_positions_;  // of head_context_
