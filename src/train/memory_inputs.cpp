@@ -247,6 +247,7 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
   out.model = model.config();
   out.linear_size = static_cast<std::int64_t>(c10::elementSize(model.dtypes().linear));
   out.float_head = model.head().dtype() == at::kFloat && out.linear_size != 4;
+  out.tiled_head = out.model.logits_soft_cap > 0 && plan.sft.label_smoothing_factor > 0;  // run_pass()
   out.residual_size = static_cast<std::int64_t>(c10::elementSize(model.dtypes().residual));
   out.program_bytes = program_bytes;
   out.base_bytes = model.parameter_bytes();

@@ -61,11 +61,12 @@ struct Shapes {
   std::int64_t taped_layers() const { return first_adapted ? layers - *first_adapted : 0; }
 
   std::int64_t hidden, heads, qkv, normed_qk, mlp, layers, tokens, scored, e, residual;
-  std::int64_t experts = 0, sorted = 0;  // of a layer; what its experts read of a token. mlp is of all of a token
+  std::int64_t experts = 0,
+               sorted = 0;  // of a layer; what its experts read of a token. mlp is of all of a token
   std::int64_t rank_sum = 0;
   std::int64_t taped_convolutions = 0;  // layers with a short convolution, of the taped ones
   std::int64_t convolved = 0;           // the width of a convolution; 0: no layer has one
-  std::int64_t head_rows = 0;  // that are trained
+  std::int64_t head_rows = 0;           // that are trained
   std::optional<std::int64_t> first_adapted;
 };
 
@@ -132,8 +133,7 @@ std::int64_t fused_head_bytes(const Shapes& s) {
 // copy of its own after dropout or a cast), its low-rank product, and A and B as cast.
 std::int64_t plain_tape(const MemoryInputs& in, const Shapes& s) {
   std::int64_t token = 2 * 4 * s.hidden + 3 * s.mlp * s.e + 2 * s.sorted * (s.e + 4) + 4 * 4 * s.experts;
-  const std::int64_t attention =
-      (s.qkv + s.heads) * s.e + 4 * in.model.num_attention_heads + 4 * s.normed_qk;
+  const std::int64_t attention = (s.qkv + s.heads) * s.e + 4 * in.model.num_attention_heads + 4 * s.normed_qk;
   const std::int64_t convolution = 5 * s.convolved * s.e + 4 * s.convolved;  // its inputs in fp32
   if (in.model.norms_after) token += 2 * 4 * s.hidden;
   // inputs of the linears, cast for each of them
@@ -372,7 +372,7 @@ MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode lev
        fused_layer ? fused_tape(in, s, level) : plain_tape(in, s)},
       {"one layer's scratch", (fused_layer ? fused_scratch(in, s, level) : portable_scratch(in, s)) +
                                   dequantized_bytes(in, fused_layer)},
-      {"head", (fused_layer ? fused_head_bytes(s) : plain_head_bytes(in, s)) +
+      {"head", (fused_layer && !in.tiled_head ? fused_head_bytes(s) : plain_head_bytes(in, s)) +
                    (in.float_head ? s.scored * s.hidden * 4 : 0)},
       {"batch", batch_bytes(in, s)},
   };
