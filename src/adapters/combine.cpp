@@ -1,4 +1,3 @@
-#include "adapters/expert_targets.h"
 #include "adapters/combine.h"
 
 #include <ATen/ATen.h>
@@ -8,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "adapters/expert_targets.h"
 #include "base/error.h"
 #include "model/families.h"
 

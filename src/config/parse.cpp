@@ -156,8 +156,8 @@ void note_idle_settings(const Settings& settings, std::vector<std::string>& note
   if (changed("adapter_name_or_path")) {
     for (const char* name :
          {"lora_r", "lora_alpha", "lora_target_modules", "lora_target_parameters", "lora_exclude_modules",
-          "rank_pattern", "alpha_pattern", "layers_to_transform", "layers_pattern", "lora_modules_to_save", "bias",
-          "trainable_token_indices", "use_rslora", "use_dora", "init_lora_weights"}) {
+          "rank_pattern", "alpha_pattern", "layers_to_transform", "layers_pattern", "lora_modules_to_save",
+          "bias", "trainable_token_indices", "use_rslora", "use_dora", "init_lora_weights"}) {
       if (changed(name)) notes.push_back(fmt::format("{}: not used, the adapter has its own", name));
     }
   }

@@ -266,7 +266,8 @@ CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage stora
     }
     if (config_.has_experts(i)) layer.experts.emplace();
     for (const LayerLinear& one : layer_linears(config_, i))
-      place(layer, one.kind, one.expert, read_linear(source, prefix + one.hf, of_bnb(one.kind) ? held : unquantized));
+      place(layer, one.kind, one.expert,
+            read_linear(source, prefix + one.hf, of_bnb(one.kind) ? held : unquantized));
     if (layer.experts) name_parameters(layer, parameters, prefix);
     if (shared != nullptr) shared->share(layer);
     layers_.push_back(std::move(layer));
@@ -424,8 +425,7 @@ LayerCache CausalLm::new_cache(std::int64_t layer, std::int64_t room) const {
   if (out.kind == LayerKind::kShortConv) {
     out.inputs = ops::ConvInputs(config_.hidden_size, config_.conv_taps, dtypes_.linear, device());
   } else {
-    out.tiles =
-        ops::KvTiles(config_.num_key_value_heads, config_.head_dim, dtypes_.linear, room, device());
+    out.tiles = ops::KvTiles(config_.num_key_value_heads, config_.head_dim, dtypes_.linear, room, device());
   }
   return out;
 }

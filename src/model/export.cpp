@@ -177,7 +177,7 @@ void write_plain_file(const WeightSource& source, const std::vector<Planned>& fi
   for (const Planned& p : file) headers.push_back({p.name, disk_type(p.dtype), p.shape});
   base::write_safetensors(to, headers, {{"format", "pt"}}, [&](std::size_t i, const base::TakeBytes& take) {
     const std::optional<at::Tensor> replaced = replaced_of(file[i], by);
-    const at::Tensor t = replaced ? replaced->to(file[i].dtype).contiguous()
+    const at::Tensor t = replaced                ? replaced->to(file[i].dtype).contiguous()
                          : file[i].parts.empty() ? source.read(file[i].name, file[i].dtype)
                                                  : stacked(source, file[i], by);
     take({static_cast<const std::byte*>(t.const_data_ptr()), t.nbytes()});

@@ -208,9 +208,9 @@ class HfFolder final : public WeightSource {
     const auto rows = static_cast<std::size_t>(stored.shape[0] * stored.shape[1]);
     const std::size_t row_bytes = stored.bytes.size() / rows;
     out.shape = spec.shape;
-    out.bytes = stored.bytes.subspan(
-        static_cast<std::size_t>(place.expert * stored.shape[1] + place.row) * row_bytes,
-        static_cast<std::size_t>(spec.shape[0]) * row_bytes);
+    out.bytes =
+        stored.bytes.subspan(static_cast<std::size_t>(place.expert * stored.shape[1] + place.row) * row_bytes,
+                             static_cast<std::size_t>(spec.shape[0]) * row_bytes);
     return out;
   }
 

@@ -78,16 +78,18 @@ std::unique_ptr<OpenedRun> open_source(const config::Plan& asked) {
 // TRL adds the load-balancing loss of models with experts in these methods.
 void require_balance(const model::ModelConfig& model, const config::Plan& plan) {
   using enum config::Method;
-  const bool adds = plan.method == kDpo || plan.method == kGrpo || plan.method == kRloo || plan.method == kKto;
+  const bool adds =
+      plan.method == kDpo || plan.method == kGrpo || plan.method == kRloo || plan.method == kKto;
   const bool experts = model.experts.count > 0;
   const double factor = plan.router_aux_loss_coef.value_or(experts ? model.experts.balance : 0);
   if (factor == 0 || (experts && !adds)) return;
-  throw base::UserError({"option router_aux_loss_coef",
-                         experts ? "router_aux_loss_coef: 0 with hone " + std::string(config::method_name(plan.method))
-                                 : "a model with experts",
-                         experts ? std::to_string(factor) + ", the model's own unless it is set" : "none",
-                         experts ? "hone has the load-balancing loss of experts only in sft" : "",
-                         experts ? "set router_aux_loss_coef: 0" : "remove it"});
+  throw base::UserError(
+      {"option router_aux_loss_coef",
+       experts ? "router_aux_loss_coef: 0 with hone " + std::string(config::method_name(plan.method))
+               : "a model with experts",
+       experts ? std::to_string(factor) + ", the model's own unless it is set" : "none",
+       experts ? "hone has the load-balancing loss of experts only in sft" : "",
+       experts ? "set router_aux_loss_coef: 0" : "remove it"});
 }
 
 Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t> longest,

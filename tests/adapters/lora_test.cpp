@@ -260,12 +260,9 @@ TEST(PeftConfig, ReadsAnOldOneWithFewKeys) {
 }
 
 TEST(PeftConfig, RefusesWhatWouldChangeTheResult) {
-  const std::vector<std::pair<std::string, Json>> cases = {{"fan_in_fan_out", true},
-                                                           {"lora_bias", true},
-                                                           {"layer_replication", {{0, 1}}},
-                                                           {"alora_invocation_tokens", {1}},
-                                                           {"use_qalora", true},
-                                                           {"a_new_option", 3}};
+  const std::vector<std::pair<std::string, Json>> cases = {
+      {"fan_in_fan_out", true},         {"lora_bias", true},  {"layer_replication", {{0, 1}}},
+      {"alora_invocation_tokens", {1}}, {"use_qalora", true}, {"a_new_option", 3}};
   for (const auto& [key, value] : cases) {
     const Json json = {{"peft_type", "LORA"}, {"r", 2}, {key, value}};
     const std::string message = user_error([&] { config_from_json(json, "f"); });
