@@ -271,6 +271,43 @@ FamilyTraits gemma2() {
           .read_gguf_fields = &read_gemma2_gguf_fields};
 }
 
+// Llama with norms of 1 + w, GEGLU and a scaled embedding.
+FamilyTraits gemma() {
+  using enum BiasRule;
+  return {.family = Family::kGemma,
+          .model_type = "gemma",
+          .gguf_architecture = "gemma",
+          .architecture = "GemmaForCausalLM",
+          .modules = seven_modules(kAttentionBias, kAttentionBias, kNever),
+          .norms = norms_before(),
+          .norm_adds_one = true,
+          .activation = Activation::kGeluTanh,
+          .activation_alias = "gelu",
+          .embedding_scaled = true,
+          .default_head_dim = 256,
+          .default_max_position = 8192,
+          .default_tied_head = true,
+          .lora_targets = kQAndV,
+          .read_fields = &read_gemma_fields,
+          .read_gguf_fields = &read_gemma_gguf_fields};
+}
+
+// OLMo 2 with windows in three of four layers, whose rotation is not scaled.
+FamilyTraits olmo3() {
+  FamilyTraits row = olmo2();
+  row.family = Family::kOlmo3;
+  row.model_type = "olmo3";
+  row.architecture = "Olmo3ForCausalLM";
+  row.windows = WindowRule::kPattern;
+  row.default_pattern = kOlmo3Pattern;
+  row.default_window = 4096;
+  row.default_rope_theta = kOlmo3Theta;
+  row.read_fields = &read_olmo3_fields;
+  row.write_gguf_fields = &write_olmo3_gguf_fields;
+  row.read_gguf_fields = &read_olmo3_gguf_fields;
+  return row;
+}
+
 // Qwen3 with experts.
 FamilyTraits qwen3_moe() {
   FamilyTraits row = qwen3();
@@ -370,8 +407,9 @@ bool has_linear(ModuleKind module, LayerKind layer) {
 }  // namespace
 
 const std::vector<FamilyTraits>& families() {
-  static const std::vector<FamilyTraits> table = {llama(),   qwen2(), qwen3(),  mistral(), smollm3(),
-                                                  granite(), olmo2(), gemma3(), phi3(), qwen3_moe(), mixtral(), granite_moe(), lfm2(), ministral3(), gemma2()};
+  static const std::vector<FamilyTraits> table = {
+      llama(),     qwen2(),   qwen3(),       mistral(), smollm3(),    granite(), olmo2(), gemma3(), phi3(),
+      qwen3_moe(), mixtral(), granite_moe(), lfm2(),    ministral3(), gemma2(),  gemma(), olmo3()};
   return table;
 }
 
@@ -402,11 +440,11 @@ std::string_view missing_for(std::string_view model_type) {
   struct Row {
     std::string_view model_type, missing;
   };
-  constexpr std::string_view kShared = "experts that every token goes through", kVision = "models with images",
+  constexpr std::string_view kShared = "experts that every token goes through",
+                             kVision = "models with images",
                              kState = "state space and linear attention layers",
                              kLayerNorm = "LayerNorm with a bias, and MLPs without a gate";
   static constexpr Row kRows[] = {
-      {"gemma", "row in its table"},
       {"gemma3", kVision},
       {"phi", kLayerNorm},
       {"gpt2", kLayerNorm},
@@ -421,7 +459,6 @@ std::string_view missing_for(std::string_view model_type) {
       {"cohere", "LayerNorm, and attention and MLP side by side"},
       {"cohere2", "LayerNorm, and attention and MLP side by side"},
       {"olmo", "LayerNorm without a weight"},
-      {"olmo3", "row for OLMo 2 with windows and two rotations"},
       {"glm4", "rotations of neighboring columns"},
       {"nemotron", "LayerNorm of 1 + w, and MLPs without a gate"},
       {"qwen2_moe", kShared},
@@ -461,8 +498,11 @@ namespace {
 void add_experts(const ModelConfig& c, const ExpertNames& names, std::vector<LayerLinear>& out) {
   const std::int64_t hidden = c.hidden_size, width = c.experts.width, count = c.experts.count;
   const std::string files(names.files), module(names.module);
-  LayerLinear router{.kind = ModuleKind::kRouter, .hf = files + std::string(names.router),
-                     .gguf = "ffn_gate_inp", .out = count, .in = hidden};
+  LayerLinear router{.kind = ModuleKind::kRouter,
+                     .hf = files + std::string(names.router),
+                     .gguf = "ffn_gate_inp",
+                     .out = count,
+                     .in = hidden};
   const std::string held = module + std::string(names.router_parameter);
   if (held != router.hf + ".weight") router.others.push_back({.name = held});
   out.push_back(std::move(router));
@@ -471,18 +511,20 @@ void add_experts(const ModelConfig& c, const ExpertNames& names, std::vector<Lay
     std::string_view name, gguf, stack, stacked;
     std::int64_t out, in, row;
   };
-  const Part parts[] = {
-      {ModuleKind::kExpertGate, names.gate, "ffn_gate_exps", names.stacked_gate_up, "gate_up_proj", width,
-       hidden, 0},
-      {ModuleKind::kExpertUp, names.up, "ffn_up_exps", names.stacked_gate_up, "gate_up_proj", width, hidden,
-       width},
-      {ModuleKind::kExpertDown, names.down, "ffn_down_exps", names.stacked_down, "down_proj", hidden, width,
-       0}};
+  const Part parts[] = {{ModuleKind::kExpertGate, names.gate, "ffn_gate_exps", names.stacked_gate_up,
+                         "gate_up_proj", width, hidden, 0},
+                        {ModuleKind::kExpertUp, names.up, "ffn_up_exps", names.stacked_gate_up,
+                         "gate_up_proj", width, hidden, width},
+                        {ModuleKind::kExpertDown, names.down, "ffn_down_exps", names.stacked_down,
+                         "down_proj", hidden, width, 0}};
   for (const Part& part : parts) {
     for (std::int64_t e = 0; e < count; ++e) {
       const std::string number = std::to_string(e) + ".";
-      LayerLinear one{.kind = part.kind, .hf = files + "experts." + number + std::string(part.name),
-                      .gguf = std::string(part.gguf), .out = part.out, .in = part.in};
+      LayerLinear one{.kind = part.kind,
+                      .hf = files + "experts." + number + std::string(part.name),
+                      .gguf = std::string(part.gguf),
+                      .out = part.out,
+                      .in = part.in};
       one.expert = e;
       if (!part.stack.empty())
         one.others.push_back({.name = files + std::string(part.stack), .expert = e, .row = part.row});
@@ -621,7 +663,8 @@ std::vector<TensorSpec> expected_tensors(const ModelConfig& config) {
                       .shape = {l.out, l.in},
                       .permuted_heads = l.permuted_heads,
                       .expert = l.expert};
-      for (const OtherPlace& other : l.others) spec.others.push_back({hf + other.name, other.expert, other.row});
+      for (const OtherPlace& other : l.others)
+        spec.others.push_back({hf + other.name, other.expert, other.row});
       specs.push_back(std::move(spec));
       if (!l.bias) continue;
       specs.push_back({.name = hf + l.hf + ".bias",

@@ -79,8 +79,8 @@ enum class WindowRule {
   kUpperLayers,
   kUnrotatedLayers,
   kEveryLayerSwitched,  // all, whatever layer_types says
-  kPattern,      // all but each sliding_window_pattern-th; they have the local rotation
-  kAlternating,  // every other layer, from the first on
+  kPattern,             // all but each sliding_window_pattern-th; they have the local rotation
+  kAlternating,         // every other layer, from the first on
 };
 
 struct FamilyTraits {
@@ -92,12 +92,14 @@ struct FamilyTraits {
   std::vector<NormRow> norms;
   std::vector<TensorRow> tensors = {};
   std::vector<OtherKey> other_keys = {};
-  ExpertNames experts = {};  // of layers with experts, instead of the MLP's modules; empty: none
+  ExpertNames experts = {};         // of layers with experts, instead of the MLP's modules; empty: none
   bool projection_qk_norm = false;  // a Q/K norm is over the whole projection; otherwise over each head
   bool norm_adds_one = false;       // norms multiply by 1 + w; GGUF has the sum
   Activation activation = Activation::kSilu;
   std::string_view activation_key = "hidden_act";
+  std::string_view activation_alias = {};  // another name that transformers' class reads as the same
   WindowRule windows = WindowRule::kNone;
+  std::int64_t default_pattern = 6;       // kPattern's, when config.json has no sliding_window_pattern
   std::int64_t default_window = 0;        // when config.json has no sliding_window; 0: none
   bool embedding_scaled = false;          // the embedding is multiplied by sqrt(hidden_size)
   std::int64_t default_head_dim = 0;      // when config.json has none; 0: hidden_size / num_attention_heads
@@ -158,10 +160,10 @@ struct TensorSpec {
   std::string name;       // Hugging Face's: "model.layers.0.self_attn.q_proj.weight"
   std::string gguf_name;  // "blk.0.attn_q.weight"
   std::vector<std::int64_t> shape;
-  std::int64_t permuted_heads = 0;  // > 0: GGUF holds its rows interleaved for that many heads
-  bool gguf_adds_one = false;       // GGUF holds 1 + w
-  std::int64_t expert = -1;         // GGUF stacks the experts: [experts, ...] under one name
-  std::vector<OtherPlace> others;   // where files may have it otherwise; whole names
+  std::int64_t permuted_heads = 0;            // > 0: GGUF holds its rows interleaved for that many heads
+  bool gguf_adds_one = false;                 // GGUF holds 1 + w
+  std::int64_t expert = -1;                   // GGUF stacks the experts: [experts, ...] under one name
+  std::vector<OtherPlace> others;             // where files may have it otherwise; whole names
   std::vector<std::int64_t> gguf_shape = {};  // where GGUF's is another one, of as many numbers
   bool gguf_float = false;                    // GGUF has it in fp32, whatever the others are in
 };
@@ -179,9 +181,9 @@ std::vector<LinearSpec> adaptable_linears(const ModelConfig& config);
 // Parameters that can have an adapter besides (PEFT's target_parameters): routers [E, H], and the stacked experts, in model
 // order. `module` holds the parameter `name`, as transformers calls them.
 struct ParameterSpec {
-  std::string module, name;         // "model.layers.0.mlp.experts", "gate_up_proj"
-  std::int64_t out = 0, in = 0;     // of one expert
-  std::int64_t experts = 1;         // of a router 1
+  std::string module, name;      // "model.layers.0.mlp.experts", "gate_up_proj"
+  std::int64_t out = 0, in = 0;  // of one expert
+  std::int64_t experts = 1;      // of a router 1
 };
 std::vector<ParameterSpec> adaptable_parameters(const ModelConfig& config);
 

@@ -17,8 +17,8 @@ using base::UserError;
 
 constexpr std::int64_t kSmollm3Interval = 4, kGemma3Pattern = 6;  // llama.cpp has no keys for them
 constexpr const char *kAttentionCap = "attn_logit_softcapping", *kLogitsCap = "final_logit_softcapping";
-constexpr double kGemma2AttentionCap = 50, kGemma2LogitsCap = 30;  // of Gemma2Config, and of llama.cpp
-constexpr double kGemma3LocalTheta = 10000;                       // nor for this
+constexpr double kGemma2AttentionCap = 50, kGemma2LogitsCap = 30;   // of Gemma2Config, and of llama.cpp
+constexpr double kGemma3LocalTheta = 10000;                         // nor for this
 constexpr const char* kLfm2Heads = "lfm2.attention.head_count_kv";  // one a layer, 0 without attention
 
 double factor_or(const Json& json, const char* key, double fallback, const std::string& where) {
@@ -41,6 +41,32 @@ std::int64_t gemma2_scalar(std::int64_t layers, std::int64_t hidden, std::int64_
 void refuse_gguf(const std::string& expected, const std::string& found) {
   throw UserError(
       {"GGUF", expected, found, "llama.cpp has no key for it", "keep the model's Hugging Face folder"});
+}
+
+// rope_theta of layers with a window, from rope_parameters.sliding_attention.
+double local_theta(const Json& json, double fallback, const std::string& where) {
+  const Json* const rope = lookup(json, "rope_parameters");
+  if (rope == nullptr || !rope->is_object() || lookup(*rope, "sliding_attention") == nullptr) return fallback;
+  const Json& local = rope->at("sliding_attention");
+  if (!local.is_object()) wrong_type(where, "rope_parameters.sliding_attention", "an object", local);
+  if (string_or(local, "rope_type", "default", where) != "default") {
+    throw UserError({where, "rope_type default of sliding_attention", base::short_json(local),
+                     "hone does not scale the rotation of layers with a window", ""});
+  }
+  return factor_or(local, "rope_theta", fallback, where);
+}
+
+// The window of all layers but each pattern-th, which llama.cpp knows without a key.
+std::int64_t patterned_window(const ModelConfig& config, std::int64_t pattern, const std::string& family) {
+  std::int64_t window = 0;
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    const std::int64_t here = config.attention_of(i).window;
+    window = std::max(window, here);
+    if ((here > 0) == ((i + 1) % pattern != 0)) continue;
+    refuse_gguf("windows in all layers of " + family + " but every " + std::to_string(pattern) + "th",
+                "layer " + std::to_string(i) + (here > 0 ? " with one" : " without one"));
+  }
+  return window;
 }
 
 }  // namespace
@@ -78,6 +104,30 @@ void write_smollm3_gguf_fields(const ModelConfig& config, GgufEntries& /*entries
 
 void read_olmo2_fields(const Json& json, const std::string& /*where*/, ModelConfig& config) {
   if (lookup(json, "rms_norm_eps") == nullptr) config.rms_norm_eps = 1e-5;
+}
+
+void read_olmo3_fields(const Json& json, const std::string& where, ModelConfig& config) {
+  read_olmo2_fields(json, where, config);
+  config.local_rope_theta = local_theta(json, kOlmo3Theta, where);
+}
+
+void write_olmo3_gguf_fields(const ModelConfig& config, GgufEntries& entries) {
+  if (config.local_rope_theta != config.rope_theta)
+    refuse_gguf("one rope_theta in all layers of an olmo3", std::to_string(*config.local_rope_theta));
+  const std::int64_t window = patterned_window(config, kOlmo3Pattern, "an olmo3");
+  entries.push_back({"olmo2.attention.sliding_window", static_cast<std::uint32_t>(window)});
+}
+
+void read_olmo3_gguf_fields(const base::GgufFile& file, Json& json) {
+  json["sliding_window"] = file.require_int("olmo2.attention.sliding_window");
+  json["sliding_window_pattern"] = kOlmo3Pattern;
+  Json whole = json.value("rope_scaling", Json());
+  if (!whole.is_object()) whole = {{"rope_type", "default"}};
+  whole["rope_theta"] = json.at("rope_theta");
+  const Json local = {{"rope_type", "default"}, {"rope_theta", json.at("rope_theta")}};
+  json["rope_parameters"] = {{"full_attention", whole}, {"sliding_attention", local}};
+  json.erase("rope_scaling");
+  json.erase("rope_theta");
 }
 
 void read_phi3_fields(const Json& json, const std::string& where, ModelConfig& config) {
@@ -146,6 +196,14 @@ void read_granite_gguf_fields(const base::GgufFile& file, Json& json) {
   json["logits_scaling"] = as_written(file.require_float(arch + ".logit_scale"));
 }
 
+void read_gemma_fields(const Json& json, const std::string& where, ModelConfig& /*config*/) {
+  refuse_encoder(json, where);
+}
+
+void read_gemma_gguf_fields(const base::GgufFile& /*file*/, Json& json) {
+  json["hidden_act"] = "gelu_pytorch_tanh";
+}
+
 void read_gemma2_fields(const Json& json, const std::string& where, ModelConfig& config) {
   // null: no cap
   const auto cap = [&](const char* key, double fallback) {
@@ -167,9 +225,9 @@ void write_gemma2_gguf_fields(const ModelConfig& config, GgufEntries& entries) {
   const std::int64_t window = config.attention_of(0).window;
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
     if (config.attention_of(i).window == (i % 2 == 0 ? window : 0) && window > 0) continue;
-    refuse_gguf("windows in every other layer of a gemma2, from the first on",
-                "layer " + std::to_string(i) + " with a window of " +
-                    std::to_string(config.attention_of(i).window));
+    refuse_gguf(
+        "windows in every other layer of a gemma2, from the first on",
+        "layer " + std::to_string(i) + " with a window of " + std::to_string(config.attention_of(i).window));
   }
   entries.push_back({"gemma2.attention.sliding_window", static_cast<std::uint32_t>(window)});
   entries.push_back({"gemma2.attn_logit_softcapping", static_cast<float>(config.attention_soft_cap)});
@@ -194,18 +252,8 @@ void read_gemma3_fields(const Json& json, const std::string& where, ModelConfig&
   }
   refuse_encoder(json, where);
   config.attention_scale = 1 / std::sqrt(factor_or(json, "query_pre_attn_scalar", 256, where));
-  double theta = factor_or(json, "rope_local_base_freq", kGemma3LocalTheta, where);
-  const Json* rope = lookup(json, "rope_parameters");
-  if (rope != nullptr && rope->is_object() && lookup(*rope, "sliding_attention") != nullptr) {
-    const Json& local = rope->at("sliding_attention");
-    if (!local.is_object()) wrong_type(where, "rope_parameters.sliding_attention", "an object", local);
-    theta = factor_or(local, "rope_theta", theta, where);
-    if (string_or(local, "rope_type", "default", where) != "default") {
-      throw UserError({where, "rope_type default of sliding_attention", base::short_json(local),
-                       "hone does not scale the rotation of layers with a window", ""});
-    }
-  }
-  config.local_rope_theta = theta;
+  config.local_rope_theta =
+      local_theta(json, factor_or(json, "rope_local_base_freq", kGemma3LocalTheta, where), where);
 }
 
 void rotate_windows_locally(ModelConfig& config) {
@@ -219,14 +267,7 @@ void write_gemma3_gguf_fields(const ModelConfig& config, GgufEntries& entries) {
     refuse_gguf("a local rotation of base 10000 of a gemma3", std::to_string(*config.local_rope_theta));
   if (std::abs(config.attention_scale - 1 / std::sqrt(static_cast<double>(config.head_dim))) > 1e-12)
     refuse_gguf("a query_pre_attn_scalar that is the head dimension of a gemma3", "another one");
-  std::int64_t window = 0;
-  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
-    const std::int64_t here = config.attention_of(i).window;
-    window = std::max(window, here);
-    if ((here > 0) == ((i + 1) % kGemma3Pattern != 0)) continue;
-    refuse_gguf("windows in all layers of a gemma3 but each sixth",
-                "layer " + std::to_string(i) + (here > 0 ? " with one" : " without one"));
-  }
+  const std::int64_t window = patterned_window(config, kGemma3Pattern, "a gemma3");
   entries.push_back({"gemma3.attention.sliding_window", static_cast<std::uint32_t>(window)});
 }
 
@@ -273,9 +314,8 @@ std::int64_t lfm2_mlp_width(const Json& json, const std::string& where, std::int
       !json.contains("block_ffn_dim_multiplier") || lookup(json, "block_ffn_dim_multiplier") != nullptr;
   if (has_factor) {
     const double factor = factor_or(json, "block_ffn_dim_multiplier", 1, where);
-    const std::int64_t multiple = lookup(json, "block_multiple_of") == nullptr
-                                      ? 256
-                                      : positive(json, "block_multiple_of", where);
+    const std::int64_t multiple =
+        lookup(json, "block_multiple_of") == nullptr ? 256 : positive(json, "block_multiple_of", where);
     const double scaled = std::min(factor * static_cast<double>(width), static_cast<double>(kMaxExtent));
     width = (static_cast<std::int64_t>(scaled) + multiple - 1) / multiple * multiple;
   }

@@ -23,6 +23,13 @@ void read_olmo2_fields(const base::Json& json, const std::string& where, ModelCo
 // refuses scalings that Phi3Config does not have
 void read_phi3_fields(const base::Json& json, const std::string& where, ModelConfig& config);
 
+// the rotation of layers with a window, beside that of olmo2
+constexpr std::int64_t kOlmo3Pattern = 4;  // llama.cpp has no key for it
+constexpr double kOlmo3Theta = 500000;     // of Olmo3Config
+void read_olmo3_fields(const base::Json& json, const std::string& where, ModelConfig& config);
+void write_olmo3_gguf_fields(const ModelConfig& config, GgufEntries& entries);
+void read_olmo3_gguf_fields(const base::GgufFile& file, base::Json& json);
+
 // llama_4_scaling_beta of rope_parameters
 void read_ministral3_fields(const base::Json& json, const std::string& where, ModelConfig& config);
 void write_ministral3_gguf_fields(const ModelConfig& config, GgufEntries& entries);
@@ -32,6 +39,10 @@ void read_ministral3_gguf_fields(const base::GgufFile& file, base::Json& json);
 void read_granite_fields(const base::Json& json, const std::string& where, ModelConfig& config);
 void write_granite_gguf_fields(const ModelConfig& config, GgufEntries& entries);
 void read_granite_gguf_fields(const base::GgufFile& file, base::Json& json);
+
+// refuses attention in both directions
+void read_gemma_fields(const base::Json& json, const std::string& where, ModelConfig& config);
+void read_gemma_gguf_fields(const base::GgufFile& file, base::Json& json);
 
 // query_pre_attn_scalar, both soft caps; refuses attention in both directions
 void read_gemma2_fields(const base::Json& json, const std::string& where, ModelConfig& config);

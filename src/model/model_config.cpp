@@ -67,7 +67,8 @@ void refuse_unsupported(const Json& json, const std::string& where, const Family
   const bool gelu = family.activation == Activation::kGeluTanh;
   const std::string expected = gelu ? "gelu_pytorch_tanh" : "silu";
   const std::string act = string_or(json, key.c_str(), expected, where);
-  if (act != expected && (gelu || act != "swish")) {
+  const std::string_view alias = gelu ? family.activation_alias : "swish";
+  if (act != expected && (alias.empty() || act != alias)) {
     throw UserError({where, key + " " + expected, "'" + base::cut_text(act, 200) + "'",
                      "hone has no other activation for this family", ""});
   }
@@ -114,7 +115,7 @@ std::vector<bool> sliding_layers(const Json& json, const std::string& where, con
                                  const ModelConfig& config) {
   std::vector<bool> sliding;
   const std::int64_t first = int_or(json, "max_window_layers", 28, where),
-                     pattern = int_or(json, "sliding_window_pattern", 6, where);
+                     pattern = int_or(json, "sliding_window_pattern", family.default_pattern, where);
   if (pattern <= 0) wrong_type(where, "sliding_window_pattern", "a positive integer", pattern);
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
     switch (family.windows) {

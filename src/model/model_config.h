@@ -12,7 +12,25 @@
 
 namespace hone::model {
 
-enum class Family { kLlama, kQwen2, kQwen3, kMistral, kSmolLM3, kGranite, kOlmo2, kGemma3, kPhi3, kQwen3Moe, kMixtral, kGraniteMoe, kMinistral3, kGemma2, kLfm2 };
+enum class Family {
+  kLlama,
+  kQwen2,
+  kQwen3,
+  kMistral,
+  kSmolLM3,
+  kGranite,
+  kOlmo2,
+  kGemma3,
+  kPhi3,
+  kQwen3Moe,
+  kMixtral,
+  kGraniteMoe,
+  kMinistral3,
+  kGemma2,
+  kLfm2,
+  kGemma,
+  kOlmo3
+};
 
 // How a layer mixes tokens, before its MLP.
 enum class LayerKind {
@@ -22,7 +40,23 @@ enum class LayerKind {
 
 // What a linear of a layer computes. kQkv and kGateUp: several in one matrix, in this order of rows. kConvIn, kConvOut:
 // around a short convolution.
-enum class ModuleKind { kQ, kK, kV, kQkv, kO, kGate, kUp, kGateUp, kDown, kRouter, kExpertGate, kExpertUp, kExpertDown, kConvIn, kConvOut };
+enum class ModuleKind {
+  kQ,
+  kK,
+  kV,
+  kQkv,
+  kO,
+  kGate,
+  kUp,
+  kGateUp,
+  kDown,
+  kRouter,
+  kExpertGate,
+  kExpertUp,
+  kExpertDown,
+  kConvIn,
+  kConvOut
+};
 
 // Tensors of a layer that are neither linears nor norms.
 enum class TensorKind { kConvWeight, kConvBias };

@@ -33,9 +33,9 @@ struct LongestBatch {
 
 struct MemoryInputs {
   model::ModelConfig model;
-  std::int64_t linear_size = 2;    // bytes of an element: frozen linears and their GEMMs
-  bool float_head = false;         // the head's products are fp32, and its rows a copy
-  bool tiled_head = false;  // the losses take the autograd form of the head in either form of the layers
+  std::int64_t linear_size = 2;  // bytes of an element: frozen linears and their GEMMs
+  bool float_head = false;       // the head's products are fp32, and its rows a copy
+  bool tiled_head = false;       // the losses take the autograd form of the head in either form of the layers
   std::int64_t residual_size = 4;  // ... residual stream, norms, embedding
   // resident just before the model is read: program, libtorch, tokenizer, data
   std::int64_t program_bytes = 0;

@@ -55,7 +55,10 @@ std::vector<base::Json> configs() {
   longrope["original_max_position_embeddings"] = 32;
   longrope["rope_scaling"] = {
       {"type", "longrope"}, {"short_factor", {1.0, 1.1, 1.5, 2.25}}, {"long_factor", {1.25, 3.0, 7.0, 30.1}}};
-  return {yarn,
+  base::Json olmo3 = test_tools::tiny_config("olmo3");
+  olmo3.update({{"num_hidden_layers", 5}, {"layer_types", nullptr}, {"rope_theta", 500000.0}});
+  return {olmo3,
+          yarn,
           longrope,
           test_tools::tiny_config("ministral3"),
           test_tools::tiny_config("qwen3_moe"),
@@ -159,6 +162,7 @@ TEST(GgufWrite, TheNormsOfGemmasAreStoredWithTheirOne) {
                  {"rope_local_base_freq", 10000.0},
                  {"query_pre_attn_scalar", 16}});
   expect_gemma(config);
+  expect_gemma(test_tools::tiny_config("gemma"));
   config = test_tools::tiny_config("gemma2");
   config.update({{"num_hidden_layers", 7}, {"query_pre_attn_scalar", 16}});
   expect_gemma(config);
@@ -175,8 +179,10 @@ TEST(GgufWrite, RefusesWhatAGgufCannotSay) {
   };
   EXPECT_SAYS(refuses("smollm3", base::Json::object()), "every fourth layer");
   EXPECT_SAYS(refuses("gemma3_text", {{"rope_local_base_freq", 10000.0}, {"query_pre_attn_scalar", 16}}),
-              "each sixth");
+              "every 6th");
   EXPECT_SAYS(refuses("gemma3_text", base::Json::object()), "local rotation");
+  EXPECT_SAYS(refuses("olmo3", base::Json::object()), "one rope_theta in all layers");
+  EXPECT_SAYS(refuses("olmo3", {{"rope_theta", 500000.0}}), "every 4th");
   EXPECT_SAYS(refuses("gemma2", base::Json::object()), "a query_pre_attn_scalar of 16");
   EXPECT_SAYS(refuses("gemma2", {{"query_pre_attn_scalar", 16}, {"attn_logit_softcapping", nullptr}}),
               "soft caps of scores and logits");

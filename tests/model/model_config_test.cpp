@@ -195,6 +195,39 @@ TEST(ModelConfig, ReadsMinistral3AndGemma2) {
   EXPECT_SAYS(error_of("gemma2", [](Json& j) { j["final_logit_softcapping"] = -1.0; }), "a positive number");
 }
 
+TEST(ModelConfig, ReadsGemmaAndOlmo3) {
+  Json json = tiny_config("gemma");
+  for (const char* key : {"head_dim", "hidden_act", "tie_word_embeddings"}) json.erase(key);
+  ModelConfig config = parse(json);  // GemmaConfig's own
+  EXPECT_EQ(config.head_dim, 256);
+  EXPECT_EQ(config.activation, Activation::kGeluTanh);
+  EXPECT_TRUE(config.tie_word_embeddings && config.norm_adds_one && config.scales_in_embedding);
+  json["hidden_act"] = "gelu";  // of old files, read as the same
+  EXPECT_EQ(parse(json).activation, Activation::kGeluTanh);
+  EXPECT_SAYS(error_of("gemma", [](Json& j) { j["hidden_act"] = "silu"; }), "hidden_act gelu_pytorch_tanh");
+  EXPECT_SAYS(error_of("gemma2", [](Json& j) { j["hidden_activation"] = "gelu"; }), "gelu_pytorch_tanh");
+  EXPECT_SAYS(error_of("gemma", [](Json& j) { j["use_bidirectional_attention"] = true; }), "an encoder");
+
+  json = tiny_config("olmo3");
+  config = parse(json);
+  EXPECT_EQ(config.attention_of(0).rotation, kLocalRotation);
+  EXPECT_EQ(config.attention_of(1).rotation, kMainRotation);
+  EXPECT_EQ(*config.local_rope_theta, 500000);  // Olmo3Config's, whatever rope_theta says
+  EXPECT_TRUE(config.rope_yarn.has_value());
+  for (const char* key : {"rope_theta", "rope_scaling", "layer_types", "sliding_window", "rms_norm_eps"})
+    json.erase(key);
+  json["num_hidden_layers"] = 4;
+  config = parse(json);
+  EXPECT_EQ(config.rope_theta, 500000);
+  EXPECT_EQ(config.rms_norm_eps, 1e-5);
+  for (std::int64_t i = 0; i < 4; ++i) EXPECT_EQ(config.attention_of(i).window, i < 3 ? 4096 : 0);
+  json["rope_parameters"] = {{"full_attention", {{"rope_type", "default"}, {"rope_theta", 1e6}}},
+                             {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 1e3}}}};
+  config = parse(json);
+  EXPECT_EQ(config.rope_theta, 1e6);
+  EXPECT_EQ(*config.local_rope_theta, 1e3);
+}
+
 std::vector<std::int64_t> windows_of(const ModelConfig& config) {
   std::vector<std::int64_t> out;
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) out.push_back(config.attention_of(i).window);

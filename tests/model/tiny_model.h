@@ -74,6 +74,13 @@ inline base::Json tiny_config(const std::string& model_type) {
                    {"mscale_all_dim", 1.0},
                    {"llama_4_scaling_beta", 0.5}}}});
   }
+  if (model_type == "gemma") json.update({{"head_dim", 16}, {"hidden_act", "gelu_pytorch_tanh"}});
+  if (model_type == "olmo3") {
+    json.update({{"sliding_window", 20},
+                 {"layer_types", {"sliding_attention", "full_attention"}},
+                 {"rope_scaling",
+                  {{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 16}}}});
+  }
   if (model_type == "gemma2") {
     json.update({{"head_dim", 16},
                  {"sliding_window", 20},

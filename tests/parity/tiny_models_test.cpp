@@ -139,7 +139,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"tiny_phi3_short", "adapter", "golden.safetensors"},
                     Case{"tiny_qwen3_yarn", "adapter", "golden.safetensors"},
                     Case{"tiny_ministral3", "adapter", "golden.safetensors"},
-                    Case{"tiny_gemma2", "adapter", "golden.safetensors"}));
+                    Case{"tiny_gemma2", "adapter", "golden.safetensors"},
+                    Case{"tiny_gemma", "adapter", "golden.safetensors"},
+                    Case{"tiny_olmo3", "adapter", "golden.safetensors"}));
 
 }  // namespace tiny_models_test
 }  // namespace hone::parity
