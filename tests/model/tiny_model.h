@@ -153,14 +153,15 @@ inline std::vector<std::string> without_experts(const std::string& model_type) {
   return {"q_proj", "k_proj", "v_proj", "o_proj"};
 }
 
-// Every tensor of the config, by name, from generator seed `seed`; norms are near 1, the rest near 0.
+// Every tensor of the config, by name, from generator seed `seed`; norms multiply by about 1, the rest is near 0.
 inline std::map<std::string, at::Tensor> random_tensors(const base::Json& config, std::uint64_t seed = 1) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   std::map<std::string, at::Tensor> tensors;
-  for (const auto& spec : model::expected_tensors(model::parse_model_config(config, "test"))) {
+  const model::ModelConfig parsed = model::parse_model_config(config, "test");
+  for (const auto& spec : model::expected_tensors(parsed)) {
     const at::Tensor noise = at::randn(spec.shape, generator, at::kFloat);
     const bool norm = spec.name.find("norm") != std::string::npos;
-    tensors[spec.name] = norm ? noise * 0.1 + 1 : noise * 0.2;
+    tensors[spec.name] = norm ? noise * 0.1 + (parsed.norm_adds_one ? 0 : 1) : noise * 0.2;
   }
   return tensors;
 }
