@@ -12,8 +12,9 @@ namespace hone::model {
 
 // Products of these stay within 64 bits, and fp32 holds the factors.
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 24;  // rows or columns of a matrix
-constexpr std::int64_t kMaxInt32 = 0x7FFFFFFF;              // positions, token ids
-constexpr double kLeastFactor = 1e-12, kMaxFactor = 1e30;   // of what scales positions and values
+constexpr std::int64_t kMaxLayers = 10000;
+constexpr std::int64_t kMaxInt32 = 0x7FFFFFFF;             // positions, token ids
+constexpr double kLeastFactor = 1e-12, kMaxFactor = 1e30;  // of what scales positions and values
 
 // The value of `key`, or nullptr when it is absent or null: transformers treats both alike.
 const base::Json* lookup(const base::Json& json, const char* key);

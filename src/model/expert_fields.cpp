@@ -16,7 +16,8 @@ using base::Json;
 using base::UserError;
 
 constexpr std::int64_t kMaxExperts = 1 << 16;
-constexpr double kMaxExpertWeights = 1e13;  // of all experts together
+constexpr double kMaxExpertWeights = 1e13;        // of all experts together
+constexpr std::int64_t kMaxOfLayers = 1'000'000;  // experts of all layers: each has tensors with names
 
 // `default_...`: of transformers' configuration class.
 struct Defaults {
@@ -37,6 +38,12 @@ void read_counts(const Json& json, const std::string& where, const Defaults& def
 }
 
 void check_size(const ModelConfig& config, const std::string& where) {
+  if (config.experts.count * config.num_hidden_layers > kMaxOfLayers) {
+    throw UserError(
+        {where, "at most " + std::to_string(kMaxOfLayers) + " experts in all layers",
+         std::to_string(config.experts.count) + " in each of " + std::to_string(config.num_hidden_layers),
+         "the file is damaged", ""});
+  }
   const auto numbers = static_cast<double>(config.experts.count) * static_cast<double>(config.experts.width) *
                        static_cast<double>(config.hidden_size) * 3 *
                        static_cast<double>(config.num_hidden_layers);

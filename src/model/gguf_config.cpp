@@ -38,6 +38,12 @@ const FamilyTraits& family_of(const base::GgufFile& file, const std::string& arc
   std::string names;
   for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
   const bool windows = std::find(known.begin(), known.end(), arch) != known.end();
+  if (windows && window <= 0) {
+    throw UserError(
+        {file.path().string() + ": " + arch + ".expert_count",
+         experts ? "none: hone has this architecture without experts only" : "a number of experts",
+         std::to_string(file.int_or(arch + ".expert_count", 0)), "", ""});
+  }
   if (windows) {
     throw UserError({file.path().string() + ": " + arch + kWindowKey, "full attention in every layer",
                      std::to_string(window), "the file does not say which layers have the window",
@@ -123,7 +129,12 @@ ModelConfig model_config_from_gguf(const base::GgufFile& file) {
   json["max_position_embeddings"] = file.int_or(arch + ".context_length", family->default_max_position);
   json["mlp_bias"] = mlp_bias;
   json["num_attention_heads"] = heads;
-  json["num_hidden_layers"] = number("block_count");
+  const std::int64_t layers = number("block_count");
+  if (layers <= 0 || layers > kMaxLayers) {
+    throw UserError({where + ": " + arch + ".block_count", "a number from 1 to " + std::to_string(kMaxLayers),
+                     std::to_string(layers), "the file is damaged", ""});
+  }
+  json["num_hidden_layers"] = layers;
   json["num_key_value_heads"] = kv_heads(file, arch, heads);
   json["rms_norm_eps"] = as_written(file.require_float(arch + ".attention.layer_norm_rms_epsilon"));
   read_gguf_rotation(file, *family, json);

@@ -20,7 +20,6 @@ using base::Json;
 using base::UserError;
 
 // Far above any model: a lying file must not cost memory, and products of these stay within 64 bits.
-constexpr std::int64_t kMaxLayers = 10000;
 constexpr double kMaxWeights = 1e13;
 
 const FamilyTraits& family_or_refuse(const std::string& type, const std::string& field,

@@ -165,9 +165,15 @@ const Json* rotation_of(const Json& json, Family family) {
 double original_length(const Json& json, const Json& rope, const ModelConfig& config,
                        const std::string& where) {
   constexpr const char* kKey = "original_max_position_embeddings";
-  if (lookup(json, kKey) != nullptr) return positive_float(json, kKey, where);
+  const auto length = [&](const Json& holder) {
+    const double found = positive_float(holder, kKey, where);
+    if (found < 1 || found > static_cast<double>(kMaxInt32))
+      wrong_type(where, kKey, "a length from 1 to 2^31 - 1", holder.at(kKey));
+    return found;
+  };
+  if (lookup(json, kKey) != nullptr) return length(json);
   if (config.family == Family::kPhi3) return 4096;  // its class has one beside them
-  if (lookup(rope, kKey) != nullptr) return positive_float(rope, kKey, where);
+  if (lookup(rope, kKey) != nullptr) return length(rope);
   return static_cast<double>(config.max_position_embeddings);
 }
 

@@ -62,7 +62,11 @@ void BatchPass::backward(at::Tensor d, double balance) {
     const at::NoGradGuard no_grad;
     fused_->backward(std::move(d), balance);
   } else {
-    if (balance != 0 && load_.defined()) (load_.loss() * balance).backward({}, /*retain_graph=*/true);
+    if (balance != 0 && load_.defined()) {
+      const at::Tensor loss = load_.loss() * balance;
+      if (loss.requires_grad())
+        loss.backward({}, /*retain_graph=*/true);  // else nothing trained is before a router
+    }
     autograd_.backward(d.to(autograd_.scalar_type()));
   }
 }

@@ -228,6 +228,22 @@ TEST(ModelConfig, ReadsGemmaAndOlmo3) {
   EXPECT_EQ(*config.local_rope_theta, 1e3);
 }
 
+TEST(ModelConfig, ALyingFileDoesNotCostMemory) {
+  EXPECT_SAYS(
+      error_of("qwen3_moe",
+               [](Json& j) {
+                 j.update(
+                     {{"num_experts", 65536}, {"moe_intermediate_size", 1}, {"num_hidden_layers", 10000}});
+                 j["mlp_only_layers"] = Json::array();
+               }),
+      "at most 1000000 experts in all layers");
+  for (const double length : {0.5, 1e20}) {
+    EXPECT_SAYS(error_of("ministral3",
+                         [&](Json& j) { j["rope_scaling"]["original_max_position_embeddings"] = length; }),
+                "a length from 1 to 2^31 - 1");
+  }
+}
+
 std::vector<std::int64_t> windows_of(const ModelConfig& config) {
   std::vector<std::int64_t> out;
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) out.push_back(config.attention_of(i).window);

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 
 #include "doctor/checks/check_format.h"
 #include "doctor/examination.h"
+#include "model/families.h"
 #include "train/memory_inputs.h"
 #include "train/open_run.h"
 #include "train/run_folder.h"
@@ -42,7 +44,10 @@ std::int64_t scored_at_once(const train::OpenedRun& run) {
 std::int64_t four_bit_base(const model::CausalLm& model) {
   if (model.quantized()) return 0;
   std::int64_t bytes = model.parameter_bytes();
+  std::set<std::string> taken;  // not routers and experts
+  for (const model::LinearSpec& one : model::adaptable_linears(model.config())) taken.insert(one.name);
   for (const ops::Linear* linear : model.linears()) {
+    if (!taken.contains(linear->name)) continue;
     const ops::Weight& weight = linear->weight;
     bytes += ops::quantized_bytes(weight.out(), weight.in(), {.type = ops::QuantType::kNf4, .nested = true}) -
              weight.bytes();

@@ -90,7 +90,9 @@ ScoredFacts Sft::run_batch(const data::Batch& batch, RngKey key, bool backward, 
 BatchLoss Sft::run(const MicroBatch& batch) {
   const ExampleData& data = batch.split == Split::kTrain ? train_ : *eval_;
   const double tokens = batch.backward ? batch.backward->tokens : 1;
-  const double balance = loss_.balance / (batch.backward ? batch.backward->count : 1);
+  // TRL's label smoother knows nothing of the routers: their loss is only logged then.
+  const double factor = loss_.loss.smooths() ? 0 : loss_.balance;
+  const double balance = factor / (batch.backward ? batch.backward->count : 1);
   const ScoredFacts facts =
       run_batch(data.batch(batch.rows), batch.key, batch.backward.has_value(), tokens, balance);
   const double scored = at_least_one(facts.scored);
