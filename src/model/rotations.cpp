@@ -199,7 +199,7 @@ at::Tensor main_frequencies(const ModelConfig& config, bool is_long) {
         theta, config.rotated(),
         {r->factor, r->original_max_position_embeddings, r->beta_fast, r->beta_slow, r->truncate});
   }
-  const at::Tensor plain = ops::rope_inverse_frequencies(theta, config.rotated());
+  at::Tensor plain = ops::rope_inverse_frequencies(theta, config.rotated());
   if (config.rope_linear_factor) return ops::rope_scale_linear(plain, *config.rope_linear_factor);
   if (const auto& r = config.rope_llama3) {
     return ops::rope_scale_llama3(
