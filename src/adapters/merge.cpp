@@ -38,12 +38,13 @@ struct Parts {
   std::string names;                              // of the folders, for messages
 };
 
-// The factors of each expert and each of its matrices, of a LoRA on a stack; or a router's under its name in files. False: of
-// another module.
-bool add_expert_parts(const StoredLora& module, const model::ModelConfig& config, Parts& out) {
-  if (config.experts.count == 0 || module.transposed) return false;
+// The factors of each expert and each of its matrices, of a LoRA on a stack; or a router's under its name in files. `specs`: the
+// model's tensors; none without experts. False: of another module.
+bool add_expert_parts(const StoredLora& module, const std::vector<model::TensorSpec>& specs,
+                      const model::ModelConfig& config, Parts& out) {
+  if (module.transposed) return false;
   bool found = false;
-  for (const model::TensorSpec& spec : model::expected_tensors(config)) {
+  for (const model::TensorSpec& spec : specs) {
     for (const model::OtherPlace& place : spec.others) {
       if (place.name != module.module && place.name != module.module + ".weight") continue;
       StoredLora& part = out.experts.emplace_back(module);
@@ -81,9 +82,11 @@ std::shared_ptr<const Parts> read_parts(const model::ModelConfig& config,
     }
     out->names += (out->names.empty() ? "" : " + ") + folder.string();
   }
+  std::vector<model::TensorSpec> specs;
+  if (config.experts.count > 0) specs = model::expected_tensors(config);
   for (const StoredAdapter& stored : out->adapters) {
     for (const StoredLora& module : stored.modules) {
-      if (!add_expert_parts(module, config, *out))
+      if (!add_expert_parts(module, specs, config, *out))
         out->by_weight[module.module + ".weight"].push_back(&module);
     }
     for (std::size_t i = 0; i < stored.whole.size(); ++i) out->whole[stored.whole_names[i]] = stored.whole[i];

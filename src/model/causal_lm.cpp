@@ -454,8 +454,8 @@ at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std
       caches[i]->layers.push_back(new_cache(static_cast<std::int64_t>(l), room));
     }
   }
-  base::require(*std::max_element(positions.begin(), positions.end()) < longest_generated(config_) ||
-                    !config_.rope_long,
+  base::require(!config_.rope_long ||
+                    *std::max_element(positions.begin(), positions.end()) < longest_generated(config_),
                 "CausalLm::step", "sequences within the original length of longrope");
   const RopeTables tables = ropes(positions);
   const LayerPass layer_pass{config_, tables, pass};

@@ -178,34 +178,63 @@ FamilyTraits olmo2() {
           .read_fields = &read_olmo2_fields};
 }
 
-// Four norms of 1 + w, norms of each head, a scaled embedding, GEGLU; windows and a rotation of their own in most layers.
-FamilyTraits gemma3() {
+// Llama with norms of 1 + w, GEGLU and a scaled embedding.
+FamilyTraits gemma() {
   using enum BiasRule;
-  return {.family = Family::kGemma3,
-          .model_type = "gemma3_text",
-          .gguf_architecture = "gemma3",
-          .architecture = "Gemma3ForCausalLM",
+  return {.family = Family::kGemma,
+          .model_type = "gemma",
+          .gguf_architecture = "gemma",
+          .architecture = "GemmaForCausalLM",
           .modules = seven_modules(kAttentionBias, kAttentionBias, kNever),
-          .norms = {{NormPlace::kBeforeAttention, kInputNorm},
-                    {NormPlace::kQ, kQNorm},
-                    {NormPlace::kK, kKNorm},
-                    {NormPlace::kAfterAttention, kNormAfterAttention},
-                    {NormPlace::kBeforeMlp, {"pre_feedforward_layernorm", "ffn_norm"}},
-                    {NormPlace::kAfterMlp, kNormAfterMlp}},
+          .norms = norms_before(),
           .norm_adds_one = true,
           .activation = Activation::kGeluTanh,
-          .activation_key = "hidden_activation",
-          .windows = WindowRule::kPattern,
-          .default_window = 4096,
+          .activation_alias = "gelu",
           .embedding_scaled = true,
           .default_head_dim = 256,
-          .default_max_position = 131072,
-          .default_rope_theta = 1e6,
+          .default_max_position = 8192,
           .default_tied_head = true,
           .lora_targets = kQAndV,
-          .read_fields = &read_gemma3_fields,
-          .write_gguf_fields = &write_gemma3_gguf_fields,
-          .read_gguf_fields = &read_gemma3_gguf_fields};
+          .read_fields = &read_gemma_fields,
+          .read_gguf_fields = &read_gemma_gguf_fields};
+}
+
+// Gemma with norms after attention and the MLP too, soft caps, and windows in every other layer.
+FamilyTraits gemma2() {
+  FamilyTraits row = gemma();
+  row.family = Family::kGemma2;
+  row.model_type = "gemma2";
+  row.gguf_architecture = "gemma2";
+  row.architecture = "Gemma2ForCausalLM";
+  row.norms = {{NormPlace::kBeforeAttention, kInputNorm},
+               {NormPlace::kAfterAttention, kNormAfterAttention},
+               {NormPlace::kBeforeMlp, {"pre_feedforward_layernorm", "ffn_norm"}},
+               {NormPlace::kAfterMlp, kNormAfterMlp}};
+  row.activation_key = "hidden_activation";
+  row.activation_alias = {};
+  row.windows = WindowRule::kAlternating;
+  row.default_window = 4096;
+  row.read_fields = &read_gemma2_fields;
+  row.write_gguf_fields = &write_gemma2_gguf_fields;
+  row.read_gguf_fields = &read_gemma2_gguf_fields;
+  return row;
+}
+
+// Gemma 2 with norms of each head instead of soft caps; windows, with a rotation of their own, in most layers.
+FamilyTraits gemma3() {
+  FamilyTraits row = gemma2();
+  row.family = Family::kGemma3;
+  row.model_type = "gemma3_text";
+  row.gguf_architecture = "gemma3";
+  row.architecture = "Gemma3ForCausalLM";
+  row.norms.insert(row.norms.begin() + 1, {{NormPlace::kQ, kQNorm}, {NormPlace::kK, kKNorm}});
+  row.windows = WindowRule::kPattern;
+  row.default_max_position = 131072;
+  row.default_rope_theta = 1e6;
+  row.read_fields = &read_gemma3_fields;
+  row.write_gguf_fields = &write_gemma3_gguf_fields;
+  row.read_gguf_fields = &read_gemma3_gguf_fields;
+  return row;
 }
 
 // Llama with q, k and v in one matrix, and gate and up in another.
@@ -242,54 +271,6 @@ FamilyTraits ministral3() {
           .read_fields = &read_ministral3_fields,
           .write_gguf_fields = &write_ministral3_gguf_fields,
           .read_gguf_fields = &read_ministral3_gguf_fields};
-}
-
-// Gemma 3 with soft caps instead of norms of each head, one rotation, and windows in every other layer.
-FamilyTraits gemma2() {
-  using enum BiasRule;
-  return {.family = Family::kGemma2,
-          .model_type = "gemma2",
-          .gguf_architecture = "gemma2",
-          .architecture = "Gemma2ForCausalLM",
-          .modules = seven_modules(kAttentionBias, kAttentionBias, kNever),
-          .norms = {{NormPlace::kBeforeAttention, kInputNorm},
-                    {NormPlace::kAfterAttention, kNormAfterAttention},
-                    {NormPlace::kBeforeMlp, {"pre_feedforward_layernorm", "ffn_norm"}},
-                    {NormPlace::kAfterMlp, kNormAfterMlp}},
-          .norm_adds_one = true,
-          .activation = Activation::kGeluTanh,
-          .activation_key = "hidden_activation",
-          .windows = WindowRule::kAlternating,
-          .default_window = 4096,
-          .embedding_scaled = true,
-          .default_head_dim = 256,
-          .default_max_position = 8192,
-          .default_tied_head = true,
-          .lora_targets = kQAndV,
-          .read_fields = &read_gemma2_fields,
-          .write_gguf_fields = &write_gemma2_gguf_fields,
-          .read_gguf_fields = &read_gemma2_gguf_fields};
-}
-
-// Llama with norms of 1 + w, GEGLU and a scaled embedding.
-FamilyTraits gemma() {
-  using enum BiasRule;
-  return {.family = Family::kGemma,
-          .model_type = "gemma",
-          .gguf_architecture = "gemma",
-          .architecture = "GemmaForCausalLM",
-          .modules = seven_modules(kAttentionBias, kAttentionBias, kNever),
-          .norms = norms_before(),
-          .norm_adds_one = true,
-          .activation = Activation::kGeluTanh,
-          .activation_alias = "gelu",
-          .embedding_scaled = true,
-          .default_head_dim = 256,
-          .default_max_position = 8192,
-          .default_tied_head = true,
-          .lora_targets = kQAndV,
-          .read_fields = &read_gemma_fields,
-          .read_gguf_fields = &read_gemma_gguf_fields};
 }
 
 // OLMo 2 with windows in three of four layers, whose rotation is not scaled.
