@@ -1,4 +1,4 @@
-// What config.json and a GGUF say of mixtures of experts: functions that rows of families.cpp name.
+// What config.json and a GGUF say of mixtures of experts: functions that rows of family_rows.cpp name.
 #pragma once
 
 #include <string>

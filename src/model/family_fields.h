@@ -1,4 +1,4 @@
-// What only one family's config.json and GGUF have: the functions that rows of families.cpp name.
+// What only one family's config.json and GGUF have: the functions that rows of family_rows.cpp name.
 #pragma once
 
 #include <string>
