@@ -101,7 +101,7 @@ void join_targets(const std::vector<StoredAdapter>& adapters, LoraConfig& config
 std::vector<std::string> modules_of(const model::ModelConfig& model) {
   std::vector<std::string> out;
   for (const model::LinearSpec& spec : model::adaptable_linears(model)) out.push_back(spec.name);
-  const model::TensorNames& names = model::traits_of(model.family).names;
+  const model::TensorNames& names = model::names_of(model);
   out.emplace_back(names.head.hf);
   out.emplace_back(names.embedding.hf);
   return out;

@@ -50,7 +50,7 @@ std::vector<std::string> prefixes_of(const std::vector<std::int64_t>& layers,
            std::to_string(layer), "the model has " + std::to_string(model.num_hidden_layers) + " layers",
            "name layers of this model"});
     }
-    out.push_back(std::string(model::traits_of(model.family).names.layers.hf) + std::to_string(layer) + ".");
+    out.push_back(std::string(model::names_of(model).layers.hf) + std::to_string(layer) + ".");
   }
   return out;
 }
@@ -85,10 +85,10 @@ std::vector<WholeTensor> full_tensors(const FullTraining& full, const model::Mod
     for (std::size_t i = 0; i < all.size(); ++i)
       trained[i] = trained[i] && starts_with_any(all[i].name, layers);
   }
-  const std::string embedding = std::string(model::traits_of(model.family).names.embedding.hf) + ".weight";
+  const std::string embedding = std::string(model::names_of(model).embedding.hf) + ".weight";
   std::vector<WholeTensor> out;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (!trained[i] || (full.freeze_embeddings && all[i].name == embedding)) continue;
+    if (!trained[i] || all[i].is_buffer || (full.freeze_embeddings && all[i].name == embedding)) continue;
     out.push_back({.name = all[i].name, .key = all[i].name, .shape = all[i].shape});
   }
   if (out.empty()) {

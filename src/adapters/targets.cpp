@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "model/families.h"
+#include "model/wrappers.h"
 
 namespace hone::adapters {
 namespace {
@@ -181,7 +182,7 @@ std::vector<std::string> select_targets(const LoraConfig& asked, const model::Mo
                                         bool strict) {
   if (asked.full) return {};
   const LoraConfig config = with_expert_targets(asked, model, strict);
-  const model::TensorNames& names = model::traits_of(model.family).names;
+  const model::TensorNames& names = model::names_of(model);
   std::vector<std::string> linears;
   for (const model::LinearSpec& spec : model::adaptable_linears(model)) linears.push_back(spec.name);
   std::vector<std::string> everything = linears;
@@ -207,6 +208,10 @@ std::vector<std::string> select_targets(const LoraConfig& asked, const model::Mo
 }
 
 LoraConfig with_recorded_targets(LoraConfig config, const model::ModelConfig& model) {
+  if (model.wrapped && config.exclude_modules.empty() && !config.full) {
+    config.exclude_modules = {std::string(model::kOtherParts)};  // PEFT adapts the whole model otherwise
+    config.exclude_is_regex = true;
+  }
   config = with_expert_targets(std::move(config), model, /*strict=*/false);
   if (!is_all_linear(config)) {
     if (config.target_modules.empty() && config.target_parameters.empty())

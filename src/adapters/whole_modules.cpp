@@ -1,6 +1,7 @@
 #include "adapters/whole_modules.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "adapters/name_pattern.h"
@@ -21,14 +22,30 @@ struct Leaf {
   model::TensorSpec spec;
   std::string module;
   bool is_bias = false;
+  bool is_expert = false;  // of a router, or the first of stacked experts
 };
 
 std::vector<Leaf> leaves_of(const LoraConfig& config, model::ModelConfig model) {
   model.tie_word_embeddings = config.score_head;  // a reward model has no head; a tied head is a module too
+  std::map<std::string, std::string> modules;  // of parameters that are no linears, as transformers holds them
+  for (const model::ParameterSpec& spec : model::adaptable_parameters(model))
+    modules[spec.module + "." + spec.name] = spec.module;
+  std::set<std::string> seen;
   std::vector<Leaf> out;
   for (const model::TensorSpec& spec : model::expected_tensors(model)) {
+    if (spec.is_buffer) continue;  // of no module of its own
     const std::size_t dot = spec.name.rfind('.');
-    out.push_back({spec, spec.name.substr(0, dot), spec.name.substr(dot) == ".bias"});
+    Leaf leaf{spec, spec.name.substr(0, dot), spec.name.substr(dot) == ".bias"};
+    const auto held = [&](const std::string& name) {
+      const auto found = modules.find(name);
+      if (found == modules.end()) return;
+      leaf.module = found->second;
+      leaf.is_expert = true;
+    };
+    held(spec.name);
+    for (const model::OtherPlace& other : spec.others) held(other.name);
+    if (leaf.is_expert && !seen.insert(leaf.module).second) continue;
+    out.push_back(std::move(leaf));
   }
   return out;
 }
@@ -43,7 +60,7 @@ std::vector<std::string> names_to_suggest(const std::vector<Leaf>& leaves,
   std::vector<std::string> out;
   for (const Leaf& leaf : leaves) {
     std::string last = leaf.module.substr(leaf.module.rfind('.') + 1);
-    if (linears.contains(leaf.module) || std::find(out.begin(), out.end(), last) != out.end()) continue;
+    if (leaf.is_expert || linears.contains(leaf.module) || std::find(out.begin(), out.end(), last) != out.end()) continue;
     out.push_back(std::move(last));
   }
   return out;
@@ -74,6 +91,18 @@ void require_entries(const LoraConfig& config, const std::vector<Leaf>& leaves,
   }
 }
 
+// PEFT has each of them as a module with stacked parameters, of which hone has no tensors of their own.
+[[noreturn]] void throw_expert(const Leaf& leaf, const model::ModelConfig& model, bool strict) {
+  const model::ExpertNames& names = model::traits_of(model.family).experts;
+  const bool router = leaf.spec.expert < 0;
+  const std::string parameters = std::string(names.module) +
+                                 (router ? std::string(names.router_parameter) : "experts.gate_up_proj and down_proj");
+  throw UserError({where_of(strict, kOption), "linears, norms, the embedding or the head",
+                   leaf.module + (router ? ", a router" : ", a layer's experts"),
+                   "hone trains routers and experts with a LoRA, or with the whole model",
+                   "name " + parameters + " in lora_target_parameters, or set use_peft: false"});
+}
+
 }  // namespace
 
 std::vector<WholeTensor> whole_tensors(const LoraConfig& config, const model::ModelConfig& model,
@@ -87,6 +116,7 @@ std::vector<WholeTensor> whole_tensors(const LoraConfig& config, const model::Mo
   for (const Leaf& leaf : leaves) {
     const bool has_lora = adapted.contains(leaf.module);
     if (any_entry(config.modules_to_save, leaf.module)) {
+      if (leaf.is_expert) throw_expert(leaf, model, strict);
       if (has_lora) {
         throw UserError({where_of(strict, kOption), "modules without a LoRA",
                          leaf.module + ", which has a LoRA too",
@@ -113,7 +143,7 @@ bool is_trained_whole(const LoraConfig& config, const std::string& module) {
 }
 
 TrainedEnds trained_ends(const LoraConfig& config, const model::ModelConfig& model, bool strict) {
-  const model::TensorNames& names = model::traits_of(model.family).names;
+  const model::TensorNames& names = model::names_of(model);
   const std::string embedding(names.embedding.hf), head(names.head.hf);
   TrainedEnds out;
   for (const std::string& target : select_targets(config, model, strict)) {
@@ -126,7 +156,7 @@ TrainedEnds trained_ends(const LoraConfig& config, const model::ModelConfig& mod
 }
 
 bool fused_trains(const LoraConfig& config, const model::ModelConfig& model, bool strict) {
-  const model::TensorNames& names = model::traits_of(model.family).names;
+  const model::TensorNames& names = model::names_of(model);
   for (const std::string& target : select_targets(config, model, strict)) {
     if (target == names.embedding.hf || target == names.head.hf) return false;
   }

@@ -4,15 +4,18 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <set>
 
 #include "base/error.h"
 #include "base/gguf.h"
 #include "base/json.h"
+#include "base/numeric.h"
 #include "base/safetensors.h"
 #include "base/step_progress.h"
 #include "model/bnb_files.h"
 #include "model/families.h"
+#include "model/wrappers.h"
 #include "text/tokenizer.h"
 
 namespace hone::model {
@@ -28,6 +31,10 @@ struct Planned {
   std::int64_t bytes;
   std::optional<ops::QuantScheme> quantize = {};
   std::vector<std::string> parts = {};  // the tensors that it stacks, by their own names
+  std::optional<base::StoredTensor> other = {};  // of another part than the text model: copied as it is
+  std::string stored = {};                       // its name in files, where it is not `name`
+
+  const std::string& file_name() const { return stored.empty() ? name : stored; }
 };
 
 base::DType disk_type(at::ScalarType dtype) {
@@ -72,7 +79,39 @@ void add_to_stack(const WeightSource& source, const ExportOptions& options, cons
   found->bytes += spec.shape[0] * spec.shape[1] * static_cast<std::int64_t>(c10::elementSize(found->dtype));
 }
 
+// What only a model without other parts than the text model can be written as.
+void check_wrapped(const WeightSource& source, const ExportOptions& options) {
+  if (!source.config().wrapped) return;
+  const std::string where = source.path().string();
+  const std::string type = source.config().json.at("model_type").get<std::string>();
+  if (options.quantize || source.config().json.contains("quantization_config")) {
+    throw base::UserError({where, "a text model by itself, to be written in 4 or 8 bits or read from them",
+                           "a " + type + ", with other parts beside it",
+                           "transformers would quantize the other parts too", "write it without quantization"});
+  }
+  if (options.score.defined() && find_wrapper(type)->classifier.empty()) {
+    throw base::UserError({where, "a model that transformers has a ForSequenceClassification of",
+                           "a " + type, "it has none with images", "train the reward model on a text model"});
+  }
+}
+
+// The parts beside the text model, and the names that the files have.
+void plan_other_parts(const WeightSource& source, std::vector<Planned>& plan) {
+  for (Planned& p : plan) {
+    if (const std::string stored = source.stored_name(p.name); stored != p.name) p.stored = stored;
+  }
+  for (const base::StoredTensor& other : source.other_parts()) {
+    Planned& p = plan.emplace_back();
+    p.name = other.name;
+    p.shape = other.shape;
+    p.dtype = at::kFloat;
+    p.bytes = base::narrow<std::int64_t>(other.bytes.size());
+    p.other = other;
+  }
+}
+
 std::vector<Planned> plan_tensors(const WeightSource& source, const ExportOptions& options) {
+  check_wrapped(source, options);
   std::vector<Planned> plan;
   const bool stacks = !traits_of(source.config().family).experts.stacked_down.empty();
   std::set<std::string> quantized;
@@ -80,7 +119,7 @@ std::vector<Planned> plan_tensors(const WeightSource& source, const ExportOption
     for (const LinearSpec& linear : adaptable_linears(source.config()))
       quantized.insert(linear.name + ".weight");
   }
-  const std::string head = std::string(traits_of(source.config().family).names.head.hf) + ".weight";
+  const std::string head = std::string(names_of(source.config()).head.hf) + ".weight";
   if (options.score.defined()) {
     const at::ScalarType dtype = options.dtype.value_or(at::kFloat);
     plan.push_back({kScore, options.score.sizes().vec(), dtype,
@@ -103,7 +142,9 @@ std::vector<Planned> plan_tensors(const WeightSource& source, const ExportOption
     plan.back().bytes = ops::quantized_bytes(plan.back().shape[0], plan.back().shape[1], *options.quantize) +
                         kQuantizedTables;
   }
-  std::sort(plan.begin(), plan.end(), [](const Planned& a, const Planned& b) { return a.name < b.name; });
+  plan_other_parts(source, plan);
+  std::sort(plan.begin(), plan.end(),
+            [](const Planned& a, const Planned& b) { return a.file_name() < b.file_name(); });
   return plan;
 }
 
@@ -147,18 +188,27 @@ struct Replaced {
   }
 };
 
-// All experts of a layer: [experts, rows, columns]; `parts` has every part's first expert, then its second, ...
+// The matrices of all experts of a layer in the order of [experts, rows, columns]: of each expert its parts (gate, up).
+// p.parts has all experts of a part, then those of the next.
+void for_each_part(const WeightSource& source, const Planned& p, const Replaced& by,
+                   const std::function<void(const at::Tensor&)>& take) {
+  const auto experts = static_cast<std::size_t>(p.shape[0]);
+  for (std::size_t expert = 0; expert < experts; ++expert) {
+    for (std::size_t i = expert; i < p.parts.size(); i += experts) {
+      const std::optional<at::Tensor> replaced = by.of(p.parts[i]);
+      take(replaced ? replaced->to(p.dtype).contiguous() : source.read(p.parts[i], p.dtype));
+    }
+  }
+}
+
 at::Tensor stacked(const WeightSource& source, const Planned& p, const Replaced& by) {
   at::Tensor out = at::empty(p.shape, p.dtype);
-  const auto parts = static_cast<std::int64_t>(p.parts.size()) / p.shape[0];
-  const std::int64_t rows = p.shape[1] / parts;
-  for (std::size_t i = 0; i < p.parts.size(); ++i) {
-    const auto place = static_cast<std::int64_t>(i);
-    const std::optional<at::Tensor> replaced = by.of(p.parts[i]);
-    out.select(0, place % p.shape[0])
-        .narrow(0, place / p.shape[0] * rows, rows)
-        .copy_(replaced ? *replaced : source.read(p.parts[i], p.dtype));
-  }
+  const at::Tensor rows = out.view({-1, p.shape[2]});
+  std::int64_t row = 0;
+  for_each_part(source, p, by, [&](const at::Tensor& part) {
+    rows.narrow(0, row, part.size(0)).copy_(part);
+    row += part.size(0);
+  });
   return out;
 }
 
@@ -170,17 +220,27 @@ std::optional<at::Tensor> replaced_of(const Planned& p, const Replaced& by) {
   return out;
 }
 
-// One tensor at a time in memory.
+// One matrix at a time in memory, also of a stack.
 void write_plain_file(const WeightSource& source, const std::vector<Planned>& file, const Replaced& by,
                       const path& to) {
   std::vector<base::TensorHeader> headers;
-  for (const Planned& p : file) headers.push_back({p.name, disk_type(p.dtype), p.shape});
+  for (const Planned& p : file)
+    headers.push_back({p.file_name(), p.other ? p.other->dtype : disk_type(p.dtype), p.shape});
   base::write_safetensors(to, headers, {{"format", "pt"}}, [&](std::size_t i, const base::TakeBytes& take) {
+    if (file[i].other) {
+      take(file[i].other->bytes);
+      base::advance_part();
+      return;
+    }
+    const auto take_tensor = [&](const at::Tensor& t) {
+      take({static_cast<const std::byte*>(t.const_data_ptr()), t.nbytes()});
+    };
     const std::optional<at::Tensor> replaced = replaced_of(file[i], by);
-    const at::Tensor t = replaced                ? replaced->to(file[i].dtype).contiguous()
-                         : file[i].parts.empty() ? source.read(file[i].name, file[i].dtype)
-                                                 : stacked(source, file[i], by);
-    take({static_cast<const std::byte*>(t.const_data_ptr()), t.nbytes()});
+    if (!file[i].parts.empty()) {
+      for_each_part(source, file[i], by, take_tensor);
+    } else {
+      take_tensor(replaced ? replaced->to(file[i].dtype).contiguous() : source.read(file[i].name, file[i].dtype));
+    }
     base::advance_part();
   });
 }
@@ -214,7 +274,8 @@ void write_file(const WeightSource& source, const std::vector<Planned>& file, co
 
 // What AutoModelForSequenceClassification.from_pretrained(.., num_labels=1) saves in its config.json.
 void make_classifier(Json& json, const ModelConfig& config) {
-  std::string name(traits_of(config.family).architecture);
+  std::string name(config.wrapped ? find_wrapper(json.at("model_type").get<std::string>())->classifier
+                                  : traits_of(config.family).architecture);
   const std::size_t end = name.rfind("ForCausalLM");
   if (end != std::string::npos) name = name.substr(0, end) + "ForSequenceClassification";
   json["architectures"] = Json::array({name});
@@ -244,6 +305,15 @@ void write_configs(const WeightSource& source, at::ScalarType dtype, const Expor
   }
   made["use_cache"] = true;
   base::write_file_atomic(out / "generation_config.json", base::dump_json(made, 2) + "\n");
+}
+
+// What transformers' processors read beside the tokenizer.
+void copy_processor(const path& from, const path& to) {
+  for (const char* name : {"preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json",
+                           "chat_template.json"}) {
+    std::error_code ec;
+    if (base::fs::exists(from / name, ec)) base::write_file_atomic(to / name, base::read_text(from / name));
+  }
 }
 
 bool write_tokenizer(const WeightSource& source, const path& out) {
@@ -277,7 +347,7 @@ void write_planned(const WeightSource& source, const std::vector<Planned>& plan,
     const std::string name = file_name(i, files.size());
     write_file(source, files[i], {adjust, options.score}, folder / name);
     for (const Planned& p : files[i]) {
-      map[p.name] = name;
+      map[p.file_name()] = name;
       if (!p.quantize) continue;
       for (const std::string& part : bnb_tensor_names(*p.quantize, p.name)) map[part] = name;
     }
@@ -286,7 +356,9 @@ void write_planned(const WeightSource& source, const std::vector<Planned>& plan,
     const Json index = {{"metadata", {{"total_size", facts.bytes}}}, {"weight_map", map}};
     base::write_file_atomic(folder / "model.safetensors.index.json", base::dump_json(index, 2) + "\n");
   }
-  write_configs(source, plan.front().dtype, options, folder);
+  const auto text = std::find_if(plan.begin(), plan.end(), [](const Planned& p) { return !p.other; });
+  write_configs(source, text->dtype, options, folder);
+  if (source.config().wrapped) copy_processor(source.path(), folder);
 }
 
 }  // namespace

@@ -39,6 +39,7 @@ struct ExportFacts {
 ExportFacts write_model_files(const WeightSource& source, const base::fs::path& folder,
                               const ExportOptions& options, const Adjust& adjust = {});
 
+// Of a text model inside another one (wrappers.h) the other parts are copied, and config.json stays that of the whole.
 // Writes every tensor of the family's table; `out` is written atomically. A tied head is not written, as in
 // transformers. A quantized source is dequantized unless options.quantize is its own scheme; then its codes
 // are copied. UserError when `out` exists and is not an empty folder, or when the disk is too small.

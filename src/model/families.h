@@ -26,18 +26,23 @@ struct TensorNames {
   NamePair final_norm{"model.norm", "output_norm"};
   NamePair head{"lm_head", "output"};
   NamePair layers{"model.layers.", "blk."};  // followed by the layer's number and a dot
+  // of layers' own inputs (per_layer.h)
+  NamePair per_layer_embedding{"model.embed_tokens_per_layer", "per_layer_token_embd"};
+  NamePair per_layer_projection{"model.per_layer_model_projection", "per_layer_model_proj"};
+  NamePair per_layer_norm{"model.per_layer_projection_norm", "per_layer_proj_norm"};
 };
 
 // Where a bias comes from: a flag in config.json, or the architecture itself.
 enum class BiasRule { kNever, kAlways, kAttentionBias, kMlpBias };
 
 // A linear of every layer of its kind: those of attention are in layers with attention, kConvIn and kConvOut in those with
-// a short convolution, those of the MLP in all. Rows of a layer are in the order of the files: those of attention's input
+// a short convolution, kDelta... in those with a delta rule, those of the MLP in all. Rows of a layer are in the order of the files: those of attention's input
 // (kQ, kK and kV, or kQkv), kO, those of the MLP's input (kGate and kUp, or kGateUp), kDown.
 struct ModuleRow {
   ModuleKind kind;
   NamePair name;
   BiasRule bias = BiasRule::kNever;
+  std::string_view gguf_second = {};  // GGUF has the lower half of the rows (the ups of kGateUp) under this name
 };
 
 // A norm of every layer; kQ and kK of those with attention. kBeforeAttention is before whatever takes its place, too.
@@ -106,11 +111,18 @@ struct FamilyTraits {
   std::int64_t default_max_position = 0;  // transformers' class default
   double default_rope_theta = 10000;      // ...
   bool rotates_parts = false;             // reads partial_rotary_factor, which other families do not have
+  double default_rotated_part = 1;        // ... when config.json has none
   bool default_tied_head = false;         // ...
+  bool attention_gated = false;           // the linear of queries has a gate of attention's output too
   bool gguf_permutes_qk = false;          // llama.cpp stores Q and K rows interleaved for this family
+  // A key, after the architecture and a dot, that only this family's files have of those that share the architecture.
+  std::string_view gguf_marker = {};
   std::vector<std::string> lora_targets;  // PEFT's default target_modules; empty: PEFT wants them named
-  // Fields of config.json that only this family has; null: none. UserError as parse_model_config.
+  // Fields of config.json that only this family has; null: none. UserError as parse_model_config. Those that rotations are
+  // made of are read before them; those of single layers after their windows.
   void (*read_fields)(const base::Json& json, const std::string& where, ModelConfig& config) = nullptr;
+  void (*read_heads)(const base::Json& json, const std::string& where, ModelConfig& config) = nullptr;
+  void (*read_layers)(const base::Json& json, const std::string& where, ModelConfig& config) = nullptr;
   // The same fields to GGUF's metadata, and from them to config.json; null: none. UserError for what GGUF cannot say.
   void (*write_gguf_fields)(const ModelConfig& config, std::vector<base::GgufEntry>& entries) = nullptr;
   void (*read_gguf_fields)(const base::GgufFile& file, base::Json& json) = nullptr;
@@ -119,8 +131,10 @@ struct FamilyTraits {
 
 const std::vector<FamilyTraits>& families();
 const FamilyTraits& traits_of(Family family);
+// The names in the class that config.json names: of a text model inside another one (wrappers.h) with its prefix.
+const TensorNames& names_of(const ModelConfig& config);
 const FamilyTraits* find_family(std::string_view model_type);  // nullptr when hone does not have it
-std::string known_families();                                  // "llama, qwen2, qwen3, ..."
+std::string known_families();                                  // "llama, qwen2, qwen3, ...", those of wrappers.h last
 // What hone would need for a model_type that it knows of and does not have: "mixtures of experts". Empty: not known.
 std::string_view missing_for(std::string_view model_type);
 
@@ -128,6 +142,14 @@ std::string_view missing_for(std::string_view model_type);
 struct OtherPlace {
   std::string name;  // Hugging Face's, with ".weight" where it has it
   std::int64_t expert = -1, row = 0;
+};
+
+// GGUF has the value heads of a delta rule by their number within a key head, then by key head: head (k, i), the one at
+// k per_key + i here, is at i key_heads + k there. They are rows from `first` on, or columns, of `width` each.
+struct ValueHeads {
+  std::int64_t key_heads = 0, per_key = 0;  // key_heads 0: none
+  std::int64_t first = 0, width = 1;
+  bool columns = false;
 };
 
 // A linear of a layer with its shape.
@@ -139,6 +161,8 @@ struct LayerLinear {
   std::int64_t permuted_heads = 0;  // > 0: GGUF holds its rows interleaved for that many heads
   std::int64_t expert = -1;         // its number; GGUF stacks the experts: [experts, out, in]
   std::vector<OtherPlace> others;   // names in the layer
+  std::string gguf_second = {};     // GGUF has the lower half of the rows under this name; empty: it does not
+  ValueHeads gguf_heads = {};
 };
 // In the order of the files; of experts all gates, then all ups, then all downs.
 std::vector<LayerLinear> layer_linears(const ModelConfig& config, std::int64_t layer);
@@ -152,6 +176,9 @@ struct LayerTensor {
   TensorKind kind;
   NamePair name;
   std::vector<std::int64_t> shape, gguf_shape;
+  bool of_stream = false;   // its numbers are in the residual stream's dtype, not in the linears'
+  bool is_decay = false;    // GGUF holds -exp of it
+  ValueHeads gguf_heads = {};
 };
 std::vector<LayerTensor> layer_tensors(const ModelConfig& config, std::int64_t layer);
 
@@ -166,9 +193,14 @@ struct TensorSpec {
   std::vector<OtherPlace> others;             // where files may have it otherwise; whole names
   std::vector<std::int64_t> gguf_shape = {};  // where GGUF's is another one, of as many numbers
   bool gguf_float = false;                    // GGUF has it in fp32, whatever the others are in
+  bool is_buffer = false;                     // transformers does not train it: a buffer, not a parameter
+  std::string gguf_second = {};               // GGUF has the lower half of its rows under this whole name
+  bool gguf_is_decay = false;                 // GGUF holds -exp of it
+  ValueHeads gguf_heads = {};
 };
 
-// All of them in model order: embedding, layers, final norm, and the head unless it is tied.
+// All of them in model order: embedding, layers, final norm, what layers' own inputs are made of, and the head unless it is
+// tied.
 std::vector<TensorSpec> expected_tensors(const ModelConfig& config);
 
 // Modules that can have an adapter, in model order: "model.layers.0.self_attn.q_proj" ... [out, in].

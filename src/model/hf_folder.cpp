@@ -17,6 +17,7 @@
 #include "model/planned_bytes.h"
 #include "model/stored_bytes.h"
 #include "model/weight_source.h"
+#include "model/wrappers.h"
 
 namespace hone::model {
 namespace {
@@ -63,6 +64,7 @@ class HfFolder final : public WeightSource {
                                      describe_planned_bytes(config_),
                        pickled ? "save it once with safetensors: transformers' save_pretrained does" : ""});
     }
+    if (config_.wrapped) keep_text_model();
     find_other_places();
     quantized_ = find_bnb_matrices(tensors_, folder.string());
   }
@@ -72,6 +74,15 @@ class HfFolder final : public WeightSource {
   std::vector<std::int64_t> shape(const std::string& name) const override {
     const auto it = quantized_.find(name);
     return it != quantized_.end() ? it->second.shape : find(name).shape;
+  }
+  std::vector<base::StoredTensor> other_parts() const override {
+    std::vector<base::StoredTensor> out;
+    for (const auto& [name, stored] : beside_) out.push_back(*stored);
+    return out;
+  }
+  std::string stored_name(const std::string& name) const override {
+    const auto it = stored_names_.find(name);
+    return it == stored_names_.end() ? name : it->second;
   }
   bool is_gguf() const override { return false; }
   const base::fs::path& path() const override { return folder_; }
@@ -176,6 +187,21 @@ class HfFolder final : public WeightSource {
     }
   }
 
+  // Only the text model's tensors, by the names of the class; the others are other_parts().
+  void keep_text_model() {
+    TensorTable text;
+    for (const auto& [stored, where] : tensors_) {
+      const std::optional<std::string> name = text_tensor_name(stored);
+      if (!name) {
+        beside_.emplace(stored, where);
+        continue;
+      }
+      text[*name] = where;
+      stored_names_[*name] = stored;
+    }
+    tensors_ = std::move(text);
+  }
+
   // Experts that the files have stacked, each under its own name.
   void find_other_places() {
     if (config_.experts.count == 0) return;
@@ -220,6 +246,9 @@ class HfFolder final : public WeightSource {
   std::deque<base::StoredTensor> parts_;  // of stacked tensors
   TensorTable tensors_;                   // into files_ and parts_
   std::map<std::string, BnbMatrix> quantized_;
+  // of a text model inside another one
+  TensorTable beside_;
+  std::map<std::string, std::string> stored_names_;
 };
 
 }  // namespace

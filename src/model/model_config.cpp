@@ -12,6 +12,7 @@
 #include "model/families.h"
 #include "model/family_fields.h"
 #include "model/rotations.h"
+#include "model/wrappers.h"
 
 namespace hone::model {
 namespace {
@@ -27,6 +28,7 @@ const FamilyTraits& family_or_refuse(const std::string& type, const std::string&
   if (const FamilyTraits* f = find_family(type)) return *f;
   std::vector<std::string> known;
   for (const FamilyTraits& f : families()) known.emplace_back(f.model_type);
+  for (const Wrapper& one : wrappers()) known.emplace_back(one.model_type);
   const std::string missing(missing_for(type));
   throw UserError({where, field + " to be one of " + known_families(),
                    "'" + base::cut_text(type, 200) + "'." + base::did_you_mean(type, known),
@@ -98,8 +100,9 @@ std::vector<bool> sliding_types(const Json& json, const std::string& where, cons
   std::vector<bool> sliding;
   for (const Json& t : *types) {
     if (!t.is_string()) wrong_type(where, "layer_types", "a list of strings", *types);
-    const std::string type = t.get<std::string>();
-    const bool other = type == "conv" && config.conv_taps > 0;  // ModelConfig::kinds has them
+    const std::string type = t == "attention" ? "full_attention" : t.get<std::string>();  // its older name
+    const bool other = (type == "conv" && config.conv_taps > 0) ||  // ModelConfig::kinds has them
+                       (type == "linear_attention" && config.delta.taps > 0);
     if (type != "sliding_attention" && type != "full_attention" && !other) {
       throw UserError({where, "layer_types full_attention and sliding_attention",
                        "'" + base::cut_text(type, 200) + "'", "hone does not have this kind of layer", ""});
@@ -178,7 +181,7 @@ void parse_windows(const Json& json, const std::string& where, const FamilyTrait
 // What the row says without asking the file.
 void take_traits(const FamilyTraits& family, bool attention_bias, bool mlp_bias, ModelConfig& c) {
   for (const ModuleRow& row : family.modules) {
-    if (row.kind == ModuleKind::kConvIn || row.kind == ModuleKind::kConvOut) continue;  // conv_bias
+    if (row.kind >= ModuleKind::kConvIn) continue;  // conv_bias, or none
     const bool biased = resolve(row.bias, attention_bias, mlp_bias);
     (row.kind < ModuleKind::kO ? c.qkv_bias : row.kind == ModuleKind::kO ? c.o_bias : c.mlp_bias) = biased;
   }
@@ -188,6 +191,7 @@ void take_traits(const FamilyTraits& family, bool attention_bias, bool mlp_bias,
   }
   c.norm_adds_one = family.norm_adds_one;
   c.activation = family.activation;
+  c.attention_gate = family.attention_gated;
   if (!family.embedding_scaled) return;
   c.embedding_scale = std::sqrt(static_cast<double>(c.hidden_size));
   c.scales_in_embedding = true;
@@ -235,6 +239,15 @@ ModelConfig parse_model_config(const Json& file, const std::string& where) {
   if (!file.is_object()) {
     throw UserError({where, "a JSON object", file.type_name(), "this is not a config.json", ""});
   }
+  if (const Wrapper* wrapper = find_wrapper(string_or(file, "model_type", "", where))) {
+    const Json text = text_config_of(file, *wrapper, where);
+    if (find_wrapper(string_or(text, "model_type", "", where)) != nullptr)
+      wrong_type(where, "text_config.model_type", "a text model's", text.at("model_type"));
+    ModelConfig config = parse_model_config(text, where + ": text_config");
+    config.wrapped = true;
+    config.json = file;
+    return config;
+  }
   const std::string type = string_or(file, "model_type", "", where);
   const FamilyTraits& family = family_or_refuse(type, "model_type", where);
   const Json json = with_other_keys(file, family);
@@ -269,6 +282,7 @@ ModelConfig parse_model_config(const Json& file, const std::string& where) {
   c.rms_norm_eps = float_or(json, "rms_norm_eps", 1e-6, where);
   if (!(c.rms_norm_eps >= 0 && c.rms_norm_eps <= 1))
     wrong_type(where, "rms_norm_eps", "a number from 0 to 1", c.rms_norm_eps);
+  if (family.read_heads != nullptr) family.read_heads(json, where, c);
   parse_rope(json, where, family, c);
   const bool attention_bias = bool_or(json, "attention_bias", false, where);
   const bool mlp_bias = bool_or(json, "mlp_bias", false, where);
@@ -283,6 +297,7 @@ ModelConfig parse_model_config(const Json& file, const std::string& where) {
   if (family.read_fields != nullptr) family.read_fields(json, where, c);
   parse_windows(json, where, family, c);
   if (family.windows == WindowRule::kPattern) rotate_windows_locally(c);
+  if (family.read_layers != nullptr) family.read_layers(json, where, c);
   return c;
 }
 

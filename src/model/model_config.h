@@ -29,17 +29,22 @@ enum class Family {
   kGemma2,
   kLfm2,
   kGemma,
-  kOlmo3
+  kOlmo3,
+  kQwen35,
+  kGraniteHybrid,
+  kGemma4
 };
 
 // How a layer mixes tokens, before its MLP.
 enum class LayerKind {
   kAttention,
-  kShortConv  // ops/short_conv.h
+  kShortConv,  // ops/short_conv.h
+  kDeltaRule   // ops/delta_rule.h
 };
 
-// What a linear of a layer computes. kQkv and kGateUp: several in one matrix, in this order of rows. kConvIn, kConvOut:
-// around a short convolution.
+// What a linear of a layer computes. kPerLayerGate and kPerLayerProjection: around a layer's own input (per_layer.h).
+// kQkv and kGateUp: several in one matrix, in this order of rows. kConvIn, kConvOut:
+// around a short convolution. kDeltaQkv, kDeltaZ, kDeltaB and kDeltaA: before a delta rule; kDeltaOut: after it.
 enum class ModuleKind {
   kQ,
   kK,
@@ -55,16 +60,33 @@ enum class ModuleKind {
   kExpertUp,
   kExpertDown,
   kConvIn,
-  kConvOut
+  kConvOut,
+  kDeltaQkv,
+  kDeltaZ,
+  kDeltaB,
+  kDeltaA,
+  kDeltaOut,
+  kPerLayerGate,
+  kPerLayerProjection
 };
 
 // Tensors of a layer that are neither linears nor norms.
-enum class TensorKind { kConvWeight, kConvBias };
-constexpr std::size_t kTensorKinds = 2;
+enum class TensorKind { kConvWeight, kConvBias, kDeltaConv, kDeltaALog, kDeltaDtBias, kDeltaNorm, kLayerScale };
+constexpr std::size_t kTensorKinds = 7;
 
 // Where a norm is: before attention or the MLP, after it, or on queries and keys before their rotation.
-enum class NormPlace { kBeforeAttention, kBeforeMlp, kQ, kK, kAfterAttention, kAfterMlp };
-constexpr std::size_t kNormPlaces = 6;
+// kV: on values, without a weight in files; kAfterPerLayer: after the linears of a layer's own input.
+enum class NormPlace {
+  kBeforeAttention,
+  kBeforeMlp,
+  kQ,
+  kK,
+  kAfterAttention,
+  kAfterMlp,
+  kV,
+  kAfterPerLayer
+};
+constexpr std::size_t kNormPlaces = 8;
 
 // Of the gate in act(gate) * up; kGeluTanh: transformers' gelu_pytorch_tanh.
 enum class Activation { kSilu, kGeluTanh };
@@ -73,6 +95,14 @@ enum class Activation { kSilu, kGeluTanh };
 struct LayerAttention {
   std::int64_t window = 0;    // > 0: the last so many keys, its own included; 0: all
   std::int64_t rotation = 0;  // kMainRotation, kLocalRotation or kNoRotation
+  std::int64_t head_dim = 0;  // ModelConfig::attention_of() fills it in; in ModelConfig::attention 0: the model's
+  std::int64_t kv_heads = 0;  // the same
+  // The earlier layer whose keys and values it reads instead of having its own; -1: its own. And whether later layers
+  // read its keys and values.
+  std::int64_t shares = -1;
+  bool is_shared = false;
+
+  bool has_keys() const { return shares < 0; }
 };
 constexpr std::int64_t kMainRotation = 0, kLocalRotation = 1, kNoRotation = -1;
 
@@ -86,6 +116,16 @@ struct ExpertsRule {
   bool float_weights = false;  // the weights stay fp32
   double balance = 0;          // router_aux_loss_coef: of the load-balancing loss
   std::vector<bool> dense;     // layers that have an MLP all the same; empty: none
+};
+
+// Heads, columns and taps of a delta rule (ops/delta_rule.h).
+struct DeltaRule {
+  std::int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;
+  std::int64_t taps = 0;  // 0: no layer has one
+
+  std::int64_t values() const { return value_heads * value_dim; }
+  std::int64_t channels() const { return 2 * key_heads * key_dim + values(); }     // q | k | v
+  std::int64_t inputs() const { return channels() + values() + 2 * value_heads; }  // ... | z | b | a
 };
 
 // Llama 3's frequency scaling (transformers modeling_rope_utils._compute_llama3_parameters).
@@ -129,6 +169,9 @@ struct ModelConfig {
   std::optional<LongRope> rope_long;         // rope_type longrope
   // rope_type dynamic: no scaling up to this length, and no sequence is longer; 0: any length
   std::int64_t rope_dynamic_from = 0;
+  // rope_type proportional (_compute_proportional_rope_parameters): the first so many frequencies of whole heads, the others
+  // are 0; empty: all. All of them are divided by rope_linear_factor where there is one.
+  std::optional<std::int64_t> rope_proportional;
   double rope_attention_factor = 1;        // of cosine and sine of the main rotation
   std::optional<double> local_rope_theta;  // gemma3
   // ministral3: a rotated query at position p is multiplied by 1 + beta ln(1 + floor(p / length)); 0: by nothing
@@ -141,6 +184,7 @@ struct ModelConfig {
   bool projection_qk_norm = false;  // over all heads together: olmo2
   bool norm_adds_one = false;       // norms multiply by 1 + w: gemma
   bool norms_after = false;         // after attention and after the MLP: olmo2, gemma
+  bool value_norm = false;          // over each head of values, without a weight: gemma4
   Activation activation = Activation::kSilu;
   double attention_scale = 0;     // of the scores; 0: head_dim^-0.5
   double attention_soft_cap = 0;  // > 0: scores become cap tanh(score / cap) after their scale
@@ -154,19 +198,41 @@ struct ModelConfig {
   std::vector<std::int64_t> eos_token_ids;  // from config.json / generation_config.json
   std::optional<std::int64_t> bos_token_id, pad_token_id;
   base::Json json;                        // the whole file, kept for writing it back
+  bool wrapped = false;                   // it is another model's, and this its text model's (wrappers.h)
   std::vector<LayerAttention> attention;  // one a layer; empty: full attention with the main rotation in all
   std::vector<LayerKind> kinds;           // one a layer; empty: attention in all
+  // gemma4: head_dim of layers with the main rotation, 0: as in all; a layer that reads the keys of another one has an MLP
+  // of twice the width; and inputs of each layer (per_layer.h) of so many columns, 0: none, looked up by token in a
+  // vocabulary of their own.
+  std::int64_t global_head_dim = 0;
+  bool wide_mlp_where_shared = false;
+  std::int64_t per_layer_width = 0, per_layer_vocab = 0;
   std::int64_t conv_taps = 0;             // of short convolutions
   bool conv_bias = false;                 // ... and of the linears around them
+
+  DeltaRule delta;                        // of layers with a delta rule
+  // The linear of queries has 2 N D rows, of each head a query and then its gate; attention's output is multiplied by the
+  // gate's sigmoid: qwen3_5_text.
+  bool attention_gate = false;
 
   ExpertsRule experts;
 
   bool has_experts(std::int64_t layer) const {
     return experts.count > 0 && (experts.dense.empty() || !experts.dense.at(static_cast<std::size_t>(layer)));
   }
-  std::int64_t rotated() const { return rotary_dim > 0 ? rotary_dim : head_dim; }  // columns of a head
+  // Columns of a head that the main rotation turns, and the local one.
+  std::int64_t rotated() const {
+    return rotary_dim > 0 ? rotary_dim : global_head_dim > 0 ? global_head_dim : head_dim;
+  }
+  std::int64_t locally_rotated() const { return rotary_dim > 0 ? rotary_dim : head_dim; }
   LayerAttention attention_of(std::int64_t layer) const {
-    return attention.empty() ? LayerAttention{} : attention.at(static_cast<std::size_t>(layer));
+    LayerAttention out = attention.empty() ? LayerAttention{} : attention.at(static_cast<std::size_t>(layer));
+    if (out.head_dim == 0) out.head_dim = head_dim;
+    if (out.kv_heads == 0) out.kv_heads = num_key_value_heads;
+    return out;
+  }
+  std::int64_t mlp_of(std::int64_t layer) const {  // its width
+    return wide_mlp_where_shared && !attention_of(layer).has_keys() ? 2 * intermediate_size : intermediate_size;
   }
   LayerKind kind_of(std::int64_t layer) const {
     return kinds.empty() ? LayerKind::kAttention : kinds.at(static_cast<std::size_t>(layer));

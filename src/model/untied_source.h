@@ -35,6 +35,8 @@ class UntiedSource final : public WeightSource {
     return tied_->blocks(at(name), compute);
   }
   ops::Quantized read_blocks(const std::string& name) const override { return tied_->read_blocks(at(name)); }
+  std::vector<base::StoredTensor> other_parts() const override { return tied_->other_parts(); }
+  std::string stored_name(const std::string& name) const override { return tied_->stored_name(name); }
   bool is_gguf() const override { return tied_->is_gguf(); }
   const base::fs::path& path() const override { return tied_->path(); }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/safetensors.h"
 #include "model/model_config.h"
 #include "ops/quantized.h"
 
@@ -41,6 +42,10 @@ class WeightSource {
     return std::nullopt;
   }
   virtual ops::Quantized read_blocks(const std::string& name) const;
+  // Of a text model inside another one (wrappers.h): the tensors of the other parts as they are in the files, valid while the
+  // source lives, and the name that the files have for a tensor.
+  virtual std::vector<base::StoredTensor> other_parts() const { return {}; }
+  virtual std::string stored_name(const std::string& name) const { return name; }
   virtual bool is_gguf() const = 0;
   virtual const base::fs::path& path() const = 0;  // as given: the folder or the .gguf file
 };

@@ -33,8 +33,9 @@ std::optional<at::Tensor> DecoderSource::score() const {
 }
 
 at::Tensor new_score_head(const model::ModelConfig& config, std::uint64_t seed) {
-  const auto range = config.json.find("initializer_range");
-  const bool said = range != config.json.end() && range->is_number();
+  const base::Json& text = config.wrapped ? config.json.at("text_config") : config.json;
+  const auto range = text.find("initializer_range");
+  const bool said = range != text.end() && range->is_number();
   const double deviation = said ? range->get<double>() : 0.02;
   constexpr std::uint64_t kSubstream = 0x5C0E;  // no linear's name hashes here but by chance of 2^-48
   const base::Stream stream(seed, base::Purpose::kLoraInit, 0, kSubstream);

@@ -37,6 +37,8 @@ class DecoderSource final : public model::WeightSource {
     return folder_->blocks(name, compute);
   }
   ops::Quantized read_blocks(const std::string& name) const override { return folder_->read_blocks(name); }
+  std::vector<base::StoredTensor> other_parts() const override { return folder_->other_parts(); }
+  std::string stored_name(const std::string& name) const override { return folder_->stored_name(name); }
   bool is_gguf() const override { return folder_->is_gguf(); }
   const base::fs::path& path() const override { return folder_->path(); }
 

@@ -10,8 +10,10 @@ import check_adapters
 import check_full
 import check_generation
 import check_gguf_adapter
+import check_gguf_tokenizers
 import check_hub
 import check_hub_push
+import check_images
 import check_loggers
 import check_models
 import check_run_files
@@ -32,7 +34,9 @@ def main():
         check_models.cases(check, arguments.fast)
         check_generation.cases(check, arguments.fast)
         check_gguf_adapter.cases(check)
+        check_gguf_tokenizers.cases(check)
         check_hub.cases(check)
+        check_images.cases(check)
         check_hub_push.cases(check)
         check_loggers.cases(check)
         check_run_files.cases(check)

@@ -105,10 +105,10 @@ def within(mine, theirs, tolerance=TOLERANCE):
 
 
 def load_model(folder):
-    """Only without missing, unexpected or misshapen weights."""
-    from transformers import AutoModelForCausalLM
-    model, info = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa",
-                                                       output_loading_info=True)
+    """The class that config.json names, only without missing, unexpected or misshapen weights."""
+    import transformers
+    kind = getattr(transformers, json.loads((Path(folder) / "config.json").read_text())["architectures"][0])
+    model, info = kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa", output_loading_info=True)
     odd = {key: sorted(map(str, value))[:3] for key, value in info.items() if value}
     assert not odd, f"transformers loads {folder} with {odd}"
     return model.eval()

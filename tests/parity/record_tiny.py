@@ -7,6 +7,7 @@ target_modules a regex) and golden_rslora.safetensors. --only FAMILY ... records
   base_logits_0 [T,V] (adapter off), merged_logits_0 [T,V] (merge_and_unload)
   loss [1] f32 (sum of nll over the three sequences / scored tokens), grad.<PEFT key> f32 (d loss)
 """
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -14,13 +15,16 @@ from pathlib import Path
 from common import adapter_parameters, attention_of, open_to_read, options, save_adapter, sequence_loss, write_tensors
 
 import torch
+import transformers
 from peft import LoraConfig, PeftModel, get_peft_model
-from transformers import (AutoModelForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, MixtralConfig, MixtralForCausalLM,
-                          Qwen3MoeConfig, Qwen3MoeForCausalLM, Gemma2Config, Gemma2ForCausalLM, GemmaConfig, GemmaForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GraniteConfig,
-                          GraniteForCausalLM, Lfm2Config, Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM,
+from transformers import (GraniteMoeConfig, GraniteMoeForCausalLM, MixtralConfig, MixtralForCausalLM,
+                          Qwen3MoeConfig, Qwen3MoeForCausalLM, Gemma2Config, Gemma2ForCausalLM, GemmaConfig, GemmaForCausalLM, Gemma3Config, Gemma3ForCausalLM, Gemma3ForConditionalGeneration, Gemma3TextConfig, Gemma4Config, Gemma4ForCausalLM,
+                          Gemma4ForConditionalGeneration, Gemma4TextConfig, Mistral3Config,
+                          Mistral3ForConditionalGeneration, GraniteConfig,
+                          GraniteForCausalLM, GraniteMoeHybridConfig, GraniteMoeHybridForCausalLM, Lfm2Config, Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM,
                           Ministral3Config, Ministral3ForCausalLM, MistralConfig, MistralForCausalLM, Olmo3Config, Olmo3ForCausalLM, Olmo2Config,
                           Olmo2ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
-                          Qwen3ForCausalLM, SmolLM3Config, SmolLM3ForCausalLM)
+                          Qwen3ForCausalLM, Qwen3_5Config, Qwen3_5ForCausalLM, Qwen3_5ForConditionalGeneration, Qwen3_5TextConfig, SmolLM3Config, SmolLM3ForCausalLM)
 
 SHAPE = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
              max_position_embeddings=512, bos_token_id=1, eos_token_id=2, pad_token_id=0)
@@ -29,7 +33,13 @@ LLAMA3_ROPE = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_fre
 # For the families after the first three, with tiny_llama's tokenizer; the longest sequence is four windows long.
 SMALL = dict(SHAPE, vocab_size=384, hidden_size=32, intermediate_size=48)
 WINDOW = 5
-SEEDS = {"gemma2": 27, "lfm2_bias": 31}  # of those whose place in the list has changed since they were recorded
+GEMMA4 = dict(SMALL, num_hidden_layers=6, head_dim=8, global_head_dim=16, sliding_window=WINDOW, num_kv_shared_layers=4,
+              layer_types=["sliding_attention", "full_attention"] * 3, use_double_wide_mlp=True, hidden_size_per_layer_input=8,
+              vocab_size_per_layer_input=SMALL["vocab_size"])
+LONG = (7, 69, 140)
+SEEDS = {"gemma4": 91, "qwen3_5": 81, "granite4": 61, "granite4_nope": 62, "gemma2": 27, "lfm2_bias": 31}  # of those whose place in the list has changed since they were recorded
+IMAGES = {"gemma4_images": 92, "gemma3_images": 71, "mistral3_images": 72, "qwen3_5_images": 82}  # with their seeds
+OTHER_PARTS = r"(?!model\.language_model\.|lm_head|score).*"  # as hone writes it
 RSLORA_TARGETS = r".*\.layers\.[01]\.(self_attn\.[qv]_proj|mlp\.down_proj)"
 
 
@@ -91,8 +101,41 @@ def families():
     yield "gemma2", Gemma2ForCausalLM(Gemma2Config(
         head_dim=16, query_pre_attn_scalar=4, sliding_window=WINDOW, attn_logit_softcapping=0.3, final_logit_softcapping=1.5,
         **dict(SMALL, num_hidden_layers=3))), "v5", "5GB"
+    for name, positions in (("granite4", "rope"), ("granite4_nope", None)):  # both kinds of the dense models
+        yield name, GraniteMoeHybridForCausalLM(GraniteMoeHybridConfig(
+            embedding_multiplier=6.0, attention_multiplier=0.2, residual_multiplier=0.3, logits_scaling=0.4, tie_word_embeddings=name == "granite4",
+            num_local_experts=0, num_experts_per_tok=0, layer_types=["attention"] * 2, position_embedding_type=positions, mamba_n_heads=4,
+            shared_intermediate_size=48, **dict(SMALL, intermediate_size=7))), "v5" if name == "granite4" else "old", "5GB"
+    # Chunks of 64 tokens: LONG has sequences of two and three.
+    yield "qwen3_5", Qwen3_5ForCausalLM(Qwen3_5TextConfig(
+        head_dim=16, layer_types=["linear_attention", "full_attention", "linear_attention"], linear_num_key_heads=2,
+        linear_num_value_heads=4, linear_key_head_dim=8, linear_value_head_dim=12, rope_parameters={
+            "rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5, "mrope_section": [2, 1, 1],
+            "mrope_interleaved": True}, **dict(SMALL, num_hidden_layers=3))), "v5", "5GB"
+    # Two layers of each type that read keys and values of another one.
+    yield "gemma4", Gemma4ForCausalLM(Gemma4TextConfig(final_logit_softcapping=2.0, **GEMMA4)), "v5", "5GB"
     yield "lfm2_bias", Lfm2ForCausalLM(Lfm2Config(full_attn_idxs=[0], conv_L_cache=4, conv_bias=True,
                                                   block_multiple_of=8, tie_word_embeddings=False, **SMALL)), "old", "5GB"
+
+
+def models_with_images():
+    """The same of models with images, of which hone has the text model (src/model/wrappers.h)."""
+    vision = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14)
+    text = dict(SMALL, head_dim=16, sliding_window=WINDOW)
+    yield "gemma3_images", Gemma3ForConditionalGeneration(Gemma3Config(
+        text_config=dict(text, query_pre_attn_scalar=24, layer_types=["sliding_attention", "full_attention"]),
+        vision_config=vision, mm_tokens_per_image=4, image_token_index=5, boi_token_index=6, eoi_token_index=7)), "v5", "5GB"
+    yield "mistral3_images", Mistral3ForConditionalGeneration(Mistral3Config(
+        text_config=dict(text, model_type="ministral3", rope_parameters={
+            "rope_type": "yarn", "rope_theta": 1e4, "factor": 16.0, "original_max_position_embeddings": 6, "beta_fast": 2.0,
+            "beta_slow": 0.1, "mscale": 1.0, "mscale_all_dim": 0.5, "llama_4_scaling_beta": 0.4}),
+        vision_config=dict(vision, model_type="pixtral", head_dim=8), image_token_index=5, tie_word_embeddings=False)), "v5", "5GB"
+    yield "qwen3_5_images", Qwen3_5ForConditionalGeneration(Qwen3_5Config(
+        text_config=dict(SMALL, head_dim=16, full_attention_interval=2, linear_num_key_heads=2, linear_num_value_heads=2,
+                         linear_key_head_dim=12, linear_value_head_dim=8, linear_conv_kernel_dim=3, tie_word_embeddings=True),
+        vision_config=dict(depth=1, hidden_size=16, intermediate_size=24, num_heads=2, out_hidden_size=32,
+                           num_position_embeddings=16), tie_word_embeddings=True,
+        image_token_id=5, video_token_id=6, vision_start_token_id=7, vision_end_token_id=8)), "v5", "5GB"
 
 
 def randomize(model, seed):
@@ -102,8 +145,15 @@ def randomize(model, seed):
             noise = torch.randn(value.shape, generator=generator)
             if "norm" in name:
                 value.copy_(1.0 + 0.2 * noise)
+            elif name.endswith("A_log"):
+                value.copy_(noise - 3.0)  # what a head holds lasts for many tokens
             else:
-                value.copy_((0.2 if name.endswith("bias") else 0.8 if "conv.conv" in name else 0.08) * noise)
+                value.copy_((0.2 if name.endswith("bias") else 0.8 if "conv.conv" in name or "conv1d" in name else 0.08) * noise)
+
+
+    for name, value in model.named_buffers():
+        if name.endswith("layer_scalar"):
+            value.copy_(1.0 + 0.2 * torch.randn(value.shape, generator=generator))
 
 
 def to_old_form(folder):
@@ -115,14 +165,22 @@ def to_old_form(folder):
     config["rope_theta"] = rope.pop("rope_theta")
     config["rope_scaling"] = rope if rope["rope_type"] != "default" else None
     config["transformers_version"] = "4.45.0"
-    config.pop("layer_types", None)
+    types = config.pop("layer_types", None)
+    if config["model_type"] == "granitemoehybrid":
+        config["layer_types"] = ["attention" for _ in types]
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
 
 
-def make_sequences(vocab, seed):
+def opened(folder, **more):
+    """The class that config.json names, as TRL opens a model; AutoModelForCausalLM has no class for each of those with images."""
+    name = json.loads((Path(folder) / "config.json").read_text())["architectures"][0]
+    return getattr(transformers, name).from_pretrained(folder, dtype=torch.float32, **more)
+
+
+def make_sequences(vocab, seed, lengths=(7, 13, 21)):
     generator = torch.Generator().manual_seed(seed)
     sequences = []
-    for length, hidden_from, hidden_to in ((7, 0, 0), (13, 0, 6), (21, 9, 12)):
+    for length, (hidden_from, hidden_to) in zip(lengths, ((0, 0), (0, 6), (9, 12))):
         ids = torch.randint(3, vocab, (length,), generator=generator)
         labels = ids.clone()
         labels[hidden_from:hidden_to] = -100
@@ -133,7 +191,7 @@ def make_sequences(vocab, seed):
 def record(folder, adapter, golden, sequences, out, below=()):
     """Everything is computed from the files as written, reloaded. `below`: adapters that are active with it, and frozen;
     base_logits_0 has them too."""
-    load = lambda: AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation=attention_of(folder))
+    load = lambda: opened(folder, attn_implementation=attention_of(folder))
 
     def active():
         model = PeftModel.from_pretrained(load(), adapter, is_trainable=True).eval()
@@ -170,7 +228,7 @@ def record(folder, adapter, golden, sequences, out, below=()):
 
 
 def attach(folder, config, target, seed):
-    model = get_peft_model(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), config)
+    model = get_peft_model(opened(folder), config)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for value in adapter_parameters(model).values():
@@ -182,10 +240,10 @@ def attach(folder, config, target, seed):
 
 def main():
     arguments = options(__doc__, lambda parser: parser.add_argument("--only", nargs="*", default=[], help="families"))
-    for seed, (family, model, form, shard) in enumerate(families(), start=11):
+    for seed, (family, model, form, shard) in enumerate(itertools.chain(families(), models_with_images()), start=11):
         if arguments.only and family not in arguments.only:
             continue
-        seed = SEEDS.get(family, seed)
+        seed = (SEEDS | IMAGES).get(family, seed)
         folder = arguments.out / f"tiny_{family}"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -194,11 +252,13 @@ def main():
         open_to_read(folder)
         if form == "old":
             to_old_form(folder)
-        if family == "llama" or model.config.vocab_size == SMALL["vocab_size"]:  # models of the TRL runs have a tokenizer
+        if family == "llama" or model.config.get_text_config().vocab_size == SMALL["vocab_size"]:  # models of the TRL runs have a tokenizer
             for name in ("tokenizer.json", "tokenizer_config.json"):
                 shutil.copy(f"tests/fixtures/text/tiny/{name}", folder)
-        sequences = make_sequences(model.config.vocab_size, seed + 100)
-        attach(str(folder), LoraConfig(r=4, lora_alpha=8, target_modules="all-linear", task_type="CAUSAL_LM"),
+        sequences = make_sequences(model.config.get_text_config().vocab_size, seed + 100,
+                                   *((LONG,) if family.startswith("qwen3_5") else ()))
+        other = OTHER_PARTS if family in IMAGES else None
+        attach(str(folder), LoraConfig(r=4, lora_alpha=8, target_modules="all-linear", exclude_modules=other, task_type="CAUSAL_LM"),
                folder / "adapter", seed + 200)
         record(str(folder), str(folder / "adapter"), folder / "golden.safetensors", sequences, arguments.out)
         if family == "llama":
