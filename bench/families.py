@@ -35,12 +35,17 @@ made = {
     "smollm3": lambda: t.SmolLM3ForCausalLM(t.SmolLM3Config(**same)),
     "granite": lambda: t.GraniteForCausalLM(t.GraniteConfig(embedding_multiplier=12.0, attention_multiplier=0.0156, residual_multiplier=0.22,
                                                             logits_scaling=6.0, **same)),
+    "granitemoehybrid": lambda: t.GraniteMoeHybridForCausalLM(t.GraniteMoeHybridConfig(
+        embedding_multiplier=12.0, attention_multiplier=0.0156, residual_multiplier=0.22, logits_scaling=6.0, num_local_experts=0, num_experts_per_tok=0,
+        position_embedding_type="rope", shared_intermediate_size=4864, layer_types=["attention"] * layers, mamba_n_heads=28, **same)),
     "olmo2": lambda: t.Olmo2ForCausalLM(t.Olmo2Config(**same)),
     "gemma3_text": lambda: t.Gemma3ForCausalLM(t.Gemma3TextConfig(sliding_window=128, query_pre_attn_scalar=64, **head)),
     "phi3": lambda: t.Phi3ForCausalLM(t.Phi3Config(**same)),
     "ministral3": lambda: t.Ministral3ForCausalLM(t.Ministral3Config(rope_parameters=yarn, **head)),
     "gemma2": lambda: t.Gemma2ForCausalLM(t.Gemma2Config(sliding_window=128, query_pre_attn_scalar=64, **head)),
     "lfm2": lambda: t.Lfm2ForCausalLM(t.Lfm2Config(block_auto_adjust_ff_dim=False, layer_types=["conv", "conv", "full_attention"] * (layers // 3), **same)),
+    "qwen3_5_text": lambda: t.Qwen3_5ForCausalLM(t.Qwen3_5TextConfig(
+        layer_types=["linear_attention", "linear_attention", "full_attention"] * (layers // 3), linear_num_key_heads=7, linear_num_value_heads=7, **head)),
     "qwen3_moe": lambda: t.Qwen3MoeForCausalLM(t.Qwen3MoeConfig(**experts, **head)),
     "mixtral": lambda: t.MixtralForCausalLM(t.MixtralConfig(**dict(head, num_local_experts=8, num_experts_per_tok=2, intermediate_size=2432))),
     "granitemoe": lambda: t.GraniteMoeForCausalLM(t.GraniteMoeConfig(embedding_multiplier=12.0, attention_multiplier=0.0156, residual_multiplier=0.22,
@@ -53,7 +58,7 @@ for name, make in made.items():
     model = make().to(torch.bfloat16)
     c = model.config
     total = getattr(c, "num_experts", None) or getattr(c, "num_local_experts", None) or 1
-    share = getattr(c, "num_experts_per_tok", total) / total
+    share = (getattr(c, "num_experts_per_tok", 0) or total) / total
     # the embedding is the head; a matrix of experts is [E, out, in]
     active[name] = sum(p.numel() * (share if p.dim() == 3 and "experts" in n or "input_linear" in n or "output_linear" in n else 1)
                        for n, p in model.named_parameters() if p.dim() >= 2)

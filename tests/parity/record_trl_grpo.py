@@ -31,7 +31,7 @@ from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
 MODEL = FIXTURES / "tiny_llama"
 FAMILIES = ("qwen2_windows", "mistral", "smollm3", "granite", "olmo2", "gemma3", "phi3", "lfm2",
-            "gemma2", "gemma", "olmo3")  # cases of their own: family_<name>. Not ministral3: TRL's padding on the left moves its positions
+            "gemma2", "gemma", "olmo3", "qwen3_5", "gemma4")  # cases of their own: family_<name>. Not ministral3: TRL's padding on the left moves its positions
 FOLDER = "trl_grpo"
 ENDS = list(range(2, 384, 8))  # 48 of 384 tokens end a completion
 KEPT = ("_off", "_gradient", "_gdpo", "kl", "truncated", "uneven", "adaptive", "_none", "rloo")
@@ -96,6 +96,7 @@ def policy_cases():
     for family in FAMILIES:
         case(f"family_{family}", beta=0.04, max_steps=4)
     case("family_qwen3_moe", beta=0.04, max_steps=4, router_aux_loss_coef=0.0)  # hone has that loss only in SFT
+    case("family_granite4", beta=0.04, max_steps=4, router_aux_loss_coef=0.0)  # otherwise TRL looks for its experts
     case("off_policy_mask", off_policy_mask_threshold=0.01, **OFF)
     case("clipped_gradient", max_grad_norm=0.05, per_device_train_batch_size=2, gradient_accumulation_steps=4,
          weight_decay=0.1, lr_scheduler_type="cosine", warmup_steps=1, max_steps=4)

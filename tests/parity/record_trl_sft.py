@@ -80,12 +80,12 @@ CASES = {  # name: (model and adapter, data, what differs from SHARED)
     **{f"tiny_{family}_text": ((FIXTURES / f"tiny_{family}", FIXTURES / f"tiny_{family}/adapter"), "text",
                                dict(max_length=64, max_steps=5))
        for family in ("mistral", "smollm3", "granite", "olmo2", "gemma3", "phi3", "qwen2_windows", "lfm2", "phi3_short", "qwen3_yarn",
-                      "ministral3", "gemma2", "gemma", "olmo3")},
+                      "ministral3", "gemma2", "gemma", "olmo3", "qwen3_5", "gemma4")},
     # with the load-balancing loss of the routers, which Mixtral's run weighs more, and of which TRL 1.16 finds no number of
     # experts in a GraniteMoeConfig
     **{f"tiny_{family}_text": ((FIXTURES / f"tiny_{family}", FIXTURES / f"tiny_{family}/adapter"), "text",
                                dict(max_length=64, max_steps=5, router_aux_loss_coef=factor))
-       for family, factor in (("qwen3_moe", None), ("mixtral", 0.5), ("granitemoe", 0.0))},
+       for family, factor in (("qwen3_moe", None), ("mixtral", 0.5), ("granitemoe", 0.0), ("granite4", 0.0), ("granite4_nope", 0.0))},
     # the label smoother leaves the load-balancing loss out, which is logged
     "tiny_qwen3_moe_smoothed": ((FIXTURES / "tiny_qwen3_moe", FIXTURES / "tiny_qwen3_moe/adapter"), "text",
                                 dict(max_length=64, max_steps=5, label_smoothing_factor=0.2)),
