@@ -82,10 +82,21 @@ GgufAdapterFacts write_gguf_adapter(const StoredAdapter& adapter, const model::M
     const auto rank = static_cast<double>(module.a.size(0));
     // What llama.cpp makes of the file's alpha is this module's scale but for its own rank and alpha.
     const double factor = module.scale * rank / alpha_of(adapter.config);
-    const at::Tensor b = factor == 1 ? module.b : module.b * factor;
+    const model::ValueHeads& values = spec->second.gguf_heads;
+    at::Tensor b = factor == 1 ? module.b : module.b * factor;
+    if (!values.columns) b = model::order_value_heads(b, values, /*to_gguf=*/true);
     // llama.cpp looks up rows of the embedding's A.
-    matrices.push_back(
-        {(module.transposed ? module.a.t() : module.a).contiguous(), spec->second.gguf_name + ".lora_a"});
+    at::Tensor a = (module.transposed ? module.a.t() : module.a).contiguous();
+    if (values.columns) a = model::order_value_heads(a, values, /*to_gguf=*/true);
+    if (const std::string& second = spec->second.gguf_second; !second.empty()) {
+      const std::vector<at::Tensor> halves = b.chunk(2, 0);
+      for (const auto& [name, half] : {std::pair{spec->second.gguf_name, halves[0]}, {second, halves[1]}}) {
+        matrices.push_back({a, name + ".lora_a"});
+        matrices.push_back({half.contiguous(), name + ".lora_b"});
+      }
+      continue;
+    }
+    matrices.push_back({a, spec->second.gguf_name + ".lora_a"});
     matrices.push_back(
         {heads == 0 ? b.contiguous() : model::interleave_rows(b, heads), spec->second.gguf_name + ".lora_b"});
   }

@@ -40,6 +40,12 @@ void read_granite_fields(const base::Json& json, const std::string& where, Model
 void write_granite_gguf_fields(const ModelConfig& config, GgufEntries& entries);
 void read_granite_gguf_fields(const base::GgufFile& file, base::Json& json);
 
+// the same, shared_intermediate_size and position_embedding_type; refuses mamba layers and experts
+constexpr const char* kGraniteRotates = "rope.scaling.finetuned";  // the key of GGUF that says whether it rotates
+void read_granite_hybrid_fields(const base::Json& json, const std::string& where, ModelConfig& config);
+void write_granite_hybrid_gguf_fields(const ModelConfig& config, GgufEntries& entries);
+void read_granite_hybrid_gguf_fields(const base::GgufFile& file, base::Json& json);
+
 // refuses attention in both directions
 void read_gemma_fields(const base::Json& json, const std::string& where, ModelConfig& config);
 void read_gemma_gguf_fields(const base::GgufFile& file, base::Json& json);
@@ -58,6 +64,11 @@ void read_gemma3_gguf_fields(const base::GgufFile& file, base::Json& json);
 void read_lfm2_fields(const base::Json& json, const std::string& where, ModelConfig& config);
 void write_lfm2_gguf_fields(const ModelConfig& config, GgufEntries& entries);
 void read_lfm2_gguf_fields(const base::GgufFile& file, base::Json& json);
+
+// layer_types or full_attention_interval, linear_*, mrope_section; refuses what llama.cpp has no key for
+void read_qwen3_5_fields(const base::Json& json, const std::string& where, ModelConfig& config);
+void write_qwen3_5_gguf_fields(const ModelConfig& config, GgufEntries& entries);
+void read_qwen3_5_gguf_fields(const base::GgufFile& file, base::Json& json);
 
 // Layers with a window get the local rotation.
 void rotate_windows_locally(ModelConfig& config);

@@ -2,6 +2,7 @@
 #include "model/expert_fields.h"
 #include "model/families.h"
 #include "model/family_fields.h"
+#include "model/gemma4_fields.h"
 
 namespace hone::model {
 namespace {
@@ -155,6 +156,27 @@ FamilyTraits granite() {
           .read_fields = &read_granite_fields,
           .write_gguf_fields = &write_granite_gguf_fields,
           .read_gguf_fields = &read_granite_gguf_fields};
+}
+
+// The dense models of Granite 4: Granite with gate and up in one matrix, and some of them without a rotation.
+FamilyTraits granite_hybrid() {
+  using enum BiasRule;
+  FamilyTraits row = granite();
+  row.family = Family::kGraniteHybrid;
+  row.model_type = "granitemoehybrid";
+  row.architecture = "GraniteMoeHybridForCausalLM";
+  row.modules = {{ModuleKind::kQ, kQName, kAttentionBias},
+                 {ModuleKind::kK, kKName, kAttentionBias},
+                 {ModuleKind::kV, kVName, kAttentionBias},
+                 {ModuleKind::kO, kOName, kAttentionBias},
+                 {ModuleKind::kGateUp, {"shared_mlp.input_linear", "ffn_gate"}, kNever, "ffn_up"},
+                 {ModuleKind::kDown, {"shared_mlp.output_linear", "ffn_down"}, kNever}};
+  row.other_keys = {{"layers_block_type", "layer_types"}};
+  row.gguf_marker = kGraniteRotates;
+  row.read_fields = &read_granite_hybrid_fields;
+  row.write_gguf_fields = &write_granite_hybrid_gguf_fields;
+  row.read_gguf_fields = &read_granite_hybrid_gguf_fields;
+  return row;
 }
 
 // Norms after attention and the MLP, none before; queries and keys are normed whole.
@@ -364,12 +386,72 @@ FamilyTraits lfm2() {
           .names = {.final_norm = {"model.embedding_norm", "token_embd_norm"}}};
 }
 
+// A gated delta rule in three of four layers, attention with a gate in the others.
+FamilyTraits qwen3_5() {
+  using enum ModuleKind;
+  using enum BiasRule;
+  FamilyTraits row = qwen3();
+  row.family = Family::kQwen35;
+  row.model_type = "qwen3_5_text";
+  row.gguf_architecture = "qwen35";
+  row.architecture = "Qwen3_5ForCausalLM";
+  row.modules.insert(row.modules.begin() + 4, {{kDeltaQkv, {"linear_attn.in_proj_qkv", "attn_qkv"}},
+                                               {kDeltaZ, {"linear_attn.in_proj_z", "attn_gate"}},
+                                               {kDeltaB, {"linear_attn.in_proj_b", "ssm_beta"}},
+                                               {kDeltaA, {"linear_attn.in_proj_a", "ssm_alpha"}},
+                                               {kDeltaOut, {"linear_attn.out_proj", "ssm_out"}}});
+  row.norms = {{NormPlace::kBeforeAttention, kInputNorm},
+               {NormPlace::kBeforeMlp, {"post_attention_layernorm", "post_attention_norm"}},
+               {NormPlace::kQ, kQNorm},
+               {NormPlace::kK, kKNorm}};
+  row.tensors = {{TensorKind::kDeltaConv, {"linear_attn.conv1d.weight", "ssm_conv1d.weight"}},
+                 {TensorKind::kDeltaALog, {"linear_attn.A_log", "ssm_a"}},
+                 {TensorKind::kDeltaDtBias, {"linear_attn.dt_bias", "ssm_dt.bias"}},
+                 {TensorKind::kDeltaNorm, {"linear_attn.norm.weight", "ssm_norm.weight"}}};
+  row.norm_adds_one = true;
+  row.windows = WindowRule::kNone;
+  row.default_window = 0;
+  row.default_head_dim = 256;
+  row.rotates_parts = true;
+  row.default_rotated_part = 0.25;
+  row.attention_gated = true;
+  row.lora_targets = {};
+  row.read_fields = &read_qwen3_5_fields;
+  row.write_gguf_fields = &write_qwen3_5_gguf_fields;
+  row.read_gguf_fields = &read_qwen3_5_gguf_fields;
+  return row;
+}
+
+// Gemma 3's layers with inputs of their own (per_layer.h); layers without a window have wider heads, and the last layers read
+// keys and values of earlier ones.
+FamilyTraits gemma4() {
+  FamilyTraits row = gemma3();
+  row.family = Family::kGemma4;
+  row.model_type = "gemma4_text";
+  row.gguf_architecture = "gemma4";
+  row.architecture = "Gemma4ForCausalLM";
+  row.modules.push_back({ModuleKind::kPerLayerGate, {"per_layer_input_gate", "inp_gate"}});
+  row.modules.push_back({ModuleKind::kPerLayerProjection, {"per_layer_projection", "proj"}});
+  row.norms.push_back({NormPlace::kAfterPerLayer, {"post_per_layer_input_norm", "post_norm"}});
+  row.tensors = {{TensorKind::kLayerScale, {"layer_scalar", "layer_output_scale.weight"}}};
+  row.norm_adds_one = false;
+  row.default_window = 512;
+  row.lora_targets = {};
+  row.read_heads = &read_gemma4_heads;
+  row.read_fields = &read_gemma4_fields;
+  row.read_layers = &read_gemma4_layers;
+  row.write_gguf_fields = &write_gemma4_gguf_fields;
+  row.read_gguf_fields = &read_gemma4_gguf_fields;
+  return row;
+}
+
 }  // namespace
 
 const std::vector<FamilyTraits>& families() {
   static const std::vector<FamilyTraits> table = {
       llama(),     qwen2(),   qwen3(),       mistral(), smollm3(),    granite(), olmo2(), gemma3(), phi3(),
-      qwen3_moe(), mixtral(), granite_moe(), lfm2(),    ministral3(), gemma2(),  gemma(), olmo3()};
+      qwen3_moe(), mixtral(), granite_moe(), lfm2(),    ministral3(), gemma2(),  gemma(), olmo3(),
+      qwen3_5(),   granite_hybrid(), gemma4()};
   return table;
 }
 

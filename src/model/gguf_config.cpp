@@ -19,7 +19,8 @@ using base::UserError;
 
 constexpr const char* kWindowKey = ".attention.sliding_window";
 
-// The row of an architecture. Of several that share it, the one with windows when the file has one.
+// The row of an architecture. Of several that share it, the one with windows when the file has one, or the one whose marker it
+// has.
 const FamilyTraits& family_of(const base::GgufFile& file, const std::string& arch) {
   const std::int64_t window = file.int_or(arch + kWindowKey, 0);
   std::vector<std::string> known;
@@ -31,7 +32,9 @@ const FamilyTraits& family_of(const base::GgufFile& file, const std::string& arc
     if (experts == f.experts.module.empty()) continue;
     const bool has_windows = f.windows == WindowRule::kEveryLayer || f.windows == WindowRule::kPattern ||
                              f.windows == WindowRule::kAlternating;
-    if (f.gguf_architecture == arch && (found == nullptr || (window > 0 && has_windows))) found = &f;
+    const bool marked = !f.gguf_marker.empty();
+    if (marked && !file.has(arch + "." + std::string(f.gguf_marker))) continue;
+    if (f.gguf_architecture == arch && (found == nullptr || marked || (window > 0 && has_windows))) found = &f;
     if (found == &f && window > 0 && !has_windows) found = nullptr;
   }
   if (found != nullptr) return *found;
@@ -125,7 +128,11 @@ ModelConfig model_config_from_gguf(const base::GgufFile& file) {
   json["hidden_act"] = "silu";
   json["hidden_size"] = hidden;
   json["initializer_range"] = 0.02;
-  json["intermediate_size"] = number("feed_forward_length");
+  // one number, or of a gemma4 one a layer, the first of those with keys of their own
+  const std::vector<std::int64_t>* const widths =
+      family->family == Family::kGemma4 ? int_list(file, arch + ".feed_forward_length") : nullptr;
+  json["intermediate_size"] =
+      widths != nullptr && !widths->empty() ? widths->front() : number("feed_forward_length");
   json["max_position_embeddings"] = file.int_or(arch + ".context_length", family->default_max_position);
   json["mlp_bias"] = mlp_bias;
   json["num_attention_heads"] = heads;

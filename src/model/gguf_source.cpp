@@ -3,11 +3,13 @@
 
 #include <deque>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "base/process_memory.h"
 #include "model/families.h"
 #include "model/gguf_rotation.h"
+#include "model/gguf_tensors.h"
 #include "model/stored_bytes.h"
 #include "model/weight_source.h"
 #include "ops/ggml_panels.h"
@@ -32,21 +34,36 @@ std::vector<std::int64_t> rows_in_file(std::int64_t rows, std::int64_t heads) {
   return all;
 }
 
+// The same of order_value_heads().
+std::vector<std::int64_t> rows_in_file(std::int64_t rows, const ValueHeads& heads) {
+  std::vector<std::int64_t> all(static_cast<std::size_t>(rows));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t at = row - heads.first, head = at / heads.width, key = head / heads.per_key;
+    const std::int64_t there = head % heads.per_key * heads.key_heads + key;
+    all[static_cast<std::size_t>(row)] =
+        at < 0 ? row : heads.first + there * heads.width + at % heads.width;
+  }
+  return all;
+}
+
 class GgufSource final : public WeightSource {
  public:
   explicit GgufSource(const base::fs::path& path) : file_(base::GgufFile::open(path)) {
     config_ = model_config_from_gguf(file_);
     std::map<std::string, TensorSpec> by_gguf_name;
     std::map<std::string, std::vector<TensorSpec>> experts;
+    std::set<std::string> joined;  // GGUF's names
     for (TensorSpec& spec : expected_tensors(config_)) {
-      if (spec.expert >= 0) {
+      if (!spec.gguf_second.empty() && join(spec)) {
+        joined.insert({spec.gguf_name, spec.gguf_second});
+      } else if (spec.expert >= 0) {
         experts[spec.gguf_name].push_back(std::move(spec));
       } else {
         by_gguf_name[spec.gguf_name] = std::move(spec);
       }
     }
     for (const base::GgufTensor& t : file_.tensors()) {
-      if (is_gguf_rotation(t.name)) continue;  // became rope_scaling
+      if (is_gguf_rotation(t.name) || joined.contains(t.name)) continue;  // the first became rope_scaling
       if (const auto stack = experts.find(t.name); stack != experts.end() && add_experts(t, stack->second))
         continue;
       const auto it = by_gguf_name.find(t.name);
@@ -55,7 +72,10 @@ class GgufSource final : public WeightSource {
       } else {
         const TensorSpec& spec = it->second;
         tensors_[spec.name] = {&t, spec.permuted_heads, spec.gguf_adds_one};
-        if (t.shape == spec.gguf_shape) tensors_[spec.name].shape = spec.shape;
+        Entry& entry = tensors_[spec.name];
+        if (t.shape == spec.gguf_shape) entry.shape = spec.shape;
+        entry.is_decay = spec.gguf_is_decay;
+        if (entry.sizes() == spec.shape && spec.gguf_heads.per_key > 1) entry.heads = spec.gguf_heads;
       }
     }
   }
@@ -88,18 +108,31 @@ class GgufSource final : public WeightSource {
     base::require(out.sizes() == entry.sizes() && out.is_contiguous() && out.is_cpu(),
                   "WeightSource::read_into", "a contiguous tensor of the stored shape");
     check_heads(entry);
-    const bool direct = entry.permuted_heads == 0 && !entry.adds_one && out.scalar_type() == at::kFloat;
+    const bool direct = entry.permuted_heads == 0 && !entry.adds_one && !entry.is_decay &&
+                        entry.heads.key_heads == 0 && out.scalar_type() == at::kFloat;
     const at::Tensor w = direct ? out : at::empty(entry.sizes(), at::kFloat);
-    base::dequantize(*entry.tensor, {w.data_ptr<float>(), static_cast<std::size_t>(w.numel())});
-    base::release_pages(entry.tensor->bytes);
+    float* to = w.data_ptr<float>();
+    for (const base::GgufTensor* const tensor : {entry.tensor, entry.second}) {
+      if (tensor == nullptr) continue;
+      const auto numbers = static_cast<std::size_t>(tensor->numel());
+      base::dequantize(*tensor, {to, numbers});
+      base::release_pages(tensor->bytes);
+      to += numbers;
+    }
     if (entry.adds_one) w.sub_(1);
-    if (!direct) out.copy_(entry.permuted_heads == 0 ? w : unpermute_rows(w, entry.permuted_heads));
+    if (entry.is_decay) w.neg_().log_();
+    if (direct) return;
+    const at::Tensor ordered = order_value_heads(w, entry.heads, /*to_gguf=*/false);
+    out.copy_(entry.permuted_heads == 0 ? ordered : unpermute_rows(ordered, entry.permuted_heads));
   }
 
   std::optional<ops::QuantScheme> blocks(const std::string& name, at::ScalarType compute) const override {
-    const base::GgufTensor& tensor = *find(name).tensor;
-    if (tensor.shape.size() != 2) return std::nullopt;
-    return ops::kept_ggml_scheme(tensor.type, tensor.shape[0], tensor.shape[1], compute);
+    const Entry& entry = find(name);
+    const base::GgufTensor& tensor = *entry.tensor;
+    if (entry.heads.columns) return std::nullopt;  // blocks lie along a row
+    if (tensor.shape.size() != 2 || (entry.second != nullptr && entry.second->type != tensor.type))
+      return std::nullopt;
+    return ops::kept_ggml_scheme(tensor.type, entry.sizes()[0], tensor.shape[1], compute);
   }
 
   ops::Quantized read_blocks(const std::string& name) const override {
@@ -108,6 +141,8 @@ class GgufSource final : public WeightSource {
     const base::GgufTensor& tensor = *entry.tensor;
     std::vector<std::int64_t> rows;
     if (entry.permuted_heads != 0) rows = rows_in_file(tensor.shape[0], entry.permuted_heads);
+    if (entry.heads.key_heads > 0) rows = rows_in_file(tensor.shape[0], entry.heads);
+    if (entry.second != nullptr) return read_joined(entry);
     ops::Quantized kept = ops::keep_ggml(tensor.type, tensor.bytes, tensor.shape[0], tensor.shape[1], rows);
     base::release_pages(tensor.bytes);
     return kept;
@@ -118,10 +153,33 @@ class GgufSource final : public WeightSource {
     const base::GgufTensor* tensor = nullptr;
     std::int64_t permuted_heads = 0;
     bool adds_one = false;                 // the file has 1 + w
+    bool is_decay = false;                 // ... -exp(w)
+    ValueHeads heads = {};
     std::vector<std::int64_t> shape = {};  // where it is not the file's
+    const base::GgufTensor* second = nullptr;  // has the lower half of the rows
 
     const std::vector<std::int64_t>& sizes() const { return shape.empty() ? tensor->shape : shape; }
   };
+
+  // A matrix whose halves the file has under two names; false: it has not.
+  bool join(const TensorSpec& spec) {
+    const base::GgufTensor *const first = file_.find(spec.gguf_name), *const second = file_.find(spec.gguf_second);
+    if (first == nullptr || second == nullptr || first->shape.size() != 2 || first->shape != second->shape)
+      return false;
+    Entry& entry = tensors_[spec.name] = {first};
+    entry.shape = {2 * first->shape[0], first->shape[1]};
+    entry.second = second;
+    return true;
+  }
+
+  static ops::Quantized read_joined(const Entry& entry) {
+    std::vector<std::byte> bytes(entry.tensor->bytes.begin(), entry.tensor->bytes.end());
+    bytes.insert(bytes.end(), entry.second->bytes.begin(), entry.second->bytes.end());
+    ops::Quantized kept = ops::keep_ggml(entry.tensor->type, bytes, entry.shape[0], entry.shape[1]);
+    base::release_pages(entry.tensor->bytes);
+    base::release_pages(entry.second->bytes);
+    return kept;
+  }
 
   // [experts, out, in] as so many matrices; false: it has another shape.
   bool add_experts(const base::GgufTensor& stack, const std::vector<TensorSpec>& experts) {

@@ -180,6 +180,9 @@ GgufFacts write_gguf(const WeightSource& source, const base::fs::path& out, Gguf
     if (type != wanted_type(spec, weights, config.num_hidden_layers, tied)) ++facts.other_type;
     planned.push_back({spec.gguf_name, type, spec.gguf_shape.empty() ? spec.shape : spec.gguf_shape});
     if (spec.expert == 0) planned.back().shape.insert(planned.back().shape.begin(), config.experts.count);
+    if (spec.gguf_second.empty()) continue;
+    planned.back().shape[0] /= 2;
+    planned.push_back({spec.gguf_second, type, planned.back().shape});
   }
   facts.tensors = static_cast<std::int64_t>(planned.size());
   for (const base::GgufPlanned& tensor : planned) facts.bytes += static_cast<std::int64_t>(tensor.bytes());
@@ -196,8 +199,12 @@ GgufFacts write_gguf(const WeightSource& source, const base::fs::path& out, Gguf
     base::require(values.sizes() == spec.shape, "write_gguf", "a tensor of the shape that the config says");
     require_finite(values, type, source.path().string() + ": " + spec.name);
     if (spec.gguf_adds_one) values = values + 1;
+    if (spec.gguf_is_decay) values = values.exp().neg();
+    values = order_value_heads(values, spec.gguf_heads, /*to_gguf=*/true);
     if (spec.permuted_heads != 0) values = interleave_rows(values, spec.permuted_heads);
-    append_tensor(writer, values, type);
+    const std::int64_t parts = spec.gguf_second.empty() ? 1 : 2;
+    for (const at::Tensor& part : values.chunk(parts, 0)) append_tensor(writer, part, type);
+    next += parts == 2 ? 1 : 0;
     if (spec.expert + 1 < (spec.expert < 0 ? 0 : config.experts.count)) continue;
     base::advance_part();
   }

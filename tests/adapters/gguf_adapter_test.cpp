@@ -81,6 +81,27 @@ TEST(GgufAdapter, LlamaCppsProductIsPefts) {
   }
 }
 
+// Granite 4 has gate and up in one linear, llama.cpp apart: both get A, and each its rows of B.
+TEST(GgufAdapter, OfOneMatrixThatAGgufHasInTwo) {
+  const TempFolder temp;
+  const Opened opened = open("tiny_granite4", "adapter");
+  (void)write_gguf_adapter(opened.adapter, opened.config, "folder", temp.path() / "a.gguf", GgmlType::kF32);
+  const base::GgufFile file = base::GgufFile::open(temp.path() / "a.gguf");
+  EXPECT_EQ(file.require_string("general.architecture"), "granite");
+  EXPECT_EQ(file.tensors().size(), 2U * 7 * 2);
+  int found = 0;
+  for (const StoredLora& module : opened.adapter.modules) {
+    if (!module.module.ends_with("input_linear")) continue;
+    const std::string layer = "blk." + std::to_string(found++) + ".";
+    const std::vector<at::Tensor> halves = module.b.chunk(2, 0);
+    EXPECT_TRUE(at::equal(read(file, layer + "ffn_gate.weight.lora_a"), module.a));
+    EXPECT_TRUE(at::equal(read(file, layer + "ffn_up.weight.lora_a"), module.a));
+    EXPECT_TRUE(at::equal(read(file, layer + "ffn_gate.weight.lora_b"), halves[0]));
+    EXPECT_TRUE(at::equal(read(file, layer + "ffn_up.weight.lora_b"), halves[1]));
+  }
+  EXPECT_EQ(found, 2);
+}
+
 TEST(GgufAdapter, RefusesWhatTheFormatLacks) {
   const TempFolder temp;
   const auto refused = [&](const Opened& opened, GgmlType type) {

@@ -55,6 +55,8 @@ std::vector<base::Json> configs() {
   longrope["original_max_position_embeddings"] = 32;
   longrope["rope_scaling"] = {
       {"type", "longrope"}, {"short_factor", {1.0, 1.1, 1.5, 2.25}}, {"long_factor", {1.25, 3.0, 7.0, 30.1}}};
+  base::Json rotated = test_tools::tiny_config("granitemoehybrid");
+  rotated["position_embedding_type"] = "rope";
   base::Json olmo3 = test_tools::tiny_config("olmo3");
   olmo3.update({{"num_hidden_layers", 5}, {"layer_types", nullptr}, {"rope_theta", 500000.0}});
   return {olmo3,
@@ -67,6 +69,8 @@ std::vector<base::Json> configs() {
           test_tools::tiny_config("mistral"),
           smollm3,
           test_tools::tiny_config("granite"),
+          test_tools::tiny_config("granitemoehybrid"),
+          rotated,
           test_tools::tiny_config("olmo2"),
           test_tools::tiny_config("phi3"),
           no_window,
@@ -203,6 +207,9 @@ TEST(GgufWrite, RefusesWhatAGgufCannotSay) {
                                        {"llama_4_scaling_beta", 0.5}}}}),
               "an attention factor of 1");
   EXPECT_SAYS(refuses("lfm2", base::Json::object()), "conv_bias");
+  EXPECT_SAYS(refuses("qwen3_5_text", {{"num_hidden_layers", 3},
+                                       {"layer_types", {"linear_attention", "full_attention", "full_attention"}}}),
+              "after each 1 layers without it");
   EXPECT_SAYS(
       refuses("qwen2", {{"use_sliding_window", true}, {"sliding_window", 8}, {"max_window_layers", 0}}),
       "sliding windows in some");
@@ -247,6 +254,60 @@ TEST(GgufWrite, ConvolutionsAreLlamaCppsOwn) {
   EXPECT_NE(file.find("token_embd_norm.weight"), nullptr);
   EXPECT_EQ(*file.ints("lfm2.attention.head_count_kv"), (std::vector<std::int64_t>{0, 2}));
   EXPECT_EQ(file.require_int("lfm2.shortconv.l_cache"), 4);
+}
+
+// As llama.cpp's converter writes them: the decay as it multiplies, and the value heads of a key head apart from each other.
+TEST(GgufWrite, DeltaRulesAreLlamaCppsOwn) {
+  const TempFolder temp;
+  base::Json config = test_tools::tiny_config("qwen3_5_text");
+  config["layer_types"] = {"linear_attention", "full_attention"};
+  const auto source = tiny(temp, config);
+  write_gguf(*source, temp.path() / "m.gguf", GgufWeights::kF32);
+  const base::GgufFile file = base::GgufFile::open(temp.path() / "m.gguf");
+  const auto theirs = [&](const std::string& name) {
+    const base::GgufTensor& tensor = *file.find(name);
+    at::Tensor out = at::empty(tensor.shape, at::kFloat);
+    base::dequantize(tensor, {out.data_ptr<float>(), static_cast<std::size_t>(out.numel())});
+    return out;
+  };
+  const auto ours = [&](const char* name) {
+    return source->read("model.layers.0.linear_attn." + std::string(name), at::kFloat);
+  };
+  // two key heads with two value heads each: 0, 1, 2, 3 become 0, 2, 1, 3
+  const at::Tensor order = at::tensor({0, 2, 1, 3}, at::kLong);
+  const at::Tensor each = ((order * 12).unsqueeze(1) + at::arange(12)).flatten();
+  const at::Tensor values = each + 40;  // after 2 x 2 x 10 columns of queries and keys
+  EXPECT_TRUE(at::equal(theirs("blk.0.ssm_a"), -ours("A_log").exp().index_select(0, order)));
+  EXPECT_TRUE(at::equal(theirs("blk.0.ssm_dt.bias"), ours("dt_bias").index_select(0, order)));
+  EXPECT_TRUE(at::equal(theirs("blk.0.ssm_alpha.weight"), ours("in_proj_a.weight").index_select(0, order)));
+  EXPECT_TRUE(at::equal(theirs("blk.0.ssm_beta.weight"), ours("in_proj_b.weight").index_select(0, order)));
+  EXPECT_TRUE(at::equal(theirs("blk.0.attn_gate.weight"), ours("in_proj_z.weight").index_select(0, each)));
+  EXPECT_TRUE(at::equal(theirs("blk.0.ssm_out.weight"), ours("out_proj.weight").index_select(1, each)));
+  const at::Tensor all = at::cat({at::arange(40), values});
+  EXPECT_TRUE(at::equal(theirs("blk.0.attn_qkv.weight"), ours("in_proj_qkv.weight").index_select(0, all)));
+  EXPECT_TRUE(at::equal(theirs("blk.0.ssm_conv1d.weight"),
+                        ours("conv1d.weight").squeeze(1).index_select(0, all)));
+  EXPECT_TRUE(at::equal(theirs("blk.0.ssm_norm.weight"), ours("norm.weight")));
+  EXPECT_EQ(file.require_int("qwen35.full_attention_interval"), 2);
+  EXPECT_EQ(file.require_int("qwen35.ssm.conv_kernel"), 3);
+  EXPECT_EQ(file.require_int("qwen35.ssm.state_size"), 10);
+  EXPECT_EQ(file.require_int("qwen35.ssm.group_count"), 2);
+  EXPECT_EQ(file.require_int("qwen35.ssm.time_step_rank"), 4);
+  EXPECT_EQ(file.require_int("qwen35.ssm.inner_size"), 48);
+  EXPECT_EQ(file.require_int("qwen35.rope.dimension_count"), 8);
+  EXPECT_EQ(*file.ints("qwen35.rope.dimension_sections"), (std::vector<std::int64_t>{11, 11, 10, 0}));
+
+  const auto back = open_weights(temp.path() / "m.gguf");
+  const ModelConfig &a = source->config(), &b = back->config();
+  EXPECT_EQ(a.kinds, b.kinds);
+  EXPECT_EQ(a.rotated(), b.rotated());
+  EXPECT_EQ(a.delta.inputs(), b.delta.inputs());
+  EXPECT_EQ(a.delta.taps, b.delta.taps);
+  for (const TensorSpec& spec : expected_tensors(a)) {
+    const at::Tensor written = source->read(spec.name, at::kFloat), read = back->read(spec.name, at::kFloat);
+    const double off = (written - read).abs().max().item<double>();
+    EXPECT_LT(off, spec.gguf_adds_one || spec.gguf_is_decay ? 1e-6 : 1e-30) << spec.name;
+  }
 }
 
 TEST(GgufWrite, FourBitMixture) {

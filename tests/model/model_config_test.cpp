@@ -331,6 +331,30 @@ TEST(ModelConfig, GraniteHasFourFactors) {
   EXPECT_SAYS(error_of("granite", [](Json& j) { j["logits_scaling"] = 0; }), "logits_scaling");
 }
 
+TEST(ModelConfig, Granite4IsDense) {
+  Json json = tiny_config("granitemoehybrid");
+  json["layer_types"] = nullptr;
+  json["layers_block_type"] = {"attention", "full_attention"};
+  const ModelConfig config = parse(json);
+  EXPECT_EQ(config.intermediate_size, 40);
+  EXPECT_EQ(config.residual_scale, 0.22);
+  EXPECT_EQ(rotations_of(config), (Numbers{kNoRotation, kNoRotation}));
+  json["position_embedding_type"] = "rope";
+  EXPECT_TRUE(parse(json).attention.empty());
+  json.erase("shared_intermediate_size");
+  EXPECT_EQ(parse(json).intermediate_size, 1024);
+
+  const auto refusal = [](const char* key, const Json& value) {
+    return error_of("granitemoehybrid", [&](Json& j) { j[key] = value; });
+  };
+  EXPECT_SAYS(refusal("layer_types", {"mamba", "attention"}), "hone has no state space layers");
+  EXPECT_SAYS(refusal("layer_types", {"attention", "mamba"}), "found:  \"mamba\"");
+  EXPECT_SAYS(refusal("layer_types", nullptr), "all layers are mamba");
+  EXPECT_SAYS(refusal("layer_types", 3), "a list of strings");
+  EXPECT_SAYS(refusal("num_local_experts", 64), "no experts beside an MLP that every token goes through");
+  EXPECT_SAYS(refusal("position_embedding_type", "alibi"), "rope or nope");
+}
+
 TEST(ModelConfig, Gemma3HasTwoRotations) {
   Json json = tiny_config("gemma3_text");
   json.erase("rope_theta");
@@ -398,6 +422,55 @@ TEST(ModelConfig, Lfm2HasConvolutions) {
   EXPECT_SAYS(error_of("lfm2", bad_layers), "full_attn_idxs");
 }
 
+TEST(ModelConfig, Qwen35HasDeltaRules) {
+  Json json = tiny_config("qwen3_5_text");
+  for (const char* key : {"layer_types", "head_dim", "partial_rotary_factor", "linear_num_key_heads",
+                          "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim",
+                          "linear_conv_kernel_dim"})
+    json.erase(key);
+  json["num_hidden_layers"] = 9;
+  ModelConfig config = parse(json);  // Qwen3_5TextConfig's defaults
+  EXPECT_EQ(config.head_dim, 256);
+  EXPECT_EQ(config.rotated(), 64);
+  EXPECT_EQ(config.delta.key_heads, 16);
+  EXPECT_EQ(config.delta.value_heads, 32);
+  EXPECT_EQ(config.delta.taps, 4);
+  EXPECT_EQ(config.delta.channels(), 2 * 16 * 128 + 32 * 128);
+  EXPECT_EQ(config.delta.inputs(), 2 * 16 * 128 + 2 * 32 * 128 + 2 * 32);
+  EXPECT_EQ(config.layers_of(LayerKind::kDeltaRule), 7);
+  EXPECT_EQ(config.kind_of(3), LayerKind::kAttention);
+  EXPECT_EQ(config.kind_of(7), LayerKind::kAttention);
+  EXPECT_TRUE(config.qk_norm && config.norm_adds_one && config.attention_gate && !config.tie_word_embeddings);
+  json["full_attention_interval"] = 2;
+  EXPECT_EQ(parse(json).layers_of(LayerKind::kDeltaRule), 5);
+
+  // Qwen3.5's keys: all positions of a text are equal, whatever sections they are for
+  json = tiny_config("qwen3_5_text");
+  json.erase("partial_rotary_factor");
+  json["rope_parameters"] = {{"rope_type", "default"},
+                             {"rope_theta", 1e7},
+                             {"partial_rotary_factor", 0.25},
+                             {"mrope_section", {11, 11, 10}},
+                             {"mrope_interleaved", true}};
+  config = parse(json);
+  EXPECT_EQ(config.rope_theta, 1e7);
+  EXPECT_EQ(config.rotated(), 4);
+  EXPECT_EQ(config.kinds, (std::vector<LayerKind>{LayerKind::kDeltaRule, LayerKind::kAttention}));
+  EXPECT_EQ(layer_linears(config, 0).size(), 8U);
+  EXPECT_EQ(layer_linears(config, 1).front().out, 2 * config.num_attention_heads * config.head_dim);
+  EXPECT_TRUE(layer_tensors(config, 1).empty());
+
+  const auto refusal = [](const char* key, const Json& value) {
+    return error_of("qwen3_5_text", [&](Json& j) { j[key] = value; });
+  };
+  EXPECT_SAYS(refusal("layer_types", {"linear_attention", "conv"}), "full_attention and linear_attention");
+  EXPECT_SAYS(refusal("linear_num_value_heads", 3), "a multiple of linear_num_key_heads");
+  EXPECT_SAYS(refusal("linear_conv_kernel_dim", 0), "linear_conv_kernel_dim");
+  EXPECT_SAYS(refusal("linear_value_head_dim", 1 << 24), "columns of all heads");
+  EXPECT_SAYS(error_of("llama", [](Json& j) { j["layer_types"] = {"linear_attention", "full_attention"}; }),
+              "'linear_attention'");
+}
+
 TEST(ModelConfig, SaysWhatAFamilyNeedsThatItHasNot) {
   const auto says = [](const char* type) {
     return error_of("llama", [&](Json& j) { j["model_type"] = type; });
@@ -405,6 +478,7 @@ TEST(ModelConfig, SaysWhatAFamilyNeedsThatItHasNot) {
   EXPECT_SAYS(says("glm4"), "it has no rotations of neighboring columns");
   EXPECT_SAYS(says("mamba"), "it has no state space");
   EXPECT_SAYS(says("gpt2"), "it has no LayerNorm");
+  EXPECT_SAYS(says("qwen3_5_moe"), "experts that every token goes through");
   EXPECT_SAYS(says("mamba"), known_families());
 }
 

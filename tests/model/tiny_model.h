@@ -95,6 +95,16 @@ inline base::Json tiny_config(const std::string& model_type) {
                  {"block_ffn_dim_multiplier", 1.4},
                  {"block_multiple_of", 5}});
   }
+  if (model_type == "qwen3_5_text") {
+    json.update({{"layer_types", {"linear_attention", "full_attention"}},
+                 {"head_dim", 16},
+                 {"partial_rotary_factor", 0.5},
+                 {"linear_num_key_heads", 2},
+                 {"linear_num_value_heads", 4},
+                 {"linear_key_head_dim", 10},
+                 {"linear_value_head_dim", 12},
+                 {"linear_conv_kernel_dim", 3}});
+  }
   if (model_type == "qwen3_moe") {
     json.update({{"head_dim", 16},
                  {"num_experts", 5},
@@ -104,7 +114,15 @@ inline base::Json tiny_config(const std::string& model_type) {
   }
   if (model_type == "mixtral" || model_type == "granitemoe")
     json.update({{"num_local_experts", 5}, {"num_experts_per_tok", 2}, {"intermediate_size", 24}});
-  if (model_type == "granite" || model_type == "granitemoe") {
+  if (model_type == "granitemoehybrid") {
+    json.update({{"layer_types", {"attention", "attention"}},
+                 {"num_local_experts", 0},
+                 {"num_experts_per_tok", 0},
+                 {"position_embedding_type", "nope"},
+                 {"intermediate_size", 7},  // of experts, which it has not
+                 {"shared_intermediate_size", 40}});
+  }
+  if (model_type == "granite" || model_type == "granitemoe" || model_type == "granitemoehybrid") {
     json.update({{"embedding_multiplier", 12.0},
                  {"attention_multiplier", 0.3},
                  {"residual_multiplier", 0.22},
@@ -117,6 +135,20 @@ inline base::Json tiny_config(const std::string& model_type) {
                  {"query_pre_attn_scalar", 24},
                  {"rope_local_base_freq", 1000.0}});
   }
+  if (model_type == "gemma4_text") {
+    json.update({{"num_hidden_layers", 6},  // two of each type that read keys of another layer
+                 {"num_kv_shared_layers", 4},
+                 {"layer_types", base::Json::array()},
+                 {"head_dim", 16},
+                 {"global_head_dim", 32},
+                 {"sliding_window", 20},
+                 {"use_double_wide_mlp", true},
+                 {"hidden_size_per_layer_input", 6},
+                 {"vocab_size_per_layer_input", 60},
+                 {"final_logit_softcapping", 4.0}});
+    for (int i = 0; i < 6; ++i)
+      json["layer_types"].push_back(i % 2 == 0 ? "sliding_attention" : "full_attention");
+  }
   return json;
 }
 
@@ -124,6 +156,12 @@ inline base::Json tiny_config(const std::string& model_type) {
 inline base::Json wide_config(const std::string& model_type) {
   base::Json json = tiny_config(model_type);
   json.update({{"hidden_size", 96}, {"intermediate_size", 160}, {"head_dim", 64}, {"vocab_size", 2500}});
+  if (json.contains("linear_key_head_dim"))
+    json.update({{"linear_key_head_dim", 64}, {"linear_value_head_dim", 32}, {"linear_conv_kernel_dim", 4}});
+  if (json.contains("global_head_dim"))
+    json.update({{"global_head_dim", 128},
+                 {"hidden_size_per_layer_input", 32},
+                 {"vocab_size_per_layer_input", 2500}});
   return json;
 }
 
@@ -136,6 +174,8 @@ inline base::Json odd_config(const std::string& model_type) {
                {"num_attention_heads", 3},
                {"num_key_value_heads", 1},
                {"vocab_size", 51}});
+  if (json.contains("linear_key_head_dim")) json.update({{"linear_key_head_dim", 7}, {"linear_value_head_dim", 9}});
+  if (json.contains("global_head_dim")) json.update({{"global_head_dim", 12}});
   return json;
 }
 
@@ -161,7 +201,10 @@ inline std::map<std::string, at::Tensor> random_tensors(const base::Json& config
   for (const auto& spec : model::expected_tensors(parsed)) {
     const at::Tensor noise = at::randn(spec.shape, generator, at::kFloat);
     const bool norm = spec.name.find("norm") != std::string::npos;
-    tensors[spec.name] = norm ? noise * 0.1 + (parsed.norm_adds_one ? 0 : 1) : noise * 0.2;
+    const bool plain = spec.name.find("linear_attn.norm") != std::string::npos;  // never 1 + w
+    tensors[spec.name] = norm ? noise * 0.1 + (parsed.norm_adds_one && !plain ? 0 : 1) : noise * 0.2;
+    if (spec.name.ends_with("layer_scalar")) tensors[spec.name] = noise * 0.1 + 1;
+    if (spec.name.ends_with("A_log")) tensors[spec.name] = noise * 0.5 - 2;  // a decay over many tokens
   }
   return tensors;
 }
