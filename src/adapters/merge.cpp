@@ -121,15 +121,12 @@ std::unique_ptr<model::WeightSource> open_to_merge(const base::fs::path& base_mo
 }
 
 model::Adjust merged_weights(const model::WeightSource& source, const std::vector<base::fs::path>& adapters,
-                             const std::optional<ops::QuantScheme>& trained_on, at::ScalarType held_in) {
+                             const model::Quantize& trained_on, at::ScalarType held_in) {
   const auto parts = read_parts(source.config(), adapters);
   const std::string embedding =
-      std::string(model::traits_of(source.config().family).names.embedding.hf) + ".weight";
+      std::string(model::names_of(source.config()).embedding.hf) + ".weight";
   std::set<std::string> quantized;
-  if (trained_on) {
-    for (const model::LinearSpec& linear : model::adaptable_linears(source.config()))
-      quantized.insert(linear.name + ".weight");
-  }
+  if (trained_on) quantized = model::quantized_matrices(source.config(), trained_on.experts);
   const auto base_of = [&source, parts, quantized, trained_on, held_in](const std::string& name) {
     if (const auto copy = parts->base_copies.find(name); copy != parts->base_copies.end())
       return copy->second;
@@ -167,7 +164,7 @@ model::Adjust merged_weights(const model::WeightSource& source, const std::vecto
 }
 
 void merge_to_folder(const base::fs::path& base_model, const std::vector<base::fs::path>& adapters,
-                     const base::fs::path& out, const std::optional<ops::QuantScheme>& trained_on,
+                     const base::fs::path& out, const model::Quantize& trained_on,
                      at::ScalarType held_in) {
   const auto source = open_to_merge(base_model, adapters);
   model::write_hf_folder(*source, out, {}, merged_weights(*source, adapters, trained_on, held_in));

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "model/export.h"
+#include "model/quantize.h"
 #include "model/weight_source.h"
 #include "ops/quantized.h"
 
@@ -27,7 +28,7 @@ bool unties_head(const model::ModelConfig& base, const std::vector<base::fs::pat
 // in another than the last, and, when called, for a sum that is not finite. `trained_on`, `held_in`: see
 // merge_to_folder.
 model::Adjust merged_weights(const model::WeightSource& source, const std::vector<base::fs::path>& adapters,
-                             const std::optional<ops::QuantScheme>& trained_on = {},
+                             const model::Quantize& trained_on = {},
                              at::ScalarType held_in = at::kFloat);
 
 // W + s * B A of each of `adapters` in fp32 for every adapted linear, cast back to the base's stored dtype,
@@ -35,11 +36,11 @@ model::Adjust merged_weights(const model::WeightSource& source, const std::vecto
 // template too). The base is never changed. UserError when the folder exists and is not empty.
 //
 // `trained_on`: how the base was quantized while the adapters were trained (load_in_4bit). Every linear of
-// the layers is then dequantized from its codes, as in that run; merging into the unquantized weights would
+// the layers (and every expert, where they were quantized) is then dequantized from its codes, as in that run; merging into the unquantized weights would
 // give a different model (CKPT-02). Not needed for a base that is stored quantized. `held_in`: the dtype of
 // its weights before they were quantized, model::DtypePolicy::residual of the run.
 void merge_to_folder(const base::fs::path& base_model, const std::vector<base::fs::path>& adapters,
-                     const base::fs::path& out, const std::optional<ops::QuantScheme>& trained_on = {},
+                     const base::fs::path& out, const model::Quantize& trained_on = {},
                      at::ScalarType held_in = at::kFloat);
 
 }  // namespace hone::adapters

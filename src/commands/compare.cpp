@@ -52,6 +52,7 @@ std::vector<doctor::GreedyPath> right_paths(const config::ComparePlan& plan,
   opening.precision = plan.precision;
   opening.quantized_base = right.trained_on;
   opening.use_bnb_nested_quant = right.nested;
+  opening.quantize_moe_experts = right.experts;
   const OpenedModel model = open_model(opening);
   const auto stop_ids = generate_options({}, model.model->config(), text.tokenizer).stop_ids;
   return doctor::greedy_paths(*model.model, ids, stop_ids, plan.max_new_tokens);

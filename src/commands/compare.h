@@ -15,6 +15,7 @@ struct AdapterOnBase {
   std::string adapter;  // empty: only the model
   config::QuantizedBase trained_on = config::QuantizedBase::kNone;
   bool nested = false;
+  bool experts = false;  // quantize_moe_experts
 };
 
 struct Written {

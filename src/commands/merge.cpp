@@ -95,7 +95,7 @@ int merge(const std::vector<std::string>& arguments) {
     const report::LongWork progress(std::cout, report::terminal_of(STDOUT_FILENO));
     check_base_to_merge(*model::open_weights(model), model, folded);
     adapters::merge_to_folder(model, folded, plan.output,
-                              train::quantize(plan.trained_on, plan.use_bnb_nested_quant),
+                              train::quantize(plan.trained_on, plan.use_bnb_nested_quant, plan.quantize_moe_experts),
                               train::dtype_policy(plan.compare.precision).residual);
   }
   std::cout << report::visible_controls(plan.output) << ": " << model << " with ";
@@ -104,7 +104,8 @@ int merge(const std::vector<std::string>& arguments) {
   print_untied_head(model, folded);
   return compare_with_adapter(
       plan.compare, prompts,
-      {model, plan.base_adapters, plan.adapter_name_or_path, plan.trained_on, plan.use_bnb_nested_quant},
+      {model, plan.base_adapters, plan.adapter_name_or_path, plan.trained_on, plan.use_bnb_nested_quant,
+       plan.quantize_moe_experts},
       {plan.output, "the merged model", ""});
 }
 

@@ -26,6 +26,10 @@ std::vector<Option> model_options() {
         "false", formerly("bnb_4bit_use_double_quant")},
        {"bnb_4bit_quant_storage", "container type of 4-bit weights",
         ignored("hone holds codes as bytes, and reads files with any container")}});
+  add(rows, {"model", kHone, kAll},
+      {{"quantize_moe_experts",
+        "with load_in_4bit or load_in_8bit: quantize the experts of a model too; bitsandbytes leaves them as they are",
+        &ModelPlan::quantize_moe_experts}});
   add(rows, {"model", kMethodConfig, kAll},
       {{"model_init_kwargs", "keyword arguments of from_pretrained; those that are options are set",
         Kind::kMap, "null"},

@@ -99,6 +99,12 @@ Rows quantized_rows(std::string_view four, std::string_view eight) {
   };
 }
 
+// ... of a model with experts; no program but hone reads them, so convert does not write them.
+template <typename Part>
+Rows expert_rows() {
+  return {{"quantize_moe_experts", "the experts of the base too", &Part::quantize_moe_experts}};
+}
+
 // What was written, beside the model with its adapter.
 Rows compare_rows() {
   Rows rows = {
@@ -152,7 +158,8 @@ const Schema& generate_schema() {
                 {"kv_memory", "memory for keys and values, such as 2GB; null: half of what is free",
                  bytes(&GeneratePlan::kv_memory)}},
                machine_rows<DecodingPlan>(kBf16),
-               quantized_rows(kFourBits, kEightBits)});
+               quantized_rows(kFourBits, kEightBits),
+               expert_rows<DecodingPlan>()});
   return schema;
 }
 
@@ -168,7 +175,8 @@ const Schema& chat_schema() {
          &ChatPlan::chat_template_path}},
        sampling_rows("512", "0.7"),
        machine_rows<DecodingPlan>(kBf16),
-       quantized_rows(kFourBits, kEightBits)});
+       quantized_rows(kFourBits, kEightBits),
+       expert_rows<DecodingPlan>()});
   return schema;
 }
 
@@ -210,6 +218,7 @@ const Schema& merge_schema() {
         {"svd_rank", "rank of the result of the svd forms; null: the largest rank of adapters",
          &MergePlan::svd_rank, "null", at_least(1)}},
        quantized_rows(kTrainedOnFour, kTrainedOnEight),
+       expert_rows<MergePlan>(),
        compare_rows()});
   return schema;
 }
@@ -228,6 +237,7 @@ const Schema& export_schema() {
          &ExportPlan::adapter_only},
         {"outtype", "type of the matrices, by llama.cpp's names", into(&ExportPlan::outtype, kOutTypeWords)}},
        quantized_rows(kTrainedOnFour, kTrainedOnEight),
+       expert_rows<ExportPlan>(),
        compare_rows()});
   return schema;
 }

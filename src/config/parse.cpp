@@ -232,6 +232,7 @@ void finish_fields(Plan& plan, const Settings& settings) {
 void finish_plan(Plan& plan, Settings& settings) {
   settings.collect([&] { finish_fields(plan, settings); });
   settings.collect([&] { plan.quantized_base = quantized_base(settings); });
+  settings.collect([&] { require_quantized_base(settings); });
   if (plan.use_peft) settings.collect([&] { finish_adapter(plan, settings); });
   settings.collect([&] { finish_full(plan, settings); });
   settings.collect([&] { finish_report(plan, settings); });
@@ -305,6 +306,13 @@ QuantizedBase quantized_base(const Settings& settings) {
   if (eight) return QuantizedBase::kInt8;
   if (!four) return QuantizedBase::kNone;
   return settings.text("bnb_4bit_quant_type") == "fp4" ? QuantizedBase::kFp4 : QuantizedBase::kNf4;
+}
+
+void require_quantized_base(const Settings& settings) {
+  const bool quantized = settings.flag("load_in_4bit") || settings.flag("load_in_8bit");
+  if (!settings.flag("quantize_moe_experts") || quantized) return;
+  conflict(settings, "quantize_moe_experts", "load_in_4bit: true or load_in_8bit: true with it", "neither", "",
+           "add one of them, or remove it");
 }
 
 namespace {

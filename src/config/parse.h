@@ -55,5 +55,7 @@ void require_rows_path(const std::string& path, const std::string& option, const
 Precision resolve_precision(const Settings& settings);
 // load_in_4bit, load_in_8bit and bnb_4bit_quant_type. UserError when both are set.
 QuantizedBase quantized_base(const Settings& settings);
+// UserError for quantize_moe_experts without one of them.
+void require_quantized_base(const Settings& settings);
 
 }  // namespace hone::config

@@ -183,6 +183,7 @@ struct ModelPlan {
   Precision precision = Precision::kAutocast;
   QuantizedBase quantized_base = QuantizedBase::kNone;
   bool use_bnb_nested_quant = false;           // 4-bit only: the scales are quantized too
+  bool quantize_moe_experts = false;           // experts are quantized too, not the linears alone
   bool cast_lm_head_to_fp32 = false;           // grpo: the head's matrix and its products in float32
   std::optional<double> router_aux_loss_coef;  // of mixtures of experts; empty: the model's
 

@@ -182,7 +182,10 @@ void note_other_bases(const DecodingPlan& plan, std::vector<std::string>& notes)
   for (const NamedAdapter& one : plan.adapters) {
     const TrainedOn own = trained_on(one.folder);
     if (own.base == QuantizedBase::kNone && plan.quantized_base == QuantizedBase::kNone) continue;
-    if (own == TrainedOn{.base = plan.quantized_base, .nested = plan.use_bnb_nested_quant}) continue;
+    if (own == TrainedOn{.base = plan.quantized_base,
+                         .nested = plan.use_bnb_nested_quant,
+                         .experts = plan.quantize_moe_experts})
+      continue;
     notes.push_back(
         fmt::format("adapters: {} was trained on a base with other load_in_4bit and load_in_8bit options "
                     "than the base used here",
@@ -205,6 +208,7 @@ void read_decoding(const Settings& settings, DecodingPlan& plan) {
   plan.precision = resolve_precision(settings);
   plan.quantized_base = quantized_base(settings);
   plan.use_bnb_nested_quant = nested_quant(settings);
+  require_quantized_base(settings);
 }
 
 void require_model(const Settings& settings, DecodingPlan& plan) {
@@ -302,6 +306,7 @@ MergePlan parse_merge(const std::vector<std::string>& arguments) {
   needed(settings, "output");
   plan.trained_on = quantized_base(settings);
   plan.use_bnb_nested_quant = nested_quant(settings);
+  require_quantized_base(settings);
   plan.weights = weights_of(settings, plan.adapters.size());
   read_recipe(settings, plan);
   if (!plan.adapters.empty() && !plan.adapter_name_or_path.empty()) {
@@ -318,7 +323,8 @@ MergePlan parse_merge(const std::vector<std::string>& arguments) {
   }
   if (!plan.adapters.empty()) {
     for (const char* name : {"compare", "prompts", "max_new_tokens", "dtype", "bf16", "load_in_4bit",
-                             "load_in_8bit", "bnb_4bit_quant_type", "use_bnb_nested_quant"}) {
+                             "load_in_8bit", "bnb_4bit_quant_type", "use_bnb_nested_quant",
+                             "quantize_moe_experts"}) {
       if (settings.is_set(name))
         plan.notes.push_back(
             fmt::format("{}: has no effect with adapters, which are combined without a base", name));
@@ -376,6 +382,7 @@ ExportPlan parse_export(const std::vector<std::string>& arguments) {
   if (!plan.adapter_name_or_path.empty() || !settings.list("base_adapters").empty()) {
     plan.trained_on = quantized_base(settings);
     plan.use_bnb_nested_quant = nested_quant(settings);
+    require_quantized_base(settings);
   } else if (quantized_base(settings) != QuantizedBase::kNone) {
     plan.notes.push_back(fmt::format("{}: has no effect without an adapter that was trained on such a base",
                                      settings.flag("load_in_4bit") ? "load_in_4bit" : "load_in_8bit"));

@@ -44,6 +44,7 @@ struct DecodingPlan : SamplingPlan {
   Precision precision = Precision::kAutocast;
   QuantizedBase quantized_base = QuantizedBase::kNone;
   bool use_bnb_nested_quant = false;
+  bool quantize_moe_experts = false;
   std::int64_t threads = 0;  // 0: as many as the processors this process may use
   std::vector<std::string> notes;
   std::vector<HubRequest> downloads;  // models that are not on this machine
@@ -112,6 +113,7 @@ struct MergePlan {
   std::string output;
   QuantizedBase trained_on = QuantizedBase::kNone;  // how the base was stored in training
   bool use_bnb_nested_quant = false;
+  bool quantize_moe_experts = false;
   ComparePlan compare;
   std::vector<HubRequest> downloads;  // models that are not on this machine
   std::vector<std::string> notes;
@@ -131,6 +133,7 @@ struct ExportPlan {
   GgufOutType outtype = GgufOutType::kF16;
   QuantizedBase trained_on = QuantizedBase::kNone;  // how the base was stored in training
   bool use_bnb_nested_quant = false;
+  bool quantize_moe_experts = false;
   ComparePlan compare;
   std::vector<HubRequest> downloads;  // models that are not on this machine
   std::vector<std::string> notes;

@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::array<const char*, 5> kBaseOptions = {"load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type",
-                                                     "use_bnb_nested_quant", "dtype"};
+constexpr std::array<const char*, 6> kBaseOptions = {"load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type",
+                                                     "use_bnb_nested_quant", "quantize_moe_experts", "dtype"};
 
 std::string plan_of(const std::string& adapter) {
   fs::path folder = fs::path(adapter).lexically_normal();
@@ -35,7 +35,7 @@ std::string plan_of(const std::string& adapter) {
   return "";
 }
 
-// The five options of a base in 4 or 8 bits; empty: it was in none, or nobody says so.
+// The options of a base in 4 or 8 bits; empty: it was in none, or nobody says so.
 struct FromPlan {
   std::string path;
   std::map<std::string, std::string, std::less<>> values;
@@ -115,7 +115,8 @@ TrainedOn trained_on(const std::string& adapter) {
   return {.base = eight ? QuantizedBase::kInt8
                   : fp4 ? QuantizedBase::kFp4
                         : QuantizedBase::kNf4,
-          .nested = !eight && plan->values.at("use_bnb_nested_quant") == "true"};
+          .nested = !eight && plan->values.at("use_bnb_nested_quant") == "true",
+          .experts = plan->values.at("quantize_moe_experts") == "true"};
 }
 
 }  // namespace hone::config

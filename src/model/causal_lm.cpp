@@ -32,9 +32,32 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return text + "]";
 }
 
-// transformers keeps tables of frequencies in some old checkpoints; they are computed, not read.
-bool is_ignored(const std::string& name) {
-  return name.ends_with(".rotary_emb.inv_freq");
+// transformers keeps tables of frequencies in some old checkpoints; they are computed, not read. Nor does it read the
+// layers of Qwen3.5 that predict several tokens.
+bool is_ignored(const std::string& name, Family family) {
+  return name.ends_with(".rotary_emb.inv_freq") || (family == Family::kQwen35 && name.starts_with("mtp."));
+}
+
+// Files may have keys and values of layers that read those of another one; transformers leaves them, too. Names of folders
+// and of GGUFs.
+std::set<std::string> unread_tensors(const ModelConfig& config) {
+  std::set<std::string> out;
+  const NamePair& layers = names_of(config).layers;
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    if (config.attention_of(i).has_keys()) continue;
+    const std::string number = std::to_string(i) + ".";
+    const auto add = [&](const NamePair& name) {
+      for (const char* end : {".weight", ".bias"}) {
+        out.insert(std::string(layers.hf) + number + std::string(name.hf) + end);
+        out.insert(std::string(layers.gguf) + number + std::string(name.gguf) + end);
+      }
+    };
+    for (const ModuleRow& row : traits_of(config.family).modules)
+      if (row.kind == ModuleKind::kK || row.kind == ModuleKind::kV) add(row.name);
+    for (const NormRow& row : traits_of(config.family).norms)
+      if (row.place == NormPlace::kK) add(row.name);
+  }
+  return out;
 }
 
 void check_tensors(const WeightSource& source) {
@@ -52,9 +75,11 @@ void check_tensors(const WeightSource& source) {
                              "download both again"});
     }
   }
-  const std::string head = std::string(traits_of(config.family).names.head.hf) + ".weight";
+  const std::string head = std::string(names_of(config).head.hf) + ".weight";
+  const std::set<std::string> unread = unread_tensors(config);
   for (const std::string& name : source.names()) {
-    if (expected.contains(name) || is_ignored(name) || (config.tie_word_embeddings && name == head)) continue;
+    if (unread.contains(name)) continue;
+    if (expected.contains(name) || is_ignored(name, config.family) || (config.tie_word_embeddings && name == head)) continue;
     throw base::UserError(
         {source.path().string() + ": " + name, "only tensors that the configuration has",
          "this one in addition",
@@ -110,6 +135,7 @@ void place(DecoderLayer& layer, ModuleKind kind, std::int64_t expert, ops::Linea
   switch (kind) {
     case ModuleKind::kO:
     case ModuleKind::kConvOut:
+    case ModuleKind::kDeltaOut:
       layer.o = std::move(linear);
       return;
     case ModuleKind::kDown:
@@ -125,7 +151,17 @@ void place(DecoderLayer& layer, ModuleKind kind, std::int64_t expert, ops::Linea
     case ModuleKind::kV:
     case ModuleKind::kQkv:
     case ModuleKind::kConvIn:
+    case ModuleKind::kDeltaQkv:
+    case ModuleKind::kDeltaZ:
+    case ModuleKind::kDeltaB:
+    case ModuleKind::kDeltaA:
       layer.qkv.push_back(std::move(linear));
+      return;
+    case ModuleKind::kPerLayerGate:
+      layer.per_layer.emplace().gate = std::move(linear);
+      return;
+    case ModuleKind::kPerLayerProjection:
+      layer.per_layer->projection = std::move(linear);
       return;
     case ModuleKind::kRouter:
     case ModuleKind::kExpertGate:
@@ -177,6 +213,25 @@ ops::Linear read_linear(const WeightSource& source, const std::string& name, con
   return linear;
 }
 
+// What layers' own inputs are made of. The embedding, larger than the rest of a model, stays in the dtype that the file has
+// it in where that has all its numbers.
+PerLayerInputs read_per_layer(const WeightSource& source, const Held& held) {
+  const TensorNames& names = names_of(source.config());
+  const std::string embedding = std::string(names.per_layer_embedding.hf) + ".weight";
+  PerLayerInputs out;
+  if (const ops::Weight kept = kept_vocabulary(source, embedding, held); kept.defined()) {
+    out.embedding = as_embedding(kept, held);
+  } else {
+    const bool narrow = source.stored_dtype(embedding) == held.dtypes.linear;
+    out.embedding =
+        source.read(embedding, narrow ? held.dtypes.linear : held.dtypes.residual).to(held.device);
+  }
+  out.projection = read_linear(source, std::string(names.per_layer_projection.hf), held);
+  out.norm =
+      source.read(std::string(names.per_layer_norm.hf) + ".weight", held.dtypes.residual).to(held.device);
+  return out;
+}
+
 }  // namespace
 
 bool KvCache::can_truncate(std::int64_t to) const {
@@ -218,7 +273,7 @@ CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage stora
                    at::Device device, bool keep_blocks, SharedBase* shared)
     : config_(source.config()), dtypes_(dtypes) {
   check_tensors(source);
-  const TensorNames& names = traits_of(config_.family).names;
+  const TensorNames& names = names_of(config_);
   const Held held{dtypes, storage, quantize, device, keep_blocks};
   const auto read = [&](const std::string& name, at::ScalarType dtype) {
     return source.read(name, dtype).to(device);
@@ -248,18 +303,28 @@ CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage stora
     const at::ScalarType read_as = dtypes.float_head ? dtypes.residual : dtypes.linear;
     head_.weight = stored(read(head, read_as).to(dtypes.head()), storage);
   }
+  if (config_.per_layer_width > 0) per_layer_ = read_per_layer(source, held);
   if (shared != nullptr) share(*shared);
   const std::vector<ParameterSpec> parameters = adaptable_parameters(config_);
   const Quantize none;
   const Held unquantized{dtypes, storage, none, device, keep_blocks};
+  const auto held_of = [&](ModuleKind kind) -> const Held& {
+    const bool expert = kind >= ModuleKind::kExpertGate && kind <= ModuleKind::kExpertDown;
+    return of_bnb(kind) || (expert && quantize.experts) ? held : unquantized;
+  };
   base::begin_part("reading weights", "layers", config_.num_hidden_layers);
   for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
     const std::string prefix = std::string(names.layers.hf) + std::to_string(i) + ".";
     DecoderLayer layer;
+    layer.number = i;
     layer.kind = config_.kind_of(i);
     layer.attention = config_.attention_of(i);
+    if (config_.value_norm && layer.attention.has_keys())
+      layer.norms[NormPlace::kV] =
+          at::ones({layer.attention.head_dim}, at::TensorOptions(dtypes.residual).device(device));
     for (const LayerTensor& one : layer_tensors(config_, i))
-      layer.tensors[one.kind] = read(prefix + std::string(one.name.hf), dtypes.linear);
+      layer.tensors[one.kind] =
+          read(prefix + std::string(one.name.hf), one.of_stream ? dtypes.residual : dtypes.linear);
     for (const LayerNorm& one : layer_norms(config_, i)) {
       layer.stored[one.place] = norm(prefix + std::string(one.name.hf));
       layer.norms[one.place] = norm_weight(layer.stored[one.place], config_);
@@ -267,7 +332,7 @@ CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage stora
     if (config_.has_experts(i)) layer.experts.emplace();
     for (const LayerLinear& one : layer_linears(config_, i))
       place(layer, one.kind, one.expert,
-            read_linear(source, prefix + one.hf, of_bnb(one.kind) ? held : unquantized));
+            read_linear(source, prefix + one.hf, held_of(one.kind)));
     if (layer.experts) name_parameters(layer, parameters, prefix);
     if (shared != nullptr) shared->share(layer);
     layers_.push_back(std::move(layer));
@@ -281,6 +346,10 @@ CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage stora
 void CausalLm::share(SharedBase& shared) {
   shared.share(embedding_);
   shared.share(head_.weight);
+  if (per_layer_) {
+    shared.share(per_layer_->embedding);
+    shared.share(per_layer_->projection.weight);
+  }
   for (const DecoderLayer& layer : layers_) shared.share(layer);
 }
 
@@ -299,9 +368,11 @@ at::Tensor CausalLm::mean_head_row(const at::Tensor& of_base, bool adapters_on) 
 }
 
 at::Tensor CausalLm::index_of(const std::vector<std::int64_t>& ids) const {
+  const std::int64_t rows =
+      per_layer_ ? std::min(config_.vocab_size, config_.per_layer_vocab) : config_.vocab_size;
   for (const std::int64_t id : ids) {
-    if (id < 0 || id >= config_.vocab_size) {
-      throw base::UserError({"token ids", "ids from 0 to " + std::to_string(config_.vocab_size - 1),
+    if (id < 0 || id >= rows) {
+      throw base::UserError({"token ids", "ids from 0 to " + std::to_string(rows - 1),
                              std::to_string(id),
                              "the tokenizer has tokens without a row in the model's embedding",
                              "use the model's own tokenizer"});
@@ -343,7 +414,7 @@ at::Tensor CausalLm::final_norm(const ops::PassContext& pass) const {
 }
 
 void CausalLm::set_trained_parts(TrainedParts parts) {
-  const TensorNames& names = traits_of(config_.family).names;
+  const TensorNames& names = names_of(config_);
   std::map<std::string, at::Tensor*> places;  // by the tensor's name
   places[std::string(names.final_norm.hf) + ".weight"] = &trained_final_norm_;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
@@ -358,6 +429,12 @@ void CausalLm::set_trained_parts(TrainedParts parts) {
       places[linear->name + ".bias"] = &linear->trained_bias;
       linear->trained_cast = ops::CastWeight(packed_);
     }
+  }
+  if (per_layer_) {
+    places[std::string(names.per_layer_embedding.hf) + ".weight"] = &per_layer_->trained_embedding;
+    places[std::string(names.per_layer_norm.hf) + ".weight"] = &per_layer_->trained_norm;
+    places[per_layer_->projection.name + ".weight"] = &per_layer_->projection.trained_weight;
+    per_layer_->projection.trained_cast = ops::CastWeight(packed_);
   }
   for (const auto& [name, place] : places) {
     const auto found = parts.tensors.find(name);
@@ -378,6 +455,7 @@ void CausalLm::release_replaced() {
     if (linear->trained_weight.defined()) release(linear->weight);
   }
   if (trained_parts_.embedding.defined()) release(embedding_);
+  if (per_layer_ && per_layer_->trained_embedding.defined()) release(per_layer_->embedding);
   if (trained_parts_.head.defined()) release(head_.weight);
 }
 
@@ -411,9 +489,12 @@ at::Tensor CausalLm::hidden(const data::Batch& batch, const ops::PassContext& pa
   }
   const RopeTables ropes = this->ropes(batch.positions);
   at::Tensor x = into_layers(embed(batch.ids, pass), pass);
+  std::map<std::int64_t, std::pair<at::Tensor, at::Tensor>> shared;
+  BesideStream beside{.per_layer = {}, .shared = &shared};
+  if (per_layer_) beside.per_layer = per_layer_inputs(*per_layer_, {config_, dtypes_, batch.ids, pass}, x);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     base::enter_layer(static_cast<std::int64_t>(i));
-    x = decoder_layer(layers_[i], config_, x, ropes, pass, segments, load);
+    x = decoder_layer(layers_[i], config_, x, ropes, pass, segments, load, beside);
   }
   base::enter_layer(-1);
   return ops::rms_norm(x, final_norm(pass), config_.rms_norm_eps).to(dtypes_.residual);
@@ -422,10 +503,15 @@ at::Tensor CausalLm::hidden(const data::Batch& batch, const ops::PassContext& pa
 LayerCache CausalLm::new_cache(std::int64_t layer, std::int64_t room) const {
   LayerCache out;
   out.kind = config_.kind_of(layer);
-  if (out.kind == LayerKind::kShortConv) {
+  if (out.kind == LayerKind::kDeltaRule) {
+    out.delta = ops::DeltaState(delta_shape(config_), config_.delta.taps, dtypes_.linear, device());
+  } else if (out.kind == LayerKind::kShortConv) {
     out.inputs = ops::ConvInputs(config_.hidden_size, config_.conv_taps, dtypes_.linear, device());
   } else {
-    out.tiles = ops::KvTiles(config_.num_key_value_heads, config_.head_dim, dtypes_.linear, room, device());
+    const LayerAttention attention = config_.attention_of(layer);
+    out.is_elsewhere = !attention.has_keys();
+    if (!out.is_elsewhere)
+      out.tiles = ops::KvTiles(attention.kv_heads, attention.head_dim, dtypes_.linear, room, device());
   }
   return out;
 }
@@ -458,13 +544,17 @@ at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std
                     *std::max_element(positions.begin(), positions.end()) < longest_generated(config_),
                 "CausalLm::step", "sequences within the original length of longrope");
   const RopeTables tables = ropes(positions);
-  const LayerPass layer_pass{config_, tables, pass};
+  LayerPass layer_pass{config_, tables, pass};
+  if (per_layer_)
+    layer_pass.per_layer = fused_per_layer_inputs(*per_layer_, {config_, dtypes_, all_ids, pass}, x, nullptr);
   std::vector<StepCache> tiles(ids.size());
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     base::enter_layer(static_cast<std::int64_t>(l));
     for (std::size_t i = 0; i < ids.size(); ++i) {
       const KvCache* const prefix = caches[i]->prefix.get();
-      tiles[i] = {.before = prefix ? &prefix->layers[l] : nullptr, .own = &caches[i]->layers[l]};
+      const std::int64_t shares = layers_[l].attention.shares;
+      const std::size_t from = shares < 0 ? l : static_cast<std::size_t>(shares);
+      tiles[i] = {.before = prefix ? &prefix->layers[from] : nullptr, .own = &caches[i]->layers[from]};
     }
     x = fused_layer_step(layers_[l], layer_pass, x, segments, tiles);
   }
@@ -522,10 +612,17 @@ Quantize CausalLm::quantized() const {
 }
 
 Quantize CausalLm::held_as() const {
-  for (const ops::Linear* linear : linears()) {
-    if (linear->weight.is_quantized()) return linear->weight.quantized().scheme;
+  Quantize out;
+  for (const DecoderLayer& layer : layers_) {
+    for (const ops::Linear* linear : layer.linears()) {
+      if (out || !linear->weight.is_quantized()) continue;
+      out = linear->weight.quantized().scheme;
+    }
+    if (!layer.experts) continue;
+    const ops::Weight& expert = layer.experts->experts.front().gate.weight;
+    out.experts = out.experts || (expert.is_quantized() && !ops::is_ggml(expert.quantized().scheme.type));
   }
-  return std::nullopt;
+  return out;
 }
 
 std::vector<ops::Linear*> CausalLm::linears() {
@@ -533,6 +630,7 @@ std::vector<ops::Linear*> CausalLm::linears() {
   for (DecoderLayer& layer : layers_) {
     for (ops::Linear* linear : layer.linears()) all.push_back(linear);
   }
+  if (per_layer_) all.push_back(&per_layer_->projection);
   return all;
 }
 
@@ -541,6 +639,7 @@ std::vector<const ops::Linear*> CausalLm::linears() const {
   for (const DecoderLayer& layer : layers_) {
     for (const ops::Linear* linear : layer.linears()) all.push_back(linear);
   }
+  if (per_layer_) all.push_back(&per_layer_->projection);
   return all;
 }
 
@@ -567,7 +666,7 @@ std::vector<const ops::Linear*> CausalLm::linears_and_head() const {
 }
 
 std::vector<std::pair<std::string, at::Tensor>> CausalLm::frozen_tensors() const {
-  const TensorNames& names = traits_of(config_.family).names;
+  const TensorNames& names = names_of(config_);
   std::vector<std::pair<std::string, at::Tensor>> all;
   const auto add = [&all](const std::string& name, const at::Tensor& tensor) {
     if (tensor.defined()) all.emplace_back(name, tensor);
@@ -582,6 +681,13 @@ std::vector<std::pair<std::string, at::Tensor>> CausalLm::frozen_tensors() const
       add(name, weight.dense());
     }
   };
+  const auto add_linear = [&](const ops::Linear& linear) {
+    add_matrix(linear.name + ".weight", linear.weight);
+    add(linear.name + ".bias", linear.bias);
+    if (!linear.frozen_lora) return;
+    add(linear.name + " below: lora_A", linear.frozen_lora->a.dense());
+    add(linear.name + " below: lora_B", linear.frozen_lora->b.dense());
+  };
   add_matrix(std::string(names.embedding.hf) + ".weight", embedding_);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const DecoderLayer& layer = layers_[i];
@@ -591,15 +697,14 @@ std::vector<std::pair<std::string, at::Tensor>> CausalLm::frozen_tensors() const
       add(prefix + std::string(one.name.hf), layer.tensors[one.kind]);
     for (const LayerNorm& norm : layer_norms(config_, number))
       add(prefix + std::string(norm.name.hf) + ".weight", layer.stored[norm.place]);
-    for (const ops::Linear* linear : layer.linears()) {
-      add_matrix(linear->name + ".weight", linear->weight);
-      add(linear->name + ".bias", linear->bias);
-      if (!linear->frozen_lora) continue;
-      add(linear->name + " below: lora_A", linear->frozen_lora->a.dense());
-      add(linear->name + " below: lora_B", linear->frozen_lora->b.dense());
-    }
+    for (const ops::Linear* linear : layer.linears()) add_linear(*linear);
   }
   add(std::string(names.final_norm.hf) + ".weight", stored_final_norm_);
+  if (per_layer_) {
+    add_matrix(std::string(names.per_layer_embedding.hf) + ".weight", per_layer_->embedding);
+    add_linear(per_layer_->projection);
+    add(std::string(names.per_layer_norm.hf) + ".weight", per_layer_->norm);
+  }
   if (!config_.tie_word_embeddings) add_matrix(std::string(names.head.hf) + ".weight", head_.weight);
   return all;
 }
@@ -628,6 +733,11 @@ void CausalLm::for_each_part(const std::function<void(const ops::Weight&)>& matr
   matrix(embedding_);
   matrix(head_.weight);
   vector(stored_final_norm_);
+  if (per_layer_) {
+    matrix(per_layer_->embedding);
+    matrix(per_layer_->projection.weight);
+    vector(per_layer_->norm);
+  }
   for (const DecoderLayer& layer : layers_) {
     for (const ops::Linear* linear : layer.linears()) {
       matrix(linear->weight);

@@ -19,6 +19,8 @@
 #include "model/layer_cache.h"
 #include "model/model_config.h"
 #include "model/pass_observer.h"
+#include "model/per_layer.h"
+#include "model/quantize.h"
 #include "model/rotations.h"
 #include "model/token_rows.h"
 #include "model/trained_parts.h"
@@ -52,10 +54,6 @@ struct KvCache {
 // sample. Where packing is not possible (fp32, other machines) they are plain.
 enum class Storage { kPlain, kPacked };
 
-// How the layers' linears are quantized; the head, the embedding and the norms never are. The linears of a
-// quantized checkpoint stay as they are.
-using Quantize = std::optional<ops::QuantScheme>;
-
 // How CausalLm's `keep_blocks` keeps tensor `name` of a GGUF on the CPU; empty: its numbers are in `dtypes`, as are those
 // of a head in fp32, and of a tensor that the file lacks.
 std::optional<ops::QuantScheme> kept_scheme(const WeightSource& source, const std::string& name,
@@ -67,7 +65,8 @@ class CausalLm {
   // that the config does not have (more layers, biases or norms than config.json says). A tied head in the
   // file is ignored. With `quantize` a linear is quantized as it is read, from values in the residual's
   // dtype, as transformers does with from_pretrained's dtype; only one linear at a time is held in full
-  // precision. A model is quantized here or never, so that adapters are always attached afterwards (GRAD-04).
+  // precision. The linears of a quantized checkpoint stay as they are.
+  // A model is quantized here or never, so that adapters are always attached afterwards (GRAD-04).
   // With `keep_blocks` the linears of a GGUF stay in its blocks where they can (kept_scheme): the same numbers in
   // less memory; `quantize` comes before it.
   // Tensors are read on the CPU, one at a time, and moved to `device`, where the results of all functions
@@ -126,11 +125,13 @@ class CausalLm {
   // scales them.
   at::Tensor into_layers(const at::Tensor& embedded, const ops::PassContext& pass) const;
   double embedding_scale() const;  // as it multiplies: rounded where the lookup rounds it
+  // What layers' own inputs are made of; null: the family has none.
+  const PerLayerInputs* per_layer() const { return per_layer_ ? &*per_layer_ : nullptr; }
   // Logits that are divided by a number are products of a hidden state that is: final_norm() has the factor. A score
   // head reads it without.
   bool scales_hidden() const { return config_.logits_scale != 1 && !score_head_.defined(); }
   double hidden_scale() const { return 1 / config_.logits_scale; }
-  // Every linear of every layer, in module order (DecoderLayer::linears() of each).
+  // Every linear of every layer, in module order (DecoderLayer::linears() of each), then the projection of per_layer().
   std::vector<ops::Linear*> linears();
   std::vector<const ops::Linear*> linears() const;
   // The head as a linear, for a LoRA on it: its weight is head(). Only the autograd form and logits() read the
@@ -196,6 +197,7 @@ class CausalLm {
   TrainedParts trained_parts_;
   at::Tensor trained_final_norm_;  // of trained_parts_
   ops::CastWeight head_cast_;      // trained_parts_.head as products read it
+  std::optional<PerLayerInputs> per_layer_;
   struct MeanRow {
     at::Tensor values;
     std::int64_t version = -1;

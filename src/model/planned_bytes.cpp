@@ -15,9 +15,8 @@ std::int64_t planned_bytes(const ModelConfig& config, at::ScalarType linear, at:
                            const SchemeOf& scheme_of) {
   const auto linear_size = static_cast<std::int64_t>(c10::elementSize(linear));
   const auto residual_size = static_cast<std::int64_t>(c10::elementSize(residual));
-  const FamilyTraits& traits = traits_of(config.family);
-  const std::string embedding = std::string(traits.names.embedding.hf) + ".weight";
-  const std::string head = std::string(traits.names.head.hf) + ".weight";
+  const std::string embedding = std::string(names_of(config).embedding.hf) + ".weight";
+  const std::string head = std::string(names_of(config).head.hf) + ".weight";
   std::int64_t bytes = 0;
   for (const TensorSpec& spec : expected_tensors(config)) {
     const std::int64_t numbers =
@@ -36,21 +35,20 @@ std::int64_t planned_bytes(const ModelConfig& config, at::ScalarType linear, at:
 }
 
 std::int64_t planned_bytes(const ModelConfig& config, at::ScalarType linear, at::ScalarType residual,
-                           const std::optional<ops::QuantScheme>& quantize) {
-  std::set<std::string> linears;
-  for (const LinearSpec& one : adaptable_linears(config)) linears.insert(one.name + ".weight");
+                           const Quantize& quantize) {
+  const std::set<std::string> matrices = quantized_matrices(config, quantize.experts);
   return planned_bytes(config, linear, residual, [&](const std::string& name) {
-    return linears.contains(name) ? quantize : std::nullopt;
+    return matrices.contains(name) ? quantize.scheme : std::nullopt;
   });
 }
 
 std::string describe_planned_bytes(const ModelConfig& config) {
-  const auto bytes = [&](const std::optional<ops::QuantScheme>& quantize) {
+  const auto bytes = [&](const Quantize& quantize) {
     return base::gigabytes(planned_bytes(config, at::kBFloat16, at::kBFloat16, quantize));
   };
   return bytes(std::nullopt) + " in bfloat16, " +
-         bytes(ops::QuantScheme{.type = ops::QuantType::kNf4, .nested = true}) +
-         " with load_in_4bit and use_bnb_nested_quant";
+         bytes(leanest_base(config)) + " with load_in_4bit and use_bnb_nested_quant" +
+         (config.experts.count > 0 ? " and quantize_moe_experts" : "");
 }
 
 }  // namespace hone::model

@@ -9,13 +9,14 @@
 #include <string>
 
 #include "model/model_config.h"
+#include "model/quantize.h"
 #include "ops/quantized.h"
 
 namespace hone::model {
 
 // CausalLm::parameter_bytes() with plain matrices, for a file of dtype `linear`.
 std::int64_t planned_bytes(const ModelConfig& config, at::ScalarType linear, at::ScalarType residual,
-                           const std::optional<ops::QuantScheme>& quantize = {});
+                           const Quantize& quantize = {});
 
 // The same where each tensor, by its name, has a scheme of its own or none: a GGUF kept in its blocks.
 using SchemeOf = std::function<std::optional<ops::QuantScheme>(const std::string& name)>;

@@ -200,6 +200,7 @@ TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
                                               "lr_scheduler_kwargs",
                                               "bnb_4bit_quant_type",
                                               "use_bnb_nested_quant",
+                                              "quantize_moe_experts",
                                               "eval_datasets",
                                               "ignore_unknown"};
   write("other/config.json", "{}");
@@ -272,6 +273,10 @@ TEST_F(ParseTest, TheQuantizedBaseFollowsTrlsFourOptions) {
   EXPECT_FALSE(run({"--load_in_8bit", "--use_bnb_nested_quant"}).use_bnb_nested_quant);
   EXPECT_NE(run_error({"--load_in_4bit", "--load_in_8bit"}).find("remove one of them"), std::string::npos);
   EXPECT_TRUE(run({"--load_in_4bit", "--bnb_4bit_use_double_quant"}).use_bnb_nested_quant);
+  EXPECT_FALSE(run({"--load_in_4bit"}).quantize_moe_experts);
+  EXPECT_TRUE(run({"--load_in_8bit", "--quantize_moe_experts"}).quantize_moe_experts);
+  EXPECT_NE(run_error({"--quantize_moe_experts"}).find("expected load_in_4bit: true or load_in_8bit: true with it"),
+            std::string::npos);
 }
 
 TEST_F(ParseTest, RecomputeFollowsGradientCheckpointingUnlessItIsSet) {

@@ -98,7 +98,7 @@ TEST_F(GradientProbeTest, AnAdapterOnAQuantizedBase) {
                                            sft("8", with({"--load_in_8bit", "true"}))};
   for (const config::Plan& plan : plans) {
     const auto run = open(plan);
-    ASSERT_TRUE(run->model->quantized().has_value());
+    ASSERT_TRUE(run->model->quantized());
     const Verdicts found = probe_gradient(*run);
     EXPECT_LE(worst(found), Level::kNote) << describe(found);
     EXPECT_VERDICT(found, "GRAD-01", Level::kOk, "28 of 28");

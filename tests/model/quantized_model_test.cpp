@@ -57,7 +57,7 @@ TEST_P(Prequantized, ComputesWhatTransformersDoes) {
   const fs::path folder = fixture(GetParam().first);
   const auto source = open_weights(folder);
   const CausalLm model(*source, {});
-  ASSERT_TRUE(model.quantized().has_value());
+  ASSERT_TRUE(model.quantized());
   EXPECT_EQ(*model.quantized(), GetParam().second);
   const at::Tensor expected = golden(folder, "logits", at::kFloat);
   EXPECT_LT(largest_difference(logits_of(model, golden(folder, "ids", at::kLong)), expected), 1e-4);
@@ -112,7 +112,7 @@ TEST_P(Prequantized, IsWrittenInFullWhenNothingElseIsAsked) {
   const auto source = open_weights(to);
   EXPECT_FALSE(source->config().json.contains("quantization_config"));
   const CausalLm full(*source, {});
-  EXPECT_FALSE(full.quantized().has_value());
+  EXPECT_FALSE(full.quantized());
   const at::Tensor ids = golden(from, "ids", at::kLong);
   EXPECT_TRUE(at::equal(logits_of(full, ids), logits_of(CausalLm(*open_weights(from), {}), ids)));
 }
@@ -251,6 +251,28 @@ TEST(QuantizedModel, KeepsTheBlocksOfAGguf) {
       const CausalLm again(*source, dtypes, Storage::kPlain, kNf4, at::kCPU, /*keep_blocks=*/true);
       EXPECT_EQ(again.quantized(), Quantize(kNf4));
     }
+  }
+}
+
+// Granite 4 has gate and up in one matrix, a GGUF has them apart.
+TEST(QuantizedModel, KeepsTheBlocksOfAMatrixThatAGgufHasInTwo) {
+  const TempFolder folder;
+  base::Json config = tiny_config("granitemoehybrid");
+  config.update({{"hidden_size", 256}, {"shared_intermediate_size", 256}, {"head_dim", 64}, {"vocab_size", 96}});
+  write_model(folder.path() / "in", config);
+  for (const GgufWeights weights : {GgufWeights::kQ8_0, GgufWeights::kQ4_K_M}) {
+    const fs::path file = folder.path() / (std::to_string(static_cast<int>(weights)) + ".gguf");
+    write_gguf(*open_weights(folder.path() / "in"), file, weights);
+    const auto source = open_weights(file);
+    const DtypePolicy dtypes = {at::kBFloat16, at::kBFloat16};
+    const CausalLm kept(*source, dtypes, Storage::kPlain, {}, at::kCPU, /*keep_blocks=*/true);
+    for (const ops::Linear* linear : kept.linears()) {
+      ASSERT_TRUE(linear->weight.is_quantized()) << linear->name;
+      EXPECT_TRUE(at::equal(linear->weight.dense(), source->read(linear->name + ".weight", dtypes.linear)))
+          << linear->name;
+    }
+    const at::Tensor ids = at::tensor({3, 4, 5, 6, 7, 8}, at::kLong);
+    EXPECT_TRUE(at::equal(logits_of(kept, ids), logits_of(CausalLm(*source, dtypes), ids)));
   }
 }
 

@@ -163,7 +163,7 @@ TEST_P(QuantizedBase, IsCountedAsItLies) {
 
 TEST(QuantizedPlan, SaysWhatTheBaseBecomes) {
   config::Plan plan;
-  EXPECT_FALSE(quantize(plan).has_value());
+  EXPECT_FALSE(quantize(plan));
   plan.quantized_base = config::QuantizedBase::kNf4;
   EXPECT_EQ(*quantize(plan), (ops::QuantScheme{ops::QuantType::kNf4, false}));
   plan.use_bnb_nested_quant = true;

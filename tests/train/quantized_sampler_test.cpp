@@ -34,7 +34,7 @@ std::unique_ptr<model::CausalLm> open(const fs::path& path, const model::Quantiz
   const model::DtypePolicy dtypes = {at::kBFloat16, at::kBFloat16};
   auto model = std::make_unique<model::CausalLm>(*model::open_weights(path), dtypes, model::Storage::kPacked,
                                                  quantize, at::kCPU, /*keep_blocks=*/true);
-  EXPECT_TRUE(model->held_as().has_value());
+  EXPECT_TRUE(model->held_as());
   return model;
 }
 

@@ -40,17 +40,16 @@ std::int64_t scored_at_once(const train::OpenedRun& run) {
   return run.plan.per_device_train_batch_size * run.plan.policy.max_completion_length;
 }
 
-// What the base takes with its linears in 4 bits, double quantized; 0: they are quantized already.
+// What the base takes with its linears, and its experts, in 4 bits, double quantized; 0: they are quantized already.
 std::int64_t four_bit_base(const model::CausalLm& model) {
   if (model.quantized()) return 0;
   std::int64_t bytes = model.parameter_bytes();
-  std::set<std::string> taken;  // not routers and experts
-  for (const model::LinearSpec& one : model::adaptable_linears(model.config())) taken.insert(one.name);
+  const model::Quantize leanest = model::leanest_base(model.config());
+  const std::set<std::string> taken = model::quantized_matrices(model.config(), leanest.experts);
   for (const ops::Linear* linear : model.linears()) {
-    if (!taken.contains(linear->name)) continue;
+    if (!taken.contains(linear->name + ".weight")) continue;
     const ops::Weight& weight = linear->weight;
-    bytes += ops::quantized_bytes(weight.out(), weight.in(), {.type = ops::QuantType::kNf4, .nested = true}) -
-             weight.bytes();
+    bytes += ops::quantized_bytes(weight.out(), weight.in(), *leanest) - weight.bytes();
   }
   return bytes;
 }
@@ -78,7 +77,8 @@ Verdict check_memory(const train::OpenedRun& run) {
                  " are never held at once: the head is computed in tiles";
   const std::int64_t base = run.model->parameter_bytes(), four_bits = four_bit_base(*run.model);
   if (four_bits > 0) {
-    out.evidence += "; load_in_4bit would hold the base in " + base::gigabytes(four_bits) + ", not " +
+    const bool experts = run.model->config().experts.count > 0;
+    out.evidence += std::string("; load_in_4bit ") + (experts ? "with quantize_moe_experts " : "") + "would hold the base in " + base::gigabytes(four_bits) + ", not " +
                     base::gigabytes(base);
   }
   if (!known || plan.total <= plan.limit.bytes) return out;
@@ -92,7 +92,7 @@ Verdict check_memory(const train::OpenedRun& run) {
                          std::string(run.samples() ? "max_completion_length" : "max_length");
   if (leaner) out.repair = {{"recompute", "auto"}};
   if (four_bits > 0 && plan.total - base + four_bits <= plan.limit.bytes)
-    out.fix += ", or load_in_4bit: true with use_bnb_nested_quant: true  (a different base, almost as good)";
+    out.fix += ", or " + model::leanest_options(run.model->config()) + "  (a different base, almost as good)";
   out.cost = "an out-of-memory kill, at the latest at the longest batch";
   return out;
 }
