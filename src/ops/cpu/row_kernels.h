@@ -68,6 +68,18 @@ struct SwigluBackwardArgs {
   bool gelu = false;
 };
 
+// out = x sigmoid(gate). Backward, in place: gate becomes its gradient, d that of x. All of one dtype.
+struct GateArgs {
+  RowsIn x, gate;
+  RowsOut out;
+  std::int64_t width;
+};
+struct GateBackwardArgs {
+  RowsIn x;
+  RowsOut gate, d;
+  std::int64_t width;
+};
+
 // A range of one row: out = x * mask, or out += x * mask.
 struct MaskArgs {
   const void* x;
@@ -100,6 +112,8 @@ struct RowKernels {
   void (*rotate_backward)(const RotateArgs&, std::int64_t begin, std::int64_t end);
   void (*swiglu)(const SwigluArgs&, std::int64_t begin, std::int64_t end);
   void (*swiglu_backward)(const SwigluBackwardArgs&, std::int64_t begin, std::int64_t end);
+  void (*gate)(const GateArgs&, std::int64_t begin, std::int64_t end);
+  void (*gate_backward)(const GateBackwardArgs&, std::int64_t begin, std::int64_t end);
   void (*cap)(const CapArgs&, std::int64_t begin, std::int64_t end);
   void (*cap_backward)(const CapArgs&, std::int64_t begin, std::int64_t end);
   void (*mask)(const MaskArgs&, std::int64_t width);
