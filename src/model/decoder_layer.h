@@ -13,6 +13,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "model/model_config.h"
 #include "model/moe.h"
 #include "ops/attention.h"
+#include "ops/delta_rule.h"
 #include "ops/linear.h"
 #include "ops/rope.h"
 
@@ -37,7 +39,7 @@ struct DtypePolicy {
 };
 
 // The weights of a layer's norms by their place, undefined where the family has none: [H]; of queries and keys [D], or
-// over the whole projection [N D] and [K D].
+// over the whole projection [N D] and [K D]; of values [D], ones.
 struct LayerNorms {
   std::array<at::Tensor, kNormPlaces> weights;
 
@@ -53,22 +55,31 @@ struct LayerTensors {
   at::Tensor& operator[](TensorKind kind) { return values[static_cast<std::size_t>(kind)]; }
 };
 
+// The linears around a layer's own input: the residual stream plus norm(projection(act(gate(stream)) * input)).
+struct PerLayerLinears {
+  ops::Linear gate, projection;  // [P, H], [H, P]
+};
+
 struct DecoderLayer {
+  std::int64_t number = 0;  // its place in the model
   LayerKind kind = LayerKind::kAttention;
   LayerNorms norms;   // the base's, as they multiply: where norms add one, 1 + w in fp32
   LayerNorms stored;  // ... as the files have them: the same tensors where nothing is added
   LayerNorms
       trained;  // fp32, as the files have them: each takes the place of its namesake while adapters are on
-  LayerTensors tensors;          // in the linears' dtype
+  LayerTensors tensors;          // in the linears' dtype, those of LayerTensor::of_stream in the residual's
   LayerTensors trained_tensors;  // fp32, in the place of `tensors` while adapters are on
   // Linears that read one input write side by side: q | k | v and gate | up, each by two or three linears or one. Of a
-  // short convolution `qkv` is the linear before it, b | c | x, and `o` the one after it.
+  // short convolution `qkv` is the linear before it, b | c | x, and `o` the one after it. Of a delta rule `qkv` are the
+  // four before it, q | k | v, z, b and a, and `o` the one after it.
   std::vector<ops::Linear> qkv, gate_up;
   ops::Linear o, down;
   std::optional<SparseMlp> experts;  // instead of gate_up and down
+  std::optional<PerLayerLinears> per_layer;
   LayerAttention attention;
 
-  // Module order of Hugging Face's files: qkv, o, gate_up, down; or qkv, o and those of the experts.
+  // Module order of Hugging Face's files: qkv, o, gate_up, down; or qkv, o and those of the experts. Then those around the
+  // layer's own input.
   std::vector<ops::Linear*> linears();
   std::vector<const ops::Linear*> linears() const;
 };
@@ -78,8 +89,15 @@ LayerNorms norms_of(const DecoderLayer& layer, const ModelConfig& config, const 
 // A norm's weight as it multiplies: `stored`, or 1 + it in fp32.
 at::Tensor norm_weight(const at::Tensor& stored, const ModelConfig& config);
 
-// A tensor of this pass, in the linears' dtype, or undefined; differentiable in a trained one.
+// A tensor of this pass, in the dtype of DecoderLayer::tensors, or undefined; differentiable in a trained one.
 at::Tensor tensor_of(const DecoderLayer& layer, TensorKind kind, const ops::PassContext& pass);
+
+// Of a layer with a delta rule: its shape, and the tensors of this pass.
+ops::DeltaShape delta_shape(const ModelConfig& config);
+ops::DeltaWeights delta_weights(const DecoderLayer& layer, const ops::PassContext& pass);
+
+// Outputs of a gated linear of queries, [T, 2 N D] -> queries and gates, [T, N D] each.
+std::pair<at::Tensor, at::Tensor> queries_and_gates(const at::Tensor& both, const ModelConfig& config);
 
 // The rule of this layer's attention.
 ops::AttentionRule attention_rule(const DecoderLayer& layer, const ModelConfig& config);
@@ -89,20 +107,32 @@ ops::AttentionRule attention_rule(const DecoderLayer& layer, const ModelConfig& 
 struct RopeTables {
   std::vector<ops::RopeTable> tables;
   ops::RopeTable queries;
+  ops::RopeTable none;  // turns no column, [T, 0]: of values that have a norm; undefined otherwise
 };
-// Of this layer's queries and keys; null: it does not rotate.
+// Of this layer's queries and keys; null: it does not rotate. Values have theirs for their norm.
 struct LayerRopes {
-  const ops::RopeTable *q = nullptr, *k = nullptr;
+  const ops::RopeTable *q = nullptr, *k = nullptr, *v = nullptr;
 };
 LayerRopes ropes_of(const DecoderLayer& layer, const RopeTables& ropes);
 
 // [begin, end) of each sequence of a packed batch, in order, without a gap.
 using SegmentBorders = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
+// What a layer reads beside the residual stream, in models that have it.
+struct BesideStream {
+  at::Tensor per_layer;  // [T, L P], inputs of all layers (per_layer.h)
+  // Keys and values [T, K, D] that later layers read, by the number of their layer; to be kept over the layers of a pass.
+  std::map<std::int64_t, std::pair<at::Tensor, at::Tensor>>* shared = nullptr;
+};
+
+// The part of layer `number` of inputs [T, L P]: [T, P], rows strided.
+at::Tensor per_layer_part(const at::Tensor& inputs, std::int64_t number, const ModelConfig& config);
+
 // x [T, H] -> [T, H] in the residual's dtype. `load` gets the router's numbers. Differentiable in x, the LoRA
 // weights, the trained norms, weights and biases.
 at::Tensor decoder_layer(const DecoderLayer& layer, const ModelConfig& config, const at::Tensor& x,
                          const RopeTables& ropes, const ops::PassContext& pass,
-                         const SegmentBorders& segments, RouterLoad* load = nullptr);
+                         const SegmentBorders& segments, RouterLoad* load = nullptr,
+                         const BesideStream& beside = {});
 
 }  // namespace hone::model

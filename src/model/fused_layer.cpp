@@ -11,6 +11,7 @@
 #include "ops/fused_linear.h"
 #include "ops/rms_norm.h"
 #include "ops/short_conv.h"
+#include "ops/sigmoid_gate.h"
 #include "ops/swiglu.h"
 
 namespace hone::model {
@@ -27,9 +28,14 @@ at::Tensor slice_heads(const at::Tensor& concat, std::int64_t begin, std::int64_
   return concat.narrow(1, begin * head_dim, heads * head_dim).unflatten(1, {heads, head_dim});
 }
 
-Heads heads_of(const at::Tensor& qkv, const ModelConfig& config) {
-  const std::int64_t n = config.num_attention_heads, k = config.num_key_value_heads, d = config.head_dim;
-  base::require(qkv.size(1) == (n + 2 * k) * d && qkv.size(0) > 0, "fused_layer", "a joined q|k|v buffer");
+// Of a layer that reads the keys of another one only q is there.
+Heads heads_of(const at::Tensor& qkv, const DecoderLayer& layer, const ModelConfig& config) {
+  const std::int64_t n = config.num_attention_heads, k = layer.attention.kv_heads,
+                     d = layer.attention.head_dim;
+  const bool whole = layer.attention.has_keys();
+  base::require(qkv.size(1) == (whole ? n + 2 * k : n) * d && qkv.size(0) > 0, "fused_layer",
+                "a joined q|k|v buffer");
+  if (!whole) return {.q = slice_heads(qkv, 0, n, d), .k = {}, .v = {}};
   return {slice_heads(qkv, 0, n, d), slice_heads(qkv, n, k, d), slice_heads(qkv, n + k, k, d)};
 }
 
@@ -90,18 +96,58 @@ class Pieces {
     return multiply(layer_.qkv, normed, all, 0);
   }
 
+  // Takes the gates out of what multiply_qkv() gave: `qkv` is q|k|v afterwards. Undefined, and `qkv` as it was, without any.
+  at::Tensor take_gate(at::Tensor& qkv) const {
+    if (!is_gated()) return {};
+    const std::int64_t width = config_.num_attention_heads * config_.head_dim;
+    const at::Tensor both = qkv, gate = at::empty({qkv.size(0), width}, qkv.options());
+    qkv = at::empty({both.size(0), both.size(1) - width}, both.options());
+    const at::Tensor heads =
+        both.narrow(1, 0, 2 * width).unflatten(1, {config_.num_attention_heads, 2, config_.head_dim});
+    qkv.narrow(1, 0, width).unflatten(1, {-1, config_.head_dim}).copy_(heads.select(2, 0));
+    gate.unflatten(1, {-1, config_.head_dim}).copy_(heads.select(2, 1));
+    qkv.narrow(1, width, qkv.size(1) - width).copy_(both.narrow(1, 2 * width, qkv.size(1) - width));
+    return gate;
+  }
+
+  // The way back: q|k|v and gates side by side as the linears have them.
+  at::Tensor with_gate(const at::Tensor& qkv, const at::Tensor& gate) const {
+    if (!gate.defined()) return qkv;
+    const std::int64_t width = gate.size(1);
+    at::Tensor out = at::empty({qkv.size(0), qkv.size(1) + width}, qkv.options());
+    const at::Tensor heads =
+        out.narrow(1, 0, 2 * width).unflatten(1, {config_.num_attention_heads, 2, config_.head_dim});
+    heads.select(2, 0).copy_(qkv.narrow(1, 0, width).unflatten(1, {-1, config_.head_dim}));
+    heads.select(2, 1).copy_(gate.unflatten(1, {-1, config_.head_dim}));
+    out.narrow(1, 2 * width, qkv.size(1) - width).copy_(qkv.narrow(1, width, qkv.size(1) - width));
+    return out;
+  }
+
+  // attn_out [T, N D] after its gate; itself without one.
+  static at::Tensor gated(const at::Tensor& attn_out, const at::Tensor& gate) {
+    if (!gate.defined()) return attn_out;
+    at::Tensor out = at::empty_like(attn_out);
+    ops::sigmoid_gate_into(out, attn_out, gate);
+    return out;
+  }
+
+  bool is_gated() const { return layer_.kind == LayerKind::kAttention && config_.attention_gate; }
+
   at::Tensor multiply_gate_up(const at::Tensor& normed, const std::vector<at::Tensor>& all) const {
     return multiply(layer_.gate_up, normed, all, of_gate_up());
   }
 
-  // In place; returns a copy of q|k from before when there is a norm to go back through. Nothing of a short convolution.
+  // In place; returns a copy of q|k, or q|k|v, from before when there is a norm to go back through. Nothing of a short
+  // convolution.
   at::Tensor norm_and_rotate(const at::Tensor& qkv, bool keep) const {
     at::Tensor before;
     if (layer_.kind != LayerKind::kAttention) return before;
-    if (keep && norms_[NormPlace::kQ].defined()) before = qkv.narrow(1, 0, width_of_qk()).clone();
-    const Heads parts = heads_of(qkv, config_);
+    if (keep && norms_[NormPlace::kQ].defined()) before = qkv.narrow(1, 0, width_of_normed()).clone();
+    const Heads parts = heads_of(qkv, layer_, config_);
     norm_and_rotate(parts.q, NormPlace::kQ);
+    if (!layer_.attention.has_keys()) return before;
     norm_and_rotate(parts.k, NormPlace::kK);
+    if (norms_[NormPlace::kV].defined()) norm_and_rotate(parts.v, NormPlace::kV);
     return before;
   }
 
@@ -140,6 +186,35 @@ class Pieces {
     return residual + out;
   }
 
+  // act(gate) * the layer's own input
+  at::Tensor opened(const at::Tensor& gate) const {
+    at::Tensor out = at::empty_like(gate);
+    ops::swiglu_into(out, gate, per_layer_part(pass_.per_layer, layer_.number, config_), is_gelu());
+    return out;
+  }
+
+  // The stream after the MLP with what the layer's own input adds, times the layer's scale.
+  at::Tensor finish(const at::Tensor& stream, std::vector<at::Tensor>& all, LayerTape* tape) const {
+    at::Tensor out = stream;
+    if (layer_.per_layer) {
+      const ops::Linear &gate = layer_.per_layer->gate, &projection = layer_.per_layer->projection;
+      const at::Tensor read = stream.to(dtype_);
+      lora_a_forwards({&gate, 1}, read, all);
+      at::Tensor of_gate = at::empty({read.size(0), gate.weight.out()}, read.options());
+      ops::linear_into(of_gate, gate, read, all.back(), pass_.context);
+      const at::Tensor product = opened(of_gate);
+      lora_a_forwards({&projection, 1}, product, all);
+      if (tape != nullptr) {
+        tape->post_mlp_residual = stream;
+        tape->per_layer_gate = of_gate;
+      }
+      out = add_linear(stream, projection, product, all.back(), NormPlace::kAfterPerLayer,
+                       tape == nullptr ? nullptr : &tape->per_layer_out);
+    }
+    const at::Tensor& scale = layer_.tensors[TensorKind::kLayerScale];
+    return scale.defined() ? out * scale : out;
+  }
+
   // From the gradient of add_linear()'s result that of the linear's output, in the linears' dtype.
   at::Tensor linear_gradient(const at::Tensor& d, NormPlace norm_after, const at::Tensor& branch) const {
     const at::Tensor scaled = config_.residual_scale == 1 ? d : d * config_.residual_scale;
@@ -170,7 +245,7 @@ class Pieces {
   void rotation_backward(const at::Tensor& d, const at::Tensor& x, NormPlace place) const {
     const double eps = config_.rms_norm_eps;
     const at::Tensor &weight = norms_[place], &trained = layer_.trained[place];
-    const bool by_head = weight.defined() && weight.size(0) == config_.head_dim;
+    const bool by_head = weight.defined() && weight.size(0) == layer_.attention.head_dim;
     const ops::RopeTable* const rope = rope_of(place);
     if (trained.defined() && by_head) ops::norm_rope_weight_gradient(trained.grad(), d, x, eps, *rope);
     if (rope != nullptr) ops::norm_rope_backward(d, x, by_head ? weight : at::Tensor(), eps, *rope);
@@ -181,8 +256,11 @@ class Pieces {
     rows.copy_(dx);
   }
 
-  std::int64_t width_of_qk() const {
-    return (config_.num_attention_heads + config_.num_key_value_heads) * config_.head_dim;
+  // Of q, k and v those that have a norm.
+  std::int64_t width_of_normed() const {
+    const LayerAttention& own = layer_.attention;
+    const std::int64_t of_keys = own.has_keys() ? (norms_[NormPlace::kV].defined() ? 2 : 1) : 0;
+    return (config_.num_attention_heads + of_keys * own.kv_heads) * own.head_dim;
   }
   bool is_gelu() const { return config_.activation == Activation::kGeluTanh; }
   at::ScalarType dtype() const { return dtype_; }
@@ -190,13 +268,14 @@ class Pieces {
   std::size_t of_o() const { return layer_.qkv.size(); }
   std::size_t of_gate_up() const { return of_o() + 1; }
   std::size_t of_down() const { return of_gate_up() + layer_.gate_up.size(); }
+  std::size_t of_per_layer() const { return of_down() + 1; }
 
  private:
   // In place. A norm over the whole projection comes first; one over each head goes with the rotation.
   void norm_and_rotate(const at::Tensor& heads, NormPlace place) const {
     const at::Tensor& weight = norms_[place];
     const ops::RopeTable* const rope = rope_of(place);
-    const bool by_head = weight.defined() && weight.size(0) == config_.head_dim;
+    const bool by_head = weight.defined() && weight.size(0) == layer_.attention.head_dim;
     if (weight.defined() && !by_head) {
       const at::Tensor rows = heads.flatten(1);
       ops::rms_norm_into(rows, rows, weight, config_.rms_norm_eps);
@@ -207,7 +286,7 @@ class Pieces {
   }
 
   const ops::RopeTable* rope_of(NormPlace place) const {
-    return place == NormPlace::kQ ? ropes_.q : ropes_.k;
+    return place == NormPlace::kQ ? ropes_.q : place == NormPlace::kK ? ropes_.k : ropes_.v;
   }
 
   const DecoderLayer& layer_;
@@ -219,7 +298,7 @@ class Pieces {
 };
 
 // Fills attn_out [T, N D] and, when defined, lse [T, N], from the normed and rotated q|k|v; of a short convolution
-// attn_out [T, H], from b|c|x.
+// attn_out [T, H], from b|c|x; of a delta rule [T, V E], from q|k|v|z|b|a.
 using MixInto = std::function<void(const at::Tensor& attn_out, const at::Tensor& lse, const at::Tensor& qkv)>;
 
 void convolve(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& out, const at::Tensor& bcx,
@@ -246,7 +325,22 @@ void convolve_after(const DecoderLayer& layer, const LayerPass& pass, const std:
     caches[i].own->inputs.append(inputs.narrow(0, segments[i].begin, segments[i].end - segments[i].begin));
 }
 
-// Appends each segment's keys and values to its cache and attends to all that the cache then holds.
+// The delta rule of each segment after what its cache holds, which gets its tokens.
+void delta_rule_after(const DecoderLayer& layer, const LayerPass& pass, const std::vector<StepCache>& caches,
+                      const Segments& segments, const at::Tensor& out, const at::Tensor& in) {
+  std::vector<ops::DeltaStep> steps;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const LayerCache* const before = caches[i].before;
+    steps.push_back({.begin = segments[i].begin,
+                     .end = segments[i].end,
+                     .before = before == nullptr ? nullptr : &before->delta,
+                     .own = &caches[i].own->delta});
+  }
+  ops::delta_rule_step(out, in, delta_weights(layer, pass.context), delta_shape(pass.config), steps);
+}
+
+// Appends each segment's keys and values, if there are any, to its cache and attends to all that the cache then holds. In
+// a layer that reads those of another one the caches have them already.
 void attend_after(const std::vector<StepCache>& caches, const Segments& segments, const at::Tensor& attn_out,
                   const at::Tensor& lse, const Heads& heads, const ops::AttentionRule& rule) {
   std::vector<ops::AttentionRows> rows;
@@ -254,12 +348,24 @@ void attend_after(const std::vector<StepCache>& caches, const Segments& segments
     const std::int64_t begin = segments[i].begin, end = segments[i].end;
     ops::KvTiles* const own = &caches[i].own->tiles;
     const LayerCache* const before = caches[i].before;
-    const std::int64_t offset = own->length();
-    own->append(heads.k.narrow(0, begin, end - begin), heads.v.narrow(0, begin, end - begin));
+    if (heads.k.defined())
+      own->append(heads.k.narrow(0, begin, end - begin), heads.v.narrow(0, begin, end - begin));
+    const std::int64_t offset = own->length() - (end - begin);
     rows.push_back({.begin = begin, .end = end, .before = {}, .own = own, .own_offset = offset});
     if (before != nullptr) rows.back().before = {&before->tiles};
   }
   ops::attend_tiles(attn_out, lse, heads.q, rows, rule);
+}
+
+// Empty tiles for the keys and values of each segment.
+std::vector<LayerCache> tiles_for(const DecoderLayer& layer, const Segments& segments, const at::Tensor& qkv) {
+  std::vector<LayerCache> tiles(segments.size());
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    tiles[i].tiles =
+        ops::KvTiles(layer.attention.kv_heads, layer.attention.head_dim, qkv.scalar_type(),
+                     segments[i].end - segments[i].begin, qkv.device());
+  }
+  return tiles;
 }
 
 at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,
@@ -272,15 +378,17 @@ at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::T
   const at::Tensor normed = pieces.read(x, NormPlace::kBeforeAttention);
   pieces.lora_a_forwards(layer.qkv, normed, lora_a_out);
   at::Tensor qkv = pieces.multiply_qkv(normed, lora_a_out);
+  const at::Tensor gate = pieces.take_gate(qkv);
   const at::Tensor before = pieces.norm_and_rotate(qkv, taped && recompute != RecomputeLevel::kLayer);
   at::Tensor attn_out = at::empty({x.size(0), layer.o.weight.in()}, qkv.options());
   at::Tensor lse;
   if (taped && layer.kind == LayerKind::kAttention)
     lse = at::empty({x.size(0), config.num_attention_heads}, x.options().dtype(at::kFloat));
   mix(attn_out, lse, qkv);
-  pieces.lora_a_forwards({&layer.o, 1}, attn_out, lora_a_out);
+  at::Tensor seen = Pieces::gated(attn_out, gate);
+  pieces.lora_a_forwards({&layer.o, 1}, seen, lora_a_out);
   const at::Tensor post_attn_residual =
-      pieces.add_linear(x, layer.o, attn_out, lora_a_out[pieces.of_o()], NormPlace::kAfterAttention,
+      pieces.add_linear(x, layer.o, seen, lora_a_out[pieces.of_o()], NormPlace::kAfterAttention,
                         taped ? &tape->o_out : nullptr);
   if (taped) {
     tape->input = x;
@@ -290,10 +398,12 @@ at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::T
     if (recompute == RecomputeLevel::kNone) tape->normed = normed;
     if (recompute != RecomputeLevel::kLayer) {
       tape->qkv = qkv;
+      tape->gate = gate;
       tape->qk_before_norm = before;
     }
   }
   qkv.reset();
+  seen.reset();
   attn_out.reset();
 
   const at::Tensor normed_mlp = pieces.read(post_attn_residual, NormPlace::kBeforeMlp);
@@ -312,13 +422,16 @@ at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::T
   const at::Tensor product = pieces.product(gate_up);
   pieces.lora_a_forwards({&layer.down, 1}, product, lora_a_out);
   if (taped) {
-    tape->lora_a_out = lora_a_out;
     if (recompute == RecomputeLevel::kNone) tape->product = product;
     if (recompute != RecomputeLevel::kLayer) tape->gate_up = gate_up;
   }
   gate_up.reset();
-  return pieces.add_linear(post_attn_residual, layer.down, product, lora_a_out[pieces.of_down()],
-                           NormPlace::kAfterMlp, taped ? &tape->down_out : nullptr);
+  const at::Tensor post_mlp_residual =
+      pieces.add_linear(post_attn_residual, layer.down, product, lora_a_out[pieces.of_down()],
+                        NormPlace::kAfterMlp, taped ? &tape->down_out : nullptr);
+  at::Tensor out = pieces.finish(post_mlp_residual, lora_a_out, tape);
+  if (taped) tape->lora_a_out = lora_a_out;
+  return out;
 }
 
 // The backward of one layer, from its output down.
@@ -326,6 +439,26 @@ class LayerBackward {
  public:
   LayerBackward(const DecoderLayer& layer, const LayerPass& pass, LayerTape& tape)
       : layer_(layer), pass_(pass), pieces_(layer, pass), tape_(tape) {}
+
+  // projection(act(gate) * the layer's own input), and the layer's scale after it
+  void own_input(at::Tensor& d) {
+    if (const at::Tensor& scale = layer_.tensors[TensorKind::kLayerScale]; scale.defined()) d.mul_(scale);
+    if (!layer_.per_layer) return;
+    const ops::Linear &gate = layer_.per_layer->gate, &projection = layer_.per_layer->projection;
+    const std::size_t first = pieces_.of_per_layer();
+    const at::Tensor d_out = pieces_.linear_gradient(d, NormPlace::kAfterPerLayer, tape_.per_layer_out);
+    tape_.per_layer_out.reset();
+    const at::Tensor d_product =
+        of_linears({&projection, 1}, first + 1, d_out, pieces_.opened(tape_.per_layer_gate));
+    const at::Tensor d_input = per_layer_part(pass_.per_layer, layer_.number, pass_.config).clone();
+    ops::swiglu_backward(tape_.per_layer_gate, d_input, d_product, pieces_.is_gelu());
+    if (pass_.d_per_layer.defined())
+      per_layer_part(pass_.d_per_layer, layer_.number, pass_.config).copy_(d_input);
+    const at::Tensor read = tape_.post_mlp_residual.to(pieces_.dtype());
+    tape_.post_mlp_residual.reset();
+    d.add_(of_linears({&gate, 1}, first, tape_.per_layer_gate, read));
+    tape_.per_layer_gate.reset();
+  }
 
   // down(act(gate) * up)
   void mlp(at::Tensor& d) {
@@ -353,19 +486,23 @@ class LayerBackward {
     tape_.post_attn_residual.reset();
   }
 
-  // o(attention(q, k, v)), or o(convolution(b, c, x))
+  // o(attention(q, k, v)), with a gate between them; or o(convolution(b, c, x)), o(delta_rule(q, k, v, z, b, a))
   void mixer(at::Tensor& d, const Segments& segments, bool input_gradient) {
-    at::Tensor d_seen =
-        of_linears({&layer_.o, 1}, pieces_.of_o(),
-                   pieces_.linear_gradient(d, NormPlace::kAfterAttention, tape_.o_out), tape_.attn_out);
-    if (!tape_.normed.defined()) tape_.normed = pieces_.read(tape_.input, NormPlace::kBeforeAttention);
-    if (!tape_.qkv.defined()) {
-      tape_.qkv = pieces_.multiply_qkv(tape_.normed, tape_.lora_a_out);
-      tape_.qk_before_norm = pieces_.norm_and_rotate(tape_.qkv, true);
+    if (pieces_.is_gated()) recompute_qkv();  // o reads what the gate gives
+    at::Tensor d_seen = of_linears({&layer_.o, 1}, pieces_.of_o(),
+                                   pieces_.linear_gradient(d, NormPlace::kAfterAttention, tape_.o_out),
+                                   Pieces::gated(tape_.attn_out, tape_.gate));
+    recompute_qkv();
+    if (pieces_.is_gated()) ops::sigmoid_gate_backward(tape_.gate, d_seen, tape_.attn_out);
+    if (layer_.kind == LayerKind::kDeltaRule) {
+      delta_rule(d_seen, segments);
+    } else {
+      layer_.kind == LayerKind::kShortConv ? convolution(d_seen, segments) : attention(d_seen, segments);
     }
-    layer_.kind == LayerKind::kShortConv ? convolution(d_seen, segments) : attention(d_seen, segments);
     d_seen.reset();
     tape_.attn_out.reset();
+    tape_.qkv = pieces_.with_gate(tape_.qkv, tape_.gate);
+    tape_.gate.reset();
     const bool wanted = input_gradient || layer_.trained[NormPlace::kBeforeAttention].defined();
     const at::Tensor d_read = of_linears(layer_.qkv, 0, tape_.qkv, tape_.normed, wanted);
     pieces_.read_backward(input_gradient ? &d : nullptr, d_read, tape_.input, NormPlace::kBeforeAttention);
@@ -375,17 +512,67 @@ class LayerBackward {
   // Gradients take the place of q, k and v.
   void attention(const at::Tensor& d_seen, const Segments& segments) {
     const ModelConfig& config = pass_.config;
-    const Heads out = heads_of(tape_.qkv, config);
-    ops::packed_attention_backward(out.q, out.k, out.v, d_seen, out.q, out.k, out.v, tape_.attn_out,
-                                   tape_.lse, segments, attention_rule(layer_, config));
-    Heads before;
-    if (tape_.qk_before_norm.defined()) {
-      const std::int64_t n = config.num_attention_heads, k = config.num_key_value_heads;
-      before.q = slice_heads(tape_.qk_before_norm, 0, n, config.head_dim);
-      before.k = slice_heads(tape_.qk_before_norm, n, k, config.head_dim);
+    const LayerAttention& own = layer_.attention;
+    const Heads out = heads_of(tape_.qkv, layer_, config);
+    if (own.has_keys()) {
+      ops::packed_attention_backward(out.q, out.k, out.v, d_seen, out.q, out.k, out.v, tape_.attn_out,
+                                     tape_.lse, segments, attention_rule(layer_, config));
+      if (own.is_shared) take_shared_gradient(out);
+    } else {
+      shared_attention(out.q, d_seen, segments);
     }
-    pieces_.rotation_backward(out.q, before.q, NormPlace::kQ);
-    pieces_.rotation_backward(out.k, before.k, NormPlace::kK);
+    const at::Tensor& kept = tape_.qk_before_norm;
+    const std::int64_t n = config.num_attention_heads, k = own.kv_heads, d = own.head_dim;
+    pieces_.rotation_backward(out.q, kept.defined() ? slice_heads(kept, 0, n, d) : kept, NormPlace::kQ);
+    if (!own.has_keys()) return;
+    pieces_.rotation_backward(out.k, kept.defined() ? slice_heads(kept, n, k, d) : kept, NormPlace::kK);
+    if (config.value_norm) pieces_.rotation_backward(out.v, slice_heads(kept, n + k, k, d), NormPlace::kV);
+  }
+
+  // Of queries that read another layer's keys and values, whose gradients are added to those of the layers above.
+  void shared_attention(const at::Tensor& q, const at::Tensor& d_seen, const Segments& segments) {
+    SharedKeys& shared = pass_.shared->at(layer_.attention.shares);
+    const at::Tensor dk = at::empty(shared.k.sizes(), q.options()), dv = at::empty_like(dk);
+    ops::packed_attention_backward(q, dk, dv, d_seen, q, shared.k, shared.v, tape_.attn_out, tape_.lse,
+                                   segments, attention_rule(layer_, pass_.config));
+    if (shared.dk.defined()) {
+      shared.dk.add_(dk);
+      shared.dv.add_(dv);
+    } else {
+      shared.dk = dk.to(at::kFloat);
+      shared.dv = dv.to(at::kFloat);
+    }
+  }
+
+  // The gradients of keys and values plus those of the layers above that read them; one rounding.
+  void take_shared_gradient(const Heads& gradients) {
+    SharedKeys& shared = pass_.shared->at(layer_.number);
+    if (!shared.dk.defined()) return;
+    gradients.k.copy_(shared.dk.add_(gradients.k));
+    gradients.v.copy_(shared.dv.add_(gradients.v));
+    shared = SharedKeys();
+  }
+
+  void recompute_qkv() {
+    if (!tape_.normed.defined()) tape_.normed = pieces_.read(tape_.input, NormPlace::kBeforeAttention);
+    if (tape_.qkv.defined()) return;
+    tape_.qkv = pieces_.multiply_qkv(tape_.normed, tape_.lora_a_out);
+    tape_.gate = pieces_.take_gate(tape_.qkv);
+    tape_.qk_before_norm = pieces_.norm_and_rotate(tape_.qkv, true);
+  }
+
+  // ... of q, k, v, z, b and a.
+  void delta_rule(const at::Tensor& d_seen, const Segments& segments) {
+    const auto gradient = [this](TensorKind kind) {
+      const at::Tensor& trained = layer_.trained_tensors[kind];
+      return trained.defined() ? trained.grad() : trained;
+    };
+    ops::delta_rule_backward(tape_.qkv, d_seen, delta_weights(layer_, pass_.context),
+                             delta_shape(pass_.config), segments,
+                             {.conv = gradient(TensorKind::kDeltaConv),
+                              .a_log = gradient(TensorKind::kDeltaALog),
+                              .dt_bias = gradient(TensorKind::kDeltaDtBias),
+                              .norm = gradient(TensorKind::kDeltaNorm)});
   }
 
   // ... of b, c and x.
@@ -442,21 +629,37 @@ at::Tensor fused_layer_forward(const DecoderLayer& layer, const LayerPass& pass,
                               ops::conv_rows(inputs, segments, pass.config.conv_taps));
                    });
   }
+  if (layer.kind == LayerKind::kDeltaRule) {
+    return forward(layer, pass, x, recompute, tape,
+                   [&](const at::Tensor& out, const at::Tensor& /*lse*/, const at::Tensor& in) {
+                     ops::delta_rule_into(out, in, delta_weights(layer, pass.context),
+                                          delta_shape(pass.config), segments);
+                   });
+  }
   return forward(layer, pass, x, recompute, tape,
                  [&](const at::Tensor& attn_out, const at::Tensor& lse, const at::Tensor& qkv) {
                    const ModelConfig& config = pass.config;
-                   const Heads heads = heads_of(qkv, config);
-                   std::vector<LayerCache> tiles(segments.size());
+                   const Heads heads = heads_of(qkv, layer, config);
+                   SharedKeys own;
+                   std::vector<LayerCache>& tiles =
+                       layer.attention.has_keys() ? own.tiles : pass.shared->at(layer.attention.shares).tiles;
+                   if (layer.attention.has_keys()) tiles = tiles_for(layer, segments, qkv);
                    std::vector<StepCache> caches;
                    for (std::size_t i = 0; i < segments.size(); ++i) {
                      const ops::AttentionSegment& s = segments[i];
-                     tiles[i].tiles = ops::KvTiles(config.num_key_value_heads, config.head_dim,
-                                                   qkv.scalar_type(), s.end - s.begin, qkv.device());
                      const LayerCache* const before =
                          s.prefix == ops::kNoSegment ? nullptr : &tiles[static_cast<std::size_t>(s.prefix)];
                      caches.push_back({.before = before, .own = &tiles[i]});
                    }
                    attend_after(caches, segments, attn_out, lse, heads, attention_rule(layer, config));
+                   if (!layer.attention.is_shared) return;
+                   if (pass.keeps_shared) {
+                     // a tape of level kLayer has no q, k and v
+                     const bool views = tape != nullptr && recompute != RecomputeLevel::kLayer;
+                     own.k = views ? heads.k : heads.k.clone();
+                     own.v = views ? heads.v : heads.v.clone();
+                   }
+                   pass.shared->insert_or_assign(layer.number, std::move(own));
                  });
 }
 
@@ -467,8 +670,10 @@ at::Tensor fused_layer_step(const DecoderLayer& layer, const LayerPass& pass, co
                  [&](const at::Tensor& attn_out, const at::Tensor& lse, const at::Tensor& qkv) {
                    if (layer.kind == LayerKind::kShortConv) {
                      convolve_after(layer, pass, caches, segments, attn_out, qkv);
+                   } else if (layer.kind == LayerKind::kDeltaRule) {
+                     delta_rule_after(layer, pass, caches, segments, attn_out, qkv);
                    } else {
-                     attend_after(caches, segments, attn_out, lse, heads_of(qkv, pass.config),
+                     attend_after(caches, segments, attn_out, lse, heads_of(qkv, layer, pass.config),
                                   attention_rule(layer, pass.config));
                    }
                  });
@@ -477,6 +682,7 @@ at::Tensor fused_layer_step(const DecoderLayer& layer, const LayerPass& pass, co
 void fused_layer_backward(const DecoderLayer& layer, const LayerPass& pass, const Segments& segments,
                           LayerTape& tape, at::Tensor& d, bool input_gradient) {
   LayerBackward backward(layer, pass, tape);
+  backward.own_input(d);
   backward.mlp(d);
   backward.mixer(d, segments, input_gradient);
   tape = LayerTape();

@@ -11,6 +11,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "model/decoder_layer.h"
@@ -30,7 +31,11 @@ namespace hone::model {
 //           o_proj and down_proj never are
 // clang-format on
 // A layer with a short convolution has 3 H (b, c, x) in the place of q, k and v, and H (its output) in that of attention's.
+// One with a delta rule has the outputs of its four linears there, and the delta rule's output in that of attention's.
+// With a gate of attention's output another N D (the gate) goes with q, k and v.
 // With experts 2 I and I are of each token's k experts, and the router's logits are always kept.
+// A layer that reads the keys of another one has only q of q, k and v; where values have a norm another K D. With an input
+// of its own a layer keeps 2 H (the stream after the MLP, and what the norm after that input reads) and P (the gate).
 // And always lse (4 N bytes), r for lora_a_out of every linear, and with norms after attention and the MLP another 2 H
 // (their input).
 enum class RecomputeLevel { kNone, kCheap, kLayer };
@@ -40,15 +45,24 @@ struct LayerTape {
   at::Tensor input;               // [T, H] residual dtype
   at::Tensor post_attn_residual;  // [T, H] residual stream after attention
   at::Tensor normed, normed_mlp;  // [T, H] linears' dtype
-  at::Tensor qkv;                 // [T, (N + 2 K) D], q and k rotated; of a convolution [T, 3 H]
-  at::Tensor qk_before_norm;      // [T, (N + K) D], with Q/K norm only
-  at::Tensor attn_out;            // [T, N D] attention's output; of a convolution [T, H]
+  at::Tensor qkv;   // [T, (N + 2 K) D], q and k rotated; of a convolution [T, 3 H]; of a delta rule q|k|v|z|b|a
+  at::Tensor gate;  // [T, N D], with a gate of attention's output only
+  at::Tensor qk_before_norm;      // [T, (N + K) D], with Q/K norm only; [T, (N + 2 K) D] with a norm of values too
+  at::Tensor attn_out;            // [T, N D] attention's output before its gate; of a convolution [T, H]
   at::Tensor lse;                 // [T, N] fp32
   at::Tensor gate_up;             // [T, 2 I]
   at::Tensor product;             // [T, I] act(gate) * up
   at::Tensor o_out, down_out;     // [T, H] linears' dtype, with a norm after attention, after the MLP
   SparseTape experts;
+  at::Tensor post_mlp_residual, per_layer_gate, per_layer_out;  // [T, H], [T, P], [T, H], with an input of its own
   std::vector<at::Tensor> lora_a_out;  // [T, r] scaled A x of DecoderLayer::linears(); undefined without LoRA
+};
+
+// Keys and values of a layer that later layers read, from its forward to its backward.
+struct SharedKeys {
+  std::vector<LayerCache> tiles;  // one a segment; of the forward
+  at::Tensor k, v;                // [T, K, D], rows strided; of a forward with a tape
+  at::Tensor dk, dv;              // [T, K, D] fp32: sums over the later layers, from the last one down
 };
 
 // Shared by all layers of one pass.
@@ -58,6 +72,10 @@ struct LayerPass {
   const ops::PassContext& context;
   RouterLoad* load = nullptr;  // of the routers, in a forward that is asked for it
   at::Tensor balance = {};  // [E] the gradient of each router's softmax in a backward, besides; or undefined
+  std::map<std::int64_t, SharedKeys>* shared = nullptr;  // by the number of the layer
+  bool keeps_shared = false;                             // a backward follows this forward
+  at::Tensor per_layer = {};    // [T, L P] in the linears' dtype, the layers' own inputs (per_layer.h); or undefined
+  at::Tensor d_per_layer = {};  // the same, their gradients, written in a backward; undefined: not wanted
 };
 
 // Packed rows of a training or scoring pass: a segment attends to its prefix, if it has one, then to itself
@@ -75,7 +93,8 @@ struct StepCache {
 };
 
 // Generation: the rows of the new tokens, after those in `caches` (one per sequence; the tokens of its
-// segment are appended to `own`).
+// segment are appended to `own`). A layer that reads the keys of another one gets that one's caches, which have the new
+// tokens already.
 at::Tensor fused_layer_step(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,
                             const Segments& segments, const std::vector<StepCache>& caches);
 

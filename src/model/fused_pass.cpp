@@ -70,7 +70,7 @@ FusedPass::FusedPass(const CausalLm& model, const data::Batch& batch, const ops:
   base::require(covered == static_cast<std::int64_t>(batch.ids.size()), "ExplicitPass",
                 "segments that cover every token");
   trained_ = model.token_rows().places(batch.ids, context);
-  if (trains_embedding()) return;
+  if (trains_embedding() || trains_per_layer()) return;
   const std::vector<DecoderLayer>& layers = model.layers();
   while (first_adapted_ < layers.size() && !is_adapted(layers[first_adapted_])) ++first_adapted_;
 }
@@ -79,12 +79,25 @@ bool FusedPass::trains_embedding() const {
   return trained_.any() || (context_.adapters_on && model_.trained_parts().embedding.defined());
 }
 
+bool FusedPass::trains_per_layer() const {
+  return model_.per_layer() != nullptr && context_.adapters_on &&
+         (model_.per_layer()->is_trained() || trains_embedding());
+}
+
+void FusedPass::per_layer_backward(const at::Tensor& d_per_layer, const at::Tensor& dx) const {
+  if (!d_per_layer.defined()) return;
+  fused_per_layer_backward(*model_.per_layer(), {model_.config(), model_.dtypes(), batch_.ids, context_},
+                           d_per_layer, per_layer_tape_, trains_embedding() ? dx : at::Tensor());
+}
+
 at::Tensor FusedPass::forward(const at::Tensor& rows, std::optional<RecomputeLevel> recompute) {
   const at::NoGradGuard no_grad;
   const std::vector<DecoderLayer>& layers = model_.layers();
   load_ = {};
-  const LayerPass pass{model_.config(), ropes_, context_,
-                       model_.config().experts.count > 0 ? &load_ : nullptr};
+  shared_.clear();
+  LayerPass pass{model_.config(), ropes_, context_, model_.config().experts.count > 0 ? &load_ : nullptr};
+  pass.shared = &shared_;
+  pass.keeps_shared = recompute.has_value();
   tape_.clear();
   base::require(!recompute || model_.fused_trains(), "FusedPass::forward",
                 "no LoRA on embedding or head, to be trained");
@@ -93,6 +106,12 @@ at::Tensor FusedPass::forward(const at::Tensor& rows, std::optional<RecomputeLev
   at::Tensor x = trained_.any() ? model_.token_rows().put(model_.embed(batch_.ids), trained_)
                                 : model_.embed(batch_.ids, context_);
   x = model_.into_layers(x, context_);
+  if (const PerLayerInputs* const inputs = model_.per_layer()) {
+    PerLayerTape* const tape = recompute && trains_per_layer() ? &per_layer_tape_ : nullptr;
+    per_layer_ = fused_per_layer_inputs(*inputs, {model_.config(), model_.dtypes(), batch_.ids, context_}, x,
+                                        tape);
+    pass.per_layer = per_layer_;
+  }
   PassObserver* const observer = context_.adapters_on ? model_.pass_observer() : nullptr;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     base::enter_layer(static_cast<std::int64_t>(i));
@@ -102,6 +121,7 @@ at::Tensor FusedPass::forward(const at::Tensor& rows, std::optional<RecomputeLev
     release_casts(model_, layers[i]);
     if (observer != nullptr) observer->after_forward(i);
   }
+  for (auto& [number, keys] : shared_) keys.tiles.clear();
   base::enter_layer(-1);
   rows_ = RepeatedRows(rows, x.size(0), x.device());
   last_ = x.index_select(0, rows_.different());
@@ -117,6 +137,9 @@ void FusedPass::backward(at::Tensor d, double balance) {
                     tape_.size() == layers.size() - first_adapted_,
                 "FusedPass::backward", "the gradient of the taped forward before it");
   LayerPass pass{model_.config(), ropes_, context_};
+  pass.shared = &shared_;
+  pass.per_layer = per_layer_;
+  if (trains_per_layer()) pass.d_per_layer = at::empty_like(per_layer_);
   if (balance != 0 && load_.defined()) pass.balance = load_.gradient() * balance;
   at::Tensor dx = at::zeros({static_cast<std::int64_t>(batch_.ids.size()), last_.size(1)}, last_.options());
   d = rows_.gather(d);
@@ -141,12 +164,16 @@ void FusedPass::backward(at::Tensor d, double balance) {
     if (observer != nullptr) observer->after_backward(i);
   }
   base::enter_layer(-1);
+  per_layer_backward(pass.d_per_layer, dx);
   if (const double scale = model_.config().embedding_scale; scale != 1 && trains_embedding())
     dx = dx * model_.embedding_scale();
   if (trained_.any()) model_.token_rows().add_gradient(dx, trained_);
   if (model_.trained_parts().embedding.defined()) add_embedding_gradient(model_, batch_.ids, dx);
   if (observer != nullptr) observer->after_pass();
   tape_.clear();
+  shared_.clear();
+  per_layer_.reset();
+  per_layer_tape_ = {};
 }
 
 }  // namespace hone::model

@@ -10,6 +10,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -42,6 +43,9 @@ class FusedPass {
 
  private:
   bool trains_embedding() const;
+  bool trains_per_layer() const;  // anything that layers' own inputs are made of
+  // From the gradient of layers' own inputs to that of the stream that the first layer reads, added to dx.
+  void per_layer_backward(const at::Tensor& d_per_layer, const at::Tensor& dx) const;
 
   const CausalLm& model_;
   const data::Batch& batch_;
@@ -50,8 +54,11 @@ class FusedPass {
   Segments segments_;
   TokenRows::Places trained_;  // tokens whose rows of the embedding are trained
   std::size_t first_adapted_ =
-      0;  // the lowest layer of which something is trained, or 0 for rows of the embedding
+      0;  // the lowest layer of which something is trained, or 0 for what is below all layers
   std::vector<LayerTape> tape_;  // of layers first_adapted_ and above
+  std::map<std::int64_t, SharedKeys> shared_;
+  at::Tensor per_layer_;  // [T, L P], layers' own inputs
+  PerLayerTape per_layer_tape_;
   RepeatedRows rows_;
   RouterLoad load_;
   at::Tensor last_;  // of the distinct rows, [u, H]: residual stream before the final norm

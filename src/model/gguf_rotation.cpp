@@ -19,6 +19,7 @@ using base::UserError;
 
 constexpr const char *kFreqs = "rope_freqs.weight", *kShort = "rope_factors_short.weight",
                      *kLong = "rope_factors_long.weight";
+constexpr double kStill = 1e30;  // a divisor that leaves no rotation
 
 // llama.cpp's own factor of cosine and sine with yarn, which rope.scaling.attn_factor multiplies.
 double yarn_mscale(double factor) {
@@ -38,6 +39,14 @@ std::vector<double> values_of(const base::GgufFile& file, const std::string& nam
   std::vector<float> values(static_cast<std::size_t>(count));
   base::dequantize(*tensor, values);
   return {values.begin(), values.end()};
+}
+
+// A share of the head that gives back `columns` when it is cut to a whole number.
+double share_of(std::int64_t columns, std::int64_t head_dim) {
+  double share = static_cast<double>(columns) / static_cast<double>(head_dim);
+  while (static_cast<std::int64_t>(static_cast<double>(head_dim) * share) < columns)
+    share = std::nextafter(share, 2.0);
+  return share;
 }
 
 // llama.cpp stores, in rope_freqs.weight, what each frequency is divided by. All Llama 3.1 to 3.3 models use
@@ -91,7 +100,23 @@ Json yarn_scaling(const base::GgufFile& file, const std::string& key) {
   return out;
 }
 
+// Gemma 4's layers without a window: frequencies that turn nothing are divided by 1e30.
+Json proportional_scaling(const base::GgufFile& file, std::int64_t rotated) {
+  const std::vector<double> divisors = values_of(file, kFreqs, rotated / 2);
+  const auto still = [](double divisor) { return divisor >= kStill; };
+  const auto first = std::find_if(divisors.begin(), divisors.end(), still);
+  if (!std::all_of(divisors.begin(), first, [](double divisor) { return divisor == 1; }) ||
+      !std::all_of(first, divisors.end(), still)) {
+    throw UserError({file.path().string() + ": " + kFreqs, "factors 1, then 1e30", "others",
+                     "a rope scaling that hone cannot recover from the file",
+                     "use the model's Hugging Face folder"});
+  }
+  return {{"rope_type", "proportional"},
+          {"partial_rotary_factor", share_of(2 * (first - divisors.begin()), rotated)}};
+}
+
 Json scaling_of(const base::GgufFile& file, const std::string& arch, double theta, std::int64_t rotated) {
+  if (file.find(kFreqs) != nullptr && arch == "gemma4") return proportional_scaling(file, rotated);
   if (file.find(kFreqs) != nullptr) return llama3_scaling(file, theta, rotated);
   const std::string key = arch + ".rope.scaling.";
   if (file.find(kLong) != nullptr) return longrope_scaling(file, key, rotated);
@@ -103,14 +128,6 @@ Json scaling_of(const base::GgufFile& file, const std::string& arch, double thet
   throw UserError({file.path().string() + ": " + key + "type", "none, linear, yarn or longrope",
                    "'" + base::cut_text(type, 200) + "'", "hone does not have this rope scaling yet",
                    "use a model without it"});
-}
-
-// A share of the head that gives back `columns` when it is cut to a whole number.
-double share_of(std::int64_t columns, std::int64_t head_dim) {
-  double share = static_cast<double>(columns) / static_cast<double>(head_dim);
-  while (static_cast<std::int64_t>(static_cast<double>(head_dim) * share) < columns)
-    share = std::nextafter(share, 2.0);
-  return share;
 }
 
 void write_yarn(const ModelConfig& c, const std::string& key, std::vector<base::GgufEntry>& entries) {
@@ -167,6 +184,11 @@ std::vector<std::pair<std::string, at::Tensor>> gguf_rotation_tensors(const Mode
   if (c.rope_llama3) {
     const at::Tensor plain = ops::rope_inverse_frequencies(c.rope_theta, c.rotated());
     return {{kFreqs, (plain / main_frequencies(c)).contiguous()}};
+  }
+  if (c.rope_proportional) {
+    at::Tensor divisors = at::ones({c.rotated() / 2}, at::kFloat);
+    divisors.narrow(0, *c.rope_proportional, divisors.size(0) - *c.rope_proportional).fill_(kStill);
+    return {{kFreqs, divisors}};
   }
   if (!c.rope_long) return {};
   const auto of = [](const std::vector<double>& factors) {

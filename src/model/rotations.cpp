@@ -95,10 +95,20 @@ void parse_longrope(const Json& json, const Json& rope, const std::string& where
   config.rope_long = std::move(longrope);
 }
 
+// Whole heads are turned, those beyond a share of their columns by no angle.
+void parse_proportional(const Json& rope, const std::string& where, ModelConfig& config) {
+  const double share = float_or(rope, "partial_rotary_factor", 1, where);
+  if (!(share >= 0 && share <= 1))
+    wrong_type(where, "partial_rotary_factor", "a number from 0 to 1", Json(share));
+  if (lookup(rope, "factor") != nullptr) config.rope_linear_factor = positive_float(rope, "factor", where);
+  config.rope_proportional = static_cast<std::int64_t>(share * static_cast<double>(config.rotated())) / 2;
+}
+
 // partial_rotary_factor, in rope_parameters or beside them.
 void parse_rotated(const Json& json, const Json* rope, const std::string& where, const FamilyTraits& family,
                    ModelConfig& config) {
-  double factor = float_or(json, "partial_rotary_factor", 1.0, where);
+  if (rope != nullptr && string_or(*rope, "rope_type", "", where) == "proportional") return;  // another meaning
+  double factor = float_or(json, "partial_rotary_factor", family.default_rotated_part, where);
   if (rope != nullptr) factor = float_or(*rope, "partial_rotary_factor", factor, where);
   if (factor == 1) return;
   if (!family.rotates_parts) {
@@ -127,10 +137,12 @@ void parse_scaling(const Json& json, const Json& rope, const std::string& where,
     parse_yarn(json, rope, where, config);
   } else if (type == "longrope") {
     parse_longrope(json, rope, where, config);
+  } else if (type == "proportional") {
+    parse_proportional(rope, where, config);
   } else if (type == "dynamic") {
     config.rope_dynamic_from = config.max_position_embeddings;
   } else if (type != "default") {
-    throw UserError({where, "rope_type default, linear, llama3, yarn, longrope or dynamic",
+    throw UserError({where, "rope_type default, linear, llama3, yarn, longrope, proportional or dynamic",
                      "'" + base::cut_text(type, 200) + "'", "hone does not have this rope scaling yet",
                      "use a model without it"});
   }
@@ -150,6 +162,13 @@ const Json& ministral3_rotation() {
   return rope;
 }
 
+// Of Gemma4TextConfig's full attention.
+const Json& gemma4_rotation() {
+  static const Json rope = {
+      {"rope_type", "proportional"}, {"rope_theta", 1e6}, {"partial_rotary_factor", 0.25}};
+  return rope;
+}
+
 }  // namespace
 
 const Json* rotation_of(const Json& json, Family family) {
@@ -159,6 +178,7 @@ const Json* rotation_of(const Json& json, Family family) {
   }
   if (rope == nullptr) rope = lookup(json, "rope_scaling");
   if (rope == nullptr && family == Family::kMinistral3) return &ministral3_rotation();
+  if (rope == nullptr && family == Family::kGemma4) return &gemma4_rotation();
   return rope;
 }
 
@@ -200,6 +220,8 @@ at::Tensor main_frequencies(const ModelConfig& config, bool is_long) {
         {r->factor, r->original_max_position_embeddings, r->beta_fast, r->beta_slow, r->truncate});
   }
   at::Tensor plain = ops::rope_inverse_frequencies(theta, config.rotated());
+  if (const auto& angles = config.rope_proportional)
+    plain.narrow(0, *angles, plain.size(0) - *angles).zero_();
   if (config.rope_linear_factor) return ops::rope_scale_linear(plain, *config.rope_linear_factor);
   if (const auto& r = config.rope_llama3) {
     return ops::rope_scale_llama3(
@@ -213,7 +235,7 @@ Rotations::Rotations(const ModelConfig& config, at::Device device)
   if (config.rope_long) long_ = main_frequencies(config, /*is_long=*/true).to(device);
   if (config.local_rope_theta) {
     frequencies_.push_back(
-        ops::rope_inverse_frequencies(*config.local_rope_theta, config.rotated()).to(device));
+        ops::rope_inverse_frequencies(*config.local_rope_theta, config.locally_rotated()).to(device));
   }
 }
 
@@ -237,6 +259,11 @@ RopeTables Rotations::tables(const ModelConfig& config, const std::vector<std::i
   out.tables.push_back(ops::rope_table(main, positions, dtype, factor));
   for (std::size_t i = 1; i < frequencies_.size(); ++i)
     out.tables.push_back(ops::rope_table(frequencies_[i], positions, dtype));
+  if (config.value_norm) {
+    const auto tokens = static_cast<std::int64_t>(positions.size());
+    out.none.cos = at::empty({tokens, 0}, main.options().dtype(dtype));
+    out.none.sin = at::empty_like(out.none.cos);
+  }
   if (config.query_scale_beta != 0) {
     const at::Tensor scale =
         ops::query_position_scale(positions, config.query_scale_beta, config.query_scale_length);

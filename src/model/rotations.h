@@ -47,7 +47,7 @@ class Rotations {
                     at::ScalarType dtype) const;
 
  private:
-  std::vector<at::Tensor> frequencies_;  // [rotated / 2] fp32, one a rotation
+  std::vector<at::Tensor> frequencies_;  // [rotated / 2] fp32, one a rotation; its own width each
   at::Tensor long_;                      // of the main one, for long sequences; undefined without longrope
 };
 
