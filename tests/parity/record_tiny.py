@@ -151,6 +151,9 @@ def randomize(model, seed):
                 value.copy_((0.2 if name.endswith("bias") else 0.8 if "conv.conv" in name or "conv1d" in name else 0.08) * noise)
 
 
+    for name, value in model.named_parameters():
+        if "Gemma4" in type(model).__name__ and name.endswith("q_norm.weight"):
+            value.data *= 0.3  # scores have no other scale: with norms of 1 rounding grows from layer to layer
     for name, value in model.named_buffers():
         if name.endswith("layer_scalar"):
             value.copy_(1.0 + 0.2 * torch.randn(value.shape, generator=generator))
