@@ -13,7 +13,7 @@ namespace hone::adapters {
 
 // The tensors that are trained in full, in model order. `targets`: the modules with LoRA. `strict`: UserError for an entry of modules_to_save that
 // matches nothing. PEFT matches the end of a name, without a dot: "norm" is every norm. UserError for an entry that
-// names a module with a LoRA, or one that has parts.
+// names a module with a LoRA, one that has parts, or a router or experts.
 std::vector<WholeTensor> whole_tensors(const LoraConfig& config, const model::ModelConfig& model,
                                        const std::vector<std::string>& targets, bool strict);
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "commands/commands.h"
 #include "model/weight_source.h"
+#include "text/turn_end.h"
 #include "train/generate_options.h"
 
 namespace hone::commands {
@@ -25,7 +26,7 @@ OpenedModel open_model(const config::DecodingPlan& plan) {
   OpenedModel out;
   out.model = std::make_unique<model::CausalLm>(
       *model::open_weights(plan.model_name_or_path), train::dtype_policy(plan.precision),
-      model::Storage::kPacked, train::quantize(plan.quantized_base, plan.use_bnb_nested_quant),
+      model::Storage::kPacked, train::quantize(plan.quantized_base, plan.use_bnb_nested_quant, plan.quantize_moe_experts),
       at::Device(at::kCPU),
       /*keep_blocks=*/true);  // packed: nothing here trains
   adapters::attach_frozen(*out.model, plan.base_adapters);
@@ -76,6 +77,17 @@ rollout::GenerateOptions generate_options(const config::SamplingPlan& plan, cons
   out.max_new_tokens = plan.max_new_tokens;
   out.seed = static_cast<std::uint64_t>(plan.seed);
   return out;
+}
+
+void stop_at_turn_end(rollout::GenerateOptions& options, const train::OpenedText& opened,
+                      const model::ModelConfig& config) {
+  std::optional<std::int32_t> end;
+  try {
+    end = text::turn_end(opened.tokenizer, *opened.chat_template);
+  } catch (const base::UserError&) {
+    return;  // the template takes no question and answer; the prompt itself will say so, or it does not matter
+  }
+  if (end && *end < config.vocab_size) options.stop_ids.push_back(*end);
 }
 
 std::string_view finish_reason_name(rollout::FinishReason finish_reason) {

@@ -62,8 +62,9 @@ class LargestBatch {
   std::int64_t segment_ = 0;
 };
 
-// The linears of a layer by what they read: the stream, attention's output, the stream after it, the product.
-std::array<std::vector<const ops::Linear*>, 4> readers_of(const model::DecoderLayer& layer) {
+// The linears of a layer by what they read: the stream, attention's output, the stream after it, the product; the stream after
+// the MLP, and the layer's own input.
+std::array<std::vector<const ops::Linear*>, 6> readers_of(const model::DecoderLayer& layer) {
   const auto pointers = [](const std::vector<ops::Linear>& linears) {
     std::vector<const ops::Linear*> out;
     for (const ops::Linear& linear : linears) out.push_back(&linear);
@@ -72,6 +73,9 @@ std::array<std::vector<const ops::Linear*>, 4> readers_of(const model::DecoderLa
   if (const auto& experts = layer.experts)
     return {
         pointers(layer.qkv), {&layer.o}, {&experts->router, &experts->gate_up_stack}, {&experts->down_stack}};
+  if (const auto& own = layer.per_layer)
+    return {pointers(layer.qkv), {&layer.o},   pointers(layer.gate_up),
+            {&layer.down},       {&own->gate}, {&own->projection}};
   return {pointers(layer.qkv), {&layer.o}, pointers(layer.gate_up), {&layer.down}};
 }
 
@@ -88,6 +92,24 @@ std::int64_t largest_frozen_rank(const model::CausalLm& model) {
   return most;
 }
 
+// A LoRA, at its place.
+void add_side(MemoryInputs& out, const ops::Linear& linear, std::int64_t layer, std::int64_t reads) {
+  const ops::LoraWeights& side = *linear.lora;
+  // of stacked experts a token has the factors of those that it goes through
+  const std::int64_t parts = linear.stacked > 1 ? out.model.experts.per_token : 1;
+  out.adapted.push_back({.layer = layer,
+                         .reads = reads,
+                         .reads_norm = reads % 2 == 0,
+                         .in = side.a.size(1),
+                         .out = side.b.size(0),
+                         .rank = side.a.size(0) / linear.stacked * parts,
+                         .factors = side.a.size(0),
+                         .stacked = linear.stacked > 1});
+  out.adapter_parameters += side.a.numel() + side.b.numel();
+  if (side.magnitude.defined()) out.adapter_parameters += side.magnitude.numel();
+  out.dropout = out.dropout || side.dropout > 0;
+}
+
 // Linears with LoRA, and their parameters.
 void add_adapted(MemoryInputs& out, const model::CausalLm& model) {
   for (std::size_t layer = 0; layer < model.layers().size(); ++layer) {
@@ -99,24 +121,16 @@ void add_adapted(MemoryInputs& out, const model::CausalLm& model) {
     }
     for (std::size_t reads = 0; reads < all.size(); ++reads) {
       for (const ops::Linear* linear : all[reads]) {
-        if (!linear->lora) continue;
-        const ops::LoraWeights& side = *linear->lora;
-        const bool stacked = linear->stacked > 1;
-        // of stacked experts a token has the factors of those that it goes through
-        const std::int64_t parts = stacked ? model.config().experts.per_token : 1;
-        out.adapted.push_back({.layer = static_cast<std::int64_t>(layer),
-                               .reads = static_cast<std::int64_t>(reads),
-                               .reads_norm = reads % 2 == 0,
-                               .in = side.a.size(1),
-                               .out = side.b.size(0),
-                               .rank = side.a.size(0) / linear->stacked * parts,
-                               .factors = side.a.size(0)});
-        out.adapter_parameters += side.a.numel() + side.b.numel();
-        if (side.magnitude.defined()) out.adapter_parameters += side.magnitude.numel();
-        out.dropout = out.dropout || side.dropout > 0;
+        if (linear->lora)
+          add_side(out, *linear, static_cast<std::int64_t>(layer), static_cast<std::int64_t>(reads));
       }
     }
   }
+  const model::PerLayerInputs* const inputs = model.per_layer();  // below the first layer
+  if (inputs == nullptr) return;
+  const ops::Weight& weight = inputs->projection.weight;
+  if (weight.is_quantized()) out.largest_linear = std::max(out.largest_linear, weight.out() * weight.in());
+  if (inputs->projection.lora) add_side(out, inputs->projection, 0, /*reads=*/6);
 }
 
 // Parameters outside the layers' linears, and what a pass holds of them. A whole matrix has a cast and a gradient in
@@ -212,20 +226,46 @@ LongestBatch largest_batch(const std::vector<RowSize>& rows, std::int64_t batch_
   return out.found();
 }
 
+namespace {
+
+// The backward of a delta rule over a sequence of `longest` tokens, with all that share its prefix.
+std::int64_t delta_backward_bytes(const model::CausalLm& model, std::int64_t longest, std::int64_t threads) {
+  if (model.config().layers_of(model::LayerKind::kDeltaRule) == 0) return 0;
+  return ops::delta_rule_backward_bytes(model::delta_shape(model.config()), longest, threads);
+}
+
+// Attention's backward, of the layer that needs most; `sizes` without the layer's heads.
+std::int64_t attention_backward_bytes(const model::CausalLm& model, const MemoryInputs& in, ops::AttentionSizes sizes) {
+  sizes.heads = in.model.num_attention_heads;
+  sizes.threads = in.threads;
+  sizes.dtype = model.dtypes().linear;
+  sizes.device = model.device();
+  sizes.soft_cap = in.model.attention_soft_cap > 0;
+  std::set<std::pair<std::int64_t, std::int64_t>> shapes;
+  for (std::int64_t i = 0; i < in.model.num_hidden_layers; ++i) {
+    const model::LayerAttention one = in.model.attention_of(i);
+    shapes.emplace(one.kv_heads, one.head_dim);
+  }
+  std::int64_t most = 0;
+  for (const auto& [kv_heads, head_dim] : shapes) {
+    sizes.kv_heads = kv_heads;
+    sizes.head_dim = head_dim;
+    most = std::max(most, ops::packed_attention_backward_bytes(sizes));
+  }
+  return most;
+}
+
+}  // namespace
+
 void count_shared_prompts(MemoryInputs& inputs, const model::CausalLm& model, std::int64_t longest_prompt,
                           std::int64_t sharing) {
-  inputs.attention_backward =
-      ops::packed_attention_backward_bytes({.tokens = inputs.train.tokens,
-                                            .longest = inputs.train.segment,
-                                            .prefix = longest_prompt,
-                                            .sharing = sharing,
-                                            .heads = inputs.model.num_attention_heads,
-                                            .kv_heads = inputs.model.num_key_value_heads,
-                                            .head_dim = inputs.model.head_dim,
-                                            .threads = inputs.threads,
-                                            .dtype = model.dtypes().linear,
-                                            .device = model.device(),
-                                            .soft_cap = inputs.model.attention_soft_cap > 0});
+  inputs.attention_backward = attention_backward_bytes(model, inputs,
+                                                       {.tokens = inputs.train.tokens,
+                                                        .longest = inputs.train.segment,
+                                                        .prefix = longest_prompt,
+                                                        .sharing = sharing});
+  inputs.attention_backward = std::max(
+      inputs.attention_backward, delta_backward_bytes(model, longest_prompt + sharing, inputs.threads));
 }
 
 namespace {
@@ -252,7 +292,7 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
   out.program_bytes = program_bytes;
   out.base_bytes = model.parameter_bytes();
   out.packed = model.packed();
-  if (const model::Quantize scheme = model.held_as()) out.quantized = ops::describe(*scheme);
+  if (const model::Quantize scheme = model.held_as()) out.quantized = model::describe(scheme);
   out.by_panels = model.device().is_cpu() && ops::instructions() >= ops::Instructions::kAvx2;
   out.frozen_rank = largest_frozen_rank(model);
   add_adapted(out, model);
@@ -282,15 +322,9 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
   out.gradient_copies = gradient_copies(plan);
   out.threads = threads_or_default(plan.threads);
   out.attention_backward =
-      ops::packed_attention_backward_bytes({.tokens = train.tokens,
-                                            .longest = train.segment,
-                                            .heads = out.model.num_attention_heads,
-                                            .kv_heads = out.model.num_key_value_heads,
-                                            .head_dim = out.model.head_dim,
-                                            .threads = out.threads,
-                                            .dtype = model.dtypes().linear,
-                                            .device = model.device(),
-                                            .soft_cap = out.model.attention_soft_cap > 0});
+      attention_backward_bytes(model, out, {.tokens = train.tokens, .longest = train.segment});
+  out.attention_backward =
+      std::max(out.attention_backward, delta_backward_bytes(model, train.segment, out.threads));
   return out;
 }
 
@@ -302,13 +336,21 @@ std::int64_t sampling_bytes(const model::CausalLm& model, const SampledSize& siz
   if (options.kv_memory > 0) keys = std::min(keys, options.kv_memory);
   const auto element = static_cast<std::int64_t>(c10::elementSize(model.dtypes().linear));
   const std::int64_t read = std::min(options.prefill_tokens, size.prompts * size.longest_prompt);
-  const std::int64_t convolved =
-      shape.layers_of(model::LayerKind::kShortConv) > 0 ? 4 * shape.hidden_size : 0;
-  const std::int64_t heads =
-      std::max((shape.num_attention_heads + 2 * shape.num_key_value_heads) * shape.head_dim, convolved);
+  std::int64_t other = shape.layers_of(model::LayerKind::kShortConv) > 0 ? 4 * shape.hidden_size : 0;
+  if (shape.layers_of(model::LayerKind::kDeltaRule) > 0)
+    other = shape.delta.inputs() + shape.delta.channels() + shape.delta.values();
+  const std::int64_t gated = shape.attention_gate ? 4 : 1;  // q and gate as the linear has them, and apart
+  std::int64_t heads = other, widest = 0;
+  for (std::int64_t i = 0; i < shape.num_hidden_layers; ++i) {
+    const model::LayerAttention one = shape.attention_of(i);
+    heads = std::max(heads, (gated * shape.num_attention_heads + 2 * one.kv_heads) * one.head_dim);
+    widest = std::max(widest, shape.mlp_of(i));
+  }
   const std::int64_t of_experts = shape.experts.per_token * (shape.experts.width + shape.hidden_size);
-  const std::int64_t mlp = std::max(shape.intermediate_size, of_experts);
-  const std::int64_t prefill = read * (4 * shape.hidden_size + heads + 3 * mlp) * element;
+  const std::int64_t mlp = std::max(widest, of_experts);
+  // layers' own inputs, and in fp32 what they are made of
+  const std::int64_t own = shape.num_hidden_layers * shape.per_layer_width * (3 + 3 * (element == 4 ? 1 : 2));
+  const std::int64_t prefill = read * (4 * shape.hidden_size + heads + 3 * mlp + own) * element;
   return keys + prefill + std::min(options.batch_size, size.prompts * size.samples) * shape.vocab_size * 4;
 }
 
@@ -352,7 +394,7 @@ void require_room_for_base(const model::WeightSource& source, const config::Plan
   if (limit.bytes == 0 || needed <= limit.bytes) return;
   const std::int64_t four_bits =
       model::planned_bytes(source.config(), dtypes.linear, dtypes.residual,
-                           ops::QuantScheme{.type = ops::QuantType::kNf4, .nested = true});
+                           model::leanest_base(source.config()));
   const bool smaller = others + four_bits <= limit.bytes;
   throw base::UserError(
       {.where = "memory plan",
@@ -364,7 +406,7 @@ void require_room_for_base(const model::WeightSource& source, const config::Plan
        .found = "its weights need " + base::gigabytes(base) + ", the program has " + base::gigabytes(others) +
                 (shared ? ", and its ranks share the weights" : ""),
        .cause = "the model is too large for this limit, before anything is trained",
-       .fix = std::string(smaller ? "load_in_4bit: true with use_bnb_nested_quant: true (" +
+       .fix = std::string(smaller ? model::leanest_options(source.config()) + " (" +
                                         base::gigabytes(four_bits) + "), or "
                                   : "") +
               "take a smaller model" + (limit.by.empty() ? "" : ", or raise that limit")});

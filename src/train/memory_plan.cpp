@@ -28,16 +28,24 @@ constexpr std::int64_t kPlainHeadRows = 512, kPlainBlock = 128;  // scored_pass.
 
 constexpr std::size_t kFirstOfBatch = 3;  // segments after program, base and adapter: what a batch needs
 
+// Columns of one layer: of queries, of them with keys and values, of those that have a norm, of the MLP.
+struct LayerColumns {
+  std::int64_t heads = 0, qkv = 0, normed = 0, mlp = 0;
+};
+
+LayerColumns columns_of(const model::ModelConfig& config, std::int64_t layer) {
+  const model::LayerAttention attention = config.attention_of(layer);
+  LayerColumns out{.heads = config.num_attention_heads * attention.head_dim, .mlp = config.mlp_of(layer)};
+  const std::int64_t keys = attention.has_keys() ? attention.kv_heads * attention.head_dim : 0;
+  out.qkv = out.heads + 2 * keys;
+  if (config.qk_norm || config.projection_qk_norm) out.normed = out.heads + (config.value_norm ? 2 : 1) * keys;
+  return out;
+}
+
 // The sizes that every formula below is made of.
 struct Shapes {
   explicit Shapes(const MemoryInputs& in)
       : hidden(in.model.hidden_size),
-        heads(in.model.num_attention_heads * in.model.head_dim),
-        qkv(heads + 2 * in.model.num_key_value_heads * in.model.head_dim),
-        normed_qk(in.model.qk_norm || in.model.projection_qk_norm
-                      ? qkv - in.model.num_key_value_heads * in.model.head_dim
-                      : 0),
-        mlp(in.model.intermediate_size),
         layers(in.model.num_hidden_layers),
         tokens(std::max(in.train.tokens, in.eval.tokens)),
         scored(std::max(in.train.scored, in.eval.scored)),
@@ -48,41 +56,92 @@ struct Shapes {
       rank_sum += linear.rank;
     }
     if (in.token_rows > 0 || in.trains_below) first_adapted = 0;
+    for (std::int64_t i = 0; i < layers; ++i) {
+      const LayerColumns columns = columns_of(in.model, i);
+      heads = std::max(heads, columns.heads);
+      qkv = std::max(qkv, columns.qkv);
+      normed_qk = std::max(normed_qk, columns.normed);
+      mlp = std::max(mlp, columns.mlp);
+      const bool taped = i >= first_adapted.value_or(layers);
+      if (!taped) continue;
+      taped_mlp += columns.mlp;
+      if (in.model.kind_of(i) == model::LayerKind::kAttention) attention.push_back(columns);
+    }
     if (const model::ExpertsRule& rule = in.model.experts; rule.count > 0) {
       experts = rule.count;
       sorted = rule.per_token * hidden;
       mlp = std::max(rule.per_token * rule.width, rule.dense.empty() ? 0 : mlp);
+      taped_mlp = mlp * taped_layers();
     }
+    if (in.model.per_layer_width > 0) take_per_layer(in);
     for (std::int64_t i = first_adapted.value_or(layers); i < layers; ++i)
-      taped_convolutions += in.model.kind_of(i) == model::LayerKind::kShortConv ? 1 : 0;
-    if (in.model.layers_of(model::LayerKind::kShortConv) > 0) convolved = hidden;
+      taped_others += in.model.kind_of(i) == model::LayerKind::kAttention ? 0 : 1;
+    if (in.model.layers_of(model::LayerKind::kShortConv) > 0) {
+      other_in = 3 * hidden;
+      other_out = other_scratch = hidden;
+      other_plain = 5 * hidden * e + 4 * hidden;  // its inputs in fp32
+    }
+    if (in.model.layers_of(model::LayerKind::kDeltaRule) > 0) take_delta(in.model.delta);
+    if (in.model.attention_gate) gate = heads;
     if (in.tied_head) head_rows = in.token_rows;
+  }
+  void take_delta(const model::DeltaRule& d) {
+    constexpr std::int64_t kChunk = 64;  // of ops::delta_rule
+    other_in = d.inputs();
+    other_out = d.values();
+    other_scratch = d.channels();
+    // in the linears' dtype: before and after the convolution, after SiLU, z twice, o; in fp32 by value head: queries and
+    // keys as they are repeated, normed, scaled and decayed, values, two solutions, four products of a chunk, states
+    other_plain = (4 * d.channels() + 4 * d.values()) * e +
+                  4 * d.value_heads * (9 * d.key_dim + 7 * d.value_dim + 8 * kChunk) +
+                  4 * d.values() * d.key_dim * 4 / kChunk;
+  }
+  // Layers' own inputs, and keys and values that other layers read: at level kLayer once more, in tiles, and their gradients
+  // in fp32. Of the inputs: what they are made of, and their gradients.
+  void take_per_layer(const MemoryInputs& in) {
+    const std::int64_t width = in.model.per_layer_width;
+    own_input = hidden * (residual + e) + width * e;
+    own_plain = 2 * 4 * hidden + width * (3 * e + 4) + 2 * hidden * e;
+    pass_inputs = layers * width * (3 * e + 3 * residual) + hidden * e;
+    for (std::int64_t i = 0; i < layers; ++i) {
+      const model::LayerAttention one = in.model.attention_of(i);
+      if (one.is_shared) shared_keys += 2 * one.kv_heads * one.head_dim * (2 * e + 4);
+    }
   }
   std::int64_t taped_layers() const { return first_adapted ? layers - *first_adapted : 0; }
 
-  std::int64_t hidden, heads, qkv, normed_qk, mlp, layers, tokens, scored, e, residual;
+  // heads, qkv, normed_qk and mlp: of the layer that has most
+  std::int64_t hidden, heads = 0, qkv = 0, normed_qk = 0, mlp = 0, layers, tokens, scored, e, residual;
+  std::vector<LayerColumns> attention;  // of the taped layers that have it
+  std::int64_t taped_mlp = 0;           // columns of all of them
+  // Bytes of a token: of a taped layer in either form, of a pass.
+  std::int64_t own_input = 0, own_plain = 0, pass_inputs = 0, shared_keys = 0;
   std::int64_t experts = 0,
                sorted = 0;  // of a layer; what its experts read of a token. mlp is of all of a token
   std::int64_t rank_sum = 0;
-  std::int64_t taped_convolutions = 0;  // layers with a short convolution, of the taped ones
-  std::int64_t convolved = 0;           // the width of a convolution; 0: no layer has one
-  std::int64_t head_rows = 0;           // that are trained
+  // Layers without attention, of the taped ones; and what one of them has of a token: widths of what its operator reads
+  // and gives, and of its scratch; bytes that autograd saves. 0: no layer is such.
+  std::int64_t taped_others = 0;
+  std::int64_t other_in = 0, other_out = 0, other_scratch = 0, other_plain = 0;
+  std::int64_t gate = 0;       // columns of a gate of attention's output
+  std::int64_t head_rows = 0;  // that are trained
   std::optional<std::int64_t> first_adapted;
 };
 
 // What LayerTape holds, a token and layer; then the low-rank products of all layers.
 std::int64_t fused_tape(const MemoryInputs& in, const Shapes& s, RecomputeMode level) {
   const bool some = level != RecomputeMode::kLayer;
-  std::int64_t token = 2 * s.hidden * s.residual + (some ? 2 * s.mlp * s.e : 0);
-  const std::int64_t attention =
-      (s.heads + (some ? s.qkv + s.normed_qk : 0)) * s.e + 4 * in.model.num_attention_heads;
-  const std::int64_t convolution = (some ? 4 : 1) * s.convolved * s.e;
+  std::int64_t token = 2 * s.hidden * s.residual + s.own_input;
+  std::int64_t mixers = 0, mlps = some ? 2 * s.taped_mlp * s.e : 0;
+  for (const LayerColumns& one : s.attention)
+    mixers += (one.heads + (some ? one.qkv + one.normed + s.gate : 0)) * s.e + 4 * in.model.num_attention_heads;
+  const std::int64_t other = (s.other_out + (some ? s.other_in : 0)) * s.e;
   token += s.experts * s.e;
   if (in.model.norms_after) token += 2 * s.hidden * s.e;
-  if (level == RecomputeMode::kNone) token += (2 * s.hidden + s.mlp) * s.e;
-  const std::int64_t mixers =
-      attention * (s.taped_layers() - s.taped_convolutions) + convolution * s.taped_convolutions;
-  return in.train.tokens * (token * s.taped_layers() + mixers + s.rank_sum * s.e);
+  if (level == RecomputeMode::kNone) token += 2 * s.hidden * s.e;
+  if (level == RecomputeMode::kNone) mlps += s.taped_mlp * s.e;
+  mixers += other * s.taped_others;
+  return in.train.tokens * (token * s.taped_layers() + mlps + mixers + s.rank_sum * s.e + s.shared_keys);
 }
 
 // What a layer with experts holds of a token besides: rows by expert and their gradients, sums in fp32, the routers' scores.
@@ -91,12 +150,25 @@ std::int64_t sparse_scratch(const Shapes& s) {
   return 3 * s.sorted * s.e + 3 * 4 * s.hidden + s.mlp * (2 * s.e + 8) + 6 * 4 * s.experts;
 }
 
+// The sums of a stack's gradient of B; in fp32 also the B of all stacks in the order of products, which other dtypes count with
+// their copies.
+std::int64_t stack_bytes(const MemoryInputs& in) {
+  std::int64_t largest = 0, copies = 0;
+  for (const AdaptedLinear& linear : in.adapted) {
+    if (!linear.stacked) continue;
+    largest = std::max(largest, 4 * linear.factors * linear.out);
+    if (in.linear_size == 4) copies += 4 * linear.factors * linear.out;
+  }
+  return largest + copies;
+}
+
 // The most that one layer holds beyond the tape, over its forward and its backward.
 std::int64_t fused_scratch(const MemoryInputs& in, const Shapes& s, RecomputeMode level) {
   const bool all = level == RecomputeMode::kNone, some = level != RecomputeMode::kLayer;
   const std::int64_t norms = all ? 0 : s.hidden * s.e;  // each of the two
-  // of the layer that needs more: q, k and v, or b, c and x
-  const std::int64_t wide = std::max(s.qkv + s.normed_qk, 3 * s.convolved);
+  // of the layer that needs more: q, k and v with their gate, or what another operator reads
+  const std::int64_t wide = std::max(s.qkv + s.normed_qk + s.gate, s.other_in);
+  const std::int64_t split = s.gate > 0 ? (s.qkv + 2 * s.gate) * s.e : 0;  // q and gate as the linear has them; gated
   const std::int64_t qkv = some ? 0 : wide * s.e;
   const std::int64_t gate_up = some ? 0 : 2 * s.mlp * s.e, product = all ? 0 : s.mlp * s.e;
   // with norms after a branch, or a scale of it: the branch, its norm, its gradient
@@ -107,18 +179,18 @@ std::int64_t fused_scratch(const MemoryInputs& in, const Shapes& s, RecomputeMod
   };  // + its fp32 mask
 
   // keys and values again, in tiles; room for odd ends
-  const std::int64_t tiles = std::max(2 * (s.qkv - s.heads), s.convolved) * s.e;
-  const std::int64_t forward = std::max(norms + qkv + tiles + dropped(s.hidden),
+  const std::int64_t tiles = std::max(2 * (s.qkv - s.heads), s.other_scratch) * s.e;
+  const std::int64_t forward = std::max(norms + qkv + split + tiles + dropped(s.hidden),
                                         2 * norms + gate_up + product + stream + dropped(s.mlp));
   // d in the linears' dtype, the product's gradient; with dropout the side's own way back
   const std::int64_t mlp_backward = norms + gate_up + product + s.hidden * s.e + s.mlp * s.e +
                                     (in.dropout ? s.mlp * s.e : 0) + dropped(s.mlp) +
                                     (in.full ? s.mlp * s.e : 0);  // d_out, transposed for dW
   const std::int64_t attention_backward =
-      norms + qkv + (std::max(s.heads, s.convolved) + wide + s.hidden) * s.e + dropped(s.hidden);
+      norms + qkv + split + (std::max(s.heads, s.other_out) + wide + s.hidden) * s.e + dropped(s.hidden);
   return std::max(s.tokens * std::max(forward, stream + mlp_backward),
                   s.tokens * (stream + attention_backward) + in.attention_backward) +
-         s.tokens * (in.frozen_rank * s.e + sparse_scratch(s)) + in.threads * kThreadScratch;
+         s.tokens * (in.frozen_rank * s.e + sparse_scratch(s)) + stack_bytes(in) + in.threads * kThreadScratch;
 }
 
 // linear_logprob: the gathered rows, their norm, the gradient and its scaled copy, one tile of logits; of
@@ -132,15 +204,19 @@ std::int64_t fused_head_bytes(const Shapes& s) {
 // SwiGLU its three factors, attention q, k, v, out and lse; a side keeps its input in the linears' dtype (a
 // copy of its own after dropout or a cast), its low-rank product, and A and B as cast.
 std::int64_t plain_tape(const MemoryInputs& in, const Shapes& s) {
-  std::int64_t token = 2 * 4 * s.hidden + 3 * s.mlp * s.e + 2 * s.sorted * (s.e + 4) + 4 * 4 * s.experts;
-  const std::int64_t attention = (s.qkv + s.heads) * s.e + 4 * in.model.num_attention_heads + 4 * s.normed_qk;
-  const std::int64_t convolution = 5 * s.convolved * s.e + 4 * s.convolved;  // its inputs in fp32
+  std::int64_t token = 2 * 4 * s.hidden + 2 * s.sorted * (s.e + 4) + 4 * 4 * s.experts + s.own_plain;
+  std::int64_t mixers = 0, mlps = 3 * s.taped_mlp * s.e;
+  for (const LayerColumns& one : s.attention)
+    mixers += (one.qkv + one.heads + 3 * s.gate) * s.e + 4 * in.model.num_attention_heads + 4 * one.normed;
+  const std::int64_t other = s.other_plain;
   if (in.model.norms_after) token += 2 * 4 * s.hidden;
   // inputs of the linears, cast for each of them
-  if (in.full) token += (s.e != s.residual ? 5 : 2) * s.hidden * s.e + s.mlp * s.e;
-  const std::int64_t mixers =
-      attention * (s.taped_layers() - s.taped_convolutions) + convolution * s.taped_convolutions;
-  std::int64_t tape = in.train.tokens * (token * s.taped_layers() + mixers);
+  if (in.full) {
+    token += (s.e != s.residual ? 5 : 2) * s.hidden * s.e;
+    mlps += s.taped_mlp * s.e;
+  }
+  mixers += other * s.taped_others;
+  std::int64_t tape = in.train.tokens * (token * s.taped_layers() + mlps + mixers);
   std::set<std::pair<std::int64_t, std::int64_t>> shared;  // inputs that several sides keep as one tensor
   for (const AdaptedLinear& linear : in.adapted) {
     const bool cast = s.e != s.residual && linear.reads_norm;
@@ -171,7 +247,7 @@ std::int64_t batch_bytes(const MemoryInputs& in, const Shapes& s) {
       (in.model.local_rope_theta ? 2 : 1) + (in.model.query_scale_beta != 0 ? 1 : 0);
   // cos, sin; the rows of the tokens
   const std::int64_t tables = rotations * 2 * in.model.rotated() * s.residual + 8;
-  return s.tokens * (in.accumulation * 3 * 8 + tables) + s.scored * 2 * 8;
+  return s.tokens * (in.accumulation * 3 * 8 + tables + s.pass_inputs) + s.scored * 2 * 8;
 }
 
 // Products dequantize a matrix at a time, but for those of the fused layer by our GEMM.

@@ -99,28 +99,30 @@ model::DtypePolicy dtype_policy(const config::ModelPlan& plan) {
   return out;
 }
 
-model::Quantize quantize(config::QuantizedBase base, bool nested) {
+model::Quantize quantize(config::QuantizedBase base, bool nested, bool experts) {
   switch (base) {
     case config::QuantizedBase::kNone:
       return std::nullopt;
     case config::QuantizedBase::kNf4:
-      return ops::QuantScheme{.type = ops::QuantType::kNf4, .nested = nested};
+      return {{.type = ops::QuantType::kNf4, .nested = nested}, experts};
     case config::QuantizedBase::kFp4:
-      return ops::QuantScheme{.type = ops::QuantType::kFp4, .nested = nested};
+      return {{.type = ops::QuantType::kFp4, .nested = nested}, experts};
     case config::QuantizedBase::kInt8:
-      return ops::QuantScheme{.type = ops::QuantType::kInt8};
+      return {{.type = ops::QuantType::kInt8}, experts};
   }
   throw base::InternalError({.where = "quantize", .expected = "a known base", .found = "another"});
 }
 
 model::Quantize quantize(const config::ModelPlan& plan) {
-  return quantize(plan.quantized_base, plan.use_bnb_nested_quant);
+  return quantize(plan.quantized_base, plan.use_bnb_nested_quant, plan.quantize_moe_experts);
 }
 
 // transformers keeps the checkpoint's own quantization as well.
 std::optional<std::string> quantized_note(const config::ModelPlan& plan, const model::CausalLm& model) {
   const model::Quantize asked = quantize(plan), found = model.quantized();
-  if (!asked || asked == found) return std::nullopt;
+  if (asked && asked.experts && model.config().experts.count == 0)
+    return "quantize_moe_experts: has no effect, this model has no experts";
+  if (!asked || asked.scheme == found.scheme) return std::nullopt;
   return "the checkpoint is already quantized (" + ops::describe(*found) +
          "), and stays so: " + ops::describe(*asked) + " was asked for";
 }

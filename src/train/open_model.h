@@ -33,7 +33,7 @@ base::RowFiles rows_for(const text::Tokenizer& tokenizer, const config::Plan& pl
 at::Device device(const config::MachinePlan& plan);
 model::DtypePolicy dtype_policy(config::Precision precision);
 model::DtypePolicy dtype_policy(const config::ModelPlan& plan);  // with cast_lm_head_to_fp32
-model::Quantize quantize(config::QuantizedBase base, bool nested);
+model::Quantize quantize(config::QuantizedBase base, bool nested, bool experts);
 model::Quantize quantize(const config::ModelPlan& plan);
 // A note when the checkpoint is already quantized and the plan asks for something else.
 std::optional<std::string> quantized_note(const config::ModelPlan& plan, const model::CausalLm& model);

@@ -162,7 +162,10 @@ std::vector<std::string> whole_names(const std::vector<adapters::WholeTensor>& w
 
 // "every tensor", "14 of 74 tensors".
 std::vector<std::string> full_names(const model::CausalLm& model, const adapters::Adapter& adapter) {
-  const std::size_t all = model::expected_tensors(model.config()).size(), trained = adapter.whole().size();
+  const std::vector<model::TensorSpec> specs = model::expected_tensors(model.config());
+  const auto all = static_cast<std::size_t>(std::count_if(
+      specs.begin(), specs.end(), [](const model::TensorSpec& spec) { return !spec.is_buffer; }));
+  const std::size_t trained = adapter.whole().size();
   if (trained == all) return {"every tensor of the model"};
   return {std::to_string(trained) + " of " + std::to_string(all) + " tensors of the model"};
 }
@@ -306,7 +309,7 @@ TrainedFacts trained_facts(const model::CausalLm& model, const adapters::Adapter
   out.base_bytes = model.parameter_bytes();
   out.token_rows = static_cast<std::int64_t>(model.token_rows().ids().size());
   out.tied_head = model.config().tie_word_embeddings && !model.score_head().defined();
-  if (const model::Quantize scheme = model.held_as()) out.base_kind = ops::describe(*scheme);
+  if (const model::Quantize scheme = model.held_as()) out.base_kind = model::describe(scheme);
   const auto add_module = [&out](const std::string& name) {
     out.modules_matched += 1;
     const std::string shortened = name.substr(name.rfind('.') + 1);

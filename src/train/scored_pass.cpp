@@ -146,14 +146,28 @@ void fused_head(const HeadPass& head, at::Tensor hidden, bool backward, ScoredFa
   head.pass.backward(std::move(found.gradient), head.loss.balance);
 }
 
+// A batch without a target: only the routers have a loss, as in TRL. One row is scored, with a gradient of 0.
+void balance_only(BatchPass& pass, bool backward, double balance, ScoredFacts& facts) {
+  backward = backward && balance != 0;
+  const at::Tensor hidden = pass.forward({0}, backward);
+  if (!pass.router_load().defined()) return;  // all layers are dense
+  facts.balance = pass.router_load().loss().item<double>();
+  if (backward) pass.backward(at::zeros_like(hidden), balance);
+}
+
 ScoredFacts run_pass(const model::CausalLm& model, const data::Batch& batch, const RngKey& key,
                      double denominator, bool backward, const PassForm& form, const ScoredLoss& loss) {
   const Scored scored = scored_rows(batch);
   ScoredFacts facts;
   facts.tokens = static_cast<std::int64_t>(batch.ids.size());
   facts.scored = static_cast<std::int64_t>(scored.target.size());
-  if (scored.target.empty()) return facts;
+  const bool routes = model.config().experts.count > 0 && !batch.ids.empty();
+  if (scored.target.empty() && !routes) return facts;
   BatchPass pass(model, batch, key, form);
+  if (scored.target.empty()) {
+    balance_only(pass, backward, loss.balance, facts);
+    return facts;
+  }
   at::Tensor hidden = pass.forward(scored.source, backward);
   if (pass.router_load().defined()) facts.balance = pass.router_load().loss().item<double>();
   const at::Tensor targets = ops::index_tensor(scored.target, model.device());

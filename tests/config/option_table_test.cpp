@@ -59,6 +59,7 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
                                            "wandb_run_group",
                                            "mlflow_tracking_uri",
                                            "mlflow_experiment_name",
+                                           "quantize_moe_experts",
                                            "init_lora_weights",
                                            "lora_exclude_modules",
                                            "trainable_token_indices",

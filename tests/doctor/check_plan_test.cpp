@@ -1,5 +1,6 @@
 // Each class of fault that options alone show, planted and not planted.
 #include "doctor/check_runs.h"
+#include "train/methods/methods.h"
 
 namespace hone::test_tools {
 namespace check_plan_test {
@@ -113,6 +114,41 @@ TEST_F(CheckPlan, ALargePartWithoutAdaptersIsNamed) {
   EXPECT_EQ(few.level, Level::kWarn);
   EXPECT_SAYS(few.what, "3.3 % of the layers' parameters");
   EXPECT_EQ(found("all-linear").level, Level::kOk);
+}
+
+// PEFT reaches Granite's experts by lora_target_parameters only.
+TEST_F(CheckPlan, ExpertsWithoutAdaptersAreNamedAsTheyCanBeReached) {
+  const auto found = [&](const char* model, const char* targets, const char* parameters) {
+    Words words = {"--model_name_or_path", (kParity / model).string(), "--lora_target_modules", targets,
+                   "--router_aux_loss_coef", "0", "--lora_dropout", "0"};
+    if (parameters != nullptr) words.insert(words.end(), {"--lora_target_parameters", parameters});
+    return verdict_of(check_plan(*open_sft(words)), "GRAD-06");
+  };
+  const auto granite = found("tiny_granitemoe", "all-linear", nullptr);
+  EXPECT_EQ(granite.level, Level::kWarn);
+  EXPECT_SAYS(granite.fix, "lora_target_parameters: [experts.gate_up_proj, experts.down_proj]");
+  EXPECT_EQ(granite.fix.find("all-linear"), std::string::npos) << granite.fix;
+  EXPECT_EQ(found("tiny_granitemoe", "all-linear", "experts.gate_up_proj").level, Level::kOk);
+  const auto mixtral = found("tiny_mixtral", ".*q_proj", nullptr);
+  EXPECT_EQ(mixtral.level, Level::kWarn);
+  EXPECT_SAYS(mixtral.fix, "all-linear, or add gate, w1, w3, w2, with lora_dropout: 0");
+  EXPECT_EQ(found("tiny_mixtral", "all-linear", nullptr).level, Level::kOk);
+}
+
+// The LoRA on gate_up_proj has twice the rank of the others.
+TEST_F(CheckPlan, TheRateIsHeldAgainstTheLoraOnExpertsToo) {
+  const auto found = [&](const char* targets, const char* rate) {
+    const auto run = open_sft({"--model_name_or_path", (kParity / "tiny_qwen3_moe").string(), "--lora_target_modules",
+                               targets, "--lora_dropout", "0", "--learning_rate", rate});
+    return verdict_of(check_plan(*run), "NUM-08");
+  };
+  EXPECT_SAYS(found("all-linear", "2e-4").what, "rank 32 and scale 2 of gate_up_proj");
+  EXPECT_EQ(found("all-linear", "2e-4").level, Level::kOk);
+  EXPECT_SAYS(found(".*q_proj", "2e-4").what, "rank 16 and scale 2");
+  const double most = train::method_row(config::Method::kSft).rates.most;
+  const std::string near = std::to_string(most * 0.9);
+  EXPECT_EQ(found(".*q_proj", near.c_str()).level, Level::kOk);
+  EXPECT_EQ(found("all-linear", near.c_str()).level, Level::kWarn);
 }
 
 TEST_F(CheckPlan, AnswersThatDoNotFitACompletionAreFoundBeforeSampling) {

@@ -26,9 +26,12 @@ struct Role {
 };
 
 std::array<Role, 2> coverage(const model::CausalLm& model) {
-  const bool convolves = model.config().layers_of(model::LayerKind::kShortConv) > 0;
+  const auto has = [&](model::LayerKind kind) { return model.config().layers_of(kind) > 0; };
+  std::string_view mixers = "attention";
+  if (has(model::LayerKind::kShortConv)) mixers = "attention and convolutions";
+  if (has(model::LayerKind::kDeltaRule)) mixers = "attention and delta rules";
   std::array<Role, 2> out = {
-      Role{convolves ? "attention and convolutions" : "attention", {".self_attn.", ".conv.", ".conv."}},
+      Role{mixers, {".self_attn.", ".conv.", ".linear_attn."}},
       Role{"MLP", {".mlp.", ".feed_forward.", ".block_sparse_moe."}}};
   std::set<const ops::Linear*> stacked;  // experts, by the LoRA on all of them
   for (const model::DecoderLayer& layer : model.layers()) {
@@ -71,7 +74,7 @@ Verdict check_frozen(const train::OpenedRun& run) {
     const bool is_trained =
         std::any_of(trained.begin(), trained.end(),
                     [&](const adapters::WholeTensor& one) { return one.name == spec.name; });
-    if (is_trained) continue;
+    if (is_trained || spec.is_buffer) continue;
     if (frozen < kShown) names += (frozen == 0 ? "" : ", ") + spec.name;
     ++frozen;
   }
@@ -83,6 +86,19 @@ Verdict check_frozen(const train::OpenedRun& run) {
           ? "no tensor is frozen"
           : "frozen: " + names + (frozen > kShown ? " and " + std::to_string(frozen - kShown) + " more" : "");
   return out;
+}
+
+// What puts an adapter on `modules`, or on all of the layers (empty). PEFT reaches stacked experts by names of
+// target_modules in some families only, and refuses dropout on them.
+std::string fix_of(const train::OpenedRun& run, const std::string& modules, bool of_mlp) {
+  const model::ModelConfig& config = run.model->config();
+  const model::ExpertNames& names = model::traits_of(config.family).experts;
+  const std::string keep = "; keep it if this is intended";
+  const bool experts = config.experts.count > 0 && of_mlp;
+  if (experts && !names.renamed_targets)
+    return "lora_target_parameters: [experts.gate_up_proj, experts.down_proj], with lora_dropout: 0" + keep;
+  return "lora_target_modules: all-linear" + (modules.empty() ? "" : ", or add " + modules) +
+         (experts ? ", with lora_dropout: 0" : "") + keep;
 }
 
 Verdict check_coverage(const train::OpenedRun& run) {
@@ -104,16 +120,14 @@ Verdict check_coverage(const train::OpenedRun& run) {
                format::percent(parameters, total) + " of the parameters";
     out.cause = "lora_target_modules names " + std::to_string(run.start.trained.modules.size()) +
                 linears_of_a_layer(*run.model);
-    out.fix = "lora_target_modules: all-linear, or add " + role.modules +
-              "; keep it if this is "
-              "intended";
+    out.fix = fix_of(run, role.modules, role.name == "MLP");
   }
   if (out.level == Level::kOk && adapted < kFewAdapted * in_roles) {
     out.level = Level::kWarn;
     out.what = "the adapters cover " + format::percent(adapted, in_roles) + " of the layers' parameters";
     out.cause = "lora_target_modules names " + std::to_string(run.start.trained.modules.size()) +
                 linears_of_a_layer(*run.model);
-    out.fix = "lora_target_modules: all-linear; keep it if this is intended";
+    out.fix = fix_of(run, "", /*of_mlp=*/true);
   }
   const std::int64_t rows = run.start.trained.token_rows;
   out.evidence = table + "embeddings and head " +

@@ -1,6 +1,8 @@
 // NUM-08 and NUM-09: the learning rate, and what the schedule makes of it.
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <string>
 
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
@@ -94,22 +96,44 @@ Verdict check_full_rate(const train::OpenedRun& run) {
   return out;
 }
 
+// A LoRA by the size of its updates, which goes with the scale, and about with the root of the rank.
+struct LoraSize {
+  std::int64_t rank = 1;
+  double scale = 0;
+  std::string of = {};  // " of down_proj", where patterns give it another rank or scale than the config's
+
+  double worth() const { return scale / 2 * std::sqrt(static_cast<double>(rank) / 16); }
+};
+
+// The largest of the run: experts have a rank of their own (adapters/expert_targets.h), and so has what a pattern names.
+LoraSize largest_size(const train::OpenedRun& run) {
+  const adapters::LoraConfig& config = run.adapter->config();
+  std::optional<LoraSize> largest;
+  for (const ops::Linear* linear : run.model->linears_and_head()) {
+    if (!linear->lora) continue;
+    LoraSize one{.rank = linear->lora->a.size(0) / linear->stacked, .scale = linear->lora->scale};
+    const std::string& name = linear->named_in_adapters();
+    if (one.rank != config.r || one.scale != config.scale()) one.of = " of " + name.substr(name.rfind('.') + 1);
+    if (!largest || one.worth() > largest->worth()) largest = one;
+  }
+  return largest.value_or(LoraSize{.rank = config.r, .scale = config.scale()});
+}
+
 }  // namespace
 
 Verdict check_rate(const train::OpenedRun& run) {
   if (run.adapter->is_full()) return check_full_rate(run);
   const config::Plan& plan = run.plan;
-  const adapters::LoraConfig& lora = run.adapter->config();
+  const LoraSize lora = largest_size(run);
   // Sources: TRL#2872 (5e-7 does not learn in GRPO), Tinker (adapters take ten times what full fine-tuning
   // does), our own runs (examples/, docs/log.md).
   const train::LearningRates& rates = train::method_row(plan.method).rates;
-  // The size of an update goes with the scale, and about with the root of the rank.
-  const double worth = lora.scale() / 2 * std::sqrt(static_cast<double>(lora.r) / 16);
+  const double worth = lora.worth();
   const double effective = plan.learning_rate * worth;
   // Larger models take smaller steps.
   const double usual = rates.usual * (run.start.trained.base_parameters > 1'000'000'000 ? 0.5 : 1);
   const std::string at = "learning_rate " + format::number(plan.learning_rate) + " with LoRA of rank " +
-                         std::to_string(lora.r) + " and scale " + format::number(lora.scale());
+                         std::to_string(lora.rank) + " and scale " + format::number(lora.scale) + lora.of;
   Verdict out{.code = "NUM-08", .what = at};
   if (plan.learning_rate == 0) return out;  // NUM-09's
   if (!like_adam(plan)) return out;
