@@ -7,6 +7,7 @@
 #include "bench/ops_cases.h"
 #include "bench/work.h"
 #include "learn/adamw.h"
+#include "ops/delta_rule.h"
 #include "ops/dropout.h"
 #include "ops/rms_norm.h"
 #include "ops/rope.h"
@@ -153,6 +154,28 @@ Case convolution(std::int64_t tokens, std::int64_t width, bool backward) {
           }};
 }
 
+// Qwen3.5's: 16 heads of 128 columns, 4 taps. Its products are in fp32: 7 D E of a token and value head for S; backward, in
+// chunks of 64, 12 D E, 6 D E again for S, and what goes between two tokens.
+Case delta_rule(const OpsShape& shape, bool backward) {
+  const ops::DeltaShape delta{.key_heads = 16, .value_heads = 16, .key_dim = 128, .value_dim = 128};
+  const std::int64_t tokens = shape.tokens;
+  const ops::DeltaWeights weights{random_bf16({delta.channels(), 1, 4}), random_bf16({16}), random_bf16({16}),
+                                  random_bf16({128})};
+  const at::Tensor in = random_bf16({tokens, delta.inputs()}), out = random_bf16({tokens, delta.values()});
+  std::vector<ops::AttentionSegment> segments;
+  for (std::int64_t t = 0; t < tokens; t += shape.length) segments.push_back({t, std::min(t + shape.length, tokens)});
+  const double state = 16.0 * 128 * 128 * static_cast<double>(tokens), pairs = 16.0 * 64 * 128 * static_cast<double>(tokens);
+  if (backward) {
+    return {.flop = 18 * state + 12 * pairs,
+            .bytes = 2 * elements(tokens, 2 * delta.inputs() + delta.values()),
+            .run = [=] { ops::delta_rule_backward(in, out, weights, delta, segments, {}); },
+            .prepare = [=] { in.copy_(random_bf16({tokens, delta.inputs()})); }};
+  }
+  return {.flop = 7 * state,
+          .bytes = 2 * elements(tokens, delta.inputs() + delta.values()),
+          .run = [=] { ops::delta_rule_into(out, in, weights, delta, segments); }};
+}
+
 }  // namespace
 
 std::vector<Entry> fused_entries(const OpsShape& shape) {
@@ -167,6 +190,8 @@ std::vector<Entry> fused_entries(const OpsShape& shape) {
           {"swiglu backward", [=] { return swiglu_back(t, i); }},
           {"short_conv", [=] { return convolution(t, h, false); }},
           {"short_conv backward", [=] { return convolution(t, h, true); }},
+          {"delta_rule", [=] { return delta_rule(shape, false); }},
+          {"delta_rule backward", [=] { return delta_rule(shape, true); }},
           {"dropout hidden", [=] { return drop(shape, h, false); }},
           {"dropout intermediate", [=] { return drop(shape, i, false); }},
           {"dropout backward hidden", [=] { return drop(shape, h, true); }},
