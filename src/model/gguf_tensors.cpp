@@ -24,6 +24,17 @@ at::Tensor interleave_rows(const at::Tensor& w, std::int64_t heads) {
   return w.reshape({heads, 2, half, -1}).transpose(1, 2).reshape(w.sizes()).contiguous();
 }
 
+at::Tensor order_value_heads(const at::Tensor& w, const ValueHeads& heads, bool to_gguf) {
+  if (heads.key_heads == 0 || heads.per_key == 1) return w;
+  const std::int64_t dim = heads.columns ? 1 : 0, outer = to_gguf ? heads.key_heads : heads.per_key,
+                     inner = to_gguf ? heads.per_key : heads.key_heads, count = outer * inner * heads.width;
+  const at::Tensor part = w.narrow(dim, heads.first, count);
+  const at::Tensor other = part.unflatten(dim, {outer, inner, heads.width}).transpose(dim, dim + 1);
+  at::Tensor out = w.clone();
+  out.narrow(dim, heads.first, count).copy_(other.flatten(dim, dim + 2));
+  return out;
+}
+
 void require_finite(const at::Tensor& values, GgmlType type, const std::string& where) {
   constexpr double kMaxHalf = 65504;
   const double peak = values.abs().max().item<double>();

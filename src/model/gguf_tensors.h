@@ -8,12 +8,16 @@
 
 #include "base/ggml_types.h"
 #include "base/gguf_write.h"
+#include "model/families.h"
 
 namespace hone::model {
 
 // llama.cpp's order of the rows of q and k: (head, i, half) for Hugging Face's (head, half, i).
 // w [heads * head_dim, ...]
 at::Tensor interleave_rows(const at::Tensor& w, std::int64_t heads);
+
+// The value heads of a delta rule in GGUF's order (ValueHeads), and back. key_heads 0: w itself.
+at::Tensor order_value_heads(const at::Tensor& w, const ValueHeads& heads, bool to_gguf);
 
 // UserError, with `where`, for values that `type` cannot hold: infinite, not a number, above 65504 in F16.
 void require_finite(const at::Tensor& values, base::GgmlType type, const std::string& where);

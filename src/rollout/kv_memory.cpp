@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "model/decoder_layer.h"
+#include "ops/delta_rule.h"
 #include "ops/device_memory.h"
 #include "ops/kv_tiles.h"
 #include "ops/short_conv.h"
@@ -13,9 +15,14 @@ namespace hone::rollout {
 KvBytes kv_bytes(const model::ModelConfig& config, at::ScalarType dtype, std::int64_t prompt_tokens,
                  const GenerateOptions& options) {
   const auto tiles = [](std::int64_t tokens) { return (tokens + ops::kKvTile - 1) / ops::kKvTile; };
-  const std::int64_t tile = ops::kKvTile * 2 * config.layers_of(model::LayerKind::kAttention) *
-                            config.num_key_value_heads * config.head_dim *
-                            static_cast<std::int64_t>(at::elementSize(dtype));
+  std::int64_t columns = 0;  // of keys, in all layers that have their own
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    const model::LayerAttention attention = config.attention_of(i);
+    if (config.kind_of(i) == model::LayerKind::kAttention && attention.has_keys())
+      columns += attention.kv_heads * attention.head_dim;
+  }
+  const std::int64_t tile =
+      ops::kKvTile * 2 * columns * static_cast<std::int64_t>(at::elementSize(dtype));
   const std::int64_t own = options.share_prompt ? 0 : prompt_tokens;
   const std::int64_t whole = tiles(own + options.max_new_tokens);
   const std::int64_t first = std::min(own, std::max<std::int64_t>(1, options.prefill_tokens));
@@ -23,10 +30,12 @@ KvBytes kv_bytes(const model::ModelConfig& config, at::ScalarType dtype, std::in
   while (room < whole) room *= 2;
   // of every sequence, however long it is
   const std::int64_t convolutions = config.layers_of(model::LayerKind::kShortConv),
-                     inputs = convolutions == 0
-                                  ? 0
-                                  : convolutions *
-                                        ops::ConvInputs::bytes(config.hidden_size, config.conv_taps, dtype);
+                     delta_rules = config.layers_of(model::LayerKind::kDeltaRule);
+  std::int64_t inputs = 0;
+  if (convolutions > 0)
+    inputs += convolutions * ops::ConvInputs::bytes(config.hidden_size, config.conv_taps, dtype);
+  if (delta_rules > 0)
+    inputs += delta_rules * ops::DeltaState::bytes(model::delta_shape(config), config.delta.taps, dtype);
   return {.prompt = options.share_prompt ? tiles(prompt_tokens) * tile + inputs : 0,
           .sample = room * tile + inputs};
 }

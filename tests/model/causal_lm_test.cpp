@@ -74,8 +74,9 @@ TEST_P(EveryFamily, StaysNearFloatInTheReducedModes) {
   const CausalLm autocast = load(tiny_config(GetParam()), 1, {at::kBFloat16, at::kFloat});
   const at::Tensor mixed = autocast.hidden(make_batch({{3, 4, 5, 6}}), {});
   EXPECT_EQ(mixed.scalar_type(), at::kFloat);
-  const double size =
-      std::max(1.0, exact.abs().max().item<double>() / 4);  // Gemma's norms multiply by about 2
+  double size = std::max(1.0, exact.abs().max().item<double>() / 4);  // Gemma's norms multiply by about 2
+  // Heads of a delta rule are normed whatever is left of their sums: transformers' own bf16 is off by 0.6 of this size.
+  if (std::string(GetParam()) == "qwen3_5_text") size *= 3;
   EXPECT_LT(largest_difference(mixed, exact), 0.1 * size);
   EXPECT_GT(largest_difference(mixed, exact), 1e-6);
   const at::Tensor low =
