@@ -194,5 +194,30 @@ TEST(KvCache, TruncatesAsFarAsConvolutionsCan) {
   EXPECT_EQ(cache.length, 44);
 }
 
+// No token of a delta rule can be taken back: only the prefix is left.
+TEST(KvCache, TruncatesADeltaRuleToItsPrefix) {
+  test_tools::TempFolder folder;
+  test_tools::write_model(folder.path(), test_tools::tiny_config("qwen3_5_text"));
+  const model::CausalLm model(*model::open_weights(folder.path()), {at::kBFloat16, at::kFloat});
+  const at::NoGradGuard no_grad;
+  const auto step = [&](model::KvCache& cache, const std::vector<std::int64_t>& ids) {
+    std::vector<model::KvCache*> caches = {&cache};
+    return model.step({ids}, caches, {});
+  };
+  const auto prompt = std::make_shared<model::KvCache>();
+  step(*prompt, {3, 4});
+  model::KvCache cache = model::KvCache::after(prompt);
+  const at::Tensor first = step(cache, {6, 7});
+  model::KvCache other = cache.clone();
+  EXPECT_TRUE(other.can_truncate(4));
+  EXPECT_EQ(other.truncate(4), 4);
+  const at::Tensor next = step(cache, {9});
+  EXPECT_TRUE(at::equal(step(other, {9}), next));
+  EXPECT_FALSE(other.can_truncate(4));
+  EXPECT_EQ(other.truncate(4), 2);
+  EXPECT_TRUE(at::equal(step(other, {6, 7}), first));
+  EXPECT_EQ(cache.length, 5);
+}
+
 }  // namespace shared_prompt_test
 }  // namespace hone::rollout

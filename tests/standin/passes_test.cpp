@@ -81,6 +81,17 @@ TEST(Passes, OfEveryFamilyAreTheCpus) {
   }
 }
 
+// A delta rule: token by token on the CPU, in chunks elsewhere. The longest sequence has two.
+TEST(Passes, OfDeltaRulesAreTheCpus) {
+  for (const bool fused : {true, false}) {
+    const train::PassForm form{.is_fused = fused, .recompute = model::RecomputeLevel::kLayer};
+    const Found cpu = run_pass("tiny_qwen3_5", {}, form, at::kCPU),
+                here = run_pass("tiny_qwen3_5", {}, form, device());
+    EXPECT_NEAR(here.facts.nll_sum / cpu.facts.nll_sum, 1.0, 1e-5);
+    EXPECT_LT(gap(cpu.gradient, here.gradient), 1e-4);
+  }
+}
+
 // In bf16 the forms round at different places: the products' order of additions is the processor's.
 // Routers and experts with a LoRA: the numbers of rows of each expert come to the host.
 TEST(Passes, OfExpertsAreTheCpus) {
