@@ -7,10 +7,10 @@
 #include <map>
 #include <span>
 
-#include "base/crc32c.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/mapped_crc.h"
 #include "base/numeric.h"
 #include "base/safetensors.h"
 #include "train/checkpoint_check.h"
@@ -111,7 +111,7 @@ Json file_table(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder)) {
     const auto file = base::MappedFile::open(entry.path());
     table[entry.path().filename().string()] = {{"bytes", file.bytes().size()},
-                                               {"crc32c", base::crc32c(file.bytes())}};
+                                               {"crc32c", base::mapped_crc32c(file.bytes())}};
   }
   return Json(table);
 }

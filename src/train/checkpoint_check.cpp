@@ -5,6 +5,7 @@
 #include <ranges>
 
 #include "base/crc32c.h"
+#include "base/mapped_crc.h"
 #include "base/safetensors.h"
 #include "base/suggest.h"
 #include "train/run_folder.h"
@@ -118,7 +119,7 @@ void check_files(const fs::path& folder, const Json& state) {
     require_file(folder / name);
     const auto file = base::MappedFile::open(folder / name);
     const auto bytes = static_cast<std::int64_t>(file.bytes().size());
-    if (bytes == expected_bytes && base::crc32c(file.bytes()) == expected_crc) continue;
+    if (bytes == expected_bytes && base::mapped_crc32c(file.bytes()) == expected_crc) continue;
     damaged(folder / name, std::to_string(expected_bytes) + " bytes as they were saved",
             std::to_string(bytes) + (bytes == expected_bytes ? " bytes with another checksum" : " bytes"));
   }
