@@ -198,9 +198,10 @@ void name_parameters(DecoderLayer& layer, const std::vector<ParameterSpec>& para
   }
 }
 
-// Whether bitsandbytes quantizes it: experts and routers are parameters, not linears.
-bool of_bnb(ModuleKind kind) {
-  return kind < ModuleKind::kRouter || kind > ModuleKind::kExpertDown;
+// bitsandbytes leaves experts and routers: they are parameters, not linears.
+bool is_quantized(ModuleKind kind, const Quantize& quantize) {
+  const bool expert = kind >= ModuleKind::kExpertGate && kind <= ModuleKind::kExpertDown;
+  return expert ? quantize.experts : kind != ModuleKind::kRouter;
 }
 
 ops::Linear read_linear(const WeightSource& source, const std::string& name, const Held& held) {
@@ -308,10 +309,6 @@ CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage stora
   const std::vector<ParameterSpec> parameters = adaptable_parameters(config_);
   const Quantize none;
   const Held unquantized{dtypes, storage, none, device, keep_blocks};
-  const auto held_of = [&](ModuleKind kind) -> const Held& {
-    const bool expert = kind >= ModuleKind::kExpertGate && kind <= ModuleKind::kExpertDown;
-    return of_bnb(kind) || (expert && quantize.experts) ? held : unquantized;
-  };
   base::begin_part("reading weights", "layers", config_.num_hidden_layers);
   for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
     const std::string prefix = std::string(names.layers.hf) + std::to_string(i) + ".";
@@ -332,7 +329,7 @@ CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage stora
     if (config_.has_experts(i)) layer.experts.emplace();
     for (const LayerLinear& one : layer_linears(config_, i))
       place(layer, one.kind, one.expert,
-            read_linear(source, prefix + one.hf, held_of(one.kind)));
+            read_linear(source, prefix + one.hf, is_quantized(one.kind, quantize) ? held : unquantized));
     if (layer.experts) name_parameters(layer, parameters, prefix);
     if (shared != nullptr) shared->share(layer);
     layers_.push_back(std::move(layer));

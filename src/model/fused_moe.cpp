@@ -23,11 +23,11 @@ struct Factors {
   bool any() const { return !a.empty(); }
 };
 
-Factors factors_of(const ops::Linear& stack, std::int64_t experts, at::ScalarType dtype,
+Factors factors_of(const ops::Linear& stack, const FactorCast& cast, std::int64_t experts, at::ScalarType dtype,
                    const ops::PassContext& pass) {
   Factors out;
-  const StackedFactors held = stacked_factors(stack, experts, dtype, pass);
-  if (!held.a.defined()) return out;
+  if (!stack.lora || !pass.adapters_on) return out;
+  const StackedFactors& held = cast.of(stack, experts, dtype);
   out.scale = stack.lora->scale;
   for (std::int64_t e = 0; e < experts; ++e) {
     out.a.emplace_back(held.a.select(0, e));
@@ -53,8 +53,8 @@ class Experts {
         width_(config.experts.width),
         routing_(route(logits, config.experts)),
         rows_(rows_by_expert(routing_.chosen, config.experts.count)),
-        in_(factors_of(mlp.gate_up_stack, config.experts.count, dtype_, pass)),
-        down_(factors_of(mlp.down_stack, config.experts.count, dtype_, pass)) {
+        in_(factors_of(mlp.gate_up_stack, mlp.gate_up_cast, config.experts.count, dtype_, pass)),
+        down_(factors_of(mlp.down_stack, mlp.down_cast, config.experts.count, dtype_, pass)) {
     for (std::size_t e = 0; e < mlp.experts.size(); ++e)
       if (rows_.rows_of(e) > 0) used_.push_back(e);
   }
@@ -247,11 +247,16 @@ class ExpertsBackward {
     const auto experts = static_cast<std::int64_t>(experts_.mlp().experts.size());
     const at::Tensor a = gradient_buffer(stack.lora->a), b = gradient_buffer(stack.lora->b);
     const at::Tensor by_a = a.view({experts, -1, a.size(1)}), by_b = b.view({b.size(0), -1, experts});
+    // Neighbors in B's gradient belong to different experts: they are added to it together.
+    const at::Tensor sums = at::zeros({experts, by_b.size(1), by_b.size(0)}, b.options());
+    std::vector<ops::Outer> products;
     for (const std::size_t e : experts_.used()) {
       const auto expert = static_cast<std::int64_t>(e);
-      ops::add_outer(by_a.select(0, expert), experts_.rows_of(d_a, e), experts_.rows_of(x, e));
-      ops::add_outer(by_b.select(2, expert).t(), experts_.rows_of(a_out, e), experts_.rows_of(d, e));
+      products.push_back({by_a.select(0, expert), experts_.rows_of(d_a, e), experts_.rows_of(x, e)});
+      products.push_back({sums.select(0, expert), experts_.rows_of(a_out, e), experts_.rows_of(d, e)});
     }
+    ops::add_outers(products);
+    by_b.add_(sums.permute({2, 1, 0}));
   }
 
   const Experts& experts_;
@@ -282,7 +287,13 @@ at::Tensor fused_sparse_forward(const SparseMlp& mlp, const ModelConfig& config,
   }
   gate_up.reset();
   const at::Tensor rows = experts.down(product, down_a);
-  return combine(rows, experts.rows().place, experts.routing().weights, x.scalar_type());
+  at::Tensor out = at::empty_like(x);
+  by_row_blocks(out, x.size(1), [&](std::int64_t first, std::int64_t count) {
+    out.narrow(0, first, count)
+        .copy_(combine(rows, experts.rows().place.narrow(0, first, count),
+                       experts.routing().weights.narrow(0, first, count), x.scalar_type()));
+  });
+  return out;
 }
 
 at::Tensor fused_sparse_backward(const SparseMlp& mlp, const ModelConfig& config, const at::Tensor& x,
@@ -297,11 +308,20 @@ at::Tensor fused_sparse_backward(const SparseMlp& mlp, const ModelConfig& config
   at::Tensor d_product;  // [S, I]
   at::Tensor d_weights;  // [T, k]
   {
-    const at::Tensor weighted = (tape.product * weights.unsqueeze(1)).to(x.scalar_type());
+    const at::Tensor weighted = at::empty_like(tape.product);
+    by_row_blocks(weighted, weighted.size(1), [&](std::int64_t first, std::int64_t count) {
+      weighted.narrow(0, first, count)
+          .copy_(tape.product.narrow(0, first, count) * weights.narrow(0, first, count).unsqueeze(1));
+    });
     const at::Tensor unweighted = backward.down(d.index_select(0, rows.token), weighted, weights);
-    const at::Tensor wide = unweighted.to(at::kFloat);
-    d_weights = (wide * tape.product).sum(1).index_select(0, rows.place.flatten()).view(rows.place.sizes());
-    d_product = (wide * weights.unsqueeze(1)).to(x.scalar_type());
+    const at::Tensor by_row = at::empty_like(weights);
+    d_product = at::empty_like(unweighted);
+    by_row_blocks(unweighted, unweighted.size(1), [&](std::int64_t first, std::int64_t count) {
+      const at::Tensor wide = unweighted.narrow(0, first, count).to(at::kFloat);
+      by_row.narrow(0, first, count).copy_((wide * tape.product.narrow(0, first, count)).sum(1));
+      d_product.narrow(0, first, count).copy_(wide * weights.narrow(0, first, count).unsqueeze(1));
+    });
+    d_weights = by_row.index_select(0, rows.place.flatten()).view(rows.place.sizes());
   }
   tape.product.reset();
   const std::int64_t width = experts.width();
@@ -316,11 +336,15 @@ at::Tensor fused_sparse_backward(const SparseMlp& mlp, const ModelConfig& config
   const at::Tensor dx = at::empty_like(x);
   const ops::LinearGradient router{&mlp.router, d_logits, tape.router_a};
   ops::linears_backward(dx, {&router, 1}, x, pass);
-  at::Tensor sum = dx.to(at::kFloat);
-  for (std::int64_t s = 0; s < rows.place.size(1); ++s)
-    sum = sum + dx_rows.index_select(0, rows.place.select(1, s));
+  at::Tensor out = at::empty_like(x);
+  by_row_blocks(out, x.size(1), [&](std::int64_t first, std::int64_t count) {
+    at::Tensor sum = dx.narrow(0, first, count).to(at::kFloat);
+    for (std::int64_t s = 0; s < rows.place.size(1); ++s)
+      sum = sum + dx_rows.index_select(0, rows.place.narrow(0, first, count).select(1, s));
+    out.narrow(0, first, count).copy_(sum);
+  });
   tape = {};
-  return sum.to(x.scalar_type());
+  return out;
 }
 
 }  // namespace hone::model

@@ -1,6 +1,10 @@
 #include "model/moe.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
 
 #include "base/error.h"
 #include "ops/swiglu.h"
@@ -40,6 +44,20 @@ StackedFactors stacked_factors(const ops::Linear& stack, std::int64_t experts, a
   const at::Tensor &a = stack.lora->a, &b = stack.lora->b;
   return {.a = a.to(dtype).view({experts, -1, a.size(1)}),
           .b = b.to(dtype).view({b.size(0), -1, experts}).permute({2, 0, 1}).contiguous()};
+}
+
+const StackedFactors& FactorCast::of(const ops::Linear& stack, std::int64_t experts, at::ScalarType dtype) const {
+  const at::NoGradGuard no_grad;
+  const at::Tensor &a = stack.lora->a, &b = stack.lora->b;
+  const bool same = a_.is_same(a) && b_.is_same(b) && a_version_ == a._version() && b_version_ == b._version() &&
+                    factors_.a.scalar_type() == dtype;
+  if (same) return factors_;
+  factors_ = stacked_factors(stack, experts, dtype, {});
+  a_ = a;
+  b_ = b;
+  a_version_ = a._version();
+  b_version_ = b._version();
+  return factors_;
 }
 
 void RouterLoad::add(const at::Tensor& chosen, const at::Tensor& softmax) {
@@ -84,6 +102,18 @@ ExpertRows rows_by_expert(const at::Tensor& chosen, std::int64_t experts) {
   const std::int64_t* const count = counts.const_data_ptr<std::int64_t>();
   for (std::int64_t e = 0; e < experts; ++e) out.begins.push_back(out.begins.back() + count[e]);
   return out;
+}
+
+void by_row_blocks(const at::Tensor& rows, std::int64_t columns,
+                   const std::function<void(std::int64_t first, std::int64_t count)>& work) {
+  constexpr std::int64_t kNumbers = 1 << 15;  // of a block: 128 KB in fp32
+  const std::int64_t count = rows.size(0), block = std::max<std::int64_t>(1, kNumbers / columns);
+  const std::int64_t blocks = rows.is_cpu() ? (count + block - 1) / block : 1;
+  if (blocks <= 1) return work(0, count);
+  at::parallel_for(0, blocks, 1, [&](std::int64_t begin, std::int64_t end) {
+    const at::NoGradGuard no_grad;
+    for (std::int64_t i = begin; i < end; ++i) work(i * block, std::min(block, count - i * block));
+  });
 }
 
 at::Tensor combine(const at::Tensor& rows, const at::Tensor& place, const at::Tensor& weights,

@@ -17,6 +17,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "model/model_config.h"
@@ -34,6 +35,18 @@ struct StackedFactors {
   at::Tensor b;  // [E, out, r]
 };
 
+// A stack's factors as the fused form's products read them; made again when the LoRA is another or has changed, as
+// ops::CastWeight. Not thread-safe.
+class FactorCast {
+ public:
+  const StackedFactors& of(const ops::Linear& stack, std::int64_t experts, at::ScalarType dtype) const;
+
+ private:
+  mutable StackedFactors factors_;
+  mutable at::Tensor a_, b_;  // what they were made from
+  mutable std::int64_t a_version_ = 0, b_version_ = 0;
+};
+
 struct SparseMlp {
   ops::Linear router;  // [E, H]
   std::vector<Expert> experts;
@@ -41,6 +54,7 @@ struct SparseMlp {
   // called as the parameters, with lora_A [r E, in] and lora_B [out, r E] of PEFT's ParamWrapper: rows e r to (e + 1) r of A,
   // every E-th column of B from e on.
   ops::Linear gate_up_stack, down_stack;
+  FactorCast gate_up_cast, down_cast;  // of the two
 
   // The router, then the experts: gates, ups, downs.
   std::vector<ops::Linear*> linears();
@@ -83,6 +97,11 @@ struct ExpertRows {
   std::int64_t rows_of(std::size_t expert) const { return begins[expert + 1] - begins[expert]; }
 };
 ExpertRows rows_by_expert(const at::Tensor& chosen, std::int64_t experts);
+
+// work(first, count) for blocks of rows, each of `columns` numbers: what is between its operators stays in a core's cache.
+// Without autograd; on the CPU all threads share the blocks.
+void by_row_blocks(const at::Tensor& rows, std::int64_t columns,
+                   const std::function<void(std::int64_t first, std::int64_t count)>& work);
 
 // y [T, H] in `dtype` of rows [S, H]: each times its weight, in the order of s.
 at::Tensor combine(const at::Tensor& rows, const at::Tensor& place, const at::Tensor& weights,

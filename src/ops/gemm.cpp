@@ -111,21 +111,31 @@ void gemms(std::span<const Gemm> products) {
 }
 
 void add_outer(at::Tensor out, const at::Tensor& left, const at::Tensor& right) {
+  const Outer one{std::move(out), left, right};
+  add_outers({&one, 1});
+}
+
+void add_outers(std::span<const Outer> products) {
   constexpr const char* kWhere = "ops::add_outer";
-  base::require(out.dim() == 2 && out.scalar_type() == at::kFloat, kWhere, "out [R, N] fp32");
-  base::require(left.dim() == 2 && right.dim() == 2 && left.size(0) == right.size(0), kWhere,
-                "left [T, R] and right [T, N]");
-  base::require(left.size(1) == out.size(0) && right.size(1) == out.size(1), kWhere, "out [R, N]");
-  base::require(left.scalar_type() == right.scalar_type(), kWhere, "left and right of one dtype");
-  if (out.numel() == 0 || left.size(0) == 0) return;
-  announce("gemm of gradients", out.size(0), out.size(1), left.size(0), left.scalar_type());
-  if (has_outer_kernel(out, left, right)) {
-    add_outer_in_blocks(out, left, right);
-  } else if (left.scalar_type() == at::kFloat) {
-    out.addmm_(left.t(), right);
-  } else {
-    out.add_(at::mm(left.t().to(at::kFloat), right.to(at::kFloat)));
+  std::vector<const Outer*> fast;
+  for (const Outer& one : products) {
+    const auto& [out, left, right] = one;
+    base::require(out.dim() == 2 && out.scalar_type() == at::kFloat, kWhere, "out [R, N] fp32");
+    base::require(left.dim() == 2 && right.dim() == 2 && left.size(0) == right.size(0), kWhere,
+                  "left [T, R] and right [T, N]");
+    base::require(left.size(1) == out.size(0) && right.size(1) == out.size(1), kWhere, "out [R, N]");
+    base::require(left.scalar_type() == right.scalar_type(), kWhere, "left and right of one dtype");
+    if (out.numel() == 0 || left.size(0) == 0) continue;
+    announce("gemm of gradients", out.size(0), out.size(1), left.size(0), left.scalar_type());
+    if (has_outer_kernel(out, left, right)) {
+      fast.push_back(&one);
+    } else if (left.scalar_type() == at::kFloat) {
+      at::Tensor(out).addmm_(left.t(), right);
+    } else {
+      at::Tensor(out).add_(at::mm(left.t().to(at::kFloat), right.to(at::kFloat)));
+    }
   }
+  if (!fast.empty()) add_outers_in_blocks(fast);
 }
 
 void add_weight_gradient(at::Tensor gradient, const at::Tensor& d_out, const at::Tensor& x) {

@@ -59,6 +59,12 @@ void gemms(std::span<const Gemm> products);
 // over t in order in fp32 (with vdpbf16ps in pairs, with tdpbf16ps in groups), then are added to out: independent of threads.
 void add_outer(at::Tensor out, const at::Tensor& left, const at::Tensor& right);
 
+struct Outer {
+  at::Tensor out, left, right;
+};
+// add_outer() of each, into places that do not overlap. Our kernels distribute all of them over the threads together.
+void add_outers(std::span<const Outer> products);
+
 // gradient [out, in] fp32 += d_out^T x: of a weight that is trained in full. d_out [T, out], x [T, in], one dtype; rows
 // may be strided. Sums run over t in order in fp32 and are added to the gradient; independent of threads.
 void add_weight_gradient(at::Tensor gradient, const at::Tensor& d_out, const at::Tensor& x);

@@ -511,6 +511,25 @@ TEST(AddOuter, AddsLeftTransposedTimesRight) {
   }
 }
 
+// Shared out among the threads together, each has the bits of its own call.
+TEST(AddOuter, SeveralHaveTheBitsOfEach) {
+  const int threads = at::get_num_threads();
+  for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
+    at::manual_seed(11);
+    std::vector<Outer> all;
+    std::vector<at::Tensor> expected;
+    for (const auto& [t, r, n] : {std::tuple{300, 5, 31}, {1, 16, 64}, {0, 4, 6}, {77, 32, 100}, {513, 13, 64}}) {
+      all.push_back({at::randn({r, n}), at::randn({t, r}).to(dtype), at::randn({t, n}).to(dtype)});
+      expected.push_back(all.back().out.clone());
+      add_outer(expected.back(), all.back().left, all.back().right);
+    }
+    at::set_num_threads(3);
+    add_outers(all);
+    at::set_num_threads(threads);
+    for (std::size_t i = 0; i < all.size(); ++i) EXPECT_TRUE(same_bits(all[i].out, expected[i])) << i;
+  }
+}
+
 TEST(AddWeightGradient, AddsTheProductWhateverTheStridesAndThreads) {
   const int threads = at::get_num_threads();
   for (const Instructions level : kAllInstructions) {

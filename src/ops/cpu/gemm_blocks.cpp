@@ -525,28 +525,37 @@ at::Tensor transposed(const at::Tensor& x) {
   return out;
 }
 
-void add_outer_in_blocks(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right) {
-  Product product;
-  const at::Tensor rows = left.t().contiguous();  // [R, T], small
-  const at::Tensor columns = with_plain_rows(right, product);
-  const int64_t r = out.size(0);
-  const int64_t depth = left.size(0);
-  const Matrix matrix{.kernels = gemm_kernels(left.scalar_type()),
-                      .is_float = left.scalar_type() == at::kFloat,
-                      .a = rows.const_data_ptr(),
-                      .w = columns.const_data_ptr(),
-                      .a_stride = rows.stride(0),
-                      .w_stride = columns.stride(0),
-                      .depth = depth,
-                      .forward = false};
-  float* to = out.mutable_data_ptr<float>();
-  const int64_t panels = blocks_of(out.size(1), kWide);
-  const double flop = 2.0 * static_cast<double>(r * depth * panels * kWide);
-  const auto bytes = static_cast<double>(matrix.size() * depth * out.size(1));
-  const int64_t threads = std::min(panels, threads_for(seconds_of(*matrix.kernels, flop, bytes)));
-  constexpr int64_t kOuterDepth = 256;  // of right's rows: 16 KB, for L1
-  in_team(panels, threads, [&](int64_t panel, int64_t) {
-    const int64_t column = panel * kWide;
+namespace {
+
+// One add_outer(): its sum over t is a matrix product of few rows.
+struct OuterProduct {
+  at::Tensor out, rows, columns;  // [R, N] fp32; left as [R, T]; right
+  Matrix matrix;
+  int64_t panels = 0;
+
+  explicit OuterProduct(const Outer& call) : out(call.out), rows(call.left.t().contiguous()) {
+    Product holder;
+    columns = with_plain_rows(call.right, holder);
+    matrix = {.kernels = gemm_kernels(call.left.scalar_type()),
+              .is_float = call.left.scalar_type() == at::kFloat,
+              .a = rows.const_data_ptr(),
+              .w = columns.const_data_ptr(),
+              .a_stride = rows.stride(0),
+              .w_stride = columns.stride(0),
+              .depth = call.left.size(0),
+              .forward = false};
+    panels = blocks_of(out.size(1), kWide);
+  }
+
+  double seconds() const {
+    const double flop = 2.0 * static_cast<double>(out.size(0) * matrix.depth * panels * kWide);
+    return seconds_of(*matrix.kernels, flop, static_cast<double>(matrix.size() * matrix.depth * out.size(1)));
+  }
+
+  // Adds the columns of one panel.
+  void add(int64_t panel) const {
+    constexpr int64_t kOuterDepth = 256;  // of right's rows: 16 KB, for L1
+    const int64_t column = panel * kWide, r = out.size(0), depth = matrix.depth;
     const int64_t n = std::min(kWide, out.size(1) - column);
     Word* packed = panel_scratch.at_least(kOuterDepth * kWide);
     float* sums = sum_scratch.at_least(r * kWide);
@@ -565,10 +574,30 @@ void add_outer_in_blocks(const at::Tensor& out, const at::Tensor& left, const at
                                  .sums_stride = kWide,
                                  .first = t == 0});
     }
+    float* const to = out.mutable_data_ptr<float>();
     for (int64_t i = 0; i < r; ++i) {
       for (int64_t j = 0; j < n; ++j)
         to[i * out.stride(0) + (column + j) * out.stride(1)] += sums[i * kWide + j];
     }
+  }
+};
+
+}  // namespace
+
+void add_outers_in_blocks(std::span<const Outer* const> calls) {
+  std::vector<OuterProduct> products;
+  std::vector<std::pair<const OuterProduct*, int64_t>> units;  // a panel of one
+  products.reserve(calls.size());
+  double seconds = 0;
+  for (const Outer* const call : calls) {
+    const OuterProduct& product = products.emplace_back(*call);
+    seconds += product.seconds();
+    for (int64_t panel = 0; panel < product.panels; ++panel) units.emplace_back(&product, panel);
+  }
+  const auto count = static_cast<int64_t>(units.size());
+  in_team(count, std::min(count, threads_for(seconds)), [&](int64_t i, int64_t) {
+    const auto& [product, panel] = units[static_cast<std::size_t>(i)];
+    product->add(panel);
   });
 }
 

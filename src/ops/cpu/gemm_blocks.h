@@ -17,6 +17,6 @@ const kernels::GemmKernels* gemm_kernels(at::ScalarType dtype);
 void gemms_in_blocks(std::span<const Gemm* const> products);
 // x^T of x [rows, columns], contiguous.
 at::Tensor transposed(const at::Tensor& x);
-void add_outer_in_blocks(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right);
+void add_outers_in_blocks(std::span<const Outer* const> products);
 
 }  // namespace hone::ops
