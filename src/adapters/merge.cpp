@@ -123,8 +123,7 @@ std::unique_ptr<model::WeightSource> open_to_merge(const base::fs::path& base_mo
 model::Adjust merged_weights(const model::WeightSource& source, const std::vector<base::fs::path>& adapters,
                              const model::Quantize& trained_on, at::ScalarType held_in) {
   const auto parts = read_parts(source.config(), adapters);
-  const std::string embedding =
-      std::string(model::names_of(source.config()).embedding.hf) + ".weight";
+  const std::string embedding = std::string(model::names_of(source.config()).embedding.hf) + ".weight";
   std::set<std::string> quantized;
   if (trained_on) quantized = model::quantized_matrices(source.config(), trained_on.experts);
   const auto base_of = [&source, parts, quantized, trained_on, held_in](const std::string& name) {
@@ -164,8 +163,7 @@ model::Adjust merged_weights(const model::WeightSource& source, const std::vecto
 }
 
 void merge_to_folder(const base::fs::path& base_model, const std::vector<base::fs::path>& adapters,
-                     const base::fs::path& out, const model::Quantize& trained_on,
-                     at::ScalarType held_in) {
+                     const base::fs::path& out, const model::Quantize& trained_on, at::ScalarType held_in) {
   const auto source = open_to_merge(base_model, adapters);
   model::write_hf_folder(*source, out, {}, merged_weights(*source, adapters, trained_on, held_in));
 }

@@ -28,8 +28,7 @@ bool unties_head(const model::ModelConfig& base, const std::vector<base::fs::pat
 // in another than the last, and, when called, for a sum that is not finite. `trained_on`, `held_in`: see
 // merge_to_folder.
 model::Adjust merged_weights(const model::WeightSource& source, const std::vector<base::fs::path>& adapters,
-                             const model::Quantize& trained_on = {},
-                             at::ScalarType held_in = at::kFloat);
+                             const model::Quantize& trained_on = {}, at::ScalarType held_in = at::kFloat);
 
 // W + s * B A of each of `adapters` in fp32 for every adapted linear, cast back to the base's stored dtype,
 // written with everything else of the base model to a new folder (config, generation config, tokenizer,

@@ -27,7 +27,8 @@ struct Leaf {
 
 std::vector<Leaf> leaves_of(const LoraConfig& config, model::ModelConfig model) {
   model.tie_word_embeddings = config.score_head;  // a reward model has no head; a tied head is a module too
-  std::map<std::string, std::string> modules;  // of parameters that are no linears, as transformers holds them
+  std::map<std::string, std::string>
+      modules;  // of parameters that are no linears, as transformers holds them
   for (const model::ParameterSpec& spec : model::adaptable_parameters(model))
     modules[spec.module + "." + spec.name] = spec.module;
   std::set<std::string> seen;
@@ -60,7 +61,9 @@ std::vector<std::string> names_to_suggest(const std::vector<Leaf>& leaves,
   std::vector<std::string> out;
   for (const Leaf& leaf : leaves) {
     std::string last = leaf.module.substr(leaf.module.rfind('.') + 1);
-    if (leaf.is_expert || linears.contains(leaf.module) || std::find(out.begin(), out.end(), last) != out.end()) continue;
+    if (leaf.is_expert || linears.contains(leaf.module) ||
+        std::find(out.begin(), out.end(), last) != out.end())
+      continue;
     out.push_back(std::move(last));
   }
   return out;
@@ -95,8 +98,8 @@ void require_entries(const LoraConfig& config, const std::vector<Leaf>& leaves,
 [[noreturn]] void throw_expert(const Leaf& leaf, const model::ModelConfig& model, bool strict) {
   const model::ExpertNames& names = model::traits_of(model.family).experts;
   const bool router = leaf.spec.expert < 0;
-  const std::string parameters = std::string(names.module) +
-                                 (router ? std::string(names.router_parameter) : "experts.gate_up_proj and down_proj");
+  const std::string parameters = std::string(names.module) + (router ? std::string(names.router_parameter)
+                                                                     : "experts.gate_up_proj and down_proj");
   throw UserError({where_of(strict, kOption), "linears, norms, the embedding or the head",
                    leaf.module + (router ? ", a router" : ", a layer's experts"),
                    "hone trains routers and experts with a LoRA, or with the whole model",

@@ -36,9 +36,10 @@ int convert(const std::vector<std::string>& arguments) {
   const auto source = model::open_weights(plan.input);
   const auto facts = [&] {
     const report::LongWork progress(std::cout, report::terminal_of(STDOUT_FILENO));
-    return model::write_hf_folder(*source, plan.output,
-                                  {.dtype = scalar_type(plan.dtype),
-                                   .quantize = train::quantize(plan.quantize, plan.use_bnb_nested_quant, /*experts=*/false).scheme});
+    return model::write_hf_folder(
+        *source, plan.output,
+        {.dtype = scalar_type(plan.dtype),
+         .quantize = train::quantize(plan.quantize, plan.use_bnb_nested_quant, /*experts=*/false).scheme});
   }();
   std::cout << report::visible_controls(plan.output) << ": " << facts.tensors << " tensors, "
             << report::human_bytes(facts.bytes)

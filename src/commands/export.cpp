@@ -77,7 +77,8 @@ int export_model(const std::vector<std::string>& arguments) {
       base_of_adapter(plan.model_name_or_path, folded.empty() ? "" : folded.back().string());
   const auto source = adapters::open_to_merge(base, folded);
   if (!folded.empty()) check_base_to_merge(*source, base, folded);
-  const auto trained_on = train::quantize(plan.trained_on, plan.use_bnb_nested_quant, plan.quantize_moe_experts);
+  const auto trained_on =
+      train::quantize(plan.trained_on, plan.use_bnb_nested_quant, plan.quantize_moe_experts);
   const model::Adjust adjust =
       folded.empty() ? model::Adjust()
                      : adapters::merged_weights(*source, folded, trained_on,
@@ -100,11 +101,10 @@ int export_model(const std::vector<std::string>& arguments) {
   }
   print_untied_head(base, folded);
   std::cout << std::flush;
-  return compare_with_adapter(
-      plan.compare, prompts,
-      {base, plan.base_adapters, plan.adapter_name_or_path, plan.trained_on, plan.use_bnb_nested_quant,
-       plan.quantize_moe_experts},
-      {plan.output, "the file", narrow_type(plan.outtype)});
+  return compare_with_adapter(plan.compare, prompts,
+                              {base, plan.base_adapters, plan.adapter_name_or_path, plan.trained_on,
+                               plan.use_bnb_nested_quant, plan.quantize_moe_experts},
+                              {plan.output, "the file", narrow_type(plan.outtype)});
 }
 
 }  // namespace hone::commands

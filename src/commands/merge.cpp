@@ -94,19 +94,19 @@ int merge(const std::vector<std::string>& arguments) {
   {
     const report::LongWork progress(std::cout, report::terminal_of(STDOUT_FILENO));
     check_base_to_merge(*model::open_weights(model), model, folded);
-    adapters::merge_to_folder(model, folded, plan.output,
-                              train::quantize(plan.trained_on, plan.use_bnb_nested_quant, plan.quantize_moe_experts),
-                              train::dtype_policy(plan.compare.precision).residual);
+    adapters::merge_to_folder(
+        model, folded, plan.output,
+        train::quantize(plan.trained_on, plan.use_bnb_nested_quant, plan.quantize_moe_experts),
+        train::dtype_policy(plan.compare.precision).residual);
   }
   std::cout << report::visible_controls(plan.output) << ": " << model << " with ";
   for (const std::string& below : plan.base_adapters) std::cout << below << " and ";
   std::cout << plan.adapter_name_or_path << " merged into it" << std::endl;
   print_untied_head(model, folded);
-  return compare_with_adapter(
-      plan.compare, prompts,
-      {model, plan.base_adapters, plan.adapter_name_or_path, plan.trained_on, plan.use_bnb_nested_quant,
-       plan.quantize_moe_experts},
-      {plan.output, "the merged model", ""});
+  return compare_with_adapter(plan.compare, prompts,
+                              {model, plan.base_adapters, plan.adapter_name_or_path, plan.trained_on,
+                               plan.use_bnb_nested_quant, plan.quantize_moe_experts},
+                              {plan.output, "the merged model", ""});
 }
 
 }  // namespace hone::commands

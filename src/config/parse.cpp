@@ -311,8 +311,8 @@ QuantizedBase quantized_base(const Settings& settings) {
 void require_quantized_base(const Settings& settings) {
   const bool quantized = settings.flag("load_in_4bit") || settings.flag("load_in_8bit");
   if (!settings.flag("quantize_moe_experts") || quantized) return;
-  conflict(settings, "quantize_moe_experts", "load_in_4bit: true or load_in_8bit: true with it", "neither", "",
-           "add one of them, or remove it");
+  conflict(settings, "quantize_moe_experts", "load_in_4bit: true or load_in_8bit: true with it", "neither",
+           "", "add one of them, or remove it");
 }
 
 namespace {

@@ -322,9 +322,9 @@ MergePlan parse_merge(const std::vector<std::string>& arguments) {
              "write all of them after adapters: combined they are one adapter");
   }
   if (!plan.adapters.empty()) {
-    for (const char* name : {"compare", "prompts", "max_new_tokens", "dtype", "bf16", "load_in_4bit",
-                             "load_in_8bit", "bnb_4bit_quant_type", "use_bnb_nested_quant",
-                             "quantize_moe_experts"}) {
+    for (const char* name :
+         {"compare", "prompts", "max_new_tokens", "dtype", "bf16", "load_in_4bit", "load_in_8bit",
+          "bnb_4bit_quant_type", "use_bnb_nested_quant", "quantize_moe_experts"}) {
       if (settings.is_set(name))
         plan.notes.push_back(
             fmt::format("{}: has no effect with adapters, which are combined without a base", name));

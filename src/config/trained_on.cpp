@@ -20,8 +20,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::array<const char*, 6> kBaseOptions = {"load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type",
-                                                     "use_bnb_nested_quant", "quantize_moe_experts", "dtype"};
+constexpr std::array<const char*, 6> kBaseOptions = {"load_in_4bit",         "load_in_8bit",
+                                                     "bnb_4bit_quant_type",  "use_bnb_nested_quant",
+                                                     "quantize_moe_experts", "dtype"};
 
 std::string plan_of(const std::string& adapter) {
   fs::path folder = fs::path(adapter).lexically_normal();

@@ -30,7 +30,7 @@ struct Planned {
   at::ScalarType dtype;
   std::int64_t bytes;
   std::optional<ops::QuantScheme> quantize = {};
-  std::vector<std::string> parts = {};  // the tensors that it stacks, by their own names
+  std::vector<std::string> parts = {};           // the tensors that it stacks, by their own names
   std::optional<base::StoredTensor> other = {};  // of another part than the text model: copied as it is
   std::string stored = {};                       // its name in files, where it is not `name`
 
@@ -87,11 +87,12 @@ void check_wrapped(const WeightSource& source, const ExportOptions& options) {
   if (options.quantize || source.config().json.contains("quantization_config")) {
     throw base::UserError({where, "a text model by itself, to be written in 4 or 8 bits or read from them",
                            "a " + type + ", with other parts beside it",
-                           "transformers would quantize the other parts too", "write it without quantization"});
+                           "transformers would quantize the other parts too",
+                           "write it without quantization"});
   }
   if (options.score.defined() && find_wrapper(type)->classifier.empty()) {
-    throw base::UserError({where, "a model that transformers has a ForSequenceClassification of",
-                           "a " + type, "it has none with images", "train the reward model on a text model"});
+    throw base::UserError({where, "a model that transformers has a ForSequenceClassification of", "a " + type,
+                           "it has none with images", "train the reward model on a text model"});
   }
 }
 
@@ -239,7 +240,8 @@ void write_plain_file(const WeightSource& source, const std::vector<Planned>& fi
     if (!file[i].parts.empty()) {
       for_each_part(source, file[i], by, take_tensor);
     } else {
-      take_tensor(replaced ? replaced->to(file[i].dtype).contiguous() : source.read(file[i].name, file[i].dtype));
+      take_tensor(replaced ? replaced->to(file[i].dtype).contiguous()
+                           : source.read(file[i].name, file[i].dtype));
     }
     base::advance_part();
   });
@@ -309,8 +311,8 @@ void write_configs(const WeightSource& source, at::ScalarType dtype, const Expor
 
 // What transformers' processors read beside the tokenizer.
 void copy_processor(const path& from, const path& to) {
-  for (const char* name : {"preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json",
-                           "chat_template.json"}) {
+  for (const char* name : {"preprocessor_config.json", "processor_config.json",
+                           "video_preprocessor_config.json", "chat_template.json"}) {
     std::error_code ec;
     if (base::fs::exists(from / name, ec)) base::write_file_atomic(to / name, base::read_text(from / name));
   }

@@ -23,8 +23,8 @@ struct Factors {
   bool any() const { return !a.empty(); }
 };
 
-Factors factors_of(const ops::Linear& stack, const FactorCast& cast, std::int64_t experts, at::ScalarType dtype,
-                   const ops::PassContext& pass) {
+Factors factors_of(const ops::Linear& stack, const FactorCast& cast, std::int64_t experts,
+                   at::ScalarType dtype, const ops::PassContext& pass) {
   Factors out;
   if (!stack.lora || !pass.adapters_on) return out;
   const StackedFactors& held = cast.of(stack, experts, dtype);

@@ -46,11 +46,12 @@ StackedFactors stacked_factors(const ops::Linear& stack, std::int64_t experts, a
           .b = b.to(dtype).view({b.size(0), -1, experts}).permute({2, 0, 1}).contiguous()};
 }
 
-const StackedFactors& FactorCast::of(const ops::Linear& stack, std::int64_t experts, at::ScalarType dtype) const {
+const StackedFactors& FactorCast::of(const ops::Linear& stack, std::int64_t experts,
+                                     at::ScalarType dtype) const {
   const at::NoGradGuard no_grad;
   const at::Tensor &a = stack.lora->a, &b = stack.lora->b;
-  const bool same = a_.is_same(a) && b_.is_same(b) && a_version_ == a._version() && b_version_ == b._version() &&
-                    factors_.a.scalar_type() == dtype;
+  const bool same = a_.is_same(a) && b_.is_same(b) && a_version_ == a._version() &&
+                    b_version_ == b._version() && factors_.a.scalar_type() == dtype;
   if (same) return factors_;
   factors_ = stacked_factors(stack, experts, dtype, {});
   a_ = a;

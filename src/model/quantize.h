@@ -19,9 +19,10 @@ struct Quantize {
   bool experts = false;
 
   Quantize() = default;
-  Quantize(std::nullopt_t) {}                // NOLINT(google-explicit-constructor): not quantized
-  Quantize(const ops::QuantScheme& of_linears,  // NOLINT(google-explicit-constructor): the linears in this scheme
-           bool of_experts = false)
+  Quantize(std::nullopt_t) {}  // NOLINT(google-explicit-constructor): not quantized
+  Quantize(
+      const ops::QuantScheme& of_linears,  // NOLINT(google-explicit-constructor): the linears in this scheme
+      bool of_experts = false)
       : scheme(of_linears), experts(of_experts) {}
 
   explicit operator bool() const { return scheme.has_value(); }

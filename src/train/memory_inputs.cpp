@@ -235,7 +235,8 @@ std::int64_t delta_backward_bytes(const model::CausalLm& model, std::int64_t lon
 }
 
 // Attention's backward, of the layer that needs most; `sizes` without the layer's heads.
-std::int64_t attention_backward_bytes(const model::CausalLm& model, const MemoryInputs& in, ops::AttentionSizes sizes) {
+std::int64_t attention_backward_bytes(const model::CausalLm& model, const MemoryInputs& in,
+                                      ops::AttentionSizes sizes) {
   sizes.heads = in.model.num_attention_heads;
   sizes.threads = in.threads;
   sizes.dtype = model.dtypes().linear;
@@ -264,8 +265,8 @@ void count_shared_prompts(MemoryInputs& inputs, const model::CausalLm& model, st
                                                         .longest = inputs.train.segment,
                                                         .prefix = longest_prompt,
                                                         .sharing = sharing});
-  inputs.attention_backward = std::max(
-      inputs.attention_backward, delta_backward_bytes(model, longest_prompt + sharing, inputs.threads));
+  inputs.attention_backward = std::max(inputs.attention_backward,
+                                       delta_backward_bytes(model, longest_prompt + sharing, inputs.threads));
 }
 
 namespace {
@@ -392,9 +393,8 @@ void require_room_for_base(const model::WeightSource& source, const config::Plan
   const std::int64_t others = bytes_in_use(plan);
   const std::int64_t needed = others + (shared ? base / plan.shared_base.ranks : base);
   if (limit.bytes == 0 || needed <= limit.bytes) return;
-  const std::int64_t four_bits =
-      model::planned_bytes(source.config(), dtypes.linear, dtypes.residual,
-                           model::leanest_base(source.config()));
+  const std::int64_t four_bits = model::planned_bytes(source.config(), dtypes.linear, dtypes.residual,
+                                                      model::leanest_base(source.config()));
   const bool smaller = others + four_bits <= limit.bytes;
   throw base::UserError(
       {.where = "memory plan",

@@ -38,7 +38,8 @@ LayerColumns columns_of(const model::ModelConfig& config, std::int64_t layer) {
   LayerColumns out{.heads = config.num_attention_heads * attention.head_dim, .mlp = config.mlp_of(layer)};
   const std::int64_t keys = attention.has_keys() ? attention.kv_heads * attention.head_dim : 0;
   out.qkv = out.heads + 2 * keys;
-  if (config.qk_norm || config.projection_qk_norm) out.normed = out.heads + (config.value_norm ? 2 : 1) * keys;
+  if (config.qk_norm || config.projection_qk_norm)
+    out.normed = out.heads + (config.value_norm ? 2 : 1) * keys;
   return out;
 }
 
@@ -134,7 +135,8 @@ std::int64_t fused_tape(const MemoryInputs& in, const Shapes& s, RecomputeMode l
   std::int64_t token = 2 * s.hidden * s.residual + s.own_input;
   std::int64_t mixers = 0, mlps = some ? 2 * s.taped_mlp * s.e : 0;
   for (const LayerColumns& one : s.attention)
-    mixers += (one.heads + (some ? one.qkv + one.normed + s.gate : 0)) * s.e + 4 * in.model.num_attention_heads;
+    mixers +=
+        (one.heads + (some ? one.qkv + one.normed + s.gate : 0)) * s.e + 4 * in.model.num_attention_heads;
   const std::int64_t other = (s.other_out + (some ? s.other_in : 0)) * s.e;
   token += s.experts * s.e;
   if (in.model.norms_after) token += 2 * s.hidden * s.e;
@@ -168,7 +170,8 @@ std::int64_t fused_scratch(const MemoryInputs& in, const Shapes& s, RecomputeMod
   const std::int64_t norms = all ? 0 : s.hidden * s.e;  // each of the two
   // of the layer that needs more: q, k and v with their gate, or what another operator reads
   const std::int64_t wide = std::max(s.qkv + s.normed_qk + s.gate, s.other_in);
-  const std::int64_t split = s.gate > 0 ? (s.qkv + 2 * s.gate) * s.e : 0;  // q and gate as the linear has them; gated
+  const std::int64_t split =
+      s.gate > 0 ? (s.qkv + 2 * s.gate) * s.e : 0;  // q and gate as the linear has them; gated
   const std::int64_t qkv = some ? 0 : wide * s.e;
   const std::int64_t gate_up = some ? 0 : 2 * s.mlp * s.e, product = all ? 0 : s.mlp * s.e;
   // with norms after a branch, or a scale of it: the branch, its norm, its gradient
@@ -190,7 +193,8 @@ std::int64_t fused_scratch(const MemoryInputs& in, const Shapes& s, RecomputeMod
       norms + qkv + split + (std::max(s.heads, s.other_out) + wide + s.hidden) * s.e + dropped(s.hidden);
   return std::max(s.tokens * std::max(forward, stream + mlp_backward),
                   s.tokens * (stream + attention_backward) + in.attention_backward) +
-         s.tokens * (in.frozen_rank * s.e + sparse_scratch(s)) + stack_bytes(in) + in.threads * kThreadScratch;
+         s.tokens * (in.frozen_rank * s.e + sparse_scratch(s)) + stack_bytes(in) +
+         in.threads * kThreadScratch;
 }
 
 // linear_logprob: the gathered rows, their norm, the gradient and its scaled copy, one tile of logits; of

@@ -79,7 +79,8 @@ class ModelReward final : public rewards::Reward {
     const model::DtypePolicy formats = dtype_policy(precision);
     const config::TrainedOn held =
         place_.adapter.empty() ? config::TrainedOn() : config::trained_on(place_.adapter.string());
-    model_.emplace(source, formats, model::Storage::kPacked, quantize(held.base, held.nested, held.experts), device);
+    model_.emplace(source, formats, model::Storage::kPacked, quantize(held.base, held.nested, held.experts),
+                   device);
     pad_ = text_.tokenizer.pad_id();
     if (!place_.adapter.empty()) {
       attach_frozen_adapters();

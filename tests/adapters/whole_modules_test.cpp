@@ -107,10 +107,12 @@ TEST(WholeModules, RoutersAndExpertsAreRefused) {
     return user_error([&] { names_of(lora({"q_proj"}, {entry}), model); });
   };
   EXPECT_SAYS(refusal("qwen3_moe", "experts"), "model.layers.0.mlp.experts, a layer's experts");
-  EXPECT_SAYS(refusal("qwen3_moe", "1.mlp.experts"), "mlp.experts.gate_up_proj and down_proj in lora_target_parameters");
+  EXPECT_SAYS(refusal("qwen3_moe", "1.mlp.experts"),
+              "mlp.experts.gate_up_proj and down_proj in lora_target_parameters");
   EXPECT_SAYS(refusal("qwen3_moe", "mlp.gate"), "model.layers.0.mlp.gate, a router");
   EXPECT_SAYS(refusal("mixtral", "gate"), "name mlp.gate.weight in lora_target_parameters");
-  EXPECT_SAYS(refusal("granitemoe", "router"), "name block_sparse_moe.router.weight in lora_target_parameters");
+  EXPECT_SAYS(refusal("granitemoe", "router"),
+              "name block_sparse_moe.router.weight in lora_target_parameters");
   EXPECT_SAYS(refusal("granitemoe", "block_sparse_moe"), "has modules in it");
   // names of the hub's files, which PEFT does not see
   EXPECT_SAYS(refusal("qwen3_moe", "gate_proj"), "matches no module");
@@ -120,8 +122,9 @@ TEST(WholeModules, RoutersAndExpertsAreRefused) {
   base::Json json = tiny_config("qwen3_moe");
   json["mlp_only_layers"] = {0};
   const model::ModelConfig some = model::parse_model_config(json, "test");
-  EXPECT_EQ(names_of(lora({"q_proj"}, {"gate_proj"}), some),
-            (std::vector<std::string>{"model.layers.0.mlp.gate_proj.weight model.layers.0.mlp.gate_proj.weight"}));
+  EXPECT_EQ(
+      names_of(lora({"q_proj"}, {"gate_proj"}), some),
+      (std::vector<std::string>{"model.layers.0.mlp.gate_proj.weight model.layers.0.mlp.gate_proj.weight"}));
   EXPECT_EQ(names_of(lora({"q_proj"}, {"v_proj"}), some).size(), 2U);
 }
 

@@ -275,8 +275,9 @@ TEST_F(ParseTest, TheQuantizedBaseFollowsTrlsFourOptions) {
   EXPECT_TRUE(run({"--load_in_4bit", "--bnb_4bit_use_double_quant"}).use_bnb_nested_quant);
   EXPECT_FALSE(run({"--load_in_4bit"}).quantize_moe_experts);
   EXPECT_TRUE(run({"--load_in_8bit", "--quantize_moe_experts"}).quantize_moe_experts);
-  EXPECT_NE(run_error({"--quantize_moe_experts"}).find("expected load_in_4bit: true or load_in_8bit: true with it"),
-            std::string::npos);
+  EXPECT_NE(
+      run_error({"--quantize_moe_experts"}).find("expected load_in_4bit: true or load_in_8bit: true with it"),
+      std::string::npos);
 }
 
 TEST_F(ParseTest, RecomputeFollowsGradientCheckpointingUnlessItIsSet) {

@@ -301,11 +301,11 @@ TEST_F(ToolsTest, TheBaseThatAnAdapterWasTrainedOn) {
   EXPECT_TRUE(merged("adapter").quantize_moe_experts);
   EXPECT_FALSE(merged("adapter", {"--load_in_8bit"}).quantize_moe_experts);
   EXPECT_EQ(trained_on(path("adapter")), (TrainedOn{.base = QuantizedBase::kInt8, .experts = true}));
-  EXPECT_TRUE(parse_export({"--adapter_name_or_path", path("adapter"), "--model_name_or_path", path("model"), "--output",
-                            path("new.gguf")})
+  EXPECT_TRUE(parse_export({"--adapter_name_or_path", path("adapter"), "--model_name_or_path", path("model"),
+                            "--output", path("new.gguf")})
                   .quantize_moe_experts);
-  EXPECT_TRUE(parse_generate({"--model_name_or_path", path("model"), "--adapter_name_or_path", path("adapter"),
-                              "--prompt", "a"})
+  EXPECT_TRUE(parse_generate({"--model_name_or_path", path("model"), "--adapter_name_or_path",
+                              path("adapter"), "--prompt", "a"})
                   .quantize_moe_experts);
   write("adapter/plan.yaml", "load_in_4bit: [");
   EXPECT_EQ(merged("adapter").notes.size(), 1U);

@@ -119,8 +119,10 @@ TEST_F(CheckPlan, ALargePartWithoutAdaptersIsNamed) {
 // PEFT reaches Granite's experts by lora_target_parameters only.
 TEST_F(CheckPlan, ExpertsWithoutAdaptersAreNamedAsTheyCanBeReached) {
   const auto found = [&](const char* model, const char* targets, const char* parameters) {
-    Words words = {"--model_name_or_path", (kParity / model).string(), "--lora_target_modules", targets,
-                   "--router_aux_loss_coef", "0", "--lora_dropout", "0"};
+    Words words = {"--model_name_or_path",   (kParity / model).string(),
+                   "--lora_target_modules",  targets,
+                   "--router_aux_loss_coef", "0",
+                   "--lora_dropout",         "0"};
     if (parameters != nullptr) words.insert(words.end(), {"--lora_target_parameters", parameters});
     return verdict_of(check_plan(*open_sft(words)), "GRAD-06");
   };
@@ -138,8 +140,9 @@ TEST_F(CheckPlan, ExpertsWithoutAdaptersAreNamedAsTheyCanBeReached) {
 // The LoRA on gate_up_proj has twice the rank of the others.
 TEST_F(CheckPlan, TheRateIsHeldAgainstTheLoraOnExpertsToo) {
   const auto found = [&](const char* targets, const char* rate) {
-    const auto run = open_sft({"--model_name_or_path", (kParity / "tiny_qwen3_moe").string(), "--lora_target_modules",
-                               targets, "--lora_dropout", "0", "--learning_rate", rate});
+    const auto run =
+        open_sft({"--model_name_or_path", (kParity / "tiny_qwen3_moe").string(), "--lora_target_modules",
+                  targets, "--lora_dropout", "0", "--learning_rate", rate});
     return verdict_of(check_plan(*run), "NUM-08");
   };
   EXPECT_SAYS(found("all-linear", "2e-4").what, "rank 32 and scale 2 of gate_up_proj");

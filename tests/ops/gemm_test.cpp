@@ -518,7 +518,8 @@ TEST(AddOuter, SeveralHaveTheBitsOfEach) {
     at::manual_seed(11);
     std::vector<Outer> all;
     std::vector<at::Tensor> expected;
-    for (const auto& [t, r, n] : {std::tuple{300, 5, 31}, {1, 16, 64}, {0, 4, 6}, {77, 32, 100}, {513, 13, 64}}) {
+    for (const auto& [t, r, n] :
+         {std::tuple{300, 5, 31}, {1, 16, 64}, {0, 4, 6}, {77, 32, 100}, {513, 13, 64}}) {
       all.push_back({at::randn({r, n}), at::randn({t, r}).to(dtype), at::randn({t, n}).to(dtype)});
       expected.push_back(all.back().out.clone());
       add_outer(expected.back(), all.back().left, all.back().right);

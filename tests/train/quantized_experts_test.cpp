@@ -38,7 +38,7 @@ struct Trained {
   std::optional<adapters::Adapter> adapter;
 
   Trained(const fs::path& folder, model::DtypePolicy dtypes, const Quantize& quantize = {},
-      model::Storage storage = model::Storage::kPlain)
+          model::Storage storage = model::Storage::kPlain)
       : model(std::make_unique<model::CausalLm>(*model::open_weights(folder), dtypes, storage, quantize)) {
     adapters::LoraConfig config;
     config.r = 4;
@@ -52,8 +52,8 @@ struct Trained {
   std::pair<double, at::Tensor> pass(const PassForm& form) {
     const data::Batch batch = make_batch({{3, 4, 5, 6, 7, 8, 9, 10}, {11, 12, 13, 14, 15}, {20, 21, 22}});
     adapter->zero_gradient();
-    const ScoredFacts facts =
-        score_and_backward(*model, batch, {.training = true, .seed = 3, .step = 5}, 17.0, form, {.balance = 0.1});
+    const ScoredFacts facts = score_and_backward(*model, batch, {.training = true, .seed = 3, .step = 5},
+                                                 17.0, form, {.balance = 0.1});
     return {facts.nll_sum, adapter->flat_gradient().clone()};
   }
 };
@@ -159,7 +159,8 @@ TEST_P(QuantizedExperts, AreMergedIntoWhatTheirCodesStandFor) {
     adapters::merge_to_folder(base, adapter, folder_.path() / name, trained_on);
     return model::open_weights(folder_.path() / name);
   };
-  const auto ours = merged(in(), "codes", Quantize(scheme, true)), expected = merged(full(scheme), "dense", {});
+  const auto ours = merged(in(), "codes", Quantize(scheme, true)),
+             expected = merged(full(scheme), "dense", {});
   const auto others = merged(in(), "linears", Quantize(scheme));
   bool differs = false;
   for (const std::string& name : expected->names()) {
@@ -186,7 +187,8 @@ TEST_P(QuantizedExperts, OfAFileStayAsTheyAre) {
     const at::Tensor w = source->read(name, at::kFloat);
     if (!matrices.contains(name)) store(name, w);
     if (!matrices.contains(name)) continue;
-    for (const auto& [part, values] : model::bnb_tensors(ops::quantize(w, scheme, name), name)) store(part, values);
+    for (const auto& [part, values] : model::bnb_tensors(ops::quantize(w, scheme, name), name))
+      store(part, values);
   }
   const fs::path out = folder_.path() / "stored";
   fs::create_directories(out);
@@ -238,7 +240,8 @@ TEST(QuantizedExpertsPlan, SaysWhatTheyBecome) {
   write_model(folder.path() / "experts", tiny_config("mixtral"));
   write_model(folder.path() / "dense", tiny_config("llama"));
   const auto opened = [&](const char* name) {
-    return model::CausalLm(*model::open_weights(folder.path() / name), kBf16, model::Storage::kPlain, quantize(plan));
+    return model::CausalLm(*model::open_weights(folder.path() / name), kBf16, model::Storage::kPlain,
+                           quantize(plan));
   };
   EXPECT_FALSE(quantized_note(plan, opened("experts")));
   EXPECT_SAYS(quantized_note(plan, opened("dense")).value(), "has no experts");

@@ -30,9 +30,8 @@ std::array<Role, 2> coverage(const model::CausalLm& model) {
   std::string_view mixers = "attention";
   if (has(model::LayerKind::kShortConv)) mixers = "attention and convolutions";
   if (has(model::LayerKind::kDeltaRule)) mixers = "attention and delta rules";
-  std::array<Role, 2> out = {
-      Role{mixers, {".self_attn.", ".conv.", ".linear_attn."}},
-      Role{"MLP", {".mlp.", ".feed_forward.", ".block_sparse_moe."}}};
+  std::array<Role, 2> out = {Role{mixers, {".self_attn.", ".conv.", ".linear_attn."}},
+                             Role{"MLP", {".mlp.", ".feed_forward.", ".block_sparse_moe."}}};
   std::set<const ops::Linear*> stacked;  // experts, by the LoRA on all of them
   for (const model::DecoderLayer& layer : model.layers()) {
     if (!layer.experts) continue;

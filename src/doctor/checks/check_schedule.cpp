@@ -113,7 +113,8 @@ LoraSize largest_size(const train::OpenedRun& run) {
     if (!linear->lora) continue;
     LoraSize one{.rank = linear->lora->a.size(0) / linear->stacked, .scale = linear->lora->scale};
     const std::string& name = linear->named_in_adapters();
-    if (one.rank != config.r || one.scale != config.scale()) one.of = " of " + name.substr(name.rfind('.') + 1);
+    if (one.rank != config.r || one.scale != config.scale())
+      one.of = " of " + name.substr(name.rfind('.') + 1);
     if (!largest || one.worth() > largest->worth()) largest = one;
   }
   return largest.value_or(LoraSize{.rank = config.r, .scale = config.scale()});

@@ -78,8 +78,8 @@ Verdict check_memory(const train::OpenedRun& run) {
   const std::int64_t base = run.model->parameter_bytes(), four_bits = four_bit_base(*run.model);
   if (four_bits > 0) {
     const bool experts = run.model->config().experts.count > 0;
-    out.evidence += std::string("; load_in_4bit ") + (experts ? "with quantize_moe_experts " : "") + "would hold the base in " + base::gigabytes(four_bits) + ", not " +
-                    base::gigabytes(base);
+    out.evidence += std::string("; load_in_4bit ") + (experts ? "with quantize_moe_experts " : "") +
+                    "would hold the base in " + base::gigabytes(four_bits) + ", not " + base::gigabytes(base);
   }
   if (!known || plan.total <= plan.limit.bytes) return out;
   const bool over = static_cast<double>(plan.total) > kOverLimit * static_cast<double>(plan.limit.bytes);
