@@ -40,6 +40,9 @@ made = {
         position_embedding_type="rope", shared_intermediate_size=4864, layer_types=["attention"] * layers, mamba_n_heads=28, **same)),
     "olmo2": lambda: t.Olmo2ForCausalLM(t.Olmo2Config(**same)),
     "gemma3_text": lambda: t.Gemma3ForCausalLM(t.Gemma3TextConfig(sliding_window=128, query_pre_attn_scalar=64, **head)),
+    "gemma4_text": lambda: t.Gemma4ForCausalLM(t.Gemma4TextConfig(
+        sliding_window=128, global_head_dim=128, num_kv_shared_layers=layers // 2, layer_types=["sliding_attention", "sliding_attention", "full_attention"] * (layers // 3),
+        hidden_size_per_layer_input=64, vocab_size_per_layer_input=head["vocab_size"], **head)),
     "phi3": lambda: t.Phi3ForCausalLM(t.Phi3Config(**same)),
     "ministral3": lambda: t.Ministral3ForCausalLM(t.Ministral3Config(rope_parameters=yarn, **head)),
     "gemma2": lambda: t.Gemma2ForCausalLM(t.Gemma2Config(sliding_window=128, query_pre_attn_scalar=64, **head)),

@@ -101,6 +101,26 @@ TEST(CausalLm, TiesTheHeadToTheEmbedding) {
   EXPECT_EQ(mixed.logits(mixed.hidden(make_batch({{3, 4}}), {})).scalar_type(), at::kFloat);
 }
 
+// As transformers does: released files have them.
+TEST(CausalLm, IgnoresKeysOfLayersThatReadThoseOfAnother) {
+  const TempFolder folder;
+  const base::Json config = tiny_config("gemma4_text");
+  write_model(folder.path(), config);
+  auto tensors = test_tools::random_tensors(config);
+  const at::Tensor expected =
+      CausalLm(*open_weights(folder.path()), {}).hidden(make_batch({{3, 4, 5, 6}}), {});
+  for (const char* name : {"k_proj", "v_proj"})
+    tensors["model.layers.2.self_attn." + std::string(name) + ".weight"] = at::ones({32, 32});
+  tensors["model.layers.2.self_attn.k_norm.weight"] = at::ones({16});
+  test_tools::write_tensors(folder.path() / "model.safetensors", tensors);
+  const CausalLm model(*open_weights(folder.path()), {});
+  EXPECT_TRUE(at::equal(model.hidden(make_batch({{3, 4, 5, 6}}), {}), expected));
+  for (const auto& [name, tensor] : model.frozen_tensors()) EXPECT_NE(name, "model.layers.2.self_attn.k_proj.weight");
+  tensors["model.layers.0.self_attn.r_proj.weight"] = at::ones({16});
+  test_tools::write_tensors(folder.path() / "model.safetensors", tensors);
+  EXPECT_THROW(CausalLm(*open_weights(folder.path()), {}), base::UserError);
+}
+
 TEST(CausalLm, IgnoresTheFilesHeadWhenTied) {
   const TempFolder folder;
   base::Json config = tiny_config("llama");

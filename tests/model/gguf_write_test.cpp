@@ -59,7 +59,13 @@ std::vector<base::Json> configs() {
   rotated["position_embedding_type"] = "rope";
   base::Json olmo3 = test_tools::tiny_config("olmo3");
   olmo3.update({{"num_hidden_layers", 5}, {"layer_types", nullptr}, {"rope_theta", 500000.0}});
+  base::Json gemma4 = test_tools::tiny_config("gemma4_text");
+  gemma4["vocab_size_per_layer_input"] = gemma4["vocab_size"];
+  base::Json narrow4 = gemma4;
+  narrow4.update({{"num_kv_shared_layers", 0}, {"hidden_size_per_layer_input", 0}, {"final_logit_softcapping", nullptr}});
   return {olmo3,
+          gemma4,
+          narrow4,
           yarn,
           longrope,
           test_tools::tiny_config("ministral3"),
@@ -122,7 +128,12 @@ TEST(GgufWrite, Fp32IsReadBackBitForBit) {
       EXPECT_EQ(a.attention_of(i).window, b.attention_of(i).window);
       EXPECT_EQ(a.attention_of(i).rotation, b.attention_of(i).rotation);
       EXPECT_EQ(a.kind_of(i), b.kind_of(i));
+      EXPECT_EQ(a.attention_of(i).head_dim, b.attention_of(i).head_dim);
+      EXPECT_EQ(a.attention_of(i).shares, b.attention_of(i).shares);
+      EXPECT_EQ(a.mlp_of(i), b.mlp_of(i));
     }
+    EXPECT_EQ(a.per_layer_width, b.per_layer_width);
+    EXPECT_EQ(a.logits_soft_cap, b.logits_soft_cap);
     EXPECT_EQ(a.intermediate_size, b.intermediate_size);
     EXPECT_EQ(a.conv_taps, b.conv_taps);
     const auto specs = expected_tensors(a);
@@ -254,6 +265,40 @@ TEST(GgufWrite, ConvolutionsAreLlamaCppsOwn) {
   EXPECT_NE(file.find("token_embd_norm.weight"), nullptr);
   EXPECT_EQ(*file.ints("lfm2.attention.head_count_kv"), (std::vector<std::int64_t>{0, 2}));
   EXPECT_EQ(file.require_int("lfm2.shortconv.l_cache"), 4);
+}
+
+// As llama.cpp's converter writes them; its reader knows which layers' keys the others read.
+TEST(GgufWrite, Gemma4IsLlamaCppsOwn) {
+  const TempFolder temp;
+  base::Json config = test_tools::tiny_config("gemma4_text");
+  config["vocab_size_per_layer_input"] = 48;
+  const auto source = tiny(temp, config);
+  write_gguf(*source, temp.path() / "m.gguf", GgufWeights::kF32);
+  const base::GgufFile file = base::GgufFile::open(temp.path() / "m.gguf");
+  EXPECT_EQ(file.require_int("gemma4.attention.key_length"), 32);
+  EXPECT_EQ(file.require_int("gemma4.attention.key_length_swa"), 16);
+  EXPECT_EQ(file.require_int("gemma4.attention.shared_kv_layers"), 4);
+  EXPECT_EQ(*file.ints("gemma4.feed_forward_length"), (std::vector<std::int64_t>{40, 40, 80, 80, 80, 80}));
+  EXPECT_EQ(*file.ints("gemma4.attention.sliding_window_pattern"), (std::vector<std::int64_t>{1, 0, 1, 0, 1, 0}));
+  const base::GgufTensor& divisors = *file.find("rope_freqs.weight");
+  std::vector<float> found(16);
+  base::dequantize(divisors, found);
+  EXPECT_EQ(found[3], 1);
+  EXPECT_EQ(found[4], 1e30F);
+  EXPECT_EQ(file.find("blk.2.attn_k.weight"), nullptr);
+  EXPECT_EQ(file.find("blk.0.layer_output_scale.weight")->shape, (std::vector<std::int64_t>{1}));
+  EXPECT_NE(file.find("per_layer_token_embd.weight"), nullptr);
+  const auto refusal = [&](const base::Json& change) {
+    base::Json other = config;
+    other.update(change);
+    const TempFolder folder;
+    const auto opened = tiny(folder, other);
+    return test_tools::user_error([&] { write_gguf(*opened, folder.path() / "m.gguf", GgufWeights::kF32); });
+  };
+  EXPECT_SAYS(refusal({{"vocab_size_per_layer_input", 60}}), "vocab_size_per_layer_input 48");
+  base::Json types = {"full_attention", "sliding_attention", "sliding_attention",
+                      "full_attention", "sliding_attention", "full_attention"};
+  EXPECT_SAYS(refusal({{"layer_types", types}}), "keys of layer");
 }
 
 // As llama.cpp's converter writes them: the decay as it multiplies, and the value heads of a key head apart from each other.

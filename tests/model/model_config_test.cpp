@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "model/rotations.h"
 #include "model/tiny_model.h"
 
 namespace hone::model {
@@ -107,7 +108,7 @@ TEST(ModelConfig, RefusesWhatWouldChangeTheNumbers) {
               "partial_rotary_factor 1");
   const auto cubic = [](Json& j) { j["rope_scaling"] = {{"rope_type", "cubic"}, {"factor", 4.0}}; };
   EXPECT_SAYS(error_of("qwen2", cubic), "'cubic'");
-  EXPECT_SAYS(error_of("qwen2", cubic), "default, linear, llama3, yarn, longrope or dynamic");
+  EXPECT_SAYS(error_of("qwen2", cubic), "default, linear, llama3, yarn, longrope, proportional or dynamic");
   EXPECT_SAYS(error_of("llama", [](Json& j) { j["rope_scaling"] = {{"rope_type", "llama3"}}; }),
               "the field factor");
 }
@@ -469,6 +470,63 @@ TEST(ModelConfig, Qwen35HasDeltaRules) {
   EXPECT_SAYS(refusal("linear_value_head_dim", 1 << 24), "columns of all heads");
   EXPECT_SAYS(error_of("llama", [](Json& j) { j["layer_types"] = {"linear_attention", "full_attention"}; }),
               "'linear_attention'");
+}
+
+TEST(ModelConfig, Gemma4SharesKeysAndHasHeadsByLayer) {
+  Json json = tiny_config("gemma4_text");
+  for (const char* key : {"layer_types", "head_dim", "global_head_dim", "sliding_window", "use_double_wide_mlp",
+                          "hidden_size_per_layer_input", "vocab_size_per_layer_input", "final_logit_softcapping",
+                          "num_kv_shared_layers", "pad_token_id"})
+    json.erase(key);
+  json["num_hidden_layers"] = 8;
+  ModelConfig config = parse(json);  // Gemma4TextConfig's defaults
+  EXPECT_EQ(config.attention_of(0).head_dim, 256);
+  EXPECT_EQ(config.attention_of(0).window, 512);
+  EXPECT_EQ(config.attention_of(0).rotation, kLocalRotation);
+  EXPECT_EQ(config.attention_of(5).head_dim, 512);
+  EXPECT_EQ(config.attention_of(5).window, 0);
+  EXPECT_EQ(config.attention_of(7).window, 0);  // the last one, whatever the pattern says
+  EXPECT_EQ(config.rope_theta, 1e6);
+  EXPECT_EQ(config.rope_proportional, 64);
+  EXPECT_EQ(config.rotated(), 512);
+  EXPECT_EQ(config.local_rope_theta, 10000);
+  EXPECT_EQ(config.attention_scale, 1);
+  EXPECT_EQ(config.per_layer_width, 256);
+  EXPECT_EQ(config.per_layer_vocab, 262144);
+  EXPECT_EQ(config.pad_token_id, 0);
+  EXPECT_EQ(main_frequencies(config).narrow(0, 64, 192).abs().max().item<float>(), 0);
+  EXPECT_GT(main_frequencies(config)[63].item<float>(), 0);
+
+  config = parse(tiny_config("gemma4_text"));
+  const std::vector<std::int64_t> shares = {-1, -1, 0, 1, 0, 1};
+  for (std::int64_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(config.attention_of(i).shares, shares[static_cast<std::size_t>(i)]);
+    EXPECT_EQ(config.attention_of(i).is_shared, i < 2);
+    EXPECT_EQ(config.mlp_of(i), i < 2 ? 40 : 80);
+    EXPECT_EQ(layer_linears(config, i).size(), i < 2 ? 9U : 7U);
+  }
+  EXPECT_EQ(adaptable_linears(config).back().name, "model.per_layer_model_projection");
+
+  // as transformers 5 saves it
+  json = tiny_config("gemma4_text");
+  json.erase("global_head_dim");
+  json["per_layer_config"] = {{"1", {{"head_dim", 24}}}, {"3", {{"head_dim", 24}}}, {"5", {{"head_dim", 24}}}};
+  EXPECT_EQ(parse(json).attention_of(3).head_dim, 24);
+  EXPECT_EQ(parse(json).attention_of(2).head_dim, 16);
+  json["per_layer_config"] = {{"5", {{"head_dim", 24}}}};
+  EXPECT_SAYS(user_error([&] { parse(json); }), "one head_dim of all layers");
+
+  const auto refusal = [](const char* key, const Json& value) {
+    return error_of("gemma4_text", [&](Json& j) { j[key] = value; });
+  };
+  EXPECT_SAYS(refusal("enable_moe_block", true), "an MLP and experts side by side");
+  EXPECT_SAYS(refusal("attention_k_eq_v", true), "keys that are the values");
+  EXPECT_SAYS(refusal("use_bidirectional_attention", "all"), "encoder");
+  EXPECT_SAYS(refusal("num_kv_shared_layers", 6), "num_kv_shared_layers");
+  EXPECT_SAYS(refusal("num_kv_shared_layers", 5), "leaves a layer of each type");
+  EXPECT_SAYS(refusal("per_layer_config", {{"1", {{"intermediate_size", 4}}}}), "intermediate_size");
+  EXPECT_SAYS(error_of("llama", [](Json& j) { j["rope_scaling"] = {{"rope_type", "proportional"}, {"factor", -1}}; }),
+              "factor");
 }
 
 TEST(ModelConfig, SaysWhatAFamilyNeedsThatItHasNot) {

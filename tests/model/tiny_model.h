@@ -204,6 +204,8 @@ inline std::map<std::string, at::Tensor> random_tensors(const base::Json& config
     const bool plain = spec.name.find("linear_attn.norm") != std::string::npos;  // never 1 + w
     tensors[spec.name] = norm ? noise * 0.1 + (parsed.norm_adds_one && !plain ? 0 : 1) : noise * 0.2;
     if (spec.name.ends_with("layer_scalar")) tensors[spec.name] = noise * 0.1 + 1;
+    if (parsed.value_norm && spec.name.ends_with("q_norm.weight"))
+      tensors[spec.name] *= 0.2;  // scores have no other scale
     if (spec.name.ends_with("A_log")) tensors[spec.name] = noise * 0.5 - 2;  // a decay over many tokens
   }
   return tensors;

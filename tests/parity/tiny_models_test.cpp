@@ -142,6 +142,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"tiny_qwen3_5", "adapter", "golden.safetensors"},
                     Case{"tiny_qwen3_5_images", "adapter", "golden.safetensors"},
                     Case{"tiny_gemma4", "adapter", "golden.safetensors"},
+                    Case{"tiny_gemma4_images", "adapter", "golden.safetensors"},
                     Case{"tiny_phi3_long", "adapter", "golden.safetensors"},
                     Case{"tiny_phi3_short", "adapter", "golden.safetensors"},
                     Case{"tiny_qwen3_yarn", "adapter", "golden.safetensors"},

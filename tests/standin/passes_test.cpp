@@ -92,6 +92,17 @@ TEST(Passes, OfDeltaRulesAreTheCpus) {
   }
 }
 
+// Layers' own inputs, norms of values, keys and values of earlier layers.
+TEST(Passes, OfGemma4AreTheCpus) {
+  for (const bool fused : {true, false}) {
+    const train::PassForm form{.is_fused = fused, .recompute = model::RecomputeLevel::kLayer};
+    const Found cpu = run_pass("tiny_gemma4", {}, form, at::kCPU),
+                here = run_pass("tiny_gemma4", {}, form, device());
+    EXPECT_NEAR(here.facts.nll_sum / cpu.facts.nll_sum, 1.0, 1e-5);
+    EXPECT_LT(gap(cpu.gradient, here.gradient), 1e-4);
+  }
+}
+
 // In bf16 the forms round at different places: the products' order of additions is the processor's.
 // Routers and experts with a LoRA: the numbers of rows of each expert come to the host.
 TEST(Passes, OfExpertsAreTheCpus) {

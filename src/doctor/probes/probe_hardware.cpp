@@ -335,17 +335,20 @@ std::vector<KernelShape> kernel_shapes(const train::OpenedRun& run) {
   attention.kind = "attention";
   attention.packed = false;
   attention.heads = config.num_attention_heads;
-  attention.kv_heads = config.num_key_value_heads;
-  attention.head_dim = config.head_dim;
+  KernelShape cached = attention;
+  cached.kind = "cached";
+  cached.autograd = false;
+  cached.segment = std::min(sizes.keys, kMaxTokens);
   attention.segment = std::min(sizes.segment, kMaxTokens);
   attention.prefix = std::min(sizes.prompt, kMaxTokens);
-  add(attention);
-  if (sizes.sequences == 0) return out;
-  attention.kind = "cached";
-  attention.autograd = false;
-  attention.prefix = 0;
-  attention.segment = std::min(sizes.keys, kMaxTokens);
-  add(attention);
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {  // of every width of heads once
+    const model::LayerAttention one = config.attention_of(i);
+    for (KernelShape* shape : {&attention, &cached}) {
+      shape->kv_heads = one.kv_heads;
+      shape->head_dim = one.head_dim;
+      if (shape == &attention || sizes.sequences > 0) add(*shape);
+    }
+  }
   return out;
 }
 

@@ -31,10 +31,11 @@ namespace {
 // In the order of model::NormPlace.
 constexpr std::array<const char*, model::kNormPlaces> kNormNames = {
     "norm before attention", "norm before the MLP", "q norm", "k norm",
-    "norm after attention",  "norm after the MLP"};
+    "norm after attention",  "norm after the MLP",  "norm of values", "norm after its own input"};
 
 // In the order of model::TensorKind.
-constexpr std::array<const char*, model::kTensorKinds> kTensorNames = {"convolution", "convolution's bias"};
+constexpr std::array<const char*, model::kTensorKinds> kTensorNames = {
+    "convolution", "convolution's bias", "convolution", "decay", "bias of the decay", "gated norm", "scale"};
 
 constexpr std::int64_t kBlock = std::int64_t{256} << 10;  // bytes that one thread hashes at a time
 
@@ -142,6 +143,13 @@ std::vector<HashedPart> parts_of(const model::CausalLm& model) {
       add(name, as_held(weight));
     }
   };
+  const auto add_linear = [&](const ops::Linear& linear) {
+    add_weight(linear.name, linear.weight);
+    add(linear.name + ".bias", linear.bias);
+    if (!linear.frozen_lora) return;
+    add(linear.name + " below: lora_A", as_held(linear.frozen_lora->a));
+    add(linear.name + " below: lora_B", as_held(linear.frozen_lora->b));
+  };
   // frozen_tensors() would unpack: the packs themselves, and the embedding by its rows where it is not the
   // head.
   if (has_base_head(model)) add_weight("the head", model.head());
@@ -158,16 +166,19 @@ std::vector<HashedPart> parts_of(const model::CausalLm& model) {
                    }});
   }
   add("the final norm", model.final_norm());
+  if (const model::PerLayerInputs* const inputs = model.per_layer()) {
+    if (inputs->embedding.is_quantized()) {
+      add_weight("the embedding of layers' inputs", inputs->embedding);
+    } else if (inputs->embedding.has_numbers()) {
+      add("the embedding of layers' inputs", inputs->embedding.plain());
+    }
+    add_linear(inputs->projection);
+    add("the norm of layers' inputs", inputs->norm);
+  }
   std::size_t index = 0;
   for (const model::DecoderLayer& layer : model.layers()) {
     const std::string prefix = "layer " + std::to_string(index++) + "'s ";
-    for (const ops::Linear* linear : layer.linears()) {
-      add_weight(linear->name, linear->weight);
-      add(linear->name + ".bias", linear->bias);
-      if (!linear->frozen_lora) continue;
-      add(linear->name + " below: lora_A", as_held(linear->frozen_lora->a));
-      add(linear->name + " below: lora_B", as_held(linear->frozen_lora->b));
-    }
+    for (const ops::Linear* linear : layer.linears()) add_linear(*linear);
     for (std::size_t place = 0; place < model::kNormPlaces; ++place)
       add(prefix + kNormNames[place], layer.norms.weights[place]);
     for (std::size_t kind = 0; kind < model::kTensorKinds; ++kind)

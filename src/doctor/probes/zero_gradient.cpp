@@ -94,12 +94,15 @@ std::string zero_in_layer(const model::DecoderLayer& layer, const std::string& n
   const auto zero_norm = [&](NormPlace place) { return is_zero(layer.norms[place]); };
   const bool attention = among(layer.qkv) || is(layer.o);
   const bool mlp = !layer.experts && (among(layer.gate_up) || is(layer.down));
-  const bool convolves = layer.kind == model::LayerKind::kShortConv;
+  const bool convolves = layer.kind == model::LayerKind::kShortConv,
+             ruled = layer.kind == model::LayerKind::kDeltaRule;
   const std::string& first = layer.qkv.front().name;
   const std::string gate_name = layer.experts ? "" : layer.gate_up.front().name;
   if (attention && zero_norm(NormPlace::kBeforeAttention))
     return zero_in_base("the norm before " + first) +
-           (convolves ? ": the convolution gets no input" : ": attention gets no input");
+           (convolves ? ": the convolution gets no input"
+            : ruled   ? ": the delta rule gets no input"
+                      : ": attention gets no input");
   if (mlp && zero_norm(NormPlace::kBeforeMlp))
     return zero_in_base("the norm before " + gate_name) + ": the MLP gets no input";
   if (attention && zero_norm(NormPlace::kAfterAttention))
@@ -112,11 +115,29 @@ std::string zero_in_layer(const model::DecoderLayer& layer, const std::string& n
   if (convolves && attention && !layer.trained_tensors[model::TensorKind::kConvWeight].defined() &&
       is_zero(taps) && !layer.tensors[model::TensorKind::kConvBias].defined())
     return zero_in_base("the convolution after " + first) + ": no gradient passes it";
+  if (ruled && attention) {
+    if (!is(layer.qkv[1]) && is_shut(layer.qkv[1])) return says(layer.qkv[1]);
+    for (const auto kind : {model::TensorKind::kDeltaConv, model::TensorKind::kDeltaNorm}) {
+      if (!layer.trained_tensors[kind].defined() && is_zero(layer.tensors[kind]))
+        return zero_in_base(kind == model::TensorKind::kDeltaNorm
+                                ? "the norm before " + layer.o.name
+                                : "the convolution after " + first) +
+               ": no gradient passes it";
+    }
+  }
   if (layer.qkv.size() == 3) {
     const ops::Linear &q = layer.qkv[0], &k = layer.qkv[1], &v = layer.qkv[2];
     if (is(q) && (is_shut(k) || zero_norm(NormPlace::kK))) return says(k);
     if (is(k) && (is_shut(q) || zero_norm(NormPlace::kQ))) return says(q);
     if ((is(layer.o) || is(q) || is(k)) && is_shut(v)) return says(v);
+  }
+  if (layer.per_layer) {
+    const auto& [gate, projection] = *layer.per_layer;
+    const bool around = is(gate) || is(projection);
+    if (around && zero_norm(NormPlace::kAfterPerLayer))
+      return zero_in_base("the norm after " + projection.name) + ": no gradient passes it";
+    if (is(gate) && is_shut(projection)) return says(projection);
+    if (is(projection) && is_shut(gate)) return says(gate);
   }
   if (layer.experts) return zero_in_experts(layer, name);
   if (layer.gate_up.size() == 2) {
@@ -320,6 +341,7 @@ std::vector<std::string> zero_modules(const model::CausalLm& model) {
     look(NormPlace::kBeforeMlp, "before", layer.experts ? layer.experts->router : layer.gate_up.front());
     look(NormPlace::kAfterAttention, "after", layer.o);
     if (!layer.experts) look(NormPlace::kAfterMlp, "after", layer.down);
+    if (layer.per_layer) look(NormPlace::kAfterPerLayer, "after", layer.per_layer->projection);
   }
   return out;
 }

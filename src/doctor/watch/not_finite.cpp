@@ -58,7 +58,22 @@ std::string bad_base_weight(const model::CausalLm& model) {
     }
     for (const at::Tensor& tensor : layer.tensors.values) {
       if (const auto count = bad_count(tensor))
-        return words("convolution of layer " + std::to_string(i), count);
+        return words((layer.kind == model::LayerKind::kShortConv ? "convolution" : "other tensors") +
+                         (" of layer " + std::to_string(i)),
+                     count);
+    }
+  }
+  if (const model::PerLayerInputs* const inputs = model.per_layer()) {
+    const ops::Weight& projection = inputs->projection.weight;
+    const std::int64_t bad = projection.has_numbers() ? bad_count(projection.dense()) : 0;
+    if (bad > 0) return words(inputs->projection.name + ".weight", bad);
+    if (const auto count = bad_count(inputs->norm)) return words("norm of layers' inputs", count);
+    const std::int64_t rows = inputs->embedding.has_numbers() ? inputs->embedding.out() : 0;
+    for (std::int64_t begin = 0; begin < rows; begin += kTokensAtOnce) {
+      const at::Tensor index = at::arange(begin, std::min(begin + kTokensAtOnce, rows),
+                                          at::TensorOptions(at::kLong).device(model.device()));
+      if (const auto count = bad_count(inputs->embedding.rows(index)))
+        return words("embedding of layers' inputs", count);
     }
   }
   if (const auto count = bad_count(model.final_norm())) return words("final norm", count);
