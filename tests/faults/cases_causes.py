@@ -231,5 +231,5 @@ def truncated_sampling(s):
 @CASES.fault("", "transformers#48718: a hybrid family without its kernels is refused, not slow")
 def hybrid_family(s):
     s.model()
-    s.edit_json("model/config.json", model_type="qwen3_5", architectures=["Qwen3_5ForCausalLM"])
+    s.edit_json("model/config.json", model_type="qwen3_next", architectures=["Qwen3NextForCausalLM"])
     s.sft()
