@@ -46,7 +46,7 @@ std::vector<std::string> resolved(const LoraConfig& config, const model::ModelCo
   const auto probe = [&](const std::string& name, const std::string& part) {
     if (pattern.matches(name)) found.insert(part);
   };
-  const model::TensorNames& names = model::traits_of(model.family).names;
+  const model::TensorNames& names = model::names_of(model);
   for (const model::LinearSpec& spec : model::adaptable_linears(model))
     probe(spec.name, last_part(spec.name));
   for (const std::string_view end : {names.head.hf, names.embedding.hf})

@@ -86,7 +86,7 @@ void check_ends(const LoraConfig& config, const model::ModelConfig& model, bool 
   }
   const bool plain = !config.dora && config.init != LoraInit::kPissa;
   if (plain || !ends.any()) return;
-  const model::TensorNames& names = model::traits_of(model.family).names;
+  const model::TensorNames& names = model::names_of(model);
   for (const std::string& module : select_targets(config, model, /*strict=*/false)) {
     const bool embedding = module == names.embedding.hf, head = module == names.head.hf;
     if (config.dora && embedding) {
@@ -161,7 +161,7 @@ void Adapter::make_sides(const std::vector<ModuleRank>& ranks, const View& view)
 
 void Adapter::make_parts(model::CausalLm& model, const std::vector<ModuleRank>& ranks, const View& view) {
   const model::ModelConfig& shape = model.config();
-  const model::TensorNames& names = model::traits_of(shape.family).names;
+  const model::TensorNames& names = model::names_of(shape);
   model::TrainedParts parts;
   if (embeds_) {
     const std::string& module = targets_.back();
@@ -215,7 +215,7 @@ Adapter Adapter::make(model::CausalLm& model, const LoraConfig& asked, std::vect
     keys.push_back(place->second);
   }
   adapter.embeds_ =
-      !names.empty() && names.back() == model::traits_of(model.config().family).names.embedding.hf;
+      !names.empty() && names.back() == model::names_of(model.config()).embedding.hf;
   base::require(adapter.linears_.size() + (adapter.embeds_ ? 1 : 0) == names.size(), "Adapter",
                 "every target among the model's modules");
   adapter.whole_ = config.full ? full_tensors(*config.full, model.config())
@@ -247,7 +247,7 @@ void Adapter::init_from_base(const model::CausalLm& model, const model::WeightSo
   std::map<std::string, at::Tensor> held;
   for (const auto& [name, tensor] : model.frozen_tensors()) held[name] = tensor;
   const std::string tied =
-      std::string(model::traits_of(model.config().family).names.embedding.hf) + ".weight";
+      std::string(model::names_of(model.config()).embedding.hf) + ".weight";
   for (std::size_t i = 0; i < whole_.size(); ++i) {
     // A tied head starts as the embedding.
     const std::string name = held.contains(whole_[i].name) ? whole_[i].name : tied;

@@ -117,7 +117,7 @@ std::map<std::string, AdaptedShape> shapes_of(const model::ModelConfig& model) {
     const std::string name = spec.experts == 1 ? spec.module : spec.module + "." + spec.name;
     out[name] = {{.name = name, .out = spec.out, .in = spec.in}, spec.experts};
   }
-  const model::TensorNames& names = model::traits_of(model.family).names;
+  const model::TensorNames& names = model::names_of(model);
   const std::string head(names.head.hf), embedding(names.embedding.hf);
   out[head] = {{.name = head, .out = model.vocab_size, .in = model.hidden_size}};
   out[embedding] = {{.name = embedding, .out = model.hidden_size, .in = model.vocab_size}};
@@ -127,7 +127,7 @@ std::map<std::string, AdaptedShape> shapes_of(const model::ModelConfig& model) {
 StoredLora read_module(Reader& reader, const AdaptedShape& spec, const std::string& module,
                        const ModuleRank& rank, bool dora, const model::ModelConfig& model) {
   const std::int64_t rows = rank.r * spec.stacked;
-  const bool embedding = spec.name == model::traits_of(model.family).names.embedding.hf;
+  const bool embedding = spec.name == model::names_of(model).embedding.hf;
   StoredLora out{.module = spec.name,
                  .a = reader.take(embedding ? key_embedding_a(module) : key_a(module), {rows, spec.in}),
                  .b = reader.take(embedding ? key_embedding_b(module) : key_b(module), {spec.out, rows}),
@@ -159,7 +159,7 @@ std::string key_magnitude(const std::string& module) {
 }
 
 std::string key_token_rows(const model::ModelConfig& model) {
-  return "base_model.model." + std::string(model::traits_of(model.family).names.embedding.hf) +
+  return "base_model.model." + std::string(model::names_of(model).embedding.hf) +
          kTokenRowsSuffix;
 }
 
@@ -186,7 +186,7 @@ StoredAdapter read_adapter(const base::fs::path& folder, const model::ModelConfi
   }
   if (adapter.config.score_head) adapter.score = reader.take(kScoreKey, {1, model.hidden_size});
   // PEFT keeps a copy of the base's matrix beside a LoRA on the embedding or the head.
-  const model::TensorNames& names = model::traits_of(model.family).names;
+  const model::TensorNames& names = model::names_of(model);
   for (const std::string_view module : {names.embedding.hf, names.head.hf}) {
     const std::string key = "base_model.model." + std::string(module) + ".base_layer.weight";
     const bool adapted = std::find(targets.begin(), targets.end(), module) != targets.end();

@@ -54,6 +54,10 @@ struct ValueWriter {
     start(kInt32, list.size());
     for (const std::int32_t value : list) put(out, value);
   }
+  void operator()(const std::vector<float>& list) const {
+    start(kFloat32, list.size());
+    for (const float value : list) put(out, value);
+  }
   void operator()(const std::vector<std::string>& list) const {
     start(kStringType, list.size());
     for (const std::string& value : list) put_text(out, value);

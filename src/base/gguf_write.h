@@ -16,7 +16,7 @@ namespace hone::base {
 
 // GGUF stores the width of a number, and readers check it.
 using GgufWritten = std::variant<std::uint32_t, float, bool, std::string, std::vector<std::int32_t>,
-                                 std::vector<std::string>>;
+                                 std::vector<float>, std::vector<std::string>>;
 
 struct GgufEntry {
   std::string key;

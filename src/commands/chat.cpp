@@ -111,6 +111,7 @@ class Chat {
         dialogue_(*opened_.model),
         typed_(isatty(STDIN_FILENO) == 1) {
     options_.logprobs = false;
+    stop_at_turn_end(options_, text_, opened_.model->config());
     reset();
   }
 

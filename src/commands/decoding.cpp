@@ -26,7 +26,8 @@ OpenedModel open_model(const config::DecodingPlan& plan) {
   OpenedModel out;
   out.model = std::make_unique<model::CausalLm>(
       *model::open_weights(plan.model_name_or_path), train::dtype_policy(plan.precision),
-      model::Storage::kPacked, train::quantize(plan.quantized_base, plan.use_bnb_nested_quant, plan.quantize_moe_experts),
+      model::Storage::kPacked,
+      train::quantize(plan.quantized_base, plan.use_bnb_nested_quant, plan.quantize_moe_experts),
       at::Device(at::kCPU),
       /*keep_blocks=*/true);  // packed: nothing here trains
   adapters::attach_frozen(*out.model, plan.base_adapters);

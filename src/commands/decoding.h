@@ -40,6 +40,11 @@ base::Json template_variables(const config::DecodingPlan& plan);
 rollout::GenerateOptions generate_options(const config::SamplingPlan& plan, const model::ModelConfig& config,
                                           const text::Tokenizer& tokenizer);
 
+// Also stops where an answer ends in the chat template (text/turn_end.h), if the model can produce that token:
+// a conversation would go on by itself where the model's files name another end.
+void stop_at_turn_end(rollout::GenerateOptions& options, const train::OpenedText& opened,
+                      const model::ModelConfig& config);
+
 // "stop_token", "stop_string", "length" or "cancelled"
 std::string_view finish_reason_name(rollout::FinishReason finish_reason);
 

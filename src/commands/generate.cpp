@@ -106,6 +106,7 @@ int generate(const std::vector<std::string>& arguments) {
 
   OpenedModel model = open_model(plan);
   rollout::GenerateOptions options = generate_options(plan, model.model->config(), opened.tokenizer);
+  if (chat) stop_at_turn_end(options, opened, model.model->config());
   options.samples = plan.num_return_sequences;
   options.batch_size = plan.max_batch_size;
   options.kv_memory = plan.kv_memory;

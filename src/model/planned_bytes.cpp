@@ -46,8 +46,8 @@ std::string describe_planned_bytes(const ModelConfig& config) {
   const auto bytes = [&](const Quantize& quantize) {
     return base::gigabytes(planned_bytes(config, at::kBFloat16, at::kBFloat16, quantize));
   };
-  return bytes(std::nullopt) + " in bfloat16, " +
-         bytes(leanest_base(config)) + " with load_in_4bit and use_bnb_nested_quant" +
+  return bytes(std::nullopt) + " in bfloat16, " + bytes(leanest_base(config)) +
+         " with load_in_4bit and use_bnb_nested_quant" +
          (config.experts.count > 0 ? " and quantize_moe_experts" : "");
 }
 

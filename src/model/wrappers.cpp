@@ -6,7 +6,7 @@ namespace hone::model {
 namespace {
 
 // Beside the text model: the head of the language model or of a reward model.
-constexpr std::string_view kScore = "score.";
+constexpr std::string_view kScoreHead = "score.";
 constexpr std::string_view kText = "model.", kWrapped = "model.language_model.",
                            kOldWrapped = "language_model.model.", kOldHead = "language_model.lm_head.",
                            kHead = "lm_head.";
@@ -50,7 +50,7 @@ base::Json text_config_of(const base::Json& file, const Wrapper& wrapper, const 
 }
 
 std::optional<std::string> text_tensor_name(std::string_view stored) {
-  if (stored.starts_with(kWrapped) || stored.starts_with(kHead) || stored.starts_with(kScore))
+  if (stored.starts_with(kWrapped) || stored.starts_with(kHead) || stored.starts_with(kScoreHead))
     return std::string(stored);
   if (stored.starts_with(kOldWrapped))
     return std::string(kWrapped) + std::string(stored.substr(kOldWrapped.size()));

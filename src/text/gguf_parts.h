@@ -23,8 +23,8 @@ enum class TokenType : std::int32_t {
 // What a name in tokenizer.ggml.pre stands for.
 struct PreTokenizer {
   std::string_view name;
-  base::Json steps;   // before ByteLevel, in order
-  bool gpt2_pattern;  // ByteLevel splits by GPT-2's own pattern
+  base::Json steps;           // before ByteLevel, in order
+  bool gpt2_pattern = false;  // ByteLevel splits by GPT-2's own pattern
   bool nfc = false;
   bool ignore_merges = false;  // a word that is a token is taken whole
   bool adds_bos = false;       // when the file does not say (llama.cpp's default for the name)

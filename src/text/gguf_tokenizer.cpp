@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/numeric.h"
 #include "text/gguf_parts.h"
+#include "text/gguf_pieces.h"
 #include "text/tokenizer_impl.h"
 
 namespace hone::text {
@@ -20,22 +22,28 @@ using base::Json;
 // Reads one GGUF and writes the three JSON files; the members are what they share.
 class Converter {
  public:
-  explicit Converter(const base::GgufFile& file) : file_(file), pre_(find_pre()) {
+  explicit Converter(const base::GgufFile& file) : file_(file) {
     const std::string model = file_.require_string("tokenizer.ggml.model");
-    if (model != "gpt2") {
-      fail("tokenizer.ggml.model", "\"gpt2\" (byte-level BPE)", "\"" + model + "\"",
-           "a SentencePiece or WordPiece tokenizer, which a GGUF describes only in part",
+    gemma4_ = model == "gemma4";
+    if (model == "gpt2") {
+      pre_ = find_pre();
+    } else if (model == "llama" || gemma4_) {
+      form_ = gemma4_ ? PieceForm::kAsItIs : find_form();
+    } else {
+      fail("tokenizer.ggml.model", "\"gpt2\" (byte-level BPE), \"llama\" or \"gemma4\" (SentencePiece)",
+           "\"" + model + "\"", "a Unigram or WordPiece tokenizer, which a GGUF describes only in part",
            "use the model's folder from Hugging Face, with its tokenizer.json");
     }
     const auto* tokens = file_.strings("tokenizer.ggml.tokens");
     if (tokens == nullptr || tokens->empty())
       fail("tokenizer.ggml.tokens", "a list of tokens", "none", kCut, kAgain);
-    tokens_ = tokens;
+    tokens_ = *tokens;
     types_ = file_.ints("tokenizer.ggml.token_type");
-    if (types_ != nullptr && types_->size() != tokens_->size()) {
-      fail("tokenizer.ggml.token_type", fmt::format("{} types, one a token", tokens_->size()),
+    if (types_ != nullptr && types_->size() != tokens_.size()) {
+      fail("tokenizer.ggml.token_type", fmt::format("{} types, one a token", tokens_.size()),
            fmt::format("{}", types_->size()), kCut, kAgain);
     }
+    if (form_ == PieceForm::kAsItIs) read_runs();
   }
 
   TokenizerFiles convert() {
@@ -76,6 +84,27 @@ class Converter {
          "use the model's folder from Hugging Face, with its tokenizer.json");
   }
 
+  PieceForm find_form() const {
+    constexpr const char* kKey = "tokenizer.ggml.add_space_prefix";
+    const std::optional<bool> prefix =
+        file_.has(kKey) ? std::optional(file_.bool_or(kKey, true)) : std::nullopt;
+    const PieceForm form = piece_form(file_.require_string("general.architecture"), prefix);
+    const bool first = file_.has(kPrependScheme) && file_.require_string(kPrependScheme) == "first";
+    return form == PieceForm::kSpaceBefore && first ? PieceForm::kSpaceFirst : form;
+  }
+
+  // Runs of spaces as pieces (text/gguf_pieces.h).
+  void read_runs() {
+    runs_.resize(tokens_.size());
+    for (std::size_t id = 0; id < tokens_.size(); ++id) {
+      if (type_of(id) != TokenType::kUserDefined) continue;
+      if (auto piece = run_of_spaces(tokens_[id])) {
+        tokens_[id] = *std::move(piece);
+        runs_[id] = true;
+      }
+    }
+  }
+
   TokenType type_of(std::size_t id) const {
     return types_ == nullptr ? TokenType::kNormal : static_cast<TokenType>((*types_)[id]);
   }
@@ -84,16 +113,17 @@ class Converter {
   std::optional<std::string> token_at(const std::string& key) const {
     if (!file_.has(key)) return std::nullopt;
     const std::int64_t id = file_.require_int(key);
-    if (id < 0 || std::cmp_greater_equal(id, tokens_->size())) {
-      fail(key, fmt::format("an id from 0 to {}", tokens_->size() - 1), fmt::format("{}", id), kCut, kAgain);
+    if (id < 0 || std::cmp_greater_equal(id, tokens_.size())) {
+      fail(key, fmt::format("an id from 0 to {}", tokens_.size() - 1), fmt::format("{}", id), kCut, kAgain);
     }
-    return (*tokens_)[static_cast<std::size_t>(id)];
+    return tokens_[static_cast<std::size_t>(id)];
   }
 
   Json special_tokens() const {
     Json out = Json::object();
-    for (const auto& [name, key] : {std::pair("bos_token", "bos"), std::pair("eos_token", "eos"),
-                                    std::pair("unk_token", "unknown"), std::pair("pad_token", "padding")}) {
+    for (const auto& [name, key] :
+         {std::pair("bos_token", "bos"), std::pair("eos_token", "eos"), std::pair("unk_token", "unknown"),
+          std::pair("pad_token", "padding"), std::pair("eot_token", "eot")}) {
       if (auto token = token_at(fmt::format("tokenizer.ggml.{}_token_id", key))) out[name] = *token;
     }
     return out;
@@ -102,17 +132,18 @@ class Converter {
   // Token -> id. Converters fill the rows between the vocabulary and the padded embedding with
   // unused "[PAD151936]"; the original tokenizer does not have them.
   Json vocabulary() const {
-    std::size_t size = tokens_->size();
-    while (size > 0 && type_of(size - 1) == TokenType::kUnused && (*tokens_)[size - 1].starts_with("[PAD"))
+    std::size_t size = tokens_.size();
+    while (size > 0 && type_of(size - 1) == TokenType::kUnused && tokens_[size - 1].starts_with("[PAD"))
       --size;
     Json::object_t vocabulary;  // filled at the back: operator[] of an ordered object searches from the front
     vocabulary.reserve(size);
-    for (std::size_t id = 0; id < size; ++id) vocabulary.push_back({(*tokens_)[id], id});
+    for (std::size_t id = 0; id < size; ++id) vocabulary.push_back({tokens_[id], id});
     return Json(std::move(vocabulary));
   }
 
   Json merges() const {
     const auto* lines = file_.strings("tokenizer.ggml.merges");
+    if (lines == nullptr && form_ && !gemma4_) return merges_of_scores();
     if (lines == nullptr) fail("tokenizer.ggml.merges", "a list of merges", "none", kCut, kAgain);
     Json out = Json::array();
     for (std::size_t i = 0; i < lines->size(); ++i) {
@@ -127,29 +158,89 @@ class Converter {
     return out;
   }
 
+  // One a token, of which the higher one merges first.
+  std::vector<double> scores() const {
+    constexpr const char* kKey = "tokenizer.ggml.scores";
+    std::vector<double> out(tokens_.size());
+    if (merges_by_position(file_.require_string("general.architecture"))) {
+      for (std::size_t id = 0; id < out.size(); ++id) out[id] = -static_cast<double>(id);
+      return out;
+    }
+    const auto found = file_.metadata().find(kKey);
+    const auto* read =
+        found == file_.metadata().end() ? nullptr : std::get_if<std::vector<double>>(&found->second);
+    if (read == nullptr || read->size() != out.size()) {
+      fail(kKey, fmt::format("{} scores, one a token", out.size()),
+           read == nullptr ? "none" : fmt::format("{}", read->size()), kCut, kAgain);
+    }
+    return *read;
+  }
+
+  Json merges_of_scores() const {
+    std::vector<double> scored = scores();
+    std::vector<bool> normal(tokens_.size());
+    bool same = true;  // whether no score orders anything
+    std::optional<double> first;
+    double highest = 0;
+    for (std::size_t id = 0; id < normal.size(); ++id) {
+      normal[id] = type_of(id) == TokenType::kNormal;
+      if (!normal[id]) continue;
+      if (!first) first = highest = scored[id];
+      same = same && scored[id] == *first;
+      highest = std::max(highest, scored[id]);
+    }
+    for (std::size_t id = 0; id < runs_.size(); ++id) {
+      if (!runs_[id]) continue;
+      normal[id] = true;
+      scored[id] = highest + 1;
+    }
+    Json out = Json::array();
+    for (Merge& merge : merges_of_pieces(tokens_, scored, normal, file_.path().string()))
+      out.push_back(Json::array({std::move(merge.first), std::move(merge.second)}));
+    if (same && out.size() > 1) {
+      fail("tokenizer.ggml.scores", "scores that say what merges first", "one score for all tokens",
+           "a converter that did not have SentencePiece's own file (tokenizer.model)",
+           "use the model's folder from Hugging Face, with its tokenizer.json");
+    }
+    return out;
+  }
+
   // Tokens that are found in the text before anything else; control tokens are special: decoding can skip
   // them.
   Json added_tokens() const {
     Json out = Json::array();
-    for (std::size_t id = 0; id < tokens_->size(); ++id) {
+    for (std::size_t id = 0; id < tokens_.size(); ++id) {
       const TokenType type = type_of(id);
-      if (type != TokenType::kControl && type != TokenType::kUserDefined) continue;
+      const bool special = type == TokenType::kControl || (form_ && type == TokenType::kUnknown);
+      if (!special && type != TokenType::kUserDefined) continue;
       out.push_back({{"id", id},
-                     {"content", (*tokens_)[id]},
+                     {"content", tokens_[id]},
                      {"single_word", false},
                      {"lstrip", false},
-                     {"rstrip", false},
+                     {"rstrip", takes_spaces(id)},
                      {"normalized", false},
-                     {"special", type == TokenType::kControl}});
+                     {"special", special}});
     }
     return out;
+  }
+
+  // Phi-3's tokens take the spaces behind them, "\n" of its template too. A GGUF does not say so; llama.cpp
+  // takes it from the model's name.
+  bool takes_spaces(std::size_t id) const {
+    if (!form_ || type_of(id) != TokenType::kControl) return false;
+    if (file_.require_string("general.architecture") != "phi3") return false;
+    const std::string& token = tokens_[id];
+    return token != "<unk>" && token != "<s>" && token != "<|endoftext|>";
   }
 
   // BOS before and EOS behind the text, where the file asks for them; null otherwise.
   Json post_processor() const {
     const auto bos = token_at("tokenizer.ggml.bos_token_id");
     const auto eos = token_at("tokenizer.ggml.eos_token_id");
-    const bool add_bos = bos && file_.bool_or("tokenizer.ggml.add_bos_token", pre_.adds_bos);
+    // Gemma 4's template writes BOS itself; its converter says true for llama.cpp's sake.
+    const bool by_template = gemma4_ && file_.require_string("general.architecture") == "gemma4";
+    const bool add_bos =
+        bos && !by_template && file_.bool_or("tokenizer.ggml.add_bos_token", form_ ? true : pre_.adds_bos);
     const bool add_eos = eos && file_.bool_or("tokenizer.ggml.add_eos_token", false);
     if (!add_bos && !add_eos) return nullptr;
     Json single = Json::array();
@@ -168,25 +259,37 @@ class Converter {
     return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", special}};
   }
 
-  Json tokenizer_json() const {
+  // What stands around the model: normalizer, pre-tokenizer and decoder.
+  PieceParts parts() const {
+    if (form_) return piece_parts(*form_);
     Json steps = pre_.steps;
     steps.push_back(byte_level(pre_.gpt2_pattern));
+    PieceParts out;
+    if (pre_.nfc) out.normalizer = {{"type", "NFC"}};
+    out.pre_tokenizer = {{"type", "Sequence"}, {"pretokenizers", std::move(steps)}};
+    out.decoder = byte_level(true);
+    return out;
+  }
+
+  Json tokenizer_json() const {
+    PieceParts around = parts();
+    const auto unknown = token_at("tokenizer.ggml.unknown_token_id");
     return {{"version", "1.0"},
             {"truncation", nullptr},
             {"padding", nullptr},
             {"added_tokens", added_tokens()},
-            {"normalizer", pre_.nfc ? Json{{"type", "NFC"}} : Json()},
-            {"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", std::move(steps)}}},
+            {"normalizer", std::move(around.normalizer)},
+            {"pre_tokenizer", std::move(around.pre_tokenizer)},
             {"post_processor", post_processor()},
-            {"decoder", byte_level(true)},
+            {"decoder", std::move(around.decoder)},
             {"model",
              {{"type", "BPE"},
               {"dropout", nullptr},
-              {"unk_token", nullptr},
+              {"unk_token", form_ && unknown ? Json(*unknown) : Json()},
               {"continuing_subword_prefix", nullptr},
               {"end_of_word_suffix", nullptr},
-              {"fuse_unk", false},
-              {"byte_fallback", false},
+              {"fuse_unk", form_.has_value()},
+              {"byte_fallback", form_.has_value()},
               {"ignore_merges", pre_.ignore_merges},
               {"vocab", vocabulary()},
               {"merges", merges()}}}};
@@ -203,8 +306,11 @@ class Converter {
   }
 
   const base::GgufFile& file_;
-  PreTokenizer pre_;
-  const std::vector<std::string>* tokens_ = nullptr;
+  PreTokenizer pre_;               // of byte-level BPE
+  std::optional<PieceForm> form_;  // of SentencePiece
+  bool gemma4_ = false;            // of these: with merges
+  std::vector<std::string> tokens_;
+  std::vector<bool> runs_;  // which of them are runs of spaces; empty: none
   const std::vector<std::int64_t>* types_ = nullptr;
 };
 

@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "text/gguf_parts.h"
+#include "text/gguf_pieces.h"
+#include "text/turn_end.h"
 
 namespace hone::text {
 namespace {
@@ -48,6 +50,9 @@ bool looks_special(std::string_view token) {
          between("<|", "|>") || between("<\uFF5C", "\uFF5C>") || between("<unused", ">");
 }
 
+constexpr const char* kConvert =
+    "convert the merged folder (hone merge) with llama.cpp's convert_hf_to_gguf.py";
+
 class Vocabulary {
  public:
   Vocabulary(const TokenizerFiles& files, std::int64_t rows, const SpecialIds& fallback)
@@ -59,17 +64,22 @@ class Vocabulary {
 
   std::vector<base::GgufEntry> entries() {
     const Doc& model = member(json_, "model");
-    if (member(model, "type") != Doc("BPE") || flag(model, "byte_fallback")) {
-      fail("model", "byte-level BPE", "a SentencePiece, Unigram or WordPiece tokenizer",
-           "a GGUF describes it by scores that tokenizer.json does not have",
-           "convert the merged folder (hone merge) with llama.cpp's convert_hf_to_gguf.py");
+    if (member(model, "type") != Doc("BPE")) {
+      fail("model", "BPE, byte-level or SentencePiece's", "a Unigram or WordPiece tokenizer",
+           "a GGUF describes it by scores that hone does not write", kConvert);
     }
-    const PreTokenizer pre = find_pre(model);
-    add("model", std::string("gpt2"));
-    add("pre", std::string(pre.name));
-    add_tokens(model);
-    add_merges(member(model, "merges"));
-    add_special(pre);
+    if (flag(model, "byte_fallback")) {
+      add_pieces(model);
+    } else {
+      const PreTokenizer pre = find_pre(model);
+      add("model", std::string("gpt2"));
+      add("pre", std::string(pre.name));
+      read_tokens(model);
+      add("tokens", tokens_);
+      add("token_type", types_);
+      add("merges", joined(merges_of(model)));
+      add_special(pre.adds_bos);
+    }
     if (files_.chat_template) out_.push_back({"tokenizer.chat_template", *files_.chat_template});
     return std::move(out_);
   }
@@ -89,12 +99,23 @@ class Vocabulary {
     out_.push_back({std::string("tokenizer.ggml.") + key, std::move(value)});
   }
 
+  // "Take the matches" of a pattern that matches everything is "split at the matches".
+  static Doc isolated(Doc step) {
+    if (member(step, "type") == Doc("Split") && member(step, "behavior") == Doc("Removed") &&
+        flag(step, "invert")) {
+      step["behavior"] = "Isolated";
+      step["invert"] = false;
+    }
+    return step;
+  }
+
   // By what tokenizer.json does, not by what the model is called.
   PreTokenizer find_pre(const Doc& model) const {
     std::vector<Doc> steps = steps_of(member(json_, "pre_tokenizer"), "pretokenizers");
     const Doc last = steps.empty() ? Doc(nullptr) : steps.back();
     const bool bytes = member(last, "type") == Doc("ByteLevel") && !flag(last, "add_prefix_space");
     if (!steps.empty()) steps.pop_back();
+    for (Doc& step : steps) step = isolated(step);
     const Doc& normalizer = member(json_, "normalizer");
     const bool nfc = member(normalizer, "type") == Doc("NFC");
     std::string known;
@@ -106,8 +127,7 @@ class Vocabulary {
     }
     fail("pre_tokenizer", "one of llama.cpp's pre-tokenizers that hone has: " + known,
          member(json_, "pre_tokenizer").dump(),
-         "llama.cpp splits text by a named pre-tokenizer; another one would give different tokens",
-         "convert the merged folder (hone merge) with llama.cpp's convert_hf_to_gguf.py");
+         "llama.cpp splits text by a named pre-tokenizer; another one would give different tokens", kConvert);
   }
 
   void place(std::int64_t id, const std::string& token, TokenType type, std::vector<std::string>& tokens,
@@ -125,38 +145,112 @@ class Vocabulary {
     types[at] = static_cast<std::int32_t>(type);
   }
 
-  void add_tokens(const Doc& model) {
-    std::vector<std::string> tokens(size_);
+  static TokenType kind_of_added(bool control, bool unknown) {
+    if (unknown) return TokenType::kUnknown;
+    return control ? TokenType::kControl : TokenType::kUserDefined;
+  }
+
+  void read_tokens(const Doc& model) {
+    std::vector<std::string>& tokens = tokens_;
+    std::vector<std::int32_t>& types = types_;
+    tokens.resize(size_);
     for (std::size_t i = 0; i < size_; ++i) tokens[i] = fmt::format("[PAD{}]", i);
-    std::vector<std::int32_t> types(size_, static_cast<std::int32_t>(TokenType::kUnused));
+    types.assign(size_, static_cast<std::int32_t>(TokenType::kUnused));
+    const bool pieces = flag(model, "byte_fallback");
+    const Doc& unknown = member(model, "unk_token");
     for (const auto& [token, id] : member(model, "vocab").items()) {
-      place(id.get<std::int64_t>(), token, TokenType::kNormal, tokens, types);
+      const bool byte = pieces && token.size() == 6 && token.starts_with("<0x") && token.ends_with('>');
+      place(id.get<std::int64_t>(), token, byte ? TokenType::kByte : TokenType::kNormal, tokens, types);
     }
     for (const Doc& added : member(json_, "added_tokens")) {
       const auto token = added.at("content").get<std::string>();
       const auto id = added.at("id").get<std::int64_t>();
       const bool control = flag(added, "special") || looks_special(token);
-      place(id, token, control ? TokenType::kControl : TokenType::kUserDefined, tokens, types);
+      place(id, token, kind_of_added(control, pieces && unknown == added.at("content")), tokens, types);
       added_.emplace_back(token, id);
     }
-    tokens_ = tokens;
-    add("tokens", std::move(tokens));
-    add("token_type", std::move(types));
   }
 
   // Old files write a merge as "a b", new ones as ["a", "b"].
-  void add_merges(const Doc& merges) {
-    std::vector<std::string> lines;
-    for (const Doc& merge : merges) {
+  std::vector<Merge> merges_of(const Doc& model) const {
+    std::vector<Merge> out;
+    for (const Doc& merge : member(model, "merges")) {
       if (merge.is_array() && merge.size() == 2) {
-        lines.push_back(merge[0].get<std::string>() + " " + merge[1].get<std::string>());
-      } else if (merge.is_string()) {
-        lines.push_back(merge.get<std::string>());
-      } else {
-        fail("merges", "pairs of tokens", merge.dump(), "", "");
+        out.emplace_back(merge[0].get<std::string>(), merge[1].get<std::string>());
+        continue;
       }
+      const std::string line = merge.is_string() ? merge.get<std::string>() : std::string();
+      const std::size_t space = line.find(' ', 1);
+      if (space == std::string::npos) fail("merges", "pairs of tokens", merge.dump(), "", "");
+      out.emplace_back(line.substr(0, space), line.substr(space + 1));
     }
-    add("merges", std::move(lines));
+    return out;
+  }
+
+  static std::vector<std::string> joined(const std::vector<Merge>& merges) {
+    std::vector<std::string> out;
+    for (const auto& [left, right] : merges) out.push_back(left + " " + right);
+    return out;
+  }
+
+  // SentencePiece: scores instead of merges, a type for bytes, and whether a space stands before the text.
+  // Merges that no scores stand for are llama.cpp's model "gemma4", which takes no space before the text.
+  void add_pieces(const Doc& model) {
+    const PieceForm form = find_form();
+    read_tokens(model);
+    std::vector<bool> normal(tokens_.size());
+    for (std::size_t id = 0; id < normal.size(); ++id) normal[id] = has_type(id, TokenType::kNormal);
+    const std::vector<Merge> merges = merges_of(model);
+    auto scores = scores_of_merges(tokens_, merges, normal, files_.where);
+    if (!scores && form != PieceForm::kAsItIs) {
+      fail("merges", "merges that scores of tokens stand for", "others",
+           "llama.cpp merges every two tokens that make up a third one", kConvert);
+    }
+    add("model", std::string(scores ? "llama" : "gemma4"));
+    add("pre", std::string(scores ? "default" : "gemma4"));
+    add("tokens", scores ? respelled() : tokens_);
+    add("token_type", types_);
+    if (scores) {
+      add("scores", *std::move(scores));
+    } else {
+      add("merges", joined(merges));
+    }
+    add_special(true);
+    add("add_space_prefix", form != PieceForm::kAsItIs);
+    if (form == PieceForm::kSpaceFirst) out_.push_back({kPrependScheme, std::string("first")});
+  }
+
+  bool has_type(std::size_t id, TokenType type) const {
+    return types_[id] == static_cast<std::int32_t>(type);
+  }
+
+  // llama.cpp finds user-defined tokens in the text as it is.
+  std::vector<std::string> respelled() const {
+    std::vector<std::string> out = tokens_;
+    for (std::size_t id = 0; id < out.size(); ++id) {
+      if (has_type(id, TokenType::kUserDefined)) out[id] = with_spaces(out[id]);
+    }
+    return out;
+  }
+
+  PieceForm find_form() const {
+    const Doc& before = member(json_, "pre_tokenizer");
+    for (const PieceForm form : {PieceForm::kSpaceFirst, PieceForm::kSpaceBefore, PieceForm::kAsItIs}) {
+      const PieceParts parts = piece_parts(form);
+      if (member(json_, "normalizer") == Doc(parts.normalizer) && before == Doc(parts.pre_tokenizer))
+        return form;
+    }
+    // Gemma has a step that finds no space to split at; a scheme of Metaspace is one of three words.
+    if (member(json_, "normalizer") == Doc(piece_parts(PieceForm::kAsItIs).normalizer) &&
+        member(before, "type") == Doc("Split") && member(before, "pattern") == Doc({{"String", " "}})) {
+      return PieceForm::kAsItIs;
+    }
+    if (member(json_, "normalizer").is_null() && member(before, "type") == Doc("Metaspace") &&
+        member(before, "split") == Doc(false)) {
+      return member(before, "prepend_scheme") == Doc("never") ? PieceForm::kAsItIs : PieceForm::kSpaceFirst;
+    }
+    fail("pre_tokenizer", "one of SentencePiece's: Metaspace, or \" \" replaced by \"\u2581\"", before.dump(),
+         "llama.cpp knows no other; another one would give different tokens", kConvert);
   }
 
   std::optional<std::int64_t> id_of(const std::optional<std::string>& token,
@@ -172,7 +266,8 @@ class Vocabulary {
     return std::nullopt;
   }
 
-  void add_special(const PreTokenizer& pre) {
+  // `default_bos`: what llama.cpp takes for add_bos_token where a file does not say.
+  void add_special(bool default_bos) {
     const SpecialTokens& named = files_.special;
     const auto put_id = [this](const char* key, std::optional<std::int64_t> id) {
       if (id) add(key, static_cast<std::uint32_t>(*id));
@@ -180,6 +275,8 @@ class Vocabulary {
     const auto bos = id_of(named.bos, fallback_.bos), eos = id_of(named.eos, fallback_.eos);
     put_id("bos_token_id", bos);
     put_id("eos_token_id", eos);
+    const auto eot = answer_end();
+    if (eot && eot != eos) put_id("eot_token_id", eot);
     put_id("unknown_token_id", id_of(named.unk, std::nullopt));
     put_id("padding_token_id", id_of(named.pad, fallback_.pad));
     const auto [first, last] = ends();
@@ -187,8 +284,29 @@ class Vocabulary {
       return id && !token.empty() && tokens_[static_cast<std::size_t>(*id)] == token;
     };
     // Always said: for some names llama.cpp's own default is another.
-    if (bos || pre.adds_bos) add("add_bos_token", is(first, bos));
+    if (bos || default_bos) add("add_bos_token", is(first, bos));
     if (eos) add("add_eos_token", is(last, eos));
+  }
+
+  // The token that ends an answer: the tokenizer's own word, else the longest special token there in the template.
+  std::optional<std::int64_t> answer_end() const {
+    if (files_.special.eot) return id_of(files_.special.eot, std::nullopt);
+    if (!files_.chat_template) return std::nullopt;
+    std::string rest;
+    try {
+      rest = text_after_answer(ChatTemplate(*files_.chat_template, files_.special, files_.where));
+    } catch (const base::UserError&) {
+      return std::nullopt;  // a template for something else than a question and an answer
+    }
+    std::size_t longest = 0;
+    std::optional<std::int64_t> out;
+    for (const auto& [token, id] : added_) {
+      const bool special = has_type(static_cast<std::size_t>(id), TokenType::kControl);
+      if (!special || token.size() <= longest || !rest.starts_with(token)) continue;
+      longest = token.size();
+      out = id;
+    }
+    return out;
   }
 
   // The special tokens before and behind a single text.
@@ -211,6 +329,7 @@ class Vocabulary {
   std::size_t size_;
   Doc json_;
   std::vector<std::string> tokens_;
+  std::vector<std::int32_t> types_;
   std::vector<std::pair<std::string, std::int64_t>> added_;
   std::vector<base::GgufEntry> out_;
 };

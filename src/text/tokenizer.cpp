@@ -158,6 +158,10 @@ std::optional<std::int32_t> Tokenizer::eos_id() const {
 std::optional<std::int32_t> Tokenizer::pad_id() const {
   return impl_->pad_id;
 }
+std::optional<std::int32_t> Tokenizer::eot_id() const {
+  const std::optional<std::string>& token = special().eot;
+  return token ? token_to_id(*token) : std::nullopt;
+}
 const std::optional<std::string>& Tokenizer::chat_template() const {
   return impl_->files.chat_template;
 }

@@ -27,6 +27,7 @@ struct Encoding {
 // "sep_token", ...) for the variables of a chat template.
 struct SpecialTokens {
   std::optional<std::string> bos, eos, pad, unk;
+  std::optional<std::string> eot;  // eot_token: where an answer ends if not at eos; of a GGUF, and not in `named`
   std::map<std::string, std::string> named;
 };
 
@@ -36,7 +37,7 @@ class Tokenizer {
   // A folder with tokenizer.json (tokenizer_config.json, special_tokens_map.json optional). UserError
   // otherwise. The files are read whole: save() works after the folder is gone.
   static Tokenizer from_folder(const base::fs::path& folder);
-  // Built from a GGUF's metadata (byte-level BPE: tokenizer.ggml.model "gpt2").
+  // Built from a GGUF's metadata (text/gguf_tokenizer.h).
   static Tokenizer from_gguf(const base::GgufFile& file);
   // From the text of a tokenizer.json and of a tokenizer_config.json ("" when absent).
   static Tokenizer from_json(std::string_view tokenizer_json, std::string_view config_json,
@@ -56,6 +57,7 @@ class Tokenizer {
   const SpecialTokens& special() const;
   std::optional<std::int32_t> eos_id() const;
   std::optional<std::int32_t> pad_id() const;  // pad, or eos as TRL falls back
+  std::optional<std::int32_t> eot_id() const;  // special().eot, where the vocabulary has it
   // The chat template's source, if the folder, the config or the GGUF has one.
   const std::optional<std::string>& chat_template() const;
   // Replace the template (chat_template_path) or the end-of-sequence token (eos_token), in this object and in

@@ -121,6 +121,7 @@ void read_tokenizer_config(TokenizerFiles& files) {
     if (!text && !config.contains(name)) text = token_text(tokens, name);
     if (text) files.special.named[name] = *text;
   }
+  files.special.eot = token_text(config, "eot_token");
   const auto named = [&files](const char* name) -> std::optional<std::string> {
     const auto it = files.special.named.find(name);
     return it == files.special.named.end() ? std::nullopt : std::optional(it->second);

@@ -26,9 +26,9 @@ struct TokenizerFiles {
 // Reads a folder. UserError when it has no tokenizer.json: says what is there instead and what to do.
 TokenizerFiles read_tokenizer_folder(const base::fs::path& folder);
 
-// Fills `special` and `chat_template` from `files`. The template is, in transformers' order,
-// chat_template.jinja, else chat_template of tokenizer_config.json: a string, or a list of {name, template}
-// of which "default" is taken.
+// Fills `special` (eot from eot_token, as gguf-py reads it) and `chat_template` from `files`. The template is,
+// in transformers' order, chat_template.jinja, else chat_template of tokenizer_config.json: a string, or a list
+// of {name, template} of which "default" is taken.
 void read_tokenizer_config(TokenizerFiles& files);
 
 }  // namespace hone::text

@@ -16,8 +16,8 @@ struct TrainingTemplate {
 
 // As trl/chat_template_utils.py, get_training_chat_template (TRL 1.16), decides: by the exact text of the
 // model's template, else none. Texts and masks are those of TRL's training templates
-// (tests/text/training_templates_test.cpp). Two of them also change the text, as TRL's do: Qwen3's writes a
-// thinking block in every assistant turn, DeepSeek-R1-Distill's keeps what stands before </think>.
+// (tests/text/training_templates_test.cpp). Some also change the text, as TRL's do: those of Qwen3 and Qwen3.5 to
+// 3.8 write a thinking block in every assistant turn, DeepSeek-R1-Distill's keeps what stands before </think>.
 std::optional<TrainingTemplate> training_template(std::string_view source);
 
 // "Qwen2.5, Qwen3, ...": the families that training_template knows.

@@ -29,6 +29,7 @@ TEXT = ROOT / "tests" / "fixtures" / "text"
 REAL = TEXT / "real"
 FOLDERS = ROOT / "third_party" / "tokenizers"
 TEMPLATES = ROOT / "third_party" / "trl-templates"
+MORE_TEMPLATES = ROOT / "third_party" / "llama-cpp" / "templates"
 GGUF = ROOT / "models" / "smollm2-gguf" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 VERSIONS = {"tokenizers": tokenizers.__version__, "transformers": transformers.__version__, "jinja2": jinja2.__version__}
 
@@ -42,7 +43,15 @@ MASKED = {
     "llama3": "llama3_training",
     "gemma3": "gemma3_training",
     "smollm2": "qwen2_5_training",
+    "llama2": "phi3_training",  # the package of this name holds Mistral 7B v0.1's tokenizer
 }
+# Of the templates that llama.cpp keeps: those of families that hone trains and TRL has no template of.
+KEPT = [
+    "google-gemma-2-2b-it", "google-gemma-4-31B-it", "google-gemma-4-31B-it-interleaved", "HuggingFaceTB-SmolLM3-3B",
+    "ibm-granite-granite-3.3-2B-Instruct", "ibm-granite-granite-4.0", "ibm-granite-granite-4.1", "LFM2-8B-A1B", "LFM2.5-8B-A1B",
+    "LFM2.5-Instruct", "meta-llama-Llama-3.1-8B-Instruct", "meta-llama-Llama-3.3-70B-Instruct", "mistralai-Ministral-3-14B-Reasoning-2512",
+    "mistralai-Mistral-Nemo-Instruct-2407", "Mistral-Small-3.2-24B-Instruct-2506", "Qwen-Qwen3-0.6B", "Qwen-QwQ-32B", "Qwen3-Coder",
+]
 
 
 def fnv(data: bytes) -> int:
@@ -114,7 +123,9 @@ def load(name):
     if name == "smollm2":
         return smollm2()
     folder = FOLDERS / name
-    return Tokenizer.from_file(str(folder / "tokenizer.json")), transformers.AutoTokenizer.from_pretrained(folder)
+    # AutoTokenizer gives a LlamaTokenizer another pre-tokenizer than tokenizer.json has.
+    kind = transformers.PreTrainedTokenizerFast if name == "llama2" else transformers.AutoTokenizer
+    return Tokenizer.from_file(str(folder / "tokenizer.json")), kind.from_pretrained(folder)
 
 
 def record_strings(name, tokenizer, auto):
@@ -217,11 +228,16 @@ def main():
         golden["masks"] = record_masks(auto, (TEMPLATES / f"{masked}.jinja").read_text(), conversations)
         (REAL / f"{name}.json").write_text(json.dumps(golden) + "\n")
         special = {k: v for k, v in auto.special_tokens_map.items() if k in NAMED}
-        templates[name] = record_template(auto.chat_template, special, conversations)
+        if auto.chat_template:
+            templates[name] = record_template(auto.chat_template, special, conversations)
     for path in sorted(TEMPLATES.glob("*.jinja")):
         templates["trl/" + path.stem] = record_template(path.read_bytes().decode(), STAND_INS, conversations)
+    for name in KEPT:
+        source = (MORE_TEMPLATES / f"{name}.jinja").read_bytes().decode()
+        templates["llama.cpp/" + name] = record_template(source, STAND_INS, conversations)
     golden = {"versions": VERSIONS, "conversations": list(conversations), "templates": templates}
-    (REAL / "templates.json").write_text(json.dumps(golden).replace('"trl/', '\n"trl/') + "\n")
+    lines = json.dumps(golden).replace('"trl/', '\n"trl/').replace('"llama.cpp/', '\n"llama.cpp/')
+    (REAL / "templates.json").write_text(lines + "\n")
 
 
 if __name__ == "__main__":

@@ -105,9 +105,35 @@ TEST(GgufVocabulary, BosAndEosAreAddedAsThePostProcessorDoes) {
   EXPECT_FALSE(value<bool>(entries_of(files_of(tokenizer)), "add_eos_token"));
 }
 
+// An answer ends at "<|end|>", a conversation at "<s>" in this template, as in Phi-3's.
+TEST(GgufVocabulary, TheTokenThatEndsAnAnswerTravels) {
+  const std::string chat =
+      "{% for m in messages %}{{ m.content + '<|end|>\n' }}{% endfor %}"
+      "{% if not add_generation_prompt %}{{ eos_token }}{% endif %}";
+  const TokenizerFiles files = files_of(tokenizer_json(), {{"eos_token", "<s>"}, {"chat_template", chat}});
+  const std::vector<base::GgufEntry> entries = gguf_vocabulary(files, 7, {});
+  EXPECT_EQ(value<std::uint32_t>(entries_of(files), "eot_token_id"), 5U);
+  std::vector<base::GgufEntry> whole = entries;
+  whole.insert(whole.begin(), {"general.architecture", std::string("phi3")});
+  const TempFolder temp;
+  base::GgufWriter(temp.path() / "m.gguf", whole, {}).finish();
+  const Tokenizer read = Tokenizer::from_gguf(base::GgufFile::open(temp.path() / "m.gguf"));
+  EXPECT_EQ(read.eot_id(), 5);
+  EXPECT_EQ(read.eos_id(), 0);
+  EXPECT_FALSE(read.special().named.contains("eot_token"));  // no variable of templates
+  read.save(temp.path() / "folder");
+  EXPECT_EQ(Tokenizer::from_folder(temp.path() / "folder").eot_id(), 5);
+  // None where EOS ends the answer, where nothing special does, and for a template of another kind.
+  for (const char* other : {"{% for m in messages %}{{ m.content + eos_token }}{% endfor %}",
+                            "{% for m in messages %}{{ m.content + 'he' }}{% endfor %}", "{{ documents[0].x }}"}) {
+    const Entries found = entries_of(files_of(tokenizer_json(), {{"eos_token", "<s>"}, {"chat_template", other}}));
+    EXPECT_FALSE(found.contains("tokenizer.ggml.eot_token_id")) << other;
+  }
+}
+
 // The files that hone makes of a GGUF give that GGUF again, whatever its pre-tokenizer.
 TEST(GgufVocabulary, RoundTripsThroughAGguf) {
-  for (const std::string pre : {"smollm", "gpt-2", "llama-bpe", "qwen2"}) {
+  for (const std::string pre : {"smollm", "gpt-2", "llama-bpe", "qwen2", "qwen35", "tekken", "gpt-4o", "dbrx"}) {
     const TempFolder temp;
     const std::vector<std::string> tokens = {"<s>", "</s>", "h", "e", "he", "<u>", "[PAD6]"};
     GgufWriter gguf;
@@ -135,11 +161,11 @@ std::string refusal(const Json& tokenizer, std::int64_t rows = 9) {
 
 TEST(GgufVocabulary, WhatAGgufCannotSayIsRefused) {
   Json tokenizer = tokenizer_json();
-  tokenizer["model"]["byte_fallback"] = true;
-  EXPECT_TRUE(contains(refusal(tokenizer), "SentencePiece")) << refusal(tokenizer);
+  tokenizer["model"]["byte_fallback"] = true;  // its pre-tokenizer is not SentencePiece's
+  EXPECT_TRUE(contains(refusal(tokenizer), "one of SentencePiece's: Metaspace")) << refusal(tokenizer);
   tokenizer = tokenizer_json();
   tokenizer["model"]["type"] = "WordPiece";
-  EXPECT_TRUE(contains(refusal(tokenizer), "expected byte-level BPE"));
+  EXPECT_TRUE(contains(refusal(tokenizer), "expected BPE, byte-level or SentencePiece's"));
   tokenizer = tokenizer_json();
   tokenizer["pre_tokenizer"]["add_prefix_space"] = true;
   EXPECT_TRUE(contains(refusal(tokenizer), "smollm, gpt-2, default, llama-bpe, qwen2")) << refusal(tokenizer);

@@ -1,5 +1,5 @@
-// The templates of the five real tokenizers and TRL's 72, each with 41 conversations, against transformers'
-// apply_chat_template. Fetched by tests/parity/fetch_tokenizers; without them the test is skipped, and so not
+// The templates of five real tokenizers, TRL's 72 and 18 that llama.cpp keeps, each with 45 conversations, against
+// transformers' apply_chat_template. Fetched by tests/parity/fetch_tokenizers; without them the test is skipped, and so not
 // run.
 #include <gtest/gtest.h>
 
@@ -23,6 +23,10 @@ const base::fs::path kReal = base::fs::path(HONE_FIXTURES) / "text" / "real";
 std::optional<std::string> source_of(const std::string& name) {
   if (name.starts_with("trl/")) {
     const base::fs::path path = kRoot / "third_party/trl-templates" / (name.substr(4) + ".jinja");
+    return base::fs::exists(path) ? std::optional(base::read_text(path)) : std::nullopt;
+  }
+  if (name.starts_with("llama.cpp/")) {
+    const base::fs::path path = kRoot / "third_party/llama-cpp/templates" / (name.substr(10) + ".jinja");
     return base::fs::exists(path) ? std::optional(base::read_text(path)) : std::nullopt;
   }
   if (name == "smollm2") {
@@ -100,7 +104,7 @@ TEST(RealTemplates, TextsMessagesAndSpansAreTransformers) {
   const Json golden = base::parse_json(base::read_text(kReal / "templates.json"), "templates.json");
   const base::fs::path path = kReal.parent_path() / "conversations.json";
   const Json conversations = base::parse_json(base::read_text(path), path.string());
-  ASSERT_EQ(golden["templates"].size(), 77U);
+  ASSERT_EQ(golden["templates"].size(), 95U);
   int compared = 0;
   for (const auto& [name, expected] : golden["templates"].items()) {
     const auto source = source_of(name);
@@ -123,7 +127,7 @@ TEST(RealTemplates, TextsMessagesAndSpansAreTransformers) {
       ++compared;
     }
   }
-  EXPECT_EQ(compared, 77 * 41);
+  EXPECT_EQ(compared, 95 * 45);
 }
 
 // A template that TRL knows, with the tags put in: TRL's own training template gives the same texts, messages and
@@ -133,8 +137,9 @@ TEST(RealTemplates, TrainingFormsAreTrls) {
       base::parse_json(base::read_text(kReal / "templates.json"), "templates.json")["templates"];
   const base::fs::path path = kReal.parent_path() / "conversations.json";
   const Json conversations = base::parse_json(base::read_text(path), path.string());
-  for (const std::string name : {"qwen2_5", "qwen3", "qwen3_instruct_2507", "llama3", "deepseek_r1_distill",
-                                 "phi3", "phi3_5", "gemma", "gemma3", "lfm2", "lfm2_v2"}) {
+  for (const std::string name :
+       {"qwen2_5", "qwen3", "qwen3_instruct_2507", "qwen3_5_think", "qwen3_5_nothink", "qwen3_6", "qwen3_8",
+        "llama3", "deepseek_r1_distill", "phi3", "phi3_5", "gemma", "gemma3", "lfm2", "lfm2_v2"}) {
     const auto source = source_of("trl/" + name);
     if (!source)
       GTEST_SKIP() << "template " << name << " is absent; tests/parity/fetch_tokenizers fetches it";

@@ -22,8 +22,8 @@ TEST(TrainingTemplates, OnlyTheExactTextOfAKnownTemplateHasOne) {
 TEST(TrainingTemplates, FamiliesAreNamedOnce) {
   EXPECT_EQ(
       training_families(),
-      "Qwen2.5, Qwen3, Qwen3-Instruct-2507, Llama 3, DeepSeek-R1-Distill, Phi-3, Phi-3.5, Gemma, Gemma 3, "
-      "LFM2, LFM2-v2");
+      "Qwen2.5, Qwen3, Qwen3-Instruct-2507, Qwen3.5, Qwen3.5 without thinking, Qwen3.6, Qwen3.8, Llama 3, "
+      "DeepSeek-R1-Distill, Phi-3, Phi-3.5, Gemma, Gemma 3, LFM2, LFM2-v2");
 }
 
 }  // namespace training_templates_test

@@ -8,6 +8,7 @@
 #include "data/rows.h"
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
+#include "text/turn_end.h"
 
 namespace hone::doctor {
 
@@ -28,7 +29,8 @@ std::string template_place(const train::OpenedRun& run) {
                             : "put it into the model's tokenizer_config.json";
 }
 
-// The token that closes an assistant's turn; empty: the template ends it with none, or cannot render this.
+// The last token of an assistant's turn; empty: the template ends it with none, or cannot render this. Where the
+// template writes more behind the token that ends the answer (Phi-3's eos_token), it is not text::turn_end.
 std::optional<std::int32_t> turn_end(const train::OpenedText& text) {
   const Json messages =
       Json::array({{{"role", "user"}, {"content", "Hi"}}, {{"role", "assistant"}, {"content", "Hello"}}});
@@ -50,6 +52,7 @@ std::optional<std::int32_t> turn_end(const train::OpenedText& text) {
 std::vector<std::int64_t> stop_ids(const train::OpenedRun& run) {
   std::vector<std::int64_t> out = run.model->config().eos_token_ids;
   if (const auto eos = run.text->tokenizer.eos_id()) out.push_back(*eos);
+  if (const auto eot = run.text->tokenizer.eot_id()) out.push_back(*eot);
   const auto& own = run.plan.policy.stop_token_ids;
   if (run.samples()) out.insert(out.end(), own.begin(), own.end());
   return out;
@@ -75,7 +78,7 @@ Verdict check_stop_token(const train::OpenedRun& run) {
   std::optional<std::int32_t> end = tokenizer.eos_id();
   if (chat) {
     try {
-      end = turn_end(*run.text);
+      end = text::turn_end(run.text->tokenizer, *run.text->chat_template);
     } catch (const base::UserError&) {
       out.what = "not checked: the chat template does not render a simple question and answer";
       out.level = Level::kNote;
