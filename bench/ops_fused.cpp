@@ -163,17 +163,19 @@ Case delta_rule(const OpsShape& shape, bool backward) {
                                   random_bf16({128})};
   const at::Tensor in = random_bf16({tokens, delta.inputs()}), out = random_bf16({tokens, delta.values()});
   std::vector<ops::AttentionSegment> segments;
-  for (std::int64_t t = 0; t < tokens; t += shape.length) segments.push_back({t, std::min(t + shape.length, tokens)});
-  const double state = 16.0 * 128 * 128 * static_cast<double>(tokens), pairs = 16.0 * 64 * 128 * static_cast<double>(tokens);
+  for (std::int64_t t = 0; t < tokens; t += shape.length)
+    segments.push_back({t, std::min(t + shape.length, tokens)});
+  const double state = 16.0 * 128 * 128 * static_cast<double>(tokens),
+               pairs = 16.0 * 64 * 128 * static_cast<double>(tokens);
   if (backward) {
     return {.flop = 18 * state + 12 * pairs,
             .bytes = 2 * elements(tokens, 2 * delta.inputs() + delta.values()),
             .run = [=] { ops::delta_rule_backward(in, out, weights, delta, segments, {}); },
             .prepare = [=] { in.copy_(random_bf16({tokens, delta.inputs()})); }};
   }
-  return {.flop = 7 * state,
-          .bytes = 2 * elements(tokens, delta.inputs() + delta.values()),
-          .run = [=] { ops::delta_rule_into(out, in, weights, delta, segments); }};
+  return {.flop = 7 * state, .bytes = 2 * elements(tokens, delta.inputs() + delta.values()), .run = [=] {
+            ops::delta_rule_into(out, in, weights, delta, segments);
+          }};
 }
 
 }  // namespace

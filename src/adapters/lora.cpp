@@ -214,8 +214,7 @@ Adapter Adapter::make(model::CausalLm& model, const LoraConfig& asked, std::vect
     adapter.linears_.push_back(all[place->second]);
     keys.push_back(place->second);
   }
-  adapter.embeds_ =
-      !names.empty() && names.back() == model::names_of(model.config()).embedding.hf;
+  adapter.embeds_ = !names.empty() && names.back() == model::names_of(model.config()).embedding.hf;
   base::require(adapter.linears_.size() + (adapter.embeds_ ? 1 : 0) == names.size(), "Adapter",
                 "every target among the model's modules");
   adapter.whole_ = config.full ? full_tensors(*config.full, model.config())
@@ -246,8 +245,7 @@ void Adapter::init_from_base(const model::CausalLm& model, const model::WeightSo
   if (whole_.empty()) return;
   std::map<std::string, at::Tensor> held;
   for (const auto& [name, tensor] : model.frozen_tensors()) held[name] = tensor;
-  const std::string tied =
-      std::string(model::names_of(model.config()).embedding.hf) + ".weight";
+  const std::string tied = std::string(model::names_of(model.config()).embedding.hf) + ".weight";
   for (std::size_t i = 0; i < whole_.size(); ++i) {
     // A tied head starts as the embedding.
     const std::string name = held.contains(whole_[i].name) ? whole_[i].name : tied;

@@ -159,8 +159,7 @@ std::string key_magnitude(const std::string& module) {
 }
 
 std::string key_token_rows(const model::ModelConfig& model) {
-  return "base_model.model." + std::string(model::names_of(model).embedding.hf) +
-         kTokenRowsSuffix;
+  return "base_model.model." + std::string(model::names_of(model).embedding.hf) + kTokenRowsSuffix;
 }
 
 StoredAdapter read_adapter(const base::fs::path& folder, const model::ModelConfig& model) {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstring>
+#include <ranges>
 #include <utility>
 
 #include "base/error.h"
@@ -84,8 +85,8 @@ std::string make_head(std::span<const GgufEntry> metadata, const std::vector<Ggu
   for (const GgufPlanned& tensor : tensors) {
     put_text(out, tensor.name);
     put<std::uint32_t>(out, static_cast<std::uint32_t>(tensor.shape.size()));
-    for (auto extent = tensor.shape.rbegin(); extent != tensor.shape.rend(); ++extent)
-      put<std::uint64_t>(out, static_cast<std::uint64_t>(*extent));
+    for (const std::int64_t extent : std::views::reverse(tensor.shape))
+      put<std::uint64_t>(out, static_cast<std::uint64_t>(extent));
     put<std::uint32_t>(out, static_cast<std::uint32_t>(tensor.type));
     put<std::uint64_t>(out, offset);
     offset += padded(tensor.bytes());

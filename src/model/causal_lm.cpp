@@ -79,7 +79,9 @@ void check_tensors(const WeightSource& source) {
   const std::set<std::string> unread = unread_tensors(config);
   for (const std::string& name : source.names()) {
     if (unread.contains(name)) continue;
-    if (expected.contains(name) || is_ignored(name, config.family) || (config.tie_word_embeddings && name == head)) continue;
+    if (expected.contains(name) || is_ignored(name, config.family) ||
+        (config.tie_word_embeddings && name == head))
+      continue;
     throw base::UserError(
         {source.path().string() + ": " + name, "only tensors that the configuration has",
          "this one in addition",
@@ -369,8 +371,7 @@ at::Tensor CausalLm::index_of(const std::vector<std::int64_t>& ids) const {
       per_layer_ ? std::min(config_.vocab_size, config_.per_layer_vocab) : config_.vocab_size;
   for (const std::int64_t id : ids) {
     if (id < 0 || id >= rows) {
-      throw base::UserError({"token ids", "ids from 0 to " + std::to_string(rows - 1),
-                             std::to_string(id),
+      throw base::UserError({"token ids", "ids from 0 to " + std::to_string(rows - 1), std::to_string(id),
                              "the tokenizer has tokens without a row in the model's embedding",
                              "use the model's own tokenizer"});
     }

@@ -74,8 +74,8 @@ at::Tensor attended(const DecoderLayer& layer, const ModelConfig& config, const 
   } else {
     std::tie(k, v) = beside.shared->at(own.shares);
   }
-  const at::Tensor out = ops::packed_attention(rotated(q, rope.q).to(dtype), k, v, segments,
-                                               attention_rule(layer, config));
+  const at::Tensor out =
+      ops::packed_attention(rotated(q, rope.q).to(dtype), k, v, segments, attention_rule(layer, config));
   return gate.defined() ? ops::sigmoid_gate(out, gate) : out;
 }
 
@@ -109,8 +109,8 @@ at::Tensor finished(const DecoderLayer& layer, const ModelConfig& config, const 
   if (layer.per_layer) {
     const auto& [gate, projection] = *layer.per_layer;
     const at::Tensor input = per_layer_part(beside.per_layer, layer.number, config);
-    const at::Tensor opened = ops::swiglu(ops::linear_forward(gate, x, pass), input,
-                                          config.activation == Activation::kGeluTanh);
+    const at::Tensor opened =
+        ops::swiglu(ops::linear_forward(gate, x, pass), input, config.activation == Activation::kGeluTanh);
     x = added(x, ops::linear_forward(projection, opened, pass), norms[NormPlace::kAfterPerLayer], config);
   }
   const at::Tensor& scale = layer.tensors[TensorKind::kLayerScale];

@@ -81,8 +81,7 @@ std::string_view missing_for(std::string_view model_type) {
     std::string_view model_type, missing;
   };
   constexpr std::string_view kShared = "experts that every token goes through",
-                             kVision = "models with images",
-                             kState = "state space layers",
+                             kVision = "models with images", kState = "state space layers",
                              kLayerNorm = "LayerNorm with a bias, and MLPs without a gate";
   static constexpr Row kRows[] = {
       {"phi", kLayerNorm},
@@ -108,7 +107,8 @@ std::string_view missing_for(std::string_view model_type) {
       {"deepseek_v3", "latent attention"},
       {"llama4", kShared},
       {"llama4_text", kShared},
-      {"qwen3_next", "linear attention whose linears hold heads in turn, and experts that every token goes through"},
+      {"qwen3_next",
+       "linear attention whose linears hold heads in turn, and experts that every token goes through"},
       {"qwen3_5_moe", "experts that every token goes through beside linear attention"},
       {"mamba", kState},
       {"mamba2", kState},
@@ -214,14 +214,78 @@ bool keeps_linear(const ModelConfig& c, ModuleKind kind, std::int64_t layer) {
   return (kind != ModuleKind::kK && kind != ModuleKind::kV) || c.attention_of(layer).has_keys();
 }
 
+// Rows and columns that are not the hidden size, and the heads whose rows a GGUF permutes.
+void shape_linear(const ModelConfig& c, std::int64_t layer, LayerLinear& linear) {
+  const LayerAttention attention = c.attention_of(layer);
+  const std::int64_t q = c.num_attention_heads * attention.head_dim,
+                     kv = attention.kv_heads * attention.head_dim, mlp = c.mlp_of(layer);
+  const bool permutes = traits_of(c.family).gguf_permutes_qk;
+  switch (linear.kind) {
+    case ModuleKind::kQ:
+      linear.out = c.attention_gate ? 2 * q : q;
+      linear.permuted_heads = permutes ? c.num_attention_heads : 0;
+      break;
+    case ModuleKind::kK:
+      linear.out = kv;
+      linear.permuted_heads = permutes ? attention.kv_heads : 0;
+      break;
+    case ModuleKind::kV:
+      linear.out = kv;
+      break;
+    case ModuleKind::kQkv:
+      linear.out = q + 2 * kv;
+      break;
+    case ModuleKind::kO:
+      linear.in = q;
+      break;
+    case ModuleKind::kGate:
+    case ModuleKind::kUp:
+      linear.out = mlp;
+      break;
+    case ModuleKind::kGateUp:
+      linear.out = 2 * mlp;
+      break;
+    case ModuleKind::kDown:
+      linear.in = mlp;
+      break;
+    case ModuleKind::kRouter:
+    case ModuleKind::kExpertGate:
+    case ModuleKind::kExpertUp:
+    case ModuleKind::kExpertDown:
+      break;  // add_experts
+    case ModuleKind::kConvIn:
+      linear.out = 3 * c.hidden_size;
+      break;
+    case ModuleKind::kConvOut:
+      break;
+    case ModuleKind::kDeltaQkv:
+    case ModuleKind::kDeltaZ:
+    case ModuleKind::kDeltaB:
+    case ModuleKind::kDeltaA:
+    case ModuleKind::kDeltaOut:
+      shape_delta(c, linear);
+      break;
+    case ModuleKind::kPerLayerGate:
+      linear.out = c.per_layer_width;
+      break;
+    case ModuleKind::kPerLayerProjection:
+      linear.in = c.per_layer_width;
+      break;
+  }
+}
+
+bool has_bias(const ModelConfig& c, ModuleKind kind) {
+  if (kind == ModuleKind::kConvIn || kind == ModuleKind::kConvOut) return c.conv_bias;
+  if (kind >= ModuleKind::kDeltaQkv && kind <= ModuleKind::kDeltaOut) return false;
+  if (is_of_per_layer(kind)) return false;
+  if (kind < ModuleKind::kO) return c.qkv_bias;
+  return kind == ModuleKind::kO ? c.o_bias : c.mlp_bias;
+}
+
 }  // namespace
 
 std::vector<LayerLinear> layer_linears(const ModelConfig& c, std::int64_t layer) {
   const FamilyTraits& f = traits_of(c.family);
-  const LayerAttention attention = c.attention_of(layer);
-  const std::int64_t q = c.num_attention_heads * attention.head_dim,
-                     kv = attention.kv_heads * attention.head_dim;
-  const std::int64_t hidden = c.hidden_size, mlp = c.mlp_of(layer);
   std::vector<LayerLinear> out;
   for (const ModuleRow& row : f.modules) {
     if (!keeps_linear(c, row.kind, layer)) continue;
@@ -229,66 +293,11 @@ std::vector<LayerLinear> layer_linears(const ModelConfig& c, std::int64_t layer)
     LayerLinear linear{.kind = row.kind,
                        .hf = std::string(row.name.hf),
                        .gguf = std::string(row.name.gguf),
-                       .out = hidden,
-                       .in = hidden};
+                       .out = c.hidden_size,
+                       .in = c.hidden_size};
     linear.gguf_second = row.gguf_second;
-    switch (row.kind) {
-      case ModuleKind::kQ:
-        linear.out = c.attention_gate ? 2 * q : q;
-        linear.permuted_heads = f.gguf_permutes_qk ? c.num_attention_heads : 0;
-        break;
-      case ModuleKind::kK:
-        linear.out = kv;
-        linear.permuted_heads = f.gguf_permutes_qk ? attention.kv_heads : 0;
-        break;
-      case ModuleKind::kV:
-        linear.out = kv;
-        break;
-      case ModuleKind::kQkv:
-        linear.out = q + 2 * kv;
-        break;
-      case ModuleKind::kO:
-        linear.in = q;
-        break;
-      case ModuleKind::kGate:
-      case ModuleKind::kUp:
-        linear.out = mlp;
-        break;
-      case ModuleKind::kGateUp:
-        linear.out = 2 * mlp;
-        break;
-      case ModuleKind::kDown:
-        linear.in = mlp;
-        break;
-      case ModuleKind::kRouter:
-      case ModuleKind::kExpertGate:
-      case ModuleKind::kExpertUp:
-      case ModuleKind::kExpertDown:
-        break;  // add_experts
-      case ModuleKind::kConvIn:
-        linear.out = 3 * hidden;
-        break;
-      case ModuleKind::kConvOut:
-        break;
-      case ModuleKind::kDeltaQkv:
-      case ModuleKind::kDeltaZ:
-      case ModuleKind::kDeltaB:
-      case ModuleKind::kDeltaA:
-      case ModuleKind::kDeltaOut:
-        shape_delta(c, linear);
-        break;
-      case ModuleKind::kPerLayerGate:
-        linear.out = c.per_layer_width;
-        break;
-      case ModuleKind::kPerLayerProjection:
-        linear.in = c.per_layer_width;
-        break;
-    }
-    const bool reads_stream = row.kind < ModuleKind::kO;
-    linear.bias = reads_stream ? c.qkv_bias : row.kind == ModuleKind::kO ? c.o_bias : c.mlp_bias;
-    if (row.kind == ModuleKind::kConvIn || row.kind == ModuleKind::kConvOut) linear.bias = c.conv_bias;
-    if (row.kind >= ModuleKind::kDeltaQkv && row.kind <= ModuleKind::kDeltaOut) linear.bias = false;
-    if (is_of_per_layer(row.kind)) linear.bias = false;
+    shape_linear(c, layer, linear);
+    linear.bias = has_bias(c, row.kind);
     out.push_back(linear);
   }
   if (c.has_experts(layer)) add_experts(c, f.experts, out);
@@ -307,7 +316,8 @@ std::vector<LayerNorm> layer_norms(const ModelConfig& c, std::int64_t layer) {
     std::int64_t width = c.hidden_size;
     if (row.place == NormPlace::kQ)
       width = attention.head_dim * (f.projection_qk_norm ? c.num_attention_heads : 1);
-    if (row.place == NormPlace::kK) width = attention.head_dim * (f.projection_qk_norm ? attention.kv_heads : 1);
+    if (row.place == NormPlace::kK)
+      width = attention.head_dim * (f.projection_qk_norm ? attention.kv_heads : 1);
     out.push_back({row.place, row.name, width});
   }
   return out;
@@ -423,7 +433,8 @@ std::vector<LinearSpec> adaptable_linears(const ModelConfig& config) {
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
     for (const LayerLinear& l : layer_linears(config, i)) {
       if (l.kind >= ModuleKind::kRouter && l.kind <= ModuleKind::kExpertDown) continue;
-      specs.push_back({std::string(names_of(config).layers.hf) + std::to_string(i) + "." + l.hf, l.out, l.in});
+      specs.push_back(
+          {std::string(names_of(config).layers.hf) + std::to_string(i) + "." + l.hf, l.out, l.in});
     }
   }
   if (const std::int64_t columns = config.num_hidden_layers * config.per_layer_width; columns > 0)

@@ -42,7 +42,8 @@ struct ModuleRow {
   ModuleKind kind;
   NamePair name;
   BiasRule bias = BiasRule::kNever;
-  std::string_view gguf_second = {};  // GGUF has the lower half of the rows (the ups of kGateUp) under this name
+  std::string_view gguf_second =
+      {};  // GGUF has the lower half of the rows (the ups of kGateUp) under this name
 };
 
 // A norm of every layer; kQ and kK of those with attention. kBeforeAttention is before whatever takes its place, too.
@@ -134,7 +135,7 @@ const FamilyTraits& traits_of(Family family);
 // The names in the class that config.json names: of a text model inside another one (wrappers.h) with its prefix.
 const TensorNames& names_of(const ModelConfig& config);
 const FamilyTraits* find_family(std::string_view model_type);  // nullptr when hone does not have it
-std::string known_families();                                  // "llama, qwen2, qwen3, ...", those of wrappers.h last
+std::string known_families();  // "llama, qwen2, qwen3, ...", those of wrappers.h last
 // What hone would need for a model_type that it knows of and does not have: "mixtures of experts". Empty: not known.
 std::string_view missing_for(std::string_view model_type);
 
@@ -176,8 +177,8 @@ struct LayerTensor {
   TensorKind kind;
   NamePair name;
   std::vector<std::int64_t> shape, gguf_shape;
-  bool of_stream = false;   // its numbers are in the residual stream's dtype, not in the linears'
-  bool is_decay = false;    // GGUF holds -exp of it
+  bool of_stream = false;  // its numbers are in the residual stream's dtype, not in the linears'
+  bool is_decay = false;   // GGUF holds -exp of it
   ValueHeads gguf_heads = {};
 };
 std::vector<LayerTensor> layer_tensors(const ModelConfig& config, std::int64_t layer);

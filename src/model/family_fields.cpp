@@ -198,12 +198,14 @@ void read_granite_gguf_fields(const base::GgufFile& file, Json& json) {
 
 void read_granite_hybrid_fields(const Json& json, const std::string& where, ModelConfig& config) {
   constexpr const char *kTypes = "layer_types", *kPositions = "position_embedding_type";
-  const std::string dense = "take a dense model of Granite 4: granite-4.0-micro, granite-4.0-1b or granite-4.0-350m";
+  const std::string dense =
+      "take a dense model of Granite 4: granite-4.0-micro, granite-4.0-1b or granite-4.0-350m";
   read_granite_fields(json, where, config);
   const Json* const types = lookup(json, kTypes);
   const auto attends = [](const Json& type) { return type == "attention" || type == "full_attention"; };
   if (types == nullptr || (types->is_array() && !std::all_of(types->begin(), types->end(), attends))) {
-    const auto other = types == nullptr ? Json(nullptr) : *std::find_if_not(types->begin(), types->end(), attends);
+    const auto other =
+        types == nullptr ? Json(nullptr) : *std::find_if_not(types->begin(), types->end(), attends);
     throw UserError({where, "layer_types with attention in every layer",
                      types == nullptr ? "no layer_types: all layers are mamba" : base::short_json(other),
                      "hone has no state space layers", dense});
@@ -213,8 +215,7 @@ void read_granite_hybrid_fields(const Json& json, const std::string& where, Mode
                      "hone has no experts beside an MLP that every token goes through", dense});
   }
   const std::string positions = string_or(json, kPositions, "nope", where);
-  if (positions != "rope" && positions != "nope")
-    wrong_type(where, kPositions, "rope or nope", positions);
+  if (positions != "rope" && positions != "nope") wrong_type(where, kPositions, "rope or nope", positions);
   if (positions == "nope") {
     config.attention.resize(static_cast<std::size_t>(config.num_hidden_layers));
     for (LayerAttention& layer : config.attention) layer.rotation = kNoRotation;
@@ -226,7 +227,8 @@ void read_granite_hybrid_fields(const Json& json, const std::string& where, Mode
 
 void write_granite_hybrid_gguf_fields(const ModelConfig& config, GgufEntries& entries) {
   write_granite_gguf_fields(config, entries);
-  entries.push_back({std::string("granite.") + kGraniteRotates, config.attention_of(0).rotation != kNoRotation});
+  entries.push_back(
+      {std::string("granite.") + kGraniteRotates, config.attention_of(0).rotation != kNoRotation});
 }
 
 void read_granite_hybrid_gguf_fields(const base::GgufFile& file, Json& json) {
@@ -234,7 +236,8 @@ void read_granite_hybrid_gguf_fields(const base::GgufFile& file, Json& json) {
   const auto found = file.metadata().find(std::string("granite.") + kGraniteRotates);
   const bool* const rotates = std::get_if<bool>(&found->second);
   json["position_embedding_type"] = rotates == nullptr || *rotates ? "rope" : "nope";
-  json["layer_types"] = std::vector<std::string>(json.at("num_hidden_layers").get<std::size_t>(), "attention");
+  json["layer_types"] =
+      std::vector<std::string>(json.at("num_hidden_layers").get<std::size_t>(), "attention");
   json["num_local_experts"] = json["num_experts_per_tok"] = 0;
   json["shared_intermediate_size"] = json.at("intermediate_size");
   json.erase("mlp_bias");

@@ -449,9 +449,9 @@ FamilyTraits gemma4() {
 
 const std::vector<FamilyTraits>& families() {
   static const std::vector<FamilyTraits> table = {
-      llama(),     qwen2(),   qwen3(),       mistral(), smollm3(),    granite(), olmo2(), gemma3(), phi3(),
-      qwen3_moe(), mixtral(), granite_moe(), lfm2(),    ministral3(), gemma2(),  gemma(), olmo3(),
-      qwen3_5(),   granite_hybrid(), gemma4()};
+      llama(),  qwen2(), qwen3(),     mistral(), smollm3(),        granite(), olmo2(),
+      gemma3(), phi3(),  qwen3_moe(), mixtral(), granite_moe(),    lfm2(),    ministral3(),
+      gemma2(), gemma(), olmo3(),     qwen3_5(), granite_hybrid(), gemma4()};
   return table;
 }
 

@@ -358,12 +358,12 @@ void attend_after(const std::vector<StepCache>& caches, const Segments& segments
 }
 
 // Empty tiles for the keys and values of each segment.
-std::vector<LayerCache> tiles_for(const DecoderLayer& layer, const Segments& segments, const at::Tensor& qkv) {
+std::vector<LayerCache> tiles_for(const DecoderLayer& layer, const Segments& segments,
+                                  const at::Tensor& qkv) {
   std::vector<LayerCache> tiles(segments.size());
   for (std::size_t i = 0; i < segments.size(); ++i) {
-    tiles[i].tiles =
-        ops::KvTiles(layer.attention.kv_heads, layer.attention.head_dim, qkv.scalar_type(),
-                     segments[i].end - segments[i].begin, qkv.device());
+    tiles[i].tiles = ops::KvTiles(layer.attention.kv_heads, layer.attention.head_dim, qkv.scalar_type(),
+                                  segments[i].end - segments[i].begin, qkv.device());
   }
   return tiles;
 }

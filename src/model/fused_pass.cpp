@@ -108,8 +108,8 @@ at::Tensor FusedPass::forward(const at::Tensor& rows, std::optional<RecomputeLev
   x = model_.into_layers(x, context_);
   if (const PerLayerInputs* const inputs = model_.per_layer()) {
     PerLayerTape* const tape = recompute && trains_per_layer() ? &per_layer_tape_ : nullptr;
-    per_layer_ = fused_per_layer_inputs(*inputs, {model_.config(), model_.dtypes(), batch_.ids, context_}, x,
-                                        tape);
+    per_layer_ =
+        fused_per_layer_inputs(*inputs, {model_.config(), model_.dtypes(), batch_.ids, context_}, x, tape);
     pass.per_layer = per_layer_;
   }
   PassObserver* const observer = context_.adapters_on ? model_.pass_observer() : nullptr;

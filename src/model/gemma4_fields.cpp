@@ -110,8 +110,9 @@ void check_sources(const ModelConfig& config) {
     const LayerAttention attention = config.attention_of(i);
     const std::int64_t expected = own - (attention.window > 0 ? 2 : 1);
     if (attention.shares != expected)
-      refuse_written("keys of layer " + std::to_string(expected) + " in layer " + std::to_string(i) + " of a gemma4",
-                  "those of layer " + std::to_string(attention.shares));
+      refuse_written(
+          "keys of layer " + std::to_string(expected) + " in layer " + std::to_string(i) + " of a gemma4",
+          "those of layer " + std::to_string(attention.shares));
   }
 }
 
@@ -120,13 +121,13 @@ void check_written(const ModelConfig& config) {
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
     if (config.attention_of(i).kv_heads != config.num_key_value_heads)
       refuse_written("as many heads of keys in every layer of a gemma4",
-                  std::to_string(config.attention_of(i).kv_heads) + " in layer " + std::to_string(i));
+                     std::to_string(config.attention_of(i).kv_heads) + " in layer " + std::to_string(i));
   }
   if (!config.rope_proportional) refuse_written("rope_type proportional of a gemma4", "another one");
   if (config.rope_linear_factor) refuse_written("rope_type proportional without a factor", "a factor");
   if (config.per_layer_width > 0 && config.per_layer_vocab != config.vocab_size)
     refuse_written("vocab_size_per_layer_input " + std::to_string(config.vocab_size) + ", the vocab_size",
-                std::to_string(config.per_layer_vocab));
+                   std::to_string(config.per_layer_vocab));
 }
 
 }  // namespace
@@ -227,8 +228,7 @@ void write_gemma4_gguf_fields(const ModelConfig& config, std::vector<base::GgufE
 void read_gemma4_gguf_fields(const base::GgufFile& file, Json& json) {
   const std::string where = file.path().string();
   const std::int64_t layers = json.at("num_hidden_layers").get<std::int64_t>();
-  const std::vector<std::int64_t>* const windowed =
-      int_list(file, "gemma4.attention.sliding_window_pattern");
+  const std::vector<std::int64_t>* const windowed = int_list(file, "gemma4.attention.sliding_window_pattern");
   if (windowed == nullptr || static_cast<std::int64_t>(windowed->size()) != layers) {
     throw UserError({where + ": gemma4.attention.sliding_window_pattern", "a list with a number a layer",
                      windowed == nullptr ? "none" : std::to_string(windowed->size()) + " numbers",

@@ -34,7 +34,8 @@ const FamilyTraits& family_of(const base::GgufFile& file, const std::string& arc
                              f.windows == WindowRule::kAlternating;
     const bool marked = !f.gguf_marker.empty();
     if (marked && !file.has(arch + "." + std::string(f.gguf_marker))) continue;
-    if (f.gguf_architecture == arch && (found == nullptr || marked || (window > 0 && has_windows))) found = &f;
+    if (f.gguf_architecture == arch && (found == nullptr || marked || (window > 0 && has_windows)))
+      found = &f;
     if (found == &f && window > 0 && !has_windows) found = nullptr;
   }
   if (found != nullptr) return *found;

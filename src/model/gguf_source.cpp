@@ -40,8 +40,7 @@ std::vector<std::int64_t> rows_in_file(std::int64_t rows, const ValueHeads& head
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::int64_t at = row - heads.first, head = at / heads.width, key = head / heads.per_key;
     const std::int64_t there = head % heads.per_key * heads.key_heads + key;
-    all[static_cast<std::size_t>(row)] =
-        at < 0 ? row : heads.first + there * heads.width + at % heads.width;
+    all[static_cast<std::size_t>(row)] = at < 0 ? row : heads.first + there * heads.width + at % heads.width;
   }
   return all;
 }
@@ -152,10 +151,10 @@ class GgufSource final : public WeightSource {
   struct Entry {
     const base::GgufTensor* tensor = nullptr;
     std::int64_t permuted_heads = 0;
-    bool adds_one = false;                 // the file has 1 + w
-    bool is_decay = false;                 // ... -exp(w)
+    bool adds_one = false;  // the file has 1 + w
+    bool is_decay = false;  // ... -exp(w)
     ValueHeads heads = {};
-    std::vector<std::int64_t> shape = {};  // where it is not the file's
+    std::vector<std::int64_t> shape = {};      // where it is not the file's
     const base::GgufTensor* second = nullptr;  // has the lower half of the rows
 
     const std::vector<std::int64_t>& sizes() const { return shape.empty() ? tensor->shape : shape; }
@@ -163,7 +162,8 @@ class GgufSource final : public WeightSource {
 
   // A matrix whose halves the file has under two names; false: it has not.
   bool join(const TensorSpec& spec) {
-    const base::GgufTensor *const first = file_.find(spec.gguf_name), *const second = file_.find(spec.gguf_second);
+    const base::GgufTensor *const first = file_.find(spec.gguf_name), *const second =
+                                                                          file_.find(spec.gguf_second);
     if (first == nullptr || second == nullptr || first->shape.size() != 2 || first->shape != second->shape)
       return false;
     Entry& entry = tensors_[spec.name] = {first};

@@ -15,7 +15,7 @@ struct LayerCache {
   ops::KvTiles tiles;      // attention: keys and values of all its tokens
   ops::ConvInputs inputs;  // short convolution: its last inputs
 
-  ops::DeltaState delta;   // delta rule: its last inputs, and what its heads hold
+  ops::DeltaState delta;      // delta rule: its last inputs, and what its heads hold
   bool is_elsewhere = false;  // the layer reads the cache of another one and has nothing here
 
   std::int64_t length() const {

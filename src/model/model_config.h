@@ -71,21 +71,20 @@ enum class ModuleKind {
 };
 
 // Tensors of a layer that are neither linears nor norms.
-enum class TensorKind { kConvWeight, kConvBias, kDeltaConv, kDeltaALog, kDeltaDtBias, kDeltaNorm, kLayerScale };
+enum class TensorKind {
+  kConvWeight,
+  kConvBias,
+  kDeltaConv,
+  kDeltaALog,
+  kDeltaDtBias,
+  kDeltaNorm,
+  kLayerScale
+};
 constexpr std::size_t kTensorKinds = 7;
 
 // Where a norm is: before attention or the MLP, after it, or on queries and keys before their rotation.
 // kV: on values, without a weight in files; kAfterPerLayer: after the linears of a layer's own input.
-enum class NormPlace {
-  kBeforeAttention,
-  kBeforeMlp,
-  kQ,
-  kK,
-  kAfterAttention,
-  kAfterMlp,
-  kV,
-  kAfterPerLayer
-};
+enum class NormPlace { kBeforeAttention, kBeforeMlp, kQ, kK, kAfterAttention, kAfterMlp, kV, kAfterPerLayer };
 constexpr std::size_t kNormPlaces = 8;
 
 // Of the gate in act(gate) * up; kGeluTanh: transformers' gelu_pytorch_tanh.
@@ -95,7 +94,8 @@ enum class Activation { kSilu, kGeluTanh };
 struct LayerAttention {
   std::int64_t window = 0;    // > 0: the last so many keys, its own included; 0: all
   std::int64_t rotation = 0;  // kMainRotation, kLocalRotation or kNoRotation
-  std::int64_t head_dim = 0;  // ModelConfig::attention_of() fills it in; in ModelConfig::attention 0: the model's
+  std::int64_t head_dim =
+      0;  // ModelConfig::attention_of() fills it in; in ModelConfig::attention 0: the model's
   std::int64_t kv_heads = 0;  // the same
   // The earlier layer whose keys and values it reads instead of having its own; -1: its own. And whether later layers
   // read its keys and values.
@@ -207,10 +207,10 @@ struct ModelConfig {
   std::int64_t global_head_dim = 0;
   bool wide_mlp_where_shared = false;
   std::int64_t per_layer_width = 0, per_layer_vocab = 0;
-  std::int64_t conv_taps = 0;             // of short convolutions
-  bool conv_bias = false;                 // ... and of the linears around them
+  std::int64_t conv_taps = 0;  // of short convolutions
+  bool conv_bias = false;      // ... and of the linears around them
 
-  DeltaRule delta;                        // of layers with a delta rule
+  DeltaRule delta;  // of layers with a delta rule
   // The linear of queries has 2 N D rows, of each head a query and then its gate; attention's output is multiplied by the
   // gate's sigmoid: qwen3_5_text.
   bool attention_gate = false;
@@ -232,7 +232,8 @@ struct ModelConfig {
     return out;
   }
   std::int64_t mlp_of(std::int64_t layer) const {  // its width
-    return wide_mlp_where_shared && !attention_of(layer).has_keys() ? 2 * intermediate_size : intermediate_size;
+    return wide_mlp_where_shared && !attention_of(layer).has_keys() ? 2 * intermediate_size
+                                                                    : intermediate_size;
   }
   LayerKind kind_of(std::int64_t layer) const {
     return kinds.empty() ? LayerKind::kAttention : kinds.at(static_cast<std::size_t>(layer));

@@ -27,10 +27,11 @@ double embedding_scale(const PerLayerSource& source) {
 at::Tensor looked_up(const PerLayerInputs& inputs, const PerLayerSource& source, at::Device device) {
   const at::Tensor index = ops::index_tensor(source.ids, device);
   const at::Tensor& trained = inputs.trained_embedding;
-  const bool reads_trained = trained.defined() && (source.pass.adapters_on || !inputs.embedding.has_numbers());
-  const at::Tensor rows =
-      reads_trained ? at::embedding(trained, index, source.config.pad_token_id.value_or(-1))
-                    : inputs.embedding.rows(index);
+  const bool reads_trained =
+      trained.defined() && (source.pass.adapters_on || !inputs.embedding.has_numbers());
+  const at::Tensor rows = reads_trained
+                              ? at::embedding(trained, index, source.config.pad_token_id.value_or(-1))
+                              : inputs.embedding.rows(index);
   return rows.to(source.dtypes.residual) * embedding_scale(source);
 }
 
@@ -91,11 +92,12 @@ void fused_per_layer_backward(const PerLayerInputs& inputs, const PerLayerSource
   if (inputs.trained_norm.defined())
     ops::rms_norm_weight_gradient(inputs.trained_norm.grad(), d_normed, projected, config.rms_norm_eps);
   at::Tensor d_projected = at::zeros_like(tape.projected);
-  ops::rms_norm_backward_add(by_layer(d_projected, config), d_normed, projected,
-                             norm_of(inputs, source.pass), config.rms_norm_eps);
+  ops::rms_norm_backward_add(by_layer(d_projected, config), d_normed, projected, norm_of(inputs, source.pass),
+                             config.rms_norm_eps);
   d_projected.mul_(projection_scale(config));
   at::Tensor d_read = dx.defined() ? at::empty_like(tape.read) : at::Tensor();
-  ops::linears_backward(d_read, std::vector<ops::LinearGradient>{{&inputs.projection, d_projected, tape.lora_a_out}},
+  ops::linears_backward(d_read,
+                        std::vector<ops::LinearGradient>{{&inputs.projection, d_projected, tape.lora_a_out}},
                         tape.read, source.pass);
   if (dx.defined()) at::Tensor(dx).add_(d_read);
 }

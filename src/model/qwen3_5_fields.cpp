@@ -72,8 +72,9 @@ void write_qwen3_5_gguf_fields(const ModelConfig& config, GgufEntries& entries) 
   for (std::int64_t i = 0; i < layers; ++i) {
     const bool attends = config.kind_of(i) == LayerKind::kAttention;
     if (attends == ((i + 1) % interval == 0)) continue;
-    throw UserError({"GGUF", "attention in equal distances in a qwen3_5_text: after each " +
-                                 std::to_string(interval - 1) + " layers without it",
+    throw UserError({"GGUF",
+                     "attention in equal distances in a qwen3_5_text: after each " +
+                         std::to_string(interval - 1) + " layers without it",
                      "layer " + std::to_string(i) + (attends ? " with attention" : " without attention"),
                      "llama.cpp has no key for it", "keep the model's Hugging Face folder"});
   }
@@ -109,7 +110,8 @@ void read_qwen3_5_gguf_fields(const base::GgufFile& file, Json& json) {
   }
   const std::int64_t heads = number("ssm.time_step_rank"), inner = number("ssm.inner_size");
   if (heads <= 0 || inner <= 0 || inner % heads != 0) {
-    throw UserError({file.path().string() + ": " + kArch + "ssm.inner_size", "a multiple of ssm.time_step_rank",
+    throw UserError({file.path().string() + ": " + kArch + "ssm.inner_size",
+                     "a multiple of ssm.time_step_rank",
                      std::to_string(inner) + " of " + std::to_string(heads), "the file is damaged", ""});
   }
   json["full_attention_interval"] = file.int_or(kArch + std::string("full_attention_interval"), kInterval);

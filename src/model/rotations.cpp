@@ -107,7 +107,8 @@ void parse_proportional(const Json& rope, const std::string& where, ModelConfig&
 // partial_rotary_factor, in rope_parameters or beside them.
 void parse_rotated(const Json& json, const Json* rope, const std::string& where, const FamilyTraits& family,
                    ModelConfig& config) {
-  if (rope != nullptr && string_or(*rope, "rope_type", "", where) == "proportional") return;  // another meaning
+  if (rope != nullptr && string_or(*rope, "rope_type", "", where) == "proportional")
+    return;  // another meaning
   double factor = float_or(json, "partial_rotary_factor", family.default_rotated_part, where);
   if (rope != nullptr) factor = float_or(*rope, "partial_rotary_factor", factor, where);
   if (factor == 1) return;

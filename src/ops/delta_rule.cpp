@@ -27,8 +27,8 @@ void require_shapes(const at::Tensor& in, const DeltaWeights& weights, const Del
 }
 
 void require_values(const at::Tensor& rows, const at::Tensor& in, const DeltaShape& shape) {
-  base::require(rows.dim() == 2 && rows.size(0) == in.size(0) && rows.size(1) == shape.values(), "ops::delta_rule",
-                "rows of [T, V E]");
+  base::require(rows.dim() == 2 && rows.size(0) == in.size(0) && rows.size(1) == shape.values(),
+                "ops::delta_rule", "rows of [T, V E]");
 }
 
 std::int64_t state_blocks(const DeltaShape& shape) {
@@ -41,7 +41,8 @@ std::int64_t state_blocks(const DeltaShape& shape) {
 class DeltaStates {
  public:
   static delta::Heads heads(const DeltaState& state) {
-    return {static_cast<float*>(state.values_.mutable_data_ptr()), static_cast<float*>(state.scales_.mutable_data_ptr())};
+    return {static_cast<float*>(state.values_.mutable_data_ptr()),
+            static_cast<float*>(state.scales_.mutable_data_ptr())};
   }
   static at::Tensor last(const DeltaState& state, std::int64_t taps) { return state.inputs_.last(taps - 1); }
   static void append(DeltaState& state, const at::Tensor& rows, const DeltaShape& shape) {
@@ -112,12 +113,13 @@ namespace {
 
 delta::Source source_of(const at::Tensor& in, std::int64_t begin) {
   const auto bytes = in.stride(0) * static_cast<std::int64_t>(in.element_size());
-  return {.in = static_cast<const char*>(in.const_data_ptr()) + begin * bytes, .row_bytes = bytes, .before = {}};
+  return {
+      .in = static_cast<const char*>(in.const_data_ptr()) + begin * bytes, .row_bytes = bytes, .before = {}};
 }
 
 // Segments without a prefix, then those with one, which begin with what theirs ended with.
-void into_on_cpu(const at::Tensor& out, const at::Tensor& in, const DeltaWeights& weights, const DeltaShape& shape,
-                 const std::vector<AttentionSegment>& segments) {
+void into_on_cpu(const at::Tensor& out, const at::Tensor& in, const DeltaWeights& weights,
+                 const DeltaShape& shape, const std::vector<AttentionSegment>& segments) {
   const delta::Prepared prepared(in, weights, shape);
   std::vector<DeltaState> ends(segments.size());
   for (const AttentionSegment& s : segments) {
@@ -135,7 +137,8 @@ void into_on_cpu(const at::Tensor& out, const at::Tensor& in, const DeltaWeights
       if (ends[i].bytes() > 0) one.to = DeltaStates::heads(ends[i]);
       if (!follows) continue;
       const auto prefix = static_cast<std::size_t>(s.prefix);
-      const at::Tensor earlier = in.narrow(0, segments[prefix].begin, segments[prefix].end - segments[prefix].begin);
+      const at::Tensor earlier =
+          in.narrow(0, segments[prefix].begin, segments[prefix].end - segments[prefix].begin);
       one.source.before = delta::rows_before(earlier, {}, prepared.taps_count);
       one.from = DeltaStates::heads(ends[prefix]);
     }
@@ -143,8 +146,8 @@ void into_on_cpu(const at::Tensor& out, const at::Tensor& in, const DeltaWeights
   }
 }
 
-void step_on_cpu(const at::Tensor& out, const at::Tensor& in, const DeltaWeights& weights, const DeltaShape& shape,
-                 const std::vector<DeltaStep>& steps) {
+void step_on_cpu(const at::Tensor& out, const at::Tensor& in, const DeltaWeights& weights,
+                 const DeltaShape& shape, const std::vector<DeltaStep>& steps) {
   const delta::Prepared prepared(in, weights, shape);
   const std::int64_t taps = prepared.taps_count;
   std::vector<delta::Rows> rows;
@@ -152,17 +155,19 @@ void step_on_cpu(const at::Tensor& out, const at::Tensor& in, const DeltaWeights
     delta::Rows& one = rows.emplace_back();
     one = {.source = source_of(in, step.begin), .begin = step.begin, .end = step.end, .from = {}, .to = {}};
     one.to = DeltaStates::heads(*step.own);
-    const bool has_own = step.own->length() > 0, has_before = step.before != nullptr && step.before->length() > 0;
+    const bool has_own = step.own->length() > 0,
+               has_before = step.before != nullptr && step.before->length() > 0;
     if (has_own) one.from = one.to;
     if (!has_own && has_before) one.from = DeltaStates::heads(*step.before);
-    one.source.before = delta::rows_before(has_own ? DeltaStates::last(*step.own, taps) : at::Tensor(),
-                                           has_before ? DeltaStates::last(*step.before, taps) : at::Tensor(), taps);
+    one.source.before =
+        delta::rows_before(has_own ? DeltaStates::last(*step.own, taps) : at::Tensor(),
+                           has_before ? DeltaStates::last(*step.before, taps) : at::Tensor(), taps);
   }
   delta::forward(out, in, prepared, rows);
 }
 
-void step_in_chunks(const at::Tensor& out, const at::Tensor& rows, const DeltaWeights& weights, const DeltaShape& shape,
-                    const DeltaStep& step) {
+void step_in_chunks(const at::Tensor& out, const at::Tensor& rows, const DeltaWeights& weights,
+                    const DeltaShape& shape, const DeltaStep& step) {
   const std::int64_t taps = weights.conv.size(2);
   delta::Carried carried = DeltaStates::carried(*step.own, shape, taps), before;
   if (step.before != nullptr) before = DeltaStates::carried(*step.before, shape, taps);

@@ -21,8 +21,7 @@ KvBytes kv_bytes(const model::ModelConfig& config, at::ScalarType dtype, std::in
     if (config.kind_of(i) == model::LayerKind::kAttention && attention.has_keys())
       columns += attention.kv_heads * attention.head_dim;
   }
-  const std::int64_t tile =
-      ops::kKvTile * 2 * columns * static_cast<std::int64_t>(at::elementSize(dtype));
+  const std::int64_t tile = ops::kKvTile * 2 * columns * static_cast<std::int64_t>(at::elementSize(dtype));
   const std::int64_t own = options.share_prompt ? 0 : prompt_tokens;
   const std::int64_t whole = tiles(own + options.max_new_tokens);
   const std::int64_t first = std::min(own, std::max<std::int64_t>(1, options.prefill_tokens));

@@ -43,26 +43,25 @@ std::vector<PreTokenizer> known_pre_tokenizers() {
     pre.name = name;
     return pre;
   };
-  return {
-      {.name = "smollm", .steps = digits, .gpt2_pattern = true},
-      {.name = "gpt-2", .steps = Json::array(), .gpt2_pattern = true},
-      {.name = "default", .steps = Json::array(), .gpt2_pattern = true},
-      llama,
-      {.name = "qwen2", .steps = Json::array({split_by(kQwen2Pattern)}), .nfc = true},
-      {.name = "qwen35", .steps = Json::array({split_by(kQwen35Pattern)}), .nfc = true},
-      {.name = "tekken",
-       .steps = Json::array({split_by(kTekkenPattern)}),
-       .ignore_merges = true,
-       .adds_bos = true},
-      {.name = "gpt-4o", .steps = Json::array({split_by(kGpt4oPattern)})},
-      llama_merged,
-      called(llama_merged, "smaug-bpe"),
-      called(llama, "llama3"),
-      called(llama, "llama-v3"),
-      called(llama, "lfm2"),
-      called(llama, "pixtral"),
-      {.name = "refact", .steps = digits, .gpt2_pattern = true},
-      {.name = "starcoder", .steps = digits, .gpt2_pattern = true}};
+  return {{.name = "smollm", .steps = digits, .gpt2_pattern = true},
+          {.name = "gpt-2", .steps = Json::array(), .gpt2_pattern = true},
+          {.name = "default", .steps = Json::array(), .gpt2_pattern = true},
+          llama,
+          {.name = "qwen2", .steps = Json::array({split_by(kQwen2Pattern)}), .nfc = true},
+          {.name = "qwen35", .steps = Json::array({split_by(kQwen35Pattern)}), .nfc = true},
+          {.name = "tekken",
+           .steps = Json::array({split_by(kTekkenPattern)}),
+           .ignore_merges = true,
+           .adds_bos = true},
+          {.name = "gpt-4o", .steps = Json::array({split_by(kGpt4oPattern)})},
+          llama_merged,
+          called(llama_merged, "smaug-bpe"),
+          called(llama, "llama3"),
+          called(llama, "llama-v3"),
+          called(llama, "lfm2"),
+          called(llama, "pixtral"),
+          {.name = "refact", .steps = digits, .gpt2_pattern = true},
+          {.name = "starcoder", .steps = digits, .gpt2_pattern = true}};
 }
 
 }  // namespace hone::text

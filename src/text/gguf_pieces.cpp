@@ -16,7 +16,8 @@ using base::Json;
 
 constexpr const char* kSpace = "\u2581";
 constexpr std::size_t kLongestPiece = 1024;
-constexpr std::size_t kMostWork = std::size_t{1} << 28;  // bytes of all parts; Gemma 3's 262,144 tokens: 20 MB
+constexpr std::size_t kMostWork = std::size_t{1}
+                                  << 28;  // bytes of all parts; Gemma 3's 262,144 tokens: 20 MB
 
 bool starts_character(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U;

@@ -27,7 +27,8 @@ struct Encoding {
 // "sep_token", ...) for the variables of a chat template.
 struct SpecialTokens {
   std::optional<std::string> bos, eos, pad, unk;
-  std::optional<std::string> eot;  // eot_token: where an answer ends if not at eos; of a GGUF, and not in `named`
+  std::optional<std::string>
+      eot;  // eot_token: where an answer ends if not at eos; of a GGUF, and not in `named`
   std::map<std::string, std::string> named;
 };
 

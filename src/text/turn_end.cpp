@@ -7,12 +7,12 @@ namespace hone::text {
 
 std::string text_after_answer(const ChatTemplate& chat_template) {
   constexpr std::string_view kAnswer = "Hello";
-  const Rendered rendered = chat_template.render(
-      {.messages = base::Json::array(
-           {{{"role", "user"}, {"content", "Hi"}}, {{"role", "assistant"}, {"content", kAnswer}}}),
-       .tools = {},
-       .template_kwargs = {},
-       .add_generation_prompt = false});
+  const Rendered rendered =
+      chat_template.render({.messages = base::Json::array({{{"role", "user"}, {"content", "Hi"}},
+                                                           {{"role", "assistant"}, {"content", kAnswer}}}),
+                            .tools = {},
+                            .template_kwargs = {},
+                            .add_generation_prompt = false});
   const std::size_t at = rendered.text.rfind(kAnswer);
   if (at == std::string::npos) return {};
   const std::size_t begin = rendered.text.find_first_not_of(" \t\r\n", at + kAnswer.size());

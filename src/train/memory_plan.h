@@ -22,7 +22,7 @@ struct AdaptedLinear {
   bool reads_norm = true;  // the residual stream, by a norm: not what the linears' products gave
   std::int64_t in = 0, out = 0, rank = 0;  // rank: of what a token has
   std::int64_t factors = 0;                // rows of A: more than rank of stacked experts
-  bool stacked = false;                    // of experts: the gradient of B is summed apart (model/fused_moe.cpp)
+  bool stacked = false;  // of experts: the gradient of B is summed apart (model/fused_moe.cpp)
 };
 
 // The largest micro-batch that any order of the rows can make.

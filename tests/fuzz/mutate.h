@@ -216,7 +216,7 @@ inline void change_members(base::Json& value, Random& random) {
         base::Json copy = *child;
         value[random.below(2) == 0 ? child.key() + "_" : "x"] = std::move(copy);
       } else {
-        base::Json copy = *child;
+        const base::Json copy = *child;
         for (std::size_t n = random.below(20); n > 0; --n) value.push_back(copy);
       }
       break;

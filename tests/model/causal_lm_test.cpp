@@ -115,7 +115,8 @@ TEST(CausalLm, IgnoresKeysOfLayersThatReadThoseOfAnother) {
   test_tools::write_tensors(folder.path() / "model.safetensors", tensors);
   const CausalLm model(*open_weights(folder.path()), {});
   EXPECT_TRUE(at::equal(model.hidden(make_batch({{3, 4, 5, 6}}), {}), expected));
-  for (const auto& [name, tensor] : model.frozen_tensors()) EXPECT_NE(name, "model.layers.2.self_attn.k_proj.weight");
+  for (const auto& [name, tensor] : model.frozen_tensors())
+    EXPECT_NE(name, "model.layers.2.self_attn.k_proj.weight");
   tensors["model.layers.0.self_attn.r_proj.weight"] = at::ones({16});
   test_tools::write_tensors(folder.path() / "model.safetensors", tensors);
   EXPECT_THROW(CausalLm(*open_weights(folder.path()), {}), base::UserError);

@@ -62,7 +62,9 @@ std::vector<base::Json> configs() {
   base::Json gemma4 = test_tools::tiny_config("gemma4_text");
   gemma4["vocab_size_per_layer_input"] = gemma4["vocab_size"];
   base::Json narrow4 = gemma4;
-  narrow4.update({{"num_kv_shared_layers", 0}, {"hidden_size_per_layer_input", 0}, {"final_logit_softcapping", nullptr}});
+  narrow4.update({{"num_kv_shared_layers", 0},
+                  {"hidden_size_per_layer_input", 0},
+                  {"final_logit_softcapping", nullptr}});
   return {olmo3,
           gemma4,
           narrow4,
@@ -218,9 +220,10 @@ TEST(GgufWrite, RefusesWhatAGgufCannotSay) {
                                        {"llama_4_scaling_beta", 0.5}}}}),
               "an attention factor of 1");
   EXPECT_SAYS(refuses("lfm2", base::Json::object()), "conv_bias");
-  EXPECT_SAYS(refuses("qwen3_5_text", {{"num_hidden_layers", 3},
-                                       {"layer_types", {"linear_attention", "full_attention", "full_attention"}}}),
-              "after each 1 layers without it");
+  EXPECT_SAYS(
+      refuses("qwen3_5_text", {{"num_hidden_layers", 3},
+                               {"layer_types", {"linear_attention", "full_attention", "full_attention"}}}),
+      "after each 1 layers without it");
   EXPECT_SAYS(
       refuses("qwen2", {{"use_sliding_window", true}, {"sliding_window", 8}, {"max_window_layers", 0}}),
       "sliding windows in some");
@@ -279,7 +282,8 @@ TEST(GgufWrite, Gemma4IsLlamaCppsOwn) {
   EXPECT_EQ(file.require_int("gemma4.attention.key_length_swa"), 16);
   EXPECT_EQ(file.require_int("gemma4.attention.shared_kv_layers"), 4);
   EXPECT_EQ(*file.ints("gemma4.feed_forward_length"), (std::vector<std::int64_t>{40, 40, 80, 80, 80, 80}));
-  EXPECT_EQ(*file.ints("gemma4.attention.sliding_window_pattern"), (std::vector<std::int64_t>{1, 0, 1, 0, 1, 0}));
+  EXPECT_EQ(*file.ints("gemma4.attention.sliding_window_pattern"),
+            (std::vector<std::int64_t>{1, 0, 1, 0, 1, 0}));
   const base::GgufTensor& divisors = *file.find("rope_freqs.weight");
   std::vector<float> found(16);
   base::dequantize(divisors, found);
@@ -330,8 +334,8 @@ TEST(GgufWrite, DeltaRulesAreLlamaCppsOwn) {
   EXPECT_TRUE(at::equal(theirs("blk.0.ssm_out.weight"), ours("out_proj.weight").index_select(1, each)));
   const at::Tensor all = at::cat({at::arange(40), values});
   EXPECT_TRUE(at::equal(theirs("blk.0.attn_qkv.weight"), ours("in_proj_qkv.weight").index_select(0, all)));
-  EXPECT_TRUE(at::equal(theirs("blk.0.ssm_conv1d.weight"),
-                        ours("conv1d.weight").squeeze(1).index_select(0, all)));
+  EXPECT_TRUE(
+      at::equal(theirs("blk.0.ssm_conv1d.weight"), ours("conv1d.weight").squeeze(1).index_select(0, all)));
   EXPECT_TRUE(at::equal(theirs("blk.0.ssm_norm.weight"), ours("norm.weight")));
   EXPECT_EQ(file.require_int("qwen35.full_attention_interval"), 2);
   EXPECT_EQ(file.require_int("qwen35.ssm.conv_kernel"), 3);

@@ -425,9 +425,9 @@ TEST(ModelConfig, Lfm2HasConvolutions) {
 
 TEST(ModelConfig, Qwen35HasDeltaRules) {
   Json json = tiny_config("qwen3_5_text");
-  for (const char* key : {"layer_types", "head_dim", "partial_rotary_factor", "linear_num_key_heads",
-                          "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim",
-                          "linear_conv_kernel_dim"})
+  for (const char* key :
+       {"layer_types", "head_dim", "partial_rotary_factor", "linear_num_key_heads", "linear_num_value_heads",
+        "linear_key_head_dim", "linear_value_head_dim", "linear_conv_kernel_dim"})
     json.erase(key);
   json["num_hidden_layers"] = 9;
   ModelConfig config = parse(json);  // Qwen3_5TextConfig's defaults
@@ -474,9 +474,9 @@ TEST(ModelConfig, Qwen35HasDeltaRules) {
 
 TEST(ModelConfig, Gemma4SharesKeysAndHasHeadsByLayer) {
   Json json = tiny_config("gemma4_text");
-  for (const char* key : {"layer_types", "head_dim", "global_head_dim", "sliding_window", "use_double_wide_mlp",
-                          "hidden_size_per_layer_input", "vocab_size_per_layer_input", "final_logit_softcapping",
-                          "num_kv_shared_layers", "pad_token_id"})
+  for (const char* key : {"layer_types", "head_dim", "global_head_dim", "sliding_window",
+                          "use_double_wide_mlp", "hidden_size_per_layer_input", "vocab_size_per_layer_input",
+                          "final_logit_softcapping", "num_kv_shared_layers", "pad_token_id"})
     json.erase(key);
   json["num_hidden_layers"] = 8;
   ModelConfig config = parse(json);  // Gemma4TextConfig's defaults
@@ -510,7 +510,8 @@ TEST(ModelConfig, Gemma4SharesKeysAndHasHeadsByLayer) {
   // as transformers 5 saves it
   json = tiny_config("gemma4_text");
   json.erase("global_head_dim");
-  json["per_layer_config"] = {{"1", {{"head_dim", 24}}}, {"3", {{"head_dim", 24}}}, {"5", {{"head_dim", 24}}}};
+  json["per_layer_config"] = {
+      {"1", {{"head_dim", 24}}}, {"3", {{"head_dim", 24}}}, {"5", {{"head_dim", 24}}}};
   EXPECT_EQ(parse(json).attention_of(3).head_dim, 24);
   EXPECT_EQ(parse(json).attention_of(2).head_dim, 16);
   json["per_layer_config"] = {{"5", {{"head_dim", 24}}}};
@@ -525,8 +526,9 @@ TEST(ModelConfig, Gemma4SharesKeysAndHasHeadsByLayer) {
   EXPECT_SAYS(refusal("num_kv_shared_layers", 6), "num_kv_shared_layers");
   EXPECT_SAYS(refusal("num_kv_shared_layers", 5), "leaves a layer of each type");
   EXPECT_SAYS(refusal("per_layer_config", {{"1", {{"intermediate_size", 4}}}}), "intermediate_size");
-  EXPECT_SAYS(error_of("llama", [](Json& j) { j["rope_scaling"] = {{"rope_type", "proportional"}, {"factor", -1}}; }),
-              "factor");
+  EXPECT_SAYS(
+      error_of("llama", [](Json& j) { j["rope_scaling"] = {{"rope_type", "proportional"}, {"factor", -1}}; }),
+      "factor");
 }
 
 TEST(ModelConfig, SaysWhatAFamilyNeedsThatItHasNot) {

@@ -258,7 +258,8 @@ TEST(QuantizedModel, KeepsTheBlocksOfAGguf) {
 TEST(QuantizedModel, KeepsTheBlocksOfAMatrixThatAGgufHasInTwo) {
   const TempFolder folder;
   base::Json config = tiny_config("granitemoehybrid");
-  config.update({{"hidden_size", 256}, {"shared_intermediate_size", 256}, {"head_dim", 64}, {"vocab_size", 96}});
+  config.update(
+      {{"hidden_size", 256}, {"shared_intermediate_size", 256}, {"head_dim", 64}, {"vocab_size", 96}});
   write_model(folder.path() / "in", config);
   for (const GgufWeights weights : {GgufWeights::kQ8_0, GgufWeights::kQ4_K_M}) {
     const fs::path file = folder.path() / (std::to_string(static_cast<int>(weights)) + ".gguf");

@@ -174,7 +174,8 @@ inline base::Json odd_config(const std::string& model_type) {
                {"num_attention_heads", 3},
                {"num_key_value_heads", 1},
                {"vocab_size", 51}});
-  if (json.contains("linear_key_head_dim")) json.update({{"linear_key_head_dim", 7}, {"linear_value_head_dim", 9}});
+  if (json.contains("linear_key_head_dim"))
+    json.update({{"linear_key_head_dim", 7}, {"linear_value_head_dim", 9}});
   if (json.contains("global_head_dim")) json.update({{"global_head_dim", 12}});
   return json;
 }
@@ -205,7 +206,7 @@ inline std::map<std::string, at::Tensor> random_tensors(const base::Json& config
     tensors[spec.name] = norm ? noise * 0.1 + (parsed.norm_adds_one && !plain ? 0 : 1) : noise * 0.2;
     if (spec.name.ends_with("layer_scalar")) tensors[spec.name] = noise * 0.1 + 1;
     if (parsed.value_norm && spec.name.ends_with("q_norm.weight"))
-      tensors[spec.name] *= 0.2;  // scores have no other scale
+      tensors[spec.name] *= 0.2;                                             // scores have no other scale
     if (spec.name.ends_with("A_log")) tensors[spec.name] = noise * 0.5 - 2;  // a decay over many tokens
   }
   return tensors;

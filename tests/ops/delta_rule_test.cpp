@@ -22,20 +22,21 @@ struct Case {
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) {
-  return out << c.shape.key_heads << " " << c.shape.value_heads << " " << c.shape.key_dim << " " << c.shape.value_dim
-             << " " << c.taps << " " << c10::toString(c.dtype);
+  return out << c.shape.key_heads << " " << c.shape.value_heads << " " << c.shape.key_dim << " "
+             << c.shape.value_dim << " " << c.taps << " " << c10::toString(c.dtype);
 }
 
 std::vector<Case> cases() {
-  return {{.shape = {.key_heads = 2, .value_heads = 2, .key_dim = 16, .value_dim = 16}},
-          {.shape = {.key_heads = 1, .value_heads = 2, .key_dim = 24, .value_dim = 40}, .taps = 3},
-          {.shape = {.key_heads = 2, .value_heads = 4, .key_dim = 36, .value_dim = 20}, .taps = 1},
-          {.shape = {.key_heads = 1, .value_heads = 1, .key_dim = 128, .value_dim = 128}},
-          {.shape = {.key_heads = 2, .value_heads = 4, .key_dim = 32, .value_dim = 64}, .dtype = at::kBFloat16},
-          {.shape = {.key_heads = 2, .value_heads = 2, .key_dim = 20, .value_dim = 72, .eps = 1e-5},
-           .taps = 5,
-           .dtype = at::kBFloat16,
-           .wide_norm = true}};
+  return {
+      {.shape = {.key_heads = 2, .value_heads = 2, .key_dim = 16, .value_dim = 16}},
+      {.shape = {.key_heads = 1, .value_heads = 2, .key_dim = 24, .value_dim = 40}, .taps = 3},
+      {.shape = {.key_heads = 2, .value_heads = 4, .key_dim = 36, .value_dim = 20}, .taps = 1},
+      {.shape = {.key_heads = 1, .value_heads = 1, .key_dim = 128, .value_dim = 128}},
+      {.shape = {.key_heads = 2, .value_heads = 4, .key_dim = 32, .value_dim = 64}, .dtype = at::kBFloat16},
+      {.shape = {.key_heads = 2, .value_heads = 2, .key_dim = 20, .value_dim = 72, .eps = 1e-5},
+       .taps = 5,
+       .dtype = at::kBFloat16,
+       .wide_norm = true}};
 }
 
 struct Inputs {
@@ -77,7 +78,8 @@ at::Tensor convolved(const at::Tensor& x, const at::Tensor& w, const Rounding& r
 }
 
 // One sequence in [n, .] fp64 -> [n, V E].
-at::Tensor plain(const at::Tensor& in, const DeltaWeights& w, const DeltaShape& s, const Rounding& round = {}) {
+at::Tensor plain(const at::Tensor& in, const DeltaWeights& w, const DeltaShape& s,
+                 const Rounding& round = {}) {
   const std::int64_t n = in.size(0), shared = s.value_heads / s.key_heads;
   const at::Tensor u = convolved(in.narrow(1, 0, s.channels()), w.conv, round);
   const auto heads = [&](std::int64_t first, std::int64_t count, std::int64_t width) {
@@ -153,12 +155,13 @@ void expect_close(const at::Tensor& got, const at::Tensor& exact, const Case& c,
   EXPECT_LT(mean(got, wanted), half ? 3e-4 : 2e-6) << c << " " << what;
 }
 
-const std::vector<AttentionSegment> kSegments = {{0, 1},        {1, 64},       {64, 128},     {128, 193},
-                                                 {193, 263},    {263, 265, 4}, {265, 335, 4}, {335, 336, 4},
-                                                 {336, 338},    {338, 343, 8}, {343, 344, 8}};
+const std::vector<AttentionSegment> kSegments = {{0, 1},     {1, 64},       {64, 128},     {128, 193},
+                                                 {193, 263}, {263, 265, 4}, {265, 335, 4}, {335, 336, 4},
+                                                 {336, 338}, {338, 343, 8}, {343, 344, 8}};
 constexpr std::int64_t kTokensOfAll = 344;
 
-at::Tensor fused(const Inputs& in, const DeltaShape& shape, const std::vector<AttentionSegment>& segments = kSegments) {
+at::Tensor fused(const Inputs& in, const DeltaShape& shape,
+                 const std::vector<AttentionSegment>& segments = kSegments) {
   at::Tensor out = at::full({in.in.size(0), shape.values()}, std::nan(""), in.in.options());
   delta_rule_into(out, in.in, in.weights, shape, segments);
   return out;
@@ -171,8 +174,9 @@ struct Gradients {
 Gradients fused_backward(const Inputs& in, const DeltaShape& shape,
                          const std::vector<AttentionSegment>& segments = kSegments) {
   const auto ones = [](const at::Tensor& like) { return at::ones(like.sizes(), at::kFloat); };  // added to
-  Gradients out{in.in.clone(), {ones(in.weights.conv), ones(in.weights.a_log), ones(in.weights.dt_bias),
-                                ones(in.weights.norm)}};
+  Gradients out{
+      in.in.clone(),
+      {ones(in.weights.conv), ones(in.weights.a_log), ones(in.weights.dt_bias), ones(in.weights.norm)}};
   delta_rule_backward(out.in, in.d, in.weights, shape, segments, out.weights);
   return out;
 }
@@ -220,7 +224,8 @@ TEST(DeltaRule, ReferenceRoundsWhereTransformersDoes) {
     const Inputs in(c, 130);
     const at::Tensor got = delta_rule(in.in, in.weights, c.shape, {{0, 65}, {65, 130}});
     EXPECT_EQ(got.scalar_type(), c.dtype);
-    const at::Tensor wanted = expected(to_double(in.in), each(in.weights, to_double), c.shape, {{0, 65}, {65, 130}}, rounding(c));
+    const at::Tensor wanted =
+        expected(to_double(in.in), each(in.weights, to_double), c.shape, {{0, 65}, {65, 130}}, rounding(c));
     expect_close(got, wanted, c, "out");
   }
 }
@@ -243,8 +248,11 @@ TEST(DeltaRule, FusedBackwardIsAutogradsThroughRepeatedPrefixes) {
     const Gradients got = fused_backward(in, c.shape);
     expect_close(got.in, x.grad(), c, "in");
     for (const auto& [first, width] : std::vector<std::pair<std::int64_t, std::int64_t>>{
-             {0, c.shape.keys()}, {c.shape.keys(), c.shape.keys()}, {2 * c.shape.keys(), c.shape.values()},
-             {c.shape.channels(), c.shape.values()}, {c.shape.channels() + c.shape.values(), c.shape.value_heads},
+             {0, c.shape.keys()},
+             {c.shape.keys(), c.shape.keys()},
+             {2 * c.shape.keys(), c.shape.values()},
+             {c.shape.channels(), c.shape.values()},
+             {c.shape.channels() + c.shape.values(), c.shape.value_heads},
              {c.shape.inputs() - c.shape.value_heads, c.shape.value_heads}})
       expect_close(got.in.narrow(1, first, width), x.grad().narrow(1, first, width), c, "columns of in");
     expect_close(got.weights.conv - 1, w.conv.grad(), c, "conv");
@@ -346,7 +354,8 @@ TEST(DeltaRule, BitsDependOnNeitherTheRestNorTheThreads) {
       Inputs part = in;
       part.in = in.in.narrow(0, s.begin, n).clone();
       part.d = in.d.narrow(0, s.begin, n);
-      EXPECT_TRUE(at::equal(fused(part, c.shape, {{0, n}}), one.narrow(0, s.begin, n))) << c << " " << s.begin;
+      EXPECT_TRUE(at::equal(fused(part, c.shape, {{0, n}}), one.narrow(0, s.begin, n)))
+          << c << " " << s.begin;
       if (s.begin == 193 || s.begin == 336) continue;  // have followers
       const Gradients alone = fused_backward(part, c.shape, {{0, n}});
       EXPECT_TRUE(at::equal(alone.in, one_back.in.narrow(0, s.begin, n))) << c << " " << s.begin;
@@ -404,7 +413,8 @@ TEST(DeltaRule, NothingIsNothing) {
   const Case c = cases().front();
   const Inputs in(c, 5);
   const at::Tensor none = in.in.narrow(0, 0, 0);
-  EXPECT_EQ(delta_rule(none, in.weights, c.shape, {}).sizes(), (std::vector<std::int64_t>{0, c.shape.values()}));
+  EXPECT_EQ(delta_rule(none, in.weights, c.shape, {}).sizes(),
+            (std::vector<std::int64_t>{0, c.shape.values()}));
   at::Tensor out = at::empty({0, c.shape.values()}, none.options());
   delta_rule_into(out, none, in.weights, c.shape, {});
   delta_rule_into(out, none, in.weights, c.shape, {{0, 0}});
@@ -415,7 +425,8 @@ TEST(DeltaRule, NothingIsNothing) {
   // an empty prefix, and an empty completion
   const std::vector<AttentionSegment> segments = {{0, 0}, {0, 2, 0}, {2, 2, 0}, {2, 5}};
   EXPECT_TRUE(at::equal(fused(in, c.shape, segments), fused(in, c.shape, {{0, 2}, {2, 5}})));
-  EXPECT_TRUE(at::equal(fused_backward(in, c.shape, segments).in, fused_backward(in, c.shape, {{0, 2}, {2, 5}}).in));
+  EXPECT_TRUE(
+      at::equal(fused_backward(in, c.shape, segments).in, fused_backward(in, c.shape, {{0, 2}, {2, 5}}).in));
   EXPECT_THROW(delta_rule(in.in.narrow(1, 0, 7), in.weights, c.shape, {{0, 5}}), base::InternalError);
 }
 
@@ -424,7 +435,8 @@ TEST(DeltaState, CopiesAndGoesBackToTheBegin) {
     const Inputs in(c, 12);
     const auto step = [&](std::int64_t begin, std::int64_t end, DeltaState& state) {
       at::Tensor out = at::empty({end - begin, c.shape.values()}, in.in.options());
-      delta_rule_step(out, in.in.narrow(0, begin, end - begin), in.weights, c.shape, {{0, end - begin, nullptr, &state}});
+      delta_rule_step(out, in.in.narrow(0, begin, end - begin), in.weights, c.shape,
+                      {{0, end - begin, nullptr, &state}});
       return out;
     };
     DeltaState state(c.shape, c.taps, c.dtype);

@@ -55,7 +55,8 @@ TEST(SigmoidGate, IsAutogradsInBothDtypesAtEveryLevel) {
       EXPECT_LT(largest(found.d_x, exact.d_x), bound) << name_of(level);
       EXPECT_LT(largest(found.d_gate, exact.d_gate), bound) << name_of(level);
       if (!first) first = found;
-      EXPECT_TRUE(at::equal(found.out, first->out) && at::equal(found.d_gate, first->d_gate)) << name_of(level);
+      EXPECT_TRUE(at::equal(found.out, first->out) && at::equal(found.d_gate, first->d_gate))
+          << name_of(level);
       // an element of a row alone, and rows that are strided
       const auto part = [](const at::Tensor& t) { return t.slice(1, 69, 70); };
       const Gated alone = fused(part(x).contiguous(), part(gate).contiguous(), part(d).contiguous());

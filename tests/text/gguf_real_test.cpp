@@ -45,8 +45,7 @@ std::vector<std::int32_t> ids_in(const std::string& line) {
 
 void compare(const std::string& name) {
   const base::fs::path path = kVocabularies / ("ggml-vocab-" + name + ".gguf");
-  if (!base::fs::exists(path))
-    GTEST_SKIP() << path << " is absent; tests/parity/fetch_tokenizers fetches it";
+  if (!base::fs::exists(path)) GTEST_SKIP() << path << " is absent; tests/parity/fetch_tokenizers fetches it";
   const base::GgufFile file = base::GgufFile::open(path);
   const Tokenizer read = Tokenizer::from_gguf(file);
   const std::vector<std::string> texts = split(slurp(path.string() + ".inp"), "\n__ggml_vocab_test__\n");
@@ -63,15 +62,33 @@ void compare(const std::string& name) {
     ASSERT_EQ(again.encode(text, true).ids, read.encode(text, true).ids) << name << ": " << text;
 }
 
-TEST(GgufReal, LlamaSentencePiece) { compare("llama-spm"); }
-TEST(GgufReal, Phi3) { compare("phi-3"); }
-TEST(GgufReal, SlowGemma4) { compare("gemma-4"); }
-TEST(GgufReal, SlowLlama3) { compare("llama-bpe"); }
-TEST(GgufReal, SlowQwen2) { compare("qwen2"); }
-TEST(GgufReal, SlowQwen35) { compare("qwen35"); }
-TEST(GgufReal, Gpt2) { compare("gpt-2"); }
-TEST(GgufReal, Refact) { compare("refact"); }
-TEST(GgufReal, Starcoder) { compare("starcoder"); }
+TEST(GgufReal, LlamaSentencePiece) {
+  compare("llama-spm");
+}
+TEST(GgufReal, Phi3) {
+  compare("phi-3");
+}
+TEST(GgufReal, SlowGemma4) {
+  compare("gemma-4");
+}
+TEST(GgufReal, SlowLlama3) {
+  compare("llama-bpe");
+}
+TEST(GgufReal, SlowQwen2) {
+  compare("qwen2");
+}
+TEST(GgufReal, SlowQwen35) {
+  compare("qwen35");
+}
+TEST(GgufReal, Gpt2) {
+  compare("gpt-2");
+}
+TEST(GgufReal, Refact) {
+  compare("refact");
+}
+TEST(GgufReal, Starcoder) {
+  compare("starcoder");
+}
 
 // A folder's tokenizer.json as a GGUF: the same tokens for 4,111 strings.
 void keep_tokens(const std::string& name, const std::string& architecture, std::int64_t rows) {
@@ -87,11 +104,21 @@ void keep_tokens(const std::string& name, const std::string& architecture, std::
   }
 }
 
-TEST(GgufReal, Llama2KeepsItsTokens) { keep_tokens("llama2", "llama", 32000); }
-TEST(GgufReal, SlowGemma3KeepsItsTokens) { keep_tokens("gemma3", "gemma3", 262208); }
-TEST(GgufReal, SlowGpt4oKeepsItsTokens) { keep_tokens("gpt4o", "phi3", 200064); }
-TEST(GgufReal, SlowLlama3KeepsItsTokens) { keep_tokens("llama3", "llama", 128256); }
-TEST(GgufReal, SlowQwen3KeepsItsTokens) { keep_tokens("qwen3", "qwen3", 151936); }
+TEST(GgufReal, Llama2KeepsItsTokens) {
+  keep_tokens("llama2", "llama", 32000);
+}
+TEST(GgufReal, SlowGemma3KeepsItsTokens) {
+  keep_tokens("gemma3", "gemma3", 262208);
+}
+TEST(GgufReal, SlowGpt4oKeepsItsTokens) {
+  keep_tokens("gpt4o", "phi3", 200064);
+}
+TEST(GgufReal, SlowLlama3KeepsItsTokens) {
+  keep_tokens("llama3", "llama", 128256);
+}
+TEST(GgufReal, SlowQwen3KeepsItsTokens) {
+  keep_tokens("qwen3", "qwen3", 151936);
+}
 
 }  // namespace gguf_real_test
 }  // namespace hone::text

@@ -144,7 +144,8 @@ TEST(GgufTokenizer, UnknownKindsAreRefusedByName) {
   Parts parts;
   parts.model = "t5";
   std::string message = refusal(parts);
-  EXPECT_TRUE(contains(message, "tokenizer.ggml.model] expected \"gpt2\" (byte-level BPE) , \"llama\" or \"gemma4\""))
+  EXPECT_TRUE(
+      contains(message, "tokenizer.ggml.model] expected \"gpt2\" (byte-level BPE) , \"llama\" or \"gemma4\""))
       << message;
   EXPECT_TRUE(contains(message, "found:  \"t5\"")) << message;
 

@@ -124,16 +124,19 @@ TEST(GgufVocabulary, TheTokenThatEndsAnAnswerTravels) {
   read.save(temp.path() / "folder");
   EXPECT_EQ(Tokenizer::from_folder(temp.path() / "folder").eot_id(), 5);
   // None where EOS ends the answer, where nothing special does, and for a template of another kind.
-  for (const char* other : {"{% for m in messages %}{{ m.content + eos_token }}{% endfor %}",
-                            "{% for m in messages %}{{ m.content + 'he' }}{% endfor %}", "{{ documents[0].x }}"}) {
-    const Entries found = entries_of(files_of(tokenizer_json(), {{"eos_token", "<s>"}, {"chat_template", other}}));
+  for (const char* other :
+       {"{% for m in messages %}{{ m.content + eos_token }}{% endfor %}",
+        "{% for m in messages %}{{ m.content + 'he' }}{% endfor %}", "{{ documents[0].x }}"}) {
+    const Entries found =
+        entries_of(files_of(tokenizer_json(), {{"eos_token", "<s>"}, {"chat_template", other}}));
     EXPECT_FALSE(found.contains("tokenizer.ggml.eot_token_id")) << other;
   }
 }
 
 // The files that hone makes of a GGUF give that GGUF again, whatever its pre-tokenizer.
 TEST(GgufVocabulary, RoundTripsThroughAGguf) {
-  for (const std::string pre : {"smollm", "gpt-2", "llama-bpe", "qwen2", "qwen35", "tekken", "gpt-4o", "dbrx"}) {
+  for (const std::string pre :
+       {"smollm", "gpt-2", "llama-bpe", "qwen2", "qwen35", "tekken", "gpt-4o", "dbrx"}) {
     const TempFolder temp;
     const std::vector<std::string> tokens = {"<s>", "</s>", "h", "e", "he", "<u>", "[PAD6]"};
     GgufWriter gguf;

@@ -22,9 +22,11 @@ TEST(TurnEnd, TheFirstSpecialTokenBehindTheAnswer) {
     const auto id = turn_end(tiny, chat(source));
     return id ? tiny.id_to_token(*id).value_or("?") : "";
   };
-  EXPECT_EQ(end_of("{% for m in messages %}<|im_start|>{{ m.role + '\n' + m.content }}<|im_end|>\n{% endfor %}"),
+  EXPECT_EQ(
+      end_of("{% for m in messages %}<|im_start|>{{ m.role + '\n' + m.content }}<|im_end|>\n{% endfor %}"),
+      "<|im_end|>");
+  EXPECT_EQ(end_of("{% for m in messages %}{{ m.content }}  \n<|im_end|>{% endfor %}<|im_start|>"),
             "<|im_end|>");
-  EXPECT_EQ(end_of("{% for m in messages %}{{ m.content }}  \n<|im_end|>{% endfor %}<|im_start|>"), "<|im_end|>");
   EXPECT_EQ(end_of("{% for m in messages %}{{ m.content }}\n{% endfor %}<|im_end|>"), "<|im_end|>");
   EXPECT_EQ(end_of("{% for m in messages %}{{ m.content }} END{% endfor %}<|im_end|>"), "");
   EXPECT_EQ(end_of("{% for m in messages %}{{ m.content }}{% endfor %}"), "");

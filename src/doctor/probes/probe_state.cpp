@@ -30,7 +30,7 @@ namespace {
 
 // In the order of model::NormPlace.
 constexpr std::array<const char*, model::kNormPlaces> kNormNames = {
-    "norm before attention", "norm before the MLP", "q norm", "k norm",
+    "norm before attention", "norm before the MLP", "q norm",         "k norm",
     "norm after attention",  "norm after the MLP",  "norm of values", "norm after its own input"};
 
 // In the order of model::TensorKind.

@@ -99,10 +99,9 @@ std::string zero_in_layer(const model::DecoderLayer& layer, const std::string& n
   const std::string& first = layer.qkv.front().name;
   const std::string gate_name = layer.experts ? "" : layer.gate_up.front().name;
   if (attention && zero_norm(NormPlace::kBeforeAttention))
-    return zero_in_base("the norm before " + first) +
-           (convolves ? ": the convolution gets no input"
-            : ruled   ? ": the delta rule gets no input"
-                      : ": attention gets no input");
+    return zero_in_base("the norm before " + first) + (convolves ? ": the convolution gets no input"
+                                                       : ruled   ? ": the delta rule gets no input"
+                                                                 : ": attention gets no input");
   if (mlp && zero_norm(NormPlace::kBeforeMlp))
     return zero_in_base("the norm before " + gate_name) + ": the MLP gets no input";
   if (attention && zero_norm(NormPlace::kAfterAttention))
@@ -119,9 +118,8 @@ std::string zero_in_layer(const model::DecoderLayer& layer, const std::string& n
     if (!is(layer.qkv[1]) && is_shut(layer.qkv[1])) return says(layer.qkv[1]);
     for (const auto kind : {model::TensorKind::kDeltaConv, model::TensorKind::kDeltaNorm}) {
       if (!layer.trained_tensors[kind].defined() && is_zero(layer.tensors[kind]))
-        return zero_in_base(kind == model::TensorKind::kDeltaNorm
-                                ? "the norm before " + layer.o.name
-                                : "the convolution after " + first) +
+        return zero_in_base(kind == model::TensorKind::kDeltaNorm ? "the norm before " + layer.o.name
+                                                                  : "the convolution after " + first) +
                ": no gradient passes it";
     }
   }

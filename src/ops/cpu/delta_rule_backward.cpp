@@ -52,9 +52,15 @@ struct HeadMemory {
 // A thread's memory for one tree and key head.
 class Worker {
  public:
-  Worker(const at::Tensor& in, const at::Tensor& d, const Prepared& p, std::int64_t states, std::int64_t tokens)
-      : p_(p), memory_(p.shape), in_(rows_out(in)), d_(rows_in(d)), element_(p.bf16 ? 2 : 4),
-        state_(p.shape.key_dim * row_stride(p.shape.value_dim)), delta_stride_(row_stride(p.shape.value_dim)) {
+  Worker(const at::Tensor& in, const at::Tensor& d, const Prepared& p, std::int64_t states,
+         std::int64_t tokens)
+      : p_(p),
+        memory_(p.shape),
+        in_(rows_out(in)),
+        d_(rows_in(d)),
+        element_(p.bf16 ? 2 : 4),
+        state_(p.shape.key_dim * row_stride(p.shape.value_dim)),
+        delta_stride_(row_stride(p.shape.value_dim)) {
     for (std::int64_t i = 0; i < group(); ++i) {
       HeadMemory& head = heads_.emplace_back();
       head.states.resize(static_cast<std::size_t>(states * state_));
@@ -83,7 +89,8 @@ class Worker {
     clear(true);
     for (const AttentionSegment* follower : tree.followers) {
       for (HeadMemory& head : heads_)
-        std::copy_n(head.states.begin() + chunks * state_, state_, head.states.begin() + follower_chunk_ * state_);
+        std::copy_n(head.states.begin() + chunks * state_, state_,
+                    head.states.begin() + follower_chunk_ * state_);
       forward(*follower, tree.root, follower_chunk_, follower_token_);
       clear(false);
       backward(*follower, tree.root, follower_chunk_, follower_token_);
@@ -114,7 +121,8 @@ class Worker {
     }
     for (std::vector<float>* rows : {&q_ahead_, &k_ahead_}) std::fill(rows->begin(), rows->end(), 0.0F);
     if (!root) return;
-    for (std::vector<float>* rows : {&q_ahead_root_, &k_ahead_root_}) std::fill(rows->begin(), rows->end(), 0.0F);
+    for (std::vector<float>* rows : {&q_ahead_root_, &k_ahead_root_})
+      std::fill(rows->begin(), rows->end(), 0.0F);
   }
 
   void add_to_root() {
@@ -130,7 +138,8 @@ class Worker {
   }
 
   // The rows that tokens [begin, end) of the segment read.
-  void find_rows(const AttentionSegment& s, const AttentionSegment* root, std::int64_t begin, std::int64_t end) {
+  void find_rows(const AttentionSegment& s, const AttentionSegment* root, std::int64_t begin,
+                 std::int64_t end) {
     Source source{.in = row(s.begin), .row_bytes = in_.stride * element_, .before = {}};
     for (std::int64_t t = s.begin; root != nullptr && root->end - 1 >= root->begin + (t - s.begin); ++t) {
       if (t - s.begin >= p_.taps_count - 1) break;
@@ -144,7 +153,8 @@ class Worker {
     read_key_head(p_, memory_, count, key_head_);
   }
 
-  void forward(const AttentionSegment& s, const AttentionSegment* root, std::int64_t chunk, std::int64_t token) {
+  void forward(const AttentionSegment& s, const AttentionSegment* root, std::int64_t chunk,
+               std::int64_t token) {
     if (chunk == 0) {
       for (HeadMemory& head : heads_) std::fill_n(head.states.begin(), state_, 0.0F);
     }
@@ -198,21 +208,44 @@ class Worker {
     const Kernels& kernel = kernels();
     const ChunkMemory& m = memory_;
     const std::int64_t keys = p_.shape.key_dim, width = p_.shape.value_dim, stride = delta_stride_;
-    kernel.product({.a = m.q, .a_row = row_stride(keys), .a_depth = 1, .b = before, .b_row = stride, .c = m.d_out,
-                    .c_row = stride, .rows = count, .columns = width, .depth = keys, .zeros = Zeros::kNone,
+    kernel.product({.a = m.q,
+                    .a_row = row_stride(keys),
+                    .a_depth = 1,
+                    .b = before,
+                    .b_row = stride,
+                    .c = m.d_out,
+                    .c_row = stride,
+                    .rows = count,
+                    .columns = width,
+                    .depth = keys,
+                    .zeros = Zeros::kNone,
                     .add = false});
     kernel.scale_rows(m.d_out, m.d_out, stride, count, width, m.from_begin);
     kernel.multiply(m.decay, m.queries_by_keys, m.scores, kPairStride, count, count, false);
-    kernel.product({.a = m.scores, .a_row = kPairStride, .a_depth = 1, .b = delta, .b_row = stride, .c = m.d_out,
-                    .c_row = stride, .rows = count, .columns = width, .depth = count, .zeros = Zeros::kLowerA,
+    kernel.product({.a = m.scores,
+                    .a_row = kPairStride,
+                    .a_depth = 1,
+                    .b = delta,
+                    .b_row = stride,
+                    .c = m.d_out,
+                    .c_row = stride,
+                    .rows = count,
+                    .columns = width,
+                    .depth = count,
+                    .zeros = Zeros::kLowerA,
                     .add = true});
     std::fill_n(m.factor, count, 1 / std::sqrt(static_cast<float>(keys)));
     kernel.scale_rows(m.d_out, m.d_out, stride, count, width, m.factor);
     const auto* d = static_cast<const char*>(d_.data) + (first * d_.stride + value * width) * element_;
     char* const z = row(first) + (p_.shape.channels() + value * width) * element_;
-    kernel.gate_backward({.o = m.d_out, .stride = stride, .count = count, .width = width,
-                          .z = {z, in_.stride, p_.bf16}, .d = {d, d_.stride, p_.bf16},
-                          .weight = p_.norm.const_data_ptr<float>(), .rounds_product = p_.rounds_product,
+    kernel.gate_backward({.o = m.d_out,
+                          .stride = stride,
+                          .count = count,
+                          .width = width,
+                          .z = {z, in_.stride, p_.bf16},
+                          .d = {d, d_.stride, p_.bf16},
+                          .weight = p_.norm.const_data_ptr<float>(),
+                          .rounds_product = p_.rounds_product,
                           .eps = static_cast<float>(p_.shape.eps),
                           .d_weight = shares_.norms == nullptr ? nullptr : shares_.norms + value * width});
     kernel.scale_rows(m.d_out, m.d_out, stride, count, width, m.factor);
@@ -242,12 +275,18 @@ class Worker {
                    std::vector<float>& ahead) {
     const std::int64_t stride = row_stride(width), passed = (p_.taps_count - 1) * stride;
     std::copy_n(ahead.begin(), passed, d + count * stride);
-    kernels().conv_backward(
-        {.conv = {.rows = memory_.rows.data(), .bf16 = p_.bf16, .count = count, .first = channel, .width = width,
-                  .taps_count = p_.taps_count, .taps = p_.tap(channel), .taps_stride = p_.shape.channels(), .out = d,
-                  .stride = stride},
-         .to = {row(first), in_.stride, p_.bf16},
-         .d_taps = shares_.taps == nullptr ? nullptr : shares_.taps + channel});
+    kernels().conv_backward({.conv = {.rows = memory_.rows.data(),
+                                      .bf16 = p_.bf16,
+                                      .count = count,
+                                      .first = channel,
+                                      .width = width,
+                                      .taps_count = p_.taps_count,
+                                      .taps = p_.tap(channel),
+                                      .taps_stride = p_.shape.channels(),
+                                      .out = d,
+                                      .stride = stride},
+                             .to = {row(first), in_.stride, p_.bf16},
+                             .d_taps = shares_.taps == nullptr ? nullptr : shares_.taps + channel});
     std::copy_n(d, passed, ahead.begin());
   }
 
@@ -286,7 +325,8 @@ struct AllShares {
         sums.conv.view({channels, p.taps_count}).add_(taps[i].view({p.taps_count, channels}).flip(0).t());
     }
     for (const auto& [share, sum] : {std::pair{rates, sums.a_log}, std::pair{biases, sums.dt_bias}}) {
-      for (std::int64_t i = 0; share.defined() && i < share.size(0); ++i) sum.add_(share[i].view(sum.sizes()));
+      for (std::int64_t i = 0; share.defined() && i < share.size(0); ++i)
+        sum.add_(share[i].view(sum.sizes()));
     }
     if (!norms.defined()) return;
     for (const at::Tensor& tree : norms.unbind(0)) {

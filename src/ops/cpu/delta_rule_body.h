@@ -44,7 +44,8 @@ void conv_of(const ConvArgs& c) {
     const std::int64_t reads = reads_of(c, t);
     const void* const* rows = c.rows + c.taps_count - 1 + t;
     over(c.width, [&](std::int64_t i, auto mode) {
-      const Float sum = as<T>(reads == 4 ? tap_sum<T>(c, rows, 4, i, mode) : tap_sum<T>(c, rows, reads, i, mode));
+      const Float sum =
+          as<T>(reads == 4 ? tap_sum<T>(c, rows, 4, i, mode) : tap_sum<T>(c, rows, reads, i, mode));
       store(c.out + t * c.stride + i, as<T>(gated(sum, sum)), mode);
     });
   }
@@ -100,9 +101,8 @@ void conv_backward(const ConvBackwardArgs& b) {
 // ---- rows
 
 float dot_of(const float* a, const float* b, std::int64_t width) {
-  return sums_over(width, [&](std::int64_t i, auto mode, Float& sum, Float& /*other*/) {
-           sum = load(a + i, mode) * load(b + i, mode);
-         })
+  return sums_over(width, [&](std::int64_t i, auto mode, Float& sum,
+                              Float& /*other*/) { sum = load(a + i, mode) * load(b + i, mode); })
       .a;
 }
 
@@ -116,8 +116,8 @@ void unit(float* rows, std::int64_t stride, std::int64_t count, std::int64_t wid
   }
 }
 
-void unit_backward(float* d, const float* unit_rows, std::int64_t stride, std::int64_t count, std::int64_t width,
-                   const float* inverse) {
+void unit_backward(float* d, const float* unit_rows, std::int64_t stride, std::int64_t count,
+                   std::int64_t width, const float* inverse) {
   for (std::int64_t t = 0; t < count; ++t) {
     float* row = d + t * stride;
     const float* one = unit_rows + t * stride;
@@ -168,12 +168,14 @@ void add(const float* from, float* to, std::int64_t stride, std::int64_t rows, s
   for (std::int64_t t = 0; t < rows; ++t) {
     float* row = to + t * stride;
     over(columns, [&](std::int64_t i, auto mode) {
-      store(row + i, load(static_cast<const float*>(row) + i, mode) + load(from + t * stride + i, mode), mode);
+      store(row + i, load(static_cast<const float*>(row) + i, mode) + load(from + t * stride + i, mode),
+            mode);
     });
   }
 }
 
-void scale_columns(float* to, std::int64_t stride, std::int64_t rows, std::int64_t columns, const float* scale) {
+void scale_columns(float* to, std::int64_t stride, std::int64_t rows, std::int64_t columns,
+                   const float* scale) {
   for (std::int64_t t = 0; t < rows; ++t) {
     float* row = to + t * stride;
     over(columns, [&](std::int64_t i, auto mode) {
@@ -258,7 +260,8 @@ void read_state(const Group<kVectors>& s, std::int64_t dim, const float* k, Floa
 // S = scale S + k delta^T; o = S^T q; m = S^T next.
 template <int kVectors, bool kScale, bool kNext>
 void update_state(const Group<kVectors>& s, std::int64_t dim, float scale, const float* k, const float* q,
-                  const float* next, const Float (&delta)[kVectors], Float (&o)[kVectors], Float (&m)[kVectors]) {
+                  const float* next, const Float (&delta)[kVectors], Float (&o)[kVectors],
+                  Float (&m)[kVectors]) {
   Float read[kVectors] = {}, ahead[kVectors] = {}, added[kVectors];
   float* first[kVectors];
   for (std::int64_t v = 0; v < kVectors; ++v) {
@@ -288,10 +291,11 @@ void update_state(const Group<kVectors>& s, std::int64_t dim, float scale, const
 
 template <int kVectors>
 void recur_group(const RecurArgs& r, const Group<kVectors>& s, float* columns) {
-  using Update = void (*)(const Group<kVectors>&, std::int64_t, float, const float*, const float*, const float*,
-                          const Float(&)[kVectors], Float(&)[kVectors], Float(&)[kVectors]);
-  constexpr Update kUpdates[2][2] = {{&update_state<kVectors, false, false>, &update_state<kVectors, false, true>},
-                                     {&update_state<kVectors, true, false>, &update_state<kVectors, true, true>}};
+  using Update = void (*)(const Group<kVectors>&, std::int64_t, float, const float*, const float*,
+                          const float*, const Float(&)[kVectors], Float(&)[kVectors], Float(&)[kVectors]);
+  constexpr Update kUpdates[2][2] = {
+      {&update_state<kVectors, false, false>, &update_state<kVectors, false, true>},
+      {&update_state<kVectors, true, false>, &update_state<kVectors, true, true>}};
   Float m[kVectors], delta[kVectors], o[kVectors];
   read_state(s, r.dim, r.k, m);
   for (std::int64_t t = 0; t < r.count; ++t) {
@@ -304,7 +308,8 @@ void recur_group(const RecurArgs& r, const Group<kVectors>& s, float* columns) {
     const bool more = t + 1 < r.count, scales = token.after != token.total;
     const float *k = r.k + t * r.qk_stride, *q = r.q + t * r.qk_stride;
     kUpdates[scales][more](s, r.dim, token.total, k, q, more ? k + r.qk_stride : nullptr, delta, o, m);
-    for (std::int64_t v = 0; v < kVectors; ++v) store(row + v * kNative, o[v] * (token.after * r.query_scale), Whole{});
+    for (std::int64_t v = 0; v < kVectors; ++v)
+      store(row + v * kNative, o[v] * (token.after * r.query_scale), Whole{});
   }
 }
 
@@ -437,10 +442,9 @@ void product(const ProductArgs& p) {
   }
 }
 
-constexpr Kernels kKernels = {&conv,      &conv_backward, &unit,     &unit_backward, &recur,
-                              &gate,      &gate_backward, &product,  &transpose,     &scale_rows,
-                              &decays,    &dot_rows,      &dot_columns, &multiply,
-                              &add,       &scale_columns};
+constexpr Kernels kKernels = {&conv,          &conv_backward, &unit,      &unit_backward, &recur,  &gate,
+                              &gate_backward, &product,       &transpose, &scale_rows,    &decays, &dot_rows,
+                              &dot_columns,   &multiply,      &add,       &scale_columns};
 
 }  // namespace
 }  // namespace hone::ops::delta

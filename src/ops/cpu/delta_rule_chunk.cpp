@@ -9,7 +9,8 @@ namespace {
 constexpr std::int64_t kRows = kTokens + kTapsMost;
 constexpr std::int64_t kSolved = 8;  // rows of a system that are solved one by one
 
-std::int64_t lay_out(const DeltaShape& shape, std::vector<std::pair<float**, std::int64_t>>& parts, ChunkMemory* m) {
+std::int64_t lay_out(const DeltaShape& shape, std::vector<std::pair<float**, std::int64_t>>& parts,
+                     ChunkMemory* m) {
   const std::int64_t keys = kRows * row_stride(shape.key_dim), values = kRows * row_stride(shape.value_dim);
   const std::int64_t keys_turned = shape.key_dim * kPairStride, values_turned = shape.value_dim * kPairStride;
   constexpr std::int64_t kPairs = kTokens * kPairStride;
@@ -17,14 +18,16 @@ std::int64_t lay_out(const DeltaShape& shape, std::vector<std::pair<float**, std
   for (float** part : {&to->q, &to->k, &to->dq, &to->dk, &to->some_keys}) parts.emplace_back(part, keys);
   for (float** part : {&to->q_turned, &to->k_turned, &to->of_queries, &to->of_keys, &to->more_of_keys})
     parts.emplace_back(part, keys_turned);
-  for (float** part : {&to->v, &to->d_out, &to->d_delta, &to->d_missed, &to->d_out_decayed, &to->d_missed_decayed})
+  for (float** part :
+       {&to->v, &to->d_out, &to->d_delta, &to->d_missed, &to->d_out_decayed, &to->d_missed_decayed})
     parts.emplace_back(part, values);
-  for (float** part : {&to->d_out_turned, &to->d_missed_turned, &to->delta_turned}) parts.emplace_back(part, values_turned);
-  for (float** part : {&to->keys_by_keys, &to->queries_by_keys, &to->decay, &to->scores, &to->pairs_decayed, &to->system,
-                       &to->by_out, &to->by_missed, &to->turned, &to->crossing})
+  for (float** part : {&to->d_out_turned, &to->d_missed_turned, &to->delta_turned})
+    parts.emplace_back(part, values_turned);
+  for (float** part : {&to->keys_by_keys, &to->queries_by_keys, &to->decay, &to->scores, &to->pairs_decayed,
+                       &to->system, &to->by_out, &to->by_missed, &to->turned, &to->crossing})
     parts.emplace_back(part, kPairs);
-  for (float** part : {&to->q_inverse, &to->k_inverse, &to->beta, &to->log_decay, &to->from_begin, &to->to_end,
-                       &to->factor, &to->reads, &to->writes, &to->some})
+  for (float** part : {&to->q_inverse, &to->k_inverse, &to->beta, &to->log_decay, &to->from_begin,
+                       &to->to_end, &to->factor, &to->reads, &to->writes, &to->some})
     parts.emplace_back(part, kTokens);
   std::int64_t sum = 0;
   for (const auto& part : parts) sum += part.second;
@@ -53,9 +56,18 @@ void solve_forward(const ChunkMemory& m, std::int64_t count, std::int64_t width,
   const std::int64_t stride = row_stride(width);
   const auto add_rows = [&](std::int64_t first, std::int64_t rows, std::int64_t from, std::int64_t depth) {
     if (depth == 0) return;
-    kernels().product({.a = m.system + first * kPairStride + from, .a_row = kPairStride, .a_depth = 1,
-                       .b = delta + from * stride, .b_row = stride, .c = delta + first * stride, .c_row = stride,
-                       .rows = rows, .columns = width, .depth = depth, .zeros = Zeros::kNone, .add = true});
+    kernels().product({.a = m.system + first * kPairStride + from,
+                       .a_row = kPairStride,
+                       .a_depth = 1,
+                       .b = delta + from * stride,
+                       .b_row = stride,
+                       .c = delta + first * stride,
+                       .c_row = stride,
+                       .rows = rows,
+                       .columns = width,
+                       .depth = depth,
+                       .zeros = Zeros::kNone,
+                       .add = true});
   };
   for (std::int64_t begin = 0; begin < count; begin += kSolved) {
     const std::int64_t end = std::min(count, begin + kSolved);
@@ -68,9 +80,18 @@ void solve_backward(const ChunkMemory& m, std::int64_t count, std::int64_t width
   const std::int64_t stride = row_stride(width);
   const auto add_rows = [&](std::int64_t first, std::int64_t rows, std::int64_t from, std::int64_t depth) {
     if (depth == 0) return;
-    kernels().product({.a = m.system + from * kPairStride + first, .a_row = 1, .a_depth = kPairStride,
-                       .b = delta + from * stride, .b_row = stride, .c = delta + first * stride, .c_row = stride,
-                       .rows = rows, .columns = width, .depth = depth, .zeros = Zeros::kNone, .add = true});
+    kernels().product({.a = m.system + from * kPairStride + first,
+                       .a_row = 1,
+                       .a_depth = kPairStride,
+                       .b = delta + from * stride,
+                       .b_row = stride,
+                       .c = delta + first * stride,
+                       .c_row = stride,
+                       .rows = rows,
+                       .columns = width,
+                       .depth = depth,
+                       .zeros = Zeros::kNone,
+                       .add = true});
   };
   for (std::int64_t begin = (count - 1) / kSolved * kSolved; begin >= 0; begin -= kSolved) {
     const std::int64_t end = std::min(count, begin + kSolved);
@@ -81,12 +102,22 @@ void solve_backward(const ChunkMemory& m, std::int64_t count, std::int64_t width
 
 void read_key_head(const Prepared& p, ChunkMemory& m, std::int64_t count, std::int64_t key_head) {
   const std::int64_t dim = p.shape.key_dim, stride = row_stride(dim);
-  read_queries(p, m.rows, count,
-               {.key_head = key_head, .q = m.q, .k = m.k, .q_inverse = m.q_inverse, .k_inverse = m.k_inverse});
+  read_queries(
+      p, m.rows, count,
+      {.key_head = key_head, .q = m.q, .k = m.k, .q_inverse = m.q_inverse, .k_inverse = m.k_inverse});
   kernels().transpose(m.k, stride, count, dim, m.k_turned, kPairStride);
   for (const auto& [rows, to] : {std::pair{m.k, m.keys_by_keys}, std::pair{m.q, m.queries_by_keys}}) {
-    kernels().product({.a = rows, .a_row = stride, .a_depth = 1, .b = m.k_turned, .b_row = kPairStride, .c = to,
-                       .c_row = kPairStride, .rows = count, .columns = count, .depth = dim, .zeros = Zeros::kNone,
+    kernels().product({.a = rows,
+                       .a_row = stride,
+                       .a_depth = 1,
+                       .b = m.k_turned,
+                       .b_row = kPairStride,
+                       .c = to,
+                       .c_row = kPairStride,
+                       .rows = count,
+                       .columns = count,
+                       .depth = dim,
+                       .zeros = Zeros::kNone,
                        .add = false});
   }
 }
@@ -123,14 +154,34 @@ void chunk_forward(const Prepared& p, ChunkMemory& m, std::int64_t count, const 
   kernel.scale_rows(m.v, delta, stride, count, width, m.beta);
   for (std::int64_t t = 0; t < count; ++t) m.factor[t] = -m.beta[t] * m.from_begin[t];
   kernel.scale_rows(m.k, m.some_keys, key_stride, count, keys, m.factor);
-  kernel.product({.a = m.some_keys, .a_row = key_stride, .a_depth = 1, .b = before, .b_row = stride, .c = delta,
-                  .c_row = stride, .rows = count, .columns = width, .depth = keys, .zeros = Zeros::kNone, .add = true});
+  kernel.product({.a = m.some_keys,
+                  .a_row = key_stride,
+                  .a_depth = 1,
+                  .b = before,
+                  .b_row = stride,
+                  .c = delta,
+                  .c_row = stride,
+                  .rows = count,
+                  .columns = width,
+                  .depth = keys,
+                  .zeros = Zeros::kNone,
+                  .add = true});
   solve_forward(m, count, width, delta);
   const std::vector<float> last(static_cast<std::size_t>(keys), m.from_begin[count - 1]);
   kernel.scale_rows(before, after, stride, keys, width, last.data());
   kernel.scale_rows(delta, m.d_missed, stride, count, width, m.to_end);
-  kernel.product({.a = m.k, .a_row = 1, .a_depth = key_stride, .b = m.d_missed, .b_row = stride, .c = after,
-                  .c_row = stride, .rows = keys, .columns = width, .depth = count, .zeros = Zeros::kNone, .add = true});
+  kernel.product({.a = m.k,
+                  .a_row = 1,
+                  .a_depth = key_stride,
+                  .b = m.d_missed,
+                  .b_row = stride,
+                  .c = after,
+                  .c_row = stride,
+                  .rows = keys,
+                  .columns = width,
+                  .depth = count,
+                  .zeros = Zeros::kNone,
+                  .add = true});
 }
 
 namespace {
@@ -158,11 +209,31 @@ void solve_gradient(const Prepared& p, ChunkMemory& m, std::int64_t count, const
   const std::int64_t keys = p.shape.key_dim, key_stride = row_stride(keys), width = p.shape.value_dim,
                      stride = row_stride(width);
   const Kernels& kernel = kernels();
-  kernel.product({.a = m.k, .a_row = key_stride, .a_depth = 1, .b = r, .b_row = stride, .c = m.d_delta,
-                  .c_row = stride, .rows = count, .columns = width, .depth = keys, .zeros = Zeros::kNone, .add = false});
+  kernel.product({.a = m.k,
+                  .a_row = key_stride,
+                  .a_depth = 1,
+                  .b = r,
+                  .b_row = stride,
+                  .c = m.d_delta,
+                  .c_row = stride,
+                  .rows = count,
+                  .columns = width,
+                  .depth = keys,
+                  .zeros = Zeros::kNone,
+                  .add = false});
   kernel.scale_rows(m.d_delta, m.d_delta, stride, count, width, m.to_end);
-  kernel.product({.a = m.scores, .a_row = 1, .a_depth = kPairStride, .b = m.d_out, .b_row = stride, .c = m.d_delta,
-                  .c_row = stride, .rows = count, .columns = width, .depth = count, .zeros = Zeros::kUpperA, .add = true});
+  kernel.product({.a = m.scores,
+                  .a_row = 1,
+                  .a_depth = kPairStride,
+                  .b = m.d_out,
+                  .b_row = stride,
+                  .c = m.d_delta,
+                  .c_row = stride,
+                  .rows = count,
+                  .columns = width,
+                  .depth = count,
+                  .zeros = Zeros::kUpperA,
+                  .add = true});
   solve_backward(m, count, width, m.d_delta);
   for (std::int64_t t = 0; t < count; ++t) m.factor[t] = -m.beta[t];
   kernel.scale_rows(m.d_delta, m.d_missed, stride, count, width, m.factor);
@@ -177,8 +248,17 @@ void pair_gradients(const Prepared& p, ChunkMemory& m, std::int64_t count) {
   const std::int64_t width = p.shape.value_dim, stride = row_stride(width);
   const Kernels& kernel = kernels();
   for (const auto& [rows, to] : {std::pair{m.d_out, m.by_out}, std::pair{m.d_missed, m.by_missed}}) {
-    kernel.product({.a = rows, .a_row = stride, .a_depth = 1, .b = m.delta_turned, .b_row = kPairStride, .c = to,
-                    .c_row = kPairStride, .rows = count, .columns = count, .depth = width, .zeros = Zeros::kNone,
+    kernel.product({.a = rows,
+                    .a_row = stride,
+                    .a_depth = 1,
+                    .b = m.delta_turned,
+                    .b_row = kPairStride,
+                    .c = to,
+                    .c_row = kPairStride,
+                    .rows = count,
+                    .columns = count,
+                    .depth = width,
+                    .zeros = Zeros::kNone,
                     .add = false});
     kernel.multiply(to, m.decay, to, kPairStride, count, count, false);
   }
@@ -188,13 +268,23 @@ void pair_gradients(const Prepared& p, ChunkMemory& m, std::int64_t count) {
 }
 
 // The gradients of q and k, [D, count], from S0, R and the other tokens; reads and writes.
-void key_gradients(const Prepared& p, ChunkMemory& m, std::int64_t count, const float* before, const float* r) {
+void key_gradients(const Prepared& p, ChunkMemory& m, std::int64_t count, const float* before,
+                   const float* r) {
   const std::int64_t keys = p.shape.key_dim, key_stride = row_stride(keys), width = p.shape.value_dim,
                      stride = row_stride(width);
   const Kernels& kernel = kernels();
   const auto from_state = [&](const float* state, const float* turned, float* to) {
-    kernel.product({.a = state, .a_row = stride, .a_depth = 1, .b = turned, .b_row = kPairStride, .c = to,
-                    .c_row = kPairStride, .rows = keys, .columns = count, .depth = width, .zeros = Zeros::kNone,
+    kernel.product({.a = state,
+                    .a_row = stride,
+                    .a_depth = 1,
+                    .b = turned,
+                    .b_row = kPairStride,
+                    .c = to,
+                    .c_row = kPairStride,
+                    .rows = keys,
+                    .columns = count,
+                    .depth = width,
+                    .zeros = Zeros::kNone,
                     .add = false});
   };
   from_state(before, m.d_out_turned, m.of_queries);
@@ -207,8 +297,18 @@ void key_gradients(const Prepared& p, ChunkMemory& m, std::int64_t count, const 
   kernel.add(m.some, m.reads, kTokens, 1, count);
   kernel.add(m.more_of_keys, m.of_keys, kPairStride, keys, count);
   const auto from_tokens = [&](const float* rows, const float* pairs, Zeros zeros, float* to) {
-    kernel.product({.a = rows, .a_row = 1, .a_depth = key_stride, .b = pairs, .b_row = kPairStride, .c = to,
-                    .c_row = kPairStride, .rows = keys, .columns = count, .depth = count, .zeros = zeros, .add = true});
+    kernel.product({.a = rows,
+                    .a_row = 1,
+                    .a_depth = key_stride,
+                    .b = pairs,
+                    .b_row = kPairStride,
+                    .c = to,
+                    .c_row = kPairStride,
+                    .rows = keys,
+                    .columns = count,
+                    .depth = count,
+                    .zeros = zeros,
+                    .add = true});
   };
   kernel.transpose(m.by_out, kPairStride, count, count, m.turned, kPairStride);
   from_tokens(m.k, m.turned, Zeros::kUpperB, m.of_queries);
@@ -220,8 +320,8 @@ void key_gradients(const Prepared& p, ChunkMemory& m, std::int64_t count, const 
 
 }  // namespace
 
-void chunk_backward(const Prepared& p, ChunkMemory& m, std::int64_t count, const float* before, const float* delta,
-                    float* r, bool adds_to_keys) {
+void chunk_backward(const Prepared& p, ChunkMemory& m, std::int64_t count, const float* before,
+                    const float* delta, float* r, bool adds_to_keys) {
   const std::int64_t keys = p.shape.key_dim, key_stride = row_stride(keys), width = p.shape.value_dim,
                      stride = row_stride(width);
   const Kernels& kernel = kernels();
@@ -248,8 +348,18 @@ void chunk_backward(const Prepared& p, ChunkMemory& m, std::int64_t count, const
   std::fill(by_row.begin(), by_row.end(), last);
   kernel.scale_rows(r, r, stride, keys, width, by_row.data());
   for (const auto& [rows, d] : {std::pair{m.q, m.d_out_decayed}, std::pair{m.k, m.d_missed_decayed}}) {
-    kernel.product({.a = rows, .a_row = 1, .a_depth = key_stride, .b = d, .b_row = stride, .c = r, .c_row = stride,
-                    .rows = keys, .columns = width, .depth = count, .zeros = Zeros::kNone, .add = true});
+    kernel.product({.a = rows,
+                    .a_row = 1,
+                    .a_depth = key_stride,
+                    .b = d,
+                    .b_row = stride,
+                    .c = r,
+                    .c_row = stride,
+                    .rows = keys,
+                    .columns = width,
+                    .depth = count,
+                    .zeros = Zeros::kNone,
+                    .add = true});
   }
 }
 

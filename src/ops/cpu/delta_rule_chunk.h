@@ -25,17 +25,17 @@ class ChunkMemory {
   static std::int64_t floats(const DeltaShape& shape);
 
   // of the key head
-  float *q, *k, *dq, *dk, *some_keys;      // [64 + kTapsMost, D]
-  float *q_turned, *k_turned;              // [D, 64]
-  float *keys_by_keys, *queries_by_keys;   // [64, 64]
-  float *q_inverse, *k_inverse;            // [64]
+  float *q, *k, *dq, *dk, *some_keys;     // [64 + kTapsMost, D]
+  float *q_turned, *k_turned;             // [D, 64]
+  float *keys_by_keys, *queries_by_keys;  // [64, 64]
+  float *q_inverse, *k_inverse;           // [64]
   // of the value head
-  float *v, *d_out, *d_delta, *d_missed, *d_out_decayed, *d_missed_decayed;    // [64 + kTapsMost, E]
-  float *d_out_turned, *d_missed_turned, *delta_turned;                        // [E, 64]
-  float *of_queries, *of_keys, *more_of_keys;                                  // [D, 64]
+  float *v, *d_out, *d_delta, *d_missed, *d_out_decayed, *d_missed_decayed;  // [64 + kTapsMost, E]
+  float *d_out_turned, *d_missed_turned, *delta_turned;                      // [E, 64]
+  float *of_queries, *of_keys, *more_of_keys;                                // [D, 64]
   float *decay, *scores, *pairs_decayed, *system, *by_out, *by_missed, *turned, *crossing;  // [64, 64]
-  float *beta, *log_decay, *from_begin, *to_end, *factor, *reads, *writes, *some;  // [64]
-  std::vector<double> sums;                                                    // c
+  float *beta, *log_decay, *from_begin, *to_end, *factor, *reads, *writes, *some;           // [64]
+  std::vector<double> sums;                                                                 // c
   std::vector<const void*> rows;
 
  private:
@@ -49,14 +49,15 @@ void solve_backward(const ChunkMemory& m, std::int64_t count, std::int64_t width
 // k, q and their products, for all value heads of the key head.
 void read_key_head(const Prepared& p, ChunkMemory& m, std::int64_t count, std::int64_t key_head);
 // v, gates, decays and the triangular system; `first`: the chunk's first row of in.
-void read_value_head(const Prepared& p, ChunkMemory& m, std::int64_t count, std::int64_t value_head, const RowsIn& first);
+void read_value_head(const Prepared& p, ChunkMemory& m, std::int64_t count, std::int64_t value_head,
+                     const RowsIn& first);
 // delta [count, E], and S1 from S0, [D, E] both.
 void chunk_forward(const Prepared& p, ChunkMemory& m, std::int64_t count, const float* before, float* delta,
                    float* after);
 
 // From d_out, the gradient of o / scale of q, and R of S1: d_delta, the gradients of q, k and v (into m.dq, m.dk and m.v), of
 // beta (times beta's own slope, into m.reads) and of the log of each decay (into m.writes), and R of S0.
-void chunk_backward(const Prepared& p, ChunkMemory& m, std::int64_t count, const float* before, const float* delta,
-                    float* r, bool adds_to_keys);
+void chunk_backward(const Prepared& p, ChunkMemory& m, std::int64_t count, const float* before,
+                    const float* delta, float* r, bool adds_to_keys);
 
 }  // namespace hone::ops::delta

@@ -97,31 +97,32 @@ struct Kernels {
   // Rows [count, width] become unit vectors; inverse [count]: of their lengths.
   void (*unit)(float* rows, std::int64_t stride, std::int64_t count, std::int64_t width, float* inverse);
   // d of the unit vectors becomes that of the rows.
-  void (*unit_backward)(float* d, const float* unit, std::int64_t stride, std::int64_t count, std::int64_t width,
-                        const float* inverse);
+  void (*unit_backward)(float* d, const float* unit, std::int64_t stride, std::int64_t count,
+                        std::int64_t width, const float* inverse);
   void (*recur)(const RecurArgs&);
   void (*gate)(const GatedNormArgs&);
   void (*gate_backward)(const GatedNormBackwardArgs&);
   void (*product)(const ProductArgs&);
   // to [columns, rows] of from [rows, columns]
-  void (*transpose)(const float* from, std::int64_t from_row, std::int64_t rows, std::int64_t columns, float* to,
-                    std::int64_t to_row);
+  void (*transpose)(const float* from, std::int64_t from_row, std::int64_t rows, std::int64_t columns,
+                    float* to, std::int64_t to_row);
   // row i of to = scale[i] * row i of from; in place too
-  void (*scale_rows)(const float* from, float* to, std::int64_t stride, std::int64_t rows, std::int64_t columns,
-                     const float* scale);
+  void (*scale_rows)(const float* from, float* to, std::int64_t stride, std::int64_t rows,
+                     std::int64_t columns, const float* scale);
   // exp(sums[i] - sums[j]) for j <= i, else 0
   void (*decays)(const double* sums, std::int64_t count, float* out, std::int64_t stride);
   // out(i) = sum over columns of a(i, j) b(i, j)
-  void (*dot_rows)(const float* a, const float* b, std::int64_t stride, std::int64_t rows, std::int64_t columns,
-                   float* out);
+  void (*dot_rows)(const float* a, const float* b, std::int64_t stride, std::int64_t rows,
+                   std::int64_t columns, float* out);
   // out(j) = sum over rows of a(i, j) b(i, j)
-  void (*dot_columns)(const float* a, const float* b, std::int64_t stride, std::int64_t rows, std::int64_t columns,
-                      float* out);
+  void (*dot_columns)(const float* a, const float* b, std::int64_t stride, std::int64_t rows,
+                      std::int64_t columns, float* out);
   // c = a * b, or c += a * b; to += from; column j of to *= scale[j]
   void (*multiply)(const float* a, const float* b, float* c, std::int64_t stride, std::int64_t rows,
                    std::int64_t columns, bool add);
   void (*add)(const float* from, float* to, std::int64_t stride, std::int64_t rows, std::int64_t columns);
-  void (*scale_columns)(float* to, std::int64_t stride, std::int64_t rows, std::int64_t columns, const float* scale);
+  void (*scale_columns)(float* to, std::int64_t stride, std::int64_t rows, std::int64_t columns,
+                        const float* scale);
 };
 
 // The forms; null where the compiler does not make one for this processor.

@@ -42,8 +42,8 @@ const Kernels& kernels() {
 }
 
 bool fits(const at::Tensor& in, const at::Tensor& other, const DeltaWeights& weights) {
-  return rows_fit({&in, &other}) && in.scalar_type() == other.scalar_type() && weights.conv.device().is_cpu() &&
-         weights.conv.size(2) <= kTapsMost;
+  return rows_fit({&in, &other}) && in.scalar_type() == other.scalar_type() &&
+         weights.conv.device().is_cpu() && weights.conv.size(2) <= kTapsMost;
 }
 
 Prepared::Prepared(const at::Tensor& in, const DeltaWeights& weights, const DeltaShape& sizes)
@@ -51,14 +51,21 @@ Prepared::Prepared(const at::Tensor& in, const DeltaWeights& weights, const Delt
       bf16(in.scalar_type() == at::kBFloat16),
       rounds_product(bf16 && weights.norm.scalar_type() == at::kBFloat16),
       taps_count(weights.conv.size(2)),
-      taps(weights.conv.detach().to(in.scalar_type()).to(at::kFloat).view({sizes.channels(), taps_count}).flip(1).t().contiguous()),
+      taps(weights.conv.detach()
+               .to(in.scalar_type())
+               .to(at::kFloat)
+               .view({sizes.channels(), taps_count})
+               .flip(1)
+               .t()
+               .contiguous()),
       norm(weights.norm.detach().to(at::kFloat).contiguous()),
       rates(floats_of(weights.a_log)),
       biases(floats_of(weights.dt_bias)) {
   for (float& rate : rates) rate = std::exp(rate);
 }
 
-void Source::rows_of(std::int64_t begin, std::int64_t end, std::int64_t taps, std::vector<const void*>& out) const {
+void Source::rows_of(std::int64_t begin, std::int64_t end, std::int64_t taps,
+                     std::vector<const void*>& out) const {
   out.clear();
   for (std::int64_t t = begin - (taps - 1); t < end; ++t) {
     if (t >= 0) {
@@ -117,7 +124,8 @@ void convolve(const Prepared& p, const std::vector<const void*>& rows, std::int6
 
 }  // namespace
 
-void read_queries(const Prepared& p, const std::vector<const void*>& rows, std::int64_t count, const HeadInputs& to) {
+void read_queries(const Prepared& p, const std::vector<const void*>& rows, std::int64_t count,
+                  const HeadInputs& to) {
   const std::int64_t dim = p.shape.key_dim, stride = row_stride(dim);
   convolve(p, rows, count, to.key_head * dim, dim, to.q);
   convolve(p, rows, count, p.shape.keys() + to.key_head * dim, dim, to.k);
@@ -125,7 +133,8 @@ void read_queries(const Prepared& p, const std::vector<const void*>& rows, std::
   kernels().unit(to.k, stride, count, dim, to.k_inverse);
 }
 
-void read_values(const Prepared& p, const std::vector<const void*>& rows, std::int64_t count, const HeadInputs& to) {
+void read_values(const Prepared& p, const std::vector<const void*>& rows, std::int64_t count,
+                 const HeadInputs& to) {
   const std::int64_t dim = p.shape.value_dim;
   convolve(p, rows, count, 2 * p.shape.keys() + to.value_head * dim, dim, to.v);
 }
@@ -149,7 +158,8 @@ std::int64_t head_size(const DeltaShape& shape) {
 class Scratch {
  public:
   explicit Scratch(const DeltaShape& shape)
-      : qk_(row_stride(shape.key_dim)), v_(row_stride(shape.value_dim)),
+      : qk_(row_stride(shape.key_dim)),
+        v_(row_stride(shape.value_dim)),
         floats_(static_cast<std::size_t>(kTokens * (2 * qk_ + v_ + 2)), 0.0F),
         state(static_cast<std::size_t>(head_size(shape))) {}
 
@@ -158,12 +168,16 @@ class Scratch {
     float* k = q + kTokens * qk_;
     float* v = k + kTokens * qk_;
     float* inverse = v + kTokens * v_;
-    return {.key_head = value_head / (shape.value_heads / shape.key_heads), .value_head = value_head,
-            .q = q, .k = k, .v = v, .q_inverse = inverse, .k_inverse = inverse + kTokens};
+    return {.key_head = value_head / (shape.value_heads / shape.key_heads),
+            .value_head = value_head,
+            .q = q,
+            .k = k,
+            .v = v,
+            .q_inverse = inverse,
+            .k_inverse = inverse + kTokens};
   }
   std::int64_t qk_stride() const { return qk_; }
   std::int64_t v_stride() const { return v_; }
-
 
  private:
   std::int64_t qk_, v_;
@@ -189,8 +203,8 @@ float* start(const DeltaShape& shape, const Rows& rows, std::int64_t head, Scrat
 }
 
 // A value head over all tokens of `rows`.
-void forward_head(const RowsOut& out, const RowsIn& in, const Prepared& p, const Rows& rows, std::int64_t head,
-                  Scratch& scratch) {
+void forward_head(const RowsOut& out, const RowsIn& in, const Prepared& p, const Rows& rows,
+                  std::int64_t head, Scratch& scratch) {
   const DeltaShape& shape = p.shape;
   const HeadInputs inputs = scratch.inputs(shape, head);
   const std::int64_t size = p.bf16 ? 2 : 4, blocks = (shape.value_dim + kColumns - 1) / kColumns;
@@ -221,16 +235,17 @@ void forward_head(const RowsOut& out, const RowsIn& in, const Prepared& p, const
                      .query_scale = query_scale,
                      .tokens = scratch.tokens});
     const std::int64_t z = shape.channels() + head * shape.value_dim;
-    kernels().gate({.o = inputs.v,
-                    .stride = scratch.v_stride(),
-                    .count = count,
-                    .width = shape.value_dim,
-                    .z = {first + z * size, in.stride, p.bf16},
-                    .out = {static_cast<char*>(out.data) + (begin * out.stride + head * shape.value_dim) * size,
-                            out.stride, p.bf16},
-                    .weight = p.norm.const_data_ptr<float>(),
-                    .rounds_product = p.rounds_product,
-                    .eps = static_cast<float>(shape.eps)});
+    kernels().gate(
+        {.o = inputs.v,
+         .stride = scratch.v_stride(),
+         .count = count,
+         .width = shape.value_dim,
+         .z = {first + z * size, in.stride, p.bf16},
+         .out = {static_cast<char*>(out.data) + (begin * out.stride + head * shape.value_dim) * size,
+                 out.stride, p.bf16},
+         .weight = p.norm.const_data_ptr<float>(),
+         .rounds_product = p.rounds_product,
+         .eps = static_cast<float>(shape.eps)});
   }
   if (rows.to.scales != nullptr) rows.to.scales[head] = scale;
 }
@@ -242,7 +257,8 @@ void forward(const at::Tensor& out, const at::Tensor& in, const Prepared& p, con
   const RowsIn from = rows_in(in);
   const RowsOut to = rows_out(out);
   std::vector<Scratch> scratch;
-  const std::int64_t threads = std::min<std::int64_t>(at::get_num_threads(), std::max<std::int64_t>(units, 1));
+  const std::int64_t threads =
+      std::min<std::int64_t>(at::get_num_threads(), std::max<std::int64_t>(units, 1));
   scratch.reserve(static_cast<std::size_t>(threads));
   for (std::int64_t i = 0; i < threads; ++i) scratch.emplace_back(p.shape);
   in_team(units, threads, [&](std::int64_t unit, std::int64_t thread) {

@@ -55,8 +55,10 @@ struct HeadInputs {
   float *q = nullptr, *k = nullptr, *v = nullptr;  // [., row_stride(D)], [., row_stride(E)]
   float *q_inverse = nullptr, *k_inverse = nullptr;
 };
-void read_queries(const Prepared& p, const std::vector<const void*>& rows, std::int64_t count, const HeadInputs& to);
-void read_values(const Prepared& p, const std::vector<const void*>& rows, std::int64_t count, const HeadInputs& to);
+void read_queries(const Prepared& p, const std::vector<const void*>& rows, std::int64_t count,
+                  const HeadInputs& to);
+void read_values(const Prepared& p, const std::vector<const void*>& rows, std::int64_t count,
+                 const HeadInputs& to);
 
 // beta, rounded to in's dtype, and the log of the decay, of one token: `row` of in.
 struct Gates {

@@ -399,9 +399,9 @@ void mask(const MaskArgs& m, std::int64_t width) {
   kForms[m.x_bf16][m.out_bf16][m.add](m, width);
 }
 
-constexpr RowKernels kRowKernels = {&norm,           &norm_backward,   &rotate,        &rotate_backward,
-                                    &swiglu_forward, &swiglu_gradient, &gate,          &gate_backward,
-                                    &cap_rows,       &cap_backward,    &mask,          &adamw,
+constexpr RowKernels kRowKernels = {&norm,           &norm_backward,   &rotate, &rotate_backward,
+                                    &swiglu_forward, &swiglu_gradient, &gate,   &gate_backward,
+                                    &cap_rows,       &cap_backward,    &mask,   &adamw,
                                     &sum_of_squares};
 
 }  // namespace

@@ -12,7 +12,8 @@ constexpr std::int64_t kChunk = 64;
 constexpr double kUnitEps = 1e-6;  // of the norms of q and k
 
 // u [n, C] of the last n rows of x, in x's dtype.
-at::Tensor convolved_silu(const at::Tensor& x, std::int64_t n, const at::Tensor& weight, at::ScalarType wide) {
+at::Tensor convolved_silu(const at::Tensor& x, std::int64_t n, const at::Tensor& weight,
+                          at::ScalarType wide) {
   const std::int64_t taps = weight.size(2), channels = weight.size(0), missing = n + taps - 1 - x.size(0);
   const at::Tensor w = weight.to(x.scalar_type()).to(wide);
   at::Tensor padded = x.to(wide);
@@ -54,8 +55,9 @@ at::Tensor recurrence(const at::Tensor& q_rows, const at::Tensor& k_rows, const 
   const at::Tensor q = chunked(q_rows), k = chunked(k_rows), beta = chunked(beta_rows).unsqueeze(-1);
   const at::Tensor decay = chunked(decay_rows).cumsum(2), k_beta = k * beta;
   const at::Tensor mask = at::ones({kChunk, kChunk}, q.options().dtype(at::kBool)).triu(1);
-  const at::Tensor pairs =
-      (decay.unsqueeze(3) - decay.unsqueeze(2)).masked_fill(mask, -std::numeric_limits<double>::infinity()).exp();
+  const at::Tensor pairs = (decay.unsqueeze(3) - decay.unsqueeze(2))
+                               .masked_fill(mask, -std::numeric_limits<double>::infinity())
+                               .exp();
   const at::Tensor from_start = decay.exp().unsqueeze(-1);
   const at::Tensor system = at::matmul(k_beta, k.transpose(2, 3)) * pairs;
   const at::Tensor scores = at::matmul(q, k.transpose(2, 3)) * pairs;
@@ -67,7 +69,8 @@ at::Tensor recurrence(const at::Tensor& q_rows, const at::Tensor& k_rows, const 
   for (std::int64_t i = 0; i < q.size(1); ++i) {
     const at::Tensor added = values.select(1, i) - at::matmul(reads.select(1, i), state);
     out.push_back(at::matmul(q_decayed.select(1, i), state) + at::matmul(scores.select(1, i), added));
-    state = state * last.select(1, i).exp().unsqueeze(-1) + at::matmul(k_decayed.select(1, i).transpose(1, 2), added);
+    state = state * last.select(1, i).exp().unsqueeze(-1) +
+            at::matmul(k_decayed.select(1, i).transpose(1, 2), added);
   }
   return at::cat(out, 1).narrow(1, 0, q_rows.size(1));
 }
@@ -103,9 +106,9 @@ at::Tensor in_chunks(const at::Tensor& in, const DeltaWeights& weights, const De
                    k = unit_heads(u.narrow(1, shape.keys(), shape.keys()), shape, 1, wide);
   const at::Tensor values =
       u.narrow(1, 2 * shape.keys(), shape.values()).to(wide).view({n, v, shape.value_dim}).transpose(0, 1);
-  const at::Tensor decay = -weights.a_log.to(wide).exp() * at::softplus(a.to(wide) + weights.dt_bias.to(wide));
-  const at::Tensor o =
-      recurrence(q, k, values, at::sigmoid(b).to(wide).t(), decay.t(), carried.values);
+  const at::Tensor decay =
+      -weights.a_log.to(wide).exp() * at::softplus(a.to(wide) + weights.dt_bias.to(wide));
+  const at::Tensor o = recurrence(q, k, values, at::sigmoid(b).to(wide).t(), decay.t(), carried.values);
   return gated_norm(o, z, weights.norm, shape.eps, wide);
 }
 

@@ -12,7 +12,8 @@ struct Carried {
 };
 
 // The next tokens, in [n, C + V E + 2 V] -> out [n, V E]; `carried` is brought to their end. Differentiable.
-at::Tensor in_chunks(const at::Tensor& in, const DeltaWeights& weights, const DeltaShape& shape, Carried& carried);
+at::Tensor in_chunks(const at::Tensor& in, const DeltaWeights& weights, const DeltaShape& shape,
+                     Carried& carried);
 
 // delta_rule_backward() by autograd.
 void backward_in_chunks(const at::Tensor& in, const at::Tensor& d, const DeltaWeights& weights,
