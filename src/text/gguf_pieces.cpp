@@ -48,9 +48,18 @@ Json replace(const char* from, const char* to) {
 
 }  // namespace
 
-PieceForm piece_form(std::string_view architecture, std::optional<bool> space_prefix) {
-  const bool prefixed = space_prefix.value_or(!merges_by_position(architecture));
-  return prefixed ? PieceForm::kSpaceBefore : PieceForm::kAsItIs;
+PieceForm piece_form(std::string_view architecture, std::optional<bool> space_prefix,
+                     std::string_view scheme) {
+  if (!space_prefix.value_or(!merges_by_position(architecture))) return PieceForm::kAsItIs;
+  for (const PieceForm form : {PieceForm::kSpaceFirst, PieceForm::kSpaceIfMissing}) {
+    if (scheme == prepend_scheme(form)) return form;
+  }
+  return PieceForm::kSpaceBefore;
+}
+
+std::string prepend_scheme(PieceForm form) {
+  if (form == PieceForm::kSpaceFirst) return "first";
+  return form == PieceForm::kSpaceIfMissing ? "always" : "";
 }
 
 bool merges_by_position(std::string_view architecture) {
@@ -59,12 +68,12 @@ bool merges_by_position(std::string_view architecture) {
 
 namespace {
 
+using Ids = std::unordered_map<std::string_view, std::size_t>;
+
 // Normal pieces by their text.
-std::unordered_map<std::string_view, std::size_t> ids_of(std::span<const std::string> tokens,
-                                                         std::span<const double> scores,
-                                                         const std::vector<bool>& normal,
-                                                         const std::string& where) {
-  std::unordered_map<std::string_view, std::size_t> ids;
+Ids ids_of(std::span<const std::string> tokens, std::span<const double> scores,
+           const std::vector<bool>& normal, const std::string& where) {
+  Ids ids;
   ids.reserve(tokens.size());
   std::size_t work = 0;
   const auto refuse = [&](std::size_t id, const std::string& expected, const std::string& found) {
@@ -85,6 +94,17 @@ std::unordered_map<std::string_view, std::size_t> ids_of(std::span<const std::st
     ids[tokens[id]] = id;
   }
   return ids;
+}
+
+// The order of neighbors that make the same piece says nothing: sorted, lists that differ in it are equal.
+void sort_each_piece(std::vector<Merge>& merges, const Ids& ids) {
+  const auto piece = [&ids](const Merge& merge) { return ids.at(merge.first + merge.second); };
+  for (auto begin = merges.begin(); begin != merges.end();) {
+    const auto end = std::find_if(begin, merges.end(),
+                                  [&, id = piece(*begin)](const Merge& merge) { return piece(merge) != id; });
+    std::sort(begin, end);
+    begin = end;
+  }
 }
 
 }  // namespace
@@ -123,34 +143,35 @@ std::optional<std::vector<float>> scores_of_merges(std::span<const std::string> 
                                                    std::span<const Merge> merges,
                                                    const std::vector<bool>& normal,
                                                    const std::string& where) {
-  std::unordered_map<std::string_view, std::size_t> ids;
+  Ids ids;
   for (std::size_t id = 0; id < tokens.size(); ++id) {
     if (normal[id]) ids[tokens[id]] = id;
   }
-  const auto is_normal = [&ids](std::string_view piece) { return ids.contains(piece); };
-  std::vector<double> scores(tokens.size());
-  std::vector<bool> merged(tokens.size());
-  std::vector<Merge> kept;  // what is left when tokens that are found in the text do not merge
-  double next = 0;
-  std::size_t last = tokens.size();
+  std::vector<Merge> kept;        // what is left when tokens that are found in the text do not merge
+  std::vector<std::size_t> made;  // by each of them
+  std::vector<std::optional<std::size_t>> last(tokens.size());  // the place of a token's last merge in `kept`
   for (const Merge& merge : merges) {
     const auto token = ids.find(merge.first + merge.second);
-    if (token == ids.end() || !is_normal(merge.first) || !is_normal(merge.second)) continue;
-    const std::size_t id = token->second;
-    if (id != last) {
-      if (merged[id]) return std::nullopt;
-      scores[id] = next--;
-      merged[id] = true;
-      last = id;
-    }
+    if (token == ids.end() || !ids.contains(merge.first) || !ids.contains(merge.second)) continue;
+    last[token->second] = kept.size();
+    made.push_back(token->second);
     kept.push_back(merge);
   }
+  // Tokens whose merges alternate have one score, as Llama 2's runs of spaces.
+  std::vector<double> scores(tokens.size());
+  double score = 0;
+  std::size_t alternate_until = 0;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    if (i > alternate_until) --score;
+    alternate_until = std::max(alternate_until, *last[made[i]]);
+    scores[made[i]] = score;
+  }
   for (std::size_t id = 0; id < tokens.size(); ++id) {
-    if (normal[id] && !merged[id]) scores[id] = next--;
+    if (normal[id] && !last[id]) scores[id] = --score;
   }
   std::vector<Merge> stood_for = merges_of_pieces(tokens, scores, normal, where);
-  std::sort(stood_for.begin(), stood_for.end());
-  std::sort(kept.begin(), kept.end());
+  sort_each_piece(stood_for, ids);
+  sort_each_piece(kept, ids);
   if (stood_for != kept) return std::nullopt;
   return std::vector<float>(scores.begin(), scores.end());
 }
@@ -178,8 +199,11 @@ PieceParts piece_parts(PieceForm form) {
   out.decoder = {{"type", "Sequence"}, {"decoders", std::move(decoders)}};
   switch (form) {
     case PieceForm::kSpaceFirst:
-      out.pre_tokenizer = {
-          {"type", "Metaspace"}, {"replacement", kSpace}, {"prepend_scheme", "first"}, {"split", false}};
+    case PieceForm::kSpaceIfMissing:
+      out.pre_tokenizer = {{"type", "Metaspace"},
+                           {"replacement", kSpace},
+                           {"prepend_scheme", prepend_scheme(form)},
+                           {"split", false}};
       break;
     case PieceForm::kSpaceBefore:
       out.normalizer = {

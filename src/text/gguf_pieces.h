@@ -23,16 +23,20 @@ namespace hone::text {
 
 // How a text begins, which is all that such tokenizers differ in.
 enum class PieceForm {
-  kSpaceFirst,   // Mistral 7B v0.3: a space before the text (Metaspace, "first")
-  kSpaceBefore,  // Llama 2, Mistral 7B v0.1, Mixtral, Phi-3: a space before every part between special tokens
-  kAsItIs        // Gemma: nothing
+  kSpaceFirst,      // Mistral 7B v0.3: a space before the text (Metaspace, "first")
+  kSpaceIfMissing,  // Llama 2 as transformers 5 saves it: before every part that has none (Metaspace, "always")
+  kSpaceBefore,     // Llama 2, Mistral 7B v0.1, Mixtral, Phi-3: before every part between special tokens
+  kAsItIs           // Gemma: nothing
 };
 
 // By general.architecture, and tokenizer.ggml.add_space_prefix where the file has it. A GGUF cannot say
-// kSpaceFirst: llama.cpp puts the space before every part. (transformers 5.23.0 reads all but Phi-3 as
-// kSpaceFirst.) hone's own files say it by a key that others skip.
-PieceForm piece_form(std::string_view architecture, std::optional<bool> space_prefix);
-inline constexpr const char* kPrependScheme = "hone.tokenizer.prepend_scheme";  // "first": kSpaceFirst
+// which of three forms puts the space: llama.cpp has kSpaceBefore. (transformers 5.23.0 reads all but Phi-3
+// as kSpaceFirst.) hone's own files say it by a key that others skip, with Metaspace's word as its value.
+PieceForm piece_form(std::string_view architecture, std::optional<bool> space_prefix,
+                     std::string_view scheme);
+inline constexpr const char* kPrependScheme = "hone.tokenizer.prepend_scheme";
+// Metaspace's word for a form: "first" or "always"; empty for one without Metaspace.
+std::string prepend_scheme(PieceForm form);
 
 // Whether scores of an architecture do not follow its merges; there the position in the list does (Gemma).
 bool merges_by_position(std::string_view architecture);
@@ -46,8 +50,8 @@ std::vector<Merge> merges_of_pieces(std::span<const std::string> tokens, std::sp
                                     const std::vector<bool>& normal, const std::string& where);
 
 // The other direction: a score a token, so that earlier merges have higher ones; tokens that are no merge
-// come after all that are. nullopt where no scores stand for these merges, because a merge of two normal
-// pieces is missing, or the merges of a piece are not next to each other.
+// come after all that are. nullopt where no scores stand for these merges: a merge of two normal pieces is
+// missing, or merges of several pieces alternate in another order than that of pieces with one score.
 std::optional<std::vector<float>> scores_of_merges(std::span<const std::string> tokens,
                                                    std::span<const Merge> merges,
                                                    const std::vector<bool>& normal, const std::string& where);

@@ -88,9 +88,8 @@ class Converter {
     constexpr const char* kKey = "tokenizer.ggml.add_space_prefix";
     const std::optional<bool> prefix =
         file_.has(kKey) ? std::optional(file_.bool_or(kKey, true)) : std::nullopt;
-    const PieceForm form = piece_form(file_.require_string("general.architecture"), prefix);
-    const bool first = file_.has(kPrependScheme) && file_.require_string(kPrependScheme) == "first";
-    return form == PieceForm::kSpaceBefore && first ? PieceForm::kSpaceFirst : form;
+    const std::string scheme = file_.has(kPrependScheme) ? file_.require_string(kPrependScheme) : "";
+    return piece_form(file_.require_string("general.architecture"), prefix, scheme);
   }
 
   // Runs of spaces as pieces (text/gguf_pieces.h).
@@ -109,14 +108,22 @@ class Converter {
     return types_ == nullptr ? TokenType::kNormal : static_cast<TokenType>((*types_)[id]);
   }
 
-  // The text of the token that a key names by its id.
-  std::optional<std::string> token_at(const std::string& key) const {
-    if (!file_.has(key)) return std::nullopt;
+  // "bos", "eos", "unknown", "padding" or "eot": the id that the file gives. Model "llama" has llama.cpp's
+  // defaults: Llama's own first three tokens.
+  std::optional<std::size_t> special_id(std::string_view name) const {
+    const std::string key = fmt::format("tokenizer.ggml.{}_token_id", name);
+    if (!file_.has(key)) {
+      constexpr std::array<std::string_view, 3> kFirst = {"unknown", "bos", "eos"};
+      const auto id =
+          static_cast<std::size_t>(std::find(kFirst.begin(), kFirst.end(), name) - kFirst.begin());
+      const bool known = form_ && !gemma4_ && id < kFirst.size() && id < tokens_.size();
+      return known ? std::optional(id) : std::nullopt;
+    }
     const std::int64_t id = file_.require_int(key);
     if (id < 0 || std::cmp_greater_equal(id, tokens_.size())) {
       fail(key, fmt::format("an id from 0 to {}", tokens_.size() - 1), fmt::format("{}", id), kCut, kAgain);
     }
-    return tokens_[static_cast<std::size_t>(id)];
+    return static_cast<std::size_t>(id);
   }
 
   Json special_tokens() const {
@@ -124,17 +131,22 @@ class Converter {
     for (const auto& [name, key] :
          {std::pair("bos_token", "bos"), std::pair("eos_token", "eos"), std::pair("unk_token", "unknown"),
           std::pair("pad_token", "padding"), std::pair("eot_token", "eot")}) {
-      if (auto token = token_at(fmt::format("tokenizer.ggml.{}_token_id", key))) out[name] = *token;
+      if (const auto id = special_id(key)) out[name] = tokens_[*id];
     }
     return out;
   }
 
-  // Token -> id. Converters fill the rows between the vocabulary and the padded embedding with
-  // unused "[PAD151936]"; the original tokenizer does not have them.
+  // Converters fill the rows between the vocabulary and the padded embedding with "[PAD151936]", unused or
+  // (Phi-3's) unknown; the original tokenizer does not have them.
+  bool only_fills(std::size_t id) const {
+    const TokenType type = type_of(id);
+    return (type == TokenType::kUnused || type == TokenType::kUnknown) && tokens_[id].starts_with("[PAD");
+  }
+
+  // Token -> id.
   Json vocabulary() const {
     std::size_t size = tokens_.size();
-    while (size > 0 && type_of(size - 1) == TokenType::kUnused && tokens_[size - 1].starts_with("[PAD"))
-      --size;
+    while (size > 0 && only_fills(size - 1)) --size;
     Json::object_t vocabulary;  // filled at the back: operator[] of an ordered object searches from the front
     vocabulary.reserve(size);
     for (std::size_t id = 0; id < size; ++id) vocabulary.push_back({tokens_[id], id});
@@ -212,7 +224,7 @@ class Converter {
     for (std::size_t id = 0; id < tokens_.size(); ++id) {
       const TokenType type = type_of(id);
       const bool special = type == TokenType::kControl || (form_ && type == TokenType::kUnknown);
-      if (!special && type != TokenType::kUserDefined) continue;
+      if (only_fills(id) || (!special && type != TokenType::kUserDefined)) continue;
       out.push_back({{"id", id},
                      {"content", tokens_[id]},
                      {"single_word", false},
@@ -227,16 +239,14 @@ class Converter {
   // Phi-3's tokens take the spaces behind them, "\n" of its template too. A GGUF does not say so; llama.cpp
   // takes it from the model's name.
   bool takes_spaces(std::size_t id) const {
-    if (!form_ || type_of(id) != TokenType::kControl) return false;
-    if (file_.require_string("general.architecture") != "phi3") return false;
+    if (!form_ || file_.require_string("general.architecture") != "phi3") return false;
     const std::string& token = tokens_[id];
     return token != "<unk>" && token != "<s>" && token != "<|endoftext|>";
   }
 
   // BOS before and EOS behind the text, where the file asks for them; null otherwise.
   Json post_processor() const {
-    const auto bos = token_at("tokenizer.ggml.bos_token_id");
-    const auto eos = token_at("tokenizer.ggml.eos_token_id");
+    const auto bos = special_id("bos"), eos = special_id("eos");
     // Gemma 4's template writes BOS itself; its converter says true for llama.cpp's sake.
     const bool by_template = gemma4_ && file_.require_string("general.architecture") == "gemma4";
     const bool add_bos =
@@ -246,14 +256,15 @@ class Converter {
     Json single = Json::array();
     Json pair = Json::array();
     Json special = Json::object();
-    const auto add_special = [&](Json& sequence, const std::string& token, const char* key, int type_id) {
+    const auto add_special = [&](Json& sequence, std::size_t id, int type_id) {
+      const std::string& token = tokens_[id];
       sequence.push_back({{"SpecialToken", {{"id", token}, {"type_id", type_id}}}});
-      special[token] = {{"id", token}, {"ids", {file_.require_int(key)}}, {"tokens", {token}}};
+      special[token] = {{"id", token}, {"ids", {id}}, {"tokens", {token}}};
     };
     for (const auto& [name, type_id] : {std::pair("A", 0), std::pair("B", 1)}) {
-      if (add_bos) add_special(pair, *bos, "tokenizer.ggml.bos_token_id", type_id);
+      if (add_bos) add_special(pair, *bos, type_id);
       pair.push_back({{"Sequence", {{"id", name}, {"type_id", type_id}}}});
-      if (add_eos) add_special(pair, *eos, "tokenizer.ggml.eos_token_id", type_id);
+      if (add_eos) add_special(pair, *eos, type_id);
       if (type_id == 0) single = pair;
     }
     return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", special}};
@@ -273,7 +284,7 @@ class Converter {
 
   Json tokenizer_json() const {
     PieceParts around = parts();
-    const auto unknown = token_at("tokenizer.ggml.unknown_token_id");
+    const auto unknown = special_id("unknown");
     return {{"version", "1.0"},
             {"truncation", nullptr},
             {"padding", nullptr},
@@ -285,7 +296,7 @@ class Converter {
             {"model",
              {{"type", "BPE"},
               {"dropout", nullptr},
-              {"unk_token", form_ && unknown ? Json(*unknown) : Json()},
+              {"unk_token", form_ && unknown ? Json(tokens_[*unknown]) : Json()},
               {"continuing_subword_prefix", nullptr},
               {"end_of_word_suffix", nullptr},
               {"fuse_unk", form_.has_value()},

@@ -217,7 +217,8 @@ class Vocabulary {
     }
     add_special(true);
     add("add_space_prefix", form != PieceForm::kAsItIs);
-    if (form == PieceForm::kSpaceFirst) out_.push_back({kPrependScheme, std::string("first")});
+    const std::string scheme = prepend_scheme(form);
+    if (!scheme.empty()) out_.push_back({kPrependScheme, scheme});
   }
 
   bool has_type(std::size_t id, TokenType type) const {
@@ -235,19 +236,22 @@ class Vocabulary {
 
   PieceForm find_form() const {
     const Doc& before = member(json_, "pre_tokenizer");
-    for (const PieceForm form : {PieceForm::kSpaceFirst, PieceForm::kSpaceBefore, PieceForm::kAsItIs}) {
+    for (const PieceForm form : {PieceForm::kSpaceBefore, PieceForm::kAsItIs}) {
       const PieceParts parts = piece_parts(form);
       if (member(json_, "normalizer") == Doc(parts.normalizer) && before == Doc(parts.pre_tokenizer))
         return form;
     }
-    // Gemma has a step that finds no space to split at; a scheme of Metaspace is one of three words.
+    // Gemma has a step that finds no space to split at.
     if (member(json_, "normalizer") == Doc(piece_parts(PieceForm::kAsItIs).normalizer) &&
         member(before, "type") == Doc("Split") && member(before, "pattern") == Doc({{"String", " "}})) {
       return PieceForm::kAsItIs;
     }
     if (member(json_, "normalizer").is_null() && member(before, "type") == Doc("Metaspace") &&
-        member(before, "split") == Doc(false)) {
-      return member(before, "prepend_scheme") == Doc("never") ? PieceForm::kAsItIs : PieceForm::kSpaceFirst;
+        member(before, "replacement") == Doc("\u2581") && member(before, "split") == Doc(false)) {
+      const Doc& scheme = member(before, "prepend_scheme");
+      if (scheme == Doc("never")) return PieceForm::kAsItIs;
+      for (const PieceForm form : {PieceForm::kSpaceFirst, PieceForm::kSpaceIfMissing})
+        if (scheme == Doc(prepend_scheme(form))) return form;
     }
     fail("pre_tokenizer", "one of SentencePiece's: Metaspace, or \" \" replaced by \"\u2581\"", before.dump(),
          "llama.cpp knows no other; another one would give different tokens", kConvert);

@@ -57,6 +57,26 @@ TEST(GgufPieces, ScoresStandForMergesThatNameEveryPair) {
   EXPECT_FALSE(scores_of_merges(kPieces, apart, normal_ones(), "m"));
 }
 
+// Llama 2's and Phi-3's runs of spaces all have the score -1e9; their merges alternate.
+TEST(GgufPieces, PiecesOfOneScoreKeepOneScore) {
+  const std::vector<std::string> pieces = {
+      "a", "b", "ab", "\u2581", "\u2581\u2581", "\u2581\u2581\u2581", "\u2581\u2581\u2581\u2581"};
+  const std::vector<double> own = {-9, -9, -1, -9, -5, -5, -5};
+  const std::vector<bool> normal(pieces.size(), true);
+  const std::vector<Merge> all = merges_of_pieces(pieces, own, normal, "m");
+  ASSERT_EQ(all.size(), 7U);
+  EXPECT_EQ(all[2], (Merge{"\u2581\u2581", "\u2581\u2581"}));
+  EXPECT_EQ(all[3], (Merge{"\u2581\u2581", "\u2581"}));
+  const auto scores = scores_of_merges(pieces, all, normal, "m");
+  ASSERT_TRUE(scores);
+  EXPECT_GT((*scores)[2], (*scores)[4]);
+  EXPECT_EQ((*scores)[5], (*scores)[6]);
+  EXPECT_EQ(merges_of_pieces(pieces, std::vector<double>(scores->begin(), scores->end()), normal, "m"), all);
+  std::vector<Merge> other = all;
+  std::swap(other[2], other[3]);
+  EXPECT_FALSE(scores_of_merges(pieces, other, normal, "m"));
+}
+
 std::vector<base::GgufEntry> metadata(const std::string& architecture, std::optional<bool> prefix = {}) {
   std::vector<base::GgufEntry> out = {
       {"general.architecture", architecture},
@@ -68,6 +88,16 @@ std::vector<base::GgufEntry> metadata(const std::string& architecture, std::opti
       {"tokenizer.ggml.eos_token_id", std::uint32_t{2}},
       {"tokenizer.ggml.unknown_token_id", std::uint32_t{0}}};
   if (prefix) out.push_back({"tokenizer.ggml.add_space_prefix", *prefix});
+  return out;
+}
+
+std::vector<base::GgufEntry> gemma4() {
+  std::vector<base::GgufEntry> out = metadata("gemma4");
+  out[1].value = std::string("gemma4");
+  out.erase(out.begin() + 4);  // the scores
+  out.push_back({"tokenizer.ggml.merges",
+                 std::vector<std::string>{"l l", "\u2581 h", "h e", "\u2581h e", "l o", "e l"}});
+  out.push_back({"tokenizer.ggml.add_bos_token", true});
   return out;
 }
 
@@ -110,6 +140,44 @@ TEST(GgufPieces, OneSpaceBeforeTheWholeText) {
   EXPECT_EQ(load(entries).encode("hello", false).ids, (Ids{9, 11, 8}));
 }
 
+// As transformers 5 saves a tokenizer of Llama 2.
+TEST(GgufPieces, ASpaceBeforeEveryPartThatHasNone) {
+  TokenizerFiles files = files_of(metadata("llama"));
+  Json tokenizer = Json::parse(files.files[kTokenizerJson]);
+  tokenizer["normalizer"] = nullptr;
+  tokenizer["pre_tokenizer"] = {
+      {"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "always"}, {"split", false}};
+  files.files[kTokenizerJson] = tokenizer.dump();
+  const Tokenizer own = Tokenizer::from_json(tokenizer.dump(), "", "own");
+  std::vector<base::GgufEntry> entries = gguf_vocabulary(files, std::ssize(kPieces), {});
+  entries.insert(entries.begin(), {"general.architecture", std::string("llama")});
+  const Tokenizer read = load(entries);
+  for (const char* text : {"hello</s>hello", " hello</s> hello", "</s>h h"})
+    EXPECT_EQ(read.encode(text, true).ids, own.encode(text, true).ids) << text;
+  EXPECT_EQ(read.encode("hello</s> hello", false).ids, (Ids{12, 10, 15, 2, 12, 10, 15}));
+}
+
+TEST(GgufPieces, SpecialTokensThatAFileDoesNotNameAreLlamas) {
+  std::vector<base::GgufEntry> entries = metadata("llama");
+  entries.resize(entries.size() - 3);
+  const Tokenizer llama = load(entries);
+  EXPECT_EQ(llama.encode("hello", true).ids, (Ids{1, 12, 10, 15}));
+  EXPECT_EQ(llama.eos_id(), 2);
+  EXPECT_EQ(llama.special().unk, "<unk>");
+  EXPECT_EQ(llama.encode("z", false).ids, (Ids{4, 0}));
+  entries = gemma4();
+  std::erase_if(entries, [](const base::GgufEntry& entry) { return entry.key.ends_with("_token_id"); });
+  EXPECT_FALSE(load(entries).eos_id());
+}
+
+TEST(GgufPieces, RowsThatOnlyPadTheEmbeddingAreLeftOut) {
+  std::vector<base::GgufEntry> entries = metadata("phi3");
+  std::get<std::vector<std::string>>(entries[2].value).push_back("[PAD16]");
+  std::get<std::vector<std::int32_t>>(entries[3].value).push_back(2);  // as Phi-3's converter calls them
+  std::get<std::vector<float>>(entries[4].value).push_back(-1000);
+  EXPECT_EQ(load(entries).vocab_size(), std::ssize(kPieces));
+}
+
 TEST(GgufPieces, ARunOfSpacesIsAPieceInGemma) {
   const Tokenizer gemma = load(metadata("gemma3"));
   EXPECT_EQ(gemma.encode("h  h", false).ids, (Ids{5, 14, 5}));
@@ -121,16 +189,9 @@ TEST(GgufPieces, ARunOfSpacesIsAPieceInGemma) {
 TEST(GgufPieces, TokensOfPhi3TakeTheSpacesBehindThem) {
   EXPECT_EQ(load(metadata("phi3")).encode("hello</s> \nhello", false).ids, (Ids{12, 10, 15, 2, 12, 10, 15}));
   EXPECT_EQ(load(metadata("phi3")).encode("<s>\n", false).ids, (Ids{1, 4, 3}));
-}
-
-std::vector<base::GgufEntry> gemma4() {
-  std::vector<base::GgufEntry> out = metadata("gemma4");
-  out[1].value = std::string("gemma4");
-  out.erase(out.begin() + 4);  // the scores
-  out.push_back({"tokenizer.ggml.merges",
-                 std::vector<std::string>{"l l", "\u2581 h", "h e", "\u2581h e", "l o", "e l"}});
-  out.push_back({"tokenizer.ggml.add_bos_token", true});
-  return out;
+  std::vector<base::GgufEntry> entries = metadata("phi3");
+  std::get<std::vector<std::int32_t>>(entries[3].value)[2] = 4;  // the real file's </s> is user-defined
+  EXPECT_EQ(load(entries).encode("hello</s> \nhello", false).ids, (Ids{12, 10, 15, 2, 12, 10, 15}));
 }
 
 TEST(GgufPieces, Gemma4HasMergesAndNoBos) {

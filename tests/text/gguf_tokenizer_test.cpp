@@ -145,7 +145,7 @@ TEST(GgufTokenizer, UnknownKindsAreRefusedByName) {
   parts.model = "t5";
   std::string message = refusal(parts);
   EXPECT_TRUE(
-      contains(message, "tokenizer.ggml.model] expected \"gpt2\" (byte-level BPE) , \"llama\" or \"gemma4\""))
+      contains(message, "tokenizer.ggml.model] expected \"gpt2\" (byte-level BPE), \"llama\" or \"gemma4\""))
       << message;
   EXPECT_TRUE(contains(message, "found:  \"t5\"")) << message;
 
