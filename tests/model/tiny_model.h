@@ -114,6 +114,12 @@ inline base::Json tiny_config(const std::string& model_type) {
   }
   if (model_type == "mixtral" || model_type == "granitemoe")
     json.update({{"num_local_experts", 5}, {"num_experts_per_tok", 2}, {"intermediate_size", 24}});
+  if (model_type == "olmoe") {  // weights of experts that do not add up to 1
+    json.update({{"num_experts", 5},
+                 {"num_experts_per_tok", 2},
+                 {"intermediate_size", 24},
+                 {"norm_topk_prob", false}});
+  }
   if (model_type == "granitemoehybrid") {
     json.update({{"layer_types", {"attention", "attention"}},
                  {"num_local_experts", 0},
@@ -143,7 +149,7 @@ inline base::Json tiny_config(const std::string& model_type) {
                  {"global_head_dim", 32},
                  {"sliding_window", 20},
                  {"use_double_wide_mlp", true},
-                 {"hidden_size_per_layer_input", 6},
+                 {"hidden_size_per_layer_input", 12},
                  {"vocab_size_per_layer_input", 60},
                  {"final_logit_softcapping", 4.0}});
     for (int i = 0; i < 6; ++i)
@@ -176,7 +182,8 @@ inline base::Json odd_config(const std::string& model_type) {
                {"vocab_size", 51}});
   if (json.contains("linear_key_head_dim"))
     json.update({{"linear_key_head_dim", 7}, {"linear_value_head_dim", 9}});
-  if (json.contains("global_head_dim")) json.update({{"global_head_dim", 12}});
+  if (json.contains("global_head_dim"))
+    json.update({{"global_head_dim", 12}, {"hidden_size_per_layer_input", 11}});
   return json;
 }
 
@@ -187,11 +194,30 @@ inline std::vector<const char*> every_family() {
   return out;
 }
 
+// Those of them that have experts.
+inline std::vector<const char*> families_with_experts() {
+  std::vector<const char*> out;
+  for (const model::FamilyTraits& row : model::families()) {
+    if (!row.experts.module.empty()) out.push_back(row.model_type.data());
+  }
+  return out;
+}
+
 // The linears of attention, for what a LoRA on experts cannot have (dropout, DoRA, another adapter below), of a family whose
 // all-linear names experts; otherwise all-linear.
 inline std::vector<std::string> without_experts(const std::string& model_type) {
   if (!model::find_family(model_type)->experts.renamed_targets) return {"all-linear"};
   return {"q_proj", "k_proj", "v_proj", "o_proj"};
+}
+
+// What keeps a tiny Gemma 4 from enlarging its rounding: its scores have no other scale than the norm of queries; and
+// of twelve gates all may be closed, when a norm reads what rounding left (a real layer has 256).
+inline double gemma4_factor(const std::string& name) {
+  if (name.ends_with("q_norm.weight")) return 0.2;
+  if (name.ends_with("per_layer_input_gate.weight")) return 0.25;
+  for (const char* norm : {"post_attention_layernorm", "post_feedforward_layernorm", "post_per_layer_input_norm"})
+    if (name.find(norm) != std::string::npos) return 0.5;
+  return 1;
 }
 
 // Every tensor of the config, by name, from generator seed `seed`; norms multiply by about 1, the rest is near 0.
@@ -205,8 +231,7 @@ inline std::map<std::string, at::Tensor> random_tensors(const base::Json& config
     const bool plain = spec.name.find("linear_attn.norm") != std::string::npos;  // never 1 + w
     tensors[spec.name] = norm ? noise * 0.1 + (parsed.norm_adds_one && !plain ? 0 : 1) : noise * 0.2;
     if (spec.name.ends_with("layer_scalar")) tensors[spec.name] = noise * 0.1 + 1;
-    if (parsed.value_norm && spec.name.ends_with("q_norm.weight"))
-      tensors[spec.name] *= 0.2;                                             // scores have no other scale
+    if (parsed.value_norm) tensors[spec.name] *= gemma4_factor(spec.name);
     if (spec.name.ends_with("A_log")) tensors[spec.name] = noise * 0.5 - 2;  // a decay over many tokens
   }
   return tensors;

@@ -243,10 +243,11 @@ std::vector<Case> later_families() {
   for (const char* family : every_family()) {
     const std::string name(family);
     if (name == "llama" || name == "qwen2" || name == "qwen3") continue;
+    // norms after gates that close: either form is 3e-6 to 3e-5 from fp64, by the draw of the dropout
+    const double exact = name == "gemma4_text" ? 2 * kLaterExact : kLaterExact;
     for (const Options& options : {Options{}, kDropped, kUpper, kFull, kFullUntied})
-      out.push_back({family, kFp32, options, kLaterExact});
-    for (const Options& options : {kOdd, kDoraDropped})
-      out.push_back({family, kFp32, options, 2 * kLaterExact});
+      out.push_back({family, kFp32, options, exact});
+    for (const Options& options : {kOdd, kDoraDropped}) out.push_back({family, kFp32, options, 2 * exact});
     for (const model::DtypePolicy dtypes : {kAutocast, kBf16})
       // LoRA: IsNoWorse...; an expert has few tokens, so that a rounding weighs more (0.157)
       out.push_back(
@@ -323,6 +324,27 @@ TEST(FusedForm, GivesTheHeadItsGradientOfEveryLoss) {
   }
 }
 
+// Both forms round to fp32, so that neither is the truth: the autograd form in fp64 is.
+TEST_P(FusedFormOf, IsAsNearFp64AsTheAutogradForm) {
+  constexpr model::DtypePolicy kFp64 = {at::kDouble, at::kDouble};
+  const data::Batch batch = packed_batch();
+  for (const Options& options : {Options{}, kFull, kOdd}) {
+    Setting s(GetParam(), kFp32, options);
+    const auto exact = Setting(GetParam(), kFp64, options).run(batch, kAutograd);
+    const auto plain = s.run(batch, kAutograd), ours = s.run(batch, {});
+    double plain_error = 0, our_error = 0;
+    for (std::size_t i = 0; i < exact.gradients.size(); ++i) {
+      const at::Tensor truth = exact.gradients[i].to(at::kDouble);
+      plain_error += relative(plain.gradients[i].to(at::kDouble), truth);
+      our_error += relative(ours.gradients[i].to(at::kDouble), truth);
+    }
+    std::cout << "[margin] " << GetParam() << ": errors of " << our_error << ", the autograd form's "
+              << plain_error << '\n';
+    EXPECT_LT(our_error, 2 * plain_error);
+    EXPECT_GT(our_error, 0);
+  }
+}
+
 // The rounding of bf16 moves both forms away from fp32, about as far: within a half, summed over tensors.
 // At every level of instructions: what this machine runs is not what every machine runs.
 TEST_P(FusedFormOf, IsNoWorseThanTheAutogradFormInBf16) {
@@ -344,9 +366,10 @@ TEST_P(FusedFormOf, IsNoWorseThanTheAutogradFormInBf16) {
           const double of_plain = relative(plain.gradients[i], exact.gradients[i]);
           const double of_ours = relative(ours.gradients[i], exact.gradients[i]);
           // four rows of the embedding may round luckily in one form (phi3: 0.015 and 0.068); the sums tell
-          // (gemma2's first keys: 0.08 and 0.20)
+          // (gemma2's first keys: 0.08 and 0.20; a gate of gemma4: 0.025 and 0.087)
           const bool by_luck =
               s.name(i).find("trainable_tokens") != std::string::npos ||
+              std::string(GetParam()) == "gemma4_text" ||
               (std::string(GetParam()) == "gemma2" && s.name(i).find("k_proj") != std::string::npos);
           const double slack = by_luck ? 0.05 : 0.02;
           EXPECT_LT(of_ours, 2 * of_plain + slack) << s.name(i) << ", " << ops::name_of(level);

@@ -1,6 +1,7 @@
 #include "ops/reference/delta_rule.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <cmath>
 #include <limits>
