@@ -55,6 +55,7 @@ std::vector<PreTokenizer> known_pre_tokenizers() {
            .adds_bos = true},
           {.name = "gpt-4o", .steps = Json::array({split_by(kGpt4oPattern)})},
           llama_merged,
+          {.name = "olmo", .steps = Json::array(), .gpt2_pattern = true, .nfc = true},
           called(llama_merged, "smaug-bpe"),
           called(llama, "llama3"),
           called(llama, "llama-v3"),

@@ -6,6 +6,7 @@
 //
 //   smollm, refact, starcoder   each digit by itself, then GPT-2's pattern (SmolLM2, Granite 3)
 //   gpt-2, default              GPT-2's pattern
+//   olmo                        the same, after Unicode NFC (OLMoE)
 //   llama-bpe, llama3, llama-v3, lfm2, pixtral
 //                               Llama 3's pattern (up to three digits together); whole words looked up before
 //                               merging (Llama 3, SmolLM3, LFM2)

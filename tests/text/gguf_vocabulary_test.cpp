@@ -136,7 +136,7 @@ TEST(GgufVocabulary, TheTokenThatEndsAnAnswerTravels) {
 // The files that hone makes of a GGUF give that GGUF again, whatever its pre-tokenizer.
 TEST(GgufVocabulary, RoundTripsThroughAGguf) {
   for (const std::string pre :
-       {"smollm", "gpt-2", "llama-bpe", "qwen2", "qwen35", "tekken", "gpt-4o", "dbrx"}) {
+       {"smollm", "gpt-2", "llama-bpe", "qwen2", "qwen35", "tekken", "gpt-4o", "dbrx", "olmo"}) {
     const TempFolder temp;
     const std::vector<std::string> tokens = {"<s>", "</s>", "h", "e", "he", "<u>", "[PAD6]"};
     GgufWriter gguf;
