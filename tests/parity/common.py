@@ -142,13 +142,14 @@ def sequence_loss(model, sequences):
 
 
 def save_adapter(model, folder):
-    """PEFT's folder without its model card; target_modules, a set in PEFT, sorted: a second record is the same."""
+    """PEFT's folder without its model card; target_modules and target_parameters, sets in PEFT, sorted: a second record is the same."""
     model.save_pretrained(str(folder))
     (Path(folder) / "README.md").unlink(missing_ok=True)
     path = Path(folder) / "adapter_config.json"
     config = json.loads(path.read_text())
-    if isinstance(config["target_modules"], list):
-        config["target_modules"].sort()
+    for key in ("target_modules", "target_parameters"):
+        if isinstance(config[key], list):
+            config[key].sort()
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
     open_to_read(folder)
 
