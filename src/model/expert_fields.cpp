@@ -19,9 +19,10 @@ constexpr std::int64_t kMaxExperts = 1 << 16;
 constexpr double kMaxExpertWeights = 1e13;        // of all experts together
 constexpr std::int64_t kMaxOfLayers = 1'000'000;  // experts of all layers: each has tensors with names
 
-// `default_...`: of transformers' configuration class.
+// Of transformers' configuration class.
 struct Defaults {
   std::int64_t count = 8, per_token = 2;
+  double balance = 0.001;
 };
 
 void read_counts(const Json& json, const std::string& where, const Defaults& defaults, ExpertsRule& out) {
@@ -32,7 +33,7 @@ void read_counts(const Json& json, const std::string& where, const Defaults& def
     wrong_type(where, "num_experts", "a number of experts", out.count);
   if (out.count > 0 && (out.per_token < 1 || out.per_token > out.count))
     wrong_type(where, "num_experts_per_tok", "a number from 1 to that of the experts", out.per_token);
-  out.balance = float_or(json, "router_aux_loss_coef", 0.001, where);
+  out.balance = float_or(json, "router_aux_loss_coef", defaults.balance, where);
   if (!(out.balance >= 0 && out.balance <= kMaxFactor))
     wrong_type(where, "router_aux_loss_coef", "a number from 0 on", out.balance);
 }
@@ -78,6 +79,15 @@ std::string gguf_architecture_of(const ModelConfig& config) {
   return std::string(traits_of(config.family).gguf_architecture);
 }
 
+void write_counts(const ModelConfig& config, std::vector<base::GgufEntry>& entries) {
+  const ExpertsRule& rule = config.experts;
+  const std::string arch = gguf_architecture_of(config);
+  if (rule.count == 0 || !rule.dense.empty())
+    refuse_in_gguf("experts in every layer of a " + arch, "layers without");
+  entries.push_back({arch + ".expert_count", static_cast<std::uint32_t>(rule.count)});
+  entries.push_back({arch + ".expert_used_count", static_cast<std::uint32_t>(rule.per_token)});
+}
+
 }  // namespace
 
 void read_qwen3_moe_fields(const Json& json, const std::string& where, ModelConfig& config) {
@@ -116,15 +126,26 @@ void read_granite_moe_fields(const Json& json, const std::string& where, ModelCo
   check_size(config, where);
 }
 
+void read_olmoe_fields(const Json& json, const std::string& where, ModelConfig& config) {
+  if (lookup(json, "rms_norm_eps") == nullptr) config.rms_norm_eps = 1e-5;
+  if (const Json* clip = lookup(json, "clip_qkv")) {
+    throw UserError({where, "clip_qkv null", base::short_json(*clip),
+                     "hone does not clip queries, keys and values", "use a model without clip_qkv"});
+  }
+  ExpertsRule& out = config.experts;
+  read_counts(json, where, {.count = 64, .per_token = 8, .balance = 0.01}, out);
+  if (out.count == 0) wrong_type(where, "num_experts", "a positive integer", out.count);
+  out.width = config.intermediate_size;
+  out.renormalizes = bool_or(json, "norm_topk_prob", false, where);
+  check_size(config, where);
+}
+
 void write_experts_gguf_fields(const ModelConfig& config, std::vector<base::GgufEntry>& entries) {
   const ExpertsRule& rule = config.experts;
   const std::string arch = gguf_architecture_of(config);
-  if (rule.count == 0 || !rule.dense.empty())
-    refuse_in_gguf("experts in every layer of a " + arch, "layers without");
   if (rule.softmax_first && !rule.renormalizes)
     refuse_in_gguf("norm_topk_prob true of a " + arch, "norm_topk_prob false");
-  entries.push_back({arch + ".expert_count", static_cast<std::uint32_t>(rule.count)});
-  entries.push_back({arch + ".expert_used_count", static_cast<std::uint32_t>(rule.per_token)});
+  write_counts(config, entries);
   if (config.family == Family::kQwen3Moe)
     entries.push_back({arch + ".expert_feed_forward_length", static_cast<std::uint32_t>(rule.width)});
 }
@@ -150,6 +171,30 @@ void write_granite_moe_gguf_fields(const ModelConfig& config, std::vector<base::
 void read_granite_moe_gguf_fields(const base::GgufFile& file, Json& json) {
   read_granite_gguf_fields(file, json);
   read_experts_gguf_fields(file, json);
+}
+
+void write_olmoe_gguf_fields(const ModelConfig& config, std::vector<base::GgufEntry>& entries) {
+  if (config.experts.renormalizes) refuse_in_gguf("norm_topk_prob false of an olmoe", "norm_topk_prob true");
+  if (config.qkv_bias) refuse_in_gguf("attention_bias false of an olmoe", "attention_bias true");
+  if (config.tie_word_embeddings)
+    refuse_in_gguf("tie_word_embeddings false of an olmoe", "tie_word_embeddings true");
+  if (config.num_key_value_heads != config.num_attention_heads ||
+      config.num_attention_heads * config.head_dim != config.hidden_size) {
+    refuse_in_gguf(
+        "num_key_value_heads " + std::to_string(config.num_attention_heads) +
+            " of an olmoe, and heads as wide as hidden_size together",
+        std::to_string(config.num_key_value_heads) + " and heads of " + std::to_string(config.head_dim));
+  }
+  write_counts(config, entries);
+}
+
+void read_olmoe_gguf_fields(const base::GgufFile& file, Json& json) {
+  json["num_experts"] = file.require_int("olmoe.expert_count");
+  json["num_experts_per_tok"] = file.require_int("olmoe.expert_used_count");
+  json["norm_topk_prob"] = false;
+  json["router_aux_loss_coef"] = 0.01;
+  json["output_router_logits"] = false;
+  json["clip_qkv"] = nullptr;
 }
 
 }  // namespace hone::model

@@ -18,6 +18,8 @@ void read_qwen3_moe_fields(const base::Json& json, const std::string& where, Mod
 void read_mixtral_fields(const base::Json& json, const std::string& where, ModelConfig& config);
 // ... and Granite's factors.
 void read_granite_moe_fields(const base::Json& json, const std::string& where, ModelConfig& config);
+// num_experts, num_experts_per_tok, norm_topk_prob; an expert has intermediate_size. Refuses clip_qkv.
+void read_olmoe_fields(const base::Json& json, const std::string& where, ModelConfig& config);
 
 // expert_count, expert_used_count, expert_feed_forward_length. UserError for what llama.cpp does otherwise: layers without
 // experts, weights that are not renormalized.
@@ -25,5 +27,8 @@ void write_experts_gguf_fields(const ModelConfig& config, std::vector<base::Gguf
 void read_experts_gguf_fields(const base::GgufFile& file, base::Json& json);
 void write_granite_moe_gguf_fields(const ModelConfig& config, std::vector<base::GgufEntry>& entries);
 void read_granite_moe_gguf_fields(const base::GgufFile& file, base::Json& json);
+// UserError for weights that are renormalized, and for the shapes that llama.cpp's olmoe has no tensors for.
+void write_olmoe_gguf_fields(const ModelConfig& config, std::vector<base::GgufEntry>& entries);
+void read_olmoe_gguf_fields(const base::GgufFile& file, base::Json& json);
 
 }  // namespace hone::model

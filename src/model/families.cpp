@@ -101,7 +101,6 @@ std::string_view missing_for(std::string_view model_type) {
       {"nemotron", "LayerNorm of 1 + w, and MLPs without a gate"},
       {"qwen2_moe", kShared},
       {"granitemoeshared", kShared},
-      {"olmoe", "row with experts and with Q/K norms over the whole projection"},
       {"gpt_oss", "attention sinks, and experts with biases"},
       {"deepseek_v2", "latent attention"},
       {"deepseek_v3", "latent attention"},

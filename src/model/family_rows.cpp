@@ -353,6 +353,23 @@ FamilyTraits granite_moe() {
   return row;
 }
 
+// Llama with experts, and with queries and keys that are normed whole.
+FamilyTraits olmoe() {
+  using enum BiasRule;
+  return {.family = Family::kOlmoe,
+          .model_type = "olmoe",
+          .gguf_architecture = "olmoe",
+          .architecture = "OlmoeForCausalLM",
+          .modules = seven_modules(kAttentionBias, kAttentionBias, kNever),
+          .norms = norms_before_and_of_heads(),
+          .experts = kQwenExperts,
+          .projection_qk_norm = true,
+          .default_max_position = 4096,
+          .read_fields = &read_olmoe_fields,
+          .write_gguf_fields = &write_olmoe_gguf_fields,
+          .read_gguf_fields = &read_olmoe_gguf_fields};
+}
+
 // Short convolutions with gates in most layers, attention in the others.
 FamilyTraits lfm2() {
   using enum ModuleKind;
@@ -451,7 +468,7 @@ const std::vector<FamilyTraits>& families() {
   static const std::vector<FamilyTraits> table = {
       llama(),  qwen2(), qwen3(),     mistral(), smollm3(),        granite(), olmo2(),
       gemma3(), phi3(),  qwen3_moe(), mixtral(), granite_moe(),    lfm2(),    ministral3(),
-      gemma2(), gemma(), olmo3(),     qwen3_5(), granite_hybrid(), gemma4()};
+      gemma2(), gemma(), olmo3(),     qwen3_5(), granite_hybrid(), gemma4(),  olmoe()};
   return table;
 }
 

@@ -32,7 +32,8 @@ enum class Family {
   kOlmo3,
   kQwen35,
   kGraniteHybrid,
-  kGemma4
+  kGemma4,
+  kOlmoe
 };
 
 // How a layer mixes tokens, before its MLP.
@@ -181,7 +182,7 @@ struct ModelConfig {
   bool o_bias = false;    // llama's attention_bias
   bool mlp_bias = false;
   bool qk_norm = false;             // over each head
-  bool projection_qk_norm = false;  // over all heads together: olmo2
+  bool projection_qk_norm = false;  // over all heads together: olmo2, olmoe
   bool norm_adds_one = false;       // norms multiply by 1 + w: gemma
   bool norms_after = false;         // after attention and after the MLP: olmo2, gemma
   bool value_norm = false;          // over each head of values, without a weight: gemma4

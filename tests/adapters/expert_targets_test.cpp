@@ -27,9 +27,9 @@ model::ModelConfig model_of(const char* type) {
   return model::parse_model_config(tiny_config(type), "test");
 }
 
-// As PEFT 0.21.2 saves them; recorded in tiny_qwen3_moe and tiny_mixtral.
+// As PEFT 0.21.2 saves them; recorded in tiny_qwen3_moe, tiny_mixtral and tiny_olmoe.
 TEST(ExpertTargets, AllLinearNamesRoutersAndExperts) {
-  for (const char* type : {"qwen3_moe", "mixtral"}) {
+  for (const char* type : {"qwen3_moe", "mixtral", "olmoe"}) {
     const LoraConfig made = with_expert_targets(config_of({"all-linear"}), model_of(type), true);
     Names modules = made.target_modules;
     std::sort(modules.begin(), modules.end());

@@ -59,6 +59,8 @@ std::vector<base::Json> configs() {
   rotated["position_embedding_type"] = "rope";
   base::Json olmo3 = test_tools::tiny_config("olmo3");
   olmo3.update({{"num_hidden_layers", 5}, {"layer_types", nullptr}, {"rope_theta", 500000.0}});
+  base::Json olmoe = test_tools::tiny_config("olmoe");
+  olmoe["num_key_value_heads"] = 4;
   base::Json gemma4 = test_tools::tiny_config("gemma4_text");
   gemma4["vocab_size_per_layer_input"] = gemma4["vocab_size"];
   base::Json narrow4 = gemma4;
@@ -66,6 +68,7 @@ std::vector<base::Json> configs() {
                   {"hidden_size_per_layer_input", 0},
                   {"final_logit_softcapping", nullptr}});
   return {olmo3,
+          olmoe,
           gemma4,
           narrow4,
           yarn,
@@ -122,6 +125,9 @@ TEST(GgufWrite, Fp32IsReadBackBitForBit) {
     EXPECT_EQ(a.tie_word_embeddings, b.tie_word_embeddings);
     EXPECT_EQ(a.qkv_bias, b.qkv_bias);
     EXPECT_EQ(a.family, b.family);
+    EXPECT_EQ(a.experts.per_token, b.experts.per_token);
+    EXPECT_EQ(a.experts.width, b.experts.width);
+    EXPECT_EQ(a.experts.renormalizes, b.experts.renormalizes);
     EXPECT_EQ(a.embedding_scale, b.embedding_scale);
     EXPECT_EQ(a.attention_scale, b.attention_scale);
     EXPECT_EQ(a.residual_scale, b.residual_scale);

@@ -229,6 +229,29 @@ TEST(ModelConfig, ReadsGemmaAndOlmo3) {
   EXPECT_EQ(*config.local_rope_theta, 1e3);
 }
 
+TEST(ModelConfig, OlmoeHasExpertsAndNormsOfWholeProjections) {
+  Json json = tiny_config("olmoe");
+  for (const char* key : {"num_experts", "num_experts_per_tok", "norm_topk_prob", "rms_norm_eps",
+                          "num_key_value_heads", "max_position_embeddings", "rope_theta"})
+    json.erase(key);
+  const ModelConfig config = parse(json);  // OlmoeConfig's defaults
+  EXPECT_EQ(config.experts.count, 64);
+  EXPECT_EQ(config.experts.per_token, 8);
+  EXPECT_EQ(config.experts.width, 24);
+  EXPECT_EQ(config.experts.balance, 0.01);
+  EXPECT_TRUE(config.experts.softmax_first && config.projection_qk_norm);
+  EXPECT_FALSE(config.experts.renormalizes || config.experts.float_weights || config.qk_norm);
+  EXPECT_EQ(config.rms_norm_eps, 1e-5);
+  EXPECT_EQ(config.num_key_value_heads, 4);
+  EXPECT_EQ(config.max_position_embeddings, 4096);
+  EXPECT_EQ(config.rope_theta, 10000);
+  json["norm_topk_prob"] = true;
+  json["clip_qkv"] = nullptr;
+  EXPECT_TRUE(parse(json).experts.renormalizes);
+  EXPECT_SAYS(error_of("olmoe", [](Json& j) { j["clip_qkv"] = 8.0; }), "clip_qkv null");
+  EXPECT_SAYS(error_of("olmoe", [](Json& j) { j["num_experts"] = 0; }), "num_experts");
+}
+
 TEST(ModelConfig, ALyingFileDoesNotCostMemory) {
   EXPECT_SAYS(
       error_of("qwen3_moe",

@@ -55,6 +55,7 @@ TEST(Experts, ConfigsSayWhichLayersHaveThem) {
   EXPECT_TRUE(parse("mixtral").experts.float_weights);
   EXPECT_FALSE(parse("granitemoe").experts.softmax_first);
   EXPECT_EQ(parse("granitemoe").experts.balance, 0.001);
+  EXPECT_EQ(parse("olmoe").experts.balance, 0.01);
   EXPECT_SAYS(user_error([] { parse("mixtral", [](Json& j) { j["router_jitter_noise"] = 0.1; }); }),
               "router_jitter_noise 0");
   EXPECT_SAYS(user_error([] { parse("mixtral", [](Json& j) { j["num_experts_per_tok"] = 6; }); }),
@@ -87,7 +88,7 @@ void write_stacked(const fs::path& folder, const Json& config) {
 }
 
 TEST(Experts, BothFormsOfNamesGiveTheSameModel) {
-  for (const char* type : {"qwen3_moe", "mixtral", "granitemoe"}) {
+  for (const char* type : families_with_experts()) {
     const TempFolder temp;
     write_model(temp.path() / "apart", tiny_config(type));
     write_stacked(temp.path() / "stacked", tiny_config(type));
@@ -112,7 +113,7 @@ TEST(Experts, AreWrittenUnderTheNamesOfTheirFiles) {
     EXPECT_EQ(tensor.name.find(".experts."), std::string::npos) << tensor.name;
 }
 
-TEST(Experts, AGgufHasThemInEveryLayerAndRenormalized) {
+TEST(Experts, AGgufHasThemInEveryLayerAndOneKindOfWeights) {
   const TempFolder temp;
   Json config = tiny_config("qwen3_moe");
   config["norm_topk_prob"] = false;
@@ -127,6 +128,21 @@ TEST(Experts, AGgufHasThemInEveryLayerAndRenormalized) {
                 write_gguf(*open_weights(temp.path() / "dense"), temp.path() / "b.gguf", GgufWeights::kF32);
               }),
               "experts in every layer");
+  const auto refusal = [&](const Json& change) {  // of an olmoe, whose weights llama.cpp leaves as they are
+    Json olmoe = tiny_config("olmoe");
+    olmoe["num_key_value_heads"] = 4;
+    olmoe.update(change);
+    const TempFolder folder;
+    write_model(folder.path(), olmoe);
+    return user_error(
+        [&] { write_gguf(*open_weights(folder.path()), folder.path() / "c.gguf", GgufWeights::kF32); });
+  };
+  EXPECT_EQ(refusal(Json::object()), "");
+  EXPECT_SAYS(refusal({{"norm_topk_prob", true}}), "norm_topk_prob false of an olmoe");
+  EXPECT_SAYS(refusal({{"num_key_value_heads", 2}}), "num_key_value_heads 4 of an olmoe");
+  EXPECT_SAYS(refusal({{"head_dim", 16}}), "heads as wide as hidden_size together");
+  EXPECT_SAYS(refusal({{"attention_bias", true}}), "attention_bias false");
+  EXPECT_SAYS(refusal({{"tie_word_embeddings", true}}), "tie_word_embeddings false");
 }
 
 // bitsandbytes quantizes linears; experts and routers are parameters.
@@ -143,7 +159,7 @@ TEST(Experts, StayAsTheyAreInFourBits) {
 
 // The definition, token by token.
 TEST(Experts, EachTokenIsTheWeightedSumOfItsExperts) {
-  for (const char* type : {"qwen3_moe", "mixtral", "granitemoe"}) {
+  for (const char* type : families_with_experts()) {
     const TempFolder temp;
     write_model(temp.path(), tiny_config(type));
     const CausalLm model(*open_weights(temp.path()), {});
@@ -158,7 +174,9 @@ TEST(Experts, EachTokenIsTheWeightedSumOfItsExperts) {
       const auto [best, chosen] = at::topk(softmax, 2);
       counts.index_add_(0, chosen, at::ones({2}));
       scores += softmax;
-      const at::Tensor weights = best / best.sum();  // which is the softmax of the chosen logits too
+      // the quotient is the softmax of the chosen logits too
+      const ExpertsRule& rule = model.config().experts;
+      const at::Tensor weights = rule.softmax_first && !rule.renormalizes ? best : best / best.sum();
       at::Tensor expected = at::zeros({32});
       for (std::int64_t s = 0; s < 2; ++s) {
         const Expert& e = mlp.experts[static_cast<std::size_t>(chosen[s].item<std::int64_t>())];
@@ -176,7 +194,7 @@ TEST(Experts, EachTokenIsTheWeightedSumOfItsExperts) {
 
 // A row's bits do not depend on the other rows, nor on how many experts have rows.
 TEST(Experts, ARowAloneHasTheSameBits) {
-  for (const char* type : {"qwen3_moe", "mixtral", "granitemoe"}) {
+  for (const char* type : families_with_experts()) {
     const TempFolder temp;
     write_model(temp.path(), wide_config(type));
     const CausalLm model(*open_weights(temp.path()), {at::kBFloat16, at::kBFloat16});

@@ -1,4 +1,4 @@
-"""`hone export --adapter_only`, loaded by llama.cpp onto a GGUF of the base: the greedy text of hone's own base and adapter."""
+"""`hone export`, with --adapter_only or merged, loaded by llama.cpp: the greedy text of hone's own base and adapter."""
 import json
 import shutil
 
@@ -37,6 +37,20 @@ def same_text(check, model, adapter, prompts, tokens):
     return f"{equal} of {len(prompts)} completions equal, {moved} of them other than the base's"
 
 
+def same_merged_text(check, model, adapter, prompts, tokens):
+    """An adapter on experts is no file of its own; merged, its text is not the base's."""
+    merged, base = check.folder("merged.gguf"), check.folder("base.gguf")
+    for path in (merged, base):
+        path.unlink(missing_ok=True)
+    hone("export", "--model_name_or_path", model, "--output", base, "--outtype", "f32", "--compare", 0)
+    hone("export", "--model_name_or_path", model, "--adapter_name_or_path", adapter, "--output", merged, "--outtype", "f32", "--compare", 0)
+    mine = [line["completion"] for line in generated(check, model, prompts, tokens, False, adapter)]
+    theirs, without = llama_cpp(merged, None, prompts, tokens), llama_cpp(base, None, prompts, tokens)
+    assert mine == theirs, next(f"{p!r}: hone {a!r}, llama.cpp {b!r}" for p, a, b in zip(prompts, mine, theirs) if a != b)
+    assert theirs != without, "the adapter changes nothing, so this compares nothing"
+    return f"{len(prompts)} completions equal"
+
+
 def gguf_model(check, family, changes):
     """A copy whose config.json a GGUF can say; llama.cpp wants other tokens of a model that is called phi3."""
     folder = check.folder(f"gguf_{family.removeprefix('tiny_phi3_')}")
@@ -54,6 +68,8 @@ def cases(check):
                             ("tiny_olmo2", "adapter"), ("tiny_qwen3_yarn", "adapter"), ("tiny_lfm2", "adapter")):
         check.case(f"llama.cpp loads hone's adapter file, {family}, {adapter}", same_text, check, tiny_model(check, family),
                    FIXTURES / family / adapter, TEXTS[:4], 8 if family == "tiny_lfm2" else 12)  # its tenth token is a tie: 1e-4
+    check.case("llama.cpp loads hone's merged experts, tiny_olmoe", same_merged_text, check, tiny_model(check, "tiny_olmoe"),
+               FIXTURES / "tiny_olmoe/adapter", TEXTS[:4], 12)
     for family, tokens, changes in (
             ("tiny_gemma2", 8, {"query_pre_attn_scalar": 16}), ("tiny_ministral3", 12, {"rope_parameters": {"mscale_all_dim": 1.0}}),
             ("tiny_phi3_short", 12, {"original_max_position_embeddings": 512, "max_position_embeddings": 1024})):

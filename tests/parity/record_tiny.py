@@ -22,7 +22,7 @@ from transformers import (GraniteMoeConfig, GraniteMoeForCausalLM, MixtralConfig
                           Gemma4ForConditionalGeneration, Gemma4TextConfig, Mistral3Config,
                           Mistral3ForConditionalGeneration, GraniteConfig,
                           GraniteForCausalLM, GraniteMoeHybridConfig, GraniteMoeHybridForCausalLM, Lfm2Config, Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM,
-                          Ministral3Config, Ministral3ForCausalLM, MistralConfig, MistralForCausalLM, Olmo3Config, Olmo3ForCausalLM, Olmo2Config,
+                          Ministral3Config, Ministral3ForCausalLM, MistralConfig, MistralForCausalLM, Olmo3Config, Olmo3ForCausalLM, OlmoeConfig, OlmoeForCausalLM, Olmo2Config,
                           Olmo2ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
                           Qwen3ForCausalLM, Qwen3_5Config, Qwen3_5ForCausalLM, Qwen3_5ForConditionalGeneration, Qwen3_5TextConfig, SmolLM3Config, SmolLM3ForCausalLM)
 
@@ -116,6 +116,9 @@ def families():
     yield "gemma4", Gemma4ForCausalLM(Gemma4TextConfig(final_logit_softcapping=2.0, **GEMMA4)), "v5", "5GB"
     yield "lfm2_bias", Lfm2ForCausalLM(Lfm2Config(full_attn_idxs=[0], conv_L_cache=4, conv_bias=True,
                                                   block_multiple_of=8, tie_word_embeddings=False, **SMALL)), "old", "5GB"
+    # What llama.cpp's olmoe can have: as many heads of keys as of queries, and weights of experts that do not add up to 1.
+    yield "olmoe", OlmoeForCausalLM(OlmoeConfig(num_experts=6, num_experts_per_tok=3,
+                                                **dict(SMALL, num_key_value_heads=4, intermediate_size=24))), "v5", "5GB"
 
 
 def models_with_images():

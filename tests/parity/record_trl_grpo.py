@@ -95,7 +95,8 @@ def policy_cases():
     case("entropy_adaptive", use_adaptive_entropy=True, entropy_coef=0.01, entropy_target=5.721, max_steps=6)
     for family in FAMILIES:
         case(f"family_{family}", beta=0.04, max_steps=4)
-    case("family_qwen3_moe", beta=0.04, max_steps=4, router_aux_loss_coef=0.0)  # hone has that loss only in SFT
+    for family in ("qwen3_moe", "olmoe"):
+        case(f"family_{family}", beta=0.04, max_steps=4, router_aux_loss_coef=0.0)  # hone has that loss only in SFT
     case("family_granite4", beta=0.04, max_steps=4, router_aux_loss_coef=0.0)  # otherwise TRL looks for its experts
     case("off_policy_mask", off_policy_mask_threshold=0.01, **OFF)
     case("clipped_gradient", max_grad_norm=0.05, per_device_train_batch_size=2, gradient_accumulation_steps=4,

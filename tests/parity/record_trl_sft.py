@@ -85,7 +85,7 @@ CASES = {  # name: (model and adapter, data, what differs from SHARED)
     # experts in a GraniteMoeConfig
     **{f"tiny_{family}_text": ((FIXTURES / f"tiny_{family}", FIXTURES / f"tiny_{family}/adapter"), "text",
                                dict(max_length=64, max_steps=5, router_aux_loss_coef=factor))
-       for family, factor in (("qwen3_moe", None), ("mixtral", 0.5), ("granitemoe", 0.0), ("granite4", 0.0), ("granite4_nope", 0.0))},
+       for family, factor in (("qwen3_moe", None), ("mixtral", 0.5), ("olmoe", None), ("granitemoe", 0.0), ("granite4", 0.0), ("granite4_nope", 0.0))},
     # the label smoother leaves the load-balancing loss out, which is logged
     "tiny_qwen3_moe_smoothed": ((FIXTURES / "tiny_qwen3_moe", FIXTURES / "tiny_qwen3_moe/adapter"), "text",
                                 dict(max_length=64, max_steps=5, label_smoothing_factor=0.2)),

@@ -134,6 +134,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"tiny_qwen3_moe", "adapter", "golden.safetensors"},
                     Case{"tiny_mixtral", "adapter", "golden.safetensors"},
                     Case{"tiny_granitemoe", "adapter", "golden.safetensors"},
+                    Case{"tiny_olmoe", "adapter", "golden.safetensors"},
                     Case{"tiny_granite4", "adapter", "golden.safetensors"},
                     Case{"tiny_granite4_nope", "adapter", "golden.safetensors"},
                     Case{"tiny_qwen2_windows", "adapter", "golden.safetensors"},
@@ -149,7 +150,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"tiny_ministral3", "adapter", "golden.safetensors"},
                     Case{"tiny_gemma2", "adapter", "golden.safetensors"},
                     Case{"tiny_gemma", "adapter", "golden.safetensors"},
-                    Case{"tiny_olmo3", "adapter", "golden.safetensors"}));
+                    Case{"tiny_olmo3", "adapter", "golden.safetensors"}),
+    [](const auto& one) { return std::string(one.param.model) + "_" + one.param.adapter; });
 
 }  // namespace tiny_models_test
 }  // namespace hone::parity

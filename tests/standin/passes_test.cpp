@@ -106,12 +106,14 @@ TEST(Passes, OfGemma4AreTheCpus) {
 // In bf16 the forms round at different places: the products' order of additions is the processor's.
 // Routers and experts with a LoRA: the numbers of rows of each expert come to the host.
 TEST(Passes, OfExpertsAreTheCpus) {
-  for (const bool fused : {true, false}) {
-    const train::PassForm form = {.is_fused = fused};
-    const Found cpu = run_pass("tiny_qwen3_moe", {}, form, at::kCPU),
-                here = run_pass("tiny_qwen3_moe", {}, form, device());
-    EXPECT_NEAR(here.facts.nll_sum / cpu.facts.nll_sum, 1.0, 1e-5);
-    EXPECT_LT(gap(cpu.gradient, here.gradient), 1e-4);
+  for (const std::string family : {"tiny_qwen3_moe", "tiny_olmoe"}) {
+    for (const bool fused : {true, false}) {
+      SCOPED_TRACE(family + (fused ? " fused" : " autograd"));
+      const train::PassForm form = {.is_fused = fused};
+      const Found cpu = run_pass(family, {}, form, at::kCPU), here = run_pass(family, {}, form, device());
+      EXPECT_NEAR(here.facts.nll_sum / cpu.facts.nll_sum, 1.0, 1e-5);
+      EXPECT_LT(gap(cpu.gradient, here.gradient), 1e-4);
+    }
   }
 }
 
