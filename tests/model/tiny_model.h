@@ -215,7 +215,8 @@ inline std::vector<std::string> without_experts(const std::string& model_type) {
 inline double gemma4_factor(const std::string& name) {
   if (name.ends_with("q_norm.weight")) return 0.2;
   if (name.ends_with("per_layer_input_gate.weight")) return 0.25;
-  for (const char* norm : {"post_attention_layernorm", "post_feedforward_layernorm", "post_per_layer_input_norm"})
+  for (const char* norm :
+       {"post_attention_layernorm", "post_feedforward_layernorm", "post_per_layer_input_norm"})
     if (name.find(norm) != std::string::npos) return 0.5;
   return 1;
 }
