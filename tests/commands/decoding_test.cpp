@@ -135,5 +135,26 @@ TEST(EncodePrompt, TheTemplateReadsItsVariables) {
   EXPECT_EQ(tokenizer().decode(encode_prompt("Hi", text, true, template_variables(plan)), true), "Hi no");
 }
 
+TEST(StopAtTurnEnd, TheTemplatesOwnTokenEndsAnAnswer) {
+  train::OpenedText text{
+      .tokenizer = text::Tokenizer::from_folder(base::fs::path(HONE_FIXTURES) / "parity" / "tiny_llama"),
+      .chat_template = nullptr};
+  model::ModelConfig config;
+  config.vocab_size = tokenizer().vocab_size();
+  const auto stops = [&](const char* source) {
+    text.chat_template = std::make_unique<text::ChatTemplate>(source, text::SpecialTokens{}, "test");
+    rollout::GenerateOptions options;
+    options.stop_ids = {7};
+    stop_at_turn_end(options, text, config);
+    return options.stop_ids;
+  };
+  const std::int64_t end = tokenizer().token_to_id("<|im_end|>").value();
+  const char* source = "{% for m in messages %}{{ m.content }}<|im_end|>\n{% endfor %}";
+  EXPECT_EQ(stops(source), (std::vector<std::int64_t>{7, end}));
+  EXPECT_EQ(stops("{{ raise_exception('no') }}"), (std::vector<std::int64_t>{7}));
+  config.vocab_size = end;  // the model cannot produce it
+  EXPECT_EQ(stops(source), (std::vector<std::int64_t>{7}));
+}
+
 }  // namespace decoding_test
 }  // namespace hone::commands

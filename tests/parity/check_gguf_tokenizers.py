@@ -1,6 +1,7 @@
 """`hone export` of real tokenizers, read by llama.cpp: the tokens of tokenizer.json, and the tokens at which it ends."""
 import ctypes
 import json
+import unicodedata
 from pathlib import Path
 
 from check_harness import hone
@@ -11,9 +12,16 @@ import xllamacpp
 from tokenizers import Tokenizer
 from transformers import LlamaConfig, LlamaForCausalLM
 
-# Where llama.cpp's own words for a pattern are others, by strings of 4,111: Qwen's NFC is left out, GPT-4o's marks (\p{M})
-# are no part of words, and its tables of Unicode are older.
-MOST_OTHERS = {"llama2": 0, "gemma3": 0, "llama3": 0, "qwen3": 0, "gpt4o": 0}
+# Strings whose tokens llama.cpp has otherwise with anybody's file: a U+2581 of the text itself; what Qwen's NFC changes, and
+# `</s>`, a control token wherever it is spelled so; marks (\p{M}), which are no part of its words for GPT-4o.
+LLAMA_CPP_DIFFERS = {
+    "llama2": lambda text: False,
+    "gemma3": lambda text: "\u2581" in text,
+    "llama3": lambda text: False,
+    "qwen3": lambda text: unicodedata.normalize("NFC", text) != text or "</s>" in text,
+    "gpt4o": lambda text: any(unicodedata.category(character).startswith("M") for character in text),
+}
+MOST_OTHERS = {"llama2": 0, "gemma3": 19, "llama3": 0, "qwen3": 598, "gpt4o": 510}
 ROWS = {"llama2": 32000, "gemma3": 262208, "llama3": 128256, "qwen3": 151936, "gpt4o": 200064}
 
 
@@ -66,9 +74,13 @@ def exported(check, name, config):
 def same_tokens(check, name):
     vocabulary = Vocabulary(exported(check, name, {}))
     tokenizer = Tokenizer.from_file(str(FOLDERS / name / "tokenizer.json"))
-    others = [text for text in strings() if vocabulary.encode(text) != tokenizer.encode(text).ids]
-    assert len(others) <= MOST_OTHERS[name], f"{len(others)} of 4111 strings: {[(t, vocabulary.encode(t)[:12], tokenizer.encode(t).ids[:12]) for t in others[:3]]!r}"
-    return f"{4111 - len(others)} of 4111 strings have the same tokens"
+    texts = list(strings())
+    others = [text for text in texts if vocabulary.encode(text) != tokenizer.encode(text).ids]
+    unexplained = [text for text in others if not LLAMA_CPP_DIFFERS[name](text)]
+    shown = [(text, vocabulary.encode(text)[:12], tokenizer.encode(text).ids[:12]) for text in unexplained[:3]]
+    assert not unexplained, f"{len(unexplained)} of {len(texts)} strings: {shown!r}"
+    assert len(others) <= MOST_OTHERS[name], f"{len(others)} of {len(texts)} strings, {MOST_OTHERS[name]} as recorded"
+    return f"{len(texts) - len(others)} of {len(texts)} strings have the same tokens, the others are llama.cpp's"
 
 
 def same_ends(check):
