@@ -18,6 +18,28 @@ std::int64_t least(std::int64_t a, std::int64_t b) {
   return a < b ? a : b;
 }
 
+// Rows lie far apart, so that the processor does not foresee them: the one that is read so many tokens later.
+constexpr std::int64_t kAhead = 6, kLine = 64;
+
+// Inlined always: g++ takes a function that only fetches for one without an effect, and drops the call.
+template <class T>
+[[gnu::always_inline]] inline void prefetch(const T* row, std::int64_t width) {
+  const char* const first = reinterpret_cast<const char*>(row);
+  const std::int64_t bytes = width * static_cast<std::int64_t>(sizeof(T));
+  for (std::int64_t i = 0; i < bytes; i += kLine) __builtin_prefetch(first + i);
+  __builtin_prefetch(first + bytes - 1);
+}
+
+// Before token t of `count`; row_at(t) gives a row.
+template <class RowAt>
+[[gnu::always_inline]] inline void prefetch_ahead(std::int64_t t, std::int64_t count, std::int64_t width,
+                                                  RowAt row_at) {
+  if (t == 0) {
+    for (std::int64_t next = 1; next < least(kAhead, count); ++next) prefetch(row_at(next), width);
+  }
+  if (t + kAhead < count) prefetch(row_at(t + kAhead), width);
+}
+
 // ---- the convolution
 
 // The sum over taps of a token, before it is rounded: `reads` of them, rows[-back] each.
@@ -43,6 +65,9 @@ void conv_of(const ConvArgs& c) {
   for (std::int64_t t = 0; t < c.count; ++t) {
     const std::int64_t reads = reads_of(c, t);
     const void* const* rows = c.rows + c.taps_count - 1 + t;
+    prefetch_ahead(t, c.count, c.width, [&](std::int64_t next) {
+      return static_cast<const T*>(c.rows[c.taps_count - 1 + next]) + c.first;
+    });
     over(c.width, [&](std::int64_t i, auto mode) {
       const Float sum =
           as<T>(reads == 4 ? tap_sum<T>(c, rows, 4, i, mode) : tap_sum<T>(c, rows, reads, i, mode));
@@ -70,6 +95,9 @@ void conv_backward_of(const ConvBackwardArgs& b) {
   for (std::int64_t t = 0; t < c.count; ++t) {
     const std::int64_t reads = reads_of(c, t);
     const void* const* rows = c.rows + taps - 1 + t;
+    prefetch_ahead(t, c.count, c.width, [&](std::int64_t next) {
+      return static_cast<const T*>(c.rows[taps - 1 + next]) + c.first;
+    });
     over(c.width, [&](std::int64_t i, auto mode) {
       float* d = c.out + t * c.stride + i;
       const Float slope = silu_slope(as<T>(tap_sum<T>(c, rows, reads, i, mode)));
@@ -334,6 +362,8 @@ void gate_of(const GatedNormArgs& g) {
     const float* o = g.o + t * g.stride;
     const T* z = row_of<T>(g.z, t);
     T* out = row_of<T>(g.out, t);
+    prefetch_ahead(t, g.count, g.width, [&](std::int64_t next) { return row_of<T>(g.z, next); });
+    prefetch_ahead(t, g.count, g.width, [&](std::int64_t next) { return row_of<T>(g.out, next); });
     const Sums sums = sums_over(g.width, [&](std::int64_t i, auto mode, Float& a, Float& /*b*/) {
       const Float x = as<T>(load(o + i, mode));
       a = x * x;
@@ -359,6 +389,8 @@ void gate_backward_of(const GatedNormBackwardArgs& g) {
     float* o = g.o + t * g.stride;
     T* z = row_of<T>(g.z, t);
     const T* d = row_of<T>(g.d, t);
+    prefetch_ahead(t, g.count, g.width, [&](std::int64_t next) { return row_of<T>(g.z, next); });
+    prefetch_ahead(t, g.count, g.width, [&](std::int64_t next) { return row_of<T>(g.d, next); });
     // of d(norm's output): weight d silu(z)
     const auto by_normed = [&](std::int64_t i, auto mode) {
       const Float gates = load(static_cast<const T*>(z) + i, mode);
