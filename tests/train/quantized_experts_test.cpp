@@ -85,7 +85,7 @@ class QuantizedExperts : public ::testing::TestWithParam<const char*> {
   }
   TempFolder folder_;
 };
-INSTANTIATE_TEST_SUITE_P(Families, QuantizedExperts, ::testing::Values("qwen3_moe", "mixtral", "granitemoe"));
+INSTANTIATE_TEST_SUITE_P(Families, QuantizedExperts, ::testing::ValuesIn(families_with_experts()));
 
 TEST_P(QuantizedExperts, GiveTheGradientsOfTheirDequantizedWeightsBitForBit) {
   for (const model::DtypePolicy dtypes : {kFp32, kAutocast}) {
