@@ -32,15 +32,28 @@ void refuse_encoder(const Json& json, const std::string& where) {
   throw UserError({where, "use_bidirectional_attention false", "true", "this is an encoder", ""});
 }
 
-// The query_pre_attn_scalar that llama.cpp knows: the 27B model, by its layers, has another than the others.
-std::int64_t gemma2_scalar(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
-                           std::int64_t head_dim) {
-  return layers == 46 ? hidden / heads : head_dim;
+// The query_pre_attn_scalar that llama.cpp knows: the 27B models, by their layers, have another than the others.
+constexpr std::int64_t kLayersOfGemma2At27B = 46, kLayersOfGemma3At27B = 62;
+
+std::int64_t gemma_scalar(const ModelConfig& config, std::int64_t layers_at_27b) {
+  return config.num_hidden_layers == layers_at_27b ? config.hidden_size / config.num_attention_heads
+                                                   : config.head_dim;
+}
+
+std::int64_t gemma_scalar(const Json& json, std::int64_t layers_at_27b) {
+  const auto number = [&](const char* key) { return json.at(key).get<std::int64_t>(); };
+  return number("num_hidden_layers") == layers_at_27b ? number("hidden_size") / number("num_attention_heads")
+                                                      : number("head_dim");
 }
 
 void refuse_gguf(const std::string& expected, const std::string& found) {
   throw UserError(
       {"GGUF", expected, found, "llama.cpp has no key for it", "keep the model's Hugging Face folder"});
+}
+
+void require_scalar(const ModelConfig& config, std::int64_t scalar, const std::string& family) {
+  if (std::abs(config.attention_scale - 1 / std::sqrt(static_cast<double>(scalar))) > 1e-12)
+    refuse_gguf("a query_pre_attn_scalar of " + std::to_string(scalar) + " of this " + family, "another one");
 }
 
 // rope_theta of layers with a window, from rope_parameters.sliding_attention.
@@ -265,10 +278,7 @@ void read_gemma2_fields(const Json& json, const std::string& where, ModelConfig&
 void write_gemma2_gguf_fields(const ModelConfig& config, GgufEntries& entries) {
   if (config.attention_soft_cap == 0 || config.logits_soft_cap == 0)
     refuse_gguf("soft caps of scores and logits of a gemma2", "none");
-  const std::int64_t scaled_by = gemma2_scalar(config.num_hidden_layers, config.hidden_size,
-                                               config.num_attention_heads, config.head_dim);
-  if (std::abs(config.attention_scale - 1 / std::sqrt(static_cast<double>(scaled_by))) > 1e-12)
-    refuse_gguf("a query_pre_attn_scalar of " + std::to_string(scaled_by) + " of this gemma2", "another one");
+  require_scalar(config, gemma_scalar(config, kLayersOfGemma2At27B), "gemma2");
   const std::int64_t window = config.attention_of(0).window;
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
     if (config.attention_of(i).window == (i % 2 == 0 ? window : 0) && window > 0) continue;
@@ -285,9 +295,7 @@ void read_gemma2_gguf_fields(const base::GgufFile& file, Json& json) {
   json["sliding_window"] = file.int_or("gemma2.attention.sliding_window", 4096);
   json[kAttentionCap] = as_written(file.float_or("gemma2.attn_logit_softcapping", kGemma2AttentionCap));
   json[kLogitsCap] = as_written(file.float_or("gemma2.final_logit_softcapping", kGemma2LogitsCap));
-  const auto number = [&](const char* key) { return json.at(key).get<std::int64_t>(); };
-  json["query_pre_attn_scalar"] = gemma2_scalar(number("num_hidden_layers"), number("hidden_size"),
-                                                number("num_attention_heads"), number("head_dim"));
+  json["query_pre_attn_scalar"] = gemma_scalar(json, kLayersOfGemma2At27B);
   json["hidden_activation"] = "gelu_pytorch_tanh";
 }
 
@@ -312,8 +320,7 @@ void rotate_windows_locally(ModelConfig& config) {
 void write_gemma3_gguf_fields(const ModelConfig& config, GgufEntries& entries) {
   if (config.local_rope_theta != kGemma3LocalTheta)
     refuse_gguf("a local rotation of base 10000 of a gemma3", std::to_string(*config.local_rope_theta));
-  if (std::abs(config.attention_scale - 1 / std::sqrt(static_cast<double>(config.head_dim))) > 1e-12)
-    refuse_gguf("a query_pre_attn_scalar that is the head dimension of a gemma3", "another one");
+  require_scalar(config, gemma_scalar(config, kLayersOfGemma3At27B), "gemma3");
   const std::int64_t window = patterned_window(config, kGemma3Pattern, "a gemma3");
   entries.push_back({"gemma3.attention.sliding_window", static_cast<std::uint32_t>(window)});
 }
@@ -322,7 +329,7 @@ void read_gemma3_gguf_fields(const base::GgufFile& file, Json& json) {
   json["sliding_window"] = file.require_int("gemma3.attention.sliding_window");
   json["sliding_window_pattern"] = kGemma3Pattern;
   json["rope_local_base_freq"] = kGemma3LocalTheta;
-  json["query_pre_attn_scalar"] = json.at("head_dim");
+  json["query_pre_attn_scalar"] = gemma_scalar(json, kLayersOfGemma3At27B);
   json["hidden_activation"] = "gelu_pytorch_tanh";
 }
 

@@ -67,6 +67,13 @@ void read_qwen3_5_fields(const Json& json, const std::string& where, ModelConfig
 
 void write_qwen3_5_gguf_fields(const ModelConfig& config, GgufEntries& entries) {
   const std::int64_t layers = config.num_hidden_layers;
+  const DeltaRule& d = config.delta;
+  if (d.key_dim != d.value_dim) {
+    throw UserError({"GGUF",
+                     "linear_value_head_dim " + std::to_string(d.key_dim) + ", the linear_key_head_dim",
+                     std::to_string(d.value_dim), "llama.cpp has one key for both",
+                     "keep the model's Hugging Face folder"});
+  }
   std::int64_t interval = 1;
   while (interval <= layers && config.kind_of(interval - 1) == LayerKind::kDeltaRule) ++interval;
   for (std::int64_t i = 0; i < layers; ++i) {
@@ -78,7 +85,6 @@ void write_qwen3_5_gguf_fields(const ModelConfig& config, GgufEntries& entries) 
                      "layer " + std::to_string(i) + (attends ? " with attention" : " without attention"),
                      "llama.cpp has no key for it", "keep the model's Hugging Face folder"});
   }
-  const DeltaRule& d = config.delta;
   const auto count = [&](const char* key, std::int64_t value) {
     entries.push_back({kArch + std::string(key), static_cast<std::uint32_t>(value)});
   };

@@ -185,6 +185,9 @@ TEST(GgufWrite, TheNormsOfGemmasAreStoredWithTheirOne) {
                  {"rope_local_base_freq", 10000.0},
                  {"query_pre_attn_scalar", 16}});
   expect_gemma(config);
+  config.update(
+      {{"num_hidden_layers", 62}, {"query_pre_attn_scalar", 8}});  // hidden_size / heads of the 27B model
+  expect_gemma(config);
   expect_gemma(test_tools::tiny_config("gemma"));
   config = test_tools::tiny_config("gemma2");
   config.update({{"num_hidden_layers", 7}, {"query_pre_attn_scalar", 16}});
@@ -204,6 +207,7 @@ TEST(GgufWrite, RefusesWhatAGgufCannotSay) {
   EXPECT_SAYS(refuses("gemma3_text", {{"rope_local_base_freq", 10000.0}, {"query_pre_attn_scalar", 16}}),
               "every 6th");
   EXPECT_SAYS(refuses("gemma3_text", base::Json::object()), "local rotation");
+  EXPECT_SAYS(refuses("gemma3_text", {{"rope_local_base_freq", 10000.0}}), "a query_pre_attn_scalar of 16");
   EXPECT_SAYS(refuses("olmo3", base::Json::object()), "one rope_theta in all layers");
   EXPECT_SAYS(refuses("olmo3", {{"rope_theta", 500000.0}}), "every 4th");
   EXPECT_SAYS(refuses("gemma2", base::Json::object()), "a query_pre_attn_scalar of 16");
@@ -228,8 +232,10 @@ TEST(GgufWrite, RefusesWhatAGgufCannotSay) {
   EXPECT_SAYS(refuses("lfm2", base::Json::object()), "conv_bias");
   EXPECT_SAYS(
       refuses("qwen3_5_text", {{"num_hidden_layers", 3},
+                               {"linear_key_head_dim", 12},
                                {"layer_types", {"linear_attention", "full_attention", "full_attention"}}}),
       "after each 1 layers without it");
+  EXPECT_SAYS(refuses("qwen3_5_text", base::Json::object()), "linear_value_head_dim 10");
   EXPECT_SAYS(
       refuses("qwen2", {{"use_sliding_window", true}, {"sliding_window", 8}, {"max_window_layers", 0}}),
       "sliding windows in some");
@@ -316,6 +322,7 @@ TEST(GgufWrite, DeltaRulesAreLlamaCppsOwn) {
   const TempFolder temp;
   base::Json config = test_tools::tiny_config("qwen3_5_text");
   config["layer_types"] = {"linear_attention", "full_attention"};
+  config["linear_key_head_dim"] = 12;
   const auto source = tiny(temp, config);
   write_gguf(*source, temp.path() / "m.gguf", GgufWeights::kF32);
   const base::GgufFile file = base::GgufFile::open(temp.path() / "m.gguf");
@@ -331,21 +338,21 @@ TEST(GgufWrite, DeltaRulesAreLlamaCppsOwn) {
   // two key heads with two value heads each: 0, 1, 2, 3 become 0, 2, 1, 3
   const at::Tensor order = at::tensor({0, 2, 1, 3}, at::kLong);
   const at::Tensor each = ((order * 12).unsqueeze(1) + at::arange(12)).flatten();
-  const at::Tensor values = each + 40;  // after 2 x 2 x 10 columns of queries and keys
+  const at::Tensor values = each + 48;  // after 2 x 2 x 12 columns of queries and keys
   EXPECT_TRUE(at::equal(theirs("blk.0.ssm_a"), -ours("A_log").exp().index_select(0, order)));
   EXPECT_TRUE(at::equal(theirs("blk.0.ssm_dt.bias"), ours("dt_bias").index_select(0, order)));
   EXPECT_TRUE(at::equal(theirs("blk.0.ssm_alpha.weight"), ours("in_proj_a.weight").index_select(0, order)));
   EXPECT_TRUE(at::equal(theirs("blk.0.ssm_beta.weight"), ours("in_proj_b.weight").index_select(0, order)));
   EXPECT_TRUE(at::equal(theirs("blk.0.attn_gate.weight"), ours("in_proj_z.weight").index_select(0, each)));
   EXPECT_TRUE(at::equal(theirs("blk.0.ssm_out.weight"), ours("out_proj.weight").index_select(1, each)));
-  const at::Tensor all = at::cat({at::arange(40), values});
+  const at::Tensor all = at::cat({at::arange(48), values});
   EXPECT_TRUE(at::equal(theirs("blk.0.attn_qkv.weight"), ours("in_proj_qkv.weight").index_select(0, all)));
   EXPECT_TRUE(
       at::equal(theirs("blk.0.ssm_conv1d.weight"), ours("conv1d.weight").squeeze(1).index_select(0, all)));
   EXPECT_TRUE(at::equal(theirs("blk.0.ssm_norm.weight"), ours("norm.weight")));
   EXPECT_EQ(file.require_int("qwen35.full_attention_interval"), 2);
   EXPECT_EQ(file.require_int("qwen35.ssm.conv_kernel"), 3);
-  EXPECT_EQ(file.require_int("qwen35.ssm.state_size"), 10);
+  EXPECT_EQ(file.require_int("qwen35.ssm.state_size"), 12);
   EXPECT_EQ(file.require_int("qwen35.ssm.group_count"), 2);
   EXPECT_EQ(file.require_int("qwen35.ssm.time_step_rank"), 4);
   EXPECT_EQ(file.require_int("qwen35.ssm.inner_size"), 48);
