@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "adapters/expert_targets.h"
@@ -37,6 +38,19 @@ void require_plain_lora(const StoredAdapter& adapter, const model::ModelConfig& 
            : "leave out --adapter_only: the adapter is then merged into the model that is written"});
 }
 
+// llama.cpp loads an adapter on every matrix, but applies none to Gemma 4's projection of the embedding.
+void require_applied_modules(const StoredAdapter& adapter, const model::ModelConfig& model,
+                             const std::string& where) {
+  const std::string_view not_applied = model::names_of(model).per_layer_projection.hf;
+  for (const StoredLora& module : adapter.modules) {
+    if (module.module != not_applied) continue;
+    throw base::UserError(
+        {where, "no LoRA on " + module.module + " in a GGUF of its own", "one",
+         "llama.cpp loads it, and multiplies without it",
+         "leave out --adapter_only: the adapter is then merged into the model that is written"});
+  }
+}
+
 // llama.cpp's scale is alpha / r.
 double alpha_of(const LoraConfig& config) {
   return config.scale() * static_cast<double>(config.r);
@@ -61,6 +75,7 @@ GgufAdapterFacts write_gguf_adapter(const StoredAdapter& adapter, const model::M
                                     base::GgmlType type) {
   const at::NoGradGuard no_grad;
   require_plain_lora(adapter, model, where.string());
+  require_applied_modules(adapter, model, where.string());
   require_no_parameters(adapter.config, where.string(), "for a GGUF of its own");
   std::error_code ec;
   if (base::fs::exists(out, ec)) {

@@ -117,6 +117,7 @@ TEST(GgufAdapter, RefusesWhatTheFormatLacks) {
   };
   EXPECT_TRUE(has(refused(open("tiny_llama", "adapter_dora"), GgmlType::kF32), "DoRA"));
   EXPECT_TRUE(has(refused(open("tiny_llama", "adapter_tokens"), GgmlType::kF32), "trainable_token_indices"));
+  EXPECT_TRUE(has(refused(open("tiny_gemma4", "adapter"), GgmlType::kF32), "per_layer_model_projection"));
   Opened large = open("tiny_llama", "adapter");
   large.adapter.modules.front().b = large.adapter.modules.front().b + 7e4;
   EXPECT_TRUE(has(refused(large, GgmlType::kF16), "largest F16"));
