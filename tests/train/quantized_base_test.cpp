@@ -41,14 +41,15 @@ struct Trained {
   std::optional<adapters::Adapter> adapter;
 
   Trained(const fs::path& folder, model::DtypePolicy dtypes, const model::Quantize& quantize = {},
-          model::Storage storage = model::Storage::kPlain)
+          model::Storage storage = model::Storage::kPlain,
+          const std::vector<std::string>& targets = {"all-linear"})
       : model(std::make_unique<model::CausalLm>(*model::open_weights(folder), dtypes, storage, quantize)) {
     adapters::LoraConfig config;
     config.r = 4;
     config.alpha = 8;
     config.dropout = 0.1;
-    config.target_modules = {"all-linear"};
-    config.target_is_regex = true;
+    config.target_modules = targets;
+    config.target_is_regex = targets.size() == 1;
     config.init = adapters::LoraInit::kFalse;
     adapter = adapters::Adapter::attach(*model, config, 7);
   }
@@ -70,16 +71,19 @@ struct Trained {
   }
 };
 
+// What the scheme's codes of the model `in` stand for.
+void write_dequantized(const fs::path& in, const fs::path& out, const ops::QuantScheme& scheme) {
+  const fs::path codes = out.parent_path() / ("codes of " + out.filename().string());
+  model::write_hf_folder(*model::open_weights(in), codes, {.dtype = at::kFloat, .quantize = scheme});
+  model::write_hf_folder(*model::open_weights(codes), out, {.dtype = at::kFloat});
+}
+
 // A model folder and, for each scheme, one that holds what its quantized weights stand for.
 class QuantizedBase : public ::testing::TestWithParam<bool> {
  protected:
   QuantizedBase() {
     write_model(folder_.path() / "in", config_of(GetParam()));
-    for (const ops::QuantScheme& scheme : kSchemes) {
-      const fs::path codes = folder_.path() / ("codes " + ops::describe(scheme));
-      model::write_hf_folder(*model::open_weights(in()), codes, {.dtype = at::kFloat, .quantize = scheme});
-      model::write_hf_folder(*model::open_weights(codes), full(scheme), {.dtype = at::kFloat});
-    }
+    for (const ops::QuantScheme& scheme : kSchemes) write_dequantized(in(), full(scheme), scheme);
   }
   fs::path in() const { return folder_.path() / "in"; }
   fs::path full(const ops::QuantScheme& scheme) const { return folder_.path() / ops::describe(scheme); }
@@ -100,6 +104,33 @@ TEST_P(QuantizedBase, GivesTheGradientsOfItsDequantizedWeightsBitForBit) {
         EXPECT_TRUE(at::equal(gradient, expected))
             << ops::describe(scheme) << " " << dtypes.linear << " " << (form.is_fused ? "explicit" : "plain");
       }
+    }
+  }
+}
+
+class QuantizedBaseOf : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Families, QuantizedBaseOf, ::testing::ValuesIn(every_family()));
+
+TEST_P(QuantizedBaseOf, GivesTheGradientsOfItsDequantizedWeightsBitForBit) {
+  const TempFolder folder;
+  const fs::path in = folder.path() / "in", out = folder.path() / "out";
+  write_model(in, tiny_config(GetParam()));
+  const ops::QuantScheme scheme = kSchemes[1];
+  write_dequantized(in, out, scheme);
+  const std::vector<std::string> targets = without_experts(GetParam());
+  for (const model::DtypePolicy dtypes : {kFp32, kAutocast}) {
+    Trained codes(in, dtypes, scheme, model::Storage::kPlain, targets),
+        plain(out, dtypes, {}, model::Storage::kPlain, targets);
+    std::size_t quantized = 0;
+    for (const model::DecoderLayer& layer : codes.model->layers())
+      for (const ops::Linear* linear : layer.linears()) quantized += linear->weight.is_quantized() ? 1 : 0;
+    EXPECT_GE(quantized, codes.model->layers().size());
+    for (const PassForm form : {PassForm{.is_fused = true, .recompute = model::RecomputeLevel::kLayer},
+                                PassForm{.is_fused = false}}) {
+      const auto [loss, gradient] = codes.pass(form);
+      const auto [expected_loss, expected] = plain.pass(form);
+      EXPECT_EQ(loss, expected_loss) << dtypes.linear;
+      EXPECT_TRUE(at::equal(gradient, expected)) << dtypes.linear << " " << form.is_fused;
     }
   }
 }
