@@ -327,8 +327,9 @@ void write_gemma3_gguf_fields(const ModelConfig& config, GgufEntries& entries) {
 
 void read_gemma3_gguf_fields(const base::GgufFile& file, Json& json) {
   json["sliding_window"] = file.require_int("gemma3.attention.sliding_window");
-  json["sliding_window_pattern"] = kGemma3Pattern;
-  json["rope_local_base_freq"] = kGemma3LocalTheta;
+  // llama.cpp's converter writes neither of the two
+  json["sliding_window_pattern"] = file.int_or("gemma3.attention.sliding_window_pattern", kGemma3Pattern);
+  json["rope_local_base_freq"] = as_written(file.float_or("gemma3.rope.freq_base_swa", kGemma3LocalTheta));
   json["query_pre_attn_scalar"] = gemma_scalar(json, kLayersOfGemma3At27B);
   json["hidden_activation"] = "gelu_pytorch_tanh";
 }

@@ -203,6 +203,26 @@ TEST(Gguf, RecoversLlama3ScalingFromItsFactors) {
   EXPECT_SAYS(user_error([&] { open_weights(folder.path() / "m.gguf"); }), "rope_freqs.weight");
 }
 
+TEST(Gguf, ReadsTheLocalRotationAndThePatternOfAGemma3WhereTheyAre) {
+  GgufWriter file = tiny_gguf(tiny_config("gemma3_text"));
+  for (auto& [key, value] : file.metadata) {
+    if (key == "general.architecture") value = std::string("gemma3");
+    if (key.starts_with("gemma3_text.")) key.replace(0, std::string("gemma3_text").size(), "gemma3");
+  }
+  file.metadata.emplace_back("gemma3.attention.sliding_window", std::uint32_t{20});
+  const TempFolder folder;
+  const auto config = [&] {
+    file.write(folder.path() / "m.gguf");
+    return open_weights(folder.path() / "m.gguf")->config();
+  };
+  EXPECT_EQ(config().local_rope_theta, 10000.0);
+  EXPECT_EQ(config().attention.at(1).window, 20);
+  file.metadata.emplace_back("gemma3.attention.sliding_window_pattern", std::uint32_t{2});
+  file.metadata.emplace_back("gemma3.rope.freq_base_swa", 5000.0F);
+  EXPECT_EQ(config().local_rope_theta, 5000.0);
+  EXPECT_EQ(config().attention.at(1).window, 0);
+}
+
 TEST(Gguf, RefusesWhatItCannotHonor) {
   const TempFolder folder;
   const fs::path path = folder.path() / "m.gguf";

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "ops/cpu/delta_rule_chunk.h"
+#include "ops/cpu/flush_denormals.h"
 #include "ops/cpu/row_call.h"
 
 namespace hone::ops::delta {
@@ -359,6 +360,7 @@ void backward(const at::Tensor& in, const at::Tensor& d, const Prepared& p,
     const std::int64_t count = std::min(most, all - begin);
     const AllShares sums(count, p, gradients);
     in_team(count * heads, threads, [&](std::int64_t unit, std::int64_t thread) {
+      const FlushDenormals flush;
       std::unique_ptr<Worker>& worker = workers[static_cast<std::size_t>(thread)];
       if (worker == nullptr) worker = std::make_unique<Worker>(in, d, p, states, tokens);
       worker->run(trees[static_cast<std::size_t>(begin + unit / heads)], unit % heads, sums.of(unit / heads));

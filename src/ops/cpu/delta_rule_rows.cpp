@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/half.h"
+#include "ops/cpu/flush_denormals.h"
 #include "ops/cpu/instructions.h"
 #include "ops/cpu/row_call.h"
 
@@ -262,6 +263,7 @@ void forward(const at::Tensor& out, const at::Tensor& in, const Prepared& p, con
   scratch.reserve(static_cast<std::size_t>(threads));
   for (std::int64_t i = 0; i < threads; ++i) scratch.emplace_back(p.shape);
   in_team(units, threads, [&](std::int64_t unit, std::int64_t thread) {
+    const FlushDenormals flush;
     forward_head(to, from, p, rows[static_cast<std::size_t>(unit / heads)], unit % heads,
                  scratch[static_cast<std::size_t>(thread)]);
   });
