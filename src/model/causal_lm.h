@@ -170,8 +170,8 @@ class CausalLm {
   // The rows of token_rows() that the head reads in this pass; none if it is not tied.
   std::optional<ops::HeadRows> head_rows(bool adapters_on) const;
   // Every tensor of the base model under Hugging Face's name, without a tied head, and of the frozen
-  // adapters: what must not change in training; without what release_replaced() released. Copies for a packed model; for a quantized linear,
-  // its codes and scales as they are held.
+  // adapters: what must not change in training; without what release_replaced() released. Copies for a packed model; for
+  // a quantized linear, its codes and scales as they are held.
   std::vector<std::pair<std::string, at::Tensor>> frozen_tensors() const;
   std::int64_t parameter_count() const;  // of the base model, a tied head counted once
   // As held in memory, with the head's copy when its dtype differs, and with the frozen adapters.

@@ -14,6 +14,7 @@
 #include "base/safetensors.h"
 #include "base/step_progress.h"
 #include "model/bnb_files.h"
+#include "model/config_fields.h"
 #include "model/families.h"
 #include "model/wrappers.h"
 #include "text/tokenizer.h"
@@ -82,9 +83,11 @@ void add_to_stack(const WeightSource& source, const ExportOptions& options, cons
 // What only a model without other parts than the text model can be written as.
 void check_wrapped(const WeightSource& source, const ExportOptions& options) {
   if (!source.config().wrapped) return;
+  const Json& json = source.config().json;
   const std::string where = source.path().string();
-  const std::string type = source.config().json.at("model_type").get<std::string>();
-  if (options.quantize || source.config().json.contains("quantization_config")) {
+  const std::string type = json.at("model_type").get<std::string>();
+  constexpr const char* kKey = "quantization_config";
+  if (options.quantize || lookup(json, kKey) != nullptr || lookup(json.at("text_config"), kKey) != nullptr) {
     throw base::UserError({where, "a text model by itself, to be written in 4 or 8 bits or read from them",
                            "a " + type + ", with other parts beside it",
                            "transformers would quantize the other parts too",

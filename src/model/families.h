@@ -36,8 +36,8 @@ struct TensorNames {
 enum class BiasRule { kNever, kAlways, kAttentionBias, kMlpBias };
 
 // A linear of every layer of its kind: those of attention are in layers with attention, kConvIn and kConvOut in those with
-// a short convolution, kDelta... in those with a delta rule, those of the MLP in all. Rows of a layer are in the order of the files: those of attention's input
-// (kQ, kK and kV, or kQkv), kO, those of the MLP's input (kGate and kUp, or kGateUp), kDown.
+// a short convolution, kDelta... in those with a delta rule, those of the MLP in all. Rows of a layer are in the order of the
+// files: those of attention's input (kQ, kK and kV, or kQkv), kO, those of the MLP's input (kGate and kUp, or kGateUp), kDown.
 struct ModuleRow {
   ModuleKind kind;
   NamePair name;

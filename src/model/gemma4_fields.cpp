@@ -16,6 +16,18 @@ using base::UserError;
 constexpr const char* kPerLayer = "per_layer_config";
 constexpr double kLocalTheta = 10000;  // of Gemma4TextConfig, as the other numbers below
 
+void check_layer_numbers(const Json& json, const std::string& where, std::int64_t layers) {
+  const Json* const all = lookup(json, kPerLayer);
+  if (all == nullptr || !all->is_object()) return;
+  for (const auto& [key, fields] : all->items()) {
+    bool known = false;
+    for (std::int64_t i = 0; i < layers && !known; ++i) known = key == std::to_string(i);
+    if (known) continue;
+    throw UserError({where, std::string(kPerLayer) + " of layers 0 to " + std::to_string(layers - 1),
+                     "'" + base::cut_text(key, 200) + "'", "the model has no such layer", ""});
+  }
+}
+
 // Of one layer, by its number as text; null: it has none of its own.
 const Json* fields_of_layer(const Json& json, std::int64_t layer, const std::string& where) {
   const Json* const all = lookup(json, kPerLayer);
@@ -155,7 +167,7 @@ void read_gemma4_fields(const Json& json, const std::string& where, ModelConfig&
   if (!json.contains("bos_token_id")) config.bos_token_id = 2;
   if (!json.contains("eos_token_id")) config.eos_token_ids = {1};
   const std::int64_t width = int_or(json, "hidden_size_per_layer_input", 256, where);
-  if (width < 0 || width * config.num_hidden_layers > kMaxExtent)
+  if (width < 0 || width > kMaxExtent / config.num_hidden_layers)
     wrong_type(where, "hidden_size_per_layer_input", "a number of columns of each layer, or 0", Json(width));
   config.per_layer_width = width;
   if (width == 0) return;
@@ -166,6 +178,7 @@ void read_gemma4_fields(const Json& json, const std::string& where, ModelConfig&
 
 void read_gemma4_layers(const Json& json, const std::string& where, ModelConfig& config) {
   const std::int64_t layers = config.num_hidden_layers;
+  check_layer_numbers(json, where, layers);
   config.attention.resize(static_cast<std::size_t>(layers));
   config.attention.back().window = 0;
   config.attention.back().rotation = kMainRotation;
@@ -251,7 +264,8 @@ void read_gemma4_gguf_fields(const base::GgufFile& file, Json& json) {
   json["num_kv_shared_layers"] = sharing;
   const std::vector<std::int64_t>* const widths = int_list(file, "gemma4.feed_forward_length");
   json["use_double_wide_mlp"] =
-      widths != nullptr && !widths->empty() && sharing > 0 && widths->back() == 2 * widths->front();
+      widths != nullptr && !widths->empty() && sharing > 0 && widths->back() % 2 == 0 &&
+      widths->back() / 2 == widths->front();
   json["hidden_size_per_layer_input"] = file.int_or("gemma4.embedding_length_per_layer_input", 0);
   if (const base::GgufTensor* embedding = file.find("per_layer_token_embd.weight");
       embedding != nullptr && embedding->shape.size() == 2)

@@ -96,7 +96,8 @@ void write_qwen3_5_gguf_fields(const ModelConfig& config, GgufEntries& entries) 
   count("ssm.inner_size", d.values());
   // how columns are shared out among the three positions of a picture; those of a text are equal
   std::vector<std::int32_t> sections = {11, 11, 10, 0};
-  if (const Json* rope = lookup(config.json, "rope_parameters"); rope != nullptr && rope->is_object()) {
+  const Json& text = config.wrapped ? config.json.at("text_config") : config.json;
+  if (const Json* rope = lookup(text, "rope_parameters"); rope != nullptr && rope->is_object()) {
     const Json* own = lookup(*rope, "mrope_section");
     const bool fits = own != nullptr && own->is_array() && own->size() == 3 &&
                       std::all_of(own->begin(), own->end(), [](const Json& x) {

@@ -138,12 +138,13 @@ void parse_scaling(const Json& json, const Json& rope, const std::string& where,
     parse_yarn(json, rope, where, config);
   } else if (type == "longrope") {
     parse_longrope(json, rope, where, config);
-  } else if (type == "proportional") {
+  } else if (type == "proportional" && family.family == Family::kGemma4) {
     parse_proportional(rope, where, config);
   } else if (type == "dynamic") {
     config.rope_dynamic_from = config.max_position_embeddings;
   } else if (type != "default") {
-    throw UserError({where, "rope_type default, linear, llama3, yarn, longrope, proportional or dynamic",
+    throw UserError({where,
+                     "rope_type default, linear, llama3, yarn, longrope or dynamic, or proportional of a Gemma 4",
                      "'" + base::cut_text(type, 200) + "'", "hone does not have this rope scaling yet",
                      "use a model without it"});
   }
@@ -198,7 +199,18 @@ double original_length(const Json& json, const Json& rope, const ModelConfig& co
   return static_cast<double>(config.max_position_embeddings);
 }
 
+// Which of the two transformers reads depends on the family.
+void refuse_two_rotations(const Json& json, const std::string& where) {
+  const Json *const now = lookup(json, "rope_parameters"), *const before = lookup(json, "rope_scaling");
+  if (now == nullptr || before == nullptr || *now == *before) return;
+  throw UserError({where, "rope_parameters or rope_scaling",
+                   "both: " + base::short_json(*now) + " and " + base::short_json(*before),
+                   "a scaling was added to a file that transformers 5 wrote",
+                   "put all into rope_parameters, with rope_theta, and remove rope_scaling"});
+}
+
 void parse_rope(const Json& json, const std::string& where, const FamilyTraits& family, ModelConfig& config) {
+  refuse_two_rotations(json, where);
   config.rope_theta = float_or(json, "rope_theta", family.default_rope_theta, where);
   const Json* const rope = rotation_of(json, family.family);
   if (rope != nullptr && !rope->is_object())

@@ -196,7 +196,7 @@ TEST_F(CheckData, AFileThatHoldsAnotherHeadThanTheTiedOneIsNamed) {
   const std::string model = changed_model([](base::Json&, std::map<std::string, at::Tensor>* tensors) {
     if (tensors != nullptr) (*tensors)["lm_head.weight"] = tensors->at("model.embed_tokens.weight") * 2;
   });
-  EXPECT_EQ(found("CKPT-03", {"--model_name_or_path", model}).level, Level::kWarn);
+  EXPECT_EQ(found("CKPT-03", {"--model_name_or_path", model}).level, Level::kFail);
   EXPECT_EQ(found("CKPT-03", {}).code, "");
 }
 

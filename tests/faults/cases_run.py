@@ -23,7 +23,7 @@ def stored_base(s):
     s.sft(load_in_4bit=True, bnb_4bit_quant_type="fp4")
 
 
-@CASES.fault("CKPT-03", "config.json ties the head to the embedding, but the file has a different head", level="warn")
+@CASES.fault("CKPT-03", "config.json ties the head to the embedding, but the file has a different head")
 def tied_and_apart(s):
     file = s.model() / staging.WEIGHTS
     header, body = staging.read_safetensors(file)

@@ -106,9 +106,14 @@ TEST(ModelConfig, RefusesWhatWouldChangeTheNumbers) {
   EXPECT_SAYS(error_of("llama", [](Json& j) { j["attention_dropout"] = 0.1; }), "attention_dropout 0");
   EXPECT_SAYS(error_of("llama", [](Json& j) { j["partial_rotary_factor"] = 0.5; }),
               "partial_rotary_factor 1");
+  const auto both = [](Json& j) {
+    j["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 1e6}};
+    j["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 4.0}};
+  };
+  EXPECT_SAYS(error_of("qwen3", both), "rope_parameters or rope_scaling");
   const auto cubic = [](Json& j) { j["rope_scaling"] = {{"rope_type", "cubic"}, {"factor", 4.0}}; };
   EXPECT_SAYS(error_of("qwen2", cubic), "'cubic'");
-  EXPECT_SAYS(error_of("qwen2", cubic), "default, linear, llama3, yarn, longrope, proportional or dynamic");
+  EXPECT_SAYS(error_of("qwen2", cubic), "default, linear, llama3, yarn, longrope or dynamic, or proportional");
   EXPECT_SAYS(error_of("llama", [](Json& j) { j["rope_scaling"] = {{"rope_type", "llama3"}}; }),
               "the field factor");
 }
@@ -549,9 +554,12 @@ TEST(ModelConfig, Gemma4SharesKeysAndHasHeadsByLayer) {
   EXPECT_SAYS(refusal("num_kv_shared_layers", 6), "num_kv_shared_layers");
   EXPECT_SAYS(refusal("num_kv_shared_layers", 5), "leaves a layer of each type");
   EXPECT_SAYS(refusal("per_layer_config", {{"1", {{"intermediate_size", 4}}}}), "intermediate_size");
+  EXPECT_SAYS(refusal("per_layer_config", {{"full_attention", {{"head_dim", 4}}}}), "layers 0 to 5");
+  EXPECT_SAYS(refusal("per_layer_config", {{"6", {{"head_dim", 4}}}}), "'6'");
+  EXPECT_SAYS(refusal("hidden_size_per_layer_input", std::int64_t{1} << 61), "hidden_size_per_layer_input");
   EXPECT_SAYS(
-      error_of("llama", [](Json& j) { j["rope_scaling"] = {{"rope_type", "proportional"}, {"factor", -1}}; }),
-      "factor");
+      error_of("llama", [](Json& j) { j["rope_scaling"] = {{"rope_type", "proportional"}, {"factor", 2}}; }),
+      "proportional of a Gemma 4");
 }
 
 TEST(ModelConfig, SaysWhatAFamilyNeedsThatItHasNot) {

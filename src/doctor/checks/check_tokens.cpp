@@ -8,6 +8,7 @@
 
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
+#include "model/families.h"
 #include "train/open_run.h"
 
 namespace hone::doctor {
@@ -188,25 +189,24 @@ Verdict check_inside(const train::OpenedRun& run, const std::vector<std::int64_t
   return out;
 }
 
-// A file that says its head is tied, and holds another one: hone reads the embedding, others may read the
-// head.
+// A file that says its head is tied, and holds another one: hone reads the embedding; transformers 5 does not tie the two.
 std::optional<Verdict> check_tied(const train::OpenedRun& run) {
-  constexpr const char* kHead = "lm_head.weight";
-  constexpr const char* kEmbedding = "model.embed_tokens.weight";
-  if (!run.model->config().tie_word_embeddings || !run.source->has(kHead) || !run.source->has(kEmbedding))
+  const model::TensorNames& names = model::names_of(run.model->config());
+  const std::string head = std::string(names.head.hf) + ".weight",
+                    embedding = std::string(names.embedding.hf) + ".weight";
+  if (!run.model->config().tie_word_embeddings || !run.source->has(head) || !run.source->has(embedding))
     return std::nullopt;
-  const at::ScalarType dtype = run.source->stored_dtype(kEmbedding);
-  if (at::equal(run.source->read(kHead, dtype), run.source->read(kEmbedding, dtype))) return std::nullopt;
+  const at::ScalarType dtype = run.source->stored_dtype(embedding);
+  if (at::equal(run.source->read(head, dtype), run.source->read(embedding, dtype))) return std::nullopt;
   return Verdict{.code = "CKPT-03",
-                 .level = Level::kWarn,
+                 .level = Level::kFail,
                  .what = "config.json ties the head to the embedding, but the file has a different head",
-                 .evidence =
-                     "lm_head.weight differs from model.embed_tokens.weight; hone, as transformers, "
-                     "reads the embedding for both",
+                 .evidence = head + " differs from " + embedding +
+                             "; hone reads the embedding for both, transformers 5 reads each",
                  .cause = "the two were trained separately, or a merge wrote only one of them",
                  .fix =
-                     "set tie_word_embeddings: false in config.json if the head was trained, or remove "
-                     "lm_head.weight from the file",
+                     "set tie_word_embeddings: false in config.json if the head was trained, or remove " +
+                     head + " from the file",
                  .cost = "a model whose answers come from a head other than the trained one"};
 }
 

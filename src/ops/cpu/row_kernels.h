@@ -42,8 +42,8 @@ struct NormBackwardArgs {
 constexpr std::int64_t kHeadDimMost = 1024;
 
 // x and out of one dtype; a row holds `heads` vectors of head_dim, *_head elements apart. weight.data null:
-// no norm. Forward: norm, then rotation of the first `rotated` of a vector (even, at most head_dim). Backward: out holds the gradient, in place; x is read with a norm
-// only.
+// no norm. Forward: norm, then rotation of the first `rotated` of a vector (even, at most head_dim). Backward: out holds the
+// gradient, in place; x is read with a norm only.
 struct RotateArgs {
   RowsIn x, weight, cos, sin;  // cos and sin of one dtype
   RowsOut out;
