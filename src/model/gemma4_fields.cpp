@@ -263,9 +263,8 @@ void read_gemma4_gguf_fields(const base::GgufFile& file, Json& json) {
   const std::int64_t sharing = file.int_or("gemma4.attention.shared_kv_layers", 0);
   json["num_kv_shared_layers"] = sharing;
   const std::vector<std::int64_t>* const widths = int_list(file, "gemma4.feed_forward_length");
-  json["use_double_wide_mlp"] =
-      widths != nullptr && !widths->empty() && sharing > 0 && widths->back() % 2 == 0 &&
-      widths->back() / 2 == widths->front();
+  json["use_double_wide_mlp"] = widths != nullptr && !widths->empty() && sharing > 0 &&
+                                widths->back() % 2 == 0 && widths->back() / 2 == widths->front();
   json["hidden_size_per_layer_input"] = file.int_or("gemma4.embedding_length_per_layer_input", 0);
   if (const base::GgufTensor* embedding = file.find("per_layer_token_embd.weight");
       embedding != nullptr && embedding->shape.size() == 2)

@@ -143,10 +143,10 @@ void parse_scaling(const Json& json, const Json& rope, const std::string& where,
   } else if (type == "dynamic") {
     config.rope_dynamic_from = config.max_position_embeddings;
   } else if (type != "default") {
-    throw UserError({where,
-                     "rope_type default, linear, llama3, yarn, longrope or dynamic, or proportional of a Gemma 4",
-                     "'" + base::cut_text(type, 200) + "'", "hone does not have this rope scaling yet",
-                     "use a model without it"});
+    throw UserError(
+        {where, "rope_type default, linear, llama3, yarn, longrope or dynamic, or proportional of a Gemma 4",
+         "'" + base::cut_text(type, 200) + "'", "hone does not have this rope scaling yet",
+         "use a model without it"});
   }
 }
 

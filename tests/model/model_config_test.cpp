@@ -113,7 +113,8 @@ TEST(ModelConfig, RefusesWhatWouldChangeTheNumbers) {
   EXPECT_SAYS(error_of("qwen3", both), "rope_parameters or rope_scaling");
   const auto cubic = [](Json& j) { j["rope_scaling"] = {{"rope_type", "cubic"}, {"factor", 4.0}}; };
   EXPECT_SAYS(error_of("qwen2", cubic), "'cubic'");
-  EXPECT_SAYS(error_of("qwen2", cubic), "default, linear, llama3, yarn, longrope or dynamic, or proportional");
+  EXPECT_SAYS(error_of("qwen2", cubic),
+              "default, linear, llama3, yarn, longrope or dynamic, or proportional");
   EXPECT_SAYS(error_of("llama", [](Json& j) { j["rope_scaling"] = {{"rope_type", "llama3"}}; }),
               "the field factor");
 }

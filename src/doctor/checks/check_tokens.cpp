@@ -204,9 +204,8 @@ std::optional<Verdict> check_tied(const train::OpenedRun& run) {
                  .evidence = head + " differs from " + embedding +
                              "; hone reads the embedding for both, transformers 5 reads each",
                  .cause = "the two were trained separately, or a merge wrote only one of them",
-                 .fix =
-                     "set tie_word_embeddings: false in config.json if the head was trained, or remove " +
-                     head + " from the file",
+                 .fix = "set tie_word_embeddings: false in config.json if the head was trained, or remove " +
+                        head + " from the file",
                  .cost = "a model whose answers come from a head other than the trained one"};
 }
 
