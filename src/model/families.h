@@ -42,8 +42,8 @@ struct ModuleRow {
   ModuleKind kind;
   NamePair name;
   BiasRule bias = BiasRule::kNever;
-  std::string_view gguf_second =
-      {};  // GGUF has the lower half of the rows (the ups of kGateUp) under this name
+  // GGUF has the lower half of the rows (the ups of kGateUp) under this name
+  std::string_view gguf_second = {};
 };
 
 // A norm of every layer; kQ and kK of those with attention. kBeforeAttention is before whatever takes its place, too.
@@ -106,6 +106,7 @@ struct FamilyTraits {
   std::string_view activation_alias = {};  // another name that transformers' class reads as the same
   WindowRule windows = WindowRule::kNone;
   std::int64_t default_pattern = 6;       // kPattern's, when config.json has no sliding_window_pattern
+  bool reads_pattern = true;              // whether transformers' class reads sliding_window_pattern
   std::int64_t default_window = 0;        // when config.json has no sliding_window; 0: none
   bool embedding_scaled = false;          // the embedding is multiplied by sqrt(hidden_size)
   std::int64_t default_head_dim = 0;      // when config.json has none; 0: hidden_size / num_attention_heads

@@ -41,8 +41,8 @@ void write_granite_gguf_fields(const ModelConfig& config, GgufEntries& entries);
 void read_granite_gguf_fields(const base::GgufFile& file, base::Json& json);
 
 // the same, shared_intermediate_size and position_embedding_type; refuses mamba layers and experts
-constexpr const char* kGraniteRotates =
-    "rope.scaling.finetuned";  // the key of GGUF that says whether it rotates
+// the key of GGUF that says whether it rotates
+constexpr const char* kGraniteRotates = "rope.scaling.finetuned";
 void read_granite_hybrid_fields(const base::Json& json, const std::string& where, ModelConfig& config);
 void write_granite_hybrid_gguf_fields(const ModelConfig& config, GgufEntries& entries);
 void read_granite_hybrid_gguf_fields(const base::GgufFile& file, base::Json& json);

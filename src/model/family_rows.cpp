@@ -452,6 +452,7 @@ FamilyTraits gemma4() {
   row.norms.push_back({NormPlace::kAfterPerLayer, {"post_per_layer_input_norm", "post_norm"}});
   row.tensors = {{TensorKind::kLayerScale, {"layer_scalar", "layer_output_scale.weight"}}};
   row.norm_adds_one = false;
+  row.reads_pattern = false;
   row.default_window = 512;
   row.lora_targets = {};
   row.read_heads = &read_gemma4_heads;

@@ -45,19 +45,19 @@ struct LayerTape {
   at::Tensor input;               // [T, H] residual dtype
   at::Tensor post_attn_residual;  // [T, H] residual stream after attention
   at::Tensor normed, normed_mlp;  // [T, H] linears' dtype
-  at::Tensor
-      qkv;  // [T, (N + 2 K) D], q and k rotated; of a convolution [T, 3 H]; of a delta rule q|k|v|z|b|a
+  // [T, (N + 2 K) D], q and k rotated; of a convolution [T, 3 H]; of a delta rule q|k|v|z|b|a
+  at::Tensor qkv;
   at::Tensor gate;  // [T, N D], with a gate of attention's output only
-  at::Tensor
-      qk_before_norm;   // [T, (N + K) D], with Q/K norm only; [T, (N + 2 K) D] with a norm of values too
-  at::Tensor attn_out;  // [T, N D] attention's output before its gate; of a convolution [T, H]
-  at::Tensor lse;       // [T, N] fp32
-  at::Tensor gate_up;   // [T, 2 I]
-  at::Tensor product;   // [T, I] act(gate) * up
+  // [T, (N + K) D], with Q/K norm only; [T, (N + 2 K) D] with a norm of values too
+  at::Tensor qk_before_norm;
+  at::Tensor attn_out;         // [T, N D] attention's output before its gate; of a convolution [T, H]
+  at::Tensor lse;              // [T, N] fp32
+  at::Tensor gate_up;          // [T, 2 I]
+  at::Tensor product;          // [T, I] act(gate) * up
   at::Tensor o_out, down_out;  // [T, H] linears' dtype, with a norm after attention, after the MLP
   SparseTape experts;
-  at::Tensor post_mlp_residual, per_layer_gate,
-      per_layer_out;                   // [T, H], [T, P], [T, H], with an input of its own
+  // [T, H], [T, P], [T, H], with an input of its own
+  at::Tensor post_mlp_residual, per_layer_gate, per_layer_out;
   std::vector<at::Tensor> lora_a_out;  // [T, r] scaled A x of DecoderLayer::linears(); undefined without LoRA
 };
 
@@ -77,8 +77,8 @@ struct LayerPass {
   at::Tensor balance = {};  // [E] the gradient of each router's softmax in a backward, besides; or undefined
   std::map<std::int64_t, SharedKeys>* shared = nullptr;  // by the number of the layer
   bool keeps_shared = false;                             // a backward follows this forward
-  at::Tensor per_layer =
-      {};  // [T, L P] in the linears' dtype, the layers' own inputs (per_layer.h); or undefined
+  // [T, L P] in the linears' dtype, the layers' own inputs (per_layer.h); or undefined
+  at::Tensor per_layer = {};
   at::Tensor d_per_layer = {};  // the same, their gradients, written in a backward; undefined: not wanted
 };
 

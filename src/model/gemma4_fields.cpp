@@ -1,6 +1,8 @@
 #include "model/gemma4_fields.h"
 
 #include <algorithm>
+#include <charconv>
+#include <string>
 
 #include "base/error.h"
 #include "base/json_tools.h"
@@ -16,33 +18,33 @@ using base::UserError;
 constexpr const char* kPerLayer = "per_layer_config";
 constexpr double kLocalTheta = 10000;  // of Gemma4TextConfig, as the other numbers below
 
-void check_layer_numbers(const Json& json, const std::string& where, std::int64_t layers) {
+// per_layer_config: an object of each layer's own fields, by its number as text.
+void check_layer_fields(const Json& json, const std::string& where, std::int64_t layers) {
   const Json* const all = lookup(json, kPerLayer);
-  if (all == nullptr || !all->is_object()) return;
-  for (const auto& [key, fields] : all->items()) {
-    bool known = false;
-    for (std::int64_t i = 0; i < layers && !known; ++i) known = key == std::to_string(i);
-    if (known) continue;
-    throw UserError({where, std::string(kPerLayer) + " of layers 0 to " + std::to_string(layers - 1),
-                     "'" + base::cut_text(key, 200) + "'", "the model has no such layer", ""});
+  if (all == nullptr) return;
+  if (!all->is_object()) wrong_type(where, kPerLayer, "an object with an object a layer", *all);
+  for (const auto& [layer, own] : all->items()) {
+    std::int64_t number = -1;
+    std::from_chars(layer.data(), layer.data() + layer.size(), number);
+    if (number < 0 || number >= layers || layer != std::to_string(number)) {
+      throw UserError({where, std::string(kPerLayer) + " of layers 0 to " + std::to_string(layers - 1),
+                       "'" + base::cut_text(layer, 200) + "'", "the model has no such layer", ""});
+    }
+    if (own.is_null()) continue;
+    if (!own.is_object()) wrong_type(where, kPerLayer, "an object with an object a layer", *all);
+    for (const auto& [key, value] : own.items()) {
+      if (key == "head_dim" || key == "num_key_value_heads") continue;
+      throw UserError({where, std::string(kPerLayer) + " with head_dim and num_key_value_heads only",
+                       "'" + base::cut_text(key, 200) + "' of layer " + layer,
+                       "hone has no other field of single layers", ""});
+    }
   }
 }
 
-// Of one layer, by its number as text; null: it has none of its own.
-const Json* fields_of_layer(const Json& json, std::int64_t layer, const std::string& where) {
+// Null: the layer has none of its own.
+const Json* fields_of_layer(const Json& json, std::int64_t layer) {
   const Json* const all = lookup(json, kPerLayer);
-  if (all == nullptr) return nullptr;
-  if (!all->is_object()) wrong_type(where, kPerLayer, "an object with an object a layer", *all);
-  const Json* const own = lookup(*all, std::to_string(layer).c_str());
-  if (own == nullptr) return nullptr;
-  if (!own->is_object()) wrong_type(where, kPerLayer, "an object with an object a layer", *all);
-  for (const auto& [key, value] : own->items()) {
-    if (key == "head_dim" || key == "num_key_value_heads") continue;
-    throw UserError({where, std::string(kPerLayer) + " with head_dim and num_key_value_heads only",
-                     "'" + base::cut_text(key, 200) + "' of layer " + std::to_string(layer),
-                     "hone has no other field of single layers", ""});
-  }
-  return own;
+  return all == nullptr ? nullptr : lookup(*all, std::to_string(layer).c_str());
 }
 
 void refuse_field(const Json& json, const char* key, const std::string& where, const std::string& missing) {
@@ -148,8 +150,9 @@ void read_gemma4_heads(const Json& json, const std::string& where, ModelConfig& 
   config.global_head_dim = 512;
   if (lookup(json, "global_head_dim") != nullptr)
     config.global_head_dim = positive(json, "global_head_dim", where);
+  check_layer_fields(json, where, config.num_hidden_layers);
   // the last layer has no window
-  const Json* const last = fields_of_layer(json, config.num_hidden_layers - 1, where);
+  const Json* const last = fields_of_layer(json, config.num_hidden_layers - 1);
   if (lookup(json, kPerLayer) == nullptr) return;
   config.global_head_dim = last == nullptr || lookup(*last, "head_dim") == nullptr
                                ? config.head_dim
@@ -178,7 +181,6 @@ void read_gemma4_fields(const Json& json, const std::string& where, ModelConfig&
 
 void read_gemma4_layers(const Json& json, const std::string& where, ModelConfig& config) {
   const std::int64_t layers = config.num_hidden_layers;
-  check_layer_numbers(json, where, layers);
   config.attention.resize(static_cast<std::size_t>(layers));
   config.attention.back().window = 0;
   config.attention.back().rotation = kMainRotation;
@@ -186,7 +188,7 @@ void read_gemma4_layers(const Json& json, const std::string& where, ModelConfig&
     LayerAttention& own = config.attention[static_cast<std::size_t>(i)];
     const std::int64_t expected = own.window > 0 ? config.head_dim : config.global_head_dim;
     own.head_dim = expected;
-    if (const Json* const fields = fields_of_layer(json, i, where)) {
+    if (const Json* const fields = fields_of_layer(json, i)) {
       if (lookup(*fields, "num_key_value_heads") != nullptr)
         own.kv_heads = positive(*fields, "num_key_value_heads", where);
       if (lookup(*fields, "head_dim") != nullptr) own.head_dim = positive(*fields, "head_dim", where);

@@ -116,10 +116,8 @@ std::vector<bool> sliding_types(const Json& json, const std::string& where, cons
 std::vector<bool> sliding_layers(const Json& json, const std::string& where, const FamilyTraits& family,
                                  const ModelConfig& config) {
   std::vector<bool> sliding;
-  // Gemma4TextConfig does not read it
-  const bool reads_pattern = family.family != Family::kGemma4;
   const std::int64_t first = int_or(json, "max_window_layers", 28, where),
-                     pattern = reads_pattern
+                     pattern = family.reads_pattern
                                    ? int_or(json, "sliding_window_pattern", family.default_pattern, where)
                                    : family.default_pattern;
   if (pattern <= 0) wrong_type(where, "sliding_window_pattern", "a positive integer", pattern);

@@ -130,19 +130,18 @@ class Vocabulary {
          "llama.cpp splits text by a named pre-tokenizer; another one would give different tokens", kConvert);
   }
 
-  void place(std::int64_t id, const std::string& token, TokenType type, std::vector<std::string>& tokens,
-             std::vector<std::int32_t>& types) const {
+  void place(std::int64_t id, const std::string& token, TokenType type) {
     if (id < 0 || std::cmp_greater_equal(id, size_)) {
       fail(token, fmt::format("an id below the {} rows of the embedding", size_), fmt::format("{}", id),
            "tokens were added without resizing the model", "use the tokenizer of this model");
     }
     const auto at = static_cast<std::size_t>(id);
-    const bool taken = types[at] != static_cast<std::int32_t>(TokenType::kUnused);
-    if (taken && tokens[at] != token) {
-      fail(token, fmt::format("one token of id {}", id), "also " + tokens[at], "the file was edited", "");
+    const bool taken = !has_type(at, TokenType::kUnused);
+    if (taken && tokens_[at] != token) {
+      fail(token, fmt::format("one token of id {}", id), "also " + tokens_[at], "the file was edited", "");
     }
-    tokens[at] = token;
-    types[at] = static_cast<std::int32_t>(type);
+    tokens_[at] = token;
+    types_[at] = static_cast<std::int32_t>(type);
   }
 
   static TokenType kind_of_added(bool control, bool unknown) {
@@ -151,22 +150,20 @@ class Vocabulary {
   }
 
   void read_tokens(const Doc& model) {
-    std::vector<std::string>& tokens = tokens_;
-    std::vector<std::int32_t>& types = types_;
-    tokens.resize(size_);
-    for (std::size_t i = 0; i < size_; ++i) tokens[i] = fmt::format("[PAD{}]", i);
-    types.assign(size_, static_cast<std::int32_t>(TokenType::kUnused));
+    tokens_.resize(size_);
+    for (std::size_t i = 0; i < size_; ++i) tokens_[i] = fmt::format("[PAD{}]", i);
+    types_.assign(size_, static_cast<std::int32_t>(TokenType::kUnused));
     const bool pieces = flag(model, "byte_fallback");
     const Doc& unknown = member(model, "unk_token");
     for (const auto& [token, id] : member(model, "vocab").items()) {
       const bool byte = pieces && token.size() == 6 && token.starts_with("<0x") && token.ends_with('>');
-      place(id.get<std::int64_t>(), token, byte ? TokenType::kByte : TokenType::kNormal, tokens, types);
+      place(id.get<std::int64_t>(), token, byte ? TokenType::kByte : TokenType::kNormal);
     }
     for (const Doc& added : member(json_, "added_tokens")) {
       const auto token = added.at("content").get<std::string>();
       const auto id = added.at("id").get<std::int64_t>();
       const bool control = flag(added, "special") || looks_special(token);
-      place(id, token, kind_of_added(control, pieces && unknown == added.at("content")), tokens, types);
+      place(id, token, kind_of_added(control, pieces && unknown == added.at("content")));
       added_.emplace_back(token, id);
     }
   }

@@ -31,7 +31,7 @@ std::string template_place(const train::OpenedRun& run) {
 
 // The last token of an assistant's turn; empty: the template ends it with none, or cannot render this. Where the
 // template writes more behind the token that ends the answer (Phi-3's eos_token), it is not text::turn_end.
-std::optional<std::int32_t> turn_end(const train::OpenedText& text) {
+std::optional<std::int32_t> last_of_answer(const train::OpenedText& text) {
   const Json messages =
       Json::array({{{"role", "user"}, {"content", "Hi"}}, {{"role", "assistant"}, {"content", "Hello"}}});
   const auto ids =
@@ -234,7 +234,7 @@ Verdict check_turns(const train::OpenedRun& run) {
 std::optional<std::int32_t> answer_end(const train::OpenedRun& run) {
   if (!run.start.conversational || run.text->chat_template == nullptr) return run.text->tokenizer.eos_id();
   try {
-    return turn_end(*run.text);
+    return last_of_answer(*run.text);
   } catch (const base::UserError&) {
     return std::nullopt;
   }

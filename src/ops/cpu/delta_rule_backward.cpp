@@ -209,32 +209,11 @@ class Worker {
     const Kernels& kernel = kernels();
     const ChunkMemory& m = memory_;
     const std::int64_t keys = p_.shape.key_dim, width = p_.shape.value_dim, stride = delta_stride_;
-    kernel.product({.a = m.q,
-                    .a_row = row_stride(keys),
-                    .a_depth = 1,
-                    .b = before,
-                    .b_row = stride,
-                    .c = m.d_out,
-                    .c_row = stride,
-                    .rows = count,
-                    .columns = width,
-                    .depth = keys,
-                    .zeros = Zeros::kNone,
-                    .add = false});
+    set_product({m.d_out, stride}, as_is(m.q, row_stride(keys)), {before, stride}, {count, width, keys});
     kernel.scale_rows(m.d_out, m.d_out, stride, count, width, m.from_begin);
     kernel.multiply(m.decay, m.queries_by_keys, m.scores, kPairStride, count, count, false);
-    kernel.product({.a = m.scores,
-                    .a_row = kPairStride,
-                    .a_depth = 1,
-                    .b = delta,
-                    .b_row = stride,
-                    .c = m.d_out,
-                    .c_row = stride,
-                    .rows = count,
-                    .columns = width,
-                    .depth = count,
-                    .zeros = Zeros::kLowerA,
-                    .add = true});
+    add_product({m.d_out, stride}, as_is(m.scores, kPairStride), {delta, stride}, {count, width, count},
+                Zeros::kLowerA);
     std::fill_n(m.factor, count, 1 / std::sqrt(static_cast<float>(keys)));
     kernel.scale_rows(m.d_out, m.d_out, stride, count, width, m.factor);
     const auto* d = static_cast<const char*>(d_.data) + (first * d_.stride + value * width) * element_;
@@ -276,16 +255,7 @@ class Worker {
                    std::vector<float>& ahead) {
     const std::int64_t stride = row_stride(width), passed = (p_.taps_count - 1) * stride;
     std::copy_n(ahead.begin(), passed, d + count * stride);
-    kernels().conv_backward({.conv = {.rows = memory_.rows.data(),
-                                      .bf16 = p_.bf16,
-                                      .count = count,
-                                      .first = channel,
-                                      .width = width,
-                                      .taps_count = p_.taps_count,
-                                      .taps = p_.tap(channel),
-                                      .taps_stride = p_.shape.channels(),
-                                      .out = d,
-                                      .stride = stride},
+    kernels().conv_backward({.conv = conv_args(p_, memory_.rows, count, channel, width, d),
                              .to = {row(first), in_.stride, p_.bf16},
                              .d_taps = shares_.taps == nullptr ? nullptr : shares_.taps + channel});
     std::copy_n(d, passed, ahead.begin());

@@ -52,22 +52,40 @@ ChunkMemory::ChunkMemory(const DeltaShape& shape) : sums(static_cast<std::size_t
   }
 }
 
+namespace {
+
+ProductArgs product_of(const Result& c, const Left& a, const Right& b, const Extents& of, Zeros zeros,
+                       bool add) {
+  return {.a = a.at,
+          .a_row = a.row,
+          .a_depth = a.depth,
+          .b = b.at,
+          .b_row = b.stride,
+          .c = c.at,
+          .c_row = c.stride,
+          .rows = of.rows,
+          .columns = of.columns,
+          .depth = of.depth,
+          .zeros = zeros,
+          .add = add};
+}
+
+}  // namespace
+
+void set_product(const Result& c, const Left& a, const Right& b, const Extents& of, Zeros zeros) {
+  kernels().product(product_of(c, a, b, of, zeros, /*add=*/false));
+}
+
+void add_product(const Result& c, const Left& a, const Right& b, const Extents& of, Zeros zeros) {
+  kernels().product(product_of(c, a, b, of, zeros, /*add=*/true));
+}
+
 void solve_forward(const ChunkMemory& m, std::int64_t count, std::int64_t width, float* delta) {
   const std::int64_t stride = row_stride(width);
   const auto add_rows = [&](std::int64_t first, std::int64_t rows, std::int64_t from, std::int64_t depth) {
     if (depth == 0) return;
-    kernels().product({.a = m.system + first * kPairStride + from,
-                       .a_row = kPairStride,
-                       .a_depth = 1,
-                       .b = delta + from * stride,
-                       .b_row = stride,
-                       .c = delta + first * stride,
-                       .c_row = stride,
-                       .rows = rows,
-                       .columns = width,
-                       .depth = depth,
-                       .zeros = Zeros::kNone,
-                       .add = true});
+    add_product({delta + first * stride, stride}, as_is(m.system + first * kPairStride + from, kPairStride),
+                {delta + from * stride, stride}, {rows, width, depth});
   };
   for (std::int64_t begin = 0; begin < count; begin += kSolved) {
     const std::int64_t end = std::min(count, begin + kSolved);
@@ -80,18 +98,8 @@ void solve_backward(const ChunkMemory& m, std::int64_t count, std::int64_t width
   const std::int64_t stride = row_stride(width);
   const auto add_rows = [&](std::int64_t first, std::int64_t rows, std::int64_t from, std::int64_t depth) {
     if (depth == 0) return;
-    kernels().product({.a = m.system + from * kPairStride + first,
-                       .a_row = 1,
-                       .a_depth = kPairStride,
-                       .b = delta + from * stride,
-                       .b_row = stride,
-                       .c = delta + first * stride,
-                       .c_row = stride,
-                       .rows = rows,
-                       .columns = width,
-                       .depth = depth,
-                       .zeros = Zeros::kNone,
-                       .add = true});
+    add_product({delta + first * stride, stride}, turned(m.system + from * kPairStride + first, kPairStride),
+                {delta + from * stride, stride}, {rows, width, depth});
   };
   for (std::int64_t begin = (count - 1) / kSolved * kSolved; begin >= 0; begin -= kSolved) {
     const std::int64_t end = std::min(count, begin + kSolved);
@@ -107,18 +115,7 @@ void read_key_head(const Prepared& p, ChunkMemory& m, std::int64_t count, std::i
       {.key_head = key_head, .q = m.q, .k = m.k, .q_inverse = m.q_inverse, .k_inverse = m.k_inverse});
   kernels().transpose(m.k, stride, count, dim, m.k_turned, kPairStride);
   for (const auto& [rows, to] : {std::pair{m.k, m.keys_by_keys}, std::pair{m.q, m.queries_by_keys}}) {
-    kernels().product({.a = rows,
-                       .a_row = stride,
-                       .a_depth = 1,
-                       .b = m.k_turned,
-                       .b_row = kPairStride,
-                       .c = to,
-                       .c_row = kPairStride,
-                       .rows = count,
-                       .columns = count,
-                       .depth = dim,
-                       .zeros = Zeros::kNone,
-                       .add = false});
+    set_product({to, kPairStride}, as_is(rows, stride), {m.k_turned, kPairStride}, {count, count, dim});
   }
 }
 
@@ -154,34 +151,12 @@ void chunk_forward(const Prepared& p, ChunkMemory& m, std::int64_t count, const 
   kernel.scale_rows(m.v, delta, stride, count, width, m.beta);
   for (std::int64_t t = 0; t < count; ++t) m.factor[t] = -m.beta[t] * m.from_begin[t];
   kernel.scale_rows(m.k, m.some_keys, key_stride, count, keys, m.factor);
-  kernel.product({.a = m.some_keys,
-                  .a_row = key_stride,
-                  .a_depth = 1,
-                  .b = before,
-                  .b_row = stride,
-                  .c = delta,
-                  .c_row = stride,
-                  .rows = count,
-                  .columns = width,
-                  .depth = keys,
-                  .zeros = Zeros::kNone,
-                  .add = true});
+  add_product({delta, stride}, as_is(m.some_keys, key_stride), {before, stride}, {count, width, keys});
   solve_forward(m, count, width, delta);
   const std::vector<float> last(static_cast<std::size_t>(keys), m.from_begin[count - 1]);
   kernel.scale_rows(before, after, stride, keys, width, last.data());
   kernel.scale_rows(delta, m.d_missed, stride, count, width, m.to_end);
-  kernel.product({.a = m.k,
-                  .a_row = 1,
-                  .a_depth = key_stride,
-                  .b = m.d_missed,
-                  .b_row = stride,
-                  .c = after,
-                  .c_row = stride,
-                  .rows = keys,
-                  .columns = width,
-                  .depth = count,
-                  .zeros = Zeros::kNone,
-                  .add = true});
+  add_product({after, stride}, turned(m.k, key_stride), {m.d_missed, stride}, {keys, width, count});
 }
 
 namespace {
@@ -209,31 +184,10 @@ void solve_gradient(const Prepared& p, ChunkMemory& m, std::int64_t count, const
   const std::int64_t keys = p.shape.key_dim, key_stride = row_stride(keys), width = p.shape.value_dim,
                      stride = row_stride(width);
   const Kernels& kernel = kernels();
-  kernel.product({.a = m.k,
-                  .a_row = key_stride,
-                  .a_depth = 1,
-                  .b = r,
-                  .b_row = stride,
-                  .c = m.d_delta,
-                  .c_row = stride,
-                  .rows = count,
-                  .columns = width,
-                  .depth = keys,
-                  .zeros = Zeros::kNone,
-                  .add = false});
+  set_product({m.d_delta, stride}, as_is(m.k, key_stride), {r, stride}, {count, width, keys});
   kernel.scale_rows(m.d_delta, m.d_delta, stride, count, width, m.to_end);
-  kernel.product({.a = m.scores,
-                  .a_row = 1,
-                  .a_depth = kPairStride,
-                  .b = m.d_out,
-                  .b_row = stride,
-                  .c = m.d_delta,
-                  .c_row = stride,
-                  .rows = count,
-                  .columns = width,
-                  .depth = count,
-                  .zeros = Zeros::kUpperA,
-                  .add = true});
+  add_product({m.d_delta, stride}, turned(m.scores, kPairStride), {m.d_out, stride}, {count, width, count},
+              Zeros::kUpperA);
   solve_backward(m, count, width, m.d_delta);
   for (std::int64_t t = 0; t < count; ++t) m.factor[t] = -m.beta[t];
   kernel.scale_rows(m.d_delta, m.d_missed, stride, count, width, m.factor);
@@ -248,18 +202,7 @@ void pair_gradients(const Prepared& p, ChunkMemory& m, std::int64_t count) {
   const std::int64_t width = p.shape.value_dim, stride = row_stride(width);
   const Kernels& kernel = kernels();
   for (const auto& [rows, to] : {std::pair{m.d_out, m.by_out}, std::pair{m.d_missed, m.by_missed}}) {
-    kernel.product({.a = rows,
-                    .a_row = stride,
-                    .a_depth = 1,
-                    .b = m.delta_turned,
-                    .b_row = kPairStride,
-                    .c = to,
-                    .c_row = kPairStride,
-                    .rows = count,
-                    .columns = count,
-                    .depth = width,
-                    .zeros = Zeros::kNone,
-                    .add = false});
+    set_product({to, kPairStride}, as_is(rows, stride), {m.delta_turned, kPairStride}, {count, count, width});
     kernel.multiply(to, m.decay, to, kPairStride, count, count, false);
   }
   for (std::int64_t t = 0; t < count; ++t) m.by_missed[t * kPairStride + t] = 0;
@@ -273,19 +216,8 @@ void key_gradients(const Prepared& p, ChunkMemory& m, std::int64_t count, const 
   const std::int64_t keys = p.shape.key_dim, key_stride = row_stride(keys), width = p.shape.value_dim,
                      stride = row_stride(width);
   const Kernels& kernel = kernels();
-  const auto from_state = [&](const float* state, const float* turned, float* to) {
-    kernel.product({.a = state,
-                    .a_row = stride,
-                    .a_depth = 1,
-                    .b = turned,
-                    .b_row = kPairStride,
-                    .c = to,
-                    .c_row = kPairStride,
-                    .rows = keys,
-                    .columns = count,
-                    .depth = width,
-                    .zeros = Zeros::kNone,
-                    .add = false});
+  const auto from_state = [&](const float* state, const float* columns, float* to) {
+    set_product({to, kPairStride}, as_is(state, stride), {columns, kPairStride}, {keys, count, width});
   };
   from_state(before, m.d_out_turned, m.of_queries);
   from_state(before, m.d_missed_turned, m.of_keys);
@@ -297,18 +229,8 @@ void key_gradients(const Prepared& p, ChunkMemory& m, std::int64_t count, const 
   kernel.add(m.some, m.reads, kTokens, 1, count);
   kernel.add(m.more_of_keys, m.of_keys, kPairStride, keys, count);
   const auto from_tokens = [&](const float* rows, const float* pairs, Zeros zeros, float* to) {
-    kernel.product({.a = rows,
-                    .a_row = 1,
-                    .a_depth = key_stride,
-                    .b = pairs,
-                    .b_row = kPairStride,
-                    .c = to,
-                    .c_row = kPairStride,
-                    .rows = keys,
-                    .columns = count,
-                    .depth = count,
-                    .zeros = zeros,
-                    .add = true});
+    add_product({to, kPairStride}, turned(rows, key_stride), {pairs, kPairStride}, {keys, count, count},
+                zeros);
   };
   kernel.transpose(m.by_out, kPairStride, count, count, m.turned, kPairStride);
   from_tokens(m.k, m.turned, Zeros::kUpperB, m.of_queries);
@@ -348,18 +270,7 @@ void chunk_backward(const Prepared& p, ChunkMemory& m, std::int64_t count, const
   std::fill(by_row.begin(), by_row.end(), last);
   kernel.scale_rows(r, r, stride, keys, width, by_row.data());
   for (const auto& [rows, d] : {std::pair{m.q, m.d_out_decayed}, std::pair{m.k, m.d_missed_decayed}}) {
-    kernel.product({.a = rows,
-                    .a_row = 1,
-                    .a_depth = key_stride,
-                    .b = d,
-                    .b_row = stride,
-                    .c = r,
-                    .c_row = stride,
-                    .rows = keys,
-                    .columns = width,
-                    .depth = count,
-                    .zeros = Zeros::kNone,
-                    .add = true});
+    add_product({r, stride}, turned(rows, key_stride), {d, stride}, {keys, width, count});
   }
 }
 

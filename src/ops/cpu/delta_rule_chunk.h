@@ -42,6 +42,35 @@ class ChunkMemory {
   std::vector<float> floats_;
 };
 
+// The first factor of a product: element (i, k) at at[i * row + k * depth].
+struct Left {
+  const float* at;
+  std::int64_t row, depth;
+};
+inline Left as_is(const float* at, std::int64_t stride) {
+  return {at, stride, 1};
+}
+inline Left turned(const float* at, std::int64_t stride) {
+  return {at, 1, stride};
+}
+// The second factor and the result, with rows `stride` apart.
+struct Right {
+  const float* at;
+  std::int64_t stride;
+};
+struct Result {
+  float* at;
+  std::int64_t stride;
+};
+struct Extents {
+  std::int64_t rows, columns, depth;
+};
+// c = a b, and c += a b (Kernels::product).
+void set_product(const Result& c, const Left& a, const Right& b, const Extents& of,
+                 Zeros zeros = Zeros::kNone);
+void add_product(const Result& c, const Left& a, const Right& b, const Extents& of,
+                 Zeros zeros = Zeros::kNone);
+
 // delta = what is in it plus the sum over earlier (later) tokens of system(t, s) delta_s (system(s, t)); [count, E].
 void solve_forward(const ChunkMemory& m, std::int64_t count, std::int64_t width, float* delta);
 void solve_backward(const ChunkMemory& m, std::int64_t count, std::int64_t width, float* delta);

@@ -107,29 +107,25 @@ float sigmoid_of(float x) {
   return static_cast<float>(1 / (1 + std::exp(-static_cast<double>(x))));
 }
 
-namespace {
-
-void convolve(const Prepared& p, const std::vector<const void*>& rows, std::int64_t count, std::int64_t first,
-              std::int64_t width, float* out) {
-  kernels().conv({.rows = rows.data(),
-                  .bf16 = p.bf16,
-                  .count = count,
-                  .first = first,
-                  .width = width,
-                  .taps_count = p.taps_count,
-                  .taps = p.tap(first),
-                  .taps_stride = p.shape.channels(),
-                  .out = out,
-                  .stride = row_stride(width)});
+ConvArgs conv_args(const Prepared& p, const std::vector<const void*>& rows, std::int64_t count,
+                   std::int64_t first, std::int64_t width, float* out) {
+  return {.rows = rows.data(),
+          .bf16 = p.bf16,
+          .count = count,
+          .first = first,
+          .width = width,
+          .taps_count = p.taps_count,
+          .taps = p.tap(first),
+          .taps_stride = p.shape.channels(),
+          .out = out,
+          .stride = row_stride(width)};
 }
-
-}  // namespace
 
 void read_queries(const Prepared& p, const std::vector<const void*>& rows, std::int64_t count,
                   const HeadInputs& to) {
   const std::int64_t dim = p.shape.key_dim, stride = row_stride(dim);
-  convolve(p, rows, count, to.key_head * dim, dim, to.q);
-  convolve(p, rows, count, p.shape.keys() + to.key_head * dim, dim, to.k);
+  kernels().conv(conv_args(p, rows, count, to.key_head * dim, dim, to.q));
+  kernels().conv(conv_args(p, rows, count, p.shape.keys() + to.key_head * dim, dim, to.k));
   kernels().unit(to.q, stride, count, dim, to.q_inverse);
   kernels().unit(to.k, stride, count, dim, to.k_inverse);
 }
@@ -137,7 +133,7 @@ void read_queries(const Prepared& p, const std::vector<const void*>& rows, std::
 void read_values(const Prepared& p, const std::vector<const void*>& rows, std::int64_t count,
                  const HeadInputs& to) {
   const std::int64_t dim = p.shape.value_dim;
-  convolve(p, rows, count, 2 * p.shape.keys() + to.value_head * dim, dim, to.v);
+  kernels().conv(conv_args(p, rows, count, 2 * p.shape.keys() + to.value_head * dim, dim, to.v));
 }
 
 Gates gates_of(const Prepared& p, const void* row, std::int64_t value_head) {

@@ -45,6 +45,10 @@ struct Source {
 // Of the rows of `last`, [., C], then of `earlier`; either may be undefined.
 std::vector<const void*> rows_before(const at::Tensor& last, const at::Tensor& earlier, std::int64_t taps);
 
+// Channels [first, first + width) of tokens whose rows `rows` has; `out` with rows row_stride(width) apart.
+ConvArgs conv_args(const Prepared& p, const std::vector<const void*>& rows, std::int64_t count,
+                   std::int64_t first, std::int64_t width, float* out);
+
 float element(const void* row, std::int64_t column, bool bf16);
 void set_element(void* row, std::int64_t column, bool bf16, float value);
 float sigmoid_of(float x);
