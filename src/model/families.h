@@ -115,6 +115,7 @@ struct FamilyTraits {
   bool rotates_parts = false;             // reads partial_rotary_factor, which other families do not have
   double default_rotated_part = 1;        // ... when config.json has none
   bool default_tied_head = false;         // ...
+  std::int64_t default_pad = -1;          // pad_token_id, ...; -1: none
   bool attention_gated = false;           // the linear of queries has a gate of attention's output too
   bool gguf_permutes_qk = false;          // llama.cpp stores Q and K rows interleaved for this family
   // A key, after the architecture and a dot, that only this family's files have of those that share the architecture.

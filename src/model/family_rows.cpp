@@ -137,6 +137,7 @@ FamilyTraits smollm3() {
           .default_max_position = 32768,
           .default_rope_theta = 2e6,
           .default_tied_head = true,
+          .default_pad = 128004,
           .gguf_permutes_qk = true,
           .read_fields = &read_smollm3_fields,
           .write_gguf_fields = &write_smollm3_gguf_fields};
@@ -193,6 +194,7 @@ FamilyTraits olmo2() {
                     {NormPlace::kAfterMlp, kNormAfterMlp}},
           .projection_qk_norm = true,
           .default_max_position = 2048,
+          .default_pad = 1,
           .read_fields = &read_olmo2_fields};
 }
 
@@ -212,6 +214,7 @@ FamilyTraits gemma() {
           .default_head_dim = 256,
           .default_max_position = 8192,
           .default_tied_head = true,
+          .default_pad = 0,
           .lora_targets = kQAndV,
           .read_fields = &read_gemma_fields,
           .read_gguf_fields = &read_gemma_gguf_fields};
@@ -270,6 +273,7 @@ FamilyTraits phi3() {
           .windows = WindowRule::kEveryLayer,
           .default_max_position = 4096,
           .rotates_parts = true,
+          .default_pad = 32000,
           .read_fields = &read_phi3_fields};
 }
 
@@ -285,6 +289,7 @@ FamilyTraits ministral3() {
           .windows = WindowRule::kEveryLayer,
           .default_head_dim = 128,
           .default_max_position = 262144,
+          .default_pad = 11,
           .gguf_permutes_qk = true,
           .read_fields = &read_ministral3_fields,
           .write_gguf_fields = &write_ministral3_gguf_fields,
@@ -365,6 +370,7 @@ FamilyTraits olmoe() {
           .experts = kQwenExperts,
           .projection_qk_norm = true,
           .default_max_position = 4096,
+          .default_pad = 1,
           .read_fields = &read_olmoe_fields,
           .write_gguf_fields = &write_olmoe_gguf_fields,
           .read_gguf_fields = &read_olmoe_gguf_fields};
@@ -397,6 +403,7 @@ FamilyTraits lfm2() {
           .default_max_position = 128000,
           .default_rope_theta = 1e6,
           .default_tied_head = true,
+          .default_pad = 0,
           .read_fields = &read_lfm2_fields,
           .write_gguf_fields = &write_lfm2_gguf_fields,
           .read_gguf_fields = &read_lfm2_gguf_fields,

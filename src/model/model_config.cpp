@@ -293,6 +293,8 @@ ModelConfig parse_model_config(const Json& file, const std::string& where) {
   c.eos_token_ids = token_ids(json, "eos_token_id", where);
   if (const auto ids = token_ids(json, "bos_token_id", where); !ids.empty()) c.bos_token_id = ids.front();
   if (const auto ids = token_ids(json, "pad_token_id", where); !ids.empty()) c.pad_token_id = ids.front();
+  const bool pads = family.default_pad >= 0 && family.default_pad < c.vocab_size;
+  if (pads && !json.contains("pad_token_id")) c.pad_token_id = family.default_pad;
   c.json = json;
   check_heads(c, where);
   refuse_unsupported(json, where, family);

@@ -29,9 +29,8 @@ at::Tensor looked_up(const PerLayerInputs& inputs, const PerLayerSource& source,
   const at::Tensor& trained = inputs.trained_embedding;
   const bool reads_trained =
       trained.defined() && (source.pass.adapters_on || !inputs.embedding.has_numbers());
-  const at::Tensor rows = reads_trained
-                              ? at::embedding(trained, index, source.config.pad_token_id.value_or(-1))
-                              : inputs.embedding.rows(index);
+  const at::Tensor rows = reads_trained ? at::embedding(trained, index, source.config.padding_row())
+                                        : inputs.embedding.rows(index);
   return rows.to(source.dtypes.residual) * embedding_scale(source);
 }
 
@@ -80,7 +79,7 @@ void fused_per_layer_backward(const PerLayerInputs& inputs, const PerLayerSource
   if (inputs.trained_embedding.defined()) {
     std::vector<std::int64_t> tokens, rows;
     for (std::size_t t = 0; t < source.ids.size(); ++t) {
-      if (source.ids[t] == config.pad_token_id.value_or(-1)) continue;
+      if (source.ids[t] == config.padding_row()) continue;
       tokens.push_back(static_cast<std::int64_t>(t));
       rows.push_back(source.ids[t]);
     }

@@ -23,9 +23,10 @@ using namespace hone::test_tools;
 using base::Json;
 
 struct Setting {
-  explicit Setting(bool tied, const std::string& family = "llama") {
+  explicit Setting(bool tied, const std::string& family = "llama", std::int64_t pad = 0) {
     Json config = tiny_config(family);
     config["tie_word_embeddings"] = tied;
+    config["pad_token_id"] = pad;
     write_model(base(), config);
     source = model::open_weights(base());
     model.emplace(*source, model::DtypePolicy{});
@@ -184,6 +185,20 @@ TEST(WholeModules, EveryTensorGetsItsGradient) {
     s.model->autograd_logits(hidden).pow(2).mean().backward();
     for (const TrainableTensor& tensor : adapter.tensors())
       EXPECT_GT(tensor.value.grad().abs().max().item<double>(), 0) << tensor.name;
+  }
+}
+
+// PEFT hands padding_idx on to the lookup of lora_embedding_A.
+TEST(WholeModules, LoraOnTheEmbeddingLearnsNothingOfPadding) {
+  for (const std::int64_t pad : {0, 9}) {
+    Setting s(false, "llama", pad);
+    const Adapter adapter = Adapter::attach(*s.model, lora({"embed_tokens"}), 1);
+    move(adapter);
+    const at::Tensor hidden = s.model->hidden(make_batch({{5, 9, 11, 9, 30}}), {});
+    s.model->autograd_logits(hidden).pow(2).mean().backward();
+    const at::Tensor gradient = adapter.tensors().front().value.grad();  // [r, V]
+    EXPECT_EQ(gradient.select(1, 9).abs().max().item<double>() > 0, pad != 9);
+    EXPECT_GT(gradient.select(1, 11).abs().max().item<double>(), 0);
   }
 }
 

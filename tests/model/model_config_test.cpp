@@ -5,8 +5,10 @@
 
 #include <cmath>
 #include <functional>
+#include <map>
 
 #include "base/error.h"
+#include "model/families.h"
 #include "model/rotations.h"
 #include "model/tiny_model.h"
 
@@ -499,6 +501,33 @@ TEST(ModelConfig, Qwen35HasDeltaRules) {
   EXPECT_SAYS(refusal("linear_value_head_dim", 1 << 24), "columns of all heads");
   EXPECT_SAYS(error_of("llama", [](Json& j) { j["layer_types"] = {"linear_attention", "full_attention"}; }),
               "'linear_attention'");
+}
+
+// pad_token_id where config.json has none: the defaults of transformers' classes.
+TEST(ModelConfig, PaddingIsTheClassesOwnWhereTheFileNamesNone) {
+  const std::map<std::string, std::int64_t> defaults = {
+      {"smollm3", 128004}, {"phi3", 32000},    {"ministral3", 11}, {"olmo2", 1},
+      {"olmo3", 1},        {"olmoe", 1},       {"gemma", 0},       {"gemma2", 0},
+      {"gemma3_text", 0},  {"gemma4_text", 0}, {"lfm2", 0}};
+  for (const FamilyTraits& family : families()) {
+    const std::string type(family.model_type);
+    Json json = tiny_config(type);
+    json.erase("pad_token_id");
+    json["vocab_size"] = 200000;
+    const auto found = defaults.find(type);
+    const bool has = found != defaults.end();
+    EXPECT_EQ(parse(json).pad_token_id, has ? std::optional(found->second) : std::nullopt) << type;
+    json["pad_token_id"] = nullptr;
+    EXPECT_EQ(parse(json).padding_row(), -1) << type;
+    json["pad_token_id"] = 7;
+    EXPECT_EQ(parse(json).padding_row(), 7) << type;
+    json["pad_token_id"] = -1;
+    EXPECT_EQ(parse(json).padding_row(), 199999) << type;
+    if (!has || found->second == 0) continue;
+    json["vocab_size"] = found->second;
+    json.erase("pad_token_id");
+    EXPECT_EQ(parse(json).padding_row(), -1) << type << ": beyond the vocabulary";
+  }
 }
 
 TEST(ModelConfig, Gemma4SharesKeysAndHasHeadsByLayer) {

@@ -302,6 +302,36 @@ TEST_P(FusedFormOf, BalancesRoutersAsTheAutogradForm) {
   }
 }
 
+template <int kPad>
+base::Json padded_config(const std::string& model_type) {
+  base::Json json = tiny_config(model_type);
+  json["pad_token_id"] = kPad;
+  return json;
+}
+
+// pad_token_id is padding_idx of transformers' nn.Embedding; -1 is its last row.
+TEST(FusedForm, TheLookupOfPaddingHasNoGradient) {
+  const data::Batch batch = make_batch({{5, 47, 9, 11, 9, 30}});
+  struct Padding {
+    Shapes shapes;
+    std::int64_t row;
+  };
+  for (const auto& [shapes, row] :
+       {Padding{&tiny_config, -1}, Padding{&padded_config<9>, 9}, Padding{&padded_config<-1>, 47}}) {
+    for (const char* family : {"llama", "gemma4_text"}) {
+      Setting s(family, kFp32, {.shapes = shapes, .full = adapters::FullTraining{}, .tied = false});
+      for (const PassForm& form : {kAutograd, PassForm{}}) {
+        const auto got = s.run(batch, form);
+        for (std::size_t i = 0; i < got.gradients.size(); ++i) {
+          if (s.name(i).find("embed_tokens") == std::string::npos) continue;
+          for (const std::int64_t id : {47, 9, 11})
+            EXPECT_EQ(got.gradients[i][id].abs().max().item<double>() > 0, id != row) << s.name(i) << id;
+        }
+      }
+    }
+  }
+}
+
 // Losses whose gradient of the head has other terms.
 TEST(FusedForm, GivesTheHeadItsGradientOfEveryLoss) {
   for (const Options& options : {kFull, kFullUntied}) {
