@@ -1,5 +1,7 @@
 #include "base/release_pages.h"
 
+#include "base/kept_blocks.h"
+
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -22,6 +24,7 @@ void release_pages(std::span<const std::byte> bytes) {
 }
 
 void return_freed_memory() {
+  kept_blocks().return_kept();
 #if defined(__GLIBC__)
   ::malloc_trim(0);
 #endif

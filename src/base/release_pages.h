@@ -13,7 +13,7 @@ inline constexpr std::size_t kReadWindow = std::size_t{16} << 20;
 // bytes stay readable: they are taken from the file again.
 void release_pages(std::span<const std::byte> bytes);
 
-// What malloc keeps of freed memory goes back to the system.
+// What malloc and kept_blocks() keep of freed memory goes back to the system.
 void return_freed_memory();
 
 }  // namespace hone::base

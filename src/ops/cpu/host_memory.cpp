@@ -7,12 +7,12 @@
 #endif
 
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/kept_blocks.h"
 #include "base/process_memory.h"
 
 namespace hone::ops {
@@ -21,12 +21,17 @@ namespace {
 constexpr std::size_t kAlignment = 64;   // libtorch's own: a cache line, a register of avx512
 constexpr std::uint8_t kPriority = 100;  // above libtorch's default
 
-// malloc's own address lies in front of the data, so that the data are enough to free it (c10's raw_allocate
-// wants that).
-constexpr std::size_t kRoom = kAlignment + sizeof(void*);
+// The block lies in front of the data, so that the data are enough to free it (c10's raw_allocate wants that).
+struct Header {
+  void* memory;
+  std::size_t bytes;
+};
+constexpr std::size_t kRoom = kAlignment + sizeof(Header);
 
 void free_data(void* data) {
-  if (data != nullptr) std::free(static_cast<void**>(data)[-1]);
+  if (data == nullptr) return;
+  const Header header = static_cast<Header*>(data)[-1];
+  base::kept_blocks().release(header.memory, header.bytes);
 }
 
 constexpr std::uintptr_t kHugePage = 2 << 20;
@@ -47,8 +52,9 @@ class HostAllocator final : public c10::Allocator {
   c10::DataPtr allocate(std::size_t bytes) override {
     const c10::Device cpu(c10::DeviceType::CPU);
     if (bytes == 0) return {nullptr, cpu};
-    void* block = bytes > SIZE_MAX - kRoom ? nullptr : std::malloc(bytes + kRoom);
-    if (block == nullptr) {
+    const base::KeptBlocks::Block block =
+        bytes > SIZE_MAX - kRoom ? base::KeptBlocks::Block{} : base::kept_blocks().take(bytes + kRoom);
+    if (block.memory == nullptr) {
       const std::string limit = base::free_memory_and_limit().limit;
       throw base::UserError({.where = "memory",
                              .expected = base::human_bytes(bytes) + " for one tensor (MEM-01)",
@@ -58,10 +64,10 @@ class HostAllocator final : public c10::Allocator {
                              .fix = "lower per_device_train_batch_size or max_length, or " +
                                     std::string(limit.empty() ? "end other programs" : "raise that limit")});
     }
-    const auto address = reinterpret_cast<std::uintptr_t>(block) + kRoom;
-    if (bytes >= 2 * kHugePage) ask_for_huge_pages(address, bytes);
+    const auto address = reinterpret_cast<std::uintptr_t>(block.memory) + kRoom;
+    if (block.is_new && bytes >= 2 * kHugePage) ask_for_huge_pages(address, bytes);
     void* data = reinterpret_cast<void*>(address & ~(kAlignment - 1));
-    static_cast<void**>(data)[-1] = block;
+    static_cast<Header*>(data)[-1] = {block.memory, block.bytes};
     return {data, data, &free_data, cpu};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &free_data; }
