@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "ops/fused_linear.h"
 #include "ops/gemm.h"
+#include "ops/routed_rows.h"
 #include "ops/swiglu.h"
 
 namespace hone::model {
@@ -175,8 +176,19 @@ class ExpertsBackward {
  public:
   ExpertsBackward(const Experts& experts, SparseTape& tape) : experts_(experts), tape_(tape) {}
 
-  // d_rows [S, H], unweighted: the gradient of each product, unweighted; the down projections get theirs.
-  at::Tensor down(const at::Tensor& d_rows, const at::Tensor& weighted_product, const at::Tensor& weights) {
+  // d_rows [S, H], unweighted: the gradient of each product, unweighted; the down projections get theirs. Weights [S] belong to
+  // one side of their outer products.
+  at::Tensor down(const at::Tensor& d_rows, const at::Tensor& product, const at::Tensor& weights) {
+    const auto weighted = [&](const at::Tensor& rows) {
+      at::Tensor out = at::empty_like(rows);
+      by_row_blocks(out, out.size(1), [&](std::int64_t first, std::int64_t count) {
+        out.narrow(0, first, count)
+            .copy_(rows.narrow(0, first, count) * weights.narrow(0, first, count).unsqueeze(1));
+      });
+      return out;
+    };
+    const bool trains = experts_.mlp().experts.front().down.trained_weight.defined();
+    const at::Tensor weighted_product = trains ? weighted(product) : at::Tensor();
     const SparseMlp& mlp = experts_.mlp();
     const Factors& factors = experts_.down_factors();
     const at::Tensor d_a = back_to_a(factors, d_rows);
@@ -192,8 +204,7 @@ class ExpertsBackward {
     }
     ops::gemms(products);
     if (!d_a.defined()) return out;
-    const at::Tensor weighted_a = (tape_.down_a * weights.unsqueeze(1)).to(tape_.down_a.scalar_type());
-    add_factors(mlp.down_stack, d_rows, weighted_a, d_a, weighted_product);
+    add_factors(mlp.down_stack, d_rows, weighted(tape_.down_a), weighted(d_a), product);
     return out;
   }
 
@@ -288,11 +299,7 @@ at::Tensor fused_sparse_forward(const SparseMlp& mlp, const ModelConfig& config,
   gate_up.reset();
   const at::Tensor rows = experts.down(product, down_a);
   at::Tensor out = at::empty_like(x);
-  by_row_blocks(out, x.size(1), [&](std::int64_t first, std::int64_t count) {
-    out.narrow(0, first, count)
-        .copy_(combine(rows, experts.rows().place.narrow(0, first, count),
-                       experts.routing().weights.narrow(0, first, count), x.scalar_type()));
-  });
+  ops::sum_routed_rows(out, rows, experts.rows().place, experts.routing().weights);
   return out;
 }
 
@@ -305,24 +312,10 @@ at::Tensor fused_sparse_backward(const SparseMlp& mlp, const ModelConfig& config
   const at::Tensor sorted = x.index_select(0, rows.token), weights = experts.sorted_weights();
   if (!tape.gate_up.defined()) tape.gate_up = experts.gate_up(sorted, tape.in_a);
   if (!tape.product.defined()) tape.product = experts.product(tape.gate_up);
-  at::Tensor d_product;  // [S, I]
-  at::Tensor d_weights;  // [T, k]
-  {
-    const at::Tensor weighted = at::empty_like(tape.product);
-    by_row_blocks(weighted, weighted.size(1), [&](std::int64_t first, std::int64_t count) {
-      weighted.narrow(0, first, count)
-          .copy_(tape.product.narrow(0, first, count) * weights.narrow(0, first, count).unsqueeze(1));
-    });
-    const at::Tensor unweighted = backward.down(d.index_select(0, rows.token), weighted, weights);
-    const at::Tensor by_row = at::empty_like(weights);
-    d_product = at::empty_like(unweighted);
-    by_row_blocks(unweighted, unweighted.size(1), [&](std::int64_t first, std::int64_t count) {
-      const at::Tensor wide = unweighted.narrow(0, first, count).to(at::kFloat);
-      by_row.narrow(0, first, count).copy_((wide * tape.product.narrow(0, first, count)).sum(1));
-      d_product.narrow(0, first, count).copy_(wide * weights.narrow(0, first, count).unsqueeze(1));
-    });
-    d_weights = by_row.index_select(0, rows.place.flatten()).view(rows.place.sizes());
-  }
+  at::Tensor d_product = backward.down(d.index_select(0, rows.token), tape.product, weights);  // [S, I]
+  const at::Tensor by_row = ops::weigh_rows_backward(d_product, tape.product, weights);
+  const at::Tensor d_weights =
+      by_row.index_select(0, rows.place.flatten()).view(rows.place.sizes());  // [T, k]
   tape.product.reset();
   const std::int64_t width = experts.width();
   ops::swiglu_backward(tape.gate_up.narrow(1, 0, width), tape.gate_up.narrow(1, width, width), d_product,
@@ -337,12 +330,7 @@ at::Tensor fused_sparse_backward(const SparseMlp& mlp, const ModelConfig& config
   const ops::LinearGradient router{&mlp.router, d_logits, tape.router_a};
   ops::linears_backward(dx, {&router, 1}, x, pass);
   at::Tensor out = at::empty_like(x);
-  by_row_blocks(out, x.size(1), [&](std::int64_t first, std::int64_t count) {
-    at::Tensor sum = dx.narrow(0, first, count).to(at::kFloat);
-    for (std::int64_t s = 0; s < rows.place.size(1); ++s)
-      sum = sum + dx_rows.index_select(0, rows.place.narrow(0, first, count).select(1, s));
-    out.narrow(0, first, count).copy_(sum);
-  });
+  ops::sum_routed_rows(out, dx_rows, rows.place, {}, dx);
   tape = {};
   return out;
 }

@@ -149,7 +149,7 @@ std::int64_t fused_tape(const MemoryInputs& in, const Shapes& s, RecomputeMode l
 // What a layer with experts holds of a token besides: rows by expert and their gradients, sums in fp32, the routers' scores.
 std::int64_t sparse_scratch(const Shapes& s) {
   if (s.experts == 0) return 0;
-  return 3 * s.sorted * s.e + 3 * 4 * s.hidden + s.mlp * (2 * s.e + 8) + 6 * 4 * s.experts;
+  return 3 * s.sorted * s.e + 3 * 4 * s.hidden + 2 * s.mlp * s.e + 6 * 4 * s.experts;
 }
 
 // The sums of a stack's gradient of B; in fp32 also the B of all stacks in the order of products, which other dtypes count with

@@ -80,6 +80,25 @@ struct GateBackwardArgs {
   std::int64_t width;
 };
 
+// sums [rows] fp32 = the sum of d x over each row; then, in place, d *= weights [rows] fp32. d and x of one dtype.
+struct WeighArgs {
+  RowsIn x;
+  RowsOut d;
+  const float* weights;
+  float* sums;
+  std::int64_t width;
+};
+
+// out = start + the sum over s of weights[t, s] rows[place[t, s]], added in this order. rows, start and out of one dtype; a
+// product is rounded to the wider dtype of rows and weights. start.data null: none; weights.data null: 1 each.
+struct GatherArgs {
+  RowsIn rows, start, weights;
+  const std::int64_t* place;  // [T, count]
+  std::int64_t count;
+  RowsOut out;
+  std::int64_t width;
+};
+
 // A range of one row: out = x * mask, or out += x * mask.
 struct MaskArgs {
   const void* x;
@@ -114,6 +133,8 @@ struct RowKernels {
   void (*swiglu_backward)(const SwigluBackwardArgs&, std::int64_t begin, std::int64_t end);
   void (*gate)(const GateArgs&, std::int64_t begin, std::int64_t end);
   void (*gate_backward)(const GateBackwardArgs&, std::int64_t begin, std::int64_t end);
+  void (*weigh)(const WeighArgs&, std::int64_t begin, std::int64_t end);
+  void (*gather)(const GatherArgs&, std::int64_t begin, std::int64_t end);
   void (*cap)(const CapArgs&, std::int64_t begin, std::int64_t end);
   void (*cap_backward)(const CapArgs&, std::int64_t begin, std::int64_t end);
   void (*mask)(const MaskArgs&, std::int64_t width);

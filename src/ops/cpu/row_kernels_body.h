@@ -250,6 +250,54 @@ void gate_backward_rows(const GateBackwardArgs& s, std::int64_t begin, std::int6
   }
 }
 
+template <class T>
+void weigh_rows(const WeighArgs& s, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t t = begin; t < end; ++t) {
+    const T* x = row_of<T>(s.x, t);
+    T* d = row_of<T>(s.d, t);
+    const Sums sums = sums_over(s.width, [&](std::int64_t i, auto mode, Float& a, Float& /*b*/) {
+      a = load(static_cast<const T*>(d) + i, mode) * load(x + i, mode);
+    });
+    s.sums[t] = sums.a;
+    const float weight = s.weights[t];
+    over(s.width, [&](std::int64_t i, auto mode) {
+      store(d + i, load(static_cast<const T*>(d) + i, mode) * weight, mode);
+    });
+  }
+}
+
+float number(float v) {
+  return v;
+}
+float number(Bf16 v) {
+  const std::uint32_t bits = static_cast<std::uint32_t>(v.bits) << 16;
+  float out;
+  __builtin_memcpy(&out, &bits, sizeof out);
+  return out;
+}
+
+template <class T, class W>
+void gather_rows(const GatherArgs& g, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t t = begin; t < end; ++t) {
+    const std::int64_t* place = g.place + t * g.count;
+    T* out = row_of<T>(g.out, t);
+    over(g.width, [&](std::int64_t i, auto mode) {
+      const auto term = [&](std::int64_t s) {
+        const Float value = load(row_of<T>(g.rows, place[s]) + i, mode);
+        if constexpr (sizeof(W) == sizeof(NoWeight)) {
+          return value;
+        } else {
+          return as<typename Wider<T, W>::Type>(value * number(row_of<W>(g.weights, t)[s]));
+        }
+      };
+      Float sum = term(0);
+      if (g.start.data != nullptr) sum = load(row_of<T>(g.start, t) + i, mode) + sum;
+      for (std::int64_t s = 1; s < g.count; ++s) sum += term(s);
+      store(out + i, sum, mode);
+    });
+  }
+}
+
 template <class X, class Out, bool kAdd>
 void mask_row(const MaskArgs& m, std::int64_t width) {
   const X* x = static_cast<const X*>(m.x);
@@ -331,9 +379,9 @@ void norm_backward(const NormBackwardArgs& n, std::int64_t begin, std::int64_t e
   kForms[n.x.bf16][n.weight.bf16][n.dy.bf16](n, begin, end);
 }
 
-int weight_kind(const RotateArgs& r) {
-  if (r.weight.data == nullptr) return 0;
-  return r.weight.bf16 ? 2 : 1;
+int kind_of(const RowsIn& weight) {
+  if (weight.data == nullptr) return 0;
+  return weight.bf16 ? 2 : 1;
 }
 
 using RotateForm = void (*)(const RotateArgs&, std::int64_t, std::int64_t);
@@ -347,7 +395,7 @@ void rotate(const RotateArgs& r, std::int64_t begin, std::int64_t end) {
        {&rotate_rows<Bf16, float, float>, &rotate_rows<Bf16, float, Bf16>},
        {&rotate_rows<Bf16, Bf16, float>, &rotate_rows<Bf16, Bf16, Bf16>}},
   };
-  kForms[r.out.bf16][weight_kind(r)][r.cos.bf16](r, begin, end);
+  kForms[r.out.bf16][kind_of(r.weight)][r.cos.bf16](r, begin, end);
 }
 
 void rotate_backward(const RotateArgs& r, std::int64_t begin, std::int64_t end) {
@@ -359,7 +407,7 @@ void rotate_backward(const RotateArgs& r, std::int64_t begin, std::int64_t end) 
        {&rotate_backward_rows<Bf16, float, float>, &rotate_backward_rows<Bf16, float, Bf16>},
        {&rotate_backward_rows<Bf16, Bf16, float>, &rotate_backward_rows<Bf16, Bf16, Bf16>}},
   };
-  kForms[r.out.bf16][weight_kind(r)][r.cos.bf16](r, begin, end);
+  kForms[r.out.bf16][kind_of(r.weight)][r.cos.bf16](r, begin, end);
 }
 
 void swiglu_forward(const SwigluArgs& s, std::int64_t begin, std::int64_t end) {
@@ -384,6 +432,18 @@ void gate_backward(const GateBackwardArgs& s, std::int64_t begin, std::int64_t e
   (s.d.bf16 ? &gate_backward_rows<Bf16> : &gate_backward_rows<float>)(s, begin, end);
 }
 
+void weigh(const WeighArgs& s, std::int64_t begin, std::int64_t end) {
+  (s.d.bf16 ? &weigh_rows<Bf16> : &weigh_rows<float>)(s, begin, end);
+}
+
+void gather(const GatherArgs& g, std::int64_t begin, std::int64_t end) {
+  using Form = void (*)(const GatherArgs&, std::int64_t, std::int64_t);
+  constexpr Form kForms[2][3] = {
+      {&gather_rows<float, NoWeight>, &gather_rows<float, float>, &gather_rows<float, Bf16>},
+      {&gather_rows<Bf16, NoWeight>, &gather_rows<Bf16, float>, &gather_rows<Bf16, Bf16>}};
+  kForms[g.out.bf16][kind_of(g.weights)](g, begin, end);
+}
+
 void cap_backward(const CapArgs& c, std::int64_t begin, std::int64_t end) {
   (c.out.bf16 ? &cap_backward_rows<Bf16> : &cap_backward_rows<float>)(c, begin, end);
 }
@@ -399,10 +459,10 @@ void mask(const MaskArgs& m, std::int64_t width) {
   kForms[m.x_bf16][m.out_bf16][m.add](m, width);
 }
 
-constexpr RowKernels kRowKernels = {&norm,           &norm_backward,   &rotate, &rotate_backward,
-                                    &swiglu_forward, &swiglu_gradient, &gate,   &gate_backward,
-                                    &cap_rows,       &cap_backward,    &mask,   &adamw,
-                                    &sum_of_squares};
+constexpr RowKernels kRowKernels = {&norm,           &norm_backward,   &rotate,        &rotate_backward,
+                                    &swiglu_forward, &swiglu_gradient, &gate,          &gate_backward,
+                                    &weigh,          &gather,          &cap_rows,      &cap_backward,
+                                    &mask,           &adamw,           &sum_of_squares};
 
 }  // namespace
 }  // namespace hone::ops

@@ -1,0 +1,20 @@
+// Rows by expert, of a layer whose tokens go through some experts each: sums by token, and the gradients of a router's weights.
+//
+// Shapes: T tokens, k experts of each, S = T k rows by expert, W columns.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace hone::ops {
+
+// out [T, W] = start + the sum over s of weights[t, s] rows[place[t, s]], in fp32 in this order, rounded once. rows [S, W]; place
+// [T, k] int64; weights [T, k] or undefined, and a product is rounded to the wider dtype of both first; start [T, W] or
+// undefined. out, rows and start are of one dtype.
+void sum_routed_rows(at::Tensor out, const at::Tensor& rows, const at::Tensor& place,
+                     const at::Tensor& weights, const at::Tensor& start = {});
+
+// y = weights x by rows. Given d, the gradient of y, [S, W] of x's dtype: returns that of weights, [S] fp32, each a sum over a
+// row in fp32; d becomes that of x, in place. x [S, W], weights [S] fp32.
+at::Tensor weigh_rows_backward(at::Tensor d, const at::Tensor& x, const at::Tensor& weights);
+
+}  // namespace hone::ops
