@@ -85,10 +85,14 @@ std::vector<WholeTensor> full_tensors(const FullTraining& full, const model::Mod
     for (std::size_t i = 0; i < all.size(); ++i)
       trained[i] = trained[i] && starts_with_any(all[i].name, layers);
   }
-  const std::string embedding = std::string(model::names_of(model).embedding.hf) + ".weight";
+  const model::TensorNames& names = model::names_of(model);
+  const auto is_embedding = [&](const std::string& name) {
+    return name == std::string(names.embedding.hf) + ".weight" ||
+           name == std::string(names.per_layer_embedding.hf) + ".weight";
+  };
   std::vector<WholeTensor> out;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (!trained[i] || all[i].is_buffer || (full.freeze_embeddings && all[i].name == embedding)) continue;
+    if (!trained[i] || all[i].is_buffer || (full.freeze_embeddings && is_embedding(all[i].name))) continue;
     out.push_back({.name = all[i].name, .key = all[i].name, .shape = all[i].shape});
   }
   if (out.empty()) {

@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "adapters/lora.h"
@@ -91,6 +92,17 @@ TEST(FullTraining, TrainsAllTensorsOrThoseThatPatternsName) {
               "matches the beginning of none");
   EXPECT_SAYS(user_error([&] { names_of({.unfrozen = {"model.embed"}, .freeze_embeddings = true}, config); }),
               "at least one tensor to train");
+}
+
+TEST(FullTraining, FrozenEmbeddingsAreThoseOfLayersToo) {
+  const model::ModelConfig config = model::parse_model_config(tiny_config("gemma4_text"), "test");
+  const auto of_embeddings = [](const std::vector<std::string>& names) {
+    return std::count_if(names.begin(), names.end(), [](const std::string& name) {
+      return name.find("embed_tokens") != std::string::npos;
+    });
+  };
+  EXPECT_EQ(of_embeddings(names_of({}, config)), 2);
+  EXPECT_EQ(of_embeddings(names_of({.freeze_embeddings = true}, config)), 0);
 }
 
 TEST(FullTraining, TheBaseIsTheReferenceWhereItIsKept) {
