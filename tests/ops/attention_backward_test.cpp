@@ -94,8 +94,8 @@ double distance(const at::Tensor& a, const at::Tensor& b) {
   return (a.to(at::kDouble) - right).norm().item<double>() / right.norm().item<double>();
 }
 
-constexpr Shape kShapes[] = {{4, 4, 16},  {6, 2, 32}, {14, 2, 64}, {9, 3, 64},
-                             {4, 1, 128}, {4, 2, 80}, {2, 1, 20}};
+constexpr Shape kShapes[] = {{4, 4, 16}, {6, 2, 32}, {14, 2, 64}, {9, 3, 64}, {4, 1, 128},
+                             {4, 2, 80}, {2, 1, 20}, {2, 1, 256}, {3, 1, 512}};
 const Segments kSegments[] = {{{0, 1}}, {{0, 63}, {63, 127}, {127, 192}}, {{0, 200}, {200, 205}}, {{0, 300}}};
 
 TEST(PackedAttentionBackward, IsTheGradientInFp32) {

@@ -32,8 +32,8 @@ struct Forward {
   std::int64_t row_begin = 0, row_end = 0;
 };
 
-constexpr std::int64_t kBlockElements = 48 * 128;  // rows of a block times head_dim, at most
-constexpr std::int64_t kMaxHeadDim = 256;
+constexpr std::int64_t kMaxHeadDim = 512;                  // Gemma 4's layers without a window
+constexpr std::int64_t kBlockElements = 16 * kMaxHeadDim;  // rows of a block times head_dim, at most
 
 // The kernels of bf16: head_dim a multiple of 16 and at most kMaxHeadDim, rows * head_dim of a Forward at most
 // kBlockElements. Defined after Backward.
