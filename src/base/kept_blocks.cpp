@@ -1,21 +1,28 @@
 #include "base/kept_blocks.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cstdlib>
 
 namespace hone::base {
 namespace {
 
-// AddressSanitizer should see every use of what was freed.
+bool may_keep() {
 #if defined(__SANITIZE_ADDRESS__)
-constexpr bool kKeeps = false;
+  return false;  // AddressSanitizer should see every use of what was freed
 #else
-constexpr bool kKeeps = true;
+  rlimit addresses{}, data{};
+  if (::getrlimit(RLIMIT_AS, &addresses) != 0 || ::getrlimit(RLIMIT_DATA, &data) != 0) return true;
+  return addresses.rlim_cur == RLIM_INFINITY && data.rlim_cur == RLIM_INFINITY;
 #endif
+}
 
 constexpr std::size_t kWaste = 16;  // a block may be larger than what is asked for by this part
 
 }  // namespace
+
+KeptBlocks::KeptBlocks() : keeps_(may_keep()) {}
 
 void* KeptBlocks::take_kept(std::size_t bytes, std::size_t& found) {
   const auto fits = [&](const Block& block) {
@@ -53,7 +60,7 @@ KeptBlocks::Block KeptBlocks::take(std::size_t bytes) {
   free_oldest_beyond(sizes_.most_live);
   out.is_new = true;
   out.memory = std::malloc(bytes);
-  if (out.memory == nullptr) {  // at a limit of the process: what is kept may be enough
+  if (out.memory == nullptr) {  // what is kept may be enough
     free_oldest_beyond(0);
     out.memory = std::malloc(bytes);
   }
@@ -68,7 +75,7 @@ void KeptBlocks::release(void* memory, std::size_t bytes) {
   if (bytes < kCounted) return std::free(memory);
   const std::scoped_lock lock(mutex_);
   sizes_.live -= bytes;
-  if (!kKeeps || bytes < kKept) return std::free(memory);
+  if (!keeps_ || bytes < kKept) return std::free(memory);
   kept_.push_back({memory, bytes, false});
   sizes_.kept += bytes;
 }

@@ -1,8 +1,9 @@
 // Memory of large tensors, kept for the next ones when they are freed. glibc gives each block of 32 MiB and more back to the
 // kernel, which clears its pages again when the next tensor is written: a fifth of a step of 4,096 tokens.
 //
-// The peak of a process stays what it was: what lives and what is kept together are never more than what lived at most. So
-// before more is taken from malloc, kept blocks that do not fit are freed, the oldest first.
+// The peak of tensors' memory stays what it was: what lives and what is kept together are never more than what lived at most
+// (blocks that are up to a sixteenth too large count whole). So before more is taken from malloc, kept blocks that do not fit
+// are freed, the oldest first. Nothing is kept under a limit of the process's addresses (`ulimit -v`), which all memory shares.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +23,8 @@ class KeptBlocks {
     bool is_new = false;     // malloc's, not a kept one
   };
 
+  KeptBlocks();
+
   // Thread-safe, as release() and return_kept().
   Block take(std::size_t bytes);
   void release(void* memory, std::size_t bytes);  // bytes: take()'s
@@ -37,6 +40,7 @@ class KeptBlocks {
   void* take_kept(std::size_t bytes, std::size_t& found);
   void free_oldest_beyond(std::size_t bytes);  // of live and kept
 
+  const bool keeps_;
   mutable std::mutex mutex_;
   std::deque<Block> kept_;  // the oldest first
   Sizes sizes_;

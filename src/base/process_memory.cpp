@@ -9,8 +9,14 @@
 #include <sstream>
 #include <string>
 
+#include "base/kept_blocks.h"
+
 namespace hone::base {
 namespace {
+
+std::int64_t kept_bytes() {
+  return static_cast<std::int64_t>(kept_blocks().sizes().kept);
+}
 
 // These files have no size and may be absent: an empty text is an answer too.
 std::string text_of(const fs::path& path) {
@@ -99,7 +105,7 @@ FreeMemory below_address_limits(FreeMemory found, const fs::path& proc) {
 ProcessMemory process_memory(const fs::path& proc) {
   const std::string status = text_of(proc / "self" / "status");
   ProcessMemory out;
-  out.resident = number_after(status, "VmRSS:").value_or(0);
+  out.resident = std::max<std::int64_t>(number_after(status, "VmRSS:").value_or(0) - kept_bytes(), 0);
   if (const auto peak = number_after(status, "VmHWM:")) {
     out.peak = *peak;
     return out;
@@ -131,7 +137,9 @@ FreeMemory free_memory_and_limit(const fs::path& proc, const fs::path& cgroups) 
     if (!left) continue;
     out = lesser(out, "the cgroup limit of " + gigabytes(left->limit) + " (" + left->where + ")", left->left);
   }
-  return below_address_limits(std::move(out), proc);
+  out = below_address_limits(std::move(out), proc);
+  if (out.bytes > 0) out.bytes += kept_bytes();
+  return out;
 }
 
 std::int64_t free_memory(const fs::path& proc, const fs::path& cgroups) {

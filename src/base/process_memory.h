@@ -11,7 +11,7 @@
 namespace hone::base {
 
 struct ProcessMemory {
-  std::int64_t resident = 0;  // bytes now: VmRSS
+  std::int64_t resident = 0;  // bytes now: VmRSS without what kept_blocks() keeps for tensors to come
   std::int64_t peak = 0;      // most bytes since the process began: VmHWM, or ru_maxrss
 };
 
@@ -25,7 +25,7 @@ struct FreeMemory {
 
 // Bytes that this process can still allocate without swapping: MemAvailable, or less when a cgroup (v1 or v2,
 // the process's own or a parent) or a limit on its addresses (`ulimit -v`, `ulimit -d`) leaves less. Page
-// cache that can be dropped counts as free.
+// cache that can be dropped counts as free, and so does what kept_blocks() keeps.
 FreeMemory free_memory_and_limit(const fs::path& proc = "/proc", const fs::path& cgroups = "/sys/fs/cgroup");
 std::int64_t free_memory(const fs::path& proc = "/proc", const fs::path& cgroups = "/sys/fs/cgroup");
 

@@ -63,7 +63,7 @@ std::vector<Option> full_options() {
        "null: all",
        &FullPlan::unfrozen_parameters},
       {"spectrum_config_path", "a file of Spectrum with the list unfrozen_parameters", Kind::kString, "null"},
-      {"freeze_embeddings", "with use_peft: false, do not train the embedding, nor a head that is tied to it",
+      {"freeze_embeddings", "with use_peft: false, train no embedding, nor a head that is tied to it",
        &FullPlan::freeze_embeddings},
       {"max_shard_size", "with use_peft: false, size of a file of weights: 5GB, 900MiB or bytes; null: 5GB",
        bytes(&FullPlan::max_shard_size)}};

@@ -227,7 +227,7 @@ struct AdapterPlan {
 struct FullPlan {
   // Regular expressions that match the beginning of a tensor's name (Spectrum's); empty: every tensor is trained.
   std::vector<std::string> unfrozen_parameters;
-  bool freeze_embeddings = false;   // the embedding stays as it is, and a head that is tied to it
+  bool freeze_embeddings = false;   // embeddings stay as they are, and a head that is tied to one
   std::int64_t max_shard_size = 0;  // bytes of a file of weights; 0: 5 GB
 
   bool operator==(const FullPlan&) const = default;

@@ -392,12 +392,13 @@ at::Tensor CausalLm::embed(const std::vector<std::int64_t>& ids) const {
 at::Tensor CausalLm::embed(const std::vector<std::int64_t>& ids, const ops::PassContext& pass) const {
   const at::Tensor index = index_of(ids);
   // transformers' nn.Embedding has a padding_idx: the lookup of that row has no gradient
-  at::Tensor x =
-      pass.adapters_on && trained_parts_.embedding.defined()
-          ? at::embedding(trained_parts_.embedding, index, config_.padding_row()).to(dtypes_.residual)
-          : rows_of(index);
+  at::Tensor x = pass.adapters_on && trained_parts_.embedding.defined()
+                     ? at::embedding(trained_parts_.embedding, index, config_.padding_row(config_.vocab_size))
+                           .to(dtypes_.residual)
+                     : rows_of(index);
   if (const auto& lora = trained_parts_.embedding_lora; pass.adapters_on && lora) {
-    const at::Tensor a_out = at::embedding(lora->a.t(), index, config_.padding_row());  // [T, r]
+    const at::Tensor a_out =
+        at::embedding(lora->a.t(), index, config_.padding_row(config_.vocab_size));  // [T, r]
     x = (x + at::linear(a_out, lora->b) * lora->scale).to(dtypes_.residual);
   }
   return token_rows_.put(x, token_rows_.places(ids, pass));

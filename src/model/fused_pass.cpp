@@ -33,7 +33,7 @@ void release_casts(const CausalLm& model, const DecoderLayer& layer) {
 // The rows of dx [T, H] to the embedding's rows of `ids`, but for the padding's, as CausalLm::embed().
 void add_embedding_gradient(const CausalLm& model, const std::vector<std::int64_t>& ids,
                             const at::Tensor& dx) {
-  const std::int64_t padding = model.config().padding_row();
+  const std::int64_t padding = model.config().padding_row(model.config().vocab_size);
   std::vector<std::int64_t> tokens, rows;
   for (std::size_t t = 0; t < ids.size(); ++t) {
     if (ids[t] == padding) continue;

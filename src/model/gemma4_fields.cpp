@@ -166,6 +166,8 @@ void read_gemma4_fields(const Json& json, const std::string& where, ModelConfig&
   config.local_rope_theta = gemma4_local_theta(json, where);
   if (lookup(json, "final_logit_softcapping") != nullptr)
     config.logits_soft_cap = positive_float(json, "final_logit_softcapping", where);
+  if (!json.contains("bos_token_id")) config.bos_token_id = 2;
+  if (!json.contains("eos_token_id")) config.eos_token_ids = {1};
   const std::int64_t width = int_or(json, "hidden_size_per_layer_input", 256, where);
   if (width < 0 || width > kMaxExtent / config.num_hidden_layers)
     wrong_type(where, "hidden_size_per_layer_input", "a number of columns of each layer, or 0", Json(width));

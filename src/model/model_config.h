@@ -221,11 +221,11 @@ struct ModelConfig {
   bool has_experts(std::int64_t layer) const {
     return experts.count > 0 && (experts.dense.empty() || !experts.dense.at(static_cast<std::size_t>(layer)));
   }
-  // The embedding's row whose lookup has no gradient, as padding_idx of torch's nn.Embedding has it: an id below 0 counts
-  // from the end. -1: none.
-  std::int64_t padding_row() const {
+  // The row whose lookup has no gradient, of an embedding of `rows`, as padding_idx of torch's nn.Embedding has it: an id
+  // below 0 counts from the end. -1: none.
+  std::int64_t padding_row(std::int64_t rows) const {
     if (!pad_token_id) return -1;
-    return *pad_token_id < 0 ? vocab_size + *pad_token_id : *pad_token_id;
+    return *pad_token_id < 0 ? rows + *pad_token_id : *pad_token_id;
   }
   // Columns of a head that the main rotation turns, and the local one.
   std::int64_t rotated() const {

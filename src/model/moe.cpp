@@ -1,7 +1,6 @@
 #include "model/moe.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
@@ -26,6 +25,18 @@ at::Tensor through_factors(const StackedFactors& factors, std::size_t expert, do
                            const at::Tensor& x) {
   const auto e = static_cast<std::int64_t>(expert);
   return at::linear(at::linear(x, factors.a.select(0, e)) * scale, factors.b.select(0, e));
+}
+
+// y [T, H] in `dtype` of rows [S, H]: each times its weight, in the order of s. As ops::sum_routed_rows, differentiable.
+at::Tensor combine(const at::Tensor& rows, const at::Tensor& place, const at::Tensor& weights,
+                   at::ScalarType dtype) {
+  at::Tensor sum;
+  for (std::int64_t s = 0; s < place.size(1); ++s) {
+    const at::Tensor term =
+        (rows.index_select(0, place.select(1, s)) * weights.select(1, s).unsqueeze(1)).to(at::kFloat);
+    sum = sum.defined() ? sum + term : term;
+  }
+  return sum.to(dtype);
 }
 
 }  // namespace
@@ -103,29 +114,6 @@ ExpertRows rows_by_expert(const at::Tensor& chosen, std::int64_t experts) {
   const std::int64_t* const count = counts.const_data_ptr<std::int64_t>();
   for (std::int64_t e = 0; e < experts; ++e) out.begins.push_back(out.begins.back() + count[e]);
   return out;
-}
-
-void by_row_blocks(const at::Tensor& rows, std::int64_t columns,
-                   const std::function<void(std::int64_t first, std::int64_t count)>& work) {
-  constexpr std::int64_t kNumbers = 1 << 15;  // of a block: 128 KB in fp32
-  const std::int64_t count = rows.size(0), block = std::max<std::int64_t>(1, kNumbers / columns);
-  const std::int64_t blocks = rows.is_cpu() ? (count + block - 1) / block : 1;
-  if (blocks <= 1) return work(0, count);
-  at::parallel_for(0, blocks, 1, [&](std::int64_t begin, std::int64_t end) {
-    const at::NoGradGuard no_grad;
-    for (std::int64_t i = begin; i < end; ++i) work(i * block, std::min(block, count - i * block));
-  });
-}
-
-at::Tensor combine(const at::Tensor& rows, const at::Tensor& place, const at::Tensor& weights,
-                   at::ScalarType dtype) {
-  at::Tensor sum;
-  for (std::int64_t s = 0; s < place.size(1); ++s) {
-    const at::Tensor term =
-        (rows.index_select(0, place.select(1, s)) * weights.select(1, s).unsqueeze(1)).to(at::kFloat);
-    sum = sum.defined() ? sum + term : term;
-  }
-  return sum.to(dtype);
 }
 
 at::Tensor sparse_mlp(const SparseMlp& mlp, const ModelConfig& config, const at::Tensor& x,

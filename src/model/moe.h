@@ -17,7 +17,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "model/model_config.h"
@@ -97,15 +96,6 @@ struct ExpertRows {
   std::int64_t rows_of(std::size_t expert) const { return begins[expert + 1] - begins[expert]; }
 };
 ExpertRows rows_by_expert(const at::Tensor& chosen, std::int64_t experts);
-
-// work(first, count) for blocks of rows, each of `columns` numbers: what is between its operators stays in a core's cache.
-// Without autograd; on the CPU all threads share the blocks.
-void by_row_blocks(const at::Tensor& rows, std::int64_t columns,
-                   const std::function<void(std::int64_t first, std::int64_t count)>& work);
-
-// y [T, H] in `dtype` of rows [S, H]: each times its weight, in the order of s.
-at::Tensor combine(const at::Tensor& rows, const at::Tensor& place, const at::Tensor& weights,
-                   at::ScalarType dtype);
 
 // x [T, H] -> [T, H] in the linears' dtype. Differentiable in x, the LoRA weights and the trained weights. `load` (null: not
 // asked) gets the routers' numbers.

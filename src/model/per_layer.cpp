@@ -23,13 +23,17 @@ double embedding_scale(const PerLayerSource& source) {
   return at::scalar_tensor(scale, source.dtypes.residual).item<double>();
 }
 
+std::int64_t padding_row(const ModelConfig& config) {
+  return config.padding_row(config.per_layer_vocab);
+}
+
 // P^1/2 E[t], [T, L P] in the residual's dtype.
 at::Tensor looked_up(const PerLayerInputs& inputs, const PerLayerSource& source, at::Device device) {
   const at::Tensor index = ops::index_tensor(source.ids, device);
   const at::Tensor& trained = inputs.trained_embedding;
   const bool reads_trained =
       trained.defined() && (source.pass.adapters_on || !inputs.embedding.has_numbers());
-  const at::Tensor rows = reads_trained ? at::embedding(trained, index, source.config.padding_row())
+  const at::Tensor rows = reads_trained ? at::embedding(trained, index, padding_row(source.config))
                                         : inputs.embedding.rows(index);
   return rows.to(source.dtypes.residual) * embedding_scale(source);
 }
@@ -79,7 +83,7 @@ void fused_per_layer_backward(const PerLayerInputs& inputs, const PerLayerSource
   if (inputs.trained_embedding.defined()) {
     std::vector<std::int64_t> tokens, rows;
     for (std::size_t t = 0; t < source.ids.size(); ++t) {
-      if (source.ids[t] == config.padding_row()) continue;
+      if (source.ids[t] == padding_row(config)) continue;
       tokens.push_back(static_cast<std::int64_t>(t));
       rows.push_back(source.ids[t]);
     }

@@ -40,8 +40,8 @@ base::Json text_config_of(const base::Json& file, const Wrapper& wrapper, const 
   }
   base::Json text = *found;
   if (!text.contains("model_type")) text["model_type"] = std::string(wrapper.text_type);
-  for (const char* key : {"dtype", "torch_dtype", "bos_token_id", "eos_token_id", "pad_token_id",
-                          "tie_word_embeddings", "tie_embedding", "quantization_config"}) {
+  for (const char* key : {"dtype", "torch_dtype", "bos_token_id", "eos_token_id", "tie_word_embeddings",
+                          "tie_embedding", "quantization_config"}) {
     if (file.contains(key) && !file.at(key).is_null()) text[key] = file.at(key);
   }
   if (!text.contains("tie_word_embeddings") && !text.contains("tie_embedding"))

@@ -24,8 +24,8 @@ struct Wrapper {
 const std::vector<Wrapper>& wrappers();
 const Wrapper* find_wrapper(std::string_view model_type);  // nullptr: it is none that hone knows
 
-// The text model's config.json: text_config, with what the whole file says of the dtype, special tokens, the tied head and
-// quantization. UserError where text_config is no object.
+// The text model's config.json: text_config, with what the whole file says of the dtype, the tokens that begin and end, the tied
+// head and quantization. (pad_token_id is text_config's: the text model's embedding is made of it.) UserError where text_config is no object.
 base::Json text_config_of(const base::Json& file, const Wrapper& wrapper, const std::string& where);
 
 // The name that a tensor of such a file has in the class: files of transformers 4 have "language_model.model.layers.0..."

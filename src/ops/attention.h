@@ -56,8 +56,8 @@ struct AttentionRows {
 // Positions of a sliding window are counted over `before` and `own` (whole tiles are skipped).
 //
 // On the CPU the bits of a row depend only on the row, the tiles and the instruction set, not on the other
-// rows of the call, their number or the number of threads. bf16 uses AVX512-BF16 if D is a multiple of 16 and
-// at most 256, with probabilities rounded to bf16 for the product with the values; otherwise, and in fp32,
+// rows of the call, their number or the number of threads. bf16 has kernels from AVX2 on if D is a multiple of 16 and
+// at most 512, with probabilities rounded to bf16 for the product with the values; otherwise, and in fp32,
 // portable C++ in fp32. Other devices use ATen, without this guarantee.
 void attend_tiles(at::Tensor out, at::Tensor lse, const at::Tensor& q, const std::vector<AttentionRows>& rows,
                   const AttentionRule& rule = {});

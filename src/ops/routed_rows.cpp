@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "ops/cpu/row_call.h"
 
@@ -49,9 +51,16 @@ at::Tensor weigh_rows_backward(at::Tensor d, const at::Tensor& x, const at::Tens
   base::require(weights.dim() == 1 && weights.size(0) == d.size(0) && weights.scalar_type() == at::kFloat,
                 "ops::weigh_rows_backward", "weights [S] fp32");
   if (!rows_fit({&d, &x, &weights})) {
+    constexpr std::int64_t kRows = 512;  // at once: what is between the operators stays small
     const at::ScalarType inside = at::promote_types(d.scalar_type(), at::kFloat);
-    const at::Tensor wide = d.to(inside), sums = (wide * x).sum(1).to(at::kFloat);
-    d.copy_(wide * weights.unsqueeze(1));
+    at::Tensor sums = at::empty_like(weights);
+    for (std::int64_t first = 0; first < d.size(0); first += kRows) {
+      const std::int64_t count = std::min(kRows, d.size(0) - first);
+      at::Tensor part = d.narrow(0, first, count);
+      const at::Tensor wide = part.to(inside);
+      sums.narrow(0, first, count).copy_((wide * x.narrow(0, first, count)).sum(1));
+      part.copy_(wide * weights.narrow(0, first, count).unsqueeze(1));
+    }
     return sums;
   }
   const at::Tensor held = weights.contiguous(), sums = at::empty_like(held);

@@ -146,10 +146,11 @@ std::int64_t fused_tape(const MemoryInputs& in, const Shapes& s, RecomputeMode l
   return in.train.tokens * (token * s.taped_layers() + mlps + mixers + s.rank_sum * s.e + s.shared_keys);
 }
 
-// What a layer with experts holds of a token besides: rows by expert and their gradients, sums in fp32, the routers' scores.
-std::int64_t sparse_scratch(const Shapes& s) {
+// What a layer with experts holds of a token besides: rows by expert and their gradients, the products' gradient, and them
+// weighted where experts are trained whole; sums in fp32 (other devices), the routers' scores.
+std::int64_t sparse_scratch(const Shapes& s, bool full) {
   if (s.experts == 0) return 0;
-  return 3 * s.sorted * s.e + 3 * 4 * s.hidden + 2 * s.mlp * s.e + 6 * 4 * s.experts;
+  return 3 * s.sorted * s.e + 3 * 4 * s.hidden + (full ? 2 : 1) * s.mlp * s.e + 6 * 4 * s.experts;
 }
 
 // The sums of a stack's gradient of B; in fp32 also the B of all stacks in the order of products, which other dtypes count with
@@ -193,7 +194,7 @@ std::int64_t fused_scratch(const MemoryInputs& in, const Shapes& s, RecomputeMod
       norms + qkv + split + (std::max(s.heads, s.other_out) + wide + s.hidden) * s.e + dropped(s.hidden);
   return std::max(s.tokens * std::max(forward, stream + mlp_backward),
                   s.tokens * (stream + attention_backward) + in.attention_backward) +
-         s.tokens * (in.frozen_rank * s.e + sparse_scratch(s)) + stack_bytes(in) +
+         s.tokens * (in.frozen_rank * s.e + sparse_scratch(s, in.full)) + stack_bytes(in) +
          in.threads * kThreadScratch;
 }
 

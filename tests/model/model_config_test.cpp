@@ -518,15 +518,15 @@ TEST(ModelConfig, PaddingIsTheClassesOwnWhereTheFileNamesNone) {
     const bool has = found != defaults.end();
     EXPECT_EQ(parse(json).pad_token_id, has ? std::optional(found->second) : std::nullopt) << type;
     json["pad_token_id"] = nullptr;
-    EXPECT_EQ(parse(json).padding_row(), -1) << type;
+    EXPECT_EQ(parse(json).padding_row(200000), -1) << type;
     json["pad_token_id"] = 7;
-    EXPECT_EQ(parse(json).padding_row(), 7) << type;
+    EXPECT_EQ(parse(json).padding_row(200000), 7) << type;
     json["pad_token_id"] = -1;
-    EXPECT_EQ(parse(json).padding_row(), 199999) << type;
+    EXPECT_EQ(parse(json).padding_row(200000), 199999) << type;
     if (!has || found->second == 0) continue;
     json["vocab_size"] = found->second;
     json.erase("pad_token_id");
-    EXPECT_EQ(parse(json).padding_row(), -1) << type << ": beyond the vocabulary";
+    EXPECT_EQ(parse(json).padding_row(200000), -1) << type << ": beyond the vocabulary";
   }
 }
 

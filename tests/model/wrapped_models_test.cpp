@@ -99,6 +99,16 @@ TEST_F(WrappedModels, FilesWithTransformers5sNamesAreTheSame) {
     EXPECT_TRUE(old_names->read(name, at::kFloat).equal(new_names->read(name, at::kFloat))) << name;
 }
 
+// The text model's embedding is made of text_config alone.
+TEST_F(WrappedModels, PaddingIsTheTextModelsOwn) {
+  Json config = config_of(kGemma);
+  config["pad_token_id"] = 3;
+  config["text_config"]["pad_token_id"] = 5;
+  EXPECT_EQ(parse_model_config(config, "test").pad_token_id, 5);
+  config["text_config"].erase("pad_token_id");
+  EXPECT_EQ(parse_model_config(config, "test").pad_token_id, 0) << "Gemma3TextConfig's";
+}
+
 TEST_F(WrappedModels, ATextConfigThatIsMissingOrOfAnotherKindIsRefused) {
   Json config = config_of(kGemma);
   config.erase("text_config");
