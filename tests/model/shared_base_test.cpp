@@ -188,11 +188,13 @@ TEST(SharedBase, AKilledProcessLeavesWhatItHasShared) {
   const at::Tensor mine = at::full({kLarge}, 3.0F);
   const std::int64_t before = rollup("Pss");
   follower.share(mine);
-  const std::int64_t freed = before - rollup("Pss");
+  [[maybe_unused]] const std::int64_t freed = before - rollup("Pss");
   EXPECT_EQ(follower.bytes(), 4 * kLarge);
+#if !defined(__SANITIZE_ADDRESS__)  // which does not give freed memory away at once
   if (before > 0) {
     EXPECT_GT(freed, 28 << 10) << "half of 64 MB";
   }
+#endif
   ASSERT_EQ(write(go[1], "x", 1), 1);
   const auto begin = std::chrono::steady_clock::now();
   follower.share(numbers(1));
