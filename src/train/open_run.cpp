@@ -42,7 +42,7 @@ LoopResult begin_run(OpenedRun& run, RunListener& listener, const std::atomic<bo
     shards.emplace(all, *run.model, *run.adapter, run.resume_state->optimizer, divided.stage);
   }
   base::return_freed_memory();  // of the opening
-  base::reset_memory_peak();  // of the run alone, which the plan is compared with
+  base::reset_memory_peak();    // of the run alone, which the plan is compared with
   const LoopResult result = run_loop({.plan = run.plan,
                                       .adapter = *run.adapter,
                                       .method = *run.method,
