@@ -20,7 +20,7 @@ struct FullTraining {
   std::vector<std::string> unfrozen;
   // Only the tensors of these layers; empty: no such rule.
   std::vector<std::int64_t> layers;
-  bool freeze_embeddings = false;  // not the embeddings, nor a head that is tied to it
+  bool freeze_embeddings = false;  // not the embeddings, nor a head that is tied to one
   // The base's numbers stay, for a reference model; else they are released (CausalLm::release_replaced).
   bool keeps_base = false;
   std::int64_t shard_bytes = 0;  // most bytes of a file of weights; 0: model::ExportOptions'

@@ -28,7 +28,7 @@ class KeptBlocks {
   // Thread-safe, as release() and return_kept().
   Block take(std::size_t bytes);
   void release(void* memory, std::size_t bytes);  // bytes: take()'s
-  // All kept blocks are freed, and the most that lived is counted anew.
+  // All kept blocks are freed, and the most that lived is counted from now on.
   void return_kept();
 
   struct Sizes {

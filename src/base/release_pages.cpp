@@ -1,7 +1,5 @@
 #include "base/release_pages.h"
 
-#include "base/kept_blocks.h"
-
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -10,6 +8,8 @@
 #endif
 
 #include <cstdint>
+
+#include "base/kept_blocks.h"
 
 namespace hone::base {
 

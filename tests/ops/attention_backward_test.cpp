@@ -301,7 +301,8 @@ TEST(SharedPrefix, IsTheGradientInBf16AtEveryLevel) {
         const Gradients got = mine(c), right = of_autograd(c, at::kDouble);
         const std::string what = "D " + std::to_string(s.dim) + " T " + std::to_string(c.q.size(0));
         // Of two tokens, delta of the rounded output is nearly all of ds (0.026 with heads of 512).
-        const double bound = c.q.size(0) == 2 ? 3e-2 : 6e-3;
+        const double of_two = s.dim == 512 ? 3e-2 : 2e-2;
+        const double bound = c.q.size(0) == 2 ? of_two : 6e-3;
         EXPECT_LT(distance(got.q, right.q), bound) << what;
         EXPECT_LT(distance(got.k, right.k), bound) << what;
         EXPECT_LT(distance(got.v, right.v), bound) << what;
