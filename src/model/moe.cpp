@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/routed_rows.h"
 #include "ops/swiglu.h"
 
 namespace hone::model {
@@ -25,18 +26,6 @@ at::Tensor through_factors(const StackedFactors& factors, std::size_t expert, do
                            const at::Tensor& x) {
   const auto e = static_cast<std::int64_t>(expert);
   return at::linear(at::linear(x, factors.a.select(0, e)) * scale, factors.b.select(0, e));
-}
-
-// y [T, H] in `dtype` of rows [S, H]: each times its weight, in the order of s. As ops::sum_routed_rows, differentiable.
-at::Tensor combine(const at::Tensor& rows, const at::Tensor& place, const at::Tensor& weights,
-                   at::ScalarType dtype) {
-  at::Tensor sum;
-  for (std::int64_t s = 0; s < place.size(1); ++s) {
-    const at::Tensor term =
-        (rows.index_select(0, place.select(1, s)) * weights.select(1, s).unsqueeze(1)).to(at::kFloat);
-    sum = sum.defined() ? sum + term : term;
-  }
-  return sum.to(dtype);
 }
 
 }  // namespace
@@ -143,7 +132,7 @@ at::Tensor sparse_mlp(const SparseMlp& mlp, const ModelConfig& config, const at:
     if (out.a.defined()) row = row + through_factors(out, e, mlp.down_stack.lora->scale, product);
     all.push_back(row);
   }
-  return combine(at::cat(all), sorted.place, routing.weights, dtype);
+  return ops::routed_sum(at::cat(all), sorted.place, routing.weights).to(dtype);
 }
 
 }  // namespace hone::model

@@ -9,6 +9,18 @@
 
 namespace hone::ops {
 
+at::Tensor routed_sum(const at::Tensor& rows, const at::Tensor& place, const at::Tensor& weights,
+                      const at::Tensor& start) {
+  const at::ScalarType inside = at::promote_types(rows.scalar_type(), at::kFloat);
+  at::Tensor sum = start.defined() ? start.to(inside) : at::Tensor();
+  for (std::int64_t s = 0; s < place.size(1); ++s) {
+    at::Tensor term = rows.index_select(0, place.select(1, s));
+    if (weights.defined()) term = term * weights.select(1, s).unsqueeze(1);
+    sum = sum.defined() ? sum + term.to(inside) : term.to(inside);
+  }
+  return sum;
+}
+
 void sum_routed_rows(at::Tensor out, const at::Tensor& rows, const at::Tensor& place,
                      const at::Tensor& weights, const at::Tensor& start) {
   constexpr const char* kWhere = "ops::sum_routed_rows";
@@ -22,14 +34,7 @@ void sum_routed_rows(at::Tensor out, const at::Tensor& rows, const at::Tensor& p
   const at::Tensor &other = start.defined() ? start : rows, &factors = weights.defined() ? weights : rows;
   if (!rows_fit({&out, &rows, &other, &factors}) || out.scalar_type() != rows.scalar_type() ||
       other.scalar_type() != rows.scalar_type()) {
-    const at::ScalarType inside = at::promote_types(rows.scalar_type(), at::kFloat);
-    at::Tensor sum = start.defined() ? start.to(inside) : at::Tensor();
-    for (std::int64_t s = 0; s < place.size(1); ++s) {
-      at::Tensor term = rows.index_select(0, place.select(1, s));
-      if (weights.defined()) term = term * weights.select(1, s).unsqueeze(1);
-      sum = sum.defined() ? sum + term.to(inside) : term.to(inside);
-    }
-    out.copy_(sum);
+    out.copy_(routed_sum(rows, place, weights, start));
     return;
   }
   const at::Tensor held = place.contiguous();

@@ -7,6 +7,12 @@
 
 namespace hone::ops {
 
+// start + the sum over s of weights[t, s] rows[place[t, s]], as below, [T, W] fp32 (fp64 of fp64). Differentiable in all but place.
+at::Tensor routed_sum(const at::Tensor& rows, const at::Tensor& place, const at::Tensor& weights,
+                      const at::Tensor& start = {});
+
+// ---- the fused forms
+
 // out [T, W] = start + the sum over s of weights[t, s] rows[place[t, s]], in fp32 in this order, rounded once. rows [S, W]; place
 // [T, k] int64; weights [T, k] or undefined, and a product is rounded to the wider dtype of both first; start [T, W] or
 // undefined. out, rows and start are of one dtype.
