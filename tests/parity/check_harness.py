@@ -115,14 +115,15 @@ def load_model(folder):
 
 
 def load_adapter(model, folder):
-    """PEFT's model from a fresh base; every tensor that PEFT makes is in the file, and beside them only the base's biases and
-    PEFT's copies of the base's matrices."""
+    """PEFT's model from a fresh base; every tensor that PEFT makes is in the file (the rows of an embedding that is the head too
+    under one name, as PEFT saves them), and beside them only the base's biases and PEFT's copies of the base's matrices."""
     from common import TOKENS, peft_key
     from peft import PeftModel
     peft = PeftModel.from_pretrained(load_model(model), str(folder)).eval()
     shapes = {name: tuple(p.shape) for name, p in peft.named_parameters(remove_duplicate=False)}
+    once = {name for name, _ in peft.named_parameters()}
     made = {peft_key(name): shape for name, shape in shapes.items()
-            if "lora_" in name or TOKENS in name or ".modules_to_save." in name}
+            if "lora_" in name or ".modules_to_save." in name or (TOKENS in name and name in once)}
     stored = {name: tuple(t.shape) for name, t in load_file(Path(folder) / "adapter_model.safetensors").items()}
     made |= {name: shape for name, shape in stored.items()
              if name.endswith((".bias", ".base_layer.weight")) and shapes.get(name) == shape}
