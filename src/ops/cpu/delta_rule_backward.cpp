@@ -44,11 +44,15 @@ struct Shares {
   float *taps = nullptr, *rates = nullptr, *biases = nullptr, *norms = nullptr;  // [L, C], [V], [V], [V, E]
 };
 
-// Of one value head: S before each chunk and delta of each token, of the root and of one that follows it; R; and what the
+// Of one value head: S before each chunk, delta and gates of each token, of the root and of one that follows it; R; and what the
 // convolution's first tokens pass to the L - 1 before them.
 struct HeadMemory {
-  std::vector<float> states, deltas, r, r_root, v_ahead, v_ahead_root;
+  std::vector<float> states, deltas, beta, log_decay, r, r_root, v_ahead, v_ahead_root;
 };
+
+std::vector<float> zeros(std::int64_t size) {
+  return std::vector<float>(static_cast<std::size_t>(size));
+}
 
 // A thread's memory for one tree and key head.
 class Worker {
@@ -61,23 +65,29 @@ class Worker {
         d_(rows_in(d)),
         element_(p.bf16 ? 2 : 4),
         state_(p.shape.key_dim * row_stride(p.shape.value_dim)),
-        delta_stride_(row_stride(p.shape.value_dim)) {
+        key_stride_(row_stride(p.shape.key_dim)),
+        delta_stride_(row_stride(p.shape.value_dim)),
+        queries_(zeros(tokens * key_stride_)),
+        keys_(zeros(tokens * key_stride_)),
+        q_inverses_(zeros(tokens)),
+        k_inverses_(zeros(tokens)) {
     for (std::int64_t i = 0; i < group(); ++i) {
       HeadMemory& head = heads_.emplace_back();
-      head.states.resize(static_cast<std::size_t>(states * state_));
-      head.deltas.resize(static_cast<std::size_t>(tokens * delta_stride_));
-      for (std::vector<float>* r : {&head.r, &head.r_root}) r->resize(static_cast<std::size_t>(state_));
+      head.states = zeros(states * state_);
+      head.deltas = zeros(tokens * delta_stride_);
+      for (std::vector<float>* gates : {&head.beta, &head.log_decay}) *gates = zeros(tokens);
+      for (std::vector<float>* r : {&head.r, &head.r_root}) *r = zeros(state_);
       for (std::vector<float>* rows : {&head.v_ahead, &head.v_ahead_root})
-        rows->resize(static_cast<std::size_t>(kTapsMost * delta_stride_));
+        *rows = zeros(kTapsMost * delta_stride_);
     }
     for (std::vector<float>* rows : {&q_ahead_, &k_ahead_, &q_ahead_root_, &k_ahead_root_})
-      rows->resize(static_cast<std::size_t>(kTapsMost * row_stride(p.shape.key_dim)));
+      *rows = zeros(kTapsMost * key_stride_);
   }
   static std::int64_t floats(const DeltaShape& shape, std::int64_t tokens) {
     const std::int64_t value = row_stride(shape.value_dim), state = shape.key_dim * value;
-    const std::int64_t head = (tokens / kTokens + 6) * state + (tokens + 2 * kTapsMost) * value;
-    return shape.value_heads / shape.key_heads * head + 4 * kTapsMost * row_stride(shape.key_dim) +
-           ChunkMemory::floats(shape);
+    const std::int64_t head = (tokens / kTokens + 6) * state + (tokens + 2 * kTapsMost) * value + 2 * tokens;
+    return shape.value_heads / shape.key_heads * head +
+           (2 * tokens + 4 * kTapsMost) * row_stride(shape.key_dim) + 2 * tokens + ChunkMemory::floats(shape);
   }
 
   void run(const Tree& tree, std::int64_t key_head, const Shares& shares) {
@@ -149,9 +159,34 @@ class Worker {
     source.rows_of(begin, end, p_.taps_count, memory_.rows);
   }
 
-  void read(const AttentionSegment& s, const AttentionSegment* root, std::int64_t begin, std::int64_t count) {
-    find_rows(s, root, begin, begin + count);
-    read_key_head(p_, memory_, count, key_head_);
+  // What is kept of the tokens from `token` on, of the key head and of a value head.
+  void point_at(std::int64_t token) {
+    memory_.q = queries_.data() + token * key_stride_;
+    memory_.k = keys_.data() + token * key_stride_;
+  }
+  void point_at(std::int64_t token, const HeadMemory& head) {
+    memory_.beta = head.beta.data() + token;
+    memory_.log_decay = head.log_decay.data() + token;
+  }
+
+  void keep_key_head(std::int64_t token, std::int64_t count) {
+    read_queries(p_, memory_.rows, count,
+                 {.key_head = key_head_,
+                  .q = queries_.data() + token * key_stride_,
+                  .k = keys_.data() + token * key_stride_,
+                  .q_inverse = q_inverses_.data() + token,
+                  .k_inverse = k_inverses_.data() + token});
+    point_at(token);
+  }
+
+  void keep_gates(std::int64_t value, std::int64_t first, std::int64_t token, std::int64_t count,
+                  HeadMemory& head) {
+    for (std::int64_t t = 0; t < count; ++t) {
+      const Gates gates = gates_of(p_, row(first + t), value);
+      head.beta[static_cast<std::size_t>(token + t)] = gates.beta;
+      head.log_decay[static_cast<std::size_t>(token + t)] = gates.log_decay;
+    }
+    point_at(token, head);
   }
 
   void forward(const AttentionSegment& s, const AttentionSegment* root, std::int64_t chunk,
@@ -161,11 +196,15 @@ class Worker {
     }
     for (std::int64_t begin = 0; begin < length_of(s); begin += kTokens, ++chunk) {
       const std::int64_t count = std::min(kTokens, length_of(s) - begin);
-      read(s, root, begin, count);
+      find_rows(s, root, begin, begin + count);
+      keep_key_head(token + begin, count);
+      multiply_keys(p_, memory_, count);
       for (std::int64_t i = 0; i < group(); ++i) {
         HeadMemory& head = heads_[static_cast<std::size_t>(i)];
         float* const before = head.states.data() + chunk * state_;
-        read_value_head(p_, memory_, count, value_head(i), {row(s.begin + begin), in_.stride, p_.bf16});
+        read_values(p_, memory_.rows, count, {.value_head = value_head(i), .v = memory_.v});
+        keep_gates(value_head(i), s.begin + begin, token + begin, count, head);
+        decay_pairs(memory_, count);
         chunk_forward(p_, memory_, count, before, head.deltas.data() + (token + begin) * delta_stride_,
                       before + state_);
       }
@@ -176,17 +215,23 @@ class Worker {
                 std::int64_t token) {
     for (std::int64_t chunk = chunks_of(length_of(s)) - 1; chunk >= 0; --chunk) {
       const std::int64_t begin = chunk * kTokens, count = std::min(kTokens, length_of(s) - begin);
-      read(s, root, begin, count);
+      find_rows(s, root, begin, begin + count);
+      point_at(token + begin);
+      multiply_keys(p_, memory_, count);
+      multiply_queries(p_, memory_, count);
       for (std::int64_t i = 0; i < group(); ++i) {
         HeadMemory& head = heads_[static_cast<std::size_t>(i)];
         const float* before = head.states.data() + (first_chunk + chunk) * state_;
         const float* delta = head.deltas.data() + (token + begin) * delta_stride_;
+        point_at(token + begin, head);
         head_backward(i, s.begin + begin, count, before, delta, head);
       }
       const Kernels& kernel = kernels();
-      const std::int64_t dim = p_.shape.key_dim, stride = row_stride(dim);
-      kernel.unit_backward(memory_.dq, memory_.q, stride, count, dim, memory_.q_inverse);
-      kernel.unit_backward(memory_.dk, memory_.k, stride, count, dim, memory_.k_inverse);
+      const std::int64_t dim = p_.shape.key_dim;
+      kernel.unit_backward(memory_.dq, memory_.q, key_stride_, count, dim,
+                           q_inverses_.data() + token + begin);
+      kernel.unit_backward(memory_.dk, memory_.k, key_stride_, count, dim,
+                           k_inverses_.data() + token + begin);
       convolution(s.begin + begin, count, key_head_ * dim, dim, memory_.dq, q_ahead_);
       convolution(s.begin + begin, count, p_.shape.keys() + key_head_ * dim, dim, memory_.dk, k_ahead_);
     }
@@ -195,7 +240,7 @@ class Worker {
   void head_backward(std::int64_t i, std::int64_t first, std::int64_t count, const float* before,
                      const float* delta, HeadMemory& head) {
     const std::int64_t value = value_head(i);
-    read_value_head(p_, memory_, count, value, {row(first), in_.stride, p_.bf16});
+    decay_pairs(memory_, count);
     output_gradient(value, first, count, before, delta);
     chunk_backward(p_, memory_, count, before, delta, head.r.data(), i > 0);
     gate_gradients(value, first, count);
@@ -265,7 +310,8 @@ class Worker {
   ChunkMemory memory_;
   RowsOut in_;
   RowsIn d_;
-  std::int64_t element_, state_, delta_stride_, follower_chunk_ = 0, follower_token_ = 0;
+  std::int64_t element_, state_, key_stride_, delta_stride_, follower_chunk_ = 0, follower_token_ = 0;
+  std::vector<float> queries_, keys_, q_inverses_, k_inverses_;  // of each token, as the deltas are
   std::vector<HeadMemory> heads_;
   std::vector<float> q_ahead_, k_ahead_, q_ahead_root_, k_ahead_root_;
   std::int64_t key_head_ = 0;

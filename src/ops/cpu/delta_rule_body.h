@@ -469,6 +469,7 @@ void product(const ProductArgs& p) {
       if (p.zeros == Zeros::kUpperA) begin = i;
       if (p.zeros == Zeros::kLowerB) begin = j;
       if (p.zeros == Zeros::kUpperB) end = least(end, j + kTileColumns);
+      if (p.zeros == Zeros::kLowerC && j >= i + rows) continue;
       kTiles[rows - 1](p, i, j, begin, end);
     }
   }

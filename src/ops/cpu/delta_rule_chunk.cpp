@@ -15,7 +15,7 @@ std::int64_t lay_out(const DeltaShape& shape, std::vector<std::pair<float**, std
   const std::int64_t keys_turned = shape.key_dim * kPairStride, values_turned = shape.value_dim * kPairStride;
   constexpr std::int64_t kPairs = kTokens * kPairStride;
   ChunkMemory* const to = m;
-  for (float** part : {&to->q, &to->k, &to->dq, &to->dk, &to->some_keys}) parts.emplace_back(part, keys);
+  for (float** part : {&to->dq, &to->dk, &to->some_keys}) parts.emplace_back(part, keys);
   for (float** part : {&to->q_turned, &to->k_turned, &to->of_queries, &to->of_keys, &to->more_of_keys})
     parts.emplace_back(part, keys_turned);
   for (float** part :
@@ -26,8 +26,7 @@ std::int64_t lay_out(const DeltaShape& shape, std::vector<std::pair<float**, std
   for (float** part : {&to->keys_by_keys, &to->queries_by_keys, &to->decay, &to->scores, &to->pairs_decayed,
                        &to->system, &to->by_out, &to->by_missed, &to->turned, &to->crossing})
     parts.emplace_back(part, kPairs);
-  for (float** part : {&to->q_inverse, &to->k_inverse, &to->beta, &to->log_decay, &to->from_begin,
-                       &to->to_end, &to->factor, &to->reads, &to->writes, &to->some})
+  for (float** part : {&to->from_begin, &to->to_end, &to->factor, &to->reads, &to->writes, &to->some})
     parts.emplace_back(part, kTokens);
   std::int64_t sum = 0;
   for (const auto& part : parts) sum += part.second;
@@ -38,8 +37,8 @@ std::int64_t lay_out(const DeltaShape& shape, std::vector<std::pair<float**, std
 
 std::int64_t ChunkMemory::floats(const DeltaShape& shape) {
   const std::int64_t key = row_stride(shape.key_dim), value = row_stride(shape.value_dim);
-  return kRows * (5 * key + 6 * value) + (5 * shape.key_dim + 3 * shape.value_dim) * kPairStride +
-         10 * kTokens * (kPairStride + 1);
+  return kRows * (3 * key + 6 * value) + (5 * shape.key_dim + 3 * shape.value_dim) * kPairStride +
+         kTokens * (10 * kPairStride + 6);
 }
 
 ChunkMemory::ChunkMemory(const DeltaShape& shape) : sums(static_cast<std::size_t>(kTokens)) {
@@ -108,27 +107,23 @@ void solve_backward(const ChunkMemory& m, std::int64_t count, std::int64_t width
   }
 }
 
-void read_key_head(const Prepared& p, ChunkMemory& m, std::int64_t count, std::int64_t key_head) {
+void multiply_keys(const Prepared& p, ChunkMemory& m, std::int64_t count) {
   const std::int64_t dim = p.shape.key_dim, stride = row_stride(dim);
-  read_queries(
-      p, m.rows, count,
-      {.key_head = key_head, .q = m.q, .k = m.k, .q_inverse = m.q_inverse, .k_inverse = m.k_inverse});
   kernels().transpose(m.k, stride, count, dim, m.k_turned, kPairStride);
-  for (const auto& [rows, to] : {std::pair{m.k, m.keys_by_keys}, std::pair{m.q, m.queries_by_keys}}) {
-    set_product({to, kPairStride}, as_is(rows, stride), {m.k_turned, kPairStride}, {count, count, dim});
-  }
+  set_product({m.keys_by_keys, kPairStride}, as_is(m.k, stride), {m.k_turned, kPairStride},
+              {count, count, dim}, Zeros::kLowerC);
 }
 
-void read_value_head(const Prepared& p, ChunkMemory& m, std::int64_t count, std::int64_t value_head,
-                     const RowsIn& first) {
-  read_values(p, m.rows, count, {.value_head = value_head, .v = m.v});
+void multiply_queries(const Prepared& p, ChunkMemory& m, std::int64_t count) {
+  const std::int64_t dim = p.shape.key_dim;
+  set_product({m.queries_by_keys, kPairStride}, as_is(m.q, row_stride(dim)), {m.k_turned, kPairStride},
+              {count, count, dim}, Zeros::kLowerC);
+}
+
+void decay_pairs(ChunkMemory& m, std::int64_t count) {
   double sum = 0;
   for (std::int64_t t = 0; t < count; ++t) {
-    const auto* row = static_cast<const char*>(first.data) + t * first.stride * (p.bf16 ? 2 : 4);
-    const Gates gates = gates_of(p, row, value_head);
-    m.beta[t] = gates.beta;
-    m.log_decay[t] = gates.log_decay;
-    sum += gates.log_decay;
+    sum += m.log_decay[t];
     m.sums[static_cast<std::size_t>(t)] = sum;
   }
   for (std::int64_t t = 0; t < count; ++t) {
@@ -202,7 +197,8 @@ void pair_gradients(const Prepared& p, ChunkMemory& m, std::int64_t count) {
   const std::int64_t width = p.shape.value_dim, stride = row_stride(width);
   const Kernels& kernel = kernels();
   for (const auto& [rows, to] : {std::pair{m.d_out, m.by_out}, std::pair{m.d_missed, m.by_missed}}) {
-    set_product({to, kPairStride}, as_is(rows, stride), {m.delta_turned, kPairStride}, {count, count, width});
+    set_product({to, kPairStride}, as_is(rows, stride), {m.delta_turned, kPairStride}, {count, count, width},
+                Zeros::kLowerC);
     kernel.multiply(to, m.decay, to, kPairStride, count, count, false);
   }
   for (std::int64_t t = 0; t < count; ++t) m.by_missed[t * kPairStride + t] = 0;

@@ -24,17 +24,18 @@ class ChunkMemory {
   explicit ChunkMemory(const DeltaShape& shape);
   static std::int64_t floats(const DeltaShape& shape);
 
+  // What both passes over the tokens read, set by the caller: unit vectors of the key head [64, D], gates of the value head [64].
+  const float *q = nullptr, *k = nullptr, *beta = nullptr, *log_decay = nullptr;
   // of the key head
-  float *q, *k, *dq, *dk, *some_keys;     // [64 + kTapsMost, D]
+  float *dq, *dk, *some_keys;             // [64 + kTapsMost, D]
   float *q_turned, *k_turned;             // [D, 64]
-  float *keys_by_keys, *queries_by_keys;  // [64, 64]
-  float *q_inverse, *k_inverse;           // [64]
+  float *keys_by_keys, *queries_by_keys;  // [64, 64], where the second token is not later
   // of the value head
   float *v, *d_out, *d_delta, *d_missed, *d_out_decayed, *d_missed_decayed;  // [64 + kTapsMost, E]
   float *d_out_turned, *d_missed_turned, *delta_turned;                      // [E, 64]
   float *of_queries, *of_keys, *more_of_keys;                                // [D, 64]
   float *decay, *scores, *pairs_decayed, *system, *by_out, *by_missed, *turned, *crossing;  // [64, 64]
-  float *beta, *log_decay, *from_begin, *to_end, *factor, *reads, *writes, *some;           // [64]
+  float *from_begin, *to_end, *factor, *reads, *writes, *some;                              // [64]
   std::vector<double> sums;                                                                 // c
   std::vector<const void*> rows;
 
@@ -75,12 +76,12 @@ void add_product(const Result& c, const Left& a, const Right& b, const Extents& 
 void solve_forward(const ChunkMemory& m, std::int64_t count, std::int64_t width, float* delta);
 void solve_backward(const ChunkMemory& m, std::int64_t count, std::int64_t width, float* delta);
 
-// k, q and their products, for all value heads of the key head.
-void read_key_head(const Prepared& p, ChunkMemory& m, std::int64_t count, std::int64_t key_head);
-// v, gates, decays and the triangular system; `first`: the chunk's first row of in.
-void read_value_head(const Prepared& p, ChunkMemory& m, std::int64_t count, std::int64_t value_head,
-                     const RowsIn& first);
-// delta [count, E], and S1 from S0, [D, E] both.
+// Products of keys by keys, for all value heads of the key head; of queries by keys.
+void multiply_keys(const Prepared& p, ChunkMemory& m, std::int64_t count);
+void multiply_queries(const Prepared& p, ChunkMemory& m, std::int64_t count);
+// Decays and the triangular system, from the gates.
+void decay_pairs(ChunkMemory& m, std::int64_t count);
+// delta [count, E], and S1 from S0, [D, E] both; m.v is v.
 void chunk_forward(const Prepared& p, ChunkMemory& m, std::int64_t count, const float* before, float* delta,
                    float* after);
 
