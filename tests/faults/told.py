@@ -10,7 +10,7 @@ import scene
 FILE = pathlib.Path(__file__).resolve().parent / "told.txt"
 HEAD = "Made by tests/faults/run.py --write: what each case of tests/faults is told, whole. # is a number that depends on the machine.\n\n"
 FIELDS = ("evidence", "cause", "not_this", "fix", "cost")
-NUMBER = r"\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?"
+NUMBER = r"\d(?:[\d,]*\d)?(?:\.\d+)?(?:e[-+]?\d+)?"
 # Losses, norms and rates differ in their last digits with the kernels; bytes, seconds and processors with the machine.
 OF_KERNELS = re.compile(r"\d+\.\d+(?:e[-+]?\d+)?|\d+e[-+]?\d+|\b(?:inf|nan)\b")
 OF_MACHINE = re.compile(NUMBER + r"(?= (?:us|ms|s|min|h|B|KB|MB|GB|KiB|MiB|GiB|processors?|threads?)\b)")
