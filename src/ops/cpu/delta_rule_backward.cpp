@@ -50,7 +50,7 @@ struct HeadMemory {
   std::vector<float> states, deltas, beta, log_decay, r, r_root, v_ahead, v_ahead_root;
 };
 
-std::vector<float> zeros(std::int64_t size) {
+std::vector<float> zero_floats(std::int64_t size) {
   return std::vector<float>(static_cast<std::size_t>(size));
 }
 
@@ -67,21 +67,21 @@ class Worker {
         state_(p.shape.key_dim * row_stride(p.shape.value_dim)),
         key_stride_(row_stride(p.shape.key_dim)),
         delta_stride_(row_stride(p.shape.value_dim)),
-        queries_(zeros(tokens * key_stride_)),
-        keys_(zeros(tokens * key_stride_)),
-        q_inverses_(zeros(tokens)),
-        k_inverses_(zeros(tokens)) {
+        queries_(zero_floats(tokens * key_stride_)),
+        keys_(zero_floats(tokens * key_stride_)),
+        q_inverses_(zero_floats(tokens)),
+        k_inverses_(zero_floats(tokens)) {
     for (std::int64_t i = 0; i < group(); ++i) {
       HeadMemory& head = heads_.emplace_back();
-      head.states = zeros(states * state_);
-      head.deltas = zeros(tokens * delta_stride_);
-      for (std::vector<float>* gates : {&head.beta, &head.log_decay}) *gates = zeros(tokens);
-      for (std::vector<float>* r : {&head.r, &head.r_root}) *r = zeros(state_);
+      head.states = zero_floats(states * state_);
+      head.deltas = zero_floats(tokens * delta_stride_);
+      for (std::vector<float>* gates : {&head.beta, &head.log_decay}) *gates = zero_floats(tokens);
+      for (std::vector<float>* r : {&head.r, &head.r_root}) *r = zero_floats(state_);
       for (std::vector<float>* rows : {&head.v_ahead, &head.v_ahead_root})
-        *rows = zeros(kTapsMost * delta_stride_);
+        *rows = zero_floats(kTapsMost * delta_stride_);
     }
     for (std::vector<float>* rows : {&q_ahead_, &k_ahead_, &q_ahead_root_, &k_ahead_root_})
-      *rows = zeros(kTapsMost * key_stride_);
+      *rows = zero_floats(kTapsMost * key_stride_);
   }
   static std::int64_t floats(const DeltaShape& shape, std::int64_t tokens) {
     const std::int64_t value = row_stride(shape.value_dim), state = shape.key_dim * value;

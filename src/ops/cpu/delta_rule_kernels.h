@@ -77,8 +77,8 @@ struct GatedNormBackwardArgs {
 };
 
 // c = a b, or c += a b. Element (i, k) of a at a[i * a_row + k * a_depth]; b [depth, columns], c [rows, columns]; columns are
-// rounded up to kColumns, so b and c are as wide. Parts that are known to be zero are skipped. kLowerC: so is what nobody reads
-// of c, which stays there as it was.
+// rounded up to kColumns, so b and c are as wide. Parts that are known to be zero are skipped. kLowerC: only
+// the lower part of c is wanted; above it c may stay as it was, so that it has to be finite where it is multiplied by 0.
 enum class Zeros { kNone, kLowerA, kUpperA, kLowerB, kUpperB, kLowerC };  // lower: a(i, k) = 0 where k > i
 struct ProductArgs {
   const float* a;
