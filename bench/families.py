@@ -52,6 +52,7 @@ made = {
     "qwen3_moe": lambda: t.Qwen3MoeForCausalLM(t.Qwen3MoeConfig(**experts, **head)),
     "mixtral": lambda: t.MixtralForCausalLM(t.MixtralConfig(**dict(head, num_local_experts=8, num_experts_per_tok=2, intermediate_size=2432))),
     "olmoe": lambda: t.OlmoeForCausalLM(t.OlmoeConfig(**dict(same, num_experts=16, num_experts_per_tok=4, intermediate_size=1216))),
+    "exaone4": lambda: t.Exaone4ForCausalLM(t.Exaone4Config(sliding_window=128, sliding_window_pattern=4, **same)),
     "granitemoe": lambda: t.GraniteMoeForCausalLM(t.GraniteMoeConfig(embedding_multiplier=12.0, attention_multiplier=0.0156, residual_multiplier=0.22,
                                                                     logits_scaling=6.0, **dict(same, num_local_experts=8, num_experts_per_tok=2, intermediate_size=2432))),
 }

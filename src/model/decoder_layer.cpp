@@ -180,10 +180,11 @@ at::Tensor per_layer_part(const at::Tensor& inputs, std::int64_t number, const M
 
 LayerRopes ropes_of(const DecoderLayer& layer, const RopeTables& ropes) {
   const std::int64_t rotation = layer.attention.rotation;
-  if (rotation == kNoRotation) return {};
+  const ops::RopeTable* const none = ropes.none.cos.defined() ? &ropes.none : nullptr;
+  if (rotation == kNoRotation) return {none, none, none};
   const ops::RopeTable* const own = &ropes.tables.at(static_cast<std::size_t>(rotation));
   const bool scaled = rotation == kMainRotation && ropes.queries.cos.defined();
-  return {scaled ? &ropes.queries : own, own, ropes.none.cos.defined() ? &ropes.none : nullptr};
+  return {scaled ? &ropes.queries : own, own, none};
 }
 
 at::Tensor decoder_layer(const DecoderLayer& layer, const ModelConfig& config, const at::Tensor& x,

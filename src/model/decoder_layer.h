@@ -107,7 +107,9 @@ ops::AttentionRule attention_rule(const DecoderLayer& layer, const ModelConfig& 
 struct RopeTables {
   std::vector<ops::RopeTable> tables;
   ops::RopeTable queries;
-  ops::RopeTable none;  // turns no column, [T, 0]: of values that have a norm; undefined otherwise
+  // Turns no column, [T, 0]: of values that have a norm, of queries and keys that have one in a layer without a rotation;
+  // undefined otherwise.
+  ops::RopeTable none;
 };
 // Of this layer's queries and keys; null: it does not rotate. Values have theirs for their norm.
 struct LayerRopes {

@@ -17,8 +17,10 @@ using base::UserError;
 
 constexpr std::int64_t kSmollm3Interval = 4, kGemma3Pattern = 6;  // llama.cpp has no keys for them
 constexpr const char *kAttentionCap = "attn_logit_softcapping", *kLogitsCap = "final_logit_softcapping";
-constexpr double kGemma2AttentionCap = 50, kGemma2LogitsCap = 30;   // of Gemma2Config, and of llama.cpp
-constexpr double kGemma3LocalTheta = 10000;                         // nor for this
+constexpr double kGemma2AttentionCap = 50, kGemma2LogitsCap = 30;  // of Gemma2Config, and of llama.cpp
+constexpr double kGemma3LocalTheta = 10000;                        // nor for this
+constexpr std::int64_t kWindowedLayersOfExaone4 = 64;              // those with windows: by their layers
+constexpr const char* kExaone4Window = "exaone4.attention.sliding_window";
 constexpr const char* kLfm2Heads = "lfm2.attention.head_count_kv";  // one a layer, 0 without attention
 
 double factor_or(const Json& json, const char* key, double fallback, const std::string& where) {
@@ -141,6 +143,46 @@ void read_olmo3_gguf_fields(const base::GgufFile& file, Json& json) {
   json["rope_parameters"] = {{"full_attention", whole}, {"sliding_attention", local}};
   json.erase("rope_scaling");
   json.erase("rope_theta");
+}
+
+void read_exaone4_layers(const Json& json, const std::string& /*where*/, ModelConfig& config) {
+  const bool has_window = !json.contains("sliding_window") || lookup(json, "sliding_window") != nullptr;
+  if (!has_window) return;
+  config.attention.resize(static_cast<std::size_t>(config.num_hidden_layers));
+  for (LayerAttention& layer : config.attention)
+    layer.rotation = layer.window > 0 ? kMainRotation : kNoRotation;
+}
+
+void write_exaone4_gguf_fields(const ModelConfig& config, GgufEntries& entries) {
+  if (config.num_hidden_layers == kWindowedLayersOfExaone4) {
+    const std::int64_t window = patterned_window(config, kExaone4Pattern, "an exaone4 of 64 layers");
+    entries.push_back({kExaone4Window, static_cast<std::uint32_t>(window)});
+    return;
+  }
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    const LayerAttention layer = config.attention_of(i);
+    if (layer.window == 0 && layer.rotation == kMainRotation) continue;
+    refuse_gguf("full attention with a rotation in every layer of an exaone4, unless it has 64 layers",
+                "layer " + std::to_string(i) + (layer.window > 0 ? " with a window" : " without a rotation"));
+  }
+}
+
+void read_exaone4_gguf_fields(const base::GgufFile& file, Json& json) {
+  const auto layers = json.at("num_hidden_layers").get<std::int64_t>();
+  const bool has_window = layers == kWindowedLayersOfExaone4;
+  const std::int64_t window = file.int_or(kExaone4Window, has_window ? 4096 : 0);
+  if (!has_window && window > 0) {
+    throw UserError({file.path().string() + ": " + kExaone4Window, "none, unless the model has 64 layers",
+                     std::to_string(window), "llama.cpp gives windows to models of 64 layers only",
+                     "use the model's Hugging Face folder"});
+  }
+  json["sliding_window"] = has_window ? Json(window) : Json(nullptr);
+  json["sliding_window_pattern"] = has_window ? Json(kExaone4Pattern) : Json(nullptr);
+  json["layer_types"] = Json::array();
+  for (std::int64_t i = 1; i <= layers; ++i) {
+    const bool slides = has_window && i % kExaone4Pattern != 0;
+    json["layer_types"].push_back(slides ? "sliding_attention" : "full_attention");
+  }
 }
 
 void read_phi3_fields(const Json& json, const std::string& where, ModelConfig& config) {

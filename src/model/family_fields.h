@@ -30,6 +30,12 @@ void read_olmo3_fields(const base::Json& json, const std::string& where, ModelCo
 void write_olmo3_gguf_fields(const ModelConfig& config, GgufEntries& entries);
 void read_olmo3_gguf_fields(const base::GgufFile& file, base::Json& json);
 
+// which layers rotate
+constexpr std::int64_t kExaone4Pattern = 4;
+void read_exaone4_layers(const base::Json& json, const std::string& where, ModelConfig& config);
+void write_exaone4_gguf_fields(const ModelConfig& config, GgufEntries& entries);
+void read_exaone4_gguf_fields(const base::GgufFile& file, base::Json& json);
+
 // llama_4_scaling_beta of rope_parameters
 void read_ministral3_fields(const base::Json& json, const std::string& where, ModelConfig& config);
 void write_ministral3_gguf_fields(const ModelConfig& config, GgufEntries& entries);

@@ -312,6 +312,26 @@ FamilyTraits olmo3() {
   return row;
 }
 
+// OLMo 2 with norms of each head. Where it has windows, in three of four layers, the other layers do not rotate.
+FamilyTraits exaone4() {
+  using enum BiasRule;
+  FamilyTraits row = olmo2();
+  row.family = Family::kExaone4;
+  row.model_type = "exaone4";
+  row.gguf_architecture = "exaone4";
+  row.architecture = "Exaone4ForCausalLM";
+  row.modules = seven_modules(kNever, kNever, kNever);
+  row.projection_qk_norm = false;
+  row.windows = WindowRule::kPattern;
+  row.default_pattern = kExaone4Pattern;
+  row.default_window = 4096;
+  row.default_pad = -1;
+  row.read_layers = &read_exaone4_layers;
+  row.write_gguf_fields = &write_exaone4_gguf_fields;
+  row.read_gguf_fields = &read_exaone4_gguf_fields;
+  return row;
+}
+
 // Qwen3 with experts.
 FamilyTraits qwen3_moe() {
   FamilyTraits row = qwen3();
@@ -474,9 +494,9 @@ FamilyTraits gemma4() {
 
 const std::vector<FamilyTraits>& families() {
   static const std::vector<FamilyTraits> table = {
-      llama(),  qwen2(), qwen3(),     mistral(), smollm3(),        granite(), olmo2(),
-      gemma3(), phi3(),  qwen3_moe(), mixtral(), granite_moe(),    lfm2(),    ministral3(),
-      gemma2(), gemma(), olmo3(),     qwen3_5(), granite_hybrid(), gemma4(),  olmoe()};
+      llama(), qwen2(),     qwen3(),          mistral(),     smollm3(), granite(),    olmo2(),  gemma3(),
+      phi3(),  qwen3_moe(), mixtral(),        granite_moe(), lfm2(),    ministral3(), gemma2(), gemma(),
+      olmo3(), qwen3_5(),   granite_hybrid(), gemma4(),      olmoe(),   exaone4()};
   return table;
 }
 

@@ -33,7 +33,8 @@ enum class Family {
   kQwen35,
   kGraniteHybrid,
   kGemma4,
-  kOlmoe
+  kOlmoe,
+  kExaone4
 };
 
 // How a layer mixes tokens, before its MLP.
@@ -184,7 +185,7 @@ struct ModelConfig {
   bool qk_norm = false;             // over each head
   bool projection_qk_norm = false;  // over all heads together: olmo2, olmoe
   bool norm_adds_one = false;       // norms multiply by 1 + w: gemma
-  bool norms_after = false;         // after attention and after the MLP: olmo2, gemma
+  bool norms_after = false;         // after attention and after the MLP: olmo2, exaone4, gemma
   bool value_norm = false;          // over each head of values, without a weight: gemma4
   Activation activation = Activation::kSilu;
   double attention_scale = 0;     // of the scores; 0: head_dim^-0.5

@@ -252,6 +252,17 @@ Rotations::Rotations(const ModelConfig& config, at::Device device)
   }
 }
 
+namespace {
+
+// A norm of each head goes with a rotation: of values, and of queries and keys in a layer that does not rotate, with none.
+bool norms_without_rotation(const ModelConfig& config) {
+  const auto unrotated = [](const LayerAttention& layer) { return layer.rotation == kNoRotation; };
+  return config.value_norm ||
+         (config.qk_norm && std::any_of(config.attention.begin(), config.attention.end(), unrotated));
+}
+
+}  // namespace
+
 RopeTables Rotations::tables(const ModelConfig& config, const std::vector<std::int64_t>& positions,
                              at::ScalarType dtype) const {
   const std::int64_t longest =
@@ -272,7 +283,7 @@ RopeTables Rotations::tables(const ModelConfig& config, const std::vector<std::i
   out.tables.push_back(ops::rope_table(main, positions, dtype, factor));
   for (std::size_t i = 1; i < frequencies_.size(); ++i)
     out.tables.push_back(ops::rope_table(frequencies_[i], positions, dtype));
-  if (config.value_norm) {
+  if (norms_without_rotation(config)) {
     const auto tokens = static_cast<std::int64_t>(positions.size());
     out.none.cos = at::empty({tokens, 0}, main.options().dtype(dtype));
     out.none.sin = at::empty_like(out.none.cos);

@@ -67,7 +67,13 @@ std::vector<base::Json> configs() {
   narrow4.update({{"num_kv_shared_layers", 0},
                   {"hidden_size_per_layer_input", 0},
                   {"final_logit_softcapping", nullptr}});
+  base::Json exaone4 = test_tools::tiny_config("exaone4");
+  exaone4.update({{"sliding_window", nullptr}, {"layer_types", {"full_attention", "full_attention"}}});
+  base::Json windowed4 = test_tools::tiny_config("exaone4");
+  windowed4.update({{"num_hidden_layers", 64}, {"layer_types", nullptr}});
   return {olmo3,
+          exaone4,
+          windowed4,
           olmoe,
           gemma4,
           narrow4,
@@ -210,6 +216,12 @@ TEST(GgufWrite, RefusesWhatAGgufCannotSay) {
   EXPECT_SAYS(refuses("gemma3_text", {{"rope_local_base_freq", 10000.0}}), "a query_pre_attn_scalar of 16");
   EXPECT_SAYS(refuses("olmo3", base::Json::object()), "one rope_theta in all layers");
   EXPECT_SAYS(refuses("olmo3", {{"rope_theta", 500000.0}}), "every 4th");
+  EXPECT_SAYS(refuses("exaone4", base::Json::object()), "unless it has 64 layers");
+  EXPECT_SAYS(refuses("exaone4", {{"layer_types", {"full_attention", "full_attention"}}}),
+              "layer 0 without a rotation");
+  EXPECT_SAYS(refuses("exaone4",
+                      {{"num_hidden_layers", 64}, {"layer_types", nullptr}, {"sliding_window_pattern", 3}}),
+              "every 4th");
   EXPECT_SAYS(refuses("gemma2", base::Json::object()), "a query_pre_attn_scalar of 16");
   EXPECT_SAYS(refuses("gemma2", {{"query_pre_attn_scalar", 16}, {"attn_logit_softcapping", nullptr}}),
               "soft caps of scores and logits");

@@ -237,6 +237,49 @@ TEST(ModelConfig, ReadsGemmaAndOlmo3) {
   EXPECT_EQ(*config.local_rope_theta, 1e3);
 }
 
+TEST(ModelConfig, Exaone4RotatesLayersWithAWindow) {
+  const auto rotations = [](const ModelConfig& config) {
+    std::vector<std::int64_t> out;
+    for (std::int64_t i = 0; i < config.num_hidden_layers; ++i)
+      out.push_back(config.attention_of(i).rotation);
+    return out;
+  };
+  Json json = tiny_config("exaone4");
+  ModelConfig config = parse(json);
+  EXPECT_TRUE(config.norms_after && config.qk_norm);
+  EXPECT_FALSE(config.projection_qk_norm || config.qkv_bias || config.local_rope_theta);
+  EXPECT_EQ(rotations(config), (std::vector<std::int64_t>{kMainRotation, kNoRotation}));
+  EXPECT_EQ(config.attention_of(0).window, 20);
+  EXPECT_EQ(config.attention_of(1).window, 0);
+  json["sliding_window_pattern"] = "LG";  // beside layer_types nobody reads it
+  EXPECT_EQ(parse(json).attention_of(0).window, 20);
+  json["layer_types"] = {"full_attention", "full_attention"};
+  EXPECT_EQ(rotations(parse(json)), (std::vector<std::int64_t>{kNoRotation, kNoRotation}));
+  json["sliding_window"] = nullptr;  // the form of 1.2B
+  EXPECT_EQ(rotations(parse(json)), (std::vector<std::int64_t>{kMainRotation, kMainRotation}));
+
+  for (const char* key : {"sliding_window", "sliding_window_pattern", "layer_types", "rms_norm_eps",
+                          "max_position_embeddings", "rope_theta"})
+    json.erase(key);
+  json["num_hidden_layers"] = 8;
+  config = parse(json);  // Exaone4Config's defaults
+  for (std::int64_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(config.attention_of(i).window, i % 4 == 3 ? 0 : 4096);
+    EXPECT_EQ(config.attention_of(i).rotation, i % 4 == 3 ? kNoRotation : kMainRotation);
+  }
+  EXPECT_EQ(config.rms_norm_eps, 1e-5);
+  EXPECT_EQ(config.max_position_embeddings, 2048);
+  EXPECT_EQ(config.rope_theta, 10000);
+  // transformers stops at both
+  EXPECT_SAYS(error_of("exaone4", [](Json& j) { j["sliding_window"] = nullptr; }), "sliding_window");
+  EXPECT_SAYS(error_of("exaone4",
+                       [](Json& j) {
+                         j.erase("layer_types");
+                         j["sliding_window_pattern"] = "LG";
+                       }),
+              "sliding_window_pattern");
+}
+
 TEST(ModelConfig, OlmoeHasExpertsAndNormsOfWholeProjections) {
   Json json = tiny_config("olmoe");
   for (const char* key : {"num_experts", "num_experts_per_tok", "norm_topk_prob", "rms_norm_eps",

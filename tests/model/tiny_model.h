@@ -81,6 +81,8 @@ inline base::Json tiny_config(const std::string& model_type) {
                  {"rope_scaling",
                   {{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 16}}}});
   }
+  if (model_type == "exaone4")
+    json.update({{"sliding_window", 20}, {"layer_types", {"sliding_attention", "full_attention"}}});
   if (model_type == "gemma2") {
     json.update({{"head_dim", 16},
                  {"sliding_window", 20},

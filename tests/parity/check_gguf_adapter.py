@@ -109,13 +109,15 @@ def later_cases(check):
         "tiny_gemma3": {"query_pre_attn_scalar": 16, "num_hidden_layers": 7,
                         "layer_types": ["full_attention" if i == 5 else "sliding_attention" for i in range(7)]},
         "tiny_qwen3_moe": {"mlp_only_layers": []},  # no dense layers
+        # windows in three of four layers, of models of 64 layers
+        "tiny_exaone4": {"num_hidden_layers": 64, "layer_types": ["full_attention" if i % 4 == 3 else "sliding_attention" for i in range(64)]},
     }
     models = {family: lambda family=family, changes=changes: made_model(check, family, changes) for family, changes in made.items()}
     models["tiny_mixtral"] = lambda: gguf_model(check, "tiny_mixtral", {"sliding_window": None})  # llama.cpp has none for it
     for family in ("tiny_gemma4", "tiny_granite4", "tiny_granitemoe"):
         models[family] = lambda family=family: tiny_model(check, family)
     for family, alpha, targets in (
-            ("tiny_qwen3_5", 8, {}), ("tiny_gemma3", 8, {}), ("tiny_granite4", 64, {}), ("tiny_granitemoe", 64, {}),
+            ("tiny_qwen3_5", 8, {}), ("tiny_gemma3", 8, {}), ("tiny_exaone4", 8, {}), ("tiny_granite4", 64, {}), ("tiny_granitemoe", 64, {}),
             ("tiny_gemma4", 8, {"exclude_modules": ["per_layer_model_projection"]}),  # llama.cpp multiplies it without adapters
             ("tiny_qwen3_moe", 8, {"target_modules": ATTENTION}), ("tiny_mixtral", 8, {"target_modules": ATTENTION})):
         check.case(f"llama.cpp loads hone's adapter file, {family}", file_of_new_adapter, check, models[family], alpha, targets)
@@ -127,7 +129,7 @@ def cases(check):
     for family, adapter in (("tiny_llama", "adapter"), ("tiny_llama", "adapter_rslora"), ("tiny_llama3", "adapter_layers"),
                             ("tiny_llama3", "adapter_ends"), ("tiny_qwen3", "adapter"), ("tiny_smollm3", "adapter"),
                             ("tiny_olmo2", "adapter"), ("tiny_qwen3_yarn", "adapter"), ("tiny_lfm2", "adapter"),
-                            ("tiny_granite4_nope", "adapter")):
+                            ("tiny_granite4_nope", "adapter"), ("tiny_exaone4_full", "adapter")):
         check.case(f"llama.cpp loads hone's adapter file, {family}, {adapter}", same_text, check, tiny_model(check, family),
                    FIXTURES / family / adapter, TEXTS[:4], 12)
     check.case("llama.cpp loads hone's merged experts, tiny_olmoe", same_merged_text, check, tiny_model(check, "tiny_olmoe"),

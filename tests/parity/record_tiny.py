@@ -17,7 +17,7 @@ from common import adapter_parameters, attention_of, open_to_read, options, save
 import torch
 import transformers
 from peft import LoraConfig, PeftModel, get_peft_model
-from transformers import (GraniteMoeConfig, GraniteMoeForCausalLM, MixtralConfig, MixtralForCausalLM,
+from transformers import (Exaone4Config, Exaone4ForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, MixtralConfig, MixtralForCausalLM,
                           Qwen3MoeConfig, Qwen3MoeForCausalLM, Gemma2Config, Gemma2ForCausalLM, GemmaConfig, GemmaForCausalLM, Gemma3Config, Gemma3ForCausalLM, Gemma3ForConditionalGeneration, Gemma3TextConfig, Gemma4Config, Gemma4ForCausalLM,
                           Gemma4ForConditionalGeneration, Gemma4TextConfig, Mistral3Config,
                           Mistral3ForConditionalGeneration, GraniteConfig,
@@ -130,6 +130,12 @@ def families():
     # What llama.cpp's olmoe can have: as many heads of keys as of queries, and weights of experts that do not add up to 1.
     yield "olmoe", OlmoeForCausalLM(OlmoeConfig(num_experts=6, num_experts_per_tok=3,
                                                 **dict(SMALL, num_key_value_heads=4, intermediate_size=24))), "v5", "5GB"
+    # The form of 32B, and that of 1.2B, which has no windows and which a GGUF can hold.
+    yield "exaone4", Exaone4ForCausalLM(Exaone4Config(
+        sliding_window=WINDOW, sliding_window_pattern=2, **dict(SMALL, num_hidden_layers=3))), "old", "5GB"
+    yield "exaone4_full", Exaone4ForCausalLM(Exaone4Config(
+        sliding_window=None, layer_types=["full_attention"] * 2, tie_word_embeddings=True,
+        rope_parameters=dict(LLAMA3_ROPE, rope_theta=1e4), **SMALL)), "v5", "5GB"
 
 
 def models_with_images():

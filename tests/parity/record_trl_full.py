@@ -89,7 +89,7 @@ def cases():
         out[f"online_dpo_{family}"] = ("online_dpo", model, None, dict(
             {**online.SHARED, "learning_rate": 1e-3, "max_steps": 10}, gradient_accumulation_steps=2,
             per_device_train_batch_size=2, **(clipped if family == "qwen2" else {})))
-    for family in ("mistral", "smollm3", "granite", "olmo2", "gemma3", "phi3", "lfm2_bias", "phi3_short", "ministral3", "gemma2", "gemma", "olmo3", "qwen3_5", "gemma4"):
+    for family in ("mistral", "smollm3", "granite", "olmo2", "gemma3", "phi3", "lfm2_bias", "phi3_short", "ministral3", "gemma2", "gemma", "olmo3", "qwen3_5", "gemma4", "exaone4"):
         out[f"sft_{family}"] = ("sft", FIXTURES / f"tiny_{family}", TEXT, dict(SFT, max_steps=4))
     for family, coef in (("qwen3_moe", 0.5), ("mixtral", None), ("olmoe", 0.5), ("granitemoe", 0.0), ("granite4", 0.0)):
         out[f"sft_{family}"] = ("sft", FIXTURES / f"tiny_{family}", TEXT, dict(SFT, max_steps=4, router_aux_loss_coef=coef))

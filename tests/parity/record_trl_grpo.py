@@ -31,7 +31,7 @@ from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
 MODEL = FIXTURES / "tiny_llama"
 FAMILIES = ("qwen2_windows", "mistral", "smollm3", "granite", "olmo2", "gemma3", "phi3", "lfm2",
-            "gemma2", "gemma", "olmo3", "qwen3_5", "gemma4")  # cases of their own: family_<name>. Not ministral3: TRL's padding on the left moves its positions
+            "gemma2", "gemma", "olmo3", "qwen3_5", "gemma4", "exaone4")  # cases of their own: family_<name>. Not ministral3: TRL's padding on the left moves its positions
 FOLDER = "trl_grpo"
 ENDS = list(range(2, 384, 8))  # 48 of 384 tokens end a completion
 KEPT = ("_off", "_gradient", "_gdpo", "kl", "truncated", "uneven", "adaptive", "_none", "rloo")

@@ -80,7 +80,7 @@ CASES = {  # name: (model and adapter, data, what differs from SHARED)
     **{f"tiny_{family}_text": ((FIXTURES / f"tiny_{family}", FIXTURES / f"tiny_{family}/adapter"), "text",
                                dict(max_length=64, max_steps=5))
        for family in ("mistral", "smollm3", "granite", "olmo2", "gemma3", "phi3", "qwen2_windows", "lfm2", "phi3_short", "qwen3_yarn",
-                      "ministral3", "gemma2", "gemma", "olmo3", "qwen3_5", "gemma4")},
+                      "ministral3", "gemma2", "gemma", "olmo3", "qwen3_5", "gemma4", "exaone4")},
     # with the load-balancing loss of the routers, which Mixtral's run weighs more, and of which TRL 1.16 finds no number of
     # experts in a GraniteMoeConfig
     **{f"tiny_{family}_text": ((FIXTURES / f"tiny_{family}", FIXTURES / f"tiny_{family}/adapter"), "text",

@@ -150,7 +150,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"tiny_ministral3", "adapter", "golden.safetensors"},
                     Case{"tiny_gemma2", "adapter", "golden.safetensors"},
                     Case{"tiny_gemma", "adapter", "golden.safetensors"},
-                    Case{"tiny_olmo3", "adapter", "golden.safetensors"}),
+                    Case{"tiny_olmo3", "adapter", "golden.safetensors"},
+                    Case{"tiny_exaone4", "adapter", "golden.safetensors"},
+                    Case{"tiny_exaone4_full", "adapter", "golden.safetensors"}),
     [](const auto& one) { return std::string(one.param.model) + "_" + one.param.adapter; });
 
 }  // namespace tiny_models_test
