@@ -54,6 +54,7 @@ hone_our_code(hone_plain_pch)
 target_precompile_headers(hone_plain_pch PRIVATE ${HONE_PLAIN_HEADERS})
 
 # Several .cpp files of one target in one translation unit: what libtorch's and nlohmann's templates cost is paid once a batch.
+# 20 of them cost two thirds of the compiler's time that 8 do (docs/log.md). Names in anonymous namespaces have to differ in a room.
 # The kernels of ops/cpu stay alone: each has its own instructions.
 function(hone_unity target batch)
   if(HONE_UNITY)
@@ -71,11 +72,7 @@ function(hone_room name kind)
   else()
     target_precompile_headers(hone_${name} REUSE_FROM hone_plain_pch)
   endif()
-  set(batch 8)
-  if(name STREQUAL train)
-    set(batch 4)  # the room that is edited most often
-  endif()
-  hone_unity(hone_${name} ${batch})
+  hone_unity(hone_${name} 20)
 endfunction()
 
 # hone_rooms(TABLE): a library of each line of src/rooms.txt; tools/check_rooms reads the same table.

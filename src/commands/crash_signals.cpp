@@ -36,7 +36,7 @@ std::array<char, 4096> folder_text{}, folder_json{};
 // The thread that writes the last words; 0: none yet. And how far it got: a fault in the handler comes back.
 std::atomic<pid_t> writer = 0;
 enum class Stage { kBegin, kReport, kWords };
-std::atomic<Stage> stage = Stage::kBegin;
+std::atomic<Stage> crash_stage = Stage::kBegin;
 
 void keep(std::array<char, 4096>& to, const std::string& text) {
   if (text.size() < to.size()) std::memcpy(to.data(), text.c_str(), text.size() + 1);
@@ -99,13 +99,13 @@ void on_crash(int signal, siginfo_t* info, void* /*context*/) {
   pid_t nobody = 0;
   if (!writer.compare_exchange_strong(nobody, self) && nobody != self) wait_for_the_end(signal);
   // What faulted while it was written is left out the second time.
-  if (stage == Stage::kBegin) {
-    stage = Stage::kReport;
+  if (crash_stage == Stage::kBegin) {
+    crash_stage = Stage::kReport;
     facts = doctor::crash_facts(signal, info->si_code, ::getpid());
     report = write_report(path, facts);
   }
-  if (stage == Stage::kReport) {
-    stage = Stage::kWords;
+  if (crash_stage == Stage::kReport) {
+    crash_stage = Stage::kWords;
     doctor::write_crash_message(words, facts, folder_text.data(), report);
     write_all(STDERR_FILENO, words.view());
   }

@@ -46,8 +46,8 @@ Ended run(std::vector<std::string> words) {
   close(ends[1]);
   Ended out;
   std::array<char, 4096> buffer{};
-  for (ssize_t n = 0;
-       failed == 0 && ((n = read(ends[0], buffer.data(), buffer.size())) > 0 || (n < 0 && errno == EINTR));) {
+  for (ssize_t n = 0; failed == 0 && ((n = ::read(ends[0], buffer.data(), buffer.size())) > 0 ||
+                                      (n < 0 && errno == EINTR));) {
     if (n > 0 && out.output.size() < kMostOutput)
       out.output.append(buffer.data(), static_cast<std::size_t>(n));
   }

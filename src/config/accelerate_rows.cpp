@@ -10,7 +10,7 @@ constexpr std::string_view kOfDeepSpeed = "deepspeed_config";
 constexpr std::string_view kLauncher =
     "processes are started by hone launch, torchrun, mpirun or srun, and find each other by their variables";
 constexpr std::string_view kOnCpu = "this build trains on the CPU";
-constexpr std::string_view kSageMaker = "hone does not start machines of SageMaker";
+constexpr std::string_view kNoSageMaker = "hone does not start machines of SageMaker";
 
 constexpr ShardingRow kAccelerateRows[] = {
     {kTopKey, "distributed_type", kRead,
@@ -31,9 +31,9 @@ constexpr ShardingRow kAccelerateRows[] = {
     {kTopKey, "command_file commands ipex_config", kNoted, kOnCpu},
     {kTopKey, "dynamo_config dynamo_backend", kNoted, "hone runs compiled C++"},
     {kTopKey, "ec2_instance_type iam_role_name image_uri profile region base_job_name pytorch_version",
-     kNoted, kSageMaker},
+     kNoted, kNoSageMaker},
     {kTopKey, "transformers_version py_version sagemaker_inputs_file sagemaker_metrics_file additional_args",
-     kNoted, kSageMaker},
+     kNoted, kNoSageMaker},
     {kTopKey, "fp8_config", kNoted, "only read with fp8, which hone does not have"},
     {kTopKey, "megatron_lm_config", kRefused, kOtherSplit},
     {kTopKey, "fsdp_config", kRead, "with distributed_type: FSDP, read as the option `fsdp_config`"},

@@ -12,7 +12,7 @@ constexpr Choices<LayerForm, 3> kLayerFormWords = {
 constexpr Choices<OnFault, 3> kOnFaultWords = {
     {{"warn", OnFault::kWarn}, {"pause", OnFault::kPause}, {"stop", OnFault::kStop}}};
 constexpr std::string_view kLoader = "hone reads and prepares rows itself, without loader processes";
-constexpr std::string_view kColumns = "rewards are given every other column of the data";
+constexpr std::string_view kOtherColumns = "rewards are given every other column of the data";
 constexpr std::string_view kSharding = "each key is read, with notes (docs/ranks.md)";
 constexpr std::string_view kOneBuffer = "ranks exchange gradients in one buffer, after the backward";
 }  // namespace
@@ -33,7 +33,7 @@ std::vector<Option> machine_options() {
         ignored("other columns are never read"),
         in(kHoneSamplers, {.default_text = "false",
                            .option_class = OptionClass::kRefused,
-                           .reason = kColumns,
+                           .reason = kOtherColumns,
                            .null_too = true})},
        {"label_names", "names of the labels", Kind::kList, "null", ignored("hone makes the labels itself")},
        {"accelerator_config", "settings of Accelerate", Kind::kAny, "null",

@@ -41,16 +41,16 @@ std::string table(const RankPlans& plans) {
 
 // A line with a heading, wrapped below its text.
 std::string line(std::string_view name, const std::string& text) {
-  constexpr std::size_t kIndent = 10;
-  std::string out = fmt::format("{:<{}}", name, kIndent);
-  std::size_t column = kIndent;
+  constexpr std::size_t kNameWidth = 10;
+  std::string out = fmt::format("{:<{}}", name, kNameWidth);
+  std::size_t column = kNameWidth;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find(' ', begin), text.size());
     const std::size_t length = end - begin;
-    if (column > kIndent && column + 1 + length > kColumns) {
-      out += "\n" + std::string(kIndent, ' ');
-      column = kIndent;
-    } else if (column > kIndent) {
+    if (column > kNameWidth && column + 1 + length > kColumns) {
+      out += "\n" + std::string(kNameWidth, ' ');
+      column = kNameWidth;
+    } else if (column > kNameWidth) {
       out += ' ';
       ++column;
     }

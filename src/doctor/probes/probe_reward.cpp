@@ -20,7 +20,7 @@ using base::Verdict;
 
 namespace {
 
-constexpr std::size_t kRows = 8, kDeepRows = 16;
+constexpr std::size_t kQuickRows = 8, kDeepRows = 16;
 constexpr double kPatience = 10;     // seconds of all rewards together, before a run
 constexpr std::size_t kVaried = 5;   // kinds of answers, before all scores are called the same
 constexpr double kSlow = 1;          // seconds a call
@@ -469,7 +469,7 @@ constexpr const char* kNoted = "rewards were not called: probe_rewards is false"
 // Rewards of the run's own training; `left` seconds.
 Verdicts probe_training(train::OpenedRun& run, Depth depth, double& left) {
   const train::SampledData& data = run.sampled();
-  const RewardRows rows(run, data.train_prompts, depth == Depth::kDeep ? kDeepRows : kRows);
+  const RewardRows rows(run, data.train_prompts, depth == Depth::kDeep ? kDeepRows : kQuickRows);
   const std::string gold = format::gold_column(data.train_prompts);
   std::vector<Trial> trials;
   for (std::size_t i = 0; i < data.rewards.size(); ++i) {
@@ -511,7 +511,7 @@ Verdict of_evaluation(Verdict one) {
 Verdicts probe_evaluation(train::OpenedRun& run, Depth depth, double& left) {
   const train::RunSampler& sampler = *run.sampler;
   const std::vector<std::string>& known = run.plan.policy.reward_funcs;
-  const RewardRows rows(run, sampler.scored_prompts(), depth == Depth::kDeep ? kDeepRows : kRows);
+  const RewardRows rows(run, sampler.scored_prompts(), depth == Depth::kDeep ? kDeepRows : kQuickRows);
   Verdicts out;
   for (std::size_t i = 0; i < sampler.rewards().size(); ++i) {
     const std::string& word = run.plan.eval_reward_funcs[i];
