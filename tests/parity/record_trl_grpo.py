@@ -31,7 +31,7 @@ from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
 MODEL = FIXTURES / "tiny_llama"
 FAMILIES = ("qwen2_windows", "mistral", "smollm3", "granite", "olmo2", "gemma3", "phi3", "lfm2",
-            "gemma2", "gemma", "olmo3", "qwen3_5", "gemma4", "exaone4")  # cases of their own: family_<name>. Not ministral3: TRL's padding on the left moves its positions
+            "gemma2", "gemma", "olmo3", "qwen3_5", "gemma4", "exaone4", "ministral3")  # cases of their own: family_<name>
 FOLDER = "trl_grpo"
 ENDS = list(range(2, 384, 8))  # 48 of 384 tokens end a completion
 KEPT = ("_off", "_gradient", "_gdpo", "kl", "truncated", "uneven", "adaptive", "_none", "rloo")
@@ -39,6 +39,8 @@ UNLOGGED = {"step_time", "total_flos", "train_loss", "train_runtime", "train_sam
 PROMPTS = ["What is 43 + 21?", "Add 7 and 12.", "Name a colour.", "How many legs has a spider, and how many has an ant?",
            "Is 17 prime?", "Spell the word cat backwards.", "What comes after Tuesday?", "2 * 9 =", "Say something short.",
            "Count from three to nine without the even numbers, please.", "Why?", "Half of 64 is"]
+# Of one length: TRL's padding on the left would move the positions, by which Ministral 3 scales its queries.
+EVEN_PROMPTS = [f"What is {51 + 4 * i} + {40 + 5 * i}?" for i in range(12)]
 
 # adam_epsilon: with 1e-8 AdamW makes a whole step of a gradient that is only rounding, and later steps differ by 5e-4.
 SHARED = dict(bf16=False, per_device_train_batch_size=4, gradient_accumulation_steps=2, num_generations=4,
@@ -95,7 +97,7 @@ def policy_cases():
     case("entropy_adaptive", use_adaptive_entropy=True, entropy_coef=0.01, entropy_target=5.721, max_steps=6)
     for family in FAMILIES:
         case(f"family_{family}", beta=0.04, max_steps=4)
-    for family in ("qwen3_moe", "olmoe"):
+    for family in ("qwen3_moe", "olmoe", "mixtral", "granitemoe"):
         case(f"family_{family}", beta=0.04, max_steps=4, router_aux_loss_coef=0.0)  # hone has that loss only in SFT
     case("family_granite4", beta=0.04, max_steps=4, router_aux_loss_coef=0.0)  # otherwise TRL looks for its experts
     case("off_policy_mask", off_policy_mask_threshold=0.01, **OFF)
@@ -250,8 +252,15 @@ def adapter(model):
     return {peft_key(name): value for name, value in model.named_parameters() if "lora_" in name and ".default." in name}
 
 
+def write_prompts(folder):
+    for name, prompts in (("prompts", PROMPTS), ("even_prompts", EVEN_PROMPTS)):
+        rows = [json.dumps({"prompt": prompt, "row": row}) for row, prompt in enumerate(prompts)]
+        (folder / f"{name}.jsonl").write_text("\n".join(rows) + "\n")
+
+
 def run(name, out):
     method, options, rewards = policy_cases()[name]
+    data, prompts = ("even_prompts", EVEN_PROMPTS) if name == "family_ministral3" else ("prompts", PROMPTS)
     base = FIXTURES / name.replace("family_", "tiny_", 1) if name.startswith("family_") else MODEL
     tokenizer = AutoTokenizer.from_pretrained(str(base))
     model = AutoModelForCausalLM.from_pretrained(str(base), dtype=torch.float32, attn_implementation=attention_of(base))
@@ -263,13 +272,15 @@ def run(name, out):
         given["reward_clip_range"] = tuple(given["reward_clip_range"])
     with tempfile.TemporaryDirectory() as folder:
         trainer = trainer(model, list(rewards), train_dataset=Dataset.from_list(
-            [{"prompt": prompt, "row": row} for row, prompt in enumerate(PROMPTS)]), processing_class=tokenizer,
+            [{"prompt": prompt, "row": row} for row, prompt in enumerate(prompts)]), processing_class=tokenizer,
             args=config(output_dir=folder, use_cpu=True, report_to="none", logging_steps=1, disable_tqdm=True,
                         save_strategy="no", **given))
         recorder = Recorder(trainer, method, "vllm_importance_sampling_mode" in options
                             or options.get("vllm_importance_sampling_correction", False))
         trainer.pop_callback(PrinterCallback)
         trainer.train()
+    lengths = {len(one["ids"]) for batch in recorder.batches for one in batch["prompts"]}
+    assert data == "prompts" or len(lengths) == 1, f"{name}: prompts of {sorted(lengths)} tokens"
     steps = [{key: value for key, value in entry.items() if key not in UNLOGGED}
              for entry in trainer.state.log_history if "loss" in entry]
     steps = [{key: None if isinstance(value, float) and math.isnan(value) else value for key, value in step.items()}
@@ -281,7 +292,7 @@ def run(name, out):
     assert 0.05 < cut < 0.6 and len({len(one["ids"]) for one in samples}) > 5, f"{name}: {cut} of the completions are cut"
     write_json(out / FOLDER / f"{name}.json", {
         "versions": versions(), "method": method, "model": str(base), "adapter": str(base / "adapter"),
-        "data": str(FIXTURES / FOLDER / "prompts.jsonl"), "options": options, "reward_names": trainer.reward_func_names,
+        "data": str(FIXTURES / FOLDER / f"{data}.jsonl"), "options": options, "reward_names": trainer.reward_func_names,
         "steps": steps})
     lines = [json.dumps(batch) for batch in recorder.batches]
     (out / FOLDER / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
@@ -298,8 +309,7 @@ def run(name, out):
 def main():
     arguments = case_options(__doc__, FOLDER)
     out = arguments.out
-    rows = [json.dumps({"prompt": prompt, "row": row}) for row, prompt in enumerate(PROMPTS)]
-    (out / FOLDER / "prompts.jsonl").write_text("\n".join(rows) + "\n")
+    write_prompts(out / FOLDER)
     for name in policy_cases():
         if arguments.asked(name):
             run(name, out)
