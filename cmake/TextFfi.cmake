@@ -1,9 +1,12 @@
 # The Rust crate text-ffi/ as the imported static library text_ffi (always --release: a debug tokenizer is 20x slower).
-find_program(CARGO cargo REQUIRED)
+find_program(CARGO cargo HINTS ${CMAKE_SOURCE_DIR}/third_party/rust REQUIRED)
 set(TEXT_FFI_DIR ${CMAKE_SOURCE_DIR}/text-ffi)
 set(TEXT_FFI_TARGET ${CMAKE_SOURCE_DIR}/third_party/cargo-target)  # shared by every build folder
 set(TEXT_FFI_LIB ${TEXT_FFI_TARGET}/release/libtext_ffi.a)
 set(TEXT_FFI_ENV CARGO_TARGET_DIR=${TEXT_FFI_TARGET} ${HONE_TEXT_FFI_ENV})
+if(EXISTS ${CMAKE_SOURCE_DIR}/third_party/rust/rustc)  # links of tools/setup.sh to programs with a version in their names
+  list(APPEND TEXT_FFI_ENV RUSTC=${CMAKE_SOURCE_DIR}/third_party/rust/rustc)
+endif()
 set(TEXT_FFI_FOR)
 if(HONE_RUST_TARGET)  # another processor's: cmake/aarch64.cmake
   set(TEXT_FFI_LIB ${TEXT_FFI_TARGET}/${HONE_RUST_TARGET}/release/libtext_ffi.a)

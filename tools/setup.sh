@@ -56,38 +56,95 @@ check_python() {
 }
 
 # CXX if it is set, else the first g++ that is new enough. C is compiled (by a Rust crate) by its sibling.
-check_compiler() {
-  local candidate version found=none
+find_compiler() {
+  local candidate version
+  compiler_found=none
   for candidate in ${CXX:-g++ g++-15 g++-14 g++-13 g++-12}; do
     version=$("$candidate" -dumpfullversion -dumpversion 2>/dev/null) || continue
-    [[ $found != none ]] || found="$candidate $version"
+    [[ $compiler_found != none ]] || compiler_found="$candidate $version"
     if at_least "$version" "$MIN_GXX"; then
       export CXX=$candidate
       [[ $candidate != g++* ]] || export CC="${candidate/g++/gcc}"
       return 0
     fi
   done
-  missing "g++ $MIN_GXX or newer, for C++20 (found: $found);" \
-    "\`$(as_root)apt-get install -y build-essential g++-12\` installs it."
+  return 1
+}
+
+check_compiler() {
+  find_compiler ||
+    missing "g++ $MIN_GXX or newer, for C++20 (found: $compiler_found); \`$(as_root)apt-get install -y $(compiler_package)\` installs it."
 }
 
 # rust-version in text-ffi/Cargo.toml, where it says one, is the least that will do.
-check_rust() {
-  local needed=$MIN_RUST version said manifest=$hone_root/text-ffi/Cargo.toml
-  local mend="\`curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal\` installs it."
-  if [[ -f $manifest ]]; then
-    said=$(sed -n 's/^rust-version *= *"\([0-9.]*\)".*/\1/p' "$manifest")
-    needed=${said:-$needed}
-  fi
+needed_rust() {
+  local said
+  said=$(sed -n 's/^rust-version *= *"\([0-9.]*\)".*/\1/p' "$hone_root/text-ffi/Cargo.toml" 2>/dev/null) || true
+  say "${said:-$MIN_RUST}"
+}
+
+rust_version() { "$1" --version 2>/dev/null | awk '{ sub(/-.*/, "", $2); print $2 }'; }
+
+# find_rust NEEDED [FOLDER of links]: cargo and rustc on PATH that are new enough. Rustup's may not be on this shell's PATH yet, an old one of
+# rustup's may hide the distribution's, and Ubuntu's newer ones are named rustc-1.85 and cargo-1.85. cargo asks for a program
+# with the name rustc, so links with the usual names come first on PATH.
+find_rust() {
+  local needed=$1 links=${2:-$hone_root/third_party/rust} rustc cargo version
+  rust_found=none
   if ! command -v cargo >/dev/null && [[ -x ${HOME:-/root}/.cargo/bin/cargo ]]; then
-    PATH=${HOME:-/root}/.cargo/bin:$PATH  # rustup was installed, but this shell has not read its env file
+    PATH=${HOME:-/root}/.cargo/bin:$PATH
   fi
-  version=$(rustc --version 2>/dev/null | awk '{ print $2 }') || true
-  if ! command -v cargo >/dev/null || [[ -z $version ]]; then
-    missing "Rust $needed or newer (cargo and rustc), for the tokenizer; $mend"
-  elif ! at_least "${version%%-*}" "$needed"; then
-    missing "Rust $needed or newer (found: $version, which is too old for the tokenizer's crates); $mend"
-  fi
+  for rustc in $(type -ap rustc) $(compgen -c rustc-1. | sort -Vru); do
+    version=$(rust_version "$rustc") || continue
+    cargo=${rustc%rustc*}cargo${rustc##*rustc}
+    [[ -n $version ]] && command -v "$cargo" >/dev/null || continue
+    [[ $rust_found != none ]] || rust_found=$version
+    at_least "$version" "$needed" || continue
+    [[ $rustc != "$(command -v rustc)" || $rustc == "$links/rustc" ]] || return 0
+    mkdir -p "$links"
+    ln -sf "$(command -v "$rustc")" "$links/rustc"
+    ln -sf "$(command -v "$cargo")" "$links/cargo"
+    PATH=$links:$PATH
+    return 0
+  done
+  return 1
+}
+
+check_rust() {
+  local needed
+  needed=$(needed_rust)
+  find_rust "$needed" ||
+    missing "Rust $needed or newer (cargo and rustc; found: $rust_found), for the tokenizer;" \
+      "\`$(as_root)apt-get install -y $(rust_packages "$needed")\` installs it."
+}
+
+# candidate PACKAGE: the version that apt would install, without epoch and revision; nothing where it has none
+candidate() {
+  apt-cache policy "$1" 2>/dev/null | sed -nE 's/^ *Candidate: *([0-9]+:)?([0-9]+(\.[0-9]+)*).*/\2/p'
+}
+
+# The distribution's compiler, or the oldest that will do under a name of its own (Ubuntu 22.04).
+compiler_package() {
+  local version
+  version=$(candidate g++)
+  if [[ -n $version ]] && at_least "$version" "$MIN_GXX"; then say g++; else say "g++-$MIN_GXX"; fi
+}
+
+# rust_packages NEEDED: the distribution's packages that are new enough: its own, Debian 12's for building browsers, or those
+# with a version in their name (Ubuntu), the newest.
+rust_packages() {
+  local needed=$1 name version
+  local -a versioned
+  mapfile -t versioned < <(apt-cache pkgnames rustc-1. 2>/dev/null | sed -n 's/^rustc\(-1\.[0-9]*\)$/\1/p' | sort -Vr)
+  for name in '' -web "${versioned[@]}"; do
+    version=$(candidate "rustc$name")
+    [[ -n $version && -n $(candidate "cargo$name") ]] || continue
+    if at_least "$version" "$needed"; then
+      say "rustc$name cargo$name"
+      return
+    fi
+  done
+  say "rustc-${needed%.0} cargo-${needed%.0}"
 }
 
 has_pip() { "$python" -m pip --version >/dev/null 2>&1; }
@@ -106,25 +163,41 @@ missing_packages() {
   has_pip || say python3-pip
 }
 
-# apt_install PACKAGE...: as root or with a sudo that asks nothing; 1 where that is not possible.
-apt_install() {
-  local -a root=()
+# The same with the compiler, Rust and Python; apt's lists have to be there, since names depend on what it offers.
+missing_system() {
+  find_compiler || compiler_package
+  find_rust "$(needed_rust)" || rust_packages "$(needed_rust)" | tr ' ' '\n'
+  check_python 2>/dev/null || printf '%s\n' python3 python3-venv python3-pip
+  missing_packages
+}
+
+# may_install: root, a sudo that asks nothing, or one that may ask the person at the terminal; sets root_command.
+may_install() {
+  root_command=()
   command -v apt-get >/dev/null || return 1
-  if [[ $(id -u) != 0 ]]; then
-    sudo -n true 2>/dev/null || return 1
-    root=(sudo -n)
-  fi
-  say "system packages: apt-get install $*"
-  "${root[@]}" apt-get update -qq >/dev/null || true
-  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+  [[ $(id -u) != 0 ]] || return 0
+  command -v sudo >/dev/null || return 1
+  root_command=(sudo -n)
+  ! sudo -n true 2>/dev/null || return 0
+  root_command=(sudo)
+  [[ -t 0 && -t 2 ]]
+}
+
+# Everything that the distribution has and this machine lacks, in one call of apt. What it could not install is named by the
+# checks that follow, each with its command.
+install_packages() {
+  local -a wanted
+  mapfile -t wanted < <(missing_system)
+  ((${#wanted[@]} > 0)) && may_install || return 0
+  "${root_command[@]}" apt-get update -qq >/dev/null || true
+  mapfile -t wanted < <(missing_system | sort -u)
+  say "system packages: apt-get install ${wanted[*]}"
+  "${root_command[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${wanted[@]}" >/dev/null || true
 }
 
 # cmake, ninja and pip can also come from PyPI or venv; the C++ libraries only from the system.
 check_packages() {
   local -a wanted
-  mapfile -t wanted < <(missing_packages)
-  ((${#wanted[@]} == 0)) && return
-  apt_install "${wanted[@]}" || true
   if ! has_pip && "$python" -m venv "$hone_root/third_party/venv" >/dev/null 2>&1; then
     python=$hone_root/third_party/venv/bin/python
   fi
@@ -195,6 +268,7 @@ setup_machine() {
   exec {setup_lock}>"$hone_root/third_party/.lock"
   flock "$setup_lock"
   check_disk "$(free_mib)" "$(needed_mib)" || failed=1
+  install_packages
   check_compiler || failed=1
   check_rust || failed=1
   if check_python; then
@@ -202,7 +276,7 @@ setup_machine() {
   else
     failed=1
   fi
-  ((failed == 0)) || stop "mend what is missing, then run the same command again."
+  ((failed == 0)) || stop "install what is missing, then run the same command again."
   install_wheels "$hone_root/third_party/site" "torch==$TORCH" "nvidia-cuda-runtime==$NVIDIA_CUDA_RUNTIME" \
     "nvidia-cuda-cupti==$NVIDIA_CUDA_CUPTI"
   fetch_uplot || stop "the charts of a run's page are missing; when registry.npmjs.org can be reached, run the same command again."

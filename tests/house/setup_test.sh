@@ -19,7 +19,7 @@ in_machine() {
 machine() {
   local tool
   mkdir -p "$scratch/$1"
-  for tool in awk cat dirname grep head id mkdir sed sort tail; do
+  for tool in awk cat dirname grep head id ln mkdir sed sort tail tr; do
     ln -sf "$(command -v "$tool")" "$scratch/$1/$tool"
   done
   printf '%s' "$scratch/$1"
@@ -62,11 +62,38 @@ program "$half" cmake "cmake version 3.25.1"
 program "$half" ninja 1.11.1
 ln -s "$(command -v false)" "$half/python3"
 
-expect "no compiler" "build-essential g++-12\` installs it." 1 "$bare" check_compiler
+# apt_of FOLDER PACKAGE=VERSION...: an apt-cache that offers these
+apt_of() {
+  local folder=$1 pair
+  shift
+  {
+    printf '#!%s\ncase "$1 $2" in\n' "$BASH"
+    for pair; do printf '"policy %s") printf "%%s\\n" "  Candidate: %s" ;;\n' "${pair%%=*}" "${pair#*=}"; done
+    printf '"pkgnames "*) printf "%%s\\n" %s ;;\nesac\n' "$(printf '%s ' "${@%%=*}")"
+  } >"$folder/apt-cache"
+  chmod +x "$folder/apt-cache"
+}
+
+debian=$(machine debian)
+apt_of "$debian" rustc=1.63.0+dfsg1-2 cargo=0.66.0+ds1-1 rustc-web=1.96.0+dfsg1-1~deb12u2 cargo-web=1.96.0+dfsg1-1~deb12u2 g++=4:12.2.0-3
+ubuntu=$(machine ubuntu)
+apt_of "$ubuntu" rustc=1.75.0+dfsg0ubuntu1-0ubuntu7 cargo=1.75.0 rustc-1.82=1.82.0 cargo-1.82=1.82.0 rustc-1.89=1.89.0 \
+  cargo-1.89=1.89.0 rustc-1.91=1.91.0 g++=4:11.2.0-1ubuntu1
+versioned=$(machine versioned)
+program "$versioned" rustc "rustc 1.75.0"
+program "$versioned" cargo "cargo 1.75.0"
+program "$versioned" rustc-1.89 "rustc 1.89.0 (29483883e 2025-08-04)"
+program "$versioned" cargo-1.89 "cargo 1.89.0"
+
+expect "no compiler" "g++-12\` installs it." 1 "$bare" check_compiler
 expect "old compiler is named" "(found: g++ 11.4.0)" 1 "$old" check_compiler
 expect "newer compiler under another name" "" 0 "$good" check_compiler
-expect "no Rust" "sh.rustup.rs | sh -s -- -y --profile minimal\` installs it." 1 "$bare" check_rust
-expect "old Rust is named" "(found: 1.63.0, which is too old" 1 "$old" check_rust
+expect "no Rust" "apt-get install -y rustc-1.85 cargo-1.85\` installs it." 1 "$bare" check_rust
+expect "old Rust is named" "found: 1.63.0)" 1 "$old" check_rust
+expect "Rust of Debian 12's own packages" "apt-get install -y rustc-web cargo-web\` installs it." 1 "$debian" check_rust
+expect "Rust of Ubuntu's newest package" "apt-get install -y rustc-1.89 cargo-1.89\` installs it." 1 "$ubuntu" check_rust
+expect "a compiler of its own name where g++ is older" "apt-get install -y g++-12\` installs it." 1 "$ubuntu" check_compiler
+expect "Rust with a version in its name" "" 0 "$versioned" find_rust 1.85 "$scratch/links"
 expect "new Rust" "" 0 "$good" check_rust
 expect "no Python" "(found: none); \`" 1 "$bare" check_python
 expect "old Python is named" "(found: 3.10)" 1 "$old" check_python
@@ -76,4 +103,6 @@ expect "small disk says how to find what to free" "du -xh --max-depth=2" 1 "$bar
 expect "large disk" "" 0 "$bare" check_disk 6144 6144
 expect "packages are named with their command" "apt-get install -y nlohmann-json3-dev libyaml-cpp-dev" 1 "$bare" check_packages
 expect "no pip" "apt-get install -y python3-pip\` installs them." 1 "$half" check_packages
+[[ $(readlink "$scratch/links/cargo") == "$versioned/cargo-1.89" ]] && printf 'ok cargo asks for the same Rust by its usual name\n' ||
+  { printf 'not ok cargo asks for the same Rust by its usual name\n'; failed=1; }
 exit "$failed"
