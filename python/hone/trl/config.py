@@ -1,10 +1,13 @@
 """Config classes with TRL's names, made of the program's option table. Every value that is set goes to the program, which judges it."""
 import copy
 import dataclasses
+import datetime
 import functools
+import json
+import math
 import sys
 
-from hone.trl import options
+from hone.trl import attributes, machine, options
 
 
 def begin_logging():
@@ -35,9 +38,34 @@ class Config:
             self._check(name)
             setattr(self, name, value)
 
+    def __post_init__(self):
+        """Of a subclass that @dataclass made an __init__ for: it has set every field, and what is the default was not set."""
+        begin_logging()
+        for name in [name for name, value in self._set.items() if value == self._default(name)]:
+            del self._set[name]
+
+    def _default(self, name):
+        row = options.rows(self._method).get(name)
+        return self if row is None else options.default_of(row)  # no value equals a Config
+
+    def __getattr__(self, name):
+        """Names that TRL's config has beside its options: former ones that were not set, and those of attributes.py."""
+        if name == "_set":
+            object.__setattr__(self, "_set", {})
+            return self._set
+        row = options.former_rows(self._method).get(name) if not name.startswith("_") else None
+        if row is not None:
+            return getattr(self, row["option"], None) if row["option"] else None
+        return attributes.missing(attributes.ARGUMENTS, name, type(self).__name__)
+
+    @classmethod
+    def _own_fields(cls):
+        """Fields that a subclass of the caller's has: its script reads them, and the program does not."""
+        return {name for owner in cls.__mro__ if owner.__module__.split(".")[0] != "hone" for name in vars(owner).get("__annotations__", {})}
+
     def _check(self, name):
         known = options.rows(self._method)
-        if name in known or name in options.former_names(self._method):
+        if name in known or name in options.former_names(self._method) or name in self._own_fields():
             return
         raise TypeError(f"{type(self).__name__} has no option {name!r}.{options.near(name, list(known))}"
                         f" `hone options {self._method}` lists every option.")
@@ -51,12 +79,13 @@ class Config:
         """{name: value} of what differs from the defaults, or was set: what the program is given."""
         known = options.rows(self._method)
         out = {}
+        own = self._own_fields()
         for name, value in self._set.items():
-            if not (name in known or name in options.former_names(self._method)):
+            if name in own or not (name in known or name in options.former_names(self._method)):
                 continue  # an attribute of the user's own
             out[name] = value
         for name, row in known.items():  # lists and mappings that were changed in place
-            if name not in out and isinstance(row["default"], (list, dict)) and getattr(self, name, row["default"]) != row["default"]:
+            if name not in out and name not in own and isinstance(row["default"], (list, dict)) and getattr(self, name, row["default"]) != row["default"]:
                 out[name] = getattr(self, name)
         return out
 
@@ -72,10 +101,40 @@ class Config:
     def __eq__(self, other):
         return type(self) is type(other) and self.to_dict() == other.to_dict()
 
-    # What TRL's scripts ask of transformers.TrainingArguments.
-    process_index = local_process_index = 0
-    world_size = n_gpu = 1
-    should_save = should_log = True
+    def to_json_string(self):
+        return json.dumps(self.to_sanitized_dict(), indent=2)
+
+    # What scripts ask of transformers.TrainingArguments beside options (attributes.py).
+    n_gpu = 0  # the program computes on the processor
+
+    @property
+    def device(self):
+        return machine.device()
+
+    @property
+    def parallel_mode(self):
+        """transformers' enum where this process has it."""
+        word = "distributed" if machine.world_size() > 1 else "not_parallel"
+        training_args = sys.modules.get("transformers.training_args")
+        return training_args.ParallelMode(word) if training_args is not None else word
+
+    @property
+    def process_index(self):
+        return machine.rank()
+
+    @property
+    def local_process_index(self):
+        return machine.local_rank()
+
+    @property
+    def world_size(self):
+        return machine.world_size()
+
+    @property
+    def should_save(self):
+        return machine.rank() == 0
+
+    should_log = should_save
 
     @property
     def train_batch_size(self):
@@ -85,8 +144,67 @@ class Config:
     def eval_batch_size(self):
         return self.per_device_eval_batch_size
 
+    @property
+    def ddp_timeout_delta(self):
+        return datetime.timedelta(seconds=self.ddp_timeout)
+
     def get_process_log_level(self):
-        return 30  # logging.WARNING
+        """As transformers: logging's WARNING where log_level is passive."""
+        word = (self.log_level if self.should_log else self.log_level_replica) if hasattr(self, "log_level") else "passive"
+        return {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}.get(word, 30)
+
+    def get_warmup_steps(self, num_training_steps):
+        return int(self.warmup_steps) if self.warmup_steps >= 1 else math.ceil(num_training_steps * self.warmup_steps)
+
+    def main_process_first(self, local=True, desc="work"):
+        return machine.first(machine.local_rank() == 0 if local else machine.rank() == 0)
+
+    # transformers' setters of several options at once.
+
+    def _put(self, **values):
+        for name, value in values.items():
+            self._check(name)
+            setattr(self, name, value)
+        return self
+
+    def set_training(self, learning_rate=5e-5, batch_size=8, weight_decay=0, num_epochs=3.0, max_steps=-1, gradient_accumulation_steps=1,
+                     seed=42, gradient_checkpointing=False):
+        return self._put(learning_rate=learning_rate, per_device_train_batch_size=batch_size, weight_decay=weight_decay, max_steps=max_steps,
+                         num_train_epochs=num_epochs, gradient_accumulation_steps=gradient_accumulation_steps, seed=seed,
+                         gradient_checkpointing=gradient_checkpointing)
+
+    def set_evaluate(self, strategy="no", steps=500, batch_size=8, accumulation_steps=None, delay=None, loss_only=False):
+        return self._put(eval_strategy=strategy, eval_steps=steps, per_device_eval_batch_size=batch_size, eval_accumulation_steps=accumulation_steps,
+                         eval_delay=delay, prediction_loss_only=loss_only)
+
+    def set_testing(self, batch_size=8, loss_only=False):
+        return self._put(per_device_eval_batch_size=batch_size, prediction_loss_only=loss_only)
+
+    def set_save(self, strategy="steps", steps=500, total_limit=None, on_each_node=False):
+        return self._put(save_strategy=strategy, save_steps=steps, save_total_limit=total_limit, save_on_each_node=on_each_node)
+
+    def set_logging(self, strategy="steps", steps=500, report_to="none", level="passive", first_step=False, nan_inf_filter=False,
+                    on_each_node=False, replica_level="passive"):
+        return self._put(logging_strategy=strategy, logging_steps=steps, report_to=report_to, log_level=level, logging_first_step=first_step,
+                         logging_nan_inf_filter=nan_inf_filter, log_on_each_node=on_each_node, log_level_replica=replica_level)
+
+    def set_push_to_hub(self, model_id, strategy="every_save", token=None, private_repo=None, always_push=False, revision=None):
+        return self._put(push_to_hub=True, hub_model_id=model_id, hub_strategy=strategy, hub_token=token, hub_private_repo=private_repo,
+                         hub_always_push=always_push, hub_revision=revision)
+
+    def set_optimizer(self, name="adamw_torch", learning_rate=5e-5, weight_decay=0, beta1=0.9, beta2=0.999, epsilon=1e-8, args=None):
+        return self._put(optim=name, learning_rate=learning_rate, weight_decay=weight_decay, adam_beta1=beta1, adam_beta2=beta2,
+                         adam_epsilon=epsilon, optim_args=args)
+
+    def set_lr_scheduler(self, name="linear", num_epochs=3.0, max_steps=-1, warmup_steps=0):
+        return self._put(lr_scheduler_type=name, num_train_epochs=num_epochs, max_steps=max_steps, warmup_steps=warmup_steps)
+
+    def set_dataloader(self, train_batch_size=8, eval_batch_size=8, drop_last=False, num_workers=0, pin_memory=True, persistent_workers=False,
+                       prefetch_factor=None, auto_find_batch_size=False, ignore_data_skip=False, sampler_seed=None):
+        return self._put(per_device_train_batch_size=train_batch_size, per_device_eval_batch_size=eval_batch_size, dataloader_drop_last=drop_last,
+                         dataloader_num_workers=num_workers, dataloader_pin_memory=pin_memory, dataloader_prefetch_factor=prefetch_factor,
+                         dataloader_persistent_workers=persistent_workers, auto_find_batch_size=auto_find_batch_size,
+                         ignore_data_skip=ignore_data_skip, data_seed=sampler_seed)
 
 
 def field_of(row):

@@ -9,9 +9,23 @@ import pathlib
 from hone.errors import Refused
 from hone.trl.rows import is_named
 
-# Of a config: what a loaded model has otherwise than its file, and what computes nothing.
-SILENT = ("_name_or_path", "architectures", "attn_implementation", "dtype", "id2label", "label2id", "num_labels", "pad_token_id",
-          "problem_type", "torch_dtype", "transformers_version", "use_cache", "_from_model_config")
+# Of a configuration: what a loaded model has otherwise than its file, and what computes nothing, with the reason.
+NEUTRAL = {
+    "_name_or_path": "where it is from", "architectures": "the class that opens it", "attn_implementation": "hone has its own attention",
+    "dtype": "args and the model's own dtype say it", "torch_dtype": "args and the model's own dtype say it",
+    "id2label": "names of classes", "label2id": "names of classes", "num_labels": "a reward model has one",
+    "problem_type": "a reward model's loss is its method's", "pad_token_id": "hone never pads", "use_cache": "of generation",
+    "transformers_version": "who wrote the file", "_from_model_config": "where it is from", "pretraining_tp": "of slices with the same result",
+    "output_attentions": "of what a call returns", "output_hidden_states": "of what a call returns", "return_dict": "of what a call returns",
+    "use_return_dict": "of what a call returns", "task_specific_params": "of pipelines", "keys_to_ignore_at_inference": "of evaluation loops",
+    "gradient_checkpointing": "hone's own option is recompute", "unsloth_version": "who wrote the file", "auto_map": "the class that opens it",
+    "is_decoder": "hone's models are decoders", "finetuning_task": "a name", "tokenizer_class": "of AutoTokenizer", "prefix": "of pipelines",
+    "chunk_size_feed_forward": "of slices with the same result", "torchscript": "of exports", "experts_implementation": "hone has its own",
+}
+# Of a configuration too: a trainer of transformers sets them to the tokenizer's.
+OF_TOKENIZER = ("bos_token_id", "eos_token_id", "pad_token_id")
+# Methods whose completions the model's generation_config would change.
+SAMPLERS = ("GRPO", "RLOO", "OnlineDPO")
 HEADS = ("score.", "classifier.")  # made by from_pretrained where the file has none: a reward model's, at its beginning
 
 
@@ -20,7 +34,12 @@ def is_model(one):
 
 
 def names_of(config):
-    return {name: value for name, value in config.to_dict().items() if name not in SILENT and not name.startswith("_attn")}
+    return {name: value for name, value in config.to_dict().items() if name not in NEUTRAL and not name.startswith(("_attn", "_experts"))}
+
+
+def base_of(model):
+    """Of a PeftModel the model in it, else the model."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def folder_of(model):
@@ -50,27 +69,66 @@ def place_in(state, name, prefix):
     return next((key for key in (name, f"{prefix}.{name}", short) if key in state), None)
 
 
-def changed_config(model, folder):
+def folder_named(name):
+    """Of a folder, or of a name whose files are in the hub's cache; else None."""
+    if os.path.isdir(name):
+        return pathlib.Path(name)
+    try:
+        from transformers.utils import cached_file
+        found = cached_file(str(name), "config.json", local_files_only=True)
+    except (ImportError, OSError, ValueError):
+        return None
+    return pathlib.Path(found).parent if found else None
+
+
+def difference(what, before, now):
+    other = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+    return f"{what} has another {other[0]}: {now.get(other[0])!r}, in the folder {before.get(other[0])!r}" if other else ""
+
+
+def own_generation(model, folder):
+    """The generation_config that the folder gives."""
+    try:
+        return type(model.generation_config).from_pretrained(folder)
+    except OSError:
+        return type(model.generation_config).from_model_config(type(model.config).from_pretrained(folder))
+
+
+def changed_generation(model):
+    """{name: value} of what a model's generation_config has otherwise than its folder."""
+    folder = folder_of(model) if getattr(model, "generation_config", None) is not None else None
+    if folder is None:
+        return {}
+    before, now = own_generation(model, folder).to_dict(), model.generation_config.to_dict()
+    return {name: value for name, value in now.items() if before.get(name) != value and name not in ("transformers_version", "_from_model_config")}
+
+
+def changed_config(model, folder, method):
+    """The trainers that sample read more of both configurations than the others."""
+    samples = method in SAMPLERS
     stored = type(model.config).from_pretrained(folder)
-    pairs = [("its config", names_of(stored), names_of(model.config))]
-    generation = getattr(model, "generation_config", None)
-    if generation is not None:
-        try:
-            own = type(generation).from_pretrained(folder)
-        except OSError:
-            own = type(generation).from_model_config(stored)
-        pairs.append(("its generation_config", names_of(own), names_of(generation)))
-    for what, before, now in pairs:
-        other = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
-        if other:
-            return f"{what} has another {other[0]}: {now.get(other[0])!r}, in the folder {before.get(other[0])!r}"
-    return ""
+    silent = () if samples else OF_TOKENIZER
+    before, now = ({name: value for name, value in names_of(config).items() if name not in silent} for config in (stored, model.config))
+    change = difference("its config", before, now)
+    if change or not samples or getattr(model, "generation_config", None) is None:
+        return change
+    return difference("its generation_config", names_of(own_generation(model, folder)), names_of(model.generation_config))
+
+
+def base_state(model):
+    """Tensors by the names that the model had before PEFT wrapped its modules, without the adapter's own."""
+    out = {}
+    for name, tensor in model.state_dict().items():
+        if ".lora_" in name or ".modules_to_save." in name or "trainable_tokens_" in name:
+            continue
+        out[name.replace(".base_layer.", ".").replace(".original_module.", ".").replace(".token_adapter.", ".")] = tensor
+    return out
 
 
 def changed_tensors(model, files, new):
     import torch
     from safetensors import safe_open
-    state, same = model.state_dict(), set()
+    state, same = base_state(model), set()
     for file in files:
         with safe_open(file, "pt") as stored:
             for name in stored.keys():
@@ -89,9 +147,35 @@ def changed_tensors(model, files, new):
     return ""
 
 
-def change_of(model, new):
+def is_wrapped(model):
+    """Whether it is a PeftModel; add_adapter of transformers leaves the model's own class."""
+    return bool(getattr(model, "peft_config", None)) and hasattr(model, "get_base_model")
+
+
+def change_of_adapter(model):
+    """Why the adapter of a PeftModel is none that get_peft_model has just made; "" where it is."""
+    if len(model.peft_config) != 1:
+        return f"it has {len(model.peft_config)} adapters: {', '.join(model.peft_config)}"
+    (name, config), = model.peft_config.items()
+    kind = getattr(config.peft_type, "value", config.peft_type)
+    if kind != "LORA":
+        return f"its adapter is of type {kind}: use peft.LoraConfig"
+    for key, tensor in model.state_dict().items():
+        if (".lora_B." in key or ".lora_embedding_B." in key) and bool((tensor != 0).any()):
+            return "it has an adapter that was trained: save it with save_pretrained(FOLDER), and set adapter_name_or_path=FOLDER in args"
+    if config.inference_mode:
+        return f"its adapter {name} is frozen: pass peft_config to the trainer"
+    return ""
+
+
+def change_of(model, new, method):
     """In what a model is not what its folder holds; "" where it is. `new`: beginnings of tensors that the folder need not have."""
-    if getattr(model, "peft_config", None):
+    if is_wrapped(model):
+        change = change_of_adapter(model)
+        if change:
+            return change
+        model = model.get_base_model()
+    elif getattr(model, "peft_config", None):
         return "it has an adapter: pass peft_config to the trainer, or adapter_name_or_path in args"
     if getattr(model, "hf_quantizer", None) is not None or getattr(model, "is_quantized", False):
         return "it is quantized: pass quantization_config to the trainer"
@@ -101,28 +185,41 @@ def change_of(model, new):
     files = files_of(folder) if folder else []
     if not files:
         return "its safetensors files are not on this machine"
-    return changed_config(model, folder) or changed_tensors(model, files, new)
+    return changed_config(model, folder, method) or changed_tensors(model, files, new)
 
 
-def name_of(model, where, new=()):
+def name_of(model, where, new=(), method=""):
     """The name or path that the program opens."""
     if is_named(model):
         return os.fspath(model)
-    change = change_of(model, tuple(new))
+    change = change_of(model, tuple(new), method)
     if change:
         name = getattr(model, "name_or_path", "") or getattr(getattr(model, "config", None), "_name_or_path", "")
         raise Refused(where, "a name or a path, or a model as its folder has it", f"a {type(model).__name__} in this process's memory; {change}",
                       (f"pass model={name!r}" if name and isinstance(name, str) else "save it with save_pretrained(FOLDER) and pass model=FOLDER") +
                       "; settings of from_pretrained go into model_init_kwargs, a changed model into a folder of its own")
-    return model.name_or_path
+    return base_of(model).name_or_path
 
 
 def settings_of(model):
     """Beside its name: the type of its numbers, and the hub's revision."""
     if is_named(model):
         return {}
+    model = base_of(model)
     revision = None if os.path.isdir(model.name_or_path) else getattr(model.config, "_commit_hash", None)
     return {"dtype": str(model.dtype).removeprefix("torch."), **({"model_revision": revision} if revision else {})}
+
+
+def write_adapter(model, folder):
+    """The adapter of a PeftModel, from which the run begins."""
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    model.save_pretrained(str(folder), save_embedding_layers=False)
+
+
+def last_name(model):
+    """As TRL names a reward model: the end of its name."""
+    return str(model.config._name_or_path).rpartition("/")[2]
 
 
 def is_same(one, other):

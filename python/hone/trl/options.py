@@ -50,7 +50,13 @@ def rows(method):
 @functools.lru_cache(maxsize=None)
 def former_names(method):
     """Names that are no options, and that hone reads, notes or refuses in its own words."""
-    return frozenset(row["name"] for row in json.loads(printed("options", method, "--former", "--json")))
+    return frozenset(former_rows(method))
+
+
+@functools.lru_cache(maxsize=None)
+def former_rows(method):
+    """{name: row}; a row has name, of, option ("" where none has taken its place), why."""
+    return {row["name"]: row for row in json.loads(printed("options", method, "--former", "--json"))}
 
 
 def is_script_option(row):

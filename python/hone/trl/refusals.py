@@ -1,9 +1,9 @@
 """What TRL's trainers take and hone cannot: named, with what to do instead, before anything starts."""
 import inspect
-import os
+import warnings
 
 from hone.errors import Refused
-from hone.trl import models
+from hone.trl import models, tokenizers
 from hone.trl.rows import is_named
 
 # Arguments of TRL's trainers that are code or objects of this process; None, and what `EMPTY` has, is no refusal.
@@ -43,11 +43,13 @@ def refuse_overrides(trainer, base):
         if owner.__module__.split(".")[0] == "hone":
             break
         for name, value in vars(owner).items():
-            if inspect.isroutine(value) and not name.startswith("__") and (hasattr(base, name) or name in STEPS):
+            if inspect.isroutine(value) and not name.startswith("__") and name not in CALLED_HERE and (hasattr(base, name) or name in STEPS):
                 raise Refused(f"{owner.__name__}.{name}", "a trainer whose steps are hone's", "a method that replaces one of them",
                               INSTEAD_OF_STEPS.get(name, "use a reward function, a callback or an option; `hone options` lists them"))
 
 
+# What only scripts call: a subclass may have its own.
+CALLED_HERE = ("create_model_card", "log_metrics", "save_metrics", "metrics_format", "save_state", "is_world_process_zero")
 STEPS = ("compute_loss", "training_step", "prediction_step", "evaluation_loop", "get_train_dataloader", "get_eval_dataloader",
          "create_optimizer", "create_scheduler", "create_optimizer_and_scheduler", "log", "_prepare_dataset", "_generate_and_score_completions",
          "_get_per_token_logps", "_compute_loss", "_prepare_inputs", "get_batch_loss_metrics", "tokenize_row", "floating_point_ops",
@@ -71,27 +73,64 @@ def same_reference(given, model, trainer):
             del given["ref_model"]
 
 
-def same_tokenizers(given, specs):
+def same_tokenizers(given, specs, trainer):
     """Takes away tokenizers of reward models that are those of the models' own folders."""
     classes = given.get("reward_processing_classes")
     several = classes if isinstance(classes, (list, tuple)) else [classes] * (classes is not None)
     names = [getattr(one, "name_or_path", one) for one in several]
     if names and all(name is None or any(models.is_same(str(name), spec) for spec in specs or ()) for name in names):
+        for one in several:
+            tokenizers.refuse_changed(one, f"{trainer}, reward_processing_classes")
         del given["reward_processing_classes"]
 
 
-def tokenizer_settings(processing_class, model, trainer):
-    """{} for the model's own tokenizer, else tokenizer_name_or_path."""
-    if processing_class is None:
-        return {}
-    named = processing_class if is_named(processing_class) else getattr(processing_class, "name_or_path", None)
-    if not named or not is_named(named):
-        raise Refused(f"{trainer}, processing_class", "a tokenizer with a name or a path", f"a {type(processing_class).__name__} without one",
-                      "save it with save_pretrained(FOLDER) and pass processing_class=FOLDER")
-    named = os.fspath(named)
-    if models.is_same(named, model):
-        return {}
-    if not os.path.isdir(named):
-        raise Refused(f"{trainer}, processing_class", f"the tokenizer of {model}, or a folder", named,
-                      "leave processing_class out, or save the tokenizer with save_pretrained(FOLDER) and pass processing_class=FOLDER")
-    return {"tokenizer_name_or_path": named}
+def refuse_second_adapter(given, settings, trainer):
+    """Of a PeftModel: TRL wants its adapter merged before it makes another."""
+    second = "peft_config" if given.get("peft_config") is not None else "adapter_name_or_path" if settings.get("adapter_name_or_path") else ""
+    if second:
+        raise Refused(f"{trainer}, {second}", "one adapter", f"a PeftModel, which has one, and {second}", "leave one of them out")
+
+
+def refuse_changed_model(changed, method, trainer):
+    """What a script has set in trainer.model.config before train(), and the program would not know."""
+    for whose, values in changed.items():
+        if whose == "generation_config" and method not in models.SAMPLERS:
+            continue  # nothing is sampled: it is saved with the model
+        silent = models.NEUTRAL if method in models.SAMPLERS else {**models.NEUTRAL, **dict.fromkeys(models.OF_TOKENIZER)}
+        for name, value in values.items():
+            if name not in silent and not name.startswith("_"):
+                raise Refused(f"{trainer}.model.{whose}.{name}", "what the model's folder has", repr(value),
+                              "sampling options go into args" if whose == "generation_config" else
+                              "save the model with this configuration to a folder, and pass model=FOLDER")
+
+
+# ---- formatting_func
+
+def refuse_formatting(function, args, data, trainer):
+    """TRL's own error: a text that a function makes has no completion."""
+    if function is None:
+        return
+    if getattr(args, "completion_only_loss", None) is True:
+        raise Refused(f"{trainer}, formatting_func", "no completion_only_loss=True beside it", "both: the function makes one text of a row, which "
+                      "has no completion", "make prompt and completion of the rows before the trainer gets them, or set "
+                      "completion_only_loss=False: the whole text is trained")
+    columns = getattr(data, "column_names", None) or (data[0] if isinstance(data, list) and data and isinstance(data[0], dict) else ())
+    if "prompt" in columns and "completion" in columns and "input_ids" not in columns:
+        warnings.warn(f"hone: {trainer}, formatting_func: the rows have prompt and completion, and the loss is of the whole text that the function "
+                      "makes", stacklevel=4)
+
+
+def formatting(function, column):
+    """The text of a row instead of its columns; rows that are tokenized stay, as TRL leaves them."""
+    def text(row, where):
+        if "input_ids" in row:
+            return row
+        made = function(row)
+        if isinstance(made, str):
+            return {column: made}
+        kind = "None" if made is None else f"a {type(made).__name__}"
+        batches = isinstance(made, (list, tuple))
+        raise Refused(f"{where}, formatting_func", "a text for a row", kind, "it gets one row, and returns one text: TRL no longer calls it "
+                      "with batches" if batches else "return a text for every row, or filter the rows first")
+
+    return text

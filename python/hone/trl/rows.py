@@ -87,7 +87,7 @@ def write(data, path, argument, function=None):
                 where = f"{argument}, row {count - 1}"
                 if not isinstance(row, dict):
                     raise Refused(where, "a dict of columns", f"a {type(row).__name__}")
-                changed = {name: plain(value, f"{where}, column {name}") for name, value in (function(row) if function else row).items()}
+                changed = {name: plain(value, f"{where}, column {name}") for name, value in (function(row, where) if function else row).items()}
                 file.write(json.dumps(changed, ensure_ascii=False, allow_nan=False) + "\n")
         if count == 0:
             raise Refused(argument, "rows", "none")

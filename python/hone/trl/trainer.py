@@ -5,16 +5,17 @@ import inspect
 import json
 import os
 import pathlib
-import shutil
-import tempfile
 import types
 
 from hone import program
 from hone.errors import HoneError, Refused
-from hone.trl import adapters, child, functions, models, options, plan, refusals
+from hone.trl import adapters, attributes, child, functions, models, options, plan, refusals, tokenizers
+from hone.trl.accelerator import Accelerator
 from hone.trl.callbacks import Callbacks, TrainerState
 from hone.trl.config import config_class
 from hone.trl.notebook import Progress
+from hone.trl.results import Results, entry_of
+from hone.trl.trained_model import TrainedModel
 
 TrainOutput = collections.namedtuple("TrainOutput", "global_step training_loss metrics")
 
@@ -33,14 +34,9 @@ ARGUMENTS = {
     "OnlineDPO": ["model", "ref_model", "reward_funcs", "args", "data_collator", "train_dataset", "eval_dataset", "processing_class",
                   "reward_processing_classes", "peft_config", "compute_metrics", "callbacks", "optimizers", "preprocess_logits_for_metrics", "judge"],
 }
-# Methods whose metrics compare with a reference: a continued adapter would be its own.
-WITH_REFERENCE = ("DPO", "KTO", "OnlineDPO")
-# What a run's folder holds of a model, for save_model.
-MODEL_FILES = ("adapter_*", "base_adapters.json", "config.json", "generation_config.json", "model*.safetensors", "model.safetensors.index.json",
-               "tokenizer*", "special_tokens_map.json", "vocab*", "merges.txt", "added_tokens.json", "chat_template*", "README.md")
 
 
-class Trainer:
+class Trainer(Results):
     """What all of them share. `_name` is TRL's: "GRPO"."""
     _name = ""
 
@@ -50,21 +46,48 @@ class Trainer:
         refusals.refuse_overrides(self, Trainer)
         model, args = given.pop("model", None), given.pop("args", None)
         new = models.HEADS if self._name == "Reward" else ()
-        self._model = models.name_of(model, f"{title}, model", new) if model is not None else None
+        self._model = models.name_of(model, f"{title}, model", new, self._name) if model is not None else None
+        self._begun = model if model is not None and models.is_wrapped(model) else None  # its adapter is what the run begins with
         self.args = self._config(args)
-        self.processing_class = given.pop("processing_class", None)
+        self._given_tokenizer, self._tokenizer = given.pop("processing_class", None), tokenizers.Taken()
         self.train_dataset, self.eval_dataset = given.pop("train_dataset", None), given.pop("eval_dataset", None)
         self._formatting = given.pop("formatting_func", None)
+        self._peft_config = given.get("peft_config") or (next(iter(model.peft_config.values())) if self._begun is not None else None)
         self._functions = functions.Functions(title)
+        self.reward_funcs = given.get("reward_funcs")
         self._settings = self._own_settings(given, model, title)
+        self._of_args = self.args.settings()
         callbacks = given.pop("callbacks", None)
         refusals.refuse_arguments(title, given)
+        refusals.refuse_formatting(self._formatting, self.args, self.train_dataset, title)
         self.callback_handler = Callbacks(callbacks, self)
         self.state = TrainerState()
-        self.accelerator = types.SimpleNamespace(print=print, is_main_process=True, is_local_main_process=True, process_index=0, num_processes=1)
+        self.accelerator = Accelerator(self)
+        self.model = TrainedModel(self, None if model is None or models.is_named(model) else model)
         self.is_in_train = False
         self._stopped_in = None  # the checkpoint of a run that was stopped
         self.callback_handler.call("on_init_end")
+
+    # ---- what else TRL's trainers have (attributes.py)
+
+    def __getattr__(self, name):
+        if name in attributes.OPTIONS and hasattr(self.args, attributes.OPTIONS[name]):
+            return getattr(self.args, attributes.OPTIONS[name])
+        return attributes.missing({} if name in attributes.OPTIONS else attributes.TRAINER, name, type(self).__name__)
+
+    def __setattr__(self, name, value):
+        """An attribute that TRL's trainer would read, and the program cannot, is no place for a value."""
+        row = attributes.TRAINER.get(name)
+        if row is not None and row.use == attributes.REFUSED and value is not None:
+            attributes.refuse(name, type(self).__name__, row)
+        if name in refusals.INSTEAD:
+            refusals.refuse_arguments(type(self).__name__, {name: value})
+        if name in ("model", "model_wrapped", "accelerator") and name in vars(self):
+            attributes.refuse(name, type(self).__name__, attributes.Row(attributes.REFUSED, "make a trainer of the other model"))
+        if name in attributes.OPTIONS:
+            setattr(self.args, attributes.OPTIONS[name], value)
+            return
+        object.__setattr__(self, name, value)
 
     # ---- arguments
 
@@ -101,14 +124,20 @@ class Trainer:
         if out.get("model_name_or_path") is None:
             raise Refused(f"{title}, model", "a name or a path", "none")
         refusals.same_reference(given, out["model_name_or_path"], title)
-        plan.take(out, refusals.tokenizer_settings(self.processing_class, out["model_name_or_path"], title), title)
+        out["output_dir"] = os.fspath(self.args.output_dir) if self.args.output_dir is not None else "trainer_output"
+        inputs = pathlib.Path(out["output_dir"]) / plan.FOLDER
+        self._tokenizer = tokenizers.taken(self._given_tokenizer, out["model_name_or_path"], title)
+        plan.take(out, self._tokenizer.settings(inputs), title)
+        if self._begun is not None:
+            refusals.refuse_second_adapter(given, out, title)
+            plan.take(out, {"use_peft": True, "adapter_name_or_path": os.fspath(inputs / "adapter")}, title)
         plan.take(out, adapters.quantization_settings(given.pop("quantization_config", None), title), title)
         plan.take(out, adapters.lora_settings(given.pop("peft_config", None), title), title)
         for name in ("reward_funcs", "judge"):
             if name in given and name in options.rows(options.METHODS[self._name]):
                 specs = self._functions.specs(given.pop(name), judge=name == "judge")
                 if name == "reward_funcs":
-                    refusals.same_tokenizers(given, specs)
+                    refusals.same_tokenizers(given, specs, title)
                     if specs is not None:
                         out.pop("reward_model_path", None)  # of the script, which opens it
                 if specs is not None:
@@ -117,22 +146,34 @@ class Trainer:
             out["eval_reward_funcs"] = self._functions.specs(out["eval_reward_funcs"], option="eval_reward_funcs")
         if self._functions.all and "reward_timeout" not in out:
             out["reward_timeout"] = functions.TIMEOUT
-        out["output_dir"] = os.fspath(self.args.output_dir) if self.args.output_dir is not None else "trainer_output"
         out.pop("resume_from_checkpoint", None)  # an argument of train(), as in transformers
         return plan.known(out, options.METHODS[self._name])
 
     def _row_function(self):
         if self._formatting is None:
             return None
-        column = self.args.dataset_text_field
+        return refusals.formatting(self._formatting, self.args.dataset_text_field)
 
-        def text(row):
-            made = self._formatting(row)
-            if not isinstance(made, str):
-                raise Refused(f"{type(self).__name__}, formatting_func", "a text for a row", f"a {type(made).__name__}")
-            return {column: made}
+    def _changed_args(self):
+        """What was set in args after the trainer was made: TRL reads them when train() begins."""
+        now, before = self.args.settings(), self._of_args
+        changed = {name: value for name, value in now.items() if name not in before or before[name] != value}
+        plan.init_kwargs(changed, type(self).__name__)
+        if "output_dir" in changed:
+            raise Refused(f"{type(self).__name__}.args.output_dir", "the folder that the trainer was made with", repr(changed["output_dir"]),
+                          "set it before the trainer is made")
+        self._of_args = {**now}
+        return plan.known(changed, options.METHODS[self._name])
 
-        return text
+    def _objects_in(self, folder):
+        """The tokenizer and the adapter of this process, written for a run whose output_dir is `folder`; the options that name them."""
+        inputs = pathlib.Path(folder) / plan.FOLDER
+        self._tokenizer.write(inputs)
+        out = self._tokenizer.settings(inputs)
+        if self._begun is not None:
+            models.write_adapter(self._begun, inputs / "adapter")
+            out["adapter_name_or_path"] = os.fspath(inputs / "adapter")
+        return out
 
     # ---- the run
 
@@ -143,11 +184,14 @@ class Trainer:
     def train(self, resume_from_checkpoint=None, **ignored):
         """Runs to the end. Raises what a reward function or a callback raises, KeyboardInterrupt after a Ctrl-C, else HoneError."""
         program.require()
+        self._settings.update(self._changed_args())
+        refusals.refuse_changed_model(self.model.changed(), self._name, type(self).__name__)
         settings = dict(self._settings)
         if resume_from_checkpoint:
             settings["resume_from_checkpoint"] = "true" if resume_from_checkpoint is True else os.fspath(resume_from_checkpoint)
         evaluated = self.eval_dataset if self._evaluates() else None
         settings.update(plan.data_settings(self._folder, self.train_dataset, evaluated, self._row_function(), type(self).__name__))
+        self._objects_in(self._folder)
         path = plan.write(self._folder, settings)
         self.callback_handler.control.should_training_stop = False
         self._stopped_in = None
@@ -157,6 +201,8 @@ class Trainer:
             self._run(path)
         finally:
             self.is_in_train = False
+        if self.is_world_process_zero():
+            self.model.write_changes(self._result_folder())
         self.callback_handler.call("on_train_end")
         last = next((entry for entry in reversed(self.state.log_history) if "train_loss" in entry), {})
         metrics = {name: value for name, value in last.items() if name != "step"}
@@ -228,7 +274,7 @@ class Trainer:
         except OSError:
             return []
         records = [json.loads(line) for line in lines if line.strip()]
-        return [_entry(record) for record in records if record.get("step", step + 1) <= step and "train_runtime" not in record]
+        return [entry_of(record) for record in records if record.get("step", step + 1) <= step and "train_runtime" not in record]
 
     def _on_step(self, message):
         before = int(self.state.epoch + 1e-6)
@@ -243,7 +289,7 @@ class Trainer:
                 self.callback_handler.call("on_epoch_begin")
 
     def _on_log(self, message):
-        entry = _entry(message["record"])
+        entry = entry_of(message["record"])
         self.state.log_history.append(entry)
         logs = {name: value for name, value in entry.items() if name != "step"}
         self.callback_handler.call("on_log", logs=dict(logs))
@@ -271,140 +317,6 @@ class Trainer:
     def _on_end(self, message):
         if not message["interrupted"]:
             self._stopped_in = None  # output_dir has the result
-
-    # ---- afterwards
-
-    def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval"):
-        """The metrics of the evaluation data: those of the last step, if the run ended with an evaluation, else of a pass over them."""
-        data = self.eval_dataset if eval_dataset is None else eval_dataset
-        if data is None:
-            raise Refused(f"{type(self).__name__}.evaluate", "eval_dataset", "none", "pass it to the trainer or to evaluate()")
-        last = next((entry for entry in reversed(self.state.log_history) if _is_evaluation(entry)), None)
-        current = last is not None and last["step"] == self.state.global_step and eval_dataset is None and not isinstance(data, dict)
-        if not current:
-            last = self._evaluate(data)
-            self.state.log_history.append(dict(last))
-            self.callback_handler.call("on_evaluate", metrics=dict(last))
-        return {metric_key_prefix + name[4:] if name.startswith("eval_") else name: value for name, value in last.items() if name != "step"}
-
-    def _evaluate(self, data):
-        """A run in a folder of its own that begins with an evaluation, and ends after it."""
-        program.require()
-        trained = self.state.global_step > 0
-        settings = {name: value for name, value in self._settings.items() if name.startswith("eval_reward_") or not name.startswith(("eval_", "sample_p", "sample_s", "save_", "push_", "hub_", "load_best"))}
-        if trained and (self._name in WITH_REFERENCE or (self._name in ("GRPO", "RLOO") and self.args.beta)):
-            raise Refused(f"{type(self).__name__}.evaluate", "an evaluation before training, or as part of it",
-                          "a policy that is compared with its reference", "set eval_strategy='steps' or 'epoch': the last evaluation is returned")
-        if trained:
-            settings.update(self._trained_model())
-        found, wanted = [], len(data) if isinstance(data, dict) else 1
-
-        def answer(message):
-            if "event" not in message:
-                return self._answer(message)
-            if message["event"] == "log" and _is_evaluation(message["record"]):
-                found.append(_entry(message["record"]))
-                if len(found) == wanted:
-                    run.process.kill()  # its folder is not kept
-            return {"stop": False}
-
-        with tempfile.TemporaryDirectory(prefix="hone-evaluation-") as folder:
-            settings.update(output_dir=folder, eval_on_start=True, eval_strategy="steps", eval_steps=1, save_strategy="no", report_to="none",
-                            max_steps=1, learning_rate=0.0, skip_doctor=True, warmup_steps=0)
-            settings.update(plan.data_settings(folder, self.train_dataset if self.train_dataset is not None else data, data,
-                                               self._row_function(), type(self).__name__))
-            run = child.Child([options.METHODS[self._name], "--config", plan.write(folder, settings)], answer)
-            self._functions.failure = None
-            try:
-                code = run.run()
-            finally:
-                self._functions.close()
-        if self._functions.failure is not None:
-            raise self._functions.failure
-        if len(found) < wanted:
-            raise HoneError(run.error_text() or f"the evaluation ended with code {code}", code)
-        return {**{name: value for entry in found for name, value in entry.items()}, "step": self.state.global_step, "epoch": self.state.epoch}
-
-    def _trained_model(self):
-        folder = str(self._result_folder())
-        return {"adapter_name_or_path": folder} if (pathlib.Path(folder) / "adapter_config.json").exists() else {"model_name_or_path": folder}
-
-    def _result_folder(self):
-        folder = pathlib.Path(self._stopped_in) if self._stopped_in else self._folder
-        if not any((folder / name).exists() for name in ("adapter_config.json", "config.json")):
-            raise Refused(f"{type(self).__name__}", "a model that train() has written", f"none in {folder}", "call train() first")
-        return folder
-
-    def save_model(self, output_dir=None, _internal_call=False):
-        """Copies the trained adapter or model, with its tokenizer, to `output_dir`; in the run's own folder it is already."""
-        source = self._result_folder()
-        target = pathlib.Path(output_dir) if output_dir is not None else self._folder
-        if target.exists() and target.samefile(source):
-            return
-        target.mkdir(parents=True, exist_ok=True)
-        for pattern in MODEL_FILES:
-            for path in sorted(source.glob(pattern)):
-                if path.is_file():
-                    shutil.copy2(path, target / path.name)
-
-    def push_to_hub(self, commit_message=None, blocking=True, token=None, revision=None, **ignored):
-        """Uploads the adapter, its tokenizer and the model card, as `hone push` does."""
-        words = ["push", str(self._result_folder())]
-        for name, value in (("hub_model_id", self.args.hub_model_id), ("hub_token", token or self.args.hub_token),
-                            ("hub_revision", revision or self.args.hub_revision), ("hub_private_repo", self.args.hub_private_repo)):
-            if value is not None:
-                words += [f"--{name}", str(value).lower() if isinstance(value, bool) else str(value)]
-        text = options.printed(*words)
-        print(text, end="")
-        return text.strip().splitlines()[-1] if text.strip() else ""
-
-    @property
-    def hub_model_id(self):
-        return self.args.hub_model_id or pathlib.PurePath(self._settings["output_dir"]).name
-
-    # ---- what scripts call beside
-
-    def add_callback(self, callback):
-        self.callback_handler.add(callback)
-
-    def remove_callback(self, callback):
-        self.callback_handler.remove(callback)
-
-    def pop_callback(self, callback):
-        return self.callback_handler.remove(callback)
-
-    def is_world_process_zero(self):
-        return True
-
-    is_local_process_zero = is_world_process_zero
-
-    def end(self):
-        """Loggers end with the run."""
-
-    def save_state(self):
-        """trainer_state.json is in every checkpoint."""
-
-    def log_metrics(self, split, metrics):
-        print(f"***** {split} metrics *****")
-        for name, value in sorted(metrics.items()):
-            print(f"  {name} = {value:.4f}" if isinstance(value, float) else f"  {name} = {value}")
-
-    def save_metrics(self, split, metrics, combined=True):
-        self._folder.mkdir(parents=True, exist_ok=True)
-        (self._folder / f"{split}_results.json").write_text(json.dumps(metrics, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-
-    @property
-    def model(self):
-        raise Refused(f"{type(self).__name__}.model", "a model that the program holds", "no model in this process",
-                      f"after train(), load {self._settings['output_dir']} with transformers or PEFT")
-
-
-def _entry(record):
-    return {name: value for name, value in record.items() if name != "performance"}
-
-
-def _is_evaluation(entry):
-    return any(name.startswith("eval_") for name in entry)
 
 
 @functools.lru_cache(maxsize=None)

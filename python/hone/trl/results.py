@@ -1,0 +1,289 @@
+"""What scripts do with a trainer beside train(): evaluate, save, push, write metrics and a card."""
+import collections.abc
+import json
+import os
+import pathlib
+import tempfile
+
+from hone import program
+from hone.errors import HoneError, Refused
+from hone.trl import child, machine, models, options, plan
+from hone.trl.model_card import card
+from hone.trl.rows import is_named
+from hone.trl.trained_model import FILES, copy_files
+
+# Methods whose metrics compare with a reference: a continued adapter would be its own.
+WITH_REFERENCE = ("DPO", "KTO", "OnlineDPO")
+# What a run's folder holds of a tokenizer, for save_model.
+TOKENIZER_FILES = ("tokenizer*", "special_tokens_map.json", "vocab*", "merges.txt", "added_tokens.json", "chat_template*",
+                   "additional_chat_templates")
+
+
+def entry_of(record):
+    return {name: value for name, value in record.items() if name != "performance"}
+
+
+def is_evaluation(entry):
+    return any(name.startswith("eval_") for name in entry)
+
+
+class Results:
+    """The part of a trainer that reads what the run has written."""
+
+    # ---- evaluation
+
+    def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval"):
+        """The metrics of the evaluation data: those of the last step, if the run ended with an evaluation, else of a pass over them."""
+        data = self.eval_dataset if eval_dataset is None else eval_dataset
+        if isinstance(data, str) and isinstance(self.eval_dataset, dict) and data in self.eval_dataset:
+            data = {data: self.eval_dataset[data]}  # as transformers: one of the trainer's, by its name
+        if data is None:
+            raise Refused(f"{type(self).__name__}.evaluate", "eval_dataset", "none", "pass it to the trainer or to evaluate()")
+        last = next((entry for entry in reversed(self.state.log_history) if is_evaluation(entry)), None)
+        current = last is not None and last["step"] == self.state.global_step and eval_dataset is None and not isinstance(data, dict)
+        if not current:
+            last = self._evaluate(data)
+            self.state.log_history.append(dict(last))
+            self.callback_handler.call("on_evaluate", metrics=dict(last))
+        return {metric_key_prefix + name[4:] if name.startswith("eval_") else name: value for name, value in last.items() if name != "step"}
+
+    def _evaluate(self, data):
+        """A run in a folder of its own that begins with an evaluation, and ends after it."""
+        program.require()
+        trained = self.state.global_step > 0
+        settings = {name: value for name, value in self._settings.items() if name.startswith("eval_reward_") or not name.startswith(("eval_", "sample_p", "sample_s", "save_", "push_", "hub_", "load_best"))}
+        if trained and (self._name in WITH_REFERENCE or (self._name in ("GRPO", "RLOO") and self.args.beta)):
+            raise Refused(f"{type(self).__name__}.evaluate", "an evaluation before training, or as part of it",
+                          "a policy that is compared with its reference", "set eval_strategy='steps' or 'epoch': the last evaluation is returned")
+        found, wanted = [], len(data) if isinstance(data, dict) else 1
+
+        def answer(message):
+            if "event" not in message:
+                return self._answer(message)
+            if message["event"] == "log" and is_evaluation(message["record"]):
+                found.append(entry_of(message["record"]))
+                if len(found) == wanted:
+                    run.process.kill()  # its folder is not kept
+            return {"stop": False}
+
+        with tempfile.TemporaryDirectory(prefix="hone-evaluation-") as folder:
+            settings.update(self._objects_in(folder))
+            if trained:
+                settings.update(self._trained_model())
+            settings.update(output_dir=folder, eval_on_start=True, eval_strategy="steps", eval_steps=1, save_strategy="no", report_to="none",
+                            max_steps=1, learning_rate=0.0, skip_doctor=True, warmup_steps=0)
+            settings.update(plan.data_settings(folder, self.train_dataset if self.train_dataset is not None else data, data,
+                                               self._row_function(), type(self).__name__))
+            run = child.Child([options.METHODS[self._name], "--config", plan.write(folder, settings)], answer)
+            self._functions.failure = None
+            try:
+                code = run.run()
+            finally:
+                self._functions.close()
+        if self._functions.failure is not None:
+            raise self._functions.failure
+        if len(found) < wanted:
+            raise HoneError(run.error_text() or f"the evaluation ended with code {code}", code)
+        return {**{name: value for entry in found for name, value in entry.items()}, "step": self.state.global_step, "epoch": self.state.epoch}
+
+    def _trained_model(self):
+        folder = str(self._result_folder())
+        return {"adapter_name_or_path": folder} if (pathlib.Path(folder) / "adapter_config.json").exists() else {"model_name_or_path": folder}
+
+    # ---- files
+
+    def _result_folder(self):
+        folder = pathlib.Path(self._stopped_in) if self._stopped_in else self._folder
+        if not any((folder / name).exists() for name in ("adapter_config.json", "config.json")):
+            raise Refused(f"{type(self).__name__}", "a model that train() has written", f"none in {folder}", "call train() first")
+        return folder
+
+    def save_model(self, output_dir=None, _internal_call=False):
+        """Copies the trained adapter or model, with its tokenizer, to `output_dir`; in the run's own folder it is already."""
+        source = self._result_folder()
+        target = pathlib.Path(output_dir) if output_dir is not None else self._folder
+        if not self.is_world_process_zero():
+            return
+        if not (target.exists() and target.samefile(source)):
+            copy_files(source, target, FILES + TOKENIZER_FILES)
+        self.model.write_changes(target)
+
+    def create_model_card(self, model_name=None, dataset_name=None, tags=None):
+        """README.md in output_dir, with the names and tags of TRL's card; push_to_hub() uploads it as it is."""
+        if not self.is_world_process_zero():
+            return
+        base = str(self.model.name_or_path)
+        several = [tags] if isinstance(tags, str) else list(tags or ())
+        facts = {"name": model_name or self.hub_model_id.rpartition("/")[2], "base": None if os.path.exists(base) else base, "dataset": dataset_name,
+                 "tags": [*several, *self.model.model_tags], "method": self._name, "full": not self._settings.get("use_peft"),
+                 "hub_model_id": self.hub_model_id, "metrics": self._last_metrics()}
+        self._folder.mkdir(parents=True, exist_ok=True)
+        (self._folder / "README.md").write_text(card(**facts), encoding="utf-8")
+
+    def _last_metrics(self):
+        out = {}
+        for entry in self.state.log_history:
+            out.update((name, value) for name, value in entry.items() if isinstance(value, float) and "runtime" not in name and "per_second" not in name)
+        return {name: out[name] for name in sorted(out) if name != "epoch"}
+
+    def push_to_hub(self, commit_message=None, blocking=True, token=None, revision=None, **card_facts):
+        """Uploads the adapter, its tokenizer and the model card, as `hone push` does. A name, a data set or tags are the card's, as in TRL."""
+        facts = {name: value for name, value in card_facts.items() if name in ("model_name", "dataset_name", "tags") and value is not None}
+        if facts and self._result_folder() == self._folder:
+            self.create_model_card(**facts)
+        return self._push(None, token, revision, None)
+
+    def _push(self, repository, token, revision, private):
+        if not self.is_world_process_zero():
+            return ""
+        words = ["push", str(self._result_folder())]
+        for name, value in (("hub_model_id", repository or self.args.hub_model_id), ("hub_token", token or self.args.hub_token),
+                            ("hub_revision", revision or self.args.hub_revision),
+                            ("hub_private_repo", self.args.hub_private_repo if private is None else private)):
+            if value is not None:
+                words += [f"--{name}", str(value).lower() if isinstance(value, bool) else str(value)]
+        text = options.printed(*words)
+        print(text, end="")
+        return text.strip().splitlines()[-1] if text.strip() else ""
+
+    @property
+    def hub_model_id(self):
+        return self.args.hub_model_id or pathlib.PurePath(self._settings["output_dir"]).name
+
+    # ---- metrics
+
+    def metrics_format(self, metrics):
+        """Numbers of few digits, times as a clock, as transformers prints them."""
+        out = {}
+        for name, value in metrics.items():
+            if name.endswith("_runtime") and isinstance(value, (int, float)):
+                minutes, seconds = divmod(value, 60)
+                hours, minutes = divmod(int(minutes), 60)
+                out[name] = f"{hours}:{minutes:02}:{seconds:05.2f}"
+            else:
+                out[name] = round(value, 4) if isinstance(value, float) else value
+        return out
+
+    def log_metrics(self, split, metrics):
+        if not self.is_world_process_zero():
+            return
+        print(f"***** {split} metrics *****")
+        for name, value in sorted(self.metrics_format(metrics).items()):
+            print(f"  {name} = {value:.4f}" if isinstance(value, float) else f"  {name} = {value}")
+
+    def save_metrics(self, split, metrics, combined=True):
+        """{split}_results.json; `combined`: all_results.json too, with those of every split."""
+        if not self.is_world_process_zero():
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        everything = self._folder / "all_results.json"
+        writes = [(self._folder / f"{split}_results.json", metrics)]
+        if combined:
+            before = json.loads(everything.read_text(encoding="utf-8")) if everything.is_file() else {}
+            writes.append((everything, {**before, **metrics}))
+        for path, values in writes:
+            path.write_text(json.dumps(values, indent=4, sort_keys=True, default=float) + "\n", encoding="utf-8")
+
+    def save_state(self):
+        """trainer_state.json in output_dir; checkpoints have theirs."""
+        if self.is_world_process_zero():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self.state.save_to_json(self._folder / "trainer_state.json")
+
+    def get_num_trainable_parameters(self):
+        return self.model.get_nb_trainable_parameters()[0]
+
+    def get_learning_rates(self):
+        """Of the last step that was logged."""
+        rates = [entry["learning_rate"] for entry in self.state.log_history if "learning_rate" in entry]
+        if not rates:
+            raise Refused(f"{type(self).__name__}.get_learning_rates", "a step that was logged", "none yet", "call train() first")
+        return rates[-1:]
+
+    def get_total_train_batch_size(self, args=None):
+        args = args or self.args
+        return args.per_device_train_batch_size * args.gradient_accumulation_steps * machine.world_size()
+
+    def num_examples(self, dataloader):
+        """Of a data set; loaders there are none."""
+        data = getattr(dataloader, "dataset", dataloader)
+        if not isinstance(data, collections.abc.Sized) or is_named(data):
+            raise Refused(f"{type(self).__name__}.num_examples", "rows of this process", f"a {type(data).__name__}", "the start page has their number")
+        return len(data)
+
+    # ---- objects
+
+    @property
+    def processing_class(self):
+        """The tokenizer that the trainer was given; else that of the run's result or model, opened once by transformers."""
+        if self._given_tokenizer is None or is_named(self._given_tokenizer):
+            name = self._given_tokenizer if self._given_tokenizer is not None else \
+                self._settings.get("tokenizer_name_or_path") or self._settings["model_name_or_path"]
+            try:
+                from transformers import AutoTokenizer
+            except ImportError as error:
+                raise Refused(f"{type(self).__name__}.processing_class", "a tokenizer, opened by transformers", str(error),
+                              "install transformers; the tokenizer's files are in output_dir after train()") from None
+            self._given_tokenizer = AutoTokenizer.from_pretrained(os.fspath(name))
+        return self._given_tokenizer
+
+    @processing_class.setter
+    def processing_class(self, value):
+        """TRL's SFT has made its tokens by then; methods that sample would use another, and so does the run that begins."""
+        raise Refused(f"{type(self).__name__}.processing_class", "the tokenizer that the trainer was made with", f"a {type(value).__name__}",
+                      "pass it to the trainer: processing_class=tokenizer")
+
+    tokenizer = processing_class
+
+    @property
+    def chat_template(self):
+        return self.processing_class.chat_template
+
+    @property
+    def pad_token_id(self):
+        return self.processing_class.pad_token_id
+
+    padding_value = pad_token_id
+
+    @property
+    def eos_token_ids(self):
+        """The tokenizer's, and those of the model's generation_config."""
+        own = self.processing_class.eos_token_id
+        more = getattr(self.model.generation_config, "eos_token_id", None)
+        more = more if isinstance(more, list) else [] if more is None else [more]
+        return more if own in more else [own, *more]
+
+    @property
+    def model_wrapped(self):
+        return self.model
+
+    @property
+    def control(self):
+        return self.callback_handler.control
+
+    @property
+    def reward_func_names(self):
+        given = self.reward_funcs
+        several = given if isinstance(given, (list, tuple)) else [] if given is None else [given]
+        return [pathlib.PurePath(one).name if is_named(one) else models.last_name(one) if models.is_model(one) else
+                getattr(one, "__name__", type(one).__name__) for one in several]
+
+    # ---- callbacks, processes
+
+    def add_callback(self, callback):
+        self.callback_handler.add(callback)
+
+    def remove_callback(self, callback):
+        self.callback_handler.remove(callback)
+
+    def pop_callback(self, callback):
+        return self.callback_handler.remove(callback)
+
+    def is_world_process_zero(self):
+        return machine.rank() == 0
+
+    def is_local_process_zero(self):
+        return machine.local_rank() == 0
+
+    def end(self):
+        """Loggers end with the run."""

@@ -1,0 +1,181 @@
+"""processing_class: the tokenizer that the caller has, which need not be what any folder holds.
+
+The program reads tokenizers from folders. One that is still what its folder has is named; any other is saved, as its own save_pretrained does,
+into the folder `tokenizer` of the run's inputs, and the run reads that.
+"""
+import json
+import os
+import pathlib
+import shutil
+import tempfile
+
+from hone.errors import Refused
+from hone.trl import models
+from hone.trl.rows import is_named
+
+FOLDER = "tokenizer"
+# Of tokenizer_config.json: where a tokenizer is from, and not what it does.
+SILENT = ("name_or_path", "is_local", "local_files_only", "processor_class", "auto_map", "transformers_version", "_commit_hash")
+# What padding and cutting of a batch read: rewards of one text at a time have neither.
+OF_BATCHES = ("pad_token", "padding_side", "truncation_side", "model_max_length")
+KINDS = "a tokenizer of transformers, or the path of a folder"
+
+
+def refuse_processor(processing_class, where):
+    """Pictures' and sounds' processors have a tokenizer among their parts."""
+    parts = [name for name in ("image_processor", "feature_extractor", "video_processor") if hasattr(processing_class, name)]
+    if parts or (not hasattr(processing_class, "get_vocab") and hasattr(processing_class, "tokenizer")):
+        raise Refused(where, KINDS, f"a {type(processing_class).__name__}, with {parts[0] if parts else 'a tokenizer'} in it",
+                      "hone trains on text: pass its part, processing_class=processor.tokenizer")
+
+
+def saved(tokenizer, where):
+    """{name: bytes} of the files that its save_pretrained writes."""
+    with tempfile.TemporaryDirectory(prefix="hone-tokenizer-") as folder:
+        try:
+            tokenizer.save_pretrained(folder)
+        except Exception as error:
+            raise Refused(where, KINDS, f"a {type(tokenizer).__name__} whose save_pretrained fails: {error}") from error
+        root = pathlib.Path(folder)
+        files = {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+    if "tokenizer.json" in files:
+        files["tokenizer.json"] = without_batches(files["tokenizer.json"])
+    return files
+
+
+def without_batches(data):
+    """The last call's cutting and padding stay in the object, and its next call sets both anew."""
+    known = json.loads(data)
+    if known.get("truncation") is None and known.get("padding") is None:
+        return data
+    return json.dumps({**known, "truncation": None, "padding": None}, ensure_ascii=False, indent=2).encode()
+
+
+def facts(files, silent=SILENT):
+    out = {}
+    for name, data in files.items():
+        out[name] = json.loads(data) if name.endswith(".json") else data
+        if name == "tokenizer_config.json":
+            out[name] = {key: value for key, value in out[name].items() if key not in silent}
+    return out
+
+
+def fresh(tokenizer, name):
+    """What its folder holds, as scripts load it; None where that fails."""
+    load = type(tokenizer).from_pretrained
+    if type(tokenizer).__module__.startswith("transformers."):
+        from transformers import AutoTokenizer
+        load = AutoTokenizer.from_pretrained
+    try:
+        return load(name)
+    except Exception:
+        return None  # a folder that is gone, or needs more arguments
+
+
+def change_of(tokenizer, where, silent=SILENT):
+    """(its files, the files of its folder's); the second is None where the first is to be used."""
+    files = saved(tokenizer, where)
+    name = getattr(tokenizer, "name_or_path", "") or ""
+    other = fresh(tokenizer, name) if is_named(name) and name else None
+    before = saved(other, where) if other is not None else None
+    return files, before if before is not None and facts(before, silent) == facts(files, silent) else None
+
+
+def rows_of_embedding(model):
+    """vocab_size of the model's configuration; None where it cannot be read here."""
+    folder = models.folder_named(model)
+    path = folder / "config.json" if folder is not None else None
+    if path is None or not path.is_file():
+        return None
+    config = json.loads(path.read_text(encoding="utf-8"))
+    text = config.get("text_config")
+    return config.get("vocab_size", text.get("vocab_size") if isinstance(text, dict) else None)
+
+
+def refuse_new_rows(tokenizer, model, where):
+    """Tokens beyond the embedding: TRL fails in the first step that has one."""
+    size = rows_of_embedding(model)
+    if size is None or not hasattr(tokenizer, "get_vocab"):
+        return
+    beyond = sorted((number, token) for token, number in tokenizer.get_vocab().items() if number >= size)
+    if beyond:
+        shown = ", ".join(f"{token!r} ({number})" for number, token in beyond[:4]) + (f" and {len(beyond) - 4} more" if len(beyond) > 4 else "")
+        raise Refused(where, f"tokens with a row of the embedding of {model}, which has {size}", f"added tokens without one: {shown}",
+                      "for new tokens: model.resize_token_embeddings(len(tokenizer)), save both with save_pretrained(FOLDER), and pass "
+                      "model=FOLDER; for padding only: tokenizer.pad_token = tokenizer.eos_token")
+
+
+class Taken:
+    """How the run gets a tokenizer: a folder's name, or files that are written into the run's inputs."""
+
+    def __init__(self, folder="", files=None):
+        self.folder, self.files = folder, files
+
+    def settings(self, inputs):
+        if self.files is not None:
+            return {"tokenizer_name_or_path": os.fspath(pathlib.Path(inputs) / FOLDER)}
+        return {"tokenizer_name_or_path": self.folder} if self.folder else {}
+
+    def write(self, inputs):
+        """Into the folder that settings() names: whole, in the place of an earlier run's."""
+        if self.files is None:
+            return
+        target = pathlib.Path(inputs) / FOLDER
+        if self._is_in(target):
+            return  # another rank may be reading it
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = pathlib.Path(tempfile.mkdtemp(prefix=f".{FOLDER}-", dir=target.parent))
+        try:
+            for name, data in self.files.items():
+                (partial / name).parent.mkdir(parents=True, exist_ok=True)
+                (partial / name).write_bytes(data)
+            partial.chmod(0o755)
+            if target.exists():
+                shutil.rmtree(target)
+            os.replace(partial, target)
+        except OSError:
+            if not self._is_in(target):  # unless another rank was faster
+                raise
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+    def _is_in(self, folder):
+        found = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()} if folder.is_dir() else {}
+        return found == self.files
+
+
+def taken(processing_class, model, trainer):
+    """Of the argument processing_class; Refused for what is no tokenizer, and for one that `model` has no rows for."""
+    where = f"{trainer}, processing_class"
+    if processing_class is None:
+        return Taken()
+    named = processing_class if is_named(processing_class) else getattr(processing_class, "name_or_path", None)
+    if not is_named(processing_class) and hasattr(processing_class, "save_pretrained"):
+        refuse_processor(processing_class, where)
+        files, same = change_of(processing_class, where)
+        if same is None:
+            if "tokenizer.json" not in files:
+                raise Refused(where, "a fast tokenizer, which saves a tokenizer.json", f"a {type(processing_class).__name__} without one",
+                              "load it with AutoTokenizer.from_pretrained(NAME, use_fast=True), or convert it to a fast one")
+            refuse_new_rows(processing_class, model, where)
+            return Taken(files=files)
+    if not named or not is_named(named):
+        raise Refused(where, "a tokenizer with a name or a path", f"a {type(processing_class).__name__} without one",
+                      "save it with save_pretrained(FOLDER) and pass processing_class=FOLDER")
+    named = os.fspath(named)
+    if models.is_same(named, model):
+        return Taken()
+    if os.path.isdir(named):
+        return Taken(folder=named)
+    if is_named(processing_class) or not hasattr(processing_class, "save_pretrained"):
+        raise Refused(where, f"the tokenizer of {model}, or a folder", named,
+                      "leave processing_class out, or save the tokenizer with save_pretrained(FOLDER) and pass processing_class=FOLDER")
+    refuse_new_rows(processing_class, model, where)
+    return Taken(files=files)
+
+
+def refuse_changed(tokenizer, where):
+    """Of a reward model, which is opened with its own folder's tokenizer."""
+    if hasattr(tokenizer, "save_pretrained") and change_of(tokenizer, where, SILENT + OF_BATCHES)[1] is None:
+        raise Refused(where, "the tokenizer of the reward model's own folder", f"a {type(tokenizer).__name__} that was changed in memory",
+                      "save the reward model and this tokenizer into one folder with save_pretrained(FOLDER), and name FOLDER in reward_funcs")

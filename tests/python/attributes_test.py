@@ -1,0 +1,337 @@
+#!/usr/bin/env python3
+"""hone.trl around train(): every public name of TRL's trainers and of what scripts meet in them works, or is refused with what to do.
+
+The names are recorded from TRL, transformers, PEFT and accelerate (tests/parity/record_attributes.py); none of them is needed here.
+
+usage: tests/python/attributes_test.py [--hone PROGRAM]
+"""
+import argparse
+import contextlib
+import dataclasses
+import io
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+import warnings
+
+sys.dont_write_bytecode = True
+from checks import PARITY, QUICK, SOURCE, TEXTS, TINY, LoraConfig, Tests, holds, raises, same
+
+LORA = {"use_peft": True, "lora_r": 2}
+RECORDED = json.loads((PARITY / "attributes.json").read_text(encoding="utf-8"))
+
+
+def sft(folder, **more):
+    from hone import trl
+    named = {name: more.pop(name) for name in ("processing_class", "eval_dataset", "peft_config", "callbacks") if name in more}
+    args = trl.SFTConfig(output_dir=str(folder), **{**QUICK, "max_steps": 1, **LORA, **more})
+    return trl.SFTTrainer(TINY, args, train_dataset=TEXTS, **named)
+
+
+def tables():
+    from hone.trl import attributes
+    return {"trainer": attributes.TRAINER, "arguments": attributes.ARGUMENTS, "state": attributes.STATE, "accelerator": attributes.ACCELERATOR,
+            "model": attributes.MODEL}
+
+
+def unmarked(recorded, marked):
+    """["trainer: SFTTrainer.name"] of names that no row has."""
+    return [f"{kind}: {owner}.{name}" for kind, table in marked.items() for owner, names in recorded[kind].items() for name in names
+            if name not in table]
+
+
+# ---- tables
+
+def test_rows(folder):
+    """every recorded name has a row, and a name without one is found"""
+    from hone.trl import attributes
+    same(unmarked(RECORDED, tables()), [], "names without a row: mark them in python/hone/trl/attributes.py")
+    holds(sum(len(names) for kind in tables() for names in RECORDED[kind].values()) > 500, "names")
+    fewer = {**tables(), "state": {name: row for name, row in attributes.STATE.items() if name != "epoch"}}
+    same(unmarked(RECORDED, fewer), ["state: TrainerState.epoch"], "a row that is taken away")
+    for kind, table in tables().items():
+        for name, row in table.items():
+            holds(row.use in (attributes.APPLIED, attributes.NEUTRAL, attributes.REFUSED), f"{kind} {name}")
+            holds(row.why or row.use == attributes.APPLIED, f"{kind} {name} has no reason")
+
+
+def test_every_name(folder):
+    """after train() every name gives a value, or a refusal that says what to do; an unknown name has a neighbor"""
+    from hone import Refused
+    from hone.trl import attributes
+    trainer = sft(folder / "out")
+    with contextlib.redirect_stdout(io.StringIO()):
+        trainer.train()
+    objects = {"trainer": trainer, "arguments": trainer.args, "state": trainer.state, "accelerator": trainer.accelerator, "model": trainer.model}
+    needs = ("transformers", "torch", "peft")  # of this process, which the tests' Python has not
+    for kind, table in tables().items():
+        for name, row in table.items():
+            try:
+                value = getattr(objects[kind], name)
+            except Refused as error:
+                holds(f".{name}]" in str(error) and "do:" in str(error) or any(need in str(error) for need in needs), f"{kind} {name}: {error}")
+                holds(row.use == attributes.REFUSED or any(need in str(error) for need in needs), f"{kind} {name} is {row.use}: {error}")
+            except ModuleNotFoundError as error:
+                holds(error.name in needs, f"{kind} {name}: {error}")
+            except AttributeError as error:  # an option of another method, an adapter's configuration
+                holds(name in attributes.OPTIONS and not hasattr(trainer.args, attributes.OPTIONS[name]), f"{kind} {name}: {error}")
+            else:
+                holds(row.use != attributes.REFUSED, f"{kind} {name} is refused, and gives {value!r}")
+    raises(AttributeError, "Did you mean 'save_model'?", lambda: trainer.save_modle)
+    raises(AttributeError, "Did you mean 'is_main_process'?", lambda: trainer.accelerator.is_main_proces)
+    raises(AttributeError, "Did you mean 'generate'?", lambda: trainer.model.generat)
+    holds(not hasattr(trainer.model, "module") and not hasattr(trainer, "_own"), "what TRL has not either")
+
+
+def test_options_of_trl(folder):
+    """every option of TRL's configs is an attribute of hone's"""
+    from hone import trl
+    from hone.trl import options
+    for name, method in options.METHODS.items():
+        made = getattr(trl, f"{name}Config")()
+        recorded = json.loads((SOURCE / f"tests/fixtures/config/trl_{method}_options.json").read_text(encoding="utf-8"))["options"]
+        config = [key for key, row in recorded.items() if row["class"] in (f"{name}Config", "TrainingArguments")]
+        same([key for key in config if not hasattr(made, key)], [], name)
+
+
+def test_set(folder):
+    """what is set after the trainer was made is used by train(), or refused"""
+    from hone import Refused
+    trainer = sft(folder / "out", max_steps=5)
+    trainer.args.max_steps = 2
+    trainer.max_length = 3
+    for name, value, text in (("optimizer", object(), "optim"), ("data_collator", print, "batches"), ("compute_metrics", print, "reward function"),
+                              ("model", object(), "make a trainer"), ("compute_loss", print, "loss_type"), ("processing_class", "x", "pass it")):
+        raises(Refused, text, lambda name=name, value=value: setattr(trainer, name, value))
+    raises(Refused, "save the model", lambda: setattr(trainer.model, "lm_head", None))
+    raises(Refused, "set options", lambda: setattr(trainer.accelerator, "device", "cuda"))
+    trainer.mine = 1
+    same(trainer.train().global_step, 2, "max_steps")
+    said = (folder / "out/inputs/run.yaml").read_text()
+    holds("max_steps: 2" in said and "max_length: 3" in said, said)
+    trainer.args.output_dir = str(folder / "other")
+    raises(Refused, "before the trainer is made", trainer.train)
+
+
+# ---- scripts
+
+def test_whole_script(folder):
+    """what open-r1's and the handbook's scripts do around train() works without transformers"""
+    trainer = sft(folder / "out", eval_dataset=TEXTS[:2])
+    args = trainer.args
+    same([str(args.device), args.n_gpu, args.local_rank, args.world_size, args.process_index, args.get_process_log_level()], ["cpu", 0, -1, 1, 0, 30],
+         "questions to args")
+    same((args.fp16, args.no_cuda, args.logging_dir, args.torch_compile), (False, None, None, False), "former names")
+    with args.main_process_first(desc="rows"), trainer.accelerator.main_process_first():
+        pass
+    trainer.model.config.use_cache = False
+    holds(trainer.model.gradient_checkpointing_enable() is trainer.model, "gradient checkpointing")
+    trainer.model.print_trainable_parameters()
+    result = trainer.train()
+    metrics = {**result.metrics, "train_samples": 4}
+    for split in ("train", "eval"):
+        trainer.log_metrics(split, metrics)
+        trainer.save_metrics(split, metrics)
+        metrics = {**trainer.evaluate(), "eval_samples": 2}
+    trainer.save_state()
+    if trainer.accelerator.is_main_process:
+        trainer.create_model_card(dataset_name="me/rows", tags=["open-r1"])
+        trainer.model.config.use_cache = True
+        trainer.model.config.save_pretrained(str(folder / "config"))
+    trainer.accelerator.wait_for_everyone()
+    trainer.save_model(str(folder / "saved"))
+    trainer.accelerator.unwrap_model(trainer.model).save_pretrained(str(folder / "model"))
+    trainer.end()
+    written = json.loads((folder / "out/all_results.json").read_text())
+    holds({"train_loss", "train_samples", "eval_loss"} <= set(written), written)
+    same(json.loads((folder / "out/trainer_state.json").read_text())["global_step"], 1, "trainer_state.json")
+    same(type(trainer.state).load_from_json(folder / "out/trainer_state.json").log_history, trainer.state.log_history, "read again")
+    card = (folder / "out/README.md").read_text()
+    holds('- "open-r1"' in card and '- "me/rows"' in card and "library_name: peft" in card, card)
+    same(json.loads((folder / "config/config.json").read_text())["use_cache"], True, "config.json")
+    same(sorted(path.name for path in (folder / "model").iterdir()), ["README.md", "adapter_config.json", "adapter_model.safetensors"], "files of the model")
+    holds((folder / "saved/tokenizer.json").is_file(), "save_model has the tokenizer")
+    trained, count = trainer.model.get_nb_trainable_parameters()
+    same((trained, count, trainer.get_num_trainable_parameters()), (896, 896 + 86336, 896), "parameters")
+
+
+def test_configuration(folder):
+    """a changed configuration is saved with a full model, or refused before the run"""
+    from hone import Refused
+    trainer = sft(folder / "out", use_peft=False)
+    trainer.model.generation_config.eos_token_id = 7
+    trainer.model.config.use_cache = False
+    trainer.train()
+    same(json.loads((folder / "out/generation_config.json").read_text())["eos_token_id"], 7, "set before")
+    same(json.loads((folder / "out/config.json").read_text())["use_cache"], False, "use_cache")
+    trainer.model.generation_config.eos_token_id = 9
+    trainer.save_model(folder / "saved")
+    same(json.loads((folder / "saved/generation_config.json").read_text())["eos_token_id"], 9, "set after")
+    changed = sft(folder / "other")
+    changed.model.config.rms_norm_eps = 1e-3
+    raises(Refused, "model.config.rms_norm_eps", changed.train)
+    holds(not (folder / "other").exists(), "nothing was written")
+
+
+def test_before(folder):
+    """before train() what needs a trained model says so"""
+    from hone import Refused
+    trainer = sft(folder / "out")
+    for name in ("generate", "state_dict", "parameters", "forward", "eval"):
+        raises(Refused, "call train() first", lambda name=name: getattr(trainer.model, name))
+    for call in (trainer.save_model, trainer.model.merge_and_unload, lambda: trainer.model.save_pretrained(folder / "x"), trainer.get_learning_rates):
+        raises(Refused, "call train() first", call)
+    same(list(folder.iterdir()), [], "files")
+
+
+def test_during(folder):
+    """a callback gets the model, and what it cannot do there is refused at the first step"""
+    from hone import Refused
+    seen = []
+
+    class Looks:
+        def on_step_end(self, args, state, control, model=None, **kwargs):
+            seen.append(model.config.vocab_size)
+            model.generate("x")
+
+    trainer = sft(folder / "out", callbacks=[Looks()], max_steps=5)
+    raises(Refused, "train()", trainer.train)
+    same(seen, [384], "the model's configuration")
+
+
+def test_subclass(folder):
+    """a script's own fields on a config are the script's, and the others are the run's"""
+    from hone import trl
+
+    @dataclasses.dataclass
+    class Mine(trl.SFTConfig):
+        benchmarks: list = dataclasses.field(default_factory=list)
+        system_prompt: str = None
+        wandb_project: str = None
+
+    made = Mine(output_dir="o", learning_rate=1e-3, benchmarks=["x"], system_prompt="Be short.")
+    same(made.settings(), {"output_dir": "o", "learning_rate": 1e-3}, "settings")
+    same((made.benchmarks, made.system_prompt, made.max_steps), (["x"], "Be short.", -1), "attributes")
+    (read,) = trl.TrlParser(Mine).parse_args_and_config(["--output_dir", "p", "--benchmarks", "a", "b", "--max_steps", "3"])
+    same((read.settings(), read.benchmarks), ({"output_dir": "p", "max_steps": 3}, ["a", "b"]), "of a command line")
+
+
+def test_ranks(folder):
+    """in a launcher's process the questions to the accelerator have its answers"""
+    before = dict(os.environ)
+    try:
+        os.environ.update(RANK="1", WORLD_SIZE="2", LOCAL_RANK="1")
+        trainer = sft(folder / "out")
+        one = trainer.accelerator
+        same((one.process_index, one.num_processes, one.is_main_process, trainer.is_world_process_zero(), trainer.args.should_save), (1, 2, False, False, False),
+             "rank 1 of 2")
+        with one.split_between_processes([1, 2, 3]) as part:
+            same(part, [3], "its part")
+        trainer.save_metrics("train", {"loss": 1.0})
+        trainer.create_model_card()
+        holds(not (folder / "out").exists(), "only the first process writes")
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+# ---- tokenizers, formatting_func
+
+class Tokenizer:
+    """What hone asks of a transformers tokenizer, with the files of a folder."""
+
+    def __init__(self, folder=TINY, more_tokens=(), **changes):
+        self.name_or_path, self.changes, self.more = folder, changes, list(more_tokens)
+
+    @classmethod
+    def from_pretrained(cls, folder):
+        return cls(folder)
+
+    def get_vocab(self):
+        known = json.loads((pathlib.Path(TINY) / "tokenizer.json").read_text())["model"]["vocab"]
+        return {**known, **{token: 384 + at for at, token in enumerate(self.more)}}
+
+    def save_pretrained(self, folder):
+        shutil.copy(f"{TINY}/tokenizer.json", folder)
+        config = json.loads((pathlib.Path(TINY) / "tokenizer_config.json").read_text())
+        (pathlib.Path(folder) / "tokenizer_config.json").write_text(json.dumps({**config, **self.changes}))
+
+
+def test_tokenizer(folder):
+    """a tokenizer that was changed in memory is the run's, and one that was not is the folder's"""
+    from hone import Refused
+    plain = sft(folder / "plain", processing_class=Tokenizer())
+    holds("tokenizer_name_or_path" not in plain._settings, "the model's own")
+    template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+    trainer = sft(folder / "out", processing_class=Tokenizer(chat_template=template, padding_side="left"))
+    holds(not (folder / "out").exists(), "written before train()")
+    trainer.train()
+    holds((folder / "out/inputs/tokenizer/tokenizer.json").is_file(), "the run's")
+    saved = json.loads((folder / "out/tokenizer_config.json").read_text())
+    same(saved.get("chat_template") or (folder / "out/chat_template.jinja").read_text(), template, "the result's template")
+    same(trainer.tokenizer.changes["padding_side"], "left", "the object that was given")
+    trainer.evaluate(TEXTS[:1])
+    raises(Refused, "'<new>' (384)", lambda: sft(folder / "new", processing_class=Tokenizer(more_tokens=["<new>"], pad_token="<new>")))
+    nameless = sft(folder / "nameless", processing_class=Tokenizer(folder=""))
+    holds(nameless._settings["tokenizer_name_or_path"].endswith("inputs/tokenizer"), "one that was made in memory")
+    processor = type("Processor", (Tokenizer,), {"image_processor": 1})()
+    raises(Refused, "processor.tokenizer", lambda: sft(folder / "images", processing_class=processor))
+    slow = type("Slow", (Tokenizer,), {"save_pretrained": lambda self, to: (pathlib.Path(to) / "vocab.txt").write_text("a")})(folder="")
+    raises(Refused, "a fast tokenizer", lambda: sft(folder / "slow", processing_class=slow))
+
+
+def test_truncation_in_memory(folder):
+    """the cutting and padding of the last call of a tokenizer are not the run's"""
+    from hone.trl import tokenizers
+    known = json.dumps({"truncation": {"max_length": 2}, "padding": None, "model": {"vocab": {"é": 0}}}, ensure_ascii=False).encode()
+    same(json.loads(tokenizers.without_batches(known)), {"truncation": None, "padding": None, "model": {"vocab": {"é": 0}}}, "tokenizer.json")
+    same(tokenizers.without_batches(b'{"truncation": null}'), b'{"truncation": null}', "bytes of one without")
+
+
+def test_formatting(folder):
+    """formatting_func with a list, without a text, beside completion_only_loss and beside tokenized rows"""
+    from hone import Refused, trl
+    rows = [{"prompt": f"ask {n}", "completion": f" get {n}", "n": n} for n in range(4)]
+
+    def made(function, data=rows, **more):
+        args = trl.SFTConfig(output_dir=str(folder / "out"), **{**QUICK, "max_steps": 1, **LORA, **more})
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            out = trl.SFTTrainer(TINY, args, train_dataset=data, formatting_func=function)
+        return out, [str(one.message) for one in said]
+
+    raises(Refused, "completion_only_loss", lambda: made(lambda row: "x", completion_only_loss=True))
+    raises(Refused, "no longer calls it with batches", made(lambda row: ["x", "y"])[0].train)
+    raises(Refused, "row 3", made(lambda row: None if row["n"] == 3 else "x")[0].train)
+    raises(Refused, "a dict", made(lambda row: {"text": "x"})[0].train)
+    trainer, said = made(lambda row: f"# {row['prompt']}{row['completion']}")
+    holds(len(said) == 1 and "whole text" in said[0], said)
+    trainer.train()
+    same((folder / "out/inputs/train.jsonl").read_text().splitlines()[1], '{"text": "# ask 1 get 1"}', "row")
+    same(made(lambda row: "x", data=TEXTS)[1], [], "rows of text")
+    tokens = [{"input_ids": [3, 5, 6], "labels": [-100, 5, 6], "completion_mask": [0, 1, 1], "assistant_masks": [0, 1, 1], "attention_mask": [1, 1, 1]}]
+    from hone.trl import refusals
+    from hone.trl import rows as written
+    written.write(tokens, folder / "rows.jsonl", "train_dataset", refusals.formatting(lambda row: "x", "text"))
+    same(json.loads((folder / "rows.jsonl").read_text()), tokens[0], "tokenized rows stay")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--hone")
+    parser.add_argument("only", nargs="*", help="names of tests, without test_")
+    given = parser.parse_args()
+    if given.hone:
+        os.environ["HONE_PROGRAM"] = str(pathlib.Path(given.hone).resolve())
+    tests = Tests()
+    for name, function in list(globals().items()):
+        if name.startswith("test_") and (not given.only or name[5:] in given.only):
+            with tempfile.TemporaryDirectory() as folder:
+                tests.run([function], pathlib.Path(folder))
+    return 1 if tests.failed else 0
+
+
+sys.exit(main())
