@@ -19,6 +19,7 @@ sys.dont_write_bytecode = True
 from checks import MARKED, PAIRS, PARITY, PROMPTS, SOURCE, TEXTS, TINY, Skip, Tests, holds, same
 
 PYTHON = SOURCE / "third_party/parity-venv/bin/python"
+OBJECTS_FOLDER = SOURCE / "tests/python/objects"
 REWARD_MODEL = str(PARITY / "rewards/tiny_reward")
 SUMS = [{"problem": f"What is {n} + {n}?", "solution": f"$\\boxed{{{2 * n}}}$", "messages": [], "row": n} for n in range(4)]
 PROMPTS = [{**row, "row": at} for at, row in enumerate(PROMPTS)]
@@ -121,7 +122,7 @@ import sys
 import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
-from hone.trl import DPOTrainer, OnlineDPOConfig, OnlineDPOTrainer, Refused, RewardTrainer, SFTConfig, SFTTrainer
+from hone.trl import DPOTrainer, GRPOTrainer, OnlineDPOConfig, OnlineDPOTrainer, Refused, RewardTrainer, SFTConfig, SFTTrainer
 
 tiny, rewards, out = sys.argv[1:]
 
@@ -161,8 +162,9 @@ turned.config.rms_norm_eps = 1e-3
 refused("rms_norm_eps: 0.001", lambda: SFTTrainer(turned))
 ended = fresh()
 ended.generation_config.eos_token_id = [7]
-refused("eos_token_id: [7]", lambda: SFTTrainer(ended))
-refused("pass peft_config to the trainer", lambda: SFTTrainer(get_peft_model(fresh(), LoraConfig(r=2, target_modules=["q_proj"]))))
+refused("eos_token_id: [7]", lambda: GRPOTrainer(ended, reward_funcs=len))
+SFTTrainer(ended)  # nothing is sampled, and it is saved with the model
+assert "adapter_name_or_path" in SFTTrainer(get_peft_model(fresh(), LoraConfig(r=2, target_modules=["q_proj"])))._settings
 SFTTrainer(fresh(), SFTConfig(out))  # the refusals are of the changes
 
 DPOTrainer(fresh(), fresh())  # the model itself, loaded twice
@@ -193,6 +195,18 @@ def test_models(folder):
     """models in memory are taken while they are what their folder holds, and named where they are not"""
     package()
     run(folder, "-c", [MODELS, TINY, REWARD_MODEL, str(folder)])
+
+
+def test_changed_tokenizers(folder):
+    """tokenizers that were changed in memory give TRL's first loss and count of tokens, and the result has them"""
+    package()
+    run(folder, str(OBJECTS_FOLDER / "changed_tokenizers.py"), [str(SOURCE / "tests/fixtures/faults/llama"), TINY, str(folder)])
+
+
+def test_after_training(folder):
+    """get_peft_model before the trainer, changed configurations, and trainer.model after train()"""
+    package()
+    run(folder, str(OBJECTS_FOLDER / "after_training.py"), [str(SOURCE / "tests/fixtures/faults/llama"), str(folder)])
 
 
 def test_example(folder):
@@ -279,7 +293,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("only", nargs="*")
     given = parser.parse_args()
-    cases = [(one.__name__[5:], one.__doc__, one) for one in (test_objects, test_models, test_example)]
+    cases = [(one.__name__[5:], one.__doc__, one)
+             for one in (test_objects, test_models, test_changed_tokenizers, test_after_training, test_example)]
     cases += [(name, f"TRL's script {name}.py runs with its import changed", functools.partial(adapter_test, name=name)) for name in SCRIPTS]
     cases += [(f"{name}-losses", f"TRL's script {name}.py gives TRL's losses and gradient norms in float32", functools.partial(losses_test, name=name))
               for name in SCRIPTS]

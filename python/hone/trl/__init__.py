@@ -3,8 +3,8 @@ from hone.errors import HoneError, Refused
 from hone.trl.callbacks import TrainerCallback, TrainerControl, TrainerState
 
 _METHODS = ("SFT", "DPO", "KTO", "Reward", "GRPO", "RLOO", "OnlineDPO", "CPO", "ORPO")
-_SCRIPTS = ("ModelConfig", "ScriptArguments", "DatasetMixtureConfig", "DatasetConfig", "TrlParser", "get_dataset", "get_peft_config", "get_quantization_config",
-            "get_kbit_device_map", "LogCompletionsCallback")
+_SCRIPTS = ("ModelConfig", "ScriptArguments", "DatasetMixtureConfig", "DatasetConfig", "TrlParser", "get_dataset", "get_peft_config",
+            "get_quantization_config", "get_kbit_device_map", "LogCompletionsCallback", "setup_chat_format", "clone_chat_template")
 
 __all__ = [*(f"{name}Trainer" for name in _METHODS), *(f"{name}Config" for name in _METHODS), *_SCRIPTS, "HoneError", "Refused",
            "TrainerCallback", "TrainerControl", "TrainerState"]

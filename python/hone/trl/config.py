@@ -3,6 +3,7 @@ import copy
 import dataclasses
 import datetime
 import functools
+import inspect
 import json
 import math
 import sys
@@ -17,7 +18,24 @@ def begin_logging():
         accelerate.PartialState()
 
 
-class Config:
+class _Making(type):
+    """Of a subclass that @dataclass made an __init__ for, which knows no former names: they are set afterwards."""
+
+    def __call__(cls, *arguments, **settings):
+        if cls.__init__ is Config.__init__:
+            return super().__call__(*arguments, **settings)
+        taken = inspect.signature(cls.__init__).parameters
+        former = {name: value for name, value in settings.items() if name not in taken and name in options.former_names(cls._method)}
+        unknown = next((name for name in settings if name not in taken and name not in former), None)
+        if unknown is not None and not any(one.kind is one.VAR_KEYWORD for one in taken.values()):
+            raise TypeError(f"{cls.__name__} has no option {unknown!r}.{options.near(unknown, list(taken))}")
+        made = super().__call__(*arguments, **{name: value for name, value in settings.items() if name not in former})
+        for name, value in former.items():
+            setattr(made, name, value)
+        return made
+
+
+class Config(metaclass=_Making):
     """The options of one method: attributes with their defaults; those that were set are remembered.
 
     A name that hone does not know is a TypeError, as in Python's own classes. What hone thinks of a value, it says when it runs.

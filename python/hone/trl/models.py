@@ -24,6 +24,8 @@ NEUTRAL = {
 }
 # Of a configuration too: a trainer of transformers sets them to the tokenizer's.
 OF_TOKENIZER = ("bos_token_id", "eos_token_id", "pad_token_id")
+# Of a generation_config: what the trainers that sample set themselves, of their args.
+OF_ARGS = ("do_sample", "temperature", "top_p", "top_k", "repetition_penalty", "max_new_tokens", "max_length")
 # Methods whose completions the model's generation_config would change.
 SAMPLERS = ("GRPO", "RLOO", "OnlineDPO")
 HEADS = ("score.", "classifier.")  # made by from_pretrained where the file has none: a reward model's, at its beginning
@@ -112,7 +114,9 @@ def changed_config(model, folder, method):
     change = difference("its config", before, now)
     if change or not samples or getattr(model, "generation_config", None) is None:
         return change
-    return difference("its generation_config", names_of(own_generation(model, folder)), names_of(model.generation_config))
+    before, now = ({name: value for name, value in names_of(config).items() if name not in OF_ARGS}
+                   for config in (own_generation(model, folder), model.generation_config))
+    return difference("its generation_config", before, now)
 
 
 def base_state(model):
@@ -196,8 +200,9 @@ def name_of(model, where, new=(), method=""):
     if change:
         name = getattr(model, "name_or_path", "") or getattr(getattr(model, "config", None), "_name_or_path", "")
         raise Refused(where, "a name or a path, or a model as its folder has it", f"a {type(model).__name__} in this process's memory; {change}",
-                      (f"pass model={name!r}" if name and isinstance(name, str) else "save it with save_pretrained(FOLDER) and pass model=FOLDER") +
-                      "; settings of from_pretrained go into model_init_kwargs, a changed model into a folder of its own")
+                      (f"pass model={name!r} for what its folder has, or " if name and isinstance(name, str) else "") +
+                      "save it, and its tokenizer, with save_pretrained(FOLDER) and pass model=FOLDER; settings of from_pretrained go into "
+                      "model_init_kwargs")
     return base_of(model).name_or_path
 
 

@@ -96,7 +96,7 @@ def refuse_changed_model(changed, method, trainer):
     for whose, values in changed.items():
         if whose == "generation_config" and method not in models.SAMPLERS:
             continue  # nothing is sampled: it is saved with the model
-        silent = models.NEUTRAL if method in models.SAMPLERS else {**models.NEUTRAL, **dict.fromkeys(models.OF_TOKENIZER)}
+        silent = {*models.NEUTRAL, *(models.OF_ARGS if whose == "generation_config" else () if method in models.SAMPLERS else models.OF_TOKENIZER)}
         for name, value in values.items():
             if name not in silent and not name.startswith("_"):
                 raise Refused(f"{trainer}.model.{whose}.{name}", "what the model's folder has", repr(value),

@@ -21,7 +21,10 @@ def _any_choice(fields):
 
 def _of_table(name):
     """A dataclass of the options that are this class's in TRL. The methods share it, so that a choice is any method's: the program knows which."""
-    return dataclasses.make_dataclass(name, _any_choice(fields_of("sft", lambda row: row["from"] == name)), namespace={"__module__": "hone.trl"})
+    namespace = {"__module__": "hone.trl"}
+    if name == "ModelConfig":  # what scripts for older releases of TRL read
+        namespace |= {"torch_dtype": property(lambda self: self.dtype, lambda self, value: setattr(self, "dtype", value)), "trust_remote_code": False}
+    return dataclasses.make_dataclass(name, _any_choice(fields_of("sft", lambda row: row["from"] == name)), namespace=namespace)
 
 
 def __getattr__(name):
@@ -59,6 +62,34 @@ def get_quantization_config(model_args):
         return None
     return types.SimpleNamespace(load_in_4bit=model_args.load_in_4bit, load_in_8bit=model_args.load_in_8bit,
                                  bnb_4bit_quant_type=model_args.bnb_4bit_quant_type, bnb_4bit_use_double_quant=model_args.use_bnb_nested_quant)
+
+
+def setup_chat_format(model, tokenizer, format="chatml", resize_to_multiple_of=None):
+    """ChatML for a tokenizer that has no template, as TRL had it until 0.19: where the model already has its two tokens."""
+    if format != "chatml":
+        raise Refused("setup_chat_format, format", "chatml", repr(format))
+    if tokenizer.chat_template is not None:
+        raise ValueError("Chat template is already added to the tokenizer. If you want to overwrite it, please set it to None")
+    known = tokenizer.get_vocab()
+    missing = [token for token in ("<|im_start|>", "<|im_end|>") if token not in known]
+    if missing:
+        raise Refused("setup_chat_format", "a tokenizer that has <|im_start|> and <|im_end|>", f"none for {' and '.join(missing)}",
+                      "set chat_template to one that uses the model's own tokens; or add them and resize the model, save both with "
+                      "save_pretrained(FOLDER), and use FOLDER")
+    tokenizer.eos_token = tokenizer.pad_token = "<|im_end|>"
+    tokenizer.bos_token = "<|im_start|>"
+    tokenizer.chat_template = CHATML
+    return model, tokenizer
+
+
+CHATML = ("{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}"
+          "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
+
+
+def clone_chat_template(model, tokenizer, source_tokenizer_path, resize_to_multiple_of=64):
+    """The program clones templates itself."""
+    raise Refused("clone_chat_template", "a template that the program clones", f"a call, for {source_tokenizer_path}",
+                  f"set chat_template_path={source_tokenizer_path!r} in the config")
 
 
 class LogCompletionsCallback:
@@ -100,13 +131,28 @@ class TrlParser:
         one = dataclass_types is not None and not isinstance(dataclass_types, (list, tuple))
         self.dataclass_types = [dataclass_types] if one else list(dataclass_types or ())
         self.prog = prog
-        self.fields, self.kinds = {}, {}
+        self.fields, self.kinds, self.renamed = {}, {}, {}
         for each in self.dataclass_types:
             hints = typing.get_type_hints(each)
             for field in dataclasses.fields(each):
                 if field.init or issubclass(each, Config):
                     self.fields.setdefault(field.name, []).append(each)
                     self.kinds.setdefault(field.name, _kind(hints.get(field.name, str)))
+        self._add_former_names()
+
+    def _add_former_names(self):
+        """Names that options had: a Config takes them itself, of other classes they are today's."""
+        configs = [each for each in self.dataclass_types if issubclass(each, Config)]
+        for each in configs:
+            for name, row in options.former_rows(each._method).items():
+                if name in self.fields:
+                    continue  # of the script's own class
+                owners = self.fields.get(row["option"], ())
+                if owners and each not in owners:
+                    self.renamed[name] = row["option"]
+                    continue
+                self.fields[name] = [each]
+                self.kinds[name] = self.kinds.get(row["option"], options.Value)
 
     def parse_args_and_config(self, args=None, return_remaining_strings=False, fail_with_unknown_args=True):
         words = list(sys.argv[1:] if args is None else args)
@@ -131,7 +177,7 @@ class TrlParser:
         except ImportError:
             raise HoneError("[--config] expected the package pyyaml, which reads it\n  found:  none\n  do:     pip install pyyaml", 2) from None
         with open(path, encoding="utf-8") as file:
-            values = yaml.safe_load(file) or {}
+            values = {self.renamed.get(name, name): value for name, value in (yaml.safe_load(file) or {}).items()}
         for name, value in (values.pop("env", None) or {}).items():
             os.environ[str(name)] = str(value)
         unknown = [name for name in values if name not in self.fields]
@@ -147,6 +193,7 @@ class TrlParser:
             at += 1
             name, mark, value = word.lstrip("-").partition("=")
             name = name.replace("-", "_")
+            name = self.renamed.get(name, name)
             end = at
             while end < len(words) and not _is_option(words[end]):
                 end += 1

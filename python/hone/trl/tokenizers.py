@@ -40,6 +40,9 @@ def saved(tokenizer, where):
         files = {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
     if "tokenizer.json" in files:
         files["tokenizer.json"] = without_batches(files["tokenizer.json"])
+    if getattr(tokenizer, "split_special_tokens", False) and "tokenizer_config.json" in files:  # which transformers saves only of its arguments
+        config = {**json.loads(files["tokenizer_config.json"]), "split_special_tokens": True}
+        files["tokenizer_config.json"] = json.dumps(config, ensure_ascii=False, indent=2).encode()
     return files
 
 
@@ -73,12 +76,40 @@ def fresh(tokenizer, name):
 
 
 def change_of(tokenizer, where, silent=SILENT):
-    """(its files, the files of its folder's); the second is None where the first is to be used."""
+    """(its files, what its folder holds). The second is None where the first is to be used: an object of the same class otherwise."""
     files = saved(tokenizer, where)
     name = getattr(tokenizer, "name_or_path", "") or ""
     other = fresh(tokenizer, name) if is_named(name) and name else None
-    before = saved(other, where) if other is not None else None
-    return files, before if before is not None and facts(before, silent) == facts(files, silent) else None
+    return files, other if other is not None and facts(saved(other, where), silent) == facts(files, silent) else None
+
+
+PROBES = ("Plain text, 12 + 7 = 19?\n", "  two  spaces\tand a tab ", "é 漢字 🙂 ﬁ")
+
+
+def probes_of(tokenizer):
+    """Texts whose tokens differ where two tokenizers do; each added token stands in one, up to a number."""
+    added = list(getattr(tokenizer, "get_added_vocab", dict)())
+    return [*PROBES, *(f"a {token} b{token}c" for token in added[:64])]
+
+
+def loaded(tokenizer, files, where):
+    """An object of the files."""
+    with tempfile.TemporaryDirectory(prefix="hone-tokenizer-") as folder:
+        Taken(files=files).write(folder)
+        again = fresh(tokenizer, os.path.join(folder, FOLDER))
+    if again is None:
+        raise Refused(where, "a tokenizer that can be saved and loaded", f"a {type(tokenizer).__name__} whose saved files do not load",
+                      "save it with save_pretrained(FOLDER), and see what AutoTokenizer.from_pretrained(FOLDER) says")
+    return again
+
+
+def refuse_unsaved(tokenizer, again, where):
+    """What an object does and its files do not say: methods of its own, attributes that are in no file."""
+    for text in probes_of(tokenizer) if callable(tokenizer) else ():
+        given, read = tokenizer(text)["input_ids"], again(text)["input_ids"]
+        if given != read:
+            raise Refused(where, "a tokenizer that is what its saved files are", f"a {type(tokenizer).__name__}: {text!r} is {given[:12]} in memory, "
+                          f"and {read[:12]} when it is saved and loaded", "make rows with input_ids, or put the change into tokenizer.json")
 
 
 def rows_of_embedding(model):
@@ -139,6 +170,14 @@ class Taken:
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
+    def write_templates(self, folder):
+        """Templates beside the default one, which transformers keeps in files of their own: of a result."""
+        for name, data in (self.files or {}).items():
+            path = pathlib.Path(folder) / name
+            if name.startswith("additional_chat_templates/") and not path.exists():
+                path.parent.mkdir(exist_ok=True)
+                path.write_bytes(data)
+
     def _is_in(self, folder):
         found = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()} if folder.is_dir() else {}
         return found == self.files
@@ -158,7 +197,9 @@ def taken(processing_class, model, trainer):
                 raise Refused(where, "a fast tokenizer, which saves a tokenizer.json", f"a {type(processing_class).__name__} without one",
                               "load it with AutoTokenizer.from_pretrained(NAME, use_fast=True), or convert it to a fast one")
             refuse_new_rows(processing_class, model, where)
+            refuse_unsaved(processing_class, loaded(processing_class, files, where) if callable(processing_class) else None, where)
             return Taken(files=files)
+        refuse_unsaved(processing_class, same, where)
     if not named or not is_named(named):
         raise Refused(where, "a tokenizer with a name or a path", f"a {type(processing_class).__name__} without one",
                       "save it with save_pretrained(FOLDER) and pass processing_class=FOLDER")
