@@ -18,7 +18,7 @@ import tempfile
 import warnings
 
 sys.dont_write_bytecode = True
-from checks import PARITY, QUICK, SOURCE, TEXTS, TINY, LoraConfig, Tests, holds, raises, same
+from checks import PARITY, QUICK, SOURCE, TEXTS, TINY, Tests, holds, raises, same
 
 LORA = {"use_peft": True, "lora_r": 2}
 RECORDED = json.loads((PARITY / "attributes.json").read_text(encoding="utf-8"))

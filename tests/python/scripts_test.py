@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -225,6 +226,99 @@ def test_example(folder):
     holds((folder / "adapter/adapter_config.json").is_file() and "train_loss" in ended.stdout.splitlines()[-1], ended.stdout[-1000:])
 
 
+# Packages that open-r1 imports for code rewards, which no test here uses.
+STAND_INS = ("aiohttp", "async_lru", "dotenv", "e2b_code_interpreter", "e2b_code_interpreter/models", "morphcloud", "morphcloud/api",
+             "morphcloud/sandbox", "jieba", "langdetect")
+STAND_IN = """
+def __getattr__(name):
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return lambda *arguments, **named: (lambda function: function)
+"""
+OPEN_R1_RECIPE = """
+model_name_or_path: {model}
+model_revision: main
+torch_dtype: float32
+attn_implementation: sdpa
+dataset_name: data
+output_dir: out
+overwrite_output_dir: true
+max_steps: 2
+per_device_train_batch_size: 4
+per_device_eval_batch_size: 4
+gradient_checkpointing: true
+gradient_checkpointing_kwargs:
+  use_reentrant: false
+bf16: false
+learning_rate: 1.0e-03
+lr_scheduler_type: cosine_with_min_lr
+lr_scheduler_kwargs:
+  min_lr_rate: 0.1
+warmup_ratio: 0.03
+logging_steps: 1
+log_level: info
+report_to: [none]
+hub_model_id: me/model
+hub_strategy: every_save
+save_strategy: "no"
+skip_doctor: true
+threads: 1
+"""
+OPEN_R1 = {
+    "sft": ([{"messages": [{"role": "user", "content": f"ask {n}"}, {"role": "assistant", "content": f"get {n}"}]} for n in range(4)], """
+do_eval: true
+eval_strategy: steps
+eval_steps: 1
+max_seq_length: 128
+use_liger_kernel: true
+chat_template: "{% for m in messages %}[{{ m.role }}] {{ m.content }}{{ eos_token }}{% endfor %}"
+"""),
+    "grpo": ([{"problem": f"What is {n} + {n}?", "solution": f"${2 * n}$"} for n in range(4)], """
+do_eval: false
+dataset_prompt_column: problem
+system_prompt: "You think."
+max_prompt_length: 512
+max_completion_length: 8
+num_generations: 2
+temperature: 0.7
+use_vllm: false
+log_completions: true
+reward_funcs: [accuracy, format, tag_count]
+reward_weights: [1.0, 1.0, 1.0]
+"""),
+}
+
+
+def test_open_r1(folder):
+    """open-r1's sft.py and grpo.py run from their first to their last line with their imports of trl changed"""
+    package()
+    source = SOURCE / "third_party/open-r1"
+    if not (source / "commit").is_file():
+        raise Skip("tests/parity/fetch_examples has fetched no open-r1")
+    for name, (rows, options) in OPEN_R1.items():
+        here = folder / name
+        shutil.copytree(source / "src/open_r1", here / "open_r1")
+        for path in here.rglob("*.py"):
+            text = re.sub(r"^( *)from trl import", r"\1from hone.trl import", path.read_text(), flags=re.MULTILINE)
+            path.write_text(re.sub(r"^import trl$", "import hone.trl as trl", text, flags=re.MULTILINE))
+        for stand_in in STAND_INS:
+            path = here / stand_in
+            path.mkdir(exist_ok=True) if f"{stand_in}/" in " ".join(STAND_INS) else path.with_suffix(".py").write_text(STAND_IN)
+            if path.is_dir():
+                (path / "__init__.py").write_text(STAND_IN)
+        (here / "data").mkdir()
+        for split in ("train", "test"):
+            (here / f"data/{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (here / "recipe.yaml").write_text(OPEN_R1_RECIPE.format(model=SOURCE / "tests/fixtures/faults/llama") + options)
+        run(here, "-m", [f"open_r1.{name}", "--config", "recipe.yaml"])
+        written = json.loads((here / "out/all_results.json").read_text())
+        holds(written["train_samples"] == 4 and (name == "grpo" or "eval_loss" in written), written)
+        same(json.loads((here / "out/config.json").read_text())["use_cache"], True, "use_cache")
+        holds('- "open-r1"' in (here / "out/README.md").read_text() and (here / "out/model.safetensors").is_file(), "the result")
+        template = (here / "out/chat_template.jinja").read_text() if name == "sft" else "[{{ m.role }}]"
+        holds("[{{ m.role }}]" in template, template)
+
+
 def package():
     found = list((SOURCE / "third_party/parity-venv").glob("lib/python*/site-packages/trl/scripts"))
     if not found:
@@ -294,7 +388,7 @@ def main():
     parser.add_argument("only", nargs="*")
     given = parser.parse_args()
     cases = [(one.__name__[5:], one.__doc__, one)
-             for one in (test_objects, test_models, test_changed_tokenizers, test_after_training, test_example)]
+             for one in (test_objects, test_models, test_changed_tokenizers, test_after_training, test_open_r1, test_example)]
     cases += [(name, f"TRL's script {name}.py runs with its import changed", functools.partial(adapter_test, name=name)) for name in SCRIPTS]
     cases += [(f"{name}-losses", f"TRL's script {name}.py gives TRL's losses and gradient norms in float32", functools.partial(losses_test, name=name))
               for name in SCRIPTS]

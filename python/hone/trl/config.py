@@ -79,7 +79,8 @@ class Config(metaclass=_Making):
     @classmethod
     def _own_fields(cls):
         """Fields that a subclass of the caller's has: its script reads them, and the program does not."""
-        return {name for owner in cls.__mro__ if owner.__module__.split(".")[0] != "hone" for name in vars(owner).get("__annotations__", {})}
+        owners = [owner for owner in cls.__mro__ if owner.__module__.split(".")[0] != "hone"]
+        return {name for owner in owners for name in vars(owner).get("__annotations__", {})}
 
     def _check(self, name):
         known = options.rows(self._method)

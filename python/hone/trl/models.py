@@ -7,6 +7,7 @@ import os
 import pathlib
 
 from hone.errors import Refused
+from hone.trl import machine
 from hone.trl.rows import is_named
 
 # Of a configuration: what a loaded model has otherwise than its file, and what computes nothing, with the reason.
@@ -192,11 +193,11 @@ def change_of(model, new, method):
     return changed_config(model, folder, method) or changed_tensors(model, files, new)
 
 
-def name_of(model, where, new=(), method=""):
-    """The name or path that the program opens."""
+def name_of(model, where, new=(), method="", wrapped=False):
+    """The name or path that the program opens. `wrapped`: the caller takes the adapter of a PeftModel too."""
     if is_named(model):
         return os.fspath(model)
-    change = change_of(model, tuple(new), method)
+    change = "it has an adapter" if is_wrapped(model) and not wrapped else change_of(model, tuple(new), method)
     if change:
         name = getattr(model, "name_or_path", "") or getattr(getattr(model, "config", None), "_name_or_path", "")
         raise Refused(where, "a name or a path, or a model as its folder has it", f"a {type(model).__name__} in this process's memory; {change}",
@@ -217,6 +218,9 @@ def settings_of(model):
 
 def write_adapter(model, folder):
     """The adapter of a PeftModel, from which the run begins."""
+    if machine.world_size() > 1:
+        raise Refused("a PeftModel in several processes", "one adapter for all", "one that each process has drawn", "pass the model and peft_config to "
+                      "the trainer, or set adapter_name_or_path")
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(str(folder), save_embedding_layers=False)

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import tempfile
+import warnings
 
 from hone import program
 from hone.errors import HoneError, Refused
@@ -51,7 +52,8 @@ class Results:
         """A run in a folder of its own that begins with an evaluation, and ends after it."""
         program.require()
         trained = self.state.global_step > 0
-        settings = {name: value for name, value in self._settings.items() if name.startswith("eval_reward_") or not name.startswith(("eval_", "sample_p", "sample_s", "save_", "push_", "hub_", "load_best"))}
+        of_runs = ("eval_", "sample_p", "sample_s", "save_", "push_", "hub_", "load_best")
+        settings = {name: value for name, value in self._settings.items() if name.startswith("eval_reward_") or not name.startswith(of_runs)}
         if trained and (self._name in WITH_REFERENCE or (self._name in ("GRPO", "RLOO") and self.args.beta)):
             raise Refused(f"{type(self).__name__}.evaluate", "an evaluation before training, or as part of it",
                           "a policy that is compared with its reference", "set eval_strategy='steps' or 'epoch': the last evaluation is returned")
@@ -128,6 +130,8 @@ class Results:
 
     def push_to_hub(self, commit_message=None, blocking=True, token=None, revision=None, **card_facts):
         """Uploads the adapter, its tokenizer and the model card, as `hone push` does. A name, a data set or tags are the card's, as in TRL."""
+        if commit_message not in (None, "End of training"):
+            warnings.warn(f"hone: {type(self).__name__}.push_to_hub: commit_message is not used: `hone push` writes its own", stacklevel=2)
         facts = {name: value for name, value in card_facts.items() if name in ("model_name", "dataset_name", "tags") and value is not None}
         if facts and self._result_folder() == self._folder:
             self.create_model_card(**facts)

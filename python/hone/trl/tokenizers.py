@@ -66,7 +66,7 @@ def facts(files, silent=SILENT):
 def fresh(tokenizer, name):
     """What its folder holds, as scripts load it; None where that fails."""
     load = type(tokenizer).from_pretrained
-    if type(tokenizer).__module__.startswith("transformers."):
+    if any(owner.__module__.startswith("transformers.") for owner in type(tokenizer).__mro__):
         from transformers import AutoTokenizer
         load = AutoTokenizer.from_pretrained
     try:

@@ -16,6 +16,10 @@ from hone.trl import attributes, machine, models
 # Of a result's folder: what belongs to the model, and not to its tokenizer.
 FILES = ("adapter_*", "base_adapters.json", "config.json", "generation_config.json", "model*.safetensors", "model.safetensors.index.json", "README.md")
 
+# Arguments of save_pretrained that change nothing here: which process writes, of which state, in files of which size.
+OF_SAVING = ("is_main_process", "state_dict", "save_function", "max_shard_size", "variant", "token", "save_peft_format", "selected_adapters",
+             "save_embedding_layers", "save_original_format", "repo_id", "private", "commit_message")
+
 
 class Values(types.SimpleNamespace):
     """A configuration where transformers is not installed: the members of its JSON file."""
@@ -194,8 +198,13 @@ class TrainedModel:
             instead = f"call train() first; before it, load {self.name_or_path} with transformers"
             raise Refused(f"{self._where}.{name}", "a model that train() has written", "none yet", instead) from None
 
-    def save_pretrained(self, save_directory, push_to_hub=False, **ignored):
+    def save_pretrained(self, save_directory, push_to_hub=False, safe_serialization=True, **named):
         """The files of the trained adapter or model, as PEFT and transformers save them: float32, without the tokenizer."""
+        unknown = next((name for name in named if name not in OF_SAVING), None)
+        if unknown is not None:
+            raise TypeError(f"save_pretrained() got an unexpected keyword argument {unknown!r}." + attributes.near(unknown, OF_SAVING))
+        if not safe_serialization:
+            raise Refused(f"{self._where}.save_pretrained, safe_serialization", "safetensors", "False", "leave it out: hone writes no pickles")
         source, target = self._result("save_pretrained"), pathlib.Path(save_directory)
         if not (target.exists() and target.samefile(source)):
             copy_files(source, target, FILES)

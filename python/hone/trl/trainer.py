@@ -46,7 +46,7 @@ class Trainer(Results):
         refusals.refuse_overrides(self, Trainer)
         model, args = given.pop("model", None), given.pop("args", None)
         new = models.HEADS if self._name == "Reward" else ()
-        self._model = models.name_of(model, f"{title}, model", new, self._name) if model is not None else None
+        self._model = models.name_of(model, f"{title}, model", new, self._name, wrapped=True) if model is not None else None
         self._begun = model if model is not None and models.is_wrapped(model) else None  # its adapter is what the run begins with
         self.args = self._config(args)
         self._given_tokenizer, self._tokenizer = given.pop("processing_class", None), tokenizers.Taken()
@@ -181,8 +181,10 @@ class Trainer(Results):
     def _folder(self):
         return pathlib.Path(self._settings["output_dir"])
 
-    def train(self, resume_from_checkpoint=None, **ignored):
+    def train(self, resume_from_checkpoint=None, trial=None, ignore_keys_for_eval=None):
         """Runs to the end. Raises what a reward function or a callback raises, KeyboardInterrupt after a Ctrl-C, else HoneError."""
+        if trial is not None:
+            attributes.missing(attributes.TRAINER, "hyperparameter_search", type(self).__name__)
         program.require()
         self._settings.update(self._changed_args())
         refusals.refuse_changed_model(self.model.changed(), self._name, type(self).__name__)
