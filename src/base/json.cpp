@@ -1,6 +1,9 @@
 #include "base/json.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -48,6 +51,8 @@ std::string likely_cause(std::string_view text, std::size_t offset) {
     return "the text ends early: an incomplete file, or a bracket or quote not closed";
   const char here = text[offset];
   if (here == '\'') return "single quotes: JSON requires double quotes";
+  if (here == ',' && text.find_first_not_of(" \t\r\n", offset + 1) == std::string_view::npos)
+    return "a comma after the row: JSON Lines has none between its rows";
   if (here == '}' || here == ']') {
     const std::size_t before = text.find_last_not_of(" \t\r\n", offset == 0 ? 0 : offset - 1);
     if (before != std::string_view::npos && before < offset && text[before] == ',') {
@@ -123,7 +128,9 @@ class Builder {
   bool key(std::string& name) {
     Frame& frame = frames_.back();
     if constexpr (std::is_same_v<Value, Json>) {
+      const std::size_t before = frame.value->size();
       member_ = &frame.filler->at(name);
+      if (unique_ && frame.value->size() == before) throw_twice(name);
     } else {
       const auto [place, is_new] =
           frame.value->template get_ref<typename Value::object_t&>().emplace(name, nullptr);
@@ -198,7 +205,9 @@ Value parse_checked(std::string_view text, const std::string& where, int first_l
   }
   try {
     Value out;
-    Builder<Value> builder(out, where, unique);
+    // A row of a file is named by its line.
+    const std::string place = std::is_same_v<Value, Json> ? where + ":" + std::to_string(first_line) : where;
+    Builder<Value> builder(out, place, unique);
     Value::sax_parse(text.begin(), text.end(), &builder);
     return out;
   } catch (const nlohmann::json::parse_error& error) {
@@ -215,6 +224,56 @@ Value parse_checked(std::string_view text, const std::string& where, int first_l
                      .cause = "a number too large for a double",
                      .fix = "correct the number"});
   }
+}
+
+// ---- Python's words for numbers that JSON has none for
+
+struct PythonNumber {
+  std::string_view word;
+  double value;
+};
+constexpr std::array<PythonNumber, 3> kPythonNumbers = {
+    {{"-Infinity", -std::numeric_limits<double>::infinity()},
+     {"Infinity", std::numeric_limits<double>::infinity()},
+     {"NaN", std::numeric_limits<double>::quiet_NaN()}}};
+
+const PythonNumber* python_number_at(std::string_view text, std::size_t at) {
+  for (const PythonNumber& one : kPythonNumbers) {
+    if (text.substr(at).starts_with(one.word)) return &one;
+  }
+  return nullptr;
+}
+
+// Each such word outside strings as a string: `mark` and the word. Bytes after it in its line move.
+std::string with_marked_numbers(std::string_view text, const std::string& mark) {
+  std::string out;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const PythonNumber* const number = in_string ? nullptr : python_number_at(text, i);
+    if (number != nullptr) {
+      out += '"' + mark + std::string(number->word) + '"';
+      i += number->word.size() - 1;
+      continue;
+    }
+    if (c == '"') in_string = !in_string;
+    out += c;
+    if (in_string && c == '\\' && i + 1 < text.size()) out += text[++i];
+  }
+  return out;
+}
+
+void put_python_numbers(Json& value, const std::string& mark) {
+  if (value.is_structured()) {
+    for (Json& each : value) put_python_numbers(each, mark);
+    return;
+  }
+  if (!value.is_string() || !value.get_ref<const std::string&>().starts_with(mark)) return;
+  value = python_number_at(value.get_ref<const std::string&>(), mark.size())->value;
+}
+
+bool names_python_number(std::string_view text) {
+  return text.find("NaN") != std::string_view::npos || text.find("Infinity") != std::string_view::npos;
 }
 
 // A string as dump() writes it, several times as fast: most bytes are copied in runs.
@@ -246,7 +305,15 @@ void append_text(const std::string& text, std::string& out) {
   out += '"';
 }
 
-void append_line(const Json& value, std::string& out) {
+void append_number(double value, bool python, std::string& out) {
+  if (!python || std::isfinite(value)) {
+    out += Json(value).dump();
+  } else {
+    out += std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
+  }
+}
+
+void append_line(const Json& value, bool python, std::string& out) {
   char before = value.is_object() ? '{' : '[';
   if (value.is_string()) {
     append_text(value.get_ref<const std::string&>(), out);
@@ -255,15 +322,17 @@ void append_line(const Json& value, std::string& out) {
       out += std::exchange(before, ',');
       append_text(key, out);
       out += ':';
-      append_line(item, out);
+      append_line(item, python, out);
     }
     out += '}';
   } else if (value.is_array() && !value.empty()) {
     for (const Json& item : value) {
       out += std::exchange(before, ',');
-      append_line(item, out);
+      append_line(item, python, out);
     }
     out += ']';
+  } else if (value.is_number_float()) {
+    append_number(value.get<double>(), python, out);
   } else {
     out += value.dump();
   }
@@ -275,6 +344,15 @@ Json parse_json(std::string_view text, const std::string& where, int first_line)
   return parse_checked<Json>(text, where, first_line, /*unique=*/false);
 }
 
+Json parse_python_json(std::string_view text, const std::string& where, int first_line) {
+  if (!names_python_number(text)) return parse_checked<Json>(text, where, first_line, /*unique=*/true);
+  std::string mark = "number ";
+  while (text.find(mark) != std::string_view::npos) mark += '#';
+  Json out = parse_checked<Json>(with_marked_numbers(text, mark), where, first_line, /*unique=*/true);
+  put_python_numbers(out, mark);
+  return out;
+}
+
 nlohmann::json parse_json_unique(std::string_view text, const std::string& where) {
   return parse_checked<nlohmann::json>(text, where, 1, /*unique=*/true);
 }
@@ -282,7 +360,13 @@ nlohmann::json parse_json_unique(std::string_view text, const std::string& where
 std::string dump_json(const Json& value, int indent) {
   if (indent >= 0) return value.dump(indent, ' ', false, Json::error_handler_t::replace);
   std::string out;
-  append_line(value, out);
+  append_line(value, /*python=*/false, out);
+  return out;
+}
+
+std::string dump_python_json(const Json& value) {
+  std::string out;
+  append_line(value, /*python=*/true, out);
   return out;
 }
 

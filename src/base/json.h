@@ -18,11 +18,17 @@ inline constexpr int kMaxJsonDepth = 256;
 // rows). If a key occurs twice the last value is used, as in Python.
 Json parse_json(std::string_view text, const std::string& where, int first_line = 1);
 
-// The same, but a duplicate key is a UserError and keys are sorted. For large files in which order has no
+// The same, with NaN, Infinity and -Infinity as Python's json writes them, which become such numbers; a duplicate key is a UserError.
+// What datasets takes for a row.
+Json parse_python_json(std::string_view text, const std::string& where, int first_line = 1);
+
+// parse_json, but a duplicate key is a UserError and keys are sorted. For large files in which order has no
 // meaning: Json looks a key up in linear time (a vocabulary of 50,000 takes seconds).
 nlohmann::json parse_json_unique(std::string_view text, const std::string& where);
 
 // One line, non-ASCII kept, invalid UTF-8 replaced; `indent` >= 0 for pretty printing.
 std::string dump_json(const Json& value, int indent = -1);
+// The same in one line, with NaN, Infinity and -Infinity, which dump_json writes as null.
+std::string dump_python_json(const Json& value);
 
 }  // namespace hone::base

@@ -19,6 +19,7 @@
 #include "data/rows.h"
 #include "report/terminal.h"
 #include "train/open_model.h"
+#include "train/row_exam.h"
 
 namespace hone::commands {
 
@@ -56,11 +57,12 @@ void print_lines(const config::CheckedRun& run) {
   }
 }
 
-void print_counts(const config::CheckedRun& run) {
+void print_counts(const config::CheckedRun& run, bool refuses_rows) {
   std::array<int, 4> counts{};
   for (const CheckedLine& line : run.lines) ++counts.at(static_cast<std::size_t>(line.as));
   std::cout << "result    " << counts[0] << " kept, " << counts[1] << " renamed, " << counts[2]
-            << " ignored, " << static_cast<std::size_t>(counts[3]) + run.elsewhere.size() << " refused\n";
+            << " ignored, " << static_cast<std::size_t>(counts[3]) + run.elsewhere.size() << " refused"
+            << (refuses_rows ? ", and rows\n" : "\n");
 }
 
 // The messages, or the text, that a row trains on: a prompt with what follows it.
@@ -93,6 +95,13 @@ Json example_of(const Json& row, const config::Plan& plan) {
 }
 
 std::string rendered(const Json& example, Json row, const train::OpenedText& text, bool prompt_only) {
+  if (row.contains("input_ids") && row["input_ids"].is_array() && !prompt_only) {
+    std::vector<std::int32_t> ids;
+    for (const Json& id : row["input_ids"]) {
+      if (id.is_number_integer() && id >= 0 && id <= 0x7FFFFFFF) ids.push_back(id.get<std::int32_t>());
+    }
+    return text.tokenizer.decode(ids, /*skip_special=*/false);
+  }
   if (example.is_string()) return example.get<std::string>();
   if (!example.is_array() || text.chat_template == nullptr) return base::dump_json(example);
   data::check_template_columns(row, "the first row");
@@ -116,12 +125,21 @@ std::string template_name(const config::Plan& plan, train::OpenedText& text) {
   return plan.chat_template_path.empty() ? "the tokenizer's own" : plan.chat_template_path;
 }
 
-// The first row: its columns, then how the model reads it.
-void print_example(const config::Plan& plan) {
+// What a run would say of the first rows; true when it would refuse one.
+bool print_exam(const train::RowExam& exam) {
+  for (const std::string& note : exam.notes) std::cout << "note      " << base::printable(note) << '\n';
+  if (!exam.refused) return false;
+  std::cout << "rows      a run refuses them:\n" << base::printable(exam.refused->what()) << '\n';
+  return true;
+}
+
+// The first row: its columns, then how the model reads it; true when a run would refuse one of the first.
+bool print_example(const config::Plan& plan) {
   for (const config::HubRequest& request : plan.downloads)
     std::cout << "download  " << base::printable(config::how_to_fetch(request)) << '\n';
-  if (plan.train_rows.sets.empty() || !plan.downloads.empty()) return;
+  if (plan.train_rows.sets.empty() || !plan.downloads.empty()) return false;
   train::OpenedText text = train::open_text(plan);
+  const train::RowExam exam = train::examine_rows(plan, text);
   const data::RowSource source(train::rows_for(text.tokenizer, plan, plan.train_rows));
   data::RowNames names;
   Json row;
@@ -131,6 +149,7 @@ void print_example(const config::Plan& plan) {
   std::cout << "data      " << base::printable(plan.dataset_name) << ": " << base::printable(columns) << '\n';
   if (!plan.dataset_test.empty())
     std::cout << "          evaluated on " << base::printable(plan.dataset_test) << '\n';
+  if (print_exam(exam)) return true;
   std::cout << "template  " << base::printable(template_name(plan, text)) << '\n';
   std::string shown = rendered(example_of(row, plan), row, text, config::samples(plan.method));
   if (shown.size() > kExampleBytes) shown = base::cut_text(shown, kExampleBytes);
@@ -140,6 +159,7 @@ void print_example(const config::Plan& plan) {
     if (c == '\n') std::cout << "          | ";
   }
   std::cout << '\n';
+  return false;
 }
 
 void fix_names(const config::DoctorPlan& asked, const config::ReadRun& run) {
@@ -164,13 +184,14 @@ int check(const std::vector<std::string>& arguments) {
   print_lines(checked);
   for (const base::UserError& mistake : checked.elsewhere)
     std::cout << base::printable(mistake.what()) << '\n';
+  bool refuses_rows = false;
   if (run.settings.mistakes().empty()) {
     for (const std::string& note : run.plan.notes) std::cout << "note      " << base::printable(note) << '\n';
-    print_example(run.plan);
+    refuses_rows = print_example(run.plan);
   }
-  print_counts(checked);
+  print_counts(checked, refuses_rows);
   if (asked.fix) fix_names(asked, run);
-  return run.settings.mistakes().empty() ? 0 : kUserMistake;
+  return run.settings.mistakes().empty() && !refuses_rows ? 0 : kUserMistake;
 }
 
 }  // namespace hone::commands

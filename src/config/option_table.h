@@ -124,6 +124,9 @@ struct Option {
   std::string_view former = {};     // its former names and its names in other libraries, separated by spaces
   // It has no effect, and a note says so, unless this option is true or has one of these values.
   std::string_view needed_option = {}, needed_values = {};
+  // The forms of rows for which it does something: words of kRowForms, kAnyRows or kMappedRows; empty: it is of no rows. Set for
+  // others, it is a note or an error when the rows are known.
+  std::string_view row_forms = {};
   Binding binding = {};  // none: read by a function of several options
   std::vector<std::pair<std::string_view, Change>> changes = {};  // method, and how the option differs for it
 
@@ -207,6 +210,17 @@ inline auto formerly(std::string_view names) {
 // No effect without that option (with one of these values).
 inline auto with(std::string_view option, std::string_view values = "true") {
   return [=](Option& row) { row.needed_option = option, row.needed_values = values; };
+}
+
+// text, strings (prompt and completion, or a pair), messages, turns (the same as strings, of messages), tokens (input_ids, chosen_ids),
+// with completion_mask: masked, with labels: labeled.
+inline constexpr std::string_view kRowForms = "text strings messages turns tokens masked labeled";
+inline constexpr std::string_view kConversations = "messages turns";
+inline constexpr std::string_view kAnyRows = "any";
+inline constexpr std::string_view kMappedRows =
+    "mapped";  // makes other rows of them, which can be seen (data/row_columns.h)
+inline auto for_rows(std::string_view forms) {
+  return [=](Option& row) { row.row_forms = forms; };
 }
 
 // One command's options, in the order of --help and plan.yaml.

@@ -41,7 +41,7 @@ std::vector<Option> model_options() {
         &ModelPlan::router_aux_loss_coef, at_least(0), of("sft, dpo, grpo, rloo, kto")},
        {"chat_template_path",
         "a .jinja file, or a tokenizer's folder: its template instead of the model's own",
-        &DataPlan::chat_template_path, of("sft, reward")},
+        &DataPlan::chat_template_path, of("sft, reward"), for_rows(kConversations)},
        {"disable_dropout", "lora_dropout 0", &AdapterPlan::disable_dropout,
         of("dpo, grpo, rloo, kto, reward, cpo, orpo, distillation, online-dpo"),
         in("dpo, kto, reward, cpo, orpo, online-dpo", {.default_text = "true"})},

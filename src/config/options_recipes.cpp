@@ -36,24 +36,24 @@ std::vector<Option> recipe_options() {
       {{"tokenizer_name_or_path", "folder of another tokenizer; null: the model's own",
         &RecipePlan::tokenizer_name_or_path, formerly("tokenizer tokenizer_name")},
        {"chat_template", "the chat template to use instead of the model's own: Jinja text, or a .jinja file",
-        &RecipePlan::chat_template}});
+        &RecipePlan::chat_template, for_rows(kConversations)}});
   add(rows, {"data", kHone, kHoneSamplers},
       {{"system_prompt", "a system turn before each prompt, which then is a conversation",
-        &RecipePlan::system_prompt},
+        &RecipePlan::system_prompt, for_rows(kAnyRows)},
        {"dataset_prompt_column", "column whose text becomes the user's turn of a conversation; null: prompt",
-        &RecipePlan::dataset_prompt_column}});
+        &RecipePlan::dataset_prompt_column, for_rows(kAnyRows)}});
   add(rows, {"data", kHone, "sft, dpo, kto, reward, cpo, orpo"},
       {{"auto_insert_empty_system_msg",
         "an empty system turn before a conversation without one, if the template knows system turns",
-        &RecipePlan::auto_insert_empty_system_msg}});
+        &RecipePlan::auto_insert_empty_system_msg, for_rows(kConversations)}});
   add(rows, {"data", kHone, kAll},
       {{"eval_datasets",
         "data sets to evaluate, written as datasets; a mapping of names to them: each is evaluated on its own "
         "(eval_NAME_loss)",
-        Kind::kAny, "[]"}});
+        Kind::kAny, "[]", for_rows(kAnyRows)}});
   add(rows, {"data", kHone, "dpo, kto, cpo, orpo, grpo, rloo"},
       {{"max_prompt_length", "keep only the last tokens of a prompt, at most this many; null: all",
-        &RecipePlan::max_prompt_length, "null", at_least(1),
+        &RecipePlan::max_prompt_length, "null", at_least(1), for_rows(kAnyRows),
         in("cpo, orpo",
            {.meaning =
                 "where a pair exceeds max_length, keep only the last tokens of its prompt, at most this "

@@ -120,6 +120,7 @@ std::vector<Option> sampling_options() {
         "(in addition to the model's), top_k, ...",
         Kind::kMap, "null"},
        {"chat_template_kwargs", "variables for the chat template", Kind::kMap, "null",
+        for_rows(kConversations),
         in("online-dpo", {.after = "vllm_tensor_parallel_size", .origin = kHone})}});
   add_engines(rows);
   add(rows, {"sampling", kHone, kHoneSamplers},

@@ -242,6 +242,7 @@ void finish_plan(Plan& plan, Settings& settings) {
   settings.collect([&] { read_optim_args(plan, settings, plan.notes); });
   note_base_adapters(plan, plan.notes);
   for (std::string& note : settings.unused()) plan.notes.push_back(std::move(note));
+  plan.row_options = settings.of_some_rows();
   settings.collect([&] { method_row(plan.method).finish(plan, settings); });
   settings.collect([&] { finish_samples(plan, settings); });
 }

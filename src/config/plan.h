@@ -241,6 +241,12 @@ struct EvalSet {
   bool operator==(const EvalSet&) const = default;
 };
 
+// An option that was set, and the forms of rows that it is for (option_table.h, for_rows).
+struct RowOption {
+  std::string name, forms;
+  bool operator==(const RowOption&) const = default;
+};
+
 struct DataPlan {
   // What messages call the rows: the file, where there is one. Empty only with policy.replay.
   std::string dataset_name;
@@ -263,7 +269,9 @@ struct DataPlan {
   std::string chat_template_path;  // override; empty: the tokenizer's
   // hone's own: the tokens of rows are kept for the next run, in the folder that the command names (data/token_cache.h)
   bool cache_tokens = true;
-  std::string token_cache;  // empty: none
+  std::string token_cache;            // empty: none
+  bool skip_prepare_dataset = false;  // of dataset_kwargs: tokenized rows that are neither cut nor dropped
+  std::vector<RowOption> row_options;
 
   bool operator==(const DataPlan&) const = default;
 };

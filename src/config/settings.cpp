@@ -318,6 +318,18 @@ std::vector<std::string> Settings::unused() const {
   return notes;
 }
 
+std::vector<RowOption> Settings::of_some_rows() const {
+  std::vector<RowOption> out;
+  for (const Option& option : schema_->options) {
+    const bool some =
+        !option.row_forms.empty() && option.row_forms != kAnyRows && option.row_forms != kMappedRows;
+    if (!some || option.option_class != OptionClass::kSupported || !changed(option.name)) continue;
+    if (value(option.name) == Json(false)) continue;
+    out.push_back({.name = std::string(option.name), .forms = std::string(option.row_forms)});
+  }
+  return out;
+}
+
 void Settings::fill(std::type_index type, void* part) const {
   for (const Option& option : schema_->options) {
     const bool ours = option.binding.set && option.binding.part == type;

@@ -94,8 +94,9 @@ class Settings {
   double number(std::string_view name) const;
   std::string text(std::string_view name) const;  // null: ""
   std::vector<std::string> list(std::string_view name) const;
-  bool changed(std::string_view name) const;  // its value differs from the default
-  std::vector<std::string> unused() const;    // a note for each that changed without what it needs
+  bool changed(std::string_view name) const;    // its value differs from the default
+  std::vector<std::string> unused() const;      // a note for each that changed without what it needs
+  std::vector<RowOption> of_some_rows() const;  // those that changed and are for some forms of rows only
 
   // Writes the values of the supported options whose rows are bound to fields of Part (binding.h).
   template <typename Part>

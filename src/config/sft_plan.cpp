@@ -8,17 +8,32 @@ void resolve_sft(Settings& settings) {
   if (settings.text("packing_strategy") == "bfd-requeue") settings.replace("packing_strategy", "bfd_split");
   if (settings.text("packing_strategy") == "ffd") settings.replace("packing_strategy", "bfd");
   if (settings.text("loss_type") == "chunked_nll") settings.replace("loss_type", "nll");
-  const base::Json& prepared = settings.value("dataset_kwargs");
-  if (prepared.is_object() && prepared.value("skip_prepare_dataset", base::Json()) == true) {
-    conflict(
-        settings, "dataset_kwargs", "skip_prepare_dataset: false", "skip_prepare_dataset: true",
-        "it is for rows that a script has made tokens of, or for a data collator of its own; hone reads text "
-        "and messages",
-        "remove it, and give the rows as text, messages, or prompt and completion");
-  }
 }
 
 namespace {
+
+// TRL reads one key, and with it takes rows as they are: no tokens, no labels, no cut, no packing, no shuffle.
+void read_dataset_kwargs(Plan& plan, const Settings& settings) {
+  const base::Json& given = settings.value("dataset_kwargs");
+  if (!given.is_object()) return;
+  plan.skip_prepare_dataset = given.value("skip_prepare_dataset", base::Json()) == true;
+  for (const auto& [key, value] : given.items()) {
+    if (key != "skip_prepare_dataset")
+      plan.notes.push_back("dataset_kwargs: " + key + " is not used: TRL reads only skip_prepare_dataset");
+  }
+  if (!plan.skip_prepare_dataset) {
+    std::erase_if(plan.row_options, [](const RowOption& one) { return one.name == "dataset_kwargs"; });
+    plan.notes.emplace_back("dataset_kwargs: changes nothing without skip_prepare_dataset: true");
+    return;
+  }
+  const std::string note = ": not used with skip_prepare_dataset: true, as in TRL";
+  if (plan.packing) plan.notes.push_back("packing" + note);
+  if (plan.shuffle_dataset) plan.notes.push_back("shuffle_dataset" + note);
+  if (settings.is_set("max_length")) plan.notes.push_back("max_length" + note);
+  plan.packing = plan.shuffle_dataset = false;
+  plan.eval_packing = false;
+  plan.max_length = 0;
+}
 
 // What needs all rows before the first step.
 void check_streaming(const Plan& plan, const Settings& settings) {
@@ -54,6 +69,7 @@ void check_streaming(const Plan& plan, const Settings& settings) {
 }  // namespace
 
 void finish_sft(Plan& plan, const Settings& settings) {
+  read_dataset_kwargs(plan, settings);
   plan.dataset_streaming = plan.dataset_streaming || settings.flag("streaming");
   if (plan.dataset_streaming) check_streaming(plan, settings);
   if (plan.truncation_mode != "keep_end") return;

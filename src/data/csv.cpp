@@ -256,12 +256,15 @@ std::vector<std::string> column_names(const CsvRecord& header) {
 class CsvRows {
  public:
   using Take = std::function<bool(Json, std::int64_t)>;
-  CsvRows(const base::fs::path& path, const Take& take) : path_(path), take_(take) {}
+  using Read = std::function<void(const CsvReading&)>;  // may be empty
+  CsvRows(const base::fs::path& path, const Take& take, const Read& read)
+      : path_(path), take_(take), read_(read) {}
 
   bool put(CsvRecord record) {
     check_text(record);
     if (columns_.empty()) {
       columns_ = column_names(record);
+      told_.resize(columns_.size());
       return true;
     }
     if (record.fields.size() > columns_.size()) throw_too_many(record);
@@ -290,10 +293,18 @@ class CsvRows {
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       std::optional<Json> value = value_of(record.fields[i], types_[i]);
       if (!value) throw_other_type(record, i);
+      if (read_ && !told_[i]) tell(record, i, *value);
       // Names are distinct, so that nothing needs to be searched.
       members.emplace_back(columns_[i], std::move(*value));
     }
     return take_(std::move(row), record.line);
+  }
+
+  void tell(const CsvRecord& record, std::size_t i, const Json& value) {
+    const std::string& text = record.fields[i];
+    if (text.empty() || value.is_string() || (value.is_number() && value.dump() == text)) return;
+    told_[i] = true;
+    read_({.column = columns_[i], .text = text, .value = value, .line = record.line});
   }
 
   void check_text(const CsvRecord& record) const {
@@ -326,6 +337,8 @@ class CsvRows {
 
   const base::fs::path& path_;
   const Take& take_;
+  const Read& read_;
+  std::vector<bool> told_;  // of each column
   std::vector<std::string> columns_;
   std::vector<ColumnType> types_;
   std::vector<CsvRecord> first_;
@@ -333,9 +346,49 @@ class CsvRows {
 
 }  // namespace
 
+std::string CsvReading::describe() const {
+  if (text.empty()) return "an empty field is read as a missing value";
+  std::string out = "the text '" + base::cut_text(text, 100) + "' is read as ";
+  if (value.is_null()) return out + "a missing value";
+  if (value.is_boolean()) return out + (value.get<bool>() ? "True" : "False");
+  return out + "the number " + base::dump_python_json(value);
+}
+
+std::vector<CsvReading> csv_readings(const base::fs::path& path, char separator, std::int64_t line) {
+  std::vector<std::string> texts, names;
+  const std::function<bool(CsvRecord)> put = [&](CsvRecord record) {
+    if (names.empty()) {
+      names = column_names(record);
+      return true;
+    }
+    if (record.line == line) texts = std::move(record.fields);
+    return texts.empty();
+  };
+  CsvTokenizer tokenizer(path, separator, put);
+  FileText text(path);
+  bool more = true;
+  for (std::string_view block = text.next(); more && !block.empty(); block = text.next())
+    more = tokenizer.put(block);
+  if (more) tokenizer.end();
+  texts.resize(names.size());
+  std::vector<CsvReading> out;
+  // The values are those of the columns' types, which more rows decide.
+  for_each_csv_row(FileText(path), path, separator, [&](const Json& row, std::int64_t at) {
+    if (at != line) return true;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const Json& value = row.at(names[i]);
+      if (!value.is_string())
+        out.push_back({.column = names[i], .text = texts[i], .value = value, .line = line});
+    }
+    return false;
+  });
+  return out;
+}
+
 void for_each_csv_row(FileText text, const base::fs::path& path, char separator,
-                      const std::function<bool(Json, std::int64_t)>& take) {
-  CsvRows rows(path, take);
+                      const std::function<bool(Json, std::int64_t)>& take,
+                      const std::function<void(const CsvReading&)>& read) {
+  CsvRows rows(path, take, read);
   const std::function<bool(CsvRecord)> put = [&rows](CsvRecord record) {
     return rows.put(std::move(record));
   };

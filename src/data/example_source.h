@@ -13,7 +13,7 @@
 
 namespace hone::data {
 
-inline constexpr std::string_view kTokenMagic = "HONETOK2";
+inline constexpr std::string_view kTokenMagic = "HONETOK3";
 
 struct TokenFooter {
   std::uint64_t bytes = 0, examples = 0, tokens = 0;
@@ -24,9 +24,13 @@ static_assert(sizeof(TokenFooter) == 40 && sizeof(ExampleEntry) == 24, "written 
 constexpr std::size_t padding(std::size_t size, std::size_t unit) {
   return (unit - size % unit) % unit;
 }
-// Bytes of an example of n tokens; n is their fifth, rounded down.
-constexpr std::size_t example_bytes(std::size_t tokens) {
-  return 5 * tokens + padding(5 * tokens, 4);
+// Bytes of a token, with its flag and perhaps its label. An example's bytes divided by these, rounded down, are its tokens.
+constexpr std::size_t token_bytes(bool own_labels) {
+  return own_labels ? 9 : 5;
+}
+constexpr std::size_t example_bytes(std::size_t tokens, bool own_labels) {
+  const std::size_t bytes = token_bytes(own_labels) * tokens;
+  return bytes + padding(bytes, 4);
 }
 
 struct Examples::Source {

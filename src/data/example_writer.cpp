@@ -77,15 +77,22 @@ ExampleWriter::~ExampleWriter() = default;
 void ExampleWriter::add(const ExampleView& example) {
   base::require(example.ids.size() == example.supervised.size(), "data::ExampleWriter", "one flag a token");
   const std::size_t size = example.ids.size();
+  const bool own_labels = !example.labels.empty();
+  base::require(!own_labels || example.labels.size() == size, "data::ExampleWriter", "one label a token");
+  const std::size_t bytes = example_bytes(size, own_labels);
   put(std::as_bytes(example.ids));
+  put(std::as_bytes(example.labels));
   put(std::as_bytes(example.supervised));
   constexpr std::array<std::byte, 4> kZeros{};
-  put(std::span(kZeros).first(example_bytes(size) - 5 * size));
-  bytes_ += static_cast<std::int64_t>(example_bytes(size));
+  put(std::span(kZeros).first(bytes - token_bytes(own_labels) * size));
+  bytes_ += static_cast<std::int64_t>(bytes);
   tokens_ += static_cast<std::int64_t>(size);
   const auto flags = example.supervised.subspan(size > 0 ? 1 : 0);
   const auto scored = flags.size() - static_cast<std::size_t>(std::count(flags.begin(), flags.end(), 0));
-  entries_.push_back({.row = example.row, .end = bytes_, .scored = static_cast<std::int32_t>(scored)});
+  entries_.push_back({.row = example.row,
+                      .end = bytes_,
+                      .scored = static_cast<std::int32_t>(scored),
+                      .own_labels = own_labels ? 1 : 0});
   if (sink_ == nullptr && buffer_.size() > place_.most_memory) spill();
   if (sink_ != nullptr && buffer_.size() >= kBuffer) flush();
 }

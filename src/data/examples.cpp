@@ -72,13 +72,14 @@ std::uint32_t checksum(std::span<const std::byte> bytes) {
 }  // namespace
 
 ExampleView view(const Example& example) {
-  return {.row = example.row, .ids = example.ids, .supervised = example.supervised};
+  return {.row = example.row, .ids = example.ids, .supervised = example.supervised, .labels = example.labels};
 }
 
 Example copy_of(const ExampleView& example) {
   return {.row = example.row,
           .ids = {example.ids.begin(), example.ids.end()},
-          .supervised = {example.supervised.begin(), example.supervised.end()}};
+          .supervised = {example.supervised.begin(), example.supervised.end()},
+          .labels = {example.labels.begin(), example.labels.end()}};
 }
 
 Examples::Examples(const std::vector<Example>& examples) {
@@ -114,15 +115,21 @@ std::span<const std::byte> bytes_of(std::span<const std::byte> all, std::span<co
 ExampleView Examples::operator[](std::size_t index) const {
   const Place at = place(index);
   const std::span<const std::byte> bytes = bytes_of(at.source->bytes, at.source->entries, at.index);
-  const std::size_t tokens = bytes.size() / 5;
-  return {.row = at.source->entries[at.index].row,
-          .ids = {reinterpret_cast<const std::int32_t*>(bytes.data()), tokens},
-          .supervised = {reinterpret_cast<const std::uint8_t*>(bytes.data()) + 4 * tokens, tokens}};
+  const ExampleEntry& entry = at.source->entries[at.index];
+  const bool own_labels = entry.own_labels != 0;
+  const std::size_t tokens = bytes.size() / token_bytes(own_labels), labels = own_labels ? tokens : 0;
+  const auto* const ids = reinterpret_cast<const std::int32_t*>(bytes.data());
+  return {.row = entry.row,
+          .ids = {ids, tokens},
+          .supervised = {reinterpret_cast<const std::uint8_t*>(ids + tokens + labels), tokens},
+          .labels = {ids + tokens, labels}};
 }
 
 std::int64_t Examples::tokens(std::size_t index) const {
   const Place at = place(index);
-  return static_cast<std::int64_t>(bytes_of(at.source->bytes, at.source->entries, at.index).size() / 5);
+  const bool own_labels = at.source->entries[at.index].own_labels != 0;
+  return static_cast<std::int64_t>(bytes_of(at.source->bytes, at.source->entries, at.index).size() /
+                                   token_bytes(own_labels));
 }
 
 std::int64_t Examples::scored(std::size_t index) const {

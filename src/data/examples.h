@@ -2,10 +2,10 @@
 //
 // The file of an ExampleWriter, little-endian:
 //
-//   "HONETOK2"
-//   of each example:  i32 ids[n], u8 supervised[n], zeros up to a multiple of 4
+//   "HONETOK3"
+//   of each example:  i32 ids[n], i32 labels[n] where it has its own, u8 supervised[n], zeros up to a multiple of 4
 //   zeros up to a multiple of 8
-//   of each example:  i64 row, i64 end (of its bytes, from the first example's first), i32 scored, i32 0
+//   of each example:  i64 row, i64 end (of its bytes, from the first example's first), i32 scored, i32 1 if it has labels
 //   the key (what the tokens are made of, as text), the facts (JSON)
 //   u64 bytes of all examples, u64 examples, u64 tokens, u32 bytes of the key, u32 bytes of the facts, u32 0,
 //   u32 CRC-32C of all before it
@@ -29,8 +29,12 @@ namespace hone::data {
 // An Example that something else holds.
 struct ExampleView {
   std::int64_t row = 0;
-  std::span<const std::int32_t> ids;         // [T]
-  std::span<const std::uint8_t> supervised;  // [T]
+  std::span<const std::int32_t> ids;          // [T]
+  std::span<const std::uint8_t> supervised;   // [T]
+  std::span<const std::int32_t> labels = {};  // [T], or empty: the ids
+
+  // What is to be predicted at token `i`, where it is a target.
+  std::int32_t label(std::size_t i) const { return labels.empty() ? ids[i] : labels[i]; }
 };
 ExampleView view(const Example& example);
 Example copy_of(const ExampleView& example);
@@ -39,8 +43,8 @@ Example copy_of(const ExampleView& example);
 struct ExampleEntry {
   std::int64_t row = 0;
   std::int64_t end = 0;
-  std::int32_t scored = 0;  // targets; the first token is none
-  std::int32_t unused = 0;
+  std::int32_t scored = 0;      // targets; the first token is none
+  std::int32_t own_labels = 0;  // 1: labels of its own lie beside its tokens
 };
 
 // Copies share the tokens, which are not changed. Of a mapped file only those pages are in memory that were read since release(), and

@@ -146,6 +146,37 @@ class ListSplitter {
 
 }  // namespace
 
+bool begins_list_of_rows(FileText text) {
+  int depth = 0;
+  bool in_string = false, escaped = false;
+  std::string word, seen;  // the last string at the object's top; what followed it outside strings
+  for (std::string_view block = text.next(); !block.empty(); block = text.next()) {
+    for (const char c : block) {
+      if (in_string) {
+        if (c == '"' && !escaped) in_string = false;
+        if (in_string && depth == 1 && word.size() <= kMember.size()) word += c;
+        escaped = c == '\\' && !escaped;
+        continue;
+      }
+      if (is_blank(c)) continue;
+      if (c == '"' && depth == 1) {
+        word.clear();
+        seen.clear();
+      }
+      const bool list = seen == ":[" && word == kMember && depth == 2;
+      if (list) return c == '{' || c == ']';
+      if (c == '"') {
+        in_string = true;
+        continue;
+      }
+      if (seen.size() < 3) seen += c;
+      if (c == '{' || c == '[') ++depth;
+      if ((c == '}' || c == ']') && --depth == 0) return false;
+    }
+  }
+  return false;
+}
+
 void for_each_element(FileText text, const base::fs::path& path, const TakeElement& take) {
   ListSplitter splitter(path, take);
   for (std::string_view block = text.next(); !block.empty(); block = text.next()) {

@@ -16,4 +16,7 @@ namespace hone::data {
 void for_each_element(FileText text, const base::fs::path& path,
                       const std::function<bool(std::string_view, std::int64_t)>& take);
 
+// Whether the text's first object has such a member: one whose list begins with an object, or with nothing.
+bool begins_list_of_rows(FileText text);
+
 }  // namespace hone::data

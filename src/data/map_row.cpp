@@ -290,18 +290,39 @@ std::string fill_template(const std::string& text, const Json& row, const std::s
   return out;
 }
 
-Json map_row(Json row, const RowMapping& mapping, const std::string& where, bool first) {
-  if (!mapping.columns.empty()) row = with_names(row, mapping, where, first);
+namespace {
+
+// Runs `change`, and notes in `effect`, where it is given, that it changed the row.
+template <typename Change>
+void apply(Json& row, bool* effect, const Change& change) {
+  if (effect == nullptr || *effect) return change();
+  const Json before = row;
+  change();
+  *effect = row != before;
+}
+
+void to_format(Json& row, const RowMapping& mapping, const std::string& where) {
   if (mapping.format == RowFormat::kAlpaca) from_alpaca(row, mapping, where);
   if (mapping.format == RowFormat::kShareGpt) from_sharegpt(row, where);
   if (mapping.format == RowFormat::kOpenAi) from_openai(row, where);
+}
+
+}  // namespace
+
+Json map_row(Json row, const RowMapping& mapping, const std::string& where, bool first, MapEffects* effects) {
+  if (!mapping.columns.empty()) row = with_names(row, mapping, where, first);
+  apply(row, effects == nullptr ? nullptr : &effects->format, [&] { to_format(row, mapping, where); });
   if (!mapping.prompt_template.empty())
     row["prompt"] = fill_template(mapping.prompt_template, row, where, "prompt_template");
   if (!mapping.text_template.empty())
     row = {{mapping.text_field, fill_template(mapping.text_template, row, where, "text_template")}};
-  if (mapping.conversation || !mapping.system_prompt.empty()) to_conversation(row, where);
-  if (!mapping.system_prompt.empty())
-    put_system_turn(row[row.contains("prompt") ? "prompt" : "messages"], mapping.system_prompt);
+  if (mapping.conversation || !mapping.system_prompt.empty())
+    apply(row, effects == nullptr ? nullptr : &effects->conversation, [&] { to_conversation(row, where); });
+  if (!mapping.system_prompt.empty()) {
+    apply(row, effects == nullptr ? nullptr : &effects->system_prompt, [&] {
+      put_system_turn(row[row.contains("prompt") ? "prompt" : "messages"], mapping.system_prompt);
+    });
+  }
   return row;
 }
 

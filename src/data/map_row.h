@@ -20,14 +20,16 @@
 
 #include "base/json.h"
 #include "base/row_mapping.h"
+#include "data/row_columns.h"
 
 namespace hone::data {
 
 // The row as `mapping` says, but for its function (data/row_function.h). `first` row of its data set: a column that dataset_columns
 // names has to be there; a later row may lack it, which is null in datasets. UserError, naming `where`: a column that is not there
 // (naming those that are), a name that is taken, a value of another type, roles and parts as above, a template that names a column
-// which is not there.
-base::Json map_row(base::Json row, const base::RowMapping& mapping, const std::string& where, bool first);
+// which is not there. `effects`, where it is given, learns which options changed the row.
+base::Json map_row(base::Json row, const base::RowMapping& mapping, const std::string& where, bool first,
+                   MapEffects* effects = nullptr);
 
 // `text` with "{column}" replaced by the column's text; "{{" and "}}" are braces. Numbers and booleans are as
 // Python's str.format prints them; null is empty.

@@ -72,7 +72,8 @@ ExampleView part_of(const ExampleView& example, std::int64_t begin, std::int64_t
   const auto from = static_cast<std::size_t>(begin), size = static_cast<std::size_t>(end - begin);
   return {.row = row,
           .ids = example.ids.subspan(from, size),
-          .supervised = example.supervised.subspan(from, size)};
+          .supervised = example.supervised.subspan(from, size),
+          .labels = example.labels.empty() ? example.labels : example.labels.subspan(from, size)};
 }
 
 // The lengths of the fragments, which go to `out`.
@@ -101,6 +102,7 @@ class Wrapper {
       const auto room = max_length_ - static_cast<std::int64_t>(row_.ids.size());
       const std::int64_t end = std::min(begin + room, length);
       const ExampleView part = part_of(example, begin, end, row_.row);
+      add_labels(part);
       row_.ids.insert(row_.ids.end(), part.ids.begin(), part.ids.end());
       row_.supervised.insert(row_.supervised.end(), part.supervised.begin(), part.supervised.end());
       if (end - begin == room) close();
@@ -116,6 +118,14 @@ class Wrapper {
   }
 
  private:
+  // Before the part's tokens: a row has labels of its own as soon as one of its parts has.
+  void add_labels(const ExampleView& part) {
+    if (part.labels.empty() && row_.labels.empty()) return;
+    if (row_.labels.empty()) row_.labels = row_.ids;
+    const auto& labels = part.labels.empty() ? part.ids : part.labels;
+    row_.labels.insert(row_.labels.end(), labels.begin(), labels.end());
+  }
+
   std::int64_t max_length_;
   ExampleWriter& out_;
   Example row_;
@@ -129,7 +139,7 @@ void append(const ExampleView& example, Batch& batch) {
     const auto at = static_cast<std::size_t>(i);
     batch.ids.push_back(example.ids[at]);
     batch.positions.push_back(i);
-    batch.labels.push_back(i > 0 && example.supervised[at] != 0 ? example.ids[at] : kIgnore);
+    batch.labels.push_back(i > 0 && example.supervised[at] != 0 ? example.label(at) : kIgnore);
   }
   batch.segments.push_back({begin, begin + size, example.row});
 }

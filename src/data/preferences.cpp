@@ -27,11 +27,17 @@ constexpr std::array<const char*, 3> kColumns = {"prompt", "chosen", "rejected"}
 
 [[noreturn]] void throw_absent(const Json& row, const char* column, const std::string& where) {
   const bool single = row.contains("completion") || row.contains("messages") || row.contains("text");
+  const bool tokens = row.contains(std::string(column) + "_ids") || row.contains("input_ids");
   throw UserError({.where = where,
                    .expected = std::string("a column '") + column + "': text, or a list of messages",
                    .found = columns_found(row, column),
-                   .cause = single ? "the rows have one answer each; dpo compares two" : "",
-                   .fix = single ? "`hone sft` trains on rows with one answer" : "rename the column"});
+                   .cause = single ? "the rows have one answer each; dpo compares two"
+                            : tokens
+                                ? "the rows are tokenized, and TRL reads such rows only in sft and reward"
+                                : "",
+                   .fix = single   ? "`hone sft` trains on rows with one answer"
+                          : tokens ? "give the rows as text or messages"
+                                   : "rename the column"});
 }
 
 void require_kind(const Json& row, const char* column, const std::string& where) {
@@ -137,7 +143,9 @@ class PreferenceReader {
 
   void take(Json row, int line) {
     const std::string where = out_.names.of(line);
-    if (!takes_ && (out_.tokenized || (out_.rows.empty() && row.contains("chosen_ids")))) {
+    if (out_.rows.empty()) refuse_columns(row, takes_ ? pair_columns() : reward_columns(), where);
+    if (!takes_) rename_input_ids(row);
+    if (!takes_ && (out_.tokenized || (out_.rows.empty() && begins_ids(row)))) {
       take_ids(row, line, where);
       return;
     }
@@ -171,6 +179,23 @@ class PreferenceReader {
   PreferenceRows done() { return std::move(out_); }
 
  private:
+  // Both: TRL makes the tokens itself where one is missing.
+  static bool has_ids(const Json& row) { return row.contains("chosen_ids") && row.contains("rejected_ids"); }
+
+  // Half of a pair of tokens is an error about the other half, where there are no texts.
+  static bool begins_ids(const Json& row) {
+    return has_ids(row) ||
+           (!row.contains("chosen") && (row.contains("chosen_ids") || row.contains("rejected_ids")));
+  }
+
+  // The columns' names in former versions of TRL, where the new ones are not there.
+  static void rename_input_ids(Json& row) {
+    if (has_ids(row) || !row.contains("chosen_input_ids") || !row.contains("rejected_input_ids")) return;
+    const Json chosen = row["chosen_input_ids"], rejected = row["rejected_input_ids"];
+    row["chosen_ids"] = chosen;
+    row["rejected_ids"] = rejected;
+  }
+
   void take_ids(const Json& row, int line, const std::string& where) {
     PreferenceRow taken;
     taken.line = line;

@@ -39,7 +39,9 @@ std::string how_to_rename(const Json& row, const std::string& file) {
   throw UserError({.where = where,
                    .expected = "a column 'prompt': text, or a list of messages",
                    .found = columns_found(row, "prompt"),
-                   .cause = "",
+                   .cause = row.contains("input_ids") || row.contains("prompt_ids")
+                                ? "the rows are tokenized, and TRL reads such rows only in sft and reward"
+                                : "",
                    .fix = how_to_rename(row, path.string())});
 }
 
@@ -181,11 +183,12 @@ std::vector<PromptRow> read_prompt_rows(const RowSource& source) {
   return read_prompt_rows(source, PromptForm());
 }
 
-std::vector<PromptRow> read_prompt_rows(const RowSource& source, const PromptForm& form) {
+std::vector<PromptRow> read_prompt_rows(const RowSource& source, const PromptForm& form, SeenRows* seen) {
   std::vector<PromptRow> out;
   RowNames names;
   const base::fs::path path = source.path();
   source.for_each(names, [&](Json row, int number) {
+    if (out.empty()) refuse_columns(row, prompt_columns(), names.of(number));
     out.push_back(to_prompt_row(std::move(row), names.of(number), path, form));
     const PromptRow &first = out.front(), &last = out.back();
     if (first.prompt.is_array() == last.prompt.is_array()) return;
@@ -197,6 +200,7 @@ std::vector<PromptRow> read_prompt_rows(const RowSource& source, const PromptFor
          .fix = "write all prompts in the same form"});
   });
   fill_columns(out);
+  if (seen != nullptr) *seen = std::move(names.seen());
   return out;
 }
 

@@ -40,7 +40,9 @@ struct PromptForm {
   std::string column;
   bool as_it_is() const { return system.empty() && column.empty(); }
 };
-std::vector<PromptRow> read_prompt_rows(const RowSource& source, const PromptForm& form);
+// `seen`, where it is given, gets what was seen of the rows (data/row_columns.h).
+std::vector<PromptRow> read_prompt_rows(const RowSource& source, const PromptForm& form,
+                                        SeenRows* seen = nullptr);
 
 struct TokenizedPrompt {
   std::vector<std::int32_t> ids;

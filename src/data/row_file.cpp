@@ -8,10 +8,10 @@
 #include "base/ascii.h"
 #include "base/error.h"
 #include "base/numeric.h"
-#include "data/csv.h"
 #include "data/describe_row.h"
 #include "data/file_text.h"
 #include "data/json_list.h"
+#include "data/json_rows.h"
 #include "text/file_blocks.h"
 
 namespace hone::data {
@@ -70,7 +70,8 @@ char first_character(const base::fs::path& path) {
   return 0;
 }
 
-// One object that holds the rows as `data`, not JSON Lines: its first line is no whole object, or the only one.
+// One object that holds the rows as `data`, not JSON Lines. It may be larger than memory, so that one over several lines is known by
+// the beginning of the list; one in a line, which may be a row, is the only one of the file.
 bool is_object_of_rows(const base::fs::path& path) {
   bool holds_rows = false;
   int lines = 0;
@@ -82,7 +83,7 @@ bool is_object_of_rows(const base::fs::path& path) {
     }
     const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (object.is_discarded()) {
-      holds_rows = true;
+      holds_rows = begins_list_of_rows(FileText(path));
       return false;
     }
     holds_rows = object.contains("data") && object["data"].is_array() && !object["data"].empty() &&
@@ -118,9 +119,8 @@ int as_number(std::int64_t number) {
 }
 
 void each_line(const base::fs::path& path, const TakeRow& take) {
-  for_each_line(FileText(path), path, [&](std::string_view line, std::int64_t number) {
-    if (line.find_first_not_of(kBlanks) == std::string_view::npos) return true;
-    return take(RowText(line, path, as_number(number)), as_number(number));
+  for_each_json_row(FileText(path), path, [&](std::string_view row, std::int64_t line) {
+    return take(RowText(row, path, as_number(line)), as_number(line));
   });
 }
 
@@ -132,10 +132,14 @@ void each_element(const base::fs::path& path, const TakeRow& take) {
   });
 }
 
-void each_csv_row(const base::fs::path& path, char separator, const TakeRow& take) {
-  for_each_csv_row(FileText(path), path, separator, [&](const Json& row, std::int64_t line) {
-    return take(RowText(base::dump_json(row), path, as_number(line)), as_number(line));
-  });
+void each_csv_row(const base::fs::path& path, char separator, const TakeRow& take,
+                  const std::function<void(const CsvReading&)>& read) {
+  for_each_csv_row(
+      FileText(path), path, separator,
+      [&](const Json& row, std::int64_t line) {
+        return take(RowText(base::dump_python_json(row), path, as_number(line)), as_number(line));
+      },
+      read);
 }
 
 void each_block_line(const base::fs::path& path, text::BlockKind kind, const TakeRow& take) {
@@ -160,7 +164,7 @@ text::BlockKind block_kind(FileFormat format) {
 
 Json RowText::parse() const {
   const std::string file = path_->string();
-  Json row = base::parse_json(json_, file, line_);
+  Json row = base::parse_python_json(json_, file, line_);
   if (row.is_object()) return row;
   throw UserError({.where = file + ":" + std::to_string(line_),
                    .expected = "one JSON object on the line",
@@ -171,16 +175,21 @@ Json RowText::parse() const {
 
 RowFile::RowFile(base::fs::path path) : path_(std::move(path)), format_(format_of(path_)) {}
 
-void RowFile::for_each(const TakeRow& take) const {
+std::vector<CsvReading> RowFile::readings(int number) const {
+  if (format_ != FileFormat::kCsv && format_ != FileFormat::kTsv) return {};
+  return csv_readings(path_, format_ == FileFormat::kCsv ? ',' : '\t', number);
+}
+
+void RowFile::for_each(const TakeRow& take, const std::function<void(const CsvReading&)>& read) const {
   switch (format_) {
     case FileFormat::kJsonLines:
       return each_line(path_, take);
     case FileFormat::kJsonList:
       return each_element(path_, take);
     case FileFormat::kCsv:
-      return each_csv_row(path_, ',', take);
+      return each_csv_row(path_, ',', take, read);
     case FileFormat::kTsv:
-      return each_csv_row(path_, '\t', take);
+      return each_csv_row(path_, '\t', take, read);
     default:
       return each_block_line(path_, block_kind(format_), take);
   }

@@ -1,7 +1,8 @@
 // One data file as rows. The format is known by the first bytes (Parquet, Arrow, gzip, zstd) and by the name
 // (.csv, .tsv, .json, else JSON Lines; .gz and .zst before which the name ends do not count).
 //
-//   JSON Lines   one object a line; blank lines, a byte order mark and CRLF are accepted
+//   JSON Lines   one object a line, several one after another, or one over several lines (data/json_rows.h); blank lines, a byte
+//                order mark and CRLF are accepted
 //   .json        the same, or one list of objects, or {"data": [...]}; a list of texts gives rows with the column
 //                `text`, as datasets gives them
 //   .csv, .tsv   data/csv.h
@@ -12,9 +13,11 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/file.h"
 #include "base/json.h"
+#include "data/csv.h"
 
 namespace hone::data {
 
@@ -26,7 +29,8 @@ class RowText {
   RowText(std::string_view json, const base::fs::path& path, int line)
       : json_(json), path_(&path), line_(line) {}
 
-  // UserError when this is no JSON (file:line:column) or no object.
+  // As datasets reads a row: with NaN, Infinity and -Infinity. UserError when this is no JSON (file:line:column), no object, or an
+  // object that has a name twice.
   base::Json parse() const;
   std::string_view json() const { return json_; }
   const base::fs::path& path() const { return *path_; }
@@ -47,7 +51,11 @@ class RowFile {
   FileFormat format() const { return format_; }
   // take(row, number): a line of text files, else the row's place in the file, both from 1; false stops. UserError
   // as the formats' headers say.
-  void for_each(const std::function<bool(const RowText&, int)>& take) const;
+  // `read` gets what data/csv.h says.
+  void for_each(const std::function<bool(const RowText&, int)>& take,
+                const std::function<void(const CsvReading&)>& read = {}) const;
+  // Of row `number` of a CSV or TSV, what its values are no text of; empty of the other formats.
+  std::vector<CsvReading> readings(int number) const;
   // Rows; reads the file where it does not say.
   std::int64_t count() const;
   // "train.jsonl:12", "train.parquet row 12"

@@ -157,7 +157,7 @@ RowFunction::~RowFunction() {
 
 std::vector<std::vector<Json>> RowFunction::call(const std::vector<Json>& rows,
                                                  const std::function<std::string(std::size_t)>& where) {
-  for (const Json& row : rows) worker_->process.post(base::dump_json({{"do", "row"}, {"row", row}}));
+  for (const Json& row : rows) worker_->process.post(base::dump_python_json({{"do", "row"}, {"row", row}}));
   std::vector<std::vector<Json>> out;
   for (std::size_t i = 0; i < rows.size(); ++i) out.push_back(worker_->next(where(i)));
   return out;

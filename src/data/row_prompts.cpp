@@ -59,12 +59,12 @@ PromptRow of_messages(Json row, const std::string& where) {
   return {.prompt = std::move(messages), .columns = std::move(row), .where = where};
 }
 
-[[noreturn]] void throw_only_text(const std::string& where, const std::string& text_field) {
+[[noreturn]] void throw_no_prompt(const std::string& where, const std::string& found) {
   throw base::UserError(
       {.where = where,
        .expected = "rows with a prompt: prompt and completion, messages, or chosen and rejected",
-       .found = "a row of only a text, in the column '" + text_field + "'",
-       .cause = "where in a text a prompt ends, the row does not say",
+       .found = "a row of only " + found,
+       .cause = "where in it a prompt ends, the row does not say",
        .fix = "write the prompts themselves in sample_prompts, or name an eval_dataset that has prompts"});
 }
 
@@ -102,7 +102,8 @@ std::vector<PromptRow> read_row_prompts(const RowSource& source, const std::stri
     Json checked = std::move(one.rows.back());
     one.rows.clear();
     one.lines.clear();
-    if (one.form == RowForm::kText) throw_only_text(where, text_field);
+    if (one.form == RowForm::kText) throw_no_prompt(where, "a text, in the column '" + text_field + "'");
+    if (one.form == RowForm::kTokens) throw_no_prompt(where, "tokens, in the column 'input_ids'");
     out.push_back(one.form == RowForm::kMessages ? of_messages(std::move(checked), where)
                                                  : of_prompt_and_completion(std::move(checked), where));
   };

@@ -223,17 +223,57 @@ class RowLine {
 
  private:
   static constexpr std::size_t kFunctionBlock = 64;
+  static constexpr std::int64_t kLookedAt =
+      64;  // rows in which an option of the mapping should have an effect
   struct Place {
     const RowSet* set;
     int number;
   };
 
   bool pass(const RowSet& set, Json row, int number) {
-    if (!mapping_.empty()) row = map_row(std::move(row), mapping_, names_.of(number), &set != mapped_);
-    mapped_ = &set;
-    if (empty_system_turn_) insert_empty_system_turn(row);
-    mixture_.give(set, std::move(row), number);
+    try {
+      if (!mapping_.empty()) row = mapped(set, std::move(row), number);
+      if (empty_system_turn_) insert_empty_system_turn(row);
+      names_.seen().add(row);
+      mixture_.give(set, std::move(row), number);
+    } catch (const UserError& error) {
+      throw_with_reading(error, number);
+    }
     return ++given_ < most_;
+  }
+
+  Json mapped(const RowSet& set, Json row, int number) {
+    const bool first = std::exchange(mapped_, &set) != &set;
+    MapEffects* const effects = given_ < kLookedAt ? &names_.seen().effects : nullptr;
+    return map_row(std::move(row), mapping_, names_.of(number), first, effects);
+  }
+
+  // An error about a value that pandas made of a text says so.
+  [[noreturn]] void throw_with_reading(const UserError& error, int number) const {
+    base::ErrorText text = error.text();
+    const bool of_this_row = text.where.starts_with(names_.of(number));
+    const std::vector<std::string>& columns = names_.seen().columns;
+    const std::size_t separator =
+        columns.size() == 1 ? columns.front().find_first_of(";|\t,") : std::string::npos;
+    if (of_this_row && separator != std::string::npos && names_.is_csv(number)) {
+      text.cause = std::string("the fields of the file are separated by '") + columns.front()[separator] +
+                   "', and CSV is read with ',', TSV with a tab";
+      text.fix = "write the file with commas, or with tabs and the ending .tsv";
+      throw UserError(text);
+    }
+    for (const CsvReading& one : of_this_row ? names_.readings(number) : std::vector<CsvReading>()) {
+      const auto renamed = std::find_if(mapping_.columns.begin(), mapping_.columns.end(),
+                                        [&one](const auto& each) { return each.first == one.column; });
+      const std::string name = renamed == mapping_.columns.end() ? one.column : renamed->second;
+      const bool about_it =
+          text.where.ends_with(" " + name) || text.expected.find("'" + name + "'") != std::string::npos;
+      if (!about_it) continue;
+      text.cause = "in the column '" + base::cut_text(one.column, 100) + "' " + one.describe() +
+                   ", as pandas reads CSV, and datasets with it";
+      text.fix = "write the rows as JSON Lines, where a text stays one, or another text into this field";
+      throw UserError(text);
+    }
+    throw error;
   }
 
   const base::RowMapping& mapping_;
@@ -261,14 +301,15 @@ bool each_text(const OpenSet& set, RowNames& names, int& last, const TakeText& t
       if (left == 0 || !more || at >= part.range.to) break;
       const int before = last;
       names.begin(file, before);
-      file->for_each([&](const RowText& row, int number) {
+      const auto take_row = [&](const RowText& row, int number) {
         last = base::narrow<int>(std::int64_t{before} + number);
         const std::int64_t place = at++;
         if (place < part.range.from) return true;
         if (place >= part.range.to) return false;
         more = take(*set.set, row, last);
         return more && --left > 0;
-      });
+      };
+      file->for_each(take_row, [&names](const CsvReading& one) { names.seen().readings.push_back(one); });
     }
   }
   return more;
@@ -349,14 +390,35 @@ void RowNames::begin(std::shared_ptr<const RowFile> file, int last) {
   files_.push_back({.last = last, .file = std::move(file)});
 }
 
-std::string RowNames::of(int number) const {
-  const auto begun = std::find_if(files_.rbegin(), files_.rend(),
+const RowNames::Begun* RowNames::begun(int number) const {
+  const auto found = std::find_if(files_.rbegin(), files_.rend(),
                                   [number](const Begun& each) { return each.last < number; });
-  if (begun == files_.rend()) return name_.string() + ":" + std::to_string(number);
-  return begun->file->where(number - begun->last);
+  return found == files_.rend() ? nullptr : &*found;
+}
+
+std::string RowNames::of(int number) const {
+  const Begun* const from = begun(number);
+  if (from == nullptr) return name_.string() + ":" + std::to_string(number);
+  return from->file->where(number - from->last);
+}
+
+std::vector<CsvReading> RowNames::readings(int number) const {
+  const Begun* const from = begun(number);
+  return from == nullptr ? std::vector<CsvReading>() : from->file->readings(number - from->last);
+}
+
+bool RowNames::is_csv(int number) const {
+  const Begun* const from = begun(number);
+  return from != nullptr &&
+         (from->file->format() == FileFormat::kCsv || from->file->format() == FileFormat::kTsv);
 }
 
 RowSource::RowSource(base::RowFiles files) : files_(std::move(files)) {}
+
+RowSource::RowSource(RowSource source, std::int64_t most) : files_(std::move(source.files_)), most_(most) {
+  files_.test_split.reset();
+  files_.shuffle_seed.reset();
+}
 
 RowSource::RowSource(const base::fs::path& path)
     : files_(base::fs::is_directory(path) ? path / "train.jsonl" : path) {}
@@ -368,7 +430,7 @@ base::fs::path RowSource::path() const {
 }
 
 void RowSource::for_each(RowNames& names, const Take& take) const {
-  for_first(kAll, names, take);
+  for_first(most_ > 0 ? most_ : kAll, names, take);
 }
 
 void RowSource::for_first(std::int64_t most, RowNames& names, const Take& take) const {

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/row_files.h"
+#include "data/row_columns.h"
 #include "data/row_file.h"
 
 namespace hone::data {
@@ -25,14 +26,23 @@ class RowNames {
   std::string of(int number) const;  // "train.jsonl:12", "train.parquet row 12"
   // The file, or what the user named.
   const base::fs::path& path() const { return name_; }
+  // Of a row of CSV: its values that are no texts (data/csv.h).
+  std::vector<CsvReading> readings(int number) const;
+  bool is_csv(int number) const;
+
+  SeenRows& seen() { return seen_; }
+  const SeenRows& seen() const { return seen_; }
 
  private:
   struct Begun {
     int last;
     std::shared_ptr<const RowFile> file;
   };
+  const Begun* begun(int number) const;  // null: none
+
   base::fs::path name_;
   std::vector<Begun> files_;
+  SeenRows seen_;
 };
 
 class RowSource {
@@ -41,6 +51,8 @@ class RowSource {
       base::RowFiles files);  // NOLINT(google-explicit-constructor): a data set is what its rows come from
   // A file, or the train.jsonl of a folder.
   RowSource(const base::fs::path& path);  // NOLINT(google-explicit-constructor)
+  // Only the first `most` rows of `source`, for what looks at a data set before it is read.
+  RowSource(RowSource source, std::int64_t most);
 
   // take(row, number) for each row, an object, in order, as files().mapping makes it (data/map_row.h); `names` knows the rows so
   // far. One row is held at a time, with row_function 64, with a test split or a shuffle_seed all of them, 40 bytes each (data/kept_texts.h has the texts). UserError: what data/row_file.h,
@@ -56,6 +68,7 @@ class RowSource {
 
  private:
   base::RowFiles files_;
+  std::int64_t most_ = 0;  // 0: all
 };
 
 }  // namespace hone::data

@@ -83,6 +83,7 @@ struct RowStream::Shared {
                   .names = building.names,
                   .form = building.form,
                   .conversational = building.conversational,
+                  .token_columns = building.token_columns,
                   .text_field = building.text_field,
                   .rows = std::exchange(building.rows, {}),
                   .lines = std::exchange(building.lines, {}),

@@ -39,6 +39,7 @@ struct Form {
 std::string name_of(const Form& form, const std::string& text_field) {
   if (form.form == RowForm::kText) return "text (column '" + text_field + "')";
   if (form.form == RowForm::kMessages) return "messages";
+  if (form.form == RowForm::kTokens) return "tokens (column 'input_ids')";
   return form.conversational ? "prompt and completion, as messages" : "prompt and completion, as strings";
 }
 
@@ -55,8 +56,7 @@ std::string name_of(const Form& form, const std::string& text_field) {
                                          "' (dataset_text_field), 'messages', or 'prompt' and 'completion'"
                                    : "a column '" + missing + "' for the other half of the pair",
        .found = "columns: " + join(there) + "." + hint,
-       .cause = row.contains("input_ids") ? "the rows are already tokenized, which hone does not read"
-                                          : "the data has another format than SFT needs",
+       .cause = "the data has another format than SFT needs",
        .fix =
            row.contains("instruction") && row.contains("output")
                ? "set row_format: alpaca, which makes prompt and completion of instruction, input and output"
@@ -66,6 +66,7 @@ std::string name_of(const Form& form, const std::string& text_field) {
 }
 
 Form form_of(const Json& row, const std::string& where, const std::string& text_field) {
+  if (row.contains("input_ids")) return {RowForm::kTokens, false};
   if (row.contains("prompt") && row.contains("completion")) {
     return {RowForm::kPromptCompletion, is_messages(row["prompt"])};
   }
@@ -161,6 +162,7 @@ void check_string(const Json& row, const std::string& column, const std::string&
 }
 
 void check_values(Json& row, const Form& form, const std::string& where, const std::string& text_field) {
+  if (form.form == RowForm::kTokens) return;  // token_row() checks them
   if (form.form == RowForm::kText) return check_string(row, text_field, where);
   if (form.form == RowForm::kMessages) {
     check_messages(row, "messages", where);
@@ -177,7 +179,7 @@ void check_values(Json& row, const Form& form, const std::string& where, const s
 // ---- the file
 
 Json parse_row(std::string_view line, const std::string& file, int number) {
-  Json row = base::parse_json(line, file, number);
+  Json row = base::parse_python_json(line, file, number);
   if (row.is_object()) return row;
   throw UserError({.where = file + ":" + std::to_string(number),
                    .expected = "one JSON object on the line",
@@ -193,10 +195,12 @@ void add_row(Json row, int number, Rows& out) {
   convert_conversations(row);
   const bool is_first = out.first_where.empty();
   if (is_first) {
+    refuse_columns(row, sft_columns(), where);
     const Form first = form_of(row, where, out.text_field);
     out.form = first.form;
     out.conversational = first.conversational;
     out.first_where = where;
+    if (first.form == RowForm::kTokens) out.token_columns = token_columns(row);
   }
   const Form expected{out.form, out.conversational};
   if (!is_first) {

@@ -1,13 +1,14 @@
 // SFT's rows, checked: their form, and the place of each in its file.
 //
-// Forms, as TRL names them (docs: dataset formats), by the columns of the first row:
+// Forms, as TRL names them (docs: dataset formats), by the columns of the first row, the first that is there:
+//   input_ids             tokenized already (data/token_row.h)
 //   prompt + completion   both strings, or both lists of messages
 //   messages              a list of messages; `conversations` is read as messages, and its from/value keys
 //                         become role/content (trl maybe_convert_to_chatml: values are unchanged, "gpt" too)
 //   text                  one string, in the column dataset_text_field
 // A message is {"role": string, "content": string | list | null, ...}; content may be absent beside
 // tool_calls. Optional columns for templates: `tools` (list, or the text of one) and `chat_template_kwargs`
-// (object). Other columns are ignored.
+// (object). What becomes of other columns says data/row_columns.h.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +20,19 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "data/row_source.h"
+#include "data/token_row.h"
 
 namespace hone::data {
 
-enum class RowForm { kText, kPromptCompletion, kMessages };
+enum class RowForm { kText, kPromptCompletion, kMessages, kTokens };
 
 // All rows of a data set, or a block of them.
 struct Rows {
   base::fs::path path;  // RowSource::path
   RowNames names;
   RowForm form = RowForm::kText;
-  bool conversational = false;  // messages, or prompt/completion that are lists of messages
+  bool conversational = false;      // messages, or prompt/completion that are lists of messages
+  TokenColumns token_columns = {};  // of kTokens
   std::string text_field = "text";
   std::vector<base::Json> rows;  // tools parsed; conversations already called messages
   std::vector<int> lines;        // each row's number, as data/row_source.h counts

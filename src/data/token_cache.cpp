@@ -27,7 +27,7 @@ constexpr std::size_t kMostText = std::size_t{64} << 20;
 // ---- the key
 
 // A struct with a new field has another size: the field belongs into the key (or into the facts), unless tokens do not depend on it.
-static_assert(sizeof(TokenizeOptions) == 32 && sizeof(DataFacts) == 168 && sizeof(base::RowFiles) == 320 &&
+static_assert(sizeof(TokenizeOptions) == 32 && sizeof(DataFacts) == 200 && sizeof(base::RowFiles) == 320 &&
                   sizeof(base::RowSet) == 120 && sizeof(base::RowMapping) == 240 &&
                   sizeof(base::RowPart) == 96 && sizeof(base::RowSlice) == 40 &&
                   sizeof(base::TestSplit) == 24,
@@ -99,6 +99,14 @@ void each_field(Facts& facts, const Field& field) {
   field("supervised_lost", facts.supervised_lost);
   field("length_keeping_99", facts.length_keeping_99);
   field("rows_with_sharegpt_roles", facts.rows_with_sharegpt_roles);
+  field("rows_hiding_attention", facts.rows_hiding_attention);
+  field("rows_with_own_labels", facts.rows_with_own_labels);
+  field("rows_with_shifted_labels", facts.rows_with_shifted_labels);
+  field("labels", facts.token_columns.labels);
+  field("completion_mask", facts.token_columns.completion_mask);
+  field("assistant_masks", facts.token_columns.assistant_masks);
+  field("conversational_tokens", facts.token_columns.conversational);
+  field("completions", facts.token_columns.completions);
 }
 
 Json json_of(const DataFacts& facts) {
@@ -122,7 +130,7 @@ std::string token_key(const base::RowFiles& files, const TokenMaker& maker, cons
   return token_key(files, maker,
                    Json{{"options",
                          {options.max_length, options.keep_end, only, options.assistant_only_loss,
-                          options.vocab_size, options.packing}}});
+                          options.vocab_size, options.packing, options.prepared}}});
 }
 
 std::string token_key(const base::RowFiles& files, const TokenMaker& maker, const Json& options) {

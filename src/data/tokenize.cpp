@@ -30,7 +30,9 @@ constexpr double kKept = 0.99;            // ... what it keeps
 struct Encoded {
   std::vector<std::int32_t> ids;
   std::vector<std::uint8_t> supervised;
+  std::vector<std::int32_t> labels = {};  // of tokenized rows, where they are not the ids
   bool boundary_mismatch = false;
+  bool hides_attention = false, labels_are_next = false;
 };
 
 // One row when done, with what its part of the facts needs.
@@ -38,6 +40,7 @@ struct ExampleDone {
   Example example;
   std::int64_t full_length = 0;
   bool boundary_mismatch = false, lost_end = false, has_end_target = false;
+  bool hides_attention = false, labels_are_next = false;
   std::int64_t targets = 0;
   // Targets that were cut away: of tokens max_length + 64 i to max_length + 64 (i + 1). Empty: nothing was
   // cut.
@@ -57,12 +60,14 @@ class RowTokenizer {
         chat_template_(chat_template),
         options_(options),
         eos_(tokenizer.special().eos.value_or("")),
-        completion_only_(options.completion_only_loss.value_or(rows.form == RowForm::kPromptCompletion)) {}
+        completion_only_(options.completion_only_loss.value_or(rows.form == RowForm::kPromptCompletion ||
+                                                               rows.token_columns.completions)) {}
 
   // Encodes rows [begin, end) at once. Where one of them has an error, row() is to find it.
   void prepare(std::size_t begin, std::size_t end) {
     prepared_.clear();
     prepared_from_ = begin;
+    if (rows_.form == RowForm::kTokens) return;
     try {
       text::EncodeBatch batch(tokenizer_, chat_template_, options_.assistant_only_loss);
       for (std::size_t index = begin; index < end; ++index) {
@@ -81,25 +86,54 @@ class RowTokenizer {
     done.example.row = rows_.first + static_cast<std::int64_t>(index);
     done.full_length = static_cast<std::int64_t>(encoded.ids.size());
     done.boundary_mismatch = encoded.boundary_mismatch;
+    done.hides_attention = encoded.hides_attention;
+    done.labels_are_next = encoded.labels_are_next;
     const std::vector<std::int32_t> ends = end_tokens(encoded.ids);
     const auto is_end = [&](std::int32_t id) {
       return std::find(ends.begin(), ends.end(), id) != ends.end();
     };
     cut(encoded, is_end, done);
-    check_token_ids(encoded.ids, options_.vocab_size, tokenizer_, [&] { return rows_.where(index); });
-    for (std::size_t i = 1; i < encoded.ids.size(); ++i) {
-      if (encoded.supervised[i] == 0) continue;
-      done.targets += 1;
-      done.has_end_target = done.has_end_target || is_end(encoded.ids[i]);
-    }
     done.example.ids = std::move(encoded.ids);
     done.example.supervised = std::move(encoded.supervised);
+    done.example.labels = std::move(encoded.labels);
+    check_tokens(done.example, index);
+    const ExampleView example = view(done.example);
+    for (std::size_t i = 1; i < example.ids.size(); ++i) {
+      if (example.supervised[i] == 0) continue;
+      done.targets += 1;
+      done.has_end_target = done.has_end_target || is_end(example.label(i));
+    }
     return done;
   }
 
  private:
+  void check_tokens(const Example& example, std::size_t index) const {
+    const RowName where = [this, index] { return rows_.where(index); };
+    if (rows_.form != RowForm::kTokens)
+      return check_token_ids(example.ids, options_.vocab_size, tokenizer_, where);
+    check_own_tokens(example, options_.vocab_size, where);
+    const bool drops = options_.max_length > 0 && !options_.packing && !options_.prepared;
+    if (!example.ids.empty() || drops || options_.packing) return;
+    throw UserError({.where = rows_.where(index) + " input_ids",
+                     .expected = "at least one token",
+                     .found = "an empty list",
+                     .cause = "",
+                     .fix = "remove the row"});
+  }
+
+  Encoded encode_tokens(std::size_t index) const {
+    TokenRow row = token_row(rows_.rows[index], rows_.token_columns, completion_only_,
+                             [this, index] { return rows_.where(index); });
+    return {.ids = std::move(row.example.ids),
+            .supervised = std::move(row.example.supervised),
+            .labels = std::move(row.example.labels),
+            .hides_attention = row.hides_attention,
+            .labels_are_next = row.labels_are_next};
+  }
+
   // ---- a row's tokens and masks, by form: those of one text, or of a prompt and of prompt and completion
   Encoded encode(std::size_t index) {
+    if (rows_.form == RowForm::kTokens) return encode_tokens(index);
     const bool pair = rows_.form == RowForm::kPromptCompletion;
     std::vector<std::int32_t> prompt;
     if (pair) prompt = tokens(index, kPrompt).ids;
@@ -214,6 +248,7 @@ class RowTokenizer {
       done.lost[(i - keep) / kLengthStep] += encoded.supervised[i];
     encoded.ids.resize(keep);
     encoded.supervised.resize(keep);
+    if (!encoded.labels.empty()) encoded.labels.resize(keep);
   }
 
   // The last max_length tokens stay, and with them the row's end.
@@ -224,6 +259,7 @@ class RowTokenizer {
     const auto kept = static_cast<std::ptrdiff_t>(gone);
     encoded.ids.erase(encoded.ids.begin(), encoded.ids.begin() + kept);
     encoded.supervised.erase(encoded.supervised.begin(), encoded.supervised.begin() + kept);
+    if (!encoded.labels.empty()) encoded.labels.erase(encoded.labels.begin(), encoded.labels.begin() + kept);
   }
 
   [[noreturn]] void throw_no_assistant_token(std::size_t index) const {
@@ -248,6 +284,45 @@ class RowTokenizer {
 
 // ---- before and after
 
+// TRL trains on every token of such rows in silence; only for images it says that there are no completions.
+void check_completion_only(const Rows& rows, const TokenizeOptions& options) {
+  const TokenColumns& columns = rows.token_columns;
+  const bool has_completions =
+      rows.form == RowForm::kPromptCompletion || columns.labels || columns.completion_mask;
+  if (options.completion_only_loss != true || has_completions) return;
+  const bool tokens = rows.form == RowForm::kTokens, messages = rows.form == RowForm::kMessages;
+  throw UserError(
+      {.where = "option completion_only_loss",
+       .expected =
+           tokens ? "tokenized rows with completion_mask or labels" : "rows with prompt and completion",
+       .found = rows.path.string() + ", which has " +
+                (tokens     ? "neither"
+                 : messages ? "messages"
+                            : "text in the column '" + rows.text_field + "'"),
+       .cause = "such rows do not say where a completion begins, and TRL would train on all of their tokens",
+       .fix = tokens ? "write completion_mask beside input_ids, or remove completion_only_loss"
+              : messages
+                  ? "set assistant_only_loss: true, which trains on the assistant's turns, or give the "
+                    "rows as prompt and completion"
+                  : "give the rows as prompt and completion, or remove completion_only_loss"});
+}
+
+// skip_prepare_dataset: what TRL's collator takes as it is.
+void check_prepared(const Rows& rows) {
+  const TokenColumns& columns = rows.token_columns;
+  const bool tokens = rows.form == RowForm::kTokens;
+  const bool masked = !columns.labels && (columns.completion_mask || columns.assistant_masks);
+  if (tokens && !masked) return;
+  throw UserError(
+      {.where = "option dataset_kwargs",
+       .expected = tokens ? "labels beside the masks, with skip_prepare_dataset: true"
+                          : "tokenized rows (a column 'input_ids') with skip_prepare_dataset: true",
+       .found = rows.path.string() + (tokens ? ", which has masks and no labels" : ", whose rows are not"),
+       .cause = tokens ? "labels are made of masks when rows are prepared, and TRL refuses such rows too"
+                       : "the option says that a script has made tokens of the rows",
+       .fix = "remove skip_prepare_dataset: the rows are then prepared"});
+}
+
 void check_request(const Rows& rows, const text::Tokenizer& tokenizer,
                    const text::ChatTemplate* chat_template, const TokenizeOptions& options) {
   const std::string file = rows.path.string();
@@ -260,15 +335,24 @@ void check_request(const Rows& rows, const text::Tokenizer& tokenizer,
          .fix =
              "name a template with chat_template_path, or give the rows as text or prompt and completion"});
   }
-  if (options.assistant_only_loss && !rows.conversational) {
+  const bool tokens = rows.form == RowForm::kTokens;
+  check_completion_only(rows, options);
+  if (options.prepared) check_prepared(rows);
+  if (options.assistant_only_loss && !rows.conversational && !rows.token_columns.conversational) {
+    const char* const only = tokens ? "tokens" : rows.form == RowForm::kText ? "text" : "strings";
+    const bool masked = rows.token_columns.assistant_masks;
     throw UserError(
         {.where = "option assistant_only_loss",
          .expected = "rows of messages",
-         .found = file + ", which has " + (rows.form == RowForm::kText ? "text" : "strings") + " only",
-         .cause = "",
-         .fix = "set assistant_only_loss: false, or give the rows as messages"});
+         .found = file + ", which has " + only + " only",
+         .cause = tokens ? "it is for rows that hone renders; of tokenized rows, as in TRL, the column "
+                           "assistant_masks applies without it"
+                         : "",
+         .fix = masked   ? "remove assistant_only_loss: the rows' assistant_masks are applied"
+                : tokens ? "remove assistant_only_loss, and give the rows labels or assistant_masks"
+                         : "set assistant_only_loss: false, or give the rows as messages"});
   }
-  if (options.assistant_only_loss && !chat_template->has_generation_tag()) {
+  if (options.assistant_only_loss && !tokens && !chat_template->has_generation_tag()) {
     throw UserError(
         {.where = "option assistant_only_loss",
          .expected = "a chat template with {% generation %} tags around the assistant's text (DATA-01)",
@@ -278,7 +362,7 @@ void check_request(const Rows& rows, const text::Tokenizer& tokenizer,
          .fix = "add {% generation %}...{% endgeneration %} to a copy and name it with chat_template_path, "
                 "or use prompt and completion columns"});
   }
-  if (!rows.conversational && !tokenizer.special().eos) {
+  if (!rows.conversational && !tokens && !tokenizer.special().eos) {
     throw UserError({.where = "tokenizer",
                      .expected = "an end-of-sequence token to append to each row",
                      .found = "no eos_token",
@@ -292,6 +376,9 @@ void add_facts(const ExampleDone& done, bool kept, std::int64_t max_length, Data
                std::vector<std::int64_t>& lost) {
   facts.longest = std::max(facts.longest, done.full_length);
   facts.prompt_boundary_mismatches += done.boundary_mismatch ? 1 : 0;
+  facts.rows_hiding_attention += done.hides_attention ? 1 : 0;
+  facts.rows_with_own_labels += done.example.labels.empty() ? 0 : 1;
+  facts.rows_with_shifted_labels += done.labels_are_next ? 1 : 0;
   if (max_length > 0 && done.full_length > max_length) {
     facts.rows_cut += 1;
     facts.tokens_cut += done.full_length - max_length;
@@ -356,9 +443,12 @@ void check_result(const base::fs::path& path, const DataFacts& facts, const Toke
        .found = "none in " + base::counted(facts.rows, "row") + "; " + std::to_string(facts.rows_cut) +
                 (facts.rows_cut == 1 ? " of them is" : " of them are") +
                 " longer than max_length = " + std::to_string(options.max_length),
-       .cause = all_cut ? "the prompts fill max_length" : "the completions are empty",
+       .cause = all_cut                          ? "the prompts fill max_length"
+                : facts.form == RowForm::kTokens ? "every label is -100, or every mask 0"
+                                                 : "the completions are empty",
        .fix = all_cut ? "raise max_length (the longest row has " + base::counted(facts.longest, "token") + ")"
-                      : "look at the completion column"});
+              : facts.form == RowForm::kTokens ? "look at the labels, or the masks"
+                                               : "look at the completion column"});
 }
 
 }  // namespace
@@ -380,12 +470,13 @@ void BlockTokenizer::add(const Rows& block, const std::function<void(Example)>& 
   facts_.rows += static_cast<std::int64_t>(all.size());
   facts_.form = block.form;
   facts_.conversational = block.conversational;
+  facts_.token_columns = block.token_columns;
   if (block.conversational)
     facts_.rows_with_sharegpt_roles +=
         std::count_if(block.rows.begin(), block.rows.end(), has_sharegpt_roles);
   const auto& bos_token = tokenizer_.special().bos;
   const std::int32_t bos = bos_token ? tokenizer_.token_to_id(*bos_token).value_or(-1) : -1;
-  const bool drops = options_.max_length > 0 && !options_.packing;
+  const bool drops = options_.max_length > 0 && !options_.packing && !options_.prepared;
   for (ExampleDone& done : all) {
     // TRL's test looks at every label, also the first, which is never scored.
     const auto& flags = done.example.supervised;

@@ -6,6 +6,7 @@
 //                        differ (trl common_prefix_length). Strings: EOS appended to the completion.
 //                        Messages: the prompt is rendered with the generation prompt, the whole without.
 //   messages             rendered and encoded; every token is a target
+//   input_ids            as they are (data/token_row.h)
 // With assistant_only_loss only tokens inside {% generation %} are targets (and inside the completion, if
 // that counts). Then the first (keep_end: the last) max_length tokens are kept, and a row without a target is
 // dropped; with packing, or without max_length, TRL keeps such rows, and so do we.
@@ -38,6 +39,7 @@ struct TokenizeOptions {
   bool assistant_only_loss = false;
   std::int64_t vocab_size = 0;  // of the embedding; an id at or above it is a UserError (DATA-10). 0: off
   bool packing = false;         // rows without a target are kept, as TRL does when it packs
+  bool prepared = false;        // skip_prepare_dataset: tokenized rows that are neither cut nor dropped
   int threads = 0;              // 0: the machine's; the result does not depend on it
 };
 
@@ -64,6 +66,9 @@ struct DataFacts {
   // The smallest max_length, in whole 64s, that keeps 99 % of supervised_before_cut; 0: nothing was cut.
   std::int64_t length_keeping_99 = 0;
   std::int64_t rows_with_sharegpt_roles = 0;  // conversations with a role human or gpt
+  // Of tokenized rows: attention_mask has a 0; labels are other tokens than input_ids; they are all the token after their own.
+  std::int64_t rows_hiding_attention = 0, rows_with_own_labels = 0, rows_with_shifted_labels = 0;
+  TokenColumns token_columns = {};
   RowForm form = RowForm::kText;
   bool conversational = false;
 };

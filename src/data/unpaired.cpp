@@ -50,6 +50,7 @@ class UnpairedReader {
 
   void take(Json row, int line) {
     const std::string where = out_.names.of(line);
+    if (out_.rows.empty()) refuse_columns(row, kto_columns(), where);
     for (const char* column : {"prompt", "completion", "label"}) require_column(row, column, where);
     check_template_columns(row, where);
     if (out_.rows.empty()) out_.conversational = row.at("completion").is_array();
@@ -71,7 +72,9 @@ class UnpairedReader {
                      .expected = std::string("a column '") + column +
                                  "' (rows of prompt, completion, label, or of chosen and rejected)",
                      .found = columns_found(row, column),
-                     .cause = {},
+                     .cause = row.contains(std::string(column) + "_ids") || row.contains("input_ids")
+                                  ? "the rows are tokenized, and TRL reads such rows only in sft and reward"
+                                  : "",
                      .fix = "rename the column, or write it"});
   }
 

@@ -67,6 +67,15 @@ data::TokenCache open_cache(const OpenedRun& run, const KeyOf& key_of) {
                                                     .text_field = plan.dataset_text_field})};
 }
 
+constexpr std::int64_t kRowsLookedAt = 64;
+
+// Of the first rows, where the tokens of all are known.
+data::SeenRows seen_first(const data::RowSource& source) {
+  data::RowNames names;
+  data::RowSource(source, kRowsLookedAt).for_each(names, [](const Json&, int) {});
+  return std::move(names.seen());
+}
+
 }  // namespace
 
 CachedTokens cached_tokens(const data::RowSource& source, const OpenedRun& run,
@@ -74,13 +83,16 @@ CachedTokens cached_tokens(const data::RowSource& source, const OpenedRun& run,
   const data::TokenCache cache = open_cache(
       run, [&](const data::TokenMaker& maker) { return data::token_key(source.files(), maker, options); });
   if (std::optional<data::Dataset> kept = cache.read())
-    return {.dataset = std::move(*kept), .from = cache.file()};
+    return {.dataset = std::move(*kept), .from = cache.file(), .seen = seen_first(source)};
   data::ExampleWriter writer(cache.place());
   data::BlockTokenizer tokenizing(run.text->tokenizer, chat_template, options);
   data::RowStream rows(source, run.plan.dataset_text_field);
-  while (const std::optional<data::Rows> block = rows.next())
+  data::SeenRows seen;
+  while (std::optional<data::Rows> block = rows.next()) {
     tokenizing.add(*block, [&writer](const data::Example& example) { writer.add(data::view(example)); });
-  return {.dataset = cache.finish(writer, tokenizing.finish()), .from = {}};
+    seen = std::move(block->names.seen());
+  }
+  return {.dataset = cache.finish(writer, tokenizing.finish()), .from = {}, .seen = std::move(seen)};
 }
 
 PairInput<data::PreferenceFacts> cached_pairs(const data::RowSource& source, OpenedRun& run,
@@ -90,15 +102,20 @@ PairInput<data::PreferenceFacts> cached_pairs(const data::RowSource& source, Ope
     return data::pair_key(source.files(), maker, what, options);
   });
   std::optional<data::PreferenceData> data = data::read_pairs(cache);
+  data::SeenRows seen;
   if (data) {
     note_kept_tokens(run);
+    seen = seen_first(source);
   } else {
-    data = make(data::read_preference_rows(source, data::ImplicitPrompts::kExtractMixed));
+    data::PreferenceRows rows = data::read_preference_rows(source, data::ImplicitPrompts::kExtractMixed);
+    data = make(rows);
     data::keep_pairs(cache, *data);
+    seen = std::move(rows.names.seen());
   }
   return {.data = {.pairs = std::move(data->pairs), .margins = {}, .desirable = {}},
           .facts = data->facts,
-          .file = {.files = source.files().files(), .rows = data->facts.rows}};
+          .file = {.files = source.files().files(), .rows = data->facts.rows},
+          .seen = std::move(seen)};
 }
 
 void note_kept_tokens(OpenedRun& run) {

@@ -15,6 +15,7 @@ namespace hone::train {
 struct CachedTokens {
   data::Dataset dataset;
   base::fs::path from;  // the file that had them; empty: made from the rows
+  data::SeenRows seen;  // of all rows, or of the first ones where a file had their tokens
 };
 
 // `chat_template` is the one that renders, or null. UserError: what data/rows.h and data/tokenize.h say, of rows that are read.

@@ -27,6 +27,9 @@ namespace hone::train {
 // Threads, the model's folder or file, tokenizer and template.
 std::unique_ptr<OpenedRun> open_source(const config::Plan& asked);
 
+// How SFT makes tokens of its rows.
+data::TokenizeOptions example_options(const config::Plan& plan, std::int64_t vocab_size, bool packing);
+
 // The training rows' files.
 struct DataFile {
   std::vector<base::fs::path> files;
@@ -62,6 +65,7 @@ struct PairInput {
   PairData data;
   Facts facts;
   DataFile file;
+  data::SeenRows seen;
 };
 
 // Moves the pairs into the run and gives a method its parts; run.start.memory is there.
@@ -93,6 +97,8 @@ void open_pairs(OpenedRun& run, const AttachOptions& options, const Read& read, 
     return data::RowSource(rows_for(run.text->tokenizer, run.plan, rows));
   };
   auto input = read(source(run.plan.train_rows));
+  const RowReading reading = pair_reading(run.plan.method, input.seen, input.facts.conversational);
+  note_rows(run, input.seen, reading, notes_of_rows(run.plan, input.seen, reading));
   std::optional<PairData> eval = read_eval<PairData>(
       run.plan, [&](const base::RowFiles& files) { return std::move(read(source(files)).data); });
   if constexpr (requires { input.facts.implicit; }) {

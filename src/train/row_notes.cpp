@@ -1,6 +1,144 @@
 #include "train/row_notes.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "base/plural.h"
+#include "config/option_table.h"
+#include "config/parse.h"
+#include "data/describe_row.h"
+
 namespace hone::train {
+namespace {
+
+// What rows of a form are called, and the columns that are read of them.
+struct FormRow {
+  std::string_view word, called, columns;
+};
+constexpr std::array<FormRow, 7> kForms = {
+    {{"text", "text", ""},
+     {"strings", "prompts and completions as text", "prompt completion chosen rejected label margin"},
+     {"messages", "messages", "messages conversations tools chat_template_kwargs"},
+     {"turns", "prompts and completions as messages",
+      "prompt completion chosen rejected label margin tools chat_template_kwargs"},
+     {"tokens", "tokenized", "input_ids chosen_ids rejected_ids chosen_input_ids rejected_input_ids margin"},
+     {"masked", "tokenized", "completion_mask assistant_masks"},
+     {"labeled", "tokenized", "labels"}}};
+
+const FormRow* form_row(std::string_view word) {
+  const auto* const found =
+      std::find_if(kForms.begin(), kForms.end(), [word](const FormRow& row) { return row.word == word; });
+  return found == kForms.end() ? nullptr : found;
+}
+
+void note_options(const config::Plan& plan, const RowReading& reading, std::vector<std::string>& notes) {
+  for (const config::RowOption& option : plan.row_options) {
+    const bool used = std::any_of(reading.forms.begin(), reading.forms.end(), [&](const std::string& form) {
+      return config::contains_word(option.forms, form);
+    });
+    if (used) continue;
+    notes.push_back(fmt::format("{}: not used for the rows, which are {}", option.name,
+                                form_row(reading.forms.front())->called));
+  }
+}
+
+void note_mapping(const base::RowMapping& mapping, const data::MapEffects& effects,
+                  std::vector<std::string>& notes) {
+  const bool alpaca = mapping.format == base::RowFormat::kAlpaca;  // makes the turns itself
+  if (mapping.format != base::RowFormat::kTrl && !effects.format)
+    notes.emplace_back("row_format: changed nothing, the first rows have TRL's form already");
+  if (mapping.conversation && !alpaca && !effects.conversation)
+    notes.emplace_back("make_conversation: changed nothing, the first rows are conversations already");
+  if (!mapping.system_prompt.empty() && !effects.system_prompt)
+    notes.emplace_back("dataset_system_prompt: not used, the first rows have a system turn of their own");
+}
+
+// Columns whose values reach the method, or what makes its rows.
+bool is_used(const std::string& column, const base::RowMapping& mapping,
+             const std::vector<std::string>& unread) {
+  const bool renamed = std::any_of(mapping.columns.begin(), mapping.columns.end(),
+                                   [&column](const auto& each) { return each.first == column; });
+  const std::string braced = "{" + column + "}";
+  const bool filled = mapping.prompt_template.find(braced) != std::string::npos ||
+                      mapping.text_template.find(braced) != std::string::npos;
+  return renamed || filled || !mapping.function.word.empty() ||
+         std::find(unread.begin(), unread.end(), column) == unread.end();
+}
+
+void note_readings(const data::SeenRows& seen, const base::RowMapping& mapping,
+                   const std::vector<std::string>& unread, std::vector<std::string>& notes) {
+  std::string out;
+  for (const data::CsvReading& one : seen.readings) {
+    if (!is_used(one.column, mapping, unread)) continue;
+    out += fmt::format("{}in line {}, column {}, {}", out.empty() ? "" : "; ", one.line, one.column,
+                       one.describe());
+  }
+  if (!out.empty())
+    notes.push_back("CSV is read as pandas reads it: " + out + "; JSON Lines keeps texts as they are");
+}
+
+std::vector<std::string> read_columns(const config::Plan& plan, const std::vector<std::string>& forms) {
+  std::vector<std::string> out;
+  for (const std::string& form : forms) {
+    if (form == "text") out.push_back(plan.dataset_text_field);
+    for (std::string& column : config::split_words(form_row(form)->columns)) out.push_back(std::move(column));
+  }
+  return out;
+}
+
+// Variables of the rows that the run's template does not name.
+void note_template(const OpenedText& text, const data::SeenRows& seen, std::vector<std::string>& notes) {
+  if (text.chat_template == nullptr) return;
+  const std::string source = text.tokenizer.chat_template().value_or("");
+  const auto has_column = [&seen](const char* name) {
+    return std::find(seen.columns.begin(), seen.columns.end(), name) != seen.columns.end();
+  };
+  if (has_column("tools") && source.find("tools") == std::string::npos)
+    notes.emplace_back("tools: not used, the chat template does not read tools");
+  std::vector<std::string> absent;
+  for (const std::string& key : seen.template_keys) {
+    if (source.find(key) == std::string::npos) absent.push_back(key);
+  }
+  if (!absent.empty())
+    notes.push_back("chat_template_kwargs: not used, the chat template has no variable " +
+                    data::join(absent));
+}
+
+// What TRL does not apply of tokenized rows.
+void note_tokens(const config::Plan& plan, const data::DataFacts& facts, std::vector<std::string>& notes) {
+  const data::TokenColumns& columns = facts.token_columns;
+  notes.emplace_back(
+      "the rows are tokenized: input_ids are trained as they are, without a chat template, and no "
+      "end of sequence is added");
+  const bool completion_only = plan.completion_only_loss.value_or(columns.completions);
+  if (columns.labels && (columns.completion_mask || columns.assistant_masks))
+    notes.emplace_back(
+        "completion_mask and assistant_masks: not used, since the rows have labels, as in TRL");
+  if (!columns.labels && columns.completion_mask && !completion_only)
+    notes.emplace_back("completion_mask: not used, as in TRL, which needs completion_only_loss: true for it");
+  if (columns.labels && plan.completion_only_loss == true)
+    notes.emplace_back("completion_only_loss: not used, since the rows have labels, as in TRL");
+  if (facts.rows_hiding_attention > 0) {
+    notes.push_back(base::counted(facts.rows_hiding_attention, "row") +
+                    " with a 0 in attention_mask, which TRL does not read: those tokens are attended to" +
+                    (columns.labels ? "" : " and trained on"));
+  }
+  if (facts.rows_with_shifted_labels > 0) {
+    notes.push_back(
+        base::counted(facts.rows_with_shifted_labels, "row") +
+        " with labels that are input_ids shifted by one: the loss shifts labels itself, so that the model "
+        "learns the token after the next");
+  } else if (facts.rows_with_own_labels > 0) {
+    notes.push_back(base::counted(facts.rows_with_own_labels, "row") +
+                    " with labels that are other tokens than input_ids");
+  }
+}
+
+}  // namespace
 
 void note_plain_texts(OpenedRun& run) {
   if (run.text->chat_template == nullptr) return;
@@ -15,6 +153,81 @@ void note_sharegpt_roles(OpenedRun& run, std::int64_t count) {
       std::to_string(count) +
       " conversations have the roles human or gpt, which TRL does not rename and most templates "
       "pass over; row_format: sharegpt makes them user and assistant");
+}
+
+const base::ReadKeys& columns_of(config::Method method) {
+  using enum config::Method;
+  if (method == kSft) return data::sft_columns();
+  if (method == kReward) return data::reward_columns();
+  if (method == kKto) return data::kto_columns();
+  return config::samples(method) ? data::prompt_columns() : data::pair_columns();
+}
+
+std::vector<std::string> notes_of_rows(const config::Plan& plan, const data::SeenRows& seen,
+                                       const RowReading& reading) {
+  std::vector<std::string> notes;
+  note_options(plan, reading, notes);
+  note_mapping(plan.train_rows.mapping, seen.effects, notes);
+  std::vector<std::string> unread;
+  if (reading.names_unread)
+    unread = data::unread_columns(seen, reading.columns, read_columns(plan, reading.forms));
+  if (!unread.empty())
+    notes.push_back(fmt::format("{} not read: {}", unread.size() == 1 ? "a column is" : "columns are",
+                                data::join(unread)));
+  note_readings(seen, plan.train_rows.mapping, unread, notes);
+  return notes;
+}
+
+RowReading pair_reading(config::Method method, const data::SeenRows& seen, bool conversational) {
+  const auto has = [&seen](const char* name) {
+    return std::find(seen.columns.begin(), seen.columns.end(), name) != seen.columns.end();
+  };
+  const bool tokens =
+      method == config::Method::kReward &&
+      ((has("chosen_ids") && has("rejected_ids")) || (has("chosen_input_ids") && has("rejected_input_ids")));
+  return {.columns = columns_of(method), .forms = {tokens ? "tokens" : conversational ? "turns" : "strings"}};
+}
+
+RowReading prompt_reading(bool conversational) {
+  return {.columns = data::prompt_columns(),
+          .forms = {conversational ? "turns" : "strings"},
+          .names_unread = false};
+}
+
+RowReading example_reading(const data::DataFacts& facts) {
+  RowReading out = {.columns = data::sft_columns(), .forms = {}};
+  if (facts.form == data::RowForm::kTokens) {
+    out.forms = {"tokens"};
+    const data::TokenColumns& columns = facts.token_columns;
+    // Masks that are there and not applied have notes of their own.
+    if (columns.completion_mask || columns.assistant_masks) out.forms.emplace_back("masked");
+    if (columns.labels) out.forms.emplace_back("labeled");
+  } else if (facts.form == data::RowForm::kText) {
+    out.forms = {"text"};
+  } else if (facts.form == data::RowForm::kMessages) {
+    out.forms = {"messages"};
+  } else {
+    out.forms = {facts.conversational ? "turns" : "strings"};
+  }
+  return out;
+}
+
+std::vector<std::string> example_notes(const config::Plan& plan, const data::SeenRows& seen,
+                                       const data::DataFacts& facts) {
+  std::vector<std::string> notes;
+  if (facts.form == data::RowForm::kTokens) note_tokens(plan, facts, notes);
+  for (std::string& note : notes_of_rows(plan, seen, example_reading(facts)))
+    notes.push_back(std::move(note));
+  return notes;
+}
+
+void note_rows(OpenedRun& run, const data::SeenRows& seen, const RowReading& reading,
+               std::vector<std::string> notes) {
+  const bool rendered = std::any_of(reading.forms.begin(), reading.forms.end(), [](const std::string& form) {
+    return config::contains_word(config::kConversations, form);
+  });
+  if (rendered) note_template(*run.text, seen, notes);
+  run.start.notes.insert(run.start.notes.end(), notes.begin(), notes.end());
 }
 
 }  // namespace hone::train

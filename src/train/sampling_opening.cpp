@@ -12,6 +12,7 @@
 #include "train/memory_inputs.h"
 #include "train/opening.h"
 #include "train/reward_opening.h"
+#include "train/row_notes.h"
 #include "train/run_folder.h"
 
 namespace hone::train {
@@ -20,14 +21,14 @@ namespace fs = base::fs;
 
 namespace {
 
-PolicyPrompts read_prompts(const data::RowSource& source, const OpenedRun& run) {
+PolicyPrompts read_prompts(const data::RowSource& source, const OpenedRun& run, data::SeenRows* seen) {
   const model::ModelConfig& model = run.source->config();
   const std::int64_t longest = run.plan.policy.max_completion_length;
   const std::string option =
       run.plan.method == config::Method::kOnlineDpo ? "max_new_tokens" : "max_completion_length";
   PolicyPrompts out;
   out.rows = data::read_prompt_rows(
-      source, {.system = run.plan.system_prompt, .column = run.plan.dataset_prompt_column});
+      source, {.system = run.plan.system_prompt, .column = run.plan.dataset_prompt_column}, seen);
   out.tokens = data::tokenize_prompts(out.rows, run.text->tokenizer, run.text->chat_template.get(),
                                       template_kwargs(run.plan), model.vocab_size);
   const auto kept = static_cast<std::size_t>(run.plan.max_prompt_length);
@@ -95,8 +96,13 @@ void require_weights(const config::Plan& plan, const RolloutBatch& batch) {
 void open_prompts_and_rewards(OpenedRun& run, SampledData& data) {
   const config::Plan& plan = run.plan;
   const bool replays = !plan.policy.replay.empty();
-  if (!plan.dataset_name.empty()) data.train_prompts = read_prompts(plan.train_rows, run);
-  if (!plan.dataset_test.empty() && !replays) data.eval_prompts = read_prompts(plan.eval_rows, run);
+  data::SeenRows seen;
+  if (!plan.dataset_name.empty()) {
+    data.train_prompts = read_prompts(plan.train_rows, run, &seen);
+    const RowReading reading = prompt_reading(data.train_prompts.rows.front().prompt.is_array());
+    note_rows(run, seen, reading, notes_of_rows(plan, seen, reading));
+  }
+  if (!plan.dataset_test.empty() && !replays) data.eval_prompts = read_prompts(plan.eval_rows, run, nullptr);
   if (replays) {
     data.recorded = read_rollouts(plan.policy.replay);
   } else {

@@ -72,10 +72,16 @@ TEST_F(SftPlan, OtherMethodsSayWhyNot) {
   EXPECT_NE(dpo_error({"--train_sampling_strategy", "group_by_length"}).find("input_ids"), std::string::npos);
 }
 
-TEST_F(SftPlan, PreparedRowsAreRefused) {
-  EXPECT_NE(run_error({"--dataset_kwargs", R"({"skip_prepare_dataset": true})"})
-                .find("skip_prepare_dataset: false"),
-            std::string::npos);
+TEST_F(SftPlan, PreparedRowsAreNeitherCutNorPackedNorShuffled) {
+  const Plan plan = run({"--dataset_kwargs", R"({"skip_prepare_dataset": true})", "--packing",
+                         "--shuffle_dataset", "--max_length", "64"});
+  EXPECT_TRUE(plan.skip_prepare_dataset);
+  EXPECT_FALSE(plan.packing || plan.shuffle_dataset);
+  EXPECT_EQ(plan.max_length, 0);
+  for (const char* option : {"packing: not used", "shuffle_dataset: not used", "max_length: not used"})
+    EXPECT_TRUE(has_note(plan, option)) << option;
+  EXPECT_EQ(plan.row_options, (std::vector<RowOption>{{.name = "dataset_kwargs", .forms = "tokens"}}));
+  EXPECT_TRUE(run({"--dataset_kwargs", R"({"skip_prepare_dataset": false})"}).row_options.empty());
   EXPECT_TRUE(has_note(run({"--dataset_kwargs", R"({"add_special_tokens": false})"}), "dataset_kwargs"));
   EXPECT_TRUE(has_note(run({"--dataset_kwargs", R"({"skip_prepare_dataset": false})"}), "dataset_kwargs"));
 }

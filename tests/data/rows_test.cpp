@@ -117,7 +117,6 @@ TEST(BadRows, AbsentColumn) {
   expect_parts(message_of(R"({"prompt": "a", "response": "b"})"),
                {"a column 'completion' for the other half", "columns: prompt, response."});
   expect_parts(message_of(R"({"completion": "a"})"), {"a column 'prompt' for the other half"});
-  expect_parts(message_of(R"({"input_ids": [1]})"), {"already tokenized"});
   expect_parts(message_of("{}"), {"columns: none"});
 }
 

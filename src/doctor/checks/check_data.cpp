@@ -28,8 +28,13 @@ std::string of_rows(std::int64_t count, const DataFacts& facts) {
   return std::to_string(count) + " of " + format::counted(facts.rows, "row");
 }
 
+bool is_tokens(const DataFacts& facts) {
+  return facts.form == data::RowForm::kTokens;
+}
+
+// Rows that need not be whole answers: text, or tokens as a script made them.
 bool is_text(const DataFacts& facts) {
-  return facts.form == data::RowForm::kText;
+  return facts.form == data::RowForm::kText || is_tokens(facts);
 }
 
 std::string raise_length(const train::OpenedRun& run) {
@@ -48,7 +53,8 @@ Verdict check_targets(const train::OpenedRun& run) {
   if (facts.rows_without_target == 0) return out;
   // A text without a word has nothing to say.
   const std::int64_t never = facts.rows_without_target - facts.rows_emptied_by_cut;
-  const std::int64_t lost = is_text(facts) ? facts.rows_emptied_by_cut : facts.rows_without_target;
+  const bool words = facts.form == data::RowForm::kText;
+  const std::int64_t lost = words ? facts.rows_emptied_by_cut : facts.rows_without_target;
   const std::int64_t dropped = facts.rows - facts.kept;
   out.level = share(lost, facts.rows) > kEmptyRows ? Level::kFail : Level::kWarn;
   out.what = of_rows(facts.rows_without_target, facts) +
@@ -58,9 +64,12 @@ Verdict check_targets(const train::OpenedRun& run) {
                  std::to_string(run.plan.max_length) + ", " + std::to_string(never) + " had none";
   const bool by_cut = facts.rows_emptied_by_cut >= never;
   out.cause = by_cut                         ? "the prompts fill max_length"
+              : is_tokens(facts)             ? "their labels are -100, or their masks 0"
               : run.plan.assistant_only_loss ? "no assistant token is marked in them"
                                              : "their text or completion is empty";
-  out.fix = by_cut ? raise_length(run) : "remove these rows, or check their completion column";
+  out.fix = by_cut             ? raise_length(run)
+            : is_tokens(facts) ? "remove these rows, or look at their labels or masks"
+                               : "remove these rows, or check their completion column";
   out.cost = format::percent(share(facts.rows_without_target, facts.rows), 1) + " of the data";
   return out;
 }
@@ -101,7 +110,8 @@ Verdict check_endings(const train::OpenedRun& run) {
              "the "
              "rows";
   if (share(facts.rows_never_ending, facts.kept) > 1 - kEnding) {
-    out.level = Level::kFail;
+    // Blocks of tokens that a script cut need no end.
+    out.level = is_tokens(facts) ? Level::kWarn : Level::kFail;
     out.what = "the end of sequence is never a target in " + std::to_string(facts.rows_never_ending) +
                " of " + format::counted(facts.kept, "row");
     out.evidence = "neither " +
@@ -109,11 +119,14 @@ Verdict check_endings(const train::OpenedRun& run) {
                                    ? format::token(run.text->tokenizer, *run.text->tokenizer.eos_id())
                                    : "an eos_token") +
                    " nor the token that closes a turn is a target there, and none was cut";
-    out.cause = run.plan.assistant_only_loss
+    out.cause = is_tokens(facts) ? "the rows are tokenized, and their input_ids or labels do not have it"
+                : run.plan.assistant_only_loss
                     ? "the template's {% generation %} ends before the token that closes the turn"
                     : "suspected: the chat template does not close the assistant's turn";
-    out.fix =
-        "put the closing token inside {% generation %}, or name another template with chat_template_path";
+    out.fix = is_tokens(facts)
+                  ? "append it to input_ids and labels, if the rows are whole answers"
+                  : "put the closing token inside {% generation %}, or name another template with "
+                    "chat_template_path";
     out.cost = "a model that never stops";
   } else if (share(ending, facts.kept) < kEnding) {
     out.level = ending == 0 && !is_text(facts) ? Level::kFail : Level::kWarn;

@@ -127,7 +127,9 @@ double share_of_ends(const train::OpenedRun& run, const std::vector<Sides>& rows
 // The rows of prompt and completion as a user's and an assistant's turn.
 std::optional<double> loss_in_template(const train::OpenedRun& run, const ScoredPass& pass,
                                        const std::vector<Sides>& rows) {
-  if (!run.text->chat_template || run.start.conversational) return std::nullopt;
+  const auto* const start = std::get_if<train::ExampleStartFacts>(&run.start.method);
+  const bool tokens = start != nullptr && start->data.form == data::RowForm::kTokens;
+  if (!run.text->chat_template || run.start.conversational || tokens) return std::nullopt;
   const text::Tokenizer& tokenizer = run.text->tokenizer;
   std::vector<data::Example> turned;
   for (const Sides& one : rows) {

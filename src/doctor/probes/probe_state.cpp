@@ -345,6 +345,8 @@ std::vector<data::Example> short_examples(const train::OpenedRun& run, std::size
     for (std::size_t i = 0; i < data->examples.size() && out.size() < most; ++i) {
       const data::ExampleView example = data->examples[i];
       data::Example part = ending(example.ids, example.supervised, example.row, room);
+      if (!example.labels.empty())
+        part.labels = {example.labels.end() - std::ssize(part.ids), example.labels.end()};
       if (scores(part)) out.push_back(std::move(part));
     }
   } else if (const auto* sampled = std::get_if<train::SampledData>(&run.data)) {

@@ -25,7 +25,8 @@ Input read_rows(const data::RowSource& source, const OpenedRun& run) {
                                                      .threads = static_cast<int>(plan.threads)});
   return {.data = {.pairs = std::move(data.rows), .margins = {}, .desirable = std::move(data.desirable)},
           .facts = data.facts,
-          .file = {.files = source.files().files(), .rows = rows.file_rows}};
+          .file = {.files = source.files().files(), .rows = rows.file_rows},
+          .seen = rows.names.seen()};
 }
 
 // The largest pass that any order of the rows can make: of their own completions, which trains, or of both

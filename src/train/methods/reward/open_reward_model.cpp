@@ -38,7 +38,8 @@ Input read_pairs(const data::RowSource& source, const OpenedRun& run) {
                                    .threads = static_cast<int>(plan.threads)});
   return {.data = {.pairs = std::move(data.pairs), .margins = std::move(data.margins), .desirable = {}},
           .facts = data.facts,
-          .file = {.files = source.files().files(), .rows = static_cast<std::int64_t>(rows.rows.size())}};
+          .file = {.files = source.files().files(), .rows = static_cast<std::int64_t>(rows.rows.size())},
+          .seen = rows.names.seen()};
 }
 
 std::string loss_line(const config::RewardModelPlan& plan, bool has_margins) {

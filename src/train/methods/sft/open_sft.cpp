@@ -15,7 +15,30 @@
 #include "train/read_eval.h"
 #include "train/row_notes.h"
 
-namespace hone::train::sft {
+namespace hone::train {
+
+namespace {
+
+// Packing that cuts rows instead of dropping what is longer than max_length.
+bool keeps_all(const config::DataPlan& plan, bool packing) {
+  return packing && plan.packing_strategy != config::PackingStrategy::kBfd;
+}
+
+}  // namespace
+
+data::TokenizeOptions example_options(const config::Plan& plan, std::int64_t vocab_size, bool packing) {
+  return {.max_length = keeps_all(plan, packing) ? 0 : plan.max_length,
+          // TRL's packing cuts the ends of rows itself
+          .keep_end = !packing && plan.truncation_mode == "keep_end",
+          .completion_only_loss = plan.completion_only_loss,
+          .assistant_only_loss = plan.assistant_only_loss,
+          .vocab_size = vocab_size,
+          .packing = packing,
+          .prepared = plan.skip_prepare_dataset,
+          .threads = static_cast<int>(plan.threads)};
+}
+
+namespace sft {
 
 namespace {
 
@@ -25,12 +48,8 @@ struct Input {
   DataFile file;
   std::vector<ColoredPiece> example;
   base::fs::path kept_in;  // cached_tokens.h
+  data::SeenRows seen;
 };
-
-// Packing that cuts rows instead of dropping what is longer than max_length.
-bool keeps_all(const config::DataPlan& plan, bool packing) {
-  return packing && plan.packing_strategy != config::PackingStrategy::kBfd;
-}
 
 data::ExampleBlock packed_of(const data::Examples& examples, const config::DataPlan& plan, bool packing) {
   if (keeps_all(plan, packing)) {
@@ -43,16 +62,15 @@ data::ExampleBlock packed_of(const data::Examples& examples, const config::DataP
           .rows = packing ? data::pack_bfd(examples, plan.max_length) : data::no_packing(examples)};
 }
 
+// TRL decides by the first training row, for rows to evaluate too: those of another form have no completions then.
+std::optional<bool> completion_only_for_eval(const config::Plan& plan, const data::DataFacts& train) {
+  const bool trains_whole =
+      train.form != data::RowForm::kPromptCompletion && !train.token_columns.completions;
+  return plan.completion_only_loss || !trains_whole ? plan.completion_only_loss : false;
+}
+
 data::TokenizeOptions tokenize_options(const OpenedRun& run, bool packing) {
-  const config::Plan& plan = run.plan;
-  return {.max_length = keeps_all(plan, packing) ? 0 : plan.max_length,
-          // TRL's packing cuts the ends of rows itself
-          .keep_end = !packing && plan.truncation_mode == "keep_end",
-          .completion_only_loss = plan.completion_only_loss,
-          .assistant_only_loss = plan.assistant_only_loss,
-          .vocab_size = run.source->config().vocab_size,
-          .packing = packing,
-          .threads = static_cast<int>(plan.threads)};
+  return example_options(run.plan, run.source->config().vocab_size, packing);
 }
 
 void set_example(Input& out, const OpenedRun& run) {
@@ -60,15 +78,17 @@ void set_example(Input& out, const OpenedRun& run) {
     out.example.push_back({.text = piece.text, .supervised = piece.supervised});
 }
 
-Input read_data(const base::RowFiles& files, bool packing, const OpenedRun& run,
+Input read_data(const base::RowFiles& files, const data::TokenizeOptions& options, const OpenedRun& run,
                 const text::ChatTemplate* chat_template) {
+  const bool packing = options.packing;
   const config::Plan& plan = run.plan;
   const data::RowSource source(rows_for(run.text->tokenizer, plan, files));
-  CachedTokens tokens = cached_tokens(source, run, chat_template, tokenize_options(run, packing));
+  CachedTokens tokens = cached_tokens(source, run, chat_template, options);
   data::Dataset& dataset = tokens.dataset;
   Input out;
   out.facts = dataset.facts;
   out.kept_in = std::move(tokens.from);
+  out.seen = std::move(tokens.seen);
   out.file = {.files = source.files().files(), .rows = dataset.facts.rows};
   out.data.examples = dataset.examples;
   set_example(out, run);
@@ -96,6 +116,7 @@ struct Streamed {
   const OpenedRun& run;
   std::shared_ptr<const text::ChatTemplate> training;  // null: the run's
   data::DataFacts facts = {};                          // of the rows so far
+  data::SeenRows seen = {};                            // the same
 
   const text::ChatTemplate* chat_template() const {
     return training != nullptr ? training.get() : run.text->chat_template.get();
@@ -118,6 +139,7 @@ data::ExampleStream::NextBlock begin_pass(const std::shared_ptr<Streamed>& all) 
     data::ExampleWriter writer;
     tokenizing->add(*block, [&writer](const data::Example& example) { writer.add(data::view(example)); });
     all->facts = tokenizing->facts();
+    all->seen = block->names.seen();
     return packed_of(writer.finish(), plan, plan.packing);
   };
 }
@@ -138,6 +160,7 @@ Input begin_stream(const OpenedRun& run, std::shared_ptr<const text::ChatTemplat
   out.data.rows = first->rows;
   out.data.longest_row = plan.max_length;
   out.facts = all->facts;
+  out.seen = all->seen;
   set_example(out, run);
   return out;
 }
@@ -148,12 +171,16 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listen
   const std::shared_ptr<const text::ChatTemplate> training =
       open_training_template(plan, *run->text, run->start.notes);
   const text::ChatTemplate* chat_template = training ? training.get() : run->text->chat_template.get();
-  Input input = plan.dataset_streaming ? begin_stream(*run, training)
-                                       : read_data(plan.train_rows, plan.packing, *run, chat_template);
+  Input input = plan.dataset_streaming
+                    ? begin_stream(*run, training)
+                    : read_data(plan.train_rows, tokenize_options(*run, plan.packing), *run, chat_template);
   const bool packs_eval = plan.eval_packing.value_or(plan.packing);
   std::optional<ExampleData> eval = read_eval<ExampleData>(plan, [&](const base::RowFiles& files) {
-    return std::move(read_data(files, packs_eval, *run, chat_template).data);
+    data::TokenizeOptions options = tokenize_options(*run, packs_eval);
+    options.completion_only_loss = completion_only_for_eval(plan, input.facts);
+    return std::move(read_data(files, options, *run, chat_template).data);
   });
+  note_rows(*run, input.seen, example_reading(input.facts), example_notes(plan, input.seen, input.facts));
   if (input.facts.form == data::RowForm::kPromptCompletion && !input.facts.conversational)
     note_plain_texts(*run);
   note_sharegpt_roles(*run, input.facts.rows_with_sharegpt_roles);
@@ -190,4 +217,5 @@ MethodRow row() {
   return {.method = config::Method::kSft, .open = &open, .rates = {1e-5, 2e-4, 5e-3}};
 }
 
-}  // namespace hone::train::sft
+}  // namespace sft
+}  // namespace hone::train

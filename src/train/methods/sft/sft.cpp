@@ -28,9 +28,11 @@ data::Example ending(const data::ExampleView& example, std::int64_t room) {
   const std::int64_t end = last_target(example) + 1;
   const auto from = static_cast<std::ptrdiff_t>(std::max<std::int64_t>(0, end - room));
   const auto to = static_cast<std::ptrdiff_t>(end);
-  return {.row = example.row,
-          .ids = {example.ids.begin() + from, example.ids.begin() + to},
-          .supervised = {example.supervised.begin() + from, example.supervised.begin() + to}};
+  data::Example out = {.row = example.row,
+                       .ids = {example.ids.begin() + from, example.ids.begin() + to},
+                       .supervised = {example.supervised.begin() + from, example.supervised.begin() + to}};
+  if (!example.labels.empty()) out.labels = {example.labels.begin() + from, example.labels.begin() + to};
+  return out;
 }
 
 data::OrderOptions order_of(const config::Plan& plan, const ExampleData& data, std::int64_t resumed_at) {

@@ -1,0 +1,129 @@
+#include "train/row_exam.h"
+
+#include <memory>
+#include <utility>
+
+#include "data/cpo_pairs.h"
+#include "data/prompts.h"
+#include "data/reward_pairs.h"
+#include "data/tokenize.h"
+#include "data/unpaired.h"
+#include "model/weight_source.h"
+#include "train/opening.h"
+#include "train/reward_opening.h"
+
+namespace hone::train {
+namespace {
+
+// 0: not known, and no id is checked.
+std::int64_t vocab_size(const config::Plan& plan) {
+  try {
+    return model::open_weights(plan.model_name_or_path)->config().vocab_size;
+  } catch (const base::UserError&) {  // the run says it; here the rows are looked at
+    return 0;
+  }
+}
+
+class Examiner {
+ public:
+  Examiner(const config::Plan& plan, const OpenedText& text)
+      : plan_(plan),
+        text_(text),
+        source_(data::RowSource(rows_for(text.tokenizer, plan, plan.train_rows)), kExaminedRows),
+        vocab_size_(vocab_size(plan)) {}
+
+  RowExam run() {
+    try {
+      read();
+    } catch (const base::UserError& error) {
+      const bool of_all = error.text().where == source_.path().string();
+      if (!of_all || out_.rows < kExaminedRows) out_.refused = error;
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void read() {
+    using enum config::Method;
+    if (plan_.method == kSft) return read_examples();
+    if (plan_.method == kKto) return read_unpaired();
+    if (config::samples(plan_.method)) return read_prompts();
+    read_pairs();
+  }
+
+  const text::ChatTemplate* chat_template() const { return text_.chat_template.get(); }
+
+  void take(const data::SeenRows& seen, RowReading reading) {
+    for (std::string& note : notes_of_rows(plan_, seen, reading)) out_.notes.push_back(std::move(note));
+  }
+
+  void read_examples() {
+    const std::unique_ptr<text::ChatTemplate> training = open_training_template(plan_, text_, out_.notes);
+    out_.notes.clear();  // the page names the template
+    data::BlockTokenizer tokenizing(text_.tokenizer, training ? training.get() : chat_template(),
+                                    example_options(plan_, vocab_size_, plan_.packing));
+    const data::Rows rows = data::read_rows(source_, plan_.dataset_text_field);
+    out_.rows = static_cast<std::int64_t>(rows.rows.size());
+    tokenizing.add(rows, [](const data::Example&) {});
+    for (std::string& note : example_notes(plan_, rows.names.seen(), tokenizing.facts()))
+      out_.notes.push_back(std::move(note));
+    if (out_.rows < kExaminedRows) (void)tokenizing.finish();
+  }
+
+  void read_pairs() {
+    const bool reward = plan_.method == config::Method::kReward;
+    const data::PreferenceRows rows = data::read_preference_rows(
+        source_, reward ? data::ImplicitPrompts::kKeep : data::ImplicitPrompts::kExtractMixed);
+    out_.rows = static_cast<std::int64_t>(rows.rows.size());
+    take(rows.names.seen(), pair_reading(plan_.method, rows.names.seen(), rows.conversational));
+    if (reward) {
+      (void)data::tokenize_reward_pairs(rows, text_.tokenizer, chat_template(),
+                                        {.max_length = plan_.max_length, .vocab_size = vocab_size_});
+    } else if (plan_.method == config::Method::kDpo) {
+      (void)data::tokenize_preferences(rows, text_.tokenizer, chat_template(),
+                                       {.max_length = plan_.max_length,
+                                        .max_prompt_length = plan_.max_prompt_length,
+                                        .keep_end = plan_.truncation_mode == "keep_end",
+                                        .vocab_size = vocab_size_});
+    } else {
+      (void)data::tokenize_cpo_pairs(rows, text_.tokenizer, chat_template(),
+                                     {.max_length = plan_.max_length,
+                                      .max_prompt_length = plan_.max_prompt_length,
+                                      .vocab_size = vocab_size_});
+    }
+  }
+
+  void read_unpaired() {
+    const data::UnpairedRows rows = data::read_unpaired_rows(source_);
+    out_.rows = rows.file_rows;
+    take(rows.names.seen(), pair_reading(plan_.method, rows.names.seen(), rows.conversational));
+    (void)data::tokenize_unpaired(rows, text_.tokenizer, chat_template(),
+                                  {.max_length = plan_.max_length,
+                                   .max_prompt_length = plan_.max_prompt_length,
+                                   .batch_size = plan_.per_device_train_batch_size,
+                                   .vocab_size = vocab_size_});
+  }
+
+  void read_prompts() {
+    data::SeenRows seen;
+    const std::vector<data::PromptRow> rows = data::read_prompt_rows(
+        source_, {.system = plan_.system_prompt, .column = plan_.dataset_prompt_column}, &seen);
+    out_.rows = static_cast<std::int64_t>(rows.size());
+    take(seen, prompt_reading(rows.front().prompt.is_array()));
+    (void)data::tokenize_prompts(rows, text_.tokenizer, chat_template(), template_kwargs(plan_), vocab_size_);
+  }
+
+  const config::Plan& plan_;
+  const OpenedText& text_;
+  data::RowSource source_;
+  std::int64_t vocab_size_;
+  RowExam out_;
+};
+
+}  // namespace
+
+RowExam examine_rows(const config::Plan& plan, const OpenedText& text) {
+  return Examiner(plan, text).run();
+}
+
+}  // namespace hone::train
