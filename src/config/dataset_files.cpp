@@ -432,7 +432,33 @@ void find_listed_test_rows(Plan& plan, const Settings& settings, std::vector<Hub
 
 }  // namespace
 
+namespace {
+
+// Options about where rows are that what is there has no use for.
+void note_idle_places(Plan& plan, const Settings& settings) {
+  const auto note = [&](const char* option, const std::string& why) {
+    if (settings.changed(option)) plan.notes.push_back(fmt::format("{}: not used, {}", option, why));
+  };
+  const bool mixture = mixes(settings);
+  const std::string& data = plan.dataset_name;
+  std::error_code error;
+  if (mixture) {
+    for (const char* option : {"dataset_config", "dataset_train_split"})
+      note(option, "the entries of datasets have their own");
+  } else {
+    if (base::fs::is_regular_file(data, error)) note("dataset_config", "dataset_name is a file");
+    if (base::fs::exists(data, error)) note("dataset_revision", "dataset_name is on this disk");
+    note("test_split_size", "it splits the rows of datasets, which is not set");
+  }
+  if (settings.text("row_function").empty()) note("row_timeout", "row_function is not set");
+  if (settings.schema().find("eval_packing") != nullptr && !evaluates(plan))
+    note("eval_packing", "nothing is evaluated");
+}
+
+}  // namespace
+
 void find_train_rows(Plan& plan, const Settings& settings) {
+  note_idle_places(plan, settings);
   if (mixes(settings)) {
     Mixture mixture = find_mixture(settings);
     plan.train_rows = std::move(mixture.train);

@@ -49,7 +49,7 @@ TEST(TokenRow, ErrorsNameRowAndColumn) {
       {first + R"({"input_ids": [1.5, 2], "labels": [1, 2]})", "d.jsonl:2 input_ids[0]", "1.5"},
       {first + R"({"input_ids": [1, 99999999999], "labels": [1, 2]})", "d.jsonl:2 input_ids[1]",
        "99999999999"},
-      {first + R"({"input_ids": "1 2", "labels": [1, 2]})", "d.jsonl:2 input_ids", "1 2"},
+      {first + R"({"input_ids": "1 2", "labels": [1, 2]})", "d.jsonl:2 input_ids", "\"1 2\""},
       {first + R"({"input_ids": [[1, 2]], "labels": [[1, 2]]})", "d.jsonl:2 input_ids[0]", "a list of 2"},
       {first + R"({"input_ids": [true, 2], "labels": [1, 2]})", "d.jsonl:2 input_ids[0]", "true"},
       {masked + R"({"input_ids": [1, 2], "assistant_masks": [1]})", "d.jsonl:2 assistant_masks", "1"},
