@@ -1,8 +1,5 @@
 #include "train/row_notes.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -41,8 +38,8 @@ void note_options(const config::Plan& plan, const RowReading& reading, std::vect
       return config::contains_word(option.forms, form);
     });
     if (used) continue;
-    notes.push_back(fmt::format("{}: not used for the rows, which are {}", option.name,
-                                form_row(reading.forms.front())->called));
+    notes.push_back(std::string(option.name) + ": not used for the rows, which are " +
+                    std::string(form_row(reading.forms.front())->called));
   }
 }
 
@@ -74,8 +71,8 @@ void note_readings(const data::SeenRows& seen, const base::RowMapping& mapping,
   std::string out;
   for (const data::CsvReading& one : seen.readings) {
     if (!is_used(one.column, mapping, unread)) continue;
-    out += fmt::format("{}in line {}, column {}, {}", out.empty() ? "" : "; ", one.line, one.column,
-                       one.describe());
+    out += (out.empty() ? "in line " : "; in line ") + std::to_string(one.line) + ", column " + one.column + ", " +
+           one.describe();
   }
   if (!out.empty())
     notes.push_back("CSV is read as pandas reads it: " + out + "; JSON Lines keeps texts as they are");
@@ -172,8 +169,7 @@ std::vector<std::string> notes_of_rows(const config::Plan& plan, const data::See
   if (reading.names_unread)
     unread = data::unread_columns(seen, reading.columns, read_columns(plan, reading.forms));
   if (!unread.empty())
-    notes.push_back(fmt::format("{} not read: {}", unread.size() == 1 ? "a column is" : "columns are",
-                                data::join(unread)));
+    notes.push_back((unread.size() == 1 ? "a column is not read: " : "columns are not read: ") + data::join(unread));
   note_readings(seen, plan.train_rows.mapping, unread, notes);
   return notes;
 }
