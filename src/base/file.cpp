@@ -387,11 +387,14 @@ void write_file_atomic(const fs::path& path, std::string_view contents) {
 void require_free_space(const fs::path& path, std::uint64_t bytes, std::string_view what_for) {
   std::uint64_t free = 0;
   if (!free_bytes(path, free) || free >= bytes) return;
-  throw UserError({.where = path.string(),
-                   .expected = human_bytes(bytes) + " free for " + std::string(what_for),
-                   .found = human_bytes(free) + " free",
-                   .cause = "the disk is nearly full",
-                   .fix = "make room or choose another folder"});
+  throw UserError(
+      {.where = path.string(),
+       .expected = human_bytes(bytes) + " free for " + std::string(what_for),
+       .found = human_bytes(free) + " free",
+       .cause = free == 0
+                    ? "the disk is full, or the path is on a file system that keeps no files, such as /proc"
+                    : "the disk is nearly full",
+       .fix = "make room or choose another folder"});
 }
 
 }  // namespace hone::base
