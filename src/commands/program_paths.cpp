@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 
+#include "base/home_path.h"
+
 namespace hone::commands {
 
 base::fs::path own_program() {
@@ -14,7 +16,7 @@ base::fs::path cache_folder() {
   // A kernel that is broken on purpose (probe_hardware.cpp) must not meet what was remembered.
   if (std::getenv("HONE_BREAK") != nullptr) return {};
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') {
-    return base::fs::path(cache) / "hone";
+    return base::fs::path(base::expand_home(cache, "XDG_CACHE_HOME")) / "hone";
   }
   if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') {
     return base::fs::path(home) / ".cache" / "hone";

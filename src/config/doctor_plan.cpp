@@ -12,6 +12,7 @@
 #include "base/suggest.h"
 #include "config/method_of.h"
 #include "config/settings.h"
+#include "config/user_paths.h"
 
 namespace hone::config {
 
@@ -46,7 +47,8 @@ Plan parse_examined(const Schema& schema, const std::vector<std::string>& argume
   std::optional<Method> method;
   std::vector<std::string> names, own;
   for (std::size_t at = 0; at < arguments.size();) {
-    const std::string& word = arguments[at++];
+    const std::string& given = arguments[at++];
+    const std::string word = is_option_word(given) ? given : user_path(given, "hone " + schema.command);
     if (word == "-v") {
       own.emplace_back("--verbose");
     } else if (!is_option_word(word)) {
@@ -68,7 +70,7 @@ Plan parse_examined(const Schema& schema, const std::vector<std::string>& argume
                                : at < arguments.size() ? arguments[at++]
                                                        : "";
       require_one(schema, plan.config, file);
-      plan.config = file;
+      plan.config = user_path(file, "--config");
     } else {
       if (word.starts_with("--")) names.push_back(option_name(word));
       plan.arguments.push_back(word);

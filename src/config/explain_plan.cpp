@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "config/user_paths.h"
 
 namespace hone::config {
 
@@ -12,13 +13,14 @@ ExplainPlan parse_explain(const std::vector<std::string>& arguments) {
                            .found = arguments.empty() ? "none" : "'" + arguments.back() + "'",
                            .fix = "write hone explain out/hone-crash-123.json, or hone explain out"});
   }
-  if (!base::fs::exists(arguments[0])) {
+  const std::string report = user_path(arguments[0], "hone explain");
+  if (!base::fs::exists(report)) {
     throw base::UserError({.where = "hone explain",
                            .expected = "a report of hone, or a run's output_dir",
                            .found = arguments[0] + ", which is not there",
                            .fix = "give the file that the crash message named, or the run's output_dir"});
   }
-  return {.report = arguments[0]};
+  return {.report = report};
 }
 
 }  // namespace hone::config

@@ -8,6 +8,7 @@
 #include "base/secrets.h"
 #include "base/suggest.h"
 #include "config/option_secrets.h"
+#include "config/user_paths.h"
 
 namespace hone::config {
 namespace {
@@ -59,8 +60,12 @@ void require_repository_name(const Settings& settings, const std::string& option
   if (slash == std::string::npos ? part(whole)
                                  : part(whole.substr(0, slash)) && part(whole.substr(slash + 1)))
     return;
-  conflict(settings, option, fmt::format("a repository of the hub, owner/name, for {}", option),
-           fmt::format("'{}'", id), "letters, digits, '-', '_' and '.' only");
+  const std::string advice = variable_advice(id);
+  conflict(
+      settings, option, fmt::format("a repository of the hub, owner/name, for {}", option),
+      fmt::format("'{}'", id),
+      advice.empty() ? "letters, digits, '-', '_' and '.' only" : "environment variables are not expanded",
+      advice);
 }
 
 void finish_report(Plan& plan, const Settings& settings) {

@@ -10,6 +10,7 @@
 
 #include "base/ascii.h"
 #include "base/error.h"
+#include "base/home_path.h"
 #include "base/json.h"
 #include "base/path_kind.h"
 
@@ -25,7 +26,7 @@ constexpr std::string_view kModels = "models--", kDatasets = "datasets--";
 // An environment variable that is set to something.
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
+  return value == nullptr ? "" : base::expand_home(value, name);  // as huggingface_hub
 }
 
 bool is_true(const std::string& word) {  // as huggingface_hub reads such variables

@@ -13,6 +13,7 @@
 #include "base/json_tools.h"
 #include "base/utf8.h"
 #include "config/settings.h"
+#include "config/user_paths.h"
 #include "config/yaml_limits.h"
 #include "config/yaml_value.h"
 
@@ -237,7 +238,8 @@ base::Json yaml_value(const std::string& text, const std::string& file_name) {
   return free_value(root, budget);
 }
 
-void Settings::read_yaml(const std::string& path) {
+void Settings::read_yaml(const std::string& file) {
+  const std::string path = user_path(file, "--config");
   read_yaml_text(base::read_settings(path, kMaxYamlBytes), path);
 }
 

@@ -8,6 +8,7 @@
 #include "base/json_tools.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
+#include "config/user_paths.h"
 
 namespace hone::config {
 namespace {
@@ -116,6 +117,7 @@ void check_texts(const Json& value, const Option& option, const std::string& whe
 
 void Settings::set(const Option& option, Json value, std::string where, const FormerName* former) {
   check_texts(value, option, where);
+  value = with_user_paths(option, std::move(value), where);
   const auto at = settings_.find(option.name);
   const std::string name = former == nullptr ? "" : std::string(former->name);
   const bool twice = at != settings_.end() && at->second.source == source_ && at->second.former != name;
@@ -224,7 +226,9 @@ const Kept* Settings::kept(std::string_view name) const {
 }
 
 void Settings::put(std::string_view option, Json value, std::string where) {
-  base::require(schema_->find(option) != nullptr, "config::Settings::put", "the name of an option");
+  const Option* const row = schema_->find(option);
+  base::require(row != nullptr, "config::Settings::put", "the name of an option");
+  value = with_user_paths(*row, std::move(value), where);
   settings_[std::string(option)] = {
       .value = std::move(value), .where = std::move(where), .former = {}, .source = source_};
 }

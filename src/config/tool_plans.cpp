@@ -17,6 +17,7 @@
 #include "config/parse.h"
 #include "config/policy_plan.h"
 #include "config/trained_on.h"
+#include "config/user_paths.h"
 
 namespace hone::config {
 namespace {
@@ -255,6 +256,7 @@ GeneratePlan parse_generate(const std::vector<std::string>& arguments) {
 ChatPlan parse_chat(const std::vector<std::string>& arguments) {
   std::vector<std::string> words = arguments;
   if (!words.empty() && !words[0].starts_with("-")) {
+    words[0] = user_path(words[0], "hone chat");
     words.insert(words.begin(),
                  is_adapter_folder(words[0]) ? "--adapter_name_or_path" : "--model_name_or_path");
   }
