@@ -36,7 +36,11 @@ std::int64_t threads_of(const parallel::Ranks& ranks) {
 std::unique_ptr<parallel::Ranks> open_run_ranks() {
   const parallel::RankPlace place = parallel::read_place(own_environment());
   if (!place.several()) return std::make_unique<parallel::OneRank>();
-  return parallel::open_ranks(place, {});
+  parallel::RankOptions options;
+  options.on_wait = [](const std::string& words) {
+    std::cerr << report::visible_controls("waiting   " + words + "\n") << std::flush;
+  };
+  return parallel::open_ranks(place, options);
 }
 
 void resume_if_restarted(config::Plan& plan, parallel::Ranks& ranks) {

@@ -286,7 +286,10 @@ std::vector<int> missing_of(c10d::Store& store, const std::vector<std::string>& 
 }
 
 // Every rank's arrival, in order. Looks who is missing once in a while, because the store may go away with rank 0.
-std::vector<Arrival> wait_for_all(c10d::Store& store, const RankPlace& place, SteadyClock::time_point end) {
+std::vector<Arrival> wait_for_all(c10d::Store& store, const RankPlace& place, SteadyClock::time_point end,
+                                  const RankOptions& options) {
+  const SteadyClock::time_point begin = SteadyClock::now();
+  SteadyClock::time_point next = begin + options.wait_told;
   std::vector<std::string> keys;
   for (int r = 0; r < place.size; ++r) keys.push_back("here/" + std::to_string(r));
   std::vector<int> missing = {0};
@@ -301,6 +304,13 @@ std::vector<Arrival> wait_for_all(c10d::Store& store, const RankPlace& place, St
     } catch (const std::exception&) {  // not all are here, or the store is gone
       try {
         missing = missing_of(store, keys);
+        const SteadyClock::time_point now = SteadyClock::now();
+        if (options.on_wait && now >= next) {
+          const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - begin).count();
+          options.on_wait(where_of(place) + " has waited " + std::to_string(seconds) + " s for " +
+                          rank_list(missing) + " to start");
+          next = now + options.wait_told;
+        }
       } catch (const std::exception&) {
         lost = true;
       }
@@ -393,8 +403,12 @@ std::unique_ptr<Ranks> open_ranks(const RankPlace& place, const RankOptions& opt
                     .local_size = place.local_size};
   OpenStore open = open_store(place, options);
   const c10::intrusive_ptr<c10d::Store> store = register_rank(open.store, place, own);
-  const std::vector<Arrival> all = wait_for_all(*store, place, end);
-  LinkedOptions linked{.timeout = options.timeout, .grace = options.grace, .linger = options.linger};
+  const std::vector<Arrival> all = wait_for_all(*store, place, end, options);
+  LinkedOptions linked{.timeout = options.timeout,
+                       .grace = options.grace,
+                       .linger = options.linger,
+                       .wait_told = options.wait_told,
+                       .on_wait = options.on_wait};
   linked.keeps_board = open.server != nullptr;
   linked.kept = std::make_shared<c10::intrusive_ptr<c10d::TCPStore>>(std::move(open.server));
   fill_local(linked, all, place);

@@ -10,6 +10,7 @@
 #include "parallel/network.h"
 #include "parallel/rank_text.h"
 #include "parallel/tree_sum.h"
+#include "parallel/wait_teller.h"
 
 namespace hone::parallel {
 
@@ -66,7 +67,10 @@ LinkedRanks::LinkedRanks(int rank, std::vector<std::string> hosts, std::unique_p
       hosts_(std::move(hosts)),
       options_(options),
       link_(std::move(link)),
-      words_(std::move(words)) {}
+      words_(std::move(words)),
+      waiting_(options_.wait_told, options_.on_wait
+                                       ? [this](const WaitTeller::Wait& wait) { tell_wait(wait); }
+                                       : WaitTeller::Tell()) {}
 
 LinkedRanks::~LinkedRanks() {
   leave(true);
@@ -81,8 +85,30 @@ void LinkedRanks::leave(bool after_fault) {
   words_->done(options_.keeps_board, after_fault ? options_.linger : options_.grace);
 }
 
+// "rank 0 on host a has waited 30 s at step 5, gradients, for rank 1 on host b". The others' words say who has not come; where
+// the board does not answer, nobody is named.
+void LinkedRanks::tell_wait(const WaitTeller::Wait& wait) {
+  constexpr std::chrono::milliseconds kBoardAnswers{1'000};
+  std::string missing;
+  const auto all = words_->read(kBoardAnswers);
+  for (std::size_t r = 0; all && r < all->size(); ++r) {
+    const Words& one = (*all)[r];
+    const bool here = one.number > wait.number || (one.number == wait.number && one.inside);
+    if (static_cast<int>(r) == rank_ || here) continue;
+    missing += (missing.empty() ? "" : ", ") + ("rank " + std::to_string(r) + " on host ") + one.host;
+    if (!one.collective.empty())
+      missing += ", last seen at step " + std::to_string(one.step) + ", " + one.collective;
+  }
+  const std::int64_t seconds = std::chrono::duration_cast<std::chrono::seconds>(wait.so_far).count();
+  options_.on_wait(rank_where(*this) + " has waited " + std::to_string(seconds) + " s at step " +
+                   std::to_string(wait.step) + ", " + wait.what + ", for " +
+                   (missing.empty() ? "the others" : missing));
+}
+
 void LinkedRanks::exchange(const std::vector<Message>& messages) {
+  waiting_.begin(step_, number_, what_);
   std::vector<LinkFailure> failures = link_->exchange(messages, options_.timeout);
+  waiting_.end();
   if (!failures.empty()) fault(std::move(failures));
 }
 

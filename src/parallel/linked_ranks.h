@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "parallel/last_words.h"
 #include "parallel/link.h"
 #include "parallel/ranks.h"
+#include "parallel/wait_teller.h"
 
 namespace hone::parallel {
 
@@ -25,6 +27,9 @@ struct LinkedOptions {
   std::chrono::milliseconds grace{3'000};    // for the last words of others, after a fault
   std::chrono::milliseconds linger{30'000};  // how long the rank that keeps the board stays for the others
   bool keeps_board = false;
+  // A rank that waits in a collective says so every `wait_told`, in a thread of its own; without `on_wait` it says nothing.
+  std::chrono::milliseconds wait_told{30'000};
+  std::function<void(const std::string&)> on_wait = {};
   int local_rank = 0, local_size = 1;
   std::shared_ptr<void> kept;  // lives as long as the ranks: the server of the board
 };
@@ -80,6 +85,7 @@ class LinkedRanks final : public Ranks {
   void send_parts(std::byte* bytes, std::int64_t count, std::int64_t element);
   void scatter_parts(std::byte* bytes, std::int64_t count, std::int64_t element);
   void leave(bool after_fault);
+  void tell_wait(const WaitTeller::Wait& wait);
 
   int rank_;
   std::vector<std::string> hosts_;
@@ -91,6 +97,7 @@ class LinkedRanks final : public Ranks {
   bool ended_ = false;   // finished, or failed: no more collectives
   bool waited_ = false;  // has told the board that it is done
   std::vector<std::byte> scratch_;
+  WaitTeller waiting_;  // last: its thread uses the others
 };
 
 }  // namespace hone::parallel

@@ -6,7 +6,10 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <mutex>
 #include <numeric>
+#include <thread>
 
 #include "base/stop_request.h"
 #include "parallel/fault_table.h"
@@ -33,6 +36,49 @@ TEST(LinkedRanks, GatherHasEveryRanksBytesInOrder) {
       for (int r = 0; r < ranks.size(); ++r) EXPECT_EQ(all[static_cast<std::size_t>(r)], bytes(r));
       ranks.finish();
     }));
+  }
+}
+
+// A rank that comes late is named, once an interval, by those that wait for it.
+TEST(LinkedRanks, ARankThatWaitsSaysSo) {
+  const auto network = std::make_shared<thread_ranks::Network>();
+  network->closed.resize(2);
+  network->sent.resize(2);
+  std::mutex mutex;
+  std::vector<std::string> said;
+  const auto open = [&](int rank) {
+    return std::make_unique<LinkedRanks>(
+        rank, std::vector<std::string>{"h0", "h1"}, std::make_unique<thread_ranks::ThreadLink>(network, rank),
+        std::make_unique<LastWords>(std::make_shared<thread_ranks::MemoryBoard>(network), rank, 2,
+                                    "h" + std::to_string(rank)),
+        LinkedOptions{.grace = std::chrono::milliseconds(200),
+                      .linger = std::chrono::milliseconds(200),
+                      .wait_told = std::chrono::milliseconds(100),
+                      .on_wait = [&](const std::string& words) {
+                        const std::lock_guard lock(mutex);
+                        said.push_back(words);
+                      }});
+  };
+  auto first = open(0), second = open(1);
+  std::thread late([&] {
+    second->at_step(7);
+    second->barrier("start");
+    std::this_thread::sleep_for(std::chrono::milliseconds(450));
+    second->barrier("checkpoint");
+    second.reset();
+  });
+  first->at_step(7);
+  first->barrier("start");
+  first->barrier("checkpoint");
+  first.reset();
+  late.join();
+  const std::lock_guard lock(mutex);
+  ASSERT_GE(said.size(), 2U);
+  EXPECT_LE(said.size(), 5U);
+  for (const std::string& words : said) {
+    EXPECT_NE(words.find("rank 0 of 2 has waited 0 s at step 7, checkpoint, for rank 1 on host h1"),
+              std::string::npos)
+        << words;
   }
 }
 
