@@ -148,6 +148,7 @@ Json RunState::to_json() const {
   if (plateau) out["plateau"] = json_of_plateau(*plateau);
   if (best.metric) out["best"] = best.to_json();
   if (!inputs.empty()) out["inputs"] = inputs;
+  if (!machine.empty()) out["machine"] = machine;
   return out;
 }
 
@@ -175,6 +176,10 @@ RunState RunState::from_json(const Json& json, const std::string& where) {
   if (json.contains("inputs")) {
     state.inputs = json["inputs"];
     if (!state.inputs.is_object()) refuse_state(where + " inputs", "an object", &state.inputs);
+  }
+  if (json.contains("machine")) {
+    state.machine = json["machine"];
+    if (!state.machine.is_object()) refuse_state(where + " machine", "an object", &state.machine);
   }
   if (json.contains("plateau")) state.plateau = plateau_of(json["plateau"], where + " plateau");
   if (json.contains("best")) state.best = BestCheckpoint::from_json(json["best"], where + " best");

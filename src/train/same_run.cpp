@@ -1,6 +1,11 @@
 #include "train/same_run.h"
 
+#include <ATen/Version.h>
 #include <torch/version.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include <array>
 #include <cstdio>
@@ -8,6 +13,7 @@
 #include <vector>
 
 #include "base/crc32c.h"
+#include "base/instruction_level.h"
 #include "ops/cpu/instructions.h"
 #include "train/open_run.h"
 
@@ -43,7 +49,57 @@ std::string exact(double value) {
   return text.data();
 }
 
+constexpr const char* kKernels = "kernels";
+
+// "GenuineIntel"; "" where the processor does not say.
+std::string processor_maker() {
+#if defined(__x86_64__)
+  unsigned a = 0;
+  std::array<unsigned, 3> letters{};
+  if (__get_cpuid(0, &a, &letters[0], &letters[2], &letters[1]) == 0) return "";
+  return {reinterpret_cast<const char*>(letters.data()), sizeof letters};
+#else
+  return "";
+#endif
+}
+
+// What can be done about other kernels: those of the first run, where this machine has them.
+std::string advice_for(const std::string& before) {
+  using base::InstructionLevel;
+  for (const ops::Instructions kernels : ops::kAllInstructions) {
+    if (before != ops::name_of(kernels)) continue;
+    const auto level = static_cast<InstructionLevel>(kernels);  // the same levels in the same order
+    if (level > base::machine_level()) return "; this machine has no " + before;
+    return std::string("; with --instructions ") + base::name_of(level) +
+           " it goes on with the kernels that it began with";
+  }
+  return "";
+}
+
 }  // namespace
+
+MachineFacts machine_facts() {
+  return {{"version of hone", HONE_VERSION},
+          {"version of libtorch", TORCH_VERSION},
+          {"compiler", __VERSION__},
+          {kKernels, ops::name_of(ops::instructions())},
+          {"kernels of libtorch", at::get_cpu_capability()},
+          {"products of bfloat16", ops::dot_products_are_fast() ? "vdpbf16ps" : "others"},
+          {"maker of the processor", processor_maker()}};
+}
+
+std::string changed_machine(const base::Json& saved, const MachineFacts& here) {
+  std::string out, advice;
+  for (const auto& [name, value] : here) {
+    const base::Json before = saved.is_object() ? saved.value(name, base::Json()) : base::Json();
+    if (!before.is_string() || before == value) continue;
+    out += (out.empty() ? "" : ", ") + name + ": " + before.get<std::string>() + " -> " + value;
+    if (name == kKernels) advice = advice_for(before.get<std::string>());
+  }
+  if (out.empty()) return "";
+  return "differs from the checkpoint: " + out +
+         ": sums differ in their last bits, so the resumed run is not equal to an uninterrupted one" + advice;
+}
 
 std::uint32_t parameter_hash(const adapters::Adapter& adapter) {
   return hash_of(adapter.flat());

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/instruction_level.h"
 #include "parallel/thread_ranks.h"
 #include "train/facts_bytes.h"
 #include "train/row_method.h"
@@ -34,6 +35,48 @@ TEST(SameStep, EqualRanksGoOn) {
   const auto said =
       parallel::thread_ranks::run(2, [](parallel::Ranks& ranks) { require_same_step(ranks, 2.5, 1.0, 1); });
   for (const std::string& text : said) EXPECT_EQ(text, "");
+}
+
+base::Json saved_facts(const MachineFacts& facts) {
+  base::Json out = base::Json::object();
+  for (const auto& [name, value] : facts) out[name] = value;
+  return out;
+}
+
+TEST(ChangedMachine, TheSameOneSaysNothing) {
+  EXPECT_EQ(changed_machine(saved_facts(machine_facts())), "");
+  EXPECT_EQ(changed_machine(base::Json::object()), "") << "an older hone did not say";
+  EXPECT_EQ(changed_machine(base::Json()), "");
+}
+
+TEST(ChangedMachine, OtherKernelsAreToldWithTheLevelThatHasThem) {
+  MachineFacts here = machine_facts(), before = here;
+  for (auto& [name, value] : before) {
+    if (name == "kernels") value = "plain";
+  }
+  for (auto& [name, value] : here) {
+    if (name == "kernels") value = "amx";
+  }
+  const std::string text = changed_machine(saved_facts(before), here);
+  EXPECT_NE(text.find("kernels: plain -> amx"), std::string::npos) << text;
+  EXPECT_NE(text.find("--instructions plain"), std::string::npos) << text;
+  if (base::machine_level() < base::InstructionLevel::kAmx) {
+    const std::string back = changed_machine(saved_facts(here), before);
+    EXPECT_NE(back.find("this machine has no amx"), std::string::npos) << back;
+    EXPECT_EQ(back.find("--instructions"), std::string::npos) << back;
+  }
+}
+
+TEST(ChangedMachine, EveryFactCounts) {
+  const MachineFacts here = machine_facts();
+  EXPECT_GE(here.size(), 7U);
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    MachineFacts before = here;
+    before[i].second += "-of-another";
+    const std::string text = changed_machine(saved_facts(before), here);
+    EXPECT_NE(text.find(here[i].first), std::string::npos) << text;
+    EXPECT_NE(text.find("not equal to an uninterrupted one"), std::string::npos) << text;
+  }
 }
 
 TEST(FactsBytes, ComeBackAsTheyWere) {
