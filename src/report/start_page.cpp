@@ -121,7 +121,7 @@ std::string method_lines(const train::ExampleStartFacts& facts, bool examined) {
   };
   if (facts.packed_rows != data.kept)
     out += fmt::format("          {} {}\n", human_count(facts.packed_rows),
-                       base::plural(facts.packed_rows, "packed row") + " (bfd)");
+                       base::plural(facts.packed_rows, "packed row") + " (" + facts.packing + ")");
   line(data.rows_cut, fmt::format("rows cut at max_length ({} {} lost)", human_count(data.tokens_cut),
                                   base::plural(data.tokens_cut, "token")));
   line(data.rows_without_target, "rows dropped: no target left in them");
@@ -284,6 +284,10 @@ std::string start_page(const train::StartFacts& facts, const Terminal& terminal,
   if (!facts.optimizer.empty()) out += "optimizer " + facts.optimizer + "\n";
   if (!facts.resumed_from.empty()) {
     out += fmt::format("resumed   after step {} from {}\n", facts.first_step, facts.resumed_from);
+    if (facts.first_step >= facts.total_steps) {
+      out += fmt::format("          nothing is left to do: the run has {} {}; only its result is written\n",
+                         facts.total_steps, base::plural(facts.total_steps, "step"));
+    }
   }
   for (const auto& note : facts.notes) out += "note      " + note + "\n";
   return fitted(out, terminal);

@@ -42,6 +42,7 @@ struct ColoredPiece {
 struct ExampleStartFacts {
   data::DataFacts data;
   std::int64_t packed_rows = 0;  // data.kept when nothing is packed
+  std::string packing = "bfd";   // packing_strategy
   bool streamed = false;         // `data` is of the first rows: the others are read as the run needs them
 };
 

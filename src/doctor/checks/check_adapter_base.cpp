@@ -47,8 +47,9 @@ Verdict judge_base(const train::OpenedRun& run, const fs::path& adapter) {
   out.evidence = known && changed.empty() ? "the same files" : "by its name";
   if (known ? changed.empty() : same_name) return out;
   out.level = known ? Level::kWarn : Level::kNote;
-  out.what = known ? "the adapter " + adapter.string() + " was trained on another base model"
-                   : "the adapter " + adapter.string() + " names another base model";
+  out.what = "the adapter " + adapter.string() +
+             (known ? " was trained on another base model" : " names another base model") +
+             (named.empty() ? ": its name is not known" : ": " + named) + "; the run's is " + here;
   out.evidence = place + ": " + (named.empty() ? "no name" : named) + "; the run's base: " + here +
                  (changed.empty() ? "" : "; " + changed.front() + " has other contents than that run noted");
   out.cause = known ? same_name ? "the model in " + here + " was replaced by another one of the same name"

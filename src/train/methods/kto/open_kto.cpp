@@ -67,6 +67,8 @@ std::string loss_line(const config::KtoPlan& plan) {
 
 // TRL's warning (KTO, Eq. 8): weights that do not make up for unequal numbers of the two kinds.
 std::optional<std::string> balance_note(const config::KtoPlan& plan, const data::UnpairedFacts& facts) {
+  if (facts.desirable == 0 || facts.desirable == facts.kept)
+    return std::nullopt;  // of one kind: nothing to balance
   const auto desirable = static_cast<double>(std::max<std::int64_t>(facts.desirable, 1));
   const auto undesirable = std::max(static_cast<double>(facts.kept) - desirable, 1.0);
   if (desirable == undesirable) return std::nullopt;

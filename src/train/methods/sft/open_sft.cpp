@@ -1,7 +1,9 @@
 // The order of events before the first step of an SFT run, as prose.
+#include <array>
 #include <cstdint>
 #include <memory>
 
+#include "base/enum_names.h"
 #include "base/error.h"
 #include "data/example_writer.h"
 #include "data/preview.h"
@@ -50,6 +52,12 @@ struct Input {
   base::fs::path kept_in;  // cached_tokens.h
   data::SeenRows seen;
 };
+
+// In the words of the option.
+const char* strategy_name(config::PackingStrategy strategy) {
+  constexpr std::array<const char*, 3> kNames = {"bfd", "bfd_split", "wrapped"};
+  return base::enum_name(kNames, strategy);
+}
 
 data::ExampleBlock packed_of(const data::Examples& examples, const config::DataPlan& plan, bool packing) {
   if (keeps_all(plan, packing)) {
@@ -198,8 +206,10 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listen
   start.mean_length = input.facts.mean_length;
   start.conversational = input.facts.conversational;
   if (eval) start.overlap = eval_overlap(train, *eval, plan.dataset_test);
-  start.method = ExampleStartFacts{
-      .data = input.facts, .packed_rows = start.train_rows, .streamed = plan.dataset_streaming};
+  start.method = ExampleStartFacts{.data = input.facts,
+                                   .packed_rows = start.train_rows,
+                                   .packing = strategy_name(plan.packing_strategy),
+                                   .streamed = plan.dataset_streaming};
   start.example = std::move(input.example);
   const LongestBatch longest = longest_batch(train, plan.per_device_train_batch_size);
   plan_run_memory(
