@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "base/apart.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -91,11 +92,25 @@ std::string write(const std::vector<Answers>& answers, const std::vector<Json>& 
   return lines;
 }
 
+// The file of --output is written in the end: that it is nothing that is read is told before.
+void require_apart_output(const config::GeneratePlan& plan) {
+  if (plan.output.empty()) return;
+  std::vector<base::ReadPlace> read = {{.option = "model_name_or_path", .path = plan.model_name_or_path},
+                                       {.option = "adapter_name_or_path", .path = plan.adapter_name_or_path},
+                                       {.option = "prompts", .path = plan.prompts_file}};
+  for (const config::NamedAdapter& one : plan.adapters)
+    read.push_back({.option = "adapters", .path = one.folder});
+  for (const std::string& below : plan.base_adapters)
+    read.push_back({.option = "base_adapters", .path = below});
+  base::require_apart({{.option = "output", .path = plan.output}}, read);
+}
+
 }  // namespace
 
 int generate(const std::vector<std::string>& arguments) {
   const config::GeneratePlan plan = with_downloads([&] { return config::parse_generate(arguments); });
   print_notes(plan.notes);
+  require_apart_output(plan);
   at::set_num_threads(static_cast<int>(train::threads_or_default(plan.threads)));
   const train::OpenedText opened = train::open_text(plan.model_name_or_path, "");
   const bool chat = use_chat(plan, opened);

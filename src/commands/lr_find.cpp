@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <iostream>
 
+#include "base/apart.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/printable.h"
@@ -20,6 +21,7 @@
 #include "doctor/tools/lr_range.h"
 #include "report/range_plot.h"
 #include "train/open_run.h"
+#include "train/run_inputs.h"
 
 namespace hone::commands {
 
@@ -104,6 +106,11 @@ int lr_find(const std::vector<std::string>& arguments) {
   const config::LrFindPlan asked = config::parse_lr_find(arguments);
   print_notes(asked.notes);
   const config::Plan plan = plan_of(asked.run);
+  std::vector<base::ReadPlace> read = train::run_inputs(plan);
+  read.push_back({.option = "run", .path = asked.run});
+  base::require_apart({{.option = "output", .path = asked.output + ".json"},
+                       {.option = "output", .path = asked.output + ".svg"}},
+                      read);
   const std::atomic<bool>& stop_requested = watch_stop_signals(plan.stop_grace);
   train::RunListener silent;
   const auto run = train::open_run(plan, silent);

@@ -34,7 +34,7 @@ Json print_of(std::span<const std::byte> bytes) {
 void add_file(Json& out, const char* kind, const fs::path& file) {
   std::error_code none;
   if (!fs::is_regular_file(file, none)) return;
-  out[kind][file.filename().string()] = print_of(base::MappedFile::open(file).bytes());
+  out[kind][file.filename().string()] = file_print(file);
 }
 
 void add_base(Json& out, const fs::path& model) {
@@ -58,6 +58,10 @@ std::string list_of(const std::vector<std::string>& words) {
 }
 
 }  // namespace
+
+Json file_print(const fs::path& file) {
+  return print_of(base::MappedFile::open(file).bytes());
+}
 
 Json input_files(const config::Plan& plan, const OpenedText& text) {
   Json files = Json::object();

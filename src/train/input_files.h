@@ -16,6 +16,9 @@ namespace hone::train {
 // first and last bytes and 64 pieces between them are read: training changes all of it.
 base::Json input_files(const config::Plan& plan, const OpenedText& text);
 
+// [bytes, crc32c] of a file, of which large ones are sampled as above.
+base::Json file_print(const base::fs::path& file);
+
 // What the run of `adapter` read: of hone_inputs.json beside a finished adapter, or of a checkpoint's hone_state.json.
 // An empty object where neither is there: of another program, or of an older hone.
 base::Json adapter_inputs(const base::fs::path& adapter);

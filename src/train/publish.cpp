@@ -8,6 +8,7 @@
 #include "base/staging.h"
 #include "config/write_plan.h"
 #include "train/checkpoint_check.h"
+#include "train/own_files.h"
 #include "train/run_folder.h"
 #include "train/shards.h"
 
@@ -76,13 +77,20 @@ void take_best(const fs::path& checkpoint, const fs::path& folder, const Checkpo
 }  // namespace
 
 void publish_final(const fs::path& output_dir, const CheckpointParts& parts) {
+  const base::Json before = own_files(output_dir).result;
+  base::Json now;
   const auto write = [&](const fs::path& folder) {
     write_result_files(folder, parts, Weights::kResult);
     if (!parts.best.empty()) take_best(parts.best, folder, parts);
     if (!parts.adapter.is_full() && !parts.state.inputs.empty())
       base::write_file_atomic(folder / kInputsFile, base::dump_json(parts.state.inputs, 2) + "\n");
+    now = prints_of_files(folder);
+    base::Json known = before;  // until the files that have no successor are removed
+    known.update(now);
+    base::write_file_atomic(folder / kOwnFile, own_files_text(known));
   };
   base::publish(output_dir, write, parts.adapter.is_full() ? kModelConfigFile : kAdapterConfigFile);
+  remove_replaced(output_dir, before, now);
 }
 
 void recover_result(const fs::path& output_dir) {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/staging.h"
 #include "train/branch.h"
+#include "train/own_files.h"
 
 namespace hone::train {
 
@@ -118,13 +119,15 @@ void recover_run_folder(const fs::path& output_dir) {
 void rotate_checkpoints(const fs::path& output_dir, const Rotation& rotation) {
   if (rotation.keep <= 0) return;
   std::vector<fs::path> removable;
-  for (const AbandonedCheckpoint& one : abandoned_checkpoints(output_dir)) removable.push_back(one.folder);
+  for (const AbandonedCheckpoint& one : abandoned_checkpoints(output_dir)) {
+    if (foreign_in_checkpoint(one.folder).empty()) removable.push_back(one.folder);
+  }
   std::int64_t count = static_cast<std::int64_t>(removable.size());
   for (const std::int64_t step : checkpoint_steps(output_dir)) {
-    if (step == rotation.pinned) continue;
+    const fs::path folder = checkpoint_path(output_dir, step);
+    if (step == rotation.pinned || !foreign_in_checkpoint(folder).empty()) continue;
     count += 1;
-    if (step != rotation.written && step != rotation.best)
-      removable.push_back(checkpoint_path(output_dir, step));
+    if (step != rotation.written && step != rotation.best) removable.push_back(folder);
   }
   for (const fs::path& folder : removable) {
     if (count <= rotation.keep) return;
@@ -143,34 +146,13 @@ bool is_finished_model(const fs::path& output_dir) {
   return has_model_weights(output_dir) && fs::exists(output_dir / kTrainerStateFile, none);
 }
 
-void remove_finished_model(const fs::path& output_dir) {
-  if (!is_finished_model(output_dir)) return;
-  fs::remove(output_dir / kModelConfigFile);  // first: without it the folder is no model
-  std::vector<fs::path> weights;
-  for (const auto& entry : fs::directory_iterator(output_dir)) {
-    const std::string name = entry.path().filename().string();
-    const bool shard = name.starts_with("model-") && name.ends_with(".safetensors");
-    if (shard || name == kModelWeightsFile || name == kModelIndexFile || name == "generation_config.json")
-      weights.push_back(entry.path());
-  }
-  for (const fs::path& path : weights) fs::remove(path);
-}
-
 }  // namespace
 
-void remove_run(const fs::path& output_dir) {
-  remove_finished_model(output_dir);
-  // The adapter's config first: without it the folder is no adapter.
+void remove_records(const fs::path& output_dir) {
   for (const std::string_view name :
-       {kAdapterConfigFile, kAdapterWeightsFile, kMetricsFile, kSamplesFile, kRolloutsFile, kFaultFile,
-        kTrainerStateFile, kInputsFile, kBranchFile, kPageFile, kPageFactsFile}) {
+       {kMetricsFile, kSamplesFile, kRolloutsFile, kRewardLogFile, kFaultFile, kPageFile, kPageFactsFile})
     fs::remove(output_dir / name);
-  }
-  for (const fs::path& folder : folders_in(output_dir)) {
-    const bool ours = checkpoint_step(folder) || abandoned_name_of(folder) ||
-                      folder.filename().string() == kCompletionsFolder;
-    if (ours) base::remove_whole_folder(folder);
-  }
+  if (fs::exists(output_dir / kCompletionsFolder)) base::remove_whole_folder(output_dir / kCompletionsFolder);
   std::vector<fs::path> sent;
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(output_dir, none)) {
@@ -179,7 +161,7 @@ void remove_run(const fs::path& output_dir) {
   for (const fs::path& path : sent) fs::remove(path);
 }
 
-void require_fresh(const fs::path& output_dir) {
+void require_folder(const fs::path& output_dir) {
   if (fs::exists(output_dir) && !fs::is_directory(output_dir)) {
     throw base::UserError({.where = "output_dir " + output_dir.string(),
                            .expected = "a folder, or nothing yet",
@@ -187,6 +169,10 @@ void require_fresh(const fs::path& output_dir) {
                            .cause = {},
                            .fix = "choose another --output_dir, or move the file away"});
   }
+}
+
+void require_fresh(const fs::path& output_dir) {
+  require_folder(output_dir);
   const auto refuse = [&](const std::string& found, const std::string& go_on) {
     throw base::UserError({.where = "output_dir " + output_dir.string(),
                            .expected = "an empty folder, or a run to resume",

@@ -35,6 +35,7 @@ constexpr std::string_view kTrainerStateFile = "trainer_state.json";
 constexpr std::string_view kHoneStateFile = "hone_state.json";  // a checkpoint's position and checksums
 // Beside a finished adapter: what its run read (train/input_files.h). A checkpoint has this in hone_state.json.
 constexpr std::string_view kInputsFile = "hone_inputs.json";
+constexpr std::string_view kOwnFile = "hone_files.json";  // what of the folder is hone's (train/own_files.h)
 constexpr std::string_view kOptimizerFile = "optimizer.safetensors";
 constexpr std::string_view kAdapterConfigFile = "adapter_config.json";
 constexpr std::string_view kAdapterWeightsFile = "adapter_model.safetensors";
@@ -101,7 +102,7 @@ std::vector<AbandonedCheckpoint> abandoned_checkpoints(const base::fs::path& out
 void recover_run_folder(const base::fs::path& output_dir);
 
 // As save_total_limit asks: deletes until at most `keep` checkpoints are left (0: keep all), abandoned ones
-// first, then the oldest.
+// first, then the oldest. One with a file that hone did not write is kept, and not counted.
 struct Rotation {
   std::int64_t keep = 0;
   std::int64_t written = -1;  // the step just saved: kept, and counted
@@ -110,9 +111,12 @@ struct Rotation {
 };
 void rotate_checkpoints(const base::fs::path& output_dir, const Rotation& rotation);
 
-// Removes what a run writes in `output_dir`: checkpoints, abandoned ones too, the adapter, metrics, completions and
-// reports. Other files stay.
-void remove_run(const base::fs::path& output_dir);
+// Removes the records of an earlier run at the top of `output_dir`, for one that begins again there: metrics, samples, completions,
+// rollouts, reports. Checkpoints, the finished result and everything else stay. Only where they are hone's (train/own_files.h).
+void remove_records(const base::fs::path& output_dir);
+
+// UserError when `output_dir` is a file.
+void require_folder(const base::fs::path& output_dir);
 
 // UserError when `output_dir` already holds a run that a fresh start would overwrite, or folders of
 // checkpoints' names that are not hone's.

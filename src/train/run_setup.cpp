@@ -19,8 +19,11 @@
 #include "train/input_files.h"
 #include "train/open_model.h"
 #include "train/optimizer.h"
+#include "train/own_files.h"
 #include "train/publish.h"
 #include "train/run_folder.h"
+#include "train/run_inputs.h"
+#include "train/same_run.h"
 
 namespace hone::train {
 
@@ -178,6 +181,7 @@ std::int64_t checkpoint_bytes(const adapters::Adapter& adapter, const learn::Opt
 }  // namespace
 
 RunDirectory::RunDirectory(const config::Plan& plan) : output_dir_(plan.output_dir) {
+  if (plan.leads()) require_apart_from_inputs(plan);
   if (plan.leads() && fs::is_directory(output_dir_)) {
     lock_.emplace(output_dir_);
     notes_ = lock_->notes();
@@ -185,7 +189,7 @@ RunDirectory::RunDirectory(const config::Plan& plan) : output_dir_(plan.output_d
     recover_result(output_dir_);
   }
   if (plan.resume_from_checkpoint.empty()) {
-    if (plan.leads() && !plan.overwrite_output_dir) require_fresh(output_dir_);
+    if (plan.leads()) begin_again(plan);
     return;
   }
   FoundCheckpoint found = find_checkpoint(output_dir_, plan.resume_from_checkpoint);
@@ -193,11 +197,35 @@ RunDirectory::RunDirectory(const config::Plan& plan) : output_dir_(plan.output_d
   notes_.insert(notes_.end(), found.notes.begin(), found.notes.end());
   if (!plan.leads()) return;
   if (!in_place(resume_from_)) {
+    require_apart_from_checkpoint(plan);
     require_fresh(output_dir_);
+    require_own_files(output_dir_, plan, /*resuming=*/false);
     return;
   }
+  require_own_files(output_dir_, plan, /*resuming=*/true);
   branch_ = plan_branch(output_dir_, resume_from_, found.step);
   if (branch_) notes_.push_back(describe(*branch_));
+}
+
+// From step 0: in a folder without a run, or, as overwrite_output_dir allows, beside what an earlier one left there.
+void RunDirectory::begin_again(const config::Plan& plan) {
+  if (!plan.overwrite_output_dir) require_fresh(output_dir_);
+  require_folder(output_dir_);
+  require_own_files(output_dir_, plan, /*resuming=*/false);
+  if (!plan.overwrite_output_dir) return;
+  branch_ = plan_branch(output_dir_, {}, 0);
+  if (branch_) notes_.push_back("overwrite_output_dir: " + describe(*branch_));
+  if (!own_files(output_dir_).result.empty())
+    notes_.emplace_back(
+        "overwrite_output_dir: the earlier run's result stays until this run's takes its place");
+}
+
+// The checkpoint of another run, which this one only reads.
+void RunDirectory::require_apart_from_checkpoint(const config::Plan& plan) const {
+  base::require_apart({{.option = "output_dir",
+                        .path = output_dir_,
+                        .touches = [&plan](const std::string& name) { return is_written(name, plan); }}},
+                      {{.option = "resume_from_checkpoint", .path = resume_from_}});
 }
 
 void prepare_run_folder(config::Plan& plan) {
@@ -221,11 +249,17 @@ void RunDirectory::open(const config::Plan& plan) {
   if (!lock_) {
     lock_.emplace(output_dir_);
     // another run may have come and gone since the first look
-    if (!plan.overwrite_output_dir) require_fresh(output_dir_);
+    if (resume_from_.empty()) {
+      begin_again(plan);
+    } else {
+      require_fresh(output_dir_);
+    }
   }
   lock_->begin();
-  if (plan.overwrite_output_dir) remove_run(output_dir_);
+  const OwnFiles own = own_files(output_dir_);
+  base::write_file_atomic(output_dir_ / kOwnFile, own_files_text(own.result));
   if (branch_) make_branch(output_dir_, *branch_);
+  if (plan.overwrite_output_dir) remove_records(output_dir_);
   base::write_file_atomic(output_dir_ / kPlanFile, config::write_plan(plan));
 }
 
@@ -288,6 +322,8 @@ ResumeState find_resume_state(const config::Plan& plan, const RunDirectory& dire
     for (const auto& change : loaded.changed_options)
       out.notes.push_back("differs from the checkpoint: " + change);
     if (const auto note = changed_rows(out.state, data)) out.notes.push_back(*note);
+    if (std::string note = changed_machine(out.state.machine); !note.empty())
+      out.notes.push_back(std::move(note));
     out.changed_inputs = changed_inputs(out.state.inputs, inputs);
   }
   if (!plan.adapter_name_or_path.empty()) {
@@ -297,6 +333,8 @@ ResumeState find_resume_state(const config::Plan& plan, const RunDirectory& dire
   out.state.data_rows = data.rows;
   out.state.data_crc32c = data.crc32c;
   out.state.inputs = std::move(inputs);
+  out.state.machine = base::Json::object();
+  for (const auto& [name, value] : machine_facts()) out.state.machine[name] = value;
   return out;
 }
 

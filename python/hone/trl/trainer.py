@@ -9,7 +9,7 @@ import types
 
 from hone import program
 from hone.errors import HoneError, Refused
-from hone.trl import adapters, attributes, child, functions, models, options, plan, refusals, tokenizers
+from hone.trl import adapters, attributes, child, functions, models, options, plan, refusals, rows, tokenizers
 from hone.trl.accelerator import Accelerator
 from hone.trl.callbacks import Callbacks, TrainerState
 from hone.trl.config import config_class
@@ -57,6 +57,9 @@ class Trainer(Results):
         self.reward_funcs = given.get("reward_funcs")
         self._settings = self._own_settings(given, model, title)
         self._of_args = self.args.settings()
+        if self._name == "SFT":
+            rows.refuse_transform(self.train_dataset, f"{title}, train_dataset")
+            rows.refuse_transform(self.eval_dataset, f"{title}, eval_dataset")
         callbacks = given.pop("callbacks", None)
         refusals.refuse_arguments(title, given)
         refusals.refuse_formatting(self._formatting, self.args, self.train_dataset, title)
