@@ -307,6 +307,7 @@ ResumeState find_resume_state(const config::Plan& plan, const RunDirectory& dire
   // not in the braces: g++ 12 destroys members that are not there yet when one of them throws
   learn::Optimizer optimizer = make_optimizer(plan, adapter, divided_state(plan));
   ResumeState out{.optimizer = std::move(optimizer)};
+  const MachineFacts machine = machine_facts(plan);
   out.notes = directory.notes();
   if (directory.resuming()) {
     LoadedCheckpoint loaded = load_checkpoint(directory.resume_from(), out.optimizer, plan);
@@ -322,7 +323,7 @@ ResumeState find_resume_state(const config::Plan& plan, const RunDirectory& dire
     for (const auto& change : loaded.changed_options)
       out.notes.push_back("differs from the checkpoint: " + change);
     if (const auto note = changed_rows(out.state, data)) out.notes.push_back(*note);
-    if (std::string note = changed_machine(out.state.machine); !note.empty())
+    if (std::string note = changed_machine(out.state.machine, machine); !note.empty())
       out.notes.push_back(std::move(note));
     out.changed_inputs = changed_inputs(out.state.inputs, inputs);
   }
@@ -334,7 +335,7 @@ ResumeState find_resume_state(const config::Plan& plan, const RunDirectory& dire
   out.state.data_crc32c = data.crc32c;
   out.state.inputs = std::move(inputs);
   out.state.machine = base::Json::object();
-  for (const auto& [name, value] : machine_facts()) out.state.machine[name] = value;
+  for (const auto& [name, value] : machine) out.state.machine[name] = value;
   return out;
 }
 

@@ -1,5 +1,6 @@
 #include "train/same_run.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <torch/version.h>
 
@@ -63,6 +64,13 @@ std::string processor_maker() {
 #endif
 }
 
+// Numbers of ranks whose sums have the same bits have the same words (docs/ranks.md).
+std::string ranks_words(const config::Plan& plan) {
+  const std::int64_t ranks = plan.ranks;
+  const bool same = plan.use_peft && (ranks == 1 || ranks == 2 || ranks == 4 || ranks == 8);
+  return same ? "1, 2, 4 or 8" : std::to_string(ranks);
+}
+
 // What can be done about other kernels: those of the first run, where this machine has them.
 std::string advice_for(const std::string& before) {
   using base::InstructionLevel;
@@ -78,14 +86,19 @@ std::string advice_for(const std::string& before) {
 
 }  // namespace
 
-MachineFacts machine_facts() {
-  return {{"version of hone", HONE_VERSION},
-          {"version of libtorch", TORCH_VERSION},
-          {"compiler", __VERSION__},
-          {kKernels, ops::name_of(ops::instructions())},
-          {"kernels of libtorch", at::get_cpu_capability()},
-          {"products of bfloat16", ops::dot_products_are_fast() ? "vdpbf16ps" : "others"},
-          {"maker of the processor", processor_maker()}};
+MachineFacts machine_facts(const config::Plan& plan) {
+  MachineFacts out = {{"version of hone", HONE_VERSION},
+                      {"version of libtorch", TORCH_VERSION},
+                      {"compiler", __VERSION__},
+                      {kKernels, ops::name_of(ops::instructions())},
+                      {"kernels of libtorch", at::get_cpu_capability()},
+                      {"products of bfloat16", ops::dot_products_are_fast() ? "vdpbf16ps" : "others"},
+                      {"maker of the processor", processor_maker()},
+                      {"micro-batches of a step", std::to_string(plan.accumulation())},
+                      {"ranks", ranks_words(plan)}};
+  const bool sums_of_libtorch = plan.use_bnb_nested_quant || plan.layer_form == config::LayerForm::kAutograd;
+  if (sums_of_libtorch) out.emplace_back("threads", std::to_string(at::get_num_threads()));
+  return out;
 }
 
 std::string changed_machine(const base::Json& saved, const MachineFacts& here) {

@@ -44,13 +44,13 @@ base::Json saved_facts(const MachineFacts& facts) {
 }
 
 TEST(ChangedMachine, TheSameOneSaysNothing) {
-  EXPECT_EQ(changed_machine(saved_facts(machine_facts())), "");
-  EXPECT_EQ(changed_machine(base::Json::object()), "") << "an older hone did not say";
-  EXPECT_EQ(changed_machine(base::Json()), "");
+  EXPECT_EQ(changed_machine(saved_facts(machine_facts({})), machine_facts({})), "");
+  EXPECT_EQ(changed_machine(base::Json::object(), machine_facts({})), "") << "an older hone did not say";
+  EXPECT_EQ(changed_machine(base::Json(), machine_facts({})), "");
 }
 
 TEST(ChangedMachine, OtherKernelsAreToldWithTheLevelThatHasThem) {
-  MachineFacts here = machine_facts(), before = here;
+  MachineFacts here = machine_facts({}), before = here;
   for (auto& [name, value] : before) {
     if (name == "kernels") value = "plain";
   }
@@ -68,8 +68,8 @@ TEST(ChangedMachine, OtherKernelsAreToldWithTheLevelThatHasThem) {
 }
 
 TEST(ChangedMachine, EveryFactCounts) {
-  const MachineFacts here = machine_facts();
-  EXPECT_GE(here.size(), 7U);
+  const MachineFacts here = machine_facts({});
+  EXPECT_GE(here.size(), 9U);
   for (std::size_t i = 0; i < here.size(); ++i) {
     MachineFacts before = here;
     before[i].second += "-of-another";
@@ -77,6 +77,29 @@ TEST(ChangedMachine, EveryFactCounts) {
     EXPECT_NE(text.find(here[i].first), std::string::npos) << text;
     EXPECT_NE(text.find("not equal to an uninterrupted one"), std::string::npos) << text;
   }
+}
+
+TEST(ChangedMachine, RanksWithTheSameBitsAreOne) {
+  config::Plan plan;
+  plan.use_peft = true;
+  plan.gradient_accumulation_steps = 4;
+  const base::Json saved = saved_facts(machine_facts(plan));
+  plan.ranks = 2;
+  plan.gradient_accumulation_steps = 2;
+  EXPECT_EQ(changed_machine(saved, machine_facts(plan)), "") << "the same rows a step, the same bits";
+  plan.gradient_accumulation_steps = 4;
+  EXPECT_NE(changed_machine(saved, machine_facts(plan)).find("micro-batches of a step: 4 -> 8"),
+            std::string::npos);
+  plan.ranks = 3;
+  EXPECT_NE(changed_machine(saved, machine_facts(plan)).find("ranks: 1, 2, 4 or 8 -> 3"), std::string::npos);
+}
+
+TEST(ChangedMachine, ThreadsCountWhereLibtorchSums) {
+  config::Plan plan;
+  const auto has_threads = [&] { return saved_facts(machine_facts(plan)).contains("threads"); };
+  EXPECT_FALSE(has_threads());
+  plan.use_bnb_nested_quant = true;
+  EXPECT_TRUE(has_threads());
 }
 
 TEST(FactsBytes, ComeBackAsTheyWere) {
