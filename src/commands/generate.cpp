@@ -12,6 +12,7 @@
 #include "commands/commands.h"
 #include "commands/decoding.h"
 #include "commands/hub_download.h"
+#include "commands/own_output.h"
 #include "config/tool_plans.h"
 #include "data/prompts.h"
 #include "report/terminal.h"
@@ -103,6 +104,9 @@ void require_apart_output(const config::GeneratePlan& plan) {
   for (const std::string& below : plan.base_adapters)
     read.push_back({.option = "base_adapters", .path = below});
   base::require_apart({{.option = "output", .path = plan.output}}, read);
+  require_own_output(plan.output, "one of completions", "completions.jsonl", [](const std::string& text) {
+    return is_object_with(text, "completion", "completion_ids");
+  });
 }
 
 }  // namespace

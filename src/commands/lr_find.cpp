@@ -12,6 +12,7 @@
 #include "base/printable.h"
 #include "commands/commands.h"
 #include "commands/hub_download.h"
+#include "commands/own_output.h"
 #include "commands/program_paths.h"
 #include "commands/run_signals.h"
 #include "config/method_of.h"
@@ -111,6 +112,8 @@ int lr_find(const std::vector<std::string>& arguments) {
   base::require_apart({{.option = "output", .path = asked.output + ".json"},
                        {.option = "output", .path = asked.output + ".svg"}},
                       read);
+  require_own_output(asked.output + ".json", "a curve of hone lr-find", "curve",
+                     [](const std::string& text) { return is_object_with(text, "proposal", "points"); });
   const std::atomic<bool>& stop_requested = watch_stop_signals(plan.stop_grace);
   train::RunListener silent;
   const auto run = train::open_run(plan, silent);

@@ -3,8 +3,8 @@
 #include <iostream>
 #include <memory>
 
-#include "base/error.h"
 #include "commands/commands.h"
+#include "commands/own_output.h"
 #include "commands/page_runs.h"
 #include "commands/run_signals.h"
 #include "config/report_plans.h"
@@ -57,17 +57,6 @@ fs::path place_of_page(const config::ReportPlan& plan) {
   return (together ? above(plan.runs[0]) : fs::path()) / train::kPageFile;
 }
 
-// A file of the user's that happens to have the name is not written over.
-void require_own_page(const fs::path& path) {
-  std::error_code none;
-  if (!fs::is_regular_file(path, none) || report::is_page(base::read_text(path))) return;
-  throw base::UserError({.where = path.string(),
-                         .expected = "a new file, or a page of hone",
-                         .found = "another file",
-                         .cause = "",
-                         .fix = "name another file: --output page.html"});
-}
-
 }  // namespace
 
 int report_runs(const std::vector<std::string>& arguments) {
@@ -83,7 +72,7 @@ int report_runs(const std::vector<std::string>& arguments) {
     return 0;
   }
   const fs::path path = place_of_page(plan);
-  require_own_page(path);
+  require_own_output(path, "a page of hone", "page.html", report::is_page);
   const std::string text = pages.page();
   base::write_file_atomic(path, text);
   std::cout << "page      " << path.string() << " ("

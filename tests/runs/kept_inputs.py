@@ -197,6 +197,13 @@ def other_commands(checks):
     for output in ("prompts.jsonl", "hard.jsonl", "soft.jsonl", "base/config.json"):
         checks.refused(f"generate --output {output}", ("generate", "--model_name_or_path", "base", "--prompts", "prompts.jsonl", "--max_new_tokens", 2,
                                                        "--output", output), "never removed or overwritten")
+    (checks.folder / "thesis.jsonl").write_text('{"years": 4}\n')
+    for output in ("thesis.jsonl", "adapter/metrics.jsonl", "adapter/plan.yaml"):
+        checks.refused(f"generate --output {output}", ("generate", "--model_name_or_path", "base", "--prompt", "a", "--max_new_tokens", 2,
+                                                       "--output", output), "another file")
+    for _ in range(2):
+        code, said = checks.run("generate", "--model_name_or_path", "base", "--prompt", "a", "--max_new_tokens", 2, "--output", "mine.jsonl")
+        checks.say("generate writes its own file again", code == 0, said)
     for output in ("base", "adapter", "base/", "link-to-base"):
         if output == "link-to-base":
             os.symlink("base", checks.folder / output)
@@ -208,6 +215,8 @@ def other_commands(checks):
     (checks.folder / "run.yaml").write_text(f"model_name_or_path: {base}\ndataset_name: table.json\nuse_peft: true\nmax_length: 32\noutput_dir: lr\n")
     (checks.folder / "table.json").write_text('[{"text": "a b c"}, {"text": "d e f"}]')
     checks.refused("lr-find --output of the rows", ("lr-find", "run.yaml", "--output", "table"), "dataset_name")
+    (checks.folder / "thesis.json").write_text('{"years": 4}')
+    checks.refused("lr-find --output of a user's file", ("lr-find", "run.yaml", "--output", "thesis"), "another file")
     (checks.folder / "mine.html").write_text("mine")
     checks.refused("report --output of a user's file", ("report", "adapter", "--output", "mine.html"), "another file")
     checks.refused("report --output of the run's metrics", ("report", "adapter", "--output", "adapter/metrics.jsonl"), "another file")
