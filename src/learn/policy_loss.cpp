@@ -125,6 +125,7 @@ at::Tensor entropy_bonus(const Parts& parts, const at::Tensor& high, const Polic
 
 void check_call(const PolicyTokens& tokens, const PolicyLossOptions& options, const StepTotals& totals) {
   constexpr auto kWhere = "learn::policy_loss";
+  detail::check_terms(tokens, options);
   base::require(totals.micro_batches >= 1, kWhere, "at least one micro-batch");
   base::require(totals.sequences >= 1 && totals.generation_sequences >= 1, kWhere,
                 "totals of a step and a generation batch with at least one sequence");

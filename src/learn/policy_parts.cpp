@@ -18,20 +18,20 @@ void check_list(const at::Tensor& given, std::int64_t size, bool optional, const
   base::require(given.defined() && given.dim() == 1 && given.size(0) == size, kWhere, what);
 }
 
-void check(const PolicyTokens& tokens, const PolicyLossOptions& options) {
+// Shapes of what is there. What a loss cannot do without is its own check (check_terms): the correction of the sampler and RLOO's
+// penalty read the same tokens before a pass has given entropies.
+void check_shapes(const PolicyTokens& tokens, const PolicyLossOptions& options) {
   check_list(tokens.logprob, tokens.logprob.defined() ? tokens.logprob.numel() : 0, false, "logprob [n]");
   check_list(tokens.advantages, tokens.advantages.defined() ? tokens.advantages.numel() : 0, false,
              "advantages [S]");
   const std::int64_t n = tokens.logprob.size(0);
   const std::int64_t count = tokens.advantages.size(0);
   check_list(tokens.old_logprob, n, true, "old_logprob [n] or undefined");
-  const bool rloo = options.loss_type == PolicyLossType::kRloo;
-  check_list(tokens.ref_logprob, n, options.beta == 0 || rloo, "ref_logprob [n] where beta is not 0");
+  check_list(tokens.ref_logprob, n, true, "ref_logprob [n] or undefined");
   check_list(tokens.sampling_logprob, n, true, "sampling_logprob [n] or undefined");
   check_list(tokens.sampling_ratio, detail::corrects_sequences(options) ? count : n, true,
              "sampling_ratio of the correction's shape, [n] for tokens, [S] for sequences");
-  const bool uses_entropy = (options.top_entropy_quantile < 1 || options.entropy_coef != 0) && !rloo;
-  check_list(tokens.entropy, n, !uses_entropy, "entropy [n] for top_entropy_quantile and entropy_coef");
+  check_list(tokens.entropy, n, true, "entropy [n] or undefined");
   check_list(tokens.mask, n, true, "mask [n] or undefined");
   check_list(tokens.truncated, count, true, "truncated [S] or undefined");
   check_list(tokens.sequence, n, false, "sequence [n]");
@@ -41,6 +41,15 @@ void check(const PolicyTokens& tokens, const PolicyLossOptions& options) {
 }  // namespace
 
 namespace detail {
+
+void check_terms(const PolicyTokens& tokens, const PolicyLossOptions& options) {
+  if (options.loss_type == PolicyLossType::kRloo) return;
+  base::require(options.beta == 0 || tokens.ref_logprob.defined(), kWhere,
+                "ref_logprob [n] where beta is not 0");
+  const bool uses_entropy = options.top_entropy_quantile < 1 || options.entropy_coef != 0;
+  base::require(!uses_entropy || tokens.entropy.defined(), kWhere,
+                "entropy [n] for top_entropy_quantile and entropy_coef");
+}
 
 at::Tensor Parts::sum(const at::Tensor& per_token) const {
   return at::zeros({sequences}, m.options()).index_add(0, sequence, per_token);
@@ -66,7 +75,7 @@ at::Tensor per_token(const Parts& parts, const PolicyTokens& tokens, const Polic
 }
 
 Parts parts_of(const PolicyTokens& tokens, const PolicyLossOptions& options) {
-  check(tokens, options);
+  check_shapes(tokens, options);
   Parts out{.sequences = tokens.advantages.size(0), .logprob = tokens.logprob.to(at::kDouble)};
   out.old_logprob =
       (tokens.old_logprob.defined() ? tokens.old_logprob : out.logprob).detach().to(at::kDouble);

@@ -425,6 +425,26 @@ TEST(PolicyLoss, AStepOfEmptySequencesIsZero) {
   }
 }
 
+// The correction is taken before a pass has given entropies: it needs none, whatever the loss is made of.
+TEST(PolicyLoss, TheSamplersCorrectionNeedsNoEntropies) {
+  const json& recorded = golden()["cases"]["grpo"];
+  PolicyTokens tokens = batch_of(recorded);
+  tokens.old_logprob = tokens.logprob.detach();
+  tokens.sampling_logprob = tokens.logprob.detach() - 0.1;
+  tokens.entropy.reset();
+  tokens.ref_logprob.reset();
+  for (const auto mode : {SamplingCorrection::kTokenMask, SamplingCorrection::kTokenTruncate,
+                          SamplingCorrection::kSequenceMask, SamplingCorrection::kSequenceTruncate}) {
+    PolicyLossOptions plain = options_of(recorded);
+    plain.sampling_correction = mode;
+    PolicyLossOptions all = plain;
+    all.top_entropy_quantile = 0.5;
+    all.entropy_coef = 0.1;
+    all.beta = 0.1;
+    EXPECT_TRUE(at::equal(sampling_ratio(tokens, all).ratio, sampling_ratio(tokens, plain).ratio));
+  }
+}
+
 TEST(PolicyLoss, RefusesWhatDoesNotFit) {
   const json& recorded = golden()["cases"]["grpo"];
   const PolicyLossOptions options = options_of(recorded);

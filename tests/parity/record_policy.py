@@ -15,6 +15,7 @@ micro-batch in order; gradient: d (sum of all losses) / d logprob; entropy_gradi
 RLOO's losses are divided by micro_batches here, which transformers' Trainer does in training_step.
 advantages.json: each case: trainer, options, functions, group_size, rewards (rows of lists, null: None), kl (RLOO, beta
 not 0: a row), advantages and metrics."""
+import itertools
 import logging
 import math
 import tempfile
@@ -141,6 +142,23 @@ class Bench:
         return [x for row, n in enumerate(self.lengths) for x in table[row, :n].tolist()]
 
 
+def pairs_of_options(case, types):
+    """Every two options together, in one loss type after the other: what cases of a single option do not show."""
+    parts = [dict(importance_sampling_level="sequence"), dict(beta=0.1), dict(mask_truncated_completions=True), dict(top_entropy_quantile=0.4),
+             dict(entropy_coef=0.05), dict(off_policy_mask_threshold=0.05), dict(epsilon_high=0.28, delta=1.25),
+             dict(vllm_importance_sampling_mode="token_mask", vllm_importance_sampling_clip_max=1.1),
+             dict(vllm_importance_sampling_mode="sequence_truncate", vllm_importance_sampling_clip_max=1.1)]
+    for number, (one, other) in enumerate(itertools.combinations(parts, 2)):
+        both = {**one, **other}
+        mode = both.get("vllm_importance_sampling_mode", "")
+        if len(both) < len(one) + len(other):  # two modes
+            continue
+        loss = types[number % len(types)]
+        if loss == "vespo" and mode.startswith("sequence"):  # TRL refuses it
+            loss = "dapo"
+        case(f"pair_{number}_{loss}", dict(loss_type=loss, max_completion_length=9, **both), sampling=bool(mode))
+
+
 def policy_cases():
     """name -> (kind, options, how the Bench runs)."""
     types = ["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "luspo", "sapo", "vespo"]
@@ -190,6 +208,7 @@ def policy_cases():
     case("vespo_sampler", dict(loss_type="vespo", off_policy_mask_threshold=0.1, num_iterations=2,
                                vllm_importance_sampling_mode="token_truncate",
                                vllm_importance_sampling_clip_max=1.05), sampling=True, stretch=2, **whole)
+    pairs_of_options(case, types)
     case("rloo", dict(beta=0.0), kind="rloo")
     case("rloo_kl_truncated", dict(beta=0.05, mask_truncated_completions=True, epsilon=0.3, epsilon_high=0.6),
          kind="rloo")
