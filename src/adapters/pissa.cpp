@@ -54,7 +54,7 @@ void init_pissa(ops::Linear& linear, std::int64_t niter, std::uint64_t seed) {
     throw base::UserError({"option init_lora_weights", "a base that is not quantized for pissa",
                            ops::describe(linear.weight.quantized().scheme),
                            "PiSSA subtracts the adapter from the base's weights",
-                           "init_lora_weights: true, or leave load_in_4bit out"});
+                           "init_lora_weights: true, or leave load_in_4bit or load_in_8bit out"});
   }
   if (rank > std::min(linear.weight.out(), linear.weight.in())) {
     throw base::UserError({"option lora_r",
