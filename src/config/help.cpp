@@ -71,6 +71,8 @@ Json row_json(const Option& option) {
     if (!option.not_yet.empty()) row["refused_values"] = split_json(option.not_yet);
   }
   if (!option.range.describe().empty()) row["range"] = option.range.describe();
+  if (!option.needed_option.empty())
+    row["needs"] = {{"option", option.needed_option}, {"values", split_json(option.needed_values)}};
   row["from"] = option.origin;
   row["methods"] = option.methods;
   row["group"] = option.group;

@@ -179,7 +179,8 @@ void check_correction(const Settings& settings, const PolicyPlan& plan) {
   if (plan.loss_type == "vespo" && mode.starts_with("sequence")) {
     conflict(settings, "vllm_importance_sampling_mode",
              "token_mask or token_truncate for vllm_importance_sampling_mode with loss_type: vespo", mode,
-             "vespo sums the weights of a sequence itself", "set vllm_importance_sampling_mode: token_mask");
+             "with vllm_importance_sampling_correction vespo sums the weights of a sequence itself",
+             "set vllm_importance_sampling_mode: token_mask");
   }
 }
 
