@@ -151,6 +151,10 @@ Json convert_text(const Option& option, std::string_view text, bool plain, const
     case Kind::kChoice: {
       // A YAML bool such as init_lora_weights: True is the value "true".
       const std::string word = base::lower_ascii(std::string(text));
+      // YAML's unquoted no is false for Python, which writes it so into another file.
+      if (plain && word == "false" && contains_word(option.values, "no") &&
+          !contains_word(option.values, word))
+        return Json("no");
       return (word == "true" || word == "false") ? Json(word) : Json(std::string(text));
     }
     case Kind::kAny:

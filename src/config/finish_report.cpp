@@ -7,8 +7,8 @@
 
 #include "base/secrets.h"
 #include "base/suggest.h"
+#include "config/environment_text.h"
 #include "config/option_secrets.h"
-#include "config/user_paths.h"
 
 namespace hone::config {
 namespace {
@@ -60,12 +60,15 @@ void require_repository_name(const Settings& settings, const std::string& option
   if (slash == std::string::npos ? part(whole)
                                  : part(whole.substr(0, slash)) && part(whole.substr(slash + 1)))
     return;
-  const std::string advice = variable_advice(id);
-  conflict(
-      settings, option, fmt::format("a repository of the hub, owner/name, for {}", option),
-      fmt::format("'{}'", id),
-      advice.empty() ? "letters, digits, '-', '_' and '.' only" : "environment variables are not expanded",
-      advice);
+  const std::vector<std::string> missing = expand_environment(id).missing;
+  if (!missing.empty()) {
+    conflict(settings, option,
+             fmt::format("the environment variable {}, which {} names", missing.front(), option),
+             fmt::format("'{}': it is not set", id), "",
+             fmt::format("export {}=..., or write the value into the file", missing.front()));
+  }
+  conflict(settings, option, fmt::format("a repository of the hub, owner/name, for {}", option),
+           fmt::format("'{}'", id), "letters, digits, '-', '_' and '.' only");
 }
 
 void finish_report(Plan& plan, const Settings& settings) {

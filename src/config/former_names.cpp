@@ -30,10 +30,17 @@ void add_renamed(std::vector<FormerName>& all) {
   all.push_back(ratio);
   for (const std::string_view name : {"max_seq_length", "max_seq_len", "model_max_length"})
     all.push_back(renamed(name, kTrl, "max_length", kFixedData));
+  for (const std::string_view name : {"batch_size", "train_batch_size"}) {
+    FormerName batch = renamed(name, "other libraries", "per_device_train_batch_size");
+    batch.yields = true;
+    batch.why = "what it means depends on the script: rows of a micro-batch, or of an optimizer step";
+    all.push_back(batch);
+  }
   all.push_back(renamed("max_grpo_completion_length", kTrl, "max_completion_length", kPolicies));
   all.push_back(renamed("vllm_guided_decoding_regex", kTrl, "vllm_structured_outputs_regex", kHoneSamplers));
   all.push_back(renamed("group_by_length", kTransformers, "train_sampling_strategy", kTraining,
                         "true=group_by_length false="));
+  all.push_back(renamed("gradient_clipping", "DeepSpeed", "max_grad_norm"));
   all.push_back(renamed("push_to_hub_model_id", kTransformers, "hub_model_id"));
   all.push_back(renamed("push_to_hub_token", kTransformers, "hub_token"));
   all.push_back(renamed("include_inputs_for_metrics", kTransformers, "include_for_metrics", kTraining,

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "config/adapter_parts.h"
+#include "config/idle_options.h"
 
 namespace hone::config {
 namespace {
@@ -78,8 +78,7 @@ void finish_division(Plan& plan) {
 
 void finish_full(Plan& plan, const Settings& settings) {
   if (plan.use_peft) {
-    for (const char* name :
-         {kUnfrozen, kSpectrum, "freeze_embeddings", "max_shard_size", "zero_stage", "offload_folder"}) {
+    for (const std::string& name : split_words(kOnlyOfFullTraining)) {
       if (settings.changed(name))
         plan.notes.push_back(fmt::format("{}: not used, an adapter is trained (use_peft: true)", name));
     }
@@ -92,24 +91,7 @@ void finish_full(Plan& plan, const Settings& settings) {
              "with use_peft: false each names the weights that are trained",
              fmt::format("remove one of them; {} can name layers: 'model.layers.(0|1)[.]'", kUnfrozen));
   }
-  constexpr std::array<const char*, 17> kOfAdapters = {"lora_r",
-                                                       "lora_target_parameters",
-                                                       "lora_alpha",
-                                                       "lora_dropout",
-                                                       "lora_target_modules",
-                                                       "lora_exclude_modules",
-                                                       "lora_modules_to_save",
-                                                       "lora_task_type",
-                                                       "rank_pattern",
-                                                       "alpha_pattern",
-                                                       "layers_pattern",
-                                                       "bias",
-                                                       "use_rslora",
-                                                       "use_dora",
-                                                       "init_lora_weights",
-                                                       "trainable_token_indices",
-                                                       "base_model_name_for_adapter"};
-  for (const char* name : kOfAdapters) {
+  for (const std::string& name : split_words(kOnlyOfAdapters)) {
     if (settings.is_set(name) && settings.changed(name))
       plan.notes.push_back(fmt::format("{}: not used, the whole model is trained (use_peft: false)", name));
   }

@@ -260,7 +260,8 @@ enum class Fate {
   kKey,      // a key of the mapping `option`
   kMixture,  // kept for recipe_mixtures.h, which reads several of them together
   kNote,     // says how and not what, or nothing here: a note, with `why`
-  kRefused,  // an error with `why` and `fix`, unless it is off (null, false, 0, "", [], "none")
+  // An error with `why` and `fix`, unless it is off (null, false, 0, "", [], "none"), or one of `words`, which hone does.
+  kRefused,
 };
 struct FormerName {
   std::string_view name;
@@ -272,6 +273,8 @@ struct FormerName {
   std::string_view words = {};
   std::string_view commands = kAll;  // or names separated by spaces or commas; it has this meaning only there
   bool zero_says_nothing = false;    // kOption: 0 leaves the option as it is
+  // kOption: where the option stands there too, this name means something else, and a note says so with `why`.
+  bool yields = false;
 };
 const FormerName* find_former_name(std::string_view name, std::string_view command);  // null: none
 const std::vector<FormerName>& former_names();  // all, those of `formerly` last

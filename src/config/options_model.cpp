@@ -9,7 +9,7 @@ std::vector<Option> model_options() {
       {{"model_name_or_path", "model folder in Hugging Face format, a .gguf file, or a name of the hub",
         &ModelPlan::model_name_or_path, formerly("model model_name")},
        {"model_revision", "branch, tag or commit, where the model is named as on the hub",
-        &ModelPlan::model_revision},
+        &ModelPlan::model_revision, kNullToo},
        {"dtype", "dtype of the frozen weights; with bf16 it sets the precision", Kind::kChoice, "\"float32\"",
         choice("float32 bfloat16 auto float16"), formerly("torch_dtype")},
        {"attn_implementation", "attention kernel", ignored("hone has one attention implementation")},

@@ -28,7 +28,7 @@ std::vector<Option> logging_options() {
        {"logging_first_step", "log the first step too", &LoggingPlan::logging_first_step},
        {"report_to",
         "tensorboard, wandb, trackio, mlflow, comet_ml, swanlab, all, or none; metrics.jsonl is always written",
-        Kind::kList, "\"none\""},
+        Kind::kList, "\"none\"", kNullToo},
        {"logging_nan_inf_filter", "hide NaN losses from the log", Kind::kBool, "true",
         ignored("hone hides nothing: a loss that is NaN or infinite stops the run")},
        {"include_num_input_tokens_seen", "count the tokens", Kind::kAny, "\"no\"",

@@ -124,7 +124,7 @@ std::vector<Option> training_options() {
   add(rows, {"training", kTrainingArguments, kAll},
       {{"output_dir", "the run's folder; null: trainer_output", &SavingPlan::output_dir},
        {"per_device_train_batch_size", "rows of a micro-batch", &BatchPlan::per_device_train_batch_size,
-        at_least(1), formerly("per_gpu_train_batch_size train_batch_size batch_size"),
+        at_least(1), formerly("per_gpu_train_batch_size"),
         in("dpo, reward, cpo, orpo", {.meaning = "pairs of a micro-batch"}),
         in(kPolicies, {.meaning = "completions of a micro-batch"}),
         in("kto",

@@ -15,11 +15,13 @@
 #include "config/finish_report.h"
 #include "config/finish_samples.h"
 #include "config/full_plan.h"
+#include "config/idle_options.h"
 #include "config/init_kwargs.h"
 #include "config/methods.h"
 #include "config/optim_args.h"
 #include "config/option_secrets.h"
 #include "config/recipe_mixtures.h"
+#include "config/recipe_rewards.h"
 #include "config/schedule_kwargs.h"
 #include "config/sharding.h"
 #include "config/write_plan.h"
@@ -69,6 +71,7 @@ void check_packing(const Settings& settings) {
 }
 
 void check_targets(const Settings& settings) {
+  if (!idle_reason(settings, *settings.schema().find("lora_target_modules")).empty()) return;
   for (const char* name : {"lora_target_modules", "lora_exclude_modules"}) {
     for (const std::string& item : settings.list(name)) {
       if (item.empty()) conflict(settings, name, fmt::format("names in {}", name), "an empty name");
@@ -86,6 +89,7 @@ void check_steps(const Settings& settings) {
              "write -1 to train num_train_epochs");
   }
   const double warmup = settings.number("warmup_steps");
+  if (!idle_reason(settings, *settings.schema().find("warmup_steps")).empty()) return;
   if (warmup <= 1 || warmup == std::floor(warmup)) return;
   conflict(settings, "warmup_steps",
            "warmup_steps a whole number of steps, or a fraction of all steps below "
@@ -102,6 +106,7 @@ void check_recompute(const Settings& settings) {
 }
 
 void check_seed(const Settings& settings, const char* name) {
+  if (settings.schema().find(name)->option_class == OptionClass::kIgnored) return;
   if (!settings.value(name).is_number() || settings.integer(name) >= 0) return;
   conflict(settings, name, fmt::format("{} at least 0", name), base::short_json(settings.value(name)));
 }
@@ -124,6 +129,7 @@ void check_combinations(Settings& settings) {
 void resolve_defaults(Settings& settings) {
   if (settings.text("output_dir").empty()) settings.replace("output_dir", "trainer_output");
   if (settings.value("bf16").is_null()) settings.replace("bf16", true);
+  if (settings.value("model_revision").is_null()) settings.replace("model_revision", "main");
   const bool has_switch = settings.schema().find("disable_dropout") != nullptr;
   if (has_switch && settings.flag("disable_dropout")) settings.replace("lora_dropout", 0.0);
   const bool by_steps = settings.text("eval_strategy") == "steps";
@@ -152,12 +158,9 @@ void fill_token_indices(Plan& plan, const Settings& settings) {
 
 // Settings that are right and yet do nothing in this run.
 void note_idle_settings(const Settings& settings, std::vector<std::string>& notes) {
-  const auto changed = [&](const char* name) { return settings.changed(name); };
+  const auto changed = [&](std::string_view name) { return settings.changed(name); };
   if (changed("adapter_name_or_path")) {
-    for (const char* name :
-         {"lora_r", "lora_alpha", "lora_target_modules", "lora_target_parameters", "lora_exclude_modules",
-          "rank_pattern", "alpha_pattern", "layers_to_transform", "layers_pattern", "lora_modules_to_save",
-          "bias", "trainable_token_indices", "use_rslora", "use_dora", "init_lora_weights"}) {
+    for (const std::string& name : split_words(kOfNewAdapters)) {
       if (changed(name)) notes.push_back(fmt::format("{}: not used, the adapter has its own", name));
     }
   }
@@ -327,6 +330,7 @@ bool collect_plan(Plan& plan, Method method, Settings& settings) {
   std::vector<std::string> keywords;
   settings.collect([&] { keywords = apply_init_kwargs(settings); });
   mixed.insert(mixed.end(), keywords.begin(), keywords.end());
+  for (std::string& note : apply_script_rewards(settings)) mixed.push_back(std::move(note));
   const std::vector<std::string> sharding = apply_sharding(settings);
   mixed.insert(mixed.end(), sharding.begin(), sharding.end());
   plan.notes = settings.collect_values();

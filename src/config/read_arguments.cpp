@@ -145,7 +145,7 @@ void Settings::read_arguments(const std::vector<std::string>& words) {
       return single_value(argument, option, where);
     });
   }
-  apply_keys();
+  apply_later();
 }
 
 }  // namespace hone::config

@@ -1,5 +1,6 @@
 // YAML -> Settings. yaml-cpp keeps duplicate keys and does not apply merge keys (<<), so both are done here.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
@@ -12,6 +13,7 @@
 #include "base/error.h"
 #include "base/json_tools.h"
 #include "base/utf8.h"
+#include "config/environment_text.h"
 #include "config/settings.h"
 #include "config/user_paths.h"
 #include "config/yaml_limits.h"
@@ -176,6 +178,58 @@ std::vector<Entry> entries_of(const YAML::Node& map, const Document& document, B
   return own;
 }
 
+// Whether a text in it may name an environment variable.
+bool has_dollar(const YAML::Node& node, Budget& budget, int depth = 0) {
+  budget.take(node, depth);
+  if (node.IsScalar()) return node.Scalar().find('$') != std::string::npos;
+  bool out = false;
+  for (const auto& entry : node) {
+    if (node.IsSequence()) {
+      out = out || has_dollar(entry, budget, depth + 1);
+    } else {
+      out = out || has_dollar(entry.first, budget, depth + 1) || has_dollar(entry.second, budget, depth + 1);
+    }
+  }
+  return out;
+}
+
+// A copy whose texts have the values of environment variables; `all` collects their names.
+YAML::Node with_environment(const YAML::Node& node, ExpandedText& all) {
+  if (node.IsScalar()) {
+    const ExpandedText one = expand_environment(node.Scalar());
+    all.found.insert(all.found.end(), one.found.begin(), one.found.end());
+    all.missing.insert(all.missing.end(), one.missing.begin(), one.missing.end());
+    all.references.insert(all.references.end(), one.references.begin(), one.references.end());
+    YAML::Node out(one.text);
+    out.SetTag(node.Tag());
+    return out;
+  }
+  YAML::Node out(node.Type());
+  for (const auto& entry : node) {
+    if (node.IsSequence()) {
+      out.push_back(with_environment(entry, all));
+    } else {
+      out.force_insert(with_environment(entry.first, all), with_environment(entry.second, all));
+    }
+  }
+  return out;
+}
+
+void require_variables(const Entry& entry, const ExpandedText& all) {
+  if (all.missing.empty() && all.references.empty()) return;
+  const bool variable = !all.missing.empty();
+  const std::string& name = variable ? all.missing.front() : all.references.front();
+  throw base::UserError(
+      {.where = entry.where,
+       .expected = variable ? fmt::format("the environment variable {}, which {} names", name, entry.name)
+                            : fmt::format("the value of {}", entry.name),
+       .found = variable ? "it is not set" : fmt::format("${{{}}}, a reference to another value", name),
+       .cause =
+           variable ? "envsubst or a launcher puts it into the recipe" : "a recipe for OmegaConf or Hydra",
+       .fix = variable ? fmt::format("export {}=..., or write the value into the file", name)
+                       : "write the value into the file"});
+}
+
 class NoEvents final : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark&) override {}
@@ -238,6 +292,16 @@ base::Json yaml_value(const std::string& text, const std::string& file_name) {
   return free_value(root, budget);
 }
 
+void Settings::note_environment(const std::string& name, const ExpandedText& text) {
+  const auto tell = [&](const std::vector<std::string>& variables, const char* what) {
+    if (variables.empty()) return;
+    std::string note = fmt::format("{}: {} {}", name, fmt::join(variables, ", "), what);
+    if (std::find(notes_.begin(), notes_.end(), note) == notes_.end()) notes_.push_back(std::move(note));
+  };
+  tell(text.found, "of the environment is put in");
+  tell(text.missing, "is not set in the environment: the text stays as it is written, as in TRL");
+}
+
 void Settings::read_yaml(const std::string& file) {
   const std::string path = user_path(file, "--config");
   read_yaml_text(base::read_settings(path, kMaxYamlBytes), path);
@@ -258,7 +322,17 @@ void Settings::read_yaml_text(const std::string& text, const std::string& file_n
   Budget budget(document);
   std::vector<Entry> entries = entries_of(root, document, budget, mistakes_);
   const auto reader = [&](const Entry& entry) {
-    return [&](const Option& option) { return option_value(option, entry.value, budget, entry.where); };
+    return [&](const Option& option) {
+      if (!takes_environment(entry.name) || !has_dollar(entry.value, budget))
+        return option_value(option, entry.value, budget, entry.where);
+      ExpandedText all;
+      const YAML::Node value = with_environment(entry.value, all);
+      const FormerName* former = find_former_name(entry.name, schema_->command);
+      const bool unread = former != nullptr && former->fate == Fate::kNote;
+      if (!unread && !names_results(entry.name)) require_variables(entry, all);
+      if (!unread) note_environment(entry.name, all);
+      return option_value(option, value, budget, entry.where);
+    };
   };
   for (const Entry& entry : entries) {
     const Option* option = entry.name == "ignore_unknown" ? schema_->find(entry.name) : nullptr;
@@ -270,7 +344,7 @@ void Settings::read_yaml_text(const std::string& text, const std::string& file_n
     });
   }
   for (const Entry& entry : entries) take(entry.name, entry.where, false, reader(entry));
-  apply_keys();
+  apply_later();
 }
 
 }  // namespace hone::config

@@ -4,7 +4,10 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/json_tools.h"
+#include "base/path_kind.h"
+#include "config/hub_configs.h"
 
 namespace hone::config {
 namespace {
@@ -107,6 +110,13 @@ void resolve_mixer(Settings& settings, const Kept& mixer, std::vector<std::strin
   notes.emplace_back("dataset_mixer: read as datasets, with the first rows of each set");
 }
 
+// A file or a folder on this disk without configurations, where a recipe's name of one was of the data that it had.
+bool lacks_configs(const std::string& path, const std::string& name) {
+  const base::fs::path folder(path);
+  if (path.empty() || !base::exists(folder)) return false;
+  return read_hub_configs(folder / "README.md").empty() && !base::exists(folder / name);
+}
+
 void resolve_mixture(Settings& settings, const Kept& mixture, std::vector<std::string>& notes) {
   const Json& value = mixture.value;
   if (!value.is_object() || !value.contains("datasets") || !value["datasets"].is_array())
@@ -148,6 +158,9 @@ std::vector<std::string> resolve_mixtures(Settings& settings) {
     if (split) {
       notes.push_back(
           fmt::format("dataset_configs: {} is a split; dataset_train_split names those", names[0]));
+    } else if (names.size() == 1 && lacks_configs(settings.text("dataset_name"), names[0])) {
+      notes.push_back(fmt::format("dataset_configs: {} is not used, {} has no configurations", names[0],
+                                  settings.text("dataset_name")));
     } else if (names.size() == 1) {
       settings.put("dataset_config", names[0], configs->where);
     }

@@ -53,4 +53,45 @@ std::vector<std::string> idle_reward_options(const Settings& settings) {
   return notes;
 }
 
+std::string idle_reward_option(const Settings& settings, std::string_view name) {
+  for (const RewardOption& one : kRewardOptions) {
+    if (one.option != name) continue;
+    for (const char* option : {"reward_funcs", "eval_reward_funcs"}) {
+      const std::vector<std::string> words = settings.list(option);
+      if (std::find(words.begin(), words.end(), one.word) != words.end()) return {};
+    }
+    return fmt::format("no {} in reward_funcs", one.word);
+  }
+  return {};
+}
+
+std::vector<std::string> apply_script_rewards(Settings& settings) {
+  constexpr std::array<std::string_view, 4> kSigns = {"dataset_configs", "vllm_device", "max_prompt_length",
+                                                      "dataset_prompt_column"};
+  constexpr std::array<std::string_view, 3> kOwn = {"reward_funcs", "reward_model_name_or_path", "replay"};
+  if (settings.schema().command != "grpo") return {};
+  for (const std::string_view name : kOwn) {
+    if (settings.is_wrong(name) || settings.changed(name)) return {};
+  }
+  const ReadName* sign = nullptr;
+  for (const ReadName& read : settings.names()) {
+    // Tutorials and SageMaker's recipes, whose scripts have rewards of their own.
+    if (read.name == "dataset_id_or_path" || read.name == "model_id") return {};
+    if (std::find(kSigns.begin(), kSigns.end(), read.name) != kSigns.end()) sign = &read;
+  }
+  if (sign == nullptr || sign->where.starts_with("--")) return {};
+  const std::size_t weights =
+      settings.is_wrong("reward_weights") ? 0 : settings.list("reward_weights").size();
+  const bool tags = weights == 3;
+  if (weights != 0 && weights != 2 && !tags) return {};
+  base::Json words = {"accuracy", "format"};
+  if (tags) words.push_back("tag_count");
+  settings.put("reward_funcs", words, sign->where);
+  return {fmt::format(
+      "reward_funcs: [accuracy, format{}], since this recipe names none, and these are what the scripts of open-r1 and X-R1 "
+      "take then{}; write reward_funcs to choose. The system turn that such a script adds is not in the recipe: write "
+      "system_prompt, and dataset_prompt_column where the rows have no prompt",
+      tags ? ", tag_count" : "", tags ? "" : " (later ones of open-r1 add tag_count)")};
+}
+
 }  // namespace hone::config

@@ -8,6 +8,7 @@
 #include "base/json_tools.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
+#include "config/idle_options.h"
 #include "config/user_paths.h"
 
 namespace hone::config {
@@ -150,6 +151,30 @@ void Settings::forget(std::string_view name) {
   if (const auto at = settings_.find(name); at != settings_.end()) settings_.erase(at);
 }
 
+void Settings::unset(std::string_view name) {
+  if (const auto at = settings_.find(name); at != settings_.end()) settings_.erase(at);
+}
+
+void Settings::pardon_idle() {
+  std::vector<std::pair<std::size_t, std::string>> idle;
+  for (const auto& [name, at] : mistake_of_) {
+    const Option* option = schema_->find(name);
+    const std::string why = option == nullptr ? std::string() : idle_reason(*this, *option);
+    if (why.empty()) continue;
+    wrong_.erase(name);
+    const std::string found = mistakes_[at].text().found;
+    for (ReadName& read : names_) {
+      const bool of_it = read.option == name || read.name == name;
+      if (read.as == ReadName::As::kMistake && of_it)
+        read.as = ReadName::As::kNoted, read.why = fmt::format("{} is not used, {}", found, why);
+    }
+    idle.emplace_back(at, name);
+  }
+  std::sort(idle.rbegin(), idle.rend());
+  for (const auto& [at, name] : idle) mistakes_.erase(mistakes_.begin() + static_cast<std::ptrdiff_t>(at));
+  mistake_of_.clear();
+}
+
 bool Settings::collect(const std::function<void()>& check) {
   bool right = true;
   read_wrong_ = false;
@@ -182,7 +207,8 @@ void Settings::check_option(const Option& option, std::vector<std::string>& note
 }
 
 std::vector<std::string> Settings::collect_values() {
-  std::vector<std::string> notes;
+  std::vector<std::string> notes = notes_;
+  pardon_idle();
   std::map<std::string, std::size_t, std::less<>>
       told;  // reason -> its note, which names all that it answers
   const auto ignore = [&](std::string_view name, std::string_view reason) {
@@ -199,7 +225,14 @@ std::vector<std::string> Settings::collect_values() {
     const std::size_t before = mistakes_.size();
     collect([&] { check_option(option, notes); });
     if (mistakes_.size() > before) {
-      forget(option.name);
+      const std::string why = idle_reason(*this, option);
+      if (why.empty()) {
+        forget(option.name);
+        continue;
+      }
+      notes.push_back(fmt::format("{}: {} is not used, {}", option.name, mistakes_.back().text().found, why));
+      mistakes_.pop_back();
+      unset(option.name);
     } else if (option.option_class == OptionClass::kIgnored) {
       ignore(option.name, option.reason);
     }
@@ -298,27 +331,33 @@ bool Settings::changed(std::string_view name) const {
   return option != nullptr && value(name) != option->default_value();
 }
 
+std::string Settings::unmet_need(const Option& option) const {
+  const Option* const needs = option.needed_option.empty() ? nullptr : schema_->find(option.needed_option);
+  if (needs == nullptr) return {};
+  const Json& other = value(option.needed_option);
+  const std::vector<std::string> needed = split_words(option.needed_values);
+  const bool many = needs->kind == Kind::kList;
+  const bool used =
+      other.is_boolean()
+          ? other.get<bool>()
+          : std::any_of(needed.begin(), needed.end(), [&](const Json& word) {
+              return many ? std::find(other.begin(), other.end(), word) != other.end() : other == word;
+            });
+  if (used) return {};
+  std::string words = other.is_boolean() ? "false" : fmt::format("{}", fmt::join(needed, ", "));
+  if (const std::size_t last = words.rfind(", "); last != std::string::npos) words.replace(last, 2, " or ");
+  const bool negated = !many && !other.is_boolean();
+  return fmt::format("{}{} is {}{}", many ? "no " : "", option.needed_option, negated ? "not " : "", words);
+}
+
 std::vector<std::string> Settings::unused() const {
   std::vector<std::string> notes;
   for (const Option& option : schema_->options) {
     if (option.needed_option.empty() || !changed(option.name)) continue;
-    const Json& other = value(option.needed_option);
-    const std::vector<std::string> needed = split_words(option.needed_values);
-    const Option* const needs = schema_->find(option.needed_option);
-    const bool many = needs != nullptr && needs->kind == Kind::kList;
-    const bool used =
-        other.is_boolean()
-            ? other.get<bool>()
-            : std::any_of(needed.begin(), needed.end(), [&](const Json& word) {
-                return many ? std::find(other.begin(), other.end(), word) != other.end() : other == word;
-              });
-    if (used) continue;
-    std::string words = other.is_boolean() ? "false" : fmt::format("{}", fmt::join(needed, ", "));
-    if (const std::size_t last = words.rfind(", "); last != std::string::npos) words.replace(last, 2, " or ");
-    const bool negated = !many && !other.is_boolean();
-    notes.push_back(fmt::format("{}: not used, {}{} is {}{}", option.name, many ? "no " : "",
-                                option.needed_option, negated ? "not " : "", words));
+    if (const std::string unmet = unmet_need(option); !unmet.empty())
+      notes.push_back(fmt::format("{}: not used, {}", option.name, unmet));
   }
+  for (std::string& note : idle_notes(*this)) notes.push_back(std::move(note));
   return notes;
 }
 

@@ -16,6 +16,8 @@
 
 namespace hone::config {
 
+struct ExpandedText;  // environment_text.h
+
 struct Setting {
   base::Json value;    // null, bool, integer, float, string, array or object, already of the option's kind
   std::string where;   // "run.yaml:7" or "--learning_rate"
@@ -97,6 +99,9 @@ class Settings {
   bool changed(std::string_view name) const;    // its value differs from the default
   std::vector<std::string> unused() const;      // a note for each that changed without what it needs
   std::vector<RowOption> of_some_rows() const;  // those that changed and are for some forms of rows only
+  // "loss_type is not vespo", where the row needs that; empty: it needs nothing, or has what it needs.
+  std::string unmet_need(const Option& option) const;
+  bool is_wrong(std::string_view name) const { return wrong_.contains(name); }  // it is among the mistakes
 
   // Writes the values of the supported options whose rows are bound to fields of Part (binding.h).
   template <typename Part>
@@ -108,16 +113,27 @@ class Settings {
 
  private:
   using ReadValue = std::function<base::Json(const Option&)>;
+  struct Later {
+    base::Json any;  // the value as it stands there
+    std::string where;
+    std::function<base::Json()> value;  // of the option's type
+  };
 
   void set(const Option& option, base::Json value, std::string where, const FormerName* former = nullptr);
   // One name and its value: an option, a former name, one of ignore_unknown, or a mistake.
   void take(const std::string& name, const std::string& where, bool dashes, const ReadValue& read);
   void take_former(const FormerName& former, const std::string& where, const ReadValue& read);
-  void apply_keys();  // the keys of mappings that a source gave, when all of it is read
+  // When all of a source is read: the keys of mappings that it gave, and the names that yield to others.
+  void apply_later();
+  void take_yielding(const FormerName& former, const Later& later);
+  // A mistake in the value of an option without effect becomes a note (idle_options.h).
+  void pardon_idle();
   void apply_key(const FormerName& former, const Kept& kept);
   void take_option(const FormerName& former, const base::Json& value, const std::string& where,
                    const ReadValue& read);
+  void note_environment(const std::string& name, const ExpandedText& text);
   void forget(std::string_view name);  // a mistake: the option has its default
+  void unset(std::string_view name);   // the option has its default, and that is right
   void check_option(const Option& option, std::vector<std::string>& notes) const;
   void fill(std::type_index type, void* part) const;
 
@@ -129,8 +145,11 @@ class Settings {
   std::vector<ReadName> names_;
   std::map<std::string, Kept, std::less<>> kept_;
   std::vector<std::pair<const FormerName*, Kept>> keys_;
-  std::set<std::string, std::less<>> wrong_;  // options among the mistakes
-  mutable bool read_wrong_ = false;           // one of them was read
+  std::vector<std::pair<const FormerName*, Later>> yielding_;
+  std::map<std::string, std::size_t, std::less<>> mistake_of_;  // option -> the mistake in its value
+  std::vector<std::string> notes_;                              // of what was read
+  std::set<std::string, std::less<>> wrong_;                    // options among the mistakes
+  mutable bool read_wrong_ = false;                             // one of them was read
   std::vector<std::string> ignore_unknown_;
   mutable std::map<std::string, base::Json, std::less<>> defaults_;
 };

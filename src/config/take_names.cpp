@@ -45,7 +45,7 @@ void Settings::take_option(const FormerName& former, const Json& value, const st
                .name = std::string(former.name),
                .where = where,
                .option = std::string(option->name),
-               .why = fmt::format("its name in {}", former.whose)};
+               .why = former.yields ? std::string(former.why) : fmt::format("its name in {}", former.whose)};
   if (value.is_null()) {
     out.as = ReadName::As::kNoted;
     out.why = "null leaves the default";
@@ -64,9 +64,25 @@ void Settings::take_option(const FormerName& former, const Json& value, const st
   names_.push_back(std::move(out));
 }
 
-void Settings::apply_keys() {
+void Settings::apply_later() {
   for (const auto& [former, kept] : keys_) collect([&] { apply_key(*former, kept); });
   keys_.clear();
+  for (const auto& [former, later] : yielding_) collect([&] { take_yielding(*former, later); });
+  yielding_.clear();
+}
+
+void Settings::take_yielding(const FormerName& former, const Later& later) {
+  const auto at = settings_.find(former.option);
+  const bool own = at != settings_.end() && at->second.source == source_ && at->second.former.empty();
+  if (!own) {
+    take_option(former, later.any, later.where, [&](const Option&) { return later.value(); });
+    return;
+  }
+  names_.push_back({.as = ReadName::As::kNoted,
+                    .name = std::string(former.name),
+                    .where = later.where,
+                    .option = {},
+                    .why = fmt::format("not used, {} is there too; {}", former.option, former.why)});
 }
 
 void Settings::apply_key(const FormerName& former, const Kept& kept) {
@@ -98,8 +114,14 @@ void Settings::take_former(const FormerName& former, const std::string& where, c
   const std::string name(former.name);
   const Json value = read(any_value());
   switch (former.fate) {
-    case Fate::kOption:
-      return take_option(former, value, where, read);
+    case Fate::kOption: {
+      if (!former.yields) return take_option(former, value, where, read);
+      const Option* option = schema_->find(former.option);
+      base::require(option != nullptr, "former name " + name, "the name of an option");
+      const Json own = value.is_null() ? Json() : read(*option);
+      yielding_.emplace_back(&former, Later{.any = value, .where = where, .value = [own] { return own; }});
+      return;
+    }
     case Fate::kKey:
       if (value.is_null()) break;
       keys_.emplace_back(&former, Kept{.value = value, .where = where});
@@ -118,6 +140,8 @@ void Settings::take_former(const FormerName& former, const std::string& where, c
       return;
     case Fate::kRefused:
       if (says_nothing(value)) break;
+      if (value.is_string() && !former.words.empty() && contains_word(former.words, value.get<std::string>()))
+        break;
       throw base::UserError({.where = where,
                              .expected = fmt::format("no {} of {}", name, former.whose),
                              .found = fmt::format("{}: {}", name, base::short_json(value)),
@@ -149,12 +173,15 @@ void Settings::take(const std::string& name, const std::string& where, bool dash
     }
   });
   if (mistakes_.size() == before) return;
-  if (option != nullptr) forget(name);
-  if (former != nullptr && !former->option.empty()) forget(former->option);
+  const std::string wrong = option != nullptr ? name : former != nullptr ? std::string(former->option) : "";
+  if (!wrong.empty()) {
+    forget(wrong);
+    mistake_of_[wrong] = before;
+  }
   names_.push_back({.as = ReadName::As::kMistake,
                     .name = name,
                     .where = where,
-                    .option = {},
+                    .option = wrong,
                     .why = mistakes_.back().text().found});
 }
 
