@@ -205,7 +205,7 @@ void finish_adapter(Plan& plan, const Settings& settings) {
   plan.init_lora_weights = lora_init(init);
   if (init.starts_with(kPissaNiter)) plan.pissa_niter = std::stoll(init.substr(kPissaNiter.size()));
   if (plan.use_dora && plan.init_lora_weights == LoraInit::kPissa) {
-    conflict(settings, "init_lora_weights", "use_dora or pissa, not both", init,
+    conflict(settings, "init_lora_weights", "use_dora or init_lora_weights: pissa, not both", init,
              "PiSSA's adapter is converted when it is saved, which is not possible with a magnitude",
              "leave one of them out");
   }
