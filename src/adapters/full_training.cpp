@@ -76,7 +76,7 @@ std::vector<WholeTensor> full_tensors(const FullTraining& full, const model::Mod
   for (const std::string& pattern : full.unfrozen) {
     const std::vector<bool> matched = unfrozen_by(pattern, all);
     // with a tied head the file names a head that is no tensor of its own
-    if (!model.tie_word_embeddings || !std::string_view(pattern).starts_with("^lm_head"))
+    if (!model.head_is_embedding() || !std::string_view(pattern).starts_with("^lm_head"))
       require_match(pattern, matched, all);
     for (std::size_t i = 0; i < all.size(); ++i) trained[i] = trained[i] || matched[i];
   }

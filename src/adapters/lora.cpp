@@ -186,7 +186,7 @@ void Adapter::make_parts(model::CausalLm& model, const std::vector<ModuleRank>& 
     }
   }
   // One tensor, as in transformers; PEFT's copies of the two are trained apart.
-  if (config_.full && shape.tie_word_embeddings) parts.head = parts.embedding;
+  if (config_.full && shape.head_is_embedding()) parts.head = parts.embedding;
   model.set_token_rows(std::move(token_rows));
   model.set_trained_parts(std::move(parts));
   if (config_.score_head) score_ = view({1, shape.hidden_size}, config_.full ? kScoreName : kScoreKey);

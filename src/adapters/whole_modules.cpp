@@ -26,7 +26,8 @@ struct Leaf {
 };
 
 std::vector<Leaf> leaves_of(const LoraConfig& config, model::ModelConfig model) {
-  model.tie_word_embeddings = config.score_head;  // a reward model has no head; a tied head is a module too
+  model.tie_word_embeddings = false;  // a tied head is a module too
+  if (config.score_head) model.has_head = false;
   std::map<std::string, std::string>
       modules;  // of parameters that are no linears, as transformers holds them
   for (const model::ParameterSpec& spec : model::adaptable_parameters(model))

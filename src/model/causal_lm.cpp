@@ -80,7 +80,7 @@ void check_tensors(const WeightSource& source) {
   for (const std::string& name : source.names()) {
     if (unread.contains(name)) continue;
     if (expected.contains(name) || is_ignored(name, config.family) ||
-        (config.tie_word_embeddings && name == head))
+        (config.head_is_embedding() && name == head))
       continue;
     throw base::UserError(
         {source.path().string() + ": " + name, "only tensors that the configuration has",
@@ -289,8 +289,8 @@ CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage stora
   const std::string head = std::string(names.head.hf) + ".weight";
   if (const ops::Weight kept = kept_vocabulary(source, embedding, held); kept.defined()) {
     embedding_ = as_embedding(kept, held);
-    if (config_.tie_word_embeddings) head_.weight = kept;
-  } else if (config_.tie_word_embeddings) {
+    if (config_.head_is_embedding()) head_.weight = kept;
+  } else if (config_.head_is_embedding()) {
     // One matrix where the head's numbers are the embedding's; rows are widened when they are looked up.
     const bool one = dtypes.residual == dtypes.head() ||
                      (!dtypes.float_head && source.stored_dtype(embedding) == dtypes.linear);
@@ -300,7 +300,7 @@ CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage stora
   } else {
     embedding_ = read(embedding, dtypes.residual);
   }
-  if (!config_.tie_word_embeddings) head_.weight = kept_vocabulary(source, head, held);
+  if (!config_.head_is_embedding()) head_.weight = kept_vocabulary(source, head, held);
   if (!head_.weight.defined()) {
     // a head in fp32 has the numbers of the model's dtype
     const at::ScalarType read_as = dtypes.float_head ? dtypes.residual : dtypes.linear;
@@ -459,7 +459,7 @@ void CausalLm::release_replaced() {
 }
 
 std::optional<ops::HeadRows> CausalLm::head_rows(bool adapters_on) const {
-  if (!token_rows_.defined() || !adapters_on || !config_.tie_word_embeddings) return std::nullopt;
+  if (!token_rows_.defined() || !adapters_on || !config_.head_is_embedding()) return std::nullopt;
   return ops::HeadRows{.ids = token_rows_.ids(), .rows = token_rows_.values().detach().to(head().dtype())};
 }
 
@@ -704,7 +704,7 @@ std::vector<std::pair<std::string, at::Tensor>> CausalLm::frozen_tensors() const
     add_linear(per_layer_->projection);
     add(std::string(names.per_layer_norm.hf) + ".weight", per_layer_->norm);
   }
-  if (!config_.tie_word_embeddings) add_matrix(std::string(names.head.hf) + ".weight", head_.weight);
+  if (!config_.head_is_embedding()) add_matrix(std::string(names.head.hf) + ".weight", head_.weight);
   return all;
 }
 
@@ -712,7 +712,7 @@ std::int64_t CausalLm::parameter_count() const {
   std::int64_t count = 0;
   for_each_part([&](const ops::Weight& w) { count += w.out() * w.in(); },
                 [&](const at::Tensor& t) { count += t.numel(); });
-  return count - (config_.tie_word_embeddings ? head().out() * head().in() : 0);
+  return count - (config_.head_is_embedding() ? head().out() * head().in() : 0);
 }
 
 std::int64_t CausalLm::parameter_bytes() const {
@@ -722,7 +722,7 @@ std::int64_t CausalLm::parameter_bytes() const {
   for (const ops::Linear* linear : linears()) {
     if (linear->frozen_lora) bytes += linear->frozen_lora->a.bytes() + linear->frozen_lora->b.bytes();
   }
-  const bool one_matrix = config_.tie_word_embeddings &&
+  const bool one_matrix = config_.head_is_embedding() &&
                           (embedding_.is_quantized() || embedding_.dtype() == head_.weight.dtype());
   return bytes - (one_matrix ? head_.weight.bytes() : 0);
 }

@@ -423,7 +423,7 @@ std::vector<TensorSpec> expected_tensors(const ModelConfig& config) {
     top(names.per_layer_projection, {config.num_hidden_layers * width, config.hidden_size});
     top(names.per_layer_norm, {width}, true);
   }
-  if (!config.tie_word_embeddings) top(names.head, {config.vocab_size, config.hidden_size});
+  if (!config.head_is_embedding()) top(names.head, {config.vocab_size, config.hidden_size});
   return specs;
 }
 

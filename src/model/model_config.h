@@ -194,9 +194,12 @@ struct ModelConfig {
   double embedding_scale = 1;
   bool scales_in_embedding =
       false;  // the scale belongs to the lookup: rounded to its dtype, and NEFTune adds after it
-  double residual_scale = 1;  // of what attention and the MLP add to the residual stream
-  double logits_scale = 1;    // logits are divided by it
-  bool tie_word_embeddings = false;
+  double residual_scale = 1;         // of what attention and the MLP add to the residual stream
+  double logits_scale = 1;           // logits are divided by it
+  bool tie_word_embeddings = false;  // as the file says, or the family's default
+  bool has_head = true;              // false: only the decoder is read, whose user brings a head of its own
+  // Whether the head's matrix is the embedding's: tied, or none is read.
+  bool head_is_embedding() const { return tie_word_embeddings || !has_head; }
   std::vector<std::int64_t> eos_token_ids;  // from config.json / generation_config.json
   std::optional<std::int64_t> bos_token_id, pad_token_id;
   base::Json json;                        // the whole file, kept for writing it back

@@ -25,7 +25,7 @@ std::int64_t planned_bytes(const ModelConfig& config, at::ScalarType linear, at:
       bytes += ops::quantized_bytes(spec.shape[0], spec.shape[1], *scheme);
     } else if (spec.name == embedding) {
       // A tied one is the head's own, whose numbers the file has.
-      bytes += numbers * (config.tie_word_embeddings ? linear_size : residual_size);
+      bytes += numbers * (config.head_is_embedding() ? linear_size : residual_size);
     } else {
       const bool multiplied = spec.name == head || spec.shape.size() == 2 || spec.name.ends_with(".bias");
       bytes += numbers * (multiplied ? linear_size : residual_size);

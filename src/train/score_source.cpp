@@ -9,7 +9,7 @@ namespace hone::train {
 
 DecoderSource::DecoderSource(std::unique_ptr<model::WeightSource> folder)
     : folder_(std::move(folder)), config_(folder_->config()) {
-  config_.tie_word_embeddings = true;
+  config_.has_head = false;
 }
 
 std::vector<std::string> DecoderSource::names() const {

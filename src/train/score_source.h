@@ -15,8 +15,8 @@ namespace hone::train {
 
 constexpr const char* kScoreWeight = "score.weight";
 
-// A folder's decoder for CausalLm, with any head: score.weight and lm_head.weight are ignored, and the head
-// counts as tied, since none is needed.
+// A folder's decoder for CausalLm, with any head: score.weight and lm_head.weight are ignored, and the config
+// has no head; what the file says of it stays as it is.
 class DecoderSource final : public model::WeightSource {
  public:
   explicit DecoderSource(std::unique_ptr<model::WeightSource> folder);

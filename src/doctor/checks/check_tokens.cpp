@@ -60,7 +60,7 @@ std::vector<std::int64_t> uses_of(const train::OpenedRun& run) {
 std::vector<std::int64_t> untrained(const model::CausalLm& model, const std::vector<std::int64_t>& ids) {
   std::vector<std::int64_t> out;
   // A reward model has no use for the head, and rows that are trained are no longer what they were.
-  const bool own_head = !model.config().tie_word_embeddings && !model.score_head().defined();
+  const bool own_head = !model.config().head_is_embedding();
   const model::TrainedParts& parts = model.trained_parts();
   if (parts.embedding.defined() && (!own_head || parts.head.defined())) return out;
   for (std::size_t begin = 0; begin < ids.size(); begin += kRowsAtOnce) {
@@ -120,7 +120,7 @@ Verdict check_untrained(const train::OpenedRun& run, const std::vector<std::int6
       "special tokens that the base model was not trained on; LoRA on linears does not train them either";
   out.fix = "trainable_token_indices: [" + std::to_string(found[0]) + (found.size() > 1 ? ", ...]" : "]") +
             " trains these rows" +
-            (run.model->config().tie_word_embeddings ? "" : " of the embedding, not of the head") +
+            (run.model->config().head_is_embedding() ? "" : " of the embedding, not of the head") +
             "; or use the instruct model, or a template without these tokens (chat_template_path)";
   out.cost = "these tokens carry no information for the model, and it cannot learn to generate them";
   if (run.adapter->is_full()) {
@@ -190,11 +190,13 @@ Verdict check_inside(const train::OpenedRun& run, const std::vector<std::int64_t
 }
 
 // A file that says its head is tied, and holds another one: hone reads the embedding; transformers 5 does not tie the two.
+// A run that reads no head is none of those that this costs something.
 std::optional<Verdict> check_tied(const train::OpenedRun& run) {
   const model::TensorNames& names = model::names_of(run.model->config());
   const std::string head = std::string(names.head.hf) + ".weight",
                     embedding = std::string(names.embedding.hf) + ".weight";
-  if (!run.model->config().tie_word_embeddings || !run.source->has(head) || !run.source->has(embedding))
+  const model::ModelConfig& file = run.source->config();
+  if (!file.has_head || !file.tie_word_embeddings || !run.source->has(head) || !run.source->has(embedding))
     return std::nullopt;
   const at::ScalarType dtype = run.source->stored_dtype(embedding);
   if (at::equal(run.source->read(head, dtype), run.source->read(embedding, dtype))) return std::nullopt;

@@ -153,7 +153,7 @@ std::vector<HashedPart> parts_of(const model::CausalLm& model) {
   // frozen_tensors() would unpack: the packs themselves, and the embedding by its rows where it is not the
   // head.
   if (has_base_head(model)) add_weight("the head", model.head());
-  const bool one = (model.config().tie_word_embeddings &&
+  const bool one = (model.config().head_is_embedding() &&
                     (model.head().is_quantized() || model.dtypes().residual == model.dtypes().linear)) ||
                    !has_base_embedding(model);
   static constexpr std::int64_t kHashedRows = 1 << 12;
