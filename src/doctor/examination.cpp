@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/step_progress.h"
 #include "base/stopwatch.h"
+#include "doctor/attempt.h"
 #include "doctor/error_verdict.h"
 #include "doctor/exam_cache.h"
 #include "doctor/excluded.h"
@@ -69,14 +70,27 @@ Verdicts without_memory(const Part& part) {
            .fix = "hone doctor with a smaller max_length or per_device_train_batch_size rehearses it"}};
 }
 
-// What a part could not look at is told as that part's failure: a full disk, numbers that sampling refuses.
+// The error that the run's own first rows end in, forward only, which changes nothing; empty: they go through.
+std::optional<Verdicts> error_of_own_rows(train::OpenedRun& run) {
+  try {
+    run.method->rehearse({.backward = false, .training = false});
+  } catch (const base::UserError& error) {
+    return Verdicts{verdict_of(error)};
+  } catch (const base::Error&) {
+    return std::nullopt;  // the rehearsal's own: the run's steps are made otherwise
+  }
+  return std::nullopt;
+}
+
+// What a probe of the model could not look at is the run's failure only where the run's own rows end in an error too
+// (numbers that sampling refuses); else it is a note.
 Verdicts look(const Part& part, train::OpenedRun& run, const ExamOptions& options) {
   if (has_parts_only(run) && steps_at_once(part)) return without_memory(part);
-  try {
-    return part.look(run, options);
-  } catch (const base::UserError& error) {
-    return {verdict_of(error)};
-  }
+  Verdicts out = attempt(part.name, [&] { return part.look(run, options); });
+  const bool failed = std::any_of(out.begin(), out.end(), is_failed_attempt);
+  if (!failed || !part.runs_model) return out;
+  std::optional<Verdicts> own = error_of_own_rows(run);
+  return own ? *std::move(own) : out;
 }
 
 bool takes_part(const Part& part, bool samples, Depth depth) {
@@ -140,7 +154,8 @@ Examination examine(train::OpenedRun& run, const ExamOptions& options,
       drop_what_is_set(run.plan, one);
     }
     found.seconds = seconds_since(begin);
-    if (part.runs_model && !known) cache.add(found);
+    const bool whole = std::none_of(found.verdicts.begin(), found.verdicts.end(), is_failed_attempt);
+    if (part.runs_model && !known && whole) cache.add(found);
     out.parts.push_back(std::move(found));
     if (on_part) on_part(out.parts.back());
   }

@@ -40,6 +40,62 @@ TEST_F(CheckPlan, AFullFineTuningRateIsTooLowForAdapters) {
   EXPECT_EQ(verdict_of(ranked, "NUM-08").level, Level::kWarn);
 }
 
+// Of rate, rank and scale the unusual one is named, with its own cure.
+TEST_F(CheckPlan, TheUnusualOfRateRankAndScaleIsNamed) {
+  const auto found = [&](const Words& words) { return verdict_of(check_plan(*open_sft(words)), "NUM-08"); };
+  struct Case {
+    Words words;
+    Level level;
+    const char *what, *fix;
+  };
+  const std::vector<Case> cases = {
+      {{"--lora_r", "64", "--lora_alpha", "1"},
+       Level::kWarn,
+       "lora_alpha 1 with lora_r 64",
+       "lora_alpha: 128"},
+      {{"--lora_r", "16", "--lora_alpha", "1000"},
+       Level::kWarn,
+       "lora_alpha 1000 with lora_r 16",
+       "lora_alpha: 32"},
+      {{"--lora_r", "64", "--lora_alpha", "1000"}, Level::kWarn, "unusually large", "lora_alpha: 128"},
+      {{"--lora_r", "8", "--lora_alpha", "1e-3"}, Level::kWarn, "unusually small", "lora_alpha: 16"},
+      {{"--lora_r", "2048", "--lora_alpha", "16"}, Level::kWarn, "lora_r 2048", "lora_r: 16"},
+      {{"--lora_r", "256", "--lora_alpha", "256", "--use_rslora", "true"},
+       Level::kWarn,
+       "use_rslora",
+       "use_rslora: false"},
+      {{"--learning_rate", "1e-1"}, Level::kWarn, "learning_rate 0.1 with LoRA", "learning_rate: 0.0002"},
+      {{"--learning_rate", "1e-7", "--lora_alpha", "1", "--lora_r", "64"},
+       Level::kWarn,
+       "learning_rate 1e-07 is unusual too",
+       "learning_rate: 0.0002"},
+      {{"--learning_rate", "1e-6"}, Level::kWarn, "learning_rate 1e-06", "learning_rate: 0.0002"},
+  };
+  for (const Case& one : cases) {
+    const auto verdict = found(one.words);
+    EXPECT_EQ(verdict.level, one.level) << verdict.what;
+    EXPECT_SAYS(verdict.what, one.what);
+    EXPECT_SAYS(verdict.fix, one.fix);
+    expect_complete({verdict});
+  }
+  EXPECT_SAYS(found({"--lora_r", "64", "--lora_alpha", "1"}).not_this, "learning_rate: 0.0002 is usual");
+  EXPECT_EQ(found({"--lora_r", "64", "--lora_alpha", "1"}).fix.find("learning_rate"), std::string::npos);
+  // What is published and usual.
+  for (const Words& usual :
+       std::vector<Words>{{"--lora_r", "1", "--lora_alpha", "32"},
+                          {"--lora_r", "1", "--lora_alpha", "1"},
+                          {"--lora_r", "256", "--lora_alpha", "16"},
+                          {"--lora_r", "128", "--lora_alpha", "256"},
+                          {"--lora_r", "64", "--lora_alpha", "16"},
+                          {"--lora_r", "64", "--lora_alpha", "16", "--use_rslora", "true"},
+                          {"--lora_r", "16", "--lora_alpha", "32", "--use_dora", "true"}})
+    EXPECT_EQ(found(usual).level, Level::kOk) << usual[1] << " " << usual[3] << ": " << found(usual).what;
+  const auto dpo = [&](const Words& words) { return verdict_of(check_plan(*open_dpo(words)), "NUM-08"); };
+  EXPECT_EQ(dpo({"--learning_rate", "5e-6"}).level, Level::kOk);
+  EXPECT_SAYS(dpo({"--learning_rate", "5e-6", "--lora_alpha", "1", "--lora_r", "64"}).fix, "lora_alpha: 128");
+  EXPECT_SAYS(dpo({"--learning_rate", "2e-8"}).fix, "learning_rate: 2e-05");
+}
+
 TEST_F(CheckPlan, TheScheduleIsHeldAgainstTheSteps) {
   const auto schedule = [&](const Words& words) {
     return verdict_of(check_plan(*open_sft(words)), "NUM-09");
@@ -166,6 +222,11 @@ TEST_F(CheckPlan, AnswersThatDoNotFitACompletionAreFoundBeforeSampling) {
   EXPECT_EQ(found("16").level, Level::kWarn);
   EXPECT_EQ(found("128").level, Level::kOk);
   EXPECT_EQ(verdict_of(check_plan(*open_grpo()), "RL-03").code, "");  // no answers in the data
+  // One row whose answer fits: most of the rewards are lost, not all.
+  const std::string mixed =
+      file("mixed.jsonl", base::read_text(data) + R"({"prompt": "How many?", "answer": "1"})" + "\n");
+  const auto run = open_grpo({"--dataset_name", mixed, "--max_completion_length", "2"});
+  EXPECT_EQ(verdict_of(check_plan(*run), "RL-03").level, Level::kWarn);
 }
 
 TEST_F(CheckPlan, TheDenominatorIsSaid) {

@@ -39,6 +39,36 @@ def never(completions, answer, **_):
 def turned(completions, answer, **_):
     return [-1.0 if a in text(c) else 0.0 for c, a in zip(completions, answer)]
 
+def turned_exact(completions, answer, **_):
+    return [0.0 if text(c).strip() == a else 1.0 for c, a in zip(completions, answer)]
+
+def turned_boxed(completions, answer, **_):
+    return [0.5 - (1.0 if "\\boxed{" + a + "}" in text(c) else 0.0) for c, a in zip(completions, answer)]
+
+def distance(completions, answer, **_):
+    def off(c, a):
+        digits = "".join(d for d in text(c) if d.isdigit())
+        return min(100.0, abs(float(digits[:6]) - float(a))) if digits else 100.0
+    return [off(c, a) for c, a in zip(completions, answer)]
+
+def math(completions, task, answer, **_):
+    return [float(a in text(c)) if t == "math" else None for c, t, a in zip(completions, task, answer)]
+
+def code(completions, task, **_):
+    return [float(len(text(c)) % 3) if t == "code" else None for c, t in zip(completions, task)]
+
+def third(completions, n, **_):
+    return [float(len(text(c)) % 4) if i % 3 == 2 else None for c, i in zip(completions, n)]
+
+def even_same(completions, n, **_):
+    return [1.0 if i % 2 == 0 else float(len(text(c)) % 4) for c, i in zip(completions, n)]
+
+def rare(completions, n, **_):
+    return [float(len(text(c)) % 4) if i == 77 else None for c, i in zip(completions, n)]
+
+def rarely_raises(completions, n, answer, **_):
+    return [float(a in text(c)) if i != 5 else 1 / 0 for c, i, a in zip(completions, n, answer)]
+
 def tags(completions, answer, **_):
     return [1.0 if "<answer>" in text(c) else 0.5 if a in text(c) else 0.0 for c, a in zip(completions, answer)]
 
@@ -136,7 +166,7 @@ TEST_F(ProbeReward, ASlowFunctionIsAskedForTenSeconds) {
 
 TEST_F(ProbeReward, AConstantIsToldBeforeStepOne) {
   const auto found = verdict_of(of_user("constant"), "RL-02");
-  EXPECT_EQ(found.level, Level::kFail);
+  EXPECT_EQ(found.level, Level::kWarn) << "other completions may earn another score";
   EXPECT_SAYS(found.what, "reward constant gives every answer 0.5");
   EXPECT_SAYS(found.not_this, "a pattern that never matches");
 }
@@ -149,10 +179,17 @@ TEST_F(ProbeReward, NoneForAllIsToldBeforeStepOne) {
 }
 
 TEST_F(ProbeReward, TheWrongSignAndAnAnswerThatIsNotReadAreToldApart) {
-  const auto turned = verdict_of(of_user("turned"), "RL-04");
-  EXPECT_EQ(turned.level, Level::kFail);
-  EXPECT_SAYS(turned.cause, "the wrong sign");
-  EXPECT_SAYS(turned.not_this, "its scores change");
+  for (const char* name : {"turned", "turned_exact", "turned_boxed", "distance"}) {
+    const Verdicts all = of_user(name);
+    const auto turned = verdict_of(all, "RL-04");
+    EXPECT_EQ(turned.level, Level::kWarn) << "an answer may be one that is not to be given away";
+    EXPECT_SAYS(turned.what, "has the wrong sign: right answers score lower than wrong ones");
+    EXPECT_SAYS(turned.cause, "reads the column answer");
+    EXPECT_SAYS(turned.not_this, "its scores change");
+    EXPECT_EQ(all.front().code, "RL-04") << name << ": before all that follows from it";
+    for (const base::Verdict& one : all)
+      EXPECT_EQ(one.cause.find("does not look"), std::string::npos) << name << ": " << one.cause;
+  }
   const auto shorter = verdict_of(of_user("shorter"), "RL-04");
   EXPECT_EQ(shorter.level, Level::kWarn) << "it does what it says";
   EXPECT_SAYS(shorter.cause, "does not look at the column answer");
@@ -173,11 +210,11 @@ TEST_F(ProbeReward, WhatDependsOnTheOrderOrOnTheOthers) {
 
 TEST_F(ProbeReward, AFunctionThatRaisesOrIsInfiniteIsNamedWithTheSample) {
   const auto infinite = verdict_of(of_user("infinite"), "RL-05");
-  EXPECT_EQ(infinite.level, Level::kFail);
+  EXPECT_EQ(infinite.level, Level::kWarn) << "wrong answers are scored";
   EXPECT_SAYS(infinite.what, "reward infinite");
   EXPECT_SAYS(infinite.evidence, "sums.jsonl:1");
   const auto raises = verdict_of(of_user("raises"), "RL-05");
-  EXPECT_EQ(raises.level, Level::kFail);
+  EXPECT_EQ(raises.level, Level::kWarn) << "completions with #### are scored";
   EXPECT_SAYS(raises.evidence, "IndexError");
   const auto shorter = verdict_of(of_user("short"), "RL-05");
   EXPECT_EQ(shorter.level, Level::kFail);
@@ -197,7 +234,7 @@ TEST_F(ProbeReward, APatternThatNeverMatchesIsSuspected) {
 
 TEST_F(ProbeReward, ADotThatDoesNotCrossLinesIsFound) {
   const auto found = verdict_of(probe("regex(pattern=\"^<think>.*</think>\")"), "RL-04");
-  EXPECT_EQ(found.level, Level::kFail);
+  EXPECT_EQ(found.level, Level::kWarn) << "a model may answer in one line";
   EXPECT_SAYS(found.fix, "dotall");
   EXPECT_NE(verdict_of(probe("regex(pattern=\"^<think>.*</think>\", dotall=true)"), "RL-04").level,
             Level::kFail);
@@ -235,12 +272,44 @@ TEST_F(ProbeReward, ARewardModelIsHeldAgainstJunk) {
 TEST_F(ProbeReward, WithoutAnswersTheUsersFunctionGetsPromptsAndJunk) {
   const std::string data = rows(R"({"prompt": "Why?", "topic": "x"})", 4);
   const auto run = open_grpo({"--dataset_name", data, "--reward_funcs", functions_ + ":constant"});
-  EXPECT_EQ(verdict_of(probe_reward(*run, Depth::kRun), "RL-02").level, Level::kFail);
+  EXPECT_EQ(verdict_of(probe_reward(*run, Depth::kRun), "RL-02").level, Level::kWarn);
   // One that raises for an empty completion alone is warned of.
   const auto other = open_grpo({"--dataset_name", data, "--reward_funcs", functions_ + ":picky"});
   const auto found = verdict_of(probe_reward(*other, Depth::kRun), "RL-05");
   EXPECT_EQ(found.level, Level::kWarn);
   EXPECT_SAYS(found.evidence, "IndexError");
+}
+
+// Rows of several tasks in turn, whose other rewards are None, as TRL has it: whatever the period and the number of rows.
+TEST_F(ProbeReward, TasksInTurnAreHealthy) {
+  for (const int count : {16, 24, 32, 100, 1000}) {
+    std::string text;
+    for (int i = 0; i < count; ++i) {
+      text += R"({"prompt": "What is it?", "task": ")" + std::string(i % 2 == 0 ? "math" : "code") +
+              R"(", "n": )" + std::to_string(i) + R"(, "answer": ")" + std::to_string(17 + 13 * i) + "\"}\n";
+    }
+    const std::string data = file("turns.jsonl", text);
+    for (const char* name : {"math", "code", "third", "even_same", "rare", "rarely_raises"}) {
+      const auto run = open_grpo({"--dataset_name", data, "--reward_funcs", functions_ + ":" + name});
+      const Verdicts all = probe_reward(*run, Depth::kRun);
+      expect_complete(all);
+      EXPECT_EQ(failures(all), "") << name << " of " << count;
+      if (std::string(name) == "rarely_raises" || (std::string(name) == "rare" && count <= 77)) continue;
+      for (const base::Verdict& one : all)
+        EXPECT_LE(one.level, Level::kNote) << name << " of " << count << ": " << one.what << one.evidence;
+    }
+  }
+}
+
+// Every row was asked, and none has a score: that is proven. Of more rows than are asked it is not.
+TEST_F(ProbeReward, NoneIsAFailureOnlyWhereEveryRowWasAsked) {
+  const auto found = [&](int count) {
+    const std::string data = rows(R"({"prompt": "What is it?", "answer": "1"})", count);
+    const auto run = open_grpo({"--dataset_name", data, "--reward_funcs", functions_ + ":none"});
+    return verdict_of(probe_reward(*run, Depth::kRun), "RL-05").level;
+  };
+  EXPECT_EQ(found(200), Level::kFail);
+  EXPECT_EQ(found(5000), Level::kWarn);
 }
 
 // Those of eval_reward_funcs: a broken one stops the run, a doubtful one is a warning, since nothing is trained on it.
@@ -263,7 +332,7 @@ TEST_F(ProbeReward, RewardsOfAnEvaluationAreExaminedInAnyMethod) {
   EXPECT_SAYS(verdict_of(of("exact_match(column=completion)"), "RL-04").what,
               "evaluation: reward exact_match");
   const auto raises = verdict_of(of(functions_ + ":raises"), "RL-05");
-  EXPECT_EQ(raises.level, Level::kFail);
+  EXPECT_EQ(raises.level, Level::kWarn);
   EXPECT_SAYS(raises.cost, "evaluations");
   EXPECT_EQ(verdict_of(of(functions_ + ":turned", Depth::kDeep), "RL-04").level, Level::kWarn);
   const auto none = open_sft();

@@ -37,10 +37,10 @@ TEST_F(ProbeRollout, CompletionsThatAreAllCutAndDeadAreFound) {
                               "--reward_funcs", "regex(pattern=\"the answer is 42\")"});
   const Verdicts all = probe_rollout(*run);
   const auto cut = verdict_of(all, "RL-03");
-  EXPECT_EQ(cut.level, Level::kFail);
+  EXPECT_EQ(cut.level, Level::kWarn) << "of a sample";
   EXPECT_SAYS(cut.fix, "max_completion_length: 32");  // p95 of what ends by itself, in whole 32s
   EXPECT_SAYS(cut.evidence, "without this cap p50");
-  EXPECT_EQ(verdict_of(all, "RL-02").level, Level::kFail);
+  EXPECT_EQ(verdict_of(all, "RL-02").level, Level::kWarn);
   EXPECT_SAYS(verdict_of(all, "RL-02").cause, "RL-03");
   expect_complete(all);
 }
@@ -51,7 +51,7 @@ TEST_F(ProbeRollout, ARewardThatNeverVariesIsFound) {
                               "--reward_funcs", "regex(pattern=\"the answer is 42\")"});
   const Verdicts all = probe_rollout(*run);
   EXPECT_EQ(verdict_of(all, "RL-03").level, Level::kOk);
-  EXPECT_EQ(verdict_of(all, "RL-02").level, Level::kFail);
+  EXPECT_EQ(verdict_of(all, "RL-02").level, Level::kWarn);
   EXPECT_EQ(verdict_of(all, "RL-04").level, Level::kWarn);
 }
 

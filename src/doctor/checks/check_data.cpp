@@ -2,6 +2,7 @@
 // and embedding make of it.
 #include <iterator>
 
+#include "doctor/attempt.h"
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
 #include "doctor/number_format.h"
@@ -189,7 +190,8 @@ Verdict check_boundary(const train::OpenedRun& run) {
   return out;
 }
 
-void check_examples(const train::OpenedRun& run, Verdicts& out) {
+Verdicts check_examples(const train::OpenedRun& run) {
+  Verdicts out;
   const DataFacts& facts = facts_of(run);
   out.push_back(check_targets(run));
   out.push_back(check_truncation(run));
@@ -203,6 +205,7 @@ void check_examples(const train::OpenedRun& run, Verdicts& out) {
                          " are segments that attention never leaves, each with positions from 0",
                  .evidence = "tests/model/causal_lm_test.cpp (GivesTheSamePackedAndUnpacked), "
                              "tests/ops/attention_test.cpp (NeverLeavesASegment)"});
+  return out;
 }
 
 Verdict check_prompt_bos(const train::OpenedRun& run) {
@@ -237,16 +240,19 @@ Verdict check_pair_bos(const train::OpenedRun& run) {
 
 Verdicts check_data(const train::OpenedRun& run) {
   Verdicts out;
-  if (run.has_examples()) check_examples(run, out);
-  if (run.samples() && !run.sampled().train_prompts.rows.empty()) out.push_back(check_prompt_bos(run));
-  if (run.has_pairs()) out.push_back(check_pair_bos(run));
-  append(out, check_pairs(run));
-  append(out, check_template(run));
-  append(out, check_template_parts(run));
-  append(out, check_content(run));
-  append(out, check_tokens(run));
-  append(out, check_duplicates(run));
-  append(out, check_evaluation(run));
+  const auto look = [&](std::string_view name, auto check) {
+    append(out, attempt(name, [&] { return all_of(check(run)); }));
+  };
+  if (run.has_examples()) look("data: rows", check_examples);
+  if (run.samples() && !run.sampled().train_prompts.rows.empty()) look("data: prompts", check_prompt_bos);
+  if (run.has_pairs()) look("data: begin of pairs", check_pair_bos);
+  look("data: pairs", check_pairs);
+  look("data: template", check_template);
+  look("data: parts of the template", check_template_parts);
+  look("data: content", check_content);
+  look("data: tokens", check_tokens);
+  look("data: duplicates", check_duplicates);
+  look("data: evaluation", check_evaluation);
   return out;
 }
 

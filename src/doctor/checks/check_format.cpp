@@ -1,5 +1,6 @@
 #include "doctor/checks/check_format.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -9,6 +10,8 @@ namespace hone::doctor::format {
 namespace {
 
 constexpr std::array kGoldNames = {"answer", "solution", "ground_truth", "gold", "target", "label"};
+
+constexpr std::size_t kRowsOfNames = 256;
 
 std::string formatted(const char* format, double value) {
   std::array<char, 64> out{};
@@ -72,9 +75,12 @@ std::string raise_max_length(const train::OpenedRun& run, std::int64_t wanted, s
 }
 
 std::string gold_column(const train::PolicyPrompts& prompts) {
-  if (prompts.rows.empty()) return {};
+  const std::size_t looked = std::min(prompts.rows.size(), kRowsOfNames);
   for (const char* const name : kGoldNames) {
-    if (prompts.rows.front().columns.contains(name)) return name;
+    for (std::size_t i = 0; i < looked; ++i) {  // rows of another task may have none
+      const base::Json& columns = prompts.rows[i].columns;
+      if (columns.contains(name) && !columns.at(name).is_null()) return name;
+    }
   }
   return {};
 }

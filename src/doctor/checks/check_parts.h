@@ -3,6 +3,8 @@
 
 #include <iterator>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "doctor/examination.h"
@@ -17,8 +19,21 @@ inline void append(Verdicts& out, Verdicts more) {
   out.insert(out.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
+// Of a check that has one verdict, or several.
+inline Verdicts all_of(base::Verdict one) {
+  return {std::move(one)};
+}
+inline Verdicts all_of(Verdicts several) {
+  return several;
+}
+
 // NUM-08: the peak learning rate against the usual range of the method with adapters.
 base::Verdict check_rate(const train::OpenedRun& run);
+// Why a step of the rehearsal is too small, or too large: rate or scale, with its cure.
+struct StepCause {
+  std::string cause, fix;
+};
+StepCause cause_of_step(const train::OpenedRun& run, bool small);
 // NUM-09: steps, warm-up, and the learning rate over the run.
 base::Verdict check_schedule(const train::OpenedRun& run);
 // GRAD-06, GRAD-07, PREF-03: the modules with adapters, and their dropout.

@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "base/enum_names.h"
+#include "doctor/attempt.h"
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
 #include "ops/cpu/instructions.h"
@@ -123,19 +124,24 @@ Verdict check_environment() {
 }  // namespace
 
 Verdicts check_plan(const train::OpenedRun& run) {
-  const bool samples = run.samples();
-  Verdicts out = {check_options(run.plan), check_schedule(run)};
-  append(out, check_adapters(run));
-  append(out, check_adapter_base(run));
-  out.push_back(check_rate(run));
-  append(out, check_optimizer(run));
-  out.push_back(check_speed(run));
-  out.push_back(check_precision(run));
-  append(out, check_recompute(run));
-  out.push_back(check_environment());
-  if (samples) out.push_back(check_denominator(run.plan));
-  if (samples) append(out, check_weights(run));
-  if (samples) append(out, check_answers(run));
+  Verdicts out;
+  const auto look = [&](std::string_view name, auto check) {
+    append(out, attempt(name, [&] { return all_of(check()); }));
+  };
+  look("config: options", [&] { return check_options(run.plan); });
+  look("config: schedule", [&] { return check_schedule(run); });
+  look("config: adapters", [&] { return check_adapters(run); });
+  look("config: adapter's base", [&] { return check_adapter_base(run); });
+  look("config: learning rate", [&] { return check_rate(run); });
+  look("config: optimizer", [&] { return check_optimizer(run); });
+  look("config: speed", [&] { return check_speed(run); });
+  look("config: precision", [&] { return check_precision(run); });
+  look("config: recompute", [&] { return check_recompute(run); });
+  look("config: environment", [] { return check_environment(); });
+  if (!run.samples()) return out;
+  look("config: denominator", [&] { return check_denominator(run.plan); });
+  look("config: weights", [&] { return check_weights(run); });
+  look("config: answers", [&] { return check_answers(run); });
   return out;
 }
 

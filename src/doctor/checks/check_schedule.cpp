@@ -1,7 +1,6 @@
-// NUM-08 and NUM-09: the learning rate, and what the schedule makes of it.
+// NUM-09: what the schedule makes of the learning rate.
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <string>
 
 #include "doctor/checks/check_format.h"
@@ -68,99 +67,7 @@ double highest_factor(const learn::ScheduleSpec& spec) {
   return out;
 }
 
-// Adagrad, SGD and Lion take other rates, and nothing is recorded of them.
-bool like_adam(const config::OptimizerPlan& plan) {
-  using Kind = learn::OptimizerKind;
-  return plan.optim == Kind::kAdamW || plan.optim == Kind::kAdamW8bit || plan.optim == Kind::kAdafactor ||
-         plan.optim == Kind::kRmsprop;
-}
-
-// The rates of adapters are those of LoRA of rank 16 and scale 2; a tenth of them for the whole model.
-Verdict check_full_rate(const train::OpenedRun& run) {
-  constexpr double kOfAdapters = 0.1;
-  const train::LearningRates& rates = train::method_row(run.plan.method).rates;
-  const double usual =
-      kOfAdapters * rates.usual * (run.start.trained.base_parameters > 1'000'000'000 ? 0.5 : 1);
-  const double rate = run.plan.learning_rate;
-  const std::string at = "learning_rate " + format::number(rate) + " for the whole model";
-  Verdict out{.code = "NUM-08", .what = at};
-  if (rate == 0) return out;  // NUM-09's
-  const bool low = rate<kOfAdapters * rates.least, high = rate> kOfAdapters * rates.most;
-  if (!like_adam(run.plan) || (!low && !high)) return out;
-  out.level = Level::kWarn;
-  out.what = at + (low ? " is too low" : " is too high for most runs");
-  out.evidence = "usual is about " + format::number(usual) + ", a tenth of what adapters take";
-  out.cause = low ? "" : "suspected: a rate for an adapter (use_peft: true)";
-  out.fix = "learning_rate: " + format::number(usual);
-  out.cost = low ? "a run without progress" : "loss that rises after the warm-up, and a model that forgets";
-  return out;
-}
-
-// A LoRA by the size of its updates, which goes with the scale, and about with the root of the rank.
-struct LoraSize {
-  std::int64_t rank = 1;
-  double scale = 0;
-  std::string of = {};  // " of down_proj", where patterns give it another rank or scale than the config's
-
-  double worth() const { return scale / 2 * std::sqrt(static_cast<double>(rank) / 16); }
-};
-
-// The largest of the run: experts have a rank of their own (adapters/expert_targets.h), and so has what a pattern names.
-LoraSize largest_size(const train::OpenedRun& run) {
-  const adapters::LoraConfig& config = run.adapter->config();
-  std::optional<LoraSize> largest;
-  for (const ops::Linear* linear : run.model->linears_and_head()) {
-    if (!linear->lora) continue;
-    LoraSize one{.rank = linear->lora->a.size(0) / linear->stacked, .scale = linear->lora->scale};
-    const std::string& name = linear->named_in_adapters();
-    if (one.rank != config.r || one.scale != config.scale())
-      one.of = " of " + name.substr(name.rfind('.') + 1);
-    if (!largest || one.worth() > largest->worth()) largest = one;
-  }
-  return largest.value_or(LoraSize{.rank = config.r, .scale = config.scale()});
-}
-
 }  // namespace
-
-Verdict check_rate(const train::OpenedRun& run) {
-  if (run.adapter->is_full()) return check_full_rate(run);
-  const config::Plan& plan = run.plan;
-  const LoraSize lora = largest_size(run);
-  // Sources: TRL#2872 (5e-7 does not learn in GRPO), Tinker (adapters take ten times what full fine-tuning
-  // does), our own runs (examples/, docs/log.md).
-  const train::LearningRates& rates = train::method_row(plan.method).rates;
-  const double worth = lora.worth();
-  const double effective = plan.learning_rate * worth;
-  // Larger models take smaller steps.
-  const double usual = rates.usual * (run.start.trained.base_parameters > 1'000'000'000 ? 0.5 : 1);
-  const std::string at = "learning_rate " + format::number(plan.learning_rate) + " with LoRA of rank " +
-                         std::to_string(lora.rank) + " and scale " + format::number(lora.scale) + lora.of;
-  Verdict out{.code = "NUM-08", .what = at};
-  if (plan.learning_rate == 0) return out;  // NUM-09's
-  if (!like_adam(plan)) return out;
-  if (effective < rates.least) {
-    out.level = Level::kWarn;
-    out.what = at + " is too low";
-    out.evidence = "worth " + format::number(effective) +
-                   " at rank 16 and scale 2; usual with adapters is about " + format::number(usual) +
-                   ", the lowest that was seen to learn " + format::number(rates.least);
-    out.cause =
-        "suspected: a rate for full fine-tuning (TRL's defaults do not change with use_peft); adapters take "
-        "about ten times as much";
-    out.fix = "learning_rate: " + format::number(usual / worth);
-    out.cost = "a run without progress";
-  } else if (effective > rates.most) {
-    out.level = Level::kWarn;
-    out.what = at + " is too high for most runs";
-    out.evidence = "worth " + format::number(effective) +
-                   " at rank 16 and scale 2; usual with adapters is about " + format::number(usual) +
-                   ", rarely above " + format::number(rates.most);
-    out.cause = "suspected: a rate for another rank or scale (lora_alpha)";
-    out.fix = "learning_rate: " + format::number(usual / worth);
-    out.cost = "loss that rises after the warm-up";
-  }
-  return out;
-}
 
 Verdict check_schedule(const train::OpenedRun& run) {
   const train::StartFacts& start = run.start;

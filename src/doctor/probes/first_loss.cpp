@@ -11,6 +11,7 @@
 #include "doctor/checks/check_parts.h"
 #include "doctor/excluded.h"
 #include "doctor/probes/probe_state.h"
+#include "model/rotations.h"
 #include "rollout/generate.h"
 #include "train/methods/methods.h"
 
@@ -40,6 +41,18 @@ double mean_loss(const ScoredPass& pass, const std::vector<data::Example>& rows)
   return facts.scored > 0 ? facts.nll_sum / static_cast<double>(facts.scored) : 0;
 }
 
+Ids english(const train::OpenedRun& run) {
+  return run.text->tokenizer.encode(kEnglish, true).ids;
+}
+
+// As much of a text of the doctor's own as this model has positions.
+Ids within_positions(const train::OpenedRun& run, Ids ids) {
+  const auto most =
+      static_cast<std::size_t>(std::max<std::int64_t>(2, model::longest_generated(run.model->config())));
+  if (ids.size() > most) ids.resize(most);
+  return ids;
+}
+
 // `from`: the first token that is a target; never a row's first.
 data::Example example_of(Ids ids, std::size_t from) {
   data::Example out{.ids = std::move(ids), .supervised = {}};
@@ -64,12 +77,24 @@ Ids begin_of_text(const train::OpenedRun& run) {
   return {static_cast<std::int32_t>(tokenizer.eos_id().value_or(0))};
 }
 
+// The begin of a text that leaves half of the model's positions, at least, to what is generated.
+Ids short_begin_of_text(const train::OpenedRun& run) {
+  Ids out = begin_of_text(run);
+  const auto most =
+      static_cast<std::size_t>(std::max<std::int64_t>(1, model::longest_generated(run.model->config()) / 2));
+  if (out.size() > most) out.resize(most);
+  return out;
+}
+
 void generate_own(const train::OpenedRun& run, FirstLossFacts& out) {
-  const Ids begin = begin_of_text(run);
-  rollout::GenerateOptions options{.max_new_tokens = kOwnTokens,
+  const Ids begin = short_begin_of_text(run);
+  const std::int64_t room =
+      model::longest_generated(run.model->config()) - static_cast<std::int64_t>(begin.size());
+  if (room < 1) return;
+  rollout::GenerateOptions options{.max_new_tokens = std::min(kOwnTokens, room),
                                    .sampler = {.temperature = 1},
                                    .seed = kOwnSeed,
-                                   .min_new_tokens = kOwnTokens / 2,
+                                   .min_new_tokens = std::min(kOwnTokens / 2, room),
                                    .samples = kOwnSamples,
                                    .entropies = true};
   double loss = 0, entropy = 0;
@@ -149,7 +174,9 @@ std::optional<double> loss_in_template(const train::OpenedRun& run, const Scored
                              .ids;
       const Ids whole = text::tokenize_chat(tokenizer, *run.text->chat_template, {.messages = both}).ids;
       const auto first = std::mismatch(before.begin(), before.end(), whole.begin(), whole.end()).second;
-      turned.push_back(example_of(whole, static_cast<std::size_t>(first - whole.begin())));
+      const auto from = static_cast<std::size_t>(first - whole.begin());
+      if (const Ids kept = within_positions(run, whole); from < kept.size())
+        turned.push_back(example_of(kept, from));
     } catch (const base::UserError&) {
       return std::nullopt;
     }
@@ -172,7 +199,7 @@ FirstLossFacts measure_first_loss(train::OpenedRun& run, const ScoredPass& pass,
                      .scored = scored,
                      .samples = run.samples()};
   generate_own(run, out);
-  out.english = mean_loss(pass, {example_of(run.text->tokenizer.encode(kEnglish, true).ids, 1)});
+  out.english = mean_loss(pass, {example_of(within_positions(run, english(run)), 1)});
   if (run.samples()) return out;
   const std::vector<Sides> rows = sides_of(run);
   out.ends = share_of_ends(run, rows);

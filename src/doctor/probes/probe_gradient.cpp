@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/plural.h"
+#include "doctor/checks/check_parts.h"
 #include "doctor/examination.h"
 #include "doctor/excluded.h"
 #include "doctor/probes/gradient_reach.h"
@@ -294,8 +295,14 @@ class GradientProbe {
                  by_step);
     }
     if (scored_ == 0) {
-      return say("DATA-01", Level::kFail, "the rows of the rehearsal have no targets",
-                 "0 target tokens in " + std::to_string(steps_) + " micro-batches");
+      out_.push_back({.code = "DATA-01",
+                      .level = Level::kWarn,  // all rows are counted by the part data
+                      .what = "the rows of the rehearsal have no targets: no gradient was looked at",
+                      .evidence = "0 target tokens in " + std::to_string(steps_) + " micro-batches",
+                      .cause = "suspected: many rows have nothing to train on",
+                      .fix = "look at what DATA-01 and DATA-02 say of all rows",
+                      .cost = "steps on such rows change nothing"});
+      return;
     }
     explain_silence(reached, by_step);
   }
@@ -465,13 +472,13 @@ class GradientProbe {
                               "; usual is " + number(kSmallestUpdate) + " to " + number(kLargestUpdate);
     if (middle >= kSmallestUpdate && middle <= kLargestUpdate) return say("NUM-08", Level::kOk, what, range);
     const bool small = middle < kSmallestUpdate;
+    const StepCause why = cause_of_step(run_, small);
     out_.push_back({.code = "NUM-08",
                     .level = Level::kWarn,
                     .what = what,
                     .evidence = range,
-                    .cause = small ? "suspected: a rate for full fine-tuning; LoRA takes about 10 times that"
-                                   : "suspected: the rate is too high for this rank and scale",
-                    .fix = small ? "raise learning_rate" : "lower learning_rate",
+                    .cause = why.cause,
+                    .fix = why.fix,
                     .cost = small ? "a run that hardly learns" : "a run that may diverge"});
   }
 

@@ -7,6 +7,8 @@
 #include <numeric>
 
 #include "data/packing.h"
+#include "doctor/attempt.h"
+#include "doctor/checks/check_parts.h"
 #include "doctor/examination.h"
 #include "doctor/excluded.h"
 #include "doctor/probes/first_loss.h"
@@ -62,7 +64,9 @@ void judge_first_loss(train::OpenedRun& run, const train::Rehearsal& first, cons
     out.push_back({.code = "NUM-02", .what = what, .evidence = number(share) + " of it"});
     return;
   }
-  out.push_back(judge_high_loss(measure_first_loss(run, pass, first.nll, first.scored)));
+  append(out, attempt("numerics: first loss", [&]() -> Verdicts {
+           return {judge_high_loss(measure_first_loss(run, pass, first.nll, first.scored))};
+         }));
 }
 
 struct Gradient {

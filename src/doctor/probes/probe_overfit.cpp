@@ -131,15 +131,17 @@ Verdicts probe_overfit(train::OpenedRun& run) {
   excluded.add("learning_rate", "the probe uses three rates of its own");
   if (!learned && alone.scored() > 0)
     excluded.add("rows that contradict each other", "a row alone " + describe_drop(of_one));
-  return {{.code = "GRAD-08",
-           .level = nothing ? Level::kFail : Level::kWarn,
-           .what = what,
-           .evidence = evidence + "; 50 % are usual",
-           .cause = nothing ? "suspected: updates do not reach the weights that the loss uses"
-                            : "suspected: too few or too small adapters for this base",
-           .not_this = excluded.text(),
-           .fix = nothing ? report_fix(excluded) : "lora_target_modules: all-linear, or a higher lora_r",
-           .cost = "a loss that hardly changes"}};
+  return {
+      {.code = "GRAD-08",
+       // A loss that falls a little is of these few rows; one that does not move at all is of the weights.
+       .level = best.least < best.first ? Level::kWarn : Level::kFail,
+       .what = what,
+       .evidence = evidence + "; 50 % are usual",
+       .cause = nothing ? "suspected: updates do not reach the weights that the loss uses"
+                        : "suspected: too few or too small adapters for this base",
+       .not_this = excluded.text(),
+       .fix = nothing ? report_fix(excluded) : "lora_target_modules: all-linear, or a higher lora_r",
+       .cost = "a loss that hardly changes"}};
 }
 
 }  // namespace hone::doctor

@@ -1,14 +1,17 @@
 // Probe P8 (docs/design.md): rewards tried on answers whose quality is known, right ones from a column of the data
 // that holds them, and junk; and by experiment what a score depends on. Before a run for at most ten seconds in all,
-// unless probe_rewards is false. A user's function that can be gamed is a failure with `--deep`, and a warning
-// before a run: it does what it says.
+// unless probe_rewards is false. A few rows and answers prove little: a failure is what was seen of every row of the
+// data (a function that never gives a score), or of any call. What a function does with the answers of the probe is a
+// warning; that it can be gamed is a failure with `--deep`.
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "doctor/checks/check_format.h"
 #include "doctor/examination.h"
+#include "doctor/probes/drawn_rows.h"
 #include "doctor/probes/reward_answers.h"
 #include "doctor/probes/reward_dependence.h"
 #include "rewards/open_reward.h"
@@ -21,11 +24,16 @@ using base::Verdict;
 namespace {
 
 constexpr std::size_t kQuickRows = 8, kDeepRows = 16;
-constexpr double kPatience = 10;     // seconds of all rewards together, before a run
-constexpr std::size_t kVaried = 5;   // kinds of answers, before all scores are called the same
-constexpr double kSlow = 1;          // seconds a call
-constexpr double kUnreadable = 0.5;  // share of golds
-constexpr double kPairs = 0.7;       // a reward model's right answers (RL-06)
+constexpr double kPatience = 10;  // seconds of all rewards together, before a run
+constexpr std::size_t kWideRows =
+    2048;  // asked when the drawn ones tell nothing, or some of them have no score
+constexpr std::size_t kQuickWideRows = 512;  // at least, of calls that are over sooner than
+constexpr double kQuickCall = 0.5;           // seconds
+constexpr double kWideSeconds = 2;           // about; two calls
+constexpr std::size_t kVaried = 5;           // kinds of answers, before all scores are called the same
+constexpr double kSlow = 1;                  // seconds a call
+constexpr double kUnreadable = 0.5;          // share of golds
+constexpr double kPairs = 0.7;               // a reward model's right answers (RL-06)
 constexpr const char* kJunk = "lorem ipsum qx zzyx blah blah, und so weiter";
 // What a template has opened in the prompt, no completion begins with.
 constexpr const char* kTagsAfterThink = "\n</think>\n<answer>\n</answer>\n\\boxed{}\n#### ";
@@ -40,14 +48,14 @@ std::string mean_of(const Answered& one) {
 }
 
 // One reward.
-class Trial {
+class RewardProbe {
  public:
-  Trial(rewards::Reward& reward, const std::string& word, std::vector<std::string> needed,
-        const RewardRows& rows, Depth depth, double patience, std::int64_t most_tokens)
+  RewardProbe(rewards::Reward& reward, const std::string& word, std::vector<std::string> needed,
+              const RewardRows& rows, Depth depth, double patience, std::int64_t most_tokens)
       : reward_(reward),
         word_(word),
         needed_(std::move(needed)),
-        rows_(rows),
+        rows_(&rows),
         deep_(depth == Depth::kDeep),
         patience_(patience),
         most_tokens_(most_tokens),
@@ -57,8 +65,60 @@ class Trial {
   // `any_gold`: the column that the data call the answer; "" when there is none.
   void run(const std::string& any_gold) {
     column_ = gold_of(any_gold);
+    ask_all();
+    if (!can_ask_widely() || late()) return;
+    const bool tells = !values_.empty() && (!user_code_ || (!constant() && rows_without_score() == 0));
+    if (tells) return;
+    const std::vector<std::size_t> telling = telling_rows();
+    if (telling.empty() || !user_code_) return;
+    // Rows of another task have no score of this reward, or the same one for everything.
+    own_rows_ =
+        std::make_unique<RewardRows>(*rows_, draw_rows_of(rows_->prompts_of_run(), telling, rows_->size()));
+    rows_ = &*own_rows_;
+    forget();
+    ask_all();
+  }
+
+  double seconds() const { return seconds_; }
+  // It gave every answer one score, of at least kVaried kinds.
+  bool constant() const { return calls_.size() >= kVaried && lowest_ == highest_; }
+  // ... None.
+  bool scores_none() const {
+    return !calls_.empty() && values_.empty() && failures_.empty() && error_.empty();
+  }
+
+  // `only`: the run has no other reward, or none of them says more.
+  Verdicts verdicts(bool only) const {
+    Verdicts out;
+    if (gold_.is_turned()) out.push_back(judge_sign());  // before all that follows from it
+    out.push_back(judge_calls(only));
+    if (model_) out.push_back(judge_model());
+    if (calls_.empty() || gold_.is_turned() || out[0].level == Level::kFail) return out;
+    if (values_.empty() && user_code_) return out;
+    if (user_code_ && constant() && highest_ > 0) {
+      out.push_back(judge_constant(only));
+      return out;
+    }
+    if (dependence_.on_others || dependence_.on_order) {  // then one call's scores say nothing of another's
+      append_verdicts(out, judge_dependence(dependence_, name()));
+      return out;
+    }
+    if (!column_.empty()) out.push_back(judge_gold(only));
+    if (reads_gold() && asked("only format tags") != nullptr) out.push_back(judge_adversaries());
+    return out;
+  }
+
+ private:
+  static void append_verdicts(Verdicts& out, Verdicts more) {
+    for (Verdict& one : more) out.push_back(std::move(one));
+  }
+  bool late() const { return !deep_ && seconds_ >= patience_; }
+  bool reads_gold() const { return !column_.empty() && (!needed_.empty() || gold_.on_column()); }
+  const RewardRows& rows() const { return *rows_; }
+
+  void ask_all() {
     if (!column_.empty()) {
-      for (const auto& [kind, texts] : rows_.gold_answers(column_)) {
+      for (const auto& [kind, texts] : rows().gold_answers(column_)) {
         if (!calls_.empty() && late()) break;  // a slow one has been asked enough
         if (!ask_more(kind, texts)) return;
         if (calls_.size() == 1 || calls_.back().mean > calls_[best_].mean || std::isnan(calls_[best_].mean)) {
@@ -72,43 +132,69 @@ class Trial {
       if (!calls_.empty() && late()) return;
       if (!ask_more(kind, texts)) return;
     }
+    if (values_.empty()) return;
     repeat();
     if (user_code_ && changed_.empty() && !late()) depend();
-    if (reads_gold()) ask_adversaries();
+    if (reads_gold() && !gold_.is_turned()) ask_adversaries();
   }
 
-  double seconds() const { return seconds_; }
-  // It gave every answer one score, and this one; of at least kVaried kinds.
-  bool constant() const { return calls_.size() >= kVaried && lowest_ == highest_; }
-  // ... None.
-  bool scores_none() const {
-    return !calls_.empty() && values_.empty() && failures_.empty() && error_.empty();
+  void forget() {
+    calls_.clear();
+    asked_.clear();
+    failures_.clear();
+    values_.clear();
+    best_texts_.clear();
+    best_ = golds_ = 0;
+    error_.clear();
+    changed_.clear();
+    dependence_ = {};
+    gold_ = {};
+    lowest_ = std::numeric_limits<double>::infinity();
+    highest_ = -lowest_;
   }
 
-  // `only`: the run has no other reward, or none of them says more.
-  Verdicts verdicts(bool only) const {
-    Verdicts out = {judge_calls(only)};
-    if (model_) out.push_back(judge_model());
-    if (calls_.empty() || out[0].level == Level::kFail) return out;
-    if (user_code_ && constant() && highest_ > 0) {
-      out.push_back(judge_constant(only));
-      return out;
+  // Calls that cost next to nothing, and nobody's money.
+  bool can_ask_widely() const { return !model_ && !of_every_call_ && !word_.starts_with("http"); }
+
+  std::int64_t rows_without_score() const {
+    std::int64_t out = 0;
+    for (std::size_t i = 0; i < rows().size(); ++i) {
+      out += std::none_of(calls_.begin(), calls_.end(), [i](const Answered& one) {
+        return i < one.values.size() && !std::isnan(one.values[i]);
+      });
     }
-    if (dependence_.on_others || dependence_.on_order) {  // then one call's scores say nothing of another's
-      append_verdicts(out, judge_dependence(dependence_, name()));
-      return out;
-    }
-    if (!column_.empty()) out.push_back(judge_gold());
-    if (reads_gold() && asked("only format tags") != nullptr) out.push_back(judge_adversaries());
     return out;
   }
 
- private:
-  static void append_verdicts(Verdicts& out, Verdicts more) {
-    for (Verdict& one : more) out.push_back(std::move(one));
+  // Of the data's rows, all or many of them, those with a score, or with another one than all that was asked so far.
+  // Sets seen_all_ where there are none and every row was asked.
+  std::vector<std::size_t> telling_rows() {
+    const bool same_for_all = constant();
+    const double usual = highest_;
+    const double each = calls_.empty() ? 0 : calls_.back().seconds / static_cast<double>(rows().size());
+    const double most = each > 0 ? kWideSeconds / 2 / each : static_cast<double>(kWideRows);
+    const train::PolicyPrompts& prompts = rows().prompts_of_run();
+    const bool quick = calls_.empty() || calls_.back().seconds < kQuickCall;
+    const double least = quick ? static_cast<double>(kQuickWideRows) : 1;
+    const auto count = static_cast<std::size_t>(std::clamp(most, least, static_cast<double>(kWideRows)));
+    const RewardRows wide(rows(), draw_rows(prompts, std::max(count, rows().size())));
+    NamedTexts kinds = {{"junk", same(wide.size(), kJunk)}};
+    if (!column_.empty()) {
+      NamedTexts golds = wide.gold_answers(column_);
+      kinds.push_back(golds[std::min(best_, golds.size() - 1)]);
+    }
+    std::set<std::size_t> found;
+    for (const auto& [kind, texts] : kinds) {
+      const Answered one = ask(reward_, wide, kind, texts);
+      seconds_ += one.seconds;
+      for (std::size_t i = 0; i < one.values.size(); ++i) {
+        const double value = one.values[i];
+        if (std::isfinite(value) && (!same_for_all || value != usual)) found.insert(wide.place(i));
+      }
+    }
+    seen_all_ = found.empty() && wide.size() == prompts.rows.size();
+    return {found.begin(), found.end()};
   }
-  bool late() const { return !deep_ && seconds_ >= patience_; }
-  bool reads_gold() const { return !column_.empty() && (!needed_.empty() || dependence_.on_column); }
 
   // Wrong for any row, the most usual one first: a function may raise for an empty completion, and be right.
   NamedTexts other_answers() const {
@@ -116,20 +202,26 @@ class Trial {
     std::string longer;
     const std::int64_t words = std::min(kMostWords, most_tokens_);
     for (std::int64_t i = 0; i < words; i += kWordsOfJunk) longer += std::string(kJunk) + " ";
-    return {{"the prompt, copied", rows_.prompts()},
-            {"junk", same(rows_.size(), kJunk)},
-            {"long junk", same(rows_.size(), longer)},
-            {"only format tags", same(rows_.size(), rows_.opens_thinking() ? kTagsAfterThink : kTags)},
-            {"empty", same(rows_.size(), "")}};
+    return {{"the prompt, copied", rows().prompts()},
+            {"junk", same(rows().size(), kJunk)},
+            {"long junk", same(rows().size(), longer)},
+            {"only format tags", same(rows().size(), rows().opens_thinking() ? kTagsAfterThink : kTags)},
+            {"empty", same(rows().size(), "")}};
   }
 
-  // What the scores depend on, with the gold that scores best, or with each row's own prompt as its answer.
+  // What the scores depend on, with the gold that scores best, or with each row's own prompt as its answer; and on the
+  // right answer, in each of its forms.
   void depend() {
     const bool golds = golds_ > 0;
-    const Texts texts = golds ? best_texts_ : rows_.prompts();
-    const Answered first = golds ? calls_[best_] : ask(reward_, rows_, "the prompt, copied", texts);
-    dependence_ = test_dependence(reward_, rows_, texts, first, golds ? column_ : "");
+    const Texts texts = golds ? asked_[best_] : rows().prompts();
+    const Answered first = golds ? calls_[best_] : ask(reward_, rows(), "the prompt, copied", texts);
+    dependence_ = test_dependence(reward_, rows(), texts, first);
     seconds_ += 3 * first.seconds;
+    for (std::size_t i = 0; i < golds_ && !late(); ++i) {
+      add_gold_dependence(gold_, reward_, rows(), asked_[i], calls_[i], column_);
+      seconds_ += calls_[i].seconds;
+    }
+    if (dependence_.on_order || dependence_.on_others) gold_ = {};  // then two calls are not to be compared
   }
 
   void ask_adversaries() {
@@ -149,14 +241,15 @@ class Trial {
 
   // RL-02 before anything is sampled.
   Verdict judge_constant(bool only) const {
-    Verdict out{.code = "RL-02", .level = only ? Level::kFail : Level::kNote};
+    Verdict out{.code = "RL-02", .level = only ? Level::kWarn : Level::kNote};
     out.what =
         name() + " gives every answer " + format::number(highest_) + ": right ones, empty ones and junk";
     out.evidence =
         format::counted(static_cast<std::int64_t>(calls_.size()), "kind of answers", "kinds of answers") +
-        " for " + format::counted(static_cast<std::int64_t>(rows_.size()), "row") + ", each " +
+        " for " + format::counted(static_cast<std::int64_t>(rows().size()), "row") + ", each " +
         format::number(highest_);
-    out.cause = "the function does not look at the completions";
+    out.cause = only ? "suspected: the function does not look at the completions"
+                     : "the function does not tell these answers apart";
     out.not_this = "a pattern that never matches: that would give a lowest score, 0 or less";
     out.fix = "let it return a score for each completion; hone reward-test shows its scores answer by answer";
     out.cost = only ? "every group has equal rewards, so that every advantage and every gradient is 0"
@@ -168,17 +261,18 @@ class Trial {
   std::string gold_of(const std::string& any_gold) const {
     if (std::find(needed_.begin(), needed_.end(), any_gold) != needed_.end()) return any_gold;
     // Of ours the column that it names is the answer; of the user's any other may be test cases, or whatever.
-    if (!user_code_ && !needed_.empty() && rows_.has(needed_.front())) return needed_.front();
+    if (!user_code_ && !needed_.empty() && rows().has(needed_.front())) return needed_.front();
     return any_gold;
   }
 
   // False: that is enough, something is wrong.
   bool ask_more(const std::string& kind, const Texts& texts) {
-    Answered one = ask(reward_, rows_, kind, texts);
-    error_ = one.error.empty() ? "" : kind + ": " + one.error;
+    Answered one = ask(reward_, rows(), kind, texts);
+    if (error_.empty() && !one.error.empty()) error_ = kind + ": " + one.error;
+    of_every_call_ = of_every_call_ || one.every_call;
     seconds_ += one.seconds;
     for (const double value : one.values) {
-      if (std::isnan(value)) continue;
+      if (!std::isfinite(value)) continue;
       lowest_ = std::min(lowest_, value);
       highest_ = std::max(highest_, value);
       if (values_.size() < 3) values_.insert(value);
@@ -186,21 +280,16 @@ class Trial {
     failures_.insert(failures_.end(), one.failures.begin(), one.failures.end());
     calls_.push_back(std::move(one));
     asked_.push_back(texts);
-    return error_.empty() && (!fails_often() || !user_code_);
-  }
-
-  // A row now and then costs its completions, and no more than that.
-  bool fails_often() const {
-    return !failures_.empty() && 2 * failures_.size() >= calls_.size() * rows_.size();
+    return !of_every_call_;
   }
 
   // The first call again.
   void repeat() {
-    const Answered again = ask(reward_, rows_, calls_.front().kind, asked_.front());
+    const Answered again = ask(reward_, rows(), calls_.front().kind, asked_.front());
     for (std::size_t i = 0; i < again.values.size() && i < calls_.front().values.size(); ++i) {
       const double first = calls_.front().values[i], second = again.values[i];
       if (first != second && !(std::isnan(first) && std::isnan(second)))
-        changed_ = format::number(first) + ", then " + format::number(second) + " (" + rows_.row(i).where +
+        changed_ = format::number(first) + ", then " + format::number(second) + " (" + rows().row(i).where +
                    ", " + calls_.front().kind + ")";
     }
     seconds_ += again.seconds;
@@ -222,7 +311,8 @@ class Trial {
       return out;
     }
     if (!error_.empty()) {
-      out.level = values_.empty() ? Level::kFail : Level::kWarn;  // it has scored others
+      const bool never = of_every_call_ || (values_.empty() && seen_all_);
+      out.level = never ? Level::kFail : Level::kWarn;  // it has scored others, or may score them
       out.what = name() + " cannot score a batch";
       out.evidence = error_;
       out.cause = "the function itself";
@@ -231,10 +321,10 @@ class Trial {
       return out;
     }
     if (!failures_.empty()) {
-      out.level = fails_often() ? Level::kFail : Level::kWarn;
+      out.level = values_.empty() && seen_all_ ? Level::kFail : Level::kWarn;
       out.what = name() + " does not score " +
                  format::counted(static_cast<std::int64_t>(failures_.size()), "answer") + " of " +
-                 std::to_string(calls_.size() * rows_.size());
+                 std::to_string(calls_.size() * rows().size());
       out.evidence = failures_.front();
       for (std::size_t i = 1; i < std::min<std::size_t>(3, failures_.size()); ++i)
         out.evidence += "; " + failures_[i];
@@ -244,18 +334,19 @@ class Trial {
       return out;
     }
     if (user_code_ && scores_none()) {  // of a built-in one the data are the cause, which judge_gold() names
-      out.level = only ? Level::kFail : Level::kWarn;
+      out.level = only && seen_all_ ? Level::kFail : only || seen_all_ ? Level::kWarn : Level::kNote;
       out.what = name() + " gives None to every answer, right ones too";
       out.evidence =
           format::counted(static_cast<std::int64_t>(calls_.size()), "kind of answers", "kinds of answers") +
-          " for " + format::counted(static_cast<std::int64_t>(rows_.size()), "row");
+          " for " + format::counted(static_cast<std::int64_t>(rows().size()), "row") +
+          (seen_all_ ? "; one of them for every row of the data" : "");
       out.cause = "it returns None for each sample: suspected, a branch that never returns a number";
       out.not_this = "an exception or a time-out: the calls returned";
       out.fix = "return a finite number for the samples that it is to score";
       out.cost = only ? "no sample has a reward, so that nothing is learned" : "this reward does not count";
       return out;
     }
-    out.what = name() + ": " + format::counted(static_cast<std::int64_t>(rows_.size()), "finite number") +
+    out.what = name() + ": " + format::counted(static_cast<std::int64_t>(rows().size()), "finite number") +
                (calls_.size() > 1 ? " in each of " + std::to_string(calls_.size()) + " calls" : "") +
                ", the same when repeated";
     out.evidence = format::number(call_seconds_) + " s a call";
@@ -269,7 +360,7 @@ class Trial {
     } else if (call_seconds_ > kSlow) {
       out.level = Level::kWarn;
       out.what = name() + " takes " + format::number(call_seconds_) + " s for " +
-                 format::counted(static_cast<std::int64_t>(rows_.size()), "answer");
+                 format::counted(static_cast<std::int64_t>(rows().size()), "answer");
       out.cause = "the function itself";
       out.fix = "reward_workers: 2 or more, or a faster function";
       out.cost = "rewards run in parallel with generation; if they take longer, the run waits";
@@ -286,7 +377,7 @@ class Trial {
 
   // A form that the template has begun already, so that no completion can have it whole (TRL#6966).
   bool wants_think_tag() const {
-    return rows_.opens_thinking() && highest_ == 0 &&
+    return rows().opens_thinking() && highest_ == 0 &&
            (user_code_ || word_.find("think") != std::string::npos);
   }
 
@@ -323,28 +414,63 @@ class Trial {
     return out;
   }
 
+  // RL-04, by answers that keep their text and get another row's gold.
+  Verdict judge_sign() const {
+    const auto count = static_cast<double>(gold_.disagrees);
+    Verdict out{.code = "RL-04", .level = deep_ ? Level::kFail : Level::kWarn};
+    out.what = name() + " has the wrong sign: right answers score lower than wrong ones";
+    out.evidence = format::counted(gold_.disagrees, "right answer") + " with a mean of " +
+                   format::number(gold_.own / count) + ", the same texts as wrong answers " +
+                   format::number(gold_.other / count) + "; " + gold_.evidence;
+    out.cause = "suspected: a sign that was turned, or a comparison that was negated: it reads the column " +
+                column_ + ", and gives less for agreeing with it";
+    out.not_this = "a reward that ignores the answer: with the gold of another row its scores change";
+    out.fix = "turn the sign, unless right answers are to be avoided; hone reward-test shows its scores";
+    out.cost = "the run learns to avoid right answers";
+    return out;
+  }
+
+  // Right answers without a score whose row has a gold: of another task's rows None is what TRL asks for.
+  std::int64_t unreadable(const Answered& best) const {
+    std::int64_t out = 0;
+    for (std::size_t i = 0; i < std::min(best.values.size(), rows().size()); ++i) {
+      const auto gold = format::column_text(rows().row(i).columns, column_);
+      out += std::isnan(best.values[i]) && gold && (values_.empty() || !gold->empty());
+    }
+    return user_code_ ? 0 : out;
+  }
+
   // RL-04
-  Verdict judge_gold() const {
+  Verdict judge_gold(bool only) const {
     Verdict out{.code = "RL-04"};
     const Answered& best = calls_[best_];
-    const auto rows = static_cast<std::int64_t>(rows_.size());
+    const auto count = static_cast<std::int64_t>(rows().size());
     out.what = name() + ": the right answer scores " + mean_of(best) + " (" + best.kind + ")";
     for (const Answered& one : calls_) {
       if (&one != &best) out.evidence += (out.evidence.empty() ? "" : ", ") + one.kind + " " + mean_of(one);
     }
     const std::string shown = "it received `" + format::shown(asked_[best_].front()) + "`";
-    if (reads_gold() && static_cast<double>(best.none) > kUnreadable * static_cast<double>(rows)) {
-      out.level = Level::kFail;
-      out.what = name() + " gives no score to " + std::to_string(best.none) + " of " +
-                 format::counted(rows, "right answer");
+    const std::int64_t unread = unreadable(best);
+    if (reads_gold() && static_cast<double>(unread) > kUnreadable * static_cast<double>(count)) {
+      out.level = only && values_.empty() && seen_all_ ? Level::kFail : Level::kWarn;
+      out.what = name() + " gives no score to " + std::to_string(unread) + " of " +
+                 format::counted(count, "right answer");
       out.cause = "it cannot parse the column " + column_;
-      out.fix = "look at " + rows_.row(0).where + ": `" +
-                format::shown(format::column_text(rows_.row(0).columns, column_).value_or("null")) + "`";
+      out.fix = "look at " + rows().row(0).where + ": `" +
+                format::shown(format::column_text(rows().row(0).columns, column_).value_or("null")) + "`";
       out.cost = "samples without a reward";
       return out;
     }
+    if (values_.empty()) {  // rows of other tasks, as far as they were drawn
+      out.level = only && seen_all_ ? Level::kWarn : Level::kNote;
+      out.what = name() + " scored none of the answers for " + format::counted(count, "row");
+      out.evidence = seen_all_ ? "no row of the data has a score" : "of the rows that were drawn";
+      out.cause = "the column " + column_ + " is empty in these rows";
+      out.fix = "fill in the column " + column_;
+      return out;
+    }
     if (one_line_only()) {
-      out.level = Level::kFail;
+      out.level = Level::kWarn;  // a model may well answer in one line
       out.what = name() + " matches an answer on one line, but not the same answer with line breaks";
       out.evidence = std::string(kOneLine) + " " + format::number(highest_) + ", " + kSeveralLines + " " +
                      format::number(lowest_);
@@ -360,16 +486,15 @@ class Trial {
     const bool never = lowest_ == highest_;
     if (!never && (no_better(junk) || no_better(empty) || no_better(other))) {
       const Answered& than = no_better(junk) ? *junk : no_better(empty) ? *empty : *other;
-      const bool read = !user_code_ || dependence_.on_column;
-      out.level = read || deep_ ? Level::kFail : Level::kWarn;
+      const bool read = !user_code_ || gold_.on_column();
+      out.level = deep_ ? Level::kFail : Level::kWarn;
       out.what = name() + ": the right answer scores " + mean_of(best) + ", no more than " +
                  (than.kind == "empty" ? "an empty one" : than.kind) + " (" + mean_of(than) + ")";
-      out.cause = read ? "the reward has the wrong sign: it reads the column " + column_ +
-                             ", and gives less for agreeing with it"
-                       : "the reward does not look at the column " + column_ +
-                             ": with the gold of another row its scores stay the same";
-      if (read)
-        out.not_this = "a reward that ignores the answer: with the gold of another row its scores change";
+      out.cause = read
+                      ? "suspected: something else weighs more in it than agreeing with the column " + column_
+                      : "the reward does not look at the column " + column_ +
+                            ": with the gold of another row its scores stay the same, in all " +
+                            format::counted(static_cast<std::int64_t>(golds_), "form") + " of the answer";
       out.fix = "hone reward-test shows its scores answer by answer";
       out.cost = "the run learns something else";
       return out;
@@ -381,10 +506,10 @@ class Trial {
       return out;
     }
     if (never) return never_pays(std::move(out), shown);
-    if (best.none > 0) {
+    if (unread > 0) {
       out.level = Level::kWarn;
-      out.what += "; " + std::to_string(best.none) + " of " + format::counted(rows, "right answer") +
-                  (best.none == 1 ? " gets none" : " get none");
+      out.what += "; " + std::to_string(unread) + " of " + format::counted(count, "right answer") +
+                  (unread == 1 ? " gets none" : " get none");
       out.cause = "it cannot parse some values of the column " + column_;
       out.fix = "remove such rows from the data";
     }
@@ -406,7 +531,7 @@ class Trial {
       if (!wins || out.level == Level::kFail || lowest_ == highest_) continue;
       // A prompt may hold its answer.
       const bool prompt = std::string_view(kind) == "the prompt, copied";
-      out.level = prompt || (user_code_ && !deep_) ? Level::kWarn : Level::kFail;
+      out.level = prompt || !deep_ ? Level::kWarn : Level::kFail;
       out.what = name() + ": " + kind + " earns " + mean_of(*one) + ", the right answer " + mean_of(best);
     }
     out.evidence = table;
@@ -428,7 +553,8 @@ class Trial {
     if (column_.empty() || junk == nullptr || calls_.empty()) return out;
     std::size_t right = 0;
     const std::vector<double>& gold = calls_[best_].values;
-    for (std::size_t i = 0; i < gold.size(); ++i) right += gold[i] > junk->values[i] ? 1 : 0;
+    for (std::size_t i = 0; i < std::min(gold.size(), junk->values.size()); ++i)
+      right += gold[i] > junk->values[i] ? 1 : 0;
     const auto pairs = static_cast<double>(gold.size()), won = static_cast<double>(right);
     out.evidence = "correct answers above junk in " + std::to_string(right) + " of " +
                    format::counted(static_cast<std::int64_t>(gold.size()), "row");
@@ -445,12 +571,17 @@ class Trial {
   rewards::Reward& reward_;
   std::string word_;  // as reward_funcs has it
   std::vector<std::string> needed_;
-  const RewardRows& rows_;
+  const RewardRows* rows_;
+  std::unique_ptr<RewardRows>
+      own_rows_;  // those that it scores, where the given ones are also of other tasks
   bool deep_;
   double patience_;
   std::int64_t most_tokens_;
   bool user_code_, model_;
   RewardDependence dependence_;
+  GoldDependence gold_;
+  // Every row of the data was asked, and none of them told anything; an error that any call ends in.
+  bool seen_all_ = false, of_every_call_ = false;
   std::string column_;
   std::vector<Answered> calls_;
   std::vector<Texts> asked_;
@@ -471,7 +602,7 @@ Verdicts probe_training(train::OpenedRun& run, Depth depth, double& left) {
   const train::SampledData& data = run.sampled();
   const RewardRows rows(run, data.train_prompts, depth == Depth::kDeep ? kDeepRows : kQuickRows);
   const std::string gold = format::gold_column(data.train_prompts);
-  std::vector<Trial> trials;
+  std::vector<RewardProbe> trials;
   for (std::size_t i = 0; i < data.rewards.size(); ++i) {
     trials.emplace_back(*data.rewards[i], run.plan.policy.reward_funcs[i],
                         i < data.columns.size() ? data.columns[i] : std::vector<std::string>(), rows, depth,
@@ -480,9 +611,9 @@ Verdicts probe_training(train::OpenedRun& run, Depth depth, double& left) {
     left = std::max(0.0, left - trials.back().seconds());
   }
   const bool silent = std::all_of(trials.begin(), trials.end(),
-                                  [](const Trial& one) { return one.constant() || one.scores_none(); });
+                                  [](const RewardProbe& one) { return one.constant() || one.scores_none(); });
   Verdicts out;
-  for (const Trial& trial : trials) {
+  for (const RewardProbe& trial : trials) {
     for (Verdict& one : trial.verdicts(silent)) out.push_back(std::move(one));
   }
   // The run's calls find them as a run without an examination does.
@@ -516,8 +647,8 @@ Verdicts probe_evaluation(train::OpenedRun& run, Depth depth, double& left) {
   for (std::size_t i = 0; i < sampler.rewards().size(); ++i) {
     const std::string& word = run.plan.eval_reward_funcs[i];
     if (std::find(known.begin(), known.end(), word) != known.end()) continue;
-    Trial trial(*sampler.rewards()[i], word, sampler.columns()[i], rows, depth, left,
-                run.plan.sample_max_new_tokens);
+    RewardProbe trial(*sampler.rewards()[i], word, sampler.columns()[i], rows, depth, left,
+                      run.plan.sample_max_new_tokens);
     trial.run(gold_of_evaluation(sampler.scored_prompts()));
     left = std::max(0.0, left - trial.seconds());
     for (Verdict& one : trial.verdicts(/*only=*/false)) out.push_back(of_evaluation(std::move(one)));

@@ -23,7 +23,7 @@ constexpr double kSeconds = 60, kUncappedSeconds = 30;
 constexpr std::int64_t kUncappedPrompts = 16, kUncappedTokens = 2048;
 constexpr double kSampleCutWarn = 0.3, kSampleCutFail = 0.8;  // axolotl's healthy and red; RL-03
 constexpr double kDeadWarn = 0.5, kDeadGoal = 0.3;            // rewardspy's alert; RL-02
-constexpr std::int64_t kEnoughGroups = 8, kEnoughSamples = 64;
+constexpr std::int64_t kEnoughSamples = 64;
 
 double quantile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
@@ -124,9 +124,7 @@ Verdict judge_cut(const train::OpenedRun& run, const Counted& found) {
              " end by themselves within " + format::counted(cap, "token") + " (" +
              describe_lengths(found.lengths) + ")";
   if (found.cut <= kSampleCutWarn) return out;
-  // Where rewards still tell completions apart, there is something to learn from.
-  const bool wasted = found.cut > kSampleCutFail && found.dead > kSampleCutFail;
-  out.level = wasted ? Level::kFail : Level::kWarn;
+  out.level = Level::kWarn;  // other prompts, or a policy that has learned to end, may do better
   out.what = format::percent(found.cut, 1) + " of " + format::counted(found.samples, "completion") +
              " are cut at " + format::counted(cap, "token") + " before they end";
   out.evidence = format::percent(found.dead, 1) + " of the groups dead";
@@ -205,8 +203,7 @@ Verdict judge_dead(const train::OpenedRun& run, const SampledRollouts& sample, c
     }
   }
   if (found.dead <= kDeadWarn) return out;
-  const bool all = found.dead >= 1 && found.groups >= kEnoughGroups;
-  out.level = all ? Level::kFail : Level::kWarn;
+  out.level = Level::kWarn;  // of a sample
   out.what = format::percent(found.dead, 1) + " of " + format::counted(found.groups, "group") +
              " are dead: all rewards of a group are equal, so it has no gradient";
   if (cut) {
@@ -267,7 +264,7 @@ std::optional<Verdict> judge_warnings(const SampledRollouts& sample) {
       missing.push_back(one);
   }
   if (missing.empty()) return std::nullopt;
-  Verdict out{.code = "RL-05", .level = Level::kFail};
+  Verdict out{.code = "RL-05", .level = Level::kWarn};
   out.what = format::counted(static_cast<std::int64_t>(missing.size()), "score") + " of " +
              format::counted(static_cast<std::int64_t>(sample.completions.size()), "real completion") +
              " missing";
@@ -316,7 +313,9 @@ Verdicts probe_rollout(train::OpenedRun& run) {
   const Counted found = count(sample);
   Verdicts out;
   const Verdict cut = judge_cut(run, found);
-  out.push_back(judge_dead(run, sample, found, cut.level == Level::kFail));
+  // Where rewards still tell completions apart, there is something to learn from.
+  const bool wasted = found.cut > kSampleCutFail && found.dead > kSampleCutFail;
+  out.push_back(judge_dead(run, sample, found, wasted));
   out.push_back(cut);
   for (Verdict& one : judge_parts(sample)) out.push_back(std::move(one));
   if (auto missing = judge_warnings(sample)) out.push_back(std::move(*missing));

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "doctor/checks/check_format.h"
+#include "doctor/probes/drawn_rows.h"
 #include "rewards/math/accuracy_reward.h"
 
 namespace hone::doctor {
@@ -39,12 +40,23 @@ base::Json first_state(const train::OpenedRun& run) {
 
 RewardRows::RewardRows(const train::OpenedRun& run, const train::PolicyPrompts& prompts, std::size_t most)
     : run_(run), prompts_(prompts) {
-  const std::size_t all = prompts.rows.size();
-  const std::size_t stride = std::max<std::size_t>(1, all / std::max<std::size_t>(1, most));
-  for (std::size_t i = 0; i < all && rows_.size() < most; i += stride) rows_.push_back(i);
+  rows_ = draw_rows(prompts, most);
   if (rows_.empty()) return;
   const std::string read = run.text->tokenizer.decode(prompts.tokens[rows_.front()].ids, false);
   opens_thinking_ = std::string_view(strip(read)).ends_with("<think>");
+}
+
+RewardRows::RewardRows(const RewardRows& as, std::vector<std::size_t> places)
+    : run_(as.run_), prompts_(as.prompts_), rows_(std::move(places)), opens_thinking_(as.opens_thinking_) {}
+
+std::size_t RewardRows::next_other(std::size_t i, const std::string& column) const {
+  const Json& own = row(i).columns.at(column);
+  for (std::size_t step = 1; step < size(); ++step) {
+    const std::size_t j = (i + step) % size();
+    const Json& columns = row(j).columns;
+    if (columns.contains(column) && !columns.at(column).is_null() && columns.at(column) != own) return j;
+  }
+  return i;
 }
 
 rewards::Request RewardRows::request(const Texts& completions, const RewardCall& call) const {
@@ -58,8 +70,8 @@ rewards::Request RewardRows::request(const Texts& completions, const RewardCall&
     out.completion_ids.push_back(run_.text->tokenizer.encode(completions[i], false).ids);
     for (const auto& [name, value] : row(i).columns.items()) {
       if (!out.columns.contains(name)) out.columns[name] = Json::array();
-      const Json& next = row((i + 1) % size()).columns;
-      out.columns[name].push_back(name == call.rotated_column && next.contains(name) ? next.at(name) : value);
+      const bool turned = name == call.rotated_column && !value.is_null();
+      out.columns[name].push_back(turned ? row(next_other(i, name)).columns.at(name) : value);
     }
   }
   return out;
@@ -123,6 +135,7 @@ Answered ask(rewards::Reward& reward, const RewardRows& rows, const std::string&
     scores = reward.score(rows.request(completions, call));
   } catch (const base::UserError& error) {
     out.error = error.text().found + (error.text().cause.empty() ? "" : "; " + error.text().cause);
+    out.every_call = true;
     return out;
   }
   // Without a cause of its own the samples that failed say more: they name their rows.

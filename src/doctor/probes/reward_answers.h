@@ -21,15 +21,19 @@ constexpr const char* kSeveralLines = "gold in \\boxed{} after <think>";
 // How a call differs from the plain one: all rows in their order, each with its own columns.
 struct RewardCall {
   std::vector<std::size_t> order;  // places of the rows, each at most once; empty: all
-  std::string rotated_column;      // each row gets the next one's value of this column; empty: its own
+  std::string rotated_column;  // each row gets another value of this column, the next row's; empty: its own
 };
 
-// Rows spread over prompts of the run, which must outlive this.
+// Rows drawn from prompts of the run (drawn_rows.h), which must outlive this.
 class RewardRows {
  public:
   RewardRows(const train::OpenedRun& run, const train::PolicyPrompts& prompts, std::size_t most);
+  // Others of the same prompts, by their places.
+  RewardRows(const RewardRows& as, std::vector<std::size_t> places);
 
   std::size_t size() const { return rows_.size(); }
+  const train::PolicyPrompts& prompts_of_run() const { return prompts_; }
+  std::size_t place(std::size_t i) const { return rows_[i]; }  // in the run's prompts
   const data::PromptRow& row(std::size_t i) const { return prompts_.rows[rows_[i]]; }
   // The request that the run would make for these completions, one per row.
   rewards::Request request(const Texts& completions, const RewardCall& call = {}) const;
@@ -42,6 +46,9 @@ class RewardRows {
   bool opens_thinking() const { return opens_thinking_; }
 
  private:
+  // The next row with another value of the column; `i` itself where there is none.
+  std::size_t next_other(std::size_t i, const std::string& column) const;
+
   const train::OpenedRun& run_;
   const train::PolicyPrompts& prompts_;
   std::vector<std::size_t> rows_;
@@ -55,7 +62,8 @@ struct Answered {
   double mean = rewards::kNone;       // over scored answers
   std::int64_t none = 0;              // failures included
   std::vector<std::string> failures;  // "row, kind: what"
-  std::string error;                  // the UserError that the call threw; then no other field is set
+  std::string error;                  // of the whole call; then no other field but the next is set
+  bool every_call = false;  // the error is one of any call: a missing column, a worker that cannot start
   double seconds = 0;
 };
 

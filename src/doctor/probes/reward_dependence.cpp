@@ -37,15 +37,11 @@ std::string first_difference(const RewardRows& rows, const Answered& first, cons
 }  // namespace
 
 RewardDependence test_dependence(rewards::Reward& reward, const RewardRows& rows, const Texts& texts,
-                                 const Answered& first, const std::string& column) {
+                                 const Answered& first) {
   RewardDependence out;
   if (rows.size() < 2 || !first.error.empty()) return out;
   std::vector<std::size_t> all(rows.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
-  if (!column.empty()) {
-    const Answered again = ask(reward, rows, first.kind, texts, {.order = {}, .rotated_column = column});
-    out.on_column = !first_difference(rows, first, again, all).empty();
-  }
   std::vector<std::size_t> reversed(all.rbegin(), all.rend());
   const Answered turned = ask(reward, rows, first.kind, texts, {.order = reversed, .rotated_column = ""});
   out.order_evidence = first_difference(rows, first, turned, reversed);
@@ -60,6 +56,22 @@ RewardDependence test_dependence(rewards::Reward& reward, const RewardRows& rows
     out.on_others = fewer.error.empty() && !out.others_evidence.empty();
   }
   return out;
+}
+
+void add_gold_dependence(GoldDependence& out, rewards::Reward& reward, const RewardRows& rows,
+                         const Texts& texts, const Answered& first, const std::string& column) {
+  if (rows.size() < 2 || column.empty() || !first.error.empty()) return;
+  const Answered again = ask(reward, rows, first.kind, texts, {.order = {}, .rotated_column = column});
+  for (std::size_t i = 0; i < std::min(again.values.size(), first.values.size()); ++i) {
+    const double own = first.values[i], other = again.values[i];
+    if (std::isnan(own) || std::isnan(other) || own == other) continue;
+    (own > other ? out.agrees : out.disagrees) += 1;
+    out.own += own;
+    out.other += other;
+    if (out.evidence.empty())
+      out.evidence = first.kind + ": " + rows.row(i).where + ": " + shown_score(own) + ", and " +
+                     shown_score(other) + " beside another row's " + column;
+  }
 }
 
 Verdicts judge_dependence(const RewardDependence& found, const std::string& reward) {

@@ -2,6 +2,7 @@
 // one thing changed.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "doctor/examination.h"
@@ -10,15 +11,28 @@
 namespace hone::doctor {
 
 struct RewardDependence {
-  bool on_column = false;                       // rows with the gold of another row score otherwise
   bool on_order = false;                        // the same rows in another order score otherwise
   bool on_others = false;                       // a row scores otherwise beside fewer rows
   std::string order_evidence, others_evidence;  // of the first row
 };
 
-// `first`: what the reward gave for `texts` when asked plainly. `column` may be empty: not tested. Four calls at most.
+// `first`: what the reward gave for `texts` when asked plainly. Three calls at most.
 RewardDependence test_dependence(rewards::Reward& reward, const RewardRows& rows, const Texts& texts,
-                                 const Answered& first, const std::string& column);
+                                 const Answered& first);
+
+// What the same answers earn when the column with the right ones is another row's: of several forms of the right
+// answer, since a reward may know one of them only.
+struct GoldDependence {
+  std::int64_t agrees = 0, disagrees = 0;  // answers that score higher with their own gold, and lower
+  double own = 0, other = 0;               // sums of their scores
+  std::string evidence;                    // of the first that differs: "gold: rows.jsonl:3: 0, then 1"
+  bool on_column() const { return agrees + disagrees > 0; }
+  bool is_turned() const { return disagrees > 0 && agrees == 0; }  // right answers earn less than wrong ones
+};
+
+// Adds one form of the right answer; one call.
+void add_gold_dependence(GoldDependence& out, rewards::Reward& reward, const RewardRows& rows,
+                         const Texts& texts, const Answered& first, const std::string& column);
 
 // RL-18 of a user's function; empty: its scores depend on nothing else.
 Verdicts judge_dependence(const RewardDependence& found, const std::string& reward);

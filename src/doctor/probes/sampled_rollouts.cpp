@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/stopwatch.h"
+#include "doctor/probes/drawn_rows.h"
 #include "doctor/probes/reward_answers.h"
 #include "train/rollout_source.h"
 
@@ -65,9 +66,10 @@ SampledRollouts sample_rollouts(const train::OpenedRun& run, const RolloutLimits
   out.reward_names = source.reward_names();
   const auto all = static_cast<std::int64_t>(prompts.rows.size());
   const std::int64_t count = std::min(all, limits.prompts);
+  const std::vector<std::size_t> drawn = draw_rows(prompts, static_cast<std::size_t>(count));
   std::vector<std::int64_t> rows;
   for (std::int64_t i = 0; i < count; ++i) {
-    rows.push_back(i * all / count);  // spread over the data
+    rows.push_back(static_cast<std::int64_t>(drawn[static_cast<std::size_t>(i)]));
     if (rows.size() < kPromptsAtOnce && i + 1 < count) continue;
     const train::SourcedRollouts made = source.make({.generation = kFirstGeneration + i,
                                                      .rows = rows,
