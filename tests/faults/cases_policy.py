@@ -68,7 +68,7 @@ def tag_in_the_prompt(s):
     s.policy(reward_funcs=["think_format_reward"])
 
 
-@CASES.fault("RL-04", "a regex whose dot does not match a line break")
+@CASES.fault("RL-04", "a regex whose dot does not match a line break", level="warn", exactly=True)
 def parser_never_matches(s):
     s.policy([{**row, "solution": row["answer"]} for row in scene.prompt_rows()],
              reward_funcs=['regex(pattern="^<think>.*</think>")'])

@@ -72,7 +72,8 @@ def reward(s, body, **changes):
     s.policy(reward_funcs=["rewards.py:score"], **changes)
 
 
-@CASES.fault("RL-04", "a reward upside down: it pays for every answer but the right one", "train", exactly=True)
+@CASES.fault("RL-04", "a reward upside down: it pays for every answer but the right one", level="warn", exactly=True,
+             cause="has the wrong sign: right answers score lower than wrong ones")
 def upside_down(s):
     reward(s, "    return [0.0 if a in c else 1.0 for c, a in zip(said, answer)]\n")
 
@@ -84,17 +85,23 @@ def for_length(s):
     s.policy(reward_funcs=["rewards.py:score"])
 
 
-@CASES.fault("RL-02", "a constant, told before step 1", "train", exactly=True)
+@CASES.fault("RL-04", "a reward upside down for one form of the answer", level="warn", exactly=True,
+             cause="has the wrong sign: right answers score lower than wrong ones")
+def upside_down_in_one_form(s):
+    reward(s, "    return [0.0 if c.strip() == a else 1.0 for c, a in zip(said, answer)]\n")
+
+
+@CASES.fault("RL-02", "a constant, told before step 1", level="warn", exactly=True)
 def constant(s):
     reward(s, "    return [0.5] * len(said)\n")
 
 
-@CASES.fault("RL-02", "rloo: a constant, told before step 1", "train", exactly=True, cause="the function does not look at the completions")
+@CASES.fault("RL-02", "rloo: a constant, told before step 1", level="warn", exactly=True, cause="the function does not look at the completions")
 def rloo_constant(s):
     reward(s, "    return [0.5] * len(said)\n", method="rloo")
 
 
-@CASES.fault("RL-02", "online dpo: a constant, told before step 1", "train", exactly=True,
+@CASES.fault("RL-02", "online dpo: a constant, told before step 1", level="warn", exactly=True,
              cause="the function does not look at the completions")
 def online_constant(s):
     reward(s, "    return [0.5] * len(said)\n", method="online-dpo", num_generations=None, max_completion_length=None, max_new_tokens=12)

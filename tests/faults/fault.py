@@ -25,6 +25,8 @@ class Healthy:
     family: str = "llama"
     deep: tuple = ()
     before: tuple = ()
+    slow: bool = False
+    quiet: bool = True  # no warning either
 
 
 class Outcome:
@@ -49,8 +51,8 @@ class Cases(list):
     def exclude(self, code, name):
         self.append(Fault(code, name, None, excluded=True))
 
-    def healthy(self, name, family="llama", deep=(), before=()):
+    def healthy(self, name, family="llama", deep=(), before=(), slow=False, quiet=False):
         def add(build):
-            self.append(Healthy(name, build, family, deep, before))
+            self.append(Healthy(name, build, family, deep, before, slow, quiet))
             return build
         return add

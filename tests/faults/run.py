@@ -26,10 +26,12 @@ import cases_causes
 import cases_data
 import cases_policy
 import cases_run
+import cases_users
 import cases_values
 import cases_weights
 import founding
 import healthy
+import healthy_more
 import scene
 import study
 import told
@@ -259,7 +261,13 @@ def run_healthy(case, runner):
             problems += broken_rules(verdicts, place.options)
             if code != 0 or failing:
                 problems.append(f"{words[0]}: exit {code}, FAIL {failing}")
-    return Outcome(not problems, name, ("healthy", case.name, "no FAIL" if not problems else "FAIL"),
+            warned = [f"{v.code} {v.text} | {v.words}" for v in verdicts if v.level == "warn"]
+            if case.quiet and warned:
+                problems.append(f"{words[0]}: warns of {warned}")
+            if "could not run" in said:
+                problems.append(f"{words[0]}: a probe could not run")
+    shown = None if case.slow else ("healthy", case.name, "no FAIL" if not problems else "FAIL")
+    return Outcome(not problems, name, shown,
                    "\n".join(["  " + p for p in problems] + told))
 
 
@@ -302,9 +310,10 @@ def main():
     args = parser.parse_args()
     hone = pathlib.Path(args.hone).resolve()
     wanted = lambda name: not args.only or any(word in name for word in args.only)  # noqa: E731
-    faults = [c for module in (cases_weights, cases_data, cases_policy, cases_run, cases_values, cases_causes) for c in module.CASES]
+    faults = [c for module in (cases_weights, cases_data, cases_policy, cases_run, cases_values, cases_causes, cases_users) for c in module.CASES]
     jobs = [(run_fault, c) for c in faults if wanted(f"fault {c.code} {c.name}")]
-    jobs += [(run_healthy, c) for c in healthy.CASES if wanted(f"healthy {c.name}")]
+    jobs += [(run_healthy, c) for c in (*healthy.CASES, *healthy_more.CASES)
+             if wanted(f"healthy {c.name}") and (args.slow or not c.slow)]
     jobs += [(founding.run, c) for c in founding.CASES if wanted(f"founding {c.name}") and (args.slow or not c.slow)]
     started = time.monotonic()
     rows, failed = {"faults": [], "founding": []}, False
