@@ -113,7 +113,12 @@ class RewardProbe {
     for (Verdict& one : more) out.push_back(std::move(one));
   }
   bool late() const { return !deep_ && seconds_ >= patience_; }
-  bool reads_gold() const { return !column_.empty() && (!needed_.empty() || gold_.on_column()); }
+  // It asks for the column of right answers by name, or its scores depend on it; a column like `task` is another matter.
+  bool reads_gold() const {
+    if (column_.empty()) return false;
+    const bool asks = std::find(needed_.begin(), needed_.end(), column_) != needed_.end();
+    return asks || gold_.on_column();
+  }
   const RewardRows& rows() const { return *rows_; }
 
   void ask_all() {
