@@ -657,6 +657,15 @@ class Loop {
     }
   }
 
+  // What the steps after the last log measured, as TRL's trainers have it in a run's last record. The loss is in
+  // train_loss.
+  void add_unlogged(LogRecord& entry) const {
+    const RunState& state = p_.state;
+    if (state.steps_since_log == 0) return;
+    for (const auto& [name, value] : state.metrics.values()) entry.values.emplace_back(name, value);
+    entry.values.emplace_back("num_tokens", static_cast<double>(state.num_tokens));
+  }
+
   void record_end() {
     const double runtime = seconds_since(started_);
     const auto steps = static_cast<double>(std::max<std::int64_t>(1, p_.state.step - first_step_));
@@ -669,6 +678,7 @@ class Loop {
         {"train_steps_per_second", steps / runtime},
         {"total_flos", 0.0},
         {"train_loss", p_.state.total_loss / static_cast<double>(std::max<std::int64_t>(1, p_.state.step))}};
+    add_unlogged(entry);
     record(entry);
   }
 
