@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "commands/commands.h"
+#include "commands/hub_download.h"
 #include "config/tool_plans.h"
 #include "data/prompts.h"
 #include "report/reward_output.h"
@@ -75,7 +76,7 @@ void print(const rewards::Trial& trial) {
 }  // namespace
 
 int reward_test(const std::vector<std::string>& arguments) {
-  const config::RewardTestPlan plan = config::parse_reward_test(arguments);
+  const config::RewardTestPlan plan = with_downloads([&] { return config::parse_reward_test(arguments); });
   print_notes(plan.notes);
   at::set_num_threads(static_cast<int>(train::threads_or_default(0)));
   const rewards::OpenOptions options{.python = plan.python,

@@ -103,6 +103,18 @@ void find_model(std::string& path, const std::string& revision, const std::strin
   }
 }
 
+void find_reward_models(std::vector<std::string>& words, const std::string& option,
+                        std::vector<HubRequest>& downloads) {
+  for (std::string& word : words) {
+    if (exists(word) || !looks_like_hub_name(word)) continue;
+    if (const auto snapshot = hub_snapshot(HubKind::kModel, word, "")) {
+      word = snapshot->string();
+    } else if (is_hub_name(word)) {
+      downloads.push_back({HubKind::kModel, word, "", option});
+    }
+  }
+}
+
 void require_adapter_path(const std::string& path, const std::string& option, const std::string& where) {
   if (!path.empty()) base::finish_publishing_before_reading(path, "adapter_config.json");
   if (!is_folder(path)) missing("a folder with adapter_config.json as " + option, path, where);
@@ -161,6 +173,8 @@ void require_tokenizer(const Plan& plan, const Settings& settings) {
 
 // A model's folder, or the folder of a reward model's adapter, which names its base.
 void require_reward_model(const std::string& path, const std::string& option, const std::string& where) {
+  // find_reward_models finds those
+  if (!exists(path) && (is_hub_name(path) || hub_snapshot(HubKind::kModel, path, ""))) return;
   base::finish_publishing_before_reading(path, "adapter_config.json");
   if (!exists((fs::path(path) / "adapter_config.json").string())) require_model_path(path, option, where);
 }
@@ -281,9 +295,11 @@ void collect_files(Plan& plan, Settings& settings) {
   settings.collect([&] {
     if (!samples(plan.method)) return;
     check_reward_files(settings);
+    find_reward_models(plan.policy.reward_funcs, "reward_funcs", plan.downloads);
     if (!plan.policy.replay.empty()) require_file(plan.policy.replay, "replay", settings.where("replay"));
   });
   settings.collect([&] { check_sample_files(plan, settings); });
+  find_reward_models(plan.eval_reward_funcs, "eval_reward_funcs", plan.downloads);
   settings.collect([&] { check_resume(plan, settings); });
 }
 

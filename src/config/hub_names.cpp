@@ -63,7 +63,11 @@ bool has_weights(const fs::path& folder) {
 
 bool is_whole(HubKind kind, const fs::path& folder) {
   if (!base::is_folder(folder)) return false;
-  if (kind == HubKind::kModel) return base::is_file(folder / "config.json") && has_weights(folder);
+  if (kind == HubKind::kModel) {
+    const bool adapter = base::is_file(folder / "adapter_config.json");
+    return adapter ? base::is_file(folder / "adapter_model.safetensors")
+                   : base::is_file(folder / "config.json") && has_weights(folder);
+  }
   std::error_code ignored;
   return fs::directory_iterator(folder, ignored) != fs::directory_iterator();
 }

@@ -42,7 +42,7 @@ bool is_hub_name(const std::string& path);
 base::fs::path hub_cache_folder();
 
 // The newest download of `id` at `revision`: <cache>/models--owner--name/snapshots/<commit>, by refs/<revision>. Empty when
-// there is none, or when it is not whole: a model needs config.json and its safetensors, a data set any file.
+// there is none, or when it is not whole: a model needs config.json and its safetensors, an adapter its two files, a data set any file.
 std::optional<base::fs::path> hub_snapshot(HubKind kind, const std::string& id, const std::string& revision);
 
 // The hub's name of a snapshot folder as above: "owner/name"; empty for any other path.

@@ -421,6 +421,7 @@ RewardTestPlan parse_reward_test(const std::vector<std::string>& arguments) {
   needed(settings, "dataset_name");
   settings.fill(plan);
   check_reward_files(settings);
+  find_reward_models(plan.reward_funcs, "reward_funcs", plan.downloads);
   plan.rows.sets.push_back(find_rows({.path = plan.dataset_name,
                                       .config = "",
                                       .data_dir = "",

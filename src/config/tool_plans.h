@@ -152,6 +152,7 @@ struct RewardTestPlan {
   std::int64_t max_completion_length = 512;
   std::int64_t limit = 32;  // rows
   std::vector<std::string> notes;
+  std::vector<HubRequest> downloads;  // what has to be downloaded first
 
   bool operator==(const RewardTestPlan&) const = default;
 };

@@ -107,6 +107,29 @@ TEST_F(HubNames, APlanSaysWhatToDownload) {
   EXPECT_EQ(hub_id_of(plan.model_name_or_path), "o/m");
 }
 
+// A reward model, or the adapter of one, by its name on the hub.
+TEST_F(HubNames, ARewardModelIsFoundOrDownloaded) {
+  snapshot("models--o--m", "config.json");
+  snapshot("models--o--m", "model.safetensors", "x");
+  const std::vector<std::string> words = {
+      "--model_name_or_path", "o/m",     "--dataset_name", path("train.jsonl"), "--output_dir", path("out"),
+      "--reward_funcs",       "o/judge", "o/other",        "--use_peft"};
+  EXPECT_EQ(parse_run(Method::kGrpo, words).downloads,
+            (std::vector<HubRequest>{{HubKind::kModel, "o/judge", "", "reward_funcs"},
+                                     {HubKind::kModel, "o/other", "", "reward_funcs"}}));
+  snapshot("models--o--judge", "adapter_config.json");
+  snapshot("models--o--other", "config.json");
+  snapshot("models--o--other", "model.safetensors", "x");
+  EXPECT_EQ(parse_run(Method::kGrpo, words).downloads.size(), 1U)
+      << "an adapter without weights is not whole";
+  snapshot("models--o--judge", "adapter_model.safetensors", "x");
+  const Plan plan = parse_run(Method::kGrpo, words);
+  EXPECT_TRUE(plan.downloads.empty());
+  ASSERT_EQ(plan.policy.reward_funcs.size(), 2U);
+  EXPECT_EQ(hub_id_of(plan.policy.reward_funcs[0]), "o/judge");
+  EXPECT_EQ(hub_id_of(plan.policy.reward_funcs[1]), "o/other");
+}
+
 constexpr const char* kRows = "{\"text\": \"a\"}\n";
 
 TEST_F(HubNames, ADataSetIsReadFromItsSnapshot) {

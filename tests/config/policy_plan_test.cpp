@@ -271,8 +271,7 @@ TEST_F(PolicyPlanTest, Rewards) {
             "  found:  'my/rewards.py'\n"
             "  likely: the function is missing\n"
             "  do:     write my/rewards.py:my_function");
-  EXPECT_NE(grpo_error({"--reward_funcs", "trl-lib/reward"}).find("looks like a hub name"),
-            std::string::npos);
+  EXPECT_EQ(grpo({"--reward_funcs", "trl-lib/reward"}).downloads.front().id, "trl-lib/reward");
   EXPECT_NE(grpo_error({"--reward_model_name_or_path", path("none")})
                 .find("[--reward_model_name_or_path] expected"),
             std::string::npos);
