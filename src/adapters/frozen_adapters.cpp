@@ -85,6 +85,7 @@ FrozenAdapters attach_frozen(model::CausalLm& model, const std::vector<std::stri
   std::map<std::string, Parts> by_module;
   for (const std::string& folder : folders) {
     const StoredAdapter stored = read_lora(folder, model.config());
+    require_same_base(stored, model, folder);
     for (const StoredLora& module : stored.modules) {
       by_module[module.module].a.push_back(module.a * module.scale);
       by_module[module.module].b.push_back(module.b);

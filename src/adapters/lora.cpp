@@ -13,6 +13,7 @@
 #include "adapters/peft_files.h"
 #include "adapters/pissa.h"
 #include "adapters/ranks.h"
+#include "adapters/saved_vocabulary.h"
 #include "adapters/whole_modules.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -352,6 +353,14 @@ Adapter Adapter::resume_pissa(model::CausalLm& model, const base::fs::path& fold
   return adapter;
 }
 
+void Adapter::add_vocabulary(std::map<std::string, at::Tensor>& tensors) const {
+  if (vocabulary_ == nullptr) return;
+  StoredAdapter saved;
+  saved.config = config_;
+  for (const std::string& target : targets_) saved.modules.emplace_back().module = target;
+  adapters::add_vocabulary(*vocabulary_, saved, tensors);
+}
+
 void Adapter::save(const base::fs::path& folder, at::ScalarType dtype, const BeforeRead& before) const {
   const at::NoGradGuard no_grad;
   std::error_code ec;
@@ -376,6 +385,7 @@ void Adapter::save(const base::fs::path& folder, at::ScalarType dtype, const Bef
     for (auto& [pattern, rank] : config.rank_pattern) rank *= 2;
     for (auto& [pattern, alpha] : config.alpha_pattern) alpha *= wider;
   }
+  add_vocabulary(tensors);
   write_adapter(folder, config, tensors);
   write_frozen_adapters(folder, frozen_adapters_);
 }

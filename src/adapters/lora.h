@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -53,6 +54,8 @@ struct LoraConfig {
   std::vector<std::int64_t> token_indices;
   // the name they have in PEFT's mapping form, "embed_tokens"; empty: its list form
   std::string token_module;
+  // The mapping names the head too, with the same ids: what a tied head has in any case.
+  bool tokens_of_head = false;
   std::string base_model_name_or_path;
   // Full fine-tuning: these tensors of the model are trained, and nothing else here is read but score_head.
   std::optional<FullTraining> full;
@@ -162,6 +165,9 @@ class Adapter {
   void zero_gradient();
   void set_dropout(double p);  // of every adapted module, and of the config that is saved
   void set_base_model_name(std::string name) { config_.base_model_name_or_path = std::move(name); }
+  // Of a model whose vocabulary is not that of its files (WeightSource::replaced): save() then writes the base's matrices
+  // too, where PEFT writes and reads them. `source` must outlive the adapter.
+  void set_vocabulary(const model::WeightSource& source) { vocabulary_ = &source; }
   void set_frozen_adapters(FrozenAdapters below) {
     frozen_adapters_ = std::move(below);
   }  // the adapters below it: recorded when saved
@@ -179,6 +185,7 @@ class Adapter {
                            const model::WeightSource& source);
   void read_whole(const model::WeightSource& source);
   void save_full(const base::fs::path& folder, at::ScalarType dtype, const BeforeRead& before) const;
+  void add_vocabulary(std::map<std::string, at::Tensor>& tensors) const;  // of vocabulary_, by PEFT's keys
   // Rows of token_indices and tensors in full, as the base's; from `source` in fp32 where it is given.
   void init_from_base(const model::CausalLm& model, const model::WeightSource* source);
   std::size_t tensors_per_module() const { return config_.dora ? 3 : 2; }
@@ -192,6 +199,7 @@ class Adapter {
   std::vector<TrainableTensor> tensors_;
   at::Tensor flat_, flat_gradient_, initial_values_, token_rows_, score_;
   const model::WeightSource* source_ = nullptr;  // of a model that is trained in full
+  const model::WeightSource* vocabulary_ = nullptr;
 };
 
 // The head of a reward model that is trained in full, in its folder.

@@ -11,11 +11,14 @@
 #include <set>
 #include <string>
 
+#include "adapters/adapter_file.h"
 #include "adapters/expert_targets.h"
 #include "adapters/peft_files.h"
+#include "adapters/saved_vocabulary.h"
 #include "adapters/whole_modules.h"
 #include "base/error.h"
 #include "base/json_tools.h"
+#include "base/path_kind.h"
 #include "model/families.h"
 #include "model/untied_source.h"
 
@@ -33,9 +36,8 @@ struct Parts {
   std::vector<StoredAdapter> adapters;
   std::deque<StoredLora> experts;  // of each matrix of a stack
   std::map<std::string, std::vector<const StoredLora*>> by_weight;
-  std::map<std::string, at::Tensor> whole;        // trained in full
-  std::map<std::string, at::Tensor> base_copies;  // PEFT's, which take the base's place when it loads them
-  std::string names;                              // of the folders, for messages
+  std::map<std::string, at::Tensor> whole;  // trained in full
+  std::string names;                        // of the folders, for messages
 };
 
 // The factors of each expert and each of its matrices, of a LoRA on a stack; or a router's under its name in files. `specs`: the
@@ -66,7 +68,7 @@ std::shared_ptr<const Parts> read_parts(const model::ModelConfig& config,
   const auto out = std::make_shared<Parts>();
   for (const base::fs::path& folder : adapters) {
     const StoredAdapter& stored = out->adapters.emplace_back(read_adapter(folder, config));
-    require_kind(stored.config, /*score_head=*/false, folder.string());
+    if (&folder != &adapters.back()) require_kind(stored.config, /*score_head=*/false, folder.string());
     if (stored.config.dora && adapters.size() > 1) {
       throw base::UserError({folder.string(), "LoRAs, to merge several at once",
                              "DoRA: its rows have magnitudes, which cannot be added", "",
@@ -90,7 +92,6 @@ std::shared_ptr<const Parts> read_parts(const model::ModelConfig& config,
         out->by_weight[module.module + ".weight"].push_back(&module);
     }
     for (std::size_t i = 0; i < stored.whole.size(); ++i) out->whole[stored.whole_names[i]] = stored.whole[i];
-    out->base_copies.insert(stored.base_copies.begin(), stored.base_copies.end());
   }
   return out;
 }
@@ -113,9 +114,18 @@ bool unties_head(const model::ModelConfig& base, const std::vector<base::fs::pat
   });
 }
 
+at::Tensor score_of(const std::vector<base::fs::path>& adapters) {
+  if (adapters.empty() || !base::exists(adapters.back() / kWeightsFile)) return {};
+  const AdapterFile file(adapters.back());
+  const base::StoredTensor* stored = file.find(kScoreKey);
+  if (stored == nullptr) stored = file.find(in_wrapper(kScoreKey, kTrainedCopy));
+  return stored == nullptr ? at::Tensor() : file.read(*stored);
+}
+
 std::unique_ptr<model::WeightSource> open_to_merge(const base::fs::path& base_model,
-                                                   const std::vector<base::fs::path>& adapters) {
-  std::unique_ptr<model::WeightSource> source = model::open_weights(base_model);
+                                                   const std::vector<base::fs::path>& adapters,
+                                                   std::vector<std::string>* notes) {
+  std::unique_ptr<model::WeightSource> source = open_base(base_model, adapters, notes);
   if (!unties_head(source->config(), adapters)) return source;
   return std::make_unique<model::UntiedSource>(std::move(source));
 }
@@ -127,8 +137,6 @@ model::Adjust merged_weights(const model::WeightSource& source, const std::vecto
   std::set<std::string> quantized;
   if (trained_on) quantized = model::quantized_matrices(source.config(), trained_on.experts);
   const auto base_of = [&source, parts, quantized, trained_on, held_in](const std::string& name) {
-    if (const auto copy = parts->base_copies.find(name); copy != parts->base_copies.end())
-      return copy->second;
     if (!quantized.contains(name) || source.quantization(name)) return source.read(name, at::kFloat);
     const at::Tensor held = source.read(name, held_in);
     return ops::dequantize(ops::quantize(held, *trained_on, source.path().string() + ": " + name),
@@ -165,7 +173,12 @@ model::Adjust merged_weights(const model::WeightSource& source, const std::vecto
 void merge_to_folder(const base::fs::path& base_model, const std::vector<base::fs::path>& adapters,
                      const base::fs::path& out, const model::Quantize& trained_on, at::ScalarType held_in) {
   const auto source = open_to_merge(base_model, adapters);
-  model::write_hf_folder(*source, out, {}, merged_weights(*source, adapters, trained_on, held_in));
+  const model::Adjust merged = merged_weights(*source, adapters, trained_on, held_in);
+  model::ExportOptions options;
+  options.score = score_of(adapters);
+  if (options.score.defined() && base::exists(adapters.back() / "tokenizer.json"))
+    options.tokenizer = adapters.back();
+  model::write_hf_folder(*source, out, options, merged);
 }
 
 }  // namespace hone::adapters

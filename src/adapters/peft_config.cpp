@@ -4,6 +4,7 @@
 #include <set>
 #include <type_traits>
 
+#include "adapters/config_keys.h"
 #include "adapters/peft_files.h"
 #include "base/error.h"
 #include "base/json_tools.h"
@@ -18,25 +19,25 @@ using base::UserError;
 constexpr const char* kPeftVersion = "0.21.2";
 constexpr double kMaxAlpha = 1e9;  // a scale that fp32 and its products with weights hold
 
-// Keys that hone reads, and those that change nothing when an adapter is used.
-const std::set<std::string>& understood() {
-  static const std::set<std::string> keys = {
-      "auto_mapping", "base_model_name_or_path", "exclude_modules", "inference_mode", "init_lora_weights",
-      "lora_alpha", "lora_dropout", "megatron_core", "peft_type", "peft_version", "qalora_group_size", "r",
-      "revision", "runtime_config", "target_modules", "task_type", "use_dora", "use_rslora", "rank_pattern",
-      "alpha_pattern", "layers_to_transform", "layers_pattern", "bias", "target_parameters",
-      "modules_to_save",          // read_saved_modules
-      "trainable_token_indices",  // of the embedding alone: read_token_indices
-      // how an adapter was begun; its saved weights already hold the outcome (init_lora_weights says if the
-      // base changed)
-      "corda_config", "eva_config", "loftq_config", "lora_ga_config",
-      "ensure_weight_tying"};  // require_apart
-  return keys;
-}
-
 bool is_empty(const Json& v) {
   return v.is_null() || v == Json(false) || v == Json("none") ||
          ((v.is_object() || v.is_array()) && v.empty());
+}
+
+// Keys with a value that hone does not apply.
+void refuse_unread(const Json& json, const std::string& where) {
+  for (const auto& [key, value] : json.items()) {
+    const base::ReadKey* row = adapter_config_keys().find(key);
+    if ((row != nullptr && row->use != base::KeyUse::kRefused) || is_empty(value)) continue;
+    const std::string name = base::cut_text(key, 200);
+    throw UserError(
+        {where + ": " + name, "nothing, false or none", base::short_json(value),
+         row != nullptr ? std::string(row->why)
+                        : "an option of a newer PEFT, or of another program, that hone does not know: the "
+                          "result might differ",
+         row != nullptr ? "merge the adapter with PEFT, or train it without " + name
+                        : "remove the key where it changes nothing, or merge the adapter with PEFT"});
+  }
 }
 
 [[noreturn]] void wrong(const std::string& where, const std::string& key, const std::string& expected,
@@ -45,46 +46,46 @@ bool is_empty(const Json& v) {
 }
 
 double number_or(const Json& json, const char* key, double fallback, const std::string& where) {
-  const auto it = json.find(key);
-  if (it == json.end() || it->is_null()) return fallback;
-  if (!it->is_number()) wrong(where, key, "a number", *it);
-  return it->get<double>();
+  const Json& value = adapter_config_keys().at(json, key);
+  if (value.is_null()) return fallback;
+  if (!value.is_number()) wrong(where, key, "a number", value);
+  return value.get<double>();
 }
 
 bool bool_or(const Json& json, const char* key, bool fallback, const std::string& where) {
-  const auto it = json.find(key);
-  if (it == json.end() || it->is_null()) return fallback;
-  if (!it->is_boolean()) wrong(where, key, "true or false", *it);
-  return it->get<bool>();
+  const Json& value = adapter_config_keys().at(json, key);
+  if (value.is_null()) return fallback;
+  if (!value.is_boolean()) wrong(where, key, "true or false", value);
+  return value.get<bool>();
 }
 
 // target_modules and exclude_modules: a list of names, or one string that is a regex.
 void read_names(const Json& json, const char* key, const std::string& where, std::vector<std::string>& names,
                 bool& is_regex) {
-  const auto it = json.find(key);
-  if (it == json.end() || it->is_null()) return;
-  if (it->is_string()) {
-    names = {it->get<std::string>()};
+  const Json& value = adapter_config_keys().at(json, key);
+  if (value.is_null()) return;
+  if (value.is_string()) {
+    names = {value.get<std::string>()};
     is_regex = true;
     return;
   }
-  if (!it->is_array()) wrong(where, key, "a list of names or one regular expression", *it);
-  for (const Json& name : *it) {
-    if (!name.is_string()) wrong(where, key, "a list of names or one regular expression", *it);
+  if (!value.is_array()) wrong(where, key, "a list of names or one regular expression", value);
+  for (const Json& name : value) {
+    if (!name.is_string()) wrong(where, key, "a list of names or one regular expression", value);
     names.push_back(name.get<std::string>());
   }
 }
 
 LoraInit read_init(const Json& json, const std::string& where) {
-  const auto it = json.find("init_lora_weights");
-  if (it == json.end() || it->is_null() || *it == Json(true)) return LoraInit::kTrue;
-  if (*it == Json(false)) return LoraInit::kFalse;
-  if (*it == Json("gaussian")) return LoraInit::kGaussian;
+  const Json& init = adapter_config_keys().at(json, "init_lora_weights");
+  if (init.is_null() || init == Json(true)) return LoraInit::kTrue;
+  if (init == Json(false)) return LoraInit::kFalse;
+  if (init == Json("gaussian")) return LoraInit::kGaussian;
   // These start from other numbers but leave the base model as it is: the file's weights are all there is to
   // know.
-  if (*it == Json("eva") || *it == Json("orthogonal")) return LoraInit::kTrue;
+  if (init == Json("eva") || init == Json("orthogonal")) return LoraInit::kTrue;
   throw UserError(
-      {where + ": init_lora_weights", "true, false or gaussian", base::short_json(*it),
+      {where + ": init_lora_weights", "true, false or gaussian", base::short_json(init),
        "this initialization changes the base model's weights, so that the adapter is not sufficient without "
        "them",
        "convert it with PEFT: save_pretrained(..., path_initial_model_for_weight_conversion=...)"});
@@ -103,8 +104,8 @@ bool is_rank(const Json& value) {
 // modules_to_save: whether score, the head of a reward model (task_type SEQ_CLS, or none), is among them; the others
 // into the config.
 void read_saved_modules(const Json& json, const std::string& where, LoraConfig& config) {
-  const Json task = json.value("task_type", Json(nullptr)),
-             saved = json.value("modules_to_save", Json(nullptr));
+  const Json task = adapter_config_keys().at(json, "task_type"),
+             saved = adapter_config_keys().at(json, "modules_to_save");
   const bool classifies = task == Json("SEQ_CLS");
   if (!task.is_null() && task != Json("CAUSAL_LM") && !classifies)
     wrong(where, "task_type", "CAUSAL_LM, or SEQ_CLS of a reward model", task);
@@ -126,7 +127,7 @@ template <typename Value>
 std::vector<std::pair<std::string, Value>> read_pattern(const Json& json, const char* key,
                                                         const std::string& where) {
   std::vector<std::pair<std::string, Value>> out;
-  const Json pattern = json.value(key, Json(nullptr));
+  const Json pattern = adapter_config_keys().at(json, key);
   if (is_empty(pattern)) return out;
   if (!pattern.is_object()) wrong(where, key, "a mapping of names to numbers", pattern);
   for (const auto& [name, value] : pattern.items()) {
@@ -140,14 +141,14 @@ std::vector<std::pair<std::string, Value>> read_pattern(const Json& json, const 
 }
 
 void read_layers(const Json& json, const std::string& where, LoraConfig& config) {
-  const Json layers = json.value("layers_to_transform", Json(nullptr));
+  const Json layers = adapter_config_keys().at(json, "layers_to_transform");
   if (!is_empty(layers)) {
     for (const Json& layer : layers.is_array() ? layers : Json::array({layers})) {
       if (!layer.is_number_integer()) wrong(where, "layers_to_transform", "numbers of layers", layers);
       config.layers_to_transform.push_back(layer.get<std::int64_t>());
     }
   }
-  const Json pattern = json.value("layers_pattern", Json(nullptr));
+  const Json pattern = adapter_config_keys().at(json, "layers_pattern");
   if (is_empty(pattern) || pattern == Json("")) return;
   for (const Json& name : pattern.is_array() ? pattern : Json::array({pattern})) {
     if (!name.is_string()) wrong(where, "layers_pattern", "names of lists of layers", pattern);
@@ -156,7 +157,7 @@ void read_layers(const Json& json, const std::string& where, LoraConfig& config)
 }
 
 TrainedBias read_bias(const Json& json, const std::string& where) {
-  const Json bias = json.value("bias", Json(nullptr));
+  const Json bias = adapter_config_keys().at(json, "bias");
   if (is_empty(bias)) return TrainedBias::kNone;
   if (bias == Json("all")) return TrainedBias::kAll;
   if (bias == Json("lora_only")) return TrainedBias::kLoraOnly;
@@ -165,7 +166,7 @@ TrainedBias read_bias(const Json& json, const std::string& where) {
 
 // With ensure_weight_tying PEFT trains one matrix for a tied embedding and head; hone trains them apart.
 void require_apart(const Json& json, const std::string& where, const LoraConfig& config) {
-  if (json.value("ensure_weight_tying", Json(false)) != Json(true)) return;
+  if (adapter_config_keys().at(json, "ensure_weight_tying") != Json(true)) return;
   std::vector<std::string> names = config.target_modules;
   names.insert(names.end(), config.modules_to_save.begin(), config.modules_to_save.end());
   for (const std::string& name : names) {
@@ -200,29 +201,43 @@ Json list_json(const auto& values) {
   return values.empty() ? Json(nullptr) : Json(values);
 }
 
-// A list of token ids, or a mapping of the embedding's name to one. PEFT finds modules by the end of a name.
+bool is_module(const std::string& name, const std::string& module) {
+  return name == module || name.ends_with("." + module);
+}
+
+// A list of token ids, or a mapping of the embedding's name to one, and of the head's to the same. PEFT finds modules by
+// the end of a name.
 void read_token_indices(const Json& json, const std::string& where, LoraConfig& config) {
   constexpr const char* kKey = "trainable_token_indices";
-  const Json value = json.value(kKey, Json(nullptr));
+  const Json value = adapter_config_keys().at(json, kKey);
   if (is_empty(value)) return;
   const auto bad = [&]() {
     wrong(where, kKey, "a list of token ids, or a mapping of embed_tokens to one", value);
   };
-  const Json* ids = &value;
+  Json ids = value;
   if (value.is_object()) {
-    config.token_module = value.begin().key();
-    ids = &value.begin().value();
-    const bool embedding =
-        config.token_module == "embed_tokens" || config.token_module.ends_with(".embed_tokens");
-    if (value.size() != 1 || !embedding) {
-      throw UserError({where + ": " + kKey, "only rows of embed_tokens", base::short_json(value),
-                       "an untied head has no trainable rows in hone; a tied head has those of the embedding "
-                       "without being named",
+    ids = nullptr;
+    Json of_head;
+    for (const auto& [name, rows] : value.items()) {
+      if (is_module(name, "embed_tokens") && ids.is_null()) {
+        config.token_module = name;
+        ids = rows;
+      } else if (is_module(name, "lm_head") && of_head.is_null()) {
+        of_head = rows;
+      } else {
+        of_head = false;
+      }
+    }
+    config.tokens_of_head = !of_head.is_null();
+    if (ids.is_null() || (config.tokens_of_head && of_head != ids)) {
+      throw UserError({where + ": " + kKey, "rows of embed_tokens, or the same rows of it and of lm_head",
+                       base::short_json(value),
+                       "only a tied head has trainable rows in hone, those of the embedding",
                        "train the adapter only on embed_tokens"});
     }
   }
-  if (!ids->is_array() || ids->empty()) bad();
-  for (const Json& id : *ids) {
+  if (!ids.is_array() || ids.empty()) bad();
+  for (const Json& id : ids) {
     if (!id.is_number_integer()) bad();
     config.token_indices.push_back(id.get<std::int64_t>());
   }
@@ -231,7 +246,9 @@ void read_token_indices(const Json& json, const std::string& where, LoraConfig& 
 Json token_indices_json(const LoraConfig& config) {
   if (config.token_indices.empty()) return nullptr;
   if (config.token_module.empty()) return config.token_indices;
-  return {{config.token_module, config.token_indices}};
+  Json out = {{config.token_module, config.token_indices}};
+  if (config.tokens_of_head) out["lm_head"] = config.token_indices;
+  return out;
 }
 
 Json names_json(const std::vector<std::string>& names, bool is_regex) {
@@ -301,13 +318,7 @@ LoraConfig config_from_json(const Json& json, const std::string& where) {
   }
   LoraConfig c;
   read_saved_modules(json, where, c);
-  for (const auto& [key, value] : json.items()) {
-    if (understood().contains(key) || is_empty(value)) continue;
-    throw UserError({where + ": " + base::cut_text(key, 200), "nothing, false or none",
-                     base::short_json(value),
-                     "the adapter uses an option that hone does not have, and the result would differ",
-                     "train the adapter without " + base::cut_text(key, 200)});
-  }
+  refuse_unread(json, where);
   const double rank = number_or(json, "r", 8, where);
   if (!(rank >= 1 && rank <= 1e6 && rank == std::floor(rank)))
     wrong(where, "r", "a positive integer", json["r"]);
@@ -341,6 +352,12 @@ LoraConfig config_from_json(const Json& json, const std::string& where) {
 // PEFT takes all of these, and fails in the first forward or trains a row twice.
 void check_token_indices(const LoraConfig& config, const model::ModelConfig& model,
                          const std::string& where) {
+  if (config.tokens_of_head && !model.tie_word_embeddings) {
+    throw UserError({where, "rows of embed_tokens only, of a model whose head is not tied",
+                     "rows of lm_head too",
+                     "hone trains and applies rows of the embedding, not of an untied head",
+                     "merge the adapter with PEFT"});
+  }
   std::set<std::int64_t> seen;
   for (const std::int64_t id : config.token_indices) {
     const bool inside = id >= 0 && id < model.vocab_size;

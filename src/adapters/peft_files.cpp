@@ -3,13 +3,14 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <numeric>
 #include <set>
 
+#include "adapters/adapter_file.h"
 #include "adapters/expert_targets.h"
 #include "adapters/ranks.h"
+#include "adapters/saved_vocabulary.h"
 #include "adapters/whole_modules.h"
 #include "base/error.h"
 #include "base/json_tools.h"
@@ -25,68 +26,75 @@ namespace {
 using base::Json;
 using base::UserError;
 
-at::Tensor read_fp32(const base::StoredTensor& stored, const std::string& where) {
-  at::ScalarType type = at::kFloat;
-  if (stored.dtype == base::DType::kBF16) {
-    type = at::kBFloat16;
-  } else if (stored.dtype == base::DType::kF16) {
-    type = at::kHalf;
-  } else if (stored.dtype != base::DType::kF32) {
-    throw UserError({where + ": " + base::cut_text(stored.name, 200), "F32, F16 or BF16",
-                     std::string(base::safetensors_name(stored.dtype)), "not a LoRA that PEFT wrote", ""});
-  }
-  const at::Tensor raw = at::empty(stored.shape, type);
-  if (!stored.bytes.empty()) std::memcpy(raw.mutable_data_ptr(), stored.bytes.data(), stored.bytes.size());
-  return raw.to(at::kFloat);
-}
-
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text = "[";
   for (std::size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
   return text + "]";
 }
 
+// The rows of the vocabulary in a file differ from the model's.
+[[noreturn]] void throw_other_vocabulary(const std::string& where, const std::string& key,
+                                         std::int64_t expected, std::int64_t found) {
+  throw UserError(
+      {where + ": " + key, std::to_string(expected) + " rows, as the model has tokens",
+       std::to_string(found) + " rows",
+       "the vocabulary was changed before the adapter was trained (resize_token_embeddings), and this "
+       "file has no whole embedding of it",
+       "name the model with the changed vocabulary (--model_name_or_path), or save the adapter with "
+       "PEFT's save_embedding_layers=True"});
+}
+
 // Takes tensors out of adapter_model.safetensors, and knows at the end what nobody took.
 class Reader {
  public:
-  explicit Reader(const base::fs::path& folder)
-      : file_(base::SafetensorsFile::open(folder / kWeightsFile)), where_(file_.path().string()) {}
+  Reader(const base::fs::path& folder, const model::ModelConfig& model) : file_(folder), model_(model) {}
 
-  bool has(const std::string& key) const { return file_.find(key) != nullptr; }
+  bool has(const std::string& key) const { return file_.has(key); }
+  const AdapterFile& file() const { return file_; }
 
   // fp32. UserError unless it is there in this shape.
   at::Tensor take(const std::string& key, const std::vector<std::int64_t>& expected) {
     const base::StoredTensor* stored = file_.find(key);
     if (stored == nullptr) {
-      throw UserError({where_, "the tensor " + key + " (CKPT-01)", "no such tensor",
+      throw UserError({file_.where(), "the tensor " + key + " (CKPT-01)", "no such tensor",
                        "the adapter belongs to another model or is incomplete",
                        "check base_model_name_or_path in " + std::string(kConfigFile)});
     }
     if (stored->shape != expected) {
+      if (stored->shape.size() == 2 && expected.size() == 2) {
+        for (const std::size_t i : {0U, 1U}) {
+          const bool others_fit = stored->shape[1 - i] == expected[1 - i];
+          if (others_fit && expected[i] == model_.vocab_size && expected[i] != expected[1 - i])
+            throw_other_vocabulary(file_.where(), key, expected[i], stored->shape[i]);
+        }
+      }
       throw UserError(
-          {where_ + ": " + key, "the shape " + shape_text(expected), shape_text(stored->shape),
+          {file_.where() + ": " + key, "the shape " + shape_text(expected), shape_text(stored->shape),
            "the adapter belongs to another model, or a rank in its config is not the one it was trained with",
            "check base_model_name_or_path and r in " + std::string(kConfigFile)});
     }
     taken_.insert(key);
-    return read_fp32(*stored, where_);
+    return file_.read(*stored);
   }
+
+  // It says nothing that was not read elsewhere.
+  void pass_over(const std::string& key) { taken_.insert(key); }
 
   void require_all_taken() const {
     const std::vector<std::string> known(taken_.begin(), taken_.end());
-    for (const base::StoredTensor& t : file_.tensors()) {
-      if (taken_.contains(t.name)) continue;
-      throw UserError({where_ + ": " + base::cut_text(t.name, 200),
+    for (const auto& [key, stored] : file_.tensors()) {
+      if (taken_.contains(key)) continue;
+      throw UserError({file_.where() + ": " + base::cut_text(stored->name, 200),
                        "only tensors of the modules that target_modules and modules_to_save name (CKPT-01)",
-                       "this one in addition." + base::did_you_mean(t.name, known),
-                       "a part that hone does not have (an embedding with added rows), or another model",
-                       "train a LoRA on the model as it is, or name the adapter's own base model"});
+                       "this one in addition." + base::did_you_mean(key, known),
+                       "a part that hone does not have, or another model",
+                       "name the adapter's own base model, or merge the adapter with PEFT"});
     }
   }
 
  private:
-  base::SafetensorsFile file_;
-  std::string where_;
+  AdapterFile file_;
+  const model::ModelConfig& model_;
   std::set<std::string> taken_;
 };
 
@@ -138,6 +146,38 @@ StoredLora read_module(Reader& reader, const AdaptedShape& spec, const std::stri
   return out;
 }
 
+// A tensor in full. State dicts, and PEFT beside a changed vocabulary, have it in its wrapper too.
+at::Tensor take_whole(Reader& reader, const WholeTensor& tensor) {
+  const std::string wrapped = in_wrapper(tensor.key, kTrainedCopy),
+                    original = in_wrapper(tensor.key, kBaseCopy);
+  for (const std::string& copy : {wrapped, original})
+    if (reader.has(copy)) reader.pass_over(copy);
+  return reader.take(reader.has(wrapped) && !reader.has(tensor.key) ? wrapped : tensor.key, tensor.shape);
+}
+
+// Whole matrices of the vocabulary that are not trained in full: what the base's are in this adapter's model; and a tied
+// head's copy of the rows of token_indices.
+void read_vocabulary_matrices(Reader& reader, const model::ModelConfig& model, StoredAdapter& adapter) {
+  const std::vector<std::int64_t> shape = {model.vocab_size, model.hidden_size};
+  for (const std::string& module : vocabulary_modules(model)) {
+    const std::string tensor = module + ".weight";
+    const bool whole = std::find(adapter.whole_names.begin(), adapter.whole_names.end(), tensor) !=
+                       adapter.whole_names.end();
+    for (const std::string& key : keys_of_base(module, whole)) {
+      if (reader.has(key)) adapter.base_copies[tensor] = reader.take(key, shape);
+    }
+  }
+  if (!adapter.token_rows.defined() || !model.tie_word_embeddings) return;
+  const std::string of_head =
+      "base_model.model." + std::string(model::names_of(model).head.hf) + kTokenRowsSuffix;
+  if (!reader.has(of_head)) return;
+  if (reader.take(of_head, adapter.token_rows.sizes().vec()).equal(adapter.token_rows)) return;
+  throw UserError({reader.file().where() + ": " + of_head,
+                   "the rows of the embedding, to which the head is tied", "others",
+                   "the file was edited, or the head was not tied in training",
+                   "name the model that the adapter was trained on"});
+}
+
 }  // namespace
 
 std::string key_a(const std::string& module) {
@@ -168,7 +208,7 @@ StoredAdapter read_adapter(const base::fs::path& folder, const model::ModelConfi
   StoredAdapter adapter;
   adapter.config = with_expert_targets(config_from_json(json, where), model, /*strict=*/false);
   require_weights(folder);
-  Reader reader(folder);
+  Reader reader(folder, model);
   const std::vector<std::string> targets = select_targets(adapter.config, model, /*strict=*/false);
   const std::vector<ModuleRank> ranks = ranks_of(adapter.config, targets, /*strict=*/false);
   const std::map<std::string, AdaptedShape> shapes = shapes_of(model);
@@ -181,19 +221,12 @@ StoredAdapter read_adapter(const base::fs::path& folder, const model::ModelConfi
   }
   for (const WholeTensor& tensor : whole_tensors(adapter.config, model, targets, /*strict=*/false)) {
     adapter.whole_names.push_back(tensor.name);
-    adapter.whole.push_back(reader.take(tensor.key, tensor.shape));
+    adapter.whole.push_back(take_whole(reader, tensor));
   }
-  if (adapter.config.score_head) adapter.score = reader.take(kScoreKey, {1, model.hidden_size});
-  // PEFT keeps a copy of the base's matrix beside a LoRA on the embedding or the head.
-  const model::TensorNames& names = model::names_of(model);
-  for (const std::string_view module : {names.embedding.hf, names.head.hf}) {
-    const std::string key = "base_model.model." + std::string(module) + ".base_layer.weight";
-    const bool adapted = std::find(targets.begin(), targets.end(), module) != targets.end();
-    if (adapted && reader.has(key)) {
-      adapter.base_copies[std::string(module) + ".weight"] =
-          reader.take(key, {model.vocab_size, model.hidden_size});
-    }
-  }
+  if (adapter.config.score_head)
+    adapter.score =
+        take_whole(reader, {.name = "score.weight", .key = kScoreKey, .shape = {1, model.hidden_size}});
+  read_vocabulary_matrices(reader, model, adapter);
   reader.require_all_taken();
   return adapter;
 }

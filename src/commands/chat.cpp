@@ -318,7 +318,7 @@ int chat(const std::vector<std::string>& arguments) {
   const config::ChatPlan plan = with_downloads([&] { return config::parse_chat(arguments); });
   print_notes(plan.notes);
   at::set_num_threads(static_cast<int>(train::threads_or_default(plan.threads)));
-  train::OpenedText text = train::open_text(plan.model_name_or_path, plan.chat_template_path);
+  train::OpenedText text = train::open_text(open_source(plan)->tokenizer_path(), plan.chat_template_path);
   if (text.chat_template == nullptr) {
     throw base::UserError({.where = "hone chat",
                            .expected = "a tokenizer with a chat template",

@@ -4,6 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
 #include <iostream>
 
 #include "base/error.h"
@@ -15,6 +18,7 @@
 #include "report/terminal.h"
 #include "report/verdict_lines.h"
 #include "train/machine.h"
+#include "train/model_reward.h"
 #include "train/open_model.h"
 
 namespace hone::commands {
@@ -41,10 +45,6 @@ std::string obstacle(const AdapterOnBase& right, const config::ComparePlan& plan
 std::vector<doctor::GreedyPath> right_paths(const config::ComparePlan& plan,
                                             const std::vector<base::Json>& prompts,
                                             const AdapterOnBase& right) {
-  const train::OpenedText text = train::open_text(right.base, "");
-  std::vector<std::vector<std::int32_t>> ids;
-  for (const base::Json& prompt : prompts)
-    ids.push_back(encode_prompt(prompt, text, text.chat_template != nullptr));
   config::DecodingPlan opening;
   opening.model_name_or_path = right.base;
   opening.base_adapters = right.base_adapters;
@@ -53,12 +53,88 @@ std::vector<doctor::GreedyPath> right_paths(const config::ComparePlan& plan,
   opening.quantized_base = right.trained_on;
   opening.use_bnb_nested_quant = right.nested;
   opening.quantize_moe_experts = right.experts;
-  const OpenedModel model = open_model(opening);
+  const train::OpenedText text = train::open_text(open_source(opening)->tokenizer_path(), "");
+  std::vector<std::vector<std::int32_t>> ids;
+  for (const base::Json& prompt : prompts)
+    ids.push_back(encode_prompt(prompt, text, text.chat_template != nullptr));
+  const OpenedModel model = open_model(opening, /*tells_of_embedding=*/false);
   const auto stop_ids = generate_options({}, model.model->config(), text.tokenizer).stop_ids;
   return doctor::greedy_paths(*model.model, ids, stop_ids, plan.max_new_tokens);
 }
 
+constexpr double kMostOfRange =
+    0.05;  // a difference of scores that rounding explains, as a share of their range
+
+// Two answers to each prompt; messages become text, since not every tokenizer has a template.
+rewards::Request requests_of(const std::vector<base::Json>& prompts) {
+  rewards::Request out;
+  for (const base::Json& prompt : prompts) {
+    const std::string text = prompt.is_string() ? prompt.get<std::string>() : base::dump_json(prompt);
+    for (const char* answer : {" Yes, of course: here is how.", " no no no"}) {
+      out.prompts.emplace_back(text);
+      out.completions.emplace_back(answer);
+    }
+  }
+  out.completion_ids.resize(out.size());
+  return out;
+}
+
+std::string short_number(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.3g", value);
+  return text.data();
+}
+
+base::Verdict scores_verdict(const std::vector<double>& adapter, const std::vector<double>& merged) {
+  double widest = 0, least = adapter.front(), most = adapter.front();
+  for (std::size_t i = 0; i < adapter.size(); ++i) {
+    widest = std::max(widest, std::abs(adapter[i] - merged[i]));
+    least = std::min(least, adapter[i]);
+    most = std::max(most, adapter[i]);
+  }
+  const bool same = widest <= kMostOfRange * (most - least) || widest <= 1e-3;
+  base::Verdict out = {.code = "CKPT-02",
+                       .level = same ? base::Level::kNote : base::Level::kWarn,
+                       .part = "merge",
+                       .what = same ? "the merged model gives the scores of the adapter on its base"
+                                    : "the merged model gives other scores than the adapter on its base",
+                       .evidence = std::to_string(adapter.size()) + " texts, scores from " +
+                                   short_number(least) + " to " + short_number(most) +
+                                   ", largest difference " + short_number(widest)};
+  if (same) {
+    out.what += ": " + out.evidence;
+    return out;
+  }
+  out.cause =
+      "the merged weights were rounded to the base's dtype, or the base is not the one of the training";
+  out.fix = "keep the adapter, which reward_funcs takes too; or merge into the base that it was trained on";
+  out.cost = "another order of answers that are close";
+  return out;
+}
+
 }  // namespace
+
+int compare_scores(const config::ComparePlan& plan, const std::vector<base::Json>& prompts,
+                   const AdapterOnBase& right, const std::string& written) {
+  if (plan.count == 0 || prompts.empty()) return 0;
+  at::set_num_threads(static_cast<int>(train::threads_or_default(plan.threads)));
+  std::string why = obstacle(right, plan);
+  try {
+    if (why.empty()) {
+      const rewards::Request request = requests_of(prompts);
+      const auto scores = [&](const std::string& folder, const std::string& base) {
+        return train::open_model_reward(folder, plan.precision, {}, at::kCPU, base)->score(request).values;
+      };
+      const base::Verdict verdict = scores_verdict(scores(right.adapter, right.base), scores(written, ""));
+      std::cout << report::run_verdict_lines(verdict, 0, report::terminal_of(STDOUT_FILENO));
+      return 0;
+    }
+  } catch (const base::UserError& error) {
+    why = error.text().where + ": " + error.text().found;
+  }
+  std::cout << "not compared with the unmerged adapter on its base: " << why << '\n';
+  return 0;
+}
 
 std::vector<base::Json> prompts_to_compare(const config::ComparePlan& plan) {
   if (plan.count == 0) return {};

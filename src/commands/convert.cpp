@@ -11,6 +11,7 @@
 #include "report/long_work.h"
 #include "report/terminal.h"
 #include "train/open_model.h"
+#include "train/score_source.h"
 
 namespace hone::commands {
 
@@ -36,10 +37,11 @@ int convert(const std::vector<std::string>& arguments) {
   const auto source = model::open_weights(plan.input);
   const auto facts = [&] {
     const report::LongWork progress(std::cout, report::terminal_of(STDOUT_FILENO));
-    return model::write_hf_folder(
-        *source, plan.output,
-        {.dtype = scalar_type(plan.dtype),
-         .quantize = train::quantize(plan.quantize, plan.use_bnb_nested_quant, /*experts=*/false).scheme});
+    model::ExportOptions options;
+    options.dtype = scalar_type(plan.dtype);
+    options.quantize = train::quantize(plan.quantize, plan.use_bnb_nested_quant, /*experts=*/false).scheme;
+    if (source->has(train::kScoreWeight)) options.score = source->read(train::kScoreWeight, at::kFloat);
+    return model::write_hf_folder(*source, plan.output, options);
   }();
   std::cout << report::visible_controls(plan.output) << ": " << facts.tensors << " tensors, "
             << report::human_bytes(facts.bytes)

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "adapters/frozen_adapters.h"
+#include "adapters/saved_vocabulary.h"
 #include "base/enum_names.h"
 #include "base/error.h"
 #include "commands/commands.h"
@@ -22,11 +23,21 @@ base::Json as_messages(const base::Json& prompt) {
 
 }  // namespace
 
-OpenedModel open_model(const config::DecodingPlan& plan) {
+std::unique_ptr<model::WeightSource> open_source(const config::DecodingPlan& plan,
+                                                 std::vector<std::string>* notes) {
+  std::vector<base::fs::path> folders(plan.base_adapters.begin(), plan.base_adapters.end());
+  if (!plan.adapter_name_or_path.empty()) folders.emplace_back(plan.adapter_name_or_path);
+  for (const config::NamedAdapter& one : plan.adapters) folders.emplace_back(one.folder);
+  return adapters::open_base(plan.model_name_or_path, folders, notes);
+}
+
+OpenedModel open_model(const config::DecodingPlan& plan, bool tells_of_embedding) {
   OpenedModel out;
+  std::vector<std::string> notes;
+  const std::unique_ptr<model::WeightSource> source = open_source(plan, &notes);
+  if (tells_of_embedding) print_notes(notes);
   out.model = std::make_unique<model::CausalLm>(
-      *model::open_weights(plan.model_name_or_path), train::dtype_policy(plan.precision),
-      model::Storage::kPacked,
+      *source, train::dtype_policy(plan.precision), model::Storage::kPacked,
       train::quantize(plan.quantized_base, plan.use_bnb_nested_quant, plan.quantize_moe_experts),
       at::Device(at::kCPU),
       /*keep_blocks=*/true);  // packed: nothing here trains

@@ -21,13 +21,18 @@
 namespace hone::commands {
 
 // A model with its adapter, or with several of which the first is on, and the adapters below; prints a note
-// when those differ from the ones in training.
+// when those differ from the ones in training, and, unless it was said before, when an adapter has an embedding of its own.
 struct OpenedModel {
   std::unique_ptr<model::CausalLm> model;
   std::optional<adapters::Adapter> adapter;
   std::optional<adapters::AdapterSet> adapters;
 };
-OpenedModel open_model(const config::DecodingPlan& plan);
+OpenedModel open_model(const config::DecodingPlan& plan, bool tells_of_embedding = true);
+
+// The base of a plan as its adapters were trained on it (adapters/saved_vocabulary.h); its tokenizer_path() is theirs. `notes`: see
+// open_base.
+std::unique_ptr<model::WeightSource> open_source(const config::DecodingPlan& plan,
+                                                 std::vector<std::string>* notes = nullptr);
 
 // A prompt, text or a list of messages, as tokens; `chat` applies the template, with text as the user's
 // message and with `variables` (object or null). UserError for messages without `chat`.

@@ -6,6 +6,7 @@
 #include "adapters/gguf_adapter.h"
 #include "adapters/merge.h"
 #include "adapters/peft_files.h"
+#include "adapters/saved_vocabulary.h"
 #include "base/error.h"
 #include "commands/base_check.h"
 #include "commands/base_of_adapter.h"
@@ -18,6 +19,7 @@
 #include "report/long_work.h"
 #include "report/terminal.h"
 #include "train/open_model.h"
+#include "train/score_source.h"
 
 namespace hone::commands {
 
@@ -44,6 +46,12 @@ std::string narrow_type(config::GgufOutType type) {
   return type == config::GgufOutType::kQ4_K_M ? "Q4_K_M" : "";
 }
 
+[[noreturn]] void refuse_reward_model(const std::string& where) {
+  throw base::UserError({where, "a language model, to be written as a GGUF",
+                         "a reward model, whose head gives a score", "llama.cpp does not run this head",
+                         "hone merge writes a folder that transformers reads, and that reward_funcs takes"});
+}
+
 // The adapter alone, for `llama-cli --model BASE.gguf --lora FILE`.
 int export_adapter(const config::ExportPlan& plan) {
   if (const auto stack = adapter_stack(plan.base_adapters, plan.adapter_name_or_path); stack.size() > 1) {
@@ -53,7 +61,15 @@ int export_adapter(const config::ExportPlan& plan) {
          "combine them first: hone merge --adapters A B --combination cat (exact), or leave out --adapter_only"});
   }
   const std::string base = base_of_adapter(plan.model_name_or_path, plan.adapter_name_or_path);
-  const model::ModelConfig model = model::open_weights(base)->config();
+  const auto source = adapters::open_base(base, {plan.adapter_name_or_path});
+  const model::ModelConfig& model = source->config();
+  if (!source->replaced().empty()) {
+    throw base::UserError(
+        {plan.adapter_name_or_path, "an adapter of the base's own embedding, with --adapter_only",
+         "one with an embedding of " + std::to_string(model.vocab_size) + " rows in its file",
+         "the vocabulary was changed before it was trained; llama.cpp's format of adapters has no place for it",
+         "leave out --adapter_only: the adapter is then merged into the model that is written"});
+  }
   const adapters::StoredAdapter stored = adapters::read_adapter(plan.adapter_name_or_path, model);
   const base::GgmlType type = plan.outtype == config::GgufOutType::kF16    ? base::GgmlType::kF16
                               : plan.outtype == config::GgufOutType::kBF16 ? base::GgmlType::kBF16
@@ -73,9 +89,13 @@ int export_model(const std::vector<std::string>& arguments) {
   print_notes(plan.notes);
   if (plan.adapter_only) return export_adapter(plan);
   const std::vector<base::fs::path> folded = adapter_stack(plan.base_adapters, plan.adapter_name_or_path);
+  if (adapters::score_of(folded).defined()) refuse_reward_model(plan.adapter_name_or_path);
   const std::string base =
       base_of_adapter(plan.model_name_or_path, folded.empty() ? "" : folded.back().string());
-  const auto source = adapters::open_to_merge(base, folded);
+  std::vector<std::string> notes;
+  const auto source = adapters::open_to_merge(base, folded, &notes);
+  print_notes(notes);
+  if (source->has(train::kScoreWeight)) refuse_reward_model(base);
   if (!folded.empty()) check_base_to_merge(*source, base, folded);
   const auto trained_on =
       train::quantize(plan.trained_on, plan.use_bnb_nested_quant, plan.quantize_moe_experts);

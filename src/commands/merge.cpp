@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <iostream>
+#include <map>
 
 #include "adapters/combine.h"
 #include "adapters/frozen_adapters.h"
+#include "adapters/saved_vocabulary.h"
 #include "base/file.h"
 #include "commands/base_check.h"
 #include "commands/base_of_adapter.h"
@@ -62,7 +64,8 @@ int combine(const config::MergePlan& plan) {
   at::set_num_threads(static_cast<int>(train::threads_or_default(plan.compare.threads)));
   print_missing_frozen(plan);
   const std::string base = base_of_adapter(plan.model_name_or_path, plan.adapters.front());
-  const auto source = model::open_weights(base);
+  const std::vector<base::fs::path> folders(plan.adapters.begin(), plan.adapters.end());
+  const auto source = adapters::open_base(base, folders);
   std::vector<adapters::StoredAdapter> stored;
   for (const std::string& adapter : plan.adapters)
     stored.push_back(adapters::read_adapter(adapter, source->config()));
@@ -75,7 +78,9 @@ int combine(const config::MergePlan& plan) {
       source->config());
   made.config.base_model_name_or_path = base;
   base::StagedFolder staged(plan.output);
-  adapters::write_adapter(staged.path(), made.config, adapters::tensors_of(made));
+  std::map<std::string, at::Tensor> tensors = adapters::tensors_of(made);
+  adapters::add_vocabulary(*source, made, tensors);
+  adapters::write_adapter(staged.path(), made.config, tensors);
   staged.commit();
   std::cout << report::visible_controls(plan.output) << ": " << plan.adapters.size()
             << " adapters in one of rank " << made.config.r << '\n';
@@ -91,9 +96,12 @@ int merge(const std::vector<std::string>& arguments) {
   const std::string model = base_of_adapter(plan.model_name_or_path, plan.adapter_name_or_path);
   const std::vector<base::Json> prompts = prompts_to_compare(plan.compare);
   const std::vector<base::fs::path> folded = adapter_stack(plan.base_adapters, plan.adapter_name_or_path);
+  std::vector<std::string> notes;
+  const std::unique_ptr<model::WeightSource> source = adapters::open_base(model, folded, &notes);
+  print_notes(notes);
   {
     const report::LongWork progress(std::cout, report::terminal_of(STDOUT_FILENO));
-    check_base_to_merge(*model::open_weights(model), model, folded);
+    check_base_to_merge(*source, model, folded);
     adapters::merge_to_folder(
         model, folded, plan.output,
         train::quantize(plan.trained_on, plan.use_bnb_nested_quant, plan.quantize_moe_experts),
@@ -103,6 +111,8 @@ int merge(const std::vector<std::string>& arguments) {
   for (const std::string& below : plan.base_adapters) std::cout << below << " and ";
   std::cout << plan.adapter_name_or_path << " merged into it" << std::endl;
   print_untied_head(model, folded);
+  if (adapters::score_of(folded).defined())
+    return compare_scores(plan.compare, prompts, {model, {}, plan.adapter_name_or_path}, plan.output);
   return compare_with_adapter(plan.compare, prompts,
                               {model, plan.base_adapters, plan.adapter_name_or_path, plan.trained_on,
                                plan.use_bnb_nested_quant, plan.quantize_moe_experts},

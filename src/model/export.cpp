@@ -11,6 +11,7 @@
 #include "base/gguf.h"
 #include "base/json.h"
 #include "base/numeric.h"
+#include "base/path_kind.h"
 #include "base/safetensors.h"
 #include "base/step_progress.h"
 #include "model/bnb_files.h"
@@ -124,6 +125,11 @@ std::vector<Planned> plan_tensors(const WeightSource& source, const ExportOption
       quantized.insert(linear.name + ".weight");
   }
   const std::string head = std::string(names_of(source.config()).head.hf) + ".weight";
+  if (!options.score.defined() && source.has(kScore)) {
+    throw base::UserError({source.path().string() + ": " + kScore, "a language model", "a reward model",
+                           "what would be written has no head for its scores",
+                           "name the language model, or an adapter of a reward model"});
+  }
   if (options.score.defined()) {
     const at::ScalarType dtype = options.dtype.value_or(at::kFloat);
     plan.push_back({kScore, options.score.sizes().vec(), dtype,
@@ -321,17 +327,24 @@ void copy_processor(const path& from, const path& to) {
   }
 }
 
-bool write_tokenizer(const WeightSource& source, const path& out) {
-  if (source.is_gguf()) {
-    const base::GgufFile file = base::GgufFile::open(source.path());
-    if (!file.has("tokenizer.ggml.model")) return false;
-    text::Tokenizer::from_gguf(file).save(out);
-    return true;
+std::optional<text::Tokenizer> tokenizer_of(const WeightSource& source, const ExportOptions& options) {
+  const path& from = options.tokenizer.empty() ? source.tokenizer_path() : options.tokenizer;
+  if (!base::is_folder(from)) {
+    const base::GgufFile file = base::GgufFile::open(from);
+    if (!file.has("tokenizer.ggml.model")) return std::nullopt;
+    return text::Tokenizer::from_gguf(file);
   }
-  std::error_code ec;
-  if (!base::fs::exists(source.path() / "tokenizer.json", ec)) return false;
-  text::Tokenizer::from_folder(source.path()).save(out);
-  return true;
+  if (!base::exists(from / "tokenizer.json")) return std::nullopt;
+  return text::Tokenizer::from_folder(from);
+}
+
+// transformers scores the last token that is not pad_token_id, and takes no batch without one.
+void add_pad_token(const path& folder, const text::Tokenizer& tokenizer) {
+  const path file = folder / "config.json";
+  Json json = base::parse_json(base::read_text(file), file.string());
+  if (lookup(json, "pad_token_id") != nullptr || !tokenizer.pad_id()) return;
+  json["pad_token_id"] = *tokenizer.pad_id();
+  base::write_file_atomic(file, base::dump_json(json, 2) + "\n");
 }
 
 // `place`: what the user calls the folder.
@@ -388,7 +401,12 @@ ExportFacts write_hf_folder(const WeightSource& source, const path& out, const E
   base::StagedFolder staged(out);
   base::begin_part("writing", "tensors", static_cast<std::int64_t>(plan.size()));
   write_planned(source, plan, staged.path(), options, adjust, facts);
-  facts.tokenizer = write_tokenizer(source, staged.path());
+  const std::optional<text::Tokenizer> tokenizer = tokenizer_of(source, options);
+  facts.tokenizer = tokenizer.has_value();
+  if (tokenizer) {
+    tokenizer->save(staged.path());
+    if (options.score.defined()) add_pad_token(staged.path(), *tokenizer);
+  }
   staged.commit();
   return facts;
 }

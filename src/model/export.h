@@ -25,6 +25,8 @@ struct ExportOptions {
   // [1, H]: the model is written as a reward model with this head instead of the language model's, as transformers'
   // *ForSequenceClassification with one label; or undefined.
   at::Tensor score = {};
+  base::fs::path tokenizer =
+      {};  // the folder whose tokenizer is written; empty: WeightSource::tokenizer_path()
 };
 
 struct ExportFacts {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/ggml_types.h"
 #include "base/gguf_write.h"
+#include "base/path_kind.h"
 #include "base/step_progress.h"
 #include "model/gguf_rotation.h"
 #include "model/gguf_tensors.h"
@@ -128,14 +129,14 @@ std::vector<base::GgufEntry> model_entries(const WeightSource& source, GgufWeigh
 // False: the source has no tokenizer.
 bool add_tokenizer(const WeightSource& source, std::vector<base::GgufEntry>& entries) {
   text::TokenizerFiles files;
-  if (source.is_gguf()) {
-    const base::GgufFile file = base::GgufFile::open(source.path());
+  const base::fs::path& from = source.tokenizer_path();
+  if (!base::is_folder(from)) {
+    const base::GgufFile file = base::GgufFile::open(from);
     if (!file.has("tokenizer.ggml.model")) return false;
     files = text::tokenizer_files_from_gguf(file);
   } else {
-    std::error_code ec;
-    if (!base::fs::exists(source.path() / text::kTokenizerJson, ec)) return false;
-    files = text::read_tokenizer_folder(source.path());
+    if (!base::exists(from / text::kTokenizerJson)) return false;
+    files = text::read_tokenizer_folder(from);
   }
   const ModelConfig& c = source.config();
   const auto eos =

@@ -39,6 +39,8 @@ class UntiedSource final : public WeightSource {
   std::string stored_name(const std::string& name) const override { return tied_->stored_name(name); }
   bool is_gguf() const override { return tied_->is_gguf(); }
   const base::fs::path& path() const override { return tied_->path(); }
+  const base::fs::path& tokenizer_path() const override { return tied_->tokenizer_path(); }
+  std::vector<std::string> replaced() const override { return tied_->replaced(); }
 
  private:
   std::string at(const std::string& name) const { return name == head_ ? embedding_ : name; }

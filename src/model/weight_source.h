@@ -48,6 +48,10 @@ class WeightSource {
   virtual std::string stored_name(const std::string& name) const { return name; }
   virtual bool is_gguf() const = 0;
   virtual const base::fs::path& path() const = 0;  // as given: the folder or the .gguf file
+  // Where its tokenizer is: path(), or a folder of files that know more tokens (vocabulary_source.h).
+  virtual const base::fs::path& tokenizer_path() const { return path(); }
+  // The matrices of the vocabulary that are not those of the files at path().
+  virtual std::vector<std::string> replaced() const { return {}; }
 };
 
 // Chooses the kind by `path`. UserError for a folder without config.json or weights, an index that names a

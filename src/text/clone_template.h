@@ -1,15 +1,23 @@
 // The chat template of another model's tokenizer (chat_template_path with a folder).
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "base/file.h"
 #include "text/tokenizer.h"
 
 namespace hone::text {
 
 // trl/chat_template_utils.py, clone_chat_template (TRL 1.16): the template and the end-of-sequence token of the
-// tokenizer in `folder`. TRL also adds the tokens of `folder` that `tokenizer` lacks, as new rows of the embedding:
-// such a folder is a UserError that names them. Unlike TRL, the embedding keeps its rows where their number is not a
-// multiple of 64 at or above the vocabulary's.
-void clone_chat_template(const base::fs::path& folder, Tokenizer& tokenizer);
+// tokenizer in `folder`, and its added tokens that `tokenizer` lacks, behind its vocabulary. Returns their ids: the model
+// needs a row for each. Unlike TRL, nothing is done to the embedding's rows where they are enough.
+std::vector<std::int64_t> clone_chat_template(const base::fs::path& folder, Tokenizer& tokenizer);
+
+// TRL resizes the embedding to a multiple of so many rows, and gives a token to each of them.
+constexpr std::int64_t kRowsOfCloned = 64;
+
+// Tokens "<extra_id_0>", ... up to `rows` tokens, as TRL adds them. Returns their ids.
+std::vector<std::int64_t> fill_vocabulary(std::int64_t rows, Tokenizer& tokenizer);
 
 }  // namespace hone::text

@@ -65,6 +65,9 @@ class Tokenizer {
   // save(). set_eos: UserError when the vocabulary lacks the token.
   void set_chat_template(std::string source);
   void set_eos(const std::string& token);
+  // Adds tokens behind the vocabulary, in this object and in save(): objects as tokenizer.json's added_tokens has them,
+  // with content and flags; their ids are set here. Returns the ids. UserError for a token that is in the vocabulary.
+  std::vector<std::int64_t> add_tokens(const std::vector<base::Json>& tokens);
   // Writes tokenizer.json, tokenizer_config.json, special_tokens_map.json and chat_template.jinja (when there
   // is one) so that transformers' AutoTokenizer loads them. Files that came from a folder are copied byte for
   // byte.

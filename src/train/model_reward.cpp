@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "adapters/peft_files.h"
+#include "adapters/saved_vocabulary.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/stopwatch.h"
@@ -46,14 +47,14 @@ base::fs::path base_of(const std::string& name) {
   return base::fs::exists(gguf) ? gguf : base::fs::path(name);
 }
 
-Place place_of(const base::fs::path& folder) {
+Place place_of(const base::fs::path& folder, const base::fs::path& base) {
   if (!base::fs::exists(folder / adapters::kConfigFile))
     return {.model = folder, .adapter = {}, .tokenizer = folder};
   const std::string where = (folder / adapters::kConfigFile).string();
   const adapters::LoraConfig config =
       adapters::config_from_json(base::parse_json(base::read_text(where), where), where);
   adapters::require_kind(config, /*score_head=*/true, folder.string());
-  const base::fs::path model = base_of(config.base_model_name_or_path);
+  const base::fs::path model = base.empty() ? base_of(config.base_model_name_or_path) : base;
   if (!base::fs::exists(model)) {
     throw base::UserError(
         {.where = where + ": base_model_name_or_path",
@@ -67,15 +68,23 @@ Place place_of(const base::fs::path& folder) {
           .tokenizer = base::fs::exists(folder / "tokenizer.json") ? folder : model};
 }
 
+// Of a model of the hub its own name, without the owner.
+std::string name_of(const base::fs::path& folder) {
+  if (const std::string id = config::hub_id_of(folder); !id.empty()) return id.substr(id.find('/') + 1);
+  return folder.has_filename() ? folder.filename().string() : folder.parent_path().filename().string();
+}
+
 class ModelReward final : public rewards::Reward {
  public:
   ModelReward(const base::fs::path& folder, config::Precision precision, Json template_kwargs,
-              at::Device device)
-      : name_(folder.has_filename() ? folder.filename().string() : folder.parent_path().filename().string()),
-        place_(place_of(folder)),
+              at::Device device, const base::fs::path& base)
+      : name_(name_of(folder)),
+        place_(place_of(folder, base)),
         text_(open_text(place_.tokenizer, "")),
         template_kwargs_(std::move(template_kwargs)) {
-    const DecoderSource source(model::open_weights(place_.model));
+    std::vector<base::fs::path> attached;
+    if (!place_.adapter.empty()) attached.push_back(place_.adapter);
+    const DecoderSource source(adapters::open_base(place_.model, attached));
     const model::DtypePolicy formats = dtype_policy(precision);
     const config::TrainedOn held =
         place_.adapter.empty() ? config::TrainedOn() : config::trained_on(place_.adapter.string());
@@ -229,8 +238,9 @@ class ModelReward final : public rewards::Reward {
 }  // namespace
 
 std::unique_ptr<rewards::Reward> open_model_reward(const std::string& folder, config::Precision precision,
-                                                   const Json& template_kwargs, at::Device device) {
-  return std::make_unique<ModelReward>(folder, precision, template_kwargs, device);
+                                                   const Json& template_kwargs, at::Device device,
+                                                   const base::fs::path& base) {
+  return std::make_unique<ModelReward>(folder, precision, template_kwargs, device, base);
 }
 
 }  // namespace hone::train

@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "config/plan.h"
 #include "rewards/reward.h"
@@ -25,8 +26,10 @@ namespace hone::train {
 //
 // UserError for other folders: several labels, no score.weight, no tokenizer. Its name is the folder's last
 // part. `template_kwargs` (object or null) is chat_template_kwargs. Held and run on `device`.
+// `base`: of an adapter, instead of base_model_name_or_path.
 std::unique_ptr<rewards::Reward> open_model_reward(const std::string& folder, config::Precision precision,
                                                    const base::Json& template_kwargs = {},
-                                                   at::Device device = at::kCPU);
+                                                   at::Device device = at::kCPU,
+                                                   const base::fs::path& base = {});
 
 }  // namespace hone::train

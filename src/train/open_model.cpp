@@ -30,7 +30,7 @@ void open_template(const std::string& origin, OpenedText& out) {
 OpenedText open_text(const base::fs::path& model, const std::string& chat_template_path) {
   OpenedText out{.tokenizer = open_tokenizer(model), .chat_template = nullptr};
   if (base::is_folder(chat_template_path)) {
-    text::clone_chat_template(chat_template_path, out.tokenizer);
+    out.added = text::clone_chat_template(chat_template_path, out.tokenizer);
   } else if (!chat_template_path.empty()) {
     out.tokenizer.set_chat_template(base::read_text(chat_template_path));
   }
@@ -38,9 +38,11 @@ OpenedText open_text(const base::fs::path& model, const std::string& chat_templa
   return out;
 }
 
-OpenedText open_text(const config::Plan& plan) {
+OpenedText open_text(const config::Plan& plan, const base::fs::path& tokenizer) {
   const bool other = !plan.tokenizer_name_or_path.empty();
-  const std::string model = other ? plan.tokenizer_name_or_path : plan.model_name_or_path;
+  const std::string model = other               ? plan.tokenizer_name_or_path
+                            : tokenizer.empty() ? plan.model_name_or_path
+                                                : tokenizer.string();
   OpenedText out = open_text(model, plan.chat_template_path);
   if (plan.chat_template.empty() && plan.eos_token.empty()) return out;
   if (!plan.chat_template.empty()) out.tokenizer.set_chat_template(plan.chat_template);

@@ -16,11 +16,13 @@ namespace hone::train {
 struct OpenedText {
   text::Tokenizer tokenizer;
   std::unique_ptr<text::ChatTemplate> chat_template;  // null: the tokenizer has none and the plan names none
+  std::vector<std::int64_t> added = {};  // ids of tokens that a folder as chat_template_path brought
 };
 
 // The tokenizer of a model folder or GGUF; `chat_template_path` (a .jinja file) replaces its template.
 OpenedText open_text(const base::fs::path& model, const std::string& chat_template_path);
-OpenedText open_text(const config::Plan& plan);
+// `tokenizer`: where the model's is, when that is not its folder or file (WeightSource::tokenizer_path).
+OpenedText open_text(const config::Plan& plan, const base::fs::path& tokenizer = {});
 
 // TRL's training form of the run's template (text/training_template.h), where assistant_only_loss needs generation
 // tags and the template has none; null: as it is. Says so in `notes`.

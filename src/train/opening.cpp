@@ -7,10 +7,14 @@
 #include <cstdio>
 #include <functional>
 
+#include "adapters/saved_vocabulary.h"
 #include "base/error.h"
+#include "base/plural.h"
 #include "base/release_pages.h"
 #include "config/write_plan.h"
 #include "learn/schedule.h"
+#include "model/vocabulary_source.h"
+#include "text/clone_template.h"
 #include "train/host_base.h"
 #include "train/input_files.h"
 #include "train/machine.h"
@@ -60,14 +64,87 @@ bool keeps_blocks(const config::Plan& plan) {
          plan.lora_modules_to_save.empty();
 }
 
+// Those that the model is opened with.
+std::vector<base::fs::path> adapters_of(const OpenedRun& run) {
+  const config::Plan& plan = run.plan;
+  std::vector<base::fs::path> out(plan.base_adapters.begin(), plan.base_adapters.end());
+  if (!plan.use_peft) return out;
+  const base::fs::path from =
+      run.directory.resuming() ? run.directory.resume_from() : base::fs::path(plan.adapter_name_or_path);
+  if (!from.empty()) out.push_back(from);
+  return out;
+}
+
+// A checkpoint's tokenizer may have tokens that the run adds itself: those of a folder as chat_template_path.
+base::fs::path tokenizer_of(const OpenedRun& run) {
+  if (!run.directory.resuming()) return run.source->tokenizer_path();
+  std::vector<base::fs::path> began;
+  if (!run.plan.adapter_name_or_path.empty()) began.emplace_back(run.plan.adapter_name_or_path);
+  return adapters::open_base(run.plan.model_name_or_path, began)->tokenizer_path();
+}
+
+bool names_module(const std::vector<std::string>& entries, const std::string& module) {
+  return std::any_of(entries.begin(), entries.end(),
+                     [&](const std::string& entry) { return module.ends_with(entry); });
+}
+
+// TRL's SFTTrainer and RewardTrainer: rows of added tokens are trained, and with them an untied head in full.
+void train_rows(config::Plan& plan, const model::ModelConfig& model, const std::vector<std::int64_t>& ids) {
+  const std::vector<std::string> modules = adapters::vocabulary_modules(model);
+  std::vector<std::string> named = plan.lora_modules_to_save;
+  named.insert(named.end(), plan.lora_target_modules.begin(), plan.lora_target_modules.end());
+  std::vector<std::int64_t>& trained = plan.trainable_token_indices;
+  for (const std::int64_t id : ids) {
+    if (names_module(named, modules[0])) break;
+    if (std::find(trained.begin(), trained.end(), id) == trained.end()) trained.push_back(id);
+  }
+  const bool has_head = plan.method != config::Method::kReward && !model.tie_word_embeddings;
+  if (has_head && !names_module(named, modules[1])) plan.lora_modules_to_save.push_back(modules[1]);
+}
+
+// A row of the embedding, and of the head, for each token that a folder as chat_template_path brought.
+void add_rows(OpenedRun& run) {
+  std::vector<std::int64_t> ids = run.text->added;
+  config::Plan& plan = run.plan;
+  if (ids.empty()) return;
+  if (!plan.adapter_name_or_path.empty()) {
+    throw base::UserError(
+        {.where = "option chat_template_path",
+         .expected = "a folder whose tokens the continued adapter's model has",
+         .found = base::counted(static_cast<std::int64_t>(ids.size()), "token") + " that it does not have",
+         .cause = "adapter_name_or_path trains what it was made with, and no added rows",
+         .fix = "start a new adapter with this chat_template_path, or name a .jinja file"});
+  }
+  const std::int64_t own = run.source->config().vocab_size, tokens = run.text->tokenizer.vocab_size();
+  const std::int64_t rows = (tokens + text::kRowsOfCloned - 1) / text::kRowsOfCloned * text::kRowsOfCloned;
+  const std::size_t named = ids.size();
+  if (tokens > own)
+    run.source = std::make_unique<model::VocabularySource>(std::move(run.source), rows,
+                                                           std::map<std::string, at::Tensor>());
+  if (!run.source->replaced().empty()) {
+    const auto fillers = text::fill_vocabulary(run.source->config().vocab_size, run.text->tokenizer);
+    ids.insert(ids.end(), fillers.begin(), fillers.end());
+  }
+  if (plan.use_peft) train_rows(plan, run.source->config(), ids);
+  const std::int64_t now = run.source->config().vocab_size;
+  run.start.notes.push_back(
+      "chat_template_path brings " + base::counted(static_cast<std::int64_t>(named), "token") +
+      " that the model does not have" +
+      (run.source->replaced().empty()
+           ? ", which have rows already"
+           : ": the embedding has " + std::to_string(now) + " rows, the new ones begin as the mean of all") +
+      (plan.use_peft ? "; they are trained (trainable_token_indices)" : ""));
+}
+
 }  // namespace
 
 std::unique_ptr<OpenedRun> open_source(const config::Plan& asked) {
   at::set_num_threads(static_cast<int>(threads_or_default(asked.threads)));
   auto run = std::make_unique<OpenedRun>(asked);
   if (run->directory.resuming()) require_same_method(run->directory.resume_from(), run->plan);
-  run->source = model::open_weights(run->plan.model_name_or_path);
-  run->text.emplace(open_text(run->plan));
+  run->source = adapters::open_base(run->plan.model_name_or_path, adapters_of(*run), &run->start.notes);
+  run->text.emplace(open_text(run->plan, tokenizer_of(*run)));
+  add_rows(*run);
   // Known before the weights are read, because only the fused form reads packs and shares prompts.
   const bool fused = fused_trains(run->plan, run->directory, run->source->config());
   if (run->plan.layer_form == config::LayerForm::kAuto && !fused)
@@ -110,6 +187,7 @@ Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t
   }
   adapters::Adapter& adapter =
       run.adapter.emplace(open_adapter(model, plan, run.directory, *run.source, options.wants_reference));
+  if (!run.source->replaced().empty() && !adapter.is_full()) adapter.set_vocabulary(*run.source);
   host_base.finish(run);
   out.reference = {.parameters = adapter.flat(),
                    .values = options.wants_reference && adapter.initial_values().defined()

@@ -41,6 +41,8 @@ class DecoderSource final : public model::WeightSource {
   std::string stored_name(const std::string& name) const override { return folder_->stored_name(name); }
   bool is_gguf() const override { return folder_->is_gguf(); }
   const base::fs::path& path() const override { return folder_->path(); }
+  const base::fs::path& tokenizer_path() const override { return folder_->tokenizer_path(); }
+  std::vector<std::string> replaced() const override { return folder_->replaced(); }
 
   // score.weight [1, H] in fp32, if the folder has one. UserError when it has several labels.
   std::optional<at::Tensor> score() const;

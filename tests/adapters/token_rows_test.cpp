@@ -146,8 +146,17 @@ TEST(TokenRows, RefuseWhatHasNoRow) {
   EXPECT_EQ(read({1, 2}), "");
   EXPECT_EQ(read({{"model.embed_tokens", {1, 2}}}), "");
   EXPECT_EQ(read(nullptr), "");
-  EXPECT_SAYS(read({{"lm_head", {1, 2}}}), "only rows of embed_tokens");
-  EXPECT_SAYS(read({{"embed_tokens", {1}}, {"lm_head", {1}}}), "only rows of embed_tokens");
+  EXPECT_SAYS(read({{"lm_head", {1, 2}}}), "rows of embed_tokens");
+  EXPECT_SAYS(read({{"embed_tokens", {1}}, {"lm_head", {2}}}), "the same rows of it and of lm_head");
+  EXPECT_SAYS(read({{"embed_tokens", {1}}, {"norm", {1}}}), "rows of embed_tokens");
+  const LoraConfig both = config_from_json(
+      {{"peft_type", "LORA"}, {"trainable_token_indices", {{"lm_head", {1}}, {"embed_tokens", {1}}}}}, "f");
+  EXPECT_EQ(config_to_json(both).at("trainable_token_indices"),
+            Json({{"embed_tokens", {1}}, {"lm_head", {1}}}));
+  model::ModelConfig model = model::parse_model_config(tiny_config("llama"), "f");
+  EXPECT_SAYS(user_error([&] { check_token_indices(both, model, "f"); }), "rows of lm_head too");
+  model.tie_word_embeddings = true;
+  check_token_indices(both, model, "f");
   EXPECT_SAYS(read("x"), "f: trainable_token_indices");
   EXPECT_SAYS(read({1.5}), "f: trainable_token_indices");
 

@@ -17,6 +17,7 @@ import check_images
 import check_loggers
 import check_models
 import check_run_files
+import check_vocabulary
 
 
 def main():
@@ -40,6 +41,7 @@ def main():
         check_hub_push.cases(check)
         check_loggers.cases(check)
         check_run_files.cases(check)
+        check_vocabulary.cases(check)
     if check.ran == 0:
         sys.exit(f"no case has `{arguments.only}` in its name")
     print(f"{check.ran - check.failed} of {check.ran} cases hold")

@@ -1,7 +1,9 @@
-// TRL 1.16's clone_chat_template, where it adds no tokens: the template and the end of sequence of another folder.
+// TRL 1.16's clone_chat_template: the template, the end of sequence and the added tokens of another folder.
 #include "text/clone_template.h"
 
 #include <gtest/gtest.h>
+
+#include <utility>
 
 #include "base/json.h"
 #include "helpers.h"
@@ -43,16 +45,28 @@ TEST(CloneTemplate, TakesTemplateAndEndOfSequence) {
   EXPECT_EQ(tokenizer.vocab_size(), before);
 }
 
-TEST(CloneTemplate, NamesTheTokensThatWouldNeedRows) {
-  const TempFolder folder;
+TEST(CloneTemplate, AddsTheTokensThatTheVocabularyLacks) {
+  const TempFolder folder, saved;
   Tokenizer tokenizer = Tokenizer::from_folder(kTiny);
-  write_source(folder, "x", "<|im_end|>", {"<one>", "<two>"});
-  const std::string two = user_error([&] { clone_chat_template(folder.path(), tokenizer); });
-  EXPECT_TRUE(contains(two, "2 that are not: <one>, <two>")) << two;
-  write_source(folder, "x", "<|im_end|>", {"<1>", "<2>", "<3>", "<4>", "<5>", "<6>"});
-  const std::string six = user_error([&] { clone_chat_template(folder.path(), tokenizer); });
-  EXPECT_TRUE(contains(six, "6 that are not: <1>, <2>, <3>, <4>, <5>, ...")) << six;
-  EXPECT_NE(tokenizer.chat_template(), "x");
+  const std::int64_t before = tokenizer.vocab_size();
+  write_source(folder, "x", "<two>", {"<one>", "<two>"});
+  EXPECT_EQ(clone_chat_template(folder.path(), tokenizer), (std::vector<std::int64_t>{before, before + 1}));
+  EXPECT_EQ(tokenizer.chat_template(), "x");
+  EXPECT_EQ(tokenizer.eos_id(), before + 1);
+  const auto fillers = fill_vocabulary(before + 5, tokenizer);
+  EXPECT_EQ(fillers, (std::vector<std::int64_t>{before + 2, before + 3, before + 4}));
+  EXPECT_EQ(tokenizer.vocab_size(), before + 5);
+  EXPECT_TRUE(fill_vocabulary(before + 5, tokenizer).empty());
+  tokenizer.save(saved.path());
+  const Tokenizer again = Tokenizer::from_folder(saved.path());
+  for (const Tokenizer* one : {&std::as_const(tokenizer), &again}) {
+    EXPECT_EQ(
+        one->encode("<two><one><extra_id_2>", false).ids,
+        (std::vector<std::int32_t>{static_cast<std::int32_t>(before + 1), static_cast<std::int32_t>(before),
+                                   static_cast<std::int32_t>(before + 4)}));
+    EXPECT_EQ(one->special().eos, "<two>");
+  }
+  EXPECT_TRUE(contains(user_error([&] { tokenizer.add_tokens({{{"content", "<one>"}}}); }), "<one>"));
 }
 
 TEST(CloneTemplate, NeedsATemplate) {

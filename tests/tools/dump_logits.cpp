@@ -13,8 +13,10 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "adapters/lora.h"
+#include "adapters/saved_vocabulary.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/safetensors.h"
@@ -47,7 +49,9 @@ void dump(const std::string& model_path, const std::string& adapter_path, const 
           const std::string& out) {
   const at::NoGradGuard no_grad;
   at::set_num_threads(1);
-  model::CausalLm model(*model::open_weights(model_path), {});
+  std::vector<base::fs::path> folders;
+  if (!adapter_path.empty()) folders.emplace_back(adapter_path);
+  model::CausalLm model(*adapters::open_base(model_path, folders), {});
   std::optional<adapters::Adapter> adapter;
   if (!adapter_path.empty()) adapter = adapters::Adapter::load(model, adapter_path);
   const base::Json sequences = base::parse_json(base::read_text(ids_path), ids_path);

@@ -149,8 +149,7 @@ void judge_merge(const train::OpenedRun& run, const at::Tensor& with_adapter, co
 // know of it gives.
 void judge_stored_base(const train::OpenedRun& run, const at::Tensor& with_adapter, const fs::path& folder,
                        Verdicts& out) {
-  const auto source = model::open_weights(run.plan.model_name_or_path);
-  model::CausalLm full(*source, train::dtype_policy(run.plan.precision));
+  model::CausalLm full(*run.source, train::dtype_policy(run.plan.precision));
   if (full.quantized()) return;  // it is stored so
   adapters::attach_frozen(full, run.plan.base_adapters);
   adapters::attach_frozen(full, run.plan.base_adapters);
