@@ -319,6 +319,7 @@ int chat(const std::vector<std::string>& arguments) {
   print_notes(plan.notes);
   at::set_num_threads(static_cast<int>(train::threads_or_default(plan.threads)));
   train::OpenedText text = train::open_text(open_source(plan)->tokenizer_path(), plan.chat_template_path);
+  print_notes(text.tokenizer.notes());
   if (text.chat_template == nullptr) {
     throw base::UserError({.where = "hone chat",
                            .expected = "a tokenizer with a chat template",

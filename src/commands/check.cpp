@@ -139,6 +139,7 @@ bool print_example(const config::Plan& plan) {
     std::cout << "download  " << base::printable(config::how_to_fetch(request)) << '\n';
   if (plan.train_rows.sets.empty() || !plan.downloads.empty()) return false;
   train::OpenedText text = train::open_text(plan);
+  print_notes(text.tokenizer.notes());
   const train::RowExam exam = train::examine_rows(plan, text);
   const data::RowSource source(train::rows_for(text.tokenizer, plan, plan.train_rows));
   data::RowNames names;

@@ -117,6 +117,7 @@ int generate(const std::vector<std::string>& arguments) {
   require_apart_output(plan);
   at::set_num_threads(static_cast<int>(train::threads_or_default(plan.threads)));
   const train::OpenedText opened = train::open_text(open_source(plan)->tokenizer_path(), "");
+  print_notes(opened.tokenizer.notes());
   const bool chat = use_chat(plan, opened);
   std::vector<std::vector<std::int32_t>> ids;
   const std::vector<Json> sources = prompt_sources(plan);

@@ -75,8 +75,9 @@ std::string model_card_of(const fs::path& run, const std::string& repository, co
                           const Json& options) {
   const fs::path metrics = run / train::kMetricsFile;
   std::error_code none;
-  const bool chat = fs::exists(run / "chat_template.jinja", none) ||
-                    value_of(json_of(run / "tokenizer_config.json"), "chat_template").is_string();
+  const Json templates = value_of(json_of(run / "tokenizer_config.json"), "chat_template");
+  const bool chat =
+      fs::exists(run / "chat_template.jinja", none) || templates.is_string() || templates.is_array();
   const bool full = !fs::exists(run / train::kAdapterConfigFile, none) && train::has_model_weights(run);
   report::ModelCard card{
       .name = repository,

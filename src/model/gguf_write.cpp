@@ -137,6 +137,7 @@ bool add_tokenizer(const WeightSource& source, std::vector<base::GgufEntry>& ent
   } else {
     if (!base::exists(from / text::kTokenizerJson)) return false;
     files = text::read_tokenizer_folder(from);
+    files.files[text::kTokenizerJson] = text::tokenizer_json_in_effect(files);
   }
   const ModelConfig& c = source.config();
   const auto eos =

@@ -1,6 +1,7 @@
 #include "text/chat_template.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -42,6 +43,19 @@ void check_limits(int status, const RustText& message, const std::string& where)
                                 "another one"});
 }
 
+TemplateHandle compiled(std::string_view source, const std::string& where) {
+  hone_text_template* handle = nullptr;
+  RustText message;
+  const int status = hone_text_template_new(source.data(), source.size(), &handle, message.out());
+  if (status == HONE_TEXT_OK) return TemplateHandle(handle);
+  check_limits(status, message, where);
+  throw base::UserError({.where = where,
+                         .expected = "a chat template (Jinja) that compiles",
+                         .found = first_line(message.view()),
+                         .cause = "a template that was edited or truncated",
+                         .fix = "compare it with the model's own repository"});
+}
+
 bool has_lists_of_parts(const Json& messages) {
   return messages.is_array() && std::any_of(messages.begin(), messages.end(), [](const Json& one) {
            return one.is_object() && one.contains("content") && one["content"].is_array();
@@ -51,19 +65,15 @@ bool has_lists_of_parts(const Json& messages) {
 }  // namespace
 
 ChatTemplate::ChatTemplate(std::string_view source, const SpecialTokens& special, const std::string& where)
+    : ChatTemplate({.main = std::string(source), .named = {}}, special, where) {}
+
+ChatTemplate::ChatTemplate(const ChatTemplates& templates, const SpecialTokens& special,
+                           const std::string& where)
     : impl_(std::make_unique<Impl>()) {
-  hone_text_template* handle = nullptr;
-  RustText message;
-  const int status = hone_text_template_new(source.data(), source.size(), &handle, message.out());
-  if (status != HONE_TEXT_OK) {
-    check_limits(status, message, where);
-    throw base::UserError({.where = where,
-                           .expected = "a chat template (Jinja) that compiles",
-                           .found = first_line(message.view()),
-                           .cause = "a template that was edited or truncated",
-                           .fix = "compare it with the model's own repository"});
-  }
-  impl_->handle.reset(handle);
+  if (templates.main) impl_->handle = compiled(*templates.main, where);
+  if (const auto tools = templates.named.find("tool_use"); tools != templates.named.end())
+    impl_->tool_use = compiled(tools->second, where + ", tool_use");
+  for (const auto& [name, source] : templates.named) impl_->names.push_back(name);
   impl_->special = Json::object();
   for (const auto& [name, token] : special.named) impl_->special[name] = token;
   impl_->special_text = base::dump_json(impl_->special);
@@ -75,7 +85,18 @@ ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
 ChatTemplate::~ChatTemplate() = default;
 
 bool ChatTemplate::has_generation_tag() const {
-  return hone_text_template_has_generation(impl_->handle.get()) != 0;
+  return impl_->handle != nullptr && hone_text_template_has_generation(impl_->handle.get()) != 0;
+}
+
+const hone_text_template* ChatTemplate::Impl::of(const Json& tools) const {
+  if (tool_use != nullptr && !tools.is_null()) return tool_use.get();
+  if (handle != nullptr) return handle.get();
+  throw base::UserError(
+      {.where = where,
+       .expected = "a template named default, for conversations without tools",
+       .found = fmt::format("only {}", fmt::join(names, ", ")),
+       .cause = "this model has several chat templates with no default, which transformers refuses as well",
+       .fix = "name the template to use: chat_template_path with a .jinja file"});
 }
 
 void ChatTemplate::Impl::append_call(const Json& messages, const Json& tools, const Json& template_kwargs,
@@ -103,8 +124,9 @@ Rendered ChatTemplate::render(const ChatRequest& request) const {
   RustText rendered;
   RustSpans spans;
   RustText message;
-  const int status = hone_text_template_apply(impl_->handle.get(), text.data(), text.size(), rendered.out(),
-                                              spans.out(), message.out());
+  const hone_text_template* const chosen = impl_->of(request.tools);
+  const int status =
+      hone_text_template_apply(chosen, text.data(), text.size(), rendered.out(), spans.out(), message.out());
   if (status == HONE_TEXT_RAISED) {
     throw base::UserError(
         {.where = impl_->where,

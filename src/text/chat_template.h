@@ -38,12 +38,15 @@ class ChatTemplate {
  public:
   // `where` names its origin in errors. UserError when the template does not compile.
   ChatTemplate(std::string_view source, const SpecialTokens& special, const std::string& where);
+  // Of several, as transformers' get_chat_template takes them: "tool_use" for a conversation with tools, an empty list
+  // of them included, else "default"; a UserError in render() where there is no default. At least one template.
+  ChatTemplate(const ChatTemplates& templates, const SpecialTokens& special, const std::string& where);
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
   ~ChatTemplate();
 
   Rendered render(const ChatRequest& request) const;  // UserError with the template's own message
-  bool has_generation_tag() const;                    // can an assistant mask be made?
+  bool has_generation_tag() const;  // can an assistant mask be made? Of several: by "default", as TRL asks
 
  private:
   friend class EncodeBatch;

@@ -25,12 +25,15 @@ void EncodeBatch::add_text(std::string_view text, bool add_special) {
 void EncodeBatch::add_chat(const base::Json& messages, const base::Json& tools,
                            const base::Json& template_kwargs, bool add_generation_prompt) {
   base::require(chat_template_ != nullptr, "text::EncodeBatch", "a chat template for a conversation");
+  const ChatTemplate::Impl& impl = *chat_template_->impl_;
+  one_by_one_ = one_by_one_ || impl.handle == nullptr || (impl.tool_use != nullptr && !tools.is_null());
   chat_template_->impl_->append_call(messages, tools, template_kwargs, add_generation_prompt, data_);
   end_item(HONE_TEXT_CHAT);
 }
 
 std::vector<TokenizedChat> EncodeBatch::run() const {
   std::vector<TokenizedChat> out;
+  if (one_by_one_) return out;
   RustBatch batch;
   RustText message;
   const hone_text_template* chat_template =

@@ -27,7 +27,7 @@ class EncodeBatch {
                 bool add_generation_prompt);
 
   // An entry for each item, in their order. Empty when one of them has an error: encoded one by one, that one says
-  // which.
+  // which. Empty too where the model has a template of its own for conversations with tools and one of them has some.
   std::vector<TokenizedChat> run() const;
 
  private:
@@ -36,6 +36,7 @@ class EncodeBatch {
   const Tokenizer& tokenizer_;
   const ChatTemplate* chat_template_;
   bool want_marks_;
+  bool one_by_one_ = false;
   std::string data_;  // the items, one after the other
   std::vector<std::size_t> ends_;
   std::vector<std::uint8_t> kinds_;

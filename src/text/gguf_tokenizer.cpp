@@ -56,6 +56,15 @@ class Converter {
     if (file_.has("tokenizer.chat_template")) {
       out.files[kChatTemplate] = file_.require_string("tokenizer.chat_template");
     }
+    // gguf-py writes other templates of a model under their names.
+    if (const auto* names = file_.strings("tokenizer.chat_templates"); names != nullptr) {
+      for (const std::string& name : *names) {
+        const std::string key = "tokenizer.chat_template." + name;
+        const bool plain = name.find_first_of("/.") == std::string::npos;  // it becomes a file's name
+        if (plain && !name.empty() && file_.has(key))
+          out.files[std::string(kMoreTemplates) + "/" + name + ".jinja"] = file_.require_string(key);
+      }
+    }
     return out;
   }
 

@@ -50,6 +50,11 @@ bool looks_special(std::string_view token) {
          between("<|", "|>") || between("<\uFF5C", "\uFF5C>") || between("<unused", ">");
 }
 
+// What gguf-py keeps of a template's name.
+bool is_name_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
 constexpr const char* kConvert =
     "convert the merged folder (hone merge) with llama.cpp's convert_hf_to_gguf.py";
 
@@ -80,7 +85,7 @@ class Vocabulary {
       add("merges", joined(merges_of(model)));
       add_special(pre.adds_bos);
     }
-    if (files_.chat_template) out_.push_back({"tokenizer.chat_template", *files_.chat_template});
+    add_templates();
     return std::move(out_);
   }
 
@@ -97,6 +102,20 @@ class Vocabulary {
 
   void add(const char* key, base::GgufWritten value) {
     out_.push_back({std::string("tokenizer.ggml.") + key, std::move(value)});
+  }
+
+  // As gguf-py's add_chat_template.
+  void add_templates() {
+    std::vector<std::string> names;
+    for (const auto& [name, source] : files_.templates.named) {
+      if (name == "default" || name.empty()) continue;
+      std::string key = name;
+      std::replace_if(key.begin(), key.end(), [](char c) { return !is_name_character(c); }, '_');
+      out_.push_back({"tokenizer.chat_template." + key, source});
+      names.push_back(std::move(key));
+    }
+    if (!names.empty()) out_.push_back({"tokenizer.chat_templates", std::move(names)});
+    if (files_.templates.main) out_.push_back({"tokenizer.chat_template", *files_.templates.main});
   }
 
   // "Take the matches" of a pattern that matches everything is "split at the matches".
@@ -292,10 +311,10 @@ class Vocabulary {
   // The token that ends an answer: the tokenizer's own word, else the longest special token there in the template.
   std::optional<std::int64_t> answer_end() const {
     if (files_.special.eot) return id_of(files_.special.eot, std::nullopt);
-    if (!files_.chat_template) return std::nullopt;
+    if (!files_.templates.main) return std::nullopt;
     std::string rest;
     try {
-      rest = text_after_answer(ChatTemplate(*files_.chat_template, files_.special, files_.where));
+      rest = text_after_answer(ChatTemplate(*files_.templates.main, files_.special, files_.where));
     } catch (const base::UserError&) {
       return std::nullopt;  // a template for something else than a question and an answer
     }

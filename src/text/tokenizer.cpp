@@ -42,18 +42,51 @@ std::int32_t checked_id(std::uint32_t id, const TokenizerFiles& files) {
                          .fix = "download tokenizer.json from the model's repository again"});
 }
 
-// The id of a special token that the config names; it must exist, or the config belongs to another tokenizer.
+// The id of a named token. Reading the files adds such tokens; an empty one is not, and transformers then takes the
+// unknown token's.
 std::optional<std::int32_t> id_of(const TokenizerFiles& files, const TokenizerHandle& handle,
                                   const char* name) {
-  const auto token = files.special.named.find(name);
-  if (token == files.special.named.end()) return std::nullopt;
-  const std::int64_t id = hone_text_token_to_id(handle.get(), token->second.data(), token->second.size());
-  if (id >= 0) return checked_id(static_cast<std::uint32_t>(id), files);
-  throw base::UserError({.where = (base::fs::path(files.where) / kTokenizerConfig).string(),
-                         .expected = std::string(name) + " to be a token of tokenizer.json",
-                         .found = "'" + token->second + "', which it does not have",
-                         .cause = "tokenizer.json and tokenizer_config.json come from different models",
-                         .fix = "take both files from the same repository"});
+  for (const char* const each : {name, "unk_token"}) {
+    const auto token = files.special.named.find(each);
+    if (token == files.special.named.end()) return std::nullopt;
+    const std::int64_t id = hone_text_token_to_id(handle.get(), token->second.data(), token->second.size());
+    if (id >= 0) return checked_id(static_cast<std::uint32_t>(id), files);
+  }
+  return std::nullopt;
+}
+
+// add_bos_token and add_eos_token, where the post-processor does otherwise.
+void note_affixes(const TokenizerHandle& handle, TokenizerFiles& files) {
+  const auto ids = [&handle](bool add_special) {
+    RustIds found;
+    RustText message;
+    const int status = hone_text_encode(handle.get(), "a", 1, add_special, 0, found.out(), message.out());
+    return status == HONE_TEXT_OK ? std::vector<std::uint32_t>(found->ids, found->ids + found->size)
+                                  : std::vector<std::uint32_t>();
+  };
+  if (!files.says_bos && !files.says_eos) return;
+  const std::vector<std::uint32_t> bare = ids(false), whole = ids(true);
+  if (bare.empty() || whole.empty()) return;
+  const auto note = [&](std::optional<bool> says, bool does, const char* key, const char* where) {
+    if (!says || *says == does) return;
+    files.notes.push_back(std::string(key) + ": " + (*says ? "true" : "false") +
+                          " has no effect beside tokenizer.json, as in transformers 5: its post_processor " +
+                          (does ? "adds" : "does not add") + " a token " + where + " a text");
+  };
+  note(files.says_bos, whole.front() != bare.front(), "add_bos_token", "before");
+  note(files.says_eos, whole.back() != bare.back(), "add_eos_token", "behind");
+}
+
+// PreTrainedTokenizerBase.clean_up_tokenization.
+std::string cleaned(std::string text) {
+  constexpr std::pair<std::string_view, std::string_view> kRules[] = {
+      {" .", "."},     {" ?", "?"},   {" !", "!"},   {" ,", ","},     {" ' ", "'"},
+      {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+  for (const auto& [from, to] : kRules) {
+    for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+      text.replace(at, from.size(), to);
+  }
+  return text;
 }
 
 }  // namespace
@@ -64,20 +97,29 @@ std::unique_ptr<Tokenizer::Impl> Tokenizer::Impl::make(TokenizerFiles files) {
   const std::string& json = impl->files.files.at(kTokenizerJson);
   hone_text_tokenizer* handle = nullptr;
   RustText message;
-  const int status = hone_text_tokenizer_new(json.data(), json.size(), &handle, message.out());
-  if (status != HONE_TEXT_OK) {
-    throw base::UserError(
-        {.where = (base::fs::path(impl->files.where) / kTokenizerJson).string(),
-         .expected = "a tokenizer in the format of Hugging Face's tokenizers 0.23",
-         .found = (status == HONE_TEXT_LIMIT ? "a file that " : "") + cut_text(message.view(), kMaxMessage),
-         .cause = "an interrupted download, or a Git LFS pointer file",
-         .fix = "download the file again and compare its size"});
-  }
+  const std::string form = base::dump_json(impl->files.form);
+  const int status =
+      hone_text_tokenizer_new(json.data(), json.size(), form.data(), form.size(), &handle, message.out());
+  if (status != HONE_TEXT_OK)
+    throw_unreadable(impl->files, (status == HONE_TEXT_LIMIT ? "a file that " : "") + message.str());
   impl->handle.reset(handle);
   impl->eos_id = id_of(impl->files, impl->handle, "eos_token");
   impl->pad_id = id_of(impl->files, impl->handle, "pad_token");
   if (!impl->pad_id) impl->pad_id = impl->eos_id;
+  note_affixes(impl->handle, impl->files);
   return impl;
+}
+
+std::string tokenizer_json_in_effect(const TokenizerFiles& files) {
+  return files.changed ? Tokenizer::Impl::make(files)->json() : files.files.at(kTokenizerJson);
+}
+
+std::string Tokenizer::Impl::json() const {
+  RustText out;
+  RustText message;
+  const int status = hone_text_tokenizer_json(handle.get(), out.out(), message.out());
+  check(status, message, "being written", "a tokenizer that can be written", files);
+  return out.str();
 }
 
 Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -127,7 +169,7 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool skip_speci
   const int status = hone_text_decode(impl_->handle.get(), unsigned_ids.data(), unsigned_ids.size(),
                                       skip_special, text.out(), message.out());
   check(status, message, "token ids", "ids of this tokenizer", impl_->files);
-  return text.str();
+  return impl_->files.cleans_spaces ? cleaned(text.str()) : text.str();
 }
 
 std::optional<std::int32_t> Tokenizer::token_to_id(std::string_view token) const {
@@ -163,12 +205,20 @@ std::optional<std::int32_t> Tokenizer::eot_id() const {
   return token ? token_to_id(*token) : std::nullopt;
 }
 const std::optional<std::string>& Tokenizer::chat_template() const {
-  return impl_->files.chat_template;
+  return impl_->files.templates.main;
+}
+const ChatTemplates& Tokenizer::chat_templates() const {
+  return impl_->files.templates;
+}
+const std::vector<std::string>& Tokenizer::notes() const {
+  return impl_->files.notes;
 }
 
 void Tokenizer::save(const base::fs::path& folder) const {
   base::fs::create_directories(folder);
-  for (const auto& [name, contents] : impl_->files.files) base::write_file_atomic(folder / name, contents);
+  const std::string as_it_is = impl_->files.has_lengths ? impl_->json() : std::string();
+  for (const auto& [name, contents] : files_to_save(impl_->files, as_it_is))
+    base::write_file_atomic(folder / name, contents);
 }
 
 }  // namespace hone::text

@@ -23,20 +23,28 @@ struct Encoding {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> byte_offsets;
 };
 
-// The named special tokens of tokenizer_config.json, in text form. `named` holds all of them ("bos_token",
-// "sep_token", ...) for the variables of a chat template.
+// The named special tokens, in text form. `named` holds all of them ("bos_token", "image_token", ...) for the
+// variables of a chat template.
 struct SpecialTokens {
   std::optional<std::string> bos, eos, pad, unk;
-  std::optional<std::string>
-      eot;  // eot_token: where an answer ends if not at eos; of a GGUF, and not in `named`
+  std::optional<std::string> eot;  // eot_token: where an answer ends if not at eos; a GGUF has it
   std::map<std::string, std::string> named;
 };
+
+// The chat templates of a tokenizer. `named`: all of them by name where there are several, "default" among them or
+// not; else empty.
+struct ChatTemplates {
+  std::optional<std::string> main;  // the only one, or "default"
+  std::map<std::string, std::string> named;
+};
+
+struct TokenizerFiles;
 
 // Thread-safe for const calls.
 class Tokenizer {
  public:
-  // A folder with tokenizer.json (tokenizer_config.json, special_tokens_map.json optional). UserError
-  // otherwise. The files are read whole: save() works after the folder is gone.
+  // A folder with tokenizer.json, as transformers' AutoTokenizer reads it (text/tokenizer_files.h). UserError for
+  // another, and for what hone does not have. The files are read whole: save() works after the folder is gone.
   static Tokenizer from_folder(const base::fs::path& folder);
   // Built from a GGUF's metadata (text/gguf_tokenizer.h).
   static Tokenizer from_gguf(const base::GgufFile& file);
@@ -59,8 +67,11 @@ class Tokenizer {
   std::optional<std::int32_t> eos_id() const;
   std::optional<std::int32_t> pad_id() const;  // pad, or eos as TRL falls back
   std::optional<std::int32_t> eot_id() const;  // special().eot, where the vocabulary has it
-  // The chat template's source, if the folder, the config or the GGUF has one.
+  // The chat template's source, if the folder, the config or the GGUF has one: of several the "default".
   const std::optional<std::string>& chat_template() const;
+  const ChatTemplates& chat_templates() const;
+  // What of the folder's files is not applied, a sentence each.
+  const std::vector<std::string>& notes() const;
   // Replace the template (chat_template_path) or the end-of-sequence token (eos_token), in this object and in
   // save(). set_eos: UserError when the vocabulary lacks the token.
   void set_chat_template(std::string source);
@@ -68,13 +79,15 @@ class Tokenizer {
   // Adds tokens behind the vocabulary, in this object and in save(): objects as tokenizer.json's added_tokens has them,
   // with content and flags; their ids are set here. Returns the ids. UserError for a token that is in the vocabulary.
   std::vector<std::int64_t> add_tokens(const std::vector<base::Json>& tokens);
-  // Writes tokenizer.json, tokenizer_config.json, special_tokens_map.json and chat_template.jinja (when there
-  // is one) so that transformers' AutoTokenizer loads them. Files that came from a folder are copied byte for
-  // byte.
+  // Writes the files so that transformers' AutoTokenizer loads the same tokenizer and all its chat templates from
+  // them. Files that came from a folder are copied byte for byte, except that tokenizer_config.json names the class
+  // that config.json chose and holds the templates of additional_chat_templates, and that truncation and padding of
+  // tokenizer.json are left out.
   void save(const base::fs::path& folder) const;
 
  private:
   friend class EncodeBatch;
+  friend std::string tokenizer_json_in_effect(const TokenizerFiles& files);
   struct Impl;
   explicit Tokenizer(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "text/ffi.h"
 #include "text/tokenizer.h"
@@ -18,6 +19,7 @@ struct Tokenizer::Impl {
 
   // Hands tokenizer.json to Rust; UserError with its complaint.
   static std::unique_ptr<Impl> make(TokenizerFiles files);
+  std::string json() const;  // the tokenizer in the format of tokenizer.json
 };
 
 }  // namespace hone::text

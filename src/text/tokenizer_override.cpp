@@ -7,8 +7,10 @@
 namespace hone::text {
 
 void Tokenizer::set_chat_template(std::string source) {
-  impl_->files.files[kChatTemplate] = source;
-  impl_->files.chat_template = std::move(source);
+  auto& files = impl_->files.files;
+  std::erase_if(files, [](const auto& file) { return file.first.starts_with(kMoreTemplates); });
+  files[kChatTemplate] = source;
+  impl_->files.templates = {.main = std::move(source), .named = {}};
 }
 
 void Tokenizer::set_eos(const std::string& token) {
@@ -25,6 +27,7 @@ void Tokenizer::set_eos(const std::string& token) {
   files.special.named["eos_token"] = token;
   impl_->eos_id = id;
   if (!files.special.pad) impl_->pad_id = id;
+  files.files.try_emplace(kTokenizerConfig, "{}");
   for (const char* name : {kTokenizerConfig, kSpecialTokensMap}) {
     const auto file = files.files.find(name);
     if (file == files.files.end()) continue;

@@ -6,6 +6,7 @@
 #include "base/path_kind.h"
 #include "data/system_turn.h"
 #include "text/clone_template.h"
+#include "text/tokenizer_files.h"
 #include "text/training_template.h"
 
 namespace hone::train {
@@ -19,10 +20,10 @@ text::Tokenizer open_tokenizer(const base::fs::path& model) {
 
 // The tokenizer's template, which comes from `origin`.
 void open_template(const std::string& origin, OpenedText& out) {
-  if (const auto& source = out.tokenizer.chat_template()) {
-    out.chat_template =
-        std::make_unique<text::ChatTemplate>(*source, out.tokenizer.special(), "chat template of " + origin);
-  }
+  const text::ChatTemplates& templates = out.tokenizer.chat_templates();
+  if (!templates.main && templates.named.empty()) return;
+  out.chat_template =
+      std::make_unique<text::ChatTemplate>(templates, out.tokenizer.special(), "chat template of " + origin);
 }
 
 }  // namespace
@@ -32,7 +33,7 @@ OpenedText open_text(const base::fs::path& model, const std::string& chat_templa
   if (base::is_folder(chat_template_path)) {
     out.added = text::clone_chat_template(chat_template_path, out.tokenizer);
   } else if (!chat_template_path.empty()) {
-    out.tokenizer.set_chat_template(base::read_text(chat_template_path));
+    out.tokenizer.set_chat_template(text::with_python_lines(base::read_text(chat_template_path)));
   }
   open_template(chat_template_path.empty() ? model.string() : chat_template_path, out);
   return out;

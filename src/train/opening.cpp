@@ -144,6 +144,7 @@ std::unique_ptr<OpenedRun> open_source(const config::Plan& asked) {
   if (run->directory.resuming()) require_same_method(run->directory.resume_from(), run->plan);
   run->source = adapters::open_base(run->plan.model_name_or_path, adapters_of(*run), &run->start.notes);
   run->text.emplace(open_text(run->plan, tokenizer_of(*run)));
+  for (const std::string& note : run->text->tokenizer.notes()) run->start.notes.push_back(note);
   add_rows(*run);
   // Known before the weights are read, because only the fused form reads packs and shares prompts.
   const bool fused = fused_trains(run->plan, run->directory, run->source->config());

@@ -17,37 +17,96 @@ TEST(TokenizerFiles, TheTemplateFileComesBeforeTheConfig) {
   const TempFolder temp;
   temp.write("tokenizer.json", "{}");
   temp.write("tokenizer_config.json", R"({"chat_template": "from config"})");
-  EXPECT_EQ(read_tokenizer_folder(temp.path()).chat_template, "from config");
+  EXPECT_EQ(read_tokenizer_folder(temp.path()).templates.main, "from config");
   temp.write("chat_template.jinja", "from file");
-  EXPECT_EQ(read_tokenizer_folder(temp.path()).chat_template, "from file");
+  EXPECT_EQ(read_tokenizer_folder(temp.path()).templates.main, "from file");
+}
+
+TokenizerFiles files_of(const char* config) {
+  TokenizerFiles files;
+  files.where = "x";
+  files.files[kTokenizerConfig] = config;
+  return files;
 }
 
 TEST(TokenizerFiles, OfSeveralTemplatesTheDefaultIsTaken) {
-  TokenizerFiles files{.where = "x", .files = {}, .special = {}, .chat_template = {}};
-  files.files[kTokenizerConfig] =
-      R"({"chat_template": [{"name": "tool_use", "template": "a"}, {"name": "default", "template": "b"}]})";
+  TokenizerFiles files = files_of(
+      R"({"chat_template": [{"name": "tool_use", "template": "a"}, {"name": "default", "template": "b"}]})");
   read_tokenizer_config(files);
-  EXPECT_EQ(files.chat_template, "b");
-  files.files[kTokenizerConfig] = R"({"chat_template": [{"name": "tool_use", "template": "a"}]})";
+  EXPECT_EQ(files.templates.main, "b");
+  EXPECT_EQ(files.templates.named.size(), 2U);
+  files = files_of(R"({"chat_template": [{"name": "tool_use", "template": "a"}]})");
   read_tokenizer_config(files);
-  EXPECT_EQ(files.chat_template, std::nullopt);
-  files.files[kTokenizerConfig] = R"({"chat_template": 7})";
-  const std::string message = user_error([&] { read_tokenizer_config(files); });
+  EXPECT_EQ(files.templates.main, std::nullopt);
+  EXPECT_EQ(files.templates.named.at("tool_use"), "a");
+  files = files_of(R"({"chat_template": 7})");
+  std::string message = user_error([&] { read_tokenizer_config(files); });
   EXPECT_TRUE(contains(message, "[x/tokenizer_config.json, chat_template] expected a string, or a list"))
       << message;
   EXPECT_TRUE(contains(message, "found:  number")) << message;
+  files = files_of(R"({"chat_template": [{"name": "default"}]})");
+  message = user_error([&] { read_tokenizer_config(files); });
+  EXPECT_TRUE(contains(message, "expected objects with name and template")) << message;
 }
 
-TEST(TokenizerFiles, SpecialTokensMapFillsWhatTheConfigDoesNotName) {
-  TokenizerFiles files{.where = "x", .files = {}, .special = {}, .chat_template = {}};
-  files.files[kTokenizerConfig] = R"({"eos_token": "</s>", "pad_token": null})";
+TEST(TokenizerFiles, TheMapReplacesTheConfigWhereThereIsNoDecoder) {
+  TokenizerFiles files = files_of(R"({"eos_token": "</s>", "pad_token": null})");
   files.files[kSpecialTokensMap] =
       R"({"eos_token": "other", "pad_token": "<pad>", "sep_token": {"content": "<sep>"}})";
   read_tokenizer_config(files);
-  EXPECT_EQ(files.special.eos, "</s>");
-  EXPECT_EQ(files.special.pad, std::nullopt);  // the config says: none
-  EXPECT_EQ(files.special.named,
-            (std::map<std::string, std::string>{{"eos_token", "</s>"}, {"sep_token", "<sep>"}}));
+  EXPECT_EQ(files.special.eos, "other");
+  EXPECT_EQ(files.special.pad, "<pad>");
+  files.files[kTokenizerConfig] = R"({"eos_token": "</s>", "added_tokens_decoder": {}})";
+  files.special = {};
+  read_tokenizer_config(files);
+  EXPECT_EQ(files.special.named, (std::map<std::string, std::string>{{"eos_token", "</s>"}}));
+}
+
+TEST(TokenizerFiles, KeysThatNoTableMarksAreNamed) {
+  TokenizerFiles files = files_of(
+      R"({"no_such_key": 1, "another": null, "empty": [], "image_token": "<i>", "model_max_length": 8,
+          "added_tokens_decoder": {"0": {"content": "a", "colour": "red"}}})");
+  files.files[kTokenizerJson] = R"({"version": "1.0", "shape": {"a": 1}, "model": {"type": "BPE"}})";
+  read_tokenizer_config(files);
+  EXPECT_EQ(files.notes,
+            (std::vector<std::string>{
+                "tokenizer_config.json: hone does not know no_such_key, and takes no notice of it",
+                "tokenizer.json: hone does not know shape, and takes no notice of it",
+                "an added token: hone does not know colour, and takes no notice of it"}));
+}
+
+TEST(TokenizerFiles, BosAndEosThatThePostProcessorDoesNotAddAreNamed) {
+  const TempFolder temp;
+  base::fs::copy_file(kTiny / "tokenizer.json", temp.path() / "tokenizer.json");
+  temp.write("tokenizer_config.json", R"({"add_bos_token": true, "add_eos_token": true})");
+  const std::vector<std::string> notes = Tokenizer::from_folder(temp.path()).notes();
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_EQ(notes[0],
+            "add_eos_token: true has no effect beside tokenizer.json, as in transformers 5: its "
+            "post_processor does not add a token behind a text");
+}
+
+TEST(TokenizerFiles, SavedFilesKeepTheirBytesAndLoseTruncation) {
+  const TempFolder temp;
+  const std::string json = slurp(kTiny / "tokenizer.json");
+  temp.write("tokenizer.json", json);
+  const std::string config = R"({"tokenizer_class":"PreTrainedTokenizerFast",
+    "chat_template": [{"name": "rag", "template": "a"}]})";
+  temp.write("tokenizer_config.json", config);
+  Tokenizer::from_folder(temp.path()).save(temp.path() / "saved");
+  EXPECT_EQ(slurp(temp.path() / "saved" / "tokenizer.json"), json);
+  EXPECT_EQ(slurp(temp.path() / "saved" / "tokenizer_config.json"), config);
+
+  base::Json cut = base::parse_json(json, "tiny");
+  cut["truncation"] = {
+      {"direction", "Right"}, {"max_length", 2}, {"strategy", "LongestFirst"}, {"stride", 0}};
+  temp.write("tokenizer.json", base::dump_json(cut));
+  const Tokenizer tokenizer = Tokenizer::from_folder(temp.path());
+  EXPECT_GT(tokenizer.encode("words words words words", false).ids.size(), 4U);
+  tokenizer.save(temp.path() / "saved");
+  const base::Json saved = base::parse_json(slurp(temp.path() / "saved" / "tokenizer.json"), "saved");
+  EXPECT_TRUE(saved["truncation"].is_null());
+  EXPECT_EQ(saved["added_tokens"], cut["added_tokens"]);
 }
 
 TEST(TokenizerFiles, AFolderWithoutTokenizerSaysWhatIsThere) {
@@ -105,14 +164,14 @@ TEST(TokenizerFiles, BrokenJsonNamesTheFile) {
       << message;
 }
 
-TEST(TokenizerFiles, ASpecialTokenThatTheTokenizerLacks) {
+TEST(TokenizerFiles, ASpecialTokenThatTheTokenizerLacksGetsTheNextId) {
   const TempFolder temp;
   base::fs::copy_file(kTiny / "tokenizer.json", temp.path() / "tokenizer.json");
+  const std::int64_t before = Tokenizer::from_folder(temp.path()).vocab_size();
   temp.write("tokenizer_config.json", R"({"eos_token": "<|eot_id|>"})");
-  const std::string message = refusal(temp.path());
-  EXPECT_TRUE(contains(message, "expected eos_token to be a token of tokenizer.json")) << message;
-  EXPECT_TRUE(contains(message, "found:  '<|eot_id|>', which it does not have")) << message;
-  EXPECT_TRUE(contains(message, "come from different models")) << message;
+  const Tokenizer tokenizer = Tokenizer::from_folder(temp.path());
+  EXPECT_EQ(tokenizer.eos_id(), before);
+  EXPECT_EQ(tokenizer.vocab_size(), before + 1);
 }
 
 }  // namespace tokenizer_files_test

@@ -51,8 +51,21 @@ typedef struct {
 
 // ---- tokenizers -----------------------------------------------------------------------------------------------
 
-// Reads the text of a tokenizer.json.
-int hone_text_tokenizer_new(const char* json, size_t size, hone_text_tokenizer** out, hone_text_buffer* err);
+// The text of a tokenizer.json without its vocabulary and its merges.
+int hone_text_tokenizer_outline(const char* json, size_t size, hone_text_buffer* out, hone_text_buffer* err);
+
+// Reads the text of a tokenizer.json, sets its truncation and padding to none, and changes it as the JSON object `form`
+// says (size 0: no further); all members may be left out:
+//   pipeline              object: the BPE model's vocabulary and merges, without added tokens, go into another pipeline:
+//                         its normalizer, pre_tokenizer, decoder (as in tokenizer.json, or null), unk_token (string or
+//                         null), fuse_unk, byte_fallback (bool); post_processor (bool): whether the file's stays
+//   add                   list of lists of tokens, as tokenizer.json has them without ids, added in this order: a token
+//                         of the vocabulary gets these flags, another one the next id
+//   split_special_tokens  bool: special tokens in a text are split as other text is
+int hone_text_tokenizer_new(const char* json, size_t size, const char* form, size_t form_size,
+                            hone_text_tokenizer** out, hone_text_buffer* err);
+// The tokenizer as it is now, in the format of tokenizer.json.
+int hone_text_tokenizer_json(const hone_text_tokenizer* tokenizer, hone_text_buffer* out, hone_text_buffer* err);
 void hone_text_tokenizer_free(hone_text_tokenizer* tokenizer);
 
 // add_special: run the post-processor (BOS and friends). Special tokens in the text are always recognized.

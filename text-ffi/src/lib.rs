@@ -1,10 +1,11 @@
 //! Hugging Face tokenizers, chat templates and data files behind the C ABI of `include/text_ffi.h`.
 //!
 //! `abi` holds the buffers and the guard around every entry point; `tokenizer_api`, `template_api`, `batch_api` and
-//! `data_api` are the entry points themselves. `byte_level` and `word_split` are a fast way to a tokenizer's ids. Chat templates are minijinja made to behave like transformers' jinja2: `environment`
-//! puts it together, `generation` adds `{% generation %}`, `methods`, `filters` and `pyjson` fix what Python does
-//! differently, `chat` is `apply_chat_template`. `data` reads compressed, Parquet and Arrow files. `scan` and
-//! `sandbox` are the limits on hostile files.
+//! `data_api` are the entry points themselves. `tokenizer_form` changes a tokenizer as transformers does; `byte_level`
+//! and `word_split` are a fast way to its ids. Chat templates are minijinja made to behave like transformers' jinja2:
+//! `environment` puts it together, `generation` adds `{% generation %}`, `methods`, `filters` and `pyjson` fix what
+//! Python does differently, `chat` is `apply_chat_template`. `data` reads compressed, Parquet and Arrow files. `scan`
+//! and `sandbox` are the limits on hostile files.
 
 mod abi;
 mod batch_api;
@@ -21,4 +22,5 @@ mod sandbox;
 mod scan;
 mod template_api;
 mod tokenizer_api;
+mod tokenizer_form;
 mod word_split;

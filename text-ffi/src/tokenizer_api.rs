@@ -3,6 +3,7 @@
 use crate::abi::{bytes, guard, put, text, Buffer, Failure, Ids};
 use crate::byte_level::{ByteLevel, Placed};
 use crate::sandbox::{self, Limits, MB};
+use crate::tokenizer_form;
 use std::ffi::{c_char, c_int};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Once};
@@ -31,8 +32,8 @@ fn limits(size: usize, memory: usize, per_byte: usize, seconds: f64) -> Limits {
 }
 
 impl Reader {
-    fn new(json: &[u8]) -> Result<Self, Failure> {
-        let tokenizer = Tokenizer::from_bytes(json).map_err(|e| Failure::Input(e.to_string()))?;
+    fn new(json: &[u8], form: &[u8]) -> Result<Self, Failure> {
+        let tokenizer = tokenizer_form::read(json, form)?;
         let byte_level = ByteLevel::new(&tokenizer);
         Ok(Reader { tokenizer, byte_level })
     }
@@ -58,10 +59,31 @@ impl Reader {
     }
 }
 
+/// What reading a tokenizer.json of that size may use.
+fn read_limits(size: usize) -> Limits {
+    limits(size, 128 * MB, 150, 5.0)
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn hone_text_tokenizer_outline(
+    json: *const c_char,
+    size: usize,
+    out: *mut Buffer,
+    err: *mut Buffer,
+) -> c_int {
+    guard(err, || {
+        let json = bytes(json, size).to_vec();
+        put(out, sandbox::run(&read_limits(size), move || tokenizer_form::outline(&json))?.value?);
+        Ok(())
+    })
+}
+
 #[no_mangle]
 pub unsafe extern "C" fn hone_text_tokenizer_new(
     json: *const c_char,
     size: usize,
+    form: *const c_char,
+    form_size: usize,
     out: *mut *mut Handle,
     err: *mut Buffer,
 ) -> c_int {
@@ -70,10 +92,23 @@ pub unsafe extern "C" fn hone_text_tokenizer_new(
         REGEX.call_once(|| unsafe {
             onig_sys::onig_set_match_stack_limit_size(REGEX_STACK);
         });
-        let json = bytes(json, size).to_vec();
-        let read = move || Reader::new(&json);
-        let reader = sandbox::run(&limits(size, 128 * MB, 150, 5.0), read)?.value?;
+        let (json, form) = (bytes(json, size).to_vec(), bytes(form, form_size).to_vec());
+        let read = move || Reader::new(&json, &form);
+        let reader = sandbox::run(&read_limits(size + form_size), read)?.value?;
         *out = Box::into_raw(Box::new(Arc::new(reader)));
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn hone_text_tokenizer_json(
+    tokenizer: *const Handle,
+    out: *mut Buffer,
+    err: *mut Buffer,
+) -> c_int {
+    guard(err, || {
+        let tokenizer = &(&*tokenizer).tokenizer;
+        put(out, tokenizer.to_string(true).map_err(|e| Failure::Input(e.to_string()))?);
         Ok(())
     })
 }
