@@ -29,18 +29,34 @@ std::string first_line(std::string_view message) {
   return shortened(message.substr(0, message.find('\n')));
 }
 
-// For what no template of a model does: it met a limit, or a case that its reader was not made for.
-void check_limits(int status, const RustText& message, const std::string& where) {
-  if (status != HONE_TEXT_LIMIT && status != HONE_TEXT_PANIC) return;
-  const std::string found = status == HONE_TEXT_LIMIT
-                                ? fmt::format("a template that {}", shortened(message.view()))
-                                : fmt::format("its parser failed: {}", first_line(message.view()));
-  throw base::UserError({.where = where,
-                         .expected = "a chat template within the limits of text/chat_template.h",
-                         .found = found,
-                         .cause = "a damaged or malicious template",
-                         .fix = "compare it with the model's own repository, or set chat_template_path to "
-                                "another one"});
+// What is not the conversation's fault: a limit that no model's template meets, what the renderer does not have, a bug
+// of it.
+void check_template(int status, const RustText& message, const std::string& where) {
+  if (status == HONE_TEXT_LIMIT) {
+    throw base::UserError({.where = where,
+                           .expected = "a chat template within the limits of text/chat_template.h",
+                           .found = fmt::format("a template that {}", shortened(message.view())),
+                           .cause = "a damaged or malicious template",
+                           .fix = "compare it with the model's own repository, or set chat_template_path to "
+                                  "another one"});
+  }
+  if (status == HONE_TEXT_NOT_HAD) {
+    throw base::UserError(
+        {.where = where,
+         .expected = "a chat template of the parts of jinja2 that hone has",
+         .found = fmt::format("the template uses {}, which hone does not have", first_line(message.view())),
+         .cause = "hone renders templates itself, without Python's jinja2",
+         .fix = "write this part in another way, and name the file with chat_template_path"});
+  }
+  if (status == HONE_TEXT_PANIC) {
+    throw base::UserError({.where = where,
+                           .expected = "a chat template that hone's renderer can render",
+                           .found = fmt::format("its renderer gave up: {}", first_line(message.view())),
+                           .cause = "a bug of hone, which the template or the conversation met",
+                           .fix =
+                               "please report it with the template; until then chat_template_path can name "
+                               "a template that does this in another way"});
+  }
 }
 
 TemplateHandle compiled(std::string_view source, const std::string& where) {
@@ -48,7 +64,7 @@ TemplateHandle compiled(std::string_view source, const std::string& where) {
   RustText message;
   const int status = hone_text_template_new(source.data(), source.size(), &handle, message.out());
   if (status == HONE_TEXT_OK) return TemplateHandle(handle);
-  check_limits(status, message, where);
+  check_template(status, message, where);
   throw base::UserError({.where = where,
                          .expected = "a chat template (Jinja) that compiles",
                          .found = first_line(message.view()),
@@ -136,7 +152,7 @@ Rendered ChatTemplate::render(const ChatRequest& request) const {
          .fix = "change the conversation, or set chat_template_path to a template that allows it"});
   }
   if (status != HONE_TEXT_OK) {
-    check_limits(status, message, impl_->where);
+    check_template(status, message, impl_->where);
     const bool parts = has_lists_of_parts(request.messages);
     throw base::UserError(
         {.where = impl_->where,

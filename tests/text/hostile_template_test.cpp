@@ -30,6 +30,13 @@ TEST(HostileTemplate, OrdinaryErrorsComeBeforeTheSandbox) {
       {"{{ 'a'.ljust(999999999999) }}", "a width of 999999999999; at most 1000000 is allowed"},
       {"{{ '1'.zfill(999999999999) }}", "a width of 999999999999"},
       {"{{ [1] | tojson(indent=999999999999) }}", "a width of 999999999999"},
+      {kNamespace + "{% set ns.x = ns %}{{ [ns] | join }}", "the value holds itself"},
+      {kNamespace + "{% set ns.x = ns %}{{ ns ~ 'a' }}", "the value holds itself"},
+      {"{{ 'a' | indent(999999999999) }}", "a width of 999999999999"},
+      {"{{ 'a' | indent(18446744073709551615) }}", "cannot convert"},
+      {"{{ '%999999999999d' | format(1) }}", "a width of"},
+      {"{{ '{:>999999999999}'.format(1) }}", "a width of"},
+      {"{{ 'a' | center(999999999999) }}", "a width of 999999999999"},
       {"{{ 'a' * 1000000000 }}", "repeated string is too large"},
       {"{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}",
        "a template that runs more instructions than a conversation of this size can need"},
@@ -48,12 +55,7 @@ TEST(HostileTemplate, TheSandboxStopsTheRest) {
   const struct {
     std::string source, found;
   } cases[] = {
-      {kNamespace + "{% set ns.x = ns %}{{ [ns] | join }}", "a template that recurses without end"},
-      {kNamespace + "{% set ns.x = ns %}{{ ns ~ 'a' }}", "a template that recurses without end"},
-      {"{{ 'a' | indent(999999999999) }}", "a template that needs more than 64 MB of memory"},
-      {"{{ 'a' | indent(18446744073709551615) }}", "its parser failed: capacity overflow"},
-      {"{{ '%999999999999d' | format(1) }}", "a template that needs more than 64 MB of memory"},
-      {"{{ '{:>999999999999}'.format(1) }}", "a template that needs more than 64 MB of memory"},
+      {"{{ ('a' * 99999999) ~ 'b' }}", "a template that needs more than 64 MB of memory"},
       {kNamespace +
            "{% set ns.x = 'aaaaaaaa' %}{% for i in range(100) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
        "a template that needs more than 64 MB of memory"},
@@ -83,7 +85,7 @@ TEST(HostileTemplate, SlowEveryCostlyTemplateEnds) {
 TEST(HostileTemplate, AProcessIsNotFilledByManyOfThem) {
   const std::string message = outcome_in_child([] {
     for (int i = 0; i < 12; ++i) {
-      EXPECT_THROW(render_hello("{{ 'a' | indent(999999999999) }}"), base::UserError);
+      EXPECT_THROW(render_hello("{% set s = 'a' * 9999999 %}{{ s.replace('a', s) }}"), base::UserError);
     }
     render_hello("{{ 1 }}");
   });

@@ -25,6 +25,7 @@ enum {
   HONE_TEXT_PANIC = -2,   // a library below gave up on the input; *err holds the panic's message
   HONE_TEXT_RAISED = -3,  // the template called raise_exception; *err is its message, unchanged
   HONE_TEXT_LIMIT = -4,   // the input met a limit; *err is the end of a sentence: "needs more than 64 MB of memory"
+  HONE_TEXT_NOT_HAD = -5,  // the template uses something of jinja2 that is not here; *err names it: "the filter random"
 };
 
 typedef struct hone_text_tokenizer hone_text_tokenizer;

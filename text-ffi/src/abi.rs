@@ -15,6 +15,8 @@ pub enum Failure {
     Limit(String),
     /// The library that reads the input panicked with this message.
     Panic(String),
+    /// The template uses something of jinja2 that is not here: "the filter random".
+    NotHad(String),
 }
 
 impl From<Stopped> for Failure {
@@ -36,6 +38,7 @@ const ERROR: c_int = -1;
 const PANIC: c_int = -2;
 const RAISED: c_int = -3;
 const LIMIT: c_int = -4;
+const NOT_HAD: c_int = -5;
 
 #[repr(C)]
 pub struct Buffer {
@@ -147,6 +150,7 @@ pub fn guard(err: *mut Buffer, body: impl FnOnce() -> Result<(), Failure>) -> c_
         Ok(Err(Failure::Raised(message))) => (RAISED, message),
         Ok(Err(Failure::Limit(message))) => (LIMIT, message),
         Ok(Err(Failure::Panic(message))) => (PANIC, message),
+        Ok(Err(Failure::NotHad(message))) => (NOT_HAD, message),
         Err(panic) => (PANIC, panic_text(&*panic)),
     };
     unsafe { put(err, message) };

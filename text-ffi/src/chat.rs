@@ -2,9 +2,11 @@
 
 use crate::abi::Failure;
 use crate::environment::{environment, TEMPLATE};
-use crate::filters::Raised;
 use crate::generation;
-use crate::methods::is_space;
+use crate::globals::Raised;
+use crate::python::arguments::NotHad;
+use crate::python::text::is_space;
+use crate::rewrite::rewrite;
 use crate::sandbox::{self, Limits, MB};
 use crate::scan;
 use minijinja::{Environment, ErrorKind};
@@ -76,12 +78,12 @@ impl ChatTemplate {
         Renderer { template: self.clone(), env: self.env.clone() }
     }
 
-    fn new(source: &str) -> Result<Self, String> {
+    fn new(source: &str) -> Result<Self, Failure> {
         if generation::holds_mark(source) {
-            return Err(mark_message("the template"));
+            return Err(mark_message("the template").into());
         }
-        let rewritten = generation::rewrite(source);
-        let env = environment(rewritten.source).map_err(|e| describe(&e))?;
+        let rewritten = rewrite(source).map_err(Failure::NotHad)?;
+        let env = environment(rewritten.source).map_err(failure)?;
         Ok(ChatTemplate { env, source: source.to_string(), has_generation: rewritten.has_generation })
     }
 
@@ -139,7 +141,7 @@ impl ChatTemplate {
         if self.has_generation && any_string(&variables, &generation::holds_mark) {
             return Err(mark_message("the conversation").into());
         }
-        let template = env.get_template(TEMPLATE).map_err(|e| describe(&e))?;
+        let template = env.get_template(TEMPLATE).map_err(failure)?;
         let marked = template.render(minijinja::value::Serde(variables)).map_err(failure)?;
         if !self.has_generation {
             return Ok(Rendered { text: marked, spans: Vec::new() });
@@ -269,6 +271,23 @@ fn describe(error: &minijinja::Error) -> String {
     format!("{error:#}")
 }
 
+fn is_overflow(detail: &str) -> bool {
+    let operation = detail.strip_prefix("unable to calculate ").unwrap_or_default();
+    [" ** ", " + ", " - "].iter().any(|sign| operation.contains(sign)) && !operation.starts_with("0 ")
+}
+
+/// "the filter x": minijinja says "filter x is unknown".
+fn unknown(error: &minijinja::Error, kind: &str) -> String {
+    let name = error
+        .detail()
+        .unwrap_or_default()
+        .trim_end_matches(" is unknown")
+        .rsplit(' ')
+        .next()
+        .unwrap_or_default();
+    format!("{kind} {name}")
+}
+
 fn failure(error: minijinja::Error) -> Failure {
     if error.kind() == ErrorKind::OutOfFuel {
         return Failure::Limit("runs more instructions than a conversation of this size can need".into());
@@ -278,7 +297,24 @@ fn failure(error: minijinja::Error) -> Failure {
         if let Some(raised) = e.downcast_ref::<Raised>() {
             return Failure::Raised(raised.0.clone());
         }
+        if let Some(what) = e.downcast_ref::<NotHad>() {
+            return Failure::NotHad(what.0.clone());
+        }
         cause = e.source();
     }
-    Failure::Input(describe(&error))
+    match error.kind() {
+        ErrorKind::UnknownFilter => Failure::NotHad(unknown(&error, "the filter")),
+        ErrorKind::UnknownTest => Failure::NotHad(unknown(&error, "the test")),
+        ErrorKind::CannotUnpack if error.detail() == Some("value is not iterable") => Failure::NotHad(
+            "several names for the letters of a text, or for a value that has no parts".into(),
+        ),
+        ErrorKind::InvalidOperation if error.detail().is_some_and(is_overflow) => {
+            Failure::NotHad("integers of more than 128 bits".into())
+        }
+        ErrorKind::SyntaxError => match error.detail().and_then(|d| d.strip_prefix("unknown statement ")) {
+            Some(tag) if !tag.starts_with("end") => Failure::NotHad(format!("the tag {tag}")),
+            _ => Failure::Input(describe(&error)),
+        },
+        _ => Failure::Input(describe(&error)),
+    }
 }

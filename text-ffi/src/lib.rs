@@ -3,9 +3,9 @@
 //! `abi` holds the buffers and the guard around every entry point; `tokenizer_api`, `template_api`, `batch_api` and
 //! `data_api` are the entry points themselves. `tokenizer_form` changes a tokenizer as transformers does; `byte_level`
 //! and `word_split` are a fast way to its ids. Chat templates are minijinja made to behave like transformers' jinja2:
-//! `environment` puts it together, `generation` adds `{% generation %}`, `methods`, `filters` and `pyjson` fix what
-//! Python does differently, `chat` is `apply_chat_template`. `data` reads compressed, Parquet and Arrow files. `scan`
-//! and `sandbox` are the limits on hostile files.
+//! `rewrite` reads their source, `environment` puts the rest together, `generation` marks `{% generation %}`, `filters`,
+//! `globals`, `methods`, `python` and `pyjson` are what Python does, `chat` is `apply_chat_template`. `data` reads
+//! compressed, Parquet and Arrow files. `scan` and `sandbox` are the limits on hostile files.
 
 mod abi;
 mod batch_api;
@@ -16,8 +16,11 @@ mod data_api;
 mod environment;
 mod filters;
 mod generation;
+mod globals;
 mod methods;
 mod pyjson;
+mod python;
+mod rewrite;
 mod sandbox;
 mod scan;
 mod template_api;

@@ -1,16 +1,14 @@
 //! Python's text forms for minijinja values: `json.dumps`, `repr(float)` and `str`.
 
-use crate::methods::sane_width;
-use minijinja::value::{Kwargs, ValueKind};
-use minijinja::{Error, ErrorKind, Value};
+use crate::python::arguments::{bind, integer, invalid, sane_width};
+use crate::python::text;
+use crate::python::values::{is_tuple, Range, View};
+use minijinja::value::ValueKind;
+use minijinja::{AutoEscape, Error, State, Value};
 use std::fmt::Write;
 
 const DEEPEST: usize = 200; // beyond it Python would have met its recursion limit too
 const MOST_PARTS: usize = 1_000_000; // of a value that is printed; shared parts count each time
-
-fn invalid(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidOperation, message.into())
-}
 
 /// CPython's `repr(float)`: an exponent below 1e-4 and from 1e16 on, two digits at least. `json`: its names of
 /// the values without digits (`NaN`, `Infinity`).
@@ -144,44 +142,31 @@ fn dump(out: &mut String, value: &Value, style: &Style, depth: usize) -> Result<
 }
 
 /// transformers' filter `tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False)`.
-pub fn tojson(
-    value: &Value,
-    ensure_ascii: Option<Value>,
-    indent: Option<Value>,
-    separators: Option<Value>,
-    kwargs: Kwargs,
-) -> Result<Value, Error> {
-    let argument = |positional: Option<Value>, name: &str| -> Result<Option<Value>, Error> {
-        let given = match positional {
-            Some(value) => Some(value),
-            None => kwargs.get::<Option<Value>>(name)?,
-        };
-        Ok(given.filter(|v| !v.is_none() && !v.is_undefined()))
-    };
-    let truth = |v: Option<Value>| v.is_some_and(|v| v.is_true());
-    let ensure_ascii = truth(argument(ensure_ascii, "ensure_ascii")?);
-    let indent = argument(indent, "indent")?.map(indent_text).transpose()?;
-    let (item_separator, key_separator) = match argument(separators, "separators")? {
+pub fn tojson(_: &mut State, value: &Value, given: &[Value]) -> Result<Value, Error> {
+    let given = bind("tojson", &["ensure_ascii", "indent", "separators", "sort_keys"], given)?;
+    let indent = given.some(1).filter(|v| !v.is_undefined()).map(indent_text).transpose()?;
+    let (item_separator, key_separator) = match given.some(2).filter(|v| !v.is_undefined()) {
         Some(pair) => (pair.get_item_by_index(0)?.to_string(), pair.get_item_by_index(1)?.to_string()),
         None => (if indent.is_some() { "," } else { ", " }.to_string(), ": ".to_string()),
     };
-    let sort_keys = truth(argument(None, "sort_keys")?);
-    kwargs.assert_all_used()?;
-
-    let style = Style { ensure_ascii, indent, item_separator, key_separator, sort_keys };
+    let style = Style {
+        ensure_ascii: given.truth(0, false),
+        indent,
+        item_separator,
+        key_separator,
+        sort_keys: given.truth(3, false),
+    };
     let mut out = String::new();
     dump(&mut out, value, &style, 0)?;
     Ok(Value::from(out))
 }
 
 // Python takes an int, a bool (which is an int) or the indent itself.
-fn indent_text(indent: Value) -> Result<String, Error> {
-    if let Some(text) = indent.as_str() {
-        return Ok(text.to_string());
+fn indent_text(indent: &Value) -> Result<String, Error> {
+    match indent.as_str() {
+        Some(text) => Ok(text.to_string()),
+        None => Ok(" ".repeat(sane_width(integer(indent)?)?)),
     }
-    let width =
-        if indent.kind() == ValueKind::Bool { i64::from(indent.is_true()) } else { i64::try_from(indent)? };
-    Ok(" ".repeat(sane_width(usize::try_from(width).unwrap_or(0))?))
 }
 
 /// An error for what cannot be printed: a namespace that holds itself, lists of lists of lists without end.
@@ -212,56 +197,88 @@ pub fn check_printable(value: &Value) -> Result<(), Error> {
     walk(value, 0, &mut left)
 }
 
-/// minijinja prints like Python except for floats with an exponent: true when one may be inside.
-pub fn holds_float(value: &Value) -> bool {
-    fn look(value: &Value, depth: usize) -> bool {
-        if depth > DEEPEST {
-            return false;
-        }
-        let inside = |v: &Value| look(v, depth + 1);
-        match value.kind() {
-            ValueKind::Number => !value.is_integer(),
-            ValueKind::Seq => value.try_iter().is_ok_and(|mut items| items.any(|item| inside(&item))),
-            ValueKind::Map => value.try_iter().is_ok_and(|mut keys| {
-                keys.any(|key| inside(&key) || value.get_item(&key).is_ok_and(|v| inside(&v)))
-            }),
-            _ => false,
-        }
-    }
-    look(value, 0)
-}
-
 /// Python's `str(x)`.
 pub fn str_text(value: &Value) -> Result<String, Error> {
-    check_printable(value)?;
-    Ok(if holds_float(value) { repr_text(value) } else { value.to_string() })
+    match value.kind() {
+        ValueKind::String => Ok(value.as_str().unwrap_or_default().to_string()),
+        ValueKind::Undefined => Ok(String::new()),
+        _ => repr_text(value),
+    }
 }
 
-// Python's `repr(x)`; minijinja's own where no float is inside.
-fn repr_text(value: &Value) -> String {
-    if !holds_float(value) {
-        return format!("{value:?}");
-    }
+/// Python's `repr(x)`.
+pub fn repr_text(value: &Value) -> Result<String, Error> {
+    check_printable(value)?;
+    let mut out = String::new();
+    write_repr(&mut out, value)?;
+    Ok(out)
+}
+
+fn write_repr(out: &mut String, value: &Value) -> Result<(), Error> {
     match value.kind() {
-        ValueKind::Seq => {
-            let items: Vec<String> =
-                value.try_iter().into_iter().flatten().map(|item| repr_text(&item)).collect();
-            let joined = items.join(", ");
-            match (value.to_string().starts_with('('), items.len()) {
-                (true, 1) => format!("({joined},)"),
-                (true, _) => format!("({joined})"),
-                (false, _) => format!("[{joined}]"),
-            }
+        ValueKind::Undefined => out.push_str("Undefined"),
+        ValueKind::None => out.push_str("None"),
+        ValueKind::Bool => out.push_str(if value.is_true() { "True" } else { "False" }),
+        ValueKind::Number => out.push_str(&number_text(value, false)),
+        ValueKind::String if value.is_safe() => {
+            let _ = write!(out, "Markup({})", text::repr(value.as_str().unwrap_or_default()));
         }
+        ValueKind::String => out.push_str(&text::repr(value.as_str().unwrap_or_default())),
+        ValueKind::Seq | ValueKind::Iterable if prints_items(value) => write_items(out, value)?,
         ValueKind::Map => {
-            let entry = |key: Value| {
-                let item = value.get_item(&key).map(|v| repr_text(&v)).unwrap_or_default();
-                format!("{}: {item}", repr_text(&key))
-            };
-            let entries: Vec<String> = value.try_iter().into_iter().flatten().map(entry).collect();
-            format!("{{{}}}", entries.join(", "))
+            out.push('{');
+            for (i, key) in value.try_iter()?.enumerate() {
+                if i > 0 {
+                    out.push_str(", ");
+                }
+                write_repr(out, &key)?;
+                out.push_str(": ");
+                write_repr(out, &value.get_item(&key)?)?;
+            }
+            out.push('}');
         }
-        _ => number_text(value, false),
+        _ => {
+            let _ = write!(out, "{value}");
+        }
+    }
+    Ok(())
+}
+
+fn prints_items(value: &Value) -> bool {
+    value.len().is_some() && value.downcast_object_ref::<Range>().is_none()
+}
+
+fn write_items(out: &mut String, value: &Value) -> Result<(), Error> {
+    let view = value.downcast_object_ref::<View>();
+    let tuple = is_tuple(value);
+    if let Some(view) = view {
+        let _ = write!(out, "{}(", view.name);
+    }
+    out.push(if tuple { '(' } else { '[' });
+    for (i, item) in value.try_iter()?.enumerate() {
+        if i > 0 {
+            out.push_str(", ");
+        }
+        write_repr(out, &item)?;
+    }
+    if tuple && value.len() == Some(1) {
+        out.push(',');
+    }
+    out.push(if tuple { ')' } else { ']' });
+    if view.is_some() {
+        out.push(')');
+    }
+    Ok(())
+}
+
+/// The text of `{{ value }}`.
+pub fn print(out: &mut minijinja::Output, state: &mut State, value: &Value) -> Result<(), Error> {
+    if *state.auto_escape() != AutoEscape::None {
+        return minijinja::escape_formatter(out, state, value);
+    }
+    match value.as_str() {
+        Some(text) => out.write_str(text).map_err(Error::from),
+        None => out.write_str(&str_text(value)?).map_err(Error::from),
     }
 }
 
