@@ -5,12 +5,31 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json_tools.h"
 #include "base/plural.h"
 
 namespace hone::data {
 namespace {
 
+using base::Json;
 using base::UserError;
+
+// The last message's text; other values as JSON.
+std::string last_text(const Json& side) {
+  const Json& content = side.back().contains("content") ? side.back()["content"] : side.back();
+  return content.is_string() ? content.get<std::string>() : base::dump_json(content);
+}
+
+// Two texts from shortly before the place where they part.
+std::string differing(const std::string& a, const std::string& b) {
+  constexpr std::size_t kBefore = 12, kShown = 48;
+  const auto parts = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  const auto at = static_cast<std::size_t>(parts.first - a.begin());
+  std::size_t from = at > kBefore ? at - kBefore : 0;
+  while (from > 0 && (static_cast<unsigned char>(a[from]) & 0xC0U) == 0x80U) --from;  // whole characters
+  return "chosen has " + base::short_json(Json(a.substr(from)), kShown) + ", rejected " +
+         base::short_json(Json(b.substr(std::min(from, b.size()))), kShown);
+}
 
 void add_facts(const PairDone& done, PreferenceFacts& facts) {
   facts.longest = std::max(facts.longest, done.longest);
@@ -23,7 +42,6 @@ void add_facts(const PairDone& done, PreferenceFacts& facts) {
   facts.completion_tokens +=
       static_cast<std::int64_t>(pair.chosen.scored.size() + pair.rejected.scored.size());
   facts.pairs_cut += done.cut ? 1 : 0;
-  facts.equal += pair.completions_equal() ? 1 : 0;
   facts.mean_chosen += static_cast<double>(pair.chosen.completion);
   facts.mean_rejected += static_cast<double>(pair.rejected.completion);
   for (const PreferenceSequence* one : {&pair.chosen, &pair.rejected}) {
@@ -46,7 +64,26 @@ void check_result(const PreferenceRows& rows, const PreferenceFacts& facts, std:
 
 }  // namespace
 
+void note_equal_sides(const PreferenceRows& rows, std::size_t index, bool cut, PreferenceFacts& facts) {
+  facts.equal += 1;
+  const PreferenceRow& row = rows.rows[index];
+  if (cut || rows.tokenized || !rows.conversational || row.chosen == row.rejected) return;
+  if (facts.equal_by_template++ > 0) return;
+  facts.equal_example = rows.where(index) + ": " + differing(last_text(row.chosen), last_text(row.rejected));
+}
+
 void require_different_completions(const base::fs::path& file, const PreferenceFacts& facts) {
+  if (facts.equal == facts.kept && facts.equal_by_template > 0) {
+    throw UserError(
+        {.where = file.string(),
+         .expected = "a chosen and a rejected completion that differ (PREF-01)",
+         .found = "the same tokens on both sides of " +
+                  (facts.kept == 1 ? "the pair" : "all " + std::to_string(facts.kept) + " pairs") +
+                  ", though the messages differ in the file (" + facts.equal_example + ")",
+         .cause = "the chat template drops what makes them differ (DATA-14), such as the text "
+                  "before </think>",
+         .fix = "put a template that renders it into the model's tokenizer_config.json"});
+  }
   if (facts.equal == facts.kept) {
     throw UserError({.where = file.string(),
                      .expected = "a chosen and a rejected completion that differ (PREF-01)",
@@ -63,8 +100,10 @@ PreferenceData collect_pairs(const PreferenceRows& rows, std::vector<PairDone> a
   out.facts.rows = static_cast<std::int64_t>(all.size());
   out.facts.implicit = rows.implicit;
   out.facts.conversational = rows.conversational;
-  for (PairDone& done : all) {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    PairDone& done = all[i];
     add_facts(done, out.facts);
+    if (!done.dropped && done.pair.completions_equal()) note_equal_sides(rows, i, done.cut, out.facts);
     if (!done.dropped) out.pairs.push_back(std::move(done.pair));
   }
   check_result(rows, out.facts, max_length);

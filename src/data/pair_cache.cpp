@@ -14,7 +14,7 @@ using base::Json;
 namespace {
 
 // A struct with a new field has another size: the field belongs into the key (or into the facts).
-static_assert(sizeof(PreferenceOptions) == 40 && sizeof(PreferenceFacts) == 112,
+static_assert(sizeof(PreferenceOptions) == 40 && sizeof(PreferenceFacts) == 152,
               "the key and the facts have every field");
 
 constexpr std::uint8_t kOwnsLast = 4;  // the context's last token is the completion's
@@ -55,6 +55,8 @@ void each_pair_fact(Facts& facts, const Field& field) {
   field("prompts_too_long", facts.prompts_too_long);
   field("too_long", facts.too_long);
   field("equal", facts.equal);
+  field("equal_by_template", facts.equal_by_template);
+  field("equal_example", facts.equal_example);
   field("boundary_mismatches", facts.boundary_mismatches);
   field("longest", facts.longest);
   field("longest_prompt", facts.longest_prompt);

@@ -108,6 +108,9 @@ struct PreferenceFacts {
   std::int64_t prompts_too_long = 0;   // dropped: the prompt fills max_length
   std::int64_t too_long = 0;           // dropped: one of the two is longer than max_length (reward models)
   std::int64_t equal = 0;              // kept, chosen and rejected of the same tokens: no gradient (PREF-01)
+  std::int64_t equal_by_template =
+      0;                      // of these, not cut, and the messages of the two sides differ in the file
+  std::string equal_example;  // the first of them: what differs; empty: none
   std::int64_t boundary_mismatches = 0;  // the prompt is tokenized differently with a completion (DATA-06)
   std::int64_t longest = 0;              // tokens of a sequence, before the cut
   std::int64_t longest_prompt = 0;       // of the kept

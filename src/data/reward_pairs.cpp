@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/plural.h"
+#include "data/collected_pairs.h"
 #include "data/row_checks.h"
 #include "data/row_encoder.h"
 #include "data/row_threads.h"
@@ -145,7 +146,7 @@ RewardPairs tokenize_reward_pairs(const PreferenceRows& rows, const text::Tokeni
     facts.kept += 1;
     facts.tokens += done.tokens;
     facts.completion_tokens += done.pair.chosen.completion + done.pair.rejected.completion;
-    facts.equal += done.pair.completions_equal() ? 1 : 0;
+    if (done.pair.completions_equal()) note_equal_sides(rows, i, /*cut=*/false, facts);
     facts.mean_chosen += static_cast<double>(done.pair.chosen.completion);
     facts.mean_rejected += static_cast<double>(done.pair.rejected.completion);
     facts.longest_prompt =

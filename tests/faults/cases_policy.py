@@ -15,6 +15,17 @@ def some_equal_pairs(s):
     s.dpo([{**row, "rejected": row["chosen"]} if i % 3 == 0 else row for i, row in enumerate(scene.preference_rows())])
 
 
+@CASES.fault("PREF-01", "dpo: the chat template drops what makes the pairs differ", cause="the chat template drops")
+def equal_by_template(s):
+    s.model()
+    s.edit_json("model/tokenizer_config.json", chat_template=(
+        "{%- for m in messages %}{{- '<|im_start|>' + m.role + '\n' + m.content.split('</think>')[-1] + '<|im_end|>\n' }}{%- endfor %}"
+        "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{%- endif %}"))
+    say = lambda thought: [{"role": "assistant", "content": f"<think>{thought}</think>four"}]
+    s.dpo([{"prompt": [{"role": "user", "content": f"{i} + 4?"}], "chosen": say(f"good {i}"), "rejected": say(f"bad {i}")}
+           for i in range(60)])
+
+
 @CASES.fault("PREF-02", "dpo: chosen answers ten times as long as rejected ones", level="note")
 def longer_chosen(s):
     s.dpo([{**row, "chosen": row["chosen"] * 10} for row in scene.preference_rows()])

@@ -168,6 +168,18 @@ def prompts_of_a_small_space(s):
     s.policy(scene.prompt_rows() + scene.prompt_rows(20))
 
 
+@CASES.fault("DATA-13", "rows that were drawn with repetition are no concatenated file", level="warn", exactly=True,
+             cause="drawn with repetition")
+def drawn_rows(s):
+    rows = scene.text_rows()
+    s.sft([rows[(i * i) % len(rows)] if i % 4 == 0 else rows[i] for i in range(len(rows))])
+
+
+@CASES.fault("DATA-13", "one text in a third of the rows", level="warn", exactly=True, cause="a few texts that stand for many rows")
+def one_row_often(s):
+    s.sft([scene.text_rows()[0] if i % 3 == 0 else row for i, row in enumerate(scene.text_rows())])
+
+
 @CASES.fault("DATA-13", "dpo: each pair also the other way round", level="warn", exactly=True)
 def contradicting(s):
     rows = scene.preference_rows()
@@ -240,6 +252,47 @@ def needs_no_generation_prompt(s):
 def no_generation_prompt(s):
     s.path("t.jinja").write_text(HEAD + TURN + "{%- endfor %}")
     s.sft(scene.message_rows(), chat_template_path="t.jinja")
+
+
+def thinking_rows(write):
+    return [{"messages": [row["messages"][0], write(row["messages"][1], f"first I count to {i}")]}
+            for i, row in enumerate(scene.message_rows())]
+
+
+def inside(message, thought):
+    return {**message, "content": f"<think>\n{thought}\n</think>\n\n{message['content']}"}
+
+
+def beside(message, thought):
+    return {**message, "reasoning_content": thought}
+
+
+CUT = "m.content.split('</think>')[-1]|trim"
+
+
+@CASES.fault("DATA-14", "a template that cuts every answer's reasoning", level="warn", exactly=True, cause="cuts an assistant's turn at </think>")
+def cut_reasoning(s):
+    s.path("t.jinja").write_text(HEAD + TURN.replace("m.content", CUT) + "{%- endfor %}" + BEGIN)
+    s.sft(thinking_rows(inside), chat_template_path="t.jinja")
+
+
+@CASES.fault("DATA-14", "a template that does not write reasoning_content", level="warn", exactly=True, cause="`reasoning_content`")
+def unread_reasoning(s):
+    s.path("t.jinja").write_text(HEAD + TURN + "{%- endfor %}" + BEGIN)
+    s.sft(thinking_rows(beside), chat_template_path="t.jinja")
+
+
+@CASES.fault("DATA-14", "a template that writes the reasoning, and trims", level="ok", exactly=True, cause="begins the answer")
+def kept_reasoning(s):
+    s.path("t.jinja").write_text(HEAD + TURN.replace("m.content", "m.content|trim") + "{%- endfor %}" + BEGIN)
+    s.sft(thinking_rows(inside), chat_template_path="t.jinja")
+
+
+@CASES.fault("DATA-14", "a template that keeps the last turn's reasoning only", level="note", exactly=True, cause="earlier reasoning is not sent again")
+def earlier_reasoning(s):
+    s.path("t.jinja").write_text(HEAD + TURN.replace("m.content", f"(m.content if loop.last else {CUT})") + "{%- endfor %}" + BEGIN)
+    rows = thinking_rows(inside)
+    s.sft([{"messages": first["messages"] + second["messages"]} for first, second in zip(rows, rows[1:])], chat_template_path="t.jinja")
 
 
 # ---- what a resumed or continued run goes on from

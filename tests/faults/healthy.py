@@ -26,6 +26,12 @@ def assistant_only(s):
     s.sft(scene.message_rows(), assistant_only_loss=True)
 
 
+@CASES.healthy("sft: reasoning in the answers, under a template that writes it")
+def reasoning(s):
+    s.sft([{"messages": [row["messages"][0], {"role": "assistant", "content": f"<think>\n{i}, then\n</think>\n\n{row['messages'][1]['content']}"}]}
+           for i, row in enumerate(scene.message_rows())])
+
+
 @CASES.healthy("sft: prompt and completion")
 def pairs(s):
     s.sft(scene.pair_rows())

@@ -96,11 +96,73 @@ std::vector<RowPrint> prints_of(const train::SampledData& data) {
   return out;
 }
 
+// How the copies lie.
+struct Copies {
+  std::size_t block = 0, block_of = 0, block_size = 0;  // one block of rows that repeats another in its order
+  bool each_as_often = false;                           // every row is there as many times as every other
+  std::vector<std::vector<std::size_t>> most;           // places of the rows that are there most often
+  std::int64_t of_most = 0;                             // copies among those
+};
+
 struct Counts {
   std::int64_t rows = 0, copies = 0;  // copies: beyond the first of each
   std::int64_t contradicting = 0, of_one_prompt = 0;
   std::size_t first_copy = 0, first_contradiction = 0, its_other = 0, copied = 0;
 };
+
+// The rows behind which the file repeats its beginning, or the longest block of copies that lie as what they copy.
+void find_block(const std::vector<RowPrint>& prints, const std::vector<std::size_t>& first_of, Copies& out) {
+  constexpr std::size_t kTried = 16;
+  const std::size_t rows = prints.size();
+  std::size_t tried = 0;
+  for (std::size_t at = 1; at < rows && tried < kTried; ++at) {
+    if (first_of[at] != 0) continue;
+    tried += 1;
+    const auto same = [](const RowPrint& a, const RowPrint& b) { return a.whole == b.whole; };
+    const auto from = prints.begin() + static_cast<std::ptrdiff_t>(at);
+    if (!std::equal(from, prints.end(), prints.begin(), same)) continue;
+    out.block = at;
+    out.block_of = 0;
+    out.block_size = rows - at;
+    return;
+  }
+  std::size_t size = 0;
+  for (std::size_t i = 1; i < rows; ++i) {
+    const bool copy = first_of[i] != i;
+    size = copy && size > 0 && first_of[i] == first_of[i - 1] + 1 ? size + 1 : (copy ? 1 : 0);
+    if (size <= out.block_size) continue;
+    out.block_size = size;
+    out.block = i + 1 - size;
+    out.block_of = first_of[out.block];
+  }
+}
+
+Copies look_at_copies(const std::vector<RowPrint>& prints, std::int64_t copies) {
+  constexpr std::size_t kNamed = 3, kLeastBlock = 8, kLeastRows = 4;
+  constexpr double kMostOfThem = 0.9;
+  Copies out;
+  std::unordered_map<std::uint64_t, std::size_t> firsts;
+  std::vector<std::size_t> first_of(prints.size());
+  std::unordered_map<std::size_t, std::vector<std::size_t>> places;
+  for (std::size_t i = 0; i < prints.size(); ++i) {
+    first_of[i] = firsts.try_emplace(prints[i].whole, i).first->second;
+    if (first_of[i] == i) continue;
+    std::vector<std::size_t>& all = places[first_of[i]];
+    if (all.empty()) all.push_back(first_of[i]);
+    all.push_back(i);
+  }
+  find_block(prints, first_of, out);
+  const auto least = static_cast<std::size_t>(kMostOfThem * static_cast<double>(copies));
+  if (firsts.size() < kLeastRows || out.block_size < std::max(kLeastBlock, least)) out.block_size = 0;
+  for (auto& [first, all] : places) out.most.push_back(std::move(all));
+  std::sort(out.most.begin(), out.most.end(), [](const auto& a, const auto& b) {
+    return a.size() != b.size() ? a.size() > b.size() : a.front() < b.front();
+  });
+  out.each_as_often = out.most.size() == firsts.size() && out.most.front().size() == out.most.back().size();
+  out.most.resize(std::min(out.most.size(), kNamed));
+  for (const auto& all : out.most) out.of_most += static_cast<std::int64_t>(all.size()) - 1;
+  return out;
+}
 
 Counts count(const std::vector<RowPrint>& prints) {
   Counts out{.rows = static_cast<std::int64_t>(prints.size())};
@@ -142,7 +204,50 @@ std::string place(const train::OpenedRun& run, std::size_t i) {
   return "row " + std::to_string(data::file_row(std::get<train::ExampleData>(run.data).examples[i].row) + 1);
 }
 
-Verdict judge_copies(const train::OpenedRun& run, const Counts& found) {
+// "row 5 is there 12 times (row 5, row 9, row 17, ...)", of the most frequent ones.
+std::string named_copies(const train::OpenedRun& run, const Copies& copies) {
+  constexpr std::size_t kPlaces = 4;
+  std::string out;
+  for (const std::vector<std::size_t>& all : copies.most) {
+    out += (out.empty() ? "" : "; ") + place(run, all.front()) + " is there " + std::to_string(all.size()) +
+           " times (";
+    for (std::size_t i = 0; i < std::min(kPlaces, all.size()); ++i)
+      out += (i > 0 ? ", " : "") + place(run, all[i]);
+    out += all.size() > kPlaces ? ", ...)" : ")";
+  }
+  return out;
+}
+
+// What the places of the copies show.
+void explain_copies(const train::OpenedRun& run, const std::vector<RowPrint>& prints, const Counts& found,
+                    Verdict& out) {
+  constexpr double kOften = 4, kOftenOfRows = 0.1;  // times that one text is there
+  const Copies copies = look_at_copies(prints, found.copies);
+  out.evidence =
+      "the same tokens; the first is " + place(run, found.first_copy) + ", as " + place(run, found.copied);
+  if (copies.block_size > 0) {
+    out.evidence += "; " + place(run, copies.block) + " to " +
+                    place(run, copies.block + copies.block_size - 1) + " repeat " +
+                    place(run, copies.block_of) + " to " +
+                    place(run, copies.block_of + copies.block_size - 1) + " in their order";
+    out.cause = "suspected: a file that was concatenated with itself, or with one that it came from";
+    return;
+  }
+  out.evidence += "; most often: " + named_copies(run, copies);
+  if (copies.each_as_often && copies.most.size() > 1) {
+    out.cause = "suspected: each row is there " + std::to_string(copies.most.front().size()) +
+                " times: several epochs in one file, or a file that was joined with itself and shuffled";
+  } else if (2 * copies.of_most >= found.copies &&
+             static_cast<double>(copies.most.front().size()) >=
+                 std::max(kOften, kOftenOfRows * static_cast<double>(found.rows))) {
+    out.cause =
+        "suspected: a few texts that stand for many rows, such as a refusal, a default or an empty row";
+  } else {
+    out.cause = "suspected: rows that were drawn with repetition, or joined from sources that share them";
+  }
+}
+
+Verdict judge_copies(const train::OpenedRun& run, const std::vector<RowPrint>& prints, const Counts& found) {
   Verdict out{.code = "DATA-13"};
   const std::string rows = format::counted(found.rows, run.samples() ? "prompt" : "row");
   out.what = "no row is there twice (" + rows + ")";
@@ -154,9 +259,7 @@ Verdict judge_copies(const train::OpenedRun& run, const Counts& found) {
                                 : " are copies of other rows");
   if (run.samples() && part < kCopiedPromptsWarn) return out;
   out.level = part >= kDuplicatesWarn && found.rows >= kFewRows ? Level::kWarn : Level::kNote;
-  out.evidence =
-      "the same tokens; the first is " + place(run, found.first_copy) + ", as " + place(run, found.copied);
-  out.cause = "suspected: a file that was concatenated with itself, or with one that it came from";
+  explain_copies(run, prints, found, out);
   out.not_this = "num_train_epochs: these are rows of the data, before they are repeated";
   out.fix = "remove the copies, or keep them if these rows are meant to count more";
   out.cost =
@@ -209,7 +312,7 @@ Verdicts check_duplicates(const train::OpenedRun& run) {
   const std::vector<RowPrint> prints = prints_of(run);
   if (prints.empty()) return {};
   const Counts found = count(prints);
-  Verdicts out = {judge_copies(run, found)};
+  Verdicts out = {judge_copies(run, prints, found)};
   if (found.contradicting > 0) out.push_back(judge_contradictions(run, found));
   if (found.rows >= kFewRows && share(found.of_one_prompt, found.rows) >= kOnePromptWarn &&
       found.copies < found.rows / 2)

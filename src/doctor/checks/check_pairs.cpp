@@ -118,7 +118,17 @@ Verdict check_ends(const train::OpenedRun& run, const PreferenceFacts& facts) {
   return out;
 }
 
-Verdict check_equal(const PreferenceFacts& facts) {
+// Pairs that differ in the file and not once they are rendered.
+void blame_template(const train::OpenedRun& run, const PreferenceFacts& facts, Verdict& out) {
+  out.evidence =
+      of_pairs(facts.equal_by_template, facts.equal) + " of these differ in the file: " + facts.equal_example;
+  out.cause = "the chat template drops what makes them differ (DATA-14)";
+  out.not_this = "the file, whose sides differ there";
+  out.fix = run.has_examples() ? "name a template that renders it: chat_template_path"
+                               : "put a template that renders it into the model's tokenizer_config.json";
+}
+
+Verdict check_equal(const train::OpenedRun& run, const PreferenceFacts& facts) {
   Verdict out{.code = "PREF-01"};
   out.what = facts.equal == 0
                  ? "no pair has identical sides"
@@ -130,6 +140,7 @@ Verdict check_equal(const PreferenceFacts& facts) {
   out.cause = "copies in the data, or sides that differ only where they are cut";
   out.fix = "remove these rows, or raise max_length";
   out.cost = format::percent(share(facts.equal, facts.kept), 1) + " of the compute";
+  if (2 * facts.equal_by_template >= facts.equal) blame_template(run, facts, out);
   return out;
 }
 
@@ -161,9 +172,9 @@ Verdicts check_pairs(const train::OpenedRun& run) {
   if (start == nullptr) return {};
   const PreferenceFacts& facts = start->data;
   if (run.model && run.model->score_head().defined())
-    return {check_whole(run, facts), check_equal(facts), check_lengths(*start, /*reward_model=*/true)};
-  return {check_room(run, facts),     check_cut(run, facts), check_ends(run, facts),
-          check_pair_boundary(facts), check_equal(facts),    check_lengths(*start, /*reward_model=*/false)};
+    return {check_whole(run, facts), check_equal(run, facts), check_lengths(*start, /*reward_model=*/true)};
+  return {check_room(run, facts),     check_cut(run, facts),   check_ends(run, facts),
+          check_pair_boundary(facts), check_equal(run, facts), check_lengths(*start, /*reward_model=*/false)};
 }
 
 }  // namespace hone::doctor

@@ -116,19 +116,22 @@ std::optional<Verdict> judge_part(const train::OpenedRun& run, const std::option
   return out;
 }
 
-// An answer that begins with something that the prompt does not end with: the model has to write it itself.
+// A prompt that is the same with add_generation_prompt and without, and answers that begin with a header of their own:
+// the model has to write it itself. What an answer begins with behind a generation prompt is the model's part (an
+// empty thinking block of Qwen3 and GLM, the channel of gpt-oss).
 std::optional<Verdict> judge_generation_prompt(const train::OpenedRun& run) {
   constexpr const char* kAnswer = "Sunday";
   Use use;
   use.messages = Json::array({{{"role", "user"}, {"content", "Which day is it?"}}});
   const std::optional<std::string> prompt = rendered(run, use, true);
+  if (prompt != rendered(run, use)) return std::nullopt;
   use.messages.push_back({{"role", "assistant"}, {"content", kAnswer}});
   const std::optional<std::string> whole = rendered(run, use);
   if (!prompt || !whole || !whole->starts_with(*prompt)) return std::nullopt;
   const std::size_t at = whole->find(kAnswer, prompt->size());
   if (at == std::string::npos) return std::nullopt;
   const std::string header = stripped(whole->substr(prompt->size(), at - prompt->size()));
-  if (header.empty()) return std::nullopt;
+  if (header.empty() || header.find("think") != std::string::npos) return std::nullopt;
   Verdict out{.code = "DATA-14", .level = Level::kWarn};
   out.what = "the chat template has no generation prompt";
   out.evidence = "a prompt ends with `" +
@@ -182,6 +185,7 @@ Verdicts check_template_parts(const train::OpenedRun& run) {
   add(judge_part(run, uses.tools, "the tools of a row", "a model that never learns which tools there are"));
   add(judge_part(run, uses.calls, "calls of tools",
                  "turns without their call: a model that never makes one"));
+  append(out, check_reasoning(run));
   const bool scores = run.model && run.model->score_head().defined();
   if (!scores) add(judge_generation_prompt(run));
   if (out.empty()) {
