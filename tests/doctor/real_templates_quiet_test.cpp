@@ -36,14 +36,22 @@ bool takes_texts(const train::OpenedRun& run, const Json& messages) {
 
 class RealTemplatesQuiet : public CheckRuns {
  protected:
-  // Null: the template does not take these rows, or writes what is no text for this tokenizer.
-  std::unique_ptr<train::OpenedRun> opened(const fs::path& path, const Json& messages) {
+  // One run whose template is another each time: opening a run takes longer than all checks.
+  std::unique_ptr<train::OpenedRun> opened(const Json& messages) {
     std::string text;
     for (int i = 0; i < 4; ++i) text += Json{{"messages", messages}}.dump() + "\n";
+    const std::string plain = file("plain.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}");
+    return open_sft({"--dataset_name", file("rows.jsonl", text), "--chat_template_path", plain});
+  }
+
+  // False: the template does not take these rows.
+  static bool put_template(train::OpenedRun& run, const fs::path& path, const Json& messages) {
     try {
-      return open_sft({"--dataset_name", file("rows.jsonl", text), "--chat_template_path", path.string()});
+      run.text->chat_template = std::make_unique<text::ChatTemplate>(
+          base::read_text(path), run.text->tokenizer.special(), path.string());
+      return takes_texts(run, messages);
     } catch (const base::UserError&) {
-      return nullptr;
+      return false;
     }
   }
 };
@@ -53,10 +61,10 @@ TEST_F(RealTemplatesQuiet, SimpleConversationsAreHealthy) {
   if (all.empty()) GTEST_SKIP() << "no templates; tests/parity/fetch_tokenizers fetches them";
   const Json messages = Json::array({{{"role", "user"}, {"content", "Which day is it?"}},
                                      {{"role", "assistant"}, {"content", "It is Monday."}}});
+  const auto run = opened(messages);
   std::size_t looked = 0;
   for (const fs::path& path : all) {
-    const auto run = opened(path, messages);
-    if (!run || !takes_texts(*run, messages)) continue;
+    if (!put_template(*run, path, messages)) continue;
     looked += 1;
     for (const base::Verdict& one : doctor::check_template_parts(*run)) {
       EXPECT_LE(one.level, Level::kNote) << path << ": " << one.what << "; " << one.evidence;
@@ -72,10 +80,10 @@ TEST_F(RealTemplatesQuiet, ReasoningIsToldWhereItIsMissing) {
       Json::array({{{"role", "user"}, {"content", "Which day is it?"}},
                    {{"role", "assistant"},
                     {"content", "<think>\nYesterday was a Sunday, so\n</think>\n\nIt is Monday."}}});
+  const auto run = opened(messages);
   std::size_t told = 0, quiet = 0;
   for (const fs::path& path : all) {
-    const auto run = opened(path, messages);
-    if (!run || !takes_texts(*run, messages)) continue;
+    if (!put_template(*run, path, messages)) continue;
     const std::string text =
         run->text->chat_template->render({.messages = messages, .tools = {}, .template_kwargs = {}}).text;
     const bool missing = text.find("Yesterday was a Sunday") == std::string::npos;
