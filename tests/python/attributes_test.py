@@ -265,6 +265,8 @@ def test_tokenizer(folder):
     from hone import Refused
     plain = sft(folder / "plain", processing_class=Tokenizer())
     holds("tokenizer_name_or_path" not in plain._settings, "the model's own")
+    loaded = sft(folder / "loaded", processing_class=Tokenizer(use_cache=False, truncation=True))
+    holds("tokenizer_name_or_path" not in loaded._settings, "arguments of from_pretrained that change nothing")
     template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
     trainer = sft(folder / "out", processing_class=Tokenizer(chat_template=template, padding_side="left"))
     holds(not (folder / "out").exists(), "written before train()")

@@ -16,6 +16,9 @@ from hone.trl.rows import is_named
 FOLDER = "tokenizer"
 # Of tokenizer_config.json: where a tokenizer is from, and not what it does.
 SILENT = ("name_or_path", "is_local", "local_files_only", "processor_class", "auto_map", "transformers_version", "_commit_hash")
+# Arguments of from_pretrained, which a tokenizer keeps and saves without any effect.
+OF_LOADING = ("truncation", "padding", "max_length", "return_tensors", "attn_implementation", "dtype", "torch_dtype", "use_cache", "revision",
+              "device_map", "quantization_config", "trust_remote_code", "token", "use_fast", "cache_dir", "subfolder", "force_download", "_from_auto")
 # What padding and cutting of a batch read: rewards of one text at a time have neither.
 OF_BATCHES = ("pad_token", "padding_side", "truncation_side", "model_max_length")
 KINDS = "a tokenizer of transformers, or the path of a folder"
@@ -40,9 +43,13 @@ def saved(tokenizer, where):
         files = {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
     if "tokenizer.json" in files:
         files["tokenizer.json"] = without_batches(files["tokenizer.json"])
-    if getattr(tokenizer, "split_special_tokens", False) and "tokenizer_config.json" in files:  # which transformers saves only of its arguments
-        config = {**json.loads(files["tokenizer_config.json"]), "split_special_tokens": True}
-        files["tokenizer_config.json"] = json.dumps(config, ensure_ascii=False, indent=2).encode()
+    if "tokenizer_config.json" in files:
+        config = json.loads(files["tokenizer_config.json"])
+        kept = {key: value for key, value in config.items() if key not in OF_LOADING}
+        if getattr(tokenizer, "split_special_tokens", False):  # transformers saves it only where it was an argument
+            kept["split_special_tokens"] = True
+        if kept != config:
+            files["tokenizer_config.json"] = json.dumps(kept, ensure_ascii=False, indent=2).encode()
     return files
 
 
