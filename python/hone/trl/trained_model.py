@@ -77,6 +77,34 @@ def elements(files):
     return count
 
 
+def read_json(path):
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def write_json(path, values):
+    path.write_text(json.dumps(values, indent=2, sort_keys=True, default=str) + "\n", encoding="utf-8")
+
+
+def align(folder, tokenizer):
+    """The special tokens of a tokenizer that is not the model's own become the configuration's, as transformers' trainer aligns them:
+    an end of the sequence is added, the others are replaced."""
+    config, generation = read_json(folder / "config.json"), read_json(folder / "generation_config.json")
+    text = config["text_config"] if isinstance(config.get("text_config"), dict) else config
+    before = json.dumps([config, generation])
+    for name in ("eos_token_id", "bos_token_id", "pad_token_id"):
+        number = getattr(tokenizer, name, None)
+        stored, stops = text.get(name), generation.get(name)
+        several = stops if isinstance(stops, list) else [] if stops is None else [stops]
+        if number is None or (number in (stored if isinstance(stored, list) else [stored]) and number in several):
+            continue
+        is_end = name == "eos_token_id"
+        text[name] = [number, *(one for one in stored if one != number)] if is_end and isinstance(stored, list) else number
+        generation[name] = [number, *(one for one in several if one != number)] if is_end else number
+    if json.dumps([config, generation]) != before:
+        write_json(folder / "config.json", config)
+        write_json(folder / "generation_config.json", generation)
+
+
 class TrainedModel:
     """`given`: the object that the trainer was given, or None where it was a name."""
 
@@ -148,14 +176,15 @@ class TrainedModel:
         """Into the configuration files of a full model; an adapter has none."""
         if not (folder / "config.json").is_file() or (folder / "adapter_config.json").is_file():
             return
+        if self._trainer._tokenizer.files is not None:
+            align(folder, self._trainer._given_tokenizer)
         changes = self.changed()
         if self._given is not None:  # its generation_config may have been changed before the trainer was made
             changes["generation_config"] = {**models.changed_generation(models.base_of(self._given)), **changes.get("generation_config", {})}
         for name, values in changes.items():
             path = folder / f"{name}.json"
             if values:
-                stored = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-                path.write_text(json.dumps({**stored, **values}, indent=2, sort_keys=True, default=str) + "\n", encoding="utf-8")
+                write_json(path, {**read_json(path), **values})
 
     @property
     def name_or_path(self):

@@ -2,6 +2,7 @@
 
 usage: changed_tokenizers.py MODEL OTHER_TOKENIZER OUT
 """
+import json
 import math
 import pathlib
 import sys
@@ -90,7 +91,12 @@ def compared(name, make, rows, method="SFT", keys=("loss", "num_tokens")):
             assert name in NAMED and NAMED[name] in str(error), (name, error)
             return logged[0]
         logged.append({key: trainer.state.log_history[0][key] for key in keys})
-        same_tokenizer(name, tokenizer, str(folder)) if package is hone.trl else None
+        if package is trl:
+            aligned = trainer.model.config.eos_token_id, trainer.model.generation_config.eos_token_id
+        else:
+            same_tokenizer(name, tokenizer, str(folder))
+            saved = [json.loads((folder / f"{file}.json").read_text())["eos_token_id"] for file in ("config", "generation_config")]
+            assert name == "none" or tuple(saved) == aligned, (name, saved, aligned)
     for key in keys:
         theirs, ours = logged[0][key], logged[1][key]
         assert math.isclose(ours, theirs, rel_tol=2e-6, abs_tol=1e-6), (name, key, logged)
