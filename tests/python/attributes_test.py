@@ -136,11 +136,13 @@ def test_whole_script(folder):
         trainer.log_metrics(split, metrics)
         trainer.save_metrics(split, metrics)
         metrics = {**trainer.evaluate(), "eval_samples": 2}
+    metrics_of_run, history = metrics, list(trainer.state.log_history)
     trainer.save_state()
     if trainer.accelerator.is_main_process:
         trainer.create_model_card(dataset_name="me/rows", tags=["open-r1"])
         trainer.model.config.use_cache = True
-        trainer.model.config.save_pretrained(str(folder / "config"))
+        trainer.model.config.save_pretrained(str(folder / "out"))
+    same(trainer.evaluate(TEXTS[:2])["eval_loss"], metrics_of_run["eval_loss"], "the adapter's folder with a config.json is still an adapter's")
     trainer.accelerator.wait_for_everyone()
     trainer.save_model(str(folder / "saved"))
     trainer.accelerator.unwrap_model(trainer.model).save_pretrained(str(folder / "model"))
@@ -148,11 +150,12 @@ def test_whole_script(folder):
     written = json.loads((folder / "out/all_results.json").read_text())
     holds({"train_loss", "train_samples", "eval_loss"} <= set(written), written)
     same(json.loads((folder / "out/trainer_state.json").read_text())["global_step"], 1, "trainer_state.json")
-    same(type(trainer.state).load_from_json(folder / "out/trainer_state.json").log_history, trainer.state.log_history, "read again")
+    same(type(trainer.state).load_from_json(folder / "out/trainer_state.json").log_history, history, "read again")
     card = (folder / "out/README.md").read_text()
     holds('- "open-r1"' in card and '- "me/rows"' in card and "library_name: peft" in card, card)
-    same(json.loads((folder / "config/config.json").read_text())["use_cache"], True, "config.json")
-    same(sorted(path.name for path in (folder / "model").iterdir()), ["README.md", "adapter_config.json", "adapter_model.safetensors"], "files of the model")
+    same(json.loads((folder / "out/config.json").read_text())["use_cache"], True, "config.json")
+    same(sorted(path.name for path in (folder / "model").iterdir()), ["README.md", "adapter_config.json", "adapter_model.safetensors", "config.json"],
+         "files of the model")
     holds((folder / "saved/tokenizer.json").is_file(), "save_model has the tokenizer")
     trained, count = trainer.model.get_nb_trainable_parameters()
     same((trained, count, trainer.get_num_trainable_parameters()), (896, 896 + 86336, 896), "parameters")
@@ -217,6 +220,19 @@ def test_subclass(folder):
     same((made.benchmarks, made.system_prompt, made.max_steps), (["x"], "Be short.", -1), "attributes")
     (read,) = trl.TrlParser(Mine).parse_args_and_config(["--output_dir", "p", "--benchmarks", "a", "b", "--max_steps", "3"])
     same((read.settings(), read.benchmarks), ({"output_dir": "p", "max_steps": 3}, ["a", "b"]), "of a command line")
+
+
+def test_copies(folder):
+    """configs are copied, replaced and pickled, and none of their texts has a token"""
+    import copy
+    import pickle
+    from hone import trl
+    made = trl.SFTConfig("o", learning_rate=1e-3, hub_token="hf_secret")
+    for again in (copy.copy(made), copy.deepcopy(made), pickle.loads(pickle.dumps(made)), dataclasses.replace(made)):
+        same((again.settings(), again == made), (made.settings(), True), "a copy")
+    same(dataclasses.replace(made, output_dir="p").output_dir, "p", "replaced")
+    for text in (repr(made), made.to_json_string(), str(made.to_dict())):
+        holds("hf_secret" not in text and "<HUB_TOKEN>" in text, text)
 
 
 def test_ranks(folder):
@@ -314,6 +330,8 @@ def test_formatting(folder):
     trainer.train()
     same((folder / "out/inputs/train.jsonl").read_text().splitlines()[1], '{"text": "# ask 1 get 1"}', "row")
     same(made(lambda row: "x", data=TEXTS)[1], [], "rows of text")
+    changing = type("Rows", (list,), {"format": {"type": "custom"}})(TEXTS)
+    raises(Refused, "data.map(function)", lambda: made(None, data=changing))
     tokens = [{"input_ids": [3, 5, 6], "labels": [-100, 5, 6], "completion_mask": [0, 1, 1], "assistant_masks": [0, 1, 1], "attention_mask": [1, 1, 1]}]
     from hone.trl import refusals
     from hone.trl import rows as written

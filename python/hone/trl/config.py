@@ -11,6 +11,9 @@ import sys
 from hone.trl import attributes, machine, options
 
 
+SECRETS = ("hub_token", "push_to_hub_token", "token", "use_auth_token")
+
+
 def begin_logging():
     """accelerate's loggers, which TRL's scripts use, want its state: TrainingArguments make it in TRL."""
     accelerate = sys.modules.get("accelerate")
@@ -108,14 +111,18 @@ class Config(metaclass=_Making):
                 out[name] = getattr(self, name)
         return out
 
+    def _shown(self, name, value):
+        """As transformers: a token is not written into logs."""
+        return f"<{name.upper()}>" if name in SECRETS and value is not None else value
+
     def to_dict(self):
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {field.name: self._shown(field.name, getattr(self, field.name)) for field in dataclasses.fields(self)}
 
     def to_sanitized_dict(self):
         return {name: value if isinstance(value, (bool, int, float, str)) else str(value) for name, value in self.to_dict().items()}
 
     def __repr__(self):
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._set.items())})"
+        return f"{type(self).__name__}({', '.join(f'{name}={self._shown(name, value)!r}' for name, value in self._set.items())})"
 
     def __eq__(self, other):
         return type(self) is type(other) and self.to_dict() == other.to_dict()

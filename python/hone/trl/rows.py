@@ -56,6 +56,14 @@ def refuse_features(data, argument):
                           f"hone trains on text: data.remove_columns({name!r})")
 
 
+def refuse_transform(data, argument):
+    """TRL's error in SFT: rows that a function makes each time they are read are not the same rows twice."""
+    form = getattr(data, "format", None)
+    if isinstance(form, dict) and form.get("type") == "custom":
+        raise Refused(argument, "rows that are the same each time", "a data set with with_transform() or set_transform()",
+                      "make the rows with data.map(function), or pass list(data)")
+
+
 def is_splits(data):
     """A DatasetDict, or a mapping like one: names to data sets."""
     return isinstance(data, dict) and all(isinstance(name, str) for name in data)
