@@ -333,6 +333,7 @@ def test_formatting(folder):
     changing = type("Rows", (list,), {"format": {"type": "custom"}})(TEXTS)
     raises(Refused, "data.map(function)", lambda: made(None, data=changing))
     tokens = [{"input_ids": [3, 5, 6], "labels": [-100, 5, 6], "completion_mask": [0, 1, 1], "assistant_masks": [0, 1, 1], "attention_mask": [1, 1, 1]}]
+    holds("not called" in made(lambda row: "x", data=tokens)[1][0], "tokenized rows are named")
     from hone.trl import refusals
     from hone.trl import rows as written
     written.write(tokens, folder / "rows.jsonl", "train_dataset", refusals.formatting(lambda row: "x", "text"))

@@ -110,12 +110,14 @@ def refuse_formatting(function, args, data, trainer):
     """TRL's own error: a text that a function makes has no completion."""
     if function is None:
         return
+    columns = getattr(data, "column_names", None) or (data[0] if isinstance(data, list) and data and isinstance(data[0], dict) else ())
     if getattr(args, "completion_only_loss", None) is True:
         raise Refused(f"{trainer}, formatting_func", "no completion_only_loss=True beside it", "both: the function makes one text of a row, which "
                       "has no completion", "make prompt and completion of the rows before the trainer gets them, or set "
                       "completion_only_loss=False: the whole text is trained")
-    columns = getattr(data, "column_names", None) or (data[0] if isinstance(data, list) and data and isinstance(data[0], dict) else ())
-    if "prompt" in columns and "completion" in columns and "input_ids" not in columns:
+    if "input_ids" in columns:
+        warnings.warn(f"hone: {trainer}, formatting_func: the rows have input_ids, so that the function is not called", stacklevel=4)
+    elif "prompt" in columns and "completion" in columns:
         warnings.warn(f"hone: {trainer}, formatting_func: the rows have prompt and completion, and the loss is of the whole text that the function "
                       "makes", stacklevel=4)
 
