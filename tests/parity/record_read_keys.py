@@ -23,7 +23,11 @@ TRAINERS = {
     "online-dpo": ["trl/experimental/online_dpo/online_dpo_trainer.py"],
 }
 ROWS = {"example", "examples", "row", "x", "feature", "element", "column_names", "columns"}
-TOKENIZERS = ["qwen2", "llama", "gemma", "gpt2", "cohere", "t5"]
+TOKENIZERS = ["qwen2", "llama", "gemma", "gpt2", "cohere"]
+# Arguments of calls (from_pretrained, save_pretrained, train_new_from_iterator, apply_chat_template), which no file has.
+OF_CALLS = set("""_commit_hash _from_auto _from_pipeline _json_padding _json_truncation _spm_precompiled_charsmap add_generation_prompt
+    cache_dir commit_message continuing_subword_prefix end_of_word_suffix force_download gguf_file initial_alphabet max_target_length
+    proxies repo_id sanitize_control_tokens save_jinja_files subfolder token tokenizer unk_id use_source_tokenizer""".split())
 
 
 def tree(site: pathlib.Path, file: str) -> ast.Module:
@@ -82,7 +86,7 @@ def tokenizer_config(site: pathlib.Path) -> set:
     keys |= strings_of_list(tree(site, "transformers/tokenization_utils_base.py"), "SPECIAL_TOKENS_ATTRIBUTES")
     for name in TOKENIZERS:
         keys |= parameters(tree(site, f"transformers/models/{name}/tokenization_{name}.py"))
-    return keys
+    return keys - OF_CALLS
 
 
 def main() -> None:
