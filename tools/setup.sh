@@ -97,7 +97,7 @@ find_rust() {
   for rustc in $(type -ap rustc) $(compgen -c rustc-1. | sort -Vru); do
     version=$(rust_version "$rustc") || continue
     cargo=${rustc%rustc*}cargo${rustc##*rustc}
-    [[ -n $version ]] && command -v "$cargo" >/dev/null || continue
+    if [[ -z $version ]] || ! command -v "$cargo" >/dev/null; then continue; fi
     [[ $rust_found != none ]] || rust_found=$version
     at_least "$version" "$needed" || continue
     [[ $rustc != "$(command -v rustc)" || $rustc == "$links/rustc" ]] || return 0
@@ -188,7 +188,7 @@ may_install() {
 install_packages() {
   local -a wanted
   mapfile -t wanted < <(missing_system)
-  ((${#wanted[@]} > 0)) && may_install || return 0
+  if ((${#wanted[@]} == 0)) || ! may_install; then return 0; fi
   "${root_command[@]}" apt-get update -qq >/dev/null || true
   mapfile -t wanted < <(missing_system | sort -u)
   say "system packages: apt-get install ${wanted[*]}"

@@ -75,17 +75,19 @@ AdapterFile::AdapterFile(const base::fs::path& folder)
     std::string name = adapter;
     const std::string key = peft_key(tensor.name, &name);
     if (!adapter.empty() && name != adapter) {
-      throw UserError({where() + ": " + base::cut_text(tensor.name, 200), "the tensors of one adapter",
-                       "those of '" + base::cut_text(adapter, 60) + "' and '" + base::cut_text(name, 60) + "'",
-                       "the state dict of a model that had several adapters",
-                       "save one of them with PEFT: model.save_pretrained(DIR, selected_adapters=[NAME])"});
+      throw UserError(
+          {where() + ": " + base::cut_text(tensor.name, 200), "the tensors of one adapter",
+           "those of '" + base::cut_text(adapter, 60) + "' and '" + base::cut_text(name, 60) + "'",
+           "the state dict of a model that had several adapters",
+           "save one of them with PEFT: model.save_pretrained(DIR, selected_adapters=[NAME])"});
     }
     adapter = name;
     const auto [place, fresh] = by_key_.emplace(key, &tensor);
     if (fresh) continue;
-    throw UserError({where() + ": " + base::cut_text(tensor.name, 200), "one tensor of " + base::cut_text(key, 200),
-                     base::cut_text(place->second->name, 200) + " too",
-                     "two state dicts that were joined", "save the adapter again with PEFT"});
+    throw UserError({where() + ": " + base::cut_text(tensor.name, 200),
+                     "one tensor of " + base::cut_text(key, 200),
+                     base::cut_text(place->second->name, 200) + " too", "two state dicts that were joined",
+                     "save the adapter again with PEFT"});
   }
 }
 

@@ -23,7 +23,7 @@ using base::UserError;
 struct SavedVocabulary {
   std::int64_t rows = 0;                     // 0: nothing
   std::map<std::string, at::Tensor> values;  // the base's matrices, by the tensor's name; fp32
-  std::vector<std::string> whole;            // those that are trained in full, of which the base's do not matter
+  std::vector<std::string> whole;  // those that are trained in full, of which the base's do not matter
 };
 
 std::string prefixed(const std::string& module) {
@@ -44,7 +44,8 @@ std::int64_t rows_in(const AdapterFile& file, const std::string& module, std::in
   return a != nullptr && a->shape.size() == 2 ? a->shape[1] : 0;
 }
 
-std::optional<SavedVocabulary> read_vocabulary(const base::fs::path& folder, const model::ModelConfig& model) {
+std::optional<SavedVocabulary> read_vocabulary(const base::fs::path& folder,
+                                               const model::ModelConfig& model) {
   const base::fs::path settings = folder / kConfigFile;
   if (!base::exists(settings) || !base::exists(folder / kWeightsFile)) return std::nullopt;
   const LoraConfig config =
@@ -83,7 +84,8 @@ void join_tied(const std::string& where, const std::string& embedding, const std
   const bool one = only_head || place->second.equal(of_head->second);
   saved.values.erase(head);
   if (one) return;
-  throw UserError({where, "one matrix for the embedding and the head, which config.json ties", "two different ones",
+  throw UserError({where, "one matrix for the embedding and the head, which config.json ties",
+                   "two different ones",
                    "the two were untied in training, and the base's config.json does not say so",
                    "name a base with tie_word_embeddings: false"});
 }
@@ -96,12 +98,13 @@ void require_rows(const model::WeightSource& source, const std::string& where,
   for (const std::string& name : names) {
     const bool whole = std::find(saved.whole.begin(), saved.whole.end(), name) != saved.whole.end();
     if (whole || saved.values.contains(name)) continue;
-    throw UserError(
-        {where, "the " + std::to_string(saved.rows - own) + " added rows of " + name + " too", "no such tensor",
-         "the adapter was trained on a model whose vocabulary was extended from " + std::to_string(own) + " to " +
-             std::to_string(saved.rows) + " tokens (resize_token_embeddings), and the file has not all of it",
-         "name the extended model (--model_name_or_path), or save the adapter with PEFT's "
-         "save_embedding_layers=True"});
+    throw UserError({where, "the " + std::to_string(saved.rows - own) + " added rows of " + name + " too",
+                     "no such tensor",
+                     "the adapter was trained on a model whose vocabulary was extended from " +
+                         std::to_string(own) + " to " + std::to_string(saved.rows) +
+                         " tokens (resize_token_embeddings), and the file has not all of it",
+                     "name the extended model (--model_name_or_path), or save the adapter with PEFT's "
+                     "save_embedding_layers=True"});
   }
 }
 
@@ -181,8 +184,8 @@ std::unique_ptr<model::WeightSource> open_base(const base::fs::path& base,
                        ")");
     }
     const bool has_tokenizer = resized && base::exists(folder / "tokenizer.json");
-    source = std::make_unique<model::VocabularySource>(std::move(source), saved->rows, std::move(saved->values),
-                                                       has_tokenizer ? folder : base::fs::path());
+    source = std::make_unique<model::VocabularySource>(
+        std::move(source), saved->rows, std::move(saved->values), has_tokenizer ? folder : base::fs::path());
     replaced = true;
   }
   return source;

@@ -12,10 +12,11 @@
 namespace hone::config {
 
 struct ExpandedText {
-  std::string text;                     // with the values of the variables that are set, and defaults
-  std::vector<std::string> found;       // variables that are set, or that have a default
-  std::vector<std::string> missing;     // the others; their text stays
-  std::vector<std::string> references;  // OmegaConf's "${model.name}", other options of the file; their text stays
+  std::string text;                  // with the values of the variables that are set, and defaults
+  std::vector<std::string> found;    // variables that are set, or that have a default
+  std::vector<std::string> missing;  // the others; their text stays
+  std::vector<std::string>
+      references;  // OmegaConf's "${model.name}", other options of the file; their text stays
 };
 ExpandedText expand_environment(std::string_view text);
 

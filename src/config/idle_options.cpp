@@ -16,7 +16,8 @@ struct IdleRule {
   std::string_view reads;
   bool (*holds)(const Settings&);
   std::string_view why;
-  bool tell = false;  // a changed value gets a note here; else the part of the plan that reads the option tells it
+  bool tell =
+      false;  // a changed value gets a note here; else the part of the plan that reads the option tells it
 };
 
 bool is_one_of(const Settings& settings, const char* option, std::initializer_list<std::string_view> words) {
@@ -48,8 +49,8 @@ const std::vector<IdleRule>& idle_rules() {
        [](const S& s) { return !s.text("adapter_name_or_path").empty(); }, "the adapter has its own"},
       {"bnb_4bit_quant_type use_bnb_nested_quant", "load_in_4bit",
        [](const S& s) { return !s.flag("load_in_4bit"); }, "load_in_4bit is false", true},
-      {"packing_strategy", "packing eval_packing", [](const S& s) { return !packs_rows(s); }, "packing is false",
-       true},
+      {"packing_strategy", "packing eval_packing", [](const S& s) { return !packs_rows(s); },
+       "packing is false", true},
       {"warmup_steps", "lr_scheduler_type",
        [](const S& s) {
          return is_one_of(s, "lr_scheduler_type", {"constant", "reduce_lr_on_plateau", "greedy"});
@@ -83,8 +84,8 @@ const std::vector<IdleRule>& idle_rules() {
        "this loss_type has no two-sided clip"},
       {"num_completions_to_print log_unique_prompts", "log_completions",
        [](const S& s) { return !s.flag("log_completions"); }, "log_completions is false"},
-      {"judge_model judge_prompt judge_api_key_env", "judge", [](const S& s) { return s.text("judge").empty(); },
-       "there is no judge"}};
+      {"judge_model judge_prompt judge_api_key_env", "judge",
+       [](const S& s) { return s.text("judge").empty(); }, "there is no judge"}};
   return all;
 }
 
@@ -99,9 +100,8 @@ std::string idle_adam(const Settings& settings, std::string_view name) {
 
 bool reads_all(const Settings& settings, std::string_view names) {
   const std::vector<std::string> words = split_words(names);
-  return std::all_of(words.begin(), words.end(), [&](const std::string& name) {
-    return settings.schema().find(name) != nullptr;
-  });
+  return std::all_of(words.begin(), words.end(),
+                     [&](const std::string& name) { return settings.schema().find(name) != nullptr; });
 }
 
 bool any_wrong(const Settings& settings, std::string_view names) {
@@ -138,7 +138,8 @@ std::vector<std::string> idle_notes(const Settings& settings) {
   for (const Option& option : settings.schema().options) {
     if (option.option_class != OptionClass::kSupported || !settings.changed(option.name)) continue;
     const IdleRule* rule = rule_of(settings, option.name);
-    if (rule != nullptr && rule->tell) notes.push_back(fmt::format("{}: not used, {}", option.name, rule->why));
+    if (rule != nullptr && rule->tell)
+      notes.push_back(fmt::format("{}: not used, {}", option.name, rule->why));
   }
   return notes;
 }

@@ -16,7 +16,8 @@ at::Tensor mean_of_rows(const at::Tensor& rows) {
   std::vector<double> sums(static_cast<std::size_t>(width), 0);
   constexpr std::int64_t kAtOnce = 4096;
   for (std::int64_t begin = 0; begin < count; begin += kAtOnce) {
-    const at::Tensor some = rows.narrow(0, begin, std::min(kAtOnce, count - begin)).to(at::kFloat).contiguous();
+    const at::Tensor some =
+        rows.narrow(0, begin, std::min(kAtOnce, count - begin)).to(at::kFloat).contiguous();
     const float* value = some.const_data_ptr<float>();
     for (std::int64_t row = 0; row < some.size(0); ++row) {
       for (double& sum : sums) sum += *value++;
@@ -37,11 +38,11 @@ VocabularySource::VocabularySource(std::unique_ptr<WeightSource> base, std::int6
       values_(std::move(values)),
       tokenizer_(std::move(tokenizer)) {
   if (config_.per_layer_width > 0 && rows > config_.per_layer_vocab) {
-    throw base::UserError({path().string(), "a model whose vocabulary can be extended",
-                           "one whose layers look tokens up in a table of their own (vocab_size_per_layer_input " +
-                               std::to_string(config_.per_layer_vocab) + ")",
-                           "an added token would have no row there",
-                           "use tokens of the vocabulary, of which some are unused"});
+    throw base::UserError(
+        {path().string(), "a model whose vocabulary can be extended",
+         "one whose layers look tokens up in a table of their own (vocab_size_per_layer_input " +
+             std::to_string(config_.per_layer_vocab) + ")",
+         "an added token would have no row there", "use tokens of the vocabulary, of which some are unused"});
   }
   const TensorNames& names = names_of(config_);
   const std::string embedding = std::string(names.embedding.hf) + ".weight";

@@ -71,8 +71,8 @@ void note_readings(const data::SeenRows& seen, const base::RowMapping& mapping,
   std::string out;
   for (const data::CsvReading& one : seen.readings) {
     if (!is_used(one.column, mapping, unread)) continue;
-    out += (out.empty() ? "in line " : "; in line ") + std::to_string(one.line) + ", column " + one.column + ", " +
-           one.describe();
+    out += (out.empty() ? "in line " : "; in line ") + std::to_string(one.line) + ", column " + one.column +
+           ", " + one.describe();
   }
   if (!out.empty())
     notes.push_back("CSV is read as pandas reads it: " + out + "; JSON Lines keeps texts as they are");
@@ -169,7 +169,8 @@ std::vector<std::string> notes_of_rows(const config::Plan& plan, const data::See
   if (reading.names_unread)
     unread = data::unread_columns(seen, reading.columns, read_columns(plan, reading.forms));
   if (!unread.empty())
-    notes.push_back((unread.size() == 1 ? "a column is not read: " : "columns are not read: ") + data::join(unread));
+    notes.push_back((unread.size() == 1 ? "a column is not read: " : "columns are not read: ") +
+                    data::join(unread));
   note_readings(seen, plan.train_rows.mapping, unread, notes);
   return notes;
 }

@@ -85,7 +85,8 @@ TEST(PeftKey, StateDictsAreReadAsWhatTheyStandFor) {
       {q + ".lora_magnitude_vector", q + ".lora_magnitude_vector"},
       {q + ".lora_magnitude_vector.weight", q + ".lora_magnitude_vector"},
       {q + ".lora_magnitude_vector.default.weight", q + ".lora_magnitude_vector"},
-      {"base_model.model.lm_head.modules_to_save.default.weight", "base_model.model.lm_head.modules_to_save.weight"},
+      {"base_model.model.lm_head.modules_to_save.default.weight",
+       "base_model.model.lm_head.modules_to_save.weight"},
       {"lm_head.weight", kHead},
       {"base_model.model.model.embed_tokens.lora_embedding_A.default",
        "base_model.model.model.embed_tokens.lora_embedding_A"},
@@ -255,7 +256,8 @@ TEST(VocabularySource, RowsThatNobodyGivesAreTheMean) {
     EXPECT_EQ(source.shape(name), (std::vector<std::int64_t>{53, 32}));
   }
   EXPECT_EQ(source.replaced().size(), 2U);
-  EXPECT_EQ(largest_difference(source.read("model.norm.weight", at::kFloat), base->read("model.norm.weight", at::kFloat)),
+  EXPECT_EQ(largest_difference(source.read("model.norm.weight", at::kFloat),
+                               base->read("model.norm.weight", at::kFloat)),
             0);
 }
 

@@ -7,7 +7,8 @@
 namespace hone::base {
 namespace read_keys_test {
 
-constexpr ReadKey kKeys[] = {{"r"}, {"revision", KeyUse::kNeutral, "it says where the base came from"},
+constexpr ReadKey kKeys[] = {{"r"},
+                             {"revision", KeyUse::kNeutral, "it says where the base came from"},
                              {"use_qalora", KeyUse::kRefused, "hone has no QA-LoRA"}};
 constexpr ReadKeys kTable("adapter_config.json", kKeys);
 

@@ -30,8 +30,8 @@ class EnvironmentText : public ConfigTest {
 };
 
 TEST_F(EnvironmentText, EveryForm) {
-  for (const char* text : {"a-${HONE_TEST_NAME}-b", "a-${oc.env:HONE_TEST_NAME}-b", "a-${HONE_TEST_NAME:-x}-b",
-                           "a-${oc.env:HONE_TEST_NAME,x}-b"}) {
+  for (const char* text : {"a-${HONE_TEST_NAME}-b", "a-${oc.env:HONE_TEST_NAME}-b",
+                           "a-${HONE_TEST_NAME:-x}-b", "a-${oc.env:HONE_TEST_NAME,x}-b"}) {
     EXPECT_EQ(expand_environment(text).text, "a-v7-b") << text;
   }
   EXPECT_EQ(expand_environment("$HONE_TEST_NAME/out").text, "v7/out");
@@ -40,8 +40,8 @@ TEST_F(EnvironmentText, EveryForm) {
 }
 
 TEST_F(EnvironmentText, WhatIsNoneStays) {
-  for (const char* text : {"$5", "a$", "${", "${}", "${HONE_TEST_NAME", "$x", "$ HOME", "\\$HONE_TEST_NAME", "\\${HONE_TEST_NAME}",
-                           "${HONE_TEST_NAME?}", "$\\boxed{}$", "^q_proj$"}) {
+  for (const char* text : {"$5", "a$", "${", "${}", "${HONE_TEST_NAME", "$x", "$ HOME", "\\$HONE_TEST_NAME",
+                           "\\${HONE_TEST_NAME}", "${HONE_TEST_NAME?}", "$\\boxed{}$", "^q_proj$"}) {
     const ExpandedText found = expand_environment(text);
     EXPECT_EQ(found.text, text);
     EXPECT_TRUE(found.found.empty() && found.missing.empty()) << text;
@@ -53,8 +53,9 @@ TEST_F(EnvironmentText, WhatIsNoneStays) {
 }
 
 TEST_F(EnvironmentText, ARecipeThatNamesThem) {
-  const Plan plan = run_yaml("output_dir: runs/${HONE_TEST_NAME}\nmax_steps: ${HONE_TEST_COUNT}\n"
-                             "run_name: \"${HONE_TEST_NAME}\"\n");
+  const Plan plan = run_yaml(
+      "output_dir: runs/${HONE_TEST_NAME}\nmax_steps: ${HONE_TEST_COUNT}\n"
+      "run_name: \"${HONE_TEST_NAME}\"\n");
   EXPECT_EQ(plan.output_dir, "runs/v7");
   EXPECT_EQ(plan.max_steps, 3);
   EXPECT_EQ(plan.run_name, "v7");
@@ -66,31 +67,37 @@ TEST_F(EnvironmentText, AnAbsentOneIsRefusedByName) {
   EXPECT_NE(told.find("expected the environment variable HONE_TEST_ABSENT, which eval_dataset names"),
             std::string::npos)
       << told;
-  EXPECT_NE(told.find("do:     export HONE_TEST_ABSENT=..., or write the value into the file"), std::string::npos);
+  EXPECT_NE(told.find("do:     export HONE_TEST_ABSENT=..., or write the value into the file"),
+            std::string::npos);
   EXPECT_NE(yaml_error("learning_rate: ${HONE_TEST_ABSENT}\n").find("HONE_TEST_ABSENT"), std::string::npos);
-  EXPECT_NE(yaml_error("learning_rate: ${training.rate}\n").find("a reference to another value"), std::string::npos);
+  EXPECT_NE(yaml_error("learning_rate: ${training.rate}\n").find("a reference to another value"),
+            std::string::npos);
 }
 
 TEST_F(EnvironmentText, NamesOfResultsStayAsTheyAre) {
-  const Plan plan = run_yaml("output_dir: runs/${HONE_TEST_ABSENT}\nhub_model_id: me/x-${HONE_TEST_ABSENT}\n");
+  const Plan plan =
+      run_yaml("output_dir: runs/${HONE_TEST_ABSENT}\nhub_model_id: me/x-${HONE_TEST_ABSENT}\n");
   EXPECT_EQ(plan.output_dir, "runs/${HONE_TEST_ABSENT}");
   EXPECT_TRUE(has_note(plan, "HONE_TEST_ABSENT is not set in the environment"));
   const std::string told = yaml_error("push_to_hub: true\nhub_model_id: me/x-${HONE_TEST_ABSENT}\n");
-  EXPECT_NE(told.find("the environment variable HONE_TEST_ABSENT, which hub_model_id names"), std::string::npos)
+  EXPECT_NE(told.find("the environment variable HONE_TEST_ABSENT, which hub_model_id names"),
+            std::string::npos)
       << told;
 }
 
 TEST_F(EnvironmentText, TextsOfTheUserHaveNone) {
   const std::string prompted = yaml_file("system_prompt: pay ${HONE_TEST_NAME} or $HONE_TEST_ABSENT\n");
-  EXPECT_EQ(parse_run(Method::kGrpo, {"--config", prompted, "--reward_funcs", "accuracy_reward"}).system_prompt,
-            "pay ${HONE_TEST_NAME} or $HONE_TEST_ABSENT");
+  EXPECT_EQ(
+      parse_run(Method::kGrpo, {"--config", prompted, "--reward_funcs", "accuracy_reward"}).system_prompt,
+      "pay ${HONE_TEST_NAME} or $HONE_TEST_ABSENT");
   EXPECT_EQ(run_yaml("lora_target_modules: .*(q|v)_proj$HONE_TEST_ABSENT\n").lora_target_modules,
             Names{".*(q|v)_proj$HONE_TEST_ABSENT"});
 }
 
 TEST_F(EnvironmentText, InListsAndMappings) {
-  const std::string file = write("mix.yaml", "model_name_or_path: " + path("model") + "\nuse_peft: true\ndataset_mixer:\n  " +
-                                                 path("${HONE_TEST_NAME}") + ": 1.0\n");
+  const std::string file =
+      write("mix.yaml", "model_name_or_path: " + path("model") + "\nuse_peft: true\ndataset_mixer:\n  " +
+                            path("${HONE_TEST_NAME}") + ": 1.0\n");
   write("v7/train.jsonl", "{\"text\": \"a\"}\n");
   EXPECT_TRUE(parse_run(Method::kSft, {"--config", file}).dataset_name.starts_with(path("v7")));
 }

@@ -24,7 +24,8 @@ class IdleOptions : public ConfigTest {
 };
 
 TEST_F(IdleOptions, OfAnAdapterThatIsNotTrained) {
-  const Plan plan = run_yaml("lora_r: -100\nlora_alpha: none\nlora_dropout: 7\nbias: sometimes\n", kWholeModel);
+  const Plan plan =
+      run_yaml("lora_r: -100\nlora_alpha: none\nlora_dropout: 7\nbias: sometimes\n", kWholeModel);
   EXPECT_EQ(note_of(plan, "lora_r"),
             "lora_r: -100 is not used, the whole model is trained (use_peft: false)");
   EXPECT_EQ(note_of(plan, "lora_alpha"),
@@ -58,7 +59,8 @@ TEST_F(IdleOptions, OfALossThatIsNotChosen) {
   EXPECT_NE(note_of(grpo({"--vllm_importance_sampling_mode", "other"}), "vllm_importance_sampling_mode")
                 .find("correction"),
             std::string::npos);
-  EXPECT_NE(note_of(grpo({"--loss_type", "cispo", "--delta", "-1"}), "delta").find("two-sided"), std::string::npos);
+  EXPECT_NE(note_of(grpo({"--loss_type", "cispo", "--delta", "-1"}), "delta").find("two-sided"),
+            std::string::npos);
   EXPECT_NE(note_of(grpo({"--cosine_max_len", "0"}), "cosine_max_len").find("no cosine"), std::string::npos);
   EXPECT_THROW(grpo({"--loss_type", "sapo", "--sapo_temperature_pos", "-1"}), base::UserError);
 }
@@ -78,8 +80,9 @@ TEST_F(IdleOptions, WithoutEvaluationOrSaving) {
 }
 
 TEST_F(IdleOptions, OfQuantizationAndPackingThatAreOff) {
-  EXPECT_NE(note_of(run_yaml("bnb_4bit_quant_type: int3\n"), "bnb_4bit_quant_type").find("load_in_4bit is false"),
-            std::string::npos);
+  EXPECT_NE(
+      note_of(run_yaml("bnb_4bit_quant_type: int3\n"), "bnb_4bit_quant_type").find("load_in_4bit is false"),
+      std::string::npos);
   EXPECT_EQ(note_of(run_yaml("packing_strategy: wrapped\n"), "packing_strategy"),
             "packing_strategy: not used, packing is false");
   EXPECT_EQ(note_of(run_yaml("use_bnb_nested_quant: true\n"), "use_bnb_nested_quant"),
@@ -112,15 +115,17 @@ TEST(IdleOptionsTable, NamesOptions) {
 TEST_F(IdleOptions, BatchSizeYieldsToItsOwnOption) {
   const Plan both = run_yaml("batch_size: 64\nper_device_train_batch_size: 2\n");
   EXPECT_EQ(both.per_device_train_batch_size, 2);
-  EXPECT_EQ(note_of(both, "batch_size"),
-            "batch_size: not used, per_device_train_batch_size is there too; what it means depends on the script: "
-            "rows of a micro-batch, or of an optimizer step");
+  EXPECT_EQ(
+      note_of(both, "batch_size"),
+      "batch_size: not used, per_device_train_batch_size is there too; what it means depends on the script: "
+      "rows of a micro-batch, or of an optimizer step");
   EXPECT_EQ(run_yaml("per_device_train_batch_size: 2\nbatch_size: 64\n").per_device_train_batch_size, 2);
   const Plan one = run_yaml("batch_size: 4\n");
   EXPECT_EQ(one.per_device_train_batch_size, 4);
   EXPECT_NE(note_of(one, "batch_size").find("read as per_device_train_batch_size, what it means depends"),
             std::string::npos);
-  EXPECT_EQ(run_yaml("batch_size: 4\n", {"--per_device_train_batch_size", "3"}).per_device_train_batch_size, 3);
+  EXPECT_EQ(run_yaml("batch_size: 4\n", {"--per_device_train_batch_size", "3"}).per_device_train_batch_size,
+            3);
   EXPECT_FALSE(yaml_error("batch_size: some\n").empty());
 }
 

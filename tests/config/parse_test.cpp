@@ -325,7 +325,8 @@ TEST_F(ParseTest, SmallTranslations) {
         << wrong;
   }
   EXPECT_TRUE(run({"--use_dora"}).use_dora);
-  EXPECT_NE(run_error({"--use_dora", "--init_lora_weights", "pissa"}).find("use_dora or init_lora_weights: pissa, not both"),
+  EXPECT_NE(run_error({"--use_dora", "--init_lora_weights", "pissa"})
+                .find("use_dora or init_lora_weights: pissa, not both"),
             std::string::npos);
   const std::vector<std::int64_t> tokens = {1, 2, 5};
   for (const std::vector<std::string>& form :

@@ -19,7 +19,8 @@ class ScriptRewards : public ConfigTest {
 };
 
 TEST_F(ScriptRewards, AreThoseOfTheRecipesDialect) {
-  for (const char* sign : {"dataset_configs:\n- train\n", "vllm_device: auto\n", "max_prompt_length: 256\n"}) {
+  for (const char* sign :
+       {"dataset_configs:\n- train\n", "vllm_device: auto\n", "max_prompt_length: 256\n"}) {
     const Plan plan = recipe(sign);
     EXPECT_EQ(plan.policy.reward_funcs, (Names{"accuracy", "format"})) << sign;
     EXPECT_TRUE(std::any_of(plan.notes.begin(), plan.notes.end(), [](const std::string& note) {
@@ -40,10 +41,14 @@ TEST_F(ScriptRewards, OthersAreRefused) {
   EXPECT_NE(refusal("beta: 0.1\n").find(none), std::string::npos);
   EXPECT_NE(refusal("max_prompt_length: 256\nreward_weights: [1, 1, 2, 3]\n").find(none), std::string::npos);
   EXPECT_NE(refusal("max_prompt_length: 256\n", Method::kRloo).find(none), std::string::npos);
-  const std::string tutorial = write("tutorial.yaml", "model_name_or_path: " + path("model") + "\nuse_peft: true\ndataset_id_or_path: " +
-                                                          path("train.jsonl") + "\nmax_prompt_length: 256\n");
-  EXPECT_NE(error_of([&] { parse_run(Method::kGrpo, {"--config", tutorial}); }).find(none), std::string::npos);
-  EXPECT_NE(grpo_error({"--max_prompt_length", "256", "--reward_funcs", ""}).find("reward_funcs"), std::string::npos);
+  const std::string tutorial =
+      write("tutorial.yaml", "model_name_or_path: " + path("model") +
+                                 "\nuse_peft: true\ndataset_id_or_path: " + path("train.jsonl") +
+                                 "\nmax_prompt_length: 256\n");
+  EXPECT_NE(error_of([&] { parse_run(Method::kGrpo, {"--config", tutorial}); }).find(none),
+            std::string::npos);
+  EXPECT_NE(grpo_error({"--max_prompt_length", "256", "--reward_funcs", ""}).find("reward_funcs"),
+            std::string::npos);
 }
 
 }  // namespace script_rewards_test

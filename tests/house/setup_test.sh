@@ -67,6 +67,7 @@ apt_of() {
   local folder=$1 pair
   shift
   {
+    # shellcheck disable=SC2016  # the stand-in expands them
     printf '#!%s\ncase "$1 $2" in\n' "$BASH"
     for pair; do printf '"policy %s") printf "%%s\\n" "  Candidate: %s" ;;\n' "${pair%%=*}" "${pair#*=}"; done
     printf '"pkgnames "*) printf "%%s\\n" %s ;;\nesac\n' "$(printf '%s ' "${@%%=*}")"
@@ -103,6 +104,10 @@ expect "small disk says how to find what to free" "du -xh --max-depth=2" 1 "$bar
 expect "large disk" "" 0 "$bare" check_disk 6144 6144
 expect "packages are named with their command" "apt-get install -y nlohmann-json3-dev libyaml-cpp-dev" 1 "$bare" check_packages
 expect "no pip" "apt-get install -y python3-pip\` installs them." 1 "$half" check_packages
-[[ $(readlink "$scratch/links/cargo") == "$versioned/cargo-1.89" ]] && printf 'ok cargo asks for the same Rust by its usual name\n' ||
-  { printf 'not ok cargo asks for the same Rust by its usual name\n'; failed=1; }
+if [[ $(readlink "$scratch/links/cargo") == "$versioned/cargo-1.89" ]]; then
+  printf 'ok cargo asks for the same Rust by its usual name\n'
+else
+  printf 'not ok cargo asks for the same Rust by its usual name\n'
+  failed=1
+fi
 exit "$failed"

@@ -445,6 +445,17 @@ class RewardProbe {
     return user_code_ ? 0 : out;
   }
 
+  // Rows of other tasks, as far as they were drawn.
+  Verdict scores_no_row(Verdict out, bool only) const {
+    out.level = only && seen_all_ ? Level::kWarn : Level::kNote;
+    out.what = name() + " scored none of the answers for " +
+               format::counted(static_cast<std::int64_t>(rows().size()), "row");
+    out.evidence = seen_all_ ? "no row of the data has a score" : "of the rows that were drawn";
+    out.cause = "the column " + column_ + " is empty in these rows";
+    out.fix = "fill in the column " + column_;
+    return out;
+  }
+
   // RL-04
   Verdict judge_gold(bool only) const {
     Verdict out{.code = "RL-04"};
@@ -466,14 +477,7 @@ class RewardProbe {
       out.cost = "samples without a reward";
       return out;
     }
-    if (values_.empty()) {  // rows of other tasks, as far as they were drawn
-      out.level = only && seen_all_ ? Level::kWarn : Level::kNote;
-      out.what = name() + " scored none of the answers for " + format::counted(count, "row");
-      out.evidence = seen_all_ ? "no row of the data has a score" : "of the rows that were drawn";
-      out.cause = "the column " + column_ + " is empty in these rows";
-      out.fix = "fill in the column " + column_;
-      return out;
-    }
+    if (values_.empty()) return scores_no_row(std::move(out), only);
     if (one_line_only()) {
       out.level = Level::kWarn;  // a model may well answer in one line
       out.what = name() + " matches an answer on one line, but not the same answer with line breaks";
