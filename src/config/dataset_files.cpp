@@ -409,10 +409,6 @@ bool mixes(const Settings& settings) {
   return !datasets.is_null() && !datasets.empty();
 }
 
-}  // namespace
-
-namespace {
-
 // eval_datasets: a list is one data set, a mapping one of each name.
 void find_listed_test_rows(Plan& plan, const Settings& settings, std::vector<HubRequest>& downloads) {
   plan.eval_sets = find_eval_sets(settings, downloads);
@@ -429,10 +425,6 @@ void find_listed_test_rows(Plan& plan, const Settings& settings, std::vector<Hub
     plan.eval_rows.sets.insert(plan.eval_rows.sets.end(), one.rows.sets.begin(), one.rows.sets.end());
   }
 }
-
-}  // namespace
-
-namespace {
 
 // Options about where rows are that what is there has no use for.
 void note_idle_places(Plan& plan, const Settings& settings) {

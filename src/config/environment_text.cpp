@@ -14,6 +14,7 @@ constexpr std::string_view kTexts =
 constexpr std::string_view kResults =
     "output_dir run_name wandb_name mlflow_run_name hub_model_id push_to_hub_model_id hub_revision hub_model_revision project "
     "wandb_project wandb_entity wandb_run_group mlflow_experiment_name logging_dir benchmarks callbacks tags";
+constexpr std::string_view kAddresses = "reward_funcs eval_reward_funcs judge";
 
 bool is_first(char c) {
   return (c >= 'A' && c <= 'Z') || c == '_';
@@ -91,6 +92,10 @@ ExpandedText expand_environment(std::string_view text) {
 
 bool takes_environment(std::string_view name) {
   return !contains_word(kTexts, name);
+}
+
+bool keeps_variables(std::string_view name, std::string_view text) {
+  return contains_word(kAddresses, name) && text.find("://") != std::string_view::npos;
 }
 
 bool names_results(std::string_view name) {

@@ -1,6 +1,7 @@
-// Environment variables in the values of a YAML file: ${VERSION}, $HOME, ${VERSION:-v1}, ${oc.env:VERSION}, ${oc.env:VERSION,v1}.
-// envsubst, shells and OmegaConf put them in before TRL reads a recipe; TRL itself takes the text as it is written. A name has
-// capital letters, digits and '_'; "\$", "$5" and "${" before other text are left.
+// Environment variables in the values of a YAML file: ${VERSION}, $HOME, ${VERSION:-v1}, ${oc.env:VERSION},
+// ${oc.env:VERSION,v1}. envsubst, shells and OmegaConf put them in before TRL reads a recipe; TRL itself
+// takes the text as it is written. A name has capital letters, digits and '_'; "\$", "$5" and "${" before
+// other text are left.
 #pragma once
 
 #include <string>
@@ -20,10 +21,16 @@ struct ExpandedText {
 };
 ExpandedText expand_environment(std::string_view text);
 
-// Whether variables are looked for in the values of `name`. Templates, prompts and patterns may hold such text themselves.
+// Whether variables are looked for in the values of `name`. Templates, prompts and patterns may hold such
+// text themselves.
 bool takes_environment(std::string_view name);
 
-// Names of what a run writes, and not of what it reads: a variable that is not set leaves their text, as in TRL.
+// Whether `text`, in the value of `name`, is an address whose ${NAME} the worker of rewards looks up in each
+// call: a secret that was put in here would stand in plan.yaml.
+bool keeps_variables(std::string_view name, std::string_view text);
+
+// Names of what a run writes, and not of what it reads: a variable that is not set leaves their text, as in
+// TRL.
 bool names_results(std::string_view name);
 
 }  // namespace hone::config

@@ -41,8 +41,9 @@ bool is_hub_name(const std::string& path);
 // HF_HUB_CACHE, else HF_HOME/hub, else XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub.
 base::fs::path hub_cache_folder();
 
-// The newest download of `id` at `revision`: <cache>/models--owner--name/snapshots/<commit>, by refs/<revision>. Empty when
-// there is none, or when it is not whole: a model needs config.json and its safetensors, an adapter its two files, a data set any file.
+// The newest download of `id` at `revision`: <cache>/models--owner--name/snapshots/<commit>, by
+// refs/<revision>. Empty when there is none, or when it is not whole: a model needs config.json and its
+// safetensors, an adapter its two files, a data set any file.
 std::optional<base::fs::path> hub_snapshot(HubKind kind, const std::string& id, const std::string& revision);
 
 // The hub's name of a snapshot folder as above: "owner/name"; empty for any other path.

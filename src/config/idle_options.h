@@ -1,5 +1,6 @@
-// Options that have no effect in a run because of what others say. Their values are told in a note and never refused: nothing
-// reads them, so that a value out of range or of another type harms nothing. An unknown name stays a mistake.
+// Options that have no effect in a run because of what others say. Their values are told in a note and never
+// refused: nothing reads them, so that a value out of range or of another type harms nothing. An unknown name
+// stays a mistake.
 #pragma once
 
 #include <string>
@@ -22,8 +23,9 @@ inline constexpr std::string_view kOfNewAdapters =
     "layers_to_transform layers_pattern lora_modules_to_save bias trainable_token_indices use_rslora use_dora "
     "init_lora_weights";  // with adapter_name_or_path
 
-// Why `option` has no effect with these settings, as "use_peft is false"; empty where it may have one, and where an option
-// that decides it is among the mistakes. The settings are those that were read, before defaults are resolved.
+// Why `option` has no effect with these settings, as "use_peft is false"; empty where it may have one, and
+// where an option that decides it is among the mistakes. The settings are those that were read, before
+// defaults are resolved.
 std::string idle_reason(const Settings& settings, const Option& option);
 
 // A note for each option that was changed without effect, which no other part of the plan tells.

@@ -124,8 +124,8 @@ struct Option {
   std::string_view former = {};     // its former names and its names in other libraries, separated by spaces
   // It has no effect, and a note says so, unless this option is true or has one of these values.
   std::string_view needed_option = {}, needed_values = {};
-  // The forms of rows for which it does something: words of kRowForms, kAnyRows or kMappedRows; empty: it is of no rows. Set for
-  // others, it is a note or an error when the rows are known.
+  // The forms of rows for which it does something: words of kRowForms, kAnyRows or kMappedRows; empty: it is
+  // of no rows. Set for others, it is a note or an error when the rows are known.
   std::string_view row_forms = {};
   Binding binding = {};  // none: read by a function of several options
   std::vector<std::pair<std::string_view, Change>> changes = {};  // method, and how the option differs for it
@@ -212,8 +212,8 @@ inline auto with(std::string_view option, std::string_view values = "true") {
   return [=](Option& row) { row.needed_option = option, row.needed_values = values; };
 }
 
-// text, strings (prompt and completion, or a pair), messages, turns (the same as strings, of messages), tokens (input_ids, chosen_ids),
-// with completion_mask: masked, with labels: labeled.
+// text, strings (prompt and completion, or a pair), messages, turns (the same as strings, of messages),
+// tokens (input_ids, chosen_ids), with completion_mask: masked, with labels: labeled.
 inline constexpr std::string_view kRowForms = "text strings messages turns tokens masked labeled";
 inline constexpr std::string_view kConversations = "messages turns";
 inline constexpr std::string_view kAnyRows = "any";
@@ -260,7 +260,8 @@ enum class Fate {
   kKey,      // a key of the mapping `option`
   kMixture,  // kept for recipe_mixtures.h, which reads several of them together
   kNote,     // says how and not what, or nothing here: a note, with `why`
-  // An error with `why` and `fix`, unless it is off (null, false, 0, "", [], "none"), or one of `words`, which hone does.
+  // An error with `why` and `fix`, unless it is off (null, false, 0, "", [], "none"), or one of `words`,
+  // which hone does.
   kRefused,
 };
 struct FormerName {
@@ -273,7 +274,8 @@ struct FormerName {
   std::string_view words = {};
   std::string_view commands = kAll;  // or names separated by spaces or commas; it has this meaning only there
   bool zero_says_nothing = false;    // kOption: 0 leaves the option as it is
-  // kOption: where the option stands there too, this name means something else, and a note says so with `why`.
+  // kOption: where the option stands there too, this name means something else, and a note says so with
+  // `why`.
   bool yields = false;
 };
 const FormerName* find_former_name(std::string_view name, std::string_view command);  // null: none

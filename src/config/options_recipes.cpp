@@ -59,7 +59,8 @@ std::vector<Option> recipe_options() {
                 "where a pair exceeds max_length, keep only the last tokens of its prompt, at most this "
                 "many; null: as TRL 1.16"})}});
   add(rows, {"training", kHone, kAll},
-      {{"overwrite_output_dir", "remove an earlier run in output_dir when this one begins",
+      {{"overwrite_output_dir",
+        "begin again in an output_dir that has an earlier run: its checkpoints are kept aside, its result until the new one",
         &RecipePlan::overwrite_output_dir}});
   add_reward_parameters(rows);
   add(rows, {"machine", kHone, kAll},

@@ -39,11 +39,12 @@ void collect_files(Plan& plan, Settings& settings);
 void require_model_path(const std::string& path, const std::string& option, const std::string& where);
 // The same for what may be a name of the hub: `path` becomes its folder in Hugging Face's cache; one that is not there is added to
 // `downloads`, and stays as it is (commands/hub_download.h brings it, then the arguments are parsed again).
-// Of the rewards in `words`, models of the hub by their names: they become their folders in its cache, or downloads.
-void find_reward_models(std::vector<std::string>& words, const std::string& option,
-                        std::vector<HubRequest>& downloads);
 void find_model(std::string& path, const std::string& revision, const std::string& option,
                 const std::string& where, std::vector<HubRequest>& downloads);
+// Of the rewards in `words`, models of the hub by their names: they become their folders in its cache, or
+// downloads.
+void find_reward_models(std::vector<std::string>& words, const std::string& option,
+                        std::vector<HubRequest>& downloads);
 void require_adapter_path(const std::string& path, const std::string& option, const std::string& where);
 // Checks each folder of base_adapters, and that none occurs twice; `adapter` is the one above them, or empty.
 void require_base_adapters(const Settings& settings, const std::string& adapter);

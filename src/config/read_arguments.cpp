@@ -47,7 +47,7 @@ std::vector<Argument> split_arguments(const std::vector<std::string>& words, con
 }
 
 [[noreturn]] void wrong_count(const Argument& argument, std::string_view what) {
-  throw base::UserError(
+  throw FormError(
       {.where = "--" + argument.name,
        .expected = std::string(what),
        .found = argument.values.empty()
@@ -59,10 +59,10 @@ std::vector<Argument> split_arguments(const std::vector<std::string>& words, con
 }
 
 [[noreturn]] void say_once(const Argument& argument) {
-  throw base::UserError({.where = "--" + argument.name,
-                         .expected = "the option once",
-                         .found = "it is there twice",
-                         .fix = fmt::format("write --{} A B", argument.name)});
+  throw FormError({.where = "--" + argument.name,
+                   .expected = "the option once",
+                   .found = "it is there twice",
+                   .fix = fmt::format("write --{} A B", argument.name)});
 }
 
 Json list_value(const Argument& argument, const Option& option, Json before) {

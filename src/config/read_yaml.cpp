@@ -51,7 +51,7 @@ class Budget {
     spent_ += kNode + (node.IsScalar() ? node.Scalar().size() : 0);
     if (depth <= kMaxYamlDepth && spent_ <= kMaxYamlValues) return;
     const bool deep = depth > kMaxYamlDepth;
-    throw base::UserError(
+    throw FormError(
         {.where = document_.at(node.Mark()),
          .expected = deep ? fmt::format("values nested at most {} levels deep", kMaxYamlDepth)
                           : fmt::format("values of at most {} together", base::human_bytes(kMaxYamlValues)),
@@ -178,23 +178,27 @@ std::vector<Entry> entries_of(const YAML::Node& map, const Document& document, B
   return own;
 }
 
-// Whether a text in it may name an environment variable.
+// Whether a text in it may name an environment variable. All of it is counted: with_environment copies it
+// all.
 bool has_dollar(const YAML::Node& node, Budget& budget, int depth = 0) {
   budget.take(node, depth);
   if (node.IsScalar()) return node.Scalar().find('$') != std::string::npos;
   bool out = false;
   for (const auto& entry : node) {
     if (node.IsSequence()) {
-      out = out || has_dollar(entry, budget, depth + 1);
+      out |= has_dollar(entry, budget, depth + 1);
     } else {
-      out = out || has_dollar(entry.first, budget, depth + 1) || has_dollar(entry.second, budget, depth + 1);
+      out |= has_dollar(entry.first, budget, depth + 1);
+      out |= has_dollar(entry.second, budget, depth + 1);
     }
   }
   return out;
 }
 
-// A copy whose texts have the values of environment variables; `all` collects their names.
-YAML::Node with_environment(const YAML::Node& node, ExpandedText& all) {
+// A copy of the value of `name` whose texts have the values of environment variables; `all` collects their
+// names.
+YAML::Node with_environment(const std::string& name, const YAML::Node& node, ExpandedText& all) {
+  if (node.IsScalar() && keeps_variables(name, node.Scalar())) return node;
   if (node.IsScalar()) {
     const ExpandedText one = expand_environment(node.Scalar());
     all.found.insert(all.found.end(), one.found.begin(), one.found.end());
@@ -207,9 +211,9 @@ YAML::Node with_environment(const YAML::Node& node, ExpandedText& all) {
   YAML::Node out(node.Type());
   for (const auto& entry : node) {
     if (node.IsSequence()) {
-      out.push_back(with_environment(entry, all));
+      out.push_back(with_environment(name, entry, all));
     } else {
-      out.force_insert(with_environment(entry.first, all), with_environment(entry.second, all));
+      out.force_insert(with_environment(name, entry.first, all), with_environment(name, entry.second, all));
     }
   }
   return out;
@@ -300,6 +304,7 @@ void Settings::note_environment(const std::string& name, const ExpandedText& tex
   };
   tell(text.found, "of the environment is put in");
   tell(text.missing, "is not set in the environment: the text stays as it is written, as in TRL");
+  tell(text.references, "refers to another value: the text stays as it is written, as in TRL");
 }
 
 void Settings::read_yaml(const std::string& file) {
@@ -319,18 +324,19 @@ void Settings::read_yaml_text(const std::string& text, const std::string& file_n
                            .fix = "write one `option: value` per line"});
   }
   ++source_;
-  Budget budget(document);
+  Budget budget(document), searched(document);  // each counts all values of the file
   std::vector<Entry> entries = entries_of(root, document, budget, mistakes_);
   const auto reader = [&](const Entry& entry) {
     return [&](const Option& option) {
-      if (!takes_environment(entry.name) || !has_dollar(entry.value, budget))
+      if (!takes_environment(entry.name) || !has_dollar(entry.value, searched))
         return option_value(option, entry.value, budget, entry.where);
       ExpandedText all;
-      const YAML::Node value = with_environment(entry.value, all);
+      const YAML::Node value = with_environment(entry.name, entry.value, all);
       const FormerName* former = find_former_name(entry.name, schema_->command);
       const bool unread = former != nullptr && former->fate == Fate::kNote;
       if (!unread && !names_results(entry.name)) require_variables(entry, all);
       if (!unread) note_environment(entry.name, all);
+      if (!all.missing.empty()) as_written_.insert(entry.where);
       return option_value(option, value, budget, entry.where);
     };
   };

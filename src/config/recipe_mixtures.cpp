@@ -110,7 +110,8 @@ void resolve_mixer(Settings& settings, const Kept& mixer, std::vector<std::strin
   notes.emplace_back("dataset_mixer: read as datasets, with the first rows of each set");
 }
 
-// A file or a folder on this disk without configurations, where a recipe's name of one was of the data that it had.
+// A file or a folder on this disk without configurations, where a recipe's name of one was of the data that
+// it had.
 bool lacks_configs(const std::string& path, const std::string& name) {
   const base::fs::path folder(path);
   if (path.empty() || !base::exists(folder)) return false;

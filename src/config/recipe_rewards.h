@@ -18,9 +18,9 @@ std::vector<std::string> idle_reward_options(const Settings& settings);
 // "no cosine in reward_funcs" of an option of these whose reward nobody names; empty for others.
 std::string idle_reward_option(const Settings& settings, std::string_view name);
 
-// The rewards of a recipe that leaves them to its script: open-r1's script and those that grew from it (X-R1) take accuracy and
-// format where none is named. Such a recipe is known by names that only they have. Sets reward_funcs; returns the note, or
-// nothing where the recipe names rewards, replays, or is another's.
+// The rewards of a recipe that leaves them to its script: open-r1's script and those that grew from it (X-R1)
+// take accuracy and format where none is named. Such a recipe is known by names that only they have. Sets
+// reward_funcs; returns the note, or nothing where the recipe names rewards, replays, or is another's.
 std::vector<std::string> apply_script_rewards(Settings& settings);
 
 }  // namespace hone::config

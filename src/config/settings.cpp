@@ -97,12 +97,11 @@ void check_text(const std::string& text, const Option& option, const std::string
   std::string shown = base::with_bad_utf8_shown(std::string_view(text).substr(from, 120));
   for (std::size_t at = shown.find('\0'); at != std::string::npos; at = shown.find('\0'))
     shown.replace(at, 1, "\\x00");
-  throw base::UserError(
-      {.where = where,
-       .expected = fmt::format("text in UTF-8, without NUL bytes, for option {}", option.name),
-       .found = fmt::format("'{}'", shown),
-       .cause = bad != std::string::npos ? "a file name or a terminal in another encoding" : "",
-       .fix = "rename the file, or convert the text to UTF-8"});
+  throw FormError({.where = where,
+                   .expected = fmt::format("text in UTF-8, without NUL bytes, for option {}", option.name),
+                   .found = fmt::format("'{}'", shown),
+                   .cause = bad != std::string::npos ? "a file name or a terminal in another encoding" : "",
+                   .fix = "rename the file, or convert the text to UTF-8"});
 }
 
 void check_texts(const Json& value, const Option& option, const std::string& where) {
@@ -118,7 +117,7 @@ void check_texts(const Json& value, const Option& option, const std::string& whe
 
 void Settings::set(const Option& option, Json value, std::string where, const FormerName* former) {
   check_texts(value, option, where);
-  value = with_user_paths(option, std::move(value), where);
+  value = with_user_paths(option, std::move(value), where, as_written_.contains(where));
   const auto at = settings_.find(option.name);
   const std::string name = former == nullptr ? "" : std::string(former->name);
   const bool twice = at != settings_.end() && at->second.source == source_ && at->second.former != name;
@@ -131,15 +130,14 @@ void Settings::set(const Option& option, Json value, std::string where, const Fo
     if (says_nothing(value)) return;
     if (!says_nothing(at->second.value)) {
       const auto shown = [&](const std::string& by) { return by.empty() ? std::string(option.name) : by; };
-      throw base::UserError(
-          {.where = where,
-           .expected = fmt::format("one value of {}", option.name),
-           .found =
-               fmt::format("{}: {}, and {}: {} at {}", shown(name), base::short_json(value),
-                           shown(at->second.former), base::short_json(at->second.value), at->second.where),
-           .cause = fmt::format("{} is another name of {}",
-                                other == nullptr ? name : std::string(other->name), option.name),
-           .fix = "remove one of the two"});
+      throw FormError({.where = where,
+                       .expected = fmt::format("one value of {}", option.name),
+                       .found = fmt::format("{}: {}, and {}: {} at {}", shown(name), base::short_json(value),
+                                            shown(at->second.former), base::short_json(at->second.value),
+                                            at->second.where),
+                       .cause = fmt::format("{} is another name of {}",
+                                            other == nullptr ? name : std::string(other->name), option.name),
+                       .fix = "remove one of the two"});
     }
   }
   settings_[std::string(option.name)] = {
@@ -156,23 +154,25 @@ void Settings::unset(std::string_view name) {
 }
 
 void Settings::pardon_idle() {
-  std::vector<std::pair<std::size_t, std::string>> idle;
-  for (const auto& [name, at] : mistake_of_) {
-    const Option* option = schema_->find(name);
-    const std::string why = option == nullptr ? std::string() : idle_reason(*this, *option);
-    if (why.empty()) continue;
+  std::map<std::string, std::string, std::less<>> reasons;
+  std::set<std::size_t> idle;
+  for (const auto& [name, mistake, read] : value_mistakes_) {
+    const auto [reason, fresh] = reasons.try_emplace(name);
+    const Option* option = fresh ? schema_->find(name) : nullptr;
+    if (option != nullptr) reason->second = idle_reason(*this, *option);
+    if (reason->second.empty()) continue;
     wrong_.erase(name);
-    const std::string found = mistakes_[at].text().found;
-    for (ReadName& read : names_) {
-      const bool of_it = read.option == name || read.name == name;
-      if (read.as == ReadName::As::kMistake && of_it)
-        read.as = ReadName::As::kNoted, read.why = fmt::format("{} is not used, {}", found, why);
-    }
-    idle.emplace_back(at, name);
+    idle.insert(mistake);
+    ReadName& of_it = names_[read];
+    of_it.as = ReadName::As::kNoted;
+    of_it.why = fmt::format("{} is not used, {}", of_it.why, reason->second);
   }
-  std::sort(idle.rbegin(), idle.rend());
-  for (const auto& [at, name] : idle) mistakes_.erase(mistakes_.begin() + static_cast<std::ptrdiff_t>(at));
-  mistake_of_.clear();
+  std::vector<base::UserError> kept;
+  for (std::size_t at = 0; at < mistakes_.size(); ++at) {
+    if (!idle.contains(at)) kept.push_back(mistakes_[at]);
+  }
+  mistakes_ = std::move(kept);
+  value_mistakes_.clear();
 }
 
 bool Settings::collect(const std::function<void()>& check) {

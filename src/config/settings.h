@@ -18,6 +18,13 @@ namespace hone::config {
 
 struct ExpandedText;  // environment_text.h
 
+// A mistake in the form of a file or a command line, and not in a value: an option without a value or twice,
+// bytes that are no text, values nested without end. It stays a mistake where the option has no effect.
+class FormError : public base::UserError {
+ public:
+  using UserError::UserError;
+};
+
 struct Setting {
   base::Json value;    // null, bool, integer, float, string, array or object, already of the option's kind
   std::string where;   // "run.yaml:7" or "--learning_rate"
@@ -113,6 +120,10 @@ class Settings {
 
  private:
   using ReadValue = std::function<base::Json(const Option&)>;
+  struct ValueMistake {
+    std::string option;
+    std::size_t mistake, name;  // places in mistakes_ and names_
+  };
   struct Later {
     base::Json any;  // the value as it stands there
     std::string where;
@@ -126,7 +137,7 @@ class Settings {
   // When all of a source is read: the keys of mappings that it gave, and the names that yield to others.
   void apply_later();
   void take_yielding(const FormerName& former, const Later& later);
-  // A mistake in the value of an option without effect becomes a note (idle_options.h).
+  // A mistake in the value of an option without effect becomes a note (idle_options.h); a FormError does not.
   void pardon_idle();
   void apply_key(const FormerName& former, const Kept& kept);
   void take_option(const FormerName& former, const base::Json& value, const std::string& where,
@@ -146,10 +157,11 @@ class Settings {
   std::map<std::string, Kept, std::less<>> kept_;
   std::vector<std::pair<const FormerName*, Kept>> keys_;
   std::vector<std::pair<const FormerName*, Later>> yielding_;
-  std::map<std::string, std::size_t, std::less<>> mistake_of_;  // option -> the mistake in its value
-  std::vector<std::string> notes_;                              // of what was read
-  std::set<std::string, std::less<>> wrong_;                    // options among the mistakes
-  mutable bool read_wrong_ = false;                             // one of them was read
+  std::vector<ValueMistake> value_mistakes_;
+  std::vector<std::string> notes_;    // of what was read
+  std::set<std::string> as_written_;  // where a text names variables that are not set, which a note tells
+  std::set<std::string, std::less<>> wrong_;  // options among the mistakes
+  mutable bool read_wrong_ = false;           // one of them was read
   std::vector<std::string> ignore_unknown_;
   mutable std::map<std::string, base::Json, std::less<>> defaults_;
 };

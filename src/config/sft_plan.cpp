@@ -12,7 +12,8 @@ void resolve_sft(Settings& settings) {
 
 namespace {
 
-// TRL reads one key, and with it takes rows as they are: no tokens, no labels, no cut, no packing, no shuffle.
+// TRL reads one key, and with it takes rows as they are: no tokens, no labels, no cut, no packing, no
+// shuffle.
 void read_dataset_kwargs(Plan& plan, const Settings& settings) {
   const base::Json& given = settings.value("dataset_kwargs");
   if (!given.is_object()) return;

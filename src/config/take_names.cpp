@@ -159,7 +159,7 @@ void Settings::take(const std::string& name, const std::string& where, bool dash
   const bool there = former == nullptr || former->option.empty() || schema_->find(former->option) != nullptr;
   const bool passed =
       std::find(ignore_unknown_.begin(), ignore_unknown_.end(), name) != ignore_unknown_.end();
-  collect([&] {
+  const auto take_it = [&] {
     if (option != nullptr) {
       set(*option, read(*option), where);
       names_.push_back(
@@ -171,12 +171,21 @@ void Settings::take(const std::string& name, const std::string& where, bool dash
     } else {
       throw_unknown(*schema_, name, dashes ? "command line" : where, dashes);
     }
+  };
+  bool of_value = true;
+  collect([&] {
+    try {
+      take_it();
+    } catch (const FormError&) {
+      of_value = false;
+      throw;
+    }
   });
   if (mistakes_.size() == before) return;
   const std::string wrong = option != nullptr ? name : former != nullptr ? std::string(former->option) : "";
   if (!wrong.empty()) {
     forget(wrong);
-    mistake_of_[wrong] = before;
+    if (of_value) value_mistakes_.push_back({.option = wrong, .mistake = before, .name = names_.size()});
   }
   names_.push_back({.as = ReadName::As::kMistake,
                     .name = name,

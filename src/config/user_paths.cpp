@@ -164,7 +164,7 @@ std::string user_path(const std::string& path, const std::string& where) {
                          .fix = advice});
 }
 
-Json with_user_paths(const Option& option, Json value, const std::string& where) {
+Json with_user_paths(const Option& option, Json value, const std::string& where, bool as_written) {
   const PathForm form = path_form(option.name);
   if (form == PathForm::kSets) change_sets(value, where);
   if (form == PathForm::kNone || form == PathForm::kSets) return value;
@@ -177,7 +177,7 @@ Json with_user_paths(const Option& option, Json value, const std::string& where)
       case PathForm::kFunction:
         return function_path(text, where);
       default:
-        return user_path(text, where);
+        return as_written ? base::expand_home(text, where) : user_path(text, where);
     }
   });
   return value;

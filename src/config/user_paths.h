@@ -1,5 +1,5 @@
-// Paths as users write them, in YAML files and on the command line: "~" is the home folder, and environment variables, which a
-// shell would have expanded, are refused by name.
+// Paths as users write them, in YAML files and on the command line: "~" is the home folder, and environment
+// variables, which a shell would have expanded, are refused by name.
 #pragma once
 
 #include <string>
@@ -21,9 +21,11 @@ enum class PathForm {
 };
 PathForm path_form(std::string_view option);
 
-// `value` of `option` with its paths expanded; other values as they are. UserError, naming `where`: "~" without HOME, and a
-// path with $NAME or ${NAME} that is not there as it is written.
-base::Json with_user_paths(const Option& option, base::Json value, const std::string& where);
+// `value` of `option` with its paths expanded; other values as they are. UserError, naming `where`: "~"
+// without HOME, and a path with $NAME or ${NAME} that is not there as it is written, unless `as_written`:
+// such a text stays.
+base::Json with_user_paths(const Option& option, base::Json value, const std::string& where,
+                           bool as_written = false);
 std::string user_path(const std::string& path, const std::string& where);  // of PathForm::kPath
 
 // What to write instead of `text`, which has an environment variable in it; "" where it has none.

@@ -83,6 +83,26 @@ TEST_F(EnvironmentText, NamesOfResultsStayAsTheyAre) {
   EXPECT_NE(told.find("the environment variable HONE_TEST_ABSENT, which hub_model_id names"),
             std::string::npos)
       << told;
+  EXPECT_NE(
+      run_error({"--output_dir", "runs/${HONE_TEST_ABSENT}"}).find("write the value of HONE_TEST_ABSENT"),
+      std::string::npos)
+      << "a shell would have put it in";
+  const Plan referring = run_yaml("output_dir: ~/${model.name}/$HONE_TEST_ABSENT\n");
+  EXPECT_TRUE(referring.output_dir.ends_with("/${model.name}/$HONE_TEST_ABSENT")) << referring.output_dir;
+  EXPECT_FALSE(referring.output_dir.starts_with("~"));
+  EXPECT_TRUE(has_note(referring, "output_dir: model.name refers to another value"));
+}
+
+// The worker of rewards looks them up; here they would become secrets that plans leave out.
+TEST_F(EnvironmentText, AddressesOfRewardsKeepThem) {
+  const std::string file = yaml_file(
+      "reward_funcs: [\"https://me:${HONE_TEST_NAME}@host/s?token=${HONE_TEST_ABSENT}\", "
+      "\"" +
+      path("${HONE_TEST_NAME}/r.py:f") + "\"]\n");
+  write("v7/r.py", "def f(completions, **kwargs): return [0.0] * len(completions)\n");
+  const Plan plan = parse_run(Method::kGrpo, {"--config", file});
+  EXPECT_EQ(plan.policy.reward_funcs,
+            (Names{"https://me:${HONE_TEST_NAME}@host/s?token=${HONE_TEST_ABSENT}", path("v7/r.py:f")}));
 }
 
 TEST_F(EnvironmentText, TextsOfTheUserHaveNone) {

@@ -1,4 +1,5 @@
 // Options and YAML that would cost a signal, exit 70 or gigabytes: each is a sentence.
+#include <algorithm>
 #include <ctime>
 
 #include "base/json_tools.h"
@@ -44,6 +45,17 @@ TEST_F(HostileSettings, AliasesOfAliases) {
         "a" + std::to_string(i) + ": &a" + std::to_string(i) + " {<<: [*a" + below + ", *a" + below + "]}\n";
   }
   EXPECT_NE(yaml_error(merges + "<<: *a29\n").find("aliases of aliases"), std::string::npos);
+}
+
+// Options that take environment variables are copied with the variables' values: the whole value is counted
+// before that.
+TEST_F(HostileSettings, AliasesBesideEnvironmentVariables) {
+  for (const char* option : {"optim_target_modules", "trainable_token_indices"}) {
+    const std::string error = yaml_error(std::string(option) + ": &x [$HOME_OF_NOBODY, *x]\n");
+    EXPECT_NE(error.find("at most 100 levels"), std::string::npos) << error;
+  }
+  const std::string deep = doubled(10, "optim_target_modules:\n  first: $HOME_OF_NOBODY\n");
+  EXPECT_NE(yaml_error(deep).find("aliases of aliases"), std::string::npos);
 }
 
 TEST_F(HostileSettings, AnAliasUsedTwiceIsNothingHostile) {
@@ -111,15 +123,28 @@ TEST_F(HostileSettings, WholeNumbersAtTheirLimits) {
                                "-9223372036854775808", "1e308", "-1e308"}) {
         Settings settings(*schema);
         const std::string name(option.name);
+        std::vector<std::string> notes;
         try {
-          settings.read_arguments({"--" + name + "=" + text});
-          settings.check();
+          std::vector<std::string> words = {"--" + name + "=" + text};
+          for (const char* const effect : {"use_peft=true", "eval_strategy=steps"}) {
+            if (schema->find(std::string(effect).substr(0, std::string(effect).find('='))) != nullptr)
+              words.push_back(std::string("--") + effect);
+          }
+          settings.read_arguments(words);
+          notes = settings.collect_values();
+          settings.throw_mistakes();
         } catch (const base::UserError& error) {
           EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
           continue;
         }
         const bool seed = name == "seed" || name == "data_seed";
-        EXPECT_TRUE(seed || option.kind == Kind::kFloat) << schema->command << " --" << name << " " << text;
+        // An option without effect: the value is told, and the default is what is left.
+        const bool left = !settings.is_set(name) && settings.value(name) == option.default_value() &&
+                          std::any_of(notes.begin(), notes.end(), [&](const std::string& note) {
+                            return note.starts_with(name + ": ") && note.find(" is not used, ") != note.npos;
+                          });
+        EXPECT_TRUE(seed || left || option.kind == Kind::kFloat)
+            << schema->command << " --" << name << " " << text;
       }
     }
   }

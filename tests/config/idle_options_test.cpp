@@ -93,6 +93,28 @@ TEST_F(IdleOptions, AnUnknownNameStaysAMistake) {
   EXPECT_NE(yaml_error("lora_rr: 4\n", kWholeModel).find("unknown option lora_rr"), std::string::npos);
 }
 
+// How a value is written stays a mistake, whatever the option does.
+TEST_F(IdleOptions, MistakesOfFormStayMistakes) {
+  const auto told = [&](std::vector<std::string> words) {
+    words.insert(words.end(), kWholeModel.begin(), kWholeModel.end());
+    return run_error(words);
+  };
+  EXPECT_NE(told({"--lora_r"}).find("expected one value"), std::string::npos);
+  EXPECT_NE(told({"--lora_r", "1", "2"}).find("found:  2: 1 2"), std::string::npos);
+  EXPECT_NE(told({"--no_use_dora", "true"}).find("expected no value"), std::string::npos);
+  EXPECT_NE(told({"--lora_target_modules", "a", "--lora_target_modules", "b"}).find("the option once"),
+            std::string::npos);
+  EXPECT_NE(told({"--lora_target_modules", "caf\xE9"}).find("UTF-8"), std::string::npos);
+  EXPECT_NE(yaml_error("lora_r: 4\nlora_r: 8\n", kWholeModel).find("each option once"), std::string::npos);
+  EXPECT_NE(yaml_error("lora_r: 4\nlora_rank: 8\n", kWholeModel).find("one value of lora_r"),
+            std::string::npos);
+  EXPECT_NE(yaml_error("rank_pattern: &x {a: *x}\n", kWholeModel).find("levels deep"), std::string::npos);
+  // Both values are told where both are wrong, and the run goes on.
+  const Plan twice = run_yaml("lora_r: many\nuse_dora: perhaps\n",
+                              {"--use_peft", "false", "--lora_r", "more", "--lora_r", "x"});
+  EXPECT_NE(note_of(twice, "lora_r").find("'many' is not used"), std::string::npos);
+}
+
 // What decides is itself a mistake: nothing is excused by its default.
 TEST_F(IdleOptions, AMistakeInWhatDecidesExcusesNothing) {
   const std::string told = yaml_error("lora_r: -100\n", {"--use_peft", "perhaps"});

@@ -234,6 +234,7 @@ TEST(OptionTable, EverySupportedOptionIsRead) {
                                                "dataset_train_split",
                                                "dataset_test_split",
                                                "dataset_config",
+                                               "dataset_kwargs",
                                                "datasets",
                                                "test_split_size",
                                                "gradient_checkpointing",

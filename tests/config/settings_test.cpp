@@ -9,6 +9,10 @@ namespace settings_test {
 
 using base::Json;
 
+// With these, the options of adapters and of evaluations have an effect, so that a wrong value is a mistake.
+const std::string kAdapter = "use_peft: true\n";
+const std::string kEvaluations = "eval_strategy: steps\n";
+
 Settings yaml(const std::string& text) {
   Settings settings(method_schema(Method::kSft));
   settings.read_yaml_text(text, "run.yaml");
@@ -120,11 +124,11 @@ TEST(ReadYaml, AnotherMethodsOption) {
 }
 
 TEST(ReadYaml, WrongTypes) {
-  EXPECT_EQ(yaml_fault("lora_r: many\n"),
+  EXPECT_EQ(yaml_fault("lora_r: many\n" + kAdapter),
             "[run.yaml:1] expected a whole number for option lora_r\n"
             "  found:  'many'\n"
             "  do:     correct it, or remove it for the default 16");
-  EXPECT_EQ(yaml_fault("lora_r: 8.5\n"),
+  EXPECT_EQ(yaml_fault("lora_r: 8.5\n" + kAdapter),
             "[run.yaml:1] expected a whole number for option lora_r\n"
             "  found:  '8.5'\n"
             "  do:     correct it, or remove it for the default 16");
@@ -147,19 +151,21 @@ TEST(ReadYaml, WrongTypes) {
   EXPECT_NE(yaml_fault("output_dir: {a: 1}\n")
                 .find("expected a single value for option output_dir\n  found:  a mapping"),
             std::string::npos);
-  EXPECT_NE(yaml_fault("lora_target_modules: {a: 1}\n").find("found:  a mapping"), std::string::npos);
-  EXPECT_NE(yaml_fault("lora_target_modules: [[a]]\n").find("expected a list of names"), std::string::npos);
+  EXPECT_NE(yaml_fault("lora_target_modules: {a: 1}\n" + kAdapter).find("found:  a mapping"),
+            std::string::npos);
+  EXPECT_NE(yaml_fault("lora_target_modules: [[a]]\n" + kAdapter).find("expected a list of names"),
+            std::string::npos);
   EXPECT_NE(yaml_fault("lr_scheduler_kwargs: 5\n").find("expected a mapping for option lr_scheduler_kwargs"),
             std::string::npos);
 }
 
 TEST(ReadYaml, NullOnlyWhereItMeansSomething) {
-  EXPECT_EQ(yaml_fault("lora_r:\n"),
+  EXPECT_EQ(yaml_fault("lora_r:\n" + kAdapter),
             "[run.yaml:1] expected a whole number for option lora_r\n"
             "  found:  nothing\n"
             "  likely: this option cannot be null\n"
             "  do:     correct it, or remove it for the default 16");
-  EXPECT_NE(yaml_fault("lora_r: null\n").find("this option cannot be null"), std::string::npos);
+  EXPECT_NE(yaml_fault("lora_r: null\n" + kAdapter).find("this option cannot be null"), std::string::npos);
   EXPECT_TRUE(yaml("data_seed: ~\n").value("data_seed").is_null());
 }
 
@@ -227,7 +233,7 @@ TEST(ReadArguments, Mistakes) {
 }
 
 TEST(Check, Ranges) {
-  EXPECT_EQ(yaml_fault("lora_r: 0\n"),
+  EXPECT_EQ(yaml_fault("lora_r: 0\n" + kAdapter),
             "[run.yaml:1] expected lora_r at least 1\n  found:  0\n  do:     the default is 16");
   for (const char* line : {"per_device_train_batch_size: 0",
                            "gradient_accumulation_steps: 0",
@@ -251,7 +257,10 @@ TEST(Check, Ranges) {
                            "eval_steps: -1",
                            "save_steps: -1"}) {
     const std::string name = std::string(line).substr(0, std::string(line).find(':'));
-    EXPECT_EQ(yaml_fault(std::string(line) + "\n").find("[run.yaml:1] expected " + name + " "), 0U) << line;
+    EXPECT_EQ(yaml_fault(std::string(line) + "\n" + kAdapter + kEvaluations)
+                  .find("[run.yaml:1] expected " + name + " "),
+              0U)
+        << line;
   }
 }
 
@@ -266,7 +275,9 @@ TEST(Check, Choices) {
   for (const char* line :
        {"optim: ademamix", "optim: adamw_torch_8bit", "train_sampling_strategy: batch_rebalance",
         "init_lora_weights: olora", "lora_task_type: SEQ_CLS"}) {
-    EXPECT_NE(yaml_fault(std::string(line) + "\n").find("that hone has\n"), std::string::npos) << line;
+    EXPECT_NE(yaml_fault(std::string(line) + "\n" + kAdapter + kEvaluations).find("that hone has\n"),
+              std::string::npos)
+        << line;
   }
 }
 

@@ -45,6 +45,7 @@ TEST_F(UserPaths, EveryOptionWithAPathIsInTheTable) {
       {"hub_model_id", "a name of the hub"},
       {"report_to", "names of loggers"},
       {"report_page", "a switch"},
+      {"bf16", "a switch"},
       {"skip_doctor", "a switch"},
       {"fix", "a switch"},
       {"env", "is not read"},
