@@ -20,7 +20,8 @@ constexpr std::string_view kPrefix = "base_model.model.";
 // Of torch.compile, FSDP and activation checkpointing.
 constexpr std::array<std::string_view, 3> kWrappers = {"_orig_mod", "_fsdp_wrapped_module",
                                                        "_checkpoint_wrapped_module"};
-// What holds the tensors of each adapter by its name, before ".weight" or ".bias"; and those that are tensors.
+// What holds the tensors of each adapter by its name, before ".weight" or ".bias"; and those that are
+// tensors.
 constexpr std::array<std::string_view, 3> kHolders = {"lora_A", "lora_B", "modules_to_save"};
 constexpr std::array<std::string_view, 4> kTensors = {"lora_embedding_A", "lora_embedding_B",
                                                       "lora_magnitude_vector", "trainable_tokens_delta"};

@@ -1,8 +1,9 @@
 // adapter_model.safetensors by PEFT's own keys, whoever wrote it.
 //
-// PEFT 0.21.2 saves "base_model.model." + module + ".lora_A.weight". Files that were written from a state dict have more:
-// the adapter's name (".lora_A.default.weight"), what wraps a model while it is trained ("module.", "_orig_mod.",
-// "_fsdp_wrapped_module."), no prefix, or the prefix twice. They are read as what they stand for.
+// PEFT 0.21.2 saves "base_model.model." + module + ".lora_A.weight". Files that were written from a state
+// dict have more: the adapter's name (".lora_A.default.weight"), what wraps a model while it is trained
+// ("module.", "_orig_mod.", "_fsdp_wrapped_module."), no prefix, or the prefix twice. They are read as what
+// they stand for.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,13 +18,14 @@
 
 namespace hone::adapters {
 
-// What PEFT calls the tensor: without wrappers and the adapter's name, with one prefix. `adapter`: receives the name that
-// was in the key; unchanged if there was none.
+// What PEFT calls the tensor: without wrappers and the adapter's name, with one prefix. `adapter`: receives
+// the name that was in the key; unchanged if there was none.
 std::string peft_key(std::string_view key, std::string* adapter = nullptr);
 
 class AdapterFile {
  public:
-  // UserError for a file that is absent or damaged, for two tensors of one key, and for the tensors of several adapters.
+  // UserError for a file that is absent or damaged, for two tensors of one key, and for the tensors of
+  // several adapters.
   explicit AdapterFile(const base::fs::path& folder);
 
   const base::StoredTensor* find(const std::string& key) const;  // null: absent

@@ -205,8 +205,8 @@ bool is_module(const std::string& name, const std::string& module) {
   return name == module || name.ends_with("." + module);
 }
 
-// A list of token ids, or a mapping of the embedding's name to one, and of the head's to the same. PEFT finds modules by
-// the end of a name.
+// A list of token ids, or a mapping of the embedding's name to one, and of the head's to the same. PEFT finds
+// modules by the end of a name.
 void read_token_indices(const Json& json, const std::string& where, LoraConfig& config) {
   constexpr const char* kKey = "trainable_token_indices";
   const Json value = adapter_config_keys().at(json, kKey);

@@ -155,8 +155,8 @@ at::Tensor take_whole(Reader& reader, const WholeTensor& tensor) {
   return reader.take(reader.has(wrapped) && !reader.has(tensor.key) ? wrapped : tensor.key, tensor.shape);
 }
 
-// Whole matrices of the vocabulary that are not trained in full: what the base's are in this adapter's model; and a tied
-// head's copy of the rows of token_indices.
+// Whole matrices of the vocabulary that are not trained in full: what the base's are in this adapter's model;
+// and a tied head's copy of the rows of token_indices.
 void read_vocabulary_matrices(Reader& reader, const model::ModelConfig& model, StoredAdapter& adapter) {
   const std::vector<std::int64_t> shape = {model.vocab_size, model.hidden_size};
   for (const std::string& module : vocabulary_modules(model)) {
@@ -164,7 +164,7 @@ void read_vocabulary_matrices(Reader& reader, const model::ModelConfig& model, S
     const bool whole = std::find(adapter.whole_names.begin(), adapter.whole_names.end(), tensor) !=
                        adapter.whole_names.end();
     for (const std::string& key : keys_of_base(module, whole)) {
-      if (reader.has(key)) adapter.base_copies[tensor] = reader.take(key, shape);
+      if (reader.has(key)) adapter.base_copies[tensor] = {.key = key, .value = reader.take(key, shape)};
     }
   }
   if (!adapter.token_rows.defined() || !model.tie_word_embeddings) return;
@@ -234,21 +234,33 @@ StoredAdapter read_adapter(const base::fs::path& folder, const model::ModelConfi
 void require_same_base(const StoredAdapter& adapter, const model::CausalLm& model, const std::string& where) {
   for (const auto& [name, copy] : adapter.base_copies) {
     const bool head = name == model.head_linear().name + ".weight";
+    const at::Tensor& value = copy.value;
     const at::Tensor held = head ? model.head().dense() : at::Tensor();
     std::int64_t rows = 0;
     if (head) {
-      rows = copy.to(held.device(), held.scalar_type()).ne(held).any(1).sum().item<std::int64_t>();
+      rows = value.to(held.device(), held.scalar_type()).ne(held).any(1).sum().item<std::int64_t>();
     } else {
-      std::vector<std::int64_t> ids(static_cast<std::size_t>(copy.size(0)));
+      std::vector<std::int64_t> ids(static_cast<std::size_t>(value.size(0)));
       std::iota(ids.begin(), ids.end(), 0);
       const at::Tensor own = model.embed(ids);
-      rows = copy.to(own.device(), own.scalar_type()).ne(own).any(1).sum().item<std::int64_t>();
+      rows = value.to(own.device(), own.scalar_type()).ne(own).any(1).sum().item<std::int64_t>();
     }
     if (rows == 0) continue;
-    throw UserError({where + ": " + name, "the base's rows in the adapter's copy of the matrix",
-                     base::counted(rows, "row that differs", "rows that differ"),
-                     "it was trained on another base, or on one whose rows were changed or added",
-                     "name that base, or merge the adapter with PEFT"});
+    const std::string module = name.substr(0, name.rfind('.'));
+    const std::string listed = module.substr(module.rfind('.') + 1);
+    // A matrix that was trained in full has the same key in PEFT's files, and only the config tells the two
+    // apart.
+    const bool may_be_trained = copy.key == "base_model.model." + name;
+    throw UserError(
+        {where + ": " + copy.key, "the base's rows in the adapter's copy of the matrix",
+         base::counted(rows, "row that differs", "rows that differ"),
+         "it was trained on another base, or on one whose rows were changed or added" +
+             (may_be_trained ? "; or it was trained in full, and adapter_config.json has no " + listed +
+                                   " in modules_to_save"
+                             : std::string()),
+         "name that base, or merge the adapter with PEFT" +
+             (may_be_trained ? "; where it was trained in full, add " + listed + " to modules_to_save"
+                             : std::string())});
   }
 }
 

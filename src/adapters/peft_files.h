@@ -60,7 +60,11 @@ struct StoredAdapter {
   std::vector<std::string> whole_names;  // of the model's tensors that are trained in full (whole_modules.h)
   std::vector<at::Tensor> whole;         // their values, fp32
   // PEFT's copies of the base's embedding and head, by the tensor's name, where they have a LoRA. hone writes none.
-  std::map<std::string, at::Tensor> base_copies;
+  struct BaseCopy {
+    std::string key;  // as the file has it
+    at::Tensor value;
+  };
+  std::map<std::string, BaseCopy> base_copies;
   at::Tensor score;  // [1, H] fp32; undefined without config.score_head
 };
 // UserError for a missing file, a key without a place in `model`, an absent key, a wrong shape or dtype.

@@ -4,13 +4,17 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "adapters/adapter_file.h"
 #include "adapters/peft_files.h"
 #include "adapters/whole_modules.h"
 #include "base/error.h"
+#include "base/gguf.h"
 #include "base/json_tools.h"
 #include "base/path_kind.h"
+#include "base/plural.h"
+#include "base/utf8.h"
 #include "model/families.h"
 #include "model/vocabulary_source.h"
 
@@ -108,6 +112,89 @@ void require_rows(const model::WeightSource& source, const std::string& where,
   }
 }
 
+constexpr const char* kTokenizerFile = "tokenizer.json";
+
+// Every token that a tokenizer's files name, in whatever place.
+std::set<std::string> tokens_of(const base::fs::path& tokenizer) {
+  std::set<std::string> out;
+  if (!base::is_folder(tokenizer)) {
+    const base::GgufFile file = base::GgufFile::open(tokenizer);
+    if (const auto* tokens = file.strings("tokenizer.ggml.tokens"))
+      out.insert(tokens->begin(), tokens->end());
+    return out;
+  }
+  const auto read = [&](const char* name) {
+    const base::fs::path file = tokenizer / name;
+    base::Json json = base::Json::object();
+    if (base::exists(file)) json = base::parse_json(base::read_text(file), file.string());
+    if (!json.is_object()) json = base::Json::object();  // the tokenizer's reader refuses it
+    return json;
+  };
+  const auto take = [&](const base::Json& tokens) {
+    if (!tokens.is_structured()) return;
+    for (const base::Json& token : tokens) {
+      const base::Json content = token.is_object() ? token.value("content", base::Json()) : token;
+      if (content.is_string()) out.insert(content.get<std::string>());
+    }
+  };
+  const base::Json whole = read(kTokenizerFile), config = read("tokenizer_config.json"),
+                   more = read("added_tokens.json");
+  take(whole.value("added_tokens", base::Json()));
+  const base::Json model = whole.value("model", base::Json::object());
+  if (model.is_object() && model.contains("vocab") && model["vocab"].is_object()) {
+    for (const auto& [token, id] : model["vocab"].items()) out.insert(token);
+  }
+  take(config);
+  for (const char* key : {"added_tokens_decoder", "additional_special_tokens", "extra_special_tokens"})
+    take(config.value(key, base::Json()));
+  for (const auto& [token, id] : more.items()) out.insert(token);
+  return out;
+}
+
+// The tokens that an adapter's tokenizer has in rows of the model that the tokenizer `own` does not use.
+std::vector<std::string> tokens_of_spare_rows(const base::fs::path& adapter, const base::fs::path& own,
+                                              std::int64_t rows) {
+  const base::fs::path file = adapter / kTokenizerFile;
+  if (!base::exists(file)) return {};
+  const bool in_folder = base::is_folder(own);
+  if (in_folder && !base::exists(own / kTokenizerFile)) return {};
+  const std::string text = base::read_text(file);
+  if (in_folder && text == base::read_text(own / kTokenizerFile)) return {};
+  const base::Json json = base::parse_json(text, file.string());
+  const base::Json added = json.is_object() ? json.value("added_tokens", base::Json()) : base::Json();
+  std::vector<std::string> out;
+  std::set<std::string> known;
+  if (!added.is_array()) return {};
+  for (const base::Json& token : added) {
+    const base::Json content = token.is_object() ? token.value("content", base::Json()) : base::Json();
+    const base::Json id = token.is_object() ? token.value("id", base::Json()) : base::Json();
+    if (!content.is_string() || !id.is_number_integer()) continue;
+    if (known.empty()) known = tokens_of(own);
+    if (known.contains(content.get<std::string>())) continue;
+    // The model has no row for it, and PEFT would have saved one that training added.
+    if (id.get<std::int64_t>() >= rows) return {};
+    out.push_back(content.get<std::string>());
+  }
+  return out;
+}
+
+// A tokenizer with tokens of spare rows is saved with the adapter, and nothing of the embedding but the rows
+// that were trained.
+std::unique_ptr<model::WeightSource> with_tokenizer(std::unique_ptr<model::WeightSource> source,
+                                                    const base::fs::path& folder,
+                                                    std::vector<std::string>* notes) {
+  const std::int64_t rows = source->config().vocab_size;
+  const std::vector<std::string> tokens = tokens_of_spare_rows(folder, source->tokenizer_path(), rows);
+  if (tokens.empty()) return source;
+  if (notes != nullptr) {
+    notes->push_back(folder.string() + ": its tokenizer takes the place of the base's, which lacks " +
+                     base::counted(static_cast<std::int64_t>(tokens.size()), "token") + " of it (" +
+                     base::cut_text(tokens.front(), 40) + (tokens.size() > 1 ? ", ..." : "") + ")");
+  }
+  return std::make_unique<model::VocabularySource>(std::move(source), rows,
+                                                   std::map<std::string, at::Tensor>(), folder);
+}
+
 }  // namespace
 
 std::vector<std::string> vocabulary_modules(const model::ModelConfig& model) {
@@ -157,7 +244,10 @@ std::unique_ptr<model::WeightSource> open_base(const base::fs::path& base,
   for (const base::fs::path& folder : adapters) {
     const model::ModelConfig& model = source->config();
     std::optional<SavedVocabulary> saved = read_vocabulary(folder, model);
-    if (!saved) continue;
+    if (!saved) {
+      source = with_tokenizer(std::move(source), folder, notes);
+      continue;
+    }
     const std::string where = (folder / kWeightsFile).string();
     std::vector<std::string> names;  // of the matrices that the model has
     for (const std::string& module : vocabulary_modules(model)) names.push_back(module + ".weight");
@@ -170,7 +260,10 @@ std::unique_ptr<model::WeightSource> open_base(const base::fs::path& base,
       return !source->has(one.first) || is_own(*source, one.first, one.second);
     });
     const std::int64_t own = model.vocab_size;
-    if (saved->rows == own && saved->values.empty()) continue;
+    if (saved->rows == own && saved->values.empty()) {
+      source = with_tokenizer(std::move(source), folder, notes);
+      continue;
+    }
     if (replaced) {
       throw UserError({where, "the embedding of the adapter before it", "another one",
                        "the two were trained on models with different vocabularies", "use one of them"});
@@ -183,7 +276,8 @@ std::unique_ptr<model::WeightSource> open_base(const base::fs::path& base,
                                 : "other rows than the base has") +
                        ")");
     }
-    const bool has_tokenizer = resized && base::exists(folder / "tokenizer.json");
+    const bool has_tokenizer = resized ? base::exists(folder / kTokenizerFile)
+                                       : !tokens_of_spare_rows(folder, source->tokenizer_path(), own).empty();
     source = std::make_unique<model::VocabularySource>(
         std::move(source), saved->rows, std::move(saved->values), has_tokenizer ? folder : base::fs::path());
     replaced = true;

@@ -138,7 +138,7 @@ bool print_example(const config::Plan& plan) {
   for (const config::HubRequest& request : plan.downloads)
     std::cout << "download  " << base::printable(config::how_to_fetch(request)) << '\n';
   if (plan.train_rows.sets.empty() || !plan.downloads.empty()) return false;
-  train::OpenedText text = train::open_text(plan);
+  train::OpenedText text = train::open_text(plan, train::tokenizer_of_run(plan));
   print_notes(text.tokenizer.notes());
   const train::RowExam exam = train::examine_rows(plan, text);
   const data::RowSource source(train::rows_for(text.tokenizer, plan, plan.train_rows));

@@ -1,6 +1,6 @@
-// A model whose embedding, and head where it has one of its own, are not those of its files: of another number of rows,
-// or with other numbers. It is what a model is after transformers' resize_token_embeddings, and what PEFT makes of it
-// when an adapter's file has an embedding.
+// A model whose embedding, and head where it has one of its own, are not those of its files: of another
+// number of rows, or with other numbers. It is what a model is after transformers' resize_token_embeddings,
+// and what PEFT makes of it when an adapter's file has an embedding.
 //
 // Rows that nobody gives are the mean of the file's rows, summed in the order of the rows in double precision. transformers
 // 5.23 draws them from a normal distribution around that mean, whose deviation is 3e-5 of the rows' own
@@ -23,9 +23,10 @@ namespace hone::model {
 
 class VocabularySource final : public WeightSource {
  public:
-  // `rows`: V. `values`: some of the two matrices by their tensors' names, [V, H], in any float dtype. Of another, the file's first V rows are taken, and the mean for those that it
-  // lacks. `tokenizer`: a folder with the tokenizer of this vocabulary; empty: the model's own.
-  // UserError for a model whose layers look tokens up in a vocabulary of their own, when `rows` are more than it has.
+  // `rows`: V. `values`: some of the two matrices by their tensors' names, [V, H], in any float dtype. Of
+  // another, the file's first V rows are taken, and the mean for those that it lacks. `tokenizer`: a folder
+  // with the tokenizer of this vocabulary; empty: the model's own. UserError for a model whose layers look
+  // tokens up in a vocabulary of their own, when `rows` are more than it has.
   VocabularySource(std::unique_ptr<WeightSource> base, std::int64_t rows,
                    std::map<std::string, at::Tensor> values, base::fs::path tokenizer = {});
 

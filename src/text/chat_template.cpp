@@ -29,8 +29,8 @@ std::string first_line(std::string_view message) {
   return shortened(message.substr(0, message.find('\n')));
 }
 
-// What is not the conversation's fault: a limit that no model's template meets, what the renderer does not have, a bug
-// of it.
+// What is not the conversation's fault: a limit that no model's template meets, what the renderer does not
+// have, a bug of it.
 void check_template(int status, const RustText& message, const std::string& where) {
   if (status == HONE_TEXT_LIMIT) {
     throw base::UserError({.where = where,

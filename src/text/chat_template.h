@@ -38,8 +38,9 @@ class ChatTemplate {
  public:
   // `where` names its origin in errors. UserError when the template does not compile.
   ChatTemplate(std::string_view source, const SpecialTokens& special, const std::string& where);
-  // Of several, as transformers' get_chat_template takes them: "tool_use" for a conversation with tools, an empty list
-  // of them included, else "default"; a UserError in render() where there is no default. At least one template.
+  // Of several, as transformers' get_chat_template takes them: "tool_use" for a conversation with tools, an
+  // empty list of them included, else "default"; a UserError in render() where there is no default. At least
+  // one template.
   ChatTemplate(const ChatTemplates& templates, const SpecialTokens& special, const std::string& where);
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;

@@ -26,8 +26,9 @@ class EncodeBatch {
   void add_chat(const base::Json& messages, const base::Json& tools, const base::Json& template_kwargs,
                 bool add_generation_prompt);
 
-  // An entry for each item, in their order. Empty when one of them has an error: encoded one by one, that one says
-  // which. Empty too where the model has a template of its own for conversations with tools and one of them has some.
+  // An entry for each item, in their order. Empty when one of them has an error: encoded one by one, that one
+  // says which. Empty too where the model has a template of its own for conversations with tools and one of
+  // them has some.
   std::vector<TokenizedChat> run() const;
 
  private:

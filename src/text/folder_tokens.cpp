@@ -19,8 +19,8 @@ using base::Json;
 
 constexpr const char* kType = "__type";
 
-// An AddedToken that Python has made: its "__type" is one that no file can have. Before that, tokenizer_config.json's
-// are dicts with the text "AddedToken" there.
+// An AddedToken that Python has made: its "__type" is one that no file can have. Before that,
+// tokenizer_config.json's are dicts with the text "AddedToken" there.
 bool is_made(const Json& value) {
   if (!value.is_object()) return false;
   const auto type = value.find(kType);

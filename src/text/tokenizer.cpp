@@ -42,8 +42,8 @@ std::int32_t checked_id(std::uint32_t id, const TokenizerFiles& files) {
                          .fix = "download tokenizer.json from the model's repository again"});
 }
 
-// The id of a named token. Reading the files adds such tokens; an empty one is not, and transformers then takes the
-// unknown token's.
+// The id of a named token. Reading the files adds such tokens; an empty one is not, and transformers then
+// takes the unknown token's.
 std::optional<std::int32_t> id_of(const TokenizerFiles& files, const TokenizerHandle& handle,
                                   const char* name) {
   for (const char* const each : {name, "unk_token"}) {
@@ -111,7 +111,11 @@ std::unique_ptr<Tokenizer::Impl> Tokenizer::Impl::make(TokenizerFiles files) {
 }
 
 std::string tokenizer_json_in_effect(const TokenizerFiles& files) {
-  return files.changed ? Tokenizer::Impl::make(files)->json() : files.files.at(kTokenizerJson);
+  // The pipeline of a byte-level class may split text otherwise than tokenizer.json's.
+  const base::Json& pipeline = files.form.is_object() ? files.form.at("pipeline") : files.form;
+  const bool splits = pipeline.is_object() &&
+                      base::dump_json(pipeline.at("pre_tokenizer")).find("ByteLevel") != std::string::npos;
+  return files.changed || splits ? Tokenizer::Impl::make(files)->json() : files.files.at(kTokenizerJson);
 }
 
 std::string Tokenizer::Impl::json() const {

@@ -31,8 +31,8 @@ struct SpecialTokens {
   std::map<std::string, std::string> named;
 };
 
-// The chat templates of a tokenizer. `named`: all of them by name where there are several, "default" among them or
-// not; else empty.
+// The chat templates of a tokenizer. `named`: all of them by name where there are several, "default" among
+// them or not; else empty.
 struct ChatTemplates {
   std::optional<std::string> main;  // the only one, or "default"
   std::map<std::string, std::string> named;
@@ -43,8 +43,9 @@ struct TokenizerFiles;
 // Thread-safe for const calls.
 class Tokenizer {
  public:
-  // A folder with tokenizer.json, as transformers' AutoTokenizer reads it (text/tokenizer_files.h). UserError for
-  // another, and for what hone does not have. The files are read whole: save() works after the folder is gone.
+  // A folder with tokenizer.json, as transformers' AutoTokenizer reads it (text/tokenizer_files.h). UserError
+  // for another, and for what hone does not have. The files are read whole: save() works after the folder is
+  // gone.
   static Tokenizer from_folder(const base::fs::path& folder);
   // Built from a GGUF's metadata (text/gguf_tokenizer.h).
   static Tokenizer from_gguf(const base::GgufFile& file);
@@ -76,13 +77,14 @@ class Tokenizer {
   // save(). set_eos: UserError when the vocabulary lacks the token.
   void set_chat_template(std::string source);
   void set_eos(const std::string& token);
-  // Adds tokens behind the vocabulary, in this object and in save(): objects as tokenizer.json's added_tokens has them,
-  // with content and flags; their ids are set here. Returns the ids. UserError for a token that is in the vocabulary.
+  // Adds tokens behind the vocabulary, in this object and in save(): objects as tokenizer.json's added_tokens
+  // has them, with content and flags; their ids are set here. Returns the ids. UserError for a token that is
+  // in the vocabulary.
   std::vector<std::int64_t> add_tokens(const std::vector<base::Json>& tokens);
-  // Writes the files so that transformers' AutoTokenizer loads the same tokenizer and all its chat templates from
-  // them. Files that came from a folder are copied byte for byte, except that tokenizer_config.json names the class
-  // that config.json chose and holds the templates of additional_chat_templates, and that truncation and padding of
-  // tokenizer.json are left out.
+  // Writes the files so that transformers' AutoTokenizer loads the same tokenizer and all its chat templates
+  // from them. Files that came from a folder are copied byte for byte, except that tokenizer_config.json
+  // names the class that config.json chose and holds the templates of additional_chat_templates, and that
+  // truncation and padding of tokenizer.json are left out.
   void save(const base::fs::path& folder) const;
 
  private:

@@ -1,8 +1,9 @@
 // The class of transformers that reads a tokenizer folder, and the pipeline that it gives its tokenizer.
 //
-// transformers 5 reads tokenizer.json as it is in some classes (TokenizersBackend); others take only the vocabulary,
-// the merges and the post-processor, and put them into a pipeline of their own. Which class is taken follows from
-// tokenizer_config.json and config.json (models/auto/tokenization_auto.py, AutoTokenizer.from_pretrained, 5.23).
+// transformers 5 reads tokenizer.json as it is in some classes (TokenizersBackend); others take only the
+// vocabulary, the merges and the post-processor, and put them into a pipeline of their own. Which class is
+// taken follows from tokenizer_config.json and config.json (models/auto/tokenization_auto.py,
+// AutoTokenizer.from_pretrained, 5.23).
 #pragma once
 
 #include <optional>

@@ -205,6 +205,15 @@ void check_model(const TokenizerFiles& files, const Json& outline) {
            "set tokenizer_class to \"TokenizersBackend\" in a copy of the folder, if tokenizer.json is right"});
 }
 
+// The class that tokenizer_config.json says by itself; none where it would be refused without config.json.
+std::optional<std::string> class_without_model(const Json& config, bool byte_level) {
+  try {
+    return tokenizer_class(config, {}, byte_level, "");
+  } catch (const base::UserError&) {  // the model's type decides
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 void throw_unreadable(const TokenizerFiles& files, const std::string& found) {
@@ -256,10 +265,13 @@ std::map<std::string, std::string> files_to_save(const TokenizerFiles& files, co
   const Json before = config;
   // A folder with the tokenizer and no config.json, as an adapter's, is read by the same class.
   const bool byte_level = files.files.at(kTokenizerJson).find("\"ByteLevel\"") != std::string::npos;
-  if (tokenizer_class(config, {}, byte_level, files.where) != files.class_name)
+  if (class_without_model(config, byte_level) != files.class_name) {
     config["tokenizer_class"] = files.class_name;
+    config.erase("auto_map");
+  }
   if (files.has_lengths && files.pad_of_padding) config["pad_token"] = files.special.pad.value_or("");
-  // Result folders hold files only: the templates of the folder stand in the config, where transformers reads them too.
+  // Result folders hold files only: the templates of the folder stand in the config, where transformers reads
+  // them too.
   if (std::erase_if(out, [](const auto& file) { return file.first.starts_with(kMoreTemplates); }) > 0) {
     out.erase(kChatTemplate);
     config["chat_template"] = Json::array();

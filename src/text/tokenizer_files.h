@@ -1,5 +1,5 @@
-// The files of a Hugging Face tokenizer folder, held in memory, and what they say together: the tokenizer that
-// transformers' AutoTokenizer.from_pretrained makes of the same folder.
+// The files of a Hugging Face tokenizer folder, held in memory, and what they say together: the tokenizer
+// that transformers' AutoTokenizer.from_pretrained makes of the same folder.
 #pragma once
 
 #include <map>
@@ -43,8 +43,8 @@ struct TokenizerFiles {
 // Reads a folder. UserError when it has no tokenizer.json: says what is there instead and what to do.
 TokenizerFiles read_tokenizer_folder(const base::fs::path& folder);
 
-// Fills what follows from `files` and `model`: special tokens (eot from eot_token, as gguf-py reads it), templates,
-// class and form. UserError for what transformers refuses and for what hone does not have.
+// Fills what follows from `files` and `model`: special tokens (eot from eot_token, as gguf-py reads it),
+// templates, class and form. UserError for what transformers refuses and for what hone does not have.
 void read_tokenizer_config(TokenizerFiles& files);
 
 // The templates, in transformers' order: chat_template.jinja with those of additional_chat_templates; else
@@ -56,11 +56,13 @@ std::string with_python_lines(std::string_view text);
 // The error for a tokenizer.json that cannot be read.
 [[noreturn]] void throw_unreadable(const TokenizerFiles& files, const std::string& found);
 
-// tokenizer.json with the added tokens of the other files: its own text where they change nothing.
+// tokenizer.json with the added tokens of the other files, and with the pipeline of a byte-level class: its
+// own text where they change nothing.
 std::string tokenizer_json_in_effect(const TokenizerFiles& files);
 
-// The files as save() writes them: those that were read, changed where transformers would otherwise read another
-// tokenizer from them without config.json beside them. `as_it_is`: the tokenizer in the format of tokenizer.json.
+// The files as save() writes them: those that were read, changed where transformers would otherwise read
+// another tokenizer from them without config.json beside them. `as_it_is`: the tokenizer in the format of
+// tokenizer.json.
 std::map<std::string, std::string> files_to_save(const TokenizerFiles& files, const std::string& as_it_is);
 
 }  // namespace hone::text

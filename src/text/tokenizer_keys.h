@@ -18,8 +18,8 @@ bool is_named_token(std::string_view key);
 
 // UserError for a key of `config` that its table refuses; `where` is the file.
 void check_refused_keys(const base::Json& config, const std::string& where);
-// A note for the keys of `object` that no row of `keys` marks and that say something: neither null, false nor empty.
-// A key that ends in _token is marked: its text is a special token. Empty: there are none.
+// A note for the keys of `object` that no row of `keys` marks and that say something: neither null, false nor
+// empty. A key that ends in _token is marked: its text is a special token. Empty: there are none.
 std::string note_of_unmarked(const base::ReadKeys& keys, const base::Json& object);
 
 }  // namespace hone::text

@@ -1,8 +1,10 @@
 #include "train/row_exam.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
+#include "adapters/saved_vocabulary.h"
 #include "data/cpo_pairs.h"
 #include "data/prompts.h"
 #include "data/reward_pairs.h"
@@ -15,13 +17,24 @@
 namespace hone::train {
 namespace {
 
-// 0: not known, and no id is checked.
-std::int64_t vocab_size(const config::Plan& plan) {
+// The base as a run that begins opens it; nothing where that fails, which the run says: here the rows are
+// looked at.
+std::unique_ptr<model::WeightSource> base_of(const config::Plan& plan) {
+  std::vector<base::fs::path> adapters(plan.base_adapters.begin(), plan.base_adapters.end());
+  if (plan.use_peft && !plan.adapter_name_or_path.empty()) adapters.emplace_back(plan.adapter_name_or_path);
   try {
-    return model::open_weights(plan.model_name_or_path)->config().vocab_size;
-  } catch (const base::UserError&) {  // the run says it; here the rows are looked at
-    return 0;
+    return adapters::open_base(plan.model_name_or_path, adapters);
+  } catch (const base::UserError&) {
+    return nullptr;
   }
+}
+
+// 0: not known, and no id is checked.
+std::int64_t vocab_size(const config::Plan& plan, const OpenedText& text) {
+  const auto source = base_of(plan);
+  if (!source) return 0;
+  const std::int64_t own = source->config().vocab_size;
+  return text.added.empty() ? own : std::max(own, text.tokenizer.vocab_size());  // the run adds rows
 }
 
 class Examiner {
@@ -30,7 +43,7 @@ class Examiner {
       : plan_(plan),
         text_(text),
         source_(data::RowSource(rows_for(text.tokenizer, plan, plan.train_rows)), kExaminedRows),
-        vocab_size_(vocab_size(plan)) {}
+        vocab_size_(vocab_size(plan, text)) {}
 
   RowExam run() {
     try {
@@ -121,6 +134,11 @@ class Examiner {
 };
 
 }  // namespace
+
+base::fs::path tokenizer_of_run(const config::Plan& plan) {
+  const auto source = base_of(plan);
+  return source ? source->tokenizer_path() : base::fs::path();
+}
 
 RowExam examine_rows(const config::Plan& plan, const OpenedText& text) {
   return Examiner(plan, text).run();

@@ -20,8 +20,12 @@ struct RowExam {
   std::optional<base::UserError> refused;  // what ends the run's start
 };
 
-// Reads and tokenizes the first kExaminedRows training rows as the method does. An error about a data set as a whole counts only where
-// these are all of its rows.
+// The tokenizer that the run reads, as open_text() takes it: the adapters' where they changed the vocabulary.
+// Empty: the model's own, also where the model cannot be opened.
+base::fs::path tokenizer_of_run(const config::Plan& plan);
+
+// Reads and tokenizes the first kExaminedRows training rows as the method does. An error about a data set as
+// a whole counts only where these are all of its rows.
 RowExam examine_rows(const config::Plan& plan, const OpenedText& text);
 
 }  // namespace hone::train

@@ -260,14 +260,32 @@ TEST(PeftConfig, ReadsAnOldOneWithFewKeys) {
 }
 
 TEST(PeftConfig, RefusesWhatWouldChangeTheResult) {
-  const std::vector<std::pair<std::string, Json>> cases = {
-      {"fan_in_fan_out", true},         {"lora_bias", true},  {"layer_replication", {{0, 1}}},
-      {"alora_invocation_tokens", {1}}, {"use_qalora", true}, {"a_new_option", 3}};
-  for (const auto& [key, value] : cases) {
-    const Json json = {{"peft_type", "LORA"}, {"r", 2}, {key, value}};
+  struct Case {
+    std::string key;
+    Json value;
+    const char *cause, *fix;
+  };
+  const std::vector<Case> cases = {
+      {"fan_in_fan_out", true, "weights stored transposed (Conv1D)", "train it without fan_in_fan_out"},
+      {"lora_bias", true, "B has a bias of its own, which hone does not add", "train it without lora_bias"},
+      {"layer_replication",
+       {{0, 1}},
+       "repeats layers that the base has once",
+       "train it without layer_replication"},
+      {"alora_invocation_tokens",
+       {1},
+       "works only behind its invocation tokens",
+       "without alora_invocation_tokens"},
+      {"use_qalora", true, "QA-LoRA averages groups of inputs", "train it without use_qalora"},
+      {"a_new_option", 3, "the result might differ", "remove the key where it changes nothing"}};
+  for (const Case& one : cases) {
+    const Json json = {{"peft_type", "LORA"}, {"r", 2}, {one.key, one.value}};
     const std::string message = user_error([&] { config_from_json(json, "f"); });
-    EXPECT_SAYS(message, "f: " + key);
-    EXPECT_SAYS(message, "the result would differ");
+    EXPECT_SAYS(message, "f: " + one.key);
+    EXPECT_SAYS(message, "found:  " + base::dump_json(one.value));
+    EXPECT_SAYS(message, one.cause);
+    EXPECT_SAYS(message, one.fix);
+    EXPECT_SAYS(message, "merge the adapter with PEFT");
   }
   EXPECT_SAYS(user_error([] { config_from_json({{"peft_type", "IA3"}}, "f"); }), "'IA3'");
   EXPECT_SAYS(user_error([] { config_from_json({{"peft_type", "LORA"}, {"task_type", "SEQ_CLS"}}, "f"); }),
@@ -309,7 +327,7 @@ TEST(AdapterFile, ChecksEveryKeyAndShape) {
   const std::string extra =
       load_error([](auto&, auto& t) { t["base_model.model.lm_head.weight"] = at::zeros({48, 32}); });
   EXPECT_SAYS(extra, "base_model.model.lm_head.weight");
-  EXPECT_SAYS(extra, "modules_to_save");
+  EXPECT_SAYS(extra, "adapter_config.json has no lm_head in modules_to_save");
   EXPECT_SAYS(load_error([](auto&, auto& t) { t[kSomeA] = at::zeros({4, 32}, at::kInt); }), "I32");
 }
 

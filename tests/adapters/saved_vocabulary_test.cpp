@@ -1,5 +1,5 @@
-// Adapters whose file has the embedding of a changed vocabulary, as PEFT saves it, and files that are a state dict. Files
-// that PEFT itself wrote: tests/parity/check_vocabulary.py.
+// Adapters whose file has the embedding of a changed vocabulary, as PEFT saves it, and files that are a state
+// dict. Files that PEFT itself wrote: tests/parity/check_vocabulary.py.
 #include "adapters/saved_vocabulary.h"
 
 #include <ATen/ATen.h>
@@ -221,6 +221,75 @@ TEST(SavedVocabulary, RowsOfATiedHeadAreThoseOfTheEmbedding) {
   tensors[head + "trainable_tokens_delta"] = rows(2, 6);
   s.write(tokens, tensors);
   EXPECT_SAYS(user_error([&] { s.logits(*s.open()); }), "to which the head is tied");
+}
+
+// A tokenizer of `tokens`, of which those from `own` on are added ones.
+void write_tokenizer(const fs::path& folder, const std::vector<std::string>& tokens, std::size_t own = 2) {
+  Json vocab = Json::object(), added = Json::array();
+  for (std::size_t id = 0; id < tokens.size(); ++id) {
+    if (id < own) {
+      vocab[tokens[id]] = id;
+    } else {
+      added.push_back({{"id", id},
+                       {"content", tokens[id]},
+                       {"single_word", false},
+                       {"lstrip", false},
+                       {"rstrip", false},
+                       {"normalized", false},
+                       {"special", true}});
+    }
+  }
+  base::write_file_atomic(
+      folder / "tokenizer.json",
+      base::dump_json({{"version", "1.0"},
+                       {"added_tokens", added},
+                       {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", Json::array()}}}}));
+}
+
+// Tokens in rows that the base has and does not use: nothing of the embedding is saved.
+TEST(SavedVocabulary, TheTokenizerOfSpareRowsIsTheAdapters) {
+  Setting s(false);
+  LoraConfig tokens = lora();
+  tokens.token_indices = {3};
+  for (const LoraConfig& config : {lora(), tokens}) {
+    s.write(config, {});
+    write_tokenizer(s.base(), {"a", "b", "<x>"});
+    write_tokenizer(s.adapter(), {"a", "b", "<x>", "<new>"});
+    std::vector<std::string> notes;
+    const auto source = open_base(s.base(), {s.adapter()}, &notes);
+    EXPECT_EQ(source->tokenizer_path(), s.adapter());
+    EXPECT_EQ(source->config().vocab_size, 48);
+    EXPECT_TRUE(source->replaced().empty());
+    ASSERT_EQ(notes.size(), 1U);
+    EXPECT_SAYS(notes[0], "lacks 1 token of it (<new>)");
+    EXPECT_EQ(largest_difference(s.logits(*source), s.logits(*model::open_weights(s.base()))), 0);
+    merge_to_folder(s.base(), {s.adapter()}, s.folder.path() / "merged");
+    EXPECT_SAYS(base::read_text(s.folder.path() / "merged" / "tokenizer.json"), "<new>");
+    fs::remove_all(s.folder.path() / "merged");
+  }
+}
+
+TEST(SavedVocabulary, TheBasesTokenizerStaysWhereNothingIsNew) {
+  Setting s(false);
+  s.write(lora(), {});
+  write_tokenizer(s.base(), {"a", "b", "<x>"});
+  write_tokenizer(s.adapter(), {"a", "b", "<x>"});
+  EXPECT_EQ(s.open()->tokenizer_path(), s.base());
+  // Python saves the same tokenizer in other bytes, and tokens of other files in tokenizer.json.
+  write_tokenizer(s.adapter(), {"a", "b", "<x>", "<y>"}, 1);
+  for (const auto& [file, text] : std::map<std::string, std::string>{
+           {"added_tokens.json", R"({"<y>": 3})"},
+           {"tokenizer_config.json", R"({"added_tokens_decoder": {"3": {"content": "<y>"}}})"}}) {
+    base::write_file_atomic(s.base() / file, text);
+    EXPECT_EQ(s.open()->tokenizer_path(), s.base()) << file;
+    fs::remove(s.base() / file);
+  }
+  EXPECT_EQ(s.open()->tokenizer_path(), s.adapter());
+  // A token that the model has no row for.
+  std::vector<std::string> many = {"a", "b"};
+  for (int i = 2; i < 49; ++i) many.push_back("<" + std::to_string(i) + ">");
+  write_tokenizer(s.adapter(), many);
+  EXPECT_EQ(s.open()->tokenizer_path(), s.base());
 }
 
 TEST(SavedVocabulary, SaysWhatIsMissing) {

@@ -69,6 +69,90 @@ TEST(CloneTemplate, AddsTheTokensThatTheVocabularyLacks) {
   EXPECT_TRUE(contains(user_error([&] { tokenizer.add_tokens({{{"content", "<one>"}}}); }), "<one>"));
 }
 
+// A folder of the tiny tokenizer in which a token stands outside of tokenizer.json.
+void write_with_other_tokens(const TempFolder& folder, const Json& config, const Json& added_file) {
+  folder.write("tokenizer.json", base::read_text(kTiny / "tokenizer.json"));
+  folder.write("tokenizer_config.json", base::dump_json(config));
+  if (!added_file.is_null()) folder.write("added_tokens.json", base::dump_json(added_file));
+}
+
+Json decoder_of_tiny(std::int64_t next) {
+  Json out = Json::object();
+  for (Json token : base::parse_json(base::read_text(kTiny / "tokenizer.json"), "f")["added_tokens"]) {
+    const std::string id = std::to_string(token["id"].get<std::int64_t>());
+    token.erase("id");
+    out[id] = token;
+  }
+  if (next > 0) out[std::to_string(next)] = {{"content", "<a>"}, {"special", true}};
+  return out;
+}
+
+Json whole_token(const std::string& content, bool special) {
+  return {{"content", content}, {"single_word", false}, {"lstrip", false},
+          {"rstrip", false},    {"normalized", false},  {"special", special}};
+}
+
+// The ids of tokens that are added are those that the saved folder gives them, whatever file names the
+// others.
+TEST(CloneTemplate, AddsBehindTheTokensOfOtherFiles) {
+  const std::int64_t next = Tokenizer::from_folder(kTiny).vocab_size();
+  int forms = 0;
+  for (const char* class_name : {"TokenizersBackend", "Qwen2Tokenizer", "GPT2Tokenizer"}) {
+    std::vector<std::pair<Json, Json>> all = {
+        {{{"added_tokens_decoder", decoder_of_tiny(next)}}, Json()},
+        {{{"extra_special_tokens", {"<a>"}}}, Json()},
+        {{{"extra_special_tokens", {"<a>"}}, {"added_tokens_decoder", decoder_of_tiny(0)}}, Json()},
+        {{{"image_token", "<a>"}, {"added_tokens_decoder", decoder_of_tiny(0)}}, Json()},
+        {{{"pad_token", "<a>"}}, Json()},
+        {Json::object(), {{"<a>", next}}},
+    };
+    for (auto& [config, added_file] : all) {
+      const TempFolder folder;
+      config["tokenizer_class"] = class_name;
+      SCOPED_TRACE(base::dump_json(config));
+      write_with_other_tokens(folder, config, added_file);
+      Tokenizer tokenizer = Tokenizer::from_folder(folder.path());
+      const auto before = tokenizer.token_to_id("<a>");
+      ASSERT_TRUE(before);
+      const std::int64_t size = tokenizer.vocab_size();
+      const auto ids = tokenizer.add_tokens({whole_token("<b>", true), whole_token("<c>", false)});
+      const auto fillers = fill_vocabulary(size + 4, tokenizer);
+      EXPECT_EQ(ids, (std::vector<std::int64_t>{size, size + 1}));
+      EXPECT_EQ(fillers, (std::vector<std::int64_t>{size + 2, size + 3}));
+      tokenizer.save(folder.path() / "saved");
+      const Tokenizer again = Tokenizer::from_folder(folder.path() / "saved");
+      for (const Tokenizer* one : {&std::as_const(tokenizer), &again}) {
+        EXPECT_EQ(one->token_to_id("<a>"), before);
+        EXPECT_EQ(one->token_to_id("<b>"), ids[0]);
+        EXPECT_EQ(one->token_to_id("<c>"), ids[1]);
+        EXPECT_EQ(one->token_to_id("<extra_id_1>"), fillers[1]);
+        EXPECT_EQ(one->vocab_size(), size + 4);
+      }
+      ++forms;
+    }
+  }
+  EXPECT_EQ(forms, 18);
+}
+
+TEST(CloneTemplate, TakesTokensThatOnlyOtherFilesName) {
+  const std::int64_t next = Tokenizer::from_folder(kTiny).vocab_size();
+  const std::vector<std::pair<Json, Json>> all = {
+      {{{"added_tokens_decoder", decoder_of_tiny(next)}}, Json()},
+      {{{"extra_special_tokens", {"<a>"}}}, Json()},
+      {{{"eos_token", "<a>"}}, Json()},
+      {Json::object(), {{"<a>", next}}},
+  };
+  for (auto [config, added_file] : all) {
+    const TempFolder folder;
+    config["chat_template"] = "x";
+    SCOPED_TRACE(base::dump_json(config));
+    write_with_other_tokens(folder, config, added_file);
+    Tokenizer tokenizer = Tokenizer::from_folder(kTiny);
+    EXPECT_EQ(clone_chat_template(folder.path(), tokenizer), std::vector<std::int64_t>{next});
+    EXPECT_EQ(tokenizer.token_to_id("<a>"), next);
+  }
+}
+
 TEST(CloneTemplate, NeedsATemplate) {
   const TempFolder folder;
   Tokenizer tokenizer = Tokenizer::from_folder(kTiny);

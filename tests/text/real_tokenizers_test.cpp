@@ -24,8 +24,8 @@ Json read_json(const base::fs::path& path) {
   return base::parse_json(base::read_text(path), path.string());
 }
 
-// The tokenizer of tokenizer.json by itself, which is what the goldens hold: the classes that some of these folders
-// name have a pipeline or special tokens of their own (tokenizer_forms_test.cpp).
+// The tokenizer of tokenizer.json by itself, which is what the goldens hold: the classes that some of these
+// folders name have a pipeline or special tokens of their own (tokenizer_forms_test.cpp).
 Tokenizer load(const std::string& name) {
   const base::fs::path source = source_of(name);
   if (source.extension() == ".gguf") return Tokenizer::from_gguf(base::GgufFile::open(source));

@@ -1,5 +1,6 @@
-// 1,400 expressions and small templates against transformers' jinja2 (tests/parity/record_expressions.py): every
-// filter, test and method, operators, statements. hone gives the same text, or names what it does not have.
+// 1,400 expressions and small templates against transformers' jinja2 (tests/parity/record_expressions.py):
+// every filter, test and method, operators, statements. hone gives the same text, or names what it does not
+// have.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/json.h"
 #include "helpers.h"
 
 namespace hone::text {
@@ -107,6 +108,44 @@ TEST(TokenizerFiles, SavedFilesKeepTheirBytesAndLoseTruncation) {
   const base::Json saved = base::parse_json(slurp(temp.path() / "saved" / "tokenizer.json"), "saved");
   EXPECT_TRUE(saved["truncation"].is_null());
   EXPECT_EQ(saved["added_tokens"], cut["added_tokens"]);
+}
+
+// The type of the model may decide about the class, and a saved tokenizer is read without config.json.
+TEST(TokenizerFiles, WhatTheModelsTypeAllowsIsSaved) {
+  for (const char* settings :
+       {R"({"tokenizer_class": "MyTokenizer", "auto_map": {"AutoTokenizer": ["my.MyTokenizer", null]}})",
+        R"({"tokenizer_class": "T5Tokenizer"})",
+        R"({"auto_map": {"AutoTokenizer": ["my.MyTokenizer", null]}})",
+        R"({"tokenizer_class": "BertTokenizerFast", "eos_token": "<|im_end|>"})"}) {
+    SCOPED_TRACE(settings);
+    const TempFolder temp;
+    temp.write("tokenizer.json", base::read_text(kTiny / "tokenizer.json"));
+    temp.write("tokenizer_config.json", settings);
+    temp.write("config.json", R"({"model_type": "mistral"})");
+    const Tokenizer tokenizer = Tokenizer::from_folder(temp.path());
+    tokenizer.save(temp.path() / "saved");
+    const TokenizerFiles again = read_tokenizer_folder(temp.path() / "saved");
+    EXPECT_EQ(again.class_name, "TokenizersBackend");
+    EXPECT_FALSE(contains(again.files.at(kTokenizerConfig), "auto_map"));
+    EXPECT_EQ(again.special.eos, tokenizer.special().eos);
+  }
+}
+
+TEST(TokenizerFiles, AByteLevelClassPutsItsPipelineIntoEffect) {
+  const base::Json own = base::parse_json(base::read_text(kTiny / "tokenizer.json"), "f");
+  base::Json json = own;
+  const base::Json digits = {{"type", "Digits"}, {"individual_digits", true}};
+  json["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {digits, own["pre_tokenizer"]}}};
+  const TempFolder temp;
+  temp.write("tokenizer.json", base::dump_json(json));
+  for (const bool own_pipeline : {true, false}) {
+    temp.write("tokenizer_config.json", own_pipeline ? R"({"tokenizer_class": "GPT2Tokenizer"})"
+                                                     : R"({"tokenizer_class": "TokenizersBackend"})");
+    const base::Json used =
+        base::parse_json(tokenizer_json_in_effect(read_tokenizer_folder(temp.path())), "f");
+    EXPECT_EQ(used["pre_tokenizer"], own_pipeline ? own["pre_tokenizer"] : json["pre_tokenizer"]);
+    EXPECT_EQ(used["model"]["merges"].size(), own["model"]["merges"].size());
+  }
 }
 
 TEST(TokenizerFiles, AFolderWithoutTokenizerSaysWhatIsThere) {

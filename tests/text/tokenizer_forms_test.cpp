@@ -1,5 +1,6 @@
-// Tokenizer folders of many forms against transformers' AutoTokenizer: the class, special tokens, ids, decoded texts and
-// renderings that tests/parity/record_tokenizer_forms.py records, also after they were saved and read again.
+// Tokenizer folders of many forms against transformers' AutoTokenizer: the class, special tokens, ids,
+// decoded texts and renderings that tests/parity/record_tokenizer_forms.py records, also after they were
+// saved and read again.
 #include <gtest/gtest.h>
 
 #include <map>
