@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/step_progress.h"
+#include "base/stop_request.h"
 #include "base/stopwatch.h"
 #include "doctor/attempt.h"
 #include "doctor/error_verdict.h"
@@ -70,20 +71,23 @@ Verdicts without_memory(const Part& part) {
            .fix = "hone doctor with a smaller max_length or per_device_train_batch_size rehearses it"}};
 }
 
-// The error that the run's own first rows end in, forward only, which changes nothing; empty: they go through.
+// The error that the run's own first rows end in, forward only, which changes nothing; empty: they go
+// through.
 std::optional<Verdicts> error_of_own_rows(train::OpenedRun& run) {
   try {
     run.method->rehearse({.backward = false, .training = false});
   } catch (const base::UserError& error) {
     return Verdicts{verdict_of(error)};
-  } catch (const base::Error&) {
+  } catch (const base::StopCut&) {
+    throw;
+  } catch (const std::exception&) {
     return std::nullopt;  // the rehearsal's own: the run's steps are made otherwise
   }
   return std::nullopt;
 }
 
-// What a probe of the model could not look at is the run's failure only where the run's own rows end in an error too
-// (numbers that sampling refuses); else it is a note.
+// What a probe of the model could not look at is the run's failure only where the run's own rows end in an
+// error too (numbers that sampling refuses); else it is a note.
 Verdicts look(const Part& part, train::OpenedRun& run, const ExamOptions& options) {
   if (has_parts_only(run) && steps_at_once(part)) return without_memory(part);
   Verdicts out = attempt(part.name, [&] { return part.look(run, options); });

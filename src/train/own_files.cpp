@@ -35,7 +35,8 @@ bool begins_as(const std::array<std::string_view, N>& beginnings, std::string_vi
 bool is_record(std::string_view name) {
   constexpr std::array kNames = {kPlanFile,          kMetricsFile,  kRewardLogFile, kSamplesFile,
                                  kCompletionsFolder, kRolloutsFile, kPageFile,      kPageFactsFile,
-                                 kOwnFile,           kBranchFile,   kRunningFile,   kFaultFile};
+                                 kOwnFile,           kBranchFile,   kRunningFile,   kFaultFile,
+                                 kTrainerStateFile};
   constexpr std::array kBeginnings = {kCrashPrefix, std::string_view("hone-logger-"),
                                       std::string_view(".hone-")};
   return is_one_of(kNames, name) || begins_as(kBeginnings, name);
@@ -43,16 +44,12 @@ bool is_record(std::string_view name) {
 
 // Files of the finished result (publish.h): an adapter's, or a whole model's.
 bool is_result(std::string_view name, bool adapter) {
-  constexpr std::array<std::string_view, 4> kBoth = {kTrainerStateFile, kInputsFile, "vocab.json",
-                                                     "merges.txt"};
-  constexpr std::array<std::string_view, 5> kWords = {"tokenizer", "special_tokens", "chat_template",
-                                                      "added_tokens", "additional_chat_templates"};
   constexpr std::array<std::string_view, 3> kAdapter = {kAdapterConfigFile, kAdapterWeightsFile,
                                                         "base_adapters.json"};
   constexpr std::array<std::string_view, 6> kModel = {
       kModelConfigFile,           kModelIndexFile,         "generation_config.json",
       "preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json"};
-  if (is_one_of(kBoth, name) || begins_as(kWords, name)) return true;
+  if (name == kInputsFile || is_tokenizer_file(name)) return true;
   if (adapter) return is_one_of(kAdapter, name);
   return is_one_of(kModel, name) || (name.starts_with("model") && name.ends_with(".safetensors"));
 }
@@ -61,8 +58,19 @@ bool is_finished_result(std::string_view name) {
   return is_result(name, true) || is_result(name, false);
 }
 
-// Of a folder whose plan.yaml is hone's, without hone_files.json. An older hone put an adapter into the folder of its base
-// too: where both are, the model is not taken for hone's.
+// Whether a marker that only hone writes ("hone-running.json") says by its content that hone wrote it. A
+// process that dies may leave it cut off, or empty: then there is nothing in it to lose.
+bool proves_itself(const fs::path& file) {
+  const std::string name = file.filename().string();
+  if (!name.starts_with("hone-") || !name.ends_with(".json") || !base::is_file(file)) return false;
+  const Json format = base::read_object(file).value("format", Json());
+  if (format.is_string()) return format.get<std::string>().starts_with("hone-");
+  const std::string text = base::read_text(file);
+  return text.empty() || text.starts_with(R"({"format": "hone-)");
+}
+
+// Of a folder whose plan.yaml is hone's, without hone_files.json. An older hone put an adapter into the
+// folder of its base too: where both are, the model is not taken for hone's.
 Json result_of_older(const fs::path& folder) {
   Json out = Json::object();
   if (!base::is_file(folder / kTrainerStateFile)) return out;
@@ -97,6 +105,14 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
 
 }  // namespace
 
+bool is_tokenizer_file(std::string_view name) {
+  constexpr std::array<std::string_view, 8> kNames = {
+      "tokenizer.json",      "tokenizer_config.json", "special_tokens_map.json",
+      "chat_template.jinja", "added_tokens.json",     "vocab.json",
+      "merges.txt",          "tokenizer.model"};
+  return is_one_of(kNames, name);
+}
+
 bool is_written(const std::string& name, const config::Plan& plan) {
   if (checkpoint_step(name) || abandoned_name_of(name)) return true;
   if (name == kRolloutsFile) return plan.policy.dump_rollouts || plan.overwrite_output_dir;
@@ -122,8 +138,10 @@ OwnFiles own_files(const fs::path& output_dir) {
     return {.known = true, .result = result.is_object() ? result : Json::object()};
   }
   const fs::path plan = output_dir / kPlanFile;
-  if (!base::is_file(plan) || !base::read_text(plan).starts_with(kPlanHead)) return {};
-  return {.known = true, .result = result_of_older(output_dir)};
+  if (base::is_file(plan) && base::read_text(plan).starts_with(kPlanHead))
+    return {.known = true, .result = result_of_older(output_dir)};
+  // These two are written in the folder of a run that has begun; a crash may be told in any folder.
+  return {.known = proves_itself(output_dir / kRunningFile) || proves_itself(output_dir / kFaultFile)};
 }
 
 std::vector<std::string> foreign_in_checkpoint(const fs::path& checkpoint) {
@@ -152,7 +170,8 @@ std::vector<std::string> foreign_files(const fs::path& output_dir, const config:
     }
     const bool result = is_finished_result(name);
     const bool ours =
-        own.known && (!result || (own.result.contains(name) && same_print(path, own.result[name])));
+        proves_itself(path) ||
+        (own.known && (!result || (own.result.contains(name) && same_print(path, own.result[name]))));
     // What hone keeps under a hidden name has its own marks (base/staging.h).
     if (!ours && !name.starts_with(".hone-") && !abandoned_name_of(name)) out.push_back(name);
   }

@@ -1,4 +1,5 @@
-// An error inside a look of the doctor is a note with its name, and the examination goes on: injected into every look.
+// An error inside a look of the doctor is a note with its name, and the examination goes on: injected into
+// every look.
 #include "doctor/attempt.h"
 
 #include <set>

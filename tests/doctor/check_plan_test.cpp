@@ -58,7 +58,7 @@ TEST_F(CheckPlan, TheUnusualOfRateRankAndScaleIsNamed) {
        "lora_alpha 1000 with lora_r 16",
        "lora_alpha: 32"},
       {{"--lora_r", "64", "--lora_alpha", "1000"}, Level::kWarn, "unusually large", "lora_alpha: 128"},
-      {{"--lora_r", "8", "--lora_alpha", "1e-3"}, Level::kWarn, "unusually small", "lora_alpha: 16"},
+      {{"--lora_r", "8", "--lora_alpha", "1"}, Level::kWarn, "unusually small", "lora_alpha: 16"},
       {{"--lora_r", "2048", "--lora_alpha", "16"}, Level::kWarn, "lora_r 2048", "lora_r: 16"},
       {{"--lora_r", "256", "--lora_alpha", "256", "--use_rslora", "true"},
        Level::kWarn,

@@ -66,6 +66,9 @@ def even_same(completions, n, **_):
 def rare(completions, n, **_):
     return [float(len(text(c)) % 4) if i == 77 else None for c, i in zip(completions, n)]
 
+def rare_in_a_box(completions, n, **_):
+    return [1.0 if i == 13 and "\\boxed{" in text(c) else None for c, i in zip(completions, n)]
+
 def rarely_raises(completions, n, answer, **_):
     return [float(a in text(c)) if i != 5 else 1 / 0 for c, i, a in zip(completions, n, answer)]
 
@@ -280,9 +283,10 @@ TEST_F(ProbeReward, WithoutAnswersTheUsersFunctionGetsPromptsAndJunk) {
   EXPECT_SAYS(found.evidence, "IndexError");
 }
 
-// Rows of several tasks in turn, whose other rewards are None, as TRL has it: whatever the period and the number of rows.
+// Rows of several tasks in turn, whose other rewards are None, as TRL has it: whatever the period and the
+// number of rows.
 TEST_F(ProbeReward, TasksInTurnAreHealthy) {
-  for (const int count : {16, 24, 32, 100, 1000}) {
+  for (const int count : {16, 100, 1000}) {
     std::string text;
     for (int i = 0; i < count; ++i) {
       text += R"({"prompt": "What is it?", "task": ")" + std::string(i % 2 == 0 ? "math" : "code") +
@@ -293,12 +297,29 @@ TEST_F(ProbeReward, TasksInTurnAreHealthy) {
       const auto run = open_grpo({"--dataset_name", data, "--reward_funcs", functions_ + ":" + name});
       const Verdicts all = probe_reward(*run, Depth::kRun);
       expect_complete(all);
+      if (std::string(name) == "rare" && count <= 77) {  // the row that it scores is not there
+        const auto none = verdict_of(all, "RL-05");
+        EXPECT_EQ(none.level, Level::kFail) << count;
+        EXPECT_SAYS(none.evidence, "each of them for every row of the data");
+        continue;
+      }
       EXPECT_EQ(failures(all), "") << name << " of " << count;
-      if (std::string(name) == "rarely_raises" || (std::string(name) == "rare" && count <= 77)) continue;
+      if (std::string(name) == "rarely_raises") continue;
       for (const base::Verdict& one : all)
         EXPECT_LE(one.level, Level::kNote) << name << " of " << count << ": " << one.what << one.evidence;
     }
   }
+}
+
+// One row in many, and that in one form of its answer only.
+TEST_F(ProbeReward, AScoreOfOneRowInOneFormIsFound) {
+  std::string text;
+  for (int i = 0; i < 60; ++i)
+    text += R"({"prompt": "What is it?", "n": )" + std::to_string(i) + R"(, "answer": ")" +
+            std::to_string(17 + 13 * i) + "\"}\n";
+  const auto run = open_grpo(
+      {"--dataset_name", file("boxes.jsonl", text), "--reward_funcs", functions_ + ":rare_in_a_box"});
+  EXPECT_EQ(failures(probe_reward(*run, Depth::kRun)), "");
 }
 
 // Every row was asked, and none has a score: that is proven. Of more rows than are asked it is not.

@@ -1,6 +1,6 @@
-// DATA-04, DATA-08, DATA-14 and DATA-15 on the real templates of TRL and llama.cpp: nothing to warn of in a simple
-// conversation, and reasoning that is missing is told where it is missing. Fetched by tests/parity/fetch_tokenizers;
-// without them the test is skipped.
+// DATA-04, DATA-08, DATA-14 and DATA-15 on the real templates of TRL and llama.cpp: nothing to warn of in a
+// simple conversation, and reasoning that is missing is told where it is missing. Fetched by
+// tests/parity/fetch_tokenizers; without them the test is skipped.
 #include "doctor/check_runs.h"
 #include "doctor/checks/check_parts.h"
 

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <limits>
+#include <map>
 
 #include "base/error.h"
 #include "config/parse.h"
@@ -350,6 +351,50 @@ TEST_F(WatchTest, ARunThatWasKilledIsToldAtTheNextStart) {
   go(*open(plan(), watch), watch);
   ASSERT_NE(recorder_.find("MEM-02"), nullptr);
   expect_has(recorder_.find("MEM-02")->verdict.what, "killed at step 7 of 8");
+}
+
+// What a run leaves that is killed before its first checkpoint, and what the Python package wrote before its
+// start.
+TEST_F(WatchTest, ARunThatWasKilledEarlyStartsAgain) {
+  const fs::path run = root_ / "run";
+  const auto starts = [&](const std::map<std::string, std::string>& files) {
+    fs::remove_all(run);
+    for (const auto& [name, text] : files) {
+      fs::create_directories((run / name).parent_path());
+      base::write_file_atomic(run / name, text);
+    }
+    Watch watch(recorder_, config::OnFault::kPause);
+    try {
+      go(*open(plan({"--max_steps", "1"}), watch), watch);
+    } catch (const base::UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const std::map<std::string, std::string> records = {{"metrics.jsonl", "{\"step\": 1}\n"},
+                                                      {"rewards.log", "one, step 1\n"},
+                                                      {"completions/completions_00001.jsonl", "{}\n"},
+                                                      {"inputs/train.jsonl", "{\"text\": \"a\"}\n"},
+                                                      {"inputs/tokenizer/tokenizer.json", "{}\n"},
+                                                      {"inputs/adapter/adapter_config.json", "{}\n"}};
+  const auto with = [&](const std::string& name, const std::string& text) {
+    std::map<std::string, std::string> out = records;
+    out[name] = text;
+    return out;
+  };
+  const std::string running = R"({"format": "hone-running-1", "pid": 5000000, "step": 1, "total_steps": 8})";
+  EXPECT_EQ(starts(with("plan.yaml", "# hone 1.0: sft\n")), "");
+  EXPECT_EQ(starts(with("hone-running.json", running)), "");
+  EXPECT_EQ(starts(with("hone-fault.json", "{\n  \"format\": \"hone-fault-1\"\n}\n")), "");
+  EXPECT_EQ(
+      starts({{"inputs/train.jsonl", "{}\n"}, {"hone-crash-7.json", R"({"format": "hone-crash-1", "co)"}}),
+      "");
+  EXPECT_EQ(starts({{"hone-running.json", ""}}), "") << "the machine lost its power";
+  // Neither names nor a format of somebody else prove anything.
+  expect_has(starts(records), "metrics.jsonl");
+  expect_has(starts({{"hone-running.json", R"({"format": "mine"})"}}), "hone-running.json");
+  expect_has(starts(with("hone-crash-7.json", R"({"format": "hone-crash-1"})")), "metrics.jsonl");
+  expect_has(starts({{"hone-running.json", running}, {"adapter_config.json", "{}"}}), "adapter_config.json");
 }
 
 }  // namespace watch_test

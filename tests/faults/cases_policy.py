@@ -15,7 +15,7 @@ def some_equal_pairs(s):
     s.dpo([{**row, "rejected": row["chosen"]} if i % 3 == 0 else row for i, row in enumerate(scene.preference_rows())])
 
 
-@CASES.fault("PREF-01", "dpo: the chat template drops what makes the pairs differ", cause="the chat template drops")
+@CASES.fault("DATA-14", "dpo: the chat template drops what makes the pairs differ", cause="the chat template drops")
 def equal_by_template(s):
     s.model()
     s.edit_json("model/tokenizer_config.json", chat_template=(

@@ -11,7 +11,7 @@ TEXT_OF = "def text(c):\n    return c if isinstance(c, str) else c[0]['content']
 MATH = ("def math(completions, task, answer, **_):\n"
         "    return [float(a in text(c)) if t == 'math' else None for c, t, a in zip(completions, task, answer)]\n")
 CODE = ("def code(completions, task, **_):\n"
-        "    return [float(len(text(c)) % 3) if t == 'code' else None for c, t in zip(completions, task)]\n")
+        "    return [float(len(text(c)) % 97) if t == 'code' else None for c, t in zip(completions, task)]\n")
 
 
 def tasks(names, count=60, column="task"):
@@ -53,7 +53,7 @@ def by_number(s):
 def half_is_constant(s):
     policy(s, [{**row, "n": i} for i, row in enumerate(scene.prompt_rows(60))],
            "def part(completions, n, **_):\n"
-           "    return [1.0 if i % 2 == 0 else float(len(text(c)) % 4) for c, i in zip(completions, n)]\n", ["part"])
+           "    return [1.0 if i % 2 == 0 else float(len(text(c)) % 97) for c, i in zip(completions, n)]\n", ["part"])
 
 
 @CASES.healthy("grpo: answers of one task only, the other's are null", quiet=True)
@@ -203,7 +203,7 @@ def system(s):
     rows = scene.message_rows()
     for row in rows:
         row["messages"].insert(0, {"role": "system", "content": "You add numbers."})
-    s.sft(rows)
+    s.sft(rows, learning_rate=1e-4)
 
 
 @CASES.healthy("sft: four rows, several epochs", slow=True)

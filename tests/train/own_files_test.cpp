@@ -1,4 +1,5 @@
-// What in output_dir is hone's own (train/own_files.h), and what a run does beside things that are not: nothing.
+// What in output_dir is hone's own (train/own_files.h), and what a run does beside things that are not:
+// nothing.
 #include "train/own_files.h"
 
 #include <gtest/gtest.h>
@@ -150,6 +151,39 @@ TEST_F(OwnFilesTest, OverwritingMovesTheEarlierRunAside) {
   EXPECT_EQ(base::read_text(out() / "abandoned-1-after-0" / kMetricsFile), "{\"step\": 2}\n");
   EXPECT_NE(base::read_text(out() / kAdapterWeightsFile), weights) << "the new run's result";
   EXPECT_FALSE(fs::exists(out() / kMetricsFile)) << "the new run begins its own";
+}
+
+// Names prove little: what a user put under a record's name is moved, and what no run writes stays.
+TEST_F(OwnFilesTest, OverwritingDeletesNoRecord) {
+  train(plan({"--save_strategy", "no"}));
+  base::write_file_atomic(out() / kMetricsFile, "{\"step\": 2}\n");
+  base::write_file_atomic(out() / kSamplesFile, "mine\n");
+  fs::create_directories(out() / kCompletionsFolder);
+  base::write_file_atomic(out() / kCompletionsFolder / "labels.csv", "mine\n");
+  base::write_file_atomic(out() / kCompletionsFolder / completions_name(1), "{}\n");
+  train(plan({"--overwrite_output_dir", "true", "--save_strategy", "no"}));
+  const fs::path aside = out() / "abandoned-1-after-0";
+  EXPECT_EQ(base::read_text(aside / kMetricsFile), "{\"step\": 2}\n");
+  EXPECT_EQ(base::read_text(aside / kSamplesFile), "mine\n");
+  EXPECT_TRUE(fs::exists(aside / kCompletionsFolder / completions_name(1)));
+  EXPECT_TRUE(fs::exists(aside / kTrainerStateFile));
+  EXPECT_EQ(base::read_text(out() / kCompletionsFolder / "labels.csv"), "mine\n");
+  EXPECT_FALSE(fs::exists(out() / kCompletionsFolder / completions_name(1)));
+  EXPECT_FALSE(fs::exists(out() / kSamplesFile));
+}
+
+TEST_F(OwnFilesTest, TheStateIsARecord) {
+  train(plan());
+  base::write_file_atomic(out() / kTrainerStateFile, "{}\n");  // as hone.trl's save_state
+  EXPECT_EQ(refusal(plan({"--resume_from_checkpoint", "true", "--max_steps", "3"})), "");
+  base::write_file_atomic(out() / kTrainerStateFile, "{}\n");
+  EXPECT_EQ(refusal(plan({"--overwrite_output_dir", "true"})), "");
+}
+
+TEST_F(OwnFilesTest, ATokenizerBelowTheOutputIsOnlyRead) {
+  const std::string tokenizer = copied_model("out/tokenizer").string();
+  EXPECT_EQ(refusal(plan({"--tokenizer_name_or_path", tokenizer})), "");
+  EXPECT_EQ(refusal(plan({"--tokenizer_name_or_path", tokenizer, "--overwrite_output_dir", "true"})), "");
 }
 
 // A kill after the beginning leaves the earlier result; here the run fails at its first step.

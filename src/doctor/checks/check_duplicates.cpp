@@ -110,7 +110,8 @@ struct Counts {
   std::size_t first_copy = 0, first_contradiction = 0, its_other = 0, copied = 0;
 };
 
-// The rows behind which the file repeats its beginning, or the longest block of copies that lie as what they copy.
+// The rows behind which the file repeats its beginning, or the longest block of copies that lie as what they
+// copy.
 void find_block(const std::vector<RowPrint>& prints, const std::vector<std::size_t>& first_of, Copies& out) {
   constexpr std::size_t kTried = 16;
   const std::size_t rows = prints.size();

@@ -63,8 +63,8 @@ Verdicts check_content(const train::OpenedRun& run);
 Verdicts check_duplicates(const train::OpenedRun& run);
 // DATA-14: what the chat template drops of the first rows, and the beginning of an answer.
 Verdicts check_template_parts(const train::OpenedRun& run);
-// DATA-14: reasoning, text and names of the assistant's turns that the chat template drops; empty: none, or prompts
-// that are sampled. The run has a chat template.
+// DATA-14: reasoning, text and names of the assistant's turns that the chat template drops; empty: none, or
+// prompts that are sampled. The run has a chat template.
 Verdicts check_reasoning(const train::OpenedRun& run);
 // CKPT-07: the base that a continued adapter was trained on; CKPT-05: files changed since the checkpoint.
 Verdicts check_adapter_base(const train::OpenedRun& run);

@@ -1,5 +1,5 @@
-// NUM-08: the peak learning rate, and how rank and scale of the adapter multiply it. Of the three the unusual one is
-// named, with its own cure.
+// NUM-08: the peak learning rate, and how rank and scale of the adapter multiply it. Of the three the unusual
+// one is named, with its own cure.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -62,7 +62,8 @@ struct LoraSize {
   double worth() const { return scale / 2 * std::sqrt(static_cast<double>(rank) / 16); }
 };
 
-// The largest of the run: experts have a rank of their own (adapters/expert_targets.h), and so has what a pattern names.
+// The largest of the run: experts have a rank of their own (adapters/expert_targets.h), and so has what a
+// pattern names.
 LoraSize largest_size(const train::OpenedRun& run) {
   const adapters::LoraConfig& config = run.adapter->config();
   std::optional<LoraSize> largest;

@@ -116,9 +116,9 @@ std::optional<Verdict> judge_part(const train::OpenedRun& run, const std::option
   return out;
 }
 
-// A prompt that is the same with add_generation_prompt and without, and answers that begin with a header of their own:
-// the model has to write it itself. What an answer begins with behind a generation prompt is the model's part (an
-// empty thinking block of Qwen3 and GLM, the channel of gpt-oss).
+// A prompt that is the same with add_generation_prompt and without, and answers that begin with a header of
+// their own: the model has to write it itself. What an answer begins with behind a generation prompt is the
+// model's part (an empty thinking block of Qwen3 and GLM, the channel of gpt-oss).
 std::optional<Verdict> judge_generation_prompt(const train::OpenedRun& run) {
   constexpr const char* kAnswer = "Sunday";
   Use use;

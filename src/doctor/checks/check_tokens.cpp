@@ -190,7 +190,7 @@ Verdict check_inside(const train::OpenedRun& run, const std::vector<std::int64_t
 }
 
 // A file that says its head is tied, and holds another one: hone reads the embedding; transformers 5 does not tie the two.
-// A run that reads no head is none of those that this costs something.
+// A run that reads no head loses nothing by this.
 std::optional<Verdict> check_tied(const train::OpenedRun& run) {
   const model::TensorNames& names = model::names_of(run.model->config());
   const std::string head = std::string(names.head.hf) + ".weight",

@@ -9,9 +9,10 @@
 
 namespace hone::doctor {
 
-// At most `most` places of prompts.rows, ascending: the beginning of a keyed shuffle (base/rng.h), in which rows come
-// first that have a value of a column with few values (a task, a source, an empty cell) which no earlier row has. Rows
-// whose kind follows a period in the file are therefore all met. `draw`: another sample of the same rows.
+// At most `most` places of prompts.rows, ascending: the beginning of a keyed shuffle (base/rng.h), in which
+// rows come first that have a value of a column with few values (a task, a source, an empty cell) which no
+// earlier row has. Rows whose kind follows a period in the file are therefore all met. `draw`: another sample
+// of the same rows.
 std::vector<std::size_t> draw_rows(const train::PolicyPrompts& prompts, std::size_t most,
                                    std::uint64_t draw = 0);
 // Of these places of prompts.rows only.

@@ -1,8 +1,8 @@
-// Probe P8 (docs/design.md): rewards tried on answers whose quality is known, right ones from a column of the data
-// that holds them, and junk; and by experiment what a score depends on. Before a run for at most ten seconds in all,
-// unless probe_rewards is false. A few rows and answers prove little: a failure is what was seen of every row of the
-// data (a function that never gives a score), or of any call. What a function does with the answers of the probe is a
-// warning; that it can be gamed is a failure with `--deep`.
+// Probe P8 (docs/design.md): rewards tried on answers whose quality is known, right ones from a column of the
+// data that holds them, and junk; and by experiment what a score depends on. Before a run for at most ten
+// seconds in all, unless probe_rewards is false. A few rows and answers prove little: a failure is what was
+// seen of every row of the data (a function that never gives a score), or of any call. What a function does
+// with the answers of the probe is a warning; that it can be gamed is a failure with `--deep`.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -113,7 +113,8 @@ class RewardProbe {
     for (Verdict& one : more) out.push_back(std::move(one));
   }
   bool late() const { return !deep_ && seconds_ >= patience_; }
-  // It asks for the column of right answers by name, or its scores depend on it; a column like `task` is another matter.
+  // It asks for the column of right answers by name, or its scores depend on it; a column like `task` is
+  // another matter.
   bool reads_gold() const {
     if (column_.empty()) return false;
     const bool asks = std::find(needed_.begin(), needed_.end(), column_) != needed_.end();
@@ -133,7 +134,7 @@ class RewardProbe {
       }
       golds_ = calls_.size();
     }
-    for (const auto& [kind, texts] : other_answers()) {
+    for (const auto& [kind, texts] : other_answers(rows())) {
       if (!calls_.empty() && late()) return;
       if (!ask_more(kind, texts)) return;
     }
@@ -171,8 +172,8 @@ class RewardProbe {
     return out;
   }
 
-  // Of the data's rows, all or many of them, those with a score, or with another one than all that was asked so far.
-  // Sets seen_all_ where there are none and every row was asked.
+  // Of the data's rows, all or many of them, those with a score, or with another one than all that was asked
+  // so far. Sets seen_all_ where there are none and every row was asked every kind of answer.
   std::vector<std::size_t> telling_rows() {
     const bool same_for_all = constant();
     const double usual = highest_;
@@ -183,13 +184,16 @@ class RewardProbe {
     const double least = quick ? static_cast<double>(kQuickWideRows) : 1;
     const auto count = static_cast<std::size_t>(std::clamp(most, least, static_cast<double>(kWideRows)));
     const RewardRows wide(rows(), draw_rows(prompts, std::max(count, rows().size())));
-    NamedTexts kinds = {{"junk", same(wide.size(), kJunk)}};
-    if (!column_.empty()) {
-      NamedTexts golds = wide.gold_answers(column_);
-      kinds.push_back(golds[std::min(best_, golds.size() - 1)]);
-    }
+    // A row may be scored in one form only: where all can be asked and none has a score so far, in every
+    // form.
+    const bool every_kind = values_.empty() && wide.size() == prompts.rows.size();
+    bool complete = every_kind;
     std::set<std::size_t> found;
-    for (const auto& [kind, texts] : kinds) {
+    for (const auto& [kind, texts] : every_kind ? all_answers(wide) : telling_answers(wide)) {
+      if (every_kind && late()) {
+        complete = false;
+        break;
+      }
       const Answered one = ask(reward_, wide, kind, texts);
       seconds_ += one.seconds;
       for (std::size_t i = 0; i < one.values.size(); ++i) {
@@ -197,25 +201,42 @@ class RewardProbe {
         if (std::isfinite(value) && (!same_for_all || value != usual)) found.insert(wide.place(i));
       }
     }
-    seen_all_ = found.empty() && wide.size() == prompts.rows.size();
+    seen_all_ = found.empty() && complete;
     return {found.begin(), found.end()};
   }
 
+  // Of each kind that ask_all() asks the drawn rows.
+  NamedTexts all_answers(const RewardRows& rows) const {
+    NamedTexts out;
+    if (!column_.empty()) out = rows.gold_answers(column_);
+    for (auto& one : other_answers(rows)) out.push_back(std::move(one));
+    return out;
+  }
+
+  // A wrong answer and the right one in the form that scored best.
+  NamedTexts telling_answers(const RewardRows& rows) const {
+    NamedTexts out = {{"junk", same(rows.size(), kJunk)}};
+    if (column_.empty()) return out;
+    NamedTexts golds = rows.gold_answers(column_);
+    out.push_back(golds[std::min(best_, golds.size() - 1)]);
+    return out;
+  }
+
   // Wrong for any row, the most usual one first: a function may raise for an empty completion, and be right.
-  NamedTexts other_answers() const {
+  NamedTexts other_answers(const RewardRows& rows) const {
     constexpr std::int64_t kMostWords = 512, kWordsOfJunk = 9;
     std::string longer;
     const std::int64_t words = std::min(kMostWords, most_tokens_);
     for (std::int64_t i = 0; i < words; i += kWordsOfJunk) longer += std::string(kJunk) + " ";
-    return {{"the prompt, copied", rows().prompts()},
-            {"junk", same(rows().size(), kJunk)},
-            {"long junk", same(rows().size(), longer)},
-            {"only format tags", same(rows().size(), rows().opens_thinking() ? kTagsAfterThink : kTags)},
-            {"empty", same(rows().size(), "")}};
+    return {{"the prompt, copied", rows.prompts()},
+            {"junk", same(rows.size(), kJunk)},
+            {"long junk", same(rows.size(), longer)},
+            {"only format tags", same(rows.size(), rows.opens_thinking() ? kTagsAfterThink : kTags)},
+            {"empty", same(rows.size(), "")}};
   }
 
-  // What the scores depend on, with the gold that scores best, or with each row's own prompt as its answer; and on the
-  // right answer, in each of its forms.
+  // What the scores depend on, with the gold that scores best, or with each row's own prompt as its answer;
+  // and on the right answer, in each of its forms.
   void depend() {
     const bool golds = golds_ > 0;
     const Texts texts = golds ? asked_[best_] : rows().prompts();
@@ -344,7 +365,7 @@ class RewardProbe {
       out.evidence =
           format::counted(static_cast<std::int64_t>(calls_.size()), "kind of answers", "kinds of answers") +
           " for " + format::counted(static_cast<std::int64_t>(rows().size()), "row") +
-          (seen_all_ ? "; one of them for every row of the data" : "");
+          (seen_all_ ? "; each of them for every row of the data" : "");
       out.cause = "it returns None for each sample: suspected, a branch that never returns a number";
       out.not_this = "an exception or a time-out: the calls returned";
       out.fix = "return a finite number for the samples that it is to score";

@@ -20,8 +20,8 @@ struct RewardDependence {
 RewardDependence test_dependence(rewards::Reward& reward, const RewardRows& rows, const Texts& texts,
                                  const Answered& first);
 
-// What the same answers earn when the column with the right ones is another row's: of several forms of the right
-// answer, since a reward may know one of them only.
+// What the same answers earn when the column with the right ones is another row's: of several forms of the
+// right answer, since a reward may know one of them only.
 struct GoldDependence {
   std::int64_t agrees = 0, disagrees = 0;  // answers that score higher with their own gold, and lower
   double own = 0, other = 0;               // sums of their scores
