@@ -21,8 +21,8 @@ std::optional<FileId> id_of(const fs::path& path) {
   return FileId(found.st_dev, found.st_ino);
 }
 
-// Calls `take` for `path` and, of a folder, for everything in it. Links of files are followed, those of folders within it are
-// not: whoever removes a folder removes the link.
+// Calls `take` for `path` and, of a folder, for everything in it. Links of files are followed, those of
+// folders within it are not: whoever removes a folder removes the link.
 template <typename Take>
 void for_all(const fs::path& path, const Take& take) {
   take(path);
@@ -33,8 +33,8 @@ void for_all(const fs::path& path, const Take& take) {
     take(at->path());
 }
 
-// The same for a folder and the files directly in it: what hone reads of a model, a tokenizer or an adapter. A folder in it may
-// be the one that is written.
+// The same for a folder and the files directly in it: what hone reads of a model, a tokenizer or an adapter.
+// A folder in it may be the one that is written.
 template <typename Take>
 void for_files(const fs::path& path, const Take& take) {
   take(path);
@@ -64,7 +64,7 @@ Touched touched_by(const WrittenPlace& written) {
 }
 
 // The part of `read`, or the folder around it, that is touched: as the writer calls it.
-std::optional<fs::path> meeting(const Touched& touched, const fs::path& read) {
+std::optional<fs::path> meeting(const Touched& touched, const fs::path& read, bool own) {
   std::optional<fs::path> out;
   const auto look = [&](const fs::path& path) {
     if (out) return;
@@ -72,7 +72,11 @@ std::optional<fs::path> meeting(const Touched& touched, const fs::path& read) {
     const auto found = id ? touched.find(*id) : touched.end();
     if (found != touched.end()) out = found->second;
   };
-  for_files(read, look);
+  if (own) {
+    look(read);
+  } else {
+    for_files(read, look);
+  }
   std::error_code error;
   for (fs::path at = fs::canonical(read, error); !out && !error && at != at.parent_path();
        at = at.parent_path())
@@ -105,7 +109,7 @@ void require_apart(const std::vector<WrittenPlace>& written, const std::vector<R
     for (const ReadPlace& one : read) {
       if (own && id_of(one.path) == own) refuse(place, one, "is the same folder");
       if (touched.empty()) continue;
-      if (const auto met = meeting(touched, one.path))
+      if (const auto met = meeting(touched, one.path, place.own))
         refuse(place, one, "meets " + met->string() + ", which is written over");
     }
   }

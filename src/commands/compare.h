@@ -35,8 +35,8 @@ std::vector<base::Json> prompts_to_compare(const config::ComparePlan& plan);
 int compare_with_adapter(const config::ComparePlan& plan, const std::vector<base::Json>& prompts,
                          const AdapterOnBase& right, const Written& written);
 
-// The same of a reward model's adapter and the folder that it was merged into, `written`: the scores that both give two
-// answers to each prompt. Returns 0.
+// The same of a reward model's adapter and the folder that it was merged into, `written`: the scores that
+// both give two answers to each prompt. Returns 0.
 int compare_scores(const config::ComparePlan& plan, const std::vector<base::Json>& prompts,
                    const AdapterOnBase& right, const std::string& written);
 

@@ -21,7 +21,8 @@
 namespace hone::commands {
 
 // A model with its adapter, or with several of which the first is on, and the adapters below; prints a note
-// when those differ from the ones in training, and, unless it was said before, when an adapter has an embedding of its own.
+// when those differ from the ones in training, and, unless it was said before, when an adapter has an
+// embedding of its own.
 struct OpenedModel {
   std::unique_ptr<model::CausalLm> model;
   std::optional<adapters::Adapter> adapter;
@@ -29,8 +30,8 @@ struct OpenedModel {
 };
 OpenedModel open_model(const config::DecodingPlan& plan, bool tells_of_embedding = true);
 
-// The base of a plan as its adapters were trained on it (adapters/saved_vocabulary.h); its tokenizer_path() is theirs. `notes`: see
-// open_base.
+// The base of a plan as its adapters were trained on it (adapters/saved_vocabulary.h); its tokenizer_path()
+// is theirs. `notes`: see open_base.
 std::unique_ptr<model::WeightSource> open_source(const config::DecodingPlan& plan,
                                                  std::vector<std::string>* notes = nullptr);
 

@@ -103,10 +103,12 @@ void require_apart_output(const config::GeneratePlan& plan) {
     read.push_back({.option = "adapters", .path = one.folder});
   for (const std::string& below : plan.base_adapters)
     read.push_back({.option = "base_adapters", .path = below});
-  base::require_apart({{.option = "output", .path = plan.output}}, read);
-  require_own_output(plan.output, "one of completions", "completions.jsonl", [](const std::string& text) {
+  const auto is_completions = [](const std::string& text) {
     return is_object_with(text, "completion", "completion_ids");
-  });
+  };
+  const bool own = is_own_output(plan.output, is_completions);
+  base::require_apart({{.option = "output", .path = plan.output, .own = own}}, read);
+  require_own_output(plan.output, "one of completions", "completions.jsonl", is_completions);
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ namespace fs = base::fs;
 namespace {
 
 constexpr int kNoProposal = 1;
+const std::string kTitle = "change of the loss over the learning rate: ";  // of the picture
 
 std::string text(const char* format, double value) {
   std::array<char, 48> out{};
@@ -58,6 +59,20 @@ config::Plan plan_of(const std::string& file) {
   });
   plan.token_cache = token_cache_folder().string();
   return plan;
+}
+
+// The two files that are written are new ones, or those of an earlier call, and nothing that is read.
+void require_own_curve(const std::string& output, const std::vector<base::ReadPlace>& read) {
+  const std::string numbers = output + ".json", picture = output + ".svg";
+  const auto is_curve = [](const std::string& text) { return is_object_with(text, "proposal", "points"); };
+  const auto is_picture = [](const std::string& text) {
+    return text.starts_with("<svg") && text.find(kTitle) != std::string::npos;
+  };
+  base::require_apart({{.option = "output", .path = numbers, .own = is_own_output(numbers, is_curve)},
+                       {.option = "output", .path = picture, .own = is_own_output(picture, is_picture)}},
+                      read);
+  require_own_output(numbers, "a curve of hone lr-find", "curve", is_curve);
+  require_own_output(picture, "a curve of hone lr-find", "curve", is_picture);
 }
 
 base::Json as_json(const doctor::RangeResult& result, const config::LrFindPlan& asked, double configured) {
@@ -109,11 +124,7 @@ int lr_find(const std::vector<std::string>& arguments) {
   const config::Plan plan = plan_of(asked.run);
   std::vector<base::ReadPlace> read = train::run_inputs(plan);
   read.push_back({.option = "run", .path = asked.run});
-  base::require_apart({{.option = "output", .path = asked.output + ".json"},
-                       {.option = "output", .path = asked.output + ".svg"}},
-                      read);
-  require_own_output(asked.output + ".json", "a curve of hone lr-find", "curve",
-                     [](const std::string& text) { return is_object_with(text, "proposal", "points"); });
+  require_own_curve(asked.output, read);
   const std::atomic<bool>& stop_requested = watch_stop_signals(plan.stop_grace);
   train::RunListener silent;
   const auto run = train::open_run(plan, silent);
@@ -134,9 +145,8 @@ int lr_find(const std::vector<std::string>& arguments) {
   if (live) std::cout << "\r\x1b[K";
   if (stop_requested.load()) return kInterrupted;
 
-  report::RangePlot plot{.values = result.smoothed,
-                         .proposal = result.proposal.value_or(0),
-                         .title = "change of the loss over the learning rate: " + asked.run};
+  report::RangePlot plot{
+      .values = result.smoothed, .proposal = result.proposal.value_or(0), .title = kTitle + asked.run};
   for (const doctor::RangePoint& one : result.points) plot.rates.push_back(one.learning_rate);
   const base::Json json = as_json(result, asked, plan.learning_rate);
   base::write_file_atomic(asked.output + ".json", base::dump_json(json, 2) + "\n");

@@ -6,8 +6,14 @@
 
 namespace hone::commands {
 
+bool is_own_output(const base::fs::path& path, const IsOwn& is_own) {
+  if (!base::is_file(path)) return false;
+  const std::string text = base::read_text(path);
+  return !text.empty() && is_own(text);
+}
+
 void require_own_output(const base::fs::path& path, const std::string& what, const std::string& example,
-                        const std::function<bool(const std::string& text)>& is_own) {
+                        const IsOwn& is_own) {
   if (!base::is_file(path)) return;
   const std::string text = base::read_text(path);
   if (text.empty() || is_own(text)) return;

@@ -657,8 +657,8 @@ class Loop {
     }
   }
 
-  // What the steps after the last log measured, as TRL's trainers have it in a run's last record. The loss is in
-  // train_loss.
+  // What the steps after the last log measured, as TRL's trainers have it in a run's last record. The loss is
+  // in train_loss.
   void add_unlogged(LogRecord& entry) const {
     const RunState& state = p_.state;
     if (state.steps_since_log == 0) return;

@@ -78,7 +78,7 @@ std::vector<base::fs::path> adapters_of(const OpenedRun& run) {
 // A checkpoint's tokenizer may have tokens that the run adds itself: those of a folder as chat_template_path.
 base::fs::path tokenizer_of(const OpenedRun& run) {
   if (!run.directory.resuming()) return run.source->tokenizer_path();
-  std::vector<base::fs::path> began;
+  std::vector<base::fs::path> began(run.plan.base_adapters.begin(), run.plan.base_adapters.end());
   if (!run.plan.adapter_name_or_path.empty()) began.emplace_back(run.plan.adapter_name_or_path);
   return adapters::open_base(run.plan.model_name_or_path, began)->tokenizer_path();
 }

@@ -28,11 +28,9 @@ void finish_former(const fs::path& output_dir) {
   for (const auto& entry : fs::directory_iterator(set, none)) files.push_back(entry.path());
   for (const fs::path& file : files) {
     const std::string name = file.filename().string();
-    const bool words = name.starts_with("tokenizer") || name.starts_with("special_tokens") ||
-                       name.starts_with("chat_template") || name.starts_with("added_tokens");
     const bool ours = name == kAdapterConfigFile || name == kAdapterWeightsFile || name == kPlanFile ||
                       name == kTrainerStateFile || name == "base_adapters.json";
-    if (words || ours) fs::rename(file, output_dir / name, none);
+    if (is_tokenizer_file(name) || ours) fs::rename(file, output_dir / name, none);
   }
   if (!files.empty()) fs::remove(set, none);
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "base/path_kind.h"
 #include "base/plural.h"
 #include "config/option_table.h"
 #include "config/parse.h"
@@ -37,7 +38,9 @@ void note_options(const config::Plan& plan, const RowReading& reading, std::vect
     const bool used = std::any_of(reading.forms.begin(), reading.forms.end(), [&](const std::string& form) {
       return config::contains_word(option.forms, form);
     });
-    if (used) continue;
+    // A folder also brings its end of sequence and its added tokens, which texts read too.
+    const bool folder = option.name == "chat_template_path" && base::is_folder(plan.chat_template_path);
+    if (used || folder) continue;
     notes.push_back(std::string(option.name) + ": not used for the rows, which are " +
                     std::string(form_row(reading.forms.front())->called));
   }
@@ -90,7 +93,8 @@ std::vector<std::string> read_columns(const config::Plan& plan, const std::vecto
 // Variables of the rows that the run's template does not name.
 void note_template(const OpenedText& text, const data::SeenRows& seen, std::vector<std::string>& notes) {
   if (text.chat_template == nullptr) return;
-  const std::string source = text.tokenizer.chat_template().value_or("");
+  std::string source = text.tokenizer.chat_templates().main.value_or("");
+  for (const auto& [name, named] : text.tokenizer.chat_templates().named) source += named;
   const auto has_column = [&seen](const char* name) {
     return std::find(seen.columns.begin(), seen.columns.end(), name) != seen.columns.end();
   };
@@ -157,6 +161,7 @@ const base::ReadKeys& columns_of(config::Method method) {
   if (method == kSft) return data::sft_columns();
   if (method == kReward) return data::reward_columns();
   if (method == kKto) return data::kto_columns();
+  if (method == kCpo || method == kOrpo) return data::cpo_columns();
   return config::samples(method) ? data::prompt_columns() : data::pair_columns();
 }
 

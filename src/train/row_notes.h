@@ -27,9 +27,9 @@ RowReading pair_reading(config::Method method, const data::SeenRows& seen,
                         bool conversational);  // KTO's rows too
 RowReading prompt_reading(bool conversational);
 
-// What of the rows and of the options that are for rows is not applied (data/row_columns.h, config/option_table.h): columns that the
-// method does not read, options for rows of other forms, options that changed no row, fields of CSV that pandas reads as something
-// else.
+// What of the rows and of the options that are for rows is not applied (data/row_columns.h,
+// config/option_table.h): columns that the method does not read, options for rows of other forms, options
+// that changed no row, fields of CSV that pandas reads as something else.
 std::vector<std::string> notes_of_rows(const config::Plan& plan, const data::SeenRows& seen,
                                        const RowReading& reading);
 // The same of SFT's rows, with what TRL does not apply of tokenized rows.

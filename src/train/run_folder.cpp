@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/file_errors.h"
 #include "base/staging.h"
 #include "train/branch.h"
 #include "train/own_files.h"
@@ -94,6 +95,14 @@ std::optional<AbandonedName> abandoned_name_of(const fs::path& folder) {
   return abandoned_name(out) == name ? std::optional(out) : std::nullopt;
 }
 
+std::string next_abandoned_name(const fs::path& output_dir, std::int64_t after) {
+  std::int64_t last = 0;
+  for (const fs::path& folder : folders_in(output_dir)) {
+    if (const auto name = abandoned_name_of(folder)) last = std::max(last, name->number);
+  }
+  return abandoned_name({.number = last + 1, .after = after});
+}
+
 std::vector<AbandonedCheckpoint> abandoned_checkpoints(const fs::path& output_dir) {
   std::vector<AbandonedCheckpoint> out;
   for (const fs::path& folder : folders_in(output_dir)) {
@@ -148,17 +157,47 @@ bool is_finished_model(const fs::path& output_dir) {
 
 }  // namespace
 
-void remove_records(const fs::path& output_dir) {
-  for (const std::string_view name :
-       {kMetricsFile, kSamplesFile, kRolloutsFile, kRewardLogFile, kFaultFile, kPageFile, kPageFactsFile})
-    fs::remove(output_dir / name);
-  if (fs::exists(output_dir / kCompletionsFolder)) base::remove_whole_folder(output_dir / kCompletionsFolder);
-  std::vector<fs::path> sent;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(output_dir, none)) {
-    if (entry.path().filename().string().starts_with(kLoggerPrefix)) sent.push_back(entry.path());
+namespace {
+
+// Relative to `output_dir`. What of a user's lies in completions is no record.
+std::vector<fs::path> records_in(const fs::path& output_dir) {
+  std::vector<fs::path> out;
+  std::error_code error;
+  for (const std::string_view name : {kMetricsFile, kSamplesFile, kRolloutsFile, kRewardLogFile, kFaultFile,
+                                      kPageFile, kPageFactsFile, kCompletionsFolder}) {
+    const fs::path path = output_dir / name;
+    const bool folder = name == kCompletionsFolder && fs::is_directory(path, error);
+    if (!folder && fs::exists(fs::symlink_status(path, error))) out.emplace_back(name);
   }
-  for (const fs::path& path : sent) fs::remove(path);
+  for (const auto& entry : fs::directory_iterator(output_dir / kCompletionsFolder, error)) {
+    if (completions_step(entry.path())) out.push_back(fs::path(kCompletionsFolder) / entry.path().filename());
+  }
+  for (const auto& entry : fs::directory_iterator(output_dir, error)) {
+    const fs::path name = entry.path().filename();
+    if (name.string().starts_with(kLoggerPrefix)) out.push_back(name);
+  }
+  return out;
+}
+
+}  // namespace
+
+void set_records_aside(const fs::path& output_dir, const std::string& branch) {
+  const std::vector<fs::path> records = records_in(output_dir);
+  if (records.empty()) return;
+  const fs::path to = output_dir / (branch.empty() ? next_abandoned_name(output_dir, /*after=*/0) : branch);
+  base::create_folders(to);
+  for (const fs::path& record : records) {
+    if (record.has_parent_path()) base::create_folders(to / record.parent_path());
+    std::error_code error;
+    // make_branch has left a copy of this very file there, at most.
+    fs::rename(output_dir / record, to / record, error);
+    if (error) base::throw_system_error(output_dir / record, "move", error.value());
+  }
+  // The earlier result, to which it belongs, stays until the new one is there.
+  if (const fs::path state = output_dir / kTrainerStateFile; fs::is_regular_file(state))
+    base::write_file_atomic(to / kTrainerStateFile, base::read_text(state));
+  base::sync_path(to);
+  base::sync_path(output_dir);
 }
 
 void require_folder(const fs::path& output_dir) {

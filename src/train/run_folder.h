@@ -86,6 +86,8 @@ struct AbandonedName {
   std::int64_t after = 0;   // the step at which the run was left
 };
 std::string abandoned_name(const AbandonedName& name);
+// The name that the next folder of this kind in `output_dir` has.
+std::string next_abandoned_name(const base::fs::path& output_dir, std::int64_t after);
 std::optional<AbandonedName> abandoned_name_of(const base::fs::path& folder);
 
 // Abandoned checkpoints, those of the oldest move first.
@@ -111,9 +113,12 @@ struct Rotation {
 };
 void rotate_checkpoints(const base::fs::path& output_dir, const Rotation& rotation);
 
-// Removes the records of an earlier run at the top of `output_dir`, for one that begins again there: metrics, samples, completions,
-// rollouts, reports. Checkpoints, the finished result and everything else stay. Only where they are hone's (train/own_files.h).
-void remove_records(const base::fs::path& output_dir);
+// Moves the records of an earlier run from the top of `output_dir` to the folder `branch` in it, for a run
+// that begins again there: metrics, samples, completions, rollouts, reports, what loggers were sent.
+// `branch`: the one that make_branch has just filled; empty: a new one, abandoned-N-after-0. Their names
+// prove little (the user may have made one of them), so none is deleted. Checkpoints, the finished result and
+// everything else stay. UserError when one cannot be moved.
+void set_records_aside(const base::fs::path& output_dir, const std::string& branch);
 
 // UserError when `output_dir` is a file.
 void require_folder(const base::fs::path& output_dir);

@@ -8,8 +8,8 @@
 
 namespace hone::train {
 
-// Model, tokenizer, adapters, rows, templates, rewards, judges, prompts, rollouts; of an adapter among them its base too. Without
-// a checkpoint to resume from: of output_dir it is the run's own.
+// Model, tokenizer, adapters, rows, templates, rewards, judges, prompts, rollouts; of an adapter among them
+// its base too. Without a checkpoint to resume from: of output_dir it is the run's own.
 std::vector<base::ReadPlace> run_inputs(const config::Plan& plan);
 
 // UserError when the run would write over, or remove, something that it reads (base/apart.h).

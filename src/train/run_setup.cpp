@@ -207,7 +207,8 @@ RunDirectory::RunDirectory(const config::Plan& plan) : output_dir_(plan.output_d
   if (branch_) notes_.push_back(describe(*branch_));
 }
 
-// From step 0: in a folder without a run, or, as overwrite_output_dir allows, beside what an earlier one left there.
+// From step 0: in a folder without a run, or, as overwrite_output_dir allows, beside what an earlier one left
+// there.
 void RunDirectory::begin_again(const config::Plan& plan) {
   if (!plan.overwrite_output_dir) require_fresh(output_dir_);
   require_folder(output_dir_);
@@ -259,7 +260,7 @@ void RunDirectory::open(const config::Plan& plan) {
   const OwnFiles own = own_files(output_dir_);
   base::write_file_atomic(output_dir_ / kOwnFile, own_files_text(own.result));
   if (branch_) make_branch(output_dir_, *branch_);
-  if (plan.overwrite_output_dir) remove_records(output_dir_);
+  if (plan.overwrite_output_dir) set_records_aside(output_dir_, branch_ ? branch_->to : std::string());
   base::write_file_atomic(output_dir_ / kPlanFile, config::write_plan(plan));
 }
 

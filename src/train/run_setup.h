@@ -22,10 +22,11 @@ namespace hone::train {
 // output_dir, locked by this process while the object lives.
 class RunDirectory {
  public:
-  // Repairs what a killed run left there and finds the checkpoint to resume from. UserError when the run would write over
-  // something that it reads (train/run_inputs.h) or that hone did not write (train/own_files.h), when another process runs
-  // there, when a fresh run would overwrite an earlier one, or when there is no such checkpoint.
-  // A rank other than 0 only finds the checkpoint: rank 0 has been here before (prepare_run_folder).
+  // Repairs what a killed run left there and finds the checkpoint to resume from. UserError when the run
+  // would write over something that it reads (train/run_inputs.h) or that hone did not write
+  // (train/own_files.h), when another process runs there, when a fresh run would overwrite an earlier one, or
+  // when there is no such checkpoint. A rank other than 0 only finds the checkpoint: rank 0 has been here
+  // before (prepare_run_folder).
   explicit RunDirectory(const config::Plan& plan);
 
   const base::fs::path& output_dir() const { return output_dir_; }
@@ -35,8 +36,8 @@ class RunDirectory {
   const std::vector<std::string>& notes() const { return notes_; }
   // Those of the lock alone: whose place this run takes.
   std::vector<std::string> lock_notes() const { return lock_ ? lock_->notes() : std::vector<std::string>(); }
-  // Creates the folder, if it is not there, moves checkpoints that are newer than the one to resume from, or, with
-  // overwrite_output_dir, all (train/branch.h), and writes plan.yaml. Called after all checks.
+  // Creates the folder, if it is not there, moves checkpoints that are newer than the one to resume from, or,
+  // with overwrite_output_dir, all (train/branch.h), and writes plan.yaml. Called after all checks.
   void open(const config::Plan& plan);
 
  private:

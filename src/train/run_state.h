@@ -60,7 +60,8 @@ struct RunState {
   std::uint32_t data_crc32c = 0;
   // What the run reads besides its rows, each with a checksum (input_files.h); empty: an older hone did not say.
   base::Json inputs = base::Json::object();
-  // What decides bits and is no option (machine_facts() of same_run.h): an object of texts; empty: an older hone did not say.
+  // What decides bits and is no option (machine_facts() of same_run.h): an object of texts; empty: an older
+  // hone did not say.
   base::Json machine = base::Json::object();
   std::optional<learn::PlateauState> plateau;  // of reduce_lr_on_plateau and greedy
   BestCheckpoint best;                         // where metric_for_best_model is set

@@ -16,13 +16,15 @@ namespace hone::train {
 
 struct OpenedRun;
 
-// What decides bits of a run on this machine and is no option, in the words of messages: hone, libtorch, compiler, kernels, the
-// processor's maker, by which MKL chooses, and the ranks. Threads only where libtorch's own sums are part of the run.
+// What decides bits of a run on this machine and is no option, in the words of messages: hone, libtorch,
+// compiler, kernels, the processor's maker, by which MKL chooses, and the ranks. Threads only where
+// libtorch's own sums are part of the run.
 using MachineFacts = std::vector<std::pair<std::string, std::string>>;
 MachineFacts machine_facts(const config::Plan& plan);
 
-// For a run that goes on from a checkpoint whose hone_state.json says `saved` (an object of machine_facts(); empty: an older hone
-// did not say): one sentence with all that differs here, and what makes it equal. Empty: nothing does.
+// For a run that goes on from a checkpoint whose hone_state.json says `saved` (an object of machine_facts();
+// empty: an older hone did not say): one sentence with all that differs here, and what makes it equal. Empty:
+// nothing does.
 std::string changed_machine(const base::Json& saved, const MachineFacts& here);
 
 void require_same_run(parallel::Ranks& ranks, const OpenedRun& run);

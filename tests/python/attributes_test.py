@@ -179,6 +179,25 @@ def test_configuration(folder):
     holds(not (folder / "other").exists(), "nothing was written")
 
 
+def test_again(folder):
+    """the same script runs again over its own folder, and is resumed there, after what it wrote around train()"""
+    for peft in (True, False):
+        output = folder / f"out-{peft}"
+        for more in ({}, {"overwrite_output_dir": True}, {"max_steps": 2, "resume_from_checkpoint": True}, {"overwrite_output_dir": True}):
+            more = dict(more)
+            resume = more.pop("resume_from_checkpoint", None)
+            trainer = sft(output, save_strategy="steps", save_steps=1, use_peft=peft, **more)
+            trainer.model.config.use_cache = False
+            trainer.train(resume_from_checkpoint=resume)
+            trainer.save_state()
+            trainer.model.config.use_cache = True
+            trainer.model.config.save_pretrained(str(output))
+            trainer.save_model(str(output))
+    config = folder / "out-False/config.json"
+    config.write_text(config.read_text() + "\n")
+    raises(Exception, "config.json", sft(folder / "out-False", use_peft=False, overwrite_output_dir=True).train)
+
+
 def test_before(folder):
     """before train() what needs a trained model says so"""
     from hone import Refused

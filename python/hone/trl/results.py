@@ -8,7 +8,7 @@ import warnings
 
 from hone import program
 from hone.errors import HoneError, Refused
-from hone.trl import child, machine, models, options, plan
+from hone.trl import child, machine, models, options, own_files, plan
 from hone.trl.model_card import card
 from hone.trl.rows import is_named
 from hone.trl.trained_model import FILES, copy_files
@@ -198,6 +198,7 @@ class Results:
         if self.is_world_process_zero():
             self._folder.mkdir(parents=True, exist_ok=True)
             self.state.save_to_json(self._folder / "trainer_state.json")
+            own_files.claim(self._folder, "trainer_state.json")
 
     def get_num_trainable_parameters(self):
         return self.model.get_nb_trainable_parameters()[0]

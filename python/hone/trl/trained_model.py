@@ -11,7 +11,7 @@ import shutil
 import types
 
 from hone.errors import Refused
-from hone.trl import attributes, machine, models
+from hone.trl import attributes, machine, models, own_files
 
 # Of a result's folder: what belongs to the model, and not to its tokenizer.
 FILES = ("adapter_*", "base_adapters.json", "config.json", "generation_config.json", "model*.safetensors", "model.safetensors.index.json", "README.md")
@@ -37,6 +37,7 @@ class Values(types.SimpleNamespace):
         folder = pathlib.Path(save_directory)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / self._file).write_text(json.dumps({k: v for k, v in vars(self).items() if k != "_file"}, indent=2) + "\n", encoding="utf-8")
+        own_files.claim(folder, self._file)
 
 
 def read_config(folder, file, loader):
@@ -185,6 +186,7 @@ class TrainedModel:
             path = folder / f"{name}.json"
             if values:
                 write_json(path, {**read_json(path), **values})
+        own_files.claim(folder, "config.json", "generation_config.json")
 
     @property
     def name_or_path(self):

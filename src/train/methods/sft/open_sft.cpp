@@ -70,7 +70,8 @@ data::ExampleBlock packed_of(const data::Examples& examples, const config::DataP
           .rows = packing ? data::pack_bfd(examples, plan.max_length) : data::no_packing(examples)};
 }
 
-// TRL decides by the first training row, for rows to evaluate too: those of another form have no completions then.
+// TRL decides by the first training row, for rows to evaluate too: those of another form have no completions
+// then.
 std::optional<bool> completion_only_for_eval(const config::Plan& plan, const data::DataFacts& train) {
   const bool trains_whole =
       train.form != data::RowForm::kPromptCompletion && !train.token_columns.completions;
