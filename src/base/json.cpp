@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/json_tools.h"
 #include "base/utf8.h"
 
@@ -269,7 +270,9 @@ void put_python_numbers(Json& value, const std::string& mark) {
     return;
   }
   if (!value.is_string() || !value.get_ref<const std::string&>().starts_with(mark)) return;
-  value = python_number_at(value.get_ref<const std::string&>(), mark.size())->value;
+  const auto& text = value.get_ref<const std::string&>();
+  const PythonNumber* const number = python_number_at(text, mark.size());
+  if (number != nullptr && text.size() == mark.size() + number->word.size()) value = number->value;
 }
 
 bool names_python_number(std::string_view text) {
@@ -346,7 +349,9 @@ Json parse_json(std::string_view text, const std::string& where, int first_line)
 
 Json parse_python_json(std::string_view text, const std::string& where, int first_line) {
   if (!names_python_number(text)) return parse_checked<Json>(text, where, first_line, /*unique=*/true);
-  std::string mark = "number ";
+  // A string written with escapes is not found in `text`: the hash of all of it keeps the mark out of those
+  // too.
+  std::string mark = "number " + std::to_string(hash64(text)) + " ";
   while (text.find(mark) != std::string_view::npos) mark += '#';
   Json out = parse_checked<Json>(with_marked_numbers(text, mark), where, first_line, /*unique=*/true);
   put_python_numbers(out, mark);

@@ -18,8 +18,8 @@ inline constexpr int kMaxJsonDepth = 256;
 // rows). If a key occurs twice the last value is used, as in Python.
 Json parse_json(std::string_view text, const std::string& where, int first_line = 1);
 
-// The same, with NaN, Infinity and -Infinity as Python's json writes them, which become such numbers; a duplicate key is a UserError.
-// What datasets takes for a row.
+// The same, with NaN, Infinity and -Infinity as Python's json writes them, which become such numbers; a
+// duplicate key is a UserError. What datasets takes for a row.
 Json parse_python_json(std::string_view text, const std::string& where, int first_line = 1);
 
 // parse_json, but a duplicate key is a UserError and keys are sorted. For large files in which order has no

@@ -15,7 +15,8 @@ struct Example {
   std::int64_t row = 0;
   std::vector<std::int32_t> ids;         // [T]
   std::vector<std::uint8_t> supervised;  // [T] 1 where the token is a target
-  // [T] what is to be predicted at each target, where the rows have labels that differ from their tokens; empty: the ids
+  // [T] what is to be predicted at each target, where the rows have labels that differ from their tokens;
+  // empty: the ids
   std::vector<std::int32_t> labels = {};
 };
 

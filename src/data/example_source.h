@@ -24,7 +24,8 @@ static_assert(sizeof(TokenFooter) == 40 && sizeof(ExampleEntry) == 24, "written 
 constexpr std::size_t padding(std::size_t size, std::size_t unit) {
   return (unit - size % unit) % unit;
 }
-// Bytes of a token, with its flag and perhaps its label. An example's bytes divided by these, rounded down, are its tokens.
+// Bytes of a token, with its flag and perhaps its label. An example's bytes divided by these, rounded down,
+// are its tokens.
 constexpr std::size_t token_bytes(bool own_labels) {
   return own_labels ? 9 : 5;
 }

@@ -52,8 +52,8 @@ class RowJoiner {
   void end() { (void)(begun_.empty() || give_begun()); }
 
  private:
-  // One past the bracket that closes the row which goes on or begins at `from`; npos: not in this line. What is no object is left to
-  // the end of the line.
+  // One past the bracket that closes the row which goes on or begins at `from`; npos: not in this line. What
+  // is no object is left to the end of the line.
   std::size_t end_of_row(std::string_view line, std::size_t from) {
     for (std::size_t i = from; i < line.size(); ++i) {
       const char c = line[i];

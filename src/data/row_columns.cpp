@@ -17,7 +17,8 @@ using base::ReadKeys;
 constexpr std::string_view kNoImages =
     "hone trains on text only, and TRL refuses images for a model that reads text";
 constexpr std::string_view kAttends = "TRL reads it in no trainer: every token of a row is attended to";
-constexpr std::string_view kOverwritten = "TRL makes it anew of the row's texts";
+constexpr std::string_view kOverwritten = "TRL makes it again from the row's texts";
+constexpr std::string_view kNotLooked = "this trainer of TRL does not look at images";
 constexpr std::string_view kReference = "the reference's log-probabilities are computed from the model";
 
 constexpr ReadKey refused(std::string_view name) {
@@ -57,6 +58,13 @@ constexpr std::array kPairs = {ReadKey{.name = "prompt"},
                                neutral("ref_rejected_logps", kReference),
                                refused("image"),
                                refused("images")};
+constexpr std::array kCpo = {ReadKey{.name = "prompt"},
+                             ReadKey{.name = "chosen"},
+                             ReadKey{.name = "rejected"},
+                             ReadKey{.name = "tools"},
+                             ReadKey{.name = "chat_template_kwargs"},
+                             neutral("image", kNotLooked),
+                             neutral("images", kNotLooked)};
 constexpr std::array kReward = {ReadKey{.name = "prompt"},
                                 ReadKey{.name = "chosen"},
                                 ReadKey{.name = "rejected"},
@@ -67,8 +75,8 @@ constexpr std::array kReward = {ReadKey{.name = "prompt"},
                                 ReadKey{.name = "margin"},
                                 ReadKey{.name = "tools"},
                                 ReadKey{.name = "chat_template_kwargs"},
-                                refused("image"),
-                                refused("images")};
+                                neutral("image", kNotLooked),
+                                neutral("images", kNotLooked)};
 constexpr std::array kKto = {ReadKey{.name = "prompt"},
                              ReadKey{.name = "completion"},
                              ReadKey{.name = "label"},
@@ -99,8 +107,13 @@ const ReadKeys& sft_columns() {
   static constexpr ReadKeys keys("columns of sft", kSft);
   return keys;
 }
+const ReadKeys& cpo_columns() {
+  static constexpr ReadKeys keys("columns of cpo and orpo", kCpo);
+  return keys;
+}
+
 const ReadKeys& pair_columns() {
-  static constexpr ReadKeys keys("columns of dpo, cpo and orpo", kPairs);
+  static constexpr ReadKeys keys("columns of dpo", kPairs);
   return keys;
 }
 const ReadKeys& reward_columns() {

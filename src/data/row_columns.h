@@ -1,7 +1,9 @@
-// What hone does with each column of a row, by the kind of method that reads it, and what was seen of a data set's rows.
+// What hone does with each column of a row, by the kind of method that reads it, and what was seen of a data
+// set's rows.
 //
-// A reader takes what it knows; a column that no table marks is told to the user in one note (train/row_notes.h), since TRL's
-// trainers pass over it in silence. Prompts to sample from have no such note where rewards get every other column.
+// A reader takes what it knows; a column that no table marks is told to the user in one note
+// (train/row_notes.h), since TRL's trainers pass over it in silence. Prompts to sample from have no such note
+// where rewards get every other column.
 #pragma once
 
 #include <string>
@@ -14,7 +16,8 @@
 namespace hone::data {
 
 const base::ReadKeys& sft_columns();     // of sft; dataset_text_field is a name of the user's
-const base::ReadKeys& pair_columns();    // of dpo, cpo and orpo
+const base::ReadKeys& pair_columns();    // of dpo
+const base::ReadKeys& cpo_columns();     // of cpo and orpo
 const base::ReadKeys& reward_columns();  // of reward models
 const base::ReadKeys& kto_columns();
 const base::ReadKeys& prompt_columns();  // of grpo, rloo and online-dpo
@@ -38,8 +41,8 @@ struct SeenRows {
   void add(const base::Json& row);
 };
 
-// Those of `seen` that are not among `read`, which the form of the rows needs, and that `columns` does not explain: those without a
-// row there, and those that are applied to rows of other forms only.
+// Those of `seen` that are not among `read`, which the form of the rows needs, and that `columns` does not
+// explain: those without a row there, and those that are applied to rows of other forms only.
 std::vector<std::string> unread_columns(const SeenRows& seen, const base::ReadKeys& columns,
                                         const std::vector<std::string>& read);
 

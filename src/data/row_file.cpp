@@ -70,8 +70,9 @@ char first_character(const base::fs::path& path) {
   return 0;
 }
 
-// One object that holds the rows as `data`, not JSON Lines. It may be larger than memory, so that one over several lines is known by
-// the beginning of the list; one in a line, which may be a row, is the only one of the file.
+// One object that holds the rows as `data`, not JSON Lines. It may be larger than memory, so that one over
+// several lines is known by the beginning of the list; one in a line, which may be a row, is the only one of
+// the file.
 bool is_object_of_rows(const base::fs::path& path) {
   bool holds_rows = false;
   int lines = 0;

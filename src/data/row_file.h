@@ -29,8 +29,8 @@ class RowText {
   RowText(std::string_view json, const base::fs::path& path, int line)
       : json_(json), path_(&path), line_(line) {}
 
-  // As datasets reads a row: with NaN, Infinity and -Infinity. UserError when this is no JSON (file:line:column), no object, or an
-  // object that has a name twice.
+  // As datasets reads a row: with NaN, Infinity and -Infinity. UserError when this is no JSON
+  // (file:line:column), no object, or an object that has a name twice.
   base::Json parse() const;
   std::string_view json() const { return json_; }
   const base::fs::path& path() const { return *path_; }

@@ -5,9 +5,9 @@
 //   {"input_ids": [1, 50, 60, 2], "assistant_masks": [0, 0, 1, 1]}      targets where the mask is not 0
 //   {"input_ids": [1, 50, 60, 2], "completion_mask": [0, 0, 1, 1]}      the same, with completion_only_loss only
 //
-// Both masks count together; beside labels neither counts. The columns of the first row are those of all. No template is rendered
-// and no end of sequence added. Other forms of a row that stand beside input_ids are not read; neither is attention_mask, so that a
-// token of padding is a token like another.
+// Both masks count together; beside labels neither counts. The columns of the first row are those of all. No
+// template is rendered and no end of sequence added. Other forms of a row that stand beside input_ids are not
+// read; neither is attention_mask, so that a token of padding is a token like another.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,8 @@ struct TokenRow {
   bool labels_are_next = false;  // every label is the token after its own: they are shifted already
 };
 
-// UserError naming row and column: no list of ids, a list of lists, a label or mask of another length, a column that the first row
-// has or has not.
+// UserError naming row and column: no list of ids, a list of lists, a label or mask of another length, a
+// column that the first row has or has not.
 TokenRow token_row(const base::Json& row, const TokenColumns& columns, bool completion_only,
                    const RowName& where);
 

@@ -66,7 +66,8 @@ struct DataFacts {
   // The smallest max_length, in whole 64s, that keeps 99 % of supervised_before_cut; 0: nothing was cut.
   std::int64_t length_keeping_99 = 0;
   std::int64_t rows_with_sharegpt_roles = 0;  // conversations with a role human or gpt
-  // Of tokenized rows: attention_mask has a 0; labels are other tokens than input_ids; they are all the token after their own.
+  // Of tokenized rows: attention_mask has a 0; labels are other tokens than input_ids; they are all the token
+  // after their own.
   std::int64_t rows_hiding_attention = 0, rows_with_own_labels = 0, rows_with_shifted_labels = 0;
   TokenColumns token_columns = {};
   RowForm form = RowForm::kText;
