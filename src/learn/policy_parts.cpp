@@ -18,8 +18,8 @@ void check_list(const at::Tensor& given, std::int64_t size, bool optional, const
   base::require(given.defined() && given.dim() == 1 && given.size(0) == size, kWhere, what);
 }
 
-// Shapes of what is there. What a loss cannot do without is its own check (check_terms): the correction of the sampler and RLOO's
-// penalty read the same tokens before a pass has given entropies.
+// Shapes of what is there. What a loss cannot do without is its own check (check_terms): the correction of
+// the sampler and RLOO's penalty read the same tokens before a pass has given entropies.
 void check_shapes(const PolicyTokens& tokens, const PolicyLossOptions& options) {
   check_list(tokens.logprob, tokens.logprob.defined() ? tokens.logprob.numel() : 0, false, "logprob [n]");
   check_list(tokens.advantages, tokens.advantages.defined() ? tokens.advantages.numel() : 0, false,

@@ -20,7 +20,8 @@ struct Parts {
 };
 Parts parts_of(const PolicyTokens& tokens, const PolicyLossOptions& options);
 
-// InternalError unless the tokens have what the terms of the loss are made of: a reference for beta, entropies.
+// InternalError unless the tokens have what the terms of the loss are made of: a reference for beta,
+// entropies.
 void check_terms(const PolicyTokens& tokens, const PolicyLossOptions& options);
 
 // The types with a clipped ratio and its clip_ratio/ metrics.

@@ -21,7 +21,8 @@ struct RankOptions {
   std::chrono::milliseconds start_timeout{300'000};
   // How long a rank that has seen a fault waits for the last words of the others.
   std::chrono::milliseconds grace{3'000};
-  // A rank that waits for others, in a collective or for them to start, says so every `wait_told`; empty: it says nothing.
+  // A rank that waits for others, in a collective or for them to start, says so every `wait_told`; empty: it
+  // says nothing.
   std::chrono::milliseconds wait_told{30'000};
   std::function<void(const std::string&)> on_wait = {};
   // How long rank 0, where it keeps the store, stays after a fault until the others have read it.

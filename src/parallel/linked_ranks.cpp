@@ -85,8 +85,8 @@ void LinkedRanks::leave(bool after_fault) {
   words_->done(options_.keeps_board, after_fault ? options_.linger : options_.grace);
 }
 
-// "rank 0 on host a has waited 30 s at step 5, gradients, for rank 1 on host b". The others' words say who has not come; where
-// the board does not answer, nobody is named.
+// "rank 0 on host a has waited 30 s at step 5, gradients, for rank 1 on host b". The others' words say who
+// has not come; where the board does not answer, nobody is named.
 void LinkedRanks::tell_wait(const WaitTeller::Wait& wait) {
   constexpr std::chrono::milliseconds kBoardAnswers{1'000};
   std::string missing;

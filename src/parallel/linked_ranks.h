@@ -27,7 +27,8 @@ struct LinkedOptions {
   std::chrono::milliseconds grace{3'000};    // for the last words of others, after a fault
   std::chrono::milliseconds linger{30'000};  // how long the rank that keeps the board stays for the others
   bool keeps_board = false;
-  // A rank that waits in a collective says so every `wait_told`, in a thread of its own; without `on_wait` it says nothing.
+  // A rank that waits in a collective says so every `wait_told`, in a thread of its own; without `on_wait` it
+  // says nothing.
   std::chrono::milliseconds wait_told{30'000};
   std::function<void(const std::string&)> on_wait = {};
   int local_rank = 0, local_size = 1;

@@ -1,4 +1,5 @@
-// Says, once in a while, that a rank still waits for others: a collective that takes minutes is silent otherwise.
+// Says, once in a while, that a rank still waits for others: a collective that takes minutes is silent
+// otherwise.
 #pragma once
 
 #include <chrono>

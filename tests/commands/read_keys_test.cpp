@@ -1,4 +1,5 @@
-// Every key, column and file that transformers, PEFT and TRL read has a row in hone's tables (base/read_keys.h).
+// Every key, column and file that transformers, PEFT and TRL read has a row in hone's tables
+// (base/read_keys.h).
 #include "base/read_keys.h"
 
 #include <gtest/gtest.h>
