@@ -31,7 +31,7 @@ for _count in (16, 24, 32, 100):
         policy(s, tasks(["math", "code"], count), MATH + CODE, ["math", "code"], reward_weights=[1.0, 0.5])
 
 
-@CASES.healthy("grpo: three tasks in turn, of which one has no reward", quiet=True)
+@CASES.healthy("grpo: three tasks in turn, of which one has no reward")  # most groups are dead: RL-02 says so
 def third_task(s):
     policy(s, tasks(["math", "code", "poem"]), MATH + CODE, ["math", "code"], reward_weights=[1.0, 0.5])
 
@@ -49,7 +49,7 @@ def by_number(s):
     policy(s, [{**row, "n": i} for i, row in enumerate(scene.prompt_rows(60))], functions, ["t0", "t1", "t2"])
 
 
-@CASES.healthy("grpo: every second row earns the same whatever is said", quiet=True)
+@CASES.healthy("grpo: every second row earns the same whatever is said")  # and so half of the groups are dead
 def half_is_constant(s):
     policy(s, [{**row, "n": i} for i, row in enumerate(scene.prompt_rows(60))],
            "def part(completions, n, **_):\n"
