@@ -66,7 +66,7 @@ class Examiner {
 
   const text::ChatTemplate* chat_template() const { return text_.chat_template.get(); }
 
-  void take(const data::SeenRows& seen, RowReading reading) {
+  void take(const data::SeenRows& seen, const RowReading& reading) {
     for (std::string& note : notes_of_rows(plan_, seen, reading)) out_.notes.push_back(std::move(note));
   }
 

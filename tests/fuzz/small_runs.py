@@ -81,6 +81,9 @@ def content(path):
         return timeless(json.loads(path.read_text(encoding="utf-8"))["run"])
     if path.name == "metrics.jsonl":
         return read_lines(path)
+    if path.name == "hone_files.json":  # sizes and checksums: of these two they hold times, and how the run was started
+        prints = json.loads(path.read_text(encoding="utf-8"))["result"]
+        return {name: entry for name, entry in prints.items() if name not in ("plan.yaml", "trainer_state.json")}
     return path.read_bytes()
 
 
