@@ -18,8 +18,8 @@
 
 namespace hone::adapters {
 
-// What PEFT calls the tensor: without wrappers and the adapter's name, with one prefix. `adapter`: receives
-// the name that was in the key; unchanged if there was none.
+// Returns PEFT's name of the tensor: it has no wrappers, no name of the adapter and one prefix. `adapter`
+// receives the name that was in the key; it stays unchanged if there was none.
 std::string peft_key(std::string_view key, std::string* adapter = nullptr);
 
 class AdapterFile {

@@ -1,5 +1,5 @@
-// What hone does with each key of adapter_config.json: the fields of PEFT 0.21.2's LoraConfig and of what it
-// inherits from.
+// This table says what hone does with each key of adapter_config.json. Its rows are the fields of PEFT
+// 0.21.2's LoraConfig and of the classes that it inherits from.
 #pragma once
 
 #include "base/read_keys.h"

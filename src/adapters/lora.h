@@ -165,8 +165,8 @@ class Adapter {
   void zero_gradient();
   void set_dropout(double p);  // of every adapted module, and of the config that is saved
   void set_base_model_name(std::string name) { config_.base_model_name_or_path = std::move(name); }
-  // Of a model whose vocabulary is not that of its files (WeightSource::replaced): save() then writes the
-  // base's matrices too, where PEFT writes and reads them. `source` must outlive the adapter.
+  // Call this when the model's vocabulary is not that of its files (WeightSource::replaced). save() then
+  // writes the base's matrices too, where PEFT writes and reads them. `source` must outlive the adapter.
   void set_vocabulary(const model::WeightSource& source) { vocabulary_ = &source; }
   void set_frozen_adapters(FrozenAdapters below) {
     frozen_adapters_ = std::move(below);

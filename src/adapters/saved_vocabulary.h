@@ -28,8 +28,8 @@ std::string in_wrapper(const std::string& key, const char* wrapper);
 // The keys under which a file may have the base's matrix of `module`; `whole`: the module itself is trained
 // in full.
 std::vector<std::string> keys_of_base(const std::string& module, bool whole);
-// Where PEFT looks for the base's matrix of `module`, when it loads an adapter that has a LoRA on it
-// (`adapted`), trains it in full (`whole`), or trains rows of it (`rows`).
+// Returns the key under which PEFT looks for the base's matrix of `module`, when it loads an adapter that has
+// a LoRA on it (`adapted`), trains it in full (`whole`), or trains rows of it (`rows`).
 std::string key_of_base(const std::string& module, bool adapted, bool whole, bool rows);
 
 // `base` as `adapters` were trained on it: with the embedding and the head that their files have, where they
