@@ -260,7 +260,9 @@ void RunDirectory::open(const config::Plan& plan) {
   const OwnFiles own = own_files(output_dir_);
   base::write_file_atomic(output_dir_ / kOwnFile, own_files_text(own.result));
   if (branch_) make_branch(output_dir_, *branch_);
-  if (plan.overwrite_output_dir) set_records_aside(output_dir_, branch_ ? branch_->to : std::string());
+  // A run that was killed before its first checkpoint has left records too.
+  if (resume_from_.empty() || !in_place(resume_from_))
+    set_records_aside(output_dir_, branch_ ? branch_->to : std::string());
   base::write_file_atomic(output_dir_ / kPlanFile, config::write_plan(plan));
 }
 

@@ -103,6 +103,26 @@ def own_folder(checks):
                    command=lambda: checks.train("--output_dir", cache / "snapshots/abc", "--overwrite_output_dir", "true", model=cache / "snapshots/abc"))
 
 
+def killed(words, folder, begun):
+    """A run of so many steps that it does not end, killed when `begun` holds."""
+    with subprocess.Popen([*map(str, words), "--max_steps", "100000"], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+        end = time.monotonic() + 60
+        while time.monotonic() < end and not begun():
+            time.sleep(0.1)
+        run.send_signal(signal.SIGKILL)
+
+
+def records(checks):
+    """What a run without a checkpoint has logged is not lost when it begins again."""
+    metrics = checks.folder / "short/metrics.jsonl"
+    killed((checks.hone, "sft", "--model_name_or_path", TINY, "--dataset_name", "rows.jsonl", "--use_peft", "true", *RUN, "--logging_steps", 1,
+            "--output_dir", "short"), checks.folder, lambda: metrics.exists() and metrics.stat().st_size > 0)
+    lines = metrics.read_bytes()
+    code, said = checks.train("--output_dir", "short")
+    kept = checks.folder / "short/abandoned-1-after-0/metrics.jsonl"
+    checks.say("the metrics of a run killed before its first checkpoint stay", code == 0 and kept.exists() and kept.read_bytes() == lines, said)
+
+
 def own_result(checks):
     """A full result is the next run's model and output_dir; killed or not, it stays."""
     code, said = checks.train("--output_dir", "full", "--save_strategy", "no", peft=False)
@@ -110,13 +130,10 @@ def own_result(checks):
     checks.refused("its result as the next run's model and output_dir", None, "is the same folder",
                    command=lambda: checks.train("--output_dir", "full", "--overwrite_output_dir", "true", model="full", peft=False))
     before = sums(checks.folder / "full")
-    words = [checks.hone, "sft", "--model_name_or_path", str(TINY), "--dataset_name", "rows.jsonl", "--use_peft", "false", *RUN, "--max_steps", "100000",
-             "--save_strategy", "no", "--output_dir", "full", "--overwrite_output_dir", "true"]
-    with subprocess.Popen(words, cwd=checks.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
-        metrics, end = checks.folder / "full/metrics.jsonl", time.monotonic() + 60
-        while time.monotonic() < end and (not metrics.exists() or metrics.stat().st_size == 0 or sums(checks.folder / "full") == before):
-            time.sleep(0.1)
-        run.send_signal(signal.SIGKILL)
+    metrics = checks.folder / "full/metrics.jsonl"
+    killed((checks.hone, "sft", "--model_name_or_path", TINY, "--dataset_name", "rows.jsonl", "--use_peft", "false", *RUN, "--save_strategy", "no",
+            "--output_dir", "full", "--overwrite_output_dir", "true"), checks.folder,
+           lambda: metrics.exists() and metrics.stat().st_size > 0 and sums(checks.folder / "full") != before)
     after = sums(checks.folder / "full")
     kept = {name for name in before if name.endswith((".safetensors", ".json")) and not name.startswith("hone-")}
     checks.say("an overwriting run that is killed leaves the earlier result", all(after.get(name) == before[name] for name in kept),
@@ -201,9 +218,10 @@ def other_commands(checks):
     for output in ("thesis.jsonl", "adapter/metrics.jsonl", "adapter/plan.yaml"):
         checks.refused(f"generate --output {output}", ("generate", "--model_name_or_path", "base", "--prompt", "a", "--max_new_tokens", 2,
                                                        "--output", output), "another file")
-    for _ in range(2):
-        code, said = checks.run("generate", "--model_name_or_path", "base", "--prompt", "a", "--max_new_tokens", 2, "--output", "mine.jsonl")
-        checks.say("generate writes its own file again", code == 0, said)
+    for output in ("mine.jsonl", "base/mine.jsonl"):
+        for _ in range(2):
+            code, said = checks.run("generate", "--model_name_or_path", "base", "--prompt", "a", "--max_new_tokens", 2, "--output", output)
+            checks.say(f"generate writes its own {output} again", code == 0, said)
     for output in ("base", "adapter", "base/", "link-to-base"):
         if output == "link-to-base":
             os.symlink("base", checks.folder / output)
@@ -217,6 +235,8 @@ def other_commands(checks):
     checks.refused("lr-find --output of the rows", ("lr-find", "run.yaml", "--output", "table"), "dataset_name")
     (checks.folder / "thesis.json").write_text('{"years": 4}')
     checks.refused("lr-find --output of a user's file", ("lr-find", "run.yaml", "--output", "thesis"), "another file")
+    (checks.folder / "drawing.svg").write_text("<svg>mine</svg>")
+    checks.refused("lr-find --output beside a user's drawing", ("lr-find", "run.yaml", "--output", "drawing"), "another file")
     (checks.folder / "mine.html").write_text("mine")
     checks.refused("report --output of a user's file", ("report", "adapter", "--output", "mine.html"), "another file")
     checks.refused("report --output of the run's metrics", ("report", "adapter", "--output", "adapter/metrics.jsonl"), "another file")
@@ -292,7 +312,7 @@ def main():
     parser.add_argument("--only", help="the name of one group of checks")
     asked = parser.parse_args()
     failed = 0
-    for group in (own_folder, own_result, users_files, rows_and_links, other_commands, resumes, paths):
+    for group in (own_folder, own_result, records, users_files, rows_and_links, other_commands, resumes, paths):
         if asked.only and group.__name__ != asked.only:
             continue
         with tempfile.TemporaryDirectory(prefix="hone-kept-") as folder:
