@@ -51,7 +51,7 @@ void check_streaming(const Plan& plan, const Settings& settings) {
         "shuffle the file, or train without dataset_streaming: rows are then shuffled by transformers' order");
   }
   if (plan.train_sampling_strategy == RowOrder::kByLength) {
-    conflict(settings, "train_sampling_strategy", off + "another order than group_by_length",
+    conflict(settings, "train_sampling_strategy", off + "train_sampling_strategy: random or sequential",
              "group_by_length", "the lengths of streamed rows are not known before they come");
   }
   if (plan.train_rows.test_split) {

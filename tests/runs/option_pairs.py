@@ -82,6 +82,8 @@ CONTEXT = {
     "use_adaptive_entropy": {"entropy_coef": 0.01}, "use_bias_correction_kl": {"beta": 0.1, "num_iterations": 2},
     "assistant_only_loss": {"chat_template": MARKED}, "layers_to_transform": {"lora_target_modules": ["q_proj", "v_proj"]},
 }
+# What one value of an option needs.
+VALUE_CONTEXT = {("loss_type", "exo_pair"): {"label_smoothing": 0.1}}
 
 
 def turn(role, content):
@@ -158,7 +160,7 @@ def table(hone, method):
         needs |= {key: value for key, value in CONTEXT.get(name, {}).items() if key in known}
         values = values_of(row, method)
         without += [] if values else [name]
-        items += [(name, value, needs) for value in values]
+        items += [(name, value, needs | VALUE_CONTEXT.get((name, str(value)), {})) for value in values]
     return items, without
 
 
@@ -284,6 +286,8 @@ class Method:
             left.difference_update(pairs)
             return
         every = list(itertools.combinations(hand, 2))
+        if result == "refused" and self.refused.intersection(every):
+            return  # another handful of the same deal found that pair; what is left is dealt again
         named = [pair for pair in every if result == "refused" and names_both(told, self.hand_of(pair))]
         known = len(self.refused) + len(self.wrong)
         for tried in (named, [pair for pair in every if pair not in named]):
