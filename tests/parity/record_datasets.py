@@ -60,7 +60,7 @@ def write_formats(out):
     (out / "list.json").write_text(json.dumps(values, indent=1))
     (out / "field.json").write_text(json.dumps({"version": [1, {"data": 2}], "data": values, "more": "]"}, indent=1))
     (out / "texts.json").write_text('["a, b", "c ] \\" d"]')
-    with gzip.open(out / "rows.jsonl.gz", "wb") as f:
+    with gzip.GzipFile(out / "rows.jsonl.gz", "wb", mtime=0) as f:
         f.write((out / "rows.jsonl").read_bytes())
     with pyarrow.output_stream(str(out / "rows.jsonl.zst"), compression="zstd") as f:
         f.write((out / "rows.jsonl").read_bytes())
@@ -118,7 +118,7 @@ def write_csv(out):
     (out / "rows.csv").write_text(CSV)
     (out / "rows.tsv").write_text("i\ttext\tn\n0\ta, b\t1\n1\t\t\n2\tc\t3\n")
     (out / "crlf.csv").write_bytes(b"\xef\xbb\xbfi,a,a,\r\n0,x,y,z\r\n1,\"p\r\nq\",,\r\n2,r\r\n")
-    with gzip.open(out / "rows.csv.gz", "wb") as f:
+    with gzip.GzipFile(out / "rows.csv.gz", "wb", mtime=0) as f:
         f.write(CSV.encode())
 
 
