@@ -293,7 +293,7 @@ class CsvRows {
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       std::optional<Json> value = value_of(record.fields[i], types_[i]);
       if (!value) throw_other_type(record, i);
-      if (read_ && !told_[i]) tell(record, i, *value);
+      if (read_) tell(record, i, *value);
       // Names are distinct, so that nothing needs to be searched.
       members.emplace_back(columns_[i], std::move(*value));
     }
@@ -303,7 +303,8 @@ class CsvRows {
   void tell(const CsvRecord& record, std::size_t i, const Json& value) {
     const std::string& text = record.fields[i];
     if (text.empty() || value.is_string() || (value.is_number() && value.dump() == text)) return;
-    told_[i] = true;
+    bool& told = value.is_null() ? told_[i].missing : told_[i].other;
+    if (std::exchange(told, true)) return;
     read_({.column = columns_[i], .text = text, .value = value, .line = record.line});
   }
 
@@ -338,7 +339,10 @@ class CsvRows {
   const base::fs::path& path_;
   const Take& take_;
   const Read& read_;
-  std::vector<bool> told_;  // of each column
+  struct Told {
+    bool missing = false, other = false;
+  };
+  std::vector<Told> told_;  // of each column
   std::vector<std::string> columns_;
   std::vector<ColumnType> types_;
   std::vector<CsvRecord> first_;

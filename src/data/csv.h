@@ -28,7 +28,7 @@ struct CsvReading {
 };
 
 // take(row, its 1-based line); false stops. `read`, where it is given, gets the first such field of each
-// column before its row, but for empty ones. UserError for a quote that is not closed (file, line and
+// column before its row, and the first that is missing, but for empty ones. UserError for a quote that is not closed (file, line and
 // column), a row with more fields than the header, a later value that is not of its column's type, bad UTF-8.
 void for_each_csv_row(FileText text, const base::fs::path& path, char separator,
                       const std::function<bool(base::Json, std::int64_t)>& take,

@@ -10,7 +10,8 @@
 namespace hone::data {
 
 struct PreviewPiece {
-  std::string text;         // special tokens included; the text of neighboring tokens with the same flag
+  // Special tokens included; the text of neighboring tokens with the same flag, in whole characters.
+  std::string text;
   bool supervised = false;  // a target; the first token never is
 };
 

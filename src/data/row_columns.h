@@ -36,7 +36,7 @@ struct SeenRows {
       columns;  // of all rows, in the order in which they came; after row_function and mapping
   MapEffects effects;
   std::vector<std::string> template_keys;  // of all objects in the column chat_template_kwargs
-  std::vector<CsvReading> readings;        // one a column of a CSV file whose values are not its texts
+  std::vector<CsvReading> readings;        // of each column of a CSV file whose values are not its texts
 
   void add(const base::Json& row);
 };

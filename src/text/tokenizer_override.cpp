@@ -10,6 +10,11 @@ void Tokenizer::set_chat_template(std::string source) {
   auto& files = impl_->files.files;
   std::erase_if(files, [](const auto& file) { return file.first.starts_with(kMoreTemplates); });
   files[kChatTemplate] = source;
+  // As transformers saves it: one template in one place, since not every reader prefers the same one.
+  if (const auto file = files.find(kTokenizerConfig); file != files.end()) {
+    base::Json json = base::parse_json(file->second, impl_->files.where + "/" + kTokenizerConfig);
+    if (json.is_object() && json.erase("chat_template") > 0) file->second = base::dump_json(json, 2) + "\n";
+  }
   impl_->files.templates = {.main = std::move(source), .named = {}};
 }
 

@@ -95,6 +95,10 @@ void note_template(const OpenedText& text, const data::SeenRows& seen, std::vect
   if (text.chat_template == nullptr) return;
   std::string source = text.tokenizer.chat_templates().main.value_or("");
   for (const auto& [name, named] : text.tokenizer.chat_templates().named) source += named;
+  if (text.tokenizer.chat_templates().main.value_or("").starts_with("\xef\xbb\xbf"))
+    notes.emplace_back(
+        "the chat template begins with a byte order mark (U+FEFF), and so does every conversation, as in "
+        "transformers: save its file as UTF-8 without it");
   const auto has_column = [&seen](const char* name) {
     return std::find(seen.columns.begin(), seen.columns.end(), name) != seen.columns.end();
   };

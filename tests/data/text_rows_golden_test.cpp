@@ -152,6 +152,11 @@ TEST_F(TextRows, AFieldThatIsReadAsAnotherValueIsSeen) {
   EXPECT_EQ(seen.readings[0].describe(), "the text '007' is read as the number 7");
   EXPECT_EQ(seen.readings[1].column, "f");
   EXPECT_EQ(seen.readings[2].describe(), "the text 'true' is read as True");
+  const SeenRows both = read(write("b.csv", "prompt,answer\na,007\nb,\nc,NA\nd,08\ne,null\n")).seen;
+  ASSERT_EQ(both.readings.size(), 2U);
+  EXPECT_EQ(both.readings[0].describe(), "the text '007' is read as the number 7.0");
+  EXPECT_EQ(both.readings[1].describe(), "the text 'NA' is read as a missing value");
+  EXPECT_EQ(both.readings[1].line, 4);
 }
 
 }  // namespace text_rows_golden_test

@@ -224,6 +224,29 @@ TEST(Preview, TheFirstTokenIsNeverATarget) {
   EXPECT_TRUE(preview({}, tiny()).empty());
 }
 
+TEST(Preview, ACharacterIsInOnePiece) {
+  const std::string mark = "\xef\xbb\xbf";
+  const std::vector<std::int32_t> ids = tiny().encode("a" + mark + "b", false).ids;
+  ASSERT_EQ(ids.size(), 5U);  // a token for each byte of the mark
+  for (std::size_t first = 1; first < ids.size(); ++first) {
+    std::string text;
+    std::vector<std::uint8_t> supervised(ids.size());
+    std::fill(supervised.begin() + static_cast<std::ptrdiff_t>(first), supervised.end(), 1);
+    const std::vector<PreviewPiece> pieces = preview({.ids = ids, .supervised = supervised}, tiny());
+    ASSERT_EQ(pieces.size(), 2U);
+    for (const PreviewPiece& piece : pieces) text += piece.text;
+    EXPECT_EQ(text, "a" + mark + "b");
+    EXPECT_EQ(pieces[0].text, first == 4 ? "a" + mark : "a") << first;
+  }
+  // The first token is a byte of a character, and never a target.
+  const std::vector<std::int32_t> head = tiny().encode(mark + "b", false).ids;
+  const std::vector<PreviewPiece> one =
+      preview({.ids = head, .supervised = std::vector<std::uint8_t>(head.size(), 1)}, tiny());
+  ASSERT_EQ(one.size(), 1U);
+  EXPECT_EQ(one[0].text, mark + "b");
+  EXPECT_TRUE(one[0].supervised);
+}
+
 // ---- bad input
 
 constexpr std::string_view kChat =

@@ -112,5 +112,16 @@ TEST(Tokenizer, SaveCopiesByteForByteEvenWhenTheFolderIsGone) {
   EXPECT_FALSE(base::fs::exists(temp.path() / "out" / "unrelated.bin"));
 }
 
+TEST(Tokenizer, AReplacedTemplateIsTheOnlyOneThatIsSaved) {
+  const TempFolder temp;
+  Tokenizer tokenizer = Tokenizer::from_folder(kTiny);
+  ASSERT_TRUE(tokenizer.chat_template());
+  tokenizer.set_chat_template("{{ 1 }}");
+  tokenizer.save(temp.path() / "out");
+  EXPECT_EQ(slurp(temp.path() / "out" / "chat_template.jinja"), "{{ 1 }}");
+  EXPECT_EQ(slurp(temp.path() / "out" / "tokenizer_config.json").find("chat_template"), std::string::npos);
+  EXPECT_EQ(Tokenizer::from_folder(temp.path() / "out").chat_template(), "{{ 1 }}");
+}
+
 }  // namespace tokenizer_test
 }  // namespace hone::text
