@@ -227,6 +227,7 @@ class TokenFinder {
     for (const auto& [key, value] : form.defaults) {
       if (!settings_.contains(key)) settings_[key] = value;
     }
+    if (!form.own.empty()) set_own(form);
     const Json& padding = member_or_null(sources_.outline, "padding");
     if (padding.is_object() && member_or_null(padding, "pad_token").is_string() &&
         !settings_.contains("pad_token")) {
@@ -238,6 +239,16 @@ class TokenFinder {
     if (const Json& unknown = member_or_null(named, "unk_token"); is_made(unknown))
       named["unk_token"] = token_text(unknown);
     out_.pipeline = form_of_class(sources_.class_name, named).pipeline;
+  }
+
+  void set_own(const ClassForm& form) {
+    Json additional = member_or_null(settings_, "additional_special_tokens");
+    if (!additional.is_array()) additional = Json::array();
+    for (const auto& [key, value] : form.own) {
+      if (!settings_.contains(key)) settings_[key] = value;
+      if (!settings_[key].is_null()) additional.push_back(settings_[key]);
+    }
+    settings_["additional_special_tokens"] = std::move(additional);
   }
 
   void set_special(const std::string& key, const Json& value) {
@@ -278,7 +289,10 @@ class TokenFinder {
     if (explicitly.is_object()) own.update(explicitly);
     for (const auto& [key, value] : own.items()) set_special(key, value);
     for (const auto& [key, value] : special_) {
-      if (!value.is_null()) out_.named.emplace_back(key, token_text(value));
+      // CodeLlamaTokenizer names its own fill_token after the config's has been added.
+      const bool own_fill = sources_.class_name == "CodeLlamaTokenizer" && key == "fill_token";
+      const Json& named = own_fill ? settings_["fill_token"] : value;
+      if (!named.is_null()) out_.named.emplace_back(key, token_text(named));
     }
   }
 

@@ -27,7 +27,7 @@ std::optional<std::string> string_or_none(const Json& value) {
   throw base::UserError(
       {.where = where + ", tokenizer_class",
        .expected =
-           "a tokenizer class that hone has: TokenizersBackend, or Qwen2's, Llama's, Gemma's, GPT2's, "
+           "a tokenizer class that hone has: TokenizersBackend, or Qwen2's, Llama's, CodeLlama's, Gemma's, GPT2's, "
            "GPTNeoX's or Cohere's",
        .found =
            name.empty() ? "transformers' class for the model_type " + model.model_type : std::string(name),
@@ -108,6 +108,15 @@ Json llama_pipeline(const Json& settings) {
       {"post_processor", true}};
 }
 
+// It has no legacy form, and its decoder strips the first space in each case.
+Json code_llama_pipeline(Json settings) {
+  settings["legacy"] = false;
+  Json out = llama_pipeline(settings);
+  out["decoder"] = pieces_decoder(true);
+  out["unk_token"] = string_or_none(tokenizer_config_keys().at(settings, "unk_token")).value_or("None");
+  return out;
+}
+
 Json gemma_pipeline(const Json& settings) {
   const Json& unknown = tokenizer_config_keys().at(settings, "unk_token");
   return {{"normalizer", replace_step(" ", kPieceSpace)},
@@ -181,6 +190,15 @@ ClassForm form_of_class(std::string_view name, const Json& settings) {
   }
   if (name == "LlamaTokenizer") {
     return {llama_pipeline(settings), {{"unk_token", "<unk>"}, {"bos_token", "<s>"}, {"eos_token", "</s>"}}};
+  }
+  if (name == "CodeLlamaTokenizer") {
+    return {code_llama_pipeline(settings),
+            {{"unk_token", "<unk>"}, {"bos_token", "<s>"}, {"eos_token", "</s>"}},
+            {{"prefix_token", "\u2581<PRE>"},
+             {"middle_token", "\u2581<MID>"},
+             {"suffix_token", "\u2581<SUF>"},
+             {"eot_token", "\u2581<EOT>"},
+             {"fill_token", "<FILL_ME>"}}};
   }
   if (name == "GemmaTokenizer") {
     return {gemma_pipeline(settings),

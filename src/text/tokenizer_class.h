@@ -49,7 +49,9 @@ struct ClassForm {
   // `pipeline` of hone_text_tokenizer_new; null: tokenizer.json's.
   base::Json pipeline;
   // The named tokens that the class sets where the config does not: a text, or null.
-  std::vector<std::pair<std::string, base::Json>> defaults;
+  std::vector<std::pair<std::string, base::Json>> defaults = {};
+  // Named tokens of the class alone, which it also adds to additional_special_tokens.
+  std::vector<std::pair<std::string, base::Json>> own = {};
 };
 // `settings`: tokenizer_config.json, with the named tokens as they are in effect.
 ClassForm form_of_class(std::string_view name, const base::Json& settings);

@@ -77,7 +77,7 @@ constexpr std::string_view kOtherClasses =
     "AlbertTokenizer BartTokenizer BarthezTokenizer BartphoTokenizer BasicTokenizer BertGenerationTokenizer "
     "BertJapaneseTokenizer BertTokenizer BertTokenizerLegacy BertweetTokenizer BigBirdTokenizer "
     "BioGptTokenizer BlenderbotSmallTokenizer BlenderbotTokenizer ByT5Tokenizer CLIPTokenizer CTRLTokenizer "
-    "CamembertTokenizer CanineTokenizer CharacterTokenizer ClvpTokenizer CodeGenTokenizer CodeLlamaTokenizer "
+    "CamembertTokenizer CanineTokenizer CharacterTokenizer ClvpTokenizer CodeGenTokenizer "
     "ConvBertTokenizer CpmAntTokenizer CpmTokenizer DPRContextEncoderTokenizer DPRQuestionEncoderTokenizer "
     "DPRReaderTokenizer DebertaTokenizer DebertaV2Tokenizer DiaTokenizer DistilBertTokenizer EsmTokenizer "
     "EsmcTokenizer FNetTokenizer FSMTTokenizer FastSpeech2ConformerTokenizer FlaubertTokenizer "
@@ -95,8 +95,9 @@ constexpr std::string_view kOtherClasses =
 
 constexpr std::array kGeneric = {"TokenizersBackend", "PreTrainedTokenizerFast", "PreTrainedTokenizer",
                                  "PythonBackend", "BloomTokenizer"};
-constexpr std::array kOwnPipeline = {"Qwen2Tokenizer", "Qwen3_5Tokenizer", "LlamaTokenizer", "GemmaTokenizer",
-                                     "GPT2Tokenizer",  "GPTNeoXTokenizer", "CohereTokenizer"};
+constexpr std::array kOwnPipeline = {"Qwen2Tokenizer",     "Qwen3_5Tokenizer", "LlamaTokenizer",
+                                     "CodeLlamaTokenizer", "GemmaTokenizer",   "GPT2Tokenizer",
+                                     "GPTNeoXTokenizer",   "CohereTokenizer"};
 
 }  // namespace
 

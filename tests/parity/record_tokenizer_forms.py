@@ -206,6 +206,14 @@ def forms():
     add("Llama with tokens", "pieces", {**LLAMA, "pad_token": "<pad>", "added_tokens_decoder": {"0": entry("<unk>"), "1": entry("<s>"), "2": entry("</s>", normalized=True, special=False), "400": entry("<|new|>", lstrip=True)}})
     add("Llama with padding", "pieces", LLAMA, [("/padding", {**PADDING, "pad_token": "<unk>"})])
     add("Llama with eos true", "pieces", {**LLAMA, "add_eos_token": True})
+    code = {**LLAMA, "tokenizer_class": "CodeLlamaTokenizer"}
+    infill = {name + "_token": f"\u2581<{name[:3].upper()}>" for name in ("prefix", "middle", "suffix", "eot")}
+    add("CodeLlama", "pieces", code)
+    add("CodeLlama without names", "pieces", {"tokenizer_class": "CodeLlamaTokenizerFast"})
+    add("CodeLlama with its tokens", "pieces", {**code, **infill, "fill_token": "<FILL>", "additional_special_tokens": list(infill.values())})
+    add("CodeLlama with tokens of null", "pieces", {**code, **dict.fromkeys(infill), "fill_token": None, "legacy": True})
+    add("CodeLlama with flags", "pieces", {**code, "fill_token": token("<FILL>", lstrip=True), "eos_token": token("</s>", rstrip=True)}, config_json={"model_type": "llama"})
+    add("CodeLlama without a prefix space", "pieces", {**code, "add_prefix_space": False, "pad_token": "</s>", "chat_template": A})
     add("Gemma with tokens", "pieces", {"tokenizer_class": "GemmaTokenizer", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
     # config.json beside it
     for model, kind in (("qwen2", "PreTrainedTokenizerFast"), ("qwen2", "TokenizersBackend"), ("qwen3", "PreTrainedTokenizerFast"), ("qwen3", None), ("qwen3", "Qwen2Tokenizer"),
