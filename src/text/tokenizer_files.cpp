@@ -282,6 +282,10 @@ std::map<std::string, std::string> files_to_save(const TokenizerFiles& files, co
   return out;
 }
 
+bool is_tokenizer_file(std::string_view name) {
+  return std::ranges::find(kKeptFiles, name) != kKeptFiles.end();
+}
+
 TokenizerFiles read_tokenizer_folder(const base::fs::path& folder) {
   if (!base::fs::is_directory(folder)) {
     const bool exists = base::fs::exists(folder);

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file.h"
@@ -21,6 +22,9 @@ inline constexpr const char* kSpecialTokensMap = "special_tokens_map.json";
 inline constexpr const char* kAddedTokens = "added_tokens.json";
 inline constexpr const char* kChatTemplate = "chat_template.jinja";
 inline constexpr const char* kMoreTemplates = "additional_chat_templates";  // a folder of NAME.jinja
+
+// Whether Tokenizer::save may write a file of this name.
+bool is_tokenizer_file(std::string_view name);
 
 struct TokenizerFiles {
   std::string where;                         // for errors: the folder, or the GGUF file

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json_tools.h"
 #include "base/path_kind.h"
+#include "text/tokenizer_files.h"
 #include "train/input_files.h"
 #include "train/run_folder.h"
 
@@ -49,7 +50,7 @@ bool is_result(std::string_view name, bool adapter) {
   constexpr std::array<std::string_view, 6> kModel = {
       kModelConfigFile,           kModelIndexFile,         "generation_config.json",
       "preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json"};
-  if (name == kInputsFile || is_tokenizer_file(name)) return true;
+  if (name == kInputsFile || text::is_tokenizer_file(name)) return true;
   if (adapter) return is_one_of(kAdapter, name);
   return is_one_of(kModel, name) || (name.starts_with("model") && name.ends_with(".safetensors"));
 }
@@ -104,14 +105,6 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
 }
 
 }  // namespace
-
-bool is_tokenizer_file(std::string_view name) {
-  constexpr std::array<std::string_view, 8> kNames = {
-      "tokenizer.json",      "tokenizer_config.json", "special_tokens_map.json",
-      "chat_template.jinja", "added_tokens.json",     "vocab.json",
-      "merges.txt",          "tokenizer.model"};
-  return is_one_of(kNames, name);
-}
 
 bool is_written(const std::string& name, const config::Plan& plan) {
   if (checkpoint_step(name) || abandoned_name_of(name)) return true;

@@ -23,9 +23,6 @@ namespace hone::train {
 // it.
 bool is_written(const std::string& name, const config::Plan& plan);
 
-// Whether Tokenizer::save may write a file of this name.
-bool is_tokenizer_file(std::string_view name);
-
 // What hone_files.json says of the folder, or plan.yaml or a marker, and what lies there.
 struct OwnFiles {
   bool known = false;                        // a run of hone began here

@@ -7,6 +7,7 @@
 #include "base/mapped_files.h"
 #include "base/staging.h"
 #include "config/write_plan.h"
+#include "text/tokenizer_files.h"
 #include "train/checkpoint_check.h"
 #include "train/own_files.h"
 #include "train/run_folder.h"
@@ -30,7 +31,7 @@ void finish_former(const fs::path& output_dir) {
     const std::string name = file.filename().string();
     const bool ours = name == kAdapterConfigFile || name == kAdapterWeightsFile || name == kPlanFile ||
                       name == kTrainerStateFile || name == "base_adapters.json";
-    if (is_tokenizer_file(name) || ours) fs::rename(file, output_dir / name, none);
+    if (text::is_tokenizer_file(name) || ours) fs::rename(file, output_dir / name, none);
   }
   if (!files.empty()) fs::remove(set, none);
 }
