@@ -15,10 +15,12 @@
 #include "config/doctor_plan.h"
 #include "config/method_of.h"
 #include "config/write_plan.h"
+#include "data/prompts.h"
 #include "data/row_source.h"
 #include "data/rows.h"
 #include "report/terminal.h"
 #include "train/open_model.h"
+#include "train/prompt_form.h"
 #include "train/row_exam.h"
 
 namespace hone::commands {
@@ -66,18 +68,15 @@ void print_counts(const config::CheckedRun& run, bool refuses_rows) {
 }
 
 // The messages, or the text, that a row trains on: a prompt with what follows it.
-Json example_of(const Json& row, const config::Plan& plan) {
-  const std::string column = plan.dataset_prompt_column.empty() ? "prompt" : plan.dataset_prompt_column;
+Json example_of(Json row, const config::Plan& plan) {
+  if (config::samples(plan.method)) {
+    data::make_prompt(row, train::prompt_form(plan), "the first row");
+    return row.value("prompt", Json());
+  }
   for (const char* name : {"messages", "conversations"}) {
     if (row.contains(name)) return row.at(name);
   }
-  Json out = row.contains(column) ? row.at(column) : Json();
-  if (!plan.dataset_prompt_column.empty() && out.is_string())
-    out = Json::array({{{"role", "user"}, {"content", out}}});
-  if (!plan.system_prompt.empty()) {
-    if (out.is_string()) out = Json::array({{{"role", "user"}, {"content", out}}});
-    if (out.is_array()) out.insert(out.begin(), Json{{"role", "system"}, {"content", plan.system_prompt}});
-  }
+  Json out = row.value("prompt", Json());
   for (const char* name : {"completion", "chosen"}) {
     if (!row.contains(name)) continue;
     const Json& more = row.at(name);

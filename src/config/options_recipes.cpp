@@ -41,7 +41,11 @@ std::vector<Option> recipe_options() {
       {{"system_prompt", "a system turn before each prompt, which then is a conversation",
         &RecipePlan::system_prompt, for_rows(kAnyRows)},
        {"dataset_prompt_column", "column whose text becomes the user's turn of a conversation; null: prompt",
-        &RecipePlan::dataset_prompt_column, for_rows(kAnyRows)}});
+        &RecipePlan::dataset_prompt_column, for_rows(kAnyRows)},
+       {"rows_without_prompt",
+        "a row without prompt: an error; or its problem becomes the user's turn, as in open-r1's script; "
+        "problem_r1 puts DeepSeek-R1's system turn before it, unless there is a system_prompt",
+        &RecipePlan::rows_without_prompt, choice("refuse problem problem_r1"), for_rows(kAnyRows)}});
   add(rows, {"data", kHone, "sft, dpo, kto, reward, cpo, orpo"},
       {{"auto_insert_empty_system_msg",
         "an empty system turn before a conversation without one, if the template knows system turns",

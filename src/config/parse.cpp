@@ -331,6 +331,7 @@ bool collect_plan(Plan& plan, Method method, Settings& settings) {
   settings.collect([&] { keywords = apply_init_kwargs(settings); });
   mixed.insert(mixed.end(), keywords.begin(), keywords.end());
   for (std::string& note : apply_script_rewards(settings)) mixed.push_back(std::move(note));
+  apply_script_prompts(settings);
   const std::vector<std::string> sharding = apply_sharding(settings);
   mixed.insert(mixed.end(), sharding.begin(), sharding.end());
   plan.notes = settings.collect_values();

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
+
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json_tools.h"
@@ -13,6 +16,9 @@ namespace hone::config {
 namespace {
 
 using base::Json;
+
+// In the names of splits.
+constexpr std::array<const char*, 5> kSplitWords = {"train", "test", "valid", "eval", "dev"};
 
 [[noreturn]] void wrong_form(const Kept& kept, const char* name, std::string expected, const Json& found) {
   throw base::UserError({.where = kept.where,
@@ -44,9 +50,9 @@ Splits splits_of(const Settings& settings) {
   if (kept == nullptr)
     return {.train = settings.text("dataset_train_split"), .test = settings.text("dataset_test_split")};
   for (const std::string& split : texts_of(*kept, "dataset_splits")) {
-    const bool train = split.find("train") != std::string::npos;
-    const auto evaluates = [&split](const char* word) { return split.find(word) != std::string::npos; };
-    if (!train && !evaluates("test") && !evaluates("valid") && !evaluates("eval") && !evaluates("dev"))
+    const auto is_of = [&split](const char* word) { return split.find(word) != std::string::npos; };
+    const bool train = is_of("train");
+    if (std::ranges::none_of(kSplitWords, is_of))
       wrong_form(*kept, "dataset_splits", "names with train, test or validation in them", split);
     std::string& side = train ? out.train : out.test;
     side += (side.empty() ? "" : "+") + split;
@@ -111,11 +117,19 @@ void resolve_mixer(Settings& settings, const Kept& mixer, std::vector<std::strin
 }
 
 // A file or a folder on this disk without configurations, where a recipe's name of one was of the data that
-// it had.
-bool lacks_configs(const std::string& path, const std::string& name) {
+// it had. A sub-folder may be one, unless it is `data`, or is named for a split.
+bool lacks_configs(const std::string& path) {
   const base::fs::path folder(path);
   if (path.empty() || !base::exists(folder)) return false;
-  return read_hub_configs(folder / "README.md").empty() && !base::exists(folder / name);
+  if (!read_hub_configs(folder / "README.md").empty()) return false;
+  std::error_code error;
+  for (base::fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    const auto is_of = [&name](const char* word) { return name.find(word) != std::string::npos; };
+    const bool own = name.starts_with('.') || name == "data" || std::ranges::any_of(kSplitWords, is_of);
+    if (!own && base::is_folder(at->path())) return false;
+  }
+  return true;
 }
 
 void resolve_mixture(Settings& settings, const Kept& mixture, std::vector<std::string>& notes) {
@@ -139,6 +153,51 @@ void resolve_mixture(Settings& settings, const Kept& mixture, std::vector<std::s
   notes.emplace_back("dataset_mixture: read as datasets");
 }
 
+// A name for the first rows of a split, with its number: "train[:1000]". Scripts read numbers below 1 as all rows.
+void resolve_first_rows(Settings& settings, const char* name, const char* option,
+                        std::vector<std::string>& notes) {
+  const Kept* kept = settings.kept(name);
+  if (kept == nullptr) return;
+  if (!kept->value.is_number_integer()) {
+    throw base::UserError({.where = kept->where,
+                           .expected = fmt::format("a number of rows as {}", name),
+                           .found = base::short_json(kept->value),
+                           .fix = fmt::format("correct it, or write a slice: {}: train[:1000]", option)});
+  }
+  const auto rows = kept->value.get<std::int64_t>();
+  if (rows < 1) return notes.push_back(fmt::format("{}: {} takes every row", name, rows));
+  const std::string split = settings.text(option);
+  const bool own = !settings.value("datasets").empty();
+  if (own || split.find_first_of("[+") != std::string::npos) {
+    throw base::UserError({.where = kept->where,
+                           .expected = fmt::format("{} with one data set and one whole split", name),
+                           .found = own ? "several data sets" : fmt::format("{}: {}", option, split),
+                           .fix = "write the rows to take as a slice of each split, such as train[:1000]"});
+  }
+  settings.put(option, fmt::format("{}[:{}]", split, rows), kept->where);
+  notes.push_back(fmt::format("{}: read as {}: {}[:{}]", name, option, split, rows));
+}
+
+// The configuration of eval_dataset, which as an option has none: an entry of eval_datasets has.
+void resolve_eval_config(Settings& settings, std::vector<std::string>& notes) {
+  const Kept* kept = settings.kept("eval_dataset_config");
+  if (kept == nullptr) return;
+  const std::vector<std::string> names = texts_of(*kept, "eval_dataset_config");
+  const std::string path = settings.text("eval_dataset");
+  if (path.empty()) return notes.push_back("eval_dataset_config: not used, there is no eval_dataset");
+  if (names.size() != 1) wrong_form(*kept, "eval_dataset_config", "one name", kept->value);
+  if (lacks_configs(path)) {
+    return notes.push_back(
+        fmt::format("eval_dataset_config: {} is not used, {} has no configurations", names[0], path));
+  }
+  settings.put(
+      "eval_datasets",
+      Json::array({{{"path", path}, {"name", names[0]}, {"split", settings.text("dataset_test_split")}}}),
+      kept->where);
+  settings.put("eval_dataset", nullptr, kept->where);
+  notes.emplace_back("eval_dataset_config: eval_dataset is read as eval_datasets");
+}
+
 }  // namespace
 
 std::vector<std::string> resolve_mixtures(Settings& settings) {
@@ -159,13 +218,17 @@ std::vector<std::string> resolve_mixtures(Settings& settings) {
     if (split) {
       notes.push_back(
           fmt::format("dataset_configs: {} is a split; dataset_train_split names those", names[0]));
-    } else if (names.size() == 1 && lacks_configs(settings.text("dataset_name"), names[0])) {
+    } else if (names.size() == 1 && lacks_configs(settings.text("dataset_name"))) {
       notes.push_back(fmt::format("dataset_configs: {} is not used, {} has no configurations", names[0],
                                   settings.text("dataset_name")));
     } else if (names.size() == 1) {
       settings.put("dataset_config", names[0], configs->where);
     }
   }
+  resolve_first_rows(settings, "max_train_samples", "dataset_train_split", notes);
+  for (const char* name : {"max_test_samples", "max_eval_samples"})
+    resolve_first_rows(settings, name, "dataset_test_split", notes);
+  resolve_eval_config(settings, notes);
   return notes;
 }
 

@@ -15,6 +15,7 @@ struct RecipePlan {
   std::string system_prompt;                  // a system turn before each prompt; empty: none
   bool auto_insert_empty_system_msg = false;  // data/system_turn.h, where the template knows system turns
   std::string dataset_prompt_column;  // whose text becomes a user's turn; empty: the rows have `prompt`
+  std::string rows_without_prompt = "refuse";  // or "problem", "problem_r1" (train/prompt_form.h)
 
   bool operator==(const RecipePlan&) const = default;
 };

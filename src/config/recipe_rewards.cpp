@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
+#include <span>
 
 namespace hone::config {
 namespace {
@@ -26,6 +28,23 @@ constexpr std::array<RewardOption, 10> kRewardOptions = {{
     {"soft_overlong_punishment", "max_completion_len", "max_completion_len"},
     {"soft_overlong_punishment", "soft_punish_cache", "soft_punish_cache"},
 }};
+
+bool is_any_set(const Settings& settings, std::span<const std::string_view> names) {
+  return std::ranges::any_of(
+      names, [&](std::string_view name) { return settings.is_wrong(name) || settings.changed(name); });
+}
+
+// The last of `signs` among the names of a GRPO recipe's file, by which recipes of open-r1's scripts are known; null:
+// another recipe, such as those of tutorials and of SageMaker, whose scripts have rewards and prompts of their own.
+const ReadName* find_sign(const Settings& settings, std::initializer_list<std::string_view> signs) {
+  if (settings.schema().command != "grpo") return nullptr;
+  const ReadName* found = nullptr;
+  for (const ReadName& read : settings.names()) {
+    if (read.name == "dataset_id_or_path" || read.name == "model_id") return nullptr;
+    if (std::ranges::find(signs, read.name) != signs.end()) found = &read;
+  }
+  return found == nullptr || found->where.starts_with("--") ? nullptr : found;
+}
 
 }  // namespace
 
@@ -66,20 +85,11 @@ std::string idle_reward_option(const Settings& settings, std::string_view name) 
 }
 
 std::vector<std::string> apply_script_rewards(Settings& settings) {
-  constexpr std::array<std::string_view, 4> kSigns = {"dataset_configs", "vllm_device", "max_prompt_length",
-                                                      "dataset_prompt_column"};
   constexpr std::array<std::string_view, 3> kOwn = {"reward_funcs", "reward_model_name_or_path", "replay"};
-  if (settings.schema().command != "grpo") return {};
-  for (const std::string_view name : kOwn) {
-    if (settings.is_wrong(name) || settings.changed(name)) return {};
-  }
-  const ReadName* sign = nullptr;
-  for (const ReadName& read : settings.names()) {
-    // Tutorials and SageMaker's recipes, whose scripts have rewards of their own.
-    if (read.name == "dataset_id_or_path" || read.name == "model_id") return {};
-    if (std::find(kSigns.begin(), kSigns.end(), read.name) != kSigns.end()) sign = &read;
-  }
-  if (sign == nullptr || sign->where.starts_with("--")) return {};
+  if (is_any_set(settings, kOwn)) return {};
+  const ReadName* sign =
+      find_sign(settings, {"dataset_configs", "vllm_device", "max_prompt_length", "dataset_prompt_column"});
+  if (sign == nullptr) return {};
   const std::size_t weights =
       settings.is_wrong("reward_weights") ? 0 : settings.list("reward_weights").size();
   const bool tags = weights == 3;
@@ -89,9 +99,25 @@ std::vector<std::string> apply_script_rewards(Settings& settings) {
   settings.put("reward_funcs", words, sign->where);
   return {fmt::format(
       "reward_funcs: [accuracy, format{}], since this recipe names none, and these are what the scripts of open-r1 and X-R1 "
-      "take then{}; write reward_funcs to choose. The system turn that such a script adds is not in the recipe: write "
-      "system_prompt, and dataset_prompt_column where the rows have no prompt",
+      "take then{}; write reward_funcs to choose. A prompt that a row has gets no system turn of such a script: "
+      "write system_prompt",
       tags ? ", tag_count" : "", tags ? "" : " (later ones of open-r1 add tag_count)")};
+}
+
+void apply_script_prompts(Settings& settings) {
+  constexpr std::array<std::string_view, 3> kOwn = {"dataset_prompt_column", "dataset_columns", "replay"};
+  if (is_any_set(settings, kOwn) || settings.is_set("rows_without_prompt")) return;
+  const bool mixes = settings.kept("dataset_mixer") != nullptr || settings.kept("dataset_mixture") != nullptr;
+  // Scripts with a system turn of their own have no option for one.
+  const bool plain = settings.is_set("system_prompt") || mixes;
+  const ReadName* fixed = plain ? nullptr : find_sign(settings, {"dataset_configs"});
+  const ReadName* other =
+      find_sign(settings, {"dataset_configs", "vllm_device", "max_prompt_length", "system_prompt"});
+  if (fixed != nullptr) {
+    settings.put("rows_without_prompt", "problem_r1", fixed->where);
+  } else if (other != nullptr) {
+    settings.put("rows_without_prompt", "problem", other->where);
+  }
 }
 
 }  // namespace hone::config

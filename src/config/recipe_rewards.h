@@ -1,4 +1,5 @@
-// open-r1's options of its rewards, as the parameters of the words in reward_funcs.
+// open-r1's options of its rewards, as the parameters of the words in reward_funcs; and what its scripts and those that
+// grew from them do without an option.
 #pragma once
 
 #include <string>
@@ -22,5 +23,8 @@ std::string idle_reward_option(const Settings& settings, std::string_view name);
 // take accuracy and format where none is named. Such a recipe is known by names that only they have. Sets
 // reward_funcs; returns the note, or nothing where the recipe names rewards, replays, or is another's.
 std::vector<std::string> apply_script_rewards(Settings& settings);
+
+// Such a recipe's rows without prompt: sets rows_without_prompt, as its script reads them. Rows with one are unchanged.
+void apply_script_prompts(Settings& settings);
 
 }  // namespace hone::config

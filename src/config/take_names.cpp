@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "base/error.h"
 #include "base/json_tools.h"
+#include "base/suggest.h"
 #include "config/settings.h"
 
 namespace hone::config {
@@ -25,6 +27,22 @@ bool says_nothing(const Json& value) {
 const Option& any_value() {
   static const Option any("", "", Kind::kAny);
   return any;
+}
+
+// A switch of a program that hone does not know is off: what it would do is not asked for. 0 may be a value like another.
+// A name like one of hone's is a misspelling, which may mean to switch something off.
+bool is_idle_unknown(const Schema& schema, const std::string& name,
+                     const std::function<Json(const Option&)>& read) {
+  Json value = true;
+  try {
+    value = read(any_value());
+  } catch (const base::UserError&) {
+    return false;  // that the name is unknown says more
+  }
+  const bool off = value.is_null() || value == Json(false) || (value.is_structured() && value.empty());
+  if (!off) return false;
+  const std::vector<std::string> names = schema.names();
+  return base::did_you_mean(name, names).empty();
 }
 
 // "left" by "left=keep_end right=keep_start": keep_end. Values that are not there stay; an empty one says nothing.
@@ -168,6 +186,12 @@ void Settings::take(const std::string& name, const std::string& where, bool dash
       names_.push_back({.as = ReadName::As::kPassed, .name = name, .where = where, .option = {}, .why = {}});
     } else if (former != nullptr && there) {
       take_former(*former, where, read);
+    } else if (!dashes && is_idle_unknown(*schema_, name, read)) {
+      names_.push_back({.as = ReadName::As::kNoted,
+                        .name = name,
+                        .where = where,
+                        .option = {},
+                        .why = fmt::format("no option of hone {}, and off", schema_->command)});
     } else {
       throw_unknown(*schema_, name, dashes ? "command line" : where, dashes);
     }

@@ -84,11 +84,29 @@ void make_conversation(Json& row, const PromptForm& form, const std::string& whe
   row["prompt"] = std::move(prompt);
 }
 
+}  // namespace
+
+bool PromptForm::stands_in(const Json& row) const {
+  return column.empty() && !column_without_prompt.empty() && !row.contains("prompt") &&
+         row.contains(column_without_prompt);
+}
+
+void make_prompt(Json& row, const PromptForm& form, const std::string& where) {
+  if (form.stands_in(row)) {
+    const std::string& system = form.system.empty() ? form.system_without_prompt : form.system;
+    make_conversation(row, {.system = system, .column = form.column_without_prompt}, where);
+  } else if (!form.as_it_is()) {
+    make_conversation(row, form, where);
+  }
+}
+
+namespace {
+
 PromptRow to_prompt_row(Json row, const std::string& where, const base::fs::path& path,
                         const PromptForm& form) {
   PromptRow out;
   out.where = where;
-  if (!form.as_it_is()) make_conversation(row, form, where);
+  make_prompt(row, form, where);
   out.prompt = prompt_of(row, path, out.where);
   if (out.prompt.is_array()) {
     check_messages(row, "prompt", out.where);

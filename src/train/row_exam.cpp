@@ -12,6 +12,7 @@
 #include "data/unpaired.h"
 #include "model/weight_source.h"
 #include "train/opening.h"
+#include "train/prompt_form.h"
 #include "train/reward_opening.h"
 
 namespace hone::train {
@@ -119,8 +120,7 @@ class Examiner {
 
   void read_prompts() {
     data::SeenRows seen;
-    const std::vector<data::PromptRow> rows = data::read_prompt_rows(
-        source_, {.system = plan_.system_prompt, .column = plan_.dataset_prompt_column}, &seen);
+    const std::vector<data::PromptRow> rows = data::read_prompt_rows(source_, prompt_form(plan_), &seen);
     out_.rows = static_cast<std::int64_t>(rows.size());
     take(seen, prompt_reading(rows.front().prompt.is_array()));
     (void)data::tokenize_prompts(rows, text_.tokenizer, chat_template(), template_kwargs(plan_), vocab_size_);

@@ -9,6 +9,7 @@
 #include "config/option_table.h"
 #include "config/parse.h"
 #include "data/describe_row.h"
+#include "train/prompt_form.h"
 
 namespace hone::train {
 namespace {
@@ -44,6 +45,20 @@ void note_options(const config::Plan& plan, const RowReading& reading, std::vect
     notes.push_back(std::string(option.name) + ": not used for the rows, which are " +
                     std::string(form_row(reading.forms.front())->called));
   }
+}
+
+// Prompts that were made of another column than `prompt`, without dataset_prompt_column.
+void note_stand_ins(const config::Plan& plan, const data::SeenRows& seen, std::vector<std::string>& notes) {
+  if (!config::samples(plan.method)) return;
+  const data::PromptForm form = prompt_form(plan);
+  base::Json row = base::Json::object();
+  for (const std::string& column : seen.columns) row[column] = nullptr;
+  if (!form.stands_in(row)) return;
+  const bool turn = form.system.empty() && !form.system_without_prompt.empty();
+  notes.push_back("the rows have no prompt: their " + form.column_without_prompt +
+                  (turn ? " becomes the user's turn after DeepSeek-R1's system turn, as in X-R1's script "
+                        : " becomes the user's turn, as in open-r1's script ") +
+                  "(rows_without_prompt: " + plan.rows_without_prompt + ")");
 }
 
 void note_mapping(const base::RowMapping& mapping, const data::MapEffects& effects,
@@ -173,6 +188,7 @@ std::vector<std::string> notes_of_rows(const config::Plan& plan, const data::See
                                        const RowReading& reading) {
   std::vector<std::string> notes;
   note_options(plan, reading, notes);
+  note_stand_ins(plan, seen, notes);
   note_mapping(plan.train_rows.mapping, seen.effects, notes);
   std::vector<std::string> unread;
   if (reading.names_unread)

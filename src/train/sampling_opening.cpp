@@ -11,6 +11,7 @@
 #include "rewards/open_reward.h"
 #include "train/memory_inputs.h"
 #include "train/opening.h"
+#include "train/prompt_form.h"
 #include "train/reward_opening.h"
 #include "train/row_notes.h"
 #include "train/run_folder.h"
@@ -27,8 +28,7 @@ PolicyPrompts read_prompts(const data::RowSource& source, const OpenedRun& run, 
   const std::string option =
       run.plan.method == config::Method::kOnlineDpo ? "max_new_tokens" : "max_completion_length";
   PolicyPrompts out;
-  out.rows = data::read_prompt_rows(
-      source, {.system = run.plan.system_prompt, .column = run.plan.dataset_prompt_column}, seen);
+  out.rows = data::read_prompt_rows(source, prompt_form(run.plan), seen);
   out.tokens = data::tokenize_prompts(out.rows, run.text->tokenizer, run.text->chat_template.get(),
                                       template_kwargs(run.plan), model.vocab_size);
   const auto kept = static_cast<std::size_t>(run.plan.max_prompt_length);

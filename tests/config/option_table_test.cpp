@@ -96,11 +96,19 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
                                            "row_function",
                                            "row_timeout",
                                            "python"};
-  const std::vector<std::string> recipes = {
-      "system_prompt",          "dataset_prompt_column",    "cosine_min_value_wrong",
-      "cosine_max_value_wrong", "cosine_min_value_correct", "cosine_max_value_correct",
-      "cosine_max_len",         "repetition_n_grams",       "repetition_max_penalty",
-      "code_language",          "max_completion_len",       "soft_punish_cache"};
+  const std::vector<std::string> recipes = {"system_prompt",
+                                            "dataset_prompt_column",
+                                            "rows_without_prompt",
+                                            "cosine_min_value_wrong",
+                                            "cosine_max_value_wrong",
+                                            "cosine_min_value_correct",
+                                            "cosine_max_value_correct",
+                                            "cosine_max_len",
+                                            "repetition_n_grams",
+                                            "repetition_max_penalty",
+                                            "code_language",
+                                            "max_completion_len",
+                                            "soft_punish_cache"};
   const std::vector<std::string> machine = {
       "threads",     "recompute", "layer_form", "memory_limit", "env",           "accelerate_config",
       "skip_doctor", "on_fault",  "stop_grace", "zero_stage",   "offload_folder"};

@@ -110,6 +110,7 @@ const std::map<std::string, Words>& changes() {
       {"log_unique_prompts", {}},
       {"system_prompt", {"Be brief."}},
       {"dataset_prompt_column", {"question"}},
+      {"rows_without_prompt", {"problem"}},
       {"max_prompt_length", {"64"}},
       {"cosine_min_value_wrong", {"-1", "--reward_funcs", "cosine"}},
       {"cosine_max_value_wrong", {"-0.2", "--reward_funcs", "cosine"}},

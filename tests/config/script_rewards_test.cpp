@@ -1,4 +1,4 @@
-// Recipes that leave their rewards to a script.
+// Recipes that leave their rewards and the form of their prompts to a script.
 #include <algorithm>
 
 #include "config/helpers.h"
@@ -49,6 +49,25 @@ TEST_F(ScriptRewards, OthersAreRefused) {
             std::string::npos);
   EXPECT_NE(grpo_error({"--max_prompt_length", "256", "--reward_funcs", ""}).find("reward_funcs"),
             std::string::npos);
+}
+
+TEST_F(ScriptRewards, RowsWithoutPromptAreReadAsTheScriptReadsThem) {
+  EXPECT_EQ(recipe("dataset_configs:\n- train\n").rows_without_prompt, "problem_r1");
+  EXPECT_EQ(recipe("dataset_configs:\n- train\nsystem_prompt: Be brief.\n").rows_without_prompt, "problem");
+  for (const char* sign : {"vllm_device: auto\n", "max_prompt_length: 256\n", "system_prompt: Be brief.\n"}) {
+    EXPECT_EQ(recipe(std::string(sign) + "reward_funcs: accuracy\n").rows_without_prompt, "problem") << sign;
+  }
+  // What the user says counts.
+  EXPECT_EQ(recipe("dataset_configs:\n- train\nrows_without_prompt: problem\n").rows_without_prompt,
+            "problem");
+  EXPECT_EQ(recipe("max_prompt_length: 256\nrows_without_prompt: refuse\n").rows_without_prompt, "refuse");
+}
+
+TEST_F(ScriptRewards, OtherRowsNeedAPrompt) {
+  EXPECT_EQ(recipe("reward_funcs: accuracy\n").rows_without_prompt, "refuse");
+  EXPECT_EQ(grpo({"--max_prompt_length", "256"}).rows_without_prompt, "refuse");
+  EXPECT_EQ(recipe("dataset_configs:\n- train\ndataset_prompt_column: text\n").rows_without_prompt, "refuse");
+  EXPECT_EQ(recipe("max_prompt_length: 256\n", Method::kDpo).rows_without_prompt, "refuse");
 }
 
 }  // namespace script_rewards_test

@@ -95,6 +95,20 @@ TEST_F(RecipeForms, ASystemTurnComesBeforePrompts) {
   EXPECT_EQ(with_its_own[0].prompt.size(), 2U);
 }
 
+TEST_F(RecipeForms, AColumnStandsInForAPromptThatIsNotThere) {
+  const PromptForm form = {.column_without_prompt = "problem", .system_without_prompt = "Think."};
+  const auto rows = read_prompt_rows(write(R"({"problem": "2 + 3?", "solution": "5"})"), form);
+  EXPECT_EQ(rows.at(0).prompt, Json::array({{{"role", "system"}, {"content", "Think."}},
+                                            {{"role", "user"}, {"content", "2 + 3?"}}}));
+  const auto brief = read_prompt_rows(
+      write(R"({"problem": "2 + 3?"})"),
+      {.system = "Be brief.", .column_without_prompt = "problem", .system_without_prompt = "Think."});
+  EXPECT_EQ(brief.at(0).prompt[0]["content"], "Be brief.");
+  // A row with a prompt is as it was.
+  EXPECT_EQ(read_prompt_rows(write(R"({"prompt": "4?", "problem": "2 + 3?"})"), form).at(0).prompt, "4?");
+  EXPECT_THROW(read_prompt_rows(write(R"({"question": "2 + 3?"})"), form), base::UserError);
+}
+
 TEST_F(RecipeForms, AColumnThatIsNotThereIsNamed) {
   const base::fs::path file = write(R"({"problm": "2 + 3?"})");
   try {

@@ -67,6 +67,20 @@ TEST(RowNotes, AnOptionThatChangedNoRowIsNamed) {
   EXPECT_TRUE(notes_of_rows(plan, seen, reading).empty());
 }
 
+TEST(RowNotes, APromptMadeOfAnotherColumnIsTold) {
+  config::Plan plan;
+  plan.method = Method::kGrpo;
+  plan.rows_without_prompt = "problem_r1";
+  const data::SeenRows problems = {.columns = {"problem", "solution"}};
+  EXPECT_TRUE(names(notes_of_rows(plan, problems, prompt_reading(true)), "DeepSeek-R1's system turn"));
+  EXPECT_TRUE(notes_of_rows(plan, {.columns = {"prompt", "problem"}}, prompt_reading(true)).empty());
+  plan.system_prompt = "Be brief.";
+  const std::vector<std::string> notes = notes_of_rows(plan, problems, prompt_reading(true));
+  EXPECT_TRUE(names(notes, "their problem becomes the user's turn") && !names(notes, "DeepSeek"));
+  plan.rows_without_prompt = "refuse";
+  EXPECT_TRUE(notes_of_rows(plan, problems, prompt_reading(true)).empty());
+}
+
 TEST(RowNotes, ColumnsOfAnotherFormAreNotRead) {
   config::Plan plan;
   plan.dataset_text_field = "body";
