@@ -114,6 +114,7 @@ std::vector<FormerName> dialect_names() {
       {.name = "max_train_samples", .whose = kForks, .fate = Fate::kMixture, .commands = kTraining},
       {.name = "max_test_samples", .whose = kForks, .fate = Fate::kMixture, .commands = kTraining},
       {.name = "max_eval_samples", .whose = kForks, .fate = Fate::kMixture, .commands = kTraining},
+      {.name = "dataset_eval_splits", .whose = kForks, .fate = Fate::kMixture, .commands = kTraining},
       {.name = "eval_dataset_config", .whose = kForks, .fate = Fate::kMixture, .commands = kTraining},
       // the model
       renamed("model_id", kSchmid, "model_name_or_path"),

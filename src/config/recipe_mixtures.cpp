@@ -198,6 +198,28 @@ void resolve_eval_config(Settings& settings, std::vector<std::string>& notes) {
   notes.emplace_back("eval_dataset_config: eval_dataset is read as eval_datasets");
 }
 
+// Splits of the training data, or of the first of its sets, that are evaluated each on its own.
+void resolve_eval_splits(Settings& settings, std::vector<std::string>& notes) {
+  const Kept* kept = settings.kept("dataset_eval_splits");
+  if (kept == nullptr) return;
+  const std::vector<std::string> splits = texts_of(*kept, "dataset_eval_splits");
+  if (splits.empty()) return notes.push_back("dataset_eval_splits: not used, it is empty");
+  const Json& sets = settings.value("datasets");
+  Json entry = {{"path", settings.text("dataset_name")}};
+  if (const std::string config = settings.text("dataset_config"); !config.empty()) entry["name"] = config;
+  if (sets.is_array() && !sets.empty() && sets[0].is_object()) {
+    entry = {{"path", sets[0].value("path", Json())}};
+    if (sets[0].contains("name")) entry["name"] = sets[0]["name"];
+  }
+  Json evaluated = Json::object();
+  for (const std::string& split : splits) {
+    entry["split"] = split;
+    evaluated[split] = entry;
+  }
+  settings.put("eval_datasets", std::move(evaluated), kept->where);
+  notes.emplace_back("dataset_eval_splits: read as eval_datasets, each evaluated on its own");
+}
+
 }  // namespace
 
 std::vector<std::string> resolve_mixtures(Settings& settings) {
@@ -229,6 +251,7 @@ std::vector<std::string> resolve_mixtures(Settings& settings) {
   for (const char* name : {"max_test_samples", "max_eval_samples"})
     resolve_first_rows(settings, name, "dataset_test_split", notes);
   resolve_eval_config(settings, notes);
+  resolve_eval_splits(settings, notes);
   return notes;
 }
 

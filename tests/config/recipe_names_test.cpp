@@ -75,6 +75,22 @@ TEST_F(RecipeNames, TheConfigurationOfTheEvaluationSetIsApplied) {
             std::string::npos);
 }
 
+TEST_F(RecipeNames, SplitsToEvaluateAreEachASet) {
+  const Plan plan = folder("eval_strategy: epoch\ndataset_eval_splits: [test, train]\n");
+  ASSERT_EQ(plan.eval_sets.size(), 2U);
+  EXPECT_EQ(plan.eval_sets[0].name, "test");
+  EXPECT_EQ(plan.eval_sets[1].rows.files(), std::vector<std::filesystem::path>{path("rows/train.jsonl")});
+  EXPECT_EQ(folder("dataset_eval_splits: []\neval_strategy: epoch\n").eval_sets.size(), 0U);
+  EXPECT_NE(folder_error("dataset_eval_splits: [tset]\neval_strategy: epoch\n").find("tset"),
+            std::string::npos);
+  const Plan mixed = parse_run(
+      Method::kSft,
+      {"--config", write("mix.yaml", "model_name_or_path: " + path("model") +
+                                         "\ndataset_mixture:\n  datasets:\n  - id: " + path("rows") +
+                                         "\neval_strategy: epoch\ndataset_eval_splits: [test]\n")});
+  EXPECT_EQ(mixed.eval_sets.at(0).rows.files(), std::vector<std::filesystem::path>{path("rows/test.jsonl")});
+}
+
 TEST_F(RecipeNames, TheMethodIsThatOfTheCommand) {
   const auto of = [&](Method method, const char* word) {
     return parse_run(method, {"--config", yaml_file(std::string("reward_funcs: accuracy\nmethod: ") + word)});
