@@ -181,14 +181,6 @@ class Taken:
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
-    def write_templates(self, folder):
-        """Templates beside the default one, which transformers keeps in files of their own: of a result."""
-        for name, data in (self.files or {}).items():
-            path = pathlib.Path(folder) / name
-            if name.startswith("additional_chat_templates/") and not path.exists():
-                path.parent.mkdir(exist_ok=True)
-                path.write_bytes(data)
-
     def _is_in(self, folder):
         found = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()} if folder.is_dir() else {}
         return found == self.files

@@ -208,7 +208,6 @@ class Trainer(Results):
             self.is_in_train = False
         if self.is_world_process_zero():
             self.model.write_changes(self._result_folder())
-            self._tokenizer.write_templates(self._result_folder())
         self.callback_handler.call("on_train_end")
         last = next((entry for entry in reversed(self.state.log_history) if "train_loss" in entry), {})
         metrics = {name: value for name, value in last.items() if name != "step"}
