@@ -46,6 +46,8 @@ std::vector<FormerName> of_trackers() {
       renamed("wandb_name", kOpenR1, "run_name"),
       renamed("wandb_run_name", kForks, "run_name"),
       renamed("project_name", kForks, "wandb_project"),
+      noted("experiment_name", kForks, "a name in its own logs and folders"),
+      noted("exp_name", kForks, "a name in its own logs and folders"),
       noted("wandb_watch", kForks, kNoTracker),
       noted("wandb_log_model", kForks, kNoTracker),
       noted("log_rewards", kForks, "rewards are always logged", "grpo rloo online-dpo"),

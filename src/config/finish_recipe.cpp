@@ -1,5 +1,7 @@
 #include "config/finish_recipe.h"
 
+#include <fmt/format.h>
+
 #include "config/named_templates.h"
 
 namespace hone::config {
@@ -26,6 +28,11 @@ void finish_recipe(Plan& plan, const Settings& settings) {
   if (plan.overwrite_output_dir && !plan.resume_from_checkpoint.empty()) {
     plan.overwrite_output_dir = false;  // transformers resumes, and never removes anything
     plan.notes.emplace_back("overwrite_output_dir: not used with resume_from_checkpoint");
+  }
+  if (settings.changed("save_total_limit") && plan.save_total_limit < 1) {
+    plan.notes.push_back(fmt::format("save_total_limit: {} keeps every checkpoint, as in transformers",
+                                     plan.save_total_limit));
+    plan.save_total_limit = 0;
   }
 }
 

@@ -91,6 +91,15 @@ TEST_F(RecipeNames, SplitsToEvaluateAreEachASet) {
   EXPECT_EQ(mixed.eval_sets.at(0).rows.files(), std::vector<std::filesystem::path>{path("rows/test.jsonl")});
 }
 
+TEST_F(RecipeNames, ALimitOfNoneKeepsEveryCheckpoint) {
+  for (const char* limit : {"0", "-1"}) {
+    const Plan plan = run_yaml(std::string("save_strategy: steps\nsave_total_limit: ") + limit + "\n");
+    EXPECT_EQ(plan.save_total_limit, 0);
+    EXPECT_TRUE(has_note(plan, "keeps every checkpoint, as in transformers")) << limit;
+  }
+  EXPECT_FALSE(has_note(run_yaml("save_total_limit: 2\n"), "keeps every checkpoint"));
+}
+
 TEST_F(RecipeNames, TheMethodIsThatOfTheCommand) {
   const auto of = [&](Method method, const char* word) {
     return parse_run(method, {"--config", yaml_file(std::string("reward_funcs: accuracy\nmethod: ") + word)});

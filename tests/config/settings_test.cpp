@@ -251,7 +251,6 @@ TEST(Check, Ranges) {
                            "adam_epsilon: -1",
                            "max_grad_norm: -1",
                            "per_device_eval_batch_size: 0",
-                           "save_total_limit: 0",
                            "threads: -1",
                            "logging_steps: -1",
                            "eval_steps: -1",
