@@ -151,9 +151,14 @@ std::set<std::string> tokens_of(const base::fs::path& tokenizer) {
   return out;
 }
 
-// The tokens that an adapter's tokenizer has in rows of the model that the tokenizer `own` does not use.
-std::vector<std::string> tokens_of_spare_rows(const base::fs::path& adapter, const base::fs::path& own,
-                                              std::int64_t rows) {
+// The tokens that an adapter's tokenizer has and the tokenizer `own` has not. `fit`: the model has a row for
+// each of them.
+struct NewTokens {
+  std::vector<std::string> names;
+  bool fit = true;
+};
+
+NewTokens new_tokens(const base::fs::path& adapter, const base::fs::path& own, std::int64_t rows) {
   const base::fs::path file = adapter / kTokenizerFile;
   if (!base::exists(file)) return {};
   const bool in_folder = base::is_folder(own);
@@ -162,7 +167,7 @@ std::vector<std::string> tokens_of_spare_rows(const base::fs::path& adapter, con
   if (in_folder && text == base::read_text(own / kTokenizerFile)) return {};
   const base::Json json = base::parse_json(text, file.string());
   const base::Json added = json.is_object() ? json.value("added_tokens", base::Json()) : base::Json();
-  std::vector<std::string> out;
+  NewTokens out;
   std::set<std::string> known;
   if (!added.is_array()) return {};
   for (const base::Json& token : added) {
@@ -171,26 +176,35 @@ std::vector<std::string> tokens_of_spare_rows(const base::fs::path& adapter, con
     if (!content.is_string() || !id.is_number_integer()) continue;
     if (known.empty()) known = tokens_of(own);
     if (known.contains(content.get<std::string>())) continue;
-    // The model has no row for it, and PEFT would have saved one that training added.
-    if (id.get<std::int64_t>() >= rows) return {};
-    out.push_back(content.get<std::string>());
+    out.fit = out.fit && id.get<std::int64_t>() < rows;
+    out.names.push_back(content.get<std::string>());
   }
   return out;
 }
 
+// "2 tokens of it (<a>, ...)".
+std::string told(const NewTokens& tokens) {
+  return base::counted(static_cast<std::int64_t>(tokens.names.size()), "token") + " of it (" +
+         base::cut_text(tokens.names.front(), 40) + (tokens.names.size() > 1 ? ", ..." : "") + ")";
+}
+
 // A tokenizer with tokens of spare rows is saved with the adapter, and nothing of the embedding but the rows
-// that were trained.
+// that were trained. One with tokens that the model has no rows for is not used: training would have saved
+// rows that it added.
 std::unique_ptr<model::WeightSource> with_tokenizer(std::unique_ptr<model::WeightSource> source,
                                                     const base::fs::path& folder,
                                                     std::vector<std::string>* notes) {
   const std::int64_t rows = source->config().vocab_size;
-  const std::vector<std::string> tokens = tokens_of_spare_rows(folder, source->tokenizer_path(), rows);
-  if (tokens.empty()) return source;
+  const NewTokens tokens = new_tokens(folder, source->tokenizer_path(), rows);
+  if (tokens.names.empty()) return source;
   if (notes != nullptr) {
-    notes->push_back(folder.string() + ": its tokenizer takes the place of the base's, which lacks " +
-                     base::counted(static_cast<std::int64_t>(tokens.size()), "token") + " of it (" +
-                     base::cut_text(tokens.front(), 40) + (tokens.size() > 1 ? ", ..." : "") + ")");
+    notes->push_back(folder.string() +
+                     (tokens.fit ? ": its tokenizer takes the place of the base's, which lacks " + told(tokens)
+                                 : ": its tokenizer is not used, since neither the base nor the adapter's file has "
+                                   "rows for all that the base's lacks, " +
+                                       told(tokens)));
   }
+  if (!tokens.fit) return source;
   return std::make_unique<model::VocabularySource>(std::move(source), rows,
                                                    std::map<std::string, at::Tensor>(), folder);
 }
@@ -271,13 +285,14 @@ std::unique_ptr<model::WeightSource> open_base(const base::fs::path& base,
     require_rows(*source, where, names, *saved);
     const bool resized = saved->rows != own;
     if (notes != nullptr) {
-      notes->push_back(folder.string() + ": its embedding takes the place of the base's, as in PEFT (" +
-                       (resized ? std::to_string(saved->rows) + " rows, the base has " + std::to_string(own)
-                                : "other rows than the base has") +
-                       ")");
+      notes->push_back(folder.string() + ": its embedding takes the place of the base's" +
+                       (resized ? ": the vocabulary was changed from " + std::to_string(own) + " to " +
+                                      std::to_string(saved->rows) + " tokens"
+                                : ", as in PEFT (other rows than the base has)"));
     }
-    const bool has_tokenizer = resized ? base::exists(folder / kTokenizerFile)
-                                       : !tokens_of_spare_rows(folder, source->tokenizer_path(), own).empty();
+    const NewTokens tokens = new_tokens(folder, source->tokenizer_path(), own);
+    const bool has_tokenizer =
+        resized ? base::exists(folder / kTokenizerFile) : tokens.fit && !tokens.names.empty();
     source = std::make_unique<model::VocabularySource>(
         std::move(source), saved->rows, std::move(saved->values), has_tokenizer ? folder : base::fs::path());
     replaced = true;

@@ -289,7 +289,11 @@ TEST(SavedVocabulary, TheBasesTokenizerStaysWhereNothingIsNew) {
   std::vector<std::string> many = {"a", "b"};
   for (int i = 2; i < 49; ++i) many.push_back("<" + std::to_string(i) + ">");
   write_tokenizer(s.adapter(), many);
-  EXPECT_EQ(s.open()->tokenizer_path(), s.base());
+  std::vector<std::string> notes;
+  EXPECT_EQ(open_base(s.base(), {s.adapter()}, &notes)->tokenizer_path(), s.base());
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_SAYS(notes[0], "its tokenizer is not used");
+  EXPECT_SAYS(notes[0], "47 tokens of it (<2>, ...)");
 }
 
 TEST(SavedVocabulary, SaysWhatIsMissing) {
