@@ -194,6 +194,11 @@ TEST(CausalLm, RefusesTensorsWithoutAPlace) {
   const std::string bias =
       load_error([](auto&, auto& t) { t["model.layers.0.self_attn.q_proj.bias"] = at::zeros({32}); });
   EXPECT_SAYS(bias, "q_proj.bias");
+  const std::string score = load_error([](auto&, auto& t) {
+    t["score.weight"] = at::zeros({1, 32});
+    t.erase("lm_head.weight");
+  });
+  EXPECT_SAYS(score, "the head of a reward model");
   EXPECT_EQ(
       load_error([](auto&, auto& t) { t["model.layers.0.self_attn.rotary_emb.inv_freq"] = at::zeros({4}); }),
       "");
