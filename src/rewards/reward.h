@@ -76,6 +76,9 @@ class Reward {
   virtual Scores score(const Request& request) = 0;
   // Columns of the data that it requires, from its own code (required_columns of open_reward.h).
   virtual std::vector<std::string> required_columns() const { return {}; }
+  // Columns that its source looks up where the data have them, `kwargs.get("answer")` or `answer=None`; a
+  // function may read others too.
+  virtual std::vector<std::string> read_columns() const { return {}; }
   // The useful number of concurrent calls: the workers of a function, 1 for built-in ones.
   virtual int parallel_calls() const { return 1; }
   // Whether a score may depend on completions of other prompts, so that it wants the whole generation batch at once, as

@@ -213,11 +213,13 @@ TEST_F(CheckPlan, TheRateIsHeldAgainstTheLoraOnExpertsToo) {
 TEST_F(CheckPlan, AnswersThatDoNotFitACompletionAreFoundBeforeSampling) {
   const std::string data =
       rows(R"({"prompt": "How many?", "answer": "first this, then that #### 123456789"})", 20);
-  const auto found = [&](const char* cap) {
-    return verdict_of(check_plan(*open_grpo({"--dataset_name", data, "--max_completion_length", cap})),
+  const auto found = [&](const char* cap, const char* reward = "exact_match(column=answer)") {
+    return verdict_of(check_plan(*open_grpo({"--dataset_name", data, "--max_completion_length", cap,
+                                             "--reward_funcs", reward})),
                       "RL-03");
   };
   EXPECT_EQ(found("2").level, Level::kFail);
+  EXPECT_EQ(found("2", "length(target=2)").level, Level::kWarn) << "a reward that does not need the answer";
   EXPECT_SAYS(found("2").fix, "max_completion_length: ");
   EXPECT_EQ(found("16").level, Level::kWarn);
   EXPECT_EQ(found("128").level, Level::kOk);

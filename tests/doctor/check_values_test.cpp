@@ -86,5 +86,46 @@ TEST_F(CheckValues, RewardWeights) {
   EXPECT_SAYS(unlike.what, "1000000 times the smallest");
 }
 
+TEST_F(CheckValues, SamplingThatTakesOneTokenOnly) {
+  const auto of = [this](const std::function<void(config::PolicyPlan&)>& change) {
+    const auto run = open_grpo();
+    change(run->plan.policy);
+    const Verdicts all = doctor::check_values(*run);
+    expect_complete(all);
+    return verdict_of(all, "RL-02");
+  };
+  EXPECT_EQ(of([](auto&) {}).code, "");
+  EXPECT_EQ(of([](auto& policy) {
+              policy.temperature = 0.3, policy.top_p = 0.5, policy.top_k = 5, policy.min_p = 0.1;
+            }).code,
+            "");
+  EXPECT_SAYS(of([](auto& policy) { policy.top_k = 1; }).fix, "top_k: 0");
+  EXPECT_SAYS(of([](auto& policy) { policy.min_p = 1; }).what, "min_p 1");
+  EXPECT_SAYS(of([](auto& policy) { policy.top_p = 0.001; }).fix, "top_p: 1.0");
+  EXPECT_SAYS(of([](auto& policy) { policy.temperature = 0.01; }).what, "temperature 0.01");
+}
+
+TEST_F(CheckValues, BetaAndSmoothing) {
+  const auto policy = [this](double beta) {
+    const auto run = open_grpo();
+    run->plan.policy.beta = beta;
+    return verdict_of(doctor::check_values(*run), "NUM-10").level;
+  };
+  EXPECT_EQ(policy(0.1), Level::kOk);
+  EXPECT_EQ(policy(5), Level::kWarn);
+  const auto pairs = [this](double beta, double smoothing) {
+    const auto run = open_dpo();
+    run->plan.preference.beta = beta;
+    run->plan.preference.label_smoothing = smoothing;
+    const Verdicts all = doctor::check_values(*run);
+    expect_complete(all);
+    return all;
+  };
+  EXPECT_TRUE(pairs(2.5, 0.2).empty());
+  EXPECT_EQ(verdict_of(pairs(100, 0), "NUM-10").level, Level::kWarn);
+  EXPECT_SAYS(verdict_of(pairs(0.1, 0.5), "PREF-01").what, "chosen and rejected count the same");
+  EXPECT_SAYS(verdict_of(pairs(0.1, 0.7), "PREF-01").what, "rejected counts more");
+}
+
 }  // namespace check_values_test
 }  // namespace hone::test_tools

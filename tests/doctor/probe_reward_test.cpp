@@ -102,6 +102,32 @@ def slow(completions, answer, **_):
     time.sleep(4)
     return [1.0 if a in text(c) else 0.0 for c, a in zip(completions, answer)]
 
+def looks_up(completions, **kwargs):
+    wanted = kwargs.get("solution")
+    return [0.5] * len(completions) if wanted is None else [float(a in text(c)) for c, a in zip(completions, wanted)]
+
+def defaults(completions, solution=None, **_):
+    return [float(a == text(c)) for c, a in zip(completions, solution or [""] * len(completions))]
+
+def asks_first(completions, **columns):
+    return [1.0] * len(completions) if "solution" not in columns else [0.0] * len(completions)
+
+def knows_two(completions, **kwargs):
+    return [float(a in text(c)) for c, a in zip(completions, kwargs.get("solution") or kwargs["answer"])]
+
+def optional(completions, answer, weights=None, tokenizer=None, **kwargs):
+    return [float(a in text(c)) + 0 * kwargs["trainer_state"].global_step for c, a in zip(completions, answer)]
+
+def mean_for_all(completions, answer, **_):
+    right = [float(text(c).strip() == a) for c, a in zip(completions, answer)]
+    return [sum(right) / len(right)] * len(right)
+
+def of_length(completions, **_):
+    return [float(len(text(c)) % 3) for c in completions]
+
+def of_the_row(completions, answer, **_):
+    return [float(int(a) % 5) for a in answer]
+
 def picky(completions, **_):
     return [float(text(c)[0] == "A") + 0.1 * len(text(c)) for c in completions]
 )";
@@ -115,8 +141,9 @@ class ProbeReward : public CheckRuns {
     data_ = file("sums.jsonl", text);
     functions_ = file("rewards.py", kFunctions);
   }
-  Verdicts probe(const std::string& word, Depth depth = Depth::kRun) {
-    const auto run = open_grpo({"--dataset_name", data_, "--reward_funcs", word});
+  Verdicts probe(const std::string& word, Depth depth = Depth::kRun, const std::string& most_tokens = "8") {
+    const auto run =
+        open_grpo({"--dataset_name", data_, "--reward_funcs", word, "--max_completion_length", most_tokens});
     Verdicts out = probe_reward(*run, depth);
     expect_complete(out);
     return out;
@@ -132,7 +159,7 @@ TEST_F(ProbeReward, SoundRewardsHaveNoFault) {
   for (const char* word : {"exact_match(column=answer)", "regex(pattern=\"[0-9]+\", column=answer)",
                            "accuracy_reward(column=answer)", "length(target=5)", "think_format_reward"}) {
     for (const Depth depth : {Depth::kRun, Depth::kDeep}) {
-      const Verdicts all = probe(word, depth);
+      const Verdicts all = probe(word, depth, "64");
       ASSERT_FALSE(all.empty()) << word;
       for (const base::Verdict& one : all) EXPECT_LE(one.level, Level::kNote) << word << ": " << one.what;
     }
@@ -244,12 +271,13 @@ TEST_F(ProbeReward, ADotThatDoesNotCrossLinesIsFound) {
 }
 
 TEST_F(ProbeReward, ARewardThatPunishesTheRightAnswerIsFound) {
-  EXPECT_EQ(verdict_of(of_user("turned", Depth::kDeep), "RL-04").level, Level::kFail);
+  for (const Depth depth : {Depth::kRun, Depth::kDeep})  // some rows prove nothing of all
+    EXPECT_EQ(verdict_of(of_user("turned", depth), "RL-04").level, Level::kWarn);
 }
 
 TEST_F(ProbeReward, AnAdversaryThatEarnsAsMuchIsFound) {
   const auto found = verdict_of(of_user("tags", Depth::kDeep), "RL-07");
-  EXPECT_EQ(found.level, Level::kFail);
+  EXPECT_EQ(found.level, Level::kWarn);
   EXPECT_SAYS(found.what, "only format tags");
   EXPECT_EQ(verdict_of(of_user("right", Depth::kDeep), "RL-07").level, Level::kOk);
 }
@@ -331,6 +359,40 @@ TEST_F(ProbeReward, NoneIsAFailureOnlyWhereEveryRowWasAsked) {
   };
   EXPECT_EQ(found(200), Level::kFail);
   EXPECT_EQ(found(5000), Level::kWarn);
+}
+
+// The form that a reward requires has three times as many tokens as a completion may have.
+TEST_F(ProbeReward, AFormThatDoesNotFitACompletionIsFound) {
+  EXPECT_EQ(verdict_of(probe("think_format_reward"), "RL-03").level, Level::kWarn);
+  EXPECT_SAYS(verdict_of(probe("think_format_reward"), "RL-03").what, "of at most 8 tokens");
+  EXPECT_EQ(verdict_of(probe("think_format_reward", Depth::kRun, "64"), "RL-03").code, "");
+  EXPECT_EQ(verdict_of(of_user("of_length"), "RL-03").code, "") << "it pays for any text";
+}
+
+TEST_F(ProbeReward, ColumnsThatTheDataDoNotHave) {
+  for (const char* name : {"looks_up", "defaults", "asks_first"}) {
+    const Verdicts all = of_user(name);
+    const auto absent = std::find_if(all.begin(), all.end(), [](const base::Verdict& one) {
+      return one.what.find("looks up the column solution, which the data do not have") != std::string::npos;
+    });
+    ASSERT_NE(absent, all.end()) << name;
+    EXPECT_EQ(absent->level, Level::kWarn) << name;
+    EXPECT_SAYS(absent->evidence, "the rows have answer");
+    EXPECT_SAYS(absent->fix, "read the column answer");
+  }
+  for (const char* name : {"knows_two", "optional", "right"}) {
+    for (const base::Verdict& one : of_user(name))
+      EXPECT_EQ(one.what.find("looks up"), std::string::npos) << name << ": " << one.what;
+  }
+}
+
+TEST_F(ProbeReward, OneScoreForAllOfACallAndOfAPrompt) {
+  const auto call = verdict_of(of_user("mean_for_all"), "RL-18");
+  EXPECT_EQ(call.level, Level::kWarn);
+  EXPECT_SAYS(call.evidence, "both in turn 0.5");
+  const auto prompt = verdict_of(of_user("of_the_row"), "RL-02");
+  EXPECT_EQ(prompt.level, Level::kWarn);
+  EXPECT_SAYS(prompt.cause, "not at the completion");
 }
 
 // Those of eval_reward_funcs: a broken one stops the run, a doubtful one is a warning, since nothing is trained on it.

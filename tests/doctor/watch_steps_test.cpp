@@ -176,12 +176,14 @@ TEST(PreferenceWatch, AWarmUpFromZeroAndARunThatMovesAreNoFault) {
 }
 
 TEST(PreferenceWatch, ChosenAnswersThatBecomeUnlikely) {
-  PreferenceWatch watch, healthy;
+  PreferenceWatch watch, healthy, batches;
   Findings found;
-  for (int step = 1; step <= 60; ++step) {
+  for (int step = 1; step <= 36; ++step) {
     found = watch.see(pair_step(step, 0.1 * step, -0.1 * step, -50 - 2.0 * step));
     EXPECT_TRUE(healthy.see(pair_step(step, 0.01 * step, 0.005, -50 - 0.1 * step)).empty())
         << "a small fall is normal";
+    EXPECT_TRUE(batches.see(pair_step(step, 0.001 * step, -0.0005 * step, -0.7 - 0.01 * step)).empty())
+        << "later batches have less likely answers, which the policy has hardly touched";
   }
   ASSERT_NE(find(found, "PREF-02"), nullptr);
   EXPECT_EQ(find(found, "PREF-02")->verdict.level, Level::kWarn);

@@ -120,7 +120,7 @@ def random_head(s):
     s.policy(reward_funcs=["reward"])
 
 
-@CASES.fault("RL-07", "a reward for length: junk beats the right answer", "doctor", "--deep")
+@CASES.fault("RL-07", "a reward for length: junk beats the right answer", "doctor", "--deep", level="warn", exactly=True)
 def hackable(s):
     s.python("def longer(completions, answer, **_):\n"
              "    return [0.1 * len(c[0]['content'] if isinstance(c, list) else c) for c in completions]\n")

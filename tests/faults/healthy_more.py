@@ -45,7 +45,7 @@ def blocks(s):
 @CASES.healthy("grpo: tasks in turn that a column of numbers tells", quiet=True, slow=True)
 def by_number(s):
     functions = "".join(f"def t{k}(completions, n, **_):\n"
-                        f"    return [float(len(text(c)) % 4) if i % 3 == {k} else None for c, i in zip(completions, n)]\n" for k in range(3))
+                        f"    return [float(sum(map(ord, text(c))) % 7) if i % 3 == {k} else None for c, i in zip(completions, n)]\n" for k in range(3))
     policy(s, [{**row, "n": i} for i, row in enumerate(scene.prompt_rows(60))], functions, ["t0", "t1", "t2"])
 
 

@@ -247,6 +247,8 @@ Verdicts check_data(const train::OpenedRun& run) {
   if (run.samples() && !run.sampled().train_prompts.rows.empty()) look("data: prompts", check_prompt_bos);
   if (run.has_pairs()) look("data: begin of pairs", check_pair_bos);
   look("data: pairs", check_pairs);
+  look("data: sides of pairs", check_sides);
+  look("data: texts of rows", check_row_texts);
   look("data: template", check_template);
   look("data: parts of the template", check_template_parts);
   look("data: content", check_content);

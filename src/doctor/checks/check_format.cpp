@@ -85,6 +85,10 @@ std::string gold_column(const train::PolicyPrompts& prompts) {
   return {};
 }
 
+bool is_gold_name(const std::string& column) {
+  return std::find(kGoldNames.begin(), kGoldNames.end(), column) != kGoldNames.end();
+}
+
 std::optional<std::string> column_text(const base::Json& columns, const std::string& name) {
   if (!columns.contains(name) || columns.at(name).is_null()) return std::nullopt;
   const base::Json& value = columns.at(name);

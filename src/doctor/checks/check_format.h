@@ -29,6 +29,7 @@ std::string raise_max_length(const train::OpenedRun& run, std::int64_t wanted, s
 // A column with the correct answer, by the names that data sets use (answer, solution, ...); "" when there is
 // none.
 std::string gold_column(const train::PolicyPrompts& prompts);
+bool is_gold_name(const std::string& column);
 // The text of a column's value: strings as they are, other values as JSON; empty: null.
 std::optional<std::string> column_text(const base::Json& columns, const std::string& name);
 

@@ -55,6 +55,12 @@ Verdicts check_optimizer(const train::OpenedRun& run);
 // ENV-03: what the products reach, of their own limit and beside the other precision.
 base::Verdict check_speed(const train::OpenedRun& run);
 base::Verdict judge_speed(const train::ProductFacts& facts);
+// RL-02, PREF-01, NUM-10: values that leave nothing to learn from: top_k 1, label_smoothing 0.5, a beta of 10.
+Verdicts check_values(const train::OpenedRun& run);
+// DATA-16: the texts of the first rows; empty for prompts that are sampled.
+Verdicts check_row_texts(const train::OpenedRun& run);
+// PREF-05: chosen and rejected of the first rows.
+Verdicts check_sides(const train::OpenedRun& run);
 // RL-17: reward_weights.
 Verdicts check_weights(const train::OpenedRun& run);
 // DATA-12: special tokens in the messages of the first rows.

@@ -134,6 +134,7 @@ Verdicts check_plan(const train::OpenedRun& run) {
   look("config: adapter's base", [&] { return check_adapter_base(run); });
   look("config: learning rate", [&] { return check_rate(run); });
   look("config: optimizer", [&] { return check_optimizer(run); });
+  look("config: values", [&] { return check_values(run); });
   look("config: speed", [&] { return check_speed(run); });
   look("config: precision", [&] { return check_precision(run); });
   look("config: recompute", [&] { return check_recompute(run); });

@@ -31,7 +31,8 @@ bool like_adam(const config::OptimizerPlan& plan) {
          plan.optim == Kind::kRmsprop;
 }
 
-// The rates of adapters are those of LoRA of rank 16 and scale 2; a tenth of them for the whole model.
+// The rates of adapters are those of LoRA of rank 16 and scale 2; a tenth of them for the whole model. The
+// usual rate of an adapter is already too much: that it was meant for one is the likely mistake.
 Verdict check_full_rate(const train::OpenedRun& run) {
   constexpr double kOfAdapters = 0.1;
   const train::LearningRates& rates = train::method_row(run.plan.method).rates;
@@ -41,7 +42,7 @@ Verdict check_full_rate(const train::OpenedRun& run) {
   const std::string at = "learning_rate " + format::number(rate) + " for the whole model";
   Verdict out{.code = "NUM-08", .what = at};
   if (rate == 0) return out;  // NUM-09's
-  const bool low = rate<kOfAdapters * rates.least, high = rate> kOfAdapters * rates.most;
+  const bool low = rate < kOfAdapters * rates.least, high = rate >= rates.usual;
   if (!like_adam(run.plan) || (!low && !high)) return out;
   out.level = Level::kWarn;
   out.what = at + (low ? " is too low" : " is too high for most runs");

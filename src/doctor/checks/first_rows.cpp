@@ -9,11 +9,13 @@ namespace hone::doctor {
 
 using base::Json;
 
-std::vector<FirstRow> read_first_rows(const train::OpenedRun& run, std::int64_t most) {
+namespace {
+
+std::vector<FirstRow> first_of_files(const train::OpenedRun& run, const base::RowFiles& files,
+                                     std::int64_t most) {
   std::vector<FirstRow> out;
-  if (run.plan.dataset_name.empty() || !run.plan.policy.replay.empty()) return out;
   try {
-    const data::RowSource source(train::rows_for(run.text->tokenizer, run.plan, run.plan.train_rows));
+    const data::RowSource source(train::rows_for(run.text->tokenizer, run.plan, files));
     data::RowNames names(source.path());
     source.for_first(most, names, [&](Json row, int number) {
       out.push_back({.row = std::move(row), .where = names.of(number)});
@@ -22,6 +24,18 @@ std::vector<FirstRow> read_first_rows(const train::OpenedRun& run, std::int64_t 
     out.clear();
   }
   return out;
+}
+
+}  // namespace
+
+std::vector<FirstRow> read_first_rows(const train::OpenedRun& run, std::int64_t most) {
+  if (run.plan.dataset_name.empty() || !run.plan.policy.replay.empty()) return {};
+  return first_of_files(run, run.plan.train_rows, most);
+}
+
+std::vector<FirstRow> read_first_eval_rows(const train::OpenedRun& run, std::int64_t most) {
+  if (run.plan.eval_rows.files().empty()) return {};
+  return first_of_files(run, run.plan.eval_rows, most);
 }
 
 std::vector<Json> conversations_of(const Json& row) {

@@ -95,6 +95,12 @@ std::vector<std::size_t> draw_rows_of(const train::PolicyPrompts& prompts,
   return out;
 }
 
+std::vector<std::size_t> shuffled_places(std::size_t count, std::uint64_t draw) {
+  std::vector<std::size_t> all(count);
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return shuffled(all, draw);
+}
+
 std::vector<std::size_t> draw_rows(const train::PolicyPrompts& prompts, std::size_t most,
                                    std::uint64_t draw) {
   std::vector<std::size_t> all(prompts.rows.size());

@@ -20,4 +20,7 @@ std::vector<std::size_t> draw_rows_of(const train::PolicyPrompts& prompts,
                                       const std::vector<std::size_t>& places, std::size_t most,
                                       std::uint64_t draw = 0);
 
+// 0 .. count - 1 in the order of that shuffle, without regard to columns.
+std::vector<std::size_t> shuffled_places(std::size_t count, std::uint64_t draw = 0);
+
 }  // namespace hone::doctor

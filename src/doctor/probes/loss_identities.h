@@ -17,6 +17,7 @@ using ScoredPass = std::function<train::ScoredFacts(const data::Batch& batch, do
 //   NUM-04   a row has the same loss alone and packed after another row
 //   NUM-05   two rows in one micro-batch and in two give the same gradient
 //   GRAD-07  the loss moves when the adapter does
+// and PREF-05 of pairs (likelier_side.h).
 Verdicts examine_loss(train::OpenedRun& run, const ScoredPass& pass);
 
 }  // namespace hone::doctor

@@ -12,6 +12,7 @@
 #include "doctor/examination.h"
 #include "doctor/excluded.h"
 #include "doctor/probes/first_loss.h"
+#include "doctor/probes/likelier_side.h"
 #include "doctor/probes/loss_identities.h"
 #include "doctor/probes/probe_state.h"
 #include "train/memory_inputs.h"
@@ -211,6 +212,12 @@ Verdicts examine_loss(train::OpenedRun& run, const ScoredPass& pass) {
   judge_first_loss(run, first, pass, out);
   judge_packing(run, pass, out);
   judge_reference(run, out);
+  if (run.has_pairs() && !run.model->score_head().defined()) {
+    append(out, attempt("numerics: likelier side", [&]() -> Verdicts {
+             const at::NoGradGuard no_grad;
+             return {judge_sides(measure_sides(run, pass))};
+           }));
+  }
   // Methods that sample are asked by probe_sampler, with the same completions in both.
   if (!run.samples()) judge_adapter_in_loss(run, first.nll, guard, out);
   return out;

@@ -2,7 +2,7 @@
 // data that holds them, and junk; and by experiment what a score depends on. Before a run for at most ten
 // seconds in all, unless probe_rewards is false. A few rows and answers prove little: a failure is what was
 // seen of every row of the data (a function that never gives a score), or of any call. What a function does
-// with the answers of the probe is a warning; that it can be gamed is a failure with `--deep`.
+// with the answers of the probe is a warning, with `--deep` too, which asks twice as many rows.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,7 +13,10 @@
 #include "doctor/examination.h"
 #include "doctor/probes/drawn_rows.h"
 #include "doctor/probes/reward_answers.h"
+#include "doctor/probes/reward_columns.h"
 #include "doctor/probes/reward_dependence.h"
+#include "doctor/probes/reward_forms.h"
+#include "doctor/probes/reward_sums.h"
 #include "rewards/open_reward.h"
 
 namespace hone::doctor {
@@ -37,6 +40,7 @@ constexpr double kPairs = 0.7;               // a reward model's right answers (
 constexpr const char* kJunk = "lorem ipsum qx zzyx blah blah, und so weiter";
 // What a template has opened in the prompt, no completion begins with.
 constexpr const char* kTagsAfterThink = "\n</think>\n<answer>\n</answer>\n\\boxed{}\n#### ";
+constexpr const char* kAsWholeNumber = "gold as a whole number";
 constexpr const char* kTags = "<think>\n</think>\n<answer>\n</answer>\n\\boxed{}\n#### ";
 
 Texts same(std::size_t rows, const std::string& text) {
@@ -82,6 +86,10 @@ class RewardProbe {
   double seconds() const { return seconds_; }
   // It gave every answer one score, of at least kVaried kinds.
   bool constant() const { return calls_.size() >= kVaried && lowest_ == highest_; }
+  // ... a score of its row's, whatever the answer.
+  bool same_in_each_row() const {
+    return calls_.size() >= kVaried && lowest_ < highest_ && is_of_row(calls_);
+  }
   // ... None.
   bool scores_none() const {
     return !calls_.empty() && values_.empty() && failures_.empty() && error_.empty();
@@ -92,20 +100,34 @@ class RewardProbe {
     Verdicts out;
     if (gold_.is_turned()) out.push_back(judge_sign());  // before all that follows from it
     out.push_back(judge_calls(only));
+    const std::optional<Verdict> absent = absent_column();
+    if (absent) out.push_back(*absent);
+    if (absent && absent->level == Level::kWarn) return out;  // the rest follows from it
     if (model_) out.push_back(judge_model());
     if (calls_.empty() || gold_.is_turned() || out[0].level == Level::kFail) return out;
     if (values_.empty() && user_code_) return out;
-    if (user_code_ && constant() && highest_ > 0) {
+    if (user_code_ && ((constant() && highest_ > 0) || same_in_each_row())) {
       out.push_back(judge_constant(only));
       return out;
     }
-    if (dependence_.on_others || dependence_.on_order) {  // then one call's scores say nothing of another's
+    if (dependence_.is_any()) {  // then one call's scores say nothing of another's
       append_verdicts(out, judge_dependence(dependence_, name()));
       return out;
     }
     if (!column_.empty()) out.push_back(judge_gold(only));
     if (reads_gold() && asked("only format tags") != nullptr) out.push_back(judge_adversaries());
+    if (auto numbers = judge_numbers()) out.push_back(*std::move(numbers));
+    if (auto room = judge_cap()) out.push_back(*std::move(room));
     return out;
+  }
+
+  // For judge_sums(); none where it was asked other rows than the others.
+  std::optional<ScoredAnswers> scored(double weight) const {
+    if (own_rows_ != nullptr || calls_.empty() || !error_.empty()) return std::nullopt;
+    const Answered* const junk = asked("junk");
+    const bool pays = reads_gold() && junk != nullptr && golds_ > 0 && calls_[best_].mean > junk->mean;
+    return ScoredAnswers{
+        .name = reward_.name(), .weight = weight, .pays_right = pays, .golds = golds_, .calls = &calls_};
   }
 
  private:
@@ -121,6 +143,27 @@ class RewardProbe {
     return asks || gold_.on_column();
   }
   const RewardRows& rows() const { return *rows_; }
+  AskedForms forms() const {
+    return {.calls = calls_, .texts = asked_, .golds = golds_, .lowest = lowest_, .highest = highest_};
+  }
+
+  std::optional<Verdict> absent_column() const {
+    if (!user_code_ || calls_.empty()) return std::nullopt;
+    const ScoresTell scores = !error_.empty() || !failures_.empty() ? ScoresTell::kError
+                              : constant() || scores_none()         ? ScoresTell::kNothing
+                                                                    : ScoresTell::kSomething;
+    return judge_absent_columns({.needed = needed_, .looked_up = reward_.read_columns(), .reward = name()},
+                                rows(), scores);
+  }
+  std::optional<Verdict> judge_numbers() const {
+    const Answered* const whole = asked(kAsWholeNumber);
+    if (whole == nullptr) return std::nullopt;
+    return judge_whole_numbers(calls_[best_], *whole, whole_numbers(rows(), column_), name(), column_);
+  }
+  std::optional<Verdict> judge_cap() const {
+    if (asked("empty") == nullptr) return std::nullopt;  // there was no time for all
+    return judge_room(forms(), rows(), most_tokens_, name());
+  }
 
   void ask_all() {
     if (!column_.empty()) {
@@ -227,7 +270,7 @@ class RewardProbe {
     constexpr std::int64_t kMostWords = 512, kWordsOfJunk = 9;
     std::string longer;
     const std::int64_t words = std::min(kMostWords, most_tokens_);
-    for (std::int64_t i = 0; i < words; i += kWordsOfJunk) longer += std::string(kJunk) + " ";
+    for (std::int64_t i = 0; i < words; i += kWordsOfJunk) longer.append(kJunk).append(1, ' ');
     return {{"the prompt, copied", rows.prompts()},
             {"junk", same(rows.size(), kJunk)},
             {"long junk", same(rows.size(), longer)},
@@ -243,11 +286,15 @@ class RewardProbe {
     const Answered first = golds ? calls_[best_] : ask(reward_, rows(), "the prompt, copied", texts);
     dependence_ = test_dependence(reward_, rows(), texts, first);
     seconds_ += 3 * first.seconds;
+    if (const Answered* const junk = asked("junk"); golds && junk != nullptr && !late()) {
+      add_call_dependence(dependence_, reward_, rows(), texts, first, same(rows().size(), kJunk), *junk);
+      seconds_ += first.seconds;
+    }
     for (std::size_t i = 0; i < golds_ && !late(); ++i) {
       add_gold_dependence(gold_, reward_, rows(), asked_[i], calls_[i], column_);
       seconds_ += calls_[i].seconds;
     }
-    if (dependence_.on_order || dependence_.on_others) gold_ = {};  // then two calls are not to be compared
+    if (dependence_.is_any()) gold_ = {};  // then two calls are not to be compared
   }
 
   void ask_adversaries() {
@@ -263,25 +310,16 @@ class RewardProbe {
     if (all_differ && !late()) ask_more("another row's gold", others);
     if (!late()) ask_more("gold five times", five);
     if (!late()) ask_more("gold and filler", filled);
+    const Texts whole = whole_numbers(rows(), column_);
+    if (!whole.empty() && !late()) ask_more(kAsWholeNumber, whole);
   }
 
   // RL-02 before anything is sampled.
   Verdict judge_constant(bool only) const {
-    Verdict out{.code = "RL-02", .level = only ? Level::kWarn : Level::kNote};
-    out.what =
-        name() + " gives every answer " + format::number(highest_) + ": right ones, empty ones and junk";
-    out.evidence =
-        format::counted(static_cast<std::int64_t>(calls_.size()), "kind of answers", "kinds of answers") +
-        " for " + format::counted(static_cast<std::int64_t>(rows().size()), "row") + ", each " +
-        format::number(highest_);
-    out.cause = only ? "suspected: the function does not look at the completions"
-                     : "the function does not tell these answers apart";
-    out.not_this = "a pattern that never matches: that would give a lowest score, 0 or less";
-    out.fix = "let it return a score for each completion; hone reward-test shows its scores answer by answer";
-    out.cost = only ? "every group has equal rewards, so that every advantage and every gradient is 0"
-                    : "it adds the same to every sample of a group, which changes no advantage";
-    return out;
+    const bool compares = std::find(needed_.begin(), needed_.end(), column_) != needed_.end();
+    return judge_one_score(forms(), rows(), name(), compares ? column_ : "", only);
   }
+
   std::string name() const { return "reward " + reward_.name(); }
 
   std::string gold_of(const std::string& any_gold) const {
@@ -443,7 +481,7 @@ class RewardProbe {
   // RL-04, by answers that keep their text and get another row's gold.
   Verdict judge_sign() const {
     const auto count = static_cast<double>(gold_.disagrees);
-    Verdict out{.code = "RL-04", .level = deep_ ? Level::kFail : Level::kWarn};
+    Verdict out{.code = "RL-04", .level = Level::kWarn};
     out.what = name() + " has the wrong sign: right answers score lower than wrong ones";
     out.evidence = format::counted(gold_.disagrees, "right answer") + " with a mean of " +
                    format::number(gold_.own / count) + ", the same texts as wrong answers " +
@@ -510,6 +548,7 @@ class RewardProbe {
       return out;
     }
     if (!reads_gold()) return judge_without_gold(std::move(out), shown);
+    if (auto whole = judge_whole_text(forms(), name(), column_)) return *std::move(whole);
     const Answered *const junk = asked("junk"), *const empty = asked("empty"),
                           *const other = asked("another row's gold");
     const auto no_better = [&](const Answered* than) { return than != nullptr && !(best.mean > than->mean); };
@@ -517,7 +556,7 @@ class RewardProbe {
     if (!never && (no_better(junk) || no_better(empty) || no_better(other))) {
       const Answered& than = no_better(junk) ? *junk : no_better(empty) ? *empty : *other;
       const bool read = !user_code_ || gold_.on_column();
-      out.level = deep_ ? Level::kFail : Level::kWarn;
+      out.level = Level::kWarn;
       out.what = name() + ": the right answer scores " + mean_of(best) + ", no more than " +
                  (than.kind == "empty" ? "an empty one" : than.kind) + " (" + mean_of(than) + ")";
       out.cause = read
@@ -558,10 +597,8 @@ class RewardProbe {
       table += (table.empty() ? "" : ", ") + std::string(kind) + " " + mean_of(*one);
       const bool holds_gold = std::string_view(kind).starts_with("gold");
       const bool wins = holds_gold ? one->mean > best.mean : one->mean >= best.mean;
-      if (!wins || out.level == Level::kFail || lowest_ == highest_) continue;
-      // A prompt may hold its answer.
-      const bool prompt = std::string_view(kind) == "the prompt, copied";
-      out.level = prompt || !deep_ ? Level::kWarn : Level::kFail;
+      if (!wins || lowest_ == highest_) continue;
+      out.level = Level::kWarn;
       out.what = name() + ": " + kind + " earns " + mean_of(*one) + ", the right answer " + mean_of(best);
     }
     out.evidence = table;
@@ -570,9 +607,22 @@ class RewardProbe {
       return out;
     }
     out.cause = "the reward can be maximal without an answer";
+    if (out.what.find(": the prompt, copied earns") != std::string::npos && prompts_hold_answers())
+      out.cause = "the prompts hold their answers, and the reward pays for repeating them";
     out.fix = "give other rewards only to correct answers, and count an answer once";
     out.cost = "a rising reward while answers get worse";
     return out;
+  }
+
+  // The texts of the prompts' last turns, of most rows.
+  bool prompts_hold_answers() const {
+    const Texts prompts = rows().prompts();
+    std::size_t holding = 0;
+    for (std::size_t i = 0; i < prompts.size(); ++i) {
+      const std::string gold = format::column_text(rows().row(i).columns, column_).value_or("");
+      holding += !gold.empty() && prompts[i].find(gold) != std::string::npos ? 1 : 0;
+    }
+    return 2 * holding > prompts.size();
   }
 
   // RL-06. That score.weight is there, [1, hidden], was looked at when the folder was opened.
@@ -640,11 +690,18 @@ Verdicts probe_training(train::OpenedRun& run, Depth depth, double& left) {
     trials.back().run(gold);
     left = std::max(0.0, left - trials.back().seconds());
   }
-  const bool silent = std::all_of(trials.begin(), trials.end(),
-                                  [](const RewardProbe& one) { return one.constant() || one.scores_none(); });
+  const bool silent = std::all_of(trials.begin(), trials.end(), [](const RewardProbe& one) {
+    return one.constant() || one.same_in_each_row() || one.scores_none();
+  });
   Verdicts out;
-  for (const RewardProbe& trial : trials) {
-    for (Verdict& one : trial.verdicts(silent)) out.push_back(std::move(one));
+  std::vector<ScoredAnswers> scored;
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    for (Verdict& one : trials[i].verdicts(silent)) out.push_back(std::move(one));
+    const std::vector<double>& weights = run.plan.policy.reward_weights;
+    if (auto one = trials[i].scored(i < weights.size() ? weights[i] : 1.0)) scored.push_back(*std::move(one));
+  }
+  if (scored.size() == trials.size()) {
+    for (Verdict& one : judge_sums(scored)) out.push_back(std::move(one));
   }
   // The run's calls find them as a run without an examination does.
   for (const auto& reward : data.rewards) reward->reset();

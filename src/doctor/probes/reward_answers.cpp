@@ -102,7 +102,7 @@ NamedTexts RewardRows::gold_answers(const std::string& column) const {
                     {kSeveralLines, around(think + "\nstep by step\n</think>\n\\boxed{", "}")},
                     {"gold in <answer> after <think>",
                      around(think + "\nstep by step\n</think>\n<answer>\n", "\n</answer>")}};
-  if (whole != bare) out.insert(out.begin(), {"gold as the column has it", whole});
+  if (whole != bare) out.insert(out.begin(), {kWhole, whole});
   return out;
 }
 
@@ -119,6 +119,10 @@ Texts RewardRows::prompts() const {
     out.push_back(text);
   }
   return out;
+}
+
+std::int64_t RewardRows::tokens(const std::string& text) const {
+  return static_cast<std::int64_t>(run_.text->tokenizer.encode(text, false).ids.size());
 }
 
 Answered ask(rewards::Reward& reward, const RewardRows& rows, const std::string& kind,

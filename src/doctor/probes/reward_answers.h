@@ -17,6 +17,8 @@ using NamedTexts = std::vector<std::pair<std::string, Texts>>;
 // The forms of golds() whose reasoning has no line break, and several.
 constexpr const char* kOneLine = "gold in \\boxed{} after <think> in one line";
 constexpr const char* kSeveralLines = "gold in \\boxed{} after <think>";
+// The column's text with its reasoning, where the answer alone is another text (after ####).
+constexpr const char* kWhole = "gold as the column has it";
 
 // How a call differs from the plain one: all rows in their order, each with its own columns.
 struct RewardCall {
@@ -41,7 +43,8 @@ class RewardRows {
 
   // The correct answer in the forms that rewards accept; empty when a row has none.
   NamedTexts gold_answers(const std::string& column) const;
-  Texts prompts() const;  // the text of each prompt
+  Texts prompts() const;                               // the text of each prompt
+  std::int64_t tokens(const std::string& text) const;  // without special ones
   // The chat template ends a prompt within <think>: the model's completion starts after it.
   bool opens_thinking() const { return opens_thinking_; }
 

@@ -58,6 +58,24 @@ RewardDependence test_dependence(rewards::Reward& reward, const RewardRows& rows
   return out;
 }
 
+void add_call_dependence(RewardDependence& out, rewards::Reward& reward, const RewardRows& rows,
+                         const Texts& good_texts, const Answered& good, const Texts& bad_texts,
+                         const Answered& bad) {
+  if (rows.size() < 4 || !good.error.empty() || !bad.error.empty()) return;
+  Texts mixed = good_texts;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!differ(good.values[i], bad.values[i])) return;  // each row tells the two apart
+    if (i % 2 == 1) mixed[i] = bad_texts[i];
+  }
+  const Answered both = ask(reward, rows, "good and bad answers in turn", mixed);
+  if (both.values.size() != rows.size()) return;
+  out.of_call = std::none_of(both.values.begin(), both.values.end(),
+                             [&](double value) { return std::isnan(value) || value != both.values.front(); });
+  if (out.of_call)
+    out.others_evidence = "right answers " + shown_score(good.mean) + ", junk " + shown_score(bad.mean) +
+                          ", both in turn " + shown_score(both.mean) + " for each";
+}
+
 void add_gold_dependence(GoldDependence& out, rewards::Reward& reward, const RewardRows& rows,
                          const Texts& texts, const Answered& first, const std::string& column) {
   if (rows.size() < 2 || column.empty() || !first.error.empty()) return;
@@ -86,6 +104,16 @@ Verdicts judge_dependence(const RewardDependence& found, const std::string& rewa
     out.not_this = "random numbers: the same call again gives the same scores";
     out.fix = "return scores[i] for completions[i], whatever the others are";
     out.cost = "a completion is paid for another one's merit";
+    return {out};
+  }
+  if (found.of_call) {
+    out.level = Level::kWarn;
+    out.what = reward + " gives all completions of a call the same score, right and wrong ones";
+    out.evidence = found.others_evidence;
+    out.cause = "suspected: it returns a mean, a sum or a last value once for each completion";
+    out.not_this = "a constant: calls with other completions have other scores";
+    out.fix = "return scores[i] for completions[i], whatever the others are";
+    out.cost = "every group has equal rewards, so that every advantage and every gradient is 0";
     return {out};
   }
   if (!found.on_others) return {};

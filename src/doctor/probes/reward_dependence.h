@@ -1,5 +1,5 @@
-// What the scores of a reward depend on besides the sample itself, by experiment: the same completions again, with
-// one thing changed.
+// What the scores of a reward depend on besides the sample itself, by experiment: the same completions again,
+// with one thing changed.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,20 @@ namespace hone::doctor {
 struct RewardDependence {
   bool on_order = false;                        // the same rows in another order score otherwise
   bool on_others = false;                       // a row scores otherwise beside fewer rows
+  bool of_call = false;                         // all completions of a call score the same, good and bad ones
   std::string order_evidence, others_evidence;  // of the first row
+  bool is_any() const { return on_order || on_others || of_call; }
 };
 
 // `first`: what the reward gave for `texts` when asked plainly. Three calls at most.
 RewardDependence test_dependence(rewards::Reward& reward, const RewardRows& rows, const Texts& texts,
                                  const Answered& first);
+
+// Good answers and bad ones in turn: one score for all of them although each kind alone has another. One call
+// at most.
+void add_call_dependence(RewardDependence& out, rewards::Reward& reward, const RewardRows& rows,
+                         const Texts& good_texts, const Answered& good, const Texts& bad_texts,
+                         const Answered& bad);
 
 // What the same answers earn when the column with the right ones is another row's: of several forms of the
 // right answer, since a reward may know one of them only.

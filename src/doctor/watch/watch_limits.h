@@ -74,6 +74,7 @@ constexpr double kSlowProducts = 0.7;       // ours: then the processors are the
 // ---- PREF-01, PREF-02
 constexpr std::int64_t kStuckSteps = 5;  // ours: PREF-01
 constexpr double kStuckMargin = 1e-6;    // ours: PREF-01
+constexpr double kChosenReward = 0.02;   // ours: beta times nats; a fifth of a nat at beta 0.1
 constexpr double kChosenFall = 0.5;      // ours: share of what log p(chosen) began with
 
 }  // namespace hone::doctor::limits

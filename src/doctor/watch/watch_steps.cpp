@@ -266,7 +266,9 @@ Findings PreferenceWatch::see(const train::StepFacts& step) {
   }
   chosen_ += kNew * (*logps - chosen_);
   margin_ += kNew * (*margin - margin_);
-  const bool fell = chosen_ < first_chosen_ - limits::kChosenFall * std::abs(first_chosen_);
+  // Batches of other answers have other log-probabilities: against the reference those of the same answers fall.
+  const bool moved = *chosen <= -limits::kChosenReward;
+  const bool fell = moved && chosen_ < first_chosen_ - limits::kChosenFall * std::abs(first_chosen_);
   if (fell && margin_ > first_margin_ && seen_ > limits::kStepsAboveInitial) {
     add_finding(out,
                 {.code = "PREF-02",

@@ -41,9 +41,41 @@ def check_parameters(name, function, given=GIVEN):
     return needed, None if takes_any else taken
 
 
+def columns_read(function):
+    """Names that it looks up in its **keywords, and parameters whose default is None or empty: columns that it reads where the
+    data have them. Of a function whose source is not there: none."""
+    function = function if inspect.isroutine(function) else type(function).__call__
+    try:
+        parameters = inspect.signature(function).parameters.values()
+        tree = own_import("ast").parse(own_import("textwrap").dedent(inspect.getsource(function)))
+    except (OSError, TypeError, ValueError, SyntaxError):
+        return []
+    is_empty = lambda value: value is None or (isinstance(value, (str, list, tuple, dict)) and not value)  # noqa: E731
+    found = [p.name for p in parameters if p.default is not inspect.Parameter.empty and is_empty(p.default)]
+    keywords = {p.name for p in parameters if p.kind == inspect.Parameter.VAR_KEYWORD}
+    for node in own_import("ast").walk(tree):
+        found += [name for mapping, name in looked_up(node) if mapping in keywords and isinstance(name, str)]
+    return [name for name in dict.fromkeys(found) if name not in GIVEN]
+
+
+def looked_up(node):
+    """(name of a mapping, key) of `m.get("k")`, `m["k"]` and `"k" in m`."""
+    name_of = lambda one: getattr(one, "id", None)  # noqa: E731
+    value_of = lambda one: getattr(one, "value", None)  # noqa: E731
+    kind = type(node).__name__
+    if kind == "Call" and node.args and getattr(node.func, "attr", "") in ("get", "pop", "setdefault"):
+        return [(name_of(node.func.value), value_of(node.args[0]))]
+    if kind == "Subscript":
+        return [(name_of(node.value), value_of(node.slice))]
+    if kind == "Compare":
+        return [(name_of(node.comparators[0]), value_of(node.left))]
+    return []
+
+
 class Function:
     def __init__(self, entry):
         self.file = ""
+        self.reads = []
         self.judge = "judge" in entry
         if "url" in entry and self.judge:
             self.call, self.name, self.needed, self.taken = http_judge(entry["url"], entry["secret"], **entry["judge"])
@@ -61,6 +93,7 @@ class Function:
         self.is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(inner.__call__)
         given = ("prompts", "completions") if self.judge else GIVEN
         self.needed, self.taken = check_parameters(self.name, self.call, given)
+        self.reads = [] if self.judge else columns_read(inner)
 
 
 def load(message):
@@ -72,7 +105,7 @@ def load(message):
             FUNCTIONS.append(Function(entry))
         except Fault as fault:
             return {"fault": fault.text, "function": index}
-    return {"functions": [{"name": f.name, "needed": f.needed, "file": f.file} for f in FUNCTIONS]}
+    return {"functions": [{"name": f.name, "needed": f.needed, "reads": f.reads, "file": f.file} for f in FUNCTIONS]}
 
 
 # ---- calling

@@ -95,6 +95,9 @@ LoadReply parse_load_reply(std::string_view frame, std::size_t functions) {
     for (const Json& column : list_field(item, "needed")) {
       function.needed.push_back(text(column, "needed"));
     }
+    if (item.contains("reads")) {
+      for (const Json& column : list_field(item, "reads")) function.reads.push_back(text(column, "reads"));
+    }
     out.functions.push_back(std::move(function));
   }
   if (out.functions.size() != functions)

@@ -20,6 +20,7 @@ inline constexpr const char* kRewardWorker = "reward worker";  // in messages
 struct LoadedFunction {
   std::string name;                 // __name__
   std::vector<std::string> needed;  // columns without a default
+  std::vector<std::string> reads;   // columns that its source looks up where they are there; no proof
   std::string file;                 // that its code is in, as Python names it in tracebacks; may be empty
 };
 

@@ -1,0 +1,31 @@
+// The texts of the first rows, by what they are for: question, answer, chosen, rejected, whole text.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "doctor/checks/first_rows.h"
+
+namespace hone::doctor {
+
+struct RowTexts {
+  std::string where;                // "train.jsonl:12"
+  std::optional<std::string> text;  // of a row that is one text
+  // prompt: the last question before the answer. Of conversations the contents of turns.
+  std::optional<std::string> prompt, completion, chosen, rejected;
+  std::vector<std::string> roles;     // of `messages`, with user and assistant for ShareGPT's names
+  std::optional<std::string> system;  // its first turn
+  bool calls_tools = false;           // an answer without text may be a call
+  const base::Json* row = nullptr;
+};
+
+// `text_field`: dataset_text_field. The rows must outlive the result.
+std::vector<RowTexts> texts_of(const std::vector<FirstRow>& rows, const std::string& text_field);
+
+std::string trimmed_text(const std::string& text);
+// Whether `word` is a part of a text by itself, and not of a longer word or number.
+bool holds_word(const std::string& text, const std::string& word);
+bool is_blank(const std::optional<std::string>& text);  // and not: absent
+
+}  // namespace hone::doctor
