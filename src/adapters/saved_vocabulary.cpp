@@ -199,10 +199,11 @@ std::unique_ptr<model::WeightSource> with_tokenizer(std::unique_ptr<model::Weigh
   if (tokens.names.empty()) return source;
   if (notes != nullptr) {
     notes->push_back(folder.string() +
-                     (tokens.fit ? ": its tokenizer takes the place of the base's, which lacks " + told(tokens)
-                                 : ": its tokenizer is not used, since neither the base nor the adapter's file has "
-                                   "rows for all that the base's lacks, " +
-                                       told(tokens)));
+                     (tokens.fit
+                          ? ": its tokenizer takes the place of the base's, which lacks " + told(tokens)
+                          : ": its tokenizer is not used, since neither the base nor the adapter's file has "
+                            "rows for all that the base's lacks, " +
+                                told(tokens)));
   }
   if (!tokens.fit) return source;
   return std::make_unique<model::VocabularySource>(std::move(source), rows,

@@ -63,12 +63,13 @@ std::set<std::string> unread_tensors(const ModelConfig& config) {
 // A reward model's source (DecoderSource) shows no head.
 void refuse_score_head(const WeightSource& source) {
   if (!source.has("score.weight")) return;
-  throw base::UserError({.where = source.path().string(),
-                         .expected = "a language model, whose head gives tokens",
-                         .found = "score.weight, the head of a reward model",
-                         .cause = "a folder that hone reward or TRL's RewardTrainer wrote, or a classifier",
-                         .fix = "name the language model that it was trained from; a reward model is for reward_funcs, "
-                                "and hone reward trains it further"});
+  throw base::UserError(
+      {.where = source.path().string(),
+       .expected = "a language model, whose head gives tokens",
+       .found = "score.weight, the head of a reward model",
+       .cause = "a folder that hone reward or TRL's RewardTrainer wrote, or a classifier",
+       .fix = "name the language model that it was trained from; a reward model is for reward_funcs, "
+              "and hone reward trains it further"});
 }
 
 void check_tensors(const WeightSource& source) {
