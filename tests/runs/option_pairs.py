@@ -46,7 +46,7 @@ VALUES = {
     "top_entropy_quantile": [0.5], "label_smoothing": [0.1], "label_smoothing_factor": [0.1], "neftune_noise_alpha": [5],
     "num_generations": [4], "num_generations_eval": [4], "generation_batch_size": [16], "steps_per_generation": [2], "num_iterations": [2],
     "max_completion_length": [6], "max_new_tokens": [6], "temperature": [0.7], "top_p": [0.8], "top_k": [20], "min_p": [0.05],
-    "repetition_penalty": [1.2], "generation_kwargs": [{"min_new_tokens": 2}], "max_length": [40], "max_prompt_length": [6],
+    "repetition_penalty": [1.2], "generation_kwargs": [{"min_new_tokens": 2}], "max_length": [56], "max_prompt_length": [6],
     "vllm_structured_outputs_regex": ["[a-z ]*"], "max_grad_norm": [0.01, 0], "lora_dropout": [0.1], "weight_decay": [0.1],
     "lora_target_modules": [["q_proj", "down_proj"]], "lora_modules_to_save": [["lm_head"]], "trainable_token_indices": [[5, 9]],
     "layers_to_transform": [[1]], "rank_pattern": [{"q_proj": 2}], "unfrozen_parameters": [["model.layers.1"]],
@@ -83,7 +83,8 @@ CONTEXT = {
     "assistant_only_loss": {"chat_template": MARKED}, "layers_to_transform": {"lora_target_modules": ["q_proj", "v_proj"]},
 }
 # What one value of an option needs.
-VALUE_CONTEXT = {("loss_type", "exo_pair"): {"label_smoothing": 0.1}}
+VALUE_CONTEXT = {("loss_type", "exo_pair"): {"label_smoothing": 0.1},
+                 ("train_sampling_strategy", "random"): {"loss_type": "apo_zero_unpaired"}}  # of kto
 
 
 def turn(role, content):
