@@ -78,7 +78,8 @@ void write_with_other_tokens(const TempFolder& folder, const Json& config, const
 
 Json decoder_of_tiny(std::int64_t next) {
   Json out = Json::object();
-  for (Json token : base::parse_json(base::read_text(kTiny / "tokenizer.json"), "f")["added_tokens"]) {
+  const Json tiny = base::parse_json(base::read_text(kTiny / "tokenizer.json"), "f");
+  for (Json token : tiny["added_tokens"]) {
     const std::string id = std::to_string(token["id"].get<std::int64_t>());
     token.erase("id");
     out[id] = token;
