@@ -346,6 +346,9 @@ def test_formatting(folder):
     raises(Refused, "a dict", made(lambda row: {"text": "x"})[0].train)
     trainer, said = made(lambda row: f"# {row['prompt']}{row['completion']}")
     holds(len(said) == 1 and "whole text" in said[0], said)
+    for column in ("messages", "conversations"):
+        _, told = made(lambda row: "x", data=[{column: [{"role": "user", "content": "q"}]}])
+        holds(len(told) == 1 and f"TRL 1.16 trains on {column}" in told[0], told)
     trainer.train()
     same((folder / "out/inputs/train.jsonl").read_text().splitlines()[1], '{"text": "# ask 1 get 1"}', "row")
     same(made(lambda row: "x", data=TEXTS)[1], [], "rows of text")

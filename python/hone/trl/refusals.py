@@ -117,9 +117,11 @@ def refuse_formatting(function, args, data, trainer):
                       "completion_only_loss=False: the whole text is trained")
     if "input_ids" in columns:
         warnings.warn(f"hone: {trainer}, formatting_func: the rows have input_ids, so that the function is not called", stacklevel=4)
-    elif "prompt" in columns and "completion" in columns:
-        warnings.warn(f"hone: {trainer}, formatting_func: the rows have prompt and completion, and the loss is of the whole text that the function "
-                      "makes", stacklevel=4)
+    # TRL keeps these columns beside the function's text, and tokenizes them in its place.
+    own = next((name for name in ("prompt and completion", "messages", "conversations") if set(name.split(" and ")) <= set(columns)), None)
+    if own:
+        warnings.warn(f"hone: {trainer}, formatting_func: the rows have {own}, and the loss is of the whole text that the function makes; TRL "
+                      f"1.16 trains on {own} all the same", stacklevel=4)
 
 
 def formatting(function, column):
