@@ -151,11 +151,12 @@ void add_name(const std::string& name, std::vector<std::string>& names) {
 }  // namespace
 
 void SeenRows::add(const Json& row) {
+  if (known.size() != columns.size()) known.insert(columns.begin(), columns.end());
   std::size_t at = 0;
   for (const auto& [name, value] : row.items()) {
     // Most rows have their columns in one order.
     const bool next = at < columns.size() && columns[at] == name;
-    if (!next) add_name(name, columns);
+    if (!next && known.insert(name).second) columns.push_back(name);
     ++at;
     if (name != "chat_template_kwargs" || !value.is_object()) continue;
     for (const auto& [key, unused] : value.items()) add_name(key, template_keys);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "base/json.h"
@@ -39,6 +40,9 @@ struct SeenRows {
   std::vector<CsvReading> readings;        // of each column of a CSV file whose values are not its texts
 
   void add(const base::Json& row);
+
+  std::unordered_set<std::string> known =
+      {};  // the names in `columns`, so that rows of many are read in linear time
 };
 
 // Those of `seen` that are not among `read`, which the form of the rows needs, and that `columns` does not
