@@ -138,6 +138,22 @@ TEST(RewardWatch, MostGroupsDeadIsAWarning) {
   EXPECT_NE(found.at("RL-02").what.find("90 %"), std::string::npos);
 }
 
+// Prompts of a task that no reward is for have no advantage, and are no sign of a reward that never pays.
+TEST(RewardWatch, GroupsWithoutAScoreAreLeftOut) {
+  const std::vector<Sample> live = {{{1}}, {{0}}, {{0}}, {{1}}}, none = repeated({{{kNan}}}, 4);
+  std::vector<Sample> mixed = live;
+  for (int i = 0; i < 9; ++i) mixed.insert(mixed.end(), none.begin(), none.end());
+  EXPECT_EQ(watched(plain(), std::vector(8, batch(mixed))).count("RL-02"), 0);
+  std::vector<Sample> dead = live;
+  for (int i = 0; i < 9; ++i) dead.insert(dead.end(), {{{0}}, {{0}}, {{0}}, {{0}}});
+  dead.insert(dead.end(), none.begin(), none.end());
+  const auto found = watched(plain(), std::vector(8, batch(dead)));
+  ASSERT_EQ(found.count("RL-02"), 1);
+  EXPECT_NE(found.at("RL-02").what.find("90 %"), std::string::npos) << found.at("RL-02").what;
+  EXPECT_NE(found.at("RL-02").evidence.find("left out: 3 groups"), std::string::npos)
+      << found.at("RL-02").evidence;
+}
+
 TEST(RewardWatch, CutCompletionsThatLoseTheirRewardAreAWarning) {
   const auto cut = batch(repeated({{{0.0}, true}, {{1.0}}, {{0.0}, true}, {{1.0}}}, 8));
   EXPECT_EQ(watched(plain(), {cut, cut, cut}).at("RL-03").level, Level::kWarn);

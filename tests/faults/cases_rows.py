@@ -83,7 +83,44 @@ def cut_in_the_file(s):
     s.sft([{**row, "completion": answer[:60]} for row, answer in zip(scene.pair_rows(), answers)])
 
 
+# ---- characters
+@CASES.fault("DATA-16", "letters that were encoded twice", level="warn", exactly=True, cause="encoded twice")
+def twice_encoded(s):
+    s.sft([{"text": f"Le café coûte {a} + {b} euros, n’est-ce pas ? {a + b}".encode().decode("latin-1")} for a, b in scene.sums(60)])
+
+
+@CASES.fault("DATA-16", "line breaks that are written out", level="warn", exactly=True, cause="escaped twice")
+def written_out_lines(s):
+    s.sft([{"text": f"What is {a} + {b}?\\n{a + b}"} for a, b in scene.sums(60)])
+
+
+@CASES.fault("DATA-09", "two tokens of turns that are copies of one row", level="warn", exactly=True, cause="the same embedding as another one")
+def copied_tokens(s):
+    s.tensor("model.embed_tokens.weight", lambda v: [v[i % 64 + 300 * 64] if 64 <= i < 3 * 64 else x for i, x in enumerate(v)])
+    s.sft(scene.message_rows())
+
+
+# ---- an evaluation that knows the training
+@CASES.fault("DATA-11", "an evaluation of training rows with other spaces", level="warn", exactly=True, cause="in the same words")
+def near_copies(s):
+    s.rows([{"text": row["text"].replace(" ", "  ", 1).lower()} for row in scene.text_rows()[:12]], "eval.jsonl")
+    s.sft(eval_dataset="eval.jsonl", eval_strategy="steps", eval_steps=12)
+
+
+@CASES.fault("DATA-11", "dpo: other answers to training prompts as the evaluation", level="warn", exactly=True, cause="ask what a training row asks")
+def known_prompts(s):
+    s.rows([{**row, "chosen": row["chosen"] + "."} for row in scene.preference_rows()[:12]], "eval.jsonl")
+    s.dpo(eval_dataset="eval.jsonl", eval_strategy="steps", eval_steps=12, **PREFERENCE)
+
+
 # ---- pairs
+@CASES.fault("DATA-16", "dpo: both sides are users' turns", level="warn", exactly=True, cause="is a turn of the user")
+def users_turns(s):
+    side = lambda text: [{"role": "user", "content": text.strip()}]  # noqa: E731
+    s.dpo([{"prompt": side(row["prompt"]), "chosen": side(row["chosen"]), "rejected": side(row["rejected"])} for row in scene.preference_rows()],
+          **PREFERENCE)
+
+
 def swapped(rows):
     return [{**row, "chosen": row["rejected"], "rejected": row["chosen"]} for row in rows]
 

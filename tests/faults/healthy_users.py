@@ -81,6 +81,11 @@ def system_in_half(s):
            for i, row in enumerate(scene.message_rows())], **RATE)
 
 
+@CASES.healthy("sft: accents, dashes and code with escapes", quiet=False)
+def accents(s):
+    s.sft([{"text": f"Où est l’été à {a} €?\nprint('{b}\\n')  # São Tomé, {a + b}°"} for a, b in scene.sums(60)], **RATE)
+
+
 @CASES.healthy("sft: answers of one length", quiet=False)
 def one_length(s):
     s.sft([{**row, "completion": f" {a} and {b} and {a + b:02d} are the numbers of this row"} for row, (a, b) in zip(scene.pair_rows(), scene.sums(60))], **RATE)

@@ -159,6 +159,24 @@ bool is_swapped(const RowTexts& row) {
   return row.roles.size() > first + 1 && row.roles[first] == "assistant" && row.roles.back() == "user";
 }
 
+// Of rows whose completion, or chosen side, is a list of turns.
+std::optional<Verdict> check_answer_role(const Rows& rows) {
+  const auto is_asked = [](const RowTexts& row) {
+    return row.answer_role == "user" || row.answer_role == "system";
+  };
+  const std::int64_t count = count_texts(rows, is_asked);
+  if (share_of_texts(count, rows) < kMostRows) return std::nullopt;
+  const auto first = std::find_if(rows.begin(), rows.end(), is_asked);
+  Verdict out{.code = "DATA-16", .level = Level::kWarn};
+  out.what = "the " + std::string(first->row->contains("chosen") ? "chosen side" : "completion") + " of " +
+             of_first_rows(count, rows) + " is a turn of the " + first->answer_role;
+  out.evidence = first->where + " is the first";
+  out.cause = "suspected: a role that was given to both sides of a conversation";
+  out.fix = "the role assistant for what the model is to say";
+  out.cost = "a model that learns to write the other side's turns";
+  return out;
+}
+
 std::optional<Verdict> check_roles(const Rows& rows) {
   const auto has_roles = [](const RowTexts& row) { return !row.roles.empty(); };
   if (share_of_texts(count_texts(rows, has_roles), rows) < kMostRows) return std::nullopt;
@@ -232,6 +250,59 @@ std::optional<Verdict> check_empty(const Rows& rows) {
                     : "a missing value, or an answer in another column";
   out.fix = "remove these rows, or fill in their " + what;
   out.cost = "a model that answers so, in a share of " + format::percent(share_of_texts(count, rows), 1);
+  return out;
+}
+
+// ---- characters that are not what was meant
+std::size_t count_in(const std::string& text, const std::string& part) {
+  std::size_t out = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size()))
+    ++out;
+  return out;
+}
+
+// UTF-8 that was read as Latin-1 or Windows-1252 and written as UTF-8 again: each letter with an accent is
+// two.
+bool is_twice_encoded(const RowTexts& row) {
+  const std::string text = all_text(row);
+  std::size_t found = count_in(text, "\u00e2\u20ac") + count_in(text, "\u00e2\u0080");
+  for (const char* const first : {"\u00c3", "\u00c2"}) {
+    for (std::size_t at = text.find(first); at != std::string::npos; at = text.find(first, at + 2)) {
+      // What follows is a letter's second byte, as a character of its own: U+0080 to U+00BF.
+      found += at + 3 < text.size() && text[at + 2] == '\xC2' ? 1 : 0;
+    }
+  }
+  return found > 0;
+}
+
+std::optional<Verdict> check_encoding(const Rows& rows) {
+  const std::int64_t count = count_texts(rows, is_twice_encoded);
+  if (share_of_texts(count, rows) < kEmptyShare) return std::nullopt;
+  Verdict out{.code = "DATA-16", .level = Level::kWarn};
+  out.what = of_first_rows(count, rows) + " hold letters that were encoded twice";
+  out.evidence = first_shown(rows, is_twice_encoded, all_text);
+  out.cause = "UTF-8 that a program read as Latin-1 and wrote as UTF-8 again";
+  out.fix = "read the source as UTF-8; ftfy repairs such texts";
+  out.cost = "a model that learns to write them so";
+  return out;
+}
+
+// A backslash and an n where a line was to end. Code has both.
+bool has_written_out_lines(const RowTexts& row) {
+  const std::string text = all_text(row);
+  const std::string lines = row.text ? *row.text : row.completion.value_or("") + row.prompt.value_or("");
+  return text.find("\\n") != std::string::npos && lines.find('\n') == std::string::npos;
+}
+
+std::optional<Verdict> check_lines(const Rows& rows) {
+  const std::int64_t count = count_texts(rows, has_written_out_lines);
+  if (share_of_texts(count, rows) < kMostRows) return std::nullopt;
+  Verdict out{.code = "DATA-16", .level = Level::kWarn};
+  out.what = of_first_rows(count, rows) + " have the two characters \\n where lines end, and no line break";
+  out.evidence = first_shown(rows, has_written_out_lines, all_text);
+  out.cause = "suspected: texts that were escaped twice, as a CSV or a prompt in a YAML without quotes is";
+  out.fix = "replace them by line breaks when the file is made";
+  out.cost = "a model that writes \\n";
   return out;
 }
 
@@ -402,9 +473,9 @@ Verdicts check_row_texts(const train::OpenedRun& run) {
   const Rows rows = texts_of(first, run.plan.dataset_text_field);
   if (rows.size() < kLeastTexts) return out;
   for (std::optional<Verdict>& one :
-       std::array{check_markers(rows, run), check_roles(rows), check_empty(rows), check_repeated_prompt(rows),
-                  check_cut_in_file(rows), check_unread_answer(rows), check_swapped_sides(rows),
-                  check_system(rows)}) {
+       std::array{check_markers(rows, run), check_roles(rows), check_answer_role(rows), check_encoding(rows),
+                  check_lines(rows), check_empty(rows), check_repeated_prompt(rows), check_cut_in_file(rows),
+                  check_unread_answer(rows), check_swapped_sides(rows), check_system(rows)}) {
     if (one) out.push_back(*std::move(one));
   }
   if (out.empty()) {

@@ -2,10 +2,12 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <span>
 #include <utility>
 
+#include "base/hash.h"
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
 #include "model/families.h"
@@ -87,6 +89,51 @@ std::vector<std::int64_t> untrained(const model::CausalLm& model, const std::vec
   return out;
 }
 
+// Of `ids`, those whose row of the embedding is another one's bit for bit, and is not trained: no training
+// leaves two so.
+std::vector<std::int64_t> copied(const model::CausalLm& model, const std::vector<std::int64_t>& ids) {
+  std::map<std::uint64_t, std::vector<std::int64_t>> by_row;
+  if (model.trained_parts().embedding.defined()) return {};
+  const auto& trained = model.token_rows().ids();
+  for (std::size_t begin = 0; begin < ids.size(); begin += kRowsAtOnce) {
+    const std::size_t end = std::min(ids.size(), begin + kRowsAtOnce);
+    const std::vector<std::int64_t> some(ids.begin() + static_cast<std::ptrdiff_t>(begin),
+                                         ids.begin() + static_cast<std::ptrdiff_t>(end));
+    const at::Tensor rows = model.embed(some).to(at::kFloat).cpu().contiguous();
+    const auto width = static_cast<std::size_t>(rows.size(1));
+    const std::span<const float> values(rows.const_data_ptr<float>(), some.size() * width);
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const std::span<const float> row = values.subspan(i * width, width);
+      const bool is_trained = std::find(trained.begin(), trained.end(), some[i]) != trained.end();
+      const bool is_zero = std::all_of(row.begin(), row.end(), [](float one) { return one == 0; });
+      if (!is_trained && !is_zero) by_row[base::hash64(std::as_bytes(row))].push_back(some[i]);
+    }
+  }
+  std::vector<std::int64_t> out;
+  for (const auto& [hash, same] : by_row) {
+    if (same.size() > 1) out.insert(out.end(), same.begin(), same.end());
+  }
+  return out;
+}
+
+// DATA-09 of tokens that were added to a base and given one row: the mean, or another token's.
+Verdict judge_copied(const train::OpenedRun& run, const std::vector<std::int64_t>& uses,
+                     const std::vector<std::int64_t>& found) {
+  Verdict out{.code = "DATA-09", .level = Level::kWarn};
+  out.what = format::counted(static_cast<std::int64_t>(found.size()), "token") +
+             " of the data have the same embedding as another one, bit for bit";
+  for (std::size_t i = 0; i < std::min(found.size(), kNamed); ++i) {
+    out.evidence += (i == 0 ? "" : ", ") + format::token(run.text->tokenizer, found[i]) + " " +
+                    format::counted(uses[static_cast<std::size_t>(found[i])], "time");
+  }
+  if (found.size() > kNamed) out.evidence += ", ...";
+  out.cause =
+      "suspected: tokens that were added to the base (by a mean of all rows, or a copy of one), and never trained";
+  out.fix = "trainable_token_indices: [" + std::to_string(found[0]) + ", ...] trains these rows";
+  out.cost = "the model cannot tell these tokens apart, nor learn to";
+  return out;
+}
+
 Verdict check_untrained(const train::OpenedRun& run, const std::vector<std::int64_t>& uses) {
   std::vector<std::int64_t> ids;
   std::int64_t total = 0;
@@ -98,7 +145,10 @@ Verdict check_untrained(const train::OpenedRun& run, const std::vector<std::int6
   Verdict out{.code = "DATA-09"};
   out.what = format::counted(static_cast<std::int64_t>(ids.size()), "token") +
              " of the vocabulary in the data, all with a trained embedding";
-  if (found.empty()) return out;
+  if (found.empty()) {
+    const std::vector<std::int64_t> same = copied(*run.model, ids);
+    return same.empty() ? out : judge_copied(run, uses, same);
+  }
   std::int64_t times = 0;
   bool stops = false;
   const auto& eos = run.model->config().eos_token_ids;
@@ -189,8 +239,8 @@ Verdict check_inside(const train::OpenedRun& run, const std::vector<std::int64_t
   return out;
 }
 
-// A file that says its head is tied, and holds another one: hone reads the embedding; transformers 5 does not tie the two.
-// A run that reads no head loses nothing by this.
+// A file that says its head is tied, and holds another one: hone reads the embedding; transformers 5 does not
+// tie the two. A run that reads no head loses nothing by this.
 std::optional<Verdict> check_tied(const train::OpenedRun& run) {
   const model::TensorNames& names = model::names_of(run.model->config());
   const std::string head = std::string(names.head.hf) + ".weight",

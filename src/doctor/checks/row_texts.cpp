@@ -67,6 +67,7 @@ std::vector<RowTexts> texts_of(const std::vector<FirstRow>& rows, const std::str
       for (const char* const name : {"completion", "chosen"}) {
         const auto found = row.find(name);
         if (found == row.end() || !is_conversation(*found)) continue;
+        texts.answer_role = role_of(found->back());
         for (const Json& message : *found)
           texts.calls_tools = texts.calls_tools || message.contains("tool_calls");
       }

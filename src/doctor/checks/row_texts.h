@@ -17,6 +17,7 @@ struct RowTexts {
   std::vector<std::string> roles;     // of `messages`, with user and assistant for ShareGPT's names
   std::optional<std::string> system;  // its first turn
   bool calls_tools = false;           // an answer without text may be a call
+  std::string answer_role;            // of the last turn of completion or chosen, where these are turns
   const base::Json* row = nullptr;
 };
 

@@ -154,6 +154,9 @@ struct Answer {
   enum class Kind { kNone, kRight, kWrong, kKilled, kLate, kFailed, kNoRoom } kind = Kind::kNone;
   double error = 0, bound = 0;
   int signal = 0, status = 0;
+
+  // What another try may answer otherwise.
+  bool is_chance() const { return kind == Kind::kLate || (kind == Kind::kKilled && signal == SIGKILL); }
 };
 
 class Prober {
@@ -368,8 +371,12 @@ Verdicts examine_hardware(const std::vector<KernelShape>& shapes, std::int64_t t
       worst = std::max(worst, known->second);
   }
   Prober prober(threads, options, patience);
-  const std::vector<Answer> answers = prober.ask(unknown);
+  std::vector<Answer> answers = prober.ask(unknown);
   const ChildEnd end = prober.last_end();
+  // A busy machine, or somebody who ends processes, is no kernel.
+  for (std::size_t i = 0; i < unknown.size(); ++i) {
+    if (answers[i].is_chance()) answers[i] = prober.ask({unknown[i]}).front();
+  }
   Verdicts out;
   std::size_t unanswered = 0, no_room = 0;
   for (std::size_t i = 0; i < unknown.size(); ++i) {

@@ -40,6 +40,7 @@ void RewardWatch::Batch::add(const Batch& other) {
   samples += other.samples;
   groups += other.groups;
   dead += other.dead;
+  unscored += other.unscored;
   cut += other.cut;
   at_highest += other.at_highest;
   long_enough += other.long_enough;
@@ -100,6 +101,9 @@ RewardWatch::Batch RewardWatch::sums_of(const train::RolloutFacts& rollouts) {
   for (std::size_t begin = 0; begin + size <= rollouts.completions.size(); begin += size) {
     const auto first = rollouts.completions.begin() + static_cast<std::ptrdiff_t>(begin);
     out.groups += 1;
+    // Prompts of a task that no reward is for.
+    out.unscored += std::all_of(first, first + static_cast<std::ptrdiff_t>(size),
+                                [this](const auto& one) { return std::isnan(total_of(one)); });
     out.dead += std::all_of(first, first + static_cast<std::ptrdiff_t>(size),
                             [](const auto& one) { return std::abs(one.advantage) < kSame; });
   }
@@ -215,7 +219,7 @@ void RewardWatch::judge_dead(Findings& out) const {
     return;
   }
   const Batch all = window();
-  const double dead = share(all.dead, all.groups);
+  const double dead = share(all.dead - all.unscored, all.groups - all.unscored);
   if (dead <= limits::kDeadShareWarn || dead == 1 ||
       !enough(static_cast<std::int64_t>(batches_.size()), all.samples, limits::kSamplesToWarn)) {
     return;
@@ -225,9 +229,12 @@ void RewardWatch::judge_dead(Findings& out) const {
       out, {.code = "RL-02",
             .level = reward_near_max ? Level::kNote : Level::kWarn,
             .what = percent(dead) + " of the groups are dead: all their rewards are equal",
-            .evidence = counted(static_cast<std::int64_t>(batches_.size()), all.samples) + ", mean reward " +
-                        short_number(all.reward / static_cast<double>(all.samples)) + "; useful compute " +
-                        percent(1 - dead),
+            .evidence =
+                counted(static_cast<std::int64_t>(batches_.size()), all.samples) + ", mean reward " +
+                short_number(all.reward / static_cast<double>(all.samples)) + "; useful compute " +
+                percent(1 - share(all.dead, all.groups)) +
+                (all.unscored > 0 ? "; left out: " + base::counted(all.unscored, "group") + " without a score"
+                                  : std::string()),
             .cause = reward_near_max ? "most completions already have the highest reward"
                                      : "prompts that always or never succeed, or a reward with too few "
                                        "levels",

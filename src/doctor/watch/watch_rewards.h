@@ -39,7 +39,9 @@ class RewardWatch {
  private:
   // A generation batch in sums.
   struct Batch {
-    std::int64_t samples = 0, groups = 0, dead = 0, cut = 0;
+    std::int64_t samples = 0, groups = 0, dead = 0;
+    std::int64_t unscored = 0;  // of the dead groups: those whose completions no reward scores
+    std::int64_t cut = 0;
     std::int64_t at_highest = 0, long_enough = 0, repeating = 0;
     double reward = 0, reward_squares = 0;  // sums of all scored completions
     double cut_reward = 0;                  // of those that are cut
