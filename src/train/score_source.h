@@ -23,7 +23,9 @@ class DecoderSource final : public model::WeightSource {
 
   const model::ModelConfig& config() const override { return config_; }
   std::vector<std::string> names() const override;
-  bool has(const std::string& name) const override { return folder_->has(name); }
+  bool has(const std::string& name) const override {
+    return name != kScoreWeight && name != "lm_head.weight" && folder_->has(name);
+  }
   std::vector<std::int64_t> shape(const std::string& name) const override { return folder_->shape(name); }
   void read_into(const std::string& name, at::Tensor out) const override { folder_->read_into(name, out); }
   at::ScalarType stored_dtype(const std::string& name) const override { return folder_->stored_dtype(name); }
