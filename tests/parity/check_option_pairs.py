@@ -92,6 +92,7 @@ class Methods:
         given = {key: {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value for key, value in options.items()}
         given |= {key: tuple(given[key]) for key in ("reward_clip_range",) if key in given}
         tokenizer = AutoTokenizer.from_pretrained(str(REWARD_MODEL if self.name == "reward" else TINY))
+        tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token  # CPO refuses a tokenizer without one
         args = self.config(output_dir=str(folder / "trl"), use_cpu=True, report_to="none", logging_steps=1, disable_tqdm=True,
                            save_strategy="no", gradient_checkpointing=False, **given)
         words = {"args": args, "train_dataset": Dataset.from_list(self.rows), "processing_class": tokenizer}
