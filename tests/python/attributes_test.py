@@ -179,6 +179,17 @@ def test_configuration(folder):
     holds(not (folder / "other").exists(), "nothing was written")
 
 
+def test_frozen(folder):
+    """tensors that a script has frozen are not trained in silence"""
+    from hone import Refused
+    from hone.trl import models
+    tensor = lambda trained: type("Tensor", (), {"requires_grad": trained})()
+    model = lambda *trained: type("Model", (), {"named_parameters": lambda self: [(f"layers.{n}", tensor(one)) for n, one in enumerate(trained)]})()
+    models.refuse_frozen(model(True, True), "SFTTrainer")
+    models.refuse_frozen("a/name", "SFTTrainer")
+    raises(Refused, "2 with requires_grad=False: layers.0, layers.2", lambda: models.refuse_frozen(model(False, True, False), "SFTTrainer"))
+
+
 def test_again(folder):
     """the same script runs again over its own folder, and is resumed there, after what it wrote around train()"""
     for peft in (True, False):

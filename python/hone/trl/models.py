@@ -207,6 +207,17 @@ def name_of(model, where, new=(), method="", wrapped=False):
     return base_of(model).name_or_path
 
 
+def refuse_frozen(model, where):
+    """Full training is of every tensor, whatever a script has set in the model."""
+    if model is None or is_named(model):
+        return
+    frozen = [name for name, value in model.named_parameters() if not value.requires_grad]
+    if frozen:
+        raise Refused(f"{where}, model", "a model whose tensors are all trained, without peft_config",
+                      f"{len(frozen)} with requires_grad=False: {', '.join(frozen[:3])}{', ...' if len(frozen) > 3 else ''}",
+                      "pass a peft_config, whose target_modules and layers_to_transform say what is trained, or leave requires_grad as it was")
+
+
 def settings_of(model):
     """Beside its name: the type of its numbers, and the hub's revision."""
     if is_named(model):
