@@ -215,7 +215,7 @@ def refuse_frozen(model, where):
     if frozen:
         raise Refused(f"{where}, model", "a model whose tensors are all trained, without peft_config",
                       f"{len(frozen)} with requires_grad=False: {', '.join(frozen[:3])}{', ...' if len(frozen) > 3 else ''}",
-                      "pass a peft_config, whose target_modules and layers_to_transform say what is trained, or leave requires_grad as it was")
+                      "set unfrozen_parameters in args, names of what is trained, or pass a peft_config")
 
 
 def settings_of(model):

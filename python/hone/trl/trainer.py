@@ -136,7 +136,7 @@ class Trainer(Results):
             plan.take(out, {"use_peft": True, "adapter_name_or_path": os.fspath(inputs / "adapter")}, title)
         plan.take(out, adapters.quantization_settings(given.pop("quantization_config", None), title), title)
         plan.take(out, adapters.lora_settings(given.pop("peft_config", None), title), title)
-        if not out.get("use_peft"):
+        if not out.get("use_peft") and not out.get("unfrozen_parameters"):
             models.refuse_frozen(model, title)
         for name in ("reward_funcs", "judge"):
             if name in given and name in options.rows(options.METHODS[self._name]):
