@@ -48,6 +48,9 @@ HANDFUL = 9
 LEFT_OUT = """bf16 fp16 dtype optim eval_strategy eval_on_start eval_packing num_generations_eval gradient_checkpointing
 vllm_structured_outputs_regex dataset_streaming dataloader_drop_last lr_scheduler_type disable_dropout precompute_ref_batch_size
 max_steps warmup_steps chat_template_kwargs""".split()
+# What TRL draws from torch's global generator, which depends on all that was drawn before.
+LEFT_OUT += ["neftune_noise_alpha"]
+DRAWN = {"train_sampling_strategy": "group_by_length"}
 SHARED = {"bf16": False, "learning_rate": 5e-3, "adam_epsilon": 1e-4, "max_steps": STEPS, "per_device_train_batch_size": 4, "seed": 6}
 SAMPLED = {"per_device_train_batch_size": 8, "num_generations": 4, "max_completion_length": 12}
 
@@ -72,7 +75,7 @@ class Methods:
         found, _ = option_pairs.table(self.hone, self.name)
         known = lambda needs: {key: value for key, value in needs.items() if key in self.fields}
         return [(name, value, known(needs)) for name, value, needs in found
-                if name in self.fields and name not in LEFT_OUT and self.base.get(name) != value]
+                if name in self.fields and name not in LEFT_OUT and self.base.get(name) != value and DRAWN.get(name) != value]
 
     def options(self, items):
         out = dict(self.base)
@@ -141,13 +144,14 @@ class Methods:
             return "trl", f"{type(error).__name__}: {str(error)[:160]}", 0
         if theirs is None:
             return "toss-up", "", 0
+        if any(math.isnan(value) for step in theirs for value in step):  # exp() of a sum of log-probabilities is 0 in fp32
+            return "trl", f"its own loss or gradient is not a number: {theirs}", 0
         code, told, ours = self.ours(options, folder)
         if code == 2:
             return "refused", told, 0
         if code != 0 or len(ours) != len(theirs):
             return "differ", f"exit {code}, {len(ours)} of {len(theirs)} steps: {option_pairs.last_words(told)}", math.inf
-        worst = max((abs(a - b) / (BOUND * abs(b) + NEAR_ZERO) for one, other in zip(ours, theirs) for a, b in zip(one, other)
-                     if not math.isnan(a) or not math.isnan(b)), default=0)
+        worst = max((abs(a - b) / (BOUND * abs(b) + NEAR_ZERO) for one, other in zip(ours, theirs) for a, b in zip(one, other)), default=0)
         worst = math.inf if math.isnan(worst) else worst
         return ("agree" if worst <= 1 else "differ"), f"hone {ours}, TRL {theirs}", worst
 
