@@ -261,7 +261,7 @@ def killed_before_rotation(story, meddler, root):
 
 
 def killed_before_a_checkpoint(story, meddler, root):
-    """Killed just before its first checkpoint gets its name, and started again: nothing of the first start is left."""
+    """Killed just before its first checkpoint gets its name, and started again: what the first start logged is kept aside, no more."""
     folder = root / f"unsaved_{story.run.method}"
     meddler.run(story.words(folder), folder, "before", story.saved_at(story.run.save_steps, story.keep))
     if steps_of(folder):
@@ -269,6 +269,10 @@ def killed_before_a_checkpoint(story, meddler, root):
     done = meddler.run(story.words(folder), folder)
     if done.code != 0:
         raise Wrong(f"{story.name}: {done.said()}")
+    aside = folder / "abandoned-1-after-0"
+    if not (aside / "metrics.jsonl").is_file() or steps_of(aside):
+        raise Wrong(f"{story.name}: expected the metrics of the first start in {aside.name}, found {sorted(aside.glob('*'))}")
+    shutil.rmtree(aside)
     story.check_end(folder, False)
     return 1
 
