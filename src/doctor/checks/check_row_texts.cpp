@@ -9,6 +9,7 @@
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
 #include "doctor/checks/row_texts.h"
+#include "doctor/number_format.h"
 
 namespace hone::doctor {
 
@@ -33,14 +34,12 @@ std::int64_t count_texts(const Rows& rows, const std::function<bool(const RowTex
   return std::count_if(rows.begin(), rows.end(), is);
 }
 
-// The share of `count` in the looked rows, as text: "60 of the first 60 rows".
 std::string of_first_rows(std::int64_t count, const Rows& rows) {
-  return std::to_string(count) + " of the first " +
-         format::counted(static_cast<std::int64_t>(rows.size()), "row");
+  return of_first(count, rows.size(), "row");
 }
 
 double share_of_texts(std::int64_t count, const Rows& rows) {
-  return static_cast<double>(count) / static_cast<double>(rows.size());
+  return share(count, static_cast<std::int64_t>(rows.size()));
 }
 
 std::string first_shown(const Rows& rows, const std::function<bool(const RowTexts&)>& is,
@@ -96,6 +95,11 @@ std::string foreign_marker(const std::string& text, const text::Tokenizer& token
   return "";
 }
 
+std::string read_as(const std::string& marker, const text::Tokenizer& tokenizer) {
+  const auto tokens = static_cast<std::int64_t>(tokenizer.encode(marker, false).ids.size());
+  return "the tokenizer reads " + marker + " as " + format::counted(tokens, "token");
+}
+
 // A template that the run names, with control tokens that this tokenizer does not have.
 std::optional<Verdict> check_named_template(const train::OpenedRun& run) {
   if (run.plan.chat_template_path.empty() || !run.start.conversational || !run.text->chat_template)
@@ -107,10 +111,7 @@ std::optional<Verdict> check_named_template(const train::OpenedRun& run) {
       continue;
     Verdict out{.code = "DATA-16", .level = Level::kWarn};
     out.what = "the chat template writes " + marker + ", which is no token of this model";
-    out.evidence =
-        run.plan.chat_template_path + "; the tokenizer reads " + marker + " as " +
-        format::counted(static_cast<std::int64_t>(run.text->tokenizer.encode(marker, false).ids.size()),
-                        "token");
+    out.evidence = run.plan.chat_template_path + "; " + read_as(marker, run.text->tokenizer);
     out.cause = "a template of another model";
     out.fix =
         "leave out chat_template_path (this model's own template is used), or name one that is written for this model";
@@ -140,10 +141,7 @@ std::optional<Verdict> check_markers(const Rows& rows, const train::OpenedRun& r
   if (share_of_texts(count, rows) < kMostRows) return std::nullopt;
   Verdict out{.code = "DATA-16", .level = Level::kWarn};
   out.what = of_first_rows(count, rows) + " hold " + marker + ", which is no token of this model";
-  out.evidence =
-      first_shown(rows, is, all_text) + "; the tokenizer reads " + marker + " as " +
-      format::counted(static_cast<std::int64_t>(run.text->tokenizer.encode(marker, false).ids.size()),
-                      "token");
+  out.evidence = first_shown(rows, is, all_text) + "; " + read_as(marker, run.text->tokenizer);
   out.cause = "the rows were written with the chat template of another model";
   out.fix =
       run.text->chat_template

@@ -2,12 +2,14 @@
 // answer.
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <utility>
 
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
 #include "doctor/checks/row_texts.h"
+#include "doctor/number_format.h"
 
 namespace hone::doctor {
 
@@ -30,11 +32,11 @@ struct TextSides {
 };
 
 double share_of_sides(std::int64_t count, std::size_t whole) {
-  return whole == 0 ? 0 : static_cast<double>(count) / static_cast<double>(whole);
+  return share(count, static_cast<std::int64_t>(whole));
 }
 
 std::string of_first_pairs(std::int64_t count, std::size_t whole) {
-  return std::to_string(count) + " of the first " + format::counted(static_cast<std::int64_t>(whole), "pair");
+  return of_first(count, whole, "pair");
 }
 
 std::vector<TextSides> sides_of(const std::vector<RowTexts>& rows) {
@@ -128,7 +130,21 @@ std::optional<Verdict> check_refusals(const std::vector<TextSides>& rows) {
   return out;
 }
 
-// ---- scores beside the pairs
+// ---- pairs whose columns say which side is the better one
+struct Told {
+  std::int64_t against = 0, all = 0;
+  std::string first;  // the first pair against its columns
+
+  void add(bool is_against, const std::function<std::string()>& shown) {
+    all += 1;
+    if (is_against && against++ == 0) first = shown();
+  }
+  bool is_turned() const {
+    return all >= static_cast<std::int64_t>(kLeastPairs) && share(against, all) >= kAgainst;
+  }
+  std::string pairs() const { return of_first_pairs(against, static_cast<std::size_t>(all)); }
+};
+
 std::optional<double> number_of(const Json& row, const std::string& name) {
   const auto found = row.find(name);
   return found != row.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
@@ -142,24 +158,19 @@ std::optional<Verdict> check_scores(const std::vector<TextSides>& rows) {
       {"chosen_avg_rating", "rejected_avg_rating"}, {"reward_chosen", "reward_rejected"},
       {"chosen_reward", "rejected_reward"}};
   for (const auto& [of_chosen, of_rejected] : kNames) {
-    std::int64_t against = 0, differ = 0;
-    std::string first;
+    Told told;
     for (const TextSides& one : rows) {
       const auto good = number_of(*one.row, of_chosen), bad = number_of(*one.row, of_rejected);
       if (!good || !bad || *good == *bad) continue;
-      differ += 1;
-      if (*good > *bad) continue;
-      if (against++ == 0)
-        first = one.where + ": " + of_chosen + " " + format::number(*good) + ", " + of_rejected + " " +
-                format::number(*bad);
+      told.add(*good <= *bad, [&, chosen_name = of_chosen, rejected_name = of_rejected] {
+        return one.where + ": " + chosen_name + " " + format::number(*good) + ", " + rejected_name + " " +
+               format::number(*bad);
+      });
     }
-    if (differ < static_cast<std::int64_t>(kLeastPairs) ||
-        share_of_sides(against, static_cast<std::size_t>(differ)) < kAgainst)
-      continue;
+    if (!told.is_turned()) continue;
     Verdict out{.code = "PREF-05", .level = Level::kWarn};
-    out.what = "rejected has the higher score in " +
-               of_first_pairs(against, static_cast<std::size_t>(differ)) + " whose scores differ";
-    out.evidence = first;
+    out.what = "rejected has the higher score in " + told.pairs() + " whose scores differ";
+    out.evidence = told.first;
     out.cause = "chosen and rejected are the wrong way round, or a lower score is a better one";
     out.fix = "dataset_columns: {chosen: rejected, rejected: chosen}, if a higher score is better";
     out.cost = "the run learns the worse answers";
@@ -171,26 +182,23 @@ std::optional<Verdict> check_scores(const std::vector<TextSides>& rows) {
 // ---- the right answer on the rejected side
 std::optional<Verdict> check_gold(const std::vector<TextSides>& rows) {
   for (const char* const name : {"answer", "solution", "ground_truth", "gold", "target"}) {
-    std::int64_t against = 0, with = 0;
-    std::string first;
+    Told told;
     for (const TextSides& one : rows) {
       const auto gold = format::column_text(*one.row, name);
       if (!gold || trimmed_text(*gold).empty()) continue;
       const bool good = holds_word(one.chosen, trimmed_text(*gold)),
                  bad = holds_word(one.rejected, trimmed_text(*gold));
       if (good == bad) continue;
-      with += 1;
-      if (bad && against++ == 0)
-        first = one.where + ": " + name + " " + trimmed_text(*gold) + ", chosen `" +
-                format::shown(one.chosen) + "`, rejected `" + format::shown(one.rejected) + "`";
+      told.add(bad, [&] {
+        return one.where + ": " + name + " " + trimmed_text(*gold) + ", chosen `" +
+               format::shown(one.chosen) + "`, rejected `" + format::shown(one.rejected) + "`";
+      });
     }
-    if (with < static_cast<std::int64_t>(kLeastPairs) ||
-        share_of_sides(against, static_cast<std::size_t>(with)) < kAgainst)
-      continue;
+    if (!told.is_turned()) continue;
     Verdict out{.code = "PREF-05", .level = Level::kWarn};
     out.what = "the text of the column " + std::string(name) + " stands in rejected and not in chosen, in " +
-               of_first_pairs(against, static_cast<std::size_t>(with)) + " of which one has it";
-    out.evidence = first;
+               told.pairs() + " of which one has it";
+    out.evidence = told.first;
     out.cause = "suspected: chosen and rejected are the wrong way round";
     out.fix = "dataset_columns: {chosen: rejected, rejected: chosen}";
     out.cost = "the run learns the wrong answers";

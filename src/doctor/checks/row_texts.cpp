@@ -1,5 +1,7 @@
 #include "doctor/checks/row_texts.h"
 
+#include "doctor/checks/check_format.h"
+
 namespace hone::doctor {
 
 using base::Json;
@@ -94,6 +96,10 @@ bool holds_word(const std::string& text, const std::string& word) {
     if (begins && (after == text.size() || !is_part(text[after]))) return true;
   }
   return false;
+}
+
+std::string of_first(std::int64_t count, std::size_t whole, const char* noun) {
+  return std::to_string(count) + " of the first " + format::counted(static_cast<std::int64_t>(whole), noun);
 }
 
 bool is_blank(const std::optional<std::string>& text) {

@@ -25,8 +25,10 @@ struct RowTexts {
 std::vector<RowTexts> texts_of(const std::vector<FirstRow>& rows, const std::string& text_field);
 
 std::string trimmed_text(const std::string& text);
-// Whether `word` is a part of a text by itself, and not of a longer word or number.
+// Says whether `word` stands in a text by itself, and not in a longer word or number.
 bool holds_word(const std::string& text, const std::string& word);
+// "60 of the first 64 rows".
+std::string of_first(std::int64_t count, std::size_t whole, const char* noun);
 bool is_blank(const std::optional<std::string>& text);  // and not: absent
 
 }  // namespace hone::doctor
