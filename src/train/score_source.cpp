@@ -14,8 +14,7 @@ DecoderSource::DecoderSource(std::unique_ptr<model::WeightSource> folder)
 
 std::vector<std::string> DecoderSource::names() const {
   std::vector<std::string> out = folder_->names();
-  std::erase(out, kScoreWeight);
-  std::erase(out, "lm_head.weight");
+  std::erase_if(out, is_head);
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/weight_source.h"
@@ -23,9 +24,7 @@ class DecoderSource final : public model::WeightSource {
 
   const model::ModelConfig& config() const override { return config_; }
   std::vector<std::string> names() const override;
-  bool has(const std::string& name) const override {
-    return name != kScoreWeight && name != "lm_head.weight" && folder_->has(name);
-  }
+  bool has(const std::string& name) const override { return !is_head(name) && folder_->has(name); }
   std::vector<std::int64_t> shape(const std::string& name) const override { return folder_->shape(name); }
   void read_into(const std::string& name, at::Tensor out) const override { folder_->read_into(name, out); }
   at::ScalarType stored_dtype(const std::string& name) const override { return folder_->stored_dtype(name); }
@@ -50,6 +49,8 @@ class DecoderSource final : public model::WeightSource {
   std::optional<at::Tensor> score() const;
 
  private:
+  static bool is_head(std::string_view name) { return name == kScoreWeight || name == "lm_head.weight"; }
+
   std::unique_ptr<model::WeightSource> folder_;
   model::ModelConfig config_;
 };
