@@ -38,13 +38,13 @@ std::vector<PromptRow> read_prompt_rows(const RowSource& source);
 struct PromptForm {
   std::string system;
   std::string column;
-  // Of rows without `prompt`: the column that becomes the user's turn, and the system turn where `system` is empty.
-  // Empty: such rows are a UserError.
+  // Rows without `prompt` take the user's turn from this column, and this system turn where `system` is empty.
+  // Where the column is empty, such rows are a UserError.
   std::string column_without_prompt = {};
   std::string system_without_prompt = {};
 
   bool as_it_is() const { return system.empty() && column.empty(); }
-  // Whether a row has no prompt of its own, and gets one of column_without_prompt.
+  // Says whether a row has no prompt of its own and gets one of column_without_prompt.
   bool stands_in(const base::Json& row) const;
 };
 // Writes the row's `prompt`, where the form makes one. UserError naming `where` for a column that is not there or is

@@ -59,7 +59,7 @@ def even(completion_ids, **_):
     return [sum(1 for one in ids if one % 2 == 0) / 8 for ids in completion_ids]
 
 
-class Methods:
+class Comparison:
     """One method: how TRL runs it, and how hone does."""
 
     def __init__(self, hone, name, places, root):
@@ -220,7 +220,7 @@ def main():
         root = pathlib.Path(folder)
         places = option_pairs.write_data(root)
         for name in arguments.method.split(","):
-            good = check(Methods(str(pathlib.Path(arguments.hone).resolve()), name, places, root), arguments.most) and good
+            good = check(Comparison(str(pathlib.Path(arguments.hone).resolve()), name, places, root), arguments.most) and good
     return 0 if good else 1
 
 

@@ -17,7 +17,7 @@ struct FirstRow {
 
 // At most `most`; none where the run reads no rows, or they cannot be read again.
 std::vector<FirstRow> read_first_rows(const train::OpenedRun& run, std::int64_t most);
-// Those of the evaluation; of several sets the first ones.
+// Reads the same of the evaluation; where there are several sets, the first ones.
 std::vector<FirstRow> read_first_eval_rows(const train::OpenedRun& run, std::int64_t most);
 
 // The lists of messages of a row, by the names of its columns; none in a row of texts.

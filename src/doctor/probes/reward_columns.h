@@ -11,7 +11,7 @@
 
 namespace hone::doctor {
 
-// Of a reward of the user's code, from its source.
+// The columns that a reward of the user's code reads, by its source.
 struct ReadColumns {
   std::vector<std::string> needed, looked_up;  // Reward::required_columns() and read_columns()
   std::string reward;                          // as verdicts name it
