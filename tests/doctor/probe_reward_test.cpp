@@ -128,6 +128,42 @@ def of_length(completions, **_):
 def of_the_row(completions, answer, **_):
     return [float(int(a) % 5) for a in answer]
 
+def exact(completions, answer):
+    return [float(text(c).strip() == a) for c, a in zip(completions, answer)]
+
+def centered(completions, answer, **_):
+    right = exact(completions, answer)
+    return [r - sum(right) / len(right) for r in right]
+
+def centered_by_prompt(completions, answer, **_):
+    right = exact(completions, answer)
+    groups = {}
+    for a, r in zip(answer, right):
+        groups.setdefault(a, []).append(r)
+    return [r - sum(groups[a]) / len(groups[a]) for a, r in zip(answer, right)]
+
+def standardized(completions, answer, **_):
+    right = exact(completions, answer)
+    mean = sum(right) / len(right)
+    spread = (sum((r - mean) ** 2 for r in right) / len(right)) ** 0.5
+    return [(r - mean) / (spread + 1e-6) for r in right]
+
+def ranked(completions, answer, **_):
+    right = exact(completions, answer)
+    return [sum(other < r for other in right) / len(right) for r in right]
+
+def centered_and_turned(completions, answer, **_):
+    return [-r for r in centered(completions, answer)]
+
+def centered_constant(completions, answer, **_):
+    return [0.5 - sum([0.5] * len(completions)) / len(completions) for _ in completions]
+
+def by_place(completions, **_):
+    return [0.1 * i for i in range(len(completions))]
+
+def of_the_size(completions, **_):
+    return [1 / len(completions)] * len(completions)
+
 def picky(completions, **_):
     return [float(text(c)[0] == "A") + 0.1 * len(text(c)) for c in completions]
 )";
@@ -236,6 +272,32 @@ TEST_F(ProbeReward, WhatDependsOnTheOrderOrOnTheOthers) {
   EXPECT_EQ(failures(of_user("relative")), "") << "means of two calls cannot be compared";
   EXPECT_EQ(verdict_of(of_user("right"), "RL-18").code, "");
   EXPECT_EQ(verdict_of(of_user("lots"), "RL-18").code, "") << "random numbers are RL-05's";
+}
+
+TEST_F(ProbeReward, AScoreAgainstTheMeanOfItsCallIsHealthy) {
+  for (const char* name : {"centered", "centered_by_prompt", "standardized", "ranked"}) {
+    const Verdicts all = of_user(name);
+    for (const base::Verdict& one : all) EXPECT_LE(one.level, Level::kNote) << name << ": " << one.what;
+    EXPECT_SAYS(verdict_of(all, "RL-18").what, "by the others of its call");
+    EXPECT_SAYS(verdict_of(all, "RL-18").evidence, "among answers of every kind");
+    EXPECT_SAYS(verdict_of(all, "RL-04").what, "(gold)") << "answers of one call can be compared";
+  }
+  const auto turned = verdict_of(of_user("centered_and_turned"), "RL-04");
+  EXPECT_EQ(turned.level, Level::kWarn);
+  EXPECT_SAYS(turned.what, "has the wrong sign");
+  EXPECT_SAYS(turned.evidence, "less junk's score in the same call");
+}
+
+TEST_F(ProbeReward, WhatIsConstantInAMixedCallTooIsTold) {
+  const auto centered = verdict_of(of_user("centered_constant"), "RL-04");
+  EXPECT_EQ(centered.level, Level::kWarn);
+  EXPECT_SAYS(centered.what, "as to junk");
+  const auto size = verdict_of(of_user("of_the_size"), "RL-02");
+  EXPECT_EQ(size.level, Level::kWarn);
+  EXPECT_SAYS(size.what, "gives every answer");
+  const auto place = verdict_of(of_user("by_place"), "RL-18");
+  EXPECT_EQ(place.level, Level::kWarn);
+  EXPECT_SAYS(place.what, "in another order");
 }
 
 TEST_F(ProbeReward, AFunctionThatRaisesOrIsInfiniteIsNamedWithTheSample) {

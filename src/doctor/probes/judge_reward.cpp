@@ -41,9 +41,10 @@ class RewardJudge {
       out.push_back(judge_constant(only));
       return out;
     }
-    if (tried_.dependence().is_any()) {  // then one call's scores say nothing of another's
+    if (tried_.dependence().is_any()) {
       append_verdicts(out, judge_dependence(tried_.dependence(), tried_.name()));
-      return out;
+      // One call's scores say nothing of another's.
+      if (!tried_.asked_together() || tried_.dependence().on_order) return out;
     }
     if (!tried_.column().empty()) out.push_back(judge_gold(only));
     if (tried_.reads_gold() && tried_.asked("only format tags") != nullptr)
@@ -245,6 +246,31 @@ class RewardJudge {
     return out;
   }
 
+  // Wrong answers that earn at least as much as the right one in its best form; null: none.
+  const Answered* no_worse_wrong_one() const {
+    for (const char* const kind : {"junk", "empty", "another row's gold"}) {
+      const Answered* const one = tried_.asked(kind);
+      if (one != nullptr && !(tried_.best().mean > one->mean)) return one;
+    }
+    return nullptr;
+  }
+
+  // RL-04 of a reward that pays wrong answers as much.
+  Verdict pays_no_more(Verdict out, const Answered& than) const {
+    const bool read = !tried_.is_user_code() || tried_.gold_dependence().on_column();
+    out.level = Level::kWarn;
+    out.what = tried_.name() + ": the right answer scores " + mean_of(tried_.best()) + ", no more than " +
+               (than.kind == "empty" ? "an empty one" : than.kind) + " (" + mean_of(than) + ")";
+    out.cause =
+        read ? "suspected: something else weighs more in it than agreeing with the column " + tried_.column()
+             : "the reward does not look at the column " + tried_.column() +
+                   ": with the gold of another row its scores stay the same, in all " +
+                   format::counted(static_cast<std::int64_t>(tried_.golds()), "form") + " of the answer";
+    out.fix = "hone reward-test shows its scores answer by answer";
+    out.cost = "the run learns something else";
+    return out;
+  }
+
   // RL-04
   Verdict judge_gold(bool only) const {
     Verdict out{.code = "RL-04"};
@@ -282,26 +308,9 @@ class RewardJudge {
     if (!tried_.reads_gold()) return judge_without_gold(std::move(out), shown);
     if (auto whole = judge_whole_text(tried_.forms(), tried_.name(), tried_.column()))
       return *std::move(whole);
-    const Answered *const junk = tried_.asked("junk"), *const empty = tried_.asked("empty"),
-                          *const other = tried_.asked("another row's gold");
-    const auto no_better = [&](const Answered* than) { return than != nullptr && !(best.mean > than->mean); };
     const bool never = tried_.lowest() == tried_.highest();
-    if (!never && (no_better(junk) || no_better(empty) || no_better(other))) {
-      const Answered& than = no_better(junk) ? *junk : no_better(empty) ? *empty : *other;
-      const bool read = !tried_.is_user_code() || tried_.gold_dependence().on_column();
-      out.level = Level::kWarn;
-      out.what = tried_.name() + ": the right answer scores " + mean_of(best) + ", no more than " +
-                 (than.kind == "empty" ? "an empty one" : than.kind) + " (" + mean_of(than) + ")";
-      out.cause =
-          read
-              ? "suspected: something else weighs more in it than agreeing with the column " + tried_.column()
-              : "the reward does not look at the column " + tried_.column() +
-                    ": with the gold of another row its scores stay the same, in all " +
-                    format::counted(static_cast<std::int64_t>(tried_.golds()), "form") + " of the answer";
-      out.fix = "hone reward-test shows its scores answer by answer";
-      out.cost = "the run learns something else";
-      return out;
-    }
+    if (const Answered* const than = never ? nullptr : no_worse_wrong_one())
+      return pays_no_more(std::move(out), *than);
     if (never && tried_.calls().size() == tried_.golds() && tried_.highest() > 0) {
       out.what = tried_.name() + " gives every tested correct answer " + format::number(tried_.highest());
       out.evidence = format::counted(static_cast<std::int64_t>(tried_.golds()), "form") +

@@ -21,9 +21,10 @@ constexpr std::size_t kQuickRows = 8, kDeepRows = 16;
 constexpr double kPatience = 10;  // seconds of all rewards together, before a run
 constexpr const char* kNoted = "rewards were not called: probe_rewards is false";
 
-// For judge_sums(); none where it was asked other rows than the others.
+// For judge_sums(); none where it was asked other rows than the others, or otherwise.
 std::optional<ScoredAnswers> scored_answers(const TriedReward& tried, double weight) {
-  if (tried.asked_own_rows() || tried.calls().empty() || !tried.error().empty()) return std::nullopt;
+  if (tried.asked_own_rows() || tried.asked_together() || tried.calls().empty() || !tried.error().empty())
+    return std::nullopt;
   const Answered* const junk = tried.asked("junk");
   const bool pays =
       tried.reads_gold() && junk != nullptr && tried.golds() > 0 && tried.best().mean > junk->mean;

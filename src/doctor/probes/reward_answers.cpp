@@ -38,6 +38,20 @@ base::Json first_state(const train::OpenedRun& run) {
           {"log_history", Json::array()}};
 }
 
+void set_mean(Answered& one) {
+  one.none = 0;
+  double sum = 0;
+  for (const double value : one.values) {
+    if (std::isnan(value)) {
+      one.none += 1;
+    } else {
+      sum += value;
+    }
+  }
+  const auto scored = static_cast<double>(static_cast<std::int64_t>(one.values.size()) - one.none);
+  one.mean = scored > 0 ? sum / scored : rewards::kNone;
+}
+
 RewardRows::RewardRows(const train::OpenedRun& run, const train::PolicyPrompts& prompts, std::size_t most)
     : run_(run), prompts_(prompts) {
   rows_ = draw_rows(prompts, most);
@@ -149,16 +163,7 @@ Answered ask(rewards::Reward& reward, const RewardRows& rows, const std::string&
   }
   out.values = scores.values;
   out.seconds = scores.seconds;
-  double sum = 0;
-  for (const double value : out.values) {
-    if (std::isnan(value)) {
-      out.none += 1;
-    } else {
-      sum += value;
-    }
-  }
-  const auto scored = static_cast<double>(static_cast<std::int64_t>(out.values.size()) - out.none);
-  if (scored > 0) out.mean = sum / scored;
+  set_mean(out);
   for (std::size_t i = 0; i < out.values.size(); ++i) {
     // What fp32 does not hold is infinite to the run.
     if (std::isnan(out.values[i]) || std::isfinite(static_cast<float>(out.values[i]))) continue;

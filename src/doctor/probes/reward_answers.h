@@ -70,6 +70,9 @@ struct Answered {
   double seconds = 0;
 };
 
+// `mean` and `none` of its values.
+void set_mean(Answered& one);
+
 // transformers' TrainerState as before the first step.
 base::Json first_state(const train::OpenedRun& run);
 

@@ -19,10 +19,6 @@ bool differ(double one, double other) {
   return one != other;
 }
 
-std::string shown_score(double value) {
-  return std::isnan(value) ? "None" : format::number(value);
-}
-
 // The first row whose score of `again`, asked in `order`, is another one: "rows.jsonl:3: 0.5, then 1"; empty: none.
 std::string first_difference(const RewardRows& rows, const Answered& first, const Answered& again,
                              const std::vector<std::size_t>& order) {
@@ -35,6 +31,10 @@ std::string first_difference(const RewardRows& rows, const Answered& first, cons
 }
 
 }  // namespace
+
+std::string shown_score(double value) {
+  return std::isnan(value) ? "None" : format::number(value);
+}
 
 RewardDependence test_dependence(rewards::Reward& reward, const RewardRows& rows, const Texts& texts,
                                  const Answered& first) {
@@ -54,6 +54,7 @@ RewardDependence test_dependence(rewards::Reward& reward, const RewardRows& rows
     const Answered fewer = ask(reward, rows, first.kind, texts, {.order = some, .rotated_column = ""});
     out.others_evidence = first_difference(rows, first, fewer, some);
     out.on_others = fewer.error.empty() && !out.others_evidence.empty();
+    if (out.on_others) out.others_evidence += " beside fewer rows";
   }
   return out;
 }
@@ -119,7 +120,7 @@ Verdicts judge_dependence(const RewardDependence& found, const std::string& rewa
   if (!found.on_others) return {};
   out.level = Level::kNote;
   out.what = reward + " scores a completion by the others of its call";
-  out.evidence = found.others_evidence + " beside fewer rows";
+  out.evidence = found.others_evidence;
   out.cause = "it compares completions of a call, as rewards for length often do, or normalizes over them";
   out.not_this = "their order: in reverse the scores are the same";
   out.fix = "nothing if that is meant; advantages compare the completions of a prompt already";

@@ -10,6 +10,8 @@
 
 namespace hone::doctor {
 
+std::string shown_score(double value);  // NaN: None
+
 struct RewardDependence {
   bool on_order = false;                        // the same rows in another order score otherwise
   bool on_others = false;                       // a row scores otherwise beside fewer rows

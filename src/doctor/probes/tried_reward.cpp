@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "doctor/checks/check_format.h"
 #include "doctor/probes/drawn_rows.h"
+#include "doctor/probes/reward_mixture.h"
 #include "rewards/open_reward.h"
 
 namespace hone::doctor {
@@ -18,6 +20,7 @@ constexpr std::size_t kQuickWideRows = 512;  // at least, of calls that are over
 constexpr double kQuickCall = 0.5;           // seconds
 constexpr double kWideSeconds = 2;           // about; two calls
 constexpr std::size_t kVaried = 5;           // kinds of answers, before all scores are called the same
+constexpr std::size_t kFewMixed = 2;         // rows, of slow calls and of those that may cost money
 constexpr const char* kJunk = "lorem ipsum qx zzyx blah blah, und so weiter";
 // What a template has opened in the prompt, no completion begins with.
 constexpr const char* kTagsAfterThink = "\n</think>\n<answer>\n</answer>\n\\boxed{}\n#### ";
@@ -40,7 +43,8 @@ void TriedReward::run(const std::string& any_gold) {
   column_ = gold_of(any_gold);
   ask_all();
   if (!can_ask_widely() || late()) return;
-  const bool tells = !values_.empty() && (!user_code_ || (!constant() && rows_without_score() == 0));
+  const bool tells =
+      together_ || (!values_.empty() && (!user_code_ || (!constant() && rows_without_score() == 0)));
   if (tells) return;
   const std::vector<std::size_t> telling = telling_rows();
   if (telling.empty() || !user_code_) return;
@@ -96,8 +100,19 @@ void TriedReward::ask_all() {
   }
   if (values_.empty()) return;
   repeat();
+  if (user_code_ && changed_.empty() && (constant() || same_in_each_row())) ask_in_one_call();
+  if (together_) return;
   if (user_code_ && changed_.empty() && !late()) depend();
   if (reads_gold() && !gold_.is_turned()) ask_adversaries();
+}
+
+void TriedReward::add_values(const Answered& one) {
+  for (const double value : one.values) {
+    if (!std::isfinite(value)) continue;
+    lowest_ = std::min(lowest_, value);
+    highest_ = std::max(highest_, value);
+    if (values_.size() < 3) values_.insert(value);
+  }
 }
 
 // False: that is enough, something is wrong.
@@ -106,16 +121,33 @@ bool TriedReward::ask_more(const std::string& kind, const Texts& texts) {
   if (error_.empty() && !one.error.empty()) error_ = kind + ": " + one.error;
   of_every_call_ = of_every_call_ || one.every_call;
   seconds_ += one.seconds;
-  for (const double value : one.values) {
-    if (!std::isfinite(value)) continue;
-    lowest_ = std::min(lowest_, value);
-    highest_ = std::max(highest_, value);
-    if (values_.size() < 3) values_.insert(value);
-  }
+  add_values(one);
   failures_.insert(failures_.end(), one.failures.begin(), one.failures.end());
   calls_.push_back(std::move(one));
   asked_.push_back(texts);
   return !of_every_call_;
+}
+
+// Of a function that gives every answer of a call the same: whether it does so beside better and worse ones.
+void TriedReward::ask_in_one_call() {
+  const double all_kinds = std::accumulate(calls_.begin(), calls_.end(), 0.0,
+                                           [](double sum, const Answered& one) { return sum + one.seconds; });
+  const bool few = word_is_url() || (known_.depth != Depth::kDeep && seconds_ + all_kinds > known_.patience);
+  RewardMixture mixed =
+      ask_together(reward_, rows(), few ? kFewMixed : rows().size(), forms(), golds_ > 0 ? column_ : "");
+  seconds_ += mixed.seconds;
+  if (mixed.calls.empty()) return;
+  together_ = true;
+  dependence_ = mixed.dependence;
+  gold_ = mixed.dependence.on_order ? GoldDependence{} : mixed.gold;
+  calls_ = std::move(mixed.calls);
+  values_.clear();
+  lowest_ = std::numeric_limits<double>::infinity();
+  highest_ = -lowest_;
+  for (std::size_t i = 0; i < calls_.size(); ++i) {
+    add_values(calls_[i]);
+    if (i < golds_ && !(calls_[i].mean <= calls_[best_].mean)) best_ = i;
+  }
 }
 
 // The first call again.
@@ -176,6 +208,7 @@ void TriedReward::forget() {
   best_ = golds_ = 0;
   error_.clear();
   changed_.clear();
+  together_ = false;
   dependence_ = {};
   gold_ = {};
   lowest_ = std::numeric_limits<double>::infinity();
@@ -184,7 +217,7 @@ void TriedReward::forget() {
 
 // Calls that cost next to nothing, and nobody's money.
 bool TriedReward::can_ask_widely() const {
-  return !model_ && !of_every_call_ && !known_.word.starts_with("http");
+  return !model_ && !of_every_call_ && !word_is_url();
 }
 
 std::int64_t TriedReward::rows_without_score() const {

@@ -48,6 +48,9 @@ class TriedReward {
   bool asked_own_rows() const { return own_rows_ != nullptr; }
   const std::string& column() const { return column_; }  // of right answers; "" when there is none
 
+  // The scores of all kinds are those of one call, of the first rows: apart, every kind had the same.
+  bool asked_together() const { return together_; }
+
   // The calls in the order of asking, one for each kind of answers; the first golds() are forms of the right
   // answer, of which best() scored highest.
   const std::vector<Answered>& calls() const { return calls_; }
@@ -91,8 +94,11 @@ class TriedReward {
   bool late() const { return known_.depth != Depth::kDeep && seconds_ >= known_.patience; }
   std::string gold_of(const std::string& any_gold) const;
   void ask_all();
+  bool word_is_url() const { return known_.word.starts_with("http"); }
   bool ask_more(const std::string& kind, const Texts& texts);
+  void add_values(const Answered& one);
   void repeat();
+  void ask_in_one_call();
   void depend();
   void ask_adversaries();
   void forget();
@@ -110,7 +116,7 @@ class TriedReward {
   bool user_code_, model_;
   RewardDependence dependence_;
   GoldDependence gold_;
-  bool seen_all_ = false, of_every_call_ = false;
+  bool seen_all_ = false, of_every_call_ = false, together_ = false;
   std::string column_;
   std::vector<Answered> calls_;
   std::vector<Texts> asked_;
