@@ -223,9 +223,10 @@ void GroupMethod::require_fitting(const RolloutBatch& batch, const std::string& 
                      std::to_string(size) + ", with the rewards of this run",
          .found = std::to_string(batch.samples.size()) + " samples" + (olds ? "" : ", some without") + ", " +
                   std::to_string(batch.slices.size()) + " slices",
-         .cause = "recorded with other options",
-         .fix = "set num_generations, generation_batch_size, per_device_train_batch_size and reward_funcs as "
-                "in the recorded run"});
+         .cause = "what replay or the checkpoint holds was recorded with other options",
+         .fix = "set num_generations, reward_funcs and generation_batch_size, or what makes it "
+                "(per_device_train_batch_size, gradient_accumulation_steps, steps_per_generation), as in the "
+                "run that wrote it"});
   }
   check_rollouts(batch, policy.num_generations, parts_.model.config().vocab_size, where);
 }

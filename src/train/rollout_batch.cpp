@@ -176,7 +176,8 @@ void check_rollouts(const RolloutBatch& batch, std::int64_t group_size, std::int
         {.where = where + " sample " + std::to_string(i),
          .expected = "num_generations (" + std::to_string(group) + ") samples of a prompt next to each other",
          .found = "a sample of another prompt",
-         .fix = "set num_generations as in the recorded run"});
+         .cause = "what replay or the checkpoint holds was recorded with other groups",
+         .fix = "set num_generations as in the run that wrote it"});
   }
   const auto check = [&](const std::vector<std::int32_t>& ids) {
     for (const std::int32_t id : ids) {
