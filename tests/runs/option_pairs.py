@@ -297,6 +297,10 @@ class Method:
             left.difference_update(fresh)
             if len(self.refused) + len(self.wrong) > known:
                 return
+        together = sorted(item[0] for item in self.hand_of(hand) if names_both(told, [item]))
+        if result == "refused" and len(together) > 2:
+            self.reasons[" / ".join(together)] += 1  # of three or more, each pair of which runs
+            return
         self.fail(f"{shown(self.hand_of(hand))}: {last_words(told)}")
 
     def cover(self, pool, count, only=()):
