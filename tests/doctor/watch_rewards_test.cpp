@@ -154,6 +154,26 @@ TEST(RewardWatch, GroupsWithoutAScoreAreLeftOut) {
       << found.at("RL-02").evidence;
 }
 
+TEST(RewardWatch, OnlyScoredCompletionsCount) {
+  // A task of another reward in every second group.
+  const auto half =
+      batch(repeated({{{1.0}}, {{1.0}}, {{1.0}}, {{1.0}}, {{kNan}}, {{kNan}}, {{kNan}}, {{kNan}}}, 5));
+  const auto top = watched(plain(), std::vector(8, half)).at("RL-02");
+  EXPECT_NE(top.what.find("every completion with a score (50 % of them) gets the highest reward, 1:"),
+            std::string::npos)
+      << top.what;
+  const auto none = batch(repeated({{{kNan}}, {{kNan}}, {{kNan}}, {{kNan}}}, 8));
+  const auto told = watched(plain(), std::vector(8, none)).at("RL-04");
+  EXPECT_EQ(told.what, "no completion has a score: no advantage and no gradient");
+  const auto cut = batch(repeated({{{0.5}, true}, {{kNan}}, {{1.0}}, {{kNan}, true}}, 8));
+  const auto lost = watched(plain(), {cut, cut, cut}).at("RL-03");
+  EXPECT_NE(lost.evidence.find("of cut ones 0.5, of those that end 1"), std::string::npos) << lost.evidence;
+  const auto one_part =
+      batch(repeated({{{0.0, kNan}}, {{1.0, 0.0}}, {{0.0, 0.0}}, {{1.0, kNan}}}, 8), {"accuracy", "format"});
+  const auto part = watched(plain(), std::vector(5, one_part)).at("RL-04 format");
+  EXPECT_NE(part.what.find("to every completion that it scored"), std::string::npos) << part.what;
+}
+
 TEST(RewardWatch, CutCompletionsThatLoseTheirRewardAreAWarning) {
   const auto cut = batch(repeated({{{0.0}, true}, {{1.0}}, {{0.0}, true}, {{1.0}}}, 8));
   EXPECT_EQ(watched(plain(), {cut, cut, cut}).at("RL-03").level, Level::kWarn);

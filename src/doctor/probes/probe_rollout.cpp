@@ -209,7 +209,9 @@ Verdict judge_dead(const train::OpenedRun& run, const SampledRollouts& sample, c
   if (cut) {
     out.cause = "completions are cut before their answer (RL-03)";
   } else if (found.scored > 0 && found.low == found.high) {
-    out.cause = "every completion earns " + format::number(found.mean) +
+    const bool all = found.scored == found.samples;
+    out.cause = (all ? "every completion earns " : "every completion with a score earns ") +
+                format::number(found.mean) +
                 ": suspected: a reward that never matches (RL-04), or a task far too hard or too easy";
   } else {
     out.cause = found.mean > (found.low + found.high) / 2 ? "the task is too easy for most prompts"

@@ -67,9 +67,23 @@ Verdict truncated(const LossFacts& facts) {
   return out;
 }
 
+// "every completion" that the rewards speak of.
+std::string every_one(const LossFacts& facts) {
+  return facts.scored < 1 ? "every completion with a score (" + percent(facts.scored) + " of them)"
+                          : "every completion";
+}
+
+Verdict unscored(const LossFacts& facts) {
+  Verdict out = no_signal(facts, "RL-04", "no completion has a score: no advantage and no gradient");
+  out.cause = "suspected: each reward returns None for what this model writes, or for these rows";
+  out.fix = "`hone reward-test` shows what each reward gives; let one of them return a number";
+  return out;
+}
+
 Verdict lowest(const LossFacts& facts) {
+  if (facts.scored == 0) return unscored(facts);
   Verdict out = no_signal(facts, "RL-04",
-                          "every completion gets the lowest reward, " + short_number(facts.reward) +
+                          every_one(facts) + " gets the lowest reward, " + short_number(facts.reward) +
                               ": no advantage and no gradient");
   out.cause = "suspected: the reward's parser never matches, or the task is too hard for this model (RL-02)";
   out.fix =
@@ -80,7 +94,7 @@ Verdict lowest(const LossFacts& facts) {
 
 Verdict highest(const LossFacts& facts) {
   Verdict out = no_signal(facts, "RL-02",
-                          "every completion gets the highest reward, " + short_number(facts.reward) +
+                          every_one(facts) + " gets the highest reward, " + short_number(facts.reward) +
                               ": no training signal is left");
   out.cause = "the prompts are too easy for this model, or the reward accepts any completion";
   out.fix = "use harder prompts, or a reward that still distinguishes answers";

@@ -34,6 +34,7 @@ struct LossFacts {
   RewardPlace place = RewardPlace::kBetween;
   double dead_groups = 0;        // share of groups whose rewards are all equal
   double cut = 0;                // share of completions that ended at max_completion_length
+  double scored = 1;             // share of completions that a reward gave a score
   bool all_skipped = false;      // no sample of the step had a gradient: none was trained on
   bool masks_truncated = false;  // mask_truncated_completions
   double beta = 0;

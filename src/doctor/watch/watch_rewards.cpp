@@ -25,6 +25,10 @@ double spread(double sum, double squares, std::int64_t count) {
   return std::sqrt(std::max(0.0, squares / n - (sum / n) * (sum / n)));
 }
 
+double mean(double sum, std::int64_t count) {
+  return sum / static_cast<double>(std::max<std::int64_t>(1, count));
+}
+
 std::string counted(std::int64_t batches, std::int64_t samples) {
   return base::counted(samples, "completion") + " of " +
          base::counted(batches, "generation batch", "generation batches");
@@ -38,10 +42,12 @@ bool enough(std::int64_t batches, std::int64_t samples, std::int64_t least) {
 
 void RewardWatch::Batch::add(const Batch& other) {
   samples += other.samples;
+  scored += other.scored;
   groups += other.groups;
   dead += other.dead;
   unscored += other.unscored;
   cut += other.cut;
+  cut_scored += other.cut_scored;
   at_highest += other.at_highest;
   long_enough += other.long_enough;
   repeating += other.repeating;
@@ -85,10 +91,12 @@ RewardWatch::Batch RewardWatch::sums_of(const train::RolloutFacts& rollouts) {
     }
     if (one.truncated) out.cut += 1;
     if (std::isnan(total)) continue;
+    out.scored += 1;
     out.reward += total;
     out.reward_squares += total * total;
     if (total >= highest_ - kSame) out.at_highest += 1;
     if (one.truncated) {
+      out.cut_scored += 1;
       out.cut_reward += total;
       out.cut_at_lowest = out.cut_at_lowest && total <= lowest_ + kSame;
     }
@@ -125,6 +133,7 @@ void RewardWatch::see_components(const train::RolloutFacts& rollouts) {
     for (std::size_t k = 0; k < std::min(components_.size(), one.rewards.size()); ++k) {
       Component& component = components_[k];
       const double value = one.rewards[k];
+      component.skipped = component.skipped || std::isnan(value);
       if (std::isnan(value)) continue;
       if (component.count == 0) component.first = value;
       component.count += 1;
@@ -193,11 +202,12 @@ void RewardWatch::explain_by_weights(Verdict& found) const {
 // All groups dead, batch after batch: the loss table says of what kind. And most of them dead.
 void RewardWatch::judge_dead(Findings& out) const {
   if (enough(streak_batches_, streak_.samples, limits::kSamplesToWarn)) {
-    const double reward = streak_.reward / static_cast<double>(streak_.samples);
+    const double reward = mean(streak_.reward, streak_.scored);
     const LossFacts facts = {.reward = reward,
                              .place = place_of(reward, lowest_, highest_),
                              .dead_groups = 1,
                              .cut = share(streak_.cut, streak_.samples),
+                             .scored = share(streak_.scored, streak_.samples),
                              .masks_truncated = masks_truncated_};
     Verdict found = loss_verdict(facts);
     found.evidence = counted(streak_batches_, streak_.samples) + " without one advantage: " + found.evidence;
@@ -224,14 +234,14 @@ void RewardWatch::judge_dead(Findings& out) const {
       !enough(static_cast<std::int64_t>(batches_.size()), all.samples, limits::kSamplesToWarn)) {
     return;
   }
-  const bool reward_near_max = share(all.at_highest, all.samples) > limits::kCeilingRate;
+  const bool reward_near_max = share(all.at_highest, all.scored) > limits::kCeilingRate;
   add_finding(
       out, {.code = "RL-02",
             .level = reward_near_max ? Level::kNote : Level::kWarn,
             .what = percent(dead) + " of the groups are dead: all their rewards are equal",
             .evidence =
                 counted(static_cast<std::int64_t>(batches_.size()), all.samples) + ", mean reward " +
-                short_number(all.reward / static_cast<double>(all.samples)) + "; useful compute " +
+                short_number(mean(all.reward, all.scored)) + "; useful compute " +
                 percent(1 - share(all.dead, all.groups)) +
                 (all.unscored > 0 ? "; left out: " + base::counted(all.unscored, "group") + " without a score"
                                   : std::string()),
@@ -262,10 +272,9 @@ void RewardWatch::judge_cut(const Batch& all, Findings& out) const {
   const double cut = share(all.cut, all.samples);
   const bool all_dead = streak_batches_ >= static_cast<std::int64_t>(batches_.size());
   if (cut <= limits::kCutWarn || all_dead) return;  // of dead ones the loss table speaks
-  const std::int64_t ended = all.samples - all.cut;
-  const double of_cut = all.cut_reward / static_cast<double>(std::max<std::int64_t>(1, all.cut));
-  const double of_ended =
-      (all.reward - all.cut_reward) / static_cast<double>(std::max<std::int64_t>(1, ended));
+  const std::int64_t ended = all.scored - all.cut_scored;
+  const double of_cut = mean(all.cut_reward, all.cut_scored);
+  const double of_ended = mean(all.reward - all.cut_reward, ended);
   const double live = 1 - share(all.dead, all.groups);
   const bool wasted = cut > limits::kCutFail && all.cut_at_lowest && live < limits::kUsefulWhenCut &&
                       all.samples >= limits::kSamplesToFail && !past_unknown_;
@@ -295,7 +304,8 @@ void RewardWatch::judge_components(Findings& out) const {
         out,
         {.code = "RL-04",
          .level = at_bottom ? Level::kWarn : Level::kNote,
-         .what = "the reward " + one.name + " gave " + short_number(one.first) + " to every completion",
+         .what = "the reward " + one.name + " gave " + short_number(one.first) + " to every completion" +
+                 (one.skipped ? " that it scored" : ""),
          .evidence = base::counted(one.count, "completion") + "; one ends: \"" + one.sample + "\"",
          .cause = at_bottom ? "suspected: its parser or pattern never matches what this model writes"
                             : "every completion satisfies it: it does not distinguish completions",
@@ -338,9 +348,9 @@ void RewardWatch::judge_balance(const Batch& all, Findings& out) const {
 void RewardWatch::judge_spread(const Batch& all, Findings& out) const {
   if (seen_batches_ < limits::kBatchesInWindow || all.samples < limits::kSamplesToFail || past_unknown_)
     return;
-  const double before = spread(baseline_.reward, baseline_.reward_squares, baseline_.samples);
-  const double now = spread(all.reward, all.reward_squares, all.samples);
-  const double top = share(all.at_highest, all.samples);
+  const double before = spread(baseline_.reward, baseline_.reward_squares, baseline_.scored);
+  const double now = spread(all.reward, all.reward_squares, all.scored);
+  const double top = share(all.at_highest, all.scored);
   if (top > limits::kCeilingRate && highest_ - lowest_ > kSame) {
     add_finding(
         out,

@@ -40,8 +40,9 @@ class RewardWatch {
   // A generation batch in sums.
   struct Batch {
     std::int64_t samples = 0, groups = 0, dead = 0;
+    std::int64_t scored = 0;    // samples with a score
     std::int64_t unscored = 0;  // of the dead groups: those whose completions no reward scores
-    std::int64_t cut = 0;
+    std::int64_t cut = 0, cut_scored = 0;
     std::int64_t at_highest = 0, long_enough = 0, repeating = 0;
     double reward = 0, reward_squares = 0;  // sums of all scored completions
     double cut_reward = 0;                  // of those that are cut
@@ -55,8 +56,8 @@ class RewardWatch {
     std::string name;
     std::int64_t count = 0;
     double first = 0;
-    bool varied = false;
-    std::string sample;  // the end of a completion that it scored
+    bool varied = false, skipped = false;  // it gave other scores; it gave some completions none
+    std::string sample;                    // the end of a completion that it scored
   };
 
   Batch sums_of(const train::RolloutFacts& rollouts);

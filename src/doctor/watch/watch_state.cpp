@@ -128,10 +128,12 @@ void PreferenceWatch::reset_evidence() {
 
 Json RewardWatch::Batch::state() const {
   return {{"samples", samples},
+          {"scored", scored},
           {"groups", groups},
           {"dead", dead},
           {"unscored", unscored},
           {"cut", cut},
+          {"cut_scored", cut_scored},
           {"at_highest", at_highest},
           {"long_enough", long_enough},
           {"repeating", repeating},
@@ -147,8 +149,10 @@ RewardWatch::Batch RewardWatch::Batch::of(const Json& state) {
   return {.samples = in.count("samples"),
           .groups = in.count("groups"),
           .dead = in.count("dead"),
+          .scored = in.count(state.contains("scored") ? "scored" : "samples"),
           .unscored = state.contains("unscored") ? in.count("unscored") : 0,
           .cut = in.count("cut"),
+          .cut_scored = in.count(state.contains("cut_scored") ? "cut_scored" : "cut"),
           .at_highest = in.count("at_highest"),
           .long_enough = in.count("long_enough"),
           .repeating = in.count("repeating"),
@@ -167,6 +171,7 @@ Json RewardWatch::state() const {
                           {"count", one.count},
                           {"first", one.first},
                           {"varied", one.varied},
+                          {"skipped", one.skipped},
                           {"sample", one.sample}});
   }
   return {{"past_unknown", past_unknown_},
@@ -194,6 +199,7 @@ void RewardWatch::restore(const Json& state) {
                            .count = component.count("count"),
                            .first = component.number("first"),
                            .varied = component.flag("varied"),
+                           .skipped = one.contains("skipped") && component.flag("skipped"),
                            .sample = component.text("sample")});
   }
   streak_ = Batch::of(in.at("streak"));
