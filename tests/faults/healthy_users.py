@@ -33,8 +33,7 @@ def small_penalty(s):
               "def short(completions, **_):\n    return [-0.01 * len(text(c)) for c in completions]\n", ["right", "short"])
 
 
-# The probe asks each form of the answer in a call of its own, where this gives 0: it warns, and must not fail the run.
-@CASES.healthy("grpo: a score against the mean of its call", slow=True)
+@CASES.healthy("grpo: a score against the mean of its call", quiet=True)
 def against_the_mean(s):
     policy(s, "def score(completions, answer, **_):\n    right = [float(text(c).strip() == a) for c, a in zip(completions, answer)]\n"
               "    return [r - sum(right) / len(right) for r in right]\n")
