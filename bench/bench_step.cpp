@@ -22,7 +22,7 @@
 #include "bench/work.h"
 #include "learn/adamw.h"
 #include "model/fused_pass.h"
-#include "ops/linear_logprob.h"
+#include "ops/head/linear_logprob.h"
 #include "train/scored_pass.h"
 
 namespace hone::bench {

@@ -10,9 +10,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "model/families.h"
-#include "ops/cpu/host_memory.h"
-#include "ops/cpu/instructions.h"
+#include "base/instruction_level.h"
+#include "model/config/families.h"
+#include "ops/machine/host_memory.h"
 
 namespace hone::bench {
 
@@ -78,12 +78,13 @@ class RandomWeights final : public model::WeightSource {
   at::Tensor stretch_;
 };
 
-ops::Instructions level_of(const std::string& name) {
-  for (const ops::Instructions level : ops::kAllInstructions) {
-    if (name == ops::name_of(level)) return level;
+base::InstructionLevel level_of(const std::string& name) {
+  for (const base::InstructionLevel level : base::kInstructionLevels) {
+    if (name == base::name_of(level)) return level;
   }
   std::string all;
-  for (const ops::Instructions level : ops::kAllInstructions) all += std::string(" ") + ops::name_of(level);
+  for (const base::InstructionLevel level : base::kInstructionLevels)
+    all += std::string(" ") + base::name_of(level);
   throw base::UserError({.where = "--instructions", .expected = "one of" + all, .found = name});
 }
 
@@ -101,7 +102,7 @@ std::vector<std::string> common_flags(std::vector<std::string> more) {
 
 void prepare_process(const Arguments& arguments) {
   at::set_num_threads(static_cast<int>(arguments.number("threads", 2)));
-  static std::optional<ops::ForceInstructions> forced;
+  static std::optional<base::ForceInstructionLevel> forced;
   if (arguments.flag("instructions")) forced.emplace(level_of(arguments.text("instructions", "")));
 }
 

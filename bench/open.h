@@ -9,7 +9,7 @@
 #include "bench/arguments.h"
 #include "data/example.h"
 #include "model/causal_lm.h"
-#include "model/weight_source.h"
+#include "model/files/weight_source.h"
 
 namespace hone::bench {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "model/model_config.h"
+#include "model/config/model_config.h"
 #include "ops/linear.h"
 
 namespace hone::bench {

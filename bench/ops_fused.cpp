@@ -113,8 +113,8 @@ Case drop(const OpsShape& shape, std::int64_t width, bool backward) {
 
 Case embedding(const OpsShape& shape, bool packed) {
   const at::Tensor plain = random_bf16({shape.config.vocab_size, shape.config.hidden_size});
-  const auto weight = std::make_shared<ops::Weight>(
-      packed && ops::Weight::can_pack(plain) ? ops::Weight::pack(plain) : ops::Weight(plain));
+  const auto weight =
+      std::make_shared<ops::Weight>(packed ? ops::Weight::packed_where_possible(plain) : ops::Weight(plain));
   const at::Tensor ids = at::randint(shape.config.vocab_size, {shape.tokens}, at::kLong);
   return {.bytes = 4 * elements(shape.tokens, shape.config.hidden_size), .run = [=] { weight->rows(ids); }};
 }

@@ -5,7 +5,7 @@
 
 #include "bench/ops_cases.h"
 #include "bench/work.h"
-#include "ops/linear_logprob.h"
+#include "ops/head/linear_logprob.h"
 
 namespace hone::bench {
 
@@ -13,8 +13,8 @@ namespace {
 
 std::shared_ptr<ops::Weight> head_of(const model::ModelConfig& config, bool packed) {
   const at::Tensor plain = random_bf16({config.vocab_size, config.hidden_size});
-  return std::make_shared<ops::Weight>(packed && ops::Weight::can_pack(plain) ? ops::Weight::pack(plain)
-                                                                              : ops::Weight(plain));
+  return std::make_shared<ops::Weight>(packed ? ops::Weight::packed_where_possible(plain)
+                                              : ops::Weight(plain));
 }
 
 at::Tensor targets(const model::ModelConfig& config, std::int64_t rows) {

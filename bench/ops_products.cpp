@@ -25,7 +25,7 @@ std::string label(const std::string& what, const Shape& shape, std::int64_t rows
 }
 
 Weight weight_of(const at::Tensor& plain, bool packed) {
-  return packed && Weight::can_pack(plain) ? Weight::pack(plain) : Weight(plain);
+  return packed ? Weight::packed_where_possible(plain) : Weight(plain);
 }
 
 // A product of many rows is bound by its FLOP; a weight that is read once an output tile stays in the cache.

@@ -59,7 +59,7 @@ double copy_rate(const Effort& effort) {
 GemmRate gemm_rate(const std::string& name, std::int64_t m, std::int64_t k, std::int64_t n,
                    at::ScalarType dtype, const Effort& effort) {
   const at::Tensor a = at::randn({m, k}).to(dtype), w = at::randn({n, k}).to(dtype);
-  const ops::Weight weight = ops::Weight::can_pack(w) ? ops::Weight::pack(w) : ops::Weight(w);
+  const ops::Weight weight = ops::Weight::packed_where_possible(w);
   const ops::GemmTerm term{.a = a, .weight = &weight, .side = ops::GemmDirection::kForward};
   at::Tensor out = at::empty({m, n}, a.options());
   const double flop = 2 * static_cast<double>(m) * static_cast<double>(k) * static_cast<double>(n);

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/model_config.h"
+#include "model/config/model_config.h"
 
 namespace hone::bench {
 
@@ -35,7 +35,7 @@ struct PassShape {
 // FLOP of a forward and backward pass with frozen weights and LoRA of rank r on every linear.
 struct PassWork {
   double layers = 0;     // 4 a weight and token: forward, input gradient
-  double head = 0;       // 4 a weight and scored row (ops/linear_logprob.h)
+  double head = 0;       // 4 a weight and scored row (ops/head/linear_logprob.h)
   double recompute = 0;  // 2 a weight and token of q, k, v, gate, up; recompute layer only
   double attention = 0;  // 2 products forward, 5 backward, causal: 2 D a query head and visible pair
   double lora = 0;       // 6 a parameter and token

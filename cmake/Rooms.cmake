@@ -55,7 +55,7 @@ target_precompile_headers(hone_plain_pch PRIVATE ${HONE_PLAIN_HEADERS})
 
 # Several .cpp files of one target in one translation unit: what libtorch's and nlohmann's templates cost is paid once a batch.
 # 20 of them cost two thirds of the compiler's time that 8 do (docs/log.md). Names in anonymous namespaces have to differ in a room.
-# The kernels of ops/cpu stay alone: each has its own instructions.
+# Folders with flags of their own stay apart (cmake/Folders.cmake).
 function(hone_unity target batch)
   if(HONE_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
@@ -75,9 +75,9 @@ function(hone_room name kind)
   hone_unity(hone_${name} 20)
 endfunction()
 
-# hone_rooms(TABLE): a library of each line of src/rooms.txt; tools/check_rooms reads the same table.
+# hone_rooms(TABLE): a library of each room of src/rooms.txt; tools/check_rooms reads the same table, and its sub-rooms (`room/...`).
 function(hone_rooms table)
-  file(STRINGS ${table} lines REGEX "^[a-z]")
+  file(STRINGS ${table} lines REGEX "^[a-z]+ ")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${table})
   foreach(line IN LISTS lines)
     string(REGEX REPLACE " +" ";" words "${line}")
@@ -101,4 +101,19 @@ function(hone_embed room header)
   set(made ${CMAKE_BINARY_DIR}/embedded_${room}.cpp)
   file(GENERATE OUTPUT ${made} CONTENT "${code}")
   target_sources(hone_${room} PRIVATE ${made})
+endfunction()
+
+# hone_version(): the project's version as base::kHoneVersion (base/version.h).
+function(hone_version)
+  set(made ${CMAKE_BINARY_DIR}/embedded_version.cpp)
+  file(GENERATE OUTPUT ${made} CONTENT "// Made by cmake/Rooms.cmake.
+#include \"base/version.h\"
+
+namespace hone::base {
+
+const char* const kHoneVersion = \"${PROJECT_VERSION}\";
+
+}  // namespace hone::base
+")
+  target_sources(hone_base PRIVATE ${made})
 endfunction()

@@ -21,6 +21,7 @@
 #include "base/printable.h"
 #include "base/process_memory.h"
 #include "base/suggest.h"
+#include "base/version.h"
 #include "config/commands.h"
 #include "config/help.h"
 #include "config/method_of.h"
@@ -34,8 +35,6 @@ using hone::base::kOurBug;
 using hone::base::kUserMistake;
 using hone::base::UserError;
 namespace config = hone::config;
-
-constexpr const char* kVersion = HONE_VERSION;  // CMakeLists.txt has it
 
 // Trainers of TRL's that hone does not have; their names are near those of others (ppo, dpo).
 const std::vector<std::string> kOfTrl = {"ppo",     "bco",          "gkd",     "prm", "xpo",
@@ -145,7 +144,7 @@ int run(int argc, char** argv) {
   const std::vector<std::string> words(all.begin() + 1, all.end());
   if (command == "version" || command == "--version" || command == "env") refuse_words(command, words);
   if (command == "version" || command == "--version") {
-    say(stdout, fmt::format("hone {}\n", kVersion));
+    say(stdout, fmt::format("hone {}\n", hone::base::kHoneVersion));
     return 0;
   }
   const config::CommandRow* const row = config::find_command(command);

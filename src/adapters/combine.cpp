@@ -9,7 +9,7 @@
 
 #include "adapters/expert_targets.h"
 #include "base/error.h"
-#include "model/families.h"
+#include "model/config/families.h"
 
 namespace hone::adapters {
 namespace {

@@ -12,8 +12,9 @@
 #include "adapters/name_pattern.h"
 #include "base/error.h"
 #include "base/utf8.h"
-#include "model/export.h"
-#include "model/families.h"
+#include "model/config/families.h"
+#include "model/files/export.h"
+#include "ops/machine/device_memory.h"
 
 namespace hone::adapters {
 namespace {
@@ -137,7 +138,7 @@ Adapter Adapter::resume_full(model::CausalLm& model, const LoraConfig& config,
 void Adapter::read_whole(const model::WeightSource& source) {
   for (std::size_t i = 0; i < whole_.size(); ++i) {
     const at::Tensor value = whole_values_[i].detach();
-    if (value.is_cpu()) {
+    if (ops::is_host(value.device())) {
       source.read_into(whole_[i].name, value);
     } else {
       at::Tensor(value).copy_(source.read(whole_[i].name, at::kFloat));

@@ -12,8 +12,8 @@
 #include "adapters/whole_modules.h"
 #include "base/error.h"
 #include "base/gguf_write.h"
-#include "model/families.h"
-#include "model/gguf_tensors.h"
+#include "model/config/families.h"
+#include "model/files/gguf_tensors.h"
 
 namespace hone::adapters {
 namespace {

@@ -6,7 +6,7 @@
 #include "adapters/peft_files.h"
 #include "base/file.h"
 #include "base/ggml_types.h"
-#include "model/model_config.h"
+#include "model/config/model_config.h"
 
 namespace hone::adapters {
 

@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/rng.h"
-#include "model/families.h"
+#include "model/config/families.h"
 #include "ops/dora.h"
 
 namespace hone::adapters {

@@ -18,7 +18,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "model/causal_lm.h"
-#include "model/weight_source.h"
+#include "model/files/weight_source.h"
 
 namespace hone::adapters {
 

@@ -19,8 +19,8 @@
 #include "base/error.h"
 #include "base/json_tools.h"
 #include "base/path_kind.h"
-#include "model/families.h"
-#include "model/untied_source.h"
+#include "model/config/families.h"
+#include "model/files/untied_source.h"
 
 namespace hone::adapters {
 namespace {

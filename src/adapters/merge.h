@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/file.h"
-#include "model/export.h"
-#include "model/quantize.h"
-#include "model/weight_source.h"
+#include "model/config/quantize.h"
+#include "model/files/export.h"
+#include "model/files/weight_source.h"
 #include "ops/quantized.h"
 
 namespace hone::adapters {

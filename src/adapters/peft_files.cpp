@@ -18,7 +18,7 @@
 #include "base/safetensors.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
-#include "model/families.h"
+#include "model/config/families.h"
 
 namespace hone::adapters {
 namespace {

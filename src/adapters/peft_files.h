@@ -12,7 +12,7 @@
 #include "adapters/lora.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "model/model_config.h"
+#include "model/config/model_config.h"
 
 namespace hone::adapters {
 

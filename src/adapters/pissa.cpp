@@ -75,12 +75,7 @@ void subtract_lora(ops::Linear& linear) {
   const at::NoGradGuard no_grad;
   const ops::LoraWeights& side = *linear.lora;
   const at::Tensor rest = at::addmm(linear.weight.dense().to(at::kFloat), side.b, side.a, 1, -side.scale);
-  const at::Tensor rounded = rest.to(linear.weight.dtype());
-  if (linear.weight.is_packed()) {
-    at::Tensor(linear.weight.panels()).copy_(ops::Weight::pack(rounded).panels());
-  } else {
-    at::Tensor(linear.weight.plain()).copy_(rounded);
-  }
+  linear.weight.assign(rest.to(linear.weight.dtype()));
 }
 
 }  // namespace hone::adapters

@@ -15,8 +15,8 @@
 #include "base/path_kind.h"
 #include "base/plural.h"
 #include "base/utf8.h"
-#include "model/families.h"
-#include "model/vocabulary_source.h"
+#include "model/config/families.h"
+#include "model/files/vocabulary_source.h"
 
 namespace hone::adapters {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "adapters/peft_files.h"
 #include "base/file.h"
-#include "model/weight_source.h"
+#include "model/files/weight_source.h"
 
 namespace hone::adapters {
 

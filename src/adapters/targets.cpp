@@ -9,8 +9,8 @@
 #include "adapters/whole_modules.h"
 #include "base/error.h"
 #include "base/suggest.h"
-#include "model/families.h"
-#include "model/wrappers.h"
+#include "model/config/families.h"
+#include "model/config/wrappers.h"
 
 namespace hone::adapters {
 namespace {

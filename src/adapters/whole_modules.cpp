@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
-#include "model/families.h"
+#include "model/config/families.h"
 
 namespace hone::adapters {
 namespace {

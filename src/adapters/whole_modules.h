@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "adapters/lora.h"
-#include "model/model_config.h"
+#include "model/config/model_config.h"
 
 namespace hone::adapters {
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <optional>
 #include <string_view>
@@ -21,6 +22,8 @@ namespace {
 
 constexpr std::string_view kOption = "--instructions";
 constexpr const char* kVariable = "HONE_INSTRUCTIONS";
+constexpr int kNotForced = -1;
+std::atomic<int> forced{kNotForced};
 constexpr std::array<const char*, 5> kLevelNames = {"plain", "avx2", "avx512", "avx512_bf16", "amx"};
 
 // What libtorch's parts call the levels.
@@ -118,7 +121,29 @@ InstructionLevel allowed_level() {
 }
 
 bool is_held_to_a_level() {
-  return held_level().has_value();
+  return forced.load(std::memory_order_relaxed) != kNotForced || held_level().has_value();
+}
+
+bool machine_has(InstructionLevel level) {
+  static const InstructionLevel widest = machine_level();
+  return level <= widest;
+}
+
+InstructionLevel instruction_level() {
+  static const InstructionLevel allowed = allowed_level();
+  const int level = forced.load(std::memory_order_relaxed);
+  return level == kNotForced ? allowed : static_cast<InstructionLevel>(level);
+}
+
+ForceInstructionLevel::ForceInstructionLevel(InstructionLevel level) {
+  require(machine_has(level), "base::ForceInstructionLevel", "instructions that this machine has");
+  int none = kNotForced;
+  const bool alone = forced.compare_exchange_strong(none, static_cast<int>(level));
+  require(alone, "base::ForceInstructionLevel", "one at a time");
+}
+
+ForceInstructionLevel::~ForceInstructionLevel() {
+  forced.store(kNotForced);
 }
 
 void hold_instructions(std::vector<std::string>& words) {

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/plural.h"
 #include "base/verdict.h"
-#include "model/families.h"
+#include "model/config/families.h"
 #include "report/terminal.h"
 #include "report/verdict_lines.h"
 #include "train/input_files.h"

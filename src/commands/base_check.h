@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "model/weight_source.h"
+#include "model/files/weight_source.h"
 
 namespace hone::commands {
 

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "commands/commands.h"
 #include "config/hub_names.h"
-#include "model/weight_source.h"
+#include "model/files/weight_source.h"
 
 namespace hone::commands {
 

@@ -18,7 +18,7 @@
 #include "commands/decoding.h"
 #include "commands/hub_download.h"
 #include "config/tool_plans.h"
-#include "model/rotations.h"
+#include "model/config/rotations.h"
 #include "report/terminal.h"
 #include "rollout/dialogue.h"
 #include "train/machine.h"

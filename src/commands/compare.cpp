@@ -14,7 +14,7 @@
 #include "commands/decoding.h"
 #include "data/prompts.h"
 #include "doctor/tools/merged_model.h"
-#include "model/weight_source.h"
+#include "model/files/weight_source.h"
 #include "report/terminal.h"
 #include "report/verdict_lines.h"
 #include "train/machine.h"

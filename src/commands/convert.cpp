@@ -6,8 +6,8 @@
 
 #include "commands/commands.h"
 #include "config/tool_plans.h"
-#include "model/export.h"
-#include "model/weight_source.h"
+#include "model/files/export.h"
+#include "model/files/weight_source.h"
 #include "report/long_work.h"
 #include "report/terminal.h"
 #include "train/open_model.h"

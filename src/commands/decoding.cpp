@@ -8,7 +8,7 @@
 #include "base/enum_names.h"
 #include "base/error.h"
 #include "commands/commands.h"
-#include "model/weight_source.h"
+#include "model/files/weight_source.h"
 #include "text/turn_end.h"
 #include "train/generate_options.h"
 

@@ -25,7 +25,7 @@
 #include "doctor/error_verdict.h"
 #include "doctor/exam_time.h"
 #include "doctor/examination.h"
-#include "report/fault_pages.h"
+#include "report/core_only/fault_pages.h"
 #include "report/fit_page.h"
 #include "report/terminal.h"
 #include "report/verdict_lines.h"

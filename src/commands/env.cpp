@@ -13,8 +13,9 @@
 #include <thread>
 
 #include "base/instruction_level.h"
+#include "base/version.h"
 #include "commands/commands.h"
-#include "ops/product_rates.h"
+#include "ops/machine/product_rates.h"
 #include "report/terminal.h"
 
 namespace hone::commands {
@@ -39,10 +40,11 @@ int env() {
   utsname system{};
   uname(&system);
   const auto memory = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
-  std::cout << "hone        " << HONE_VERSION << "\nlibtorch    " << TORCH_VERSION << "\ncompiler    g++ "
-            << __VERSION__ << "\nsystem      " << system.sysname << ' ' << system.release << ' '
-            << system.machine << "\nprocessors  " << std::thread::hardware_concurrency() << ", "
-            << at::get_num_threads() << " used; this machine has " << base::name_of(base::machine_level())
+  std::cout << "hone        " << base::kHoneVersion << "\nlibtorch    " << TORCH_VERSION
+            << "\ncompiler    g++ " << __VERSION__ << "\nsystem      " << system.sysname << ' '
+            << system.release << ' ' << system.machine << "\nprocessors  "
+            << std::thread::hardware_concurrency() << ", " << at::get_num_threads()
+            << " used; this machine has " << base::name_of(base::machine_level())
             << (base::is_held_to_a_level() ? std::string(", held to ") + base::name_of(base::allowed_level())
                                            : "")
             << "\nlibtorch's   " << at::get_cpu_capability() << "\nbf16        "

@@ -9,7 +9,7 @@
 #include "commands/commands.h"
 #include "config/doctor_plan.h"
 #include "doctor/catalogue/catalogue.h"
-#include "report/fault_pages.h"
+#include "report/core_only/fault_pages.h"
 #include "report/fit_page.h"
 #include "report/terminal.h"
 

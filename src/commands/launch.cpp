@@ -12,7 +12,7 @@
 #include "config/launch_plan.h"
 #include "config/method_of.h"
 #include "config/parse.h"
-#include "parallel/c10d_ranks.h"
+#include "parallel/gloo/c10d_ranks.h"
 
 namespace hone::commands {
 

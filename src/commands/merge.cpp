@@ -18,7 +18,7 @@
 #include "commands/compare.h"
 #include "commands/hub_download.h"
 #include "config/tool_plans.h"
-#include "model/weight_source.h"
+#include "model/files/weight_source.h"
 #include "report/long_work.h"
 #include "report/terminal.h"
 #include "train/machine.h"

@@ -14,7 +14,7 @@
 #include "config/parse.h"
 #include "config/write_plan.h"
 #include "doctor/tools/rank_probe.h"
-#include "model/planned_bytes.h"
+#include "model/config/planned_bytes.h"
 #include "parallel/bins.h"
 #include "report/rank_table.h"
 #include "train/machine.h"

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "commands/environment.h"
 #include "commands/launch_ranks.h"
-#include "parallel/c10d_ranks.h"
+#include "parallel/gloo/c10d_ranks.h"
 #include "parallel/place.h"
 #include "parallel/turns.h"
 #include "report/terminal.h"

@@ -53,7 +53,7 @@ struct FaultsPlan {
   std::string code;  // empty: all
   bool json = false;
   bool markdown = false;
-  std::string shown;  // with markdown: a file of test results (report/fault_pages.h)
+  std::string shown;  // with markdown: a file of test results (report/core_only/fault_pages.h)
 };
 
 // hone faults [CODE] [--json] [--markdown [--shown FILE]]

@@ -39,7 +39,7 @@ enum class Precision {
 enum class IntervalStrategy { kNo, kSteps, kEpoch, kBest };  // *_strategy options; kBest: save_strategy only
 using adapters::LoraInit;
 using adapters::TrainedBias;
-// What the backward recomputes (model/fused_layer.h); the results are bit-equal. kAuto: the first level in
+// What the backward recomputes (model/layers/fused_layer.h); results are bit-equal. kAuto: the first level in
 // this order whose planned peak fits memory_limit (train/memory_plan.h).
 enum class RecomputeMode { kAuto, kNone, kCheap, kLayer };
 // load_in_4bit with bnb_4bit_quant_type, or load_in_8bit.
@@ -128,7 +128,7 @@ struct PreferencePlan : learn::PreferenceLossParameters {
 // The options that only SFT has, with the field names and defaults of TRL's SFTConfig.
 struct SftPlan : learn::SftLossParameters {
   std::string loss_type = "nll";   // or dft
-  double neftune_noise_alpha = 0;  // model/embedding_noise.h; 0: no noise
+  double neftune_noise_alpha = 0;  // model/layers/embedding_noise.h; 0: no noise
 
   bool operator==(const SftPlan&) const = default;
 };
@@ -350,7 +350,7 @@ struct SavingPlan {
   bool operator==(const SavingPlan&) const = default;
 };
 
-// The file in memory in which the ranks of a host share the frozen base (model/shared_base.h).
+// The file in memory in which the ranks of a host share the frozen base (model/layers/shared_base.h).
 struct SharedBasePlan {
   int descriptor = -1;     // -1: there is none
   bool leads = false;      // this rank fills it

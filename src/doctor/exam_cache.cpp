@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/instruction_level.h"
 #include "base/json.h"
-#include "ops/cpu/instructions.h"
 #include "train/machine.h"
 
 namespace hone::doctor {
@@ -71,7 +71,7 @@ std::string key_of(const fs::path& program, const train::OpenedRun& run) {
               {"rows", run.resume_state->state.data_rows},
               {"crc32c", run.resume_state->state.data_crc32c},
               {"threads", train::threads_or_default(run.plan.threads)},
-              {"instructions", ops::name_of(ops::instructions())},
+              {"instructions", base::name_of(base::instruction_level())},
               {"form", {run.start.memory.fused_layer, train::recompute_name(run.start.memory.recompute)}},
               {"program", {identity_of(program), identity_of(program.parent_path() / "libhone_core.so")}}};
   for (const auto& [name, value] : run.plan.resolved) {

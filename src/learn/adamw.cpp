@@ -1,23 +1,19 @@
-// AdamW and clipping are element by element, or sums over blocks of a fixed size added in order: no result
-// depends on the number of threads, nor on the instructions (ops/cpu/row_kernels.h). On other devices they
-// are libtorch's operators, with the same roundings of an element.
+// AdamW and clipping are element by element, or sums over blocks of a fixed size added in order (ops/adamw.h).
 #include "learn/adamw.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
-#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "base/error.h"
-#include "ops/cpu/row_call.h"
+#include "ops/adamw.h"
 
 namespace hone::learn {
 namespace {
 
-constexpr std::int64_t kBlock = 1 << 14;  // elements of one partial sum and of one thread's least share
+constexpr std::int64_t kBlock = ops::kSumBlock;
 
 void require_flat(const at::Tensor& tensor, std::int64_t size, const char* name) {
   base::require(tensor.defined() && tensor.scalar_type() == at::kFloat && tensor.dim() == 1 &&
@@ -27,7 +23,7 @@ void require_flat(const at::Tensor& tensor, std::int64_t size, const char* name)
 }
 
 // The constants of one step, rounded to fp32 where torch rounds them.
-ops::AdamwArgs step_of(const AdamWOptions& options, double learning_rate, std::int64_t step) {
+ops::AdamwStep step_of(const AdamWOptions& options, double learning_rate, std::int64_t step) {
   const auto t = static_cast<double>(step);
   const double correction1 = 1.0 - std::pow(options.beta1, t);
   const double correction2 = 1.0 - std::pow(options.beta2, t);
@@ -40,14 +36,6 @@ ops::AdamwArgs step_of(const AdamWOptions& options, double learning_rate, std::i
           .minus_step_size = static_cast<float>(-(learning_rate / correction1))};
 }
 
-void adamw_plain(at::Tensor p, const at::Tensor& g, const AdamWState& state, const ops::AdamwArgs& step) {
-  at::Tensor m = state.m, v = state.v;
-  p.mul_(step.decay);
-  m.lerp_(g, step.lerp);
-  v.mul_(step.beta2).addcmul_(g, g, step.one_minus_beta2);
-  p.addcdiv_(m, v.sqrt().div_(step.root_correction2).add_(step.epsilon), step.minus_step_size);
-}
-
 std::int64_t block_count(std::int64_t size) {
   return (size + kBlock - 1) / kBlock;
 }
@@ -58,17 +46,11 @@ double root_of_sum(const std::vector<double>& blocks) {
   return std::sqrt(sum);
 }
 
-double l2_norm(const float* values, std::int64_t size) {
-  const std::int64_t blocks = block_count(size);
-  std::vector<double> partial(static_cast<std::size_t>(blocks));
-  const ops::RowKernels& kernels = ops::row_kernels();
-  at::parallel_for(0, blocks, 1, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t b = first; b < last; ++b) {
-      partial[static_cast<std::size_t>(b)] =
-          kernels.sum_of_squares(values + b * kBlock, std::min(kBlock, size - b * kBlock));
-    }
-  });
-  return root_of_sum(partial);
+// Of x's blocks, which are added to `sums`.
+void append_sums(std::vector<double>& sums, const at::Tensor& x) {
+  const at::Tensor blocks = ops::block_sums_of_squares(x);
+  const auto* const values = blocks.const_data_ptr<double>();
+  sums.insert(sums.end(), values, values + blocks.numel());
 }
 
 }  // namespace
@@ -86,28 +68,20 @@ void adamw_step(at::Tensor parameters, const at::Tensor& gradient, AdamWState& s
   require_flat(state.m, size, "m");
   require_flat(state.v, size, "v");
   state.step += 1;
-  ops::AdamwArgs args = step_of(options, learning_rate, state.step);
-  if (!parameters.is_cpu()) {
-    const at::NoGradGuard no_grad;
-    adamw_plain(parameters, gradient, state, args);
-    return;
-  }
-  args.p = static_cast<float*>(parameters.data_ptr());
-  args.g = static_cast<const float*>(gradient.const_data_ptr());
-  args.m = static_cast<float*>(state.m.data_ptr());
-  args.v = static_cast<float*>(state.v.data_ptr());
-  const ops::RowKernels& kernels = ops::row_kernels();
-  at::parallel_for(0, size, kBlock,
-                   [&](std::int64_t begin, std::int64_t end) { kernels.adamw(args, begin, end); });
-  parameters.unsafeGetTensorImpl()->bump_version();  // shadows of the parameters are made again
+  ops::AdamwStep one = step_of(options, learning_rate, state.step);
+  one.p = parameters;
+  one.g = gradient;
+  one.m = state.m;
+  one.v = state.v;
+  ops::adamw(one);
 }
 
 double clip_gradient(at::Tensor gradient, double max_norm) {
   const std::int64_t size = gradient.numel();
   require_flat(gradient, size, "gradient");
-  const bool here = gradient.is_cpu();
-  const double norm = here ? l2_norm(gradient.const_data_ptr<float>(), size)
-                           : gradient.to(at::kDouble).square_().sum().sqrt_().item<double>();
+  std::vector<double> blocks;
+  append_sums(blocks, gradient);
+  const double norm = root_of_sum(blocks);
   if (const std::optional<float> factor = clip_factor(norm, max_norm)) scale_gradient(gradient, *factor);
   return norm;
 }
@@ -119,15 +93,7 @@ std::optional<float> clip_factor(double norm, double max_norm) {
 }
 
 void scale_gradient(at::Tensor gradient, float factor) {
-  if (!gradient.is_cpu()) {
-    gradient.mul_(factor);
-    return;
-  }
-  auto* g = gradient.mutable_data_ptr<float>();
-  at::parallel_for(0, gradient.numel(), kBlock, [&](std::int64_t begin, std::int64_t end) {
-#pragma omp simd
-    for (std::int64_t i = begin; i < end; ++i) g[i] *= factor;
-  });
+  ops::scale(gradient, factor);
 }
 
 GradientNorm::GradientNorm(std::int64_t size)
@@ -140,13 +106,12 @@ bool GradientNorm::add(std::int64_t offset, const at::Tensor& part) {
   const std::int64_t end = offset + part.numel();
   const std::int64_t whole = block_count(offset);  // the first block that lies in the part, if one does
   const std::int64_t after = std::max(whole, end == size_ ? block_count(end) : end / kBlock);
-  const ops::RowKernels& kernels = ops::row_kernels();
-  at::parallel_for(whole, after, 1, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t b = first; b < last; ++b) {
-      blocks_[static_cast<std::size_t>(b)] =
-          kernels.sum_of_squares(values + b * kBlock - offset, std::min(kBlock, size_ - b * kBlock));
-    }
-  });
+  if (after > whole) {
+    const std::int64_t first = whole * kBlock, last = std::min(after * kBlock, size_);
+    std::vector<double> sums;
+    append_sums(sums, part.narrow(0, first - offset, last - first));
+    std::copy(sums.begin(), sums.end(), blocks_.begin() + whole);
+  }
   bool finite = true;
   for (std::int64_t b = whole; b < after; ++b)
     finite = finite && std::isfinite(blocks_[static_cast<std::size_t>(b)]);
@@ -166,7 +131,9 @@ bool GradientNorm::fill_border(std::int64_t block, std::int64_t begin, const flo
   border.filled += count;
   base::require(border.filled <= length, "learn::GradientNorm", "every element once");
   if (border.filled < length) return true;
-  const double sum = ops::row_kernels().sum_of_squares(border.values.data(), length);
+  std::vector<double> sums;
+  append_sums(sums, at::from_blob(border.values.data(), {length}, at::kFloat));
+  const double sum = sums.front();
   blocks_[static_cast<std::size_t>(block)] = sum;
   borders_.erase(block);
   return std::isfinite(sum);

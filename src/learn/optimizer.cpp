@@ -11,7 +11,8 @@
 #include "base/ascii.h"
 #include "base/error.h"
 #include "learn/optimizers/rows.h"
-#include "ops/pages.h"
+#include "ops/machine/device_memory.h"
+#include "ops/machine/pages.h"
 
 namespace hone::learn {
 namespace {
@@ -75,7 +76,7 @@ Optimizer::Optimizer(const OptimizerOptions& options, FlatLayout layout, at::Dev
       offloaded_(divided_ && !place.offload.empty()) {
   base::require(divides(options.kind) == (row_->units != Units::kTensors), "learn::divides",
                 "what the kind's formula reads");
-  base::require(!divided_ || (divides(options.kind) && device.is_cpu()), "learn::Optimizer",
+  base::require(!divided_ || (divides(options.kind) && ops::is_host(device)), "learn::Optimizer",
                 "all elements, on this device or for this formula");
   std::vector<StateSize> sizes = row_->state_of(options_, {});
   for (StateSize& one : sizes) one.size = 0;
@@ -196,7 +197,7 @@ void Optimizer::run(const Unit& unit, const at::Tensor& parameters, std::int64_t
 
 void Optimizer::run_all(const std::vector<const Unit*>& units, const at::Tensor& parameters,
                         std::int64_t offset, const at::Tensor& gradient, double learning_rate) const {
-  if (row_->units == Units::kRanges || !parameters.is_cpu()) {
+  if (row_->units == Units::kRanges || !ops::is_host(parameters.device())) {
     for (const Unit* unit : units) run(*unit, parameters, offset, gradient, learning_rate);
   } else {
     // At least two, so that it is a parallel region, in which libtorch's operators take one thread each: the

@@ -10,16 +10,17 @@
 #include "base/error.h"
 #include "base/step_progress.h"
 #include "base/where.h"
-#include "model/bnb_files.h"
-#include "model/embedding_noise.h"
-#include "model/families.h"
-#include "model/fused_layer.h"
-#include "model/layer_of.h"
-#include "model/shared_base.h"
+#include "model/config/families.h"
+#include "model/config/layer_of.h"
+#include "model/files/bnb_files.h"
+#include "model/layers/embedding_noise.h"
+#include "model/layers/fused_layer.h"
+#include "model/layers/shared_base.h"
 #include "ops/attention.h"
 #include "ops/fused_linear.h"
+#include "ops/head/linear_logprob.h"
 #include "ops/index_tensor.h"
-#include "ops/linear_logprob.h"
+#include "ops/machine/device_memory.h"
 #include "ops/rms_norm.h"
 #include "ops/soft_cap.h"
 
@@ -113,8 +114,7 @@ struct Held {
 };
 
 ops::Weight stored(const at::Tensor& plain, Storage storage) {
-  return storage == Storage::kPacked && ops::Weight::can_pack(plain) ? ops::Weight::pack(plain)
-                                                                     : ops::Weight(plain);
+  return storage == Storage::kPacked ? ops::Weight::packed_where_possible(plain) : ops::Weight(plain);
 }
 
 ops::Weight read_weight(const WeightSource& source, const std::string& name, const Held& held) {
@@ -124,7 +124,7 @@ ops::Weight read_weight(const WeightSource& source, const std::string& name, con
   } else if (held.quantize) {
     matrix = ops::quantize(source.read(name, held.dtypes.residual), *held.quantize,
                            source.path().string() + ": " + name);
-  } else if (held.keep_blocks && held.device.is_cpu() && kept_scheme(source, name, held.dtypes)) {
+  } else if (held.keep_blocks && ops::is_host(held.device) && kept_scheme(source, name, held.dtypes)) {
     matrix = source.read_blocks(name);
   }
   if (!matrix) return stored(source.read(name, held.dtypes.linear).to(held.device), held.storage);
@@ -134,7 +134,7 @@ ops::Weight read_weight(const WeightSource& source, const std::string& name, con
 
 // A head or an embedding that stays in a GGUF's blocks, for products in the head's dtype; undefined: it does not.
 ops::Weight kept_vocabulary(const WeightSource& source, const std::string& name, const Held& held) {
-  if (!held.keep_blocks || !held.device.is_cpu() || !kept_scheme(source, name, held.dtypes)) return {};
+  if (!held.keep_blocks || !ops::is_host(held.device) || !kept_scheme(source, name, held.dtypes)) return {};
   return ops::Weight::quantized(std::make_shared<const ops::Quantized>(source.read_blocks(name)),
                                 held.dtypes.linear);
 }

@@ -15,17 +15,17 @@
 #include <vector>
 
 #include "data/example.h"
-#include "model/decoder_layer.h"
-#include "model/layer_cache.h"
-#include "model/model_config.h"
+#include "model/config/model_config.h"
+#include "model/config/quantize.h"
+#include "model/config/rotations.h"
+#include "model/files/weight_source.h"
+#include "model/layers/decoder_layer.h"
+#include "model/layers/layer_cache.h"
+#include "model/layers/per_layer.h"
+#include "model/layers/token_rows.h"
+#include "model/layers/trained_parts.h"
 #include "model/pass_observer.h"
-#include "model/per_layer.h"
-#include "model/quantize.h"
-#include "model/rotations.h"
-#include "model/token_rows.h"
-#include "model/trained_parts.h"
-#include "model/weight_source.h"
-#include "ops/head_rows.h"
+#include "ops/head/head_rows.h"
 #include "ops/linear.h"
 #include "ops/rope.h"
 #include "ops/weight.h"
@@ -74,7 +74,8 @@ class CausalLm {
   CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage storage = Storage::kPlain,
            const Quantize& quantize = {}, at::Device device = at::kCPU, bool keep_blocks = false,
            SharedBase* shared = nullptr);
-  // The frozen matrices become those of the processes of this host (model/shared_base.h), with the same numbers.
+  // The frozen matrices become those of the processes of this host, with the same numbers
+  // (model/layers/shared_base.h).
   void share(SharedBase& shared);
 
   // Final-norm output [T, H] for a packed batch; attention is causal within each segment, positions as given;

@@ -16,8 +16,8 @@
 
 #include "data/example.h"
 #include "model/causal_lm.h"
-#include "model/fused_layer.h"
-#include "model/repeated_rows.h"
+#include "model/layers/fused_layer.h"
+#include "model/layers/repeated_rows.h"
 
 namespace hone::model {
 

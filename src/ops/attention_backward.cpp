@@ -1,10 +1,9 @@
-// packed_attention_backward: its checks, and which form runs.
-#include <ATen/ATen.h>
-
+// packed_attention_backward: its checks.
 #include "base/error.h"
-#include "ops/announce.h"
 #include "ops/attention.h"
-#include "ops/attention_backward.h"
+#include "ops/backend/announce.h"
+#include "ops/backend/operators.h"
+#include "ops/backend/reference/reference.h"
 
 namespace hone::ops {
 namespace {
@@ -30,15 +29,6 @@ void check_backward(const at::Tensor& dq, const at::Tensor& dk, const at::Tensor
   }
 }
 
-bool rows_are_dense(const at::Tensor& x) {
-  return x.stride(-1) == 1 && (x.dim() == 2 || x.size(1) == 1 || x.stride(1) == x.size(2));
-}
-
-// The kernel packs keys and values by pairs of neighboring elements.
-bool pairs_are_aligned(const at::Tensor& x) {
-  return x.stride(0) % 2 == 0 && reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 4 == 0;
-}
-
 }  // namespace
 
 void packed_attention_backward(at::Tensor dq, at::Tensor dk, at::Tensor dv, const at::Tensor& d_out,
@@ -48,17 +38,17 @@ void packed_attention_backward(at::Tensor dq, at::Tensor dk, at::Tensor dv, cons
   check_backward(dq, dk, dv, d_out, q, k, v, out, lse);
   announce("attention backward", q.size(0), q.size(1), q.size(2), q.scalar_type());
   const std::vector<Family> families = families_of(segments, q.size(0), kBackwardName);
-  bool fast = q.device().is_cpu() && attention_backward_has_kernel(q.scalar_type(), q.size(2));
-  for (const at::Tensor& x : {dq, dk, dv, d_out, q, k, v, out, lse}) fast = fast && rows_are_dense(x);
-  fast = fast && pairs_are_aligned(k) && pairs_are_aligned(v);
   const AttentionBackward x{dq, dk, dv, d_out, q, k, v, out, lse, segments, rule};
-  (fast ? attention_backward_fast : attention_backward_aten)(x, families);
+  backend::run(q.device(), &backend::Operators::attention_backward, reference::attention_backward, x,
+               families);
 }
 
 std::int64_t packed_attention_backward_bytes(const AttentionSizes& s) {
   if (s.longest == 0) return 0;
-  const bool fast = s.device.is_cpu() && attention_backward_has_kernel(s.dtype, s.head_dim);
-  return fast ? attention_backward_fast_bytes(s) : attention_backward_aten_bytes(s);
+  std::int64_t bytes = 0;
+  backend::run(s.device, &backend::Operators::attention_backward_bytes, reference::attention_backward_bytes,
+               bytes, s);
+  return bytes;
 }
 
 }  // namespace hone::ops

@@ -2,8 +2,7 @@
 // Prefill, decode and training all use it, so that a row's attention has the same bits in each.
 //
 // A tile starts at a multiple of 64 tokens from the sequence's own start, independent of the rest of the
-// batch. For bf16: keys of a tile and head as [D / 2][64][2], values as [32][D][2] (pairs side by side, for
-// vdpbf16ps). For fp32: keys [D][64], values [64][D]. Unwritten positions are zero.
+// batch. What is where in a tile is the backend's own business (ops/backend/layouts.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,6 +11,9 @@
 #include <cstdint>
 
 namespace hone::ops {
+namespace backend {
+struct KvLayout;
+}
 
 constexpr std::int64_t kKvTile = 64;
 
@@ -32,12 +34,12 @@ class KvTiles {
   std::int64_t kv_heads() const { return kv_heads_; }
   std::int64_t head_dim() const { return head_dim_; }
   std::int64_t bytes() const;  // of the capacity, not only of what is written
-  // [K, tiles, 64 * D] each, in the layout above.
-  const at::Tensor& keys() const { return keys_; }
-  const at::Tensor& values() const { return values_; }
+  at::ScalarType dtype() const { return keys_.scalar_type(); }
 
  private:
-  at::Tensor keys_, values_;
+  friend class KvMemory;      // ops/backend/kv_memory.h
+  at::Tensor keys_, values_;  // [K, tiles, 64 * D] each; unwritten places are zero
+  const backend::KvLayout* layout_ = nullptr;
   std::int64_t kv_heads_ = 0, head_dim_ = 0, length_ = 0;
 };
 

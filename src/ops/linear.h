@@ -81,7 +81,7 @@ struct Linear {
   std::optional<FrozenLora> frozen_lora;
   std::optional<LoraWeights> lora;
   // The name by which adapters know it; empty: `name`. And of how many matrices `lora` holds the factors: more than one of
-  // the stacked experts (model/moe.h), where the weight has no numbers.
+  // the stacked experts (model/layers/moe.h), where the weight has no numbers.
   std::string adapter_name = {};
   std::int64_t stacked = 1;
 
@@ -98,7 +98,7 @@ struct PassContext {
   // that it does not depend on packing or batch shape. May be undefined when training is false.
   const std::vector<std::int64_t>* token_row = nullptr;
   const std::vector<std::int64_t>* token_position = nullptr;
-  // NEFTune: the embeddings get uniform noise of at most this size when training (model/embedding_noise.h).
+  // NEFTune (model/layers/embedding_noise.h): the embeddings get uniform noise of at most this size in training.
   double embedding_noise = 0;
 };
 

@@ -1,7 +1,6 @@
 #include "ops/quantized.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <array>
@@ -10,9 +9,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ops/backend/operators.h"
+#include "ops/backend/reference/reference.h"
 #include "ops/dynamic_codes.h"
-#include "ops/ggml_panels.h"
-#include "ops/quantized_panels.h"
+#include "ops/kept_ggml.h"
 
 namespace hone::ops {
 namespace {
@@ -20,8 +20,6 @@ namespace {
 using std::int64_t;
 
 constexpr int64_t kBlock = 64, kNestedBlock = 256;
-constexpr int64_t kGrain = 1024;  // blocks that one thread takes at a time
-constexpr float kLeast = 1e-38F;  // bitsandbytes divides by no less
 
 // QLoRA (Dettmers et al. 2023), appendix E: quantiles of the normal distribution.
 constexpr std::array<float, 16> kNf4 = {
@@ -57,140 +55,6 @@ template <std::size_t N>
 at::Tensor tensor_of(const std::array<float, N>& values) {
   at::Tensor out = at::empty({static_cast<int64_t>(N)}, at::kFloat);
   std::copy(values.begin(), values.end(), out.mutable_data_ptr<float>());
-  return out;
-}
-
-// The codes in the order of what they stand for, and the borders halfway between neighbors: a number belongs
-// to the first code whose upper border is not below it.
-struct Borders {
-  std::array<float, 15> upper{};
-  std::array<std::uint8_t, 16> order{};
-
-  explicit Borders(QuantType type) {
-    const std::array<float, 16>& values = values_of(type);
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::uint8_t>(i);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::uint8_t a, std::uint8_t b) { return values[a] < values[b]; });
-    for (std::size_t i = 0; i < upper.size(); ++i) {
-      upper[i] = (values[order[i]] + values[order[i + 1]]) / 2.0F;
-    }
-  }
-};
-
-// Codes of one block of `n` numbers, one a byte; returns its scale. The last block, when it is not whole, is
-// divided where the others are multiplied by the reciprocal: so does bitsandbytes.
-float quantize_block(const float* x, int64_t n, bool whole, const Borders& borders, std::uint8_t* codes) {
-  float largest = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const float size = std::fabs(x[i]);
-    if (size > largest || std::isnan(size)) largest = size;  // not a number stays
-  }
-  if (!whole) largest = std::max(largest, kLeast);
-  const float reciprocal = 1.0F / std::max(largest, kLeast);
-  std::array<float, kBlock> scaled{};
-  std::array<int, kBlock> place{};
-  for (int64_t i = 0; i < n; ++i) {
-    const float value = whole ? x[i] * reciprocal : x[i] / largest;
-    scaled[static_cast<std::size_t>(i)] = std::clamp(value, -1.0F, 1.0F);
-  }
-  for (const float upper : borders.upper) {
-    for (std::size_t i = 0; i < scaled.size(); ++i) place[i] += upper < scaled[i] ? 1 : 0;
-  }
-  for (int64_t i = 0; i < n; ++i) {
-    codes[i] = borders.order[static_cast<std::size_t>(place[static_cast<std::size_t>(i)])];
-  }
-  return largest;
-}
-
-// libtorch's own sum, with its order of additions on one thread.
-float mean_of(const at::Tensor& x) {
-  float mean = 0;
-  at::parallel_for(0, 2, 1, [&](int64_t begin, int64_t) {
-    if (begin == 0) mean = x.mean().item<float>();  // inside a parallel region libtorch takes one thread
-  });
-  return mean;
-}
-
-// The scales of the matrix become codes with scales of their own.
-void nest(Quantized& matrix, const std::string& name) {
-  const DynamicCodes& dynamic = DynamicCodes::with_sign();
-  matrix.nested_offset = mean_of(matrix.scales);
-  if (!std::isfinite(matrix.nested_offset)) {
-    throw base::UserError({name, "weights whose scales have a mean in fp32 (use_bnb_nested_quant)",
-                           "scales whose sum overflows", "the file is damaged, or its training diverged",
-                           "leave use_bnb_nested_quant out, or download the model again"});
-  }
-  const at::Tensor centered = matrix.scales - matrix.nested_offset;
-  const int64_t n = centered.numel(), blocks = (n + kNestedBlock - 1) / kNestedBlock;
-  matrix.scales = at::empty({n}, at::kByte);
-  matrix.nested_scales = at::empty({blocks}, at::kFloat);
-  const float* x = centered.const_data_ptr<float>();
-  auto* codes = matrix.scales.mutable_data_ptr<std::uint8_t>();
-  for (int64_t b = 0; b < blocks; ++b) {
-    const int64_t begin = b * kNestedBlock, end = std::min(n, begin + kNestedBlock);
-    const std::span<const float> block(x + begin, static_cast<std::size_t>(end - begin));
-    matrix.nested_scales.mutable_data_ptr<float>()[b] = dynamic.quantize(block, codes + begin);
-  }
-}
-
-[[noreturn]] void throw_not_finite(const std::string& name) {
-  throw base::UserError({name, "finite numbers to quantize", "infinite or not-a-number values",
-                         "the file is damaged, or its training diverged", "download the model again"});
-}
-
-bool all_finite(const at::Tensor& x) {
-  return x.isfinite().all().item<bool>();
-}
-
-Quantized quantize_int8(const at::Tensor& w, const std::string& name) {
-  Quantized out;
-  const int64_t rows = w.size(0), step = 1 + (1 << 20) / w.size(1);
-  out.scales = at::empty({rows}, at::kFloat);
-  out.codes = at::empty(w.sizes(), at::kChar);
-  for (int64_t row = 0; row < rows; row += step) {
-    const int64_t n = std::min(step, rows - row);
-    const at::Tensor half = w.narrow(0, row, n).to(at::kHalf);
-    const at::Tensor scales = half.abs().amax(1).to(at::kFloat);
-    // A row of zeros has no reciprocal.
-    const at::Tensor factor = at::where(scales == 0, at::zeros_like(scales), scales.reciprocal() * 127.0);
-    out.codes.narrow(0, row, n).copy_(at::round(half.to(at::kFloat) * factor.unsqueeze(1)));
-    out.scales.narrow(0, row, n).copy_(scales);
-  }
-  if (!all_finite(out.scales)) throw_not_finite(name);
-  return out;
-}
-
-Quantized quantize_4bit(const at::Tensor& w, QuantType type, const std::string& name) {
-  const at::Tensor flat = w.contiguous().view({-1});
-  const int64_t n = flat.numel(), blocks = (n + kBlock - 1) / kBlock;
-  const Borders borders(type);
-  Quantized out;
-  out.codes = at::empty({(n + 1) / 2}, at::kByte);
-  out.scales = at::empty({blocks}, at::kFloat);
-  auto* codes = out.codes.mutable_data_ptr<std::uint8_t>();
-  auto* scales = out.scales.mutable_data_ptr<float>();
-  // A number more, of value zero, where the last byte has room for it.
-  const std::uint8_t zero = borders.order[static_cast<std::size_t>(
-      std::count_if(borders.upper.begin(), borders.upper.end(), [](float upper) { return upper < 0; }))];
-  at::parallel_for(0, blocks, kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t first = begin; first < end; first += kGrain) {
-      const int64_t last = std::min(end, first + kGrain);
-      const at::Tensor numbers =
-          flat.narrow(0, first * kBlock, std::min(n, last * kBlock) - first * kBlock).to(at::kFloat);
-      const float* x = numbers.const_data_ptr<float>();
-      for (int64_t b = first; b < last; ++b) {
-        std::array<std::uint8_t, kBlock> one;
-        one.fill(zero);
-        const int64_t size = std::min(kBlock, n - b * kBlock);
-        scales[b] = quantize_block(x + (b - first) * kBlock, size, size == kBlock, borders, one.data());
-        for (int64_t i = 0; i < size; i += 2) {
-          const auto pair = static_cast<std::size_t>(i);
-          codes[b * kBlock / 2 + i / 2] = static_cast<std::uint8_t>(one[pair] << 4 | one[pair + 1]);
-        }
-      }
-    }
-  });
-  if (!all_finite(out.scales)) throw_not_finite(name);
   return out;
 }
 
@@ -230,7 +94,7 @@ at::Tensor dynamic_table() {
 }
 
 Quantized Quantized::to(at::Device device) const {
-  Quantized moved = device.is_cpu() ? *this : in_rows(*this);
+  Quantized moved = device == codes.device() ? *this : in_rows(*this);
   for (at::Tensor* part : {&moved.codes, &moved.scales, &moved.table, &moved.nested_scales,
                            &moved.nested_table, &moved.row_scales}) {
     if (part->defined()) *part = part->to(device);
@@ -252,28 +116,6 @@ int64_t quantized_bytes(int64_t out, int64_t in, const QuantScheme& scheme) {
   if (scheme.type == QuantType::kInt8) return n + 2 * 4 * out;
   const int64_t codes = (n + 1) / 2;
   return codes + (scheme.nested ? blocks + (blocks + kNestedBlock - 1) / kNestedBlock * 4 : blocks * 4);
-}
-
-kernels::QuantizedView Quantized::view() const {
-  kernels::QuantizedView seen;
-  seen.codes = static_cast<const std::uint8_t*>(codes.const_data_ptr());
-  seen.block = block;
-  seen.in = in;
-  if (scheme.type == QuantType::kInt8) {
-    seen.scales = row_scales.const_data_ptr<float>();
-    return seen;
-  }
-  seen.table = table.const_data_ptr<float>();
-  if (scheme.nested) {
-    seen.scale_codes = scales.const_data_ptr<std::uint8_t>();
-    seen.scale_table = nested_table.const_data_ptr<float>();
-    seen.scale_scales = nested_scales.const_data_ptr<float>();
-    seen.scale_offset = nested_offset;
-    seen.scale_block = nested_block;
-  } else {
-    seen.scales = scales.const_data_ptr<float>();
-  }
-  return seen;
 }
 
 Quantized complete(Quantized parts) {
@@ -306,64 +148,18 @@ Quantized complete(Quantized parts) {
   return parts;
 }
 
-Quantized quantize(const at::Tensor& w, const QuantScheme& scheme, const std::string& name) {
-  base::require(w.dim() == 2 && w.numel() > 0 && w.is_floating_point() && w.device().is_cpu(),
-                "ops::quantize", "a matrix of floats on the CPU");
-  const bool int8 = scheme.type == QuantType::kInt8;
-  base::require(!is_ggml(scheme.type) && (!int8 || !scheme.nested), "ops::quantize",
-                "a type of bitsandbytes, 8-bit scales as they are");
-  Quantized out = int8 ? quantize_int8(w, name) : quantize_4bit(w, scheme.type, name);
-  out.scheme = scheme;
-  out.out = w.size(0);
-  out.in = w.size(1);
-  out.source = w.scalar_type();
-  if (scheme.nested) nest(out, name);
-  return complete(std::move(out));
+Quantized in_rows(const Quantized& matrix) {
+  return matrix.layout == nullptr ? matrix : matrix.layout->in_rows(matrix);
 }
 
 at::Tensor dequantize(const Quantized& matrix, at::ScalarType dtype) {
-  if (matrix.in_panels) {
+  if (matrix.layout != nullptr) {
     const bool direct = dtype == at::kFloat || dtype == at::kBFloat16;
-    return dequantize_panels(matrix, direct ? dtype : at::kFloat).to(dtype);
+    return matrix.layout->dense(matrix, direct ? dtype : at::kFloat).to(dtype);
   }
-  const int64_t n = matrix.out * matrix.in;
-  const bool here = matrix.codes.device().is_cpu();
-  if (here && (dtype == at::kFloat || dtype == at::kBFloat16)) {
-    at::Tensor out = at::empty({matrix.out, matrix.in}, dtype);
-    const kernels::QuantizedView view = matrix.view();
-    void* to = out.mutable_data_ptr();
-    at::parallel_for(0, (n + matrix.block - 1) / matrix.block, 1 + (1 << 15) / matrix.block,
-                     [&](int64_t begin, int64_t end) {
-                       const int64_t first = begin * matrix.block,
-                                     count = std::min(n, end * matrix.block) - first;
-                       if (dtype == at::kFloat) {
-                         kernels::dequantize_run(view, first, count, static_cast<float*>(to) + first);
-                       } else {
-                         kernels::dequantize_run(view, first, count, static_cast<kernels::Bf16*>(to) + first);
-                       }
-                     });
-    return out;
-  }
-  // The same in ATen, for other devices and for float16.
-  if (matrix.scheme.type == QuantType::kInt8) {
-    return (matrix.codes.to(at::kFloat) * matrix.row_scales.unsqueeze(1)).to(dtype);
-  }
-  const at::Tensor codes = at::stack({matrix.codes.bitwise_right_shift(4), matrix.codes.bitwise_and(15)}, 1)
-                               .view({-1})
-                               .narrow(0, 0, n);
-  const at::Tensor of_number =
-      at::arange(n, matrix.codes.options().dtype(at::kLong)).floor_divide(matrix.block);
-  at::Tensor scales = matrix.scales;
-  if (matrix.scheme.nested) {
-    const at::Tensor of_scale =
-        at::arange(scales.numel(), of_number.options()).floor_divide(matrix.nested_block);
-    scales = matrix.nested_table.index_select(0, scales.to(at::kLong)) *
-                 matrix.nested_scales.index_select(0, of_scale) +
-             matrix.nested_offset;
-  }
-  const at::Tensor values =
-      matrix.table.index_select(0, codes.to(at::kLong)) * scales.index_select(0, of_number);
-  return values.to(dtype).view({matrix.out, matrix.in});
+  at::Tensor out = at::empty({matrix.out, matrix.in}, matrix.scales.options().dtype(dtype));
+  backend::run(out.device(), &backend::Operators::dequantize, reference::dequantize, out, matrix);
+  return out;
 }
 
 }  // namespace hone::ops

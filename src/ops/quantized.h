@@ -18,11 +18,12 @@
 #include <memory>
 #include <string>
 
-#include "ops/cpu/quantized_kernels.h"
-
 namespace hone::ops {
+namespace backend {
+struct CodeLayout;
+}
 
-// bitsandbytes' types; then ggml's, which are kept from a GGUF (ops/ggml_panels.h) and only in panels.
+// bitsandbytes' types; then ggml's, which are kept from a GGUF (ops/kept_ggml.h) in a backend's own order.
 enum class QuantType { kNf4, kFp4, kInt8, kQ4_0, kQ5_0, kQ8_0, kQ4_K, kQ5_K, kQ6_K };
 
 constexpr bool is_ggml(QuantType type) {
@@ -48,14 +49,14 @@ struct Quantized {
   at::Tensor nested_table;   // fp32 [256]
   float nested_offset = 0;
   std::int64_t nested_block = 256;
-  bool in_panels = false;              // the codes are in the order of quantized_panels.h
-  bool is_tame = false;                // PanelView::is_tame, of one in panels
+  // Null: the codes are in the order of files, rows. Else in a backend's own (ops/backend/layouts.h).
+  const backend::CodeLayout* layout = nullptr;
+  bool is_tame = false;  // of a backend's own order: products of few rows can rely on its numbers
   at::ScalarType source = at::kFloat;  // of the numbers that were quantized
   at::Tensor row_scales;               // 8-bit: fp32 [out], scales / 127: the factor of a code
 
   Quantized to(at::Device device) const;  // itself if it is there already
   std::int64_t bytes() const;             // of codes and scales, without the tables, which all matrices share
-  kernels::QuantizedView view() const;    // of CPU tensors in rows; valid while this object lives
 };
 
 // bytes() that a matrix [out, in] will have once it is quantized.
@@ -70,6 +71,9 @@ at::Tensor dynamic_table();
 Quantized quantize(const at::Tensor& w, const QuantScheme& scheme, const std::string& name);
 // From parts as stored in a file; checks their sizes (InternalError) and sets the derived fields.
 Quantized complete(Quantized parts);
+
+// In the order of files; not of ggml's types.
+Quantized in_rows(const Quantized& matrix);
 
 // [out, in] in `dtype` (float32, bfloat16 or float16): code * scale in fp32, rounded once. Any device.
 at::Tensor dequantize(const Quantized& matrix, at::ScalarType dtype);

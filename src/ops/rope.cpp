@@ -7,8 +7,8 @@
 #include <numbers>
 
 #include "base/error.h"
-#include "ops/cpu/row_call.h"
-#include "ops/rms_norm.h"
+#include "ops/backend/operators.h"
+#include "ops/backend/reference/reference.h"
 
 namespace hone::ops {
 namespace {
@@ -19,45 +19,6 @@ void require_heads(const at::Tensor& a, const at::Tensor& norm_weight, const Rop
                     table.sin.sizes() == table.cos.sizes() &&
                     (!norm_weight.defined() || (norm_weight.dim() == 1 && norm_weight.size(0) == a.size(2))),
                 "ops::norm_rope", "[T, N, D], norm_weight [D], table [T, R] with an even R, at most D");
-}
-
-bool heads_fit(const at::Tensor& out, const at::Tensor& x, const at::Tensor& norm_weight,
-               const RopeTable& table) {
-  return rows_fit({&out, &x, &table.cos, &table.sin}) && x.scalar_type() == out.scalar_type() &&
-         table.cos.scalar_type() == table.sin.scalar_type() && x.size(2) <= kHeadDimMost &&
-         (!norm_weight.defined() || rows_fit({&norm_weight}));
-}
-
-RotateArgs rotate_args(const at::Tensor& out, const at::Tensor& x, const at::Tensor& norm_weight, double eps,
-                       const RopeTable& table) {
-  return {.x = rows_in(x),
-          .weight = norm_weight.defined() ? rows_in(norm_weight) : RowsIn{},
-          .cos = rows_in(table.cos),
-          .sin = rows_in(table.sin),
-          .out = rows_out(out),
-          .x_head = x.stride(1),
-          .out_head = out.stride(1),
-          .heads = out.size(1),
-          .head_dim = out.size(2),
-          .rotated = table.cos.size(1),
-          .eps = static_cast<float>(eps)};
-}
-
-// The rotated columns, and those of x after them.
-at::Tensor with_rest(const at::Tensor& rotated, const at::Tensor& x) {
-  const std::int64_t width = rotated.size(-1), rest = x.size(-1) - width;
-  return rest == 0 ? rotated : at::cat({rotated, x.narrow(-1, width, rest).to(rotated.scalar_type())}, -1);
-}
-
-// The gradient of rope_apply's input, from that of its output; in d's dtype.
-at::Tensor rotated_back(const at::Tensor& d, const RopeTable& table) {
-  const std::int64_t rotated = table.cos.size(1), half = rotated / 2;
-  const at::Tensor first = d.narrow(-1, 0, rotated);
-  const at::Tensor turned =
-      first * table.sin.to(d.scalar_type()).unsqueeze(1);  // rotate_half's transpose follows
-  const at::Tensor back = first * table.cos.to(d.scalar_type()).unsqueeze(1) +
-                          at::cat({turned.narrow(-1, half, half), -turned.narrow(-1, 0, half)}, -1);
-  return with_rest(back, d);
 }
 
 // theta^(2i/R) in fp32, [R/2].
@@ -142,42 +103,12 @@ RopeTable rope_table(const at::Tensor& inv_freq, const std::vector<std::int64_t>
   return {cos.to(dtype), sin.to(dtype)};
 }
 
-at::Tensor rope_apply(const at::Tensor& x, const RopeTable& table) {
-  const std::int64_t width = table.cos.size(1), half = width / 2;
-  const at::Tensor first = x.narrow(-1, 0, width);
-  const at::Tensor turned = at::cat({-x.narrow(-1, half, half), x.narrow(-1, 0, half)}, -1);
-  return with_rest(first * table.cos.unsqueeze(1) + turned * table.sin.unsqueeze(1), x);
-}
-
 void norm_rope_into(at::Tensor out, const at::Tensor& x, const at::Tensor& norm_weight, double eps,
                     const RopeTable& table) {
   require_heads(x, norm_weight, table);
   base::require(out.sizes() == x.sizes(), "ops::norm_rope_into", "out of x's shape");
-  if (heads_fit(out, x, norm_weight, table)) {
-    const RotateArgs args = rotate_args(out, x, norm_weight, eps, table);
-    const RowKernels& kernels = row_kernels();
-    over_rows(x.size(0), x.size(1) * x.size(2),
-              [&](std::int64_t begin, std::int64_t end) { kernels.rotate(args, begin, end); });
-    return;
-  }
-  const at::ScalarType inside = at::promote_types(x.scalar_type(), at::kFloat);
-  const at::Tensor y = (norm_weight.defined() ? rms_norm(x, norm_weight, eps) : x).to(inside);
-  out.copy_(rope_apply(y, {table.cos.to(inside), table.sin.to(inside)}));
-}
-
-void norm_rope_weight_gradient(at::Tensor gradient, const at::Tensor& d, const at::Tensor& x, double eps,
-                               const RopeTable& table) {
-  constexpr std::int64_t kRows = 256;  // tokens at a time
-  base::require(d.sizes() == x.sizes() && gradient.dim() == 1 && gradient.size(0) == x.size(2),
-                "ops::norm_rope_weight_gradient", "d and x [T, N, D], gradient [D]");
-  for (std::int64_t begin = 0; begin < x.size(0); begin += kRows) {
-    const std::int64_t count = std::min(kRows, x.size(0) - begin);
-    const RopeTable rows = {table.cos.narrow(0, begin, count), table.sin.narrow(0, begin, count)};
-    const at::Tensor dy = rotated_back(d.narrow(0, begin, count).to(at::kFloat), rows);
-    const std::int64_t heads = count * x.size(1);
-    rms_norm_weight_gradient(gradient, dy.reshape({heads, x.size(2)}),
-                             x.narrow(0, begin, count).reshape({heads, x.size(2)}), eps);
-  }
+  backend::run(x.device(), &backend::Operators::norm_rope, reference::norm_rope, out, x, norm_weight, eps,
+               table);
 }
 
 void norm_rope_backward(at::Tensor d, const at::Tensor& x, const at::Tensor& norm_weight, double eps,
@@ -185,17 +116,8 @@ void norm_rope_backward(at::Tensor d, const at::Tensor& x, const at::Tensor& nor
   const at::Tensor& input = norm_weight.defined() ? x : d;  // without a norm x may be undefined
   require_heads(d, norm_weight, table);
   base::require(input.sizes() == d.sizes(), "ops::norm_rope_backward", "x of d's shape");
-  if (heads_fit(d, input, norm_weight, table)) {
-    const RotateArgs args = rotate_args(d, input, norm_weight, eps, table);
-    const RowKernels& kernels = row_kernels();
-    over_rows(d.size(0), d.size(1) * d.size(2),
-              [&](std::int64_t begin, std::int64_t end) { kernels.rotate_backward(args, begin, end); });
-    return;
-  }
-  const at::ScalarType inside = at::promote_types(d.scalar_type(), at::kFloat);
-  at::Tensor g = rotated_back(d.to(inside), table);
-  if (norm_weight.defined()) g = rms_gradient(g * norm_weight.to(inside), x.to(inside), eps);
-  d.copy_(g);
+  backend::run(d.device(), &backend::Operators::norm_rope_backward, reference::norm_rope_backward, d, input,
+               norm_weight, eps, table);
 }
 
 }  // namespace hone::ops

@@ -25,6 +25,11 @@ at::Tensor short_conv(const at::Tensor& bcx, const at::Tensor& weight, const at:
 
 // ---- the fused form
 
+// The parts of bcx, [T, H] each, rows strided.
+struct ConvGates {
+  at::Tensor b, c, x;
+};
+ConvGates conv_gates(const at::Tensor& bcx);
 // z [T, H] of bcx.
 at::Tensor conv_inputs(const at::Tensor& bcx);
 

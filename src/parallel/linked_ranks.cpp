@@ -30,6 +30,10 @@ struct LinkedRanks::Header {
 
 namespace {
 
+bool in_host_memory(const at::Tensor& values) {
+  return values.device().type() == c10::DeviceType::CPU;
+}
+
 using Header = LinkedRanks::Header;
 using Kind = LinkedRanks::Kind;
 
@@ -39,7 +43,7 @@ constexpr std::int64_t kPieceBytes = 64 << 20;        // of one message
 
 void require_summable(const at::Tensor& values) {
   const bool type = values.scalar_type() == at::kFloat || values.scalar_type() == at::kDouble;
-  base::require(type && values.is_contiguous() && values.device().is_cpu(), "parallel::Ranks::sum",
+  base::require(type && values.is_contiguous() && in_host_memory(values), "parallel::Ranks::sum",
                 "a contiguous tensor of float32 or float64 on the CPU");
 }
 
@@ -299,7 +303,7 @@ void LinkedRanks::sum(const at::Tensor& values, std::string_view what) {
 }
 
 void LinkedRanks::gather_parts(const at::Tensor& values, std::string_view what) {
-  base::require(values.is_contiguous() && values.device().is_cpu(), "parallel::Ranks::gather_parts",
+  base::require(values.is_contiguous() && in_host_memory(values), "parallel::Ranks::gather_parts",
                 "a contiguous tensor on the CPU");
   begin(Kind::kGatherParts, what, values.nbytes());
   send_parts(static_cast<std::byte*>(values.data_ptr()), values.numel(), values.element_size());
@@ -351,7 +355,7 @@ std::string LinkedRanks::broadcast(std::string_view bytes, std::string_view what
 }
 
 void LinkedRanks::broadcast(const at::Tensor& values, std::string_view what) {
-  base::require(values.is_contiguous() && values.device().is_cpu(), "parallel::Ranks::broadcast",
+  base::require(values.is_contiguous() && in_host_memory(values), "parallel::Ranks::broadcast",
                 "a contiguous tensor on the CPU");
   begin(Kind::kBroadcastTensor, what, values.nbytes());
   auto* const data = static_cast<std::byte*>(values.data_ptr());

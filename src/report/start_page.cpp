@@ -76,8 +76,10 @@ std::string trained_lines(const train::TrainedFacts& facts) {
 // A table of the plan's segments, then which form and level run and why.
 std::string memory_lines(const train::MemoryPlan& plan) {
   std::vector<std::pair<std::string, std::int64_t>> rows;
-  for (const auto& segment : plan.segments) rows.emplace_back(segment.name, segment.bytes);
-  rows.emplace_back("total", plan.total);
+  for (const auto& segment : plan.segments)
+    rows.emplace_back(segment.name + (segment.on_device ? ", on the device" : ""), segment.bytes);
+  if (plan.device_total > 0) rows.emplace_back("total on the host", plan.host_total);
+  rows.emplace_back(plan.device_total > 0 ? "total on the device" : "total", plan.total);
   if (plan.limit.bytes > 0) rows.emplace_back(plan.limit.is_set ? "memory_limit" : "free", plan.limit.bytes);
   std::size_t name_width = 0, number_width = 0;
   std::vector<std::string> numbers;

@@ -49,12 +49,12 @@ enum class FinishReason {
 struct Completion {
   std::vector<std::int32_t> ids;  // the stop token included
   // Of each id: the log-probability in the model's own distribution, all tokens, at the sampler's temperature
-  // (1 when greedy): what a trainer computes again; ops/linear_logprob.h.
+  // (1 when greedy): what a trainer computes again; ops/head/linear_logprob.h.
   std::vector<float> logprobs;
   // The log-probability in the distribution that was drawn from, after penalty and filters; 0 when greedy.
   std::vector<float> sampled_logprobs;
   // Entropy of the full distribution at the sampler's temperature where each id was drawn;
-  // ops/linear_logprob.h.
+  // ops/head/linear_logprob.h.
   std::vector<float> entropies;
   FinishReason finish_reason = FinishReason::kLength;
 };

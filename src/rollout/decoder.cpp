@@ -7,9 +7,9 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "model/rotations.h"
-#include "ops/cpu/team.h"
-#include "ops/linear_logprob.h"
+#include "model/config/rotations.h"
+#include "ops/head/linear_logprob.h"
+#include "ops/machine/team.h"
 #include "rollout/scores.h"
 
 namespace hone::rollout {

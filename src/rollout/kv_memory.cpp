@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "model/decoder_layer.h"
+#include "model/layers/decoder_layer.h"
 #include "ops/delta_rule.h"
-#include "ops/device_memory.h"
 #include "ops/kv_tiles.h"
+#include "ops/machine/device_memory.h"
 #include "ops/short_conv.h"
 
 namespace hone::rollout {

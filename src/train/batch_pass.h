@@ -24,7 +24,7 @@ struct RngKey {
   double embedding_noise = 0;  // NEFTune's bound; only when training
 };
 
-// The form of the layer (fused, model/fused_layer.h, or autograd), and its recompute level.
+// The form of the layer (fused, model/layers/fused_layer.h, or autograd), and its recompute level.
 struct PassForm {
   bool is_fused = true;
   model::RecomputeLevel recompute = model::RecomputeLevel::kCheap;

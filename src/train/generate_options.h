@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "model/model_config.h"
+#include "model/config/model_config.h"
 #include "rollout/completion.h"
 #include "text/stop_strings.h"
 #include "text/tokenizer.h"

@@ -1,10 +1,10 @@
-// The ranks of one host hold the frozen base once (model/shared_base.h).
+// The ranks of one host hold the frozen base once (model/layers/shared_base.h).
 #pragma once
 
 #include <memory>
 
 #include "config/plan.h"
-#include "model/shared_base.h"
+#include "model/layers/shared_base.h"
 #include "parallel/ranks.h"
 
 namespace hone::train {

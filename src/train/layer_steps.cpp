@@ -6,12 +6,13 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/machine/device_memory.h"
 
 namespace hone::train {
 
 LayerSteps::LayerSteps(model::CausalLm& model, adapters::Adapter& adapter, learn::Optimizer& optimizer)
     : model_(model), adapter_(adapter), optimizer_(optimizer) {
-  base::require(adapter.is_full() && adapter.flat().is_cpu(), "train::LayerSteps",
+  base::require(adapter.is_full() && ops::is_host(adapter.flat().device()), "train::LayerSteps",
                 "full fine-tuning on the CPU");
   std::int64_t largest = 0;
   for (const FlatPart& part : flat_parts(optimizer.layout())) {

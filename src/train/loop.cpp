@@ -22,7 +22,7 @@
 #include "base/where.h"
 #include "learn/adamw.h"
 #include "learn/schedule.h"
-#include "ops/device_memory.h"
+#include "ops/machine/device_memory.h"
 #include "parallel/turns.h"
 #include "rewards/reward.h"
 #include "train/checkpoint.h"

@@ -10,11 +10,13 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "model/layer_of.h"
-#include "model/planned_bytes.h"
+#include "base/instruction_level.h"
+#include "base/process_memory.h"
+#include "model/config/layer_of.h"
+#include "model/config/planned_bytes.h"
 #include "ops/attention.h"
-#include "ops/cpu/instructions.h"
-#include "ops/device_memory.h"
+#include "ops/machine/device_memory.h"
+#include "ops/machine/product_rates.h"
 #include "parallel/tree_sum.h"
 #include "rollout/kv_memory.h"
 #include "train/machine.h"
@@ -290,11 +292,12 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
   out.float_head = model.head().dtype() == at::kFloat && out.linear_size != 4;
   out.tiled_head = out.model.logits_soft_cap > 0 && plan.sft.label_smoothing_factor > 0;  // run_pass()
   out.residual_size = static_cast<std::int64_t>(c10::elementSize(model.dtypes().residual));
-  out.program_bytes = program_bytes;
+  out.on_device = !ops::is_host(model.device());
+  out.program_bytes = out.on_device ? base::process_memory().resident : program_bytes;
   out.base_bytes = model.parameter_bytes();
   out.packed = model.packed();
   if (const model::Quantize scheme = model.held_as()) out.quantized = model::describe(scheme);
-  out.by_panels = model.device().is_cpu() && ops::instructions() >= ops::Instructions::kAvx2;
+  out.by_panels = ops::has_own_products(model.device());
   out.frozen_rank = largest_frozen_rank(model);
   add_adapted(out, model);
   if (const model::TokenRows& rows = model.token_rows(); rows.defined()) {
@@ -312,7 +315,7 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
     out.zero_stage = plan.zero_stage;
     out.ranks = plan.ranks;
   }
-  if (out.full && plan.accumulation() == 1 && !config::samples(plan.method) && model.device().is_cpu()) {
+  if (out.full && plan.accumulation() == 1 && !config::samples(plan.method) && ops::is_host(model.device())) {
     out.layer_step_parameters = out.outside_parameters + out.largest_layer;  // as LayerSteps keeps them
   }
   // A sampler reads the copies again and again.

@@ -1,5 +1,5 @@
-// Bytes are counted from what the code keeps: model/fused_layer.cpp (tape and scratch),
-// ops/reference/linear.cpp and what autograd saves (plain form), train/scored_pass.cpp (head). T tokens of
+// Bytes are counted from what the code keeps: model/layers/fused_layer.cpp (tape and scratch),
+// ops/backend/reference/linear.cpp and what autograd saves (plain form), train/scored_pass.cpp (head). T tokens of
 // the longest micro-batch, e and E bytes of an element of the linears and of the residual stream.
 #include "train/memory_plan.h"
 
@@ -467,7 +467,11 @@ MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode lev
     extra.name = "sampling, beyond a training pass";
     extra.bytes = in.sampling - training;
   }
-  for (const MemorySegment& segment : out.segments) out.total += segment.bytes;
+  for (MemorySegment& segment : out.segments) {
+    segment.on_device = in.on_device && &segment != &out.segments.front();
+    (segment.on_device ? out.device_total : out.host_total) += segment.bytes;
+  }
+  out.total = in.on_device ? out.device_total : out.host_total;
   return out;
 }
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "config/plan.h"
-#include "model/model_config.h"
+#include "model/config/model_config.h"
 
 namespace hone::train {
 
@@ -22,7 +22,7 @@ struct AdaptedLinear {
   bool reads_norm = true;  // the residual stream, by a norm: not what the linears' products gave
   std::int64_t in = 0, out = 0, rank = 0;  // rank: of what a token has
   std::int64_t factors = 0;                // rows of A: more than rank of stacked experts
-  bool stacked = false;  // of experts: the gradient of B is summed apart (model/fused_moe.cpp)
+  bool stacked = false;  // of experts: the gradient of B is summed apart (model/layers/fused_moe.cpp)
 };
 
 // The largest micro-batch that any order of the rows can make.
@@ -38,8 +38,9 @@ struct MemoryInputs {
   bool float_head = false;       // the head's products are fp32, and its rows a copy
   bool tiled_head = false;       // the losses take the autograd form of the head in either form of the layers
   std::int64_t residual_size = 4;  // ... residual stream, norms, embedding
-  // resident just before the model is read: program, libtorch, tokenizer, data
+  // resident on the host just before the model is read: program, libtorch, tokenizer, data
   std::int64_t program_bytes = 0;
+  bool on_device = false;  // the model is on a device with memory of its own: all but the program is there
   std::int64_t base_bytes = 0;      // CausalLm::parameter_bytes()
   bool packed = false;              // the base is held as packs (ops/weight.h)
   std::string quantized;            // ops::describe() of its linears; empty: not quantized
@@ -80,6 +81,7 @@ struct MemoryInputs {
 struct MemorySegment {
   std::string name;
   std::int64_t bytes = 0;
+  bool on_device = false;  // of the device's memory, not of the host's
 };
 
 struct MemoryLimit {
@@ -90,7 +92,9 @@ struct MemoryLimit {
 
 struct MemoryPlan {
   std::vector<MemorySegment> segments;  // in order of allocation
-  std::int64_t total = 0;               // their sum: the planned peak
+  // The planned peaks of both memories; on the CPU the device has none. total: of the one that `limit` bounds, which is
+  // the device's where the model is on one.
+  std::int64_t total = 0, host_total = 0, device_total = 0;
   MemoryLimit limit;
   bool fused_layer = true;
   config::RecomputeMode recompute = config::RecomputeMode::kNone;  // never kAuto; kNone in autograd form

@@ -15,7 +15,7 @@ namespace hone::train {
 std::unique_ptr<OpenedRun> open_run(const config::Plan& plan, RunListener& listener) {
   std::unique_ptr<OpenedRun> run;
   try {
-    run = method_row(plan.method).open(plan, listener);
+    run = method_opening(plan.method).open(plan, listener);
   } catch (const base::UserError&) {
     base::require_readable();  // a truncated file's zeros may be what is wrong
     throw;

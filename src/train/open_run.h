@@ -14,7 +14,7 @@
 #include "adapters/lora.h"
 #include "config/plan.h"
 #include "model/causal_lm.h"
-#include "model/weight_source.h"
+#include "model/files/weight_source.h"
 #include "train/guard.h"
 #include "train/input_watch.h"
 #include "train/loop.h"

@@ -13,7 +13,7 @@
 #include "base/release_pages.h"
 #include "config/write_plan.h"
 #include "learn/schedule.h"
-#include "model/vocabulary_source.h"
+#include "model/files/vocabulary_source.h"
 #include "text/clone_template.h"
 #include "train/host_base.h"
 #include "train/input_files.h"

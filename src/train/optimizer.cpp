@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "model/layer_of.h"
+#include "model/config/layer_of.h"
 #include "train/flat_parts.h"
 
 namespace hone::train {

@@ -5,8 +5,9 @@
 
 #include <optional>
 
+#include "ops/head/linear_logprob.h"
 #include "ops/index_tensor.h"
-#include "ops/linear_logprob.h"
+#include "ops/machine/device_memory.h"
 
 namespace hone::train {
 
@@ -112,7 +113,7 @@ PolicyScores scores_of(const Run& run, const ops::TokenLogprobs& found, const at
 
 // The scores where losses are made.
 PolicyScores on_host(PolicyScores scores) {
-  if (scores.logprob.is_cpu()) return scores;
+  if (ops::is_host(scores.logprob.device())) return scores;
   std::vector<at::Tensor*> fields;
   std::vector<at::Tensor> values;
   for (at::Tensor* field :

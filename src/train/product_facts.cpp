@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "base/instruction_level.h"
-#include "ops/product_rates.h"
+#include "ops/machine/device_memory.h"
+#include "ops/machine/product_rates.h"
 
 namespace hone::train {
 
@@ -25,7 +26,7 @@ const char* precision_of(at::ScalarType dtype) {
 
 ProductFacts product_facts(const model::CausalLm& model) {
   ProductFacts out;
-  if (!model.device().is_cpu()) return out;
+  if (!ops::is_host(model.device())) return out;
   const at::ScalarType own = model.dtypes().linear;
   const at::ScalarType other = own == at::kFloat ? at::kBFloat16 : at::kFloat;
   const double seconds =

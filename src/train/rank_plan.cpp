@@ -230,7 +230,8 @@ void add_rank_segments(MemoryPlan& plan, const RankWork& work, std::int64_t rank
   if (ranks == 1) return;
   const auto add = [&plan](const char* name, std::int64_t bytes) {
     if (bytes == 0) return;
-    plan.segments.push_back({name, bytes});
+    plan.segments.push_back({name, bytes, plan.device_total > 0});
+    (plan.device_total > 0 ? plan.device_total : plan.host_total) += bytes;
     plan.total += bytes;
   };
   const std::int64_t part = divided_up(work.parameters, ranks);

@@ -18,7 +18,8 @@
 // Of these the peers of other hosts are (W - ranks of a host) / (W - 1); a host's ranks share its network and its loopback.
 //
 // Memory of a rank is the memory plan of one process with accumulation W x G and the copies of partial sums that W ranks need
-// (parallel/tree_sum.h), and beside it what a sum receives. It has the whole base; a host has it once (model/shared_base.h).
+// (parallel/tree_sum.h), and beside it what a sum receives. It has the whole base; a host has it once
+// (model/layers/shared_base.h).
 #pragma once
 
 #include <algorithm>

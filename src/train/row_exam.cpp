@@ -10,7 +10,7 @@
 #include "data/reward_pairs.h"
 #include "data/tokenize.h"
 #include "data/unpaired.h"
-#include "model/weight_source.h"
+#include "model/files/weight_source.h"
 #include "train/opening.h"
 #include "train/prompt_form.h"
 #include "train/reward_opening.h"

@@ -8,7 +8,7 @@
 #include "base/plural.h"
 #include "data/row_prompts.h"
 #include "learn/mean_interval.h"
-#include "model/rotations.h"
+#include "model/config/rotations.h"
 #include "rewards/open_reward.h"
 #include "rollout/kv_memory.h"
 #include "train/memory_inputs.h"

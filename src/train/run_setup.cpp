@@ -13,7 +13,7 @@
 #include "base/staging.h"
 #include "config/hub_names.h"
 #include "config/write_plan.h"
-#include "model/families.h"
+#include "model/config/families.h"
 #include "train/checkpoint.h"
 #include "train/checkpoint_check.h"
 #include "train/input_files.h"

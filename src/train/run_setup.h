@@ -11,7 +11,7 @@
 #include "config/plan.h"
 #include "learn/optimizer.h"
 #include "model/causal_lm.h"
-#include "model/weight_source.h"
+#include "model/files/weight_source.h"
 #include "train/branch.h"
 #include "train/run_lock.h"
 #include "train/run_state.h"

@@ -15,7 +15,8 @@
 
 #include "base/crc32c.h"
 #include "base/instruction_level.h"
-#include "ops/cpu/instructions.h"
+#include "base/version.h"
+#include "ops/machine/product_rates.h"
 #include "train/open_run.h"
 
 namespace hone::train {
@@ -73,10 +74,8 @@ std::string ranks_words(const config::Plan& plan) {
 
 // What can be done about other kernels: those of the first run, where this machine has them.
 std::string advice_for(const std::string& before) {
-  using base::InstructionLevel;
-  for (const ops::Instructions kernels : ops::kAllInstructions) {
-    if (before != ops::name_of(kernels)) continue;
-    const auto level = static_cast<InstructionLevel>(kernels);  // the same levels in the same order
+  for (const base::InstructionLevel level : base::kInstructionLevels) {
+    if (before != base::name_of(level)) continue;
     if (level > base::machine_level()) return "; this machine has no " + before;
     return std::string("; with --instructions ") + base::name_of(level) +
            " it goes on with the kernels that it began with";
@@ -87,15 +86,16 @@ std::string advice_for(const std::string& before) {
 }  // namespace
 
 MachineFacts machine_facts(const config::Plan& plan) {
-  MachineFacts out = {{"version of hone", HONE_VERSION},
-                      {"version of libtorch", TORCH_VERSION},
-                      {"compiler", __VERSION__},
-                      {kKernels, ops::name_of(ops::instructions())},
-                      {"kernels of libtorch", at::get_cpu_capability()},
-                      {"products of bfloat16", ops::dot_products_are_fast() ? "vdpbf16ps" : "others"},
-                      {"maker of the processor", processor_maker()},
-                      {"micro-batches of a step", std::to_string(plan.accumulation())},
-                      {"ranks", ranks_words(plan)}};
+  MachineFacts out = {
+      {"version of hone", base::kHoneVersion},
+      {"version of libtorch", TORCH_VERSION},
+      {"compiler", __VERSION__},
+      {kKernels, base::name_of(base::instruction_level())},
+      {"kernels of libtorch", at::get_cpu_capability()},
+      {"products of bfloat16", ops::product_kernels(at::kBFloat16) == "avx512_bf16" ? "vdpbf16ps" : "others"},
+      {"maker of the processor", processor_maker()},
+      {"micro-batches of a step", std::to_string(plan.accumulation())},
+      {"ranks", ranks_words(plan)}};
   const bool sums_of_libtorch = plan.use_bnb_nested_quant || plan.layer_form == config::LayerForm::kAutograd;
   if (sums_of_libtorch) out.emplace_back("threads", std::to_string(at::get_num_threads()));
   return out;
@@ -120,9 +120,9 @@ std::uint32_t parameter_hash(const adapters::Adapter& adapter) {
 
 void require_same_run(parallel::Ranks& ranks, const OpenedRun& run) {
   if (!ranks.several()) return;
-  std::vector<parallel::SameValue> values = {{"version of hone", HONE_VERSION},
+  std::vector<parallel::SameValue> values = {{"version of hone", base::kHoneVersion},
                                              {"version of libtorch", TORCH_VERSION},
-                                             {"kernels", ops::name_of(ops::instructions())}};
+                                             {"kernels", base::name_of(base::instruction_level())}};
   for (const auto& [name, value] : run.plan.resolved) values.push_back({"option " + name, value});
   const RunState& state = run.resume_state->state;
   values.push_back(

@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/plural.h"
 #include "config/option_secrets.h"
-#include "model/rotations.h"
+#include "model/config/rotations.h"
 #include "rewards/http/judge.h"
 #include "rewards/open_reward.h"
 #include "train/memory_inputs.h"

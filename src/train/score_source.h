@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/weight_source.h"
+#include "model/files/weight_source.h"
 
 namespace hone::train {
 

@@ -9,9 +9,9 @@
 
 #include "base/error.h"
 #include "learn/sft_loss.h"
-#include "ops/head_rows.h"
+#include "ops/head/head_rows.h"
+#include "ops/head/linear_logprob.h"
 #include "ops/index_tensor.h"
-#include "ops/linear_logprob.h"
 
 namespace hone::train {
 

@@ -18,7 +18,7 @@ struct ScoredFacts {
   std::int64_t correct = 0;  // targets that are the first argmax
   std::int64_t scored = 0;
   std::int64_t tokens = 0;
-  double balance = 0;  // the load-balancing loss of the routers (model/moe.h)
+  double balance = 0;  // the load-balancing loss of the routers (model/layers/moe.h)
 };
 
 // The loss of a scored token.

@@ -10,7 +10,8 @@
 
 #include "base/error.h"
 #include "learn/adamw.h"
-#include "ops/pages.h"
+#include "ops/machine/device_memory.h"
+#include "ops/machine/pages.h"
 
 namespace hone::train {
 namespace {
@@ -36,8 +37,8 @@ Shards::Shards(parallel::Ranks& ranks, model::CausalLm& model, adapters::Adapter
       parts_(flat_parts(optimizer.layout())),
       held_(parts_.size(), 1),
       asked_(parts_.size(), 0) {
-  base::require(adapter.is_full() && adapter.flat().is_cpu() && stage >= 1 && stage <= 3, "train::Shards",
-                "full fine-tuning on the CPU, and a stage");
+  base::require(adapter.is_full() && ops::is_host(adapter.flat().device()) && stage >= 1 && stage <= 3,
+                "train::Shards", "full fine-tuning on the CPU, and a stage");
   base::require(parts_.size() < kParts && optimizer.state().size() < kStates, "train::Shards",
                 "codes for all parts and states");
   if (stage < 2) {

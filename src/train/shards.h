@@ -7,7 +7,7 @@
 //
 // A part is a layer, or what lies between layers in the flat buffer (flat_parts.h). The buffers keep their full size as
 // addresses, so that everybody finds every tensor where it always is; the pages of what others keep do not exist
-// (ops/pages.h). What is outside the layers keeps its parameters on every rank.
+// (ops/machine/pages.h). What is outside the layers keeps its parameters on every rank.
 //
 // They are made on a thread of their own: a layer is gathered while the one before it is computed, and its gradients are added
 // up while the next one's are.

@@ -9,8 +9,8 @@
 #include "adapters/combine.h"
 #include "adapters/lora.h"
 #include "adapters/merge.h"
+#include "base/instruction_level.h"
 #include "model/tiny_model.h"
-#include "ops/cpu/instructions.h"
 
 namespace hone::adapters {
 namespace below_test {
@@ -116,7 +116,7 @@ TEST(FrozenAdapters, IsHeldInTheLinearsTypeAndPackedWhereItCanBe) {
   attach_frozen(model, {kFirst});
   const StoredAdapter stored = read_adapter(kFirst, model.config());
   const ops::FrozenLora& side = *model.linears().front()->frozen_lora;
-  EXPECT_EQ(side.a.is_packed(), ops::instructions() >= ops::Instructions::kAvx2);
+  EXPECT_EQ(side.a.is_packed(), base::instruction_level() >= base::InstructionLevel::kAvx2);
   EXPECT_TRUE(at::equal(side.a.dense(), (stored.modules[0].a * stored.config.scale()).to(at::kBFloat16)));
   EXPECT_TRUE(at::equal(side.b.dense(), stored.modules[0].b.to(at::kBFloat16)));
 }

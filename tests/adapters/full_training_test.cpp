@@ -11,7 +11,7 @@
 
 #include "adapters/lora.h"
 #include "base/file.h"
-#include "model/families.h"
+#include "model/config/families.h"
 #include "model/tiny_model.h"
 
 namespace hone::adapters {

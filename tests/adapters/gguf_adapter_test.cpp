@@ -26,7 +26,7 @@ at::Tensor read(const base::GgufFile& file, const std::string& name) {
   return out;
 }
 
-// Hugging Face's order of rows from llama.cpp's, written down apart from model/gguf_tensors.
+// Hugging Face's order of rows from llama.cpp's, written down apart from model/files/gguf_tensors.
 at::Tensor halves(const at::Tensor& w, std::int64_t heads) {
   const std::int64_t width = w.size(0) / heads;
   std::vector<at::Tensor> rows;

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/safetensors.h"
 #include "fuzz/mutate.h"
-#include "model/model_config.h"
+#include "model/config/model_config.h"
 
 namespace hone::adapters {
 namespace hostile_adapters_test {

@@ -10,7 +10,7 @@
 #include "adapters/merge.h"
 #include "adapters/peft_files.h"
 #include "base/error.h"
-#include "model/export.h"
+#include "model/files/export.h"
 #include "model/tiny_model.h"
 
 namespace hone::adapters {

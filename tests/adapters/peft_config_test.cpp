@@ -8,7 +8,7 @@
 #include "adapters/peft_files.h"
 #include "adapters/ranks.h"
 #include "base/json.h"
-#include "model/model_config.h"
+#include "model/config/model_config.h"
 
 namespace hone::adapters {
 namespace peft_config_test {

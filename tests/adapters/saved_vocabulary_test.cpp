@@ -9,8 +9,8 @@
 #include "adapters/adapter_file.h"
 #include "adapters/config_keys.h"
 #include "adapters/merge.h"
+#include "model/files/vocabulary_source.h"
 #include "model/tiny_model.h"
-#include "model/vocabulary_source.h"
 
 namespace hone::adapters {
 namespace saved_vocabulary_test {

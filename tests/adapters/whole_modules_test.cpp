@@ -13,7 +13,7 @@
 #include "adapters/merge.h"
 #include "adapters/peft_files.h"
 #include "base/gguf.h"
-#include "model/gguf_write.h"
+#include "model/files/gguf_write.h"
 #include "model/tiny_model.h"
 
 namespace hone::adapters {

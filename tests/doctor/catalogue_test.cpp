@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "report/fault_pages.h"
+#include "report/core_only/fault_pages.h"
 
 namespace hone::doctor {
 namespace catalogue_test {

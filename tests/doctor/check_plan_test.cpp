@@ -204,7 +204,7 @@ TEST_F(CheckPlan, TheRateIsHeldAgainstTheLoraOnExpertsToo) {
   EXPECT_SAYS(found("all-linear", "2e-4").what, "rank 32 and scale 2 of gate_up_proj");
   EXPECT_EQ(found("all-linear", "2e-4").level, Level::kOk);
   EXPECT_SAYS(found(".*q_proj", "2e-4").what, "rank 16 and scale 2");
-  const double most = train::method_row(config::Method::kSft).rates.most;
+  const double most = train::method_opening(config::Method::kSft).rates.most;
   const std::string near = std::to_string(most * 0.9);
   EXPECT_EQ(found(".*q_proj", near.c_str()).level, Level::kOk);
   EXPECT_EQ(found("all-linear", near.c_str()).level, Level::kWarn);

@@ -9,8 +9,8 @@
 
 #include "adapters/lora.h"
 #include "adapters/merge.h"
+#include "model/files/weight_source.h"
 #include "model/fused_pass.h"
-#include "model/weight_source.h"
 #include "probe_runs.h"
 
 namespace hone::doctor {

@@ -65,7 +65,7 @@ TEST_F(DeepProbeTest, ARunAboveFrozenAdapters) {
     EXPECT_TRUE(state(*run).equal(before));
     EXPECT_EQ(first_change(print, base_fingerprint(*run->model)), "");
     const ops::Weight& b = run->model->linears().front()->frozen_lora->b;
-    at::Tensor(b.is_packed() ? b.panels() : b.plain()).mul_(2);
+    at::Tensor(b.memory().front().second).mul_(2);
     EXPECT_EQ(first_change(print, base_fingerprint(*run->model)),
               "model.layers.0.self_attn.q_proj below: lora_B");
   }

@@ -30,7 +30,7 @@ class GradientProbeTest : public ProbeTest {
     const bool packed = linear.weight.is_packed();
     at::Tensor weight = linear.weight.dense().clone();
     change(weight);
-    linear.weight = packed ? ops::Weight::pack(weight) : ops::Weight(weight);
+    linear.weight = packed ? ops::Weight::packed_where_possible(weight) : ops::Weight(weight);
   }
   static at::Tensor gradient_of(train::OpenedRun& run, const std::string& part) {
     for (const auto& tensor : run.adapter->tensors()) {

@@ -33,6 +33,14 @@ def rooms(folder, **files):
     return run(ROOT / "tools" / "check_rooms", folder)
 
 
+def rooms_of(folder, files):
+    """The same; keys are paths."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return run(ROOT / "tools" / "check_rooms", folder)
+
+
 def test_rooms_accept_a_tree_that_points_down(folder):
     done = rooms(folder, base__a_h="#pragma once\n", ops__b_cpp='#include "base/a.h"\n#include <ATen/ATen.h>\n',
                  report__c_cpp="std::cout << 1;\n", main_cpp='#include "report/c.h"\nreturn exit(1);\n')
@@ -44,6 +52,64 @@ def test_rooms_refuse_an_include_that_points_up(folder):
     done = rooms(folder, base__a_cpp='\n#include "train/loop.h"\n')
     assert done.returncode == 1
     assert "a.cpp:2: base/ includes train/loop.h; src/rooms.txt does not say that it uses train" in done.stdout, done.stdout
+
+
+def test_rooms_refuse_an_include_that_a_sub_room_may_not_have(folder):
+    for file, target, message in (
+            ("ops/attention.cpp", "ops/backend/cpu/level.h", "ops/* includes {}; src/rooms.txt does not say that it uses"),
+            ("ops/attention.h", "ops/backend/operators.h", "a header of ops/* includes {}; src/rooms.txt does not say"),
+            ("ops/backend/reference/rope.cpp", "ops/backend/cpu/rows.h", "ops/backend/reference includes {}; src/rooms.txt does not say"),
+            ("ops/backend/cpu/rows.cpp", "ops/backend/reference/reference.h", "ops/backend/cpu includes {}; src/rooms.txt does not say"),
+            ("ops/backend/cpu/avx2/rows.cpp", "ops/backend/cpu/amx/rows.h", "ops/backend/cpu/avx2 includes {}; src/rooms.txt does not say"),
+            ("model/config/families.cpp", "model/layers/moe.h", "model/config includes {}; src/rooms.txt does not say"),
+            ("model/layers/moe.cpp", "text/tokenizer.h", "model/layers includes {}; src/rooms.txt does not say that it uses text"),
+            ("model/layers/moe.h", "model/causal_lm.h", "model/layers includes {}; src/rooms.txt does not say that it uses model/*"),
+            ("model/attic/moe.cpp", "base/json.h", "model/attic/moe.cpp is in no sub-room"),
+            ("model/layers/moe.cpp", "model/attic/moe.h", "{} is in no sub-room")):
+        done = rooms_of(folder, {file: f'#pragma once\n#include "{target}"\n'})
+        assert done.returncode == 1 and message.format(target) in done.stdout, (file, target, done.stdout)
+        (folder / file).unlink()
+    done = rooms_of(folder, {"ops/attention.cpp": '#include "ops/backend/operators.h"\n#include "ops/linear.h"\n',
+                             "ops/backend/operators.h": '#pragma once\n#include "ops/attention.h"\n#include "base/error.h"\n',
+                             "ops/backend/cpu/avx2/deeper/rows.cpp": '#include "ops/backend/cpu/avx2/rows.h"\n',
+                             "model/causal_lm.h": '#pragma once\n#include "model/layers/moe.h"\n#include "data/example.h"\n'})
+    assert done.returncode == 0, done.stdout
+
+
+def test_rooms_refuse_a_table_whose_sub_rooms_point_up(folder):
+    check = load(ROOT / "tools" / "check_rooms")
+    for text, message in (("a/one  a/two\na/two\n", "a/one includes a/two, which stands below it"), ("a/one | a/two\n", "has no line"),
+                          ("a/one b\n", "a has no line that says that it uses b")):
+        table = folder / "rooms.txt"
+        table.write_text("b PLAIN\na PLAIN\n" + text)
+        try:
+            check.read_sub_rooms(table, check.read_table(table))
+            assert False, text
+        except SystemExit as error:
+            assert message in str(error), error
+
+
+def test_rooms_refuse_backends_outside_ops(folder):
+    for room in ("learn", "main"):
+        file = "main.cpp" if room == "main" else f"{room}/a.cpp"
+        done = rooms_of(folder, {file: '\n#include "ops/backend/cpu/level.h"\n'})
+        assert done.returncode == 1 and file + ":2: includes ops/backend/cpu/level.h: outside ops" in done.stdout, done.stdout
+        (folder / file).unlink()
+    for file, code in (("learn/a.cpp", "if (x.is_cpu()) {"), ("ops/a.cpp", "if (x.device().is_cpu ()) {"),
+                       ("ops/machine/a.cpp", "return x.is_cpu();")):
+        done = rooms_of(folder, {file: f"\n{code}\n"})
+        assert done.returncode == 1 and "a.cpp:2: is_cpu() outside ops/backend" in done.stdout, done.stdout
+        (folder / file).unlink()
+    done = rooms_of(folder, {"ops/backend/cpu/a.cpp": "return x.is_cpu();\n", "learn/a.cpp": "// is_cpu()\n"})
+    assert done.returncode == 0, done.stdout
+
+
+def test_rooms_refuse_more_than_forty_files_in_a_folder_of_a_room_with_sub_rooms(folder):
+    done = rooms_of(folder, {f"ops/file_{i}.cpp": "\n" for i in range(41)})
+    assert done.returncode == 1 and "41 files; a folder of a room with sub-rooms has at most 40" in done.stdout, done.stdout
+    (folder / "ops/file_0.cpp").unlink()
+    done = rooms_of(folder, {f"train/file_{i}.cpp": "\n" for i in range(41)})
+    assert done.returncode == 0, done.stdout
 
 
 def test_rooms_refuse_a_name_that_two_files_of_a_room_define(folder):

@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "learn/golden.h"
-#include "ops/cpu/instructions.h"
 
 namespace hone::learn {
 namespace adamw_test {
@@ -113,39 +112,6 @@ TEST(AdamW, BitsDoNotDependOnThreads) {
   EXPECT_EQ(norms[0], norms[2]);
   EXPECT_TRUE(at::equal(results[0], results[1]));
   EXPECT_TRUE(at::equal(results[0], results[2]));
-}
-
-// Sizes with a rest for every width, moments of both forms of lerp, and a buffer that starts anywhere.
-TEST(AdamW, BitsDoNotDependOnTheInstructions) {
-  using ops::Instructions;
-  at::manual_seed(4);
-  for (const std::int64_t size : {1, 7, 16, 33, 1000, 16399, 40003}) {
-    for (const double beta1 : {0.9, 0.3}) {
-      const at::Tensor start = at::randn({size}), gradient = at::randn({size}) * 3, next = at::randn({size});
-      std::vector<at::Tensor> first;
-      double first_norm = 0;
-      for (const Instructions level : ops::kAllInstructions) {
-        if (!ops::machine_has(level)) continue;
-        const ops::ForceInstructions force(level);
-        const at::Tensor p = at::zeros({size + 1}).narrow(0, 1, size), g = gradient.clone();
-        p.copy_(start);
-        AdamWState state = AdamWState::zeros_like(p);
-        const double norm = clip_gradient(g, 1.0);
-        adamw_step(p, g, state, {beta1, 0.95, 1e-8, 0.01}, 1e-2);
-        adamw_step(p, next, state, {beta1, 0.95, 1e-8, 0.01}, 1e-2);
-        if (first.empty()) {
-          first = {p, g, state.m, state.v};
-          first_norm = norm;
-          continue;
-        }
-        EXPECT_EQ(norm, first_norm) << ops::name_of(level) << ' ' << size;
-        EXPECT_TRUE(at::equal(p, first[0])) << ops::name_of(level) << ' ' << size;
-        EXPECT_TRUE(at::equal(g, first[1])) << ops::name_of(level) << ' ' << size;
-        EXPECT_TRUE(at::equal(state.m, first[2])) << ops::name_of(level) << ' ' << size;
-        EXPECT_TRUE(at::equal(state.v, first[3])) << ops::name_of(level) << ' ' << size;
-      }
-    }
-  }
 }
 
 TEST(AdamW, RefusesTensorsOfAnotherSize) {

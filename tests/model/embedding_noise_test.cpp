@@ -1,4 +1,4 @@
-#include "model/embedding_noise.h"
+#include "model/layers/embedding_noise.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

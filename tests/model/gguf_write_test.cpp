@@ -1,4 +1,4 @@
-#include "model/gguf_write.h"
+#include "model/files/gguf_write.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/gguf.h"
-#include "model/rotations.h"
+#include "model/config/rotations.h"
 #include "model/tiny_model.h"
 
 namespace hone::model {

@@ -11,12 +11,12 @@
 #include "base/error.h"
 #include "base/gguf.h"
 #include "fuzz/mutate.h"
-#include "model/bnb_files.h"
 #include "model/causal_lm.h"
+#include "model/config/planned_bytes.h"
+#include "model/files/bnb_files.h"
+#include "model/files/weight_source.h"
 #include "model/gguf_writer.h"
-#include "model/planned_bytes.h"
 #include "model/tiny_model.h"
-#include "model/weight_source.h"
 
 namespace hone::model {
 namespace hostile_models_test {

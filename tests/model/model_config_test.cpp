@@ -1,4 +1,4 @@
-#include "model/model_config.h"
+#include "model/config/model_config.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <map>
 
 #include "base/error.h"
-#include "model/families.h"
-#include "model/rotations.h"
+#include "model/config/families.h"
+#include "model/config/rotations.h"
 #include "model/tiny_model.h"
 
 namespace hone::model {

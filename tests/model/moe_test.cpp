@@ -1,4 +1,4 @@
-#include "model/moe.h"
+#include "model/layers/moe.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -7,11 +7,11 @@
 #include <algorithm>
 
 #include "model/causal_lm.h"
-#include "model/export.h"
+#include "model/files/export.h"
+#include "model/files/gguf_write.h"
+#include "model/files/weight_source.h"
 #include "model/fused_pass.h"
-#include "model/gguf_write.h"
 #include "model/tiny_model.h"
-#include "model/weight_source.h"
 
 namespace hone::model {
 namespace moe_test {

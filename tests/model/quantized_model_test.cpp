@@ -8,14 +8,14 @@
 
 #include "base/gguf.h"
 #include "base/safetensors.h"
-#include "model/bnb_files.h"
 #include "model/causal_lm.h"
-#include "model/export.h"
-#include "model/gguf_write.h"
-#include "model/planned_bytes.h"
+#include "model/config/planned_bytes.h"
+#include "model/files/bnb_files.h"
+#include "model/files/export.h"
+#include "model/files/gguf_write.h"
+#include "model/files/weight_source.h"
 #include "model/tiny_model.h"
-#include "model/weight_source.h"
-#include "ops/quantized_panels.h"
+#include "ops/backend/cpu/quantized_panels.h"
 
 namespace hone::model {
 namespace quantized_model_test {

@@ -1,4 +1,4 @@
-#include "model/repeated_rows.h"
+#include "model/layers/repeated_rows.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "model/rotations.h"
+#include "model/config/rotations.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

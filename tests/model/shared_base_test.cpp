@@ -1,5 +1,5 @@
 // One base for the processes of a host: what the memory of each is, who goes on when another ends, and what differs.
-#include "model/shared_base.h"
+#include "model/layers/shared_base.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "model/causal_lm.h"
+#include "model/files/weight_source.h"
 #include "model/tiny_model.h"
-#include "model/weight_source.h"
 
 namespace hone::model {
 namespace shared_base_test {

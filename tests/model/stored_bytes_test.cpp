@@ -1,4 +1,4 @@
-#include "model/stored_bytes.h"
+#include "model/files/stored_bytes.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

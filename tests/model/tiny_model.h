@@ -13,8 +13,8 @@
 #include "base/json.h"
 #include "base/safetensors.h"
 #include "data/example.h"
-#include "model/families.h"
-#include "model/model_config.h"
+#include "model/config/families.h"
+#include "model/config/model_config.h"
 
 namespace hone::test_tools {
 

@@ -1,11 +1,11 @@
-#include "model/weight_source.h"
+#include "model/files/weight_source.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "model/causal_lm.h"
-#include "model/export.h"
+#include "model/files/export.h"
 #include "model/gguf_writer.h"
 #include "model/tiny_model.h"
 #include "ops/rope.h"

@@ -11,10 +11,10 @@
 #include "base/json.h"
 #include "base/safetensors.h"
 #include "model/causal_lm.h"
-#include "model/export.h"
-#include "model/families.h"
-#include "model/weight_source.h"
-#include "model/wrappers.h"
+#include "model/config/families.h"
+#include "model/config/wrappers.h"
+#include "model/files/export.h"
+#include "model/files/weight_source.h"
 
 namespace hone::model {
 namespace wrapped_models_test {

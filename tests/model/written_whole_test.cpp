@@ -4,8 +4,8 @@
 
 #include "base/file_trace.h"
 #include "base/staging.h"
-#include "model/export.h"
-#include "model/gguf_write.h"
+#include "model/files/export.h"
+#include "model/files/gguf_write.h"
 
 namespace hone::model {
 namespace written_whole_test {

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/instruction_level.h"
 #include "ops/attention.h"
-#include "ops/cpu/instructions.h"
 
 namespace hone::ops {
 namespace attention_tiles_test {
@@ -66,62 +66,19 @@ double bound_of(at::ScalarType dtype) {
 }
 
 // Every test of this suite with every set of instructions that this machine has.
-class AttendTilesAt : public testing::TestWithParam<Instructions> {
+class AttendTilesAt : public testing::TestWithParam<base::InstructionLevel> {
  protected:
   void SetUp() override {
-    if (!machine_has(GetParam())) GTEST_SKIP() << "this machine has no " << name_of(GetParam());
+    if (!base::machine_has(GetParam())) GTEST_SKIP() << "this machine has no " << name_of(GetParam());
     force_.emplace(GetParam());
   }
 
  private:
-  std::optional<ForceInstructions> force_;
+  std::optional<base::ForceInstructionLevel> force_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Levels, AttendTilesAt, testing::ValuesIn(kAllInstructions),
+INSTANTIATE_TEST_SUITE_P(Levels, AttendTilesAt, testing::ValuesIn(base::kInstructionLevels),
                          [](const auto& test) { return std::string(name_of(test.param)); });
-
-constexpr Shape kShapes[] = {{4, 4, 16}, {6, 2, 32}, {14, 2, 64}, {9, 3, 64}, {4, 1, 128},
-                             {4, 2, 80}, {2, 1, 20}, {2, 1, 256}, {3, 1, 512}};
-
-TEST_P(AttendTilesAt, IsCausalSoftmaxAttention) {
-  at::manual_seed(7);
-  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
-    for (const Shape s : kShapes) {
-      for (const std::int64_t length : {1, 63, 64, 65, 200}) {
-        const Sequence x = make(length, s, dtype);
-        KvTiles tiles(s.kv_heads, s.dim, dtype, 1);
-        tiles.append(x.k, x.v);
-        const Result mine = empty_for(length, s, dtype), right = by_hand(x.q, x.k, x.v, 0);
-        attend_tiles(mine.out, mine.lse, x.q, {{0, length, {}, &tiles, 0}});
-        const std::string what = c10::toString(dtype) + std::string(" D ") + std::to_string(s.dim) + " L " +
-                                 std::to_string(length);
-        expect_close(mine.out, right.out, bound_of(dtype), what);
-        expect_close(mine.lse, right.lse, 1e-5, what + " lse");
-      }
-    }
-  }
-}
-
-// The kernels of both levels do the same, lane by lane.
-TEST(AttendTiles, HasTheSameBitsWithAvx2AndAvx512) {
-  if (!machine_has(Instructions::kAvx512)) GTEST_SKIP() << "no avx512 here";
-  at::manual_seed(12);
-  for (const std::int64_t length : {1, 63, 65, 200, 130}) {
-    const Shape s = length == 130 ? Shape{2, 1, 512} : Shape{14, 2, 64};
-    const AttentionRule rule{.soft_cap = length == 63 ? 2.0 : 0.0};
-    const Sequence x = make(length, s, at::kBFloat16);
-    KvTiles tiles(s.kv_heads, s.dim, at::kBFloat16, 1);
-    tiles.append(x.k, x.v);
-    std::vector<Result> found;
-    for (const Instructions level : {Instructions::kAvx2, Instructions::kAvx512}) {
-      const ForceInstructions force(level);
-      found.push_back(empty_for(length, s, at::kBFloat16));
-      attend_tiles(found.back().out, found.back().lse, x.q, {{0, length, {}, &tiles, 0}}, rule);
-    }
-    EXPECT_TRUE(at::equal(found[0].out, found[1].out)) << length;
-    EXPECT_TRUE(at::equal(found[0].lse, found[1].lse)) << length;
-  }
-}
 
 TEST_P(AttendTilesAt, LooksBackOnlyAsFarAsTheWindow) {
   at::manual_seed(8);

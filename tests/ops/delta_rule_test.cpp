@@ -9,7 +9,7 @@
 #include <ostream>
 
 #include "base/error.h"
-#include "ops/cpu/instructions.h"
+#include "base/instruction_level.h"
 
 namespace hone::ops {
 namespace delta_rule_test {
@@ -364,27 +364,17 @@ TEST(DeltaRule, BitsDependOnNeitherTheRestNorTheThreads) {
   at::set_num_threads(threads);
 }
 
-TEST(DeltaRule, EachInstructionSetIsTheRecurrence) {
+TEST(DeltaRule, EachLevelRoundsWhereTransformersDoes) {
   for (const Case& c : cases()) {
     const Inputs in(c, kTokensOfAll);
     const at::Tensor x = leaf(in.in);
     const at::Tensor wanted = expected(x, each(in.weights, to_double), c.shape, kSegments, rounding(c));
     (wanted * to_double(in.d)).sum().backward();
-    at::Tensor avx2, avx2_back;
-    for (const Instructions level : kAllInstructions) {
-      if (!machine_has(level)) continue;
-      const ForceInstructions forced(level);
-      const at::Tensor out = fused(in, c.shape), back = fused_backward(in, c.shape).in;
-      expect_close(out, wanted, c, name_of(level));
-      expect_close(back, x.grad(), c, name_of(level));
-      std::vector<DeltaState> states;
-      EXPECT_TRUE(at::equal(stepped(in, c, 5, states), out)) << c << " " << name_of(level);
-      if (level == Instructions::kPortable) continue;
-      if (!avx2.defined()) {
-        avx2 = out;
-        avx2_back = back;
-      }
-      EXPECT_TRUE(at::equal(out, avx2) && at::equal(back, avx2_back)) << c << " " << name_of(level);
+    for (const base::InstructionLevel level : base::kInstructionLevels) {
+      if (!base::machine_has(level)) continue;
+      const base::ForceInstructionLevel forced(level);
+      expect_close(fused(in, c.shape), wanted, c, name_of(level));
+      expect_close(fused_backward(in, c.shape).in, x.grad(), c, name_of(level));
     }
   }
 }

@@ -1,10 +1,12 @@
-#include "ops/cpu/dropout_row.h"
+#include "ops/backend/cpu/dropout_row.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
+#include "base/instruction_level.h"
 #include "base/rng.h"
+#include "ops/backend/cpu/level.h"
 
 namespace hone::ops {
 namespace dropout_row_test {
@@ -30,14 +32,13 @@ TEST(DropoutRow, EveryInstructionSetGivesPhiloxsBits) {
                        .kept = 4.0F / 3};
   for (const std::size_t features : {1U, 3U, 63U, 64U, 65U, 576U, 1537U}) {
     const auto expected = reference(row, features);
-    for (const auto form : kAllInstructions) {
+    for (const auto form : base::kInstructionLevels) {
       std::vector<float> out(features, -1);
-      if (!fill_mask_row_with(form, row, out)) continue;
+      if (!base::machine_has(form)) continue;
+      const base::ForceInstructionLevel force(form);
+      level_kernels().fill_mask(row, out.data(), out.size());
       EXPECT_EQ(out, expected) << "features " << features << " form " << static_cast<int>(form);
     }
-    std::vector<float> out(features, -1);
-    fill_mask_row(row, out);
-    EXPECT_EQ(out, expected);
   }
 }
 
@@ -45,9 +46,11 @@ TEST(DropoutRow, AStretchContinuesTheRow) {
   MaskRow row = {.position = 3, .row = 9, .key = {1, 2}, .dropped_below = 1U << 31, .kept = 2};
   const std::vector<float> whole = reference(row, 200);
   row.first_block = 12;
-  for (const auto form : {Instructions::kPortable, Instructions::kAvx2, Instructions::kAvx512}) {
+  for (const auto form : base::kInstructionLevels) {
     std::vector<float> out(150);
-    if (!fill_mask_row_with(form, row, out)) continue;
+    if (!base::machine_has(form)) continue;
+    const base::ForceInstructionLevel force(form);
+    level_kernels().fill_mask(row, out.data(), out.size());
     EXPECT_EQ(out, std::vector<float>(whole.begin() + 48, whole.begin() + 198));
   }
 }

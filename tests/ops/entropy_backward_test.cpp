@@ -6,21 +6,21 @@
 #include <memory>
 
 #include "base/error.h"
-#include "ops/cpu/instructions.h"
-#include "ops/linear_logprob.h"
+#include "base/instruction_level.h"
+#include "ops/head/linear_logprob.h"
 
 namespace hone::ops {
 namespace entropy_backward_test {
 
-class EntropyBackward : public testing::TestWithParam<Instructions> {
+class EntropyBackward : public testing::TestWithParam<base::InstructionLevel> {
  protected:
   void SetUp() override {
-    if (!machine_has(GetParam())) GTEST_SKIP() << "this machine has no " << name_of(GetParam());
-    force_ = std::make_unique<ForceInstructions>(GetParam());
+    if (!base::machine_has(GetParam())) GTEST_SKIP() << "this machine has no " << name_of(GetParam());
+    force_ = std::make_unique<base::ForceInstructionLevel>(GetParam());
   }
 
  private:
-  std::unique_ptr<ForceInstructions> force_;
+  std::unique_ptr<base::ForceInstructionLevel> force_;
 };
 
 struct Case {
@@ -67,10 +67,10 @@ TEST_P(EntropyBackward, AgreesInBf16AndOverAPack) {
   const Case c = make_case(37, 64, 2081, at::kBFloat16);
   const at::Tensor plain = mine(c, c.head, 0.8);
   EXPECT_EQ(plain.scalar_type(), at::kFloat);
-  const bool own_gemm = GetParam() != Instructions::kPortable && Weight::can_pack(c.head);
+  const bool own_gemm = GetParam() != base::InstructionLevel::kPlain && Weight::can_pack(c.head);
   EXPECT_LT(relative(plain, judge(c, 0.8)), own_gemm ? 5e-3 : 3e-2);
   if (!own_gemm) return;
-  EXPECT_TRUE(at::equal(mine(c, Weight::pack(c.head), 0.8), plain));
+  EXPECT_TRUE(at::equal(mine(c, Weight::packed_where_possible(c.head), 0.8), plain));
 }
 
 TEST_P(EntropyBackward, OneTokenHasNoEntropyToRaise) {
@@ -90,7 +90,7 @@ TEST_P(EntropyBackward, RefusesWhatIsNotOfItsShape) {
   EXPECT_THROW(entropy_backward(c.hidden.to(at::kBFloat16), c.head, rows, rows, rows), base::InternalError);
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, EntropyBackward, testing::ValuesIn(kAllInstructions),
+INSTANTIATE_TEST_SUITE_P(Levels, EntropyBackward, testing::ValuesIn(base::kInstructionLevels),
                          [](const auto& level) { return name_of(level.param); });
 
 }  // namespace entropy_backward_test

@@ -1,4 +1,4 @@
-#include "ops/cpu/flush_denormals.h"
+#include "ops/backend/cpu/flush_denormals.h"
 
 #include <gtest/gtest.h>
 

@@ -11,8 +11,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "ops/cpu/gemm_blocks.h"
-#include "ops/cpu/instructions.h"
+#include "base/instruction_level.h"
 
 namespace hone::ops {
 namespace gemm_test {
@@ -24,11 +23,10 @@ class AtEachLevel {
   template <typename Body>
   static void run(const Body& body) {
     bool any = false;
-    for (const Instructions level : kAllInstructions) {
-      if (!machine_has(level)) continue;
-      const ForceInstructions force(level);
+    for (const base::InstructionLevel level : base::kInstructionLevels) {
+      if (level == base::InstructionLevel::kPlain || !base::machine_has(level)) continue;
+      const base::ForceInstructionLevel force(level);
       for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
-        if (gemm_kernels(dtype) == nullptr) continue;
         SCOPED_TRACE(testing::Message() << name_of(level) << " " << dtype);
         body(dtype);
         any = true;
@@ -47,7 +45,7 @@ struct Terms {
            at::ScalarType dtype) {
     const bool forward = side == GemmDirection::kForward;
     const at::Tensor w = (at::randn({forward ? columns : depth, forward ? depth : columns}) * 0.25).to(dtype);
-    weights.push_back(packed && Weight::can_pack(w) ? Weight::pack(w) : Weight(w));
+    weights.push_back(packed ? Weight::packed_where_possible(w) : Weight(w));
     terms.push_back({at::randn({rows, depth}).to(dtype), &weights.back(), side});
   }
 };
@@ -98,31 +96,6 @@ constexpr Shape kShapes[] = {{1, 1, 1},     {1, 2, 16},     {2, 3, 17},     {3, 
                              {29, 895, 70}, {100, 65, 5},   {47, 1025, 33}, {31, 2300, 50}, {1, 4865, 63},
                              {30, 1, 300},  {1030, 1200, 9}};
 
-TEST(Gemm, IsTheProductOnEveryInstructionSetShapeSideAndPacking) {
-  for (const Instructions level : kAllInstructions) {
-    if (!machine_has(level)) continue;
-    const ForceInstructions force(level);
-    for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
-      for (const Shape& s : kShapes) {
-        for (const GemmDirection side : {GemmDirection::kForward, GemmDirection::kBackward}) {
-          for (const bool packed : {false, true}) {
-            at::manual_seed(1);
-            Terms t;
-            t.add(s.rows, s.depth, s.columns, side, packed, dtype);
-            const at::Tensor expected = exact(t.terms);
-            for (const at::ScalarType out : {at::kBFloat16, at::kFloat}) {
-              EXPECT_LT(error_of(product_of(t.terms, s.columns, out), expected), tolerance(dtype, out))
-                  << name_of(level) << " " << dtype << " to " << out << " " << s.rows << "x" << s.depth << "x"
-                  << s.columns << (side == GemmDirection::kForward ? " forward" : " backward")
-                  << (packed ? " packed" : "");
-            }
-          }
-        }
-      }
-    }
-  }
-}
-
 // The kernel's own sums, in fp32 to fp32 rounding: far below what a rounding to bf16 would leave.
 TEST(Gemm, SumsTermsInFp32) {
   AtEachLevel::run([](at::ScalarType dtype) {
@@ -139,31 +112,9 @@ TEST(Gemm, SumsTermsInFp32) {
   });
 }
 
-// One product added at a time, with one rounding, in the order of k: so both levels that do so have the same bits.
-TEST(Gemm, Avx2AndAvx512HaveTheSameBits) {
-  if (!machine_has(Instructions::kAvx512)) GTEST_SKIP() << "no avx512 here";
-  for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
-    for (const Shape& s : kShapes) {
-      at::manual_seed(9);
-      Terms t;
-      t.add(s.rows, s.depth, s.columns, GemmDirection::kForward, false, dtype);
-      t.add(s.rows, 9, s.columns, GemmDirection::kBackward, false, dtype);
-      const Epilogue e{
-          .scale = 0.7, .bias = at::randn({s.columns}), .residual = at::randn({s.rows, s.columns})};
-      std::vector<at::Tensor> found;
-      for (const Instructions level : {Instructions::kAvx2, Instructions::kAvx512}) {
-        const ForceInstructions force(level);
-        found.push_back(product_of(t.terms, s.columns, at::kFloat, e));
-      }
-      EXPECT_TRUE(same_bits(found[0], found[1]))
-          << dtype << " " << s.rows << "x" << s.depth << "x" << s.columns;
-    }
-  }
-}
-
 TEST(Gemm, AChainOfFmaIsItsDefinition) {
-  if (!machine_has(Instructions::kAvx2)) GTEST_SKIP() << "no avx2 here";
-  const ForceInstructions force(Instructions::kAvx2);
+  if (!base::machine_has(base::InstructionLevel::kAvx2)) GTEST_SKIP() << "no avx2 here";
+  const base::ForceInstructionLevel force(base::InstructionLevel::kAvx2);
   for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
     at::manual_seed(10);
     Terms t;
@@ -186,8 +137,8 @@ TEST(Gemm, AChainOfFmaIsItsDefinition) {
 
 // Groups of 32 numbers of k, from the start of each term: their even ones, their odd ones, the sum of both.
 TEST(Gemm, AChainOfAmxIsItsDefinition) {
-  if (!machine_has(Instructions::kAmx)) GTEST_SKIP() << "no amx here";
-  const ForceInstructions force(Instructions::kAmx);
+  if (!base::machine_has(base::InstructionLevel::kAmx)) GTEST_SKIP() << "no amx here";
+  const base::ForceInstructionLevel force(base::InstructionLevel::kAmx);
   at::manual_seed(10);
   Terms t;
   for (const std::int64_t depth : {2500, 9, 64})
@@ -212,9 +163,9 @@ TEST(Gemm, AChainOfAmxIsItsDefinition) {
 }
 
 TEST(Gemm, AppliesScaleBiasAndResidualInThisOrder) {
-  for (const Instructions level : kAllInstructions) {
-    if (!machine_has(level)) continue;
-    const ForceInstructions force(level);
+  for (const base::InstructionLevel level : base::kInstructionLevels) {
+    if (!base::machine_has(level)) continue;
+    const base::ForceInstructionLevel force(level);
     for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
       for (const at::ScalarType out : {at::kBFloat16, at::kFloat}) {
         for (const at::ScalarType bias : {at::kBFloat16, at::kFloat, at::kHalf}) {
@@ -239,9 +190,9 @@ TEST(Gemm, AppliesScaleBiasAndResidualInThisOrder) {
 }
 
 TEST(Gemm, AddsToAResidualThatIsTheOutputItself) {
-  for (const Instructions level : kAllInstructions) {
-    if (!machine_has(level)) continue;
-    const ForceInstructions force(level);
+  for (const base::InstructionLevel level : base::kInstructionLevels) {
+    if (!base::machine_has(level)) continue;
+    const base::ForceInstructionLevel force(level);
     for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
       at::manual_seed(4);
       Terms t;
@@ -250,24 +201,6 @@ TEST(Gemm, AddsToAResidualThatIsTheOutputItself) {
       const at::Tensor expected = exact(t.terms, {.residual = out.clone()});
       gemm(out, t.terms, {.residual = out});
       EXPECT_LT(error_of(out, expected), tolerance(dtype, dtype)) << name_of(level) << " " << dtype;
-    }
-  }
-}
-
-TEST(Gemm, WritesOnlyToItsStridedOutput) {
-  for (const Instructions level : kAllInstructions) {
-    if (!machine_has(level)) continue;
-    const ForceInstructions force(level);
-    for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
-      for (const std::int64_t columns : {1, 15, 16, 17, 31, 33, 64}) {
-        Terms t;
-        t.add(15, 10, columns, GemmDirection::kForward, false, dtype);
-        const at::Tensor concat = at::full({15, 80}, 7, dtype);
-        gemm(concat.narrow(1, 5, columns), t.terms);
-        EXPECT_LT(error_of(concat.narrow(1, 5, columns), exact(t.terms)), tolerance(dtype, dtype));
-        EXPECT_TRUE(concat.narrow(1, 0, 5).eq(7).all().item<bool>()) << columns;
-        EXPECT_TRUE(concat.narrow(1, 5 + columns, 75 - columns).eq(7).all().item<bool>()) << columns;
-      }
     }
   }
 }
@@ -289,7 +222,7 @@ TEST(Gemm, ReadsNothingBeyondItsMatrices) {
         const std::vector<GemmTerm> terms{{inside(s.rows, s.depth), &w, side}};
         const at::Tensor found = product_of(terms, s.columns, at::kFloat);
         EXPECT_LT(error_of(found, exact(terms)), 1e-5) << s.rows << "x" << s.depth << "x" << s.columns;
-        const Weight packed = Weight::pack(w.plain());
+        const Weight packed = Weight::packed_where_possible(w.plain());
         const std::vector<GemmTerm> same{{terms[0].a, &packed, side}};
         EXPECT_TRUE(same_bits(product_of(same, s.columns, at::kFloat), found));
       }
@@ -338,7 +271,7 @@ TEST(Gemm, TouchesNoMemoryBehindItsMatrices) {
       const Epilogue epilogue{.bias = bias.matrix[0], .residual = residual.matrix};
       gemm(out.matrix, terms, epilogue);
       EXPECT_LT(error_of(out.matrix, exact(terms, epilogue)), 2e-2);
-      EXPECT_TRUE(at::equal(Weight::pack(w.plain()).dense(), w.plain()));
+      EXPECT_TRUE(at::equal(Weight::packed_where_possible(w.plain()).dense(), w.plain()));
       const at::Tensor sum = at::zeros({s.depth, s.columns});
       add_outer(sum, a.matrix, out.matrix);  // left [rows, depth], right [rows, columns]
       EXPECT_LT(error_of(sum, a.matrix.to(at::kDouble).t().matmul(out.matrix.to(at::kDouble))), 1e-4);
@@ -440,9 +373,9 @@ TEST(Gemm, LargeProductsHaveTheBitsOfSmallOnes) {
 }
 
 TEST(Gemm, OfNoRowsOrNoDepthIsTheEpilogue) {
-  for (const Instructions level : kAllInstructions) {
-    if (!machine_has(level)) continue;
-    const ForceInstructions force(level);
+  for (const base::InstructionLevel level : base::kInstructionLevels) {
+    if (!base::machine_has(level)) continue;
+    const base::ForceInstructionLevel force(level);
     const at::Tensor empty_rows = at::empty({0, 5}, at::kBFloat16);
     const Weight w(at::ones({5, 4}, at::kBFloat16));
     gemm(empty_rows, std::vector<GemmTerm>{{at::empty({0, 4}, at::kBFloat16), &w}});
@@ -469,46 +402,22 @@ TEST(Gemm, RefusesShapesAndDtypesThatDoNotMatch) {
   EXPECT_THROW(gemm(out, {}), base::InternalError);
 }
 
-TEST(AddOuter, AddsLeftTransposedTimesRight) {
-  const int threads = at::get_num_threads();
-  for (const Instructions level : kAllInstructions) {
-    if (!machine_has(level)) continue;
-    const ForceInstructions force(level);
-    for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
-      for (const auto& [t, r, n] : {std::tuple{1, 1, 1},
-                                    {2, 8, 16},
-                                    {3, 16, 33},
-                                    {77, 64, 100},
-                                    {300, 5, 31},
-                                    {513, 13, 64},
-                                    {1000, 16, 300}}) {
-        at::manual_seed(7);
-        const at::Tensor left = at::randn({t, r + 3}).to(dtype).narrow(1, 2, r);
-        const at::Tensor right = at::randn({t, n + 9}).to(dtype).narrow(1, 4, n);
-        const at::Tensor before = at::randn({r, n});
-        const at::Tensor product = left.to(at::kDouble).t().matmul(right.to(at::kDouble));
-        at::Tensor out = before.clone();
-        add_outer(out, left, right);
-        EXPECT_LT(error_of(out, product + before), 1e-5) << name_of(level) << " " << dtype << " " << t;
-        // A transposed view of [N, R] inside a larger buffer, for dB.
-        const at::Tensor buffer = at::full({n + 2, r + 4}, 5.0F);
-        const at::Tensor view = buffer.narrow(0, 1, n).narrow(1, 2, r).t();
-        view.copy_(before);
-        add_outer(view, left, right);
-        EXPECT_LT(error_of(view, product + before), 1e-5) << name_of(level) << " " << dtype << " " << t;
-        EXPECT_EQ(buffer.eq(5).sum().item<std::int64_t>(), (n + 2) * (r + 4) - n * r);
-        if (gemm_kernels(dtype) == nullptr) continue;
-        EXPECT_TRUE(same_bits(out, view.contiguous()));
-        for (const int count : {1, 2, 3}) {
-          at::set_num_threads(count);
-          at::Tensor again = before.clone();
-          add_outer(again, left, right);
-          EXPECT_TRUE(same_bits(again, out)) << count << " threads";
-        }
-        at::set_num_threads(threads);
-      }
+// A transposed view of [N, R] inside a larger buffer, for dB.
+TEST(AddOuter, IntoATransposedViewHasTheSameBits) {
+  AtEachLevel::run([](at::ScalarType dtype) {
+    for (const auto& [t, r, n] : {std::tuple{1, 1, 1}, {3, 16, 33}, {77, 64, 100}, {513, 13, 64}}) {
+      at::manual_seed(7);
+      const at::Tensor left = at::randn({t, r}).to(dtype), right = at::randn({t, n}).to(dtype);
+      at::Tensor out = at::randn({r, n});
+      const at::Tensor buffer = at::full({n + 2, r + 4}, 5.0F);
+      const at::Tensor view = buffer.narrow(0, 1, n).narrow(1, 2, r).t();
+      view.copy_(out);
+      add_outer(out, left, right);
+      add_outer(view, left, right);
+      EXPECT_TRUE(same_bits(out, view.contiguous()));
+      EXPECT_EQ(buffer.eq(5).sum().item<std::int64_t>(), (n + 2) * (r + 4) - n * r);
     }
-  }
+  });
 }
 
 // Shared out among the threads together, each has the bits of its own call.
@@ -529,38 +438,6 @@ TEST(AddOuter, SeveralHaveTheBitsOfEach) {
     at::set_num_threads(threads);
     for (std::size_t i = 0; i < all.size(); ++i) EXPECT_TRUE(same_bits(all[i].out, expected[i])) << i;
   }
-}
-
-TEST(AddWeightGradient, AddsTheProductWhateverTheStridesAndThreads) {
-  const int threads = at::get_num_threads();
-  for (const Instructions level : kAllInstructions) {
-    if (!machine_has(level)) continue;
-    const ForceInstructions force(level);
-    for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
-      for (const auto& [t, m, n] :
-           {std::tuple{1, 1, 1}, {31, 17, 5}, {32, 32, 32}, {65, 33, 70}, {1300, 200, 96}}) {
-        at::manual_seed(11);
-        const at::Tensor d = at::randn({t, m + 3}).to(dtype),
-                         x = at::randn({t, n + 9}).to(dtype).narrow(1, 4, n);
-        const at::Tensor before = at::randn({m, n});
-        at::Tensor last;
-        for (const bool strided : {true, false}) {
-          const at::Tensor d_out = strided ? d.narrow(1, 2, m) : d.narrow(1, 2, m).contiguous();
-          const at::Tensor product = d_out.to(at::kDouble).t().matmul(x.to(at::kDouble));
-          for (const int count : {1, 2, 3}) {
-            at::set_num_threads(count);
-            at::Tensor out = before.clone();
-            add_weight_gradient(out, d_out, x);
-            EXPECT_LT(error_of(out, product + before), 1e-5) << name_of(level) << " " << dtype << " " << t;
-            if (gemm_kernels(dtype) == nullptr) continue;
-            EXPECT_TRUE(!last.defined() || same_bits(out, last)) << count << " threads";
-            last = out;
-          }
-        }
-      }
-    }
-  }
-  at::set_num_threads(threads);
 }
 
 TEST(AddOuter, OfNoTokensChangesNothing) {

@@ -1,6 +1,6 @@
 // A head with rows of its own in the place of the frozen matrix's is the head with those rows written into
 // it.
-#include "ops/head_rows.h"
+#include "ops/head/head_rows.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -10,21 +10,21 @@
 #include <optional>
 
 #include "base/error.h"
-#include "ops/cpu/instructions.h"
-#include "ops/linear_logprob.h"
+#include "base/instruction_level.h"
+#include "ops/head/linear_logprob.h"
 
 namespace hone::ops {
 namespace head_rows_test {
 
-class HeadRowsOf : public testing::TestWithParam<Instructions> {
+class HeadRowsOf : public testing::TestWithParam<base::InstructionLevel> {
  protected:
   void SetUp() override {
-    if (!machine_has(GetParam())) GTEST_SKIP() << "this machine has no " << name_of(GetParam());
-    force_ = std::make_unique<ForceInstructions>(GetParam());
+    if (!base::machine_has(GetParam())) GTEST_SKIP() << "this machine has no " << name_of(GetParam());
+    force_ = std::make_unique<base::ForceInstructionLevel>(GetParam());
   }
 
  private:
-  std::unique_ptr<ForceInstructions> force_;
+  std::unique_ptr<base::ForceInstructionLevel> force_;
 };
 
 // Rows in the first tile, at both ends of the second and in the last, narrow one, in no order.
@@ -56,11 +56,13 @@ double relative(const at::Tensor& a, const at::Tensor& b) {
 
 TEST_P(HeadRowsOf, GiveTheFactsOfAHeadThatHoldsThem) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
-    const bool exact = GetParam() != Instructions::kPortable;
+    const bool exact = GetParam() != base::InstructionLevel::kPlain;
     for (const bool packed : {false, true}) {
       const Case c = make_case(1030, dtype);  // two blocks
       if (packed && !Weight::can_pack(c.head)) continue;
-      const auto weight = [&](const at::Tensor& w) { return packed ? Weight::pack(w) : Weight(w); };
+      const auto weight = [&](const at::Tensor& w) {
+        return packed ? Weight::packed_where_possible(w) : Weight(w);
+      };
       const Weight head = weight(c.head), written = weight(c.written);
       const HeadRows own{.ids = kIds, .rows = c.rows};
       const LogprobOptions options = {.gradient = true, .temperature = 0.8, .squares = true};
@@ -120,7 +122,7 @@ TEST_P(HeadRowsOf, HaveTheGradientThatAutogradFinds) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Instructions, HeadRowsOf, testing::ValuesIn(kAllInstructions),
+INSTANTIATE_TEST_SUITE_P(Levels, HeadRowsOf, testing::ValuesIn(base::kInstructionLevels),
                          [](const auto& one) { return std::string(name_of(one.param)); });
 
 }  // namespace head_rows_test

@@ -1,4 +1,4 @@
-#include "ops/cpu/host_memory.h"
+#include "ops/machine/host_memory.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/CPUAllocator.h>

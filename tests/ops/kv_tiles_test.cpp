@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "ops/backend/kv_memory.h"
 
 namespace hone::ops {
 namespace kv_tiles_test {
@@ -11,11 +12,12 @@ namespace kv_tiles_test {
 // Token t of kv head h, read back by the layout that the header promises.
 void expect_holds(const KvTiles& tiles, const at::Tensor& k, const at::Tensor& v) {
   ASSERT_EQ(tiles.length(), k.size(0));
-  const std::int64_t dim = k.size(2), n = tiles.keys().size(1);
+  const std::int64_t dim = k.size(2), n = KvMemory::keys(tiles).size(1);
   const bool pairs = k.scalar_type() == at::kBFloat16;
   for (std::int64_t h = 0; h < k.size(1); ++h) {
     for (std::int64_t t = 0; t < n * kKvTile; ++t) {
-      const at::Tensor key_tile = tiles.keys()[h][t / kKvTile], value_tile = tiles.values()[h][t / kKvTile];
+      const at::Tensor key_tile = KvMemory::keys(tiles)[h][t / kKvTile],
+                       value_tile = KvMemory::values(tiles)[h][t / kKvTile];
       const std::int64_t slot = t % kKvTile;
       const at::Tensor key = pairs ? key_tile.view({dim / 2, kKvTile, 2}).select(1, slot).reshape({dim})
                                    : key_tile.view({dim, kKvTile}).select(1, slot);
@@ -64,9 +66,9 @@ TEST(KvTiles, GrowByDoubling) {
   KvTiles tiles(2, 16, at::kBFloat16, 64);
   EXPECT_EQ(tiles.bytes(), 2 * 2 * 64 * 16 * 2);
   tiles.append(at::zeros({65, 2, 16}, at::kBFloat16), at::zeros({65, 2, 16}, at::kBFloat16));
-  EXPECT_EQ(tiles.keys().size(1), 2);
+  EXPECT_EQ(KvMemory::keys(tiles).size(1), 2);
   tiles.append(at::zeros({64, 2, 16}, at::kBFloat16), at::zeros({64, 2, 16}, at::kBFloat16));
-  EXPECT_EQ(tiles.keys().size(1), 4);
+  EXPECT_EQ(KvMemory::keys(tiles).size(1), 4);
 }
 
 TEST(KvTiles, RefuseWhatDoesNotFit) {

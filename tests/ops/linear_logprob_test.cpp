@@ -1,5 +1,5 @@
 // The judge is fp64: torch's own fp32 log_softmax is off by 8e-6 over 49k classes.
-#include "ops/linear_logprob.h"
+#include "ops/head/linear_logprob.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/instruction_level.h"
 #include "learn/sft_loss.h"
-#include "ops/cpu/instructions.h"
 
 namespace hone::ops {
 namespace linear_logprob_test {
@@ -90,18 +90,19 @@ TokenLogprobs select(const TokenLogprobs& facts, const at::Tensor& rows) {
           .log_sum = facts.log_sum.index_select(0, rows)};
 }
 
-class LinearLogprob : public testing::TestWithParam<Instructions> {
+class LinearLogprob : public testing::TestWithParam<base::InstructionLevel> {
  protected:
   void SetUp() override {
-    if (!machine_has(GetParam())) GTEST_SKIP() << "this machine has no " << name_of(GetParam());
-    force_ = std::make_unique<ForceInstructions>(GetParam());
+    if (!base::machine_has(GetParam())) GTEST_SKIP() << "this machine has no " << name_of(GetParam());
+    force_ = std::make_unique<base::ForceInstructionLevel>(GetParam());
   }
   static bool has_own_gemm() {
-    return GetParam() != Instructions::kPortable && Weight::can_pack(at::zeros({32, 2}, at::kBFloat16));
+    return GetParam() != base::InstructionLevel::kPlain &&
+           Weight::can_pack(at::zeros({32, 2}, at::kBFloat16));
   }
 
  private:
-  std::unique_ptr<ForceInstructions> force_;
+  std::unique_ptr<base::ForceInstructionLevel> force_;
 };
 
 TEST_P(LinearLogprob, AgreesWithFp64) {
@@ -279,7 +280,7 @@ TEST_P(LinearLogprob, ARowsBitsAreItsOwn) {
 TEST_P(LinearLogprob, APackedHeadGivesTheSameBits) {
   const Case c = make_case(19, 70, 2081, 2, at::kBFloat16);
   if (!has_own_gemm() || !Weight::can_pack(c.head)) GTEST_SKIP() << "no packs here";
-  const Weight packed = Weight::pack(c.head);
+  const Weight packed = Weight::packed_where_possible(c.head);
   const TokenLogprobs a = linear_logprob(c.hidden, c.head, c.targets, {.gradient = true});
   const TokenLogprobs b = linear_logprob(c.hidden, packed, c.targets, {.gradient = true});
   expect_same_bits(a, b);
@@ -294,13 +295,13 @@ TEST_P(LinearLogprob, RefusesWhatIsNotOfItsShape) {
   EXPECT_THROW(logprob_of(at::randn({2, 40}), c.targets), base::InternalError);
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, LinearLogprob, testing::ValuesIn(kAllInstructions),
+INSTANTIATE_TEST_SUITE_P(Levels, LinearLogprob, testing::ValuesIn(base::kInstructionLevels),
                          [](const auto& level) { return name_of(level.param); });
 
 // What WPO and DPO's metrics ask for, in the fast form and the plain one.
 TEST(LinearLogprob, SquaresAndMeanLogitsEqualTheJudge) {
-  for (const auto level : {Instructions::kPortable, instructions()}) {
-    const ForceInstructions forced(level);
+  for (const auto level : {base::InstructionLevel::kPlain, base::instruction_level()}) {
+    const base::ForceInstructionLevel forced(level);
     for (const double size : {1.0, 6.0}) {
       const Case c = make_case(7, 24, 2500, size);
       const Weight head(c.head);

@@ -1,5 +1,5 @@
-// Buffers that take memory by the page, and give it back (ops/pages.h).
-#include "ops/pages.h"
+// Buffers that take memory by the page, and give it back (ops/machine/pages.h).
+#include "ops/machine/pages.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

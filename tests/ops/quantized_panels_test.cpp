@@ -1,4 +1,4 @@
-#include "ops/quantized_panels.h"
+#include "ops/backend/cpu/quantized_panels.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -12,10 +12,10 @@
 #include "base/error.h"
 #include "base/ggml_types.h"
 #include "base/gguf.h"
+#include "base/instruction_level.h"
 #include "base/quantize.h"
-#include "ops/cpu/instructions.h"
 #include "ops/gemm.h"
-#include "ops/ggml_panels.h"
+#include "ops/kept_ggml.h"
 #include "ops/weight.h"
 
 namespace hone::ops {
@@ -31,8 +31,10 @@ constexpr QuantScheme kSchemes[] = {{QuantType::kNf4, false},
                                     {QuantType::kInt8, false}};
 constexpr QuantType kKept[] = {QuantType::kQ4_0, QuantType::kQ5_0, QuantType::kQ8_0,
                                QuantType::kQ4_K, QuantType::kQ5_K, QuantType::kQ6_K};
-constexpr Instructions kLevels[] = {Instructions::kAvx2, Instructions::kAvx512, Instructions::kAvx512Bf16,
-                                    Instructions::kAmx};
+
+Quantized in_panels(const Quantized& rows) {
+  return cpu::kPanelCodes.arrange(rows);
+}
 
 bool same(const at::Tensor& a, const at::Tensor& b) {
   return a.scalar_type() == b.scalar_type() && at::equal(a.reshape({-1}), b.reshape({-1}));
@@ -82,9 +84,9 @@ TEST(QuantizedPanels, KeepTheNumbersOfAGguf) {
     ASSERT_EQ(kept_ggml_scheme(type, kOut, kIn, at::kBFloat16), QuantScheme{.type = kept});
     const Quantized matrix = keep_ggml(type, blocks, kOut, kIn);
     EXPECT_TRUE(matrix.is_tame);
-    for (const Instructions level : kLevels) {
-      if (!machine_has(level)) continue;
-      const ForceInstructions force(level);
+    for (const base::InstructionLevel level : base::kInstructionLevels) {
+      if (level == base::InstructionLevel::kPlain || !base::machine_has(level)) continue;
+      const base::ForceInstructionLevel force(level);
       EXPECT_TRUE(same(dequantize(matrix, at::kFloat), expected))
           << describe(matrix.scheme) << name_of(level);
       EXPECT_TRUE(same(dequantize(matrix, at::kBFloat16), expected.to(at::kBFloat16)))
@@ -106,7 +108,7 @@ TEST(QuantizedPanels, AreKeptOnlyWhereTheShapeAllowsIt) {
   EXPECT_FALSE(kept_ggml_scheme(GgmlType::kQ4_K, 64, 192, at::kFloat));
   EXPECT_FALSE(kept_ggml_scheme(GgmlType::kF16, 64, 256, at::kFloat));
   EXPECT_FALSE(kept_ggml_scheme(GgmlType::kQ8_0, 64, 192, at::kHalf));
-  const ForceInstructions force(Instructions::kPortable);
+  const base::ForceInstructionLevel force(base::InstructionLevel::kPlain);
   EXPECT_FALSE(kept_ggml_scheme(GgmlType::kQ8_0, 64, 192, at::kFloat));
 }
 
@@ -115,12 +117,12 @@ TEST(QuantizedPanels, AreBitsandbytesCodesInAnotherOrder) {
     const Quantized rows = quantize(random(64, 192), scheme, "w");
     ASSERT_TRUE(fits_panels(rows));
     const Quantized panels = in_panels(rows);
-    EXPECT_TRUE(panels.in_panels && panels.is_tame);
+    EXPECT_TRUE(panels.layout == &cpu::kPanelCodes && panels.is_tame);
     EXPECT_FALSE(same(panels.codes, rows.codes));
     EXPECT_TRUE(same(in_rows(panels).codes, rows.codes)) << describe(scheme);
     for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf})
       EXPECT_TRUE(same(dequantize(panels, dtype), dequantize(rows, dtype))) << describe(scheme);
-    const ForceInstructions force(Instructions::kPortable);
+    const base::ForceInstructionLevel force(base::InstructionLevel::kPlain);
     EXPECT_TRUE(same(dequantize(panels, at::kBFloat16), dequantize(rows, at::kBFloat16))) << describe(scheme);
   }
   for (const auto& [out, in] : {std::pair(40, 64), std::pair(64, 96), std::pair(5, 27)})
@@ -157,10 +159,10 @@ TEST(QuantizedPanels, AreSlicedAndLookedUp) {
 }
 
 // Both products of a linear with a LoRA: a chain over two terms. Rows that are read from codes and rows that are not.
-void expect_products(const Quantized& matrix, Instructions level, at::ScalarType dtype) {
+void expect_products(const Quantized& matrix, base::InstructionLevel level, at::ScalarType dtype) {
   const Weight quantized = Weight::quantized(std::make_shared<const Quantized>(matrix), dtype);
   const Weight plain(dequantize(matrix, dtype));
-  EXPECT_TRUE(quantized.quantized().in_panels);
+  EXPECT_TRUE(quantized.quantized().layout == &cpu::kPanelCodes);
   for (const GemmDirection side : {GemmDirection::kForward, GemmDirection::kBackward}) {
     const bool forward = side == GemmDirection::kForward;
     const int64_t k = forward ? matrix.in : matrix.out, n = forward ? matrix.out : matrix.in;
@@ -186,9 +188,9 @@ void expect_products(const Quantized& matrix, Instructions level, at::ScalarType
 
 TEST(QuantizedPanels, MultiplyAsTheDequantizedMatrixBitForBit) {
   const std::vector<Quantized> all = matrices();
-  for (const Instructions level : kLevels) {
-    if (!machine_has(level)) continue;
-    const ForceInstructions force(level);
+  for (const base::InstructionLevel level : base::kInstructionLevels) {
+    if (level == base::InstructionLevel::kPlain || !base::machine_has(level)) continue;
+    const base::ForceInstructionLevel force(level);
     for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
       for (const Quantized& matrix : all) expect_products(matrix, level, dtype);
     }
@@ -197,9 +199,9 @@ TEST(QuantizedPanels, MultiplyAsTheDequantizedMatrixBitForBit) {
 
 // Numbers whose rounding to bf16 the products of few rows do not do by themselves: below 2^-126, and infinite scales.
 TEST(QuantizedPanels, MultiplyNumbersAtTheEdgesOfFloat) {
-  for (const Instructions level : kLevels) {
-    if (!machine_has(level)) continue;
-    const ForceInstructions force(level);
+  for (const base::InstructionLevel level : base::kInstructionLevels) {
+    if (level == base::InstructionLevel::kPlain || !base::machine_has(level)) continue;
+    const base::ForceInstructionLevel force(level);
     for (const QuantScheme& scheme : kSchemes) {
       if (scheme.type == QuantType::kInt8) continue;  // of numbers rounded to fp16
       const Quantized small = quantize(random(64, 192) * 1e-37, scheme, "w");
@@ -216,9 +218,9 @@ TEST(QuantizedPanels, MultiplyNumbersAtTheEdgesOfFloat) {
     ties.table.mutable_data_ptr<float>()[i] =
         (i % 2 == 0 ? 1.0F : -1.0F) * (1 + static_cast<float>(2 * i + 1) / 256);
   ties.codes.copy_(at::arange(ties.codes.numel()).to(at::kByte));
-  for (const Instructions level : kLevels) {
-    if (!machine_has(level)) continue;
-    const ForceInstructions force(level);
+  for (const base::InstructionLevel level : base::kInstructionLevels) {
+    if (level == base::InstructionLevel::kPlain || !base::machine_has(level)) continue;
+    const base::ForceInstructionLevel force(level);
     expect_products(ties, level, at::kBFloat16);
   }
 }

@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/safetensors.h"
-#include "ops/cpu/instructions.h"
 #include "ops/fused_linear.h"
 #include "ops/gemm.h"
 #include "ops/weight.h"
@@ -175,41 +174,6 @@ TEST(Quantized, NamesAMatrixThatIsNotFinite) {
   }
 }
 
-// [out, in] that the panel kernels take, and ones that they leave to the plain form.
-constexpr std::pair<std::int64_t, std::int64_t> kShapes[] = {{96, 128}, {40, 64}, {33, 1216}, {17, 192},
-                                                             {70, 90},  {5, 27},  {32, 96},   {1300, 64}};
-
-TEST(Quantized, MultipliesAsTheDequantizedMatrixBitForBit) {
-  for (const Instructions level : kAllInstructions) {
-    if (!machine_has(level)) continue;
-    const ForceInstructions force(level);
-    for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
-      for (const QuantScheme& scheme : kSchemes) {
-        for (const auto& [out, in] : kShapes) {
-          const auto matrix = std::make_shared<const Quantized>(random_matrix(out, in, scheme));
-          const Weight quantized = Weight::quantized(matrix, dtype);
-          const Weight plain(dequantize(*matrix, dtype));
-          EXPECT_TRUE(same(quantized.dense(), plain.plain()));
-          for (const GemmDirection side : {GemmDirection::kForward, GemmDirection::kBackward}) {
-            for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{9}, std::int64_t{40}}) {
-              const bool forward = side == GemmDirection::kForward;
-              const at::Tensor a = at::randn({rows, forward ? in : out}).to(dtype);
-              const at::Tensor found = at::full({rows, forward ? out : in}, std::nan(""), dtype);
-              const at::Tensor expected = at::zeros_like(found);
-              const GemmTerm one{a, &quantized, side}, other{a, &plain, side};
-              gemm(found, {&one, 1});
-              gemm(expected, {&other, 1});
-              EXPECT_TRUE(same(found, expected))
-                  << name_of(level) << " " << describe(scheme) << " " << out << "x" << in << " " << rows
-                  << (forward ? " forward " : " backward ") << dtype;
-            }
-          }
-        }
-      }
-    }
-  }
-}
-
 Linear with_side(Weight weight) {
   at::manual_seed(8);
   Linear linear{.name = "q_proj", .weight = std::move(weight), .bias = {}, .lora = LoraWeights{}};
@@ -282,7 +246,6 @@ TEST(Quantized, IsNeitherPlainNorPacked) {
   EXPECT_EQ(weight.dtype(), at::kBFloat16);
   EXPECT_EQ(weight.bytes(), matrix->bytes());
   EXPECT_THROW((void)weight.plain(), base::InternalError);
-  EXPECT_THROW((void)weight.panels(), base::InternalError);
   EXPECT_THROW((void)Weight(at::randn({2, 2})).quantized(), base::InternalError);
   EXPECT_EQ(describe(matrix->scheme), "4-bit nf4, double quantized");
 }

@@ -1,4 +1,4 @@
-#include "ops/cpu/team.h"
+#include "ops/machine/team.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "ops/cpu/instructions.h"
+#include "base/instruction_level.h"
 
 namespace hone::ops {
 namespace weight_test {
@@ -14,8 +14,6 @@ constexpr std::pair<std::int64_t, std::int64_t> kShapes[] = {
     {1, 1}, {1, 2}, {2, 3}, {16, 16}, {17, 31}, {31, 32}, {32, 33}, {33, 64}, {65, 97}, {100, 5}, {896, 150}};
 
 constexpr at::ScalarType kDtypes[] = {at::kBFloat16, at::kFloat};
-constexpr Instructions kLevels[] = {Instructions::kAvx2, Instructions::kAvx512, Instructions::kAvx512Bf16,
-                                    Instructions::kAmx};
 
 at::Tensor numbers(std::int64_t out, std::int64_t in, at::ScalarType dtype = at::kBFloat16) {
   at::manual_seed(out + in);
@@ -23,15 +21,15 @@ at::Tensor numbers(std::int64_t out, std::int64_t in, at::ScalarType dtype = at:
 }
 
 TEST(Weight, PacksExactlyAndReadsBackAtEveryLevel) {
-  if (!machine_has(Instructions::kAvx2)) GTEST_SKIP() << "no avx2 here";
-  for (const Instructions level : kLevels) {
-    if (!machine_has(level)) continue;
-    const ForceInstructions force(level);
+  if (!base::machine_has(base::InstructionLevel::kAvx2)) GTEST_SKIP() << "no avx2 here";
+  for (const base::InstructionLevel level : base::kInstructionLevels) {
+    if (level == base::InstructionLevel::kPlain || !base::machine_has(level)) continue;
+    const base::ForceInstructionLevel force(level);
     for (const at::ScalarType dtype : kDtypes) {
       for (const auto& [out, in] : kShapes) {
         const at::Tensor w = numbers(out, in, dtype);
         ASSERT_TRUE(Weight::can_pack(w));
-        const Weight packed = Weight::pack(w);
+        const Weight packed = Weight::packed_where_possible(w);
         EXPECT_TRUE(packed.is_packed() && packed.defined());
         EXPECT_EQ(packed.out(), out);
         EXPECT_EQ(packed.in(), in);
@@ -54,10 +52,10 @@ TEST(Weight, PacksExactlyAndReadsBackAtEveryLevel) {
 }
 
 TEST(Weight, LaysPanelsOutAsTheHeaderSaysAtEveryLevel) {
-  if (!machine_has(Instructions::kAvx2)) GTEST_SKIP() << "no avx2 here";
-  for (const Instructions level : kLevels) {
-    if (!machine_has(level)) continue;
-    const ForceInstructions force(level);
+  if (!base::machine_has(base::InstructionLevel::kAvx2)) GTEST_SKIP() << "no avx2 here";
+  for (const base::InstructionLevel level : base::kInstructionLevels) {
+    if (level == base::InstructionLevel::kPlain || !base::machine_has(level)) continue;
+    const base::ForceInstructionLevel force(level);
     for (const at::ScalarType dtype : kDtypes) {
       const std::int64_t of_word = dtype == at::kFloat ? 1 : 2;
       for (const auto& [out, in] : kShapes) {
@@ -67,7 +65,7 @@ TEST(Weight, LaysPanelsOutAsTheHeaderSaysAtEveryLevel) {
         const at::Tensor w = numbers(out, in, dtype);
         padded.narrow(0, 0, out).narrow(1, 0, in).copy_(w);
         const at::Tensor expected = padded.view({count, 32, words, of_word}).transpose(1, 2).reshape({-1});
-        EXPECT_TRUE(at::equal(Weight::pack(w).panels(), expected))
+        EXPECT_TRUE(at::equal(Weight::packed_where_possible(w).memory()[0].second, expected))
             << name_of(level) << " " << out << "x" << in;
       }
     }
@@ -75,10 +73,10 @@ TEST(Weight, LaysPanelsOutAsTheHeaderSaysAtEveryLevel) {
 }
 
 TEST(Weight, PacksASliceOfAConcatenatedMatrix) {
-  if (!machine_has(Instructions::kAvx2)) GTEST_SKIP() << "no avx2 here";
+  if (!base::machine_has(base::InstructionLevel::kAvx2)) GTEST_SKIP() << "no avx2 here";
   const at::Tensor concat = numbers(70, 90);
   for (const at::Tensor& slice : {concat.narrow(1, 7, 41), concat.narrow(0, 3, 45), concat.t()}) {
-    EXPECT_TRUE(at::equal(Weight::pack(slice).dense(), slice));
+    EXPECT_TRUE(at::equal(Weight::packed_where_possible(slice).dense(), slice));
   }
 }
 
@@ -86,8 +84,8 @@ TEST(Weight, PacksOnlyWhatTheKernelReads) {
   EXPECT_FALSE(Weight::can_pack(at::ones({4, 4}, at::kHalf)));
   EXPECT_FALSE(Weight::can_pack(at::ones({4}, at::kBFloat16)));
   EXPECT_FALSE(Weight::can_pack(at::empty({0, 4}, at::kBFloat16)));
-  EXPECT_THROW(Weight::pack(at::ones({4, 4}, at::kHalf)), base::InternalError);
-  const ForceInstructions force(Instructions::kPortable);
+  EXPECT_FALSE(Weight::packed_where_possible(at::ones({4, 4}, at::kHalf)).is_packed());
+  const base::ForceInstructionLevel force(base::InstructionLevel::kPlain);
   EXPECT_FALSE(Weight::can_pack(at::ones({4, 4}, at::kBFloat16)));
 }
 
@@ -100,7 +98,6 @@ TEST(Weight, PlainIsTheTensorItself) {
   EXPECT_EQ(plain.bytes(), 5 * 9 * 4);
   const at::Tensor ids = at::tensor({4, 0, 4}, at::kLong);
   EXPECT_TRUE(at::equal(plain.rows(ids), w.index_select(0, ids)));
-  EXPECT_THROW((void)plain.panels(), base::InternalError);
   EXPECT_THROW(Weight(w.t()), base::InternalError);
 }
 

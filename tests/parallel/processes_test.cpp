@@ -18,7 +18,7 @@
 #include <sstream>
 #include <thread>
 
-#include "parallel/c10d_ranks.h"
+#include "parallel/gloo/c10d_ranks.h"
 #include "parallel/place.h"
 
 namespace hone::parallel::processes_test {

@@ -13,7 +13,7 @@
 
 #include "base/hash.h"
 #include "parallel/bins.h"
-#include "parallel/c10d_ranks.h"
+#include "parallel/gloo/c10d_ranks.h"
 #include "parallel/tree_sum.h"
 #include "parallel/turns.h"
 

@@ -7,7 +7,7 @@
 #include "adapters/lora.h"
 #include "base/json.h"
 #include "model/causal_lm.h"
-#include "model/weight_source.h"
+#include "model/files/weight_source.h"
 #include "rollout/generate.h"
 
 namespace hone::parity {

@@ -139,7 +139,7 @@ def families():
 
 
 def models_with_images():
-    """The same of models with images, of which hone has the text model (src/model/wrappers.h)."""
+    """The same of models with images, of which hone has the text model (src/model/config/wrappers.h)."""
     vision = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14)
     text = dict(SMALL, head_dim=16, sliding_window=WINDOW)
     yield "gemma3_images", Gemma3ForConditionalGeneration(Gemma3Config(

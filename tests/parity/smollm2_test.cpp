@@ -9,7 +9,7 @@
 
 #include "adapters/lora.h"
 #include "model/causal_lm.h"
-#include "model/weight_source.h"
+#include "model/files/weight_source.h"
 #include "parity/golden.h"
 #include "train/scored_pass.h"
 

@@ -8,8 +8,8 @@
 #include "adapters/lora.h"
 #include "adapters/merge.h"
 #include "model/causal_lm.h"
+#include "model/files/weight_source.h"
 #include "model/fused_pass.h"
-#include "model/weight_source.h"
 #include "parity/golden.h"
 #include "train/scored_pass.h"
 

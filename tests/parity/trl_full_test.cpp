@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "config/parse.h"
 #include "model/causal_lm.h"
-#include "model/weight_source.h"
+#include "model/files/weight_source.h"
 #include "parity/golden.h"
 #include "parity/recorded_run.h"
 #include "train/open_run.h"

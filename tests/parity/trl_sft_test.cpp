@@ -11,7 +11,7 @@
 #include "base/json.h"
 #include "base/safetensors.h"
 #include "config/parse.h"
-#include "model/weight_source.h"
+#include "model/files/weight_source.h"
 #include "parity/golden.h"
 #include "train/open_run.h"
 #include "train/run_folder.h"

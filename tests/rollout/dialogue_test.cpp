@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "model/files/weight_source.h"
 #include "model/tiny_model.h"
-#include "model/weight_source.h"
 #include "rollout/generate.h"
 
 namespace hone::rollout {

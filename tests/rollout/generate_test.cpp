@@ -10,8 +10,8 @@
 #include <set>
 
 #include "base/error.h"
+#include "model/files/weight_source.h"
 #include "model/tiny_model.h"
-#include "model/weight_source.h"
 #include "rollout/kv_memory.h"
 
 namespace hone::rollout {

@@ -7,9 +7,9 @@
 
 #include <cmath>
 
+#include "base/instruction_level.h"
+#include "model/files/weight_source.h"
 #include "model/tiny_model.h"
-#include "model/weight_source.h"
-#include "ops/cpu/instructions.h"
 #include "rollout/generate.h"
 #include "rollout/kv_memory.h"
 
@@ -67,7 +67,7 @@ void expect_same(const std::vector<Completion>& a, const std::vector<Completion>
 class SharedPrompt : public ::testing::TestWithParam<at::ScalarType> {
  protected:
   void SetUp() override {
-    if (ops::instructions() >= ops::Instructions::kAvx2) return;
+    if (base::instruction_level() >= base::InstructionLevel::kAvx2) return;
     // libtorch's GEMM promises no bits.
     if (GetParam() == at::kBFloat16) GTEST_SKIP();
     tolerance_ = 1e-4;

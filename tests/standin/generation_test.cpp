@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "model/weight_source.h"
-#include "ops/device_memory.h"
+#include "model/files/weight_source.h"
+#include "ops/machine/device_memory.h"
 #include "rollout/generate.h"
 #include "standin/standin.h"
 

@@ -2,7 +2,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "ops/device_memory.h"
+#include "ops/machine/device_memory.h"
 #include "standin/guarded_memory.h"
 #include "standin/standin.h"
 

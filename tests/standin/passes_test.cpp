@@ -5,7 +5,7 @@
 #include <set>
 
 #include "adapters/lora.h"
-#include "model/weight_source.h"
+#include "model/files/weight_source.h"
 #include "standin/standin.h"
 #include "train/scored_pass.h"
 

@@ -21,7 +21,7 @@
 #include "base/json.h"
 #include "base/safetensors.h"
 #include "model/causal_lm.h"
-#include "model/weight_source.h"
+#include "model/files/weight_source.h"
 
 namespace hone {
 namespace {

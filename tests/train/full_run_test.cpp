@@ -11,10 +11,10 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/instruction_level.h"
 #include "base/json.h"
 #include "config/parse.h"
-#include "model/weight_source.h"
-#include "ops/cpu/instructions.h"
+#include "model/files/weight_source.h"
 #include "train/guard.h"
 #include "train/open_run.h"
 #include "train/run_folder.h"
@@ -242,7 +242,7 @@ TEST_F(FullRun, TheSamplerIsTheTrainer) {
                                   {"--reward_funcs", "think_format_reward", "--num_generations", "4",
                                    "--max_completion_length", "8"}));
   ASSERT_EQ(keeper_.steps.size(), 6U);
-  const bool exact = ops::machine_has(ops::Instructions::kAvx512Bf16);
+  const bool exact = base::machine_has(base::InstructionLevel::kAvx512Bf16);
   for (const StepFacts& step : keeper_.steps) {
     for (const auto& [name, value] : step.metrics) {
       if (name == "ratio_gap") {

@@ -9,11 +9,11 @@
 
 #include "adapters/lora.h"
 #include "base/error.h"
+#include "base/instruction_level.h"
+#include "model/files/weight_source.h"
 #include "model/fused_pass.h"
 #include "model/tiny_model.h"
-#include "model/weight_source.h"
-#include "ops/cpu/instructions.h"
-#include "ops/linear_logprob.h"
+#include "ops/head/linear_logprob.h"
 #include "ops/soft_cap.h"
 #include "train/scored_pass.h"
 
@@ -202,7 +202,7 @@ constexpr double kExact = 1e-5;
 constexpr double kDoraExact = 2e-5;   // a norm and a quotient more
 constexpr double kBelowExact = 2e-5;  // two products more a linear (1.05e-5 with MKL's AVX-512 kernels)
 // bf16: of each tensor's largest gradient (0.157 with AVX2's products); IsNoWorse... judges both against fp32
-const double kRounded = ops::machine_has(ops::Instructions::kAvx512Bf16) ? 0.15 : 0.2;
+const double kRounded = base::machine_has(base::InstructionLevel::kAvx512Bf16) ? 0.15 : 0.2;
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, FusedForm,
@@ -392,9 +392,9 @@ TEST_P(FusedFormOf, IsNoWorseThanTheAutogradFormInBf16) {
     for (const model::DtypePolicy dtypes : {kAutocast, kBf16}) {
       Setting s(GetParam(), dtypes, options);
       const auto plain = s.run(batch, kAutograd);
-      for (const auto level : ops::kAllInstructions) {
-        if (!ops::machine_has(level)) continue;
-        const ops::ForceInstructions force(level);
+      for (const auto level : base::kInstructionLevels) {
+        if (!base::machine_has(level)) continue;
+        const base::ForceInstructionLevel force(level);
         const auto ours = s.run(batch, {});
         double plain_error = 0, our_error = 0;
         for (std::size_t i = 0; i < exact.gradients.size(); ++i) {
@@ -407,11 +407,11 @@ TEST_P(FusedFormOf, IsNoWorseThanTheAutogradFormInBf16) {
               std::string(GetParam()) == "gemma4_text" ||
               (std::string(GetParam()) == "gemma2" && s.name(i).find("k_proj") != std::string::npos);
           const double slack = by_luck ? 0.05 : 0.02;
-          EXPECT_LT(of_ours, 2 * of_plain + slack) << s.name(i) << ", " << ops::name_of(level);
+          EXPECT_LT(of_ours, 2 * of_plain + slack) << s.name(i) << ", " << base::name_of(level);
           plain_error += of_plain;
           our_error += of_ours;
         }
-        EXPECT_LT(our_error, 1.5 * plain_error) << ops::name_of(level);
+        EXPECT_LT(our_error, 1.5 * plain_error) << base::name_of(level);
         EXPECT_GT(our_error, 0);
       }
     }

@@ -11,11 +11,11 @@
 #include "adapters/peft_files.h"
 #include "base/code_points.h"
 #include "base/error.h"
+#include "base/instruction_level.h"
 #include "base/json.h"
 #include "base/pattern.h"
 #include "config/parse.h"
-#include "model/weight_source.h"
-#include "ops/cpu/instructions.h"
+#include "model/files/weight_source.h"
 #include "train/run_data.h"
 #include "train/run_folder.h"
 
@@ -168,7 +168,7 @@ TEST_F(GrpoRunTest, CompletionsAreOfTheFormThatIsAskedFor) {
 
 // Rows of the embedding and of the tied head that are trained are sampled with.
 TEST_F(GrpoRunTest, TheSamplerIsTheTrainerWithTrainedTokensBitForBit) {
-  if (ops::instructions() < ops::Instructions::kAvx2) {
+  if (base::instruction_level() < base::InstructionLevel::kAvx2) {
     GTEST_SKIP() << "libtorch's GEMM promises no bits; this machine has no avx2";
   }
   const auto run = go("run", with(kLength, {"--max_steps", "12", "--dtype", "bfloat16", "--bf16", "true",

@@ -79,7 +79,7 @@ TEST(MemoryPlan, TheTotalIsTheSumOfTheSegments) {
   }
 }
 
-// By hand from the list in model/fused_layer.h: bytes of a token and layer, times 1024 x 24.
+// By hand from the list in model/layers/fused_layer.h: bytes of a token and layer, times 1024 x 24.
 TEST(MemoryPlan, TheTapeIsWhatEachLevelKeeps) {
   const std::int64_t layer = 2 * 896 * 2 + 896 * 2 + 14 * 4 + 7 * 16 * 2;
   const std::int64_t cheap = layer + (896 + 2 * 128) * 2 + 2 * 4864 * 2;

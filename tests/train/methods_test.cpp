@@ -16,13 +16,13 @@ namespace fs = base::fs;
 
 TEST(Methods, EveryMethodHasARowInBothTables) {
   const std::vector<std::string> words = config::method_names();
-  EXPECT_EQ(method_rows().size(), words.size());
+  EXPECT_EQ(method_openings().size(), words.size());
   std::set<config::Method> seen;
   for (const std::string& word : words) {
     const std::optional<config::Method> method = config::find_method(word);
     ASSERT_TRUE(method) << word;
     EXPECT_TRUE(seen.insert(*method).second) << word << " stands for a method that another word has";
-    const MethodRow& row = method_row(*method);
+    const MethodOpening& row = method_opening(*method);
     EXPECT_EQ(row.method, *method) << word;
     EXPECT_NE(row.open, nullptr) << word;
     EXPECT_LT(row.rates.least, row.rates.usual) << word;

@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "base/crc32c.h"
+#include "base/instruction_level.h"
 #include "config/parse.h"
 #include "learn/adamw.h"
-#include "model/weight_source.h"
-#include "ops/cpu/instructions.h"
+#include "model/files/weight_source.h"
 #include "train/group_method.h"
 #include "train/memory_inputs.h"
 #include "train/methods/grpo/grpo.h"
@@ -157,7 +157,7 @@ TEST(PolicyMethod, TheSamplerIsTheTrainerAfterTwoHundredSteps) {
 // Bit for bit where our kernels promise it (ops/gemm.h, ops/attention.h).
 TEST(PolicyMethod, TheSamplerIsTheTrainerInBf16) {
   const double gap = largest_gap({"--dtype", "bfloat16"}, 200);
-  if (ops::instructions() >= ops::Instructions::kAvx2) {
+  if (base::instruction_level() >= base::InstructionLevel::kAvx2) {
     EXPECT_EQ(gap, 0);
   } else {
     EXPECT_LT(gap, 0.1);

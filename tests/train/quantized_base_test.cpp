@@ -9,10 +9,10 @@
 
 #include "adapters/lora.h"
 #include "base/crc32c.h"
-#include "model/export.h"
+#include "model/files/export.h"
+#include "model/files/weight_source.h"
 #include "model/fused_pass.h"
 #include "model/tiny_model.h"
-#include "model/weight_source.h"
 #include "train/memory_inputs.h"
 #include "train/open_model.h"
 #include "train/scored_pass.h"

@@ -7,12 +7,12 @@
 #include <memory>
 
 #include "adapters/lora.h"
+#include "base/instruction_level.h"
+#include "model/files/gguf_write.h"
+#include "model/files/weight_source.h"
 #include "model/fused_pass.h"
-#include "model/gguf_write.h"
 #include "model/tiny_model.h"
-#include "model/weight_source.h"
-#include "ops/cpu/instructions.h"
-#include "ops/linear_logprob.h"
+#include "ops/head/linear_logprob.h"
 #include "rollout/generate.h"
 
 namespace hone::train {
@@ -20,8 +20,9 @@ namespace quantized_sampler_test {
 
 using namespace hone::test_tools;
 
-constexpr ops::Instructions kLevels[] = {ops::Instructions::kAvx2, ops::Instructions::kAvx512,
-                                         ops::Instructions::kAvx512Bf16, ops::Instructions::kAmx};
+constexpr base::InstructionLevel kLevels[] = {base::InstructionLevel::kAvx2, base::InstructionLevel::kAvx512,
+                                              base::InstructionLevel::kAvx512Bf16,
+                                              base::InstructionLevel::kAmx};
 
 base::Json config() {
   base::Json json = tiny_config("qwen2");
@@ -86,9 +87,9 @@ TEST(QuantizedSampler, RecordsTheTrainersBits) {
       {"base", ops::QuantScheme{ops::QuantType::kInt8, false}},
       {"q8.gguf", {}},
       {"q4.gguf", {}}};
-  for (const ops::Instructions level : kLevels) {
-    if (!ops::machine_has(level)) continue;
-    const ops::ForceInstructions force(level);
+  for (const base::InstructionLevel level : kLevels) {
+    if (!base::machine_has(level)) continue;
+    const base::ForceInstructionLevel force(level);
     for (const auto& [name, scheme] : cases) {
       const auto model = open(folder.path() / name, scheme);
       adapters::LoraConfig lora;
@@ -98,7 +99,7 @@ TEST(QuantizedSampler, RecordsTheTrainersBits) {
       lora.init = adapters::LoraInit::kFalse;
       const adapters::Adapter adapter = adapters::Adapter::attach(*model, lora, 7);
       const std::string where =
-          std::string(ops::name_of(level)) + ", " + name + ", " + ops::describe(*model->held_as());
+          std::string(base::name_of(level)) + ", " + name + ", " + ops::describe(*model->held_as());
       for (const std::size_t prompts : {1U, 5U, 9U}) expect_no_gap(*model, prompts, where);
     }
   }

@@ -16,12 +16,12 @@
 #include <vector>
 
 #include "adapters/lora.h"
+#include "base/instruction_level.h"
 #include "learn/adamw.h"
+#include "model/files/weight_source.h"
 #include "model/fused_pass.h"
 #include "model/tiny_model.h"
-#include "model/weight_source.h"
-#include "ops/cpu/instructions.h"
-#include "ops/linear_logprob.h"
+#include "ops/head/linear_logprob.h"
 #include "rollout/generate.h"
 
 namespace hone::train {
@@ -219,20 +219,20 @@ const std::vector<std::vector<Ids>> kCompositions = {
 };
 
 // Each family at each level with kernels of ours.
-class SamplerIsTrainerOf : public ::testing::TestWithParam<std::tuple<const char*, ops::Instructions>> {
+class SamplerIsTrainerOf : public ::testing::TestWithParam<std::tuple<const char*, base::InstructionLevel>> {
  protected:
   void SetUp() override {
-    const ops::Instructions level = std::get<1>(GetParam());
-    if (!ops::machine_has(level)) GTEST_SKIP() << "this machine has no " << ops::name_of(level);
+    const base::InstructionLevel level = std::get<1>(GetParam());
+    if (!base::machine_has(level)) GTEST_SKIP() << "this machine has no " << base::name_of(level);
     force_.emplace(level);
   }
   static const char* family() { return std::get<0>(GetParam()); }
 
  private:
-  std::optional<ops::ForceInstructions> force_;
+  std::optional<base::ForceInstructionLevel> force_;
 };
-std::string name_of(const ::testing::TestParamInfo<std::tuple<const char*, ops::Instructions>>& one) {
-  return std::string(std::get<0>(one.param)) + "_" + ops::name_of(std::get<1>(one.param));
+std::string name_of(const ::testing::TestParamInfo<std::tuple<const char*, base::InstructionLevel>>& one) {
+  return std::string(std::get<0>(one.param)) + "_" + base::name_of(std::get<1>(one.param));
 }
 
 // Those that have an operator or a place for one that the others have not.
@@ -248,18 +248,18 @@ std::vector<const char*> like_others() {
 
 INSTANTIATE_TEST_SUITE_P(Families, SamplerIsTrainerOf,
                          ::testing::Combine(::testing::ValuesIn(every_family()),
-                                            ::testing::Values(ops::Instructions::kAvx2,
-                                                              ops::Instructions::kAmx)),
+                                            ::testing::Values(base::InstructionLevel::kAvx2,
+                                                              base::InstructionLevel::kAmx)),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Between, SamplerIsTrainerOf,
                          ::testing::Combine(::testing::ValuesIn(kUnlikeOthers),
-                                            ::testing::Values(ops::Instructions::kAvx512,
-                                                              ops::Instructions::kAvx512Bf16)),
+                                            ::testing::Values(base::InstructionLevel::kAvx512,
+                                                              base::InstructionLevel::kAvx512Bf16)),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(SlowBetween, SamplerIsTrainerOf,
                          ::testing::Combine(::testing::ValuesIn(like_others()),
-                                            ::testing::Values(ops::Instructions::kAvx512,
-                                                              ops::Instructions::kAvx512Bf16)),
+                                            ::testing::Values(base::InstructionLevel::kAvx512,
+                                                              base::InstructionLevel::kAvx512Bf16)),
                          name_of);
 
 TEST_P(SamplerIsTrainerOf, RecordsTheTrainersBitsInBf16) {
@@ -319,7 +319,7 @@ TEST_P(SamplerIsTrainerOf, RecordsTheTrainersBitsInFp32) {
 
 // libtorch's products, which promise no bits.
 TEST(SamplerIsTrainer, RecordsTheTrainersNumbersWithoutKernels) {
-  const ops::ForceInstructions force(ops::Instructions::kPortable);
+  const base::ForceInstructionLevel force(base::InstructionLevel::kPlain);
   Setting s("llama", {at::kFloat, at::kFloat}, model::Storage::kPacked);
   const double worst = gap(s, kCompositions[4], 9, 0.9);
   EXPECT_LT(worst, 1e-4);

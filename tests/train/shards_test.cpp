@@ -15,7 +15,7 @@
 
 #include "adapters/lora.h"
 #include "config/plan.h"
-#include "model/weight_source.h"
+#include "model/files/weight_source.h"
 #include "parallel/thread_ranks.h"
 #include "train/optimizer.h"
 #include "train/rank_plan.h"

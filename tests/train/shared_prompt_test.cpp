@@ -11,11 +11,11 @@
 
 #include "adapters/lora.h"
 #include "base/error.h"
+#include "base/instruction_level.h"
+#include "model/files/weight_source.h"
 #include "model/fused_pass.h"
 #include "model/tiny_model.h"
-#include "model/weight_source.h"
-#include "ops/cpu/instructions.h"
-#include "ops/linear_logprob.h"
+#include "ops/head/linear_logprob.h"
 
 namespace hone::train {
 namespace shared_prompt_test {
@@ -232,16 +232,16 @@ TEST_P(SharedPromptOf, IsNoWorseThanTheRepeatedPromptInBf16) {
   const Result exact = Setting(GetParam(), kFp32, &wide_config).run(repeated(groups));
   for (const model::DtypePolicy dtypes : {kAutocast, kBf16}) {
     Setting s(GetParam(), dtypes, &wide_config);
-    for (const auto level : ops::kAllInstructions) {
-      if (!ops::machine_has(level)) continue;
-      const ops::ForceInstructions force(level);
+    for (const auto level : base::kInstructionLevels) {
+      if (!base::machine_has(level)) continue;
+      const base::ForceInstructionLevel force(level);
       const Result once = s.run(shared(groups)), again = s.run(repeated(groups));
       double of_once = 0, of_again = 0;
       for (std::size_t i = 0; i < exact.gradients.size(); ++i) {
         of_once += relative(once.gradients[i], exact.gradients[i]);
         of_again += relative(again.gradients[i], exact.gradients[i]);
       }
-      EXPECT_LT(of_once, 1.5 * of_again) << ops::name_of(level);
+      EXPECT_LT(of_once, 1.5 * of_again) << base::name_of(level);
       EXPECT_GT(of_once, 0);
     }
   }
@@ -249,9 +249,9 @@ TEST_P(SharedPromptOf, IsNoWorseThanTheRepeatedPromptInBf16) {
 
 TEST(SharedPrompt, IsExactAtEveryLevelOfInstructions) {
   Setting s("qwen3", kFp32, &wide_config);
-  for (const auto level : ops::kAllInstructions) {
-    if (!ops::machine_has(level)) continue;
-    const ops::ForceInstructions force(level);
+  for (const auto level : base::kInstructionLevels) {
+    if (!base::machine_has(level)) continue;
+    const base::ForceInstructionLevel force(level);
     const Result ours = s.run(shared(kGroups.back())), theirs = s.run(repeated(kGroups.back()));
     EXPECT_LT(largest_difference(ours.logprob, theirs.logprob), 1e-5);
     for (std::size_t i = 0; i < ours.gradients.size(); ++i) {

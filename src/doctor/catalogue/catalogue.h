@@ -1,5 +1,5 @@
 // The classes of fault that the doctor knows, by code, with the symptom, the cause, and what hone does. They
-// are written in faults.txt; report/fault_pages.h prints them and generates docs/faults.md. The causes come
+// are written in faults.txt; report/core_only/fault_pages.h prints them and generates docs/faults.md. The causes come
 // from issue threads and sources of TRL, PEFT, Unsloth, axolotl and others, which a page names when it quotes
 // them.
 #pragma once

@@ -5,7 +5,7 @@
 
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
-#include "model/families.h"
+#include "model/config/families.h"
 
 namespace hone::doctor {
 

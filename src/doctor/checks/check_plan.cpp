@@ -8,10 +8,10 @@
 #include <iterator>
 
 #include "base/enum_names.h"
+#include "base/instruction_level.h"
 #include "doctor/attempt.h"
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
-#include "ops/cpu/instructions.h"
 
 namespace hone::doctor {
 
@@ -116,7 +116,7 @@ Verdict check_environment() {
       "one program without separate library versions; plan.yaml has every resolved option, including "
       "defaults";
   out.evidence = "libtorch " TORCH_VERSION ", g++ " __VERSION__ ", instructions ";
-  out.evidence += ops::name_of(ops::instructions());
+  out.evidence += base::name_of(base::instruction_level());
   out.evidence += ", " + format::counted(at::get_num_threads(), "thread");
   return out;
 }

@@ -35,7 +35,7 @@ bool like_adam(const config::OptimizerPlan& plan) {
 // usual rate of an adapter is already too much: that it was meant for one is the likely mistake.
 Verdict check_full_rate(const train::OpenedRun& run) {
   constexpr double kOfAdapters = 0.1;
-  const train::LearningRates& rates = train::method_row(run.plan.method).rates;
+  const train::LearningRates& rates = train::method_opening(run.plan.method).rates;
   const double usual =
       kOfAdapters * rates.usual * (run.start.trained.base_parameters > 1'000'000'000 ? 0.5 : 1);
   const double rate = run.plan.learning_rate;
@@ -110,7 +110,7 @@ struct StepSize {
 };
 
 StepSize step_of(const train::OpenedRun& run) {
-  const train::LearningRates& rates = train::method_row(run.plan.method).rates;
+  const train::LearningRates& rates = train::method_opening(run.plan.method).rates;
   // Larger models take smaller steps.
   const double usual = rates.usual * (run.start.trained.base_parameters > 1'000'000'000 ? 0.5 : 1);
   return {.lora = largest_size(run),

@@ -91,7 +91,7 @@ Verdict check_schedule(const train::OpenedRun& run) {
     out.cause = run.plan.learning_rate == 0 ? "learning_rate is 0"
                                             : "the warm-up starts at 0, and the run ends before it is over";
     out.fix = run.plan.learning_rate == 0
-                  ? "learning_rate: " + format::number(train::method_row(run.plan.method).rates.usual)
+                  ? "learning_rate: " + format::number(train::method_opening(run.plan.method).rates.usual)
                   : "warmup_steps: 0";
     out.cost = "the whole run";
     return out;

@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
-#include "model/families.h"
+#include "model/config/families.h"
 #include "train/open_run.h"
 
 namespace hone::doctor {

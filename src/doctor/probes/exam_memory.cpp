@@ -12,7 +12,8 @@
 #include <utility>
 
 #include "base/unnamed_file.h"
-#include "model/layer_of.h"
+#include "model/config/layer_of.h"
+#include "ops/machine/device_memory.h"
 #include "train/memory_inputs.h"
 
 namespace hone::doctor {
@@ -85,7 +86,7 @@ std::int64_t exam_room(const train::OpenedRun& run) {
 SavedTensor::SavedTensor(const at::Tensor& tensor, std::int64_t room, const fs::path& folder) {
   if (holds_zeros(tensor)) return;
   const bool fits = static_cast<std::int64_t>(tensor.nbytes()) <= room;
-  if (fits || !tensor.is_cpu() || !write(tensor, folder)) copy_ = tensor.detach().clone();
+  if (fits || !ops::is_host(tensor.device()) || !write(tensor, folder)) copy_ = tensor.detach().clone();
 }
 
 SavedTensor::SavedTensor(SavedTensor&& other) noexcept

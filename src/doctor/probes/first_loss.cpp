@@ -11,7 +11,7 @@
 #include "doctor/checks/check_parts.h"
 #include "doctor/excluded.h"
 #include "doctor/probes/probe_state.h"
-#include "model/rotations.h"
+#include "model/config/rotations.h"
 #include "rollout/generate.h"
 #include "train/methods/methods.h"
 

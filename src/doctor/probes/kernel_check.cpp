@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "ops/attention.h"
 #include "ops/fused_linear.h"
-#include "ops/ggml_panels.h"
-#include "ops/linear_logprob.h"
+#include "ops/head/linear_logprob.h"
+#include "ops/kept_ggml.h"
 
 namespace hone::doctor {
 
@@ -105,7 +105,7 @@ ops::Weight weight_of(const at::Tensor& plain, const KernelShape& s) {
         std::make_shared<const ops::Quantized>(ops::quantize(plain, scheme_of(s.quantized), "probe")),
         dtype_of(s));
   }
-  return s.packed && ops::Weight::can_pack(plain) ? ops::Weight::pack(plain) : ops::Weight(plain);
+  return s.packed ? ops::Weight::packed_where_possible(plain) : ops::Weight(plain);
 }
 
 struct LinearCase {

@@ -7,7 +7,7 @@
 
 #include "doctor/checks/check_format.h"
 #include "doctor/examination.h"
-#include "model/families.h"
+#include "model/config/families.h"
 #include "train/memory_inputs.h"
 #include "train/open_run.h"
 #include "train/run_folder.h"

@@ -63,7 +63,7 @@ class GradientProbe {
                       .level = Level::kFail,
                       .what = "learning_rate is 0: no step moves anything",
                       .evidence = "peak learning rate 0",
-                      .fix = "learning_rate: " + number(train::method_row(run_.plan.method).rates.usual) +
+                      .fix = "learning_rate: " + number(train::method_opening(run_.plan.method).rates.usual) +
                              " is usual with adapters",
                       .cost = "the whole run"});
       return std::move(out_);
@@ -412,17 +412,18 @@ class GradientProbe {
     const double share = std::min(stored_a_.share(), stored_b_.share());
     const std::string percent = number(100 * share) + " % of the intended update is stored";
     if (share >= kStoredWarn) return say("NUM-01", Level::kOk, percent + " (adapters are fp32)");
-    out_.push_back({.code = "NUM-01",
-                    .level = share < kStoredFail ? Level::kFail : Level::kWarn,
-                    .what = percent,
-                    .evidence = "lora_A " + number(100 * stored_a_.share()) + " %, lora_B " +
-                                number(100 * stored_b_.share()) + " %, at learning_rate " +
-                                number(run_.plan.learning_rate),
-                    .cause = "a step changes an element by less than half a unit in the last place of fp32",
-                    .not_this = "bf16: adapters, gradients and moments are fp32",
-                    .fix = "raise learning_rate: " + number(train::method_row(run_.plan.method).rates.usual) +
-                           " is usual with adapters",
-                    .cost = "the part of every step that is lost in rounding"});
+    out_.push_back(
+        {.code = "NUM-01",
+         .level = share < kStoredFail ? Level::kFail : Level::kWarn,
+         .what = percent,
+         .evidence = "lora_A " + number(100 * stored_a_.share()) + " %, lora_B " +
+                     number(100 * stored_b_.share()) + " %, at learning_rate " +
+                     number(run_.plan.learning_rate),
+         .cause = "a step changes an element by less than half a unit in the last place of fp32",
+         .not_this = "bf16: adapters, gradients and moments are fp32",
+         .fix = "raise learning_rate: " + number(train::method_opening(run_.plan.method).rates.usual) +
+                " is usual with adapters",
+         .cost = "the part of every step that is lost in rounding"});
   }
 
   std::int64_t detailed_count() const {
@@ -456,7 +457,8 @@ class GradientProbe {
       const Reach &of_a = reach_[looked_at[i]], &of_b = reach_[looked_at[i] + 1];
       for (const ops::Linear* linear : linears) {
         if (of_a.tensor->name.find(linear->name + ".") == std::string::npos) continue;
-        const at::Tensor held = linear->weight.is_packed() ? linear->weight.panels() : linear->weight.dense();
+        const ops::Weight& weight = linear->weight;
+        const at::Tensor held = weight.is_quantized() ? weight.dense() : weight.memory().front().second;
         const auto size = held.to(at::kFloat).norm().item<double>();
         if (size > 0) ratios.push_back(moved(linear->lora->scale, of_a, of_b) / size);
         break;

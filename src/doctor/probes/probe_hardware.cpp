@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/instruction_level.h"
 #include "base/json.h"
 #include "base/signal_names.h"
 #include "data/preferences.h"
@@ -18,7 +19,6 @@
 #include "doctor/probes/hardware_shapes.h"
 #include "doctor/probes/kernel_child.h"
 #include "doctor/probes/probe_state.h"
-#include "ops/cpu/instructions.h"
 #include "train/machine.h"
 #include "train/memory_inputs.h"
 #include "train/open_run.h"
@@ -95,8 +95,8 @@ std::string describe_machine(const base::fs::path& program, std::int64_t threads
     processor = line.substr(std::min(line.size(), line.find(':') + 2));
     break;
   }
-  std::string out = processor + ", " + ops::name_of(ops::instructions()) + ", " + std::to_string(threads) +
-                    " threads, libtorch " + TORCH_VERSION;
+  std::string out = processor + ", " + base::name_of(base::instruction_level()) + ", " +
+                    std::to_string(threads) + " threads, libtorch " + TORCH_VERSION;
   // The build itself: its kernels are in this file.
   for (const base::fs::path& part : {program, program.parent_path() / "libhone_core.so"}) {
     std::error_code none;

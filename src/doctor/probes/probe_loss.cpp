@@ -182,7 +182,7 @@ bool is_new(const adapters::Adapter& adapter) {
 
 // A new policy is its reference: no margin, whatever the pair, and the sigmoid's loss is ln 2.
 void judge_reference(train::OpenedRun& run, Verdicts& out) {
-  const auto begins_at_ln2 = train::method_row(run.plan.method).begins_at_ln2;
+  const auto begins_at_ln2 = train::method_opening(run.plan.method).begins_at_ln2;
   if (begins_at_ln2 == nullptr || !begins_at_ln2(run.plan) || !is_new(*run.adapter)) return;
   const double loss = run.method->rehearse(kLook).loss, expected = std::log(2.0);
   base::Verdict found{

@@ -10,7 +10,7 @@
 #include "doctor/excluded.h"
 #include "doctor/probes/probe_state.h"
 #include "doctor/probes/round_trip.h"
-#include "model/weight_source.h"
+#include "model/files/weight_source.h"
 #include "train/optimizer.h"
 #include "train/run_folder.h"
 

@@ -9,7 +9,7 @@
 #include "doctor/checks/check_format.h"
 #include "doctor/examination.h"
 #include "doctor/probes/sampled_rollouts.h"
-#include "model/rotations.h"
+#include "model/config/rotations.h"
 #include "train/rollout_source.h"
 
 namespace hone::doctor {

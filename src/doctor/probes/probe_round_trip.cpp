@@ -13,7 +13,7 @@
 #include "doctor/probes/probe_state.h"
 #include "doctor/probes/round_trip.h"
 #include "doctor/tools/merged_model.h"
-#include "model/weight_source.h"
+#include "model/files/weight_source.h"
 #include "train/open_model.h"
 
 namespace hone::doctor {

@@ -19,8 +19,8 @@
 #include "base/rng.h"
 #include "data/packing.h"
 #include "data/preferences.h"
-#include "model/layer_of.h"
-#include "ops/cpu/instructions.h"
+#include "model/config/layer_of.h"
+#include "ops/machine/product_rates.h"
 #include "train/open_run.h"
 #include "train/rollout_source.h"
 
@@ -104,10 +104,6 @@ struct HashedPart {
   std::function<at::Tensor()> read;
 };
 
-at::Tensor as_held(const ops::Weight& weight) {
-  return weight.is_packed() ? weight.panels() : weight.plain();
-}
-
 // Whether the head and the embedding are the base's: full fine-tuning without a reference releases them.
 bool has_base_head(const model::CausalLm& model) {
   return !model.trained_parts().head.defined() || &model.head(true) != &model.head(false);
@@ -135,20 +131,14 @@ std::vector<HashedPart> parts_of(const model::CausalLm& model) {
     return out;
   }
   const auto add_weight = [&add](const std::string& name, const ops::Weight& weight) {
-    if (weight.is_quantized()) {
-      add(name + "'s codes", weight.quantized().codes);
-      add(name + "'s scales", weight.quantized().scales);
-      add(name + "'s scales of scales", weight.quantized().nested_scales);
-    } else if (weight.has_numbers()) {
-      add(name, as_held(weight));
-    }
+    for (const auto& [part, memory] : weight.memory()) add(name + part, memory);
   };
   const auto add_linear = [&](const ops::Linear& linear) {
     add_weight(linear.name, linear.weight);
     add(linear.name + ".bias", linear.bias);
     if (!linear.frozen_lora) return;
-    add(linear.name + " below: lora_A", as_held(linear.frozen_lora->a));
-    add(linear.name + " below: lora_B", as_held(linear.frozen_lora->b));
+    add_weight(linear.name + " below: lora_A", linear.frozen_lora->a);
+    add_weight(linear.name + " below: lora_B", linear.frozen_lora->b);
   };
   // frozen_tensors() would unpack: the packs themselves, and the embedding by its rows where it is not the
   // head.
@@ -333,8 +323,7 @@ std::int64_t rehearsal_tokens(const model::CausalLm& model) {
 }
 
 bool has_exact_kernels(const train::OpenedRun& run) {
-  return run.start.memory.fused_layer && run.model->device().is_cpu() &&
-         ops::instructions() >= ops::Instructions::kAvx2;
+  return run.start.memory.fused_layer && ops::has_own_products(run.model->device());
 }
 
 std::vector<data::Example> short_examples(const train::OpenedRun& run, std::size_t most,

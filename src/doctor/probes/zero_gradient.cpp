@@ -29,7 +29,8 @@ bool is_zero(const at::Tensor& t) {
 }
 
 bool is_zero(const ops::Weight& weight) {
-  return weight.has_numbers() && is_zero(weight.is_packed() ? weight.panels() : weight.dense());
+  return weight.has_numbers() &&
+         is_zero(weight.is_quantized() ? weight.dense() : weight.memory().front().second);
 }
 
 bool is_zero(const ops::Linear& linear) {

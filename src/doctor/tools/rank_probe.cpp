@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/stopwatch.h"
-#include "parallel/c10d_ranks.h"
+#include "parallel/gloo/c10d_ranks.h"
 
 namespace hone::doctor {
 

@@ -11,7 +11,7 @@
 #include "doctor/excluded.h"
 #include "doctor/number_format.h"
 #include "doctor/watch/tensor_watch.h"
-#include "model/layer_of.h"
+#include "model/config/layer_of.h"
 
 namespace hone::doctor {
 

@@ -16,17 +16,17 @@
 
 namespace hone::train {
 
-std::span<const MethodRow> method_rows() {
+std::span<const MethodOpening> method_openings() {
   static const std::array rows = {sft::row(),    grpo::row(), rloo::row(), dpo::row(), online_dpo::row(),
                                   reward::row(), kto::row(),  cpo::row(),  orpo::row()};
   return rows;
 }
 
-const MethodRow& method_row(config::Method method) {
-  const auto rows = method_rows();
+const MethodOpening& method_opening(config::Method method) {
+  const auto rows = method_openings();
   const auto found =
-      std::find_if(rows.begin(), rows.end(), [&](const MethodRow& one) { return one.method == method; });
-  base::require(found != rows.end(), "train::method_row", "a row of every method");
+      std::find_if(rows.begin(), rows.end(), [&](const MethodOpening& one) { return one.method == method; });
+  base::require(found != rows.end(), "train::method_opening", "a row of every method");
   return *found;
 }
 

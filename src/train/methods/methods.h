@@ -20,7 +20,7 @@ struct LearningRates {
   double most = 1e-3;   // above: rarely stable
 };
 
-struct MethodRow {
+struct MethodOpening {
   config::Method method;
   std::unique_ptr<OpenedRun> (*open)(const config::Plan&, RunListener&);
   LearningRates rates = {};
@@ -28,7 +28,7 @@ struct MethodRow {
   bool (*begins_at_ln2)(const config::Plan&) = nullptr;
 };
 
-std::span<const MethodRow> method_rows();
-const MethodRow& method_row(config::Method method);
+std::span<const MethodOpening> method_openings();
+const MethodOpening& method_opening(config::Method method);
 
 }  // namespace hone::train

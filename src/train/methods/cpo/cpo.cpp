@@ -1,7 +1,7 @@
 #include "train/methods/cpo/cpo.h"
 
 #include "learn/cpo_loss.h"
-#include "ops/linear_logprob.h"
+#include "ops/head/linear_logprob.h"
 #include "train/pair_method.h"
 #include "train/reference_free.h"
 
@@ -57,7 +57,7 @@ BatchLoss Cpo::run_pairs(const PairBatch& batch) const {
 
 }  // namespace
 
-MethodRow row() {
+MethodOpening row() {
   return {.method = config::Method::kCpo, .open = &open};
 }
 

@@ -7,6 +7,6 @@
 
 namespace hone::train::cpo {
 
-MethodRow row();
+MethodOpening row();
 
 }  // namespace hone::train::cpo

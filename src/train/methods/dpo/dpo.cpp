@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "ops/linear_logprob.h"
+#include "ops/head/linear_logprob.h"
 #include "train/pair_pass.h"
 
 namespace hone::train::dpo {

@@ -25,6 +25,6 @@ class Dpo final : public PairMethod {
   ExtraScores extra_;
 };
 
-MethodRow row();
+MethodOpening row();
 
 }  // namespace hone::train::dpo

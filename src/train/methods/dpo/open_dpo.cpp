@@ -63,7 +63,7 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listen
 
 }  // namespace
 
-MethodRow row() {
+MethodOpening row() {
   return {.method = config::Method::kDpo, .open = &open, .begins_at_ln2 = &begins_at_ln2};
 }
 

@@ -48,7 +48,7 @@ const GroupKind kKind = {.loss = {.options = &options, .advantages = &advantages
                                   policy.scale_rewards;
                          }};
 
-MethodRow row() {
+MethodOpening row() {
   return {.method = config::Method::kGrpo, .open = &open, .rates = {3e-6, 1e-4, 2e-3}};
 }
 

@@ -7,6 +7,6 @@
 namespace hone::train::grpo {
 
 extern const GroupKind kKind;
-MethodRow row();
+MethodOpening row();
 
 }  // namespace hone::train::grpo

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "learn/wide.h"
-#include "ops/linear_logprob.h"
+#include "ops/head/linear_logprob.h"
 #include "train/pair_pass.h"
 
 namespace hone::train::kto {

@@ -29,6 +29,6 @@ class Kto final : public PairMethod {
   ExtraScores extra_;
 };
 
-MethodRow row();
+MethodOpening row();
 
 }  // namespace hone::train::kto

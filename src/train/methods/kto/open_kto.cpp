@@ -107,7 +107,7 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listen
 
 }  // namespace
 
-MethodRow row() {
+MethodOpening row() {
   return {.method = config::Method::kKto, .open = &open};
 }
 

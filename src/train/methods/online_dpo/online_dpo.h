@@ -77,6 +77,6 @@ class OnlineDpo final : public SamplingMethod {
   std::vector<OnlinePair> newest_pairs_;  // that trained
 };
 
-MethodRow row();
+MethodOpening row();
 
 }  // namespace hone::train::online_dpo

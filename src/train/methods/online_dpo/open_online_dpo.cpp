@@ -60,7 +60,7 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& listener
 
 }  // namespace
 
-MethodRow row() {
+MethodOpening row() {
   return {.method = config::Method::kOnlineDpo, .open = &open};
 }
 

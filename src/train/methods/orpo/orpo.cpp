@@ -1,7 +1,7 @@
 #include "train/methods/orpo/orpo.h"
 
 #include "learn/orpo_loss.h"
-#include "ops/linear_logprob.h"
+#include "ops/head/linear_logprob.h"
 #include "train/pair_method.h"
 #include "train/reference_free.h"
 
@@ -60,7 +60,7 @@ BatchLoss Orpo::run_pairs(const PairBatch& batch) const {
 
 }  // namespace
 
-MethodRow row() {
+MethodOpening row() {
   return {.method = config::Method::kOrpo, .open = &open};
 }
 

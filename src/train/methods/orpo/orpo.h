@@ -7,6 +7,6 @@
 
 namespace hone::train::orpo {
 
-MethodRow row();
+MethodOpening row();
 
 }  // namespace hone::train::orpo

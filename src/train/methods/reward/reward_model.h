@@ -34,6 +34,6 @@ class RewardModel final : public PairMethod {
   BatchLoss run_pairs(const PairBatch& batch) const override;
 };
 
-MethodRow row();
+MethodOpening row();
 
 }  // namespace hone::train::reward

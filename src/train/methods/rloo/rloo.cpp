@@ -43,7 +43,7 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& listener
 
 }  // namespace
 
-MethodRow row() {
+MethodOpening row() {
   return {.method = config::Method::kRloo, .open = &open, .rates = {3e-6, 1e-4, 2e-3}};
 }
 

@@ -5,6 +5,6 @@
 
 namespace hone::train::rloo {
 
-MethodRow row();
+MethodOpening row();
 
 }  // namespace hone::train::rloo

@@ -224,7 +224,7 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listen
 
 }  // namespace
 
-MethodRow row() {
+MethodOpening row() {
   return {.method = config::Method::kSft, .open = &open, .rates = {1e-5, 2e-4, 5e-3}};
 }
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "model/embedding_noise.h"
-#include "ops/linear_logprob.h"
+#include "model/layers/embedding_noise.h"
+#include "ops/head/linear_logprob.h"
 
 namespace hone::train::sft {
 

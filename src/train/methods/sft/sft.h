@@ -38,6 +38,6 @@ class Sft final : public RowMethod {
   ScoredLoss loss_;
 };
 
-MethodRow row();
+MethodOpening row();
 
 }  // namespace hone::train::sft

@@ -1,0 +1,48 @@
+# What a folder's files are compiled with. Flags belong to folders, never to names of files: a kernel is compiled right where it stands.
+
+set(vector_loops -O3)
+if(HONE_ASAN)  # g++ 12 itself crashes in attention_kernels.cpp with sanitizers at -O3 ("during IPA pass: cp")
+  set(vector_loops -O1)
+endif()
+
+# hone_folder(FOLDER [OWN_HEADERS] FLAGS...): the .cpp files of src/FOLDER, each compiled alone. FOLDER may be a pattern. OWN_HEADERS:
+# without the precompiled header, which has other instructions.
+function(hone_folder folder)
+  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/*.cpp)
+  if(NOT files)
+    message(FATAL_ERROR "src/${folder} has no .cpp file: cmake/Folders.cmake names a folder that is gone")
+  endif()
+  set(flags ${ARGN})
+  if("OWN_HEADERS" IN_LIST flags)
+    list(REMOVE_ITEM flags OWN_HEADERS)
+    set_source_files_properties(${files} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  endif()
+  set_source_files_properties(${files} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON COMPILE_OPTIONS "${flags}")
+endfunction()
+
+# hone_level_folder(LEVEL [-m...]): the kernels of ops/backend/cpu for one instruction level. One body is compiled for several
+# levels; without contraction of a * b + c each gives the same bits. g++ 12 sees uninitialized values in its own <immintrin.h>.
+function(hone_level_folder level)
+  if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    set(ARGN)
+  endif()
+  hone_folder(ops/backend/cpu/${level} OWN_HEADERS ${vector_loops} -ffp-contract=off -fno-math-errno -Wno-maybe-uninitialized ${ARGN})
+endfunction()
+
+set(avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl)
+hone_level_folder(portable)
+hone_level_folder(avx2 -mavx2 -mfma -mf16c)
+hone_level_folder(avx512 ${avx512} -mprefer-vector-width=512)
+hone_level_folder(avx512_bf16 ${avx512} -mavx512bf16)
+hone_level_folder(amx ${avx512} -mavx512bf16)  # the tiles' own instructions are named by attribute
+
+hone_folder(ops/backend/cpu)
+# Files that hold several levels by attribute. Contraction is on, as in libtorch.
+hone_folder(ops/backend/cpu/targets ${vector_loops} -Wno-maybe-uninitialized)
+
+# Loops of other rooms that are to become vectors.
+hone_folder(*/loops ${vector_loops} -fno-trapping-math -ffp-contract=off)
+# It needs the doctor's catalogue, which the front program does not link: in a batch it would pull it in.
+hone_folder(report/core_only)
+# c10d's header of Gloo includes Gloo's, which the wheel lacks.
+hone_folder(parallel/gloo -isystem ${CMAKE_SOURCE_DIR}/src/parallel/gloo/gloo_names)

@@ -1,0 +1,473 @@
+#include "model/config/families.h"
+
+#include <algorithm>
+#include <deque>
+#include <iterator>
+#include <map>
+
+#include "base/error.h"
+#include "model/config/wrappers.h"
+
+namespace hone::model {
+namespace {
+
+// Of a layer's kind, or of all: whether it has this linear.
+bool has_linear(ModuleKind module, LayerKind layer) {
+  switch (module) {
+    case ModuleKind::kQ:
+    case ModuleKind::kK:
+    case ModuleKind::kV:
+    case ModuleKind::kQkv:
+    case ModuleKind::kO:
+      return layer == LayerKind::kAttention;
+    case ModuleKind::kConvIn:
+    case ModuleKind::kConvOut:
+      return layer == LayerKind::kShortConv;
+    case ModuleKind::kDeltaQkv:
+    case ModuleKind::kDeltaZ:
+    case ModuleKind::kDeltaB:
+    case ModuleKind::kDeltaA:
+    case ModuleKind::kDeltaOut:
+      return layer == LayerKind::kDeltaRule;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+const FamilyTraits& traits_of(Family family) {
+  for (const FamilyTraits& row : families()) {
+    if (row.family == family) return row;
+  }
+  throw base::InternalError({"traits_of", "a row for every family", "none", "", ""});
+}
+
+const TensorNames& names_of(const ModelConfig& config) {
+  if (!config.wrapped) return traits_of(config.family).names;
+  // names of wrapped families, made once; a deque keeps its strings where they are
+  static const std::map<Family, TensorNames> table = [] {
+    static std::deque<std::string> texts;
+    const auto wrapped = [](NamePair& pair) { pair.hf = texts.emplace_back(wrapped_name(pair.hf)); };
+    std::map<Family, TensorNames> out;
+    for (const FamilyTraits& row : families()) {
+      TensorNames names = row.names;
+      for (NamePair* pair : {&names.embedding, &names.final_norm, &names.layers, &names.per_layer_embedding,
+                             &names.per_layer_projection, &names.per_layer_norm})
+        wrapped(*pair);
+      out[row.family] = names;
+    }
+    return out;
+  }();
+  return table.at(config.family);
+}
+
+const FamilyTraits* find_family(std::string_view model_type) {
+  for (const FamilyTraits& row : families()) {
+    if (row.model_type == model_type) return &row;
+  }
+  return nullptr;
+}
+
+std::string known_families() {
+  std::string text;
+  for (const FamilyTraits& row : families()) text += (text.empty() ? "" : ", ") + std::string(row.model_type);
+  for (const Wrapper& row : wrappers()) text += ", " + std::string(row.model_type);
+  return text;
+}
+
+std::string_view missing_for(std::string_view model_type) {
+  struct Row {
+    std::string_view model_type, missing;
+  };
+  constexpr std::string_view kShared = "experts that every token goes through",
+                             kVision = "models with images", kState = "state space layers",
+                             kLayerNorm = "LayerNorm with a bias, and MLPs without a gate";
+  static constexpr Row kRows[] = {
+      {"phi", kLayerNorm},
+      {"gpt2", kLayerNorm},
+      {"gpt_neox", kLayerNorm},
+      {"gptj", kLayerNorm},
+      {"opt", kLayerNorm},
+      {"bloom", kLayerNorm},
+      {"falcon", kLayerNorm},
+      {"mpt", kLayerNorm},
+      {"starcoder2", kLayerNorm},
+      {"stablelm", "LayerNorm with a bias"},
+      {"cohere", "LayerNorm, and attention and MLP side by side"},
+      {"cohere2", "LayerNorm, and attention and MLP side by side"},
+      {"olmo", "LayerNorm without a weight"},
+      {"glm4", "rotations of neighboring columns"},
+      {"nemotron", "LayerNorm of 1 + w, and MLPs without a gate"},
+      {"qwen2_moe", kShared},
+      {"granitemoeshared", kShared},
+      {"gpt_oss", "attention sinks, and experts with biases"},
+      {"deepseek_v2", "latent attention"},
+      {"deepseek_v3", "latent attention"},
+      {"llama4", kShared},
+      {"llama4_text", kShared},
+      {"qwen3_next",
+       "linear attention whose linears hold heads in turn, and experts that every token goes through"},
+      {"qwen3_5_moe", "experts that every token goes through beside linear attention"},
+      {"mamba", kState},
+      {"mamba2", kState},
+      {"jamba", kState},
+      {"falcon_h1", kState},
+      {"lfm2_moe", "mixtures of experts in layers with short convolutions"},
+      {"llava", kVision},
+      {"qwen2_vl", kVision},
+      {"qwen2_5_vl", kVision},
+      {"smolvlm", kVision},
+      {"t5", "encoders"},
+      {"bert", "encoders"},
+  };
+  const auto found = std::find_if(std::begin(kRows), std::end(kRows),
+                                  [&](const Row& row) { return row.model_type == model_type; });
+  return found == std::end(kRows) || find_family(model_type) != nullptr ? std::string_view() : found->missing;
+}
+
+namespace {
+
+// The value heads of a delta rule, as GGUF orders them.
+ValueHeads value_heads(const ModelConfig& c, std::int64_t first, std::int64_t width, bool columns = false) {
+  const DeltaRule& d = c.delta;
+  return {d.key_heads, d.value_heads / d.key_heads, first, width, columns};
+}
+
+// A linear around a delta rule.
+void shape_delta(const ModelConfig& c, LayerLinear& linear) {
+  const DeltaRule& d = c.delta;
+  switch (linear.kind) {
+    case ModuleKind::kDeltaQkv:
+      linear.out = d.channels();
+      linear.gguf_heads = value_heads(c, d.channels() - d.values(), d.value_dim);
+      return;
+    case ModuleKind::kDeltaZ:
+      linear.out = d.values();
+      linear.gguf_heads = value_heads(c, 0, d.value_dim);
+      return;
+    case ModuleKind::kDeltaOut:
+      linear.in = d.values();
+      linear.gguf_heads = value_heads(c, 0, d.value_dim, /*columns=*/true);
+      return;
+    default:
+      linear.out = d.value_heads;
+      linear.gguf_heads = value_heads(c, 0, 1);
+  }
+}
+
+// The linears of a layer's experts.
+void add_experts(const ModelConfig& c, const ExpertNames& names, std::vector<LayerLinear>& out) {
+  const std::int64_t hidden = c.hidden_size, width = c.experts.width, count = c.experts.count;
+  const std::string files(names.files), module(names.module);
+  LayerLinear router{.kind = ModuleKind::kRouter,
+                     .hf = files + std::string(names.router),
+                     .gguf = "ffn_gate_inp",
+                     .out = count,
+                     .in = hidden};
+  const std::string held = module + std::string(names.router_parameter);
+  if (held != router.hf + ".weight") router.others.push_back({.name = held});
+  out.push_back(std::move(router));
+  struct Part {
+    ModuleKind kind;
+    std::string_view name, gguf, stack, stacked;
+    std::int64_t out, in, row;
+  };
+  const Part parts[] = {{ModuleKind::kExpertGate, names.gate, "ffn_gate_exps", names.stacked_gate_up,
+                         "gate_up_proj", width, hidden, 0},
+                        {ModuleKind::kExpertUp, names.up, "ffn_up_exps", names.stacked_gate_up,
+                         "gate_up_proj", width, hidden, width},
+                        {ModuleKind::kExpertDown, names.down, "ffn_down_exps", names.stacked_down,
+                         "down_proj", hidden, width, 0}};
+  for (const Part& part : parts) {
+    for (std::int64_t e = 0; e < count; ++e) {
+      const std::string number = std::to_string(e) + ".";
+      LayerLinear one{.kind = part.kind,
+                      .hf = files + "experts." + number + std::string(part.name),
+                      .gguf = std::string(part.gguf),
+                      .out = part.out,
+                      .in = part.in};
+      one.expert = e;
+      if (!part.stack.empty())
+        one.others.push_back({.name = files + std::string(part.stack), .expert = e, .row = part.row});
+      one.others.push_back(
+          {.name = module + "experts." + std::string(part.stacked), .expert = e, .row = part.row});
+      out.push_back(std::move(one));
+    }
+  }
+}
+
+bool is_of_mlp(ModuleKind kind) {
+  return kind == ModuleKind::kGate || kind == ModuleKind::kUp || kind == ModuleKind::kGateUp ||
+         kind == ModuleKind::kDown;
+}
+
+bool is_of_per_layer(ModuleKind kind) {
+  return kind == ModuleKind::kPerLayerGate || kind == ModuleKind::kPerLayerProjection;
+}
+
+// Whether a layer of the kind that has such a linear has it.
+bool keeps_linear(const ModelConfig& c, ModuleKind kind, std::int64_t layer) {
+  if (c.has_experts(layer) && is_of_mlp(kind)) return false;
+  if (is_of_per_layer(kind)) return c.per_layer_width > 0;
+  return (kind != ModuleKind::kK && kind != ModuleKind::kV) || c.attention_of(layer).has_keys();
+}
+
+// Rows and columns that are not the hidden size, and the heads whose rows a GGUF permutes.
+void shape_linear(const ModelConfig& c, std::int64_t layer, LayerLinear& linear) {
+  const LayerAttention attention = c.attention_of(layer);
+  const std::int64_t q = c.num_attention_heads * attention.head_dim,
+                     kv = attention.kv_heads * attention.head_dim, mlp = c.mlp_of(layer);
+  const bool permutes = traits_of(c.family).gguf_permutes_qk;
+  switch (linear.kind) {
+    case ModuleKind::kQ:
+      linear.out = c.attention_gate ? 2 * q : q;
+      linear.permuted_heads = permutes ? c.num_attention_heads : 0;
+      break;
+    case ModuleKind::kK:
+      linear.out = kv;
+      linear.permuted_heads = permutes ? attention.kv_heads : 0;
+      break;
+    case ModuleKind::kV:
+      linear.out = kv;
+      break;
+    case ModuleKind::kQkv:
+      linear.out = q + 2 * kv;
+      break;
+    case ModuleKind::kO:
+      linear.in = q;
+      break;
+    case ModuleKind::kGate:
+    case ModuleKind::kUp:
+      linear.out = mlp;
+      break;
+    case ModuleKind::kGateUp:
+      linear.out = 2 * mlp;
+      break;
+    case ModuleKind::kDown:
+      linear.in = mlp;
+      break;
+    case ModuleKind::kRouter:
+    case ModuleKind::kExpertGate:
+    case ModuleKind::kExpertUp:
+    case ModuleKind::kExpertDown:
+      break;  // add_experts
+    case ModuleKind::kConvIn:
+      linear.out = 3 * c.hidden_size;
+      break;
+    case ModuleKind::kConvOut:
+      break;
+    case ModuleKind::kDeltaQkv:
+    case ModuleKind::kDeltaZ:
+    case ModuleKind::kDeltaB:
+    case ModuleKind::kDeltaA:
+    case ModuleKind::kDeltaOut:
+      shape_delta(c, linear);
+      break;
+    case ModuleKind::kPerLayerGate:
+      linear.out = c.per_layer_width;
+      break;
+    case ModuleKind::kPerLayerProjection:
+      linear.in = c.per_layer_width;
+      break;
+  }
+}
+
+bool has_bias(const ModelConfig& c, ModuleKind kind) {
+  if (kind == ModuleKind::kConvIn || kind == ModuleKind::kConvOut) return c.conv_bias;
+  if (kind >= ModuleKind::kDeltaQkv && kind <= ModuleKind::kDeltaOut) return false;
+  if (is_of_per_layer(kind)) return false;
+  if (kind < ModuleKind::kO) return c.qkv_bias;
+  return kind == ModuleKind::kO ? c.o_bias : c.mlp_bias;
+}
+
+}  // namespace
+
+std::vector<LayerLinear> layer_linears(const ModelConfig& c, std::int64_t layer) {
+  const FamilyTraits& f = traits_of(c.family);
+  std::vector<LayerLinear> out;
+  for (const ModuleRow& row : f.modules) {
+    if (!keeps_linear(c, row.kind, layer)) continue;
+    if (!has_linear(row.kind, c.kind_of(layer))) continue;
+    LayerLinear linear{.kind = row.kind,
+                       .hf = std::string(row.name.hf),
+                       .gguf = std::string(row.name.gguf),
+                       .out = c.hidden_size,
+                       .in = c.hidden_size};
+    linear.gguf_second = row.gguf_second;
+    shape_linear(c, layer, linear);
+    linear.bias = has_bias(c, row.kind);
+    out.push_back(linear);
+  }
+  if (c.has_experts(layer)) add_experts(c, f.experts, out);
+  return out;
+}
+
+std::vector<LayerNorm> layer_norms(const ModelConfig& c, std::int64_t layer) {
+  const FamilyTraits& f = traits_of(c.family);
+  const LayerAttention attention = c.attention_of(layer);
+  std::vector<LayerNorm> out;
+  for (const NormRow& row : f.norms) {
+    const bool of_heads = row.place == NormPlace::kQ || row.place == NormPlace::kK;
+    if (of_heads && c.kind_of(layer) != LayerKind::kAttention) continue;
+    if (row.place == NormPlace::kK && !attention.has_keys()) continue;
+    if (row.place == NormPlace::kAfterPerLayer && c.per_layer_width == 0) continue;
+    std::int64_t width = c.hidden_size;
+    if (row.place == NormPlace::kQ)
+      width = attention.head_dim * (f.projection_qk_norm ? c.num_attention_heads : 1);
+    if (row.place == NormPlace::kK)
+      width = attention.head_dim * (f.projection_qk_norm ? attention.kv_heads : 1);
+    out.push_back({row.place, row.name, width});
+  }
+  return out;
+}
+
+namespace {
+
+std::vector<LayerTensor> delta_tensors(const ModelConfig& c) {
+  const DeltaRule& d = c.delta;
+  std::vector<LayerTensor> out;
+  for (const TensorRow& row : traits_of(c.family).tensors) {
+    LayerTensor one{.kind = row.kind, .name = row.name, .shape = {d.value_heads}, .gguf_shape = {}};
+    if (row.kind == TensorKind::kDeltaConv) {
+      one.shape = {d.channels(), 1, d.taps};
+      one.gguf_shape = {d.channels(), d.taps};
+      one.gguf_heads = value_heads(c, d.channels() - d.values(), d.value_dim);
+    } else if (row.kind == TensorKind::kDeltaALog || row.kind == TensorKind::kDeltaDtBias) {
+      one.gguf_heads = value_heads(c, 0, 1);
+      one.is_decay = row.kind == TensorKind::kDeltaALog;
+    } else if (row.kind == TensorKind::kDeltaNorm) {
+      one.shape = {d.value_dim};
+    } else {
+      continue;
+    }
+    one.of_stream = row.kind != TensorKind::kDeltaConv;
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<LayerTensor> layer_tensors(const ModelConfig& c, std::int64_t layer) {
+  std::vector<LayerTensor> out;
+  if (c.kind_of(layer) == LayerKind::kDeltaRule) return delta_tensors(c);
+  const bool convolves = c.kind_of(layer) == LayerKind::kShortConv;
+  for (const TensorRow& row : traits_of(c.family).tensors) {
+    if (row.kind == TensorKind::kLayerScale) {
+      LayerTensor& scale = out.emplace_back(LayerTensor{.kind = row.kind, .name = row.name, .shape = {1}});
+      scale.of_stream = true;
+    }
+    if (!convolves) continue;
+    if (row.kind == TensorKind::kConvWeight)
+      out.push_back({row.kind, row.name, {c.hidden_size, 1, c.conv_taps}, {c.hidden_size, c.conv_taps}});
+    if (row.kind == TensorKind::kConvBias && c.conv_bias)
+      out.push_back({row.kind, row.name, {c.hidden_size}, {}});
+  }
+  return out;
+}
+
+std::vector<TensorSpec> expected_tensors(const ModelConfig& config) {
+  const FamilyTraits& f = traits_of(config.family);
+  std::vector<TensorSpec> specs;
+  const auto top = [&](const NamePair& n, std::vector<std::int64_t> shape, bool norm = false) {
+    specs.push_back({.name = std::string(n.hf) + ".weight",
+                     .gguf_name = std::string(n.gguf) + ".weight",
+                     .shape = std::move(shape),
+                     .gguf_adds_one = norm && f.norm_adds_one});
+  };
+  const TensorNames& names = names_of(config);
+  top(names.embedding, {config.vocab_size, config.hidden_size});
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    const std::string number = std::to_string(i) + ".";
+    const std::string hf = std::string(names.layers.hf) + number,
+                      gguf = std::string(names.layers.gguf) + number;
+    for (const LayerNorm& norm : layer_norms(config, i)) {
+      specs.push_back({.name = hf + std::string(norm.name.hf) + ".weight",
+                       .gguf_name = gguf + std::string(norm.name.gguf) + ".weight",
+                       .shape = {norm.width},
+                       .gguf_adds_one = f.norm_adds_one});
+    }
+    for (LayerTensor& tensor : layer_tensors(config, i)) {
+      TensorSpec& spec = specs.emplace_back();
+      spec.name = hf + std::string(tensor.name.hf);
+      spec.gguf_name = gguf + std::string(tensor.name.gguf);
+      spec.shape = std::move(tensor.shape);
+      spec.gguf_shape = std::move(tensor.gguf_shape);
+      spec.gguf_float = true;
+      spec.gguf_is_decay = tensor.is_decay;
+      spec.gguf_heads = tensor.gguf_heads;
+      spec.is_buffer = tensor.kind == TensorKind::kLayerScale;
+    }
+    for (const LayerLinear& l : layer_linears(config, i)) {
+      TensorSpec spec{.name = hf + l.hf + ".weight",
+                      .gguf_name = gguf + l.gguf + ".weight",
+                      .shape = {l.out, l.in},
+                      .permuted_heads = l.permuted_heads,
+                      .expert = l.expert};
+      spec.gguf_heads = l.gguf_heads;
+      if (!l.gguf_second.empty()) spec.gguf_second = gguf + l.gguf_second + ".weight";
+      for (const OtherPlace& other : l.others)
+        spec.others.push_back({hf + other.name, other.expert, other.row});
+      specs.push_back(std::move(spec));
+      if (!l.bias) continue;
+      specs.push_back({.name = hf + l.hf + ".bias",
+                       .gguf_name = gguf + l.gguf + ".bias",
+                       .shape = {l.out},
+                       .permuted_heads = l.permuted_heads});
+    }
+  }
+  top(names.final_norm, {config.hidden_size}, true);
+  if (const std::int64_t width = config.per_layer_width; width > 0) {
+    top(names.per_layer_embedding, {config.per_layer_vocab, config.num_hidden_layers * width});
+    top(names.per_layer_projection, {config.num_hidden_layers * width, config.hidden_size});
+    top(names.per_layer_norm, {width}, true);
+  }
+  if (!config.head_is_embedding()) top(names.head, {config.vocab_size, config.hidden_size});
+  return specs;
+}
+
+std::vector<LinearSpec> adaptable_linears(const ModelConfig& config) {
+  std::vector<LinearSpec> specs;
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    for (const LayerLinear& l : layer_linears(config, i)) {
+      if (l.kind >= ModuleKind::kRouter && l.kind <= ModuleKind::kExpertDown) continue;
+      specs.push_back(
+          {std::string(names_of(config).layers.hf) + std::to_string(i) + "." + l.hf, l.out, l.in});
+    }
+  }
+  if (const std::int64_t columns = config.num_hidden_layers * config.per_layer_width; columns > 0)
+    specs.push_back({std::string(names_of(config).per_layer_projection.hf), columns, config.hidden_size});
+  return specs;
+}
+
+std::vector<ParameterSpec> adaptable_parameters(const ModelConfig& config) {
+  const FamilyTraits& f = traits_of(config.family);
+  const std::int64_t hidden = config.hidden_size, width = config.experts.width;
+  std::vector<ParameterSpec> specs;
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    if (!config.has_experts(i)) continue;
+    const std::string module =
+        std::string(names_of(config).layers.hf) + std::to_string(i) + "." + std::string(f.experts.module);
+    const std::string_view router = f.experts.router_parameter;
+    const std::size_t dot = router.rfind('.');
+    specs.push_back({.module = module + std::string(router.substr(0, dot)),
+                     .name = std::string(router.substr(dot + 1)),
+                     .out = config.experts.count,
+                     .in = hidden});
+    const std::string experts = module + "experts";
+    specs.push_back({.module = experts,
+                     .name = "gate_up_proj",
+                     .out = 2 * width,
+                     .in = hidden,
+                     .experts = config.experts.count});
+    specs.push_back({.module = experts,
+                     .name = "down_proj",
+                     .out = hidden,
+                     .in = width,
+                     .experts = config.experts.count});
+  }
+  return specs;
+}
+
+}  // namespace hone::model

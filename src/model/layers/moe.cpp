@@ -1,0 +1,138 @@
+#include "model/layers/moe.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ops/routed_rows.h"
+#include "ops/swiglu.h"
+
+namespace hone::model {
+namespace {
+
+template <typename Mlp, typename Linear>
+std::vector<Linear*> all_linears(Mlp& mlp) {
+  std::vector<Linear*> all = {&mlp.router};
+  for (auto& expert : mlp.experts) all.push_back(&expert.gate);
+  for (auto& expert : mlp.experts) all.push_back(&expert.up);
+  for (auto& expert : mlp.experts) all.push_back(&expert.down);
+  return all;
+}
+
+// x A^T B^T of one expert, times the LoRA's scale.
+at::Tensor through_factors(const StackedFactors& factors, std::size_t expert, double scale,
+                           const at::Tensor& x) {
+  const auto e = static_cast<std::int64_t>(expert);
+  return at::linear(at::linear(x, factors.a.select(0, e)) * scale, factors.b.select(0, e));
+}
+
+}  // namespace
+
+std::vector<ops::Linear*> SparseMlp::linears() {
+  return all_linears<SparseMlp, ops::Linear>(*this);
+}
+
+std::vector<const ops::Linear*> SparseMlp::linears() const {
+  return all_linears<const SparseMlp, const ops::Linear>(*this);
+}
+
+StackedFactors stacked_factors(const ops::Linear& stack, std::int64_t experts, at::ScalarType dtype,
+                               const ops::PassContext& pass) {
+  if (!stack.lora || !pass.adapters_on) return {};
+  const at::Tensor &a = stack.lora->a, &b = stack.lora->b;
+  return {.a = a.to(dtype).view({experts, -1, a.size(1)}),
+          .b = b.to(dtype).view({b.size(0), -1, experts}).permute({2, 0, 1}).contiguous()};
+}
+
+const StackedFactors& FactorCast::of(const ops::Linear& stack, std::int64_t experts,
+                                     at::ScalarType dtype) const {
+  const at::NoGradGuard no_grad;
+  const at::Tensor &a = stack.lora->a, &b = stack.lora->b;
+  const bool same = a_.is_same(a) && b_.is_same(b) && a_version_ == a._version() &&
+                    b_version_ == b._version() && factors_.a.scalar_type() == dtype;
+  if (same) return factors_;
+  factors_ = stacked_factors(stack, experts, dtype, {});
+  a_ = a;
+  b_ = b;
+  a_version_ = a._version();
+  b_version_ = b._version();
+  return factors_;
+}
+
+void RouterLoad::add(const at::Tensor& chosen, const at::Tensor& softmax) {
+  const at::Tensor counts = at::bincount(chosen.flatten(), {}, softmax.size(1)).to(at::kFloat);
+  const at::Tensor sums = softmax.sum(0);
+  assigned = defined() ? assigned + counts : counts;
+  scores = scores.defined() ? scores + sums : sums;
+  rows += static_cast<double>(softmax.size(0));
+}
+
+at::Tensor RouterLoad::loss() const {
+  return ((assigned / rows) * (scores / rows)).sum() * assigned.size(0);
+}
+
+at::Tensor RouterLoad::gradient() const {
+  return assigned * (static_cast<double>(assigned.size(0)) / (rows * rows));
+}
+
+Routing route(const at::Tensor& logits, const ExpertsRule& rule) {
+  const at::Tensor wide = logits.to(at::kFloat);
+  Routing out{.softmax = at::softmax(wide, 1), .chosen = {}, .weights = {}};
+  if (rule.softmax_first) {
+    std::tie(out.weights, out.chosen) = at::topk(out.softmax, rule.per_token, 1);
+    if (rule.renormalizes) out.weights = out.weights / out.weights.sum(1, true);
+  } else {
+    at::Tensor best;
+    std::tie(best, out.chosen) = at::topk(wide, rule.per_token, 1);
+    out.weights = at::softmax(best, 1);
+  }
+  if (!rule.float_weights) out.weights = out.weights.to(logits.scalar_type());
+  return out;
+}
+
+ExpertRows rows_by_expert(const at::Tensor& chosen, std::int64_t experts) {
+  const at::Tensor flat = chosen.flatten();
+  const at::Tensor order = at::argsort(flat, /*stable=*/true, 0, false);
+  ExpertRows out{
+      .token = at::floor_divide(order, chosen.size(1)), .place = at::empty_like(order), .begins = {0}};
+  out.place.index_copy_(0, order, at::arange(order.size(0), order.options()));
+  out.place = out.place.view(chosen.sizes());
+  const at::Tensor counts = at::bincount(flat, {}, experts).cpu();
+  const std::int64_t* const count = counts.const_data_ptr<std::int64_t>();
+  for (std::int64_t e = 0; e < experts; ++e) out.begins.push_back(out.begins.back() + count[e]);
+  return out;
+}
+
+at::Tensor sparse_mlp(const SparseMlp& mlp, const ModelConfig& config, const at::Tensor& x,
+                      const ops::PassContext& pass, RouterLoad* load) {
+  const at::ScalarType dtype = mlp.router.weight.dtype();
+  const at::Tensor read = x.to(dtype);
+  const Routing routing = route(ops::linear_forward(mlp.router, read, pass), config.experts);
+  if (load != nullptr) load->add(routing.chosen, routing.softmax);
+  const ExpertRows sorted = rows_by_expert(routing.chosen, config.experts.count);
+  const StackedFactors in = stacked_factors(mlp.gate_up_stack, config.experts.count, dtype, pass),
+                       out = stacked_factors(mlp.down_stack, config.experts.count, dtype, pass);
+  std::vector<at::Tensor> all;
+  for (std::size_t e = 0; e < mlp.experts.size(); ++e) {
+    if (sorted.rows_of(e) == 0) continue;
+    const Expert& expert = mlp.experts[e];
+    const at::Tensor rows = read.index_select(0, sorted.token.narrow(0, sorted.begins[e], sorted.rows_of(e)));
+    at::Tensor gate = ops::linear_forward(expert.gate, rows, pass);
+    at::Tensor up = ops::linear_forward(expert.up, rows, pass);
+    if (in.a.defined()) {
+      const std::vector<at::Tensor> halves =
+          through_factors(in, e, mlp.gate_up_stack.lora->scale, rows).chunk(2, 1);
+      gate = gate + halves[0];
+      up = up + halves[1];
+    }
+    const at::Tensor product = ops::swiglu(gate, up, config.activation == Activation::kGeluTanh);
+    at::Tensor row = ops::linear_forward(expert.down, product, pass);
+    if (out.a.defined()) row = row + through_factors(out, e, mlp.down_stack.lora->scale, product);
+    all.push_back(row);
+  }
+  return ops::routed_sum(at::cat(all), sorted.place, routing.weights).to(dtype);
+}
+
+}  // namespace hone::model

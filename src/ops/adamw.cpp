@@ -1,0 +1,40 @@
+#include "ops/adamw.h"
+
+#include <ATen/ATen.h>
+
+#include "base/error.h"
+#include "ops/backend/operators.h"
+#include "ops/backend/reference/reference.h"
+
+namespace hone::ops {
+namespace {
+
+void require_flat(const at::Tensor& x, const char* where) {
+  base::require(x.defined() && x.dim() == 1 && x.scalar_type() == at::kFloat && x.is_contiguous(), where,
+                "flat contiguous fp32 tensors");
+}
+
+}  // namespace
+
+void adamw(const AdamwStep& step) {
+  for (const at::Tensor* x : {&step.p, &step.g, &step.m, &step.v}) {
+    require_flat(*x, "ops::adamw");
+    base::require(x->numel() == step.p.numel(), "ops::adamw", "tensors of one size");
+  }
+  backend::run(step.p.device(), &backend::Operators::adamw, reference::adamw, step);
+}
+
+at::Tensor block_sums_of_squares(const at::Tensor& x) {
+  require_flat(x, "ops::block_sums_of_squares");
+  at::Tensor sums = at::empty({(x.numel() + kSumBlock - 1) / kSumBlock}, x.options().dtype(at::kDouble));
+  backend::run(x.device(), &backend::Operators::block_sums_of_squares, reference::block_sums_of_squares, sums,
+               x);
+  return sums.cpu();
+}
+
+void scale(at::Tensor x, float factor) {
+  require_flat(x, "ops::scale");
+  backend::run(x.device(), &backend::Operators::scale, reference::scale, x, factor);
+}
+
+}  // namespace hone::ops

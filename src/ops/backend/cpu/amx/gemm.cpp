@@ -1,0 +1,251 @@
+// The form for amx. Compiled for avx512 f, bw, dq, vl and bf16 as a whole (cmake/Folders.cmake): nothing of std here, whose
+// inline copies would carry these instructions into the rest of the program.
+//
+// A group is kTileDepth numbers of k of one tdpbf16ps; groups begin where a term or a slice does, and the last is
+// filled up with zeros. A block of the result is 2 x 2 tiles of 16 x 16 sums. Its rows are read where they lie and stay
+// in L1 over kChunk numbers of k, while panels pass it by from L2: 2,880 GFLOP/s of a core, of a limit of 3,000. With
+// 896 numbers instead of 512 they do not fit: 1,810.
+#include "ops/backend/cpu/gemm_kernels.h"
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#include <cstddef>
+
+#include "ops/backend/cpu/bodies/avx512_masks.h"
+#include "ops/backend/cpu/bodies/gemm_finish_bf16.h"
+#include "ops/backend/cpu/bodies/tile_registers.h"
+
+namespace hone::ops::kernels {
+namespace {
+
+using std::int64_t;
+
+constexpr int64_t kHigh = 16;                                 // rows of a tile
+constexpr int64_t kBlockRows = 2 * kHigh;                     // of the result at once
+constexpr int64_t kLine = 64;                                 // bytes of a tile's row
+constexpr int64_t kPairBytes = 4 * kPanelWide;                // of a panel, of one pair of k
+constexpr int64_t kGroupBytes = kTileDepth / 2 * kPairBytes;  // of a panel, of one group
+constexpr int64_t kChunk = 512;                               // numbers of k: 32 rows are 32 KB
+constexpr int64_t kTailNumbers = kBlockRows * kTileDepth;     // of row_scratch, of one slice
+
+// Tiles 0 to 3 are sums (0 and 1 of the upper rows), 4 and 5 rows, 6 and 7 columns of the panel.
+TileShapes shapes_of(int64_t rows) {
+  const int64_t upper = smaller(rows, kHigh), lower = rows - upper;
+  TileShapes shapes;
+  constexpr int kUpper[] = {0, 1, 4}, kLower[] = {2, 3, 5}, kOfPanel[] = {6, 7};
+  for (const int tile : kUpper) shapes.set(tile, upper, kLine);
+  for (const int tile : kLower) shapes.set(tile, lower, kLine);
+  for (const int tile : kOfPanel) shapes.set(tile, kHigh, kLine);
+  return shapes;
+}
+
+template <int RowTiles, int ColumnTiles>
+[[gnu::always_inline]] inline void load_sums(const float* from, int64_t stride) {
+  load_tile<0>(from, 4 * stride);
+  if constexpr (ColumnTiles == 2) load_tile<1>(from + 16, 4 * stride);
+  if constexpr (RowTiles == 2) {
+    load_tile<2>(from + kHigh * stride, 4 * stride);
+    if constexpr (ColumnTiles == 2) load_tile<3>(from + kHigh * stride + 16, 4 * stride);
+  }
+}
+
+template <int RowTiles, int ColumnTiles>
+[[gnu::always_inline]] inline void store_sums(float* to, int64_t stride) {
+  store_tile<0>(to, 4 * stride);
+  if constexpr (ColumnTiles == 2) store_tile<1>(to + 16, 4 * stride);
+  if constexpr (RowTiles == 2) {
+    store_tile<2>(to + kHigh * stride, 4 * stride);
+    if constexpr (ColumnTiles == 2) store_tile<3>(to + kHigh * stride + 16, 4 * stride);
+  }
+}
+
+// One group: rows at `a`, `stride` bytes apart.
+template <int RowTiles, int ColumnTiles>
+[[gnu::always_inline]] inline void add_group(const char* a, int64_t stride, const char* panel) {
+  load_tile<4>(a, stride);
+  load_passing_tile<6>(panel, kPairBytes);
+  add_tile_product<0, 4, 6>();
+  if constexpr (ColumnTiles == 2) {
+    load_passing_tile<7>(panel + kLine, kPairBytes);
+    add_tile_product<1, 4, 7>();
+  }
+  if constexpr (RowTiles == 2) {
+    load_tile<5>(a + kHigh * stride, stride);
+    add_tile_product<2, 5, 6>();
+    if constexpr (ColumnTiles == 2) add_tile_product<3, 5, 7>();
+  }
+}
+
+// The last group of a panel that ends at `k` numbers, k < kTileDepth, with zeros behind them.
+void copy_tail(const char* panel, int64_t k, Word* to) {
+  const int64_t words = words_of(k, false) * kPanelWide;
+  const auto* const from = reinterpret_cast<const Word*>(panel);
+  for (int64_t i = 0; i < kTileDepth / 2 * kPanelWide; i += 16) {
+    _mm512_store_si512(to + i, i < words ? _mm512_loadu_si512(from + i) : _mm512_setzero_si512());
+  }
+}
+
+struct Sums {
+  const float* from = nullptr;  // null: zero
+  float* to = nullptr;
+  int64_t from_stride = 0, to_stride = 0;
+};
+
+// Slices [first, last) of a block.
+struct Chunk {
+  int first = 0, last = 0;
+};
+
+Chunk chunk_from(const Block& b, int first) {
+  Chunk chunk{first, first + 1};
+  for (int64_t k = b.slices[first].k; chunk.last < b.count; ++chunk.last) {
+    k += b.slices[chunk.last].k;
+    if (k > kChunk) break;
+  }
+  return chunk;
+}
+
+// The sums of a block's rows and a panel over a chunk. `tails`: the rows' last groups, of all slices.
+template <int RowTiles, int ColumnTiles>
+void multiply_tiles(const Block& b, Chunk chunk, int64_t row, int64_t panel, const Bf16* tails,
+                    const Sums& sums) {
+  alignas(64) Word tail[kTileDepth / 2 * kPanelWide];
+  if (sums.from != nullptr) {
+    load_sums<RowTiles, ColumnTiles>(sums.from, sums.from_stride);
+  } else {
+    zero_tile<0>();
+    if constexpr (ColumnTiles == 2) zero_tile<1>();
+    if constexpr (RowTiles == 2) zero_tile<2>();
+    if constexpr (RowTiles == 2 && ColumnTiles == 2) zero_tile<3>();
+  }
+  for (int s = chunk.first; s < chunk.last; ++s) {
+    const Slice& slice = b.slices[s];
+    const int64_t stride = 2 * slice.a_stride, groups = slice.k / kTileDepth, left = slice.k % kTileDepth;
+    const char* a = static_cast<const char*>(slice.a) + row * stride;
+    const char* from = reinterpret_cast<const char*>(slice.panels + panel * slice.panel_stride);
+    for (int64_t group = 0; group < groups; ++group) {
+      if (slice.ahead > 0) {
+        for (int64_t i = 0; i < kGroupBytes; i += kPairBytes) {
+          _mm_prefetch(from + slice.ahead + i, _MM_HINT_T1);
+          if constexpr (ColumnTiles == 2) _mm_prefetch(from + slice.ahead + i + kLine, _MM_HINT_T1);
+        }
+      }
+      add_group<RowTiles, ColumnTiles>(a, stride, from);
+      a += kLine;
+      from += kGroupBytes;
+    }
+    if (left == 0) continue;
+    if (!slice.padded) {
+      copy_tail(from, left, tail);
+      from = reinterpret_cast<const char*>(tail);
+    }
+    add_group<RowTiles, ColumnTiles>(reinterpret_cast<const char*>(tails + s * kTailNumbers), kLine, from);
+  }
+  store_sums<RowTiles, ColumnTiles>(sums.to, sums.to_stride);
+}
+
+// The last groups of `rows` rows of each slice that has one, with zeros behind: [slice][kBlockRows][kTileDepth].
+void gather_tails(const Block& b, int64_t row, int64_t rows, Bf16* to) {
+  for (int s = 0; s < b.count; ++s, to += kTailNumbers) {
+    const Slice& slice = b.slices[s];
+    const int64_t left = slice.k % kTileDepth;
+    if (left == 0) continue;
+    const __mmask32 mask = first_words(left);
+    const Bf16* from = static_cast<const Bf16*>(slice.a) + row * slice.a_stride + slice.k - left;
+    for (int64_t r = 0; r < rows; ++r, from += slice.a_stride) {
+      _mm512_store_si512(to + r * kTileDepth, _mm512_maskz_loadu_epi16(mask, from));
+    }
+  }
+}
+
+// One chunk of `rows` rows for all panels. Sums rest in `partial` between chunks.
+void multiply_chunk(const Block& b, Chunk chunk, int64_t row, int64_t rows, const Bf16* tails,
+                    const Sums& partial) {
+  alignas(64) float tile[kBlockRows * kPanelWide];
+  const bool begins = chunk.first == 0, ends = chunk.last == b.count;
+  for (int64_t column = 0; column < b.columns; column += kPanelWide) {
+    const int64_t width = smaller(b.columns - column, kPanelWide), panel = column / kPanelWide;
+    Sums sums{.from = partial.to + column,
+              .to = partial.to + column,
+              .from_stride = partial.to_stride,
+              .to_stride = partial.to_stride};
+    if (begins) {
+      sums.from = b.first ? nullptr : b.sums + row * b.sums_stride + column;
+      sums.from_stride = b.sums_stride;
+    }
+    if (ends && b.finish != nullptr) sums.to = tile, sums.to_stride = kPanelWide;
+    if (rows > kHigh) {
+      (width > 16 ? multiply_tiles<2, 2> : multiply_tiles<2, 1>)(b, chunk, row, panel, tails, sums);
+    } else {
+      (width > 16 ? multiply_tiles<1, 2> : multiply_tiles<1, 1>)(b, chunk, row, panel, tails, sums);
+    }
+    if (ends && b.finish != nullptr) finish_tile(tile, kPanelWide, row, rows, column, width, *b.finish);
+  }
+}
+
+void multiply_block(const Block& b) {
+  auto* const tails = static_cast<Bf16*>(b.row_scratch);
+  auto* const scratch = reinterpret_cast<float*>(tails + b.count * kTailNumbers);
+  for (int64_t row = 0; row < b.rows; row += kBlockRows) {
+    const int64_t rows = smaller(b.rows - row, kBlockRows);
+    if (row == 0 || rows < kBlockRows) use_tiles(shapes_of(rows));
+    gather_tails(b, row, rows, tails);
+    Sums partial{.to = scratch, .to_stride = (b.columns + kPanelWide - 1) / kPanelWide * kPanelWide};
+    if (b.finish == nullptr) partial.to = b.sums + row * b.sums_stride, partial.to_stride = b.sums_stride;
+    for (Chunk chunk; chunk.last < b.count;) {
+      chunk = chunk_from(b, chunk.last);
+      multiply_chunk(b, chunk, row, rows, tails, partial);
+    }
+  }
+  release_tiles();
+}
+
+void multiply_in_registers(int64_t steps) {
+  use_tiles(shapes_of(kBlockRows));
+  for (int64_t step = 0; step < steps; ++step) {
+    static_assert(kSpinChains == 12);
+#pragma GCC unroll 3
+    for (int i = 0; i < 3; ++i) {
+      add_tile_product<0, 4, 6>();
+      add_tile_product<1, 4, 7>();
+      add_tile_product<2, 5, 6>();
+      add_tile_product<3, 5, 7>();
+    }
+  }
+  release_tiles();
+}
+
+}  // namespace
+
+const GemmKernels* gemm_kernels_amx() {
+  static constexpr GemmKernels kKernels = {.name = "amx",
+                                           .form = GemmForm::kAmx,
+                                           .tile_rows = kHigh,
+                                           .depth = kChunk,
+                                           .step_depth = 1024,
+                                           .flops = 1000e9,
+                                           .multiply_block = multiply_block,
+                                           .multiply_in_registers = multiply_in_registers,
+                                           .spin_flop = 2 * kHigh * 16 * kTileDepth,
+                                           .pack_rows = pack_rows_avx512,
+                                           .pack_columns = pack_columns_avx512,
+                                           .repack = repack_avx512,
+                                           .transpose = transpose_avx512};
+  return &kKernels;
+}
+
+}  // namespace hone::ops::kernels
+
+#else
+
+namespace hone::ops::kernels {
+
+const GemmKernels* gemm_kernels_amx() {
+  return nullptr;
+}
+
+}  // namespace hone::ops::kernels
+
+#endif

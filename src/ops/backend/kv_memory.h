@@ -1,0 +1,18 @@
+// What the kernels of a backend read of a KvTiles.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "ops/backend/layouts.h"
+#include "ops/kv_tiles.h"
+
+namespace hone::ops {
+
+class KvMemory {
+ public:
+  static const at::Tensor& keys(const KvTiles& tiles) { return tiles.keys_; }  // [K, tiles, 64 * D]
+  static const at::Tensor& values(const KvTiles& tiles) { return tiles.values_; }
+  static const backend::KvLayout* layout(const KvTiles& tiles) { return tiles.layout_; }
+};
+
+}  // namespace hone::ops

@@ -1,0 +1,38 @@
+#include "ops/adamw.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+#include "ops/backend/reference/reference.h"
+
+namespace hone::ops::reference {
+
+void adamw(const AdamwStep& step) {
+  const at::NoGradGuard no_grad;
+  const Tensor &p = step.p, &g = step.g, &m = step.m, &v = step.v;
+  p.mul_(step.decay);
+  m.lerp_(g, step.lerp);
+  v.mul_(step.beta2).addcmul_(g, g, step.one_minus_beta2);
+  p.addcdiv_(m, v.sqrt().div_(step.root_correction2).add_(step.epsilon), step.minus_step_size);
+}
+
+void block_sums_of_squares(const Tensor& sums, const Tensor& x) {
+  constexpr std::int64_t kBlocks = 256;  // at a time: a copy in fp64 of no more
+  const std::int64_t whole = x.numel() / kSumBlock;
+  for (std::int64_t first = 0; first < whole; first += kBlocks) {
+    const std::int64_t n = std::min(kBlocks, whole - first);
+    const Tensor part = x.narrow(0, first * kSumBlock, n * kSumBlock).view({n, kSumBlock});
+    sums.narrow(0, first, n).copy_(part.to(at::kDouble).square_().sum(1));
+  }
+  if (whole == sums.numel()) return;
+  const Tensor rest = x.narrow(0, whole * kSumBlock, x.numel() - whole * kSumBlock);
+  sums.narrow(0, whole, 1).copy_(rest.to(at::kDouble).square_().sum());
+}
+
+void scale(const Tensor& x, float factor) {
+  x.mul_(factor);
+}
+
+}  // namespace hone::ops::reference

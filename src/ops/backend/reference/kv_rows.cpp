@@ -1,0 +1,38 @@
+// Keys and values of a tile and head as rows [64][D].
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "ops/backend/kv_memory.h"
+#include "ops/backend/reference/reference.h"
+
+namespace hone::ops::reference {
+namespace {
+
+// [K, tokens, D]
+Tensor rows_of(const Tensor& tiles, std::int64_t head_dim) {
+  return tiles.view({tiles.size(0), tiles.size(1) * kKvTile, head_dim});
+}
+
+void append(const Tensor& keys, const Tensor& values, std::int64_t head_dim, std::int64_t begin,
+            const Tensor& k, const Tensor& v) {
+  rows_of(keys, head_dim).narrow(1, begin, k.size(0)).copy_(k.transpose(0, 1));
+  rows_of(values, head_dim).narrow(1, begin, v.size(0)).copy_(v.transpose(0, 1));
+}
+
+void clear(const Tensor& keys, const Tensor& values, std::int64_t head_dim, std::int64_t begin,
+           std::int64_t end) {
+  rows_of(keys, head_dim).narrow(1, begin, end - begin).zero_();
+  rows_of(values, head_dim).narrow(1, begin, end - begin).zero_();
+}
+
+}  // namespace
+
+const backend::KvLayout kKvRows = {.append = append, .clear = clear};
+
+std::pair<Tensor, Tensor> keys_and_values(const KvTiles& tiles) {
+  return {rows_of(KvMemory::keys(tiles), tiles.head_dim()).narrow(1, 0, tiles.length()),
+          rows_of(KvMemory::values(tiles), tiles.head_dim()).narrow(1, 0, tiles.length())};
+}
+
+}  // namespace hone::ops::reference

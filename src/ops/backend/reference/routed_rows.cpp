@@ -1,0 +1,43 @@
+#include "ops/routed_rows.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "ops/backend/reference/reference.h"
+
+namespace hone::ops {
+
+at::Tensor routed_sum(const at::Tensor& rows, const at::Tensor& place, const at::Tensor& weights,
+                      const at::Tensor& start) {
+  const at::ScalarType inside = at::promote_types(rows.scalar_type(), at::kFloat);
+  at::Tensor sum = start.defined() ? start.to(inside) : at::Tensor();
+  for (std::int64_t s = 0; s < place.size(1); ++s) {
+    at::Tensor term = rows.index_select(0, place.select(1, s));
+    if (weights.defined()) term = term * weights.select(1, s).unsqueeze(1);
+    sum = sum.defined() ? sum + term.to(inside) : term.to(inside);
+  }
+  return sum;
+}
+
+namespace reference {
+
+void sum_routed_rows(const Tensor& out, const Tensor& rows, const Tensor& place, const Tensor& weights,
+                     const Tensor& start) {
+  out.copy_(routed_sum(rows, place, weights, start));
+}
+
+void weigh_rows_backward(const Tensor& d, const Tensor& x, const Tensor& weights, const Tensor& sums) {
+  constexpr std::int64_t kRows = 512;  // at once: what is between the operators stays small
+  const at::ScalarType inside = at::promote_types(d.scalar_type(), at::kFloat);
+  for (std::int64_t first = 0; first < d.size(0); first += kRows) {
+    const std::int64_t count = std::min(kRows, d.size(0) - first);
+    Tensor part = d.narrow(0, first, count);
+    const Tensor wide = part.to(inside);
+    sums.narrow(0, first, count).copy_((wide * x.narrow(0, first, count)).sum(1));
+    part.copy_(wide * weights.narrow(0, first, count).unsqueeze(1));
+  }
+}
+
+}  // namespace reference
+}  // namespace hone::ops

@@ -1,0 +1,17 @@
+// What the kernels of a backend read of a packed Weight.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "ops/backend/layouts.h"
+#include "ops/weight.h"
+
+namespace hone::ops {
+
+class WeightMemory {
+ public:
+  static const at::Tensor& packed(const Weight& weight) { return weight.packed_; }
+  static const backend::WeightLayout* layout(const Weight& weight) { return weight.layout_; }
+};
+
+}  // namespace hone::ops

@@ -1,0 +1,45 @@
+#include "ops/head/logprob_tile.h"
+
+#include <ATen/ATen.h>
+
+#include <limits>
+
+#include "ops/backend/operators.h"
+#include "ops/backend/reference/reference.h"
+
+namespace hone::ops {
+
+SoftmaxRows::SoftmaxRows(const at::Tensor& the_targets, double the_temperature, bool with_squares)
+    : targets(the_targets.contiguous()), temperature(the_temperature) {
+  const auto options = targets.options();
+  peak = at::full_like(targets, -std::numeric_limits<double>::infinity(), options.dtype(at::kFloat));
+  first = at::full_like(targets, -1);
+  target = at::full_like(peak, -std::numeric_limits<double>::infinity());
+  sum = at::zeros_like(targets, options.dtype(at::kDouble));
+  dot = at::zeros_like(sum);
+  if (with_squares) squares = at::zeros_like(sum);
+}
+
+void take_tile(SoftmaxRows& rows, const at::Tensor& logits, std::int64_t first_column,
+               const at::Tensor& probabilities, const at::Tensor& accumulator) {
+  backend::run(logits.device(), &backend::Operators::take_tile, reference::take_tile, rows, logits,
+               first_column, probabilities, accumulator);
+}
+
+void take_row(SoftmaxRows& rows, const at::Tensor& logits) {
+  backend::run(logits.device(), &backend::Operators::take_row, reference::take_row, rows, logits);
+}
+
+TokenLogprobs finish(const SoftmaxRows& rows) {
+  TokenLogprobs facts;
+  backend::run(rows.peak.device(), &backend::Operators::finish, reference::finish, facts, rows);
+  return facts;
+}
+
+void tile_backward(const TileBackward& rows, const at::Tensor& logits, std::int64_t first_column,
+                   const at::Tensor& narrow) {
+  backend::run(logits.device(), &backend::Operators::tile_backward, reference::tile_backward, rows, logits,
+               first_column, narrow);
+}
+
+}  // namespace hone::ops

@@ -1,0 +1,31 @@
+// A matrix of a GGUF kept in its blocks, in the order that the CPU's products read: Q8_0, Q6_K, Q5_0 and Q4_0 in as many bytes as
+// the file has, Q4_K and Q5_K in 4 more a block of 256, whose scales of 6 bits become bytes. Its values are
+// base::dequantize's, bit for bit, in float32, and those rounded once in bfloat16.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/gguf.h"
+#include "ops/quantized.h"
+
+namespace hone::ops {
+
+// The scheme of a matrix [out, in] that can be kept for products in `compute`; empty: another type, a shape that is not
+// of whole panels and blocks, or no kernels of ours.
+std::optional<QuantScheme> kept_ggml_scheme(base::GgmlType type, std::int64_t out, std::int64_t in,
+                                            at::ScalarType compute);
+
+// Quantized::bytes() of what keep_ggml makes of a matrix [out, in] with this scheme.
+std::int64_t kept_ggml_bytes(std::int64_t out, std::int64_t in, const QuantScheme& scheme);
+
+// `blocks` are those of [out, in], as the file has them. Row i of the result is row source_rows[i]; empty: row i.
+Quantized keep_ggml(base::GgmlType type, std::span<const std::byte> blocks, std::int64_t out, std::int64_t in,
+                    const std::vector<std::int64_t>& source_rows = {});
+
+// A kept matrix close to `w` [out, in], of a type of ggml's and a shape that can be kept: for probes and tests.
+Quantized sample_ggml(const at::Tensor& w, QuantType type);
+
+}  // namespace hone::ops

@@ -1,0 +1,25 @@
+// Holds cases against what they say. No test of its own: what fails is returned, so that tests can count it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ops/cases/case.h"
+
+namespace hone::ops::cases {
+
+struct Failure {
+  std::string op, what, why;
+};
+
+// Each case's numbers, on a device.
+std::vector<Failure> check_numbers(const Cases& cases, at::Device device);
+// At every level of this machine's CPU: numbers, and all promises.
+std::vector<Failure> check_levels(const Cases& cases);
+
+Cases cases_of(const std::string& op);
+std::vector<std::string> operators();  // that have cases, each once
+// What failed, a line each, for a test to print; empty: nothing.
+std::string told(const std::vector<Failure>& failures);
+
+}  // namespace hone::ops::cases
