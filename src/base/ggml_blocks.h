@@ -1,4 +1,4 @@
-// The parts of ggml's quantized blocks, for those who keep a matrix in its blocks (ops/backend/cpu/ggml_panels.h).
+// The parts of ggml's quantized blocks, for those who keep a matrix in its blocks (ops/kept_ggml.h).
 //
 //   Q4_0, Q5_0, Q8_0   32 numbers: half * (code - 8), (code - 16), code
 //   Q4_K, Q5_K         256 numbers in 8 groups of 32: halves[0] * factors[g] * code - halves[1] * factors[8 + g]

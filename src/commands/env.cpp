@@ -45,8 +45,9 @@ int env() {
             << system.release << ' ' << system.machine << "\nprocessors  "
             << std::thread::hardware_concurrency() << ", " << at::get_num_threads()
             << " used; this machine has " << base::name_of(base::machine_level())
-            << (base::is_held_to_a_level() ? std::string(", held to ") + base::name_of(base::allowed_level())
-                                           : "")
+            << (base::is_held_to_a_level()
+                    ? std::string(", held to ") + base::name_of(base::instruction_level())
+                    : "")
             << "\nlibtorch's   " << at::get_cpu_capability() << "\nbf16        "
             << product_line(at::kBFloat16) << "\nfloat32     " << product_line(at::kFloat) << "\nmemory      "
             << report::human_bytes(memory) << "\ndevice      cpu (CUDA is not built yet)\n";

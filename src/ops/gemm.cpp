@@ -44,7 +44,8 @@ void run_all(bool (*backend::Operators::*row)(std::span<const One* const>),
   if (kernel != nullptr && kernel(all)) return;
   for (const One* const& one : all) {
     const std::span<const One* const> alone(&one, 1);
-    if (kernel == nullptr || all.size() == 1 || !kernel(alone)) reference(alone);
+    const auto own = backend::operators_of(one->out.device()).*row;
+    if (own == nullptr || (all.size() == 1 && own == kernel) || !own(alone)) reference(alone);
   }
 }
 

@@ -94,7 +94,7 @@ at::Tensor dynamic_table() {
 }
 
 Quantized Quantized::to(at::Device device) const {
-  Quantized moved = device == codes.device() ? *this : in_rows(*this);
+  Quantized moved = device.type() == codes.device().type() ? *this : in_rows(*this);
   for (at::Tensor* part : {&moved.codes, &moved.scales, &moved.table, &moved.nested_scales,
                            &moved.nested_table, &moved.row_scales}) {
     if (part->defined()) *part = part->to(device);

@@ -140,6 +140,9 @@ at::Tensor Weight::rows(const at::Tensor& ids) const {
 
 void Weight::assign(const at::Tensor& plain) {
   base::require(!is_quantized() && defined(), "ops::Weight::assign", "a plain or packed matrix");
+  base::require(plain.dim() == 2 && plain.size(0) == out_ && plain.size(1) == in_ &&
+                    plain.scalar_type() == dtype() && (!is_packed() || layout_->fits(plain)),
+                "ops::Weight::assign", "numbers of the matrix's shape, dtype and device");
   if (is_packed()) {
     packed_.copy_(layout_->pack(plain.contiguous()));
   } else {

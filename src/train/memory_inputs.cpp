@@ -293,6 +293,7 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
   out.tiled_head = out.model.logits_soft_cap > 0 && plan.sft.label_smoothing_factor > 0;  // run_pass()
   out.residual_size = static_cast<std::int64_t>(c10::elementSize(model.dtypes().residual));
   out.on_device = !ops::is_host(model.device());
+  out.device_bytes = out.on_device ? program_bytes : 0;
   out.program_bytes = out.on_device ? base::process_memory().resident : program_bytes;
   out.base_bytes = model.parameter_bytes();
   out.packed = model.packed();

@@ -467,6 +467,7 @@ MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode lev
     extra.name = "sampling, beyond a training pass";
     extra.bytes = in.sampling - training;
   }
+  if (in.device_bytes > 0) out.segments.push_back({"in use before the model", in.device_bytes});
   for (MemorySegment& segment : out.segments) {
     segment.on_device = in.on_device && &segment != &out.segments.front();
     (segment.on_device ? out.device_total : out.host_total) += segment.bytes;

@@ -38,9 +38,10 @@ struct MemoryInputs {
   bool float_head = false;       // the head's products are fp32, and its rows a copy
   bool tiled_head = false;       // the losses take the autograd form of the head in either form of the layers
   std::int64_t residual_size = 4;  // ... residual stream, norms, embedding
-  // resident on the host just before the model is read: program, libtorch, tokenizer, data
+  // resident on the host just before the model is read, on a device after it: program, libtorch, tokenizer, data
   std::int64_t program_bytes = 0;
   bool on_device = false;  // the model is on a device with memory of its own: all but the program is there
+  std::int64_t device_bytes = 0;    // in use on the device just before the model is read
   std::int64_t base_bytes = 0;      // CausalLm::parameter_bytes()
   bool packed = false;              // the base is held as packs (ops/weight.h)
   std::string quantized;            // ops::describe() of its linears; empty: not quantized

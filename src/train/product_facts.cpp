@@ -39,7 +39,7 @@ ProductFacts product_facts(const model::CausalLm& model) {
   out.other_precision = precision_of(other);
   out.other_gflops = ops::product_gflops(other, shape_of(model), seconds);
   out.seconds = seconds;
-  if (base::is_held_to_a_level()) out.held_to = base::name_of(base::allowed_level());
+  if (base::is_held_to_a_level()) out.held_to = base::name_of(base::instruction_level());
   return out;
 }
 

@@ -80,5 +80,16 @@ TEST(TheChecks, WatchWhatLiesAroundATensor) {
   }
 }
 
+// What a backend laid out in its own order is read by the definitions too.
+TEST(BackendTables, OneFunctionLessIsTheDefinitionOnTheBackendsLayouts) {
+  backend::Operators table = backend::cpu_operators();
+  table.attend_tiles = nullptr;
+  table.gemms = nullptr;
+  table.dequantize = nullptr;
+  const backend::OnlyOperators only(table);
+  for (const char* const op : {"attend_tiles", "gemms", "dequantize"})
+    EXPECT_EQ(cases::told(cases::check_numbers(cases::cases_of(op), at::kCPU)), "") << op;
+}
+
 }  // namespace backends_test
 }  // namespace hone::ops

@@ -458,6 +458,7 @@ class GradientProbe {
       for (const ops::Linear* linear : linears) {
         if (of_a.tensor->name.find(linear->name + ".") == std::string::npos) continue;
         const ops::Weight& weight = linear->weight;
+        if (!weight.has_numbers()) break;
         const at::Tensor held = weight.is_quantized() ? weight.dense() : weight.memory().front().second;
         const auto size = held.to(at::kFloat).norm().item<double>();
         if (size > 0) ratios.push_back(moved(linear->lora->scale, of_a, of_b) / size);

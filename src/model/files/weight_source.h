@@ -35,7 +35,7 @@ class WeightSource {
   }
   // A matrix that quantization() names. UserError when a part is absent or damaged.
   virtual ops::Quantized read_quantized(const std::string& name) const;
-  // The scheme of this matrix when it can stay in a GGUF's blocks for products in `compute` (ops/backend/cpu/ggml_panels.h); then
+  // The scheme of this matrix when it can stay in a GGUF's blocks for products in `compute` (ops/kept_ggml.h); then
   // read_blocks() has the values of read_into().
   virtual std::optional<ops::QuantScheme> blocks(const std::string& /*name*/,
                                                  at::ScalarType /*compute*/) const {

@@ -38,6 +38,9 @@ struct KvLayout {
   // k and v [n, K, D] become tokens begin .. begin + n.
   void (*append)(const at::Tensor& keys, const at::Tensor& values, std::int64_t head_dim, std::int64_t begin,
                  const at::Tensor& k, const at::Tensor& v);
+  // The first `length` tokens, [K, length, D] each: what the reference reads.
+  std::pair<at::Tensor, at::Tensor> (*rows)(const at::Tensor& keys, const at::Tensor& values,
+                                            std::int64_t head_dim, std::int64_t length);
   // Tokens begin .. end of one tile become zero.
   void (*clear)(const at::Tensor& keys, const at::Tensor& values, std::int64_t head_dim, std::int64_t begin,
                 std::int64_t end);

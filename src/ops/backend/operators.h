@@ -27,7 +27,6 @@
 #include "ops/gemm.h"
 #include "ops/head/logprob_tile.h"
 #include "ops/kv_tiles.h"
-#include "ops/machine/device_memory.h"
 #include "ops/quantized.h"
 #include "ops/rope.h"
 #include "ops/short_conv.h"
@@ -112,7 +111,6 @@ struct Operators {
   bool (*scale)(const Tensor& x, float factor) = nullptr;
 
   // ---- the processor; null: nothing is known
-  DeviceMemory (*memory)(at::Device device) = nullptr;
   const char* (*product_kernels)(at::ScalarType dtype) = nullptr;  // null: libtorch's
   double (*product_limit)(at::ScalarType dtype) = nullptr;         // GFLOP/s of all threads; 0: not known
 };
@@ -127,7 +125,8 @@ void register_operators(at::DeviceType type, const Operators* table);
 // reference alone, and a copy of another with one function more or less shows what that function does.
 class OnlyOperators {
  public:
-  explicit OnlyOperators(const Operators& table);
+  explicit OnlyOperators(const Operators& table);  // which it does not copy
+  explicit OnlyOperators(Operators&&) = delete;
   ~OnlyOperators();
   OnlyOperators(const OnlyOperators&) = delete;
   OnlyOperators& operator=(const OnlyOperators&) = delete;

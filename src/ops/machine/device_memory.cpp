@@ -2,12 +2,16 @@
 
 #include <c10/core/CachingDeviceAllocator.h>
 
-#include "ops/backend/operators.h"
+#include "base/process_memory.h"
 
 namespace hone::ops {
 
 DeviceMemory device_memory(at::Device device) {
-  if (const auto of_host = backend::operators_of(device).memory) return of_host(device);
+  if (is_host(device)) {
+    const base::ProcessMemory process = base::process_memory();
+    const base::FreeMemory free = base::free_memory_and_limit();
+    return {.free = free.bytes, .in_use = process.resident, .peak = process.peak, .limit = free.limit};
+  }
   c10::DeviceAllocator* const allocator = c10::getDeviceAllocator(device.type());
   const c10::DeviceIndex index = device.has_index() ? device.index() : c10::DeviceIndex{0};
   const auto held = allocator->getDeviceStats(index).reserved_bytes[0];  // of all its pools

@@ -42,7 +42,6 @@ const Operators& cpu_operators() {
                                   .adamw = cpu::adamw,
                                   .block_sums_of_squares = cpu::block_sums_of_squares,
                                   .scale = cpu::scale,
-                                  .memory = cpu::memory,
                                   .product_kernels = cpu::product_kernels,
                                   .product_limit = cpu::product_limit};
   return table;

@@ -59,7 +59,6 @@ bool tile_backward(const TileBackward& rows, const Tensor& logits, std::int64_t 
 bool adamw(const AdamwStep& step);
 bool block_sums_of_squares(const Tensor& sums, const Tensor& x);
 bool scale(const Tensor& x, float factor);
-DeviceMemory memory(at::Device device);
 const char* product_kernels(at::ScalarType dtype);
 double product_limit(at::ScalarType dtype);
 

@@ -71,6 +71,23 @@ void append(const Tensor& keys, const Tensor& values, std::int64_t head_dim, std
   (bf16 ? append_as<std::uint16_t, 2> : append_as<std::uint32_t, 1>)(keys, values, head_dim, begin, k, v);
 }
 
+std::pair<Tensor, Tensor> rows(const Tensor& keys, const Tensor& values, std::int64_t head_dim,
+                               std::int64_t length) {
+  const std::int64_t heads = keys.size(0), n = keys.size(1);
+  Tensor k, v;
+  if (keys.scalar_type() == at::kFloat) {
+    k = keys.view({heads, n, head_dim, kKvTile}).permute({0, 1, 3, 2});
+    v = values;
+  } else {
+    k = keys.view({heads, n, head_dim / 2, kKvTile, 2}).permute({0, 1, 3, 2, 4});
+    v = values.view({heads, n, kKvTile / 2, head_dim, 2}).permute({0, 1, 2, 4, 3});
+  }
+  const auto first = [&](const Tensor& x) {
+    return x.reshape({heads, n * kKvTile, head_dim}).narrow(1, 0, length);
+  };
+  return {first(k), first(v)};
+}
+
 void clear(const Tensor& keys, const Tensor& values, std::int64_t head_dim, std::int64_t begin,
            std::int64_t end) {
   const std::int64_t tile = begin / kKvTile, from = begin % kKvTile, n = end - begin;
@@ -81,6 +98,6 @@ void clear(const Tensor& keys, const Tensor& values, std::int64_t head_dim, std:
 
 }  // namespace
 
-const backend::KvLayout kKvPairs = {.append = append, .clear = clear};
+const backend::KvLayout kKvPairs = {.append = append, .rows = rows, .clear = clear};
 
 }  // namespace hone::ops::cpu

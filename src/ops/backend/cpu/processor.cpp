@@ -1,22 +1,15 @@
-// What the CPU's table says of the processor and of the memory of this machine.
+// What the CPU's table says of the processor.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <chrono>
 
-#include "base/process_memory.h"
 #include "ops/backend/cpu/cpu_operators.h"
 #include "ops/backend/cpu/gemm_blocks.h"
 #include "ops/machine/team.h"
 
 namespace hone::ops::cpu {
-
-DeviceMemory memory(at::Device) {
-  const base::ProcessMemory process = base::process_memory();
-  const base::FreeMemory free = base::free_memory_and_limit();
-  return {.free = free.bytes, .in_use = process.resident, .peak = process.peak, .limit = free.limit};
-}
 
 const char* product_kernels(at::ScalarType dtype) {
   const kernels::GemmKernels* const kernels = gemm_kernels(dtype);

@@ -5,9 +5,19 @@
 
 #include "ops/backend/cpu/cpu_operators.h"
 #include "ops/backend/cpu/gemm_blocks.h"
+#include "ops/backend/weight_memory.h"
 
 namespace hone::ops::cpu {
 namespace {
+
+// Whether it lies here, in an order that gemm_blocks.h reads.
+bool is_ours(const Weight& weight) {
+  if (!weight.device().is_cpu()) return false;
+  if (weight.is_packed()) return WeightMemory::layout(weight) == &kPanels;
+  if (!weight.is_quantized()) return true;
+  const backend::CodeLayout* const layout = weight.quantized().layout;
+  return layout == nullptr || layout == &kPanelCodes;
+}
 
 bool takes(const Gemm& call) {
   const Tensor& out = call.out;
@@ -15,7 +25,7 @@ bool takes(const Gemm& call) {
   if (!out.device().is_cpu() || gemm_kernels(dtype) == nullptr) return false;
   if (out.scalar_type() != at::kBFloat16 && out.scalar_type() != at::kFloat) return false;
   return std::all_of(call.terms.begin(), call.terms.end(), [&](const GemmTerm& term) {
-    return term.a.scalar_type() == dtype && term.a.device().is_cpu() && term.weight->device().is_cpu();
+    return term.a.scalar_type() == dtype && term.a.device().is_cpu() && is_ours(*term.weight);
   });
 }
 

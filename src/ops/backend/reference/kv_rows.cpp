@@ -20,6 +20,11 @@ void append(const Tensor& keys, const Tensor& values, std::int64_t head_dim, std
   rows_of(values, head_dim).narrow(1, begin, v.size(0)).copy_(v.transpose(0, 1));
 }
 
+std::pair<Tensor, Tensor> rows(const Tensor& keys, const Tensor& values, std::int64_t head_dim,
+                               std::int64_t length) {
+  return {rows_of(keys, head_dim).narrow(1, 0, length), rows_of(values, head_dim).narrow(1, 0, length)};
+}
+
 void clear(const Tensor& keys, const Tensor& values, std::int64_t head_dim, std::int64_t begin,
            std::int64_t end) {
   rows_of(keys, head_dim).narrow(1, begin, end - begin).zero_();
@@ -28,11 +33,11 @@ void clear(const Tensor& keys, const Tensor& values, std::int64_t head_dim, std:
 
 }  // namespace
 
-const backend::KvLayout kKvRows = {.append = append, .clear = clear};
+const backend::KvLayout kKvRows = {.append = append, .rows = rows, .clear = clear};
 
 std::pair<Tensor, Tensor> keys_and_values(const KvTiles& tiles) {
-  return {rows_of(KvMemory::keys(tiles), tiles.head_dim()).narrow(1, 0, tiles.length()),
-          rows_of(KvMemory::values(tiles), tiles.head_dim()).narrow(1, 0, tiles.length())};
+  return KvMemory::layout(tiles)->rows(KvMemory::keys(tiles), KvMemory::values(tiles), tiles.head_dim(),
+                                       tiles.length());
 }
 
 }  // namespace hone::ops::reference

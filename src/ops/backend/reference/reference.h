@@ -29,7 +29,7 @@ using Segments = std::vector<AttentionSegment>;
 
 // The layout of keys and values where a backend has none of its own.
 extern const backend::KvLayout kKvRows;
-// [K, length, D] each, of tiles in that layout.
+// [K, length, D] each, of tiles in any layout.
 std::pair<Tensor, Tensor> keys_and_values(const KvTiles& tiles);
 
 // ---- rows

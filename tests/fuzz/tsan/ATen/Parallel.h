@@ -1,4 +1,4 @@
-// What ops/team asks of libtorch, for the ThreadSanitizer build: libtorch and libgomp are not instrumented,
+// What ops/machine/team asks of libtorch, for the ThreadSanitizer build: libtorch and libgomp are not instrumented,
 // and their threads would be reported as races of ours.
 #pragma once
 
