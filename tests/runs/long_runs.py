@@ -337,7 +337,7 @@ def another_host(runs, ranks):
     lock.write_text(json.dumps(there))
     program = Program(runs, "beats", ranks, runs.words_of(output, ranks))
     pulse = 1
-    while any(one.poll() is None for one in program.processes) and pulse < 200:
+    while any(one.poll() is None for one in program.processes) and pulse < 1500:
         pulse += 1
         lock.write_text(json.dumps({**there, "pulse": pulse}))
         time.sleep(0.2)
