@@ -43,8 +43,8 @@ void for_value_rows(const Tensor& values, std::int64_t head_dim, std::int64_t ti
   if (end > end_pairs) single(end_pairs);
 }
 
-// Element by element: T is a 16 or 32 bit integer, pair 2 or 1.
-template <typename T, std::int64_t pair>
+// Element by element: T is a 16 or 32 bit integer, Pair 2 or 1.
+template <typename T, std::int64_t Pair>
 void append_as(const Tensor& keys, const Tensor& values, std::int64_t head_dim, std::int64_t begin,
                const Tensor& k, const Tensor& v) {
   const std::int64_t head_stride = keys.stride(0), tile_size = keys.stride(1);
@@ -55,11 +55,11 @@ void append_as(const Tensor& keys, const Tensor& values, std::int64_t head_dim, 
       const T* const from_k = static_cast<const T*>(k.const_data_ptr()) + i * k.stride(0) + h * head_dim;
       const T* const from_v = static_cast<const T*>(v.const_data_ptr()) + i * v.stride(0) + h * head_dim;
       const std::int64_t tile = (begin + i) / kKvTile, slot = (begin + i) % kKvTile;
-      T* const to_k = head_keys + tile * tile_size + slot * pair;
-      T* const to_v = head_values + tile * tile_size + slot / pair * head_dim * pair + slot % pair;
+      T* const to_k = head_keys + tile * tile_size + slot * Pair;
+      T* const to_v = head_values + tile * tile_size + slot / Pair * head_dim * Pair + slot % Pair;
       for (std::int64_t d = 0; d < head_dim; ++d) {
-        to_k[d / pair * kKvTile * pair + d % pair] = from_k[d];
-        to_v[d * pair] = from_v[d];
+        to_k[d / Pair * kKvTile * Pair + d % Pair] = from_k[d];
+        to_v[d * Pair] = from_v[d];
       }
     }
   }

@@ -81,7 +81,7 @@ void finish(TokenLogprobs& facts, const SoftmaxRows& rows) {
 
 void tile_backward(const TileBackward& rows, const Tensor& logits, std::int64_t first_column,
                    const Tensor& narrow) {
-  Tensor d = logits;
+  const Tensor& d = logits;
   d.div_(rows.temperature).sub_(rows.log_sum.unsqueeze(1));
   const Places places = places_in(rows.targets, first_column, d.size(1));
   const Tensor own = d.gather(1, places.column).expm1_();  // p - 1, with the digits that 1 - p loses
