@@ -17,6 +17,7 @@
 #include "commands/commands.h"
 #include "commands/decoding.h"
 #include "commands/hub_download.h"
+#include "commands/placement.h"
 #include "config/tool_plans.h"
 #include "model/config/rotations.h"
 #include "report/terminal.h"
@@ -315,7 +316,8 @@ class Chat {
 }  // namespace
 
 int chat(const std::vector<std::string>& arguments) {
-  const config::ChatPlan plan = with_downloads([&] { return config::parse_chat(arguments); });
+  config::ChatPlan plan = with_downloads([&] { return config::parse_chat(arguments); });
+  place_and_tell(plan.device, plan.notes);
   print_notes(plan.notes);
   at::set_num_threads(static_cast<int>(train::threads_or_default(plan.threads)));
   train::OpenedText text = train::open_text(open_source(plan)->tokenizer_path(), plan.chat_template_path);

@@ -81,6 +81,13 @@ int out_of_memory() {
   return kUserMistake;
 }
 
+int out_of_memory_on_device(std::string_view said) {
+  std::cerr << "hone: expected enough memory on the GPU (MEM-01)\n  found:  "
+            << base::printable(said.substr(0, said.find('\n')))
+            << "\n  do:     lower per_device_train_batch_size or max_length, or use a smaller model\n";
+  return kUserMistake;
+}
+
 int run_command(const std::string& name, const std::vector<std::string>& arguments) {
   const std::optional<config::Method> method = config::find_method(name);
   base::require(has_command(name), "command " + name, "a command of config/commands.cpp that needs tensors");
@@ -121,6 +128,8 @@ int run(int argc, char** argv) {
     std::cerr << "hone: [" << base::printable(error.path1().string()) << "] " << error.code().message()
               << '\n';
     return kUserMistake;
+  } catch (const c10::OutOfMemoryError& error) {
+    return out_of_memory_on_device(error.what_without_backtrace());
   } catch (const c10::Error& error) {
     // libtorch's allocator has no type of its own for this.
     if (std::string_view(error.what()).find("DefaultCPUAllocator") != std::string_view::npos)

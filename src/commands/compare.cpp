@@ -10,11 +10,12 @@
 #include <iostream>
 
 #include "base/error.h"
-#include "base/process_memory.h"
 #include "commands/decoding.h"
 #include "data/prompts.h"
 #include "doctor/tools/merged_model.h"
 #include "model/files/weight_source.h"
+#include "ops/machine/cuda.h"
+#include "ops/machine/device_memory.h"
 #include "report/terminal.h"
 #include "report/verdict_lines.h"
 #include "train/machine.h"
@@ -35,7 +36,7 @@ std::string obstacle(const AdapterOnBase& right, const config::ComparePlan& plan
     numbers += count;
   }
   const std::int64_t bytes = numbers * (plan.precision == config::Precision::kFloat32 ? 4 : 2);
-  const std::int64_t free = base::free_memory();
+  const std::int64_t free = ops::device_memory(ops::open_device(plan.device)).free;
   if (free == 0 || bytes + bytes / 4 <= free) return "";
   return "it needs about " + report::human_bytes(bytes + bytes / 4) + " of memory, " +
          report::human_bytes(free) + " are free" +
@@ -49,6 +50,7 @@ std::vector<doctor::GreedyPath> right_paths(const config::ComparePlan& plan,
   opening.model_name_or_path = right.base;
   opening.base_adapters = right.base_adapters;
   opening.adapter_name_or_path = right.adapter;
+  opening.device = plan.device;
   opening.precision = plan.precision;
   opening.quantized_base = right.trained_on;
   opening.use_bnb_nested_quant = right.nested;
@@ -122,8 +124,9 @@ int compare_scores(const config::ComparePlan& plan, const std::vector<base::Json
   try {
     if (why.empty()) {
       const rewards::Request request = requests_of(prompts);
+      const at::Device device = ops::open_device(plan.device);
       const auto scores = [&](const std::string& folder, const std::string& base) {
-        return train::open_model_reward(folder, plan.precision, {}, at::kCPU, base)->score(request).values;
+        return train::open_model_reward(folder, plan.precision, {}, device, base)->score(request).values;
       };
       const base::Verdict verdict = scores_verdict(scores(right.adapter, right.base), scores(written, ""));
       std::cout << report::run_verdict_lines(verdict, 0, report::terminal_of(STDOUT_FILENO));
@@ -164,7 +167,7 @@ int compare_with_adapter(const config::ComparePlan& plan, const std::vector<base
     return 0;
   }
   const model::CausalLm other(*model::open_weights(written.path), train::dtype_policy(plan.precision),
-                              model::Storage::kPacked);
+                              model::Storage::kPacked, {}, ops::open_device(plan.device));
   base::Verdict verdict =
       doctor::merged_verdict(doctor::compare_models(other, paths), written.words, written.narrow);
   if (verdict.level < base::Level::kWarn) verdict.what += "; " + verdict.evidence;

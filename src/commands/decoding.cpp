@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "commands/commands.h"
 #include "model/files/weight_source.h"
+#include "ops/machine/cuda.h"
 #include "text/turn_end.h"
 #include "train/generate_options.h"
 
@@ -39,7 +40,7 @@ OpenedModel open_model(const config::DecodingPlan& plan, bool tells_of_embedding
   out.model = std::make_unique<model::CausalLm>(
       *source, train::dtype_policy(plan.precision), model::Storage::kPacked,
       train::quantize(plan.quantized_base, plan.use_bnb_nested_quant, plan.quantize_moe_experts),
-      at::Device(at::kCPU),
+      ops::open_device(plan.device),
       /*keep_blocks=*/true);  // packed: nothing here trains
   adapters::attach_frozen(*out.model, plan.base_adapters);
   const auto print_frozen_note = [&plan](const std::string& adapter) {

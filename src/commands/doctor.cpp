@@ -15,6 +15,7 @@
 #include "base/printable.h"
 #include "commands/commands.h"
 #include "commands/hub_download.h"
+#include "commands/placement.h"
 #include "commands/program_paths.h"
 #include "config/doctor_plan.h"
 #include "config/edit_yaml.h"
@@ -166,6 +167,7 @@ int doctor(const std::vector<std::string>& arguments) {
   try {
     plan = with_downloads([&] { return config::parse_run(asked.method, asked.arguments); });
     plan->token_cache = token_cache_folder().string();
+    place(*plan);
     run = train::open_run(*plan, silent);
   } catch (const base::UserError& error) {
     session.begin(nullptr);

@@ -12,9 +12,12 @@
 #include <string>
 #include <thread>
 
+#include "base/gpu_reports.h"
 #include "base/instruction_level.h"
+#include "base/printable.h"
 #include "base/version.h"
 #include "commands/commands.h"
+#include "ops/machine/cuda.h"
 #include "ops/machine/product_rates.h"
 #include "report/terminal.h"
 
@@ -34,9 +37,26 @@ std::string product_line(at::ScalarType dtype) {
   return out + text;
 }
 
+// What `device: cuda` would get, or in one sentence why it would get nothing.
+std::string gpu_lines(const ops::CudaState& cuda) {
+  std::string out =
+      std::string("device      ") + base::kDefaultDevice + ", unless the option device says otherwise\n";
+  if (cuda.loaded) {
+    for (std::size_t i = 0; i < cuda.driver.cards.size(); ++i)
+      out += "cuda:" + std::to_string(i) + "      " +
+             ops::describe(cuda.driver, static_cast<std::int64_t>(i)) + '\n';
+    out += "cuda        " + ops::versions(cuda) + "; loaded " + cuda.library + '\n';
+  } else {
+    out += "cuda        not here: " + cuda.why_not() + '\n';
+  }
+  if (*base::kCudaStanding != '\0') out += std::string("            ") + base::kCudaStanding + '\n';
+  return base::printable(out);
+}
+
 }  // namespace
 
 int env() {
+  const ops::CudaState& cuda = ops::load_cuda();  // before libtorch is asked anything else
   utsname system{};
   uname(&system);
   const auto memory = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
@@ -50,7 +70,8 @@ int env() {
                     : "")
             << "\nlibtorch's   " << at::get_cpu_capability() << "\nbf16        "
             << product_line(at::kBFloat16) << "\nfloat32     " << product_line(at::kFloat) << "\nmemory      "
-            << report::human_bytes(memory) << "\ndevice      cpu (CUDA is not built yet)\n";
+            << report::human_bytes(memory) << '\n'
+            << gpu_lines(cuda) << std::flush;
   return 0;
 }
 

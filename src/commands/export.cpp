@@ -13,6 +13,7 @@
 #include "commands/commands.h"
 #include "commands/compare.h"
 #include "commands/hub_download.h"
+#include "commands/placement.h"
 #include "config/tool_plans.h"
 #include "model/files/gguf_write.h"
 #include "model/files/weight_source.h"
@@ -85,7 +86,8 @@ int export_adapter(const config::ExportPlan& plan) {
 }  // namespace
 
 int export_model(const std::vector<std::string>& arguments) {
-  const config::ExportPlan plan = with_downloads([&] { return config::parse_export(arguments); });
+  config::ExportPlan plan = with_downloads([&] { return config::parse_export(arguments); });
+  if (plan.compare.count > 0 && !plan.adapter_only) place_and_tell(plan.compare.device, plan.notes);
   print_notes(plan.notes);
   if (plan.adapter_only) return export_adapter(plan);
   const std::vector<base::fs::path> folded = adapter_stack(plan.base_adapters, plan.adapter_name_or_path);

@@ -13,6 +13,7 @@
 #include "commands/decoding.h"
 #include "commands/hub_download.h"
 #include "commands/own_output.h"
+#include "commands/placement.h"
 #include "config/tool_plans.h"
 #include "data/prompts.h"
 #include "report/terminal.h"
@@ -114,7 +115,8 @@ void require_apart_output(const config::GeneratePlan& plan) {
 }  // namespace
 
 int generate(const std::vector<std::string>& arguments) {
-  const config::GeneratePlan plan = with_downloads([&] { return config::parse_generate(arguments); });
+  config::GeneratePlan plan = with_downloads([&] { return config::parse_generate(arguments); });
+  place_and_tell(plan.device, plan.notes);
   print_notes(plan.notes);
   require_apart_output(plan);
   at::set_num_threads(static_cast<int>(train::threads_or_default(plan.threads)));

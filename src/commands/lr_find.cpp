@@ -13,6 +13,7 @@
 #include "commands/commands.h"
 #include "commands/hub_download.h"
 #include "commands/own_output.h"
+#include "commands/placement.h"
 #include "commands/program_paths.h"
 #include "commands/run_signals.h"
 #include "config/method_of.h"
@@ -121,7 +122,8 @@ void tell(const doctor::RangeResult& result, double configured) {
 int lr_find(const std::vector<std::string>& arguments) {
   const config::LrFindPlan asked = config::parse_lr_find(arguments);
   print_notes(asked.notes);
-  const config::Plan plan = plan_of(asked.run);
+  config::Plan plan = plan_of(asked.run);
+  place(plan);
   std::vector<base::ReadPlace> read = train::run_inputs(plan);
   read.push_back({.option = "run", .path = asked.run});
   require_own_curve(asked.output, read);

@@ -17,6 +17,7 @@
 #include "commands/commands.h"
 #include "commands/compare.h"
 #include "commands/hub_download.h"
+#include "commands/placement.h"
 #include "config/tool_plans.h"
 #include "model/files/weight_source.h"
 #include "report/long_work.h"
@@ -90,7 +91,8 @@ int combine(const config::MergePlan& plan) {
 }  // namespace
 
 int merge(const std::vector<std::string>& arguments) {
-  const config::MergePlan plan = with_downloads([&] { return config::parse_merge(arguments); });
+  config::MergePlan plan = with_downloads([&] { return config::parse_merge(arguments); });
+  if (plan.compare.count > 0 && plan.adapters.empty()) place_and_tell(plan.compare.device, plan.notes);
   print_notes(plan.notes);
   if (!plan.adapters.empty()) return combine(plan);
   const std::string model = base_of_adapter(plan.model_name_or_path, plan.adapter_name_or_path);

@@ -12,6 +12,7 @@
 #include "commands/hub_download.h"
 #include "config/doctor_plan.h"
 #include "config/parse.h"
+#include "config/placement.h"
 #include "config/write_plan.h"
 #include "doctor/tools/rank_probe.h"
 #include "model/config/planned_bytes.h"
@@ -227,6 +228,21 @@ report::RankPlans plans_of(const config::RanksPlan& asked, train::OpenedRun& run
   return out;
 }
 
+// What several processes need and take is a question about the CPU. A note for `auto`, else empty.
+std::string hold_on_cpu(std::string& device) {
+  const char* const why = "processes add their gradients up on the CPU";
+  if (config::is_gpu(device)) {
+    throw base::UserError({.where = "device",
+                           .expected = "device: cpu for hone plan, which counts processes",
+                           .found = device,
+                           .cause = why,
+                           .fix = "add --device cpu; hone doctor says what a run needs on a GPU"});
+  }
+  const bool chooses = device == config::kAutoDevice;
+  if (chooses) device = "cpu";
+  return chooses ? std::string("device auto: cpu, since ") + why : "";
+}
+
 std::string heading(const config::Plan& plan, const std::string& file) {
   return "hone plan   " + file + (file.empty() ? "" : " · ") + std::string(config::method_name(plan.method)) +
          " · " + std::to_string(plan.per_device_train_batch_size) + " x " +
@@ -240,9 +256,11 @@ int plan_ranks(const std::vector<std::string>& arguments) {
   config::Plan plan = with_downloads([&] { return config::parse_run(asked.method, words_of(asked)); });
   plan.memory_limit = kNoLimit;
   plan.cache_tokens = false;
+  const std::string note = hold_on_cpu(plan.device);
   train::RunListener silent;
   const std::unique_ptr<train::OpenedRun> run = train::open_run(plan, silent);
-  const report::RankPlans plans = plans_of(asked, *run);
+  report::RankPlans plans = plans_of(asked, *run);
+  if (!note.empty()) plans.notes.push_back(note);
   if (asked.json) {
     std::cout << base::printable_json(base::dump_json(report::rank_json(plans), 2)) << '\n';
   } else {

@@ -9,8 +9,10 @@
 
 #include "commands/commands.h"
 #include "commands/hub_download.h"
+#include "commands/placement.h"
 #include "config/tool_plans.h"
 #include "data/prompts.h"
+#include "ops/machine/cuda.h"
 #include "report/reward_output.h"
 #include "report/terminal.h"
 #include "rewards/open_reward.h"
@@ -76,14 +78,16 @@ void print(const rewards::Trial& trial) {
 }  // namespace
 
 int reward_test(const std::vector<std::string>& arguments) {
-  const config::RewardTestPlan plan = with_downloads([&] { return config::parse_reward_test(arguments); });
+  config::RewardTestPlan plan = with_downloads([&] { return config::parse_reward_test(arguments); });
+  place_and_tell(plan.device, plan.notes);
   print_notes(plan.notes);
   at::set_num_threads(static_cast<int>(train::threads_or_default(0)));
   const rewards::OpenOptions options{.python = plan.python,
                                      .workers = static_cast<int>(plan.reward_workers),
                                      .timeout = plan.reward_timeout,
-                                     .open_model = [](const std::string& folder) {
-                                       return train::open_model_reward(folder, config::Precision::kAutocast);
+                                     .open_model = [&plan](const std::string& folder) {
+                                       return train::open_model_reward(folder, config::Precision::kAutocast,
+                                                                       {}, ops::open_device(plan.device));
                                      }};
   const rewards::TrialData data = trial_data(plan);
   const auto rewards = rewards::open_rewards(plan.reward_funcs, options);

@@ -14,6 +14,7 @@
 #include "commands/hub_download.h"
 #include "commands/hub_push.h"
 #include "commands/page_runs.h"
+#include "commands/placement.h"
 #include "commands/program_paths.h"
 #include "commands/run_ranks.h"
 #include "commands/run_signals.h"
@@ -163,6 +164,7 @@ int train_method(config::Method method, const std::vector<std::string>& argument
     config::Plan plan = with_downloads([&] { return config::parse_run(method, arguments, ranks->size()); });
     plan.token_cache = token_cache_folder().string();
     take_place(plan, *ranks);
+    place(plan);
     resume_if_restarted(plan, *ranks);
     prepare_folder(plan, *ranks);
     train::find_shared_base(plan, *ranks);

@@ -9,7 +9,7 @@ using enum KeyFate;
 constexpr std::string_view kOfDeepSpeed = "deepspeed_config";
 constexpr std::string_view kLauncher =
     "processes are started by hone launch, torchrun, mpirun or srun, and find each other by their variables";
-constexpr std::string_view kOnCpu = "this build trains on the CPU";
+constexpr std::string_view kOnCpu = "hone trains on the CPU, or where the option `device` says";
 constexpr std::string_view kNoSageMaker = "hone does not start machines of SageMaker";
 
 constexpr ShardingRow kAccelerateRows[] = {

@@ -41,6 +41,7 @@ void add_renamed(std::vector<FormerName>& all) {
   all.push_back(renamed("group_by_length", kTransformers, "train_sampling_strategy", kTraining,
                         "true=group_by_length false="));
   all.push_back(renamed("gradient_clipping", "DeepSpeed", "max_grad_norm"));
+  all.push_back(renamed("no_cuda", kTransformers, "use_cpu"));
   all.push_back(renamed("push_to_hub_model_id", kTransformers, "hub_model_id"));
   all.push_back(renamed("push_to_hub_token", kTransformers, "hub_token"));
   all.push_back(renamed("include_inputs_for_metrics", kTransformers, "include_for_metrics", kTraining,
@@ -53,8 +54,8 @@ void add_renamed(std::vector<FormerName>& all) {
 
 // How, not what.
 void add_machine(std::vector<FormerName>& all) {
-  note(all, {"no_cuda", "use_mps_device", "xpu_backend", "use_ipex", "tpu_num_cores", "tpu_metrics_debug"},
-       kTransformers, "this build trains on the CPU");
+  note(all, {"use_mps_device", "xpu_backend", "use_ipex", "tpu_num_cores", "tpu_metrics_debug"},
+       kTransformers, "hone trains on the CPU, or where device says");
   note(all,
        {"fp16_opt_level", "fp16_backend", "half_precision_backend", "jit_mode_eval", "mp_parameters",
         "past_index", "ray_scope", "torchdynamo", "sharded_ddp", "torch_compile_options"},

@@ -18,7 +18,7 @@ using base::Json;
 using base::UserError;
 
 constexpr const char* kInitKwargs = "model_init_kwargs";
-constexpr std::string_view kPlacedByHone = "hone places the model itself, in the machine's memory";
+constexpr std::string_view kPlacedByHone = "hone places the model itself: the option device says where";
 constexpr std::string_view kFoundByHone = "hone finds a model in its folder or the hub's cache";
 
 // A key of from_pretrained or BitsAndBytesConfig: the option that it is, or why it has no effect.

@@ -20,9 +20,9 @@ constexpr std::string_view kOneBuffer = "ranks exchange gradients in one buffer,
 std::vector<Option> machine_options() {
   std::vector<Option> rows;
   add(rows, {"machine", kTrainingArguments, kAll},
-      {{"use_cpu", "train on the CPU", Kind::kBool, "false", ignored("this build trains on the CPU")},
+      {{"use_cpu", "train on the CPU, as device: cpu", Kind::kBool, "false"},
        {"torch_empty_cache_steps", "empty PyTorch's GPU cache", Kind::kInt, "null",
-        ignored("there is no cache to empty")},
+        ignored("the memory plan counts that cache, and a step takes its memory from there")},
        {"dataloader_num_workers", "loader processes", Kind::kInt, "0", ignored(kLoader)},
        {"dataloader_pin_memory", "pinned memory", Kind::kBool, "true", ignored(kLoader)},
        {"dataloader_persistent_workers", "keep loader processes", Kind::kBool, "false", ignored(kLoader)},
@@ -54,7 +54,10 @@ std::vector<Option> machine_options() {
         &MachinePlan::ddp_timeout, Range{.least = 1, .most = kMaxSteps}},
        {"local_rank", "distributed", Kind::kInt, "-1", ignored("the launcher's variables say it")}});
   add(rows, {"machine", kHone, kAll},
-      {{"threads", "threads; 0: as many as the processors this process may use", &MachinePlan::threads,
+      {{"device",
+        "where the model is: cpu; cuda or cuda:N, a GPU of NVIDIA; auto: cuda:0 if there is one, else cpu",
+        &MachinePlan::device, choice("cpu cuda cuda:N auto")},
+       {"threads", "threads; 0: as many as the processors this process may use", &MachinePlan::threads,
         Range{.least = 0, .most = 4096}},
        {"recompute",
         "what the backward recomputes; results are bit-equal, memory falls and time grows in this "

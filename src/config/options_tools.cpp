@@ -47,10 +47,12 @@ Option as_in_training(std::string_view name) {
   own.group = {}, own.origin = kHone, own.changes = {}, own.methods = kAll;
   return own;
 }
-template <typename Field>
-Option as_in_training(std::string_view name, Field RewardTestPlan::* field) {
+template <typename Part, typename Field>
+Option as_in_training(std::string_view name, Field Part::* field) {
   Option own = as_in_training(name);
+  const Kind kind = own.kind;
   own.set(field);
+  own.kind = kind;  // a choice stays one
   return own;
 }
 
@@ -85,6 +87,7 @@ Rows machine_rows(std::string_view bf16) {
       {"bf16", bf16, Kind::kBool, "null"},
       {"threads", "threads; 0: as many as the processors this process may use", &Part::threads,
        Range{.least = 0, .most = kMaxThreads}},
+      as_in_training("device", &Part::device),
   };
 }
 constexpr std::string_view kBf16 = "bfloat16 matrix products; null: true";
@@ -254,7 +257,8 @@ const Schema& reward_test_schema() {
                  &RewardTestPlan::dataset_name},
                 {"max_completion_length", "where completions are cut", &RewardTestPlan::max_completion_length,
                  Range{.least = 1, .most = 1e9}},
-                {"limit", "rows of the data to try", &RewardTestPlan::limit, at_least(1)}}});
+                {"limit", "rows of the data to try", &RewardTestPlan::limit, at_least(1)},
+                as_in_training("device", &RewardTestPlan::device)}});
   return schema;
 }
 

@@ -20,6 +20,7 @@
 #include "config/methods.h"
 #include "config/optim_args.h"
 #include "config/option_secrets.h"
+#include "config/placement.h"
 #include "config/recipe_mixtures.h"
 #include "config/recipe_rewards.h"
 #include "config/schedule_kwargs.h"
@@ -238,6 +239,7 @@ void finish_plan(Plan& plan, Settings& settings) {
   settings.collect([&] { require_quantized_base(settings); });
   if (plan.use_peft) settings.collect([&] { finish_adapter(plan, settings); });
   settings.collect([&] { finish_full(plan, settings); });
+  settings.collect([&] { finish_placement(plan, settings); });
   settings.collect([&] { finish_report(plan, settings); });
   settings.collect([&] { finish_recipe(plan, settings); });
   note_idle_settings(settings, plan.notes);
@@ -342,6 +344,7 @@ bool collect_plan(Plan& plan, Method method, Settings& settings) {
   if (!replays && !mixes) settings.collect([&] { require_set(settings, "dataset_name", "train.jsonl"); });
   resolve_defaults(settings);
   settings.collect([&] { resolve_full(settings); });
+  settings.collect([&] { resolve_placement(settings); });
   const bool resolved = settings.collect([&] { method_row(method).resolve(settings); });
   check_combinations(settings);
   if (!resolved || !settings.collect([&] { fill(plan, settings); })) return false;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "adapters/lora_init.h"
+#include "base/gpu_reports.h"
 #include "base/row_files.h"
 #include "config/hub_names.h"
 #include "config/recipe_plan.h"
@@ -372,9 +373,9 @@ struct MachinePlan {
   // the folder of a file that holds the optimizer's state instead of memory, empty: none.
   std::int64_t zero_stage = 0;
   std::string offload_folder;
-  // Device of weights, adapter, optimizer and passes, as libtorch names it. No option sets it yet; the only
-  // other device is the tests' stand-in (tests/standin).
-  std::string device = "cpu";
+  // Device of weights, adapter, optimizer and passes: cpu, cuda, cuda:N or auto, which a command makes one of the others
+  // (commands/placement.h). The tests have one more, their stand-in (tests/standin).
+  std::string device = base::kDefaultDevice;
 
   bool operator==(const MachinePlan&) const = default;
 };

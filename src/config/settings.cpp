@@ -27,18 +27,23 @@ bool means_default(const Option& option, const Json& value) {
   return value == fallback || (is_off(value) && is_off(fallback));
 }
 
-// "pissa_niter_16" is a case of the value "pissa_niter_N".
+// "pissa_niter_16" is a case of the value "pissa_niter_N", and "cuda:0" one of "cuda:N", which counts from 0.
 std::string with_number_as_n(const std::string& word) {
   const std::size_t end = word.find_last_not_of("0123456789");
-  const bool numbered = end != std::string::npos && word[end] == '_' && end + 1 < word.size() &&
-                        word.size() - end <= 6 && word[end + 1] != '0';
+  if (end == std::string::npos || end + 1 == word.size() || word.size() - end > 6) return word;
+  const bool zero = word[end + 1] == '0';
+  const bool numbered = word[end] == '_' ? !zero : word[end] == ':' && (!zero || end + 2 == word.size());
   return numbered ? word.substr(0, end + 1) + "N" : word;
+}
+
+bool is_pattern(const std::string& word) {
+  return word.ends_with("_N") || word.ends_with(":N");
 }
 
 void check_choice(const Option& option, const Setting& setting, std::vector<std::string>& notes) {
   if (setting.value.is_null()) return;
   const std::string word = setting.value.get<std::string>();
-  const bool pattern = word.ends_with("_N");  // "pissa_niter_N" is no value itself
+  const bool pattern = is_pattern(word);  // "pissa_niter_N" is no value itself
   if (contains_word(option.values, with_number_as_n(word)) && !pattern) return;
   if (contains_word(option.same_values, word)) {
     notes.push_back(fmt::format("{}: {} means the same here as {}", option.name, word,

@@ -111,7 +111,7 @@ bool nested_quant(const Settings& settings) {
   return settings.flag("load_in_4bit") && settings.flag("use_bnb_nested_quant");
 }
 
-ComparePlan compare_plan(const Settings& settings) {
+ComparePlan compare_plan(const Settings& settings, std::vector<std::string>& notes) {
   ComparePlan plan;
   settings.fill(plan);
   plan.precision = resolve_precision(settings);
@@ -121,6 +121,8 @@ ComparePlan compare_plan(const Settings& settings) {
       quantized_base(settings) != QuantizedBase::kNone && plan.precision == Precision::kBFloat16;
   if (!codes_of_bf16 && !settings.maybe_flag("bf16").value_or(false)) plan.precision = Precision::kFloat32;
   if (!plan.prompts.empty()) require_file(plan.prompts, "prompts", settings.where("prompts"));
+  if (plan.count == 0 && settings.is_set("device"))
+    notes.push_back("device: has no effect without a comparison");
   return plan;
 }
 
@@ -326,7 +328,7 @@ MergePlan parse_merge(const std::vector<std::string>& arguments) {
   if (!plan.adapters.empty()) {
     for (const char* name :
          {"compare", "prompts", "max_new_tokens", "dtype", "bf16", "load_in_4bit", "load_in_8bit",
-          "bnb_4bit_quant_type", "use_bnb_nested_quant", "quantize_moe_experts"}) {
+          "bnb_4bit_quant_type", "use_bnb_nested_quant", "quantize_moe_experts", "device"}) {
       if (settings.is_set(name))
         plan.notes.push_back(
             fmt::format("{}: has no effect with adapters, which are combined without a base", name));
@@ -339,7 +341,7 @@ MergePlan parse_merge(const std::vector<std::string>& arguments) {
       if (settings.is_set(name))
         plan.notes.push_back(fmt::format("{}: has no effect without adapters", name));
     }
-    plan.compare = compare_plan(settings);
+    plan.compare = compare_plan(settings, plan.notes);
   }
   if (!plan.model_name_or_path.empty()) {
     find_model(plan.model_name_or_path, "", "model_name_or_path", settings.where("model_name_or_path"),
@@ -367,8 +369,10 @@ void finish_adapter_only(const Settings& settings, ExportPlan& plan) {
              fmt::format("'{}'", settings.text("outtype")), "the rows of an adapter are shorter than a block",
              "leave it out: the file is small");
   }
-  if (settings.is_set("compare"))
-    plan.notes.push_back("compare: has no effect with adapter_only, which merges nothing");
+  for (const char* name : {"compare", "device"}) {
+    if (settings.is_set(name))
+      plan.notes.push_back(fmt::format("{}: has no effect with adapter_only, which merges nothing", name));
+  }
 }
 
 }  // namespace
@@ -390,7 +394,7 @@ ExportPlan parse_export(const std::vector<std::string>& arguments) {
                                      settings.flag("load_in_4bit") ? "load_in_4bit" : "load_in_8bit"));
   }
   needed(settings, "output");
-  plan.compare = compare_plan(settings);
+  plan.compare = compare_plan(settings, plan.notes);
   require_adapters(settings, plan.adapter_name_or_path);
   if (!plan.model_name_or_path.empty()) {
     find_model(plan.model_name_or_path, "", "model_name_or_path", settings.where("model_name_or_path"),

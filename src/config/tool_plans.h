@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/gpu_reports.h"
 #include "base/row_files.h"
 #include "config/hub_names.h"
 #include "config/plan.h"
@@ -45,7 +46,8 @@ struct DecodingPlan : SamplingPlan {
   QuantizedBase quantized_base = QuantizedBase::kNone;
   bool use_bnb_nested_quant = false;
   bool quantize_moe_experts = false;
-  std::int64_t threads = 0;  // 0: as many as the processors this process may use
+  std::int64_t threads = 0;                   // 0: as many as the processors this process may use
+  std::string device = base::kDefaultDevice;  // as MachinePlan's
   std::vector<std::string> notes;
   std::vector<HubRequest> downloads;  // models that are not on this machine
   bool operator==(const DecodingPlan&) const = default;
@@ -95,6 +97,7 @@ struct ComparePlan {
   std::int64_t max_new_tokens = 32;  // per completion
   Precision precision = Precision::kFloat32;
   std::int64_t threads = 0;
+  std::string device = base::kDefaultDevice;  // as MachinePlan's
 
   bool operator==(const ComparePlan&) const = default;
 };
@@ -150,7 +153,8 @@ struct RewardTestPlan {
   std::int64_t reward_workers = 1;
   double reward_timeout = 60;  // seconds a call
   std::int64_t max_completion_length = 512;
-  std::int64_t limit = 32;  // rows
+  std::int64_t limit = 32;                    // rows
+  std::string device = base::kDefaultDevice;  // of reward models, as MachinePlan's
   std::vector<std::string> notes;
   std::vector<HubRequest> downloads;  // what has to be downloaded first
 

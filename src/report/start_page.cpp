@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/file.h"
+#include "base/gpu_reports.h"
 #include "base/plural.h"
 #include "report/text_width.h"
 #include "report/wrap_text.h"
@@ -95,6 +96,17 @@ std::string memory_lines(const train::MemoryPlan& plan) {
   }
   out += fmt::format("          {}\n          {}\n", plan.why_recompute, plan.why_layer);
   if (!plan.why_savings.empty()) out += fmt::format("          {}\n", plan.why_savings);
+  return out;
+}
+
+// Which card, with what; then what is slower there than it will be, and what nobody has seen yet.
+std::string device_lines(const train::DeviceFacts& facts) {
+  if (facts.name.empty()) return "";
+  std::string out = "device    " + facts.name + "\n";
+  if (!facts.driver.empty()) out += "          " + facts.driver + "\n";
+  if (!facts.reference_forms.empty())
+    out += fmt::format("          in reference form: {}\n", fmt::join(facts.reference_forms, ", "));
+  if (*base::kCudaStanding != '\0') out += fmt::format("          {}\n", base::kCudaStanding);
   return out;
 }
 
@@ -279,7 +291,7 @@ std::string start_page(const train::StartFacts& facts, const Terminal& terminal,
   if (!facts.samples.empty()) out += "samples   " + facts.samples + "\n";
   if (!facts.example.empty()) out += example_lines(facts, terminal);
   if (!facts.memory.segments.empty()) out += memory_lines(facts.memory);
-  out += product_line(facts.products);
+  out += device_lines(facts.device) + product_line(facts.products);
   out += fmt::format("run       {} {} ({} an epoch), {} of warm-up, into {}\n",
                      human_count(facts.total_steps), base::plural(facts.total_steps, "step"),
                      human_count(facts.steps_per_epoch), facts.warmup_steps, facts.output_dir);

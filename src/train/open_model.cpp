@@ -5,6 +5,7 @@
 #include "base/gguf.h"
 #include "base/path_kind.h"
 #include "data/system_turn.h"
+#include "ops/machine/cuda.h"
 #include "text/clone_template.h"
 #include "text/tokenizer_files.h"
 #include "text/training_template.h"
@@ -81,7 +82,7 @@ base::RowFiles rows_for(const text::Tokenizer& tokenizer, const config::Plan& pl
 }
 
 at::Device device(const config::MachinePlan& plan) {
-  return at::Device(plan.device);
+  return ops::open_device(plan.device);
 }
 
 model::DtypePolicy dtype_policy(config::Precision precision) {

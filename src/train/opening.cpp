@@ -15,6 +15,7 @@
 #include "learn/schedule.h"
 #include "model/files/vocabulary_source.h"
 #include "text/clone_template.h"
+#include "train/device_facts.h"
 #include "train/host_base.h"
 #include "train/input_files.h"
 #include "train/machine.h"
@@ -225,6 +226,7 @@ void end_start_page(OpenedRun& run) {
   start.first_step = run.resume_state->state.step;
   start.evaluation_due = run.resume_state->state.evaluation_due;
   start.output_dir = run.plan.output_dir;
+  start.device = device_facts(*run.model);
   start.products = product_facts(*run.model);
   if (run.sampler != nullptr) run.sampler->begin(run);
 }

@@ -16,7 +16,9 @@
 #include "base/crc32c.h"
 #include "base/instruction_level.h"
 #include "base/version.h"
+#include "ops/machine/cuda.h"
 #include "ops/machine/product_rates.h"
+#include "train/open_model.h"
 #include "train/open_run.h"
 
 namespace hone::train {
@@ -98,6 +100,11 @@ MachineFacts machine_facts(const config::Plan& plan) {
       {"ranks", ranks_words(plan)}};
   const bool sums_of_libtorch = plan.use_bnb_nested_quant || plan.layer_form == config::LayerForm::kAutograd;
   if (sums_of_libtorch) out.emplace_back("threads", std::to_string(at::get_num_threads()));
+  if (const at::Device here = device(plan); here.is_cuda()) {
+    const ops::CudaState& cuda = ops::load_cuda();
+    out.emplace_back("GPU", ops::describe(cuda.driver, here.index()));
+    out.emplace_back("CUDA", ops::versions(cuda));
+  }
   return out;
 }
 

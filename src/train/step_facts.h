@@ -100,9 +100,18 @@ struct ProductFacts {
   std::string held_to = {};  // the level that `--instructions` names
 };
 
+// The device of a run that is not on the CPU.
+struct DeviceFacts {
+  std::string name;    // "cuda:0, NVIDIA H100 80GB HBM3, 85.0 GB"; empty: the CPU
+  std::string driver;  // "driver 580.65.06 for CUDA 13.0, torch 2.11.0 for CUDA 13.0"
+  std::vector<std::string>
+      reference_forms;  // what has no faster form there: "attention in float32", one each
+};
+
 // Before step 1.
 struct StartFacts {
   TrainedFacts trained;
+  DeviceFacts device;
   ProductFacts products;
   MemoryPlan memory;  // no segments: nothing was planned
   MethodStartFacts method;

@@ -59,7 +59,7 @@ TEST_F(FormerNames, ThePlanIsTheSameUnderBothNames) {
 
 TEST_F(FormerNames, WorkOnTheCommandLine) {
   EXPECT_EQ(run({"--warmup_ratio", "0.05", "--max_seq_length", "128"}).warmup_steps, 0.05);
-  EXPECT_EQ(run({"--no_cuda"}).max_length, 1024);
+  EXPECT_EQ(run({"--no_cuda"}).device, "cpu");
   // A later source overrides an earlier one, by whatever name.
   EXPECT_EQ(run_yaml("warmup_ratio: 0.1\n", {"--warmup_steps", "7"}).warmup_steps, 7);
   EXPECT_EQ(run_yaml("warmup_steps: 7\n", {"--warmup_ratio", "0.2"}).warmup_steps, 0.2);

@@ -110,8 +110,8 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
                                             "max_completion_len",
                                             "soft_punish_cache"};
   const std::vector<std::string> machine = {
-      "threads",     "recompute", "layer_form", "memory_limit", "env",           "accelerate_config",
-      "skip_doctor", "on_fault",  "stop_grace", "zero_stage",   "offload_folder"};
+      "threads",  "recompute",  "layer_form", "memory_limit",   "env",   "accelerate_config", "skip_doctor",
+      "on_fault", "stop_grace", "zero_stage", "offload_folder", "device"};
   const std::vector<std::string> policy = {"probe_rewards",  "reward_by_group", "reward_workers",
                                            "reward_timeout", "share_prompt",    "kv_memory",
                                            "replay",         "dump_rollouts"};
@@ -225,6 +225,7 @@ TEST(OptionTable, EveryRowIsWhole) {
 // fills, or a function reads it with others.
 TEST(OptionTable, EverySupportedOptionIsRead) {
   const std::set<std::string_view> by_rules = {"dtype",
+                                               "use_cpu",
                                                "streaming",
                                                "bf16",
                                                "load_in_8bit",

@@ -142,6 +142,7 @@ TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
       {"save_steps", {"50"}},
       {"save_total_limit", {"2"}},
       {"threads", {"2"}},
+      {"device", {"cuda:1"}},
       {"gradient_checkpointing", {"false"}},
       {"recompute", {"layer"}},
       {"layer_form", {"explicit"}},
@@ -180,6 +181,7 @@ TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
   };
   // These need a second option, or a value that the plan cannot hold yet; tested below.
   const std::vector<std::string> elsewhere = {"use_peft",
+                                              "use_cpu",
                                               "lora_task_type",
                                               "dataset_train_split",
                                               "dataset_test_split",

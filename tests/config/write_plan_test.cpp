@@ -66,7 +66,7 @@ TEST_F(WritePlanTest, EverythingSetComesBack) {
 
 TEST_F(WritePlanTest, NotesComeBack) {
   const Plan plan = run({"--torch_compile", "--use_cpu", "--optim", "adamw_torch", "--run_name", "first"});
-  EXPECT_EQ(plan.notes.size(), 4U);
+  EXPECT_EQ(plan.notes.size(), 3U);
   expect_round_trip(plan);
 }
 

@@ -116,6 +116,34 @@ def test_set(folder):
     raises(Refused, "before the trainer is made", trainer.train)
 
 
+def test_device(folder):
+    """the option device, use_cpu and the former no_cuda, in args and in what the program is given"""
+    from hone import HoneError, trl
+
+    @dataclasses.dataclass
+    class Mine(trl.SFTConfig):
+        mine: int = 0
+
+    for kind in (trl.SFTConfig, Mine):
+        for settings, device, given in (({}, "cpu", {}), ({"device": "cuda:1"}, "cuda:1", {"device": "cuda:1"}),
+                                        ({"use_cpu": True}, "cpu", {"use_cpu": True}), ({"no_cuda": True}, "cpu", {"no_cuda": True}),
+                                        ({"no_cuda": True, "device": "cuda"}, "cpu", {"no_cuda": True, "device": "cuda"})):
+            args = kind(output_dir="out", **settings)
+            same([str(args.device), args.n_gpu], [device, int(device.startswith("cuda"))], f"{kind.__name__} {settings}")
+            same({name: value for name, value in args.settings().items() if name != "output_dir"}, given, f"{kind.__name__} {settings}, settings")
+    args = trl.GRPOConfig(output_dir="out")
+    args.device = "cuda"
+    holds(str(args.device) in ("cuda", "cuda:0") and args.settings()["device"] == "cuda", "device is set afterwards")
+    every = {field.name: getattr(trl.SFTConfig(), field.name) for field in dataclasses.fields(trl.SFTConfig)}
+    same(trl.SFTConfig(**{**every, "output_dir": "out", "device": "cpu"}).settings(), {"output_dir": "out"}, "what HfArgumentParser passes is not set")
+    trainer = sft(folder / "both", device="cuda", use_cpu=True)
+    raises(HoneError, "expected device or use_cpu", trainer.train)
+    raises(HoneError, "Did you mean 'cuda'?", sft(folder / "wrong", device="cudda").train)
+    trainer = sft(folder / "out", use_cpu=True)
+    same([str(one.device) for one in (trainer.args, trainer.accelerator, trainer.model)], ["cpu"] * 3, "where it is")
+    same(trainer.train().global_step, 1, "use_cpu")
+
+
 # ---- scripts
 
 def test_whole_script(folder):
@@ -124,7 +152,7 @@ def test_whole_script(folder):
     args = trainer.args
     same([str(args.device), args.n_gpu, args.local_rank, args.world_size, args.process_index, args.get_process_log_level()], ["cpu", 0, -1, 1, 0, 30],
          "questions to args")
-    same((args.fp16, args.no_cuda, args.logging_dir, args.torch_compile), (False, None, None, False), "former names")
+    same((args.fp16, args.no_cuda, args.logging_dir, args.torch_compile), (False, False, None, False), "former names")
     with args.main_process_first(desc="rows"), trainer.accelerator.main_process_first():
         pass
     trainer.model.config.use_cache = False

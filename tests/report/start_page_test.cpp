@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/gpu_reports.h"
+
 namespace hone::report {
 namespace start_page_test {
 
@@ -61,6 +63,23 @@ TEST(StartPage, SaysWhichKernelsRunAndHowFast) {
                 "float32: 270; held to avx512\n"),
       std::string::npos)
       << start_page(measured, {});
+}
+
+TEST(StartPage, SaysWhichCardItIsAndWhatNobodyHasSeen) {
+  train::StartFacts on_card = facts();
+  EXPECT_EQ(start_page(on_card, {}).find("device"), std::string::npos) << "the CPU needs no line";
+  on_card.device = {.name = "cuda:0, NVIDIA H100, 80.00 GB",
+                    .driver = "driver 580.65.06 for CUDA 13.0, torch 2.11.0 for CUDA 13.0",
+                    .reference_forms = {"attention in float32", "soft caps"}};
+  const std::string standing =
+      base::kGpuReports > 0 ? "" : "          experimental: has not run on a GPU yet\n";
+  EXPECT_NE(start_page(on_card, {})
+                .find("device    cuda:0, NVIDIA H100, 80.00 GB\n"
+                      "          driver 580.65.06 for CUDA 13.0, torch 2.11.0 for CUDA 13.0\n"
+                      "          in reference form: attention in float32, soft caps\n" +
+                      standing),
+            std::string::npos)
+      << start_page(on_card, {});
 }
 
 TEST(StartPage, MarksTargetsWithBracketsWithoutColorAndWithGreenInATerminal) {

@@ -65,7 +65,7 @@ class Accelerator:
 
     @property
     def device(self):
-        return machine.device()
+        return self._trainer.args.device
 
     @property
     def state(self):

@@ -54,7 +54,8 @@ class Config(metaclass=_Making):
         if output_dir is not None:
             settings = {"output_dir": output_dir, **settings}
         if len(settings) >= len(dataclasses.fields(self)):  # transformers' HfArgumentParser passes every field: what it was not told is not set
-            settings = {name: value for name, value in settings.items() if value != getattr(self, name, self)}
+            settings = {name: value for name, value in settings.items()
+                        if value != (self._default(name) if name == "device" else getattr(self, name, self))}
         for name, value in settings.items():
             self._check(name)
             setattr(self, name, value)
@@ -131,11 +132,18 @@ class Config(metaclass=_Making):
         return json.dumps(self.to_sanitized_dict(), indent=2)
 
     # What scripts ask of transformers.TrainingArguments beside options (attributes.py).
-    n_gpu = 0  # the program computes on the processor
+    @property
+    def n_gpu(self):
+        return int(str(self.device).startswith("cuda"))
 
     @property
     def device(self):
-        return machine.device()
+        """As in transformers a torch.device; what is set here is the option, and use_cpu and the former no_cuda say cpu."""
+        return machine.device("cpu" if self.use_cpu or self._set.get("no_cuda") else self.__dict__.get("device", "cpu"))
+
+    @device.setter
+    def device(self, value):
+        self.__dict__["device"] = value
 
     @property
     def parallel_mode(self):
@@ -236,7 +244,7 @@ class Config(metaclass=_Making):
 def field_of(row):
     default = options.default_of(row)
     meaning = {"help": row["meaning"].replace("%", "%%"),  # argparse formats it
-               **({"choices": row["values"]} if "values" in row else {})}
+               **({"choices": row["values"]} if "values" in row and not any(one.endswith(("_N", ":N")) for one in row["values"]) else {})}
     if isinstance(default, (list, dict)):
         return dataclasses.field(default_factory=functools.partial(copy.copy, default), metadata=meaning)
     return dataclasses.field(default=default, metadata=meaning)
@@ -254,5 +262,6 @@ def config_class(name):
     fields.sort(key=lambda field: field[0] != "output_dir")  # the first argument, as in TRL
     made = dataclasses.make_dataclass(f"{name}Config", fields, bases=(Config,), init=False, repr=False, eq=False,
                                       namespace={"_method": method, "__module__": "hone.trl"})
+    del made.device  # the field's default, in the way of Config's property
     made.__doc__ = f"The options of hone {method}, with TRL's names and defaults; `hone options {method}` explains them."
     return made

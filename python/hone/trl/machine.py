@@ -30,13 +30,19 @@ def local_rank():
     return ranks()[2]
 
 
-def device():
-    """The program computes on the processor; torch's object where this process has torch."""
+def device(word="cpu"):
+    """Where the program computes, by its option `device`: torch's object where this process has torch. `auto` is decided by the
+    program when it runs; until then it is the first GPU that torch sees here. A word that is no device is left to the program."""
     try:
         import torch
     except ImportError:
-        return "cpu"
-    return torch.device("cpu")
+        return "cpu" if word == "auto" else word
+    if word == "auto":
+        word = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return torch.device("cuda:0" if word == "cuda" else word)
+    except (RuntimeError, TypeError):
+        return word
 
 
 def barrier():

@@ -11,7 +11,7 @@ import shutil
 import types
 
 from hone.errors import Refused
-from hone.trl import attributes, machine, models, own_files
+from hone.trl import attributes, models, own_files
 
 # Of a result's folder: what belongs to the model, and not to its tokenizer.
 FILES = ("adapter_*", "base_adapters.json", "config.json", "generation_config.json", "model*.safetensors", "model.safetensors.index.json", "README.md")
@@ -200,7 +200,7 @@ class TrainedModel:
 
     @property
     def device(self):
-        return machine.device()
+        return self._trainer.args.device
 
     @property
     def peft_config(self):
@@ -321,7 +321,8 @@ class TrainedModel:
             raise Refused(where, "transformers and peft in this Python", str(error), f"install them, or use {os.fspath(folder)} elsewhere") from None
         kind = transformers.AutoModelForSequenceClassification if self._trainer._name == "Reward" else transformers.AutoModelForCausalLM
         named = {"num_labels": 1} if self._trainer._name == "Reward" else {}
-        if not adapter:
-            return kind.from_pretrained(str(folder), **named)
-        base = kind.from_pretrained(self.name_or_path, dtype=self.dtype, **named)
-        return peft.PeftModel.from_pretrained(base, str(folder))
+        if adapter:
+            opened = peft.PeftModel.from_pretrained(kind.from_pretrained(self.name_or_path, dtype=self.dtype, **named), str(folder))
+        else:
+            opened = kind.from_pretrained(str(folder), **named)
+        return opened if str(self.device) == "cpu" else opened.to(self.device)
