@@ -1,4 +1,4 @@
-// An index tensor on a device from numbers on the host.
+// What numbers of the host become on a device, without a wait for it.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -8,9 +8,17 @@
 
 namespace hone::ops {
 
-// [n] int64 on `device`: one copy from the host unless `device` is the CPU.
+// `host`, a tensor of the CPU, on `device`: itself where that is the CPU. Elsewhere a copy in the order of the device's
+// work, for which the host does not wait; CUDA reads it from pinned memory, since a copy from other memory waits.
+inline at::Tensor staged(const at::Tensor& host, at::Device device) {
+  if (device == host.device()) return host;
+  const at::Tensor from = device.is_cuda() ? host.pin_memory() : host;
+  return from.to(at::TensorOptions().device(device), /*non_blocking=*/true);
+}
+
+// [n] int64 on `device`: one staged copy unless `device` is the CPU.
 inline at::Tensor index_tensor(const std::vector<std::int64_t>& values, at::Device device) {
-  return at::tensor(values, at::TensorOptions(at::kLong).device(device));
+  return staged(at::tensor(values, at::kLong), device);
 }
 
 }  // namespace hone::ops

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "ops/backend/operators.h"
 #include "ops/backend/reference/reference.h"
+#include "ops/index_tensor.h"
 
 namespace hone::ops {
 namespace {
@@ -87,7 +88,8 @@ at::Tensor query_position_scale(const std::vector<std::int64_t>& positions, doub
 RopeTable rope_table(const at::Tensor& inv_freq, const std::vector<std::int64_t>& positions,
                      at::ScalarType dtype, double factor, const at::Tensor& row_factor) {
   // [T, 1]
-  const at::Tensor position = at::tensor(positions, at::kLong).to(inv_freq.device(), at::kFloat).unsqueeze(1);
+  const at::Tensor position =
+      staged(at::tensor(positions, at::kLong).to(at::kFloat), inv_freq.device()).unsqueeze(1);
   const at::Tensor angle = position * inv_freq.unsqueeze(0);  // [T, R/2]
   const at::Tensor both = at::cat({angle, angle}, 1);         // [T, R]
   at::Tensor cos = both.cos(), sin = both.sin();
@@ -96,7 +98,7 @@ RopeTable rope_table(const at::Tensor& inv_freq, const std::vector<std::int64_t>
     sin.mul_(factor);
   }
   if (row_factor.defined()) {
-    const at::Tensor column = row_factor.to(cos.device()).unsqueeze(1);
+    const at::Tensor column = staged(row_factor, cos.device()).unsqueeze(1);
     cos.mul_(column);
     sin.mul_(column);
   }

@@ -131,8 +131,8 @@ PolicyScores on_host(PolicyScores scores) {
 learn::PolicyGradient gradient_of(const std::function<learn::PolicyGradient(const PolicyScores&)>& loss,
                                   const PolicyScores& scores, at::Device device) {
   learn::PolicyGradient out = loss(on_host(scores));
-  out.d_logprob = out.d_logprob.to(device);
-  if (out.d_entropy.defined()) out.d_entropy = out.d_entropy.to(device);
+  out.d_logprob = ops::staged(out.d_logprob, device);
+  if (out.d_entropy.defined()) out.d_entropy = ops::staged(out.d_entropy, device);
   return out;
 }
 

@@ -37,7 +37,7 @@ RepeatedRows::RepeatedRows(const at::Tensor& rows, std::int64_t tokens, at::Devi
     index.push_back(token);
   }
   if (again.empty()) {
-    different_ = rows.to(device);
+    different_ = ops::staged(rows, device);
     return;
   }
   const auto tensor = [&](const std::vector<std::int64_t>& x) { return ops::index_tensor(x, device); };

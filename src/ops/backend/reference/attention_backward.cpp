@@ -6,6 +6,7 @@
 #include <map>
 
 #include "ops/backend/reference/reference.h"
+#include "ops/index_tensor.h"
 
 namespace hone::ops::reference {
 namespace {
@@ -91,7 +92,7 @@ class AtenHead {
       for (std::int64_t& key : first) key -= before.end - before.begin;
     }
     const auto index = p.options().dtype(at::kLong);
-    const at::Tensor low = at::tensor(first, at::kLong).to(p.device()).view({-1, 1, 1});
+    const at::Tensor low = index_tensor(first, p.device()).view({-1, 1, 1});
     p.view({span.end - span.begin, group_, span.keys})
         .masked_fill_(at::arange(span.keys, index).view({1, 1, -1}) < low, 0);
   }

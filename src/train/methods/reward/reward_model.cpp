@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "data/reward_pairs.h"
 #include "learn/reward_loss.h"
+#include "ops/index_tensor.h"
 
 namespace hone::train::reward {
 
@@ -73,7 +74,8 @@ BatchLoss RewardModel::run_pairs(const PairBatch& batch) const {
                              plan_.reward.center_rewards_coefficient);
   if (batch.loss_scale) {
     // [2B, 1]
-    const at::Tensor d = (found.d_score * *batch.loss_scale).to(hidden.device(), at::kFloat).unsqueeze(1);
+    const at::Tensor d =
+        ops::staged((found.d_score * *batch.loss_scale).to(at::kFloat), hidden.device()).unsqueeze(1);
     at::Tensor head = score.grad();
     head.addmm_(d.t(), hidden);
     pass.backward(d * score);
