@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "base/error.h"
 #include "ops/adamw.h"
@@ -40,17 +39,11 @@ std::int64_t block_count(std::int64_t size) {
   return (size + kBlock - 1) / kBlock;
 }
 
-double root_of_sum(const std::vector<double>& blocks) {
+double root_of_sum(const at::Tensor& blocks) {
   double sum = 0;
-  for (const double block : blocks) sum += block;
-  return std::sqrt(sum);
-}
-
-// Of x's blocks, which are added to `sums`.
-void append_sums(std::vector<double>& sums, const at::Tensor& x) {
-  const at::Tensor blocks = ops::block_sums_of_squares(x);
   const auto* const values = blocks.const_data_ptr<double>();
-  sums.insert(sums.end(), values, values + blocks.numel());
+  for (std::int64_t b = 0; b < blocks.numel(); ++b) sum += values[b];
+  return std::sqrt(sum);
 }
 
 }  // namespace
@@ -79,9 +72,7 @@ void adamw_step(at::Tensor parameters, const at::Tensor& gradient, AdamWState& s
 double clip_gradient(at::Tensor gradient, double max_norm) {
   const std::int64_t size = gradient.numel();
   require_flat(gradient, size, "gradient");
-  std::vector<double> blocks;
-  append_sums(blocks, gradient);
-  const double norm = root_of_sum(blocks);
+  const double norm = root_of_sum(ops::block_sums_of_squares(gradient));
   if (const std::optional<float> factor = clip_factor(norm, max_norm)) scale_gradient(gradient, *factor);
   return norm;
 }
@@ -96,52 +87,45 @@ void scale_gradient(at::Tensor gradient, float factor) {
   ops::scale(gradient, factor);
 }
 
-GradientNorm::GradientNorm(std::int64_t size)
-    : size_(size), blocks_(static_cast<std::size_t>(block_count(size))) {}
+GradientNorm::GradientNorm(std::int64_t size, at::Device device)
+    : size_(size), blocks_(at::zeros({block_count(size)}, at::TensorOptions(at::kDouble).device(device))) {}
 
-bool GradientNorm::add(std::int64_t offset, const at::Tensor& part) {
+void GradientNorm::add(std::int64_t offset, const at::Tensor& part) {
   require_flat(part, part.numel(), "a part of the gradient");
   base::require(offset >= 0 && offset + part.numel() <= size_, "learn::GradientNorm", "a part within it");
-  const float* const values = part.const_data_ptr<float>();
   const std::int64_t end = offset + part.numel();
   const std::int64_t whole = block_count(offset);  // the first block that lies in the part, if one does
   const std::int64_t after = std::max(whole, end == size_ ? block_count(end) : end / kBlock);
   if (after > whole) {
     const std::int64_t first = whole * kBlock, last = std::min(after * kBlock, size_);
-    std::vector<double> sums;
-    append_sums(sums, part.narrow(0, first - offset, last - first));
-    std::copy(sums.begin(), sums.end(), blocks_.begin() + whole);
+    ops::block_sums_of_squares_into(blocks_.narrow(0, whole, after - whole),
+                                    part.narrow(0, first - offset, last - first));
   }
-  bool finite = true;
-  for (std::int64_t b = whole; b < after; ++b)
-    finite = finite && std::isfinite(blocks_[static_cast<std::size_t>(b)]);
   const std::int64_t head = std::min(whole * kBlock, end), tail = std::max(after * kBlock, head);
-  if (head > offset) finite = fill_border(offset / kBlock, offset, values, head - offset) && finite;
-  if (end > tail) finite = fill_border(tail / kBlock, tail, values + tail - offset, end - tail) && finite;
-  return finite;
+  if (head > offset) fill_border(offset / kBlock, offset, part.narrow(0, 0, head - offset));
+  if (end > tail) fill_border(tail / kBlock, tail, part.narrow(0, tail - offset, end - tail));
 }
 
 // Elements of a block of which others come with another part; the last of them makes its sum.
-bool GradientNorm::fill_border(std::int64_t block, std::int64_t begin, const float* values,
-                               std::int64_t count) {
+void GradientNorm::fill_border(std::int64_t block, std::int64_t begin, const at::Tensor& values) {
   const std::int64_t length = std::min(kBlock, size_ - block * kBlock);
   Border& border = borders_[block];
-  border.values.resize(static_cast<std::size_t>(length));
-  std::copy_n(values, count, border.values.begin() + (begin - block * kBlock));
-  border.filled += count;
+  if (!border.values.defined()) border.values = at::empty({length}, values.options());
+  border.values.narrow(0, begin - block * kBlock, values.numel()).copy_(values);
+  border.filled += values.numel();
   base::require(border.filled <= length, "learn::GradientNorm", "every element once");
-  if (border.filled < length) return true;
-  std::vector<double> sums;
-  append_sums(sums, at::from_blob(border.values.data(), {length}, at::kFloat));
-  const double sum = sums.front();
-  blocks_[static_cast<std::size_t>(block)] = sum;
+  if (border.filled < length) return;
+  ops::block_sums_of_squares_into(blocks_.narrow(0, block, 1), border.values);
   borders_.erase(block);
-  return std::isfinite(sum);
+}
+
+bool GradientNorm::is_finite() const {
+  return blocks_.isfinite().all().item<bool>();
 }
 
 double GradientNorm::value() const {
   base::require(borders_.empty(), "learn::GradientNorm", "every element");
-  return root_of_sum(blocks_);
+  return root_of_sum(blocks_.cpu());
 }
 
 }  // namespace hone::learn

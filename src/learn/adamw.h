@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <vector>
 
 namespace hone::learn {
 
@@ -36,24 +35,27 @@ std::optional<float> clip_factor(double norm, double max_norm);
 // gradient [n] fp32 *= factor, with clip_gradient()'s bits.
 void scale_gradient(at::Tensor gradient, float factor);
 
-// clip_gradient()'s norm of a gradient that comes in parts, in any order, with the same bits. On the CPU.
+// clip_gradient()'s norm of a gradient that comes in parts, in any order, with the same bits.
 class GradientNorm {
  public:
-  explicit GradientNorm(std::int64_t size);
-  // The elements [offset, offset + part's size), fp32 and contiguous. Every element comes once. False: one of them is
-  // not finite; of the elements near a border this may be found by the next part only.
-  bool add(std::int64_t offset, const at::Tensor& part);
-  double value() const;  // when all have come
+  GradientNorm(std::int64_t size, at::Device device);
+  // The elements [offset, offset + part's size), fp32 and contiguous, on the device. Every element comes once. Waits for
+  // nothing.
+  void add(std::int64_t offset, const at::Tensor& part);
+  // False: an element that has come is not finite; of the elements near a border this may be found after the next part
+  // only. Waits for the device.
+  bool is_finite() const;
+  double value() const;  // when all have come; waits for the device
 
  private:
   struct Border {
-    std::vector<float> values;
+    at::Tensor values;
     std::int64_t filled = 0;
   };
-  bool fill_border(std::int64_t block, std::int64_t begin, const float* values, std::int64_t count);
+  void fill_border(std::int64_t block, std::int64_t begin, const at::Tensor& values);
 
   std::int64_t size_;
-  std::vector<double> blocks_;              // sums of squares
+  at::Tensor blocks_;                       // sums of squares; 0: not yet
   std::map<std::int64_t, Border> borders_;  // blocks of which parts have come
 };
 

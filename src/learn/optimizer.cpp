@@ -10,6 +10,7 @@
 
 #include "base/ascii.h"
 #include "base/error.h"
+#include "learn/optimizers/blockwise.h"
 #include "learn/optimizers/rows.h"
 #include "ops/machine/device_memory.h"
 #include "ops/machine/pages.h"
@@ -18,6 +19,13 @@ namespace hone::learn {
 namespace {
 
 constexpr std::int64_t kBlockSize = 1 << 16;  // elements: temporaries stay in a core's cache
+// Of other devices: few operators, and temporaries of 64 MB each.
+constexpr std::int64_t kDeviceBlockSize = 1 << 24;
+static_assert(kDeviceBlockSize % kStateBlock == 0);
+
+bool takes_shapes(Units units) {
+  return units == Units::kTensors || units == Units::kCodes;
+}
 
 // get_decay_parameter_names' patterns: bias, layernorm, rmsnorm anywhere; norm or *_norm as a part of the name.
 bool name_decays(const std::string& given) {
@@ -70,11 +78,12 @@ FlatLayout flat_layout(const std::vector<std::pair<std::string, std::vector<std:
 Optimizer::Optimizer(const OptimizerOptions& options, FlatLayout layout, at::Device device, StatePlace place)
     : row_(&optimizer_row(options.kind)),
       options_(options),
+      device_(device),
       layout_(std::move(layout)),
       held_(place.held.value_or(std::vector<FlatRange>())),
       divided_(place.held.has_value()),
       offloaded_(divided_ && !place.offload.empty()) {
-  base::require(divides(options.kind) == (row_->units != Units::kTensors), "learn::divides",
+  base::require(divides(options.kind) == !takes_shapes(row_->units), "learn::divides",
                 "what the kind's formula reads");
   base::require(!divided_ || (divides(options.kind) && ops::is_host(device)), "learn::Optimizer",
                 "all elements, on this device or for this formula");
@@ -155,8 +164,9 @@ void Optimizer::restore(std::int64_t steps, const std::vector<at::Tensor>& state
 
 // The units of kRanges and kBlocks: a state is as long as the parameters, so that one offset fits both.
 void Optimizer::make_units() {
-  if (row_->units == Units::kTensors) {
+  if (takes_shapes(row_->units)) {
     units_ = tensors_;
+    if (row_->units == Units::kCodes && !ops::is_host(device_)) units_ = code_ranges();
     return;
   }
   const auto unit = [&](std::int64_t offset, std::int64_t size, bool decays) {
@@ -167,7 +177,8 @@ void Optimizer::make_units() {
     }
     return out;
   };
-  const std::int64_t most = row_->units == Units::kBlocks ? kBlockSize : size_of(layout_);
+  const std::int64_t block = ops::is_host(device_) ? kBlockSize : kDeviceBlockSize;
+  const std::int64_t most = row_->units == Units::kBlocks ? block : size_of(layout_);
   for (std::size_t i = 0; i < layout_.size();) {
     const std::int64_t begin = layout_[i].offset;
     const bool decays = layout_[i].decays;
@@ -178,6 +189,52 @@ void Optimizer::make_units() {
     for (std::int64_t at = begin; at < end; at += most)
       units_.push_back(unit(at, std::min(most, end - at), decays));
   }
+}
+
+// The elements [begin, begin + size) of a unit of kCodes, where begin is at a block of its state.
+Optimizer::Unit Optimizer::cut_codes(const Unit& unit, std::int64_t begin, std::int64_t size) {
+  Unit out = unit;
+  out.offset += begin;
+  out.size = size;
+  out.shape = {size};
+  for (std::size_t k = 0; k < unit.state_size.size(); ++k) {
+    if (unit.state_size[k] == 0) continue;
+    const bool is_scale = unit.state_size[k] != unit.size;
+    out.state_offset[k] += is_scale ? begin / kStateBlock : begin;
+    out.state_size[k] = is_scale ? state_blocks(size) : size;
+  }
+  return out;
+}
+
+// Neighbors whose states have codes, or have none, and which decay alike; a range ends with a tensor that is not of whole
+// blocks, and with a part.
+std::vector<Optimizer::Unit> Optimizer::code_ranges() const {
+  std::vector<Unit> ranges;
+  std::int64_t part = kNoPart;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const Unit& next = tensors_[i];
+    const auto kinds = [](const Unit& unit) {
+      std::vector<bool> out;
+      for (const std::int64_t size : unit.state_size) out.push_back(size > 0);
+      return out;
+    };
+    const bool joins = !ranges.empty() && part == layout_[i].part && ranges.back().decays == next.decays &&
+                       ranges.back().size % kStateBlock == 0 && kinds(ranges.back()) == kinds(next);
+    part = layout_[i].part;
+    if (!joins) {
+      ranges.push_back(next);
+      continue;
+    }
+    Unit& range = ranges.back();
+    range.size += next.size;
+    for (std::size_t k = 0; k < range.state_size.size(); ++k) range.state_size[k] += next.state_size[k];
+  }
+  std::vector<Unit> out;
+  for (const Unit& range : ranges) {
+    for (std::int64_t at = 0; at < range.size; at += kDeviceBlockSize)
+      out.push_back(cut_codes(range, at, std::min(kDeviceBlockSize, range.size - at)));
+  }
+  return out;
 }
 
 void Optimizer::run(const Unit& unit, const at::Tensor& parameters, std::int64_t offset,
@@ -197,7 +254,7 @@ void Optimizer::run(const Unit& unit, const at::Tensor& parameters, std::int64_t
 
 void Optimizer::run_all(const std::vector<const Unit*>& units, const at::Tensor& parameters,
                         std::int64_t offset, const at::Tensor& gradient, double learning_rate) const {
-  if (row_->units == Units::kRanges || !ops::is_host(parameters.device())) {
+  if (row_->units == Units::kRanges || !ops::is_host(device_)) {
     for (const Unit* unit : units) run(*unit, parameters, offset, gradient, learning_rate);
   } else {
     // At least two, so that it is a parallel region, in which libtorch's operators take one thread each: the
@@ -266,7 +323,7 @@ at::Tensor Optimizer::reference(std::size_t index, const at::Tensor& parameters,
                                 double learning_rate) const {
   const at::NoGradGuard no_grad;
   const Unit& unit = tensors_[index];
-  const bool whole = row_->units == Units::kTensors;
+  const bool whole = takes_shapes(row_->units);
   std::vector<at::Tensor> state;
   for (std::size_t k = 0; k < all_.size(); ++k) {
     const at::Tensor part = all_[k].value.narrow(0, unit.state_offset[k], unit.state_size[k]);

@@ -6,7 +6,7 @@
 // The formulas are in optimizers/, one file each, and equal those of the libraries that transformers' Trainer
 // uses (tests/parity/optimizers_test.cpp). All state is fp32, but the codes of the 8-bit forms. No bit depends
 // on the number of threads; those of other formulas than AdamW's may depend on the machine's vector
-// instructions, because they are libtorch's operators.
+// instructions, because they are libtorch's operators. On other devices than the CPU a step waits for nothing.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -104,6 +104,8 @@ class Optimizer {
     bool decays = true;
   };
   void make_units();
+  static Unit cut_codes(const Unit& unit, std::int64_t begin, std::int64_t size);
+  std::vector<Unit> code_ranges() const;
   void step_held(const at::Tensor& parameters, const at::Tensor& gradient, double learning_rate);
   void leave_memory(const FlatRange& range) const;
   // `gradient` is that of the parameters from `offset` on.
@@ -114,6 +116,7 @@ class Optimizer {
 
   const OptimizerRow* row_;
   OptimizerOptions options_;
+  at::Device device_;
   FlatLayout layout_;
   std::vector<Unit> tensors_, units_;  // one for each tensor of the layout; those of a step
   std::vector<StateTensor> all_;       // every state of the row, also those without elements

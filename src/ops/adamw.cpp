@@ -24,11 +24,19 @@ void adamw(const AdamwStep& step) {
   backend::run(step.p.device(), &backend::Operators::adamw, reference::adamw, step);
 }
 
-at::Tensor block_sums_of_squares(const at::Tensor& x) {
+void block_sums_of_squares_into(at::Tensor sums, const at::Tensor& x) {
   require_flat(x, "ops::block_sums_of_squares");
-  at::Tensor sums = at::empty({(x.numel() + kSumBlock - 1) / kSumBlock}, x.options().dtype(at::kDouble));
+  base::require(sums.scalar_type() == at::kDouble && sums.device() == x.device() && sums.is_contiguous() &&
+                    sums.numel() == (x.numel() + kSumBlock - 1) / kSumBlock,
+                "ops::block_sums_of_squares", "fp64 sums of the blocks on x's device");
   backend::run(x.device(), &backend::Operators::block_sums_of_squares, reference::block_sums_of_squares, sums,
                x);
+}
+
+at::Tensor block_sums_of_squares(const at::Tensor& x) {
+  const at::Tensor sums =
+      at::empty({(x.numel() + kSumBlock - 1) / kSumBlock}, x.options().dtype(at::kDouble));
+  block_sums_of_squares_into(sums, x);
   return sums.cpu();
 }
 

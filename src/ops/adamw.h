@@ -23,6 +23,8 @@ constexpr std::int64_t kSumBlock = 1 << 14;
 
 // The sums of squares of x [n] fp32, contiguous, of each block of kSumBlock elements, in fp64: [blocks] on the host.
 at::Tensor block_sums_of_squares(const at::Tensor& x);
+// The same into `sums` [blocks] fp64, contiguous, on x's device, without a wait for it.
+void block_sums_of_squares_into(at::Tensor sums, const at::Tensor& x);
 
 // x *= factor, [n] fp32, contiguous.
 void scale(at::Tensor x, float factor);

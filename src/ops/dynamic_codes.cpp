@@ -8,7 +8,6 @@ namespace {
 
 constexpr std::int64_t kPlaces = 65536;
 constexpr int kExponents = 7;
-constexpr float kLeastScale = 1e-38F;  // bitsandbytes divides by no less
 
 // fp32 numbers from `begin` to 1 as torch.linspace spaces them: the second half is counted from the end, and
 // each is rounded once.

@@ -17,6 +17,10 @@ class DynamicCodes {
   static const DynamicCodes& without_sign();  // create_dynamic_map(signed=False)
 
   const std::array<float, 256>& values() const { return values_; }
+  // [65536]: the code of x in [-1, 1] is at the whole part of (x + 1) / 2 * 65535 + 0.5, each operation rounded to fp32.
+  const std::vector<std::uint8_t>& places() const { return places_; }
+  // Blocks whose largest magnitude is below this have code 0 throughout: bitsandbytes divides by no less.
+  static constexpr float kLeastScale = 1e-38F;
   // The code of x, a share of its block's largest magnitude, as bitsandbytes' CPU form finds it: through a table
   // of 65,536 places.
   std::uint8_t of(float x) const;

@@ -6,14 +6,12 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "ops/machine/device_memory.h"
 
 namespace hone::train {
 
 LayerSteps::LayerSteps(model::CausalLm& model, adapters::Adapter& adapter, learn::Optimizer& optimizer)
     : model_(model), adapter_(adapter), optimizer_(optimizer) {
-  base::require(adapter.is_full() && ops::is_host(adapter.flat().device()), "train::LayerSteps",
-                "full fine-tuning on the CPU");
+  base::require(adapter.is_full(), "train::LayerSteps", "full fine-tuning");
   std::int64_t largest = 0;
   for (const FlatPart& part : flat_parts(optimizer.layout())) {
     parts_.push_back({part, {}, false});
@@ -38,6 +36,7 @@ LayerSteps::~LayerSteps() {
 void LayerSteps::measure() {
   begin();
   rate_.reset();
+  measured_ = true;
 }
 
 void LayerSteps::apply(double learning_rate, std::optional<float> factor) {
@@ -49,7 +48,7 @@ void LayerSteps::apply(double learning_rate, std::optional<float> factor) {
 
 void LayerSteps::begin() {
   const at::NoGradGuard no_grad;
-  norm_.emplace(adapter_.flat().numel());
+  norm_.emplace(adapter_.flat().numel(), adapter_.flat().device());
   applied_ = false;
   for (Part& part : parts_) {
     part.taken = false;
@@ -66,6 +65,7 @@ double LayerSteps::finish() {
   }
   const double norm = norm_->value();
   norm_.reset();
+  if (rate_) measured_ = false;
   return norm;
 }
 
@@ -105,10 +105,10 @@ void LayerSteps::after_backward(std::size_t layer) {
 
 void LayerSteps::take(Part& part) {
   const at::NoGradGuard no_grad;
-  const bool finite = norm_->add(part.offset, part.gradient);
+  norm_->add(part.offset, part.gradient);
   part.taken = true;
   if (!rate_) return;
-  if (!finite) throw NotFinite();
+  if (!measured_ && !norm_->is_finite()) throw NotFinite();
   if (factor_) learn::scale_gradient(part.gradient, *factor_);
   applied_ = true;
   optimizer_.step_part(adapter_.flat(), part.offset, part.gradient, *rate_);

@@ -8,7 +8,7 @@
 //
 // Parameters, moments and norm get the bits of clip_gradient() and Optimizer::step() on a whole gradient: the same
 // backward, and the same operations on each element. Clipping multiplies by a number that depends on every gradient, so
-// it takes two backwards. A step is one pass: no gradient accumulation. On the CPU only.
+// it takes two backwards. A step is one pass: no gradient accumulation. Without clipping each layer waits for the device.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ class LayerSteps final : public model::PassObserver {
   LayerSteps& operator=(const LayerSteps&) = delete;
 
   // What the next backward's gradients are for: their norm; or the norm and the optimizer's step. `factor` multiplies
-  // them first (learn::clip_factor()); without one, a gradient that is not finite throws NotFinite.
+  // them first (learn::clip_factor()). Where they were not measured before, one that is not finite throws NotFinite.
   void measure();
   void apply(double learning_rate, std::optional<float> factor);
   // After that backward: what is outside the layers, and layers that it did not reach. Returns the norm before clipping.
@@ -66,7 +66,7 @@ class LayerSteps final : public model::PassObserver {
   std::optional<learn::GradientNorm> norm_;
   std::optional<double> rate_;  // empty: only measured
   std::optional<float> factor_;
-  bool applied_ = false;
+  bool applied_ = false, measured_ = false;  // measured_: the gradients of the next apply() are known to be finite
 };
 
 }  // namespace hone::train

@@ -7,6 +7,7 @@
 
 #include "learn/optimizers/blockwise.h"
 #include "learn/optimizers/rows.h"
+#include "ops/machine/device_memory.h"
 
 namespace hone::learn {
 namespace {
@@ -38,10 +39,10 @@ void decay(const StepNumbers& n, at::Tensor p) {
 // A tensor with fp32 states, block by block: an embedding's temporaries would be as large as its states.
 void plain_apply(const StepNumbers& n, const at::Tensor& p, const at::Tensor& g,
                  const std::vector<at::Tensor>& state) {
-  constexpr std::int64_t kAtOnce = 1 << 16;
+  const std::int64_t at_once = ops::is_host(p.device()) ? 1 << 16 : std::max<std::int64_t>(1, p.numel());
   const at::Tensor p_flat = p.flatten(), g_flat = g.flatten();
-  for (std::int64_t begin = 0; begin < p.numel(); begin += kAtOnce) {
-    const std::int64_t size = std::min(kAtOnce, p.numel() - begin);
+  for (std::int64_t begin = 0; begin < p.numel(); begin += at_once) {
+    const std::int64_t size = std::min(at_once, p.numel() - begin);
     const auto part = [&](const at::Tensor& all) { return all.narrow(0, begin, size); };
     at::Tensor to = part(p_flat);
     const at::Tensor m = part(state[kMoment1]), v = part(state[kMoment2]);
@@ -71,7 +72,7 @@ void adamw8_apply(const StepNumbers& n, at::Tensor p, const at::Tensor& g, std::
 
 }  // namespace
 
-const OptimizerRow kAdamW8bitRow = {OptimizerKind::kAdamW8bit, "adamw_8bit", Units::kTensors, &adamw8_state,
+const OptimizerRow kAdamW8bitRow = {OptimizerKind::kAdamW8bit, "adamw_8bit", Units::kCodes, &adamw8_state,
                                     &adamw8_apply};
 
 }  // namespace hone::learn

@@ -18,7 +18,8 @@ inline constexpr std::int64_t kLeast8bit = 4096;  // min_8bit_size: smaller tens
 bool is_8bit(const FlatTensor& tensor);
 std::int64_t state_blocks(std::int64_t size);
 
-// codes uint8 [n], scales fp32 or fp64 [blocks] -> [shape of like], like's dtype and device. Computed in fp32.
+// codes uint8 [n], scales fp32 or fp64 [blocks] -> [shape of like], like's dtype. Computed in fp32. All on one device, as
+// those of to_codes; every device gives the same bits, and neither is waited for.
 at::Tensor from_codes(const ops::DynamicCodes& map, const at::Tensor& codes, const at::Tensor& scales,
                       const at::Tensor& like);
 // The other way; value fp32, codes and scales are written. Nothing for an fp64 value: a reference has no use

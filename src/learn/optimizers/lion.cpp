@@ -46,7 +46,7 @@ void lion8_apply(const StepNumbers& n, at::Tensor p, const at::Tensor& g, std::v
 }  // namespace
 
 const OptimizerRow kLionRow = {OptimizerKind::kLion, "lion", Units::kBlocks, &lion_state, &lion_apply};
-const OptimizerRow kLion8bitRow = {OptimizerKind::kLion8bit, "lion_8bit", Units::kTensors, &lion8_state,
+const OptimizerRow kLion8bitRow = {OptimizerKind::kLion8bit, "lion_8bit", Units::kCodes, &lion8_state,
                                    &lion8_apply};
 
 }  // namespace hone::learn

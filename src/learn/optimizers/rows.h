@@ -16,6 +16,8 @@ enum class Units {
   kRanges,   // everything with the same weight decay, as [n]; the formula uses the threads itself
   kBlocks,   // parts of that, of a fixed size; each by one thread
   kTensors,  // each tensor in its own shape, by one thread
+  kCodes,  // as kTensors; since it reads no shape, other devices get neighbors with states of one kind together, and
+           // parts of a tensor that end with a state's block (kStateBlock)
 };
 
 struct StepNumbers {

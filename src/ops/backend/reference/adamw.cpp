@@ -9,22 +9,35 @@
 
 namespace hone::ops::reference {
 
+namespace {
+
+constexpr std::int64_t kAtOnce = 1 << 24;  // elements: a temporary of 64 MB, and in fp64 one of twice that
+static_assert(kAtOnce % kSumBlock == 0);
+
+}  // namespace
+
 void adamw(const AdamwStep& step) {
   const at::NoGradGuard no_grad;
-  const Tensor &p = step.p, &g = step.g, &m = step.m, &v = step.v;
-  p.mul_(step.decay);
-  m.lerp_(g, step.lerp);
-  v.mul_(step.beta2).addcmul_(g, g, step.one_minus_beta2);
-  p.addcdiv_(m, v.sqrt().div_(step.root_correction2).add_(step.epsilon), step.minus_step_size);
+  for (std::int64_t begin = 0; begin < step.p.numel(); begin += kAtOnce) {
+    const auto part = [&](const Tensor& x) {
+      return x.narrow(0, begin, std::min(kAtOnce, x.numel() - begin));
+    };
+    const Tensor p = part(step.p), g = part(step.g), m = part(step.m), v = part(step.v);
+    p.mul_(step.decay);
+    m.lerp_(g, step.lerp);
+    v.mul_(step.beta2).addcmul_(g, g, step.one_minus_beta2);
+    p.addcdiv_(m, v.sqrt().div_(step.root_correction2).add_(step.epsilon), step.minus_step_size);
+  }
 }
 
 void block_sums_of_squares(const Tensor& sums, const Tensor& x) {
-  constexpr std::int64_t kBlocks = 256;  // at a time: a copy in fp64 of no more
+  constexpr std::int64_t kBlocks = kAtOnce / kSumBlock;
   const std::int64_t whole = x.numel() / kSumBlock;
   for (std::int64_t first = 0; first < whole; first += kBlocks) {
     const std::int64_t n = std::min(kBlocks, whole - first);
     const Tensor part = x.narrow(0, first * kSumBlock, n * kSumBlock).view({n, kSumBlock});
-    sums.narrow(0, first, n).copy_(part.to(at::kDouble).square_().sum(1));
+    Tensor out = sums.narrow(0, first, n);
+    at::sum_out(out, part.to(at::kDouble).square_(), {1});
   }
   if (whole == sums.numel()) return;
   const Tensor rest = x.narrow(0, whole * kSumBlock, x.numel() - whole * kSumBlock);
