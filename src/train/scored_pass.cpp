@@ -32,18 +32,36 @@ Scored scored_rows(const data::Batch& batch) {
   return out;
 }
 
-// Adds up what is known of the tokens, in one copy to the host; `losses` undefined: -logprob.
-void add(ScoredFacts& facts, const learn::TokenFacts& tokens, const at::Tensor& losses) {
-  std::vector<at::Tensor> all = {tokens.logprob.detach().sum(at::kDouble), tokens.entropy.sum(at::kDouble),
-                                 tokens.is_top1.sum(at::kDouble)};
-  if (losses.defined()) all.push_back(losses.detach().sum(at::kDouble));
-  const at::Tensor sums = at::stack(all).cpu();
-  const double* const sum = sums.const_data_ptr<double>();
-  facts.nll_sum -= sum[0];
-  facts.loss_sum += losses.defined() ? sum[3] : -sum[0];
-  facts.entropy_sum += sum[1];
-  facts.correct += static_cast<std::int64_t>(sum[2]);
-}
+// What a pass finds, by tiles of its tokens. It leaves the device in one copy, when all that the pass does is under way.
+class FoundFacts {
+ public:
+  // `losses` undefined: -logprob.
+  void add(const learn::TokenFacts& tokens, const at::Tensor& losses) {
+    const at::Tensor nll = tokens.logprob.detach().sum(at::kDouble).neg();
+    sums_.insert(sums_.end(), {nll, losses.defined() ? losses.detach().sum(at::kDouble) : nll,
+                               tokens.entropy.detach().sum(at::kDouble), tokens.is_top1.sum(at::kDouble)});
+  }
+  void add_balance(const at::Tensor& loss) { balance_ = loss.detach().to(at::kDouble); }
+
+  void read(ScoredFacts& into) const {
+    std::vector<at::Tensor> all = sums_;
+    if (balance_.defined()) all.push_back(balance_);
+    if (all.empty()) return;
+    const at::Tensor found = at::stack(all).cpu();
+    const double* sum = found.const_data_ptr<double>();
+    for (std::size_t tile = 0; tile < sums_.size(); tile += 4, sum += 4) {
+      into.nll_sum += sum[0];
+      into.loss_sum += sum[1];
+      into.entropy_sum += sum[2];
+      into.correct += static_cast<std::int64_t>(sum[3]);
+    }
+    if (balance_.defined()) into.balance = *sum;
+  }
+
+ private:
+  std::vector<at::Tensor> sums_;  // four a tile
+  at::Tensor balance_;
+};
 
 // A batch's scored rows on their way through the head.
 struct HeadPass {
@@ -59,7 +77,7 @@ struct HeadPass {
 
 // The autograd head, tile by tile. With `gradient` defined ([n, H]), d(loss_sum / denominator) / d(rows) is
 // written into it.
-void head_tiles(const HeadPass& head, const at::Tensor& rows, at::Tensor gradient, ScoredFacts& facts) {
+void head_tiles(const HeadPass& head, const at::Tensor& rows, at::Tensor gradient, FoundFacts& facts) {
   const at::AutoGradMode grad_mode(gradient.defined());
   for (std::int64_t begin = 0; begin < rows.size(0); begin += kHeadTile) {
     const std::int64_t size = std::min(kHeadTile, rows.size(0) - begin);
@@ -70,7 +88,7 @@ void head_tiles(const HeadPass& head, const at::Tensor& rows, at::Tensor gradien
     const at::Tensor losses =
         learn::token_loss(head.loss.loss, token_facts.logprob,
                           head.loss.loss.smooths() ? learn::mean_logprob(logits) : at::Tensor());
-    add(facts, token_facts, head.is_nll() ? at::Tensor() : losses);
+    facts.add(token_facts, head.is_nll() ? at::Tensor() : losses);
     if (!gradient.defined()) continue;
     learn::mean_loss(losses, head.denominator).backward();
     gradient.narrow(0, begin, size).copy_(tile.grad());
@@ -95,7 +113,7 @@ void add_smoothing(const HeadPass& head, const at::Tensor& hidden, const std::op
   head.model.token_rows().values().grad().addmm_(d_logits.t(), hidden.to(at::kFloat));
 }
 
-void fused_head(const HeadPass& head, at::Tensor hidden, bool backward, ScoredFacts& facts) {
+void fused_head(const HeadPass& head, at::Tensor hidden, bool backward, FoundFacts& facts) {
   const std::optional<ops::HeadRows> own = head.model.head_rows(head.pass.context().adapters_on);
   const learn::SftLoss& loss = head.loss.loss;
   const double cap = head.model.config().logits_soft_cap;
@@ -109,8 +127,8 @@ void fused_head(const HeadPass& head, at::Tensor hidden, bool backward, ScoredFa
     if (own) mean_row = mean_row + ops::mean_row_change(head.model.head(), *own);
     mean = hidden.to(at::kFloat).mv(mean_row) - found.log_sum;
   }
-  add(facts, {found.logprob, found.entropy, found.is_top1},
-      head.is_nll() ? at::Tensor() : learn::token_loss(loss, found.logprob, mean));
+  facts.add({found.logprob, found.entropy, found.is_top1},
+            head.is_nll() ? at::Tensor() : learn::token_loss(loss, found.logprob, mean));
   if (!backward) return;
   // d(loss_sum / denominator) / d(logprob): of nll the same for every row; smoothing's terms share one softmax.
   const double scale = 1 / std::max(head.denominator, 1.0);
@@ -147,11 +165,11 @@ void fused_head(const HeadPass& head, at::Tensor hidden, bool backward, ScoredFa
 }
 
 // A batch without a target: only the routers have a loss, as in TRL. One row is scored, with a gradient of 0.
-void balance_only(BatchPass& pass, bool backward, double balance, ScoredFacts& facts) {
+void balance_only(BatchPass& pass, bool backward, double balance, FoundFacts& facts) {
   backward = backward && balance != 0;
   const at::Tensor hidden = pass.forward({0}, backward);
   if (!pass.router_load().defined()) return;  // all layers are dense
-  facts.balance = pass.router_load().loss().item<double>();
+  facts.add_balance(pass.router_load().loss());
   if (backward) pass.backward(at::zeros_like(hidden), balance);
 }
 
@@ -164,23 +182,26 @@ ScoredFacts run_pass(const model::CausalLm& model, const data::Batch& batch, con
   const bool routes = model.config().experts.count > 0 && !batch.ids.empty();
   if (scored.target.empty() && !routes) return facts;
   BatchPass pass(model, batch, key, form);
+  FoundFacts found;
   if (scored.target.empty()) {
-    balance_only(pass, backward, loss.balance, facts);
+    balance_only(pass, backward, loss.balance, found);
+    found.read(facts);
     return facts;
   }
   at::Tensor hidden = pass.forward(scored.source, backward);
-  if (pass.router_load().defined()) facts.balance = pass.router_load().loss().item<double>();
+  if (pass.router_load().defined()) found.add_balance(pass.router_load().loss());
   const at::Tensor targets = ops::index_tensor(scored.target, model.device());
   const HeadPass head{model, pass, targets, loss, denominator};
   // the mean of capped logits is no product of the mean of the head's rows
   const bool by_tiles = loss.loss.smooths() && model.config().logits_soft_cap > 0;
   if (pass.is_fused() && !by_tiles) {
-    fused_head(head, std::move(hidden), backward, facts);
-    return facts;
+    fused_head(head, std::move(hidden), backward, found);
+  } else {
+    const at::Tensor gradient = backward ? at::empty_like(hidden) : at::Tensor();
+    head_tiles(head, hidden, gradient, found);
+    if (backward) pass.backward(gradient, loss.balance);
   }
-  const at::Tensor gradient = backward ? at::empty_like(hidden) : at::Tensor();
-  head_tiles(head, hidden, gradient, facts);
-  if (backward) pass.backward(gradient, loss.balance);
+  found.read(facts);
   return facts;
 }
 

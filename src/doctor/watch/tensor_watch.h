@@ -30,7 +30,7 @@ class TensorWatch {
  private:
   struct Tensor {
     bool looked_at = false;        // has a gradient to check in this step
-    std::uint32_t before = 0;      // of its bits, before the optimizer
+    std::int64_t before = 0;       // of its bits, before the optimizer
     std::int64_t no_gradient = 0;  // checks in a row
     std::int64_t not_moved = 0;
   };
