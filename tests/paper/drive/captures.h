@@ -1,0 +1,16 @@
+// Of the library paper_captures, which is linked to nothing of CUDA and finds it in the process that loads it.
+#pragma once
+
+#include <cstdint>
+
+extern "C" {
+
+// Captures two products with an elementwise kernel between them on a stream of its own, and starts the graph so many times. Returns 0,
+// or 1 with the reason on stderr.
+int paper_capture(std::int64_t replays);
+// The same with a number read back in the middle, which CUDA refuses; returns 0 when libtorch threw.
+int paper_capture_with_a_wait();
+// With an allocation of the driver's in the middle.
+int paper_capture_with_an_allocation();
+
+}  // extern "C"

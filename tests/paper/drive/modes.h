@@ -1,0 +1,22 @@
+// What paper_drive can do; each prints JSON lines and returns the exit code.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <string>
+#include <vector>
+
+namespace hone::paper {
+
+// `train [--names STEP] METHOD OPTIONS...`: a run of hone's on cuda:0, from its command line. A line when it is open, one a step, one at
+// the end. --names: the kernels of that step by name.
+int train_on_card(std::vector<std::string> words, at::Device card);
+
+// `decode MODEL BATCH [--prompt TOKENS] [--tokens FEW,MORE] [--names]`: what a decoded token costs while BATCH sequences decode
+// together: the difference between two generations of FEW and of MORE tokens, over their difference.
+int decode_on_card(const std::vector<std::string>& words, at::Device card);
+
+// `parts LIBRARY`: tests of the paper GPU itself (parts.cpp), which print `ok NAME` or `not ok NAME`.
+int test_parts(const std::vector<std::string>& words);
+
+}  // namespace hone::paper

@@ -1,0 +1,39 @@
+// What the paper GPU's runtime wrote down. A program under the preload finds these functions by dlsym(RTLD_DEFAULT, ...);
+// one that is not under it finds none of them. All count since the process began or since paper_reset().
+#pragma once
+
+#include <cstdint>
+
+extern "C" {
+
+struct PaperCounts {
+  std::int64_t launches = 0;       // kernels and library_calls
+  std::int64_t library_calls = 0;  // calls of cuBLAS and its like that run kernels of their own
+  std::int64_t memsets = 0;        // beside the launches
+  std::int64_t waits = 0;          // the host waited for the card, or would have; see copies.cpp for copies
+  std::int64_t to_device = 0, to_host = 0, on_device = 0;  // copies
+  std::int64_t pageable =
+      0;  // of those between host and card, those of memory that is not pinned: each waits
+  std::int64_t bytes_to_device = 0, bytes_to_host = 0;
+  std::int64_t allocations = 0, frees = 0;        // of the card's memory
+  std::int64_t pinned_allocations = 0;            // of the host's pinned memory
+  std::int64_t bytes = 0, peak = 0;               // of the card's memory, now and at most
+  std::int64_t captures = 0, graph_launches = 0;  // graphs that were recorded and started
+  std::int64_t kernels_of_graphs = 0;             // what the started graphs held
+  std::int64_t refused_in_capture = 0;            // waits and allocations; each failed, as on a card
+};
+
+void paper_counts(PaperCounts* out);
+// Everything but `bytes` begins at 0, `peak` at `bytes`.
+void paper_reset();
+// Calls `each` for every kernel and library function that was launched, in no order; `name` as the compiler mangled it.
+void paper_names(void (*each)(const char* name, std::int64_t count, void* user), void* user);
+
+// Of the stub libraries (stubs.py): such a function was called.
+void paper_library_call(const char* name);
+// As PAPER_DRIVER, PAPER_DEVICES and PAPER_MEMORY_GB say: the driver's version, 13000 for 13.0; the number of cards; the bytes of one.
+int paper_driver_version();
+int paper_devices();
+std::int64_t paper_total_bytes();
+
+}  // extern "C"
