@@ -512,6 +512,29 @@ at::Tensor CausalLm::hidden(const data::Batch& batch, const ops::PassContext& pa
   return ops::rms_norm(x, final_norm(pass), config_.rms_norm_eps).to(dtypes_.residual);
 }
 
+std::shared_ptr<ops::backend::KvPool> CausalLm::pool_of(std::int64_t layer) const {
+  if (!ops::pools_keys(device())) return nullptr;
+  pools_.resize(layers_.size());
+  std::weak_ptr<ops::backend::KvPool>& known = pools_[static_cast<std::size_t>(layer)];
+  std::shared_ptr<ops::backend::KvPool> pool = known.lock();
+  if (pool) return pool;
+  const LayerAttention attention = config_.attention_of(layer);
+  pool = ops::make_kv_pool(attention.kv_heads, attention.head_dim, dtypes_.linear, device());
+  known = pool;
+  return pool;
+}
+
+std::vector<std::shared_ptr<ops::backend::KvPool>> CausalLm::reserve_keys(std::int64_t tokens) const {
+  std::vector<std::shared_ptr<ops::backend::KvPool>> pools;
+  if (!ops::pools_keys(device())) return pools;
+  for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
+    if (config_.kind_of(i) != LayerKind::kAttention || !config_.attention_of(i).has_keys()) continue;
+    pools.push_back(pool_of(i));
+    ops::reserve(*pools.back(), tokens);
+  }
+  return pools;
+}
+
 LayerCache CausalLm::new_cache(std::int64_t layer, std::int64_t room) const {
   LayerCache out;
   out.kind = config_.kind_of(layer);
@@ -522,8 +545,12 @@ LayerCache CausalLm::new_cache(std::int64_t layer, std::int64_t room) const {
   } else {
     const LayerAttention attention = config_.attention_of(layer);
     out.is_elsewhere = !attention.has_keys();
-    if (!out.is_elsewhere)
+    if (out.is_elsewhere) return out;
+    if (const auto pool = pool_of(layer)) {
+      out.tiles = ops::KvTiles(attention.kv_heads, attention.head_dim, room, pool);
+    } else {
       out.tiles = ops::KvTiles(attention.kv_heads, attention.head_dim, dtypes_.linear, room, device());
+    }
   }
   return out;
 }

@@ -90,6 +90,10 @@ class CausalLm {
   // nothing is appended.
   at::Tensor step(const std::vector<std::vector<std::int64_t>>& ids, std::vector<KvCache*>& caches,
                   const ops::PassContext& pass) const;
+  // Where the device's backend keeps the keys and values of many sequences in one memory (ops::pools_keys): it has room for
+  // `tokens` of all sequences together when it is first needed, and stays while the result lives: that of each layer that
+  // has keys. None elsewhere.
+  std::vector<std::shared_ptr<ops::backend::KvPool>> reserve_keys(std::int64_t tokens) const;
   // hidden [n, H] -> logits [n, V] in fp32 (GEMM in the head's dtype): ops::head_logits, capped. Reads only
   // adapters_on of the pass. Without autograd.
   at::Tensor logits(const at::Tensor& hidden, const ops::PassContext& pass = {}) const;
@@ -183,6 +187,8 @@ class CausalLm {
   at::Tensor head_products(const at::Tensor& hidden, const ops::PassContext& pass) const;
   at::Tensor autograd_products(const at::Tensor& hidden, const ops::PassContext& pass) const;
   LayerCache new_cache(std::int64_t layer, std::int64_t room) const;  // empty, for so many tokens
+  // Of the keys and values of a layer; null: each sequence has memory of its own.
+  std::shared_ptr<ops::backend::KvPool> pool_of(std::int64_t layer) const;
   at::Tensor index_of(const std::vector<std::int64_t>& ids) const;    // [T], checked, on the model's device
   at::Tensor rows_of(const at::Tensor& index) const;  // [T, H], the base's where it has numbers
   void for_each_part(const std::function<void(const ops::Weight&)>& matrix,
@@ -204,6 +210,7 @@ class CausalLm {
     std::int64_t version = -1;
   };
   mutable MeanRow mean_row_;  // of the trained head
+  mutable std::vector<std::weak_ptr<ops::backend::KvPool>> pools_;  // of each layer, while sequences are in them
   bool packed_ = false, keeps_casts_ = true;
   PassObserver* pass_observer_ = nullptr;
   std::vector<DecoderLayer> layers_;

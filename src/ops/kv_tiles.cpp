@@ -3,8 +3,10 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "base/error.h"
+#include "ops/backend/kv_pool.h"
 #include "ops/backend/operators.h"
 #include "ops/backend/reference/reference.h"
 
@@ -17,7 +19,7 @@ std::int64_t tiles_for(std::int64_t tokens) {
 
 const backend::KvLayout* layout_of(at::Device device) {
   const backend::KvLayout* const own = backend::operators_of(device).keys_and_values;
-  return own == nullptr ? &reference::kKvRows : own;
+  return own == nullptr || own->append == nullptr ? &reference::kKvRows : own;
 }
 
 bool heads_contiguous(const at::Tensor& x) {
@@ -26,9 +28,28 @@ bool heads_contiguous(const at::Tensor& x) {
 
 }  // namespace
 
+bool pools_keys(at::Device device) {
+  const backend::KvLayout* const own = backend::operators_of(device).keys_and_values;
+  return own != nullptr && own->is_pooled;
+}
+
+std::shared_ptr<backend::KvPool> make_kv_pool(std::int64_t kv_heads, std::int64_t head_dim,
+                                              at::ScalarType dtype, at::Device device) {
+  if (!pools_keys(device)) return nullptr;
+  return std::make_shared<backend::KvPool>(kv_heads, head_dim, dtype, device);
+}
+
+void reserve(backend::KvPool& pool, std::int64_t tokens) {
+  pool.reserve(tokens);
+}
+
+KvTiles::KvTiles(std::int64_t kv_heads, std::int64_t head_dim, std::int64_t capacity,
+                 std::shared_ptr<backend::KvPool> pool)
+    : run_(pool->take(capacity)), dtype_(pool->dtype()), kv_heads_(kv_heads), head_dim_(head_dim) {}
+
 KvTiles::KvTiles(std::int64_t kv_heads, std::int64_t head_dim, at::ScalarType dtype, std::int64_t capacity,
                  at::Device device)
-    : layout_(layout_of(device)), kv_heads_(kv_heads), head_dim_(head_dim) {
+    : layout_(layout_of(device)), dtype_(dtype), kv_heads_(kv_heads), head_dim_(head_dim) {
   base::require(kv_heads > 0 && head_dim > 0, "ops::KvTiles", "heads and head_dim above 0");
   base::require(dtype == at::kFloat || (dtype == at::kBFloat16 && head_dim % 2 == 0), "ops::KvTiles",
                 "fp32, or bf16 with an even head_dim");
@@ -37,32 +58,81 @@ KvTiles::KvTiles(std::int64_t kv_heads, std::int64_t head_dim, at::ScalarType dt
   values_ = at::zeros_like(keys_);
 }
 
-void KvTiles::append(const at::Tensor& k, const at::Tensor& v) {
+void KvTiles::check(const at::Tensor& k, const at::Tensor& v) const {
   base::require(k.dim() == 3 && k.size(1) == kv_heads_ && k.size(2) == head_dim_ && k.sizes() == v.sizes(),
                 "ops::KvTiles", "k and v of [n, kv heads, head_dim]");
-  base::require(k.scalar_type() == keys_.scalar_type() && v.scalar_type() == keys_.scalar_type(),
-                "ops::KvTiles", "k and v of the tiles' dtype");
+  base::require(k.scalar_type() == dtype_ && v.scalar_type() == dtype_, "ops::KvTiles",
+                "k and v of the tiles' dtype");
   base::require(heads_contiguous(k) && heads_contiguous(v), "ops::KvTiles", "a row's heads side by side");
-  base::require(k.device() == keys_.device() && v.device() == keys_.device(), "ops::KvTiles",
-                "k and v on the tiles' device");
-  const std::int64_t room = keys_.size(1), needed = tiles_for(length_ + k.size(0));
-  if (needed > room) {
-    const std::int64_t tiles = std::max(needed, 2 * room);
-    const auto grow = [&](at::Tensor& x) {
-      at::Tensor larger = at::zeros({x.size(0), tiles, x.size(2)}, x.options());
-      larger.narrow(1, 0, room).copy_(x);
-      x = larger;
-    };
-    grow(keys_);
-    grow(values_);
+  const at::Device device = run_ ? run_->pool().device() : keys_.device();
+  base::require(k.device() == device && v.device() == device, "ops::KvTiles", "k and v on the tiles' device");
+}
+
+void KvTiles::make_room(std::int64_t tokens) {
+  if (run_) {
+    if (tokens > run_->room()) run_->pool().grow(*run_, std::max(tokens, 2 * run_->room()), length_);
+    return;
   }
+  const std::int64_t room = keys_.size(1), needed = tiles_for(tokens);
+  if (needed <= room) return;
+  const std::int64_t tiles = std::max(needed, 2 * room);
+  const auto grow = [&](at::Tensor& x) {
+    at::Tensor larger = at::zeros({x.size(0), tiles, x.size(2)}, x.options());
+    larger.narrow(1, 0, room).copy_(x);
+    x = larger;
+  };
+  grow(keys_);
+  grow(values_);
+}
+
+void KvTiles::append(const at::Tensor& k, const at::Tensor& v) {
+  if (run_) {
+    const KvAppend all{.tiles = this, .begin = 0, .end = k.size(0)};
+    return append_all({&all, 1}, k, v);
+  }
+  check(k, v);
+  make_room(length_ + k.size(0));
   layout_->append(keys_, values_, head_dim_, length_, k, v);
   length_ += k.size(0);
 }
 
+void append_all(std::span<const KvAppend> rows, const at::Tensor& k, const at::Tensor& v) {
+  if (rows.empty()) return;
+  const auto pool_of = [](const KvAppend& one) {
+    return one.tiles->run_ ? &one.tiles->run_->pool() : nullptr;
+  };
+  backend::KvPool* const pool = pool_of(rows.front());
+  const bool together = pool != nullptr && std::all_of(rows.begin(), rows.end(), [&](const KvAppend& one) {
+                          return pool_of(one) == pool;
+                        });
+  if (!together) {
+    for (const KvAppend& one : rows) {
+      const auto of = [&](const at::Tensor& x) { return x.narrow(0, one.begin, one.end - one.begin); };
+      one.tiles->append(of(k), of(v));
+    }
+    return;
+  }
+  std::vector<std::int64_t> places;
+  bool in_order = true;
+  for (const KvAppend& one : rows) {
+    one.tiles->check(k, v);
+    in_order = in_order && one.begin == static_cast<std::int64_t>(places.size());
+    one.tiles->make_room(one.tiles->length_ + one.end - one.begin);
+    const std::int64_t from = one.tiles->run_->begin() + one.tiles->length_;
+    for (std::int64_t i = 0; i < one.end - one.begin; ++i) places.push_back(from + i);
+    one.tiles->length_ += one.end - one.begin;
+  }
+  base::require(in_order && static_cast<std::int64_t>(places.size()) == k.size(0), "ops::append_all",
+                "rows of a pool that cover k and v in order");
+  pool->write(k, v, places);
+}
+
 void KvTiles::truncate(std::int64_t length) {
   base::require(length >= 0 && length <= length_, "ops::KvTiles", "a length not above what is held");
-  if (length == length_) return;
+  if (length == length_ || run_) {
+    length_ = length;
+    return;
+  }
   // What was written becomes zero again: a masked place is multiplied by 0, which NaN and infinity would
   // survive.
   const std::int64_t tile = length / kKvTile, from = length % kKvTile;
@@ -77,6 +147,10 @@ void KvTiles::truncate(std::int64_t length) {
 
 KvTiles KvTiles::clone() const {
   KvTiles out = *this;
+  if (run_) {
+    out.run_ = run_->pool().take(run_->room());
+    run_->pool().copy(*run_, length_, *out.run_);
+  }
   if (keys_.defined()) {
     out.keys_ = keys_.clone();
     out.values_ = values_.clone();
@@ -85,6 +159,7 @@ KvTiles KvTiles::clone() const {
 }
 
 std::int64_t KvTiles::bytes() const {
+  if (run_) return run_->room() * run_->pool().row_bytes();
   if (!keys_.defined()) return 0;
   return static_cast<std::int64_t>(keys_.nbytes() + values_.nbytes());
 }

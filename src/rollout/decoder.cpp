@@ -10,6 +10,7 @@
 #include "model/config/rotations.h"
 #include "ops/head/linear_logprob.h"
 #include "ops/machine/team.h"
+#include "rollout/kv_memory.h"
 #include "rollout/scores.h"
 
 namespace hone::rollout {
@@ -209,6 +210,8 @@ void Decoder::advance(std::span<Sequence> live) {
     const bool of_prompt = cache.length < static_cast<std::int64_t>(one.prompt.size());
     if (of_prompt && prefill > 0 && prefill + count > most) continue;
     if (of_prompt) prefill += count;
+    if (cache.layers.empty() && cache.room == 0)
+      cache.room = first_room(static_cast<std::int64_t>(one.prompt.size()), options_, model_.device());
     ids.push_back(tokens_from(one, cache.length, count));
     caches.push_back(&cache);
     fed.push_back(&one);

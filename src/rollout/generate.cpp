@@ -28,9 +28,10 @@ class Queue {
       const std::string where = "prompt " + std::to_string(i + 1);
       check_prompt(prompts[i], model.config(), options, where);
       bytes_.push_back(kv_bytes(model.config(), model.dtypes().linear,
-                                static_cast<std::int64_t>(prompts[i].size()), options));
+                                static_cast<std::int64_t>(prompts[i].size()), options, model.device()));
       if (options.kv_memory > 0) require_room(bytes_.back().prompt + bytes_.back().sample, where);
     }
+    keys_ = model.reserve_keys(first_tokens());
   }
 
   bool busy() const { return !live.empty() || waiting_ < total(); }
@@ -70,6 +71,20 @@ class Queue {
  private:
   std::size_t samples() const { return static_cast<std::size_t>(options_.samples); }
 
+  // Room of the sequences that join first.
+  std::int64_t first_tokens() const {
+    std::int64_t tokens = 0, bytes = 0;
+    const auto most = static_cast<std::size_t>(options_.batch_size);
+    for (std::size_t i = 0; i < total() && i < most; ++i) {
+      const KvBytes& one = bytes_[i / samples()];
+      const bool first = i % samples() == 0;
+      bytes += one.sample + (first ? one.prompt : 0);
+      if (i > 0 && bytes > limit_) break;
+      tokens += one.sample_room + (first ? one.prompt_room : 0);
+    }
+    return tokens;
+  }
+
   const std::shared_ptr<SharedPrompt>& shared_prompt(std::size_t prompt) {
     std::shared_ptr<SharedPrompt>& shared = shared_[prompt];
     if (!shared) {
@@ -92,9 +107,10 @@ class Queue {
   const Prompts& prompts_;
   const GenerateOptions& options_;
   const std::int64_t limit_;
-  std::vector<KvBytes> bytes_;                         // of each prompt
-  std::vector<std::shared_ptr<SharedPrompt>> shared_;  // of prompts with samples to come or live
-  std::vector<std::int64_t> remaining_;                // samples of each prompt that have not ended
+  std::vector<KvBytes> bytes_;                               // of each prompt
+  std::vector<std::shared_ptr<ops::backend::KvPool>> keys_;  // CausalLm::reserve_keys
+  std::vector<std::shared_ptr<SharedPrompt>> shared_;        // of prompts with samples to come or live
+  std::vector<std::int64_t> remaining_;                      // samples of each prompt that have not ended
   std::int64_t used_ = 0;
   std::size_t waiting_ = 0;  // the first that has not joined
 };

@@ -13,7 +13,7 @@
 namespace hone::rollout {
 
 KvBytes kv_bytes(const model::ModelConfig& config, at::ScalarType dtype, std::int64_t prompt_tokens,
-                 const GenerateOptions& options) {
+                 const GenerateOptions& options, at::Device device) {
   const auto tiles = [](std::int64_t tokens) { return (tokens + ops::kKvTile - 1) / ops::kKvTile; };
   std::int64_t columns = 0;  // of keys, in all layers that have their own
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
@@ -25,7 +25,7 @@ KvBytes kv_bytes(const model::ModelConfig& config, at::ScalarType dtype, std::in
   const std::int64_t own = options.share_prompt ? 0 : prompt_tokens;
   const std::int64_t whole = tiles(own + options.max_new_tokens);
   const std::int64_t first = std::min(own, std::max<std::int64_t>(1, options.prefill_tokens));
-  std::int64_t room = tiles(first + 1);
+  std::int64_t room = ops::pools_keys(device) ? whole : tiles(first + 1);
   while (room < whole) room *= 2;
   // of every sequence, however long it is
   const std::int64_t convolutions = config.layers_of(model::LayerKind::kShortConv),
@@ -36,7 +36,14 @@ KvBytes kv_bytes(const model::ModelConfig& config, at::ScalarType dtype, std::in
   if (delta_rules > 0)
     inputs += delta_rules * ops::DeltaState::bytes(model::delta_shape(config), config.delta.taps, dtype);
   return {.prompt = options.share_prompt ? tiles(prompt_tokens) * tile + inputs : 0,
-          .sample = room * tile + inputs};
+          .sample = room * tile + inputs,
+          .prompt_room = options.share_prompt ? tiles(prompt_tokens) * ops::kKvTile : 0,
+          .sample_room = room * ops::kKvTile};
+}
+
+std::int64_t first_room(std::int64_t prompt_tokens, const GenerateOptions& options, at::Device device) {
+  if (!ops::pools_keys(device)) return 0;
+  return (options.share_prompt ? 0 : prompt_tokens) + options.max_new_tokens;
 }
 
 std::int64_t kv_limit(const GenerateOptions& options, at::Device device) {

@@ -336,7 +336,8 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
 std::int64_t sampling_bytes(const model::CausalLm& model, const SampledSize& size,
                             const rollout::GenerateOptions& options) {
   const model::ModelConfig& shape = model.config();
-  const rollout::KvBytes kv = rollout::kv_bytes(shape, model.dtypes().linear, size.longest_prompt, options);
+  const rollout::KvBytes kv =
+      rollout::kv_bytes(shape, model.dtypes().linear, size.longest_prompt, options, model.device());
   std::int64_t keys = size.prompts * (kv.prompt + size.samples * kv.sample);
   if (options.kv_memory > 0) keys = std::min(keys, options.kv_memory);
   const auto element = static_cast<std::int64_t>(c10::elementSize(model.dtypes().linear));

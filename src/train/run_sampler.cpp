@@ -197,7 +197,8 @@ std::int64_t RunSampler::bytes(const model::CausalLm& model) {
   rollout::GenerateOptions options{.max_new_tokens = plan_.sample_max_new_tokens, .batch_size = kAtOnce};
   options.share_prompt = plan_.share_prompt;
   const std::int64_t together = std::min(most, kAtOnce);
-  const rollout::KvBytes kv = rollout::kv_bytes(model.config(), model.dtypes().linear, longest, options);
+  const rollout::KvBytes kv =
+      rollout::kv_bytes(model.config(), model.dtypes().linear, longest, options, model.device());
   kv_memory_ = together * (kv.prompt + kv.sample);
   return sampling_bytes(model, {.prompts = together, .longest_prompt = longest}, options);
 }

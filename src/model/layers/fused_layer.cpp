@@ -144,9 +144,13 @@ class Pieces {
     if (layer_.kind != LayerKind::kAttention) return before;
     if (keep && norms_[NormPlace::kQ].defined()) before = qkv.narrow(1, 0, width_of_normed()).clone();
     const Heads parts = heads_of(qkv, layer_, config_);
-    norm_and_rotate(parts.q, NormPlace::kQ);
-    if (!layer_.attention.has_keys()) return before;
-    norm_and_rotate(parts.k, NormPlace::kK);
+    if (rotates_together()) {
+      norm_and_rotate(queries_and_keys(qkv), NormPlace::kQ);
+    } else {
+      norm_and_rotate(parts.q, NormPlace::kQ);
+      if (!layer_.attention.has_keys()) return before;
+      norm_and_rotate(parts.k, NormPlace::kK);
+    }
     if (norms_[NormPlace::kV].defined()) norm_and_rotate(parts.v, NormPlace::kV);
     return before;
   }
@@ -262,6 +266,15 @@ class Pieces {
     const std::int64_t of_keys = own.has_keys() ? (norms_[NormPlace::kV].defined() ? 2 : 1) : 0;
     return (config_.num_attention_heads + of_keys * own.kv_heads) * own.head_dim;
   }
+  // Whether queries and keys are rotated alike, without a norm: then they are rotated in one call.
+  bool rotates_together() const {
+    return layer_.attention.has_keys() && ropes_.q == ropes_.k && !norms_[NormPlace::kQ].defined() &&
+           !norms_[NormPlace::kK].defined();
+  }
+  at::Tensor queries_and_keys(const at::Tensor& qkv) const {
+    const LayerAttention& own = layer_.attention;
+    return slice_heads(qkv, 0, config_.num_attention_heads + own.kv_heads, own.head_dim);
+  }
   bool is_gelu() const { return config_.activation == Activation::kGeluTanh; }
   at::ScalarType dtype() const { return dtype_; }
   // Places in DecoderLayer::linears().
@@ -343,15 +356,19 @@ void delta_rule_after(const DecoderLayer& layer, const LayerPass& pass, const st
 // a layer that reads those of another one the caches have them already.
 void attend_after(const std::vector<StepCache>& caches, const Segments& segments, const at::Tensor& attn_out,
                   const at::Tensor& lse, const Heads& heads, const ops::AttentionRule& rule) {
+  if (heads.k.defined()) {
+    std::vector<ops::KvAppend> added;
+    for (std::size_t i = 0; i < segments.size(); ++i)
+      added.push_back({.tiles = &caches[i].own->tiles, .begin = segments[i].begin, .end = segments[i].end});
+    ops::append_all(added, heads.k, heads.v);
+  }
   std::vector<ops::AttentionRows> rows;
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const std::int64_t begin = segments[i].begin, end = segments[i].end;
-    ops::KvTiles* const own = &caches[i].own->tiles;
+    const ops::KvTiles& own = caches[i].own->tiles;
     const LayerCache* const before = caches[i].before;
-    if (heads.k.defined())
-      own->append(heads.k.narrow(0, begin, end - begin), heads.v.narrow(0, begin, end - begin));
-    const std::int64_t offset = own->length() - (end - begin);
-    rows.push_back({.begin = begin, .end = end, .before = {}, .own = own, .own_offset = offset});
+    rows.push_back(
+        {.begin = begin, .end = end, .before = {}, .own = &own, .own_offset = own.length() - (end - begin)});
     if (before != nullptr) rows.back().before = {&before->tiles};
   }
   ops::attend_tiles(attn_out, lse, heads.q, rows, rule);
@@ -523,9 +540,13 @@ class LayerBackward {
     }
     const at::Tensor& kept = tape_.qk_before_norm;
     const std::int64_t n = config.num_attention_heads, k = own.kv_heads, d = own.head_dim;
-    pieces_.rotation_backward(out.q, kept.defined() ? slice_heads(kept, 0, n, d) : kept, NormPlace::kQ);
-    if (!own.has_keys()) return;
-    pieces_.rotation_backward(out.k, kept.defined() ? slice_heads(kept, n, k, d) : kept, NormPlace::kK);
+    if (pieces_.rotates_together()) {
+      pieces_.rotation_backward(pieces_.queries_and_keys(tape_.qkv), {}, NormPlace::kQ);
+    } else {
+      pieces_.rotation_backward(out.q, kept.defined() ? slice_heads(kept, 0, n, d) : kept, NormPlace::kQ);
+      if (!own.has_keys()) return;
+      pieces_.rotation_backward(out.k, kept.defined() ? slice_heads(kept, n, k, d) : kept, NormPlace::kK);
+    }
     if (config.value_norm) pieces_.rotation_backward(out.v, slice_heads(kept, n + k, k, d), NormPlace::kV);
   }
 

@@ -35,15 +35,18 @@ struct CodeLayout {
 
 // Keys and values [K, tiles, 64 * D]: what is where in the 64 * D numbers of a tile and head.
 struct KvLayout {
+  // Sequences of a sampler are runs of rows of one memory (kv_pool.h), and attend_tiles takes all of a step in a call.
+  // What follows is of tiles that have their own memory; null then: they are rows.
+  bool is_pooled = false;
   // k and v [n, K, D] become tokens begin .. begin + n.
   void (*append)(const at::Tensor& keys, const at::Tensor& values, std::int64_t head_dim, std::int64_t begin,
-                 const at::Tensor& k, const at::Tensor& v);
+                 const at::Tensor& k, const at::Tensor& v) = nullptr;
   // The first `length` tokens, [K, length, D] each: what the reference reads.
   std::pair<at::Tensor, at::Tensor> (*rows)(const at::Tensor& keys, const at::Tensor& values,
-                                            std::int64_t head_dim, std::int64_t length);
+                                            std::int64_t head_dim, std::int64_t length) = nullptr;
   // Tokens begin .. end of one tile become zero.
   void (*clear)(const at::Tensor& keys, const at::Tensor& values, std::int64_t head_dim, std::int64_t begin,
-                std::int64_t end);
+                std::int64_t end) = nullptr;
 };
 
 }  // namespace backend

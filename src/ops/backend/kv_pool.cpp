@@ -1,0 +1,156 @@
+#include "ops/backend/kv_pool.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ops/index_tensor.h"
+
+namespace hone::ops::backend {
+namespace {
+
+std::int64_t whole_steps(std::int64_t rows) {
+  return std::max<std::int64_t>(1, (rows + KvPool::kStep - 1) / KvPool::kStep) * KvPool::kStep;
+}
+
+// k and v as [n, 2, K, D], if they are slices of one buffer in which v follows k; else undefined.
+at::Tensor side_by_side(const at::Tensor& k, const at::Tensor& v) {
+  const std::int64_t width = k.size(1) * k.size(2);
+  const bool dense = k.stride(2) == 1 && k.stride(1) == k.size(2) && k.strides() == v.strides();
+  if (!dense || !k.is_alias_of(v) || v.storage_offset() != k.storage_offset() + width) return {};
+  return k.as_strided({k.size(0), 2, k.size(1), k.size(2)}, {k.stride(0), width, k.size(2), 1});
+}
+
+// All layers of a step write to the same places: they go to the device once.
+const at::Tensor& index_of(const std::vector<std::int64_t>& places, at::Device device) {
+  struct Last {
+    std::vector<std::int64_t> places;
+    at::Tensor index;
+  };
+  thread_local Last last;
+  if (!last.index.defined() || last.index.device() != device || last.places != places)
+    last = {places, index_tensor(places, device)};
+  return last.index;
+}
+
+}  // namespace
+
+KvRun::~KvRun() {
+  pool_->give_back(begin_, room_);
+}
+
+KvPool::KvPool(std::int64_t kv_heads, std::int64_t head_dim, at::ScalarType dtype, at::Device device)
+    : kv_heads_(kv_heads), head_dim_(head_dim), options_(at::TensorOptions(dtype).device(device)) {
+  base::require(kv_heads > 0 && head_dim > 0, "ops::KvPool", "heads and head_dim above 0");
+}
+
+void KvPool::reserve(std::int64_t rows) {
+  const std::lock_guard lock(mutex_);
+  const std::int64_t wanted = whole_steps(rows) - booked_;
+  if (wanted <= 0) return;
+  const std::int64_t begin = std::exchange(booked_, booked_ + wanted);
+  const auto before = unused_.empty() ? unused_.end() : std::prev(unused_.end());
+  if (before != unused_.end() && before->first + before->second == begin) {
+    before->second += wanted;
+  } else {
+    unused_.emplace(begin, wanted);
+  }
+}
+
+// The smallest that is large enough, the first of several; else new rows at the end, after what is unused there.
+std::int64_t KvPool::book(std::int64_t room) {
+  auto best = unused_.end();
+  for (auto one = unused_.begin(); one != unused_.end(); ++one) {
+    if (one->second >= room && (best == unused_.end() || one->second < best->second)) best = one;
+  }
+  if (best == unused_.end()) {
+    const auto last = unused_.empty() ? unused_.end() : std::prev(unused_.end());
+    const bool at_end = last != unused_.end() && last->first + last->second == booked_;
+    const std::int64_t begin = at_end ? last->first : booked_;
+    if (at_end) unused_.erase(last);
+    booked_ = begin + room;
+    return begin;
+  }
+  const auto [begin, size] = *best;
+  unused_.erase(best);
+  if (size > room) unused_.emplace(begin + room, size - room);
+  return begin;
+}
+
+std::shared_ptr<KvRun> KvPool::take(std::int64_t room) {
+  const std::int64_t rows = whole_steps(room);
+  std::int64_t begin = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    begin = book(rows);
+  }
+  return std::make_shared<KvRun>(shared_from_this(), begin, rows);
+}
+
+void KvPool::give_back(std::int64_t begin, std::int64_t room) {
+  const std::lock_guard lock(mutex_);
+  auto after = unused_.lower_bound(begin);
+  if (after != unused_.end() && after->first == begin + room) {
+    room += after->second;
+    after = unused_.erase(after);
+  }
+  if (after != unused_.begin()) {
+    const auto before = std::prev(after);
+    if (before->first + before->second == begin) {
+      before->second += room;
+      return;
+    }
+  }
+  unused_.emplace(begin, room);
+}
+
+void KvPool::grow(KvRun& run, std::int64_t room, std::int64_t length) {
+  if (room <= run.room_) return;
+  const std::shared_ptr<KvRun> larger = take(room);
+  copy(run, length, *larger);
+  std::swap(run.begin_, larger->begin_);  // what it had is given back with `larger`
+  std::swap(run.room_, larger->room_);
+}
+
+const at::Tensor& KvPool::rows() {
+  const std::int64_t held = rows_.defined() ? rows_.size(0) : 0;
+  if (held >= booked_) return rows_;
+  // An eighth more than before at least, so that sequences that come one by one do not copy all of it each time.
+  at::Tensor larger = at::empty({std::max(booked_, held + held / 8), 2, kv_heads_, head_dim_}, options_);
+  if (held > 0) larger.narrow(0, 0, held).copy_(rows_);
+  rows_ = larger;
+  return rows_;
+}
+
+void KvPool::write(const at::Tensor& k, const at::Tensor& v, const std::vector<std::int64_t>& places) {
+  if (places.empty()) return;
+  const at::Tensor& index = index_of(places, device());
+  if (const at::Tensor both = side_by_side(k, v); both.defined()) {
+    at::Tensor to = rows();
+    to.index_copy_(0, index, both);
+    return;
+  }
+  keys().index_copy_(0, index, k);
+  values().index_copy_(0, index, v);
+}
+
+void KvPool::copy(const KvRun& run, std::int64_t length, const KvRun& to) {
+  if (length == 0) return;
+  const at::Tensor& all = rows();
+  all.narrow(0, to.begin_, length).copy_(all.narrow(0, run.begin_, length));
+}
+
+at::Tensor KvPool::keys() {
+  return rows().select(1, 0);
+}
+
+at::Tensor KvPool::values() {
+  return rows().select(1, 1);
+}
+
+std::int64_t KvPool::row_bytes() const {
+  return 2 * kv_heads_ * head_dim_ * static_cast<std::int64_t>(c10::elementSize(dtype()));
+}
+
+}  // namespace hone::ops::backend
