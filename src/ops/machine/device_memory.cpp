@@ -20,6 +20,13 @@ DeviceMemory device_memory(at::Device device) {
           .peak = held.peak};
 }
 
+void release_device_memory(at::Device device) {
+  if (is_host(device)) return;
+  c10::DeviceAllocator* const allocator = c10::getDeviceAllocator(device.type());
+  allocator->emptyCache();
+  allocator->resetPeakStats(device.has_index() ? device.index() : c10::DeviceIndex{0});
+}
+
 bool is_host(at::Device device) {
   return device.type() == c10::DeviceType::CPU;
 }

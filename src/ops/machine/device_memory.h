@@ -18,6 +18,9 @@ struct DeviceMemory {
 };
 DeviceMemory device_memory(at::Device device);
 
+// Gives what libtorch's allocator keeps back to the device, and begins its peak anew. Nothing on the CPU.
+void release_device_memory(at::Device device);
+
 // Whether tensors of the device lie in this process's own memory: a file can be mapped there, and pointers can be read.
 // Not a question about kernels: which one runs is the business of ops/backend/operators.h.
 bool is_host(at::Device device);
