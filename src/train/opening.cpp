@@ -226,7 +226,7 @@ void end_start_page(OpenedRun& run) {
   start.first_step = run.resume_state->state.step;
   start.evaluation_due = run.resume_state->state.evaluation_due;
   start.output_dir = run.plan.output_dir;
-  start.device = device_facts(*run.model);
+  start.device = device_facts(*run.model, run.plan);
   start.products = product_facts(*run.model);
   if (run.sampler != nullptr) run.sampler->begin(run);
 }
