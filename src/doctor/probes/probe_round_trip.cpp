@@ -36,10 +36,11 @@ data::Batch probe_tokens(const train::OpenedRun& run) {
   return out;
 }
 
+// On the CPU, where a model that was read again is: the run's device may have no room for two.
 at::Tensor logprobs(const model::CausalLm& model, const data::Batch& batch,
                     const ops::PassContext& pass = {}) {
   const at::NoGradGuard no_grad;
-  return at::log_softmax(model.autograd_logits(model.hidden(batch, pass), pass), -1);
+  return at::log_softmax(model.autograd_logits(model.hidden(batch, pass), pass), -1).cpu();
 }
 
 struct Comparison {
@@ -151,7 +152,6 @@ void judge_stored_base(const train::OpenedRun& run, const at::Tensor& with_adapt
                        Verdicts& out) {
   model::CausalLm full(*run.source, train::dtype_policy(run.plan.precision));
   if (full.quantized()) return;  // it is stored so
-  adapters::attach_frozen(full, run.plan.base_adapters);
   adapters::attach_frozen(full, run.plan.base_adapters);
   const adapters::Adapter adapter = adapters::Adapter::load(full, folder);
   const Comparison found = likeness(with_adapter, logprobs(full, probe_tokens(run)));
