@@ -36,9 +36,9 @@ data::Batch some_batch() {
 }
 
 Found run_pass(const std::string& family, model::DtypePolicy dtypes, const train::PassForm& form,
-               at::Device on) {
+               at::Device on, const model::Quantize& quantize = {}) {
   const base::fs::path folder = base::fs::path(HONE_FIXTURES) / "parity" / family;
-  model::CausalLm model(*model::open_weights(folder), dtypes, model::Storage::kPlain, {}, on);
+  model::CausalLm model(*model::open_weights(folder), dtypes, model::Storage::kPlain, quantize, on);
   adapters::Adapter adapter = adapters::Adapter::attach(model,
                                                         {.r = 4,
                                                          .alpha = 8,
@@ -79,7 +79,7 @@ TEST(Passes, OfEveryFamilyAreTheCpus) {
       // by position have a table of their own: positions, and the scale.
       // The fused backward of a window copies what each block of queries sees.
       if (!windowed.contains(family)) {
-        EXPECT_EQ(here.counts.to_device, family == "tiny_ministral3" ? 6 : 4);
+        EXPECT_EQ(here.counts.staged, family == "tiny_ministral3" ? 6 : 4);
       }
       EXPECT_EQ(here.counts.to_host, 1);
       EXPECT_EQ(here.counts.synchronizations(), 1);
@@ -117,6 +117,35 @@ TEST(Passes, OfExpertsAreTheCpus) {
       SCOPED_TRACE(family + (fused ? " fused" : " autograd"));
       const train::PassForm form = {.is_fused = fused};
       const Found cpu = run_pass(family, {}, form, at::kCPU), here = run_pass(family, {}, form, device());
+      EXPECT_NEAR(here.facts.nll_sum / cpu.facts.nll_sum, 1.0, 1e-5);
+      EXPECT_LT(gap(cpu.gradient, here.gradient), 1e-4);
+    }
+  }
+}
+
+// Codes of a checkpoint, and codes that are made as the model is read, of each scheme.
+TEST(Passes, OfQuantizedBasesAreTheCpus) {
+  using ops::QuantType;
+  struct Row {
+    std::string family;
+    model::Quantize quantize = {};
+  };
+  const std::vector<Row> rows = {
+      {"tiny_llama_nf4"},
+      {"tiny_llama_int8"},
+      {"tiny_llama", ops::QuantScheme{QuantType::kNf4, false}},
+      {"tiny_llama", ops::QuantScheme{QuantType::kNf4, true}},
+      {"tiny_llama", ops::QuantScheme{QuantType::kFp4, true}},
+      {"tiny_llama", ops::QuantScheme{QuantType::kInt8, false}},
+      {"tiny_qwen3_moe", ops::QuantScheme{QuantType::kNf4, true}},
+  };
+  for (const Row& row : rows) {
+    for (const bool fused : {true, false}) {
+      SCOPED_TRACE(row.family + (row.quantize ? " " + ops::describe(*row.quantize) : "") +
+                   (fused ? " fused" : " autograd"));
+      const train::PassForm form = {.is_fused = fused};
+      const Found cpu = run_pass(row.family, {}, form, at::kCPU, row.quantize),
+                  here = run_pass(row.family, {}, form, device(), row.quantize);
       EXPECT_NEAR(here.facts.nll_sum / cpu.facts.nll_sum, 1.0, 1e-5);
       EXPECT_LT(gap(cpu.gradient, here.gradient), 1e-4);
     }

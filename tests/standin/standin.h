@@ -22,14 +22,16 @@ at::Device device();
 
 // What crossed between host and device, and how often the host had to wait for the device.
 struct Counts {
-  std::int64_t to_device = 0;  // copies from the host
+  std::int64_t to_device = 0;  // copies from the host that it waits for
+  std::int64_t staged = 0;     // the others (non_blocking, ops/index_tensor.h)
   std::int64_t to_host = 0;    // copies to the host
   std::int64_t scalars = 0;    // item()
   std::int64_t shapes = 0;     // operators whose output's shape depends on values (masked_select)
   std::int64_t operators = 0;  // operators on the device, copies not counted
 
-  // Each of these waits until the device has done all that was asked of it before.
-  std::int64_t synchronizations() const { return to_host + scalars + shapes; }
+  // Each of these waits until the device has done all that was asked of it before. A copy from the host does on CUDA,
+  // where it is from memory that is not pinned; what says that it is staged has pinned it there.
+  std::int64_t synchronizations() const { return to_device + to_host + scalars + shapes; }
   Counts operator-(const Counts& other) const;
 };
 

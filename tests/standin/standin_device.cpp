@@ -25,7 +25,7 @@ constexpr auto kType = c10::DeviceType::PrivateUse1;
 
 // ---- what is counted
 
-std::atomic<std::int64_t> to_device, to_host, scalars, shapes, operators;
+std::atomic<std::int64_t> to_device, staged, to_host, scalars, shapes, operators;
 
 std::mutex names_mutex;
 std::set<std::string>& names() {
@@ -92,9 +92,9 @@ const at::Tensor& resize(const at::Tensor& self, c10::SymIntArrayRef sym_size,
   return self;
 }
 
-at::Tensor copy_from(const at::Tensor& self, const at::Tensor& to, bool /*non_blocking*/) {
+at::Tensor copy_from(const at::Tensor& self, const at::Tensor& to, bool non_blocking) {
   if (!on_host && !self.device().is_cpu() && to.device().is_cpu()) to_host += 1;
-  if (!on_host && self.device().is_cpu() && !to.device().is_cpu()) to_device += 1;
+  if (!on_host && self.device().is_cpu() && !to.device().is_cpu()) (non_blocking ? staged : to_device) += 1;
   const HostAccess access{self, to};
   host_view(to).copy_(host_view(self));
   return to;
@@ -213,6 +213,7 @@ at::Device device() {
 
 Counts Counts::operator-(const Counts& other) const {
   return {.to_device = to_device - other.to_device,
+          .staged = staged - other.staged,
           .to_host = to_host - other.to_host,
           .scalars = scalars - other.scalars,
           .shapes = shapes - other.shapes,
@@ -226,6 +227,7 @@ std::set<std::string> operators_run() {
 
 Counts counts() {
   return {.to_device = to_device,
+          .staged = staged,
           .to_host = to_host,
           .scalars = scalars,
           .shapes = shapes,
