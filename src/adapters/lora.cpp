@@ -20,6 +20,7 @@
 #include "base/rng.h"
 #include "model/config/families.h"
 #include "ops/dora.h"
+#include "ops/machine/device_memory.h"
 
 namespace hone::adapters {
 namespace {
@@ -237,7 +238,11 @@ Adapter Adapter::make(model::CausalLm& model, const LoraConfig& asked, std::vect
   adapter.make_sides(ranks, view);
   for (std::size_t i = 0; i < keys.size(); ++i) adapter.linears_[i]->lora->dropout_key = keys[i];
   adapter.make_parts(model, ranks, view);
-  if (!config.full) adapter.hold_gradient();
+  if (!config.full) {
+    adapter.hold_gradient();
+    model.join_linears();
+    ops::release_device_memory(model.device());  // where the weights were before they were joined
+  }
   return adapter;
 }
 

@@ -136,6 +136,11 @@ class CausalLm {
   // head reads it without.
   bool scales_hidden() const { return config_.logits_scale != 1 && !score_head_.defined(); }
   double hidden_scale() const { return 1 / config_.logits_scale; }
+  // Those that read one tensor become one matrix where their device wants that (ops/join/join.h): after adapters are
+  // attached, whose sides are in it. Not of mixtures' experts.
+  void join_linears() {
+    for (DecoderLayer& layer : layers_) model::join_linears(layer);
+  }
   // Every linear of every layer, in module order (DecoderLayer::linears() of each), then the projection of per_layer().
   std::vector<ops::Linear*> linears();
   std::vector<const ops::Linear*> linears() const;

@@ -62,6 +62,13 @@ struct AttentionRows {
 void attend_tiles(at::Tensor out, at::Tensor lse, const at::Tensor& q, const std::vector<AttentionRows>& rows,
                   const AttentionRule& rule = {});
 
+// attend_tiles() of whole sequences: `segments` in order cover 0..T without a gap, each attends to its prefix, then to
+// itself causally. k and v [T, K, D], rows may be strided. Where the backend has no form for packed rows, each segment's
+// keys and values are put into tiles for the call; the bits are then those of attend_tiles() on the same tokens.
+void attend_packed(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q, const at::Tensor& k,
+                   const at::Tensor& v, const std::vector<AttentionSegment>& segments,
+                   const AttentionRule& rule = {});
+
 // Gradients of attention in `segments` (in order, covering 0..T without a gap; each attends to its prefix,
 // then to itself causally), from the forward's out and lse. q, k, v as in packed_attention (rows may be
 // strided); out, d_out [T, N * D]; dq, dk, dv like q, k, v (rows may be strided: slices of a concatenated

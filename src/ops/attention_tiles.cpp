@@ -1,4 +1,4 @@
-// attend_tiles: its checks.
+// attend_tiles: its checks. attend_packed, by tiles where the backend has nothing else.
 #include "base/error.h"
 #include "ops/attention.h"
 #include "ops/backend/announce.h"
@@ -42,6 +42,28 @@ void attend_tiles(at::Tensor out, at::Tensor lse, const at::Tensor& q, const std
   announce("attention", q.size(0), q.size(1), q.size(2), q.scalar_type());
   backend::run(q.device(), &backend::Operators::attend_tiles, reference::attend_tiles, out, lse, q, rows,
                rule);
+}
+
+void attend_packed(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q, const at::Tensor& k,
+                   const at::Tensor& v, const std::vector<AttentionSegment>& segments,
+                   const AttentionRule& rule) {
+  base::require(k.dim() == 3 && k.sizes() == v.sizes() && k.size(0) == q.size(0) && k.size(2) == q.size(2),
+                "ops::attend_packed", "q [T, N, D], k and v [T, K, D]");
+  if (const auto kernel = backend::operators_of(q.device()).attend_packed) {
+    announce("attention", q.size(0), q.size(1), q.size(2), q.scalar_type());
+    if (kernel(out, lse, q, k, v, segments, rule)) return;
+  }
+  std::vector<KvTiles> tiles;
+  tiles.reserve(segments.size());
+  std::vector<AttentionRows> rows;
+  for (const AttentionSegment& one : segments) {
+    const std::int64_t tokens = one.end - one.begin;
+    tiles.emplace_back(k.size(1), k.size(2), k.scalar_type(), tokens, k.device());
+    tiles.back().append(k.narrow(0, one.begin, tokens), v.narrow(0, one.begin, tokens));
+    rows.push_back({.begin = one.begin, .end = one.end, .before = {}, .own = &tiles.back()});
+    if (one.prefix != kNoSegment) rows.back().before = {&tiles[static_cast<std::size_t>(one.prefix)]};
+  }
+  attend_tiles(out, lse, q, rows, rule);
 }
 
 }  // namespace hone::ops

@@ -5,12 +5,16 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "ops/dora.h"
 #include "ops/dropout.h"
 #include "ops/gemm.h"
+#include "ops/join/join.h"
 
 namespace hone::ops {
 namespace {
@@ -89,6 +93,136 @@ GemmTerm through_frozen(const FrozenLora& frozen, const at::Tensor& d_out) {
   return {d_lora_a_out, &frozen.a, GemmDirection::kBackward};
 }
 
+// ---- linears that are joined (ops/join/join.h)
+
+std::vector<const Linear*> linears_of(std::span<const LinearOutput> all) {
+  std::vector<const Linear*> out;
+  for (const LinearOutput& one : all) out.push_back(one.linear);
+  return out;
+}
+
+std::vector<const Linear*> linears_of(std::span<const LinearGradient> all) {
+  std::vector<const Linear*> out;
+  for (const LinearGradient& one : all) out.push_back(one.linear);
+  return out;
+}
+
+// Slices of one buffer that lie side by side, as one; undefined where they do not.
+at::Tensor merged(const std::vector<at::Tensor>& slices) {
+  const at::Tensor& first = slices.front();
+  std::int64_t width = 0;
+  for (const at::Tensor& one : slices) {
+    if (one.stride(1) != 1 || one.stride(0) != first.stride(0) ||
+        !one.storage().is_alias_of(first.storage()) || one.storage_offset() != first.storage_offset() + width)
+      return {};
+    width += one.size(1);
+  }
+  return first.as_strided({first.size(0), width}, {first.stride(0), 1}, first.storage_offset());
+}
+
+template <typename Rows>
+bool has_sides(std::span<const Rows> all) {
+  return std::any_of(all.begin(), all.end(), [](const Rows& one) { return one.lora_a_out.defined(); });
+}
+
+// The sides' products behind x; empty: there is no room.
+std::vector<at::Tensor> joined_a_forwards(std::span<const Linear* const> linears, const at::Tensor& x,
+                                          const PassContext& pass) {
+  const Join* const join = pass.adapters_on ? Join::of(linears, true) : nullptr;
+  const at::Tensor behind = join != nullptr ? join->behind(x) : at::Tensor();
+  if (!behind.defined()) return {};
+  std::vector<at::Tensor> out(linears.size());
+  bool drops_any = false;
+  for (std::size_t i = 0; i < linears.size(); ++i) {
+    if (!linears[i]->lora) continue;
+    out[i] = behind.narrow(1, join->first(i), join->rank(i));
+    drops_any = drops_any || drops(*linears[i]->lora, pass);
+  }
+  if (!drops_any) {
+    const GemmTerm term{x, &join->a(), GemmDirection::kForward};
+    gemm(behind, {&term, 1}, {.scale = join->scale()});
+    return out;
+  }
+  for (std::size_t i = 0; i < linears.size(); ++i) {
+    if (!linears[i]->lora) continue;
+    const Weight a = join->a().plain().narrow(0, join->first(i), join->rank(i));
+    const GemmTerm term{side_input(*linears[i]->lora, x, pass), &a, GemmDirection::kForward};
+    gemm(out[i], {&term, 1}, {.scale = join->scale()});
+  }
+  return out;
+}
+
+// The one product of joined linears; none: they are not joined, or not all sides were asked for.
+std::optional<Gemm> joined_product(std::span<const LinearOutput> outputs, const at::Tensor& x,
+                                   const at::Tensor& residual) {
+  const bool sides = has_sides(outputs);
+  const Join* const join = Join::of(linears_of(outputs), sides);
+  if (join == nullptr) return std::nullopt;
+  const at::Tensor behind = sides ? join->behind(x) : at::Tensor();
+  std::vector<at::Tensor> outs;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    outs.push_back(outputs[i].out);
+    if (!sides) continue;
+    const at::Tensor& side = outputs[i].lora_a_out;
+    if (!behind.defined() || side.defined() != (join->rank(i) > 0)) return std::nullopt;
+    if (!side.defined()) continue;
+    // A side's product that was kept apart, because x was not kept, goes behind x again.
+    const at::Tensor place = behind.narrow(1, join->first(i), join->rank(i));
+    if (!side.storage().is_alias_of(place.storage())) place.copy_(side);
+  }
+  const at::Tensor out = merged(outs);
+  if (!out.defined()) return std::nullopt;
+  return Gemm{out,
+              {{sides ? join->with_behind(x) : x, &join->forward(sides), GemmDirection::kForward}},
+              {.bias = join->bias(), .residual = residual}};
+}
+
+// The gradients of joined linears' sides, and dx. False: they are not joined.
+bool joined_backward(const at::Tensor& dx, std::span<const LinearGradient> linears, const at::Tensor& x,
+                     const PassContext& pass) {
+  const bool sides = has_sides(linears);
+  const Join* const join = Join::of(linears_of(linears), sides);
+  if (join == nullptr) return false;
+  std::vector<at::Tensor> d_outs;
+  for (std::size_t i = 0; i < linears.size(); ++i) {
+    if (sides && linears[i].lora_a_out.defined() != (join->rank(i) > 0)) return false;
+    d_outs.push_back(linears[i].d_out);
+  }
+  const at::Tensor d = merged(d_outs);
+  if (!d.defined()) return false;
+  if (!sides) {
+    if (dx.defined()) multiply(dx, d, join->weights(), GemmDirection::kBackward);
+    return true;
+  }
+  const at::Tensor behind = join->behind(d);
+  const at::Tensor d_sides = behind.defined() ? behind : at::empty({d.size(0), join->rank()}, d.options());
+  const GemmTerm of_b{d, &join->b(), GemmDirection::kBackward};
+  gemm(d_sides, {&of_b, 1}, {.scale = join->scale()});
+  std::vector<GemmTerm> terms = {{d, &join->weights(), GemmDirection::kBackward}};
+  std::vector<std::pair<const LoraWeights*, at::Tensor>> masked;  // with d of its A's output
+  for (std::size_t i = 0; i < linears.size(); ++i) {
+    if (!linears[i].lora_a_out.defined()) continue;
+    const LoraWeights& side = *linears[i].linear->lora;
+    const at::Tensor d_side = d_sides.narrow(1, join->first(i), join->rank(i));
+    add_outer(gradient_of(side.b).t(), linears[i].lora_a_out, linears[i].d_out);
+    add_outer(gradient_of(side.a), d_side, side_input(side, x, pass));
+    if (drops(side, pass)) masked.emplace_back(&side, d_side);
+  }
+  if (!dx.defined()) return true;
+  if (masked.empty() && behind.defined()) {
+    terms = {{join->with_behind(d), &join->backward(), GemmDirection::kBackward}};
+  } else if (masked.empty()) {
+    terms.push_back({d_sides, &join->a(), GemmDirection::kBackward});
+  }
+  gemm(dx, terms);
+  const at::Tensor through = masked.empty() ? at::Tensor() : at::empty_like(x);
+  for (const auto& [side, d_side] : masked) {
+    multiply(through, d_side, side->a_operand(d.scalar_type()), GemmDirection::kBackward);
+    dropout_backward_add(dx, through, pass, side->dropout_key, side->dropout);
+  }
+  return true;
+}
+
 }  // namespace
 
 at::Tensor lora_a_forward(const Linear& linear, const at::Tensor& x, const PassContext& pass) {
@@ -98,6 +232,7 @@ at::Tensor lora_a_forward(const Linear& linear, const at::Tensor& x, const PassC
 
 std::vector<at::Tensor> lora_a_forwards(std::span<const Linear* const> linears, const at::Tensor& x,
                                         const PassContext& pass) {
+  if (std::vector<at::Tensor> joined = joined_a_forwards(linears, x, pass); !joined.empty()) return joined;
   std::vector<at::Tensor> lora_a_outs(linears.size());
   std::vector<Gemm> products;
   for (std::size_t i = 0; i < linears.size(); ++i) {
@@ -118,6 +253,10 @@ std::vector<at::Tensor> lora_a_forwards(std::span<const Linear* const> linears, 
 void linear_into(at::Tensor out, const Linear& linear, const at::Tensor& x, const at::Tensor& lora_a_out,
                  const PassContext& pass, const at::Tensor& residual) {
   const LinearOutput output{std::move(out), &linear, lora_a_out};
+  if (const std::optional<Gemm> joined = joined_product({&output, 1}, x, residual)) {
+    gemms({&*joined, 1});
+    return;
+  }
   const at::Tensor frozen = frozen_a_outs({&output, 1}, x).front();
   if (is_dora(linear, lora_a_out)) {
     dora_into(output.out, linear, x, side_input(*linear.lora, x, pass), lora_a_out, residual);
@@ -128,6 +267,10 @@ void linear_into(at::Tensor out, const Linear& linear, const at::Tensor& x, cons
 }
 
 void linears_into(std::span<const LinearOutput> outputs, const at::Tensor& x, const PassContext& pass) {
+  if (const std::optional<Gemm> joined = joined_product(outputs, x, {})) {
+    gemms({&*joined, 1});
+    return;
+  }
   const std::vector<at::Tensor> frozen = frozen_a_outs(outputs, x);
   std::vector<Gemm> products;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -143,6 +286,7 @@ void linears_into(std::span<const LinearOutput> outputs, const at::Tensor& x, co
 
 void linears_backward(at::Tensor dx, std::span<const LinearGradient> linears, const at::Tensor& x,
                       const PassContext& pass) {
+  if (joined_backward(dx, linears, x, pass)) return;
   std::vector<GemmTerm> terms;
   // What passes the mask of a side: its terms, added up before it.
   std::vector<std::pair<const LoraWeights*, std::vector<GemmTerm>>> masked;

@@ -51,6 +51,11 @@ void run_all(bool (*backend::Operators::*row)(std::span<const One* const>),
 
 }  // namespace
 
+at::Tensor GemmTerm::right() const {
+  const at::Tensor dense = weight->dense();
+  return side == GemmDirection::kForward ? dense.t() : dense;
+}
+
 void gemm(at::Tensor out, std::span<const GemmTerm> terms, const Epilogue& epilogue) {
   const Gemm one{std::move(out), {terms.begin(), terms.end()}, epilogue};
   gemms({&one, 1});

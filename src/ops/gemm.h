@@ -29,6 +29,8 @@ struct GemmTerm {
   at::Tensor a;  // [M, K], the matrix's dtype; rows may be strided
   const Weight* weight = nullptr;
   GemmDirection side = GemmDirection::kForward;
+
+  at::Tensor right() const;  // [K, N], as libtorch's products read the matrix
 };
 
 struct Epilogue {

@@ -10,6 +10,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@
 namespace hone::ops {
 
 struct Linear;
+class Join;
 
 // A trained fp32 matrix as GEMMs read it, in the dtype of the base. Cached; made again when the matrix is another
 // tensor or has changed since (by its version counter, which code that writes through a raw pointer must
@@ -84,6 +86,9 @@ struct Linear {
   // the stacked experts (model/layers/moe.h), where the weight has no numbers.
   std::string adapter_name = {};
   std::int64_t stacked = 1;
+  // On a device that joins linears (ops/join/join.h) the one that has this weight, and its place there; or null.
+  std::shared_ptr<const Join> join = nullptr;
+  std::size_t place = 0;
 
   const std::string& named_in_adapters() const { return adapter_name.empty() ? name : adapter_name; }
 };

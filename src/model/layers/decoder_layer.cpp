@@ -4,6 +4,7 @@
 
 #include <tuple>
 
+#include "ops/join/join.h"
 #include "ops/rms_norm.h"
 #include "ops/short_conv.h"
 #include "ops/sigmoid_gate.h"
@@ -129,6 +130,20 @@ std::vector<const ops::Linear*> DecoderLayer::linears() const {
 
 at::Tensor norm_weight(const at::Tensor& stored, const ModelConfig& config) {
   return config.norm_adds_one && stored.defined() ? stored.to(at::kFloat) + 1 : stored;
+}
+
+void join_linears(DecoderLayer& layer) {
+  const auto join = [](std::vector<ops::Linear>& group) {
+    std::vector<ops::Linear*> linears;
+    for (ops::Linear& linear : group) linears.push_back(&linear);
+    ops::Join::make(linears);
+  };
+  const auto alone = [](ops::Linear* linear) { ops::Join::make({&linear, 1}); };
+  join(layer.qkv);
+  alone(&layer.o);
+  if (layer.experts) return;
+  join(layer.gate_up);
+  alone(&layer.down);
 }
 
 LayerNorms norms_of(const DecoderLayer& layer, const ModelConfig& config, const ops::PassContext& pass) {

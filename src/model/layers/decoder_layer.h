@@ -85,6 +85,9 @@ struct DecoderLayer {
   std::vector<const ops::Linear*> linears() const;
 };
 
+// Its linears that read one tensor become one matrix where their device wants that (ops/join/join.h).
+void join_linears(DecoderLayer& layer);
+
 // The norms of this pass, as they multiply; differentiable in the trained ones.
 LayerNorms norms_of(const DecoderLayer& layer, const ModelConfig& config, const ops::PassContext& pass);
 // A norm's weight as it multiplies: `stored`, or 1 + it in fp32.

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "ops/fused_linear.h"
+#include "ops/join/join.h"
 #include "ops/rms_norm.h"
 #include "ops/short_conv.h"
 #include "ops/sigmoid_gate.h"
@@ -57,7 +58,14 @@ class Pieces {
 
   // What attention or the MLP reads of the residual stream: its norm, or the stream itself; in the linears' dtype.
   at::Tensor read(const at::Tensor& stream, NormPlace place) const {
-    return norms_[place].defined() ? norm(stream, norms_[place]) : stream.to(dtype_);
+    if (!norms_[place].defined()) return stream.to(dtype_);
+    const std::vector<ops::Linear>& readers =
+        place == NormPlace::kBeforeAttention ? layer_.qkv : layer_.gate_up;
+    const auto options = stream.options().dtype(dtype_);
+    at::Tensor out = readers.empty() ? at::empty(stream.sizes(), options)
+                                     : ops::input_rows(readers, stream.size(0), options);
+    ops::rms_norm_into(out, stream, norms_[place], config_.rms_norm_eps);
+    return out;
   }
 
   at::Tensor norm(const at::Tensor& x, const at::Tensor& weight) const {
@@ -78,9 +86,7 @@ class Pieces {
   // The outputs of linears that read x side by side; their low-rank products start at all[first].
   at::Tensor multiply(const std::vector<ops::Linear>& linears, const at::Tensor& x,
                       const std::vector<at::Tensor>& all, std::size_t first) const {
-    std::int64_t width = 0;
-    for (const ops::Linear& linear : linears) width += linear.weight.out();
-    at::Tensor concat = at::empty({x.size(0), width}, x.options());
+    at::Tensor concat = ops::output_rows(linears, x.size(0), x.options());
     std::vector<ops::LinearOutput> outputs;
     std::int64_t column = 0;
     for (const ops::Linear& linear : linears) {
@@ -156,7 +162,7 @@ class Pieces {
   }
 
   at::Tensor product(const at::Tensor& gate_up) const {
-    at::Tensor out = at::empty({gate_up.size(0), gate_up.size(1) / 2}, gate_up.options());
+    at::Tensor out = ops::input_rows({&layer_.down, 1}, gate_up.size(0), gate_up.options());
     const auto [gate, up] = gate_and_up(gate_up);
     ops::swiglu_into(out, gate, up, is_gelu());
     return out;
@@ -385,6 +391,13 @@ std::vector<LayerCache> tiles_for(const DecoderLayer& layer, const Segments& seg
   return tiles;
 }
 
+// Of sides' products that lie behind what a linear reads (ops/join/join.h) copies, where the tape does not keep that.
+void keep_apart(std::vector<at::Tensor>& lora_a_out) {
+  for (at::Tensor& one : lora_a_out) {
+    if (one.defined() && one.storage().nbytes() > one.nbytes()) one = one.clone();
+  }
+}
+
 at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,
                    RecomputeLevel recompute, LayerTape* tape, const MixInto& mix) {
   const Pieces pieces(layer, pass);
@@ -397,7 +410,7 @@ at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::T
   at::Tensor qkv = pieces.multiply_qkv(normed, lora_a_out);
   const at::Tensor gate = pieces.take_gate(qkv);
   const at::Tensor before = pieces.norm_and_rotate(qkv, taped && recompute != RecomputeLevel::kLayer);
-  at::Tensor attn_out = at::empty({x.size(0), layer.o.weight.in()}, qkv.options());
+  at::Tensor attn_out = ops::input_rows({&layer.o, 1}, x.size(0), qkv.options());
   at::Tensor lse;
   if (taped && layer.kind == LayerKind::kAttention)
     lse = at::empty({x.size(0), config.num_attention_heads}, x.options().dtype(at::kFloat));
@@ -447,7 +460,10 @@ at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::T
       pieces.add_linear(post_attn_residual, layer.down, product, lora_a_out[pieces.of_down()],
                         NormPlace::kAfterMlp, taped ? &tape->down_out : nullptr);
   at::Tensor out = pieces.finish(post_mlp_residual, lora_a_out, tape);
-  if (taped) tape->lora_a_out = lora_a_out;
+  if (taped) {
+    if (recompute != RecomputeLevel::kNone) keep_apart(lora_a_out);
+    tape->lora_a_out = std::move(lora_a_out);
+  }
   return out;
 }
 
@@ -661,6 +677,12 @@ at::Tensor fused_layer_forward(const DecoderLayer& layer, const LayerPass& pass,
                  [&](const at::Tensor& attn_out, const at::Tensor& lse, const at::Tensor& qkv) {
                    const ModelConfig& config = pass.config;
                    const Heads heads = heads_of(qkv, layer, config);
+                   const bool alone = layer.attention.has_keys() && !layer.attention.is_shared;
+                   if (alone) {
+                     ops::attend_packed(attn_out, lse, heads.q, heads.k, heads.v, segments,
+                                        attention_rule(layer, config));
+                     return;
+                   }
                    SharedKeys own;
                    std::vector<LayerCache>& tiles =
                        layer.attention.has_keys() ? own.tiles : pass.shared->at(layer.attention.shares).tiles;

@@ -84,6 +84,8 @@ struct Operators {
                               const DeltaGradients& gradients) = nullptr;
   std::int64_t (*delta_rule_backward_bytes)(const DeltaShape& shape, std::int64_t longest,
                                             std::int64_t threads) = nullptr;
+  bool (*attend_packed)(const Tensor& out, const Tensor& lse, const Tensor& q, const Tensor& k,
+                        const Tensor& v, const Segments& segments, const AttentionRule& rule) = nullptr;
   bool (*attend_tiles)(const Tensor& out, const Tensor& lse, const Tensor& q,
                        const std::vector<AttentionRows>& rows, const AttentionRule& rule) = nullptr;
   bool (*attention_backward)(const AttentionBackward& x, const std::vector<Family>& families) = nullptr;
@@ -109,6 +111,18 @@ struct Operators {
   // sums [blocks] fp64 on x's device is overwritten.
   bool (*block_sums_of_squares)(const Tensor& sums, const Tensor& x) = nullptr;
   bool (*scale)(const Tensor& x, float factor) = nullptr;
+
+  // ---- how often a row's result is rounded to bf16: 2 where libtorch's operators round an inner result too
+  double roundings = 1;
+
+  // ---- linears that read one tensor are one matrix (ops/join/join.h)
+  bool joins_linears = false;
+
+  // ---- sizes of the head's scratch: rows of hidden and columns of the vocabulary at a time. The columns decide the order
+  // of additions; a device that pays for each call takes larger ones.
+  std::int64_t head_rows = 1024, head_columns = kTileColumns;
+  // Rows at a time of a trained norm's gradient, which are added up one block after another.
+  std::int64_t norm_rows = 256;
 
   // ---- the processor; null: nothing is known
   const char* (*product_kernels)(at::ScalarType dtype) = nullptr;  // null: libtorch's

@@ -21,8 +21,7 @@ const Operators& operators_of(at::Device device) {
       registered[static_cast<std::size_t>(device.type())].load(std::memory_order_acquire);
   if (table != nullptr) return *table;
   if (device.is_cpu()) return cpu_operators();
-  const Operators* const cuda = device.is_cuda() ? cuda_operators() : nullptr;
-  return cuda != nullptr ? *cuda : kReferenceAlone;
+  return device.is_cuda() ? cuda_operators() : kReferenceAlone;
 }
 
 void register_operators(at::DeviceType type, const Operators* table) {

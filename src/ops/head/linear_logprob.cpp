@@ -1,4 +1,4 @@
-// Blocks of kBlockRows rows over tiles of kTileColumns columns: the fp32 logits and the probabilities of one
+// Blocks of rows over tiles of columns, of the sizes that the backend names: the fp32 logits and the probabilities of one
 // block and tile are all there ever is of [n, V].
 #include "ops/head/linear_logprob.h"
 
@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "ops/backend/announce.h"
+#include "ops/backend/operators.h"
 #include "ops/gemm.h"
 #include "ops/head/head_rows.h"
 #include "ops/head/logprob_tile.h"
@@ -18,8 +19,6 @@
 
 namespace hone::ops {
 namespace {
-
-constexpr std::int64_t kBlockRows = 1024;
 
 void check_targets(const at::Tensor& targets, std::int64_t n, std::int64_t vocabulary, const char* where) {
   base::require(targets.dim() == 1 && targets.scalar_type() == at::kLong && targets.size(0) == n, where,
@@ -72,18 +71,21 @@ void place(const TokenLogprobs& all, std::int64_t begin, const TokenLogprobs& bl
   if (all.log_sum_squares.defined()) put(all.log_sum_squares, block.log_sum_squares);
 }
 
-// The scratch of one block.
+// The scratch of one block, and the sizes of blocks and tiles.
 struct Tiles {
   Tiles(const at::Tensor& hidden, const Weight& head, bool probabilities)
-      : logits(at::empty({std::min(kBlockRows, hidden.size(0)) * std::min(kTileColumns, head.out())},
+      : rows(backend::operators_of(hidden.device()).head_rows),
+        columns(backend::operators_of(hidden.device()).head_columns),
+        logits(at::empty({std::min(rows, hidden.size(0)) * std::min(columns, head.out())},
                          hidden.options().dtype(at::kFloat))),
         chances(probabilities ? at::empty_like(logits, hidden.options()) : at::Tensor()) {}
 
-  // Contiguous [rows, columns].
-  static at::Tensor of(const at::Tensor& buffer, std::int64_t rows, std::int64_t columns) {
-    return buffer.defined() ? buffer.narrow(0, 0, rows * columns).view({rows, columns}) : buffer;
+  // Contiguous [n, width].
+  static at::Tensor of(const at::Tensor& buffer, std::int64_t n, std::int64_t width) {
+    return buffer.defined() ? buffer.narrow(0, 0, n * width).view({n, width}) : buffer;
   }
 
+  std::int64_t rows, columns;
   at::Tensor logits, chances;
 };
 
@@ -128,13 +130,13 @@ TokenLogprobs linear_logprob(const at::Tensor& hidden, const Weight& head, const
   if (options.mean_logit) all.mean_logit = at::zeros({n}, hidden.options().dtype(at::kDouble));
   const Tiles tiles(hidden, head, options.gradient);
   std::vector<at::Tensor> own_logits;
-  for_each_part(n, kBlockRows, [&](std::int64_t begin, std::int64_t count) {
+  for_each_part(n, tiles.rows, [&](std::int64_t begin, std::int64_t count) {
     const at::Tensor h = dense_rows(hidden.narrow(0, begin, count));
     const HeadBlock block_of_head(h, head, options.own, options.soft_cap);
     SoftmaxRows rows(targets.narrow(0, begin, count), options.temperature, options.squares);
     const at::Tensor gradient =
         options.gradient ? all.gradient.narrow(0, begin, count).zero_() : at::Tensor();
-    for_each_part(head.out(), kTileColumns, [&](std::int64_t column, std::int64_t width) {
+    for_each_part(head.out(), tiles.columns, [&](std::int64_t column, std::int64_t width) {
       const at::Tensor logits = Tiles::of(tiles.logits, count, width);
       const at::Tensor chances = Tiles::of(tiles.chances, count, width);
       block_of_head.logits(logits, column);
@@ -169,7 +171,7 @@ HeadGradients linear_logprob_backward(const at::Tensor& hidden, const Weight& he
   HeadGradients out{.hidden = at::zeros(hidden.sizes(), wide),
                     .weight = at::zeros({head.out(), head.in()}, wide)};
   const Tiles tiles(hidden, head, /*probabilities=*/hidden.scalar_type() != at::kFloat);
-  for_each_part(n, kBlockRows, [&](std::int64_t begin, std::int64_t count) {
+  for_each_part(n, tiles.rows, [&](std::int64_t begin, std::int64_t count) {
     const at::Tensor h = dense_rows(hidden.narrow(0, begin, count));
     const Weight rows_of_h(h);
     const at::Tensor d_hidden = out.hidden.narrow(0, begin, count);
@@ -177,7 +179,7 @@ HeadGradients linear_logprob_backward(const at::Tensor& hidden, const Weight& he
                                .log_sum = log_sum.narrow(0, begin, count),
                                .upstream = d_logprob.narrow(0, begin, count),
                                .temperature = temperature};
-    for_each_part(head.out(), kTileColumns, [&](std::int64_t column, std::int64_t width) {
+    for_each_part(head.out(), tiles.columns, [&](std::int64_t column, std::int64_t width) {
       const Weight part = head.slice(column, column + width);
       const at::Tensor d = Tiles::of(tiles.logits, count, width);
       const at::Tensor rounded = Tiles::of(tiles.chances, count, width);
@@ -205,13 +207,13 @@ void add_head_gradient(const at::Tensor& gradient, const Weight& head, const Hea
                 kWhere, "gradient [V, H]");
   announce("linear_logprob", n, head.out(), head.in(), head.dtype());
   const Tiles tiles(loss.hidden, head, /*probabilities=*/loss.hidden.scalar_type() != at::kFloat);
-  for_each_part(n, kBlockRows, [&](std::int64_t begin, std::int64_t count) {
+  for_each_part(n, tiles.rows, [&](std::int64_t begin, std::int64_t count) {
     const at::Tensor h = dense_rows(loss.hidden.narrow(0, begin, count));
     const TileBackward rows = {.targets = loss.targets.narrow(0, begin, count),
                                .log_sum = loss.log_sum.narrow(0, begin, count),
                                .upstream = loss.d_logprob.narrow(0, begin, count),
                                .temperature = loss.temperature};
-    for_each_part(head.out(), kTileColumns, [&](std::int64_t column, std::int64_t width) {
+    for_each_part(head.out(), tiles.columns, [&](std::int64_t column, std::int64_t width) {
       const at::Tensor d = Tiles::of(tiles.logits, count, width);
       at::Tensor rounded = Tiles::of(tiles.chances, count, width);
       multiply(d, h, head.slice(column, column + width), GemmDirection::kForward);
@@ -243,13 +245,13 @@ at::Tensor entropy_backward(const at::Tensor& hidden, const Weight& head, const 
 
   at::Tensor out = at::zeros(hidden.sizes(), hidden.options().dtype(at::kFloat));
   const Tiles tiles(hidden, head, /*probabilities=*/hidden.scalar_type() != at::kFloat);
-  for_each_part(n, kBlockRows, [&](std::int64_t begin, std::int64_t count) {
+  for_each_part(n, tiles.rows, [&](std::int64_t begin, std::int64_t count) {
     const at::Tensor h = dense_rows(hidden.narrow(0, begin, count));
     const at::Tensor gradient = out.narrow(0, begin, count);
     const HeadBlock block_of_head(h, head, own, soft_cap);
     const auto column_of = [&](const at::Tensor& x) { return x.narrow(0, begin, count).unsqueeze(1); };
     const at::Tensor factor = column_of(d_entropy) / -temperature;
-    for_each_part(head.out(), kTileColumns, [&](std::int64_t column, std::int64_t width) {
+    for_each_part(head.out(), tiles.columns, [&](std::int64_t column, std::int64_t width) {
       at::Tensor d = Tiles::of(tiles.logits, count, width);
       at::Tensor rounded = Tiles::of(tiles.chances, count, width);
       block_of_head.logits(d, column);
@@ -281,6 +283,15 @@ at::Tensor mean_row_change(const Weight& head, const HeadRows& own) {
   const at::Tensor ids = index_tensor(own.ids, head.device());
   const at::Tensor change = own.rows.dense().to(at::kDouble) - head.rows(ids).to(at::kDouble);
   return (change.sum(0) / static_cast<double>(head.out())).to(at::kFloat);
+}
+
+std::int64_t linear_logprob_bytes(std::int64_t n, std::int64_t vocabulary, at::ScalarType dtype,
+                                  at::Device device) {
+  const backend::Operators& kernels = backend::operators_of(device);
+  const std::int64_t of_reference =
+      kernels.take_tile == nullptr ? 2 * 4 : 0;  // the shifted logits, and their exp
+  return std::min(n, kernels.head_rows) * std::min(vocabulary, kernels.head_columns) *
+         (4 + static_cast<std::int64_t>(c10::elementSize(dtype)) + of_reference);
 }
 
 at::Tensor head_logits(const at::Tensor& hidden, const Weight& head, const HeadRows* own) {

@@ -85,6 +85,11 @@ at::Tensor mean_row(const Weight& head);
 // [H] fp32: what replacing the head's rows by `own` adds to that mean.
 at::Tensor mean_row_change(const Weight& head, const HeadRows& own);
 
+// Upper bound of the scratch of linear_logprob with a gradient, of n rows over a vocabulary on `device`: the logits and
+// probabilities of one block and tile, and where no kernel takes a tile what the reference makes of it.
+std::int64_t linear_logprob_bytes(std::int64_t n, std::int64_t vocabulary, at::ScalarType dtype,
+                                  at::Device device);
+
 // Logits for a sampler: [n, V] fp32, temperature and soft cap not applied.
 at::Tensor head_logits(const at::Tensor& hidden, const Weight& head, const HeadRows* own = nullptr);
 

@@ -10,7 +10,8 @@
 
 namespace hone::ops {
 
-// Width of a tile: it determines the order of additions, so it is the same for every batch and head.
+// Width of a tile on the CPU and in the reference: it determines the order of additions, so it is the same for every batch
+// and head.
 constexpr std::int64_t kTileColumns = 1024;
 
 // Of n rows, [n] each; sums are of z = (x - peak) / temperature, over the tiles so far.

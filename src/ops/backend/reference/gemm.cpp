@@ -7,11 +7,6 @@
 namespace hone::ops::reference {
 namespace {
 
-at::Tensor right_of(const GemmTerm& term) {
-  const at::Tensor w = term.weight->dense();
-  return term.side == GemmDirection::kForward ? w.t() : w;
-}
-
 // libtorch's products, summed in fp32. A product of bf16 is rounded to bf16 once more than in the kernel's
 // form.
 void add_terms(at::Tensor out, std::span<const GemmTerm> terms, const Epilogue& epilogue) {
@@ -20,7 +15,7 @@ void add_terms(at::Tensor out, std::span<const GemmTerm> terms, const Epilogue& 
   at::Tensor sum = in_place ? out : at::empty(out.sizes(), out.options().dtype(at::kFloat));
   bool first = true;
   for (const GemmTerm& term : terms) {
-    const at::Tensor right = right_of(term);
+    const at::Tensor right = term.right();
     if (right.scalar_type() != at::kFloat) {
       const at::Tensor product = at::mm(term.a, right);
       first ? sum.copy_(product) : sum.add_(product);

@@ -1,5 +1,5 @@
 // The definition of every operator of ops/backend/operators.h in ATen, on any device. A backend's kernel computes the
-// same within the bounds that tests/ops/cases promises. The arguments are those of the public operators, which have
+// same within the bounds that src/ops/cases promises. The arguments are those of the public operators, which have
 // checked them. Where the definition is differentiable, the public header of the operator says so.
 #pragma once
 

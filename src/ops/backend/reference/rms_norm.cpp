@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/backend/operators.h"
 #include "ops/backend/reference/reference.h"
 
 namespace hone::ops {
@@ -27,12 +28,13 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
 }
 
 void rms_norm_weight_gradient(at::Tensor gradient, const at::Tensor& dy, const at::Tensor& x, double eps) {
-  constexpr std::int64_t kRows = 256;  // at a time: a few temporaries of this many rows
+  // at a time: a few temporaries of this many rows
+  const std::int64_t rows_at_once = backend::operators_of(x.device()).norm_rows;
   base::require(dy.dim() == 2 && dy.sizes() == x.sizes() && gradient.dim() == 1 &&
                     gradient.size(0) == x.size(1) && gradient.scalar_type() == at::kFloat,
                 "ops::rms_norm_weight_gradient", "dy and x [T, H], gradient [H] fp32");
-  for (std::int64_t begin = 0; begin < x.size(0); begin += kRows) {
-    const std::int64_t count = std::min(kRows, x.size(0) - begin);
+  for (std::int64_t begin = 0; begin < x.size(0); begin += rows_at_once) {
+    const std::int64_t count = std::min(rows_at_once, x.size(0) - begin);
     const at::Tensor rows = x.narrow(0, begin, count), wide = rows.to(at::kFloat);
     const at::Tensor normed = (wide * inverse_rms(wide, eps)).to(x.scalar_type()).to(at::kFloat);
     gradient.add_(normed.mul_(dy.narrow(0, begin, count)).sum(0));

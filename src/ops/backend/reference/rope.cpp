@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/backend/operators.h"
 #include "ops/backend/reference/reference.h"
 #include "ops/rms_norm.h"
 
@@ -39,11 +40,12 @@ at::Tensor rope_apply(const at::Tensor& x, const RopeTable& table) {
 
 void norm_rope_weight_gradient(at::Tensor gradient, const at::Tensor& d, const at::Tensor& x, double eps,
                                const RopeTable& table) {
-  constexpr std::int64_t kRows = 256;  // tokens at a time
+  // at a time: a few temporaries of this many rows
+  const std::int64_t rows_at_once = backend::operators_of(x.device()).norm_rows;
   base::require(d.sizes() == x.sizes() && gradient.dim() == 1 && gradient.size(0) == x.size(2),
                 "ops::norm_rope_weight_gradient", "d and x [T, N, D], gradient [D]");
-  for (std::int64_t begin = 0; begin < x.size(0); begin += kRows) {
-    const std::int64_t count = std::min(kRows, x.size(0) - begin);
+  for (std::int64_t begin = 0; begin < x.size(0); begin += rows_at_once) {
+    const std::int64_t count = std::min(rows_at_once, x.size(0) - begin);
     const RopeTable rows = {table.cos.narrow(0, begin, count), table.sin.narrow(0, begin, count)};
     const at::Tensor dy = rotated_back(d.narrow(0, begin, count).to(at::kFloat), rows);
     const std::int64_t heads = count * x.size(1);

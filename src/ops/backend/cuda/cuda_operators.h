@@ -1,0 +1,44 @@
+// The rows of the table of NVIDIA GPUs: libtorch's operators for CUDA, as few calls as a row needs. Each computes what
+// ops/backend/reference defines, with fp32 sums inside products and attention; what is rounded once more than there is
+// said at its function. All of them are plain ATen calls, so this folder needs no CUDA headers and runs on every device
+// that has the operators.
+#pragma once
+
+#include "ops/backend/operators.h"
+
+namespace hone::ops::cuda {
+
+using at::Tensor;
+using Segments = std::vector<AttentionSegment>;
+
+// ---- rows (rows.cpp)
+bool rms_norm(const Tensor& out, const Tensor& x, const Tensor& weight, double eps);
+bool rms_norm_backward(const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& weight, double eps);
+bool swiglu(const Tensor& out, const Tensor& gate, const Tensor& up, bool gelu_tanh);
+bool swiglu_backward(const Tensor& gate, const Tensor& up, const Tensor& d, bool gelu_tanh);
+
+// ---- norms of heads, rotations (rotation.cpp)
+bool norm_rope(const Tensor& out, const Tensor& x, const Tensor& norm_weight, double eps,
+               const RopeTable& table);
+bool norm_rope_backward(const Tensor& d, const Tensor& x, const Tensor& norm_weight, double eps,
+                        const RopeTable& table);
+
+// ---- dropout (dropout.cpp)
+bool dropout(const Tensor& out, const Tensor& x, const DropoutMask& mask);
+bool dropout_backward_add(const Tensor& dx, const Tensor& d, const DropoutMask& mask);
+
+// ---- products (products.cpp)
+bool gemms(std::span<const Gemm* const> products);
+bool add_outers(std::span<const Outer* const> products);
+
+// ---- attention of packed rows (packed_attention.cpp)
+bool attend_packed(const Tensor& out, const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,
+                   const Segments& segments, const AttentionRule& rule);
+bool attention_backward(const AttentionBackward& x, const std::vector<Family>& families);
+bool attention_backward_bytes(std::int64_t& bytes, const AttentionSizes& sizes);
+
+// ---- attention of a sampler's step (pool_attention.cpp)
+bool attend_tiles(const Tensor& out, const Tensor& lse, const Tensor& q,
+                  const std::vector<AttentionRows>& rows, const AttentionRule& rule);
+
+}  // namespace hone::ops::cuda

@@ -1,0 +1,96 @@
+// Dropout with the CPU's numbers: the host draws a mask, packs it into bits and sends them without a wait. The bits of
+// a module stay on the device from its forward to its backward, an eighth of a byte a number.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <array>
+#include <map>
+#include <vector>
+
+#include "ops/backend/cuda/cuda_operators.h"
+#include "ops/index_tensor.h"
+
+namespace hone::ops::cuda {
+namespace {
+
+constexpr std::int64_t kBits = 8;
+
+// [T, ceil(features / 8)] uint8 on the host: bit i of byte b is 1 where feature 8 b + i is kept.
+Tensor packed_bits(const DropoutMask& mask, std::int64_t features) {
+  const Tensor values = drawn(mask, features);
+  const std::int64_t tokens = values.size(0), bytes = (features + kBits - 1) / kBits;
+  const Tensor out = at::empty({tokens, bytes}, at::kByte);
+  const float* const from = values.const_data_ptr<float>();
+  auto* const to = out.mutable_data_ptr<std::uint8_t>();
+  at::parallel_for(0, tokens, 16, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      for (std::int64_t b = 0; b < bytes; ++b) {
+        const std::int64_t first = b * kBits, count = std::min(kBits, features - first);
+        unsigned byte = 0;
+        for (std::int64_t i = 0; i < count; ++i)
+          byte |= (from[t * features + first + i] != 0 ? 1U : 0U) << static_cast<unsigned>(i);
+        to[t * bytes + b] = static_cast<std::uint8_t>(byte);
+      }
+    }
+  });
+  return out;
+}
+
+// The masks of one pass that its backward has yet to read.
+class PassMasks {
+ public:
+  // [T, features] uint8 of 0 and 1 on `device`. `last`: nobody of this pass asks again.
+  Tensor of(const DropoutMask& mask, std::int64_t features, at::Device device, bool last) {
+    if (!same_pass(mask) || shifts_.device() != device) {
+      bits_.clear();
+      rows_.assign(mask.rows.begin(), mask.rows.end());
+      positions_.assign(mask.positions.begin(), mask.positions.end());
+      shifts_ = at::arange(kBits, at::TensorOptions(at::kByte).device(device));
+    }
+    const Key key = {mask.key[0], mask.key[1], mask.dropped_below(), static_cast<std::uint32_t>(features)};
+    Tensor& held = bits_[key];
+    if (!held.defined()) held = staged(packed_bits(mask, features), device);
+    const Tensor bits = held;
+    if (last) bits_.erase(key);
+    const Tensor all = at::bitwise_right_shift(bits.unsqueeze(2), shifts_).bitwise_and_(1).flatten(1);
+    return all.narrow(1, 0, features);
+  }
+
+ private:
+  // Keys carry the step, so that a pass over the same tokens in a later step finds none of an earlier one's; what
+  // such passes leave, a layer's whose input has no gradient, is dropped with kMost.
+  static constexpr std::size_t kMost = 4096;
+  bool same_pass(const DropoutMask& mask) const {
+    return bits_.size() < kMost && shifts_.defined() &&
+           std::equal(rows_.begin(), rows_.end(), mask.rows.begin(), mask.rows.end()) &&
+           std::equal(positions_.begin(), positions_.end(), mask.positions.begin(), mask.positions.end());
+  }
+
+  std::vector<std::int64_t> rows_, positions_;
+  using Key = std::array<std::uint32_t, 4>;  // Philox's key, the threshold, and the features
+  std::map<Key, Tensor> bits_;
+  Tensor shifts_;
+};
+
+PassMasks& masks() {
+  thread_local PassMasks& all =
+      *new PassMasks;  // never destroyed: its tensors may outlive the device's runtime
+  return all;
+}
+
+}  // namespace
+
+bool dropout(const Tensor& out, const Tensor& x, const DropoutMask& mask) {
+  const Tensor kept = masks().of(mask, x.size(1), x.device(), false);
+  out.copy_((x.to(at::kFloat) * kept).mul_(mask.kept()));
+  return true;
+}
+
+bool dropout_backward_add(const Tensor& dx, const Tensor& d, const DropoutMask& mask) {
+  const Tensor kept = masks().of(mask, d.size(1), d.device(), true);
+  Tensor sum = dx;
+  at::add_out(sum, dx, d.to(at::kFloat) * kept, mask.kept());
+  return true;
+}
+
+}  // namespace hone::ops::cuda

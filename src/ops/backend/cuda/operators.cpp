@@ -1,0 +1,38 @@
+#include "ops/backend/cuda.h"
+#include "ops/backend/cuda/cuda_operators.h"
+
+namespace hone::ops::backend {
+namespace {
+
+const KvLayout kPooledKeys = {.is_pooled = true};
+
+}  // namespace
+
+const Operators& cuda_operators() {
+  static const Operators table = {
+      .name = "cuda",
+      .keys_and_values = &kPooledKeys,
+      .rms_norm = cuda::rms_norm,
+      .rms_norm_backward = cuda::rms_norm_backward,
+      .norm_rope = cuda::norm_rope,
+      .norm_rope_backward = cuda::norm_rope_backward,
+      .swiglu = cuda::swiglu,
+      .swiglu_backward = cuda::swiglu_backward,
+      .dropout = cuda::dropout,
+      .dropout_backward_add = cuda::dropout_backward_add,
+      .attend_packed = cuda::attend_packed,
+      .attend_tiles = cuda::attend_tiles,
+      .attention_backward = cuda::attention_backward,
+      .attention_backward_bytes = cuda::attention_backward_bytes,
+      .gemms = cuda::gemms,
+      .add_outers = cuda::add_outers,
+      .roundings = 2,
+      .joins_linears = true,
+      .head_rows = 8192,
+      .head_columns = 16384,
+      .norm_rows = 8192,
+  };
+  return table;
+}
+
+}  // namespace hone::ops::backend

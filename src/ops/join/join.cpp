@@ -1,0 +1,162 @@
+#include "ops/join/join.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "ops/backend/operators.h"
+
+namespace hone::ops {
+namespace {
+
+constexpr std::int64_t kMultiple = 8;  // of the ranks: rows of the matrix begin at 16 bytes
+
+bool can_join(const Linear& linear) {
+  if (!linear.weight.has_numbers() || linear.weight.is_packed() || linear.weight.is_quantized()) return false;
+  if (linear.trained_weight.defined() || linear.trained_bias.defined() || linear.frozen_lora) return false;
+  return linear.stacked == 1 && !(linear.lora && linear.lora->magnitude.defined());
+}
+
+std::int64_t rank_of(const Linear& linear) {
+  return linear.lora ? linear.lora->a.size(0) : 0;
+}
+
+// The biases one behind another, zeros where a linear has none.
+at::Tensor biases_of(std::span<Linear* const> linears) {
+  const auto has_one = [](const Linear* linear) { return linear->bias.defined(); };
+  if (std::none_of(linears.begin(), linears.end(), has_one)) return {};
+  std::vector<at::Tensor> all;
+  for (const Linear* const linear : linears) {
+    all.push_back(linear->bias.defined()
+                      ? linear->bias
+                      : at::zeros({linear->weight.out()}, linear->weight.plain().options()));
+  }
+  return at::cat(all);
+}
+
+}  // namespace
+
+void Join::make(std::span<Linear* const> linears) {
+  if (linears.empty()) return;
+  const Weight& first = linears.front()->weight;
+  if (!backend::operators_of(first.device()).joins_linears) return;
+  for (const Linear* const linear : linears) {
+    if (!can_join(*linear) || linear->weight.in() != first.in() || linear->weight.dtype() != first.dtype() ||
+        linear->weight.device() != first.device())
+      return;
+  }
+  const auto join = std::make_shared<Join>();
+  join->in_ = first.in();
+  std::int64_t ranks = 0;
+  bool is_first_side = true;
+  for (const Linear* const linear : linears) {
+    const double scale = linear->lora ? linear->lora->scale : 1;
+    if (linear->lora && !std::exchange(is_first_side, false) && scale != join->scale_) return;
+    if (linear->lora) join->scale_ = scale;
+    join->parts_.push_back({.out = linear->weight.out(),
+                            .first = ranks,
+                            .rank = rank_of(*linear),
+                            .row = join->out_,
+                            .scale = scale,
+                            .a = {},
+                            .b = {}});
+    ranks += join->parts_.back().rank;
+    join->out_ += join->parts_.back().out;
+  }
+  const std::int64_t in = join->in_, out = join->out_, rank = (ranks + kMultiple - 1) / kMultiple * kMultiple;
+  join->rank_ = rank;
+  join->matrix_ = at::zeros({out + rank, in + rank}, first.plain().options());
+  const at::Tensor& m = join->matrix_;
+  join->weights_ = m.narrow(0, 0, out).narrow(1, 0, in);
+  join->wide_ = m.narrow(0, 0, out);
+  join->tall_ = m.narrow(1, 0, in);
+  if (rank > 0) {
+    join->a_ = m.narrow(0, out, rank).narrow(1, 0, in);
+    join->b_ = m.narrow(0, 0, out).narrow(1, in, rank);
+  }
+  join->bias_ = biases_of(linears);
+  for (std::size_t i = 0; i < linears.size(); ++i) {
+    const at::Tensor place = m.narrow(0, join->parts_[i].row, join->parts_[i].out).narrow(1, 0, in);
+    place.copy_(linears[i]->weight.plain());
+    linears[i]->weight = place;
+    linears[i]->join = join;
+    linears[i]->place = i;
+  }
+}
+
+const Join* Join::of(std::span<const Linear* const> linears, bool sides) {
+  if (linears.empty()) return nullptr;
+  const Join* const join = linears.front()->join.get();
+  if (join == nullptr || !join->holds(linears, sides)) return nullptr;
+  if (sides) join->refresh(linears);
+  return join;
+}
+
+// Adapters may have been exchanged since the join was made.
+bool Join::holds(std::span<const Linear* const> linears, bool sides) const {
+  if (linears.size() != parts_.size()) return false;
+  for (std::size_t i = 0; i < linears.size(); ++i) {
+    const Linear& linear = *linears[i];
+    const Part& part = parts_[i];
+    if (linear.join.get() != this || linear.place != i || !can_join(linear)) return false;
+    if (!sides) continue;
+    if (rank_of(linear) != part.rank || (linear.lora && linear.lora->scale != scale_)) return false;
+  }
+  return true;
+}
+
+void Join::refresh(std::span<const Linear* const> linears) const {
+  for (std::size_t i = 0; i < linears.size(); ++i) {
+    const Part& part = parts_[i];
+    if (part.rank == 0) continue;
+    const LoraWeights& side = *linears[i]->lora;
+    if (!part.a.is_same(side.a) || part.a_version != side.a._version()) {
+      matrix_.narrow(0, out_ + part.first, part.rank).narrow(1, 0, in_).copy_(side.a.detach());
+      part.a = side.a;
+      part.a_version = side.a._version();
+    }
+    if (!part.b.is_same(side.b) || part.b_version != side.b._version()) {
+      matrix_.narrow(0, part.row, part.out).narrow(1, in_ + part.first, part.rank).copy_(side.b.detach());
+      part.b = side.b;
+      part.b_version = side.b._version();
+    }
+  }
+}
+
+at::Tensor Join::roomy(std::int64_t tokens, std::int64_t width, const at::TensorOptions& options) const {
+  if (rank_ == 0) return at::empty({tokens, width}, options);
+  const at::Tensor all = at::empty({tokens, width + rank_}, options);
+  // The columns that make the ranks up to a multiple meet zeros of the matrix, and have to be finite.
+  const std::int64_t used = parts_.back().first + parts_.back().rank;
+  if (used < rank_) all.narrow(1, width + used, rank_ - used).zero_();
+  return all.narrow(1, 0, width);
+}
+
+at::Tensor Join::behind(const at::Tensor& x) const {
+  const std::int64_t stride = x.size(1) + rank_;
+  const bool is_roomy =
+      rank_ > 0 && x.dim() == 2 && x.stride(1) == 1 && x.stride(0) == stride && x.storage_offset() == 0 &&
+      static_cast<std::int64_t>(x.storage().nbytes()) == x.size(0) * stride * x.element_size();
+  return is_roomy ? x.as_strided({x.size(0), rank_}, {stride, 1}, x.size(1)) : at::Tensor();
+}
+
+at::Tensor Join::with_behind(const at::Tensor& x) const {
+  return x.as_strided({x.size(0), x.size(1) + rank_}, {x.size(1) + rank_, 1}, 0);
+}
+
+at::Tensor input_rows(std::span<const Linear> linears, std::int64_t tokens,
+                      const at::TensorOptions& options) {
+  const Linear& first = linears.front();
+  return first.join ? first.join->roomy(tokens, first.weight.in(), options)
+                    : at::empty({tokens, first.weight.in()}, options);
+}
+
+at::Tensor output_rows(std::span<const Linear> linears, std::int64_t tokens,
+                       const at::TensorOptions& options) {
+  std::int64_t width = 0;
+  for (const Linear& linear : linears) width += linear.weight.out();
+  const Linear& first = linears.front();
+  return first.join ? first.join->roomy(tokens, width, options) : at::empty({tokens, width}, options);
+}
+
+}  // namespace hone::ops
