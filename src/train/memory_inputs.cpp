@@ -15,6 +15,7 @@
 #include "model/config/layer_of.h"
 #include "model/config/planned_bytes.h"
 #include "ops/attention.h"
+#include "ops/head/linear_logprob.h"
 #include "ops/machine/device_memory.h"
 #include "ops/machine/product_rates.h"
 #include "parallel/tree_sum.h"
@@ -282,6 +283,11 @@ std::int64_t gradient_copies(const config::Plan& plan) {
   return std::min<std::int64_t>(most, std::bit_width(static_cast<std::uint64_t>(items - 1)));
 }
 
+// Of a process on a card, before its first tensor. Assumed: no card has shown it.
+constexpr std::int64_t kCudaContext = 512LL << 20;
+// libtorch's allocator on runs of tests/paper/runs.md takes 1.4 to 6.6 % more than the activations that it hands out.
+constexpr double kUnfilledShare = 0.075;
+
 }  // namespace
 
 MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& plan, std::int64_t program_bytes,
@@ -316,7 +322,7 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
     out.zero_stage = plan.zero_stage;
     out.ranks = plan.ranks;
   }
-  if (out.full && plan.accumulation() == 1 && !config::samples(plan.method) && ops::is_host(model.device())) {
+  if (out.full && plan.accumulation() == 1 && !config::samples(plan.method)) {
     out.layer_step_parameters = out.outside_parameters + out.largest_layer;  // as LayerSteps keeps them
   }
   // A sampler reads the copies again and again.
@@ -328,6 +334,15 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
   out.threads = threads_or_default(plan.threads);
   out.attention_backward =
       attention_backward_bytes(model, out, {.tokens = train.tokens, .longest = train.segment});
+  if (out.on_device) {
+    const std::int64_t scored = std::max(train.scored, eval.scored);
+    out.head_tile =
+        ops::linear_logprob_bytes(scored, out.model.vocab_size, model.head().dtype(), model.device());
+  }
+  if (model.device().is_cuda()) {
+    out.context_bytes = kCudaContext;
+    out.unfilled_share = kUnfilledShare;
+  }
   out.attention_backward =
       std::max(out.attention_backward, delta_backward_bytes(model, train.segment, out.threads));
   return out;

@@ -200,8 +200,9 @@ std::int64_t fused_scratch(const MemoryInputs& in, const Shapes& s, RecomputeMod
 
 // linear_logprob: the gathered rows, their norm, the gradient and its scaled copy, one tile of logits; of
 // rows of the head that are trained their logits, log-probabilities, probabilities and coefficients.
-std::int64_t fused_head_bytes(const Shapes& s) {
-  const std::int64_t tile = std::min(s.scored, kHeadRows) * kHeadColumns * 6;
+std::int64_t fused_head_bytes(const MemoryInputs& in, const Shapes& s) {
+  const std::int64_t tile =
+      in.head_tile > 0 ? in.head_tile : std::min(s.scored, kHeadRows) * kHeadColumns * 6;
   return s.scored * (s.hidden * (s.residual + s.e + 2 * 4) + s.head_rows * (4 * 4 + s.e)) + tile;
 }
 
@@ -453,7 +454,7 @@ MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode lev
        fused_layer ? fused_tape(in, s, level) : plain_tape(in, s)},
       {"one layer's scratch", (fused_layer ? fused_scratch(in, s, level) : portable_scratch(in, s)) +
                                   dequantized_bytes(in, fused_layer)},
-      {"head", (fused_layer && !in.tiled_head ? fused_head_bytes(s) : plain_head_bytes(in, s)) +
+      {"head", (fused_layer && !in.tiled_head ? fused_head_bytes(in, s) : plain_head_bytes(in, s)) +
                    (in.float_head ? s.scored * s.hidden * 4 : 0)},
       {"batch", batch_bytes(in, s)},
   };
@@ -467,6 +468,13 @@ MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode lev
     extra.name = "sampling, beyond a training pass";
     extra.bytes = in.sampling - training;
   }
+  if (in.unfilled_share > 0) {
+    std::int64_t filled = 0;
+    for (std::size_t i = kFirstOfBatch; i < out.segments.size(); ++i) filled += out.segments[i].bytes;
+    out.segments.push_back({"blocks that the allocator cannot fill",
+                            static_cast<std::int64_t>(in.unfilled_share * static_cast<double>(filled))});
+  }
+  if (in.context_bytes > 0) out.segments.push_back({kContextSegment, in.context_bytes});
   if (in.device_bytes > 0) out.segments.push_back({"in use before the model", in.device_bytes});
   for (MemorySegment& segment : out.segments) {
     segment.on_device = in.on_device && &segment != &out.segments.front();

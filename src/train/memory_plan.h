@@ -41,7 +41,11 @@ struct MemoryInputs {
   // resident on the host just before the model is read, on a device after it: program, libtorch, tokenizer, data
   std::int64_t program_bytes = 0;
   bool on_device = false;  // the model is on a device with memory of its own: all but the program is there
-  std::int64_t device_bytes = 0;    // in use on the device just before the model is read
+  std::int64_t device_bytes = 0;   // in use on the device just before the model is read
+  std::int64_t context_bytes = 0;  // of the device's runtime, beside what libtorch's allocator takes
+  // Of the tape, the scratch and the head: what libtorch's allocator takes from the device beyond what it hands out.
+  double unfilled_share = 0;
+  std::int64_t head_tile = 0;       // scratch of the head's tiles on a device; 0: the CPU's
   std::int64_t base_bytes = 0;      // CausalLm::parameter_bytes()
   bool packed = false;              // the base is held as packs (ops/weight.h)
   std::string quantized;            // ops::describe() of its linears; empty: not quantized
@@ -78,6 +82,9 @@ struct MemoryInputs {
   std::int64_t outside_parameters = 0, largest_layer = 0;
   std::int64_t zero_stage = 0, ranks = 1;
 };
+
+// The segment of the device's runtime, which libtorch's allocator does not count.
+inline constexpr const char* kContextSegment = "CUDA's own memory";
 
 struct MemorySegment {
   std::string name;
