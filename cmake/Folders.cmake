@@ -37,6 +37,8 @@ hone_level_folder(avx512_bf16 ${avx512} -mavx512bf16)
 hone_level_folder(amx ${avx512} -mavx512bf16)  # the tiles' own instructions are named by attribute
 
 hone_folder(ops/backend/cpu)
+# A list of cases, which spends its time in libtorch.
+hone_folder(ops/cases -O1)
 # Files that hold several levels by attribute. Contraction is on, as in libtorch.
 hone_folder(ops/backend/cpu/targets ${vector_loops} -Wno-maybe-uninitialized)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every operator of src/ops/backend/operators.h has a case in tests/ops/cases, and every case names one of them.
+"""Every operator of src/ops/backend/operators.h has a case in src/ops/cases, and every case names one of them.
 
   cases_test.py            prints `ok NAME` or `not ok NAME`
 """
@@ -9,7 +9,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TABLE = ROOT / "src" / "ops" / "backend" / "operators.h"
-CASES = ROOT / "tests" / "ops" / "cases"
+ROWS = ROOT / "src" / "ops" / "cases" / "without.cpp"
+CASES = ROOT / "src" / "ops" / "cases"
 
 
 def operators_in(header):
@@ -29,11 +30,21 @@ def compare(operators, cases):
     return wrong + [f"{name}: a case of no operator" for name in sorted(cases - operators)]
 
 
+def rows_listed(text):
+    """The list by name (ops/cases/without.h): each is the function that it says."""
+    pairs = re.findall(r'row<&Operators::(\w+)>\("(\w+)"\)', text)
+    return {function for function, name in pairs if function == name}
+
+
 def main():
     header = TABLE.read_text(encoding="utf-8")
     text = "".join(path.read_text(encoding="utf-8") for path in sorted(CASES.glob("*.cpp")))
     operators = operators_in(header)
     wrong = compare(operators, operators_of_cases(text))
+    rows = ROWS.read_text(encoding="utf-8")
+    wrong += [f"{name}: not in {ROWS.relative_to(ROOT)}" for name in sorted(operators ^ rows_listed(rows))]
+    if rows_listed(rows.replace('("swiglu")', '("soft_cap")')) == operators:
+        wrong.append("the check itself: a row has the name of its function")
     # The check can fail: an operator that is new has no case, and a case of one that is gone is seen too.
     new = header.replace("\n};", "\n  bool (*softplus)(const Tensor& out) = nullptr;\n};", 1)
     left = compare(operators_in(new), operators_of_cases(text))

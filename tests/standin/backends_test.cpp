@@ -1,10 +1,11 @@
-// The list of the operators' cases (tests/ops/cases) on the stand-in, as it is and with backends of its own.
+// The list of the operators' cases (ops/cases) on the stand-in, as it is and with backends of its own.
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "ops/backend/operators.h"
 #include "ops/cases/check.h"
+#include "standin/cuda_only.h"
 #include "standin/standin.h"
 
 namespace hone::standin {
@@ -17,6 +18,15 @@ INSTANTIATE_TEST_SUITE_P(Operators, OnTheStandin, testing::ValuesIn(cases::opera
                          [](const auto& one) { return one.param; });
 
 TEST_P(OnTheStandin, AnOperatorIsItsDefinition) {
+  EXPECT_EQ(cases::told(cases::check_numbers(cases::cases_of(GetParam()), device())), "");
+}
+
+class TheCudaTable : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Operators, TheCudaTable, testing::ValuesIn(cases::operators()),
+                         [](const auto& one) { return one.param; });
+
+TEST_P(TheCudaTable, HasTheDefinitionsNumbers) {
+  const UseCudaTable table;
   EXPECT_EQ(cases::told(cases::check_numbers(cases::cases_of(GetParam()), device())), "");
 }
 

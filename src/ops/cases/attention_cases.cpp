@@ -60,11 +60,16 @@ Tensors leaves(const Inputs& in) {
   return {wide(in.q), wide(in.k), wide(in.v)};
 }
 
-// Keys and values of all segments, in this device's layout.
+// Keys and values of all segments, in this device's layout: in one pool where it has them.
 std::deque<KvTiles> tiles_of(const Attention& c, const Inputs& in, at::Device device) {
   std::deque<KvTiles> tiles;
+  const auto pool = make_kv_pool(c.kv_heads, c.dim, c.dtype, device);
   for (const AttentionSegment& s : c.segments) {
-    tiles.emplace_back(c.kv_heads, c.dim, c.dtype, 1, device);
+    if (pool != nullptr) {
+      tiles.emplace_back(c.kv_heads, c.dim, 1, pool);
+    } else {
+      tiles.emplace_back(c.kv_heads, c.dim, c.dtype, 1, device);
+    }
     tiles.back().append(in.k.slice(0, s.begin, s.end), in.v.slice(0, s.begin, s.end));
   }
   return tiles;
@@ -108,6 +113,15 @@ Tensors in_pieces(const Attention& c, at::Device device) {
   return {at::cat(outs).cpu(), at::cat(sums).cpu()};
 }
 
+// As a layer of a training pass calls it.
+Tensors packed(const Attention& c, at::Device device) {
+  const Inputs in(c, device);
+  const Placed out(unwritten(in.d.sizes(), c.dtype), device, Layout::kStrided);
+  const at::Tensor lse = unwritten({in.d.size(0), c.heads}, at::kFloat).to(device);
+  attend_packed(out.view(), lse, in.q, in.k, in.v, c.segments, c.rule);
+  return {out.taken(), lse.cpu()};
+}
+
 std::string what(const Attention& c) {
   std::string out = std::to_string(c.heads) + " and " + std::to_string(c.kv_heads) + " heads of " +
                     std::to_string(c.dim) + ", " + describe(c.dtype) + ", " + describe(c.segments);
@@ -126,6 +140,15 @@ Case forward(const Shared& c) {
   one.own_bits_from = base::InstructionLevel::kPlain;
   one.otherwise = [c](at::Device device) { return in_pieces(*c, device); };
   if (c->dtype == at::kBFloat16) one.levels = SameBits::kAvx2AndAvx512;
+  return one;
+}
+
+// On the CPU by the tiles of the call: bit by bit what attend_tiles() gives.
+Case forward_of_packed(const Shared& c) {
+  Case one = forward(c);
+  one.op = "attend_packed";
+  one.run = [c](at::Device device) { return packed(*c, device); };
+  one.otherwise = [c](at::Device device) { return at_once(*c, device); };
   return one;
 }
 
@@ -209,6 +232,11 @@ void add_attention_cases(Cases& all) {
     all.push_back(attention_cases::forward(c));
   all.push_back(attention_cases::forward(std::make_shared<const attention_cases::Attention>(
       attention_cases::Attention{3, 1, 512, at::kBFloat16, {{0, 2}}})));
+}
+
+void add_packed_attention_cases(Cases& all) {
+  for (const attention_cases::Shared& c : attention_cases::shapes())
+    all.push_back(attention_cases::forward_of_packed(c));
 }
 
 void add_attention_backward_cases(Cases& all) {

@@ -7,6 +7,8 @@
 #include <exception>
 #include <sstream>
 
+#include "ops/backend/operators.h"
+
 namespace hone::ops::cases {
 namespace check_parts {
 
@@ -25,13 +27,15 @@ double error_of(const at::Tensor& found, const at::Tensor& exact) {
   return std::isnan(off) ? INFINITY : off / size;
 }
 
-std::string wrong_numbers(const Case& c, const Tensors& found) {
+std::string wrong_numbers(const Case& c, const Tensors& found, at::Device device) {
   const Tensors& exact = truth(c);
   if (found.size() != exact.size()) return "another number of outputs";
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (found[i].sizes() != exact[i].sizes()) return "another shape";
     const double error = error_of(found[i], exact[i]);
-    const double bound = c.bounds[std::min(i, c.bounds.size() - 1)];
+    const double roundings =
+        found[i].scalar_type() == at::kBFloat16 ? backend::operators_of(device).roundings : 1;
+    const double bound = roundings * c.bounds[std::min(i, c.bounds.size() - 1)];
     if (error <= bound) continue;
     std::ostringstream text;
     text << "output " << i << " is off by " << error << ", bound " << bound;
@@ -74,7 +78,7 @@ std::string broken_promise(const Case& c, InstructionLevel level, Tensors& first
     const Threads one(1);
     return c.run(at::kCPU);
   }();
-  std::string why = wrong_numbers(c, found);
+  std::string why = wrong_numbers(c, found, at::kCPU);
   if (why.empty() && group_of(c.levels, level) == 0) {
     if (first.empty()) first = found;
     why = other_bits(found, first, "than a lower level");
@@ -103,9 +107,20 @@ std::vector<Failure> check_numbers(const Cases& cases, at::Device device) {
   std::vector<Failure> failures;
   for (const Case& c : cases) {
     check_parts::guarded(c, device.str(), failures,
-                         [&] { return check_parts::wrong_numbers(c, c.run(device)); });
+                         [&] { return check_parts::wrong_numbers(c, c.run(device), device); });
   }
   return failures;
+}
+
+std::string wrong_twice(const Case& one, at::Device device) {
+  std::vector<Failure> failures;
+  check_parts::guarded(one, "", failures, [&] {
+    const Tensors found = one.run(device);
+    std::string why = check_parts::wrong_numbers(one, found, device);
+    return why.empty() ? check_parts::other_bits(one.run(device), found, "the second time") : why;
+  });
+  if (failures.empty()) return "";
+  return failures.front().why.substr(std::string(": ").size());
 }
 
 std::vector<Failure> check_levels(const Cases& cases) {

@@ -1,4 +1,4 @@
-// Holds cases against what they say. No test of its own: what fails is returned, so that tests can count it.
+// Holds cases against what they say: for tests, and for `hone gpu-check`. What fails is returned.
 #pragma once
 
 #include <string>
@@ -14,6 +14,8 @@ struct Failure {
 
 // Each case's numbers, on a device.
 std::vector<Failure> check_numbers(const Cases& cases, at::Device device);
+// One case, twice: what is wrong with its numbers, or that the second time had other bits. Empty: nothing.
+std::string wrong_twice(const Case& one, at::Device device);
 // At every level of this machine's CPU: numbers, and all promises.
 std::vector<Failure> check_levels(const Cases& cases);
 

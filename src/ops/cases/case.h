@@ -115,6 +115,7 @@ void add_dropout_cases(Cases& all);
 void add_conv_cases(Cases& all);
 void add_delta_cases(Cases& all);
 void add_attention_cases(Cases& all);
+void add_packed_attention_cases(Cases& all);
 void add_attention_backward_cases(Cases& all);
 void add_gemm_cases(Cases& all);
 void add_outer_cases(Cases& all);
