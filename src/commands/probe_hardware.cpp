@@ -1,6 +1,9 @@
 // hone probe-hardware: what the doctor's child does. Shapes come on standard input, answers go to standard
 // output, a line before and after each, so that the parent knows which one it died of.
 //
+// The device is that of the run. This is a process of its own, started by exec: one that was forked after CUDA began could
+// not use it, and the run's own context would not survive a kernel that faults.
+//
 // A shape that does not fit the free memory is answered with the room that there is, and not run.
 //
 // HONE_BREAK breaks a kernel on purpose, for tests of what is then said: `gemm:SIGFPE`, `attention-bf16:nan`,
@@ -23,6 +26,8 @@
 #include "base/signal_names.h"
 #include "commands/commands.h"
 #include "doctor/probes/kernel_check.h"
+#include "ops/machine/cuda.h"
+#include "ops/machine/device_memory.h"
 
 namespace hone::commands {
 
@@ -56,6 +61,17 @@ void fall(const std::string& fault) {
   while (fault == "hang") ::pause();
 }
 
+// Of the host, and of the device where it is another: what is free beside the run. 0: not known.
+std::int64_t free_for(at::Device device) {
+  const std::int64_t host = base::free_memory();
+  return ops::is_host(device) || host <= 0 ? host : std::min(host, ops::device_memory(device).free);
+}
+
+// JSON has no infinity.
+base::Json finite_or_null(double value) {
+  return std::isfinite(value) ? base::Json(value) : base::Json();
+}
+
 }  // namespace
 
 int probe_hardware() {
@@ -65,6 +81,7 @@ int probe_hardware() {
   setrlimit(RLIMIT_CORE, &none);
   const std::string text((std::istreambuf_iterator<char>(std::cin)), std::istreambuf_iterator<char>());
   const base::Json asked = base::parse_json(text, "standard input");
+  const at::Device device = ops::open_device(asked.value("device", std::string("cpu")));
   at::set_num_threads(asked.at("threads").get<int>());
   std::size_t index = 0;
   for (const base::Json& json : asked.at("shapes")) {
@@ -73,18 +90,21 @@ int probe_hardware() {
     const std::string fault = planted_fault(shape);
     fall(fault);
     // Beside the run, within the same limits: what has no room is not tested, and no fault of a kernel.
-    const std::int64_t free = base::free_memory();
+    const std::int64_t free = free_for(device);
     if (free > 0 && shape.bytes() > free) {
       std::cout << base::dump_json({{"done", index}, {"room", free}}) << '\n' << std::flush;
       index += 1;
       continue;
     }
-    doctor::KernelError found = doctor::check_kernel(shape);
+    doctor::KernelError found = doctor::check_kernel(shape, device);
     if (fault == "nan") found.error = std::numeric_limits<double>::quiet_NaN();
     if (fault == "wrong") found.error += 1;
-    const base::Json error = std::isfinite(found.error) ? base::Json(found.error) : base::Json();
-    std::cout << base::dump_json({{"done", index}, {"error", error}, {"bound", found.bound}}) << '\n'
-              << std::flush;
+    const base::Json done = {{"done", index},
+                             {"error", finite_or_null(found.error)},
+                             {"bound", found.bound},
+                             {"found", finite_or_null(found.found)},
+                             {"expected", finite_or_null(found.expected)}};
+    std::cout << base::dump_json(done) << '\n' << std::flush;
     index += 1;
   }
   return 0;

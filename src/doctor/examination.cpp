@@ -13,6 +13,7 @@
 #include "doctor/exam_cache.h"
 #include "doctor/excluded.h"
 #include "doctor/number_format.h"
+#include "ops/machine/device_memory.h"
 #include "train/optimizer.h"
 
 namespace hone::doctor {
@@ -34,6 +35,7 @@ struct Part {
   std::string_view name;
   bool runs_model, samples, deep;
   Verdicts (*look)(train::OpenedRun&, const ExamOptions&);
+  bool off_host = false;  // only where the model is not on the CPU; not remembered: a driver may have changed
 };
 
 constexpr Part kParts[] = {
@@ -44,6 +46,7 @@ constexpr Part kParts[] = {
      [](auto& run, const auto& options) { return probe_reward(run, options.depth); }},
     {"hardware", false, false, false,
      [](auto& run, const auto& options) { return probe_hardware(run, options); }},
+    {"device", true, false, false, [](auto& run, const auto&) { return probe_device(run); }, true},
     {"gradient", true, false, false, [](auto& run, const auto&) { return probe_gradient(run); }},
     {"numerics", true, false, false, [](auto& run, const auto&) { return probe_loss(run); }},
     {"rollout", true, true, false, [](auto& run, const auto&) { return probe_sampler(run); }},
@@ -98,11 +101,12 @@ Verdicts look(const Part& part, train::OpenedRun& run, const ExamOptions& option
 }
 
 bool takes_part(const Part& part, bool samples, Depth depth) {
-  return (samples || !part.samples) && (depth == Depth::kDeep || !part.deep);
+  return (samples || !part.samples) && (depth == Depth::kDeep || !part.deep) && !part.off_host;
 }
 
 // Rewards of an evaluation are examined in runs of any method.
 bool takes_part(const Part& part, const train::OpenedRun& run, Depth depth) {
+  if (part.off_host) return !ops::is_host(run.model->device());
   return takes_part(part, run.samples() || (part.name == "reward" && has_rewards(run)), depth);
 }
 
@@ -149,7 +153,8 @@ Examination examine(train::OpenedRun& run, const ExamOptions& options,
     const auto begin = Clock::now();
     base::begin_part("examining", "parts", all);
     base::advance_part(static_cast<std::int64_t>(out.parts.size()));
-    const std::optional<ExamPart> known = part.runs_model ? cache.find(std::string(part.name)) : std::nullopt;
+    const bool remembered = part.runs_model && !part.off_host;
+    const std::optional<ExamPart> known = remembered ? cache.find(std::string(part.name)) : std::nullopt;
     ExamPart found =
         known ? *known : ExamPart{.name = std::string(part.name), .verdicts = look(part, run, options)};
     for (base::Verdict& one : found.verdicts) {
@@ -159,7 +164,7 @@ Examination examine(train::OpenedRun& run, const ExamOptions& options,
     }
     found.seconds = seconds_since(begin);
     const bool whole = std::none_of(found.verdicts.begin(), found.verdicts.end(), is_failed_attempt);
-    if (part.runs_model && !known && whole) cache.add(found);
+    if (remembered && !known && whole) cache.add(found);
     out.parts.push_back(std::move(found));
     if (on_part) on_part(out.parts.back());
   }

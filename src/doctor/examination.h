@@ -15,7 +15,7 @@
 namespace hone::doctor {
 
 enum class Depth {
-  kRun,   // before every run: static checks, probes P1 to P4, P7 to P9, P11; at most 20 s for 0.5B on 2 cores
+  kRun,   // before every run: static checks, probes P1 to P4, P7 to P9, P11, P13; at most 20 s for 0.5B on 2 cores
   kDeep,  // `hone doctor --deep`: also P5, P6, P10, P12, and rewards called with junk
 };
 
@@ -38,17 +38,18 @@ struct Examination {
   std::vector<const base::Verdict*> failures() const;
 };
 
-// The names of the parts of examine(), in order; `samples`: a method with rollouts.
+// The names of the parts of examine(), in order; `samples`: a method with rollouts. Of a run on the CPU.
 std::vector<std::string> exam_parts(bool samples, Depth depth);
 
 // `on_part` is called after each part; may be empty. Parts that are blocked by a failure are left out.
 Examination examine(train::OpenedRun& run, const ExamOptions& options,
                     const std::function<void(const ExamPart&)>& on_part = {});
 
-// ---- the parts, one file each (P1 to P12: docs/design.md, Probes). None throws for a fault that it finds.
+// ---- the parts, one file each (P1 to P13: docs/design.md, Probes). None throws for a fault that it finds.
 Verdicts check_plan(const train::OpenedRun& run);                                  // config: only options
 Verdicts check_data(const train::OpenedRun& run);                                  // P4
 Verdicts probe_hardware(const train::OpenedRun& run, const ExamOptions& options);  // P11
+Verdicts probe_device(train::OpenedRun& run);    // P13: of a run that is not on the CPU
 Verdicts probe_gradient(train::OpenedRun& run);  // P1, P2: two steps on a copy
 Verdicts probe_loss(train::OpenedRun& run);      // P3
 Verdicts probe_sampler(train::OpenedRun& run);   // P7

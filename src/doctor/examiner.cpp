@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/release_pages.h"
+#include "ops/machine/device_memory.h"
 
 namespace hone::doctor {
 
@@ -49,6 +50,7 @@ void Examiner::before_first_step(train::OpenedRun& run) {
     }
   });
   base::return_freed_memory();  // before the run's own: its peak is not the examination's
+  ops::release_device_memory(run.model->device());
   const std::vector<const base::Verdict*> failures = examination.failures();
   if (!failures.empty()) stop(failures);
   listener_.on_verdict({.level = base::Level::kOk, .part = "doctor", .what = summary(examination)}, 0);

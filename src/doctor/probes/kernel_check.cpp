@@ -14,7 +14,9 @@
 #include "ops/attention.h"
 #include "ops/fused_linear.h"
 #include "ops/head/linear_logprob.h"
+#include "ops/join/join.h"
 #include "ops/kept_ggml.h"
+#include "ops/machine/device_memory.h"
 
 namespace hone::doctor {
 
@@ -56,16 +58,17 @@ double matrix_size(std::int64_t in) {
 
 // The worst result so far, each relative to its largest right value.
 struct Worst {
-  double error = 0;
-  void add(const at::Tensor& mine, const at::Tensor& right) {
-    const at::Tensor found = mine.detach().to(at::kFloat), expected = right.detach().to(at::kFloat);
-    if (!found.isfinite().all().item<bool>()) {
-      error = std::numeric_limits<double>::infinity();
-      return;
-    }
-    const auto largest = expected.abs().max().item<double>();
-    const auto off = found.sub(expected).abs().max().item<double>();
-    error = std::max(error, off / std::max(largest, 1e-6));
+  double error = 0, mine = 0, wanted = 0;
+  void add(const at::Tensor& values, const at::Tensor& right) {
+    const at::Tensor found = values.detach().cpu().to(at::kFloat), expected = right.detach().to(at::kFloat);
+    const at::Tensor off = found.sub(expected).abs().nan_to_num(std::numeric_limits<float>::infinity());
+    const double share = off.max().item<double>() / std::max(expected.abs().max().item<double>(), 1e-6);
+    const bool finite = found.isfinite().all().item<bool>();
+    if (finite && share <= error) return;
+    error = finite ? share : std::numeric_limits<double>::infinity();
+    const at::Tensor place = off.reshape({-1}).argmax();
+    mine = found.reshape({-1})[place.item<std::int64_t>()].item<double>();
+    wanted = expected.reshape({-1})[place.item<std::int64_t>()].item<double>();
   }
 };
 
@@ -76,6 +79,10 @@ at::Tensor sample_rows(std::int64_t m) {
     if (at >= 0 && at < m && (rows.empty() || rows.back() < at)) rows.push_back(at);
   }
   return at::tensor(rows, at::kLong);
+}
+
+at::Tensor rows_of(const at::Tensor& x, const at::Tensor& rows) {
+  return x.index_select(0, rows.to(x.device()));
 }
 
 constexpr ops::QuantScheme kSchemes[] = {{ops::QuantType::kNf4, false},
@@ -94,35 +101,38 @@ ops::QuantScheme scheme_of(const std::string& words) {
   throw base::InternalError({"check_kernel", "a scheme that it knows", words, "", ""});
 }
 
-ops::Weight weight_of(const at::Tensor& plain, const KernelShape& s) {
-  for (const ops::QuantType type : kKeptTypes) {
-    if (s.quantized != ops::describe({.type = type})) continue;
-    return ops::Weight::quantized(std::make_shared<const ops::Quantized>(ops::sample_ggml(plain, type)),
-                                  dtype_of(s));
-  }
-  if (!s.quantized.empty()) {
+// On the device; `plain` is the host's.
+ops::Weight weight_of(const at::Tensor& plain, const KernelShape& s, at::Device device) {
+  const auto quantized = [&](const ops::Quantized& matrix) {
     return ops::Weight::quantized(
-        std::make_shared<const ops::Quantized>(ops::quantize(plain, scheme_of(s.quantized), "probe")),
+        std::make_shared<const ops::Quantized>(ops::is_host(device) ? matrix : matrix.to(device)),
         dtype_of(s));
-  }
-  return s.packed ? ops::Weight::packed_where_possible(plain) : ops::Weight(plain);
+  };
+  for (const ops::QuantType type : kKeptTypes)
+    if (s.quantized == ops::describe({.type = type})) return quantized(ops::sample_ggml(plain, type));
+  if (!s.quantized.empty()) return quantized(ops::quantize(plain, scheme_of(s.quantized), "probe"));
+  const at::Tensor placed = plain.to(device);
+  return s.packed ? ops::Weight::packed_where_possible(placed) : ops::Weight(placed);
 }
 
+// Inputs are the host's, but for what `linear` holds.
 struct LinearCase {
   ops::Linear linear;
   at::Tensor plain, x, d_out;  // [out, in], [m, in], [m, out]
+  at::Tensor bias;             // [out] or undefined
   at::Tensor a, b;             // in the GEMM's numbers, as fp32
   at::Tensor rows;
 };
 
-LinearCase make_linear(const KernelShape& s) {
+LinearCase make_linear(const KernelShape& s, at::Device device) {
   const at::ScalarType dtype = dtype_of(s);
   LinearCase c;
   c.plain = noise(s.out, s.in, dtype, 1, matrix_size(s.in));
   c.linear.name = "probe";
-  c.linear.weight = weight_of(c.plain, s);
-  if (c.linear.weight.is_quantized()) c.plain = c.linear.weight.dense();  // a number at a time
-  if (s.bias) c.linear.bias = noise(1, s.out, dtype, 2).view({s.out});
+  c.linear.weight = weight_of(c.plain, s, device);
+  if (c.linear.weight.is_quantized()) c.plain = c.linear.weight.dense().cpu();  // a number at a time
+  if (s.bias) c.bias = noise(1, s.out, dtype, 2).view({s.out});
+  if (s.bias) c.linear.bias = c.bias.to(device);
   c.x = noise(s.m, s.in, dtype, 3);
   c.d_out = noise(s.m, s.out, dtype, 4);
   c.rows = sample_rows(s.m);
@@ -134,8 +144,9 @@ LinearCase make_linear(const KernelShape& s) {
   c.a = side.a.to(dtype).to(at::kFloat);
   c.b = side.b.to(dtype).to(at::kFloat);
   for (at::Tensor* leaf : {&side.a, &side.b}) {
+    *leaf = leaf->to(device);
     leaf->set_requires_grad(true);
-    leaf->mutable_grad() = at::zeros(leaf->sizes(), at::kFloat);
+    leaf->mutable_grad() = at::zeros_like(*leaf);
   }
   c.linear.lora = std::move(side);
   return c;
@@ -144,9 +155,9 @@ LinearCase make_linear(const KernelShape& s) {
 void compare_forward(const LinearCase& c, const at::Tensor& out, Worst& worst) {
   const at::Tensor x = c.x.index_select(0, c.rows).to(at::kFloat);
   at::Tensor right = x.mm(c.plain.to(at::kFloat).t());
-  if (c.linear.bias.defined()) right = right + c.linear.bias.to(at::kFloat);
+  if (c.bias.defined()) right = right + c.bias.to(at::kFloat);
   if (c.linear.lora) right = right + x.mm(c.a.t()).mm(c.b.t()) * kScale;
-  worst.add(out.index_select(0, c.rows), right);
+  worst.add(rows_of(out, c.rows), right);
 }
 
 void compare_backward(const LinearCase& c, const at::Tensor& dx, Worst& worst) {
@@ -158,36 +169,42 @@ void compare_backward(const LinearCase& c, const at::Tensor& dx, Worst& worst) {
     worst.add(c.linear.lora->a.grad(), d.mm(c.b).t().mm(x) * kScale);
     worst.add(c.linear.lora->b.grad(), d.t().mm(x.mm(c.a.t())) * kScale);
   }
-  worst.add(dx.index_select(0, c.rows), right);
+  worst.add(rows_of(dx, c.rows), right);
 }
 
-void check_linear(const KernelShape& s, bool backward, Worst& worst) {
-  LinearCase c = make_linear(s);
+void check_linear(const KernelShape& s, bool backward, at::Device device, Worst& worst) {
+  LinearCase c = make_linear(s, device);
   const ops::PassContext pass;
   if (s.autograd) {
     const at::AutoGradMode grad(true);
-    const at::Tensor x = c.x.clone().set_requires_grad(true);
+    const at::Tensor x = c.x.clone().to(device).set_requires_grad(true);
     const at::Tensor out = ops::linear_forward(c.linear, x, pass);
-    if (backward) out.backward(c.d_out);
+    if (backward) out.backward(c.d_out.to(device));
     const at::NoGradGuard no_grad;
     compare_forward(c, out, worst);
     if (backward) compare_backward(c, x.grad(), worst);
     return;
   }
   const at::NoGradGuard no_grad;
-  const at::Tensor lora_a_out = ops::lora_a_forward(c.linear, c.x, pass);
-  at::Tensor out = at::empty_like(c.d_out);
-  ops::linear_into(out, c.linear, c.x, lora_a_out, pass);
+  ops::Linear* const one = &c.linear;
+  ops::Join::make({&one, 1});  // the product that a layer has there
+  const auto placed = [&](const at::Tensor& rows, auto&& make) {
+    return make({&c.linear, 1}, s.m, rows.options().device(device)).copy_(rows);
+  };
+  const at::Tensor x = placed(c.x, ops::input_rows), d_out = placed(c.d_out, ops::output_rows);
+  const at::Tensor lora_a_out = ops::lora_a_forward(c.linear, x, pass);
+  at::Tensor out = at::empty_like(c.d_out, device);
+  ops::linear_into(out, c.linear, x, lora_a_out, pass);
   compare_forward(c, out, worst);
   if (!backward) return;
-  at::Tensor dx = at::empty_like(c.x);
-  const ops::LinearGradient gradient{&c.linear, c.d_out, lora_a_out};
-  ops::linears_backward(dx, {&gradient, 1}, c.x, pass);
+  at::Tensor dx = at::empty_like(c.x, device);
+  const ops::LinearGradient gradient{&c.linear, d_out, lora_a_out};
+  ops::linears_backward(dx, {&gradient, 1}, x, pass);
   compare_backward(c, dx, worst);
 }
 
 // Log-probabilities and their gradients of a few rows, the matrix in chunks of fp32.
-void check_head_kernels(const KernelShape& s, Worst& worst) {
+void check_head_kernels(const KernelShape& s, at::Device device, Worst& worst) {
   const at::NoGradGuard no_grad;
   const at::Tensor plain = noise(s.out, s.in, dtype_of(s), 1, 2 * matrix_size(s.in));
   const at::Tensor hidden = noise(s.m, s.in, dtype_of(s), 2);
@@ -201,31 +218,32 @@ void check_head_kernels(const KernelShape& s, Worst& worst) {
     parts.push_back(h.mm(plain.slice(0, begin, std::min(s.out, begin + kChunk)).to(at::kFloat).t()));
   const at::Tensor logits = at::cat(parts, 1);
   if (s.autograd) {
-    worst.add(at::linear(hidden, plain).index_select(0, rows), logits);
+    worst.add(rows_of(at::linear(hidden.to(device), plain.to(device)), rows), logits);
     return;
   }
-  const ops::Weight head = weight_of(plain, s);
-  const ops::TokenLogprobs found = ops::linear_logprob(hidden, head, targets, {.gradient = true});
+  const ops::Weight head = weight_of(plain, s, device);
+  const ops::TokenLogprobs found =
+      ops::linear_logprob(hidden.to(device), head, targets.to(device), {.gradient = true});
   const at::Tensor some = targets.index_select(0, rows).unsqueeze(1);
   const at::Tensor logprobs = at::log_softmax(logits, 1);
-  worst.add(found.logprob.index_select(0, rows), logprobs.gather(1, some).squeeze(1));
+  worst.add(rows_of(found.logprob, rows), logprobs.gather(1, some).squeeze(1));
   at::Tensor right = plain.index_select(0, some.squeeze(1)).to(at::kFloat);
   const at::Tensor p = logprobs.exp();
   for (std::int64_t begin = 0; begin < s.out; begin += kChunk) {
     const std::int64_t end = std::min(s.out, begin + kChunk);
     right = right - p.slice(1, begin, end).mm(plain.slice(0, begin, end).to(at::kFloat));
   }
-  worst.add(found.gradient.index_select(0, rows), right);
-  worst.add(ops::head_logits(hidden.index_select(0, rows).contiguous(), head), logits);
+  worst.add(rows_of(found.gradient, rows), right);
+  worst.add(ops::head_logits(hidden.index_select(0, rows).contiguous().to(device), head), logits);
 }
 
 struct ConcatQkv {
   at::Tensor q, k, v;  // slices of one buffer, as the layer has them
 };
 
-ConcatQkv make_concat(const KernelShape& s, std::int64_t tokens) {
+ConcatQkv make_concat(const KernelShape& s, std::int64_t tokens, at::Device device = at::kCPU) {
   const std::int64_t n = s.heads, k = s.kv_heads, d = s.head_dim;
-  const at::Tensor all = noise(tokens, (n + 2 * k) * d, dtype_of(s), 1);
+  const at::Tensor all = noise(tokens, (n + 2 * k) * d, dtype_of(s), 1).to(device);
   const auto part = [&](std::int64_t from, std::int64_t heads) {
     return all.narrow(1, from * d, heads * d).unflatten(1, {heads, d});
   };
@@ -268,14 +286,14 @@ at::Tensor right_attention(const ConcatQkv& x, const std::vector<ops::AttentionS
   return at::cat(out);
 }
 
-ConcatQkv leaves_of(const ConcatQkv& x, at::ScalarType dtype) {
-  const auto leaf = [dtype](const at::Tensor& t) {
-    return t.detach().to(dtype).clone().set_requires_grad(true);
+ConcatQkv leaves_of(const ConcatQkv& x, at::ScalarType dtype, at::Device device = at::kCPU) {
+  const auto leaf = [=](const at::Tensor& t) {
+    return t.detach().to(dtype).clone().to(device).set_requires_grad(true);
   };
   return {leaf(x.q), leaf(x.k), leaf(x.v)};
 }
 
-void check_attention(const KernelShape& s, Worst& worst) {
+void check_attention(const KernelShape& s, at::Device device, Worst& worst) {
   const std::vector<ops::AttentionSegment> segments = segments_of(s);
   const std::int64_t tokens = segments.back().end;
   const ConcatQkv x = make_concat(s, tokens);
@@ -285,11 +303,11 @@ void check_attention(const KernelShape& s, Worst& worst) {
   const at::Tensor right_out = right_attention(right, segments);
   right_out.backward(d_out.to(at::kFloat));
   if (s.autograd) {
-    const ConcatQkv mine = leaves_of(x, dtype_of(s));
+    const ConcatQkv mine = leaves_of(x, dtype_of(s), device);
     std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
     for (const ops::AttentionSegment& one : segments) pairs.emplace_back(one.begin, one.end);
     const at::Tensor out = ops::packed_attention(mine.q, mine.k, mine.v, pairs);
-    out.backward(d_out);
+    out.backward(d_out.to(device));
     worst.add(out, right_out);
     worst.add(mine.q.grad(), right.q.grad());
     worst.add(mine.k.grad(), right.k.grad());
@@ -297,20 +315,13 @@ void check_attention(const KernelShape& s, Worst& worst) {
     return;
   }
   const at::NoGradGuard no_grad;
-  at::Tensor out = at::empty_like(d_out);
-  const at::Tensor lse = at::empty({tokens, s.heads}, at::kFloat);
-  std::vector<ops::KvTiles> tiles;
-  tiles.reserve(segments.size());
-  for (const auto& [begin, end, prefix] : segments) {
-    ops::KvTiles& own = tiles.emplace_back(s.kv_heads, s.head_dim, dtype_of(s), end - begin);
-    own.append(x.k.slice(0, begin, end), x.v.slice(0, begin, end));
-    ops::AttentionRows rows{begin, end, {}, &own, 0};
-    if (prefix != ops::kNoSegment) rows.before = {&tiles[static_cast<std::size_t>(prefix)]};
-    ops::attend_tiles(out, lse, x.q, {rows});
-  }
-  ConcatQkv gradient = make_concat(s, tokens);
-  ops::packed_attention_backward(gradient.q, gradient.k, gradient.v, d_out, x.q, x.k, x.v, out, lse,
-                                 segments);
+  const ConcatQkv mine = make_concat(s, tokens, device);
+  ConcatQkv gradient = make_concat(s, tokens, device);
+  const at::Tensor out = at::empty_like(d_out, device);
+  const at::Tensor lse = at::empty({tokens, s.heads}, at::TensorOptions(device).dtype(at::kFloat));
+  ops::attend_packed(out, lse, mine.q, mine.k, mine.v, segments);
+  ops::packed_attention_backward(gradient.q, gradient.k, gradient.v, d_out.to(device), mine.q, mine.k, mine.v,
+                                 out, lse, segments);
   worst.add(out, right_out);
   worst.add(gradient.q, right.q.grad());
   worst.add(gradient.k, right.k.grad());
@@ -318,29 +329,32 @@ void check_attention(const KernelShape& s, Worst& worst) {
 }
 
 // Decoding: the last token of several sequences, each over its own keys.
-void check_cached(const KernelShape& s, Worst& worst) {
+void check_cached(const KernelShape& s, at::Device device, Worst& worst) {
   const at::NoGradGuard no_grad;
   const std::vector<std::int64_t> lengths = {1, ops::kKvTile - 1, ops::kKvTile, ops::kKvTile + 1,
                                              std::max<std::int64_t>(2, s.segment)};
   const auto n = static_cast<std::int64_t>(lengths.size());
+  const auto pool = ops::make_kv_pool(s.kv_heads, s.head_dim, dtype_of(s), device);  // null: not there
   std::vector<ops::KvTiles> tiles;
   std::vector<at::Tensor> queries, right;
   tiles.reserve(lengths.size());
   for (const std::int64_t length : lengths) {
     const ConcatQkv x = make_concat(s, length);
-    tiles.emplace_back(s.kv_heads, s.head_dim, dtype_of(s), length).append(x.k, x.v);
+    tiles.push_back(pool ? ops::KvTiles(s.kv_heads, s.head_dim, length, pool)
+                         : ops::KvTiles(s.kv_heads, s.head_dim, dtype_of(s), length, device));
+    tiles.back().append(x.k.to(device), x.v.to(device));
     queries.push_back(x.q.slice(0, length - 1));
     right.push_back(
         ops::packed_attention(x.q.to(at::kFloat), x.k.to(at::kFloat), x.v.to(at::kFloat), {{0, length}})
             .slice(0, length - 1));
   }
-  const at::Tensor q = at::cat(queries);
+  const at::Tensor q = at::cat(queries).to(device);
   std::vector<ops::AttentionRows> rows;
   for (std::int64_t i = 0; i < n; ++i) {
     const auto at = static_cast<std::size_t>(i);
     rows.push_back({i, i + 1, {}, &tiles[at], lengths[at] - 1});
   }
-  const at::Tensor out = at::empty({n, s.heads * s.head_dim}, dtype_of(s));
+  const at::Tensor out = at::empty({n, s.heads * s.head_dim}, at::TensorOptions(device).dtype(dtype_of(s)));
   ops::attend_tiles(out, {}, q, rows);
   worst.add(out, at::cat(right));
 }
@@ -410,19 +424,20 @@ KernelShape KernelShape::from_json(const base::Json& json) {
   return s;
 }
 
-KernelError check_kernel(const KernelShape& shape) {
+KernelError check_kernel(const KernelShape& shape, at::Device device) {
   Worst worst;
   if (shape.kind == "gemm" || shape.kind == "decode") {
-    check_linear(shape, shape.kind == "gemm", worst);
+    check_linear(shape, shape.kind == "gemm", device, worst);
   } else if (shape.kind == "head") {
-    check_head_kernels(shape, worst);
+    check_head_kernels(shape, device, worst);
   } else if (shape.kind == "attention") {
-    check_attention(shape, worst);
+    check_attention(shape, device, worst);
   } else {
     base::require(shape.kind == "cached", "check_kernel", "a kind of kernel that it knows");
-    check_cached(shape, worst);
+    check_cached(shape, device, worst);
   }
-  return {.error = worst.error, .bound = shape.bf16 ? 3e-2 : 2e-4};
+  return {
+      .error = worst.error, .bound = shape.bf16 ? 3e-2 : 2e-4, .found = worst.mine, .expected = worst.wanted};
 }
 
 }  // namespace hone::doctor

@@ -1,7 +1,9 @@
 // One matrix product, head or attention of a run, forward and backward with hone's kernels, compared with an
-// fp32 reference in libtorch. Meant for a child process: a kernel that is wrong for the machine may raise a
+// fp32 reference of libtorch's on the host. Meant for a child process: a kernel that is wrong for the machine may raise a
 // signal.
 #pragma once
+
+#include <c10/core/Device.h>
 
 #include <cstdint>
 #include <string>
@@ -34,9 +36,11 @@ struct KernelError {
   // largest difference over the largest value of each result; infinite for values that are not finite
   double error = 0;
   double bound = 0;
+  double found = 0, expected = 0;  // where that is
 };
 
-// Inputs are deterministic for each shape. Results of large products are compared at a few rows.
-KernelError check_kernel(const KernelShape& shape);
+// Inputs are deterministic for each shape. Results of large products are compared at a few rows. The reference is the
+// host's, whatever the device.
+KernelError check_kernel(const KernelShape& shape, at::Device device = at::kCPU);
 
 }  // namespace hone::doctor

@@ -16,9 +16,12 @@
 #include "data/preferences.h"
 #include "doctor/examination.h"
 #include "doctor/excluded.h"
+#include "doctor/probes/device_machine.h"
 #include "doctor/probes/hardware_shapes.h"
 #include "doctor/probes/kernel_child.h"
 #include "doctor/probes/probe_state.h"
+#include "ops/machine/cuda.h"
+#include "ops/machine/device_memory.h"
 #include "train/machine.h"
 #include "train/memory_inputs.h"
 #include "train/open_run.h"
@@ -87,7 +90,7 @@ std::int64_t cut(std::int64_t rows, std::int64_t in, std::int64_t out) {
 }
 
 // What this machine and this build are: whatever a kernel's result may depend on besides its shape.
-std::string describe_machine(const base::fs::path& program, std::int64_t threads) {
+std::string describe_machine(const base::fs::path& program, std::int64_t threads, at::Device device) {
   std::string processor = "unknown";
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
@@ -97,6 +100,7 @@ std::string describe_machine(const base::fs::path& program, std::int64_t threads
   }
   std::string out = processor + ", " + base::name_of(base::instruction_level()) + ", " +
                     std::to_string(threads) + " threads, libtorch " + TORCH_VERSION;
+  if (const std::string told = describe_device(device); !told.empty()) out += ", " + told;
   // The build itself: its kernels are in this file.
   for (const base::fs::path& part : {program, program.parent_path() / "libhone_core.so"}) {
     std::error_code none;
@@ -153,6 +157,7 @@ class Cache {
 struct Answer {
   enum class Kind { kNone, kRight, kWrong, kKilled, kLate, kFailed, kNoRoom } kind = Kind::kNone;
   double error = 0, bound = 0;
+  double found = std::nan(""), expected = std::nan("");  // where the error is; NaN: not told
   int signal = 0, status = 0;
 
   // What another try may answer otherwise.
@@ -161,8 +166,9 @@ struct Answer {
 
 class Prober {
  public:
-  Prober(std::int64_t threads, const ExamOptions& options, std::chrono::milliseconds patience)
-      : threads_(threads), options_(options), patience_(patience) {}
+  Prober(std::int64_t threads, at::Device device, const ExamOptions& options,
+         std::chrono::milliseconds patience)
+      : threads_(threads), device_(device), options_(options), patience_(patience) {}
 
   // An answer a shape; kNone: not reached.
   std::vector<Answer> ask(const std::vector<KernelShape>& shapes) {
@@ -178,13 +184,15 @@ class Prober {
     return out;
   }
   const ChildEnd& last_end() const { return end_; }
+  at::Device device() const { return device_; }
 
  private:
   // The first shape that this child did not answer for.
   std::size_t one_child(const std::vector<KernelShape>& shapes, std::size_t from, std::vector<Answer>& out) {
     Json list = Json::array();
     for (std::size_t i = from; i < shapes.size(); ++i) list.push_back(shapes[i].to_json());
-    const std::string input = base::dump_json({{"threads", threads_}, {"shapes", list}});
+    const std::string input =
+        base::dump_json({{"threads", threads_}, {"device", device_.str()}, {"shapes", list}});
     std::size_t begun = shapes.size(), next = from;
     end_ = run_child(options_.program, {"probe-hardware"}, input, patience_, [&](const std::string& line) {
       const Json said = Json::parse(line, nullptr, /*allow_exceptions=*/false);
@@ -208,6 +216,8 @@ class Prober {
       answer.bound = bound.is_number() ? bound.get<double>() : 0;
       // JSON has no infinity: null is what was not finite.
       answer.error = error.is_number() ? error.get<double>() : std::nan("");
+      for (auto [name, value] : {std::pair("found", &answer.found), {"expected", &answer.expected}})
+        if (const Json one = said.value(name, Json()); one.is_number()) *value = one.get<double>();
       answer.kind = answer.error <= answer.bound ? Answer::Kind::kRight : Answer::Kind::kWrong;
     });
     if (begun >= shapes.size() || next >= shapes.size()) return next;
@@ -221,6 +231,7 @@ class Prober {
   }
 
   std::int64_t threads_;
+  at::Device device_;
   const ExamOptions& options_;
   std::chrono::milliseconds patience_;
   ChildEnd end_;
@@ -236,10 +247,25 @@ std::string describe_end(const Answer& answer, std::chrono::milliseconds patienc
     case Answer::Kind::kWrong:
       return std::isnan(answer.error)
                  ? "its results are not finite"
-                 : "off by " + number(answer.error) + " of the largest value, bound " + number(answer.bound);
+                 : "off by " + number(answer.error) + " of the largest value, bound " + number(answer.bound) +
+                       (std::isnan(answer.found) || std::isnan(answer.expected)
+                            ? ""
+                            : ": " + number(answer.found) + " instead of " + number(answer.expected));
     default:
       return "ended with status " + std::to_string(answer.status);
   }
+}
+
+// "cuda:0, NVIDIA H100 80GB HBM3, 85.0 GB"
+std::string describe_card(at::Device device) {
+  if (!device.is_cuda()) return device.str();
+  return device.str() + ", " + ops::describe(ops::load_cuda().driver, device.index());
+}
+
+std::string known_crash_on(at::Device device) {
+  if (!device.is_cuda()) return "";
+  const auto index = static_cast<std::size_t>(device.index());
+  return known_crash(ops::load_cuda().driver.cards.at(index).name, cublas_version());
 }
 
 // The same shape on other paths, and which options choose them.
@@ -282,11 +308,15 @@ base::Verdict verdict_of(const KernelShape& shape, const Answer& answer, Prober&
     out.evidence += "; " + other.name + ", same shape: " + (works ? "ok" : "not ok");
     if (works) fixes += (fixes.empty() ? "" : ", or ") + other.fix;
   }
-  out.cause = "a kernel or library that does not support this processor correctly";
+  const bool host = ops::is_host(prober.device());
+  out.cause = host ? "a kernel or library that does not support this processor correctly"
+                   : "a kernel, a library or a driver that does not support this card correctly";
+  if (!host) out.evidence += "; on " + describe_card(prober.device());
+  if (const std::string known = known_crash_on(prober.device()); !wrong && !known.empty()) out.cause = known;
   const Excluded excluded =
       Excluded().add("learning rate, warm-up, clipping or accumulation", "the probe uses none of them");
   out.not_this = excluded.text();
-  out.fix = fixes.empty() ? report_fix(excluded, "another machine") : fixes;
+  out.fix = fixes.empty() ? report_fix(excluded, host ? "another machine" : "device: cpu") : fixes;
   out.cost = wrong ? "a run with wrong results"
                    : "the run would crash; this process is safe, since probes run in a child";
   return out;
@@ -356,11 +386,11 @@ std::vector<KernelShape> kernel_shapes(const train::OpenedRun& run) {
 }
 
 Verdicts examine_hardware(const std::vector<KernelShape>& shapes, std::int64_t threads,
-                          const ExamOptions& options, std::chrono::milliseconds patience) {
+                          const ExamOptions& options, std::chrono::milliseconds patience, at::Device device) {
   if (options.program.empty()) {
     return {{.code = "NUM-07", .level = Level::kNote, .what = "kernels were not tested in a child process"}};
   }
-  Cache cache(options.cache_dir, describe_machine(options.program, threads));
+  Cache cache(options.cache_dir, describe_machine(options.program, threads, device));
   std::vector<KernelShape> unknown;
   double worst = 0;
   for (const KernelShape& shape : shapes) {
@@ -370,7 +400,7 @@ Verdicts examine_hardware(const std::vector<KernelShape>& shapes, std::int64_t t
     else
       worst = std::max(worst, known->second);
   }
-  Prober prober(threads, options, patience);
+  Prober prober(threads, device, options, patience);
   std::vector<Answer> answers = prober.ask(unknown);
   const ChildEnd end = prober.last_end();
   // A busy machine, or somebody who ends processes, is no kernel.
@@ -427,7 +457,7 @@ Verdicts examine_hardware(const std::vector<KernelShape>& shapes, std::int64_t t
 
 Verdicts probe_hardware(const train::OpenedRun& run, const ExamOptions& options) {
   return examine_hardware(kernel_shapes(run), train::threads_or_default(run.plan.threads), options,
-                          std::chrono::seconds(60));
+                          std::chrono::seconds(60), run.model->device());
 }
 
 }  // namespace hone::doctor
