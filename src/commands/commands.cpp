@@ -49,6 +49,8 @@ const std::map<std::string, Command, std::less<>>& table() {
       {"plan", &plan_ranks},
       {"faults", &faults},
       {"probe-hardware", [](const std::vector<std::string>&) { return probe_hardware(); }},
+      {"gpu-check", &gpu_check},
+      {"gpu-check-stage", [](const std::vector<std::string>&) { return gpu_check_stage(); }},
       {"bisect", &bisect},
       {"lr-find", &lr_find},
       {"explain", &explain},

@@ -43,6 +43,8 @@ int compare_runs(const std::vector<std::string>& arguments);  // hone compare RU
 int launch(const std::vector<std::string>& arguments);        // hone launch --nproc N -- COMMAND
 int push(const std::vector<std::string>& arguments);          // hone push RUN
 int probe_hardware();                                         // hone probe-hardware: the doctor's child
+int gpu_check(const std::vector<std::string>& arguments);     // hone gpu-check
+int gpu_check_stage();                                        // hone gpu-check-stage: its child
 int explain(const std::vector<std::string>& arguments);       // hone explain REPORT|FOLDER
 int env();                                                    // hone env
 

@@ -4,6 +4,7 @@
 
 #include "config/doctor_plan.h"
 #include "config/explain_plan.h"
+#include "config/gpu_check_plan.h"
 #include "config/launch_plan.h"
 #include "config/parse.h"
 #include "config/report_plans.h"
@@ -281,11 +282,23 @@ constexpr CommandRow kCommands[] = {
      .example = "hone options [grpo] [--json] [NAME]"},
     {.name = "env",
      .what = "versions and the machine"},
+    {.name = "gpu-check",
+     .what = "try a GPU, and write a report",
+     .example = "hone gpu-check",
+     .usage = "hone gpu-check [--device cuda:N] [--output FILE] [--stages NAME ...]\n"
+           "\n"
+           "Compares what a GPU of NVIDIA computes with the CPU: each operator, products and attention of real models,\n"
+           "steps of a tiny model, sampling, checkpoints, memory; then measures. Each stage runs in a process of its own\n"
+           "and is a line of the report as soon as it ends. Needs no model and no network, and 5 to 15 minutes. The exit\n"
+           "code is 0, or 1 when a stage failed. docs/limits.md says where to send the report.\n",
+     .schema = &gpu_check_schema,
+     .check = [](const Words& words) { parse_gpu_check(words); }},
     {.name = "version",
      .what = "the version"},
     {.name = "help",
      .what = "this text; hone COMMAND --help for a command's options"},
     {.name = "probe-hardware"},  // of hone's own children
+    {.name = "gpu-check-stage"},
 };
 // clang-format on
 

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "config/doctor_plan.h"
+#include "config/gpu_check_plan.h"
 #include "config/option_table.h"
 #include "config/tool_plans.h"
 
@@ -320,6 +321,15 @@ const Schema& faults_schema() {
         {"json", "JSON", &FaultsPlan::json},
         {"markdown", "docs/faults.md", &FaultsPlan::markdown},
         {"shown", "with markdown: a file of test results", &FaultsPlan::shown}}});
+  return schema;
+}
+
+const Schema& gpu_check_schema() {
+  static const Schema schema = grouped(
+      "gpu-check",
+      {{{"device", "the GPU: cuda (the first) or cuda:N", &GpuCheckPlan::device},
+        {"output", "a .jsonl file, to which the report is appended", &GpuCheckPlan::output},
+        {"stages", "only these stages, by the names that a whole check prints", &GpuCheckPlan::stages}}});
   return schema;
 }
 

@@ -1,0 +1,37 @@
+// Runs of the made models, on the CPU or on the device that is checked.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "config/plan.h"
+#include "train/step_facts.h"
+
+namespace hone::commands {
+
+struct RunResult {
+  std::vector<train::StepFacts> steps;
+  std::vector<std::string> completions;               // of GRPO, in order
+  std::map<std::string, std::vector<float>> weights;  // of the adapter that was saved; empty where it was not
+};
+
+struct MadeRun {
+  config::Method method = config::Method::kSft;
+  base::fs::path model, rows, output;
+  bool bf16 = false;
+  std::vector<std::string> words = {};  // more options
+  std::string device = "cpu";
+  bool full = false;            // full fine-tuning, else a LoRA
+  std::int64_t stop_after = 0;  // > 0: as Ctrl-C does, after that step
+};
+
+config::Plan plan_of(const MadeRun& run);
+RunResult train_made(const MadeRun& run);
+
+// Where `found` differs most from `expected`, as a share of the largest number: losses, gradient norms, weights. What it is
+// of, for a message; empty where nothing differs by more than `bound`.
+std::string first_difference(const RunResult& expected, const RunResult& found, double bound, double& worst);
+
+}  // namespace hone::commands
