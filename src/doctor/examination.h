@@ -15,7 +15,7 @@
 namespace hone::doctor {
 
 enum class Depth {
-  kRun,   // before every run: static checks, probes P1 to P4, P7 to P9, P11, P13; at most 20 s for 0.5B on 2 cores
+  kRun,  // before every run: static checks, probes P1 to P4, P7 to P9, P11, P13; at most 20 s for 0.5B on 2 cores
   kDeep,  // `hone doctor --deep`: also P5, P6, P10, P12, and rewards called with junk
 };
 
