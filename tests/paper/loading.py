@@ -42,7 +42,7 @@ def a_card_that_computes_zeros_is_refused(bench):
     output = bench.folder / "hone-doctor"
     code, text = bench.run_hone(*words("sft", "sft/text.jsonl", output, SFT), environment=bench.environment)
     trained = (output / "adapter_model.safetensors").exists()
-    return code != 0 and "NUM-04" in text and not trained, f"ended with {code}" + ("" if "NUM-04" in text else f": {text[-700:]}")
+    return code == 2 and "NUM-04" in text and not trained, f"ended with {code}" + ("" if "NUM-04" in text else f": {text[-700:]}")
 
 
 def refused(bench, name, sentences, **how):

@@ -29,7 +29,7 @@ Wanted read(const std::vector<std::string>& words) {
     } else if (words[i] == "--prompt" && i + 1 < words.size()) {
       out.prompt = std::stoll(words[++i]);
     } else if (words[i] == "--tokens" && i + 1 < words.size()) {
-      const std::string both = words[++i];
+      const std::string& both = words[++i];
       out.few = std::stoll(both);
       out.more = std::stoll(both.substr(both.find(',') + 1));
     } else {

@@ -4,6 +4,7 @@
 
 #include "counts.h"
 
+// NOLINTBEGIN(readability-identifier-naming): NVIDIA's names
 extern "C" {
 
 constexpr int kNoDevice = 100;        // CUDA_ERROR_NO_DEVICE
@@ -52,3 +53,4 @@ int cuGetErrorString(int /*error*/, const char** out) {
 }
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)

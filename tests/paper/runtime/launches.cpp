@@ -33,7 +33,8 @@ using paper::launch;
 using paper::lock;
 using paper::state;
 
-// ---- what nvcc's code calls
+// ---- what nvcc's code calls, by its names
+// NOLINTBEGIN(readability-identifier-naming, bugprone-reserved-identifier)
 extern "C" {
 
 void** __cudaRegisterFatBinary(void* /*code*/) {
@@ -41,7 +42,7 @@ void** __cudaRegisterFatBinary(void* /*code*/) {
 }
 void __cudaRegisterFatBinaryEnd(void** /*handle*/) {}
 void __cudaUnregisterFatBinary(void** handle) {
-  std::free(handle);
+  std::free(static_cast<void*>(handle));
 }
 char __cudaInitModule(void** /*handle*/) {
   return 1;
@@ -72,6 +73,7 @@ cudaError_t __cudaGetKernel(void** kernel, const void* stub) {
 cudaError_t __cudaLaunchKernel(void* kernel, dim3, dim3, void**, std::size_t, cudaStream_t stream) {
   return launch(kernel, stream);
 }
+// NOLINTEND(readability-identifier-naming, bugprone-reserved-identifier)
 
 // ---- the stub libraries
 void paper_library_call(const char* name) {

@@ -25,6 +25,6 @@ struct Report {
     std::fclose(file);
   }
 };
-const Report report;
+const Report kReport;
 
 }  // namespace

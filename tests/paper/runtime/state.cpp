@@ -8,7 +8,7 @@ namespace {
 
 std::int64_t number_of(const char* variable, std::int64_t otherwise) {
   const char* const text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::atoll(text);
+  return text == nullptr ? otherwise : std::strtoll(text, nullptr, 10);
 }
 
 }  // namespace
