@@ -194,8 +194,8 @@ class CausalLm {
   LayerCache new_cache(std::int64_t layer, std::int64_t room) const;  // empty, for so many tokens
   // Of the keys and values of a layer; null: each sequence has memory of its own.
   std::shared_ptr<ops::backend::KvPool> pool_of(std::int64_t layer) const;
-  at::Tensor index_of(const std::vector<std::int64_t>& ids) const;    // [T], checked, on the model's device
-  at::Tensor rows_of(const at::Tensor& index) const;  // [T, H], the base's where it has numbers
+  at::Tensor index_of(const std::vector<std::int64_t>& ids) const;  // [T], checked, on the model's device
+  at::Tensor rows_of(const at::Tensor& index) const;                // [T, H], the base's where it has numbers
   void for_each_part(const std::function<void(const ops::Weight&)>& matrix,
                      const std::function<void(const at::Tensor&)>& vector) const;
   ModelConfig config_;
@@ -215,7 +215,8 @@ class CausalLm {
     std::int64_t version = -1;
   };
   mutable MeanRow mean_row_;  // of the trained head
-  mutable std::vector<std::weak_ptr<ops::backend::KvPool>> pools_;  // of each layer, while sequences are in them
+  mutable std::vector<std::weak_ptr<ops::backend::KvPool>>
+      pools_;  // of each layer, while sequences are in them
   bool packed_ = false, keeps_casts_ = true;
   PassObserver* pass_observer_ = nullptr;
   std::vector<DecoderLayer> layers_;

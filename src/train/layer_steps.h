@@ -66,7 +66,8 @@ class LayerSteps final : public model::PassObserver {
   std::optional<learn::GradientNorm> norm_;
   std::optional<double> rate_;  // empty: only measured
   std::optional<float> factor_;
-  bool applied_ = false, measured_ = false;  // measured_: the gradients of the next apply() are known to be finite
+  bool applied_ = false,
+       measured_ = false;  // measured_: the gradients of the next apply() are known to be finite
 };
 
 }  // namespace hone::train
