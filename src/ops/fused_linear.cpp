@@ -95,15 +95,10 @@ GemmTerm through_frozen(const FrozenLora& frozen, const at::Tensor& d_out) {
 
 // ---- linears that are joined (ops/join/join.h)
 
-std::vector<const Linear*> linears_of(std::span<const LinearOutput> all) {
+template <typename Rows>
+std::vector<const Linear*> linears_of(std::span<const Rows> all) {
   std::vector<const Linear*> out;
-  for (const LinearOutput& one : all) out.push_back(one.linear);
-  return out;
-}
-
-std::vector<const Linear*> linears_of(std::span<const LinearGradient> all) {
-  std::vector<const Linear*> out;
-  for (const LinearGradient& one : all) out.push_back(one.linear);
+  for (const Rows& one : all) out.push_back(one.linear);
   return out;
 }
 

@@ -57,7 +57,6 @@ void Join::make(std::span<Linear* const> linears) {
                             .first = ranks,
                             .rank = rank_of(*linear),
                             .row = join->out_,
-                            .scale = scale,
                             .a = {},
                             .b = {}});
     ranks += join->parts_.back().rank;

@@ -54,7 +54,6 @@ class Join {
  private:
   struct Part {
     std::int64_t out = 0, first = 0, rank = 0, row = 0;
-    double scale = 1;
     mutable at::Tensor a, b;  // the masters that the matrix has
     mutable std::int64_t a_version = 0, b_version = 0;
   };

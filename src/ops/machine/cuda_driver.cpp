@@ -97,7 +97,7 @@ base::ErrorText no_start(void* library, int code) {
   base::ErrorText out{.found = "NVIDIA's driver does not start: " + said, .fix = "look at `nvidia-smi`"};
   if (code == kMismatch) {
     out.cause = "the driver's library is of another version than its kernel module";
-    out.fix = "restart the machine after an update of the driver; in a container, start it anew";
+    out.fix = "restart the machine after an update of the driver; in a container, start it again";
   } else if (code == kNotReady) {
     out.cause = "the cards of this machine are joined by NVSwitch, whose service does not run";
     out.fix = "start nvidia-fabricmanager";

@@ -18,7 +18,7 @@ struct DeviceMemory {
 };
 DeviceMemory device_memory(at::Device device);
 
-// Gives what libtorch's allocator keeps back to the device, and begins its peak anew. Nothing on the CPU.
+// Gives what libtorch's allocator keeps back to the device, and resets its peak. On the CPU it does nothing.
 void release_device_memory(at::Device device);
 
 // Whether tensors of the device lie in this process's own memory: a file can be mapped there, and pointers can be read.

@@ -4,34 +4,11 @@
 
 #include <algorithm>
 
-#include "base/numeric.h"
 #include "ops/backend/attention_runs.h"
-#include "ops/index_tensor.h"
+#include "ops/backend/cuda/staged_lists.h"
 
 namespace hone::ops::cuda {
 namespace {
-
-// Lists of numbers that go to the device as one tensor.
-class Lists {
- public:
-  std::size_t add(const std::vector<std::int64_t>& values) {
-    begins_.push_back(static_cast<std::int64_t>(all_.size()));
-    for (const std::int64_t one : values) all_.push_back(base::narrow<std::int32_t>(one));
-    return begins_.size() - 1;
-  }
-  void send(at::Device device) {
-    begins_.push_back(static_cast<std::int64_t>(all_.size()));
-    sent_ = staged(at::tensor(all_, at::kInt), device);
-  }
-  at::Tensor of(std::size_t list) const {
-    return sent_.narrow(0, begins_[list], begins_[list + 1] - begins_[list]);
-  }
-
- private:
-  std::vector<std::int32_t> all_;
-  std::vector<std::int64_t> begins_;
-  at::Tensor sent_;
-};
 
 struct Prefixes {
   std::vector<std::int64_t> queries, keys, query_begins = {0}, key_begins = {0};
@@ -64,7 +41,7 @@ PackedIndex made(const std::vector<AttentionSegment>& segments, at::Device devic
     out.longest = std::max(out.longest, one.end - one.begin);
   }
   const Prefixes prefixes = prefixes_of(segments);
-  Lists lists;
+  StagedLists lists;
   const std::size_t own = lists.add(begins), queries = lists.add(prefixes.queries),
                     keys = lists.add(prefixes.keys), query_begins = lists.add(prefixes.query_begins),
                     key_begins = lists.add(prefixes.key_begins);

@@ -6,9 +6,8 @@
 #include <array>
 #include <utility>
 
-#include "base/numeric.h"
+#include "ops/backend/cuda/staged_lists.h"
 #include "ops/backend/kv_memory.h"
-#include "ops/index_tensor.h"
 
 namespace hone::ops::cuda {
 namespace {
@@ -94,43 +93,12 @@ RunLists lists_of(const std::vector<RowPlace>& rows, std::int64_t window) {
   return out;
 }
 
-// Lists of numbers that go to the device as one tensor of int32; those of int64 take two places a number.
-class Staging {
- public:
-  std::size_t add(const std::vector<std::int64_t>& values) {
-    begins_.push_back(all_.size());
-    for (const std::int64_t one : values) all_.push_back(base::narrow<std::int32_t>(one));
-    sizes_.push_back(values.size());
-    return begins_.size() - 1;
-  }
-  std::size_t add_wide(const std::vector<std::int64_t>& values) {
-    if (all_.size() % 2 != 0) all_.push_back(0);
-    begins_.push_back(all_.size());
-    for (const std::int64_t one : values) {
-      all_.push_back(base::narrow<std::int32_t>(one));
-      all_.push_back(
-          0);  // the upper half, of a number that is not negative; little-endian as every GPU's host
-    }
-    sizes_.push_back(2 * values.size());
-    return begins_.size() - 1;
-  }
-  void send(at::Device device) { sent_ = staged(at::tensor(all_, at::kInt), device); }
-  at::Tensor of(std::size_t list) const {
-    return sent_.narrow(0, static_cast<std::int64_t>(begins_[list]), static_cast<std::int64_t>(sizes_[list]));
-  }
-
- private:
-  std::vector<std::int32_t> all_;
-  std::vector<std::size_t> begins_, sizes_;
-  at::Tensor sent_;
-};
-
 struct Staged {
   std::size_t queries = 0, query_begins = 0, key_begins = 0, key_lengths = 0;
 };
 
 // `all`: the rows of q; where these are all of them, they are not listed.
-Staged add(Staging& staging, const QueryRuns& s, std::size_t all) {
+Staged add(StagedLists& staging, const QueryRuns& s, std::size_t all) {
   std::vector<std::int64_t> key_begins = s.key_begins;
   key_begins.push_back(0);
   return {.queries = staging.add_wide(s.queries.size() < all ? s.queries : std::vector<std::int64_t>()),
@@ -139,7 +107,7 @@ Staged add(Staging& staging, const QueryRuns& s, std::size_t all) {
           .key_lengths = staging.add(s.key_lengths)};
 }
 
-PoolReads reads_of(const Staging& staging, const Staged& lists, const QueryRuns& s, std::size_t all) {
+PoolReads reads_of(const StagedLists& staging, const Staged& lists, const QueryRuns& s, std::size_t all) {
   PoolReads out;
   out.sequences = static_cast<std::int64_t>(s.key_lengths.size());
   if (out.sequences == 0) return out;
@@ -156,7 +124,7 @@ PoolReads reads_of(const Staging& staging, const Staged& lists, const QueryRuns&
 PoolIndex index_of_places(const std::vector<RowPlace>& rows, std::int64_t window, at::Device device) {
   const RunLists lists = lists_of(rows, window);
   const std::size_t all = lists.single.queries.size() + lists.several.queries.size();
-  Staging staging;
+  StagedLists staging;
   const Staged single = add(staging, lists.single, all), several = add(staging, lists.several, all),
                prefixes = add(staging, lists.prefixes, all);
   staging.send(device);
@@ -193,7 +161,9 @@ const PoolIndex& pool_index(const std::vector<AttentionRows>& rows, std::int64_t
     PoolIndex index;
   };
   // Layers of a model differ in their windows, and in where their pools have put a sequence when they are of two models.
-  thread_local std::array<Known, 4> known;
+  using AllKnown = std::array<Known, 4>;
+  thread_local AllKnown& known =
+      *new AllKnown;  // never destroyed: its tensors may outlive the device's runtime
   thread_local std::size_t oldest = 0;
   std::vector<RowPlace> places = places_of(rows);
   for (const Known& one : known) {
