@@ -1,5 +1,5 @@
-// What real GPUs have shown. One place: the program's words about CUDA follow it, and tests/house/gpu_reports_test.py
-// compares it with the folder of the reports.
+// This is the one place that says what real GPUs have shown. The program's words about CUDA follow it, and
+// tests/house/gpu_reports_test.py compares it with the folder of the reports.
 #pragma once
 
 namespace hone::base {

@@ -1,5 +1,5 @@
-// Where a command's model goes, by its option `device`. Called before a model is read and before anything asks libtorch
-// about CUDA, which it answers once and for all.
+// place() decides where a command's model goes, by its option `device`. It is called before a model is read and before
+// anything asks libtorch about CUDA, which it answers once and for all.
 #pragma once
 
 #include <string>

@@ -30,8 +30,8 @@ struct MadeRun {
 config::Plan plan_of(const MadeRun& run);
 RunResult train_made(const MadeRun& run);
 
-// Where `found` differs most from `expected`, as a share of the largest number: losses, gradient norms, weights. What it is
-// of, for a message; empty where nothing differs by more than `bound`.
+// Says for a message which loss, gradient norm, completion or weight is the first that differs from `expected` by more
+// than `bound`; empty: none does. Differences are shares of the largest number; `worst` becomes the largest of them.
 std::string first_difference(const RunResult& expected, const RunResult& found, double bound, double& worst);
 
 }  // namespace hone::commands

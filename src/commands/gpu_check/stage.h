@@ -15,7 +15,7 @@
 
 namespace hone::commands {
 
-// What a stage tells its parent, a line of JSON each, at once: the parent knows of a child that died what it had begun.
+// A stage tells its parent each thing at once, as a line of JSON: so the parent knows what a child had begun that died.
 class StageLog {
  public:
   void begin(const std::string& what);  // of one thing that is tried

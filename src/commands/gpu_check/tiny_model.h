@@ -16,7 +16,7 @@ struct MadeShape {
 };
 
 constexpr MadeShape kTinyShape = {};
-// Of Qwen2.5 0.5B and 1.5B, and of Qwen3-8B without the norms of its heads.
+// The shapes are those of Qwen2.5 0.5B and 1.5B, and of Qwen3-8B without the norms of its heads.
 constexpr MadeShape kHalfBillion = {.hidden = 896,
                                     .layers = 24,
                                     .heads = 14,
