@@ -1,5 +1,5 @@
 // Where the rows of a data set are: files in order, which of their rows, which columns.
-// config/dataset_files.h finds them, data/row_source.h reads them.
+// config/datasets/dataset_files.h finds them, data/row_source.h reads them.
 #pragma once
 
 #include <cstdint>

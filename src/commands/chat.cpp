@@ -18,7 +18,7 @@
 #include "commands/decoding.h"
 #include "commands/hub_download.h"
 #include "commands/placement.h"
-#include "config/tool_plans.h"
+#include "config/commands/tool_plans.h"
 #include "model/config/rotations.h"
 #include "report/terminal.h"
 #include "rollout/dialogue.h"

@@ -92,7 +92,8 @@ int out_of_memory_on_device(std::string_view said) {
 
 int run_command(const std::string& name, const std::vector<std::string>& arguments) {
   const std::optional<config::Method> method = config::find_method(name);
-  base::require(has_command(name), "command " + name, "a command of config/commands.cpp that needs tensors");
+  base::require(has_command(name), "command " + name,
+                "a command of config/commands/commands.cpp that needs tensors");
   const int code = method ? train_method(*method, arguments) : table().find(name)->second(arguments);
   if (std::cout.flush()) return code;
   throw base::UserError({.where = "standard output",

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "config/tool_plans.h"
+#include "config/commands/tool_plans.h"
 
 namespace hone::commands {
 

@@ -5,7 +5,7 @@
 
 #include "commands/commands.h"
 #include "commands/page_runs.h"
-#include "config/report_plans.h"
+#include "config/commands/report_plans.h"
 #include "report/page/compare_text.h"
 #include "report/terminal.h"
 

@@ -5,7 +5,7 @@
 #include <iostream>
 
 #include "commands/commands.h"
-#include "config/tool_plans.h"
+#include "config/commands/tool_plans.h"
 #include "model/files/export.h"
 #include "model/files/weight_source.h"
 #include "report/long_work.h"

@@ -12,7 +12,7 @@
 #include "adapters/adapter_set.h"
 #include "adapters/lora.h"
 #include "base/json.h"
-#include "config/tool_plans.h"
+#include "config/commands/tool_plans.h"
 #include "model/causal_lm.h"
 #include "rollout/completion.h"
 #include "text/tokenizer.h"

@@ -2,7 +2,7 @@
 #include <iostream>
 
 #include "commands/commands.h"
-#include "config/explain_plan.h"
+#include "config/commands/explain_plan.h"
 #include "doctor/fault_report.h"
 #include "report/terminal.h"
 #include "train/run_folder.h"

@@ -14,7 +14,7 @@
 #include "commands/compare.h"
 #include "commands/hub_download.h"
 #include "commands/placement.h"
-#include "config/tool_plans.h"
+#include "config/commands/tool_plans.h"
 #include "model/files/gguf_write.h"
 #include "model/files/weight_source.h"
 #include "report/long_work.h"

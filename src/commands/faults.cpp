@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/suggest.h"
 #include "commands/commands.h"
-#include "config/doctor_plan.h"
+#include "config/commands/doctor_plan.h"
 #include "doctor/catalogue/catalogue.h"
 #include "report/core_only/fault_pages.h"
 #include "report/fit_page.h"

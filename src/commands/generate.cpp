@@ -14,7 +14,7 @@
 #include "commands/hub_download.h"
 #include "commands/own_output.h"
 #include "commands/placement.h"
-#include "config/tool_plans.h"
+#include "config/commands/tool_plans.h"
 #include "data/prompts.h"
 #include "report/terminal.h"
 #include "rollout/generate.h"

@@ -9,7 +9,7 @@
 #include "base/plural.h"
 #include "commands/commands.h"
 #include "commands/launch_ranks.h"
-#include "config/launch_plan.h"
+#include "config/commands/launch_plan.h"
 #include "config/method_of.h"
 #include "config/parse.h"
 #include "parallel/gloo/c10d_ranks.h"

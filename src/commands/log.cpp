@@ -4,8 +4,8 @@
 
 #include "commands/commands.h"
 #include "commands/run_signals.h"
-#include "config/finish_report.h"
-#include "config/send_plans.h"
+#include "config/commands/send_plans.h"
+#include "config/derived/finish_report.h"
 #include "report/loggers.h"
 
 namespace hone::commands {

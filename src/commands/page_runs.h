@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "config/report_plans.h"
+#include "config/commands/report_plans.h"
 #include "report/page/page_data.h"
 
 namespace hone::commands {

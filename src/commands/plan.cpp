@@ -10,7 +10,7 @@
 #include "base/printable.h"
 #include "commands/commands.h"
 #include "commands/hub_download.h"
-#include "config/doctor_plan.h"
+#include "config/commands/doctor_plan.h"
 #include "config/parse.h"
 #include "config/placement.h"
 #include "config/write_plan.h"

@@ -9,8 +9,8 @@
 #include "commands/commands.h"
 #include "commands/hub_push.h"
 #include "commands/run_signals.h"
+#include "config/commands/send_plans.h"
 #include "config/hub_names.h"
-#include "config/send_plans.h"
 #include "train/run_folder.h"
 
 namespace hone::commands {

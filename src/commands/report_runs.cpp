@@ -7,7 +7,7 @@
 #include "commands/own_output.h"
 #include "commands/page_runs.h"
 #include "commands/run_signals.h"
-#include "config/report_plans.h"
+#include "config/commands/report_plans.h"
 #include "report/page/page_text.h"
 #include "report/page/run_page.h"
 #include "report/page/serve_page.h"

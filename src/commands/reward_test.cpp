@@ -10,7 +10,7 @@
 #include "commands/commands.h"
 #include "commands/hub_download.h"
 #include "commands/placement.h"
-#include "config/tool_plans.h"
+#include "config/commands/tool_plans.h"
 #include "data/prompts.h"
 #include "ops/machine/cuda.h"
 #include "report/reward_output.h"

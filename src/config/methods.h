@@ -1,5 +1,5 @@
 // The training methods as rows: the names of their options and the rules that they add. To add one: a row in
-// methods.cpp, its name in the rows of its options (options_*.cpp), and its rules.
+// methods.cpp, its name in the rows of its options (options/options_*.cpp), and its rules.
 #pragma once
 
 #include <string_view>

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/json_tools.h"
-#include "config/size.h"
+#include "config/reading/size.h"
 
 namespace hone::config {
 

@@ -10,7 +10,7 @@
 // Names and defaults are those of TRL 1.16 (the Config class of each method with its
 // transformers.TrainingArguments, ModelConfig, ScriptArguments, DatasetMixtureConfig); rows of origin kHone
 // are our own. A test compares the tables with the lists recorded from TRL, so that no row is added or lost
-// unnoticed. The rows are in options_*.cpp, one topic per file.
+// unnoticed. The rows are in options/options_*.cpp, one topic per file.
 #pragma once
 
 #include <array>

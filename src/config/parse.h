@@ -52,7 +52,7 @@ void require_file(const std::string& path, const std::string& option, const std:
 // True for "path/to/file.py:function", whose file has to be there; UserError for a file without a function.
 bool require_function(const std::string& word, const std::string& option, const std::string& where);
 
-// The same for rows: config/dataset_files.h looks into what is there.
+// The same for rows: config/datasets/dataset_files.h looks into what is there.
 void require_rows_path(const std::string& path, const std::string& option, const std::string& where);
 
 // dtype and bf16 -> Precision (docs/options.md, Precision).

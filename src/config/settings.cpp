@@ -8,8 +8,8 @@
 #include "base/json_tools.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
-#include "config/idle_options.h"
-#include "config/user_paths.h"
+#include "config/options/idle_options.h"
+#include "config/reading/user_paths.h"
 
 namespace hone::config {
 namespace {

@@ -10,7 +10,7 @@
 namespace hone::train {
 
 // How full fine-tuning divides the optimizer's state among ranks (train/shards.h), and in which folder it lies; as the
-// plan says, where it can (config/full_plan.cpp).
+// plan says, where it can (config/derived/full_plan.cpp).
 struct DividedState {
   int stage = 0, rank = 0, ranks = 1;
   base::fs::path offload = {};

@@ -1,5 +1,5 @@
-// Every row of config/commands.cpp has somebody who runs it.
-#include "config/commands.h"
+// Every row of config/commands/commands.cpp has somebody who runs it.
+#include "config/commands/commands.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/exit_codes.h"
 #include "commands/launch_ranks.h"
-#include "config/launch_plan.h"
+#include "config/commands/launch_plan.h"
 
 namespace hone::commands {
 namespace launch_test {

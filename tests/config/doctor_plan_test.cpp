@@ -1,8 +1,8 @@
-#include "config/doctor_plan.h"
+#include "config/commands/doctor_plan.h"
 
-#include "config/edit_yaml.h"
 #include "config/helpers.h"
 #include "config/method_of.h"
+#include "config/reading/edit_yaml.h"
 #include "config/write_plan.h"
 
 namespace hone::config {

@@ -1,4 +1,4 @@
-#include "config/environment_text.h"
+#include "config/reading/environment_text.h"
 
 #include <algorithm>
 #include <cstdlib>

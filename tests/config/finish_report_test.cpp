@@ -1,9 +1,9 @@
 // report_to, the names of loggers that recipes have, and the options of the hub.
-#include "config/finish_report.h"
+#include "config/derived/finish_report.h"
 
 #include "base/helpers.h"
+#include "config/commands/send_plans.h"
 #include "config/helpers.h"
-#include "config/send_plans.h"
 #include "config/write_plan.h"
 
 namespace hone::config {

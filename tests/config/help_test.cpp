@@ -1,4 +1,4 @@
-#include "config/help.h"
+#include "config/commands/help.h"
 
 #include <algorithm>
 

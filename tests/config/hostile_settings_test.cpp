@@ -3,10 +3,10 @@
 #include <ctime>
 
 #include "base/json_tools.h"
+#include "config/datasets/trained_on.h"
 #include "config/helpers.h"
 #include "config/option_table.h"
 #include "config/settings.h"
-#include "config/trained_on.h"
 #include "config/write_plan.h"
 
 namespace hone::config {

@@ -1,7 +1,7 @@
 // Names of the hub, and the cache that huggingface_hub keeps.
 #include "config/hub_names.h"
 
-#include "config/dataset_files.h"
+#include "config/datasets/dataset_files.h"
 #include "config/helpers.h"
 
 namespace hone::config {

@@ -1,5 +1,5 @@
 // Options without effect: what they hold is a note and never a mistake.
-#include "config/idle_options.h"
+#include "config/options/idle_options.h"
 
 #include <algorithm>
 #include <set>

@@ -1,5 +1,5 @@
 // All mistakes of a configuration are told at once, and none that only follows from another.
-#include "config/checked_lines.h"
+#include "config/reading/checked_lines.h"
 
 #include <algorithm>
 #include "config/helpers.h"

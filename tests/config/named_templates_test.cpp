@@ -1,5 +1,5 @@
 // chat_template by name: the templates that a tokenizer's folder has.
-#include "config/named_templates.h"
+#include "config/datasets/named_templates.h"
 
 #include "config/helpers.h"
 

@@ -2,8 +2,8 @@
 #include "config/option_secrets.h"
 
 #include "base/helpers.h"
-#include "config/difference.h"
 #include "config/helpers.h"
+#include "config/reading/difference.h"
 #include "config/write_plan.h"
 
 namespace hone::config {

@@ -1,7 +1,7 @@
 #include "config/placement.h"
 
+#include "config/commands/tool_plans.h"
 #include "config/helpers.h"
-#include "config/tool_plans.h"
 
 namespace hone::config {
 namespace placement_test {

@@ -1,4 +1,4 @@
-#include "config/policy_plan.h"
+#include "config/methods/policy_plan.h"
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,5 @@
 // hone plan: numbers of ranks, its own options beside the run's.
-#include "config/doctor_plan.h"
+#include "config/commands/doctor_plan.h"
 #include "config/helpers.h"
 
 namespace hone::config {

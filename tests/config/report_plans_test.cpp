@@ -1,5 +1,5 @@
 // hone report and hone compare: the folders, and a run's options beside their defaults.
-#include "config/report_plans.h"
+#include "config/commands/report_plans.h"
 
 #include "base/helpers.h"
 #include "config/helpers.h"

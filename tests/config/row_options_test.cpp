@@ -1,5 +1,5 @@
 // The options that say what rows become.
-#include "config/row_options.h"
+#include "config/datasets/row_options.h"
 
 #include "config/helpers.h"
 #include "config/write_plan.h"

@@ -1,5 +1,5 @@
 // Files of DeepSpeed, accelerate and FSDP: each key of the tables, what contradicts the run, files as people have them.
-#include "config/sharding.h"
+#include "config/sharding/sharding.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/json_tools.h"
 #include "config/helpers.h"
-#include "config/sharding_rows.h"
+#include "config/sharding/sharding_rows.h"
 #include "config/write_plan.h"
 
 namespace hone::config {
@@ -376,7 +376,7 @@ TEST_F(Sharding, FilesAsPeopleHaveThem) {
 // docs/ranks.md between its two marks. A file with what belongs there is left where it differs.
 TEST(ShardingRows, TheDocumentedKeysAreTheTables) {
   const std::string page = base::read_text(std::string(HONE_SOURCE_DIR) + "/docs/ranks.md");
-  const std::string begin = "<!-- keys: from src/config/sharding_rows.h -->\n\n",
+  const std::string begin = "<!-- keys: from src/config/sharding/sharding_rows.h -->\n\n",
                     end = "<!-- end of keys -->\n";
   const std::size_t from = page.find(begin), to = page.find(end);
   ASSERT_TRUE(from != std::string::npos && to != std::string::npos) << begin << end;

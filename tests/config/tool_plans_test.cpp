@@ -1,5 +1,5 @@
-#include "config/tool_plans.h"
-#include "config/trained_on.h"
+#include "config/commands/tool_plans.h"
+#include "config/datasets/trained_on.h"
 
 #include "config/helpers.h"
 

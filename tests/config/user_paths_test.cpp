@@ -1,11 +1,11 @@
-// "~" and environment variables in the paths of options (config/user_paths.h).
-#include "config/user_paths.h"
+// "~" and environment variables in the paths of options (config/reading/user_paths.h).
+#include "config/reading/user_paths.h"
 
 #include <cstdlib>
 
+#include "config/commands/tool_plans.h"
 #include "config/helpers.h"
 #include "config/hub_names.h"
-#include "config/tool_plans.h"
 
 namespace hone::config {
 namespace user_paths_test {

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "config/split_text.h"
+#include "config/reading/split_text.h"
 #include "data/row_source.h"
 #include "fuzz/mutate.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "config/dataset_files.h"
+#include "config/datasets/dataset_files.h"
 #include "config/write_plan.h"
 #include "data/row_source.h"
 

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "config/dataset_files.h"
+#include "config/datasets/dataset_files.h"
 #include "data/row_source.h"
 
 namespace hone::data {

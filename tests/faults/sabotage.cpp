@@ -11,7 +11,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "config/doctor_plan.h"
+#include "config/commands/doctor_plan.h"
 #include "config/parse.h"
 #include "doctor/examination.h"
 #include "doctor/probes/gradient_reach.h"

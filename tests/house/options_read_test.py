@@ -2,7 +2,7 @@
 """Every option that the table calls supported is read by code: a field that nothing reads would make it silent.
 
 Of a row that fills a field of a plan, the field's name stands in code outside src/config; of a row without a field, its name stands in
-the code of src/config that makes the plan. The rows are read from src/config/options_*.cpp. ANSWERED has those that another way holds,
+the code of src/config that makes the plan. The rows are read from src/config/options/options_*.cpp. ANSWERED has those that another way holds,
 with the way. The last test feeds a row and a field that nothing reads, so that this one cannot pass by finding nothing.
 
 Usage: tests/house/options_read_test.py
@@ -13,13 +13,13 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SOURCES = ROOT / "src"
-TABLES = "config/options_"
+TABLES = ("config/options/options_", "config/commands/options_")
 # name -> how it takes effect without a field that others read
-LOGGER = "logger_settings and logger_variables of config/finish_report.h hand it to report"
+LOGGER = "logger_settings and logger_variables of config/derived/finish_report.h hand it to report"
 ANSWERED = {
     **{name: LOGGER for name in ("run_name", "project", "trackio_space_id", "trackio_bucket_id", "wandb_project", "wandb_entity", "wandb_run_group",
                                  "mlflow_tracking_uri", "mlflow_experiment_name")},
-    "model_revision": "config/check_files.h asks the cache of the hub for it",
+    "model_revision": "config/derived/check_files.cpp asks the cache of the hub for it",
     "sample_prompts": "finish_samples resolves it into sampled_texts, sampled_file and sampled_rows",
     "lora_task_type": "other values than the method's own are refused, which the row's values do",
     "remove_unused_columns": "supported in no method: ignored, or refused",
@@ -52,8 +52,8 @@ def unread(sources):
     """Findings `OPTION: what`."""
     plain = {name: COMMENT.sub("", text) for name, text in sources.items()}
     outside = "\n".join(TEXT.sub(" ", text) for name, text in plain.items() if not name.startswith("config/"))
-    names = ("config/former_names.cpp", "config/dialects.cpp", "config/idle_options")
-    inside = "\n".join(text for name, text in plain.items() if name.startswith("config/") and not name.startswith((TABLES, *names)))
+    names = ("config/options/former_names.cpp", "config/options/dialects.cpp", "config/options/idle_options")
+    inside = "\n".join(text for name, text in plain.items() if name.startswith("config/") and not name.startswith((*TABLES, *names)))
     words = set(re.findall(r"\w+", outside))
     out = []
     for name, row in rows(sources).items():

@@ -1,7 +1,7 @@
 // hone gpu-check.
 #pragma once
 
-#include "config/gpu_check_plan.h"
+#include "config/commands/gpu_check_plan.h"
 
 namespace hone::commands {
 
