@@ -135,12 +135,12 @@ def run(name, out):
             given["eval_dataset"] = Dataset.from_list(rows[:7])
         trainer = RewardTrainer(model, args=args, train_dataset=Dataset.from_list(rows), processing_class=tokenizer, peft_config=lora,
                                 **given)
-        apply_rule(trainer.model)
         parameters = adapter(trainer.model)
+        head = parameters["base_model.model.score.weight"]
+        begins = head.detach().clone() if base == HEADED else score_rule(head.shape[1])
+        apply_rule(trainer.model)  # which also writes the head
         with torch.no_grad():
-            head = parameters["base_model.model.score.weight"]
-            if base != HEADED:
-                head.copy_(score_rule(head.shape[1]))
+            head.copy_(begins)
         tensors = {f"before.{key}": value.clone() for key, value in parameters.items() if not real or "score" in key}
         gradients = trained(trainer, adapter)
     steps, evals = logged(trainer)
