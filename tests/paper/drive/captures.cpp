@@ -65,6 +65,22 @@ int paper_capture(std::int64_t replays) {
   }
 }
 
+int paper_capture_of(void (*work)(void*), void* user, std::int64_t replays) {
+  try {
+    const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
+    work(user);
+    at::cuda::CUDAGraph graph;
+    graph.capture_begin();
+    work(user);
+    graph.capture_end();
+    for (std::int64_t i = 0; i < replays; ++i) graph.replay();
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
+
 int paper_capture_with_a_wait() {
   const at::Tensor number = at::ones({}, at::TensorOptions().device(at::kCUDA));
   return refused([&] { number.item<float>(); });

@@ -2,7 +2,6 @@
 
 #include <c10/core/CachingDeviceAllocator.h>
 #include <cxxabi.h>
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -60,6 +59,20 @@ PaperCounts counts() {
 
 void reset() {
   paper_function<void()>("paper_reset")();
+}
+
+Captures open_captures(const std::string& path) {
+  void* const library = dlopen(path.c_str(), RTLD_LAZY);
+  if (library == nullptr) throw std::runtime_error(dlerror());
+  return {library};
+}
+
+void follow() {
+  paper_function<void()>("paper_follow")();
+}
+
+std::string followed() {
+  return paper_function<const char*()>("paper_followed")();
 }
 
 Json json_of(const PaperCounts& of) {

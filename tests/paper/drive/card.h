@@ -2,6 +2,7 @@
 #pragma once
 
 #include <c10/core/Device.h>
+#include <dlfcn.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -18,6 +19,19 @@ at::Device open_card();
 
 PaperCounts counts();
 void reset();
+// The library paper_captures (captures.h).
+struct Captures {
+  void* library = nullptr;
+  template <class Function>
+  Function* find(const char* name) const {
+    return reinterpret_cast<Function*>(dlsym(library, name));
+  }
+};
+Captures open_captures(const std::string& path);
+
+// What happens from now on, in its order, and what happened since (runtime/counts.h has the letters).
+void follow();
+std::string followed();
 
 // launches, library_calls, waits, copies, allocations ... as they stand.
 Json json_of(const PaperCounts& counts);

@@ -1,10 +1,13 @@
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <functional>
 #include <iostream>
 
 #include "base/error.h"
 #include "model/causal_lm.h"
 #include "model/files/weight_source.h"
+#include "paper/drive/captures.h"
 #include "paper/drive/card.h"
 #include "paper/drive/modes.h"
 #include "rollout/generate.h"
@@ -55,6 +58,32 @@ PaperCounts generate_on_card(const model::CausalLm& model, const Wanted& wanted,
   return counts();
 }
 
+// A step of the sampler ends with the read of its logits, which its tokens are drawn from. steps: of a generation, whose first one
+// reads the prompts; alone: of those, how many have neither a wait nor a copy of pageable memory after their first kernel.
+Json steps_of(const std::string& order) {
+  std::vector<std::string> steps(1);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    steps.back() += order[i];
+    const bool pinned = order[i] == 'o' && order.substr(i + 1, 1) == "w";
+    if (order[i] != 'O' && !pinned) continue;
+    i += pinned ? 1 : 0;
+    steps.emplace_back();
+  }
+  const std::string after = steps.back();  // the last read
+  steps.pop_back();
+  std::int64_t alone = 0;
+  for (std::string& step : steps) {
+    step.pop_back();
+    const std::size_t first = step.find('k');
+    const std::size_t found = step.find_first_of("wIOo", first == std::string::npos ? 0 : first);
+    alone += found == std::string::npos ? 1 : 0;
+  }
+  return {{"steps", steps.size()},
+          {"alone", alone},
+          {"last", steps.empty() ? "" : steps.back()},
+          {"after", after}};
+}
+
 }  // namespace
 
 int decode_on_card(const std::vector<std::string>& words, at::Device card) {
@@ -63,7 +92,9 @@ int decode_on_card(const std::vector<std::string>& words, at::Device card) {
   const auto source = model::open_weights(wanted.model);
   const model::CausalLm model(*source, dtypes, model::Storage::kPacked, {}, card);
   const PaperCounts few = generate_on_card(model, wanted, wanted.few);
+  follow();
   const PaperCounts more = generate_on_card(model, wanted, wanted.more);
+  const Json steps = steps_of(followed());
   const auto a_token = [&](std::int64_t PaperCounts::* count) {
     return static_cast<double>(more.*count - few.*count) / static_cast<double>(wanted.more - wanted.few);
   };
@@ -78,9 +109,53 @@ int decode_on_card(const std::vector<std::string>& words, at::Device card) {
                {"on_device", a_token(&PaperCounts::on_device)},
                {"bytes_to_host", a_token(&PaperCounts::bytes_to_host)},
                {"allocations", a_token(&PaperCounts::allocations)}};
+  line["steps"] = steps["steps"];
+  line["steps_alone"] = steps["alone"];
+  if (wanted.names) line["order_of_the_last"] = steps["last"];
   line.update(allocator_peaks());
   if (wanted.names) line["names_of_a_generation"] = names_launched();
   std::cout << line.dump() << std::endl;
+  return 0;
+}
+
+int capture_on_card(const std::vector<std::string>& words, at::Device card) {
+  base::require(words.size() == 3, "paper_drive capture",
+                "the library paper_captures, a model's folder and a batch");
+  const auto library = open_captures(words[0]);
+  const auto source = model::open_weights(words[1]);
+  const model::CausalLm model(*source, {.linear = at::kBFloat16, .residual = at::kFloat},
+                              model::Storage::kPacked, {}, card);
+  const auto batch = static_cast<std::size_t>(std::stoll(words[2]));
+  constexpr std::int64_t kRoom = 64;
+  std::vector<model::KvCache> caches(batch);
+  std::vector<model::KvCache*> pointers;
+  for (model::KvCache& one : caches) {
+    one.room = kRoom;
+    pointers.push_back(&one);
+  }
+  model.step(std::vector<std::vector<std::int64_t>>(batch, {3, 4, 5, 6}), pointers, {});
+  const std::vector<std::vector<std::int64_t>> token(batch, {7});
+  struct Step {
+    std::function<void()> run;
+    static void call(void* user) { static_cast<Step*>(user)->run(); }
+  } step{[&] { model.logits(model.step(token, pointers, {})); }};
+  step.run();
+  follow();
+  step.run();
+  const std::string order = followed();
+  reset();
+  const bool good = library.find<decltype(paper_capture_of)>("paper_capture_of")(Step::call, &step, 10) == 0;
+  const PaperCounts found = counts();
+  std::cout << Json{{"event", "captured"},
+                    {"good", good},
+                    {"kernels", std::count(order.begin(), order.end(), 'k')},
+                    {"order", order},
+                    {"captures", found.captures},
+                    {"graph_launches", found.graph_launches},
+                    {"kernels_of_graphs", found.kernels_of_graphs},
+                    {"refused_in_capture", found.refused_in_capture}}
+                   .dump()
+            << std::endl;
   return 0;
 }
 

@@ -16,6 +16,9 @@ int train_on_card(std::vector<std::string> words, at::Device card);
 // together: the difference between two generations of FEW and of MORE tokens, over their difference.
 int decode_on_card(const std::vector<std::string>& words, at::Device card);
 
+// `capture LIBRARY MODEL BATCH`: a step of BATCH sequences and their logits, captured by paper_captures. The line says why it cannot be.
+int capture_on_card(const std::vector<std::string>& words, at::Device card);
+
 // `parts LIBRARY`: tests of the paper GPU itself (parts.cpp), which print `ok NAME` or `not ok NAME`.
 int test_parts(const std::vector<std::string>& words);
 

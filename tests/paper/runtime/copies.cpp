@@ -92,6 +92,9 @@ cudaError_t copy(void* to, const void* from, const Rows& shape, bool blocking, c
     ++counts.on_device;
   }
   counts.pageable += pageable ? 1 : 0;
+  if (crosses) happened(to_card ? (pageable ? 'I' : 'i') : pageable ? 'O' : 'o');
+  if (blocking && crosses && !pageable) happened('w');
+  if (to_card && from_card) happened('c');
   for (std::size_t row = 0; row < shape.rows; ++row) {
     move(static_cast<char*>(to) + row * shape.to_pitch, to_card,
          static_cast<const char*>(from) + row * shape.from_pitch, from_card, shape.bytes);
@@ -110,6 +113,7 @@ cudaError_t fill(void* at, int value, std::size_t bytes, cudaStream_t stream) {
   const bool card = on_card(at, bytes, good);
   if (!good) return fail(cudaErrorInvalidValue);
   ++state().counts.memsets;
+  happened('m');
   stream_is_busy(stream);
   if (!card) {
     std::memset(at, value, bytes);

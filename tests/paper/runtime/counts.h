@@ -29,8 +29,19 @@ void paper_reset();
 // Calls `each` for every kernel and library function that was launched, in no order; `name` as the compiler mangled it.
 void paper_names(void (*each)(const char* name, std::int64_t count, void* user), void* user);
 
+// What happens from now on is written down in its order, a letter each, until the next call. k: a kernel, or a call of a library that
+// runs some; m: a memset. Copies: i to the card, o to the host, I and O the same of memory that is not pinned, c on the card. w: a
+// wait besides those of I and O. a: an allocation of the card's memory; p: of pinned memory.
+void paper_follow();
+const char* paper_followed();
 // Of the stub libraries (stubs.py): such a function was called.
 void paper_library_call(const char* name);
+// Of libcuda.so.1: takes so many bytes of the card, without an address, and gives them back; false: there are not so many left. Then
+// such bytes at an address, and none there any more.
+bool paper_take(std::int64_t bytes);
+void paper_give(std::int64_t bytes);
+void paper_map(const void* at, std::int64_t bytes);
+void paper_unmap(const void* at, std::int64_t bytes);
 // As PAPER_DRIVER, PAPER_DEVICES and PAPER_MEMORY_GB say: the driver's version, 13000 for 13.0; the number of cards; the bytes of one.
 int paper_driver_version();
 int paper_devices();

@@ -7,8 +7,9 @@
 // NOLINTBEGIN(readability-identifier-naming): NVIDIA's names
 extern "C" {
 
-constexpr int kNoDevice = 100;        // CUDA_ERROR_NO_DEVICE
-constexpr int kCapabilityMajor = 75;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+constexpr int kNoDevice = 100;  // CUDA_ERROR_NO_DEVICE
+// CU_DEVICE_ATTRIBUTE_: COMPUTE_CAPABILITY_MAJOR, VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+constexpr int kCapabilityMajor = 75, kVirtualMemory = 102;
 
 int cuInit(unsigned /*flags*/) {
   return paper_devices() == 0 ? kNoDevice : 0;
@@ -34,7 +35,7 @@ int cuDeviceTotalMem_v2(std::size_t* out, int /*device*/) {
   return 0;
 }
 int cuDeviceGetAttribute(int* out, int attribute, int /*device*/) {
-  *out = attribute == kCapabilityMajor ? 9 : 0;
+  *out = attribute == kCapabilityMajor ? 9 : attribute == kVirtualMemory ? 1 : 0;
   return 0;
 }
 int cuDevicePrimaryCtxGetState(int /*device*/, unsigned* flags, int* active) {

@@ -80,6 +80,14 @@ bool refuses_unsafe_call() {
   return false;
 }
 
+bool refuses_event(cudaEvent_t event) {
+  const auto found = captures().events.find(event);
+  if (found == captures().events.end()) return false;
+  if (const auto open = captures().open.find(found->second); open != captures().open.end())
+    spoil(open->second);
+  return true;
+}
+
 void event_recorded(cudaEvent_t event, cudaStream_t stream) {
   captures().events.erase(event);
   if (const std::uint64_t id = capture_of(stream); id != 0) captures().events[event] = id;
@@ -127,7 +135,6 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* out) {
   const paper::Capture capture = captures().open.at(id);
   captures().open.erase(id);
   std::erase_if(captures().streams, [&](const auto& pair) { return pair.second == id; });
-  std::erase_if(captures().events, [&](const auto& pair) { return pair.second == id; });
   *out = nullptr;
   if (capture.spoiled) return fail(cudaErrorStreamCaptureInvalidated);
   *out = reinterpret_cast<cudaGraph_t>(new Graph{.kernels = capture.kernels});

@@ -11,6 +11,7 @@ cudaError_t launch(const void* kernel, cudaStream_t stream) {
   const Guard guard(lock());
   ++state().counts.launches;
   ++state().launched[kernel];
+  happened('k');
   record_kernel(stream);
   forget_copies();
   stream_is_busy(stream);
@@ -81,6 +82,7 @@ void paper_library_call(const char* name) {
   ++state().counts.launches;
   ++state().counts.library_calls;
   ++state().library_called[name];
+  paper::happened('k');
   paper::record_library_call();
   paper::forget_copies();
 }

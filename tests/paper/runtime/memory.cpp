@@ -17,19 +17,33 @@ std::size_t in_pages(std::size_t bytes) {
   return (std::max<std::size_t>(bytes, 1) + kPage - 1) / kPage * kPage;
 }
 
+// With the lock held, as give().
+bool take(std::int64_t bytes) {
+  PaperCounts& counts = state().counts;
+  if (counts.bytes + bytes > paper_total_bytes()) return false;
+  counts.bytes += bytes;
+  counts.peak = std::max(counts.peak, counts.bytes);
+  ++counts.allocations;
+  happened('a');
+  return true;
+}
+
+void give(std::int64_t bytes) {
+  state().counts.bytes -= bytes;
+  ++state().counts.frees;
+}
+
 cudaError_t reserve(void** out, std::size_t bytes) {
   const Guard guard(lock());
   if (refuses_unsafe_call()) return fail(cudaErrorStreamCaptureUnsupported);
-  PaperCounts& counts = state().counts;
   const std::size_t size = in_pages(bytes);
-  if (counts.bytes + static_cast<std::int64_t>(size) > paper_total_bytes())
-    return fail(cudaErrorMemoryAllocation);
   void* const pages = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (pages == MAP_FAILED) return fail(cudaErrorMemoryAllocation);
+  if (!take(static_cast<std::int64_t>(size))) {
+    munmap(pages, size);
+    return fail(cudaErrorMemoryAllocation);
+  }
   state().card.sizes[static_cast<char*>(pages)] = size;
-  counts.bytes += static_cast<std::int64_t>(size);
-  counts.peak = std::max(counts.peak, counts.bytes);
-  ++counts.allocations;
   *out = pages;
   return cudaSuccess;
 }
@@ -41,8 +55,7 @@ cudaError_t release(void* pages) {
   const auto found = state().card.sizes.find(static_cast<char*>(pages));
   if (found == state().card.sizes.end()) return fail(cudaErrorInvalidValue);
   munmap(pages, found->second);
-  state().counts.bytes -= static_cast<std::int64_t>(found->second);
-  ++state().counts.frees;
+  give(static_cast<std::int64_t>(found->second));
   state().card.sizes.erase(found);
   return cudaSuccess;
 }
@@ -54,6 +67,23 @@ using paper::fail;
 using paper::Guard;
 using paper::lock;
 using paper::state;
+
+bool paper_take(std::int64_t bytes) {
+  const Guard guard(lock());
+  return paper::take(bytes);
+}
+void paper_give(std::int64_t bytes) {
+  const Guard guard(lock());
+  paper::give(bytes);
+}
+void paper_map(const void* at, std::int64_t bytes) {
+  const Guard guard(lock());
+  state().card.join(static_cast<const char*>(at), static_cast<std::size_t>(bytes));
+}
+void paper_unmap(const void* at, std::int64_t bytes) {
+  const Guard guard(lock());
+  state().card.cut(static_cast<const char*>(at), static_cast<std::size_t>(bytes));
+}
 
 cudaError_t cudaMalloc(void** out, std::size_t bytes) {
   return paper::reserve(out, bytes);
@@ -76,6 +106,7 @@ cudaError_t cudaHostAlloc(void** out, std::size_t bytes, unsigned /*flags*/) {
   if (*out == nullptr) return fail(cudaErrorMemoryAllocation);
   state().pinned.sizes[static_cast<char*>(*out)] = std::max<std::size_t>(bytes, 1);
   ++state().counts.pinned_allocations;
+  paper::happened('p');
   return cudaSuccess;
 }
 
@@ -92,6 +123,7 @@ cudaError_t cudaHostRegister(void* memory, std::size_t bytes, unsigned /*flags*/
   if (state().pinned.holds(memory)) return fail(cudaErrorHostMemoryAlreadyRegistered);
   state().pinned.sizes[static_cast<char*>(memory)] = bytes;
   ++state().counts.pinned_allocations;
+  paper::happened('p');
   return cudaSuccess;
 }
 

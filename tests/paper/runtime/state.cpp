@@ -24,12 +24,41 @@ State& state() {
   return *one;
 }
 
+void happened(char what) {
+  if (state().follows) state().order += what;
+}
+
 std::map<const char*, std::size_t>::const_iterator Ranges::find(const void* at) const {
   const auto* const byte = static_cast<const char*>(at);
   auto found = sizes.upper_bound(byte);
   if (found == sizes.begin()) return sizes.end();
   --found;
   return byte < found->first + found->second ? found : sizes.end();
+}
+
+void Ranges::join(const char* at, std::size_t bytes) {
+  auto next = sizes.lower_bound(at);
+  if (next != sizes.end() && at + bytes == next->first) {
+    bytes += next->second;
+    next = sizes.erase(next);
+  }
+  if (next != sizes.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second == at) {
+      before->second += bytes;
+      return;
+    }
+  }
+  sizes[at] = bytes;
+}
+
+void Ranges::cut(const char* at, std::size_t bytes) {
+  const auto found = find(at);
+  if (found == sizes.end()) return;
+  const auto [begin, whole] = *found;
+  sizes.erase(begin);
+  if (begin < at) sizes[begin] = static_cast<std::size_t>(at - begin);
+  if (begin + whole > at + bytes) sizes[at + bytes] = static_cast<std::size_t>(begin + whole - (at + bytes));
 }
 
 }  // namespace paper
@@ -65,6 +94,18 @@ void paper_reset() {
   state().counts.bytes = state().counts.peak = bytes;
   state().launched.clear();
   state().library_called.clear();
+}
+
+void paper_follow() {
+  const Guard guard(lock());
+  state().follows = true;
+  state().order.clear();
+}
+
+const char* paper_followed() {
+  const Guard guard(lock());
+  state().follows = false;
+  return state().order.c_str();
 }
 
 void paper_names(void (*each)(const char*, std::int64_t, void*), void* user) {

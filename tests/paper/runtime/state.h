@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <string>
 #include <unordered_map>
 
 #include "counts.h"
@@ -24,6 +25,9 @@ struct Ranges {
   // The range that holds `at`, or sizes.end().
   std::map<const char*, std::size_t>::const_iterator find(const void* at) const;
   bool holds(const void* at) const { return find(at) != sizes.end(); }
+  // [at, at + bytes) is one range with those that it touches, as pages side by side in reserved addresses are; and is none any more.
+  void join(const char* at, std::size_t bytes);
+  void cut(const char* at, std::size_t bytes);
 };
 
 struct State {
@@ -32,8 +36,12 @@ struct State {
   std::unordered_map<const void*, const char*> kernels;          // registered, by the address of their stub
   std::unordered_map<const void*, std::int64_t> launched;        // by the same address
   std::unordered_map<const char*, std::int64_t> library_called;  // by the address of a constant
+  bool follows = false;
+  std::string order;  // of what happened (paper_follow)
 };
 State& state();
+// Writes it down where that is asked for.
+void happened(char what);
 
 // ---- captures (graphs.cpp)
 // Of a stream that is being captured; 0: it is not.
@@ -46,6 +54,8 @@ void record_library_call();
 // and the capture is spoiled.
 bool refuses_wait(cudaStream_t stream);
 bool refuses_unsafe_call();
+// The same of an event that a captured stream has recorded: nobody may ask for it.
+bool refuses_event(cudaEvent_t event);
 // An event that was recorded, and a stream that waits for it: it joins the event's capture.
 void event_recorded(cudaEvent_t event, cudaStream_t stream);
 void stream_waits_for(cudaStream_t stream, cudaEvent_t event);

@@ -57,13 +57,17 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   const Guard guard(lock());
   if (paper::refuses_wait(stream)) return fail(cudaErrorStreamCaptureUnsupported);
-  if (paper::drained().erase(stream) == 0) ++state().counts.waits;
+  if (paper::drained().erase(stream) == 0) {
+    ++state().counts.waits;
+    paper::happened('w');
+  }
   return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() {
   const Guard guard(lock());
   if (paper::refuses_unsafe_call()) return fail(cudaErrorStreamCaptureUnsupported);
   ++state().counts.waits;
+  paper::happened('w');
   return cudaSuccess;
 }
 
@@ -101,13 +105,17 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned /*flags*/) {
   return cudaEventRecord(event, stream);
 }
-cudaError_t cudaEventQuery(cudaEvent_t /*event*/) {
-  return cudaSuccess;
-}
-cudaError_t cudaEventSynchronize(cudaEvent_t /*event*/) {
+cudaError_t cudaEventQuery(cudaEvent_t event) {
   const Guard guard(lock());
+  if (paper::refuses_event(event)) return fail(cudaErrorCapturedEvent);
+  return paper::refuses_unsafe_call() ? fail(cudaErrorStreamCaptureUnsupported) : cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const Guard guard(lock());
+  if (paper::refuses_event(event)) return fail(cudaErrorCapturedEvent);
   if (paper::refuses_unsafe_call()) return fail(cudaErrorStreamCaptureUnsupported);
   ++state().counts.waits;
+  paper::happened('w');
   return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
