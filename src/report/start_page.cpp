@@ -104,6 +104,7 @@ std::string device_lines(const train::DeviceFacts& facts) {
   if (facts.name.empty()) return "";
   std::string out = "device    " + facts.name + "\n";
   if (!facts.driver.empty()) out += "          " + facts.driver + "\n";
+  if (!facts.memory.empty()) out += "          " + facts.memory + "\n";
   if (!facts.reference_forms.empty())
     out += fmt::format("          in reference form: {}\n", fmt::join(facts.reference_forms, ", "));
   if (*base::kCudaStanding != '\0') out += fmt::format("          {}\n", base::kCudaStanding);

@@ -54,6 +54,11 @@ DeviceFacts device_facts(const model::CausalLm& model, const config::Plan& plan)
   const ops::CudaState& cuda = ops::load_cuda();
   out.name += ", " + ops::describe(cuda.driver, device.index());
   out.driver = ops::versions(cuda);
+  if (!ops::grows_by_pages(device)) {
+    const std::string variable = ops::allocator_variable();
+    out.memory = "memory in blocks, which leave holes, and not by pages: " +
+                 (variable.empty() ? "the card maps none" : variable + " is set");
+  }
   out.reference_forms = reference_forms(model.config(), model.dtypes().linear, plan);
   return out;
 }

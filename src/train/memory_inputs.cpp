@@ -285,8 +285,10 @@ std::int64_t gradient_copies(const config::Plan& plan) {
 
 // Of a process on a card, before its first tensor. Assumed: no card has shown it.
 constexpr std::int64_t kCudaContext = 512LL << 20;
-// libtorch's allocator on runs of tests/paper/runs.md takes 1.4 to 6.6 % more than the activations that it hands out.
-constexpr double kUnfilledShare = 0.075;
+// What libtorch's allocator takes beyond what it hands out, measured on runs of tests/paper/runs.md. By pages: up to 1.9 % of the
+// activations, of which the formulas above have a half, and the ends of the last pages, of 20 and of 2 MiB. In blocks: 3 to 36 %.
+constexpr double kUnfilledPages = 0.01, kUnfilledBlocks = 0.25;
+constexpr std::int64_t kLastPages = 40LL << 20;
 
 }  // namespace
 
@@ -341,7 +343,9 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
   }
   if (model.device().is_cuda()) {
     out.context_bytes = kCudaContext;
-    out.unfilled_share = kUnfilledShare;
+    const bool pages = ops::grows_by_pages(model.device());
+    out.unfilled_share = pages ? kUnfilledPages : kUnfilledBlocks;
+    out.unfilled_bytes = pages ? kLastPages : 0;
   }
   out.attention_backward =
       std::max(out.attention_backward, delta_backward_bytes(model, train.segment, out.threads));

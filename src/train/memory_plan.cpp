@@ -471,8 +471,9 @@ MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode lev
   if (in.unfilled_share > 0) {
     std::int64_t filled = 0;
     for (std::size_t i = kFirstOfBatch; i < out.segments.size(); ++i) filled += out.segments[i].bytes;
-    out.segments.push_back({"blocks that the allocator cannot fill",
-                            static_cast<std::int64_t>(in.unfilled_share * static_cast<double>(filled))});
+    out.segments.push_back(
+        {"what the allocator cannot fill",
+         in.unfilled_bytes + static_cast<std::int64_t>(in.unfilled_share * static_cast<double>(filled))});
   }
   if (in.context_bytes > 0) out.segments.push_back({kContextSegment, in.context_bytes});
   if (in.device_bytes > 0) out.segments.push_back({"in use before the model", in.device_bytes});

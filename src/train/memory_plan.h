@@ -43,8 +43,9 @@ struct MemoryInputs {
   bool on_device = false;  // the model is on a device with memory of its own: all but the program is there
   std::int64_t device_bytes = 0;   // in use on the device just before the model is read
   std::int64_t context_bytes = 0;  // of the device's runtime, beside what libtorch's allocator takes
-  // Of the tape, the scratch and the head: what libtorch's allocator takes from the device beyond what it hands out.
+  // What libtorch's allocator takes from the device beyond what it hands out: a share of what a batch needs, and bytes.
   double unfilled_share = 0;
+  std::int64_t unfilled_bytes = 0;
   std::int64_t head_tile = 0;       // scratch of the head's tiles on a device; 0: the CPU's
   std::int64_t base_bytes = 0;      // CausalLm::parameter_bytes()
   bool packed = false;              // the base is held as packs (ops/weight.h)

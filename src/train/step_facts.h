@@ -104,6 +104,8 @@ struct ProductFacts {
 struct DeviceFacts {
   std::string name;    // "cuda:0, NVIDIA H100 80GB HBM3, 85.0 GB"; empty: the CPU
   std::string driver;  // "driver 580.65.06 for CUDA 13.0, torch 2.11.0 for CUDA 13.0"
+  std::string
+      memory;  // how libtorch's allocator takes it, where that is not by pages (ops/machine/device_memory.h)
   std::vector<std::string>
       reference_forms;  // what has no faster form there: "attention in float32", one each
 };

@@ -151,7 +151,8 @@ class Driver : public ::testing::Test {
   static void SetUpTestSuite() { handle_ = dlopen(HONE_FAKE_DRIVER, RTLD_NOW | RTLD_LOCAL); }
   void SetUp() override {
     ASSERT_NE(handle_, nullptr) << dlerror();
-    for (const char* name : {"FAKE_CUDA", "FAKE_INIT", "FAKE_CARDS", "FAKE_NAME", "CUDA_VISIBLE_DEVICES"})
+    for (const char* name :
+         {"FAKE_CUDA", "FAKE_INIT", "FAKE_CARDS", "FAKE_NAME", "FAKE_PAGES", "CUDA_VISIBLE_DEVICES"})
       unsetenv(name);
   }
   void TearDown() override { SetUp(); }
@@ -174,10 +175,18 @@ TEST_F(Driver, TellsItsCards) {
   EXPECT_FALSE(ask_driver(driver, 13000));
   EXPECT_EQ(driver.cuda, 13000);
   ASSERT_EQ(driver.cards.size(), 2U);
-  EXPECT_EQ(
-      driver.cards[1],
-      (CudaCard{.name = "NVIDIA A100-SXM4-40GB MIG 1g.5gb 1", .memory = 81'000'000'000, .capability = 90}));
+  EXPECT_EQ(driver.cards[1], (CudaCard{.name = "NVIDIA A100-SXM4-40GB MIG 1g.5gb 1",
+                                       .memory = 81'000'000'000,
+                                       .capability = 90,
+                                       .maps_pages = true}));
   EXPECT_EQ(describe(driver, 0), "NVIDIA A100-SXM4-40GB MIG 1g.5gb 0, 80.00 GB");
+}
+
+TEST_F(Driver, TellsOfACardThatMapsNoPages) {
+  setenv("FAKE_PAGES", "0", 1);
+  CudaDriver driver;
+  EXPECT_FALSE(ask_driver(driver, 13000));
+  EXPECT_FALSE(driver.cards.at(0).maps_pages);
 }
 
 TEST_F(Driver, OneThatIsTooOldIsToldWithTheVersionThatIsNeeded) {

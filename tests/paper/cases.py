@@ -6,6 +6,7 @@ import pathlib
 
 FIXTURES = pathlib.Path(__file__).resolve().parents[1] / "fixtures/parity"
 STEPS = 3
+HERE = pathlib.Path(__file__).resolve().parent
 
 
 @dataclasses.dataclass
@@ -38,6 +39,8 @@ LORA = {"use_peft": "true", "lora_target_modules": "all-linear", "lora_dropout":
 EIGHT = {"per_device_train_batch_size": 8, "max_length": 1024}
 FOUR = {"per_device_train_batch_size": 4, "max_length": 2048}
 REWARD = "length(target=6)"
+# Tokens that no kernel has drawn are all the same, and completions of one reward have nothing to learn from each other.
+DIFFERENT = f"{HERE / 'rewards.py'}:by_place"
 
 
 def of_shape(method, model, data, options):
@@ -49,11 +52,12 @@ ROWS = {
     "sft lora dropout 0.5b 8x1024": Run(of_shape("sft", "qwen2.5-0.5b", "long", LORA | EIGHT | {"lora_dropout": 0.05})),
     "sft nf4 0.5b 8x1024": Run(of_shape("sft", "qwen2.5-0.5b", "long", LORA | EIGHT | {"load_in_4bit": "true"})),
     "sft full 0.5b 8x1024": Run(of_shape("sft", "qwen2.5-0.5b", "long", EIGHT)),
+    "sft lora 0.5b 8 uneven": Run(of_shape("sft", "qwen2.5-0.5b", "uneven", LORA | EIGHT | {"max_steps": 8})),
     "dpo lora 0.5b 4x512": Run(of_shape("dpo", "qwen2.5-0.5b", "pairs", LORA | {"per_device_train_batch_size": 4, "max_length": 512})),
     # The recipe of the founding reports: LoRA, gradient checkpointing, bf16, batch 16, 8 completions.
     "grpo founding 0.5b 16x64": Run(of_shape("grpo", "qwen2.5-0.5b", "prompts", {
         "use_peft": "true", "gradient_checkpointing": "true", "per_device_train_batch_size": 16, "num_generations": 8,
-        "max_completion_length": 64, "reward_funcs": REWARD})),
+        "max_completion_length": 64, "reward_funcs": DIFFERENT})),
     "sft lora 1.5b 4x2048": Run(of_shape("sft", "qwen2.5-1.5b", "long", LORA | FOUR)),
     "sft lora 8b 4x2048": Run(of_shape("sft", "qwen3-8b", "long", LORA | FOUR), slow=True),
     "decode 0.5b batch 8": Run(["decode", "{MODELS}/qwen2.5-0.5b", "8", "--tokens", "4,8"]),

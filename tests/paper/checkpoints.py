@@ -81,11 +81,17 @@ def write_rows(folder):
 
     rows = {"long": [{"text": words(4000)} for _ in range(64)],
             "short": [{"text": words(20)} for _ in range(8)],
-            "prompts": [{"prompt": words(60)} for _ in range(64)],
-            "pairs": [{"prompt": words(60), "chosen": words(400), "rejected": words(400)} for _ in range(64)]}
+            "uneven": [{"text": words(10 + rng.randrange(500))} for _ in range(64)],
+            "prompts": [{"prompt": "so " + shuffled(60)} for _ in range(64)],
+            "pairs": [{"prompt": "so " + shuffled(60), "chosen": words(400), "rejected": words(400)} for _ in range(64)]}
     for name, of_file in rows.items():
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in of_file))
 
+
+    def shuffled(count):  # as many tokens each time, where it does not begin the text
+        of = [WORDS[i % len(WORDS)] for i in range(count)]
+        rng.shuffle(of)
+        return " ".join(of)
 
 def write_named(folder, name):
     """A fixture's model that has no tokenizer, with one of letters."""

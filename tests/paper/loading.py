@@ -45,6 +45,19 @@ def a_card_that_computes_zeros_is_refused(bench):
     return code == 2 and "NUM-04" in text and not trained, f"ended with {code}" + ("" if "NUM-04" in text else f": {text[-700:]}")
 
 
+# By pages, unless the user configures libtorch's allocator.
+def memory_is_taken_by_pages(bench):
+    texts = []
+    for more in ({}, {"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:64"}):
+        output = bench.folder / f"hone-memory-{len(more)}"
+        environment = on_paper.environment(bench.build, more={"OMP_NUM_THREADS": "1"} | more)
+        code, text = bench.run_hone(*words("sft", "sft/text.jsonl", output, SFT | {"skip_doctor": "true"}), environment=environment)
+        if code != 0:
+            return False, f"ended with {code}: {text[-400:]}"
+        texts.append("in blocks, which leave holes, and not by pages: PYTORCH_CUDA_ALLOC_CONF is set" in text)
+    return texts == [False, True], f"in blocks: {texts}"
+
+
 def refused(bench, name, sentences, **how):
     """A run that asks for the card ends with exit code 2 and these words, and `hone env` has them too."""
     environment = on_paper.environment(bench.build, **how)
@@ -62,6 +75,7 @@ CHECKS = {
     "hone sft uses the card": a_run_uses_it,
     "hone grpo uses the card": grpo_uses_it,
     "a card that computes zeros is refused": a_card_that_computes_zeros_is_refused,
+    "memory is taken by pages": memory_is_taken_by_pages,
     "without a card": lambda bench: refused(bench, "no-card", ["the driver shows no GPU"], more={"PAPER_DEVICES": "0"}),
     "with a driver that is too old": lambda bench: refused(
         bench, "old-driver", ["NVIDIA's driver is for CUDA 12.4"], more={"PAPER_DRIVER": "12040"}),

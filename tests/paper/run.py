@@ -80,7 +80,8 @@ def measured(lines):
 def check_row(bench, row):
     """(good, text, what was measured)"""
     try:
-        found = measured(bench.start(cases.ROWS[row["run"]].words, row["run"]))
+        lines = bench.start(cases.ROWS[row["run"]].words, row["run"])
+        found = measured(lines)
     except (RuntimeError, subprocess.TimeoutExpired) as error:
         return False, str(error), {}
     texts, good = [], True
@@ -97,6 +98,10 @@ def check_row(bench, row):
         outside = least is None or most is None or not least <= found["plan"] <= most
         good = good and not outside
         texts.append(f"plan {found['plan']:+.1f} % of reserved{' OUTSIDE' if outside else ''} ({least} to {most})")
+    if "steps_alone" in lines[-1]:
+        steps, alone = lines[-1]["steps"], lines[-1]["steps_alone"]
+        good = good and alone == steps > 0
+        texts.append(f"{alone} of {steps} steps wait for nothing before their logits are read{'' if alone == steps else ' BELOW'}")
     return good, "; ".join(texts), found
 
 
@@ -122,6 +127,19 @@ def check_parts(bench):
     if done.returncode != 0:
         print(f"not ok the paper GPU itself: ended with {done.returncode}: {done.stderr.strip()[-900:]}", flush=True)
     return done.returncode == 0
+
+
+def check_capture(bench):
+    """A step of hone's own sampler and its logits, recorded as a graph: CUDA refuses waits and allocations there, and so does the
+    paper GPU."""
+    replays, library, model = 10, bench.build / "tests/paper/libpaper_captures.so", bench.folder / "models/qwen2.5-0.5b"
+    words = [str(word) for word in (bench.drive, "capture", library, model, 8)]
+    done = subprocess.run(words, env=bench.environment, capture_output=True, text=True, timeout=SECONDS)
+    if done.returncode != 0:
+        return False, f"ended with {done.returncode}: {done.stderr.strip()[-900:]}"
+    found = json.loads(done.stdout)
+    good = found["good"] and found["refused_in_capture"] == 0 and found["kernels_of_graphs"] == replays * found["kernels"] > 0
+    return good, f"{found['kernels']} kernels, {found['refused_in_capture']} calls refused {done.stderr.strip()[-300:]}".strip()
 
 
 def show(bench, name):
@@ -158,11 +176,12 @@ def check_all(bench, options):
 
     rows = [row for row in table.read() if wanted(row["run"], cases.ROWS[row["run"]].slow)]
     checked = [case for case in cases.all_cases() if wanted(case.name, case.slow)]
+    checks = loading.CHECKS | {"a decoded token is captured": check_capture}
     good, found = not options.only and check_parts(bench) or bool(options.only), {}
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         # the longest first
         started = [(row["run"], pool.submit(check_row, bench, row)) for row in rows]
-        started += [(name, pool.submit(check, bench)) for name, check in loading.CHECKS.items() if wanted(name, False)]
+        started += [(name, pool.submit(check, bench)) for name, check in checks.items() if wanted(name, False)]
         started += [(case.name, pool.submit(check_case, bench, case)) for case in checked]
         for name, result in started:
             try:

@@ -70,12 +70,14 @@ TEST(StartPage, SaysWhichCardItIsAndWhatNobodyHasSeen) {
   EXPECT_EQ(start_page(on_card, {}).find("device"), std::string::npos) << "the CPU needs no line";
   on_card.device = {.name = "cuda:0, NVIDIA H100, 80.00 GB",
                     .driver = "driver 580.65.06 for CUDA 13.0, torch 2.11.0 for CUDA 13.0",
+                    .memory = "memory in blocks",
                     .reference_forms = {"attention in float32", "soft caps"}};
   const std::string standing =
       base::kGpuReports > 0 ? "" : "          experimental: has not run on a GPU yet\n";
   EXPECT_NE(start_page(on_card, {})
                 .find("device    cuda:0, NVIDIA H100, 80.00 GB\n"
                       "          driver 580.65.06 for CUDA 13.0, torch 2.11.0 for CUDA 13.0\n"
+                      "          memory in blocks\n"
                       "          in reference form: attention in float32, soft caps\n" +
                       standing),
             std::string::npos)

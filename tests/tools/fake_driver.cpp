@@ -1,6 +1,6 @@
 // A libcuda.so.1 that says what its environment tells it to, for the tests of ops/machine/cuda.h:
 //   FAKE_CUDA=12040   the CUDA that it serves (12.4); FAKE_INIT=100  what cuInit returns; FAKE_CARDS=2  how many cards
-//   FAKE_NAME=...     their name
+//   FAKE_NAME=...     their name; FAKE_PAGES=0  they map none
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -43,7 +43,7 @@ int cuDeviceTotalMem_v2(std::size_t* out, int device) {
   return 0;
 }
 int cuDeviceGetAttribute(int* out, int attribute, int /*device*/) {
-  *out = attribute == 75 ? 9 : 0;
+  *out = attribute == 75 ? 9 : attribute == 102 ? number("FAKE_PAGES", 1) : 0;
   return 0;
 }
 int cuGetErrorString(int error, const char** out) {

@@ -181,6 +181,22 @@ TEST(MemoryPlan, AttentionsBackwardCountsWhereItIsTheMostThatALayerHolds) {
   EXPECT_EQ(bytes_of(memory_of(in, true, RecomputeMode::kNone), "one layer"), with + 7);
 }
 
+TEST(MemoryPlan, OnADeviceItAddsWhatTheAllocatorCannotFill) {
+  MemoryInputs in = qwen();
+  in.on_device = true;
+  const MemoryPlan without = memory_of(in, true, RecomputeMode::kNone);
+  std::int64_t of_batch = 0;
+  for (const char* name : {"tape", "one layer's scratch", "head", "batch"})
+    of_batch += bytes_of(without, name);
+  EXPECT_EQ(without.host_total, bytes_of(without, "program and data"));
+  in.unfilled_share = 0.25;
+  in.unfilled_bytes = 7;
+  const MemoryPlan with = memory_of(in, true, RecomputeMode::kNone);
+  EXPECT_EQ(bytes_of(with, "what the allocator cannot fill"), 7 + of_batch / 4);
+  EXPECT_EQ(with.total, without.total + 7 + of_batch / 4);
+  EXPECT_EQ(with.host_total, without.host_total);
+}
+
 TEST(MemoryPlan, AutoTakesTheFirstLevelThatFits) {
   const std::int64_t none = memory_of(qwen(), true, RecomputeMode::kNone).total;
   const std::int64_t cheap = memory_of(qwen(), true, RecomputeMode::kCheap).total;

@@ -8,6 +8,7 @@
 
 #include <c10/core/Device.h>
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@ struct CudaCard {
   std::string name;             // empty: not told
   std::int64_t memory = 0;      // bytes; 0: not told
   std::int64_t capability = 0;  // 90 is compute capability 9.0; 0: not told
+  bool maps_pages = false;      // memory can be mapped at reserved addresses, page by page
 
   bool operator==(const CudaCard&) const = default;
 };
@@ -48,8 +50,15 @@ struct CudaState {
 
 // Loads libtorch_cuda.so and starts CUDA the first time; afterwards returns what became of that. Before the first
 // question of this process to libtorch about CUDA, which libtorch answers once and for all: at the beginning of a
-// command. Sums of products are then fp32's: no TF32, no partial sums in bf16. Throws nothing.
+// command. Sums of products are then fp32's: no TF32, no partial sums in bf16. Memory grows by pages (device_memory.h) where all
+// cards can map them, unless the environment configures libtorch's allocator: see kAllocatorVariables. Throws nothing.
 const CudaState& load_cuda();
+
+// Where libtorch's allocator of a card is configured; hone leaves it alone where one of them is set.
+inline constexpr std::array<const char*, 2> kAllocatorVariables = {"PYTORCH_CUDA_ALLOC_CONF",
+                                                                   "PYTORCH_ALLOC_CONF"};
+// The one of them that is set; empty: none.
+std::string allocator_variable();
 
 // "cpu"; "cuda" (cuda:0) or "cuda:N", which has been loaded and is the current device of this thread; "auto": cuda:0 if
 // there is one, else the CPU, and load_cuda() says why. Any other name is libtorch's. UserError where CUDA cannot be

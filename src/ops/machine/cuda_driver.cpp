@@ -11,7 +11,7 @@ namespace {
 
 // Of libcuda.so.1, by hand: NVIDIA's headers are not needed for ten functions. Its results are numbers of CUresult.
 constexpr int kNoDevice = 100, kNotReady = 802, kMismatch = 803, kNotCompatible = 804, kStub = 34;
-constexpr int kCapabilityMajor = 75, kCapabilityMinor = 76;
+constexpr int kCapabilityMajor = 75, kCapabilityMinor = 76, kVirtualMemory = 102;
 using Init = int (*)(unsigned);
 using Number = int (*)(int*);
 using OfDevice = int (*)(int*, int);
@@ -62,10 +62,12 @@ CudaCard card(void* library, int number) {
   if (const auto memory = symbol<MemoryOf>(library, "cuDeviceTotalMem_v2");
       memory != nullptr && memory(&bytes, device) == 0)
     out.memory = static_cast<std::int64_t>(bytes);
-  if (const auto ask = symbol<Attribute>(library, "cuDeviceGetAttribute");
-      ask != nullptr && ask(&major, kCapabilityMajor, device) == 0 &&
-      ask(&minor, kCapabilityMinor, device) == 0)
+  const auto ask = symbol<Attribute>(library, "cuDeviceGetAttribute");
+  if (ask == nullptr) return out;
+  if (ask(&major, kCapabilityMajor, device) == 0 && ask(&minor, kCapabilityMinor, device) == 0)
     out.capability = 10LL * major + minor;
+  int maps = 0;
+  out.maps_pages = ask(&maps, kVirtualMemory, device) == 0 && maps != 0;
   return out;
 }
 

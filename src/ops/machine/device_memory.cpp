@@ -1,5 +1,6 @@
 #include "ops/machine/device_memory.h"
 
+#include <c10/core/AllocatorConfig.h>
 #include <c10/core/CachingDeviceAllocator.h>
 
 #include "base/process_memory.h"
@@ -18,6 +19,10 @@ DeviceMemory device_memory(at::Device device) {
   return {.free = static_cast<std::int64_t>(allocator->getMemoryInfo(index).first),
           .in_use = held.current,
           .peak = held.peak};
+}
+
+bool grows_by_pages(at::Device device) {
+  return device.is_cuda() && c10::CachingAllocator::AcceleratorAllocatorConfig::use_expandable_segments();
 }
 
 void release_device_memory(at::Device device) {
