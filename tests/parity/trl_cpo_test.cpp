@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "config/parse.h"
+#include "parity/form_name.h"
 #include "parity/recorded_run.h"
 #include "train/open_run.h"
 
@@ -39,7 +40,7 @@ std::vector<MethodCase> all_cases() {
 }
 
 std::string name_of(const MethodCase& one) {
-  return one.folder + "_" + one.recorded.name + "_" + one.recorded.form;
+  return one.folder + "_" + form_name(one.recorded.name, one.recorded.form, "shared");
 }
 
 class TrlCpo : public testing::TestWithParam<MethodCase> {

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "config/parse.h"
+#include "parity/form_name.h"
 #include "parity/golden.h"
 #include "train/open_run.h"
 #include "train/run_folder.h"
@@ -220,7 +221,7 @@ TEST_P(TrlDpo, EveryStepEqualsTrl) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, TrlDpo, testing::ValuesIn(cases_and_forms()),
-                         [](const auto& one) { return one.param.name + "_" + one.param.form; });
+                         [](const auto& one) { return form_name(one.param.name, one.param.form, "shared"); });
 
 }  // namespace trl_dpo_test
 }  // namespace hone::parity

@@ -13,6 +13,7 @@
 #include "config/parse.h"
 #include "model/causal_lm.h"
 #include "model/files/weight_source.h"
+#include "parity/form_name.h"
 #include "parity/golden.h"
 #include "parity/recorded_run.h"
 #include "train/open_run.h"
@@ -130,7 +131,7 @@ TEST_P(TrlFull, EveryStepEqualsTrl) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, TrlFull,
                          testing::ValuesIn(recorded_cases(kFolder, {"shared", "explicit", "plain"})),
-                         [](const auto& one) { return one.param.name + "_" + one.param.form; });
+                         [](const auto& one) { return form_name(one.param.name, one.param.form, "shared"); });
 
 }  // namespace trl_full_test
 }  // namespace hone::parity

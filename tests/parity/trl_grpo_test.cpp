@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "config/parse.h"
+#include "parity/form_name.h"
 #include "parity/golden.h"
 #include "train/open_run.h"
 #include "train/policy_order.h"
@@ -205,7 +206,7 @@ TEST_P(TrlGrpo, EveryStepEqualsTrl) {
 }
 
 std::string name_of(const testing::TestParamInfo<Case>& one) {
-  return one.param.name + "_" + one.param.form;
+  return form_name(one.param.name, one.param.form, "shared");
 }
 INSTANTIATE_TEST_SUITE_P(Cases, TrlGrpo, testing::ValuesIn(cases_and_forms()), name_of);
 

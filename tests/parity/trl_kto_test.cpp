@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "config/parse.h"
+#include "parity/form_name.h"
 #include "parity/recorded_run.h"
 #include "train/open_run.h"
 
@@ -126,7 +127,9 @@ TEST_P(TrlKto, EveryStepEqualsTrl) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, TrlKto, testing::ValuesIn(recorded_cases(kFolder, {"explicit", "plain"})),
-                         [](const auto& one) { return one.param.name + "_" + one.param.form; });
+                         [](const auto& one) {
+                           return form_name(one.param.name, one.param.form, "explicit");
+                         });
 
 }  // namespace trl_kto_test
 }  // namespace hone::parity

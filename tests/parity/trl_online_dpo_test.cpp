@@ -17,6 +17,7 @@
 #include "base/json.h"
 #include "config/parse.h"
 #include "data/order.h"
+#include "parity/form_name.h"
 #include "parity/golden.h"
 #include "train/open_run.h"
 #include "train/rollout_batch.h"
@@ -203,7 +204,7 @@ TEST_P(TrlOnlineDpo, EveryStepEqualsTrl) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, TrlOnlineDpo, testing::ValuesIn(cases_and_forms()),
-                         [](const auto& one) { return one.param.name + "_" + one.param.form; });
+                         [](const auto& one) { return form_name(one.param.name, one.param.form, "shared"); });
 
 // The prompts of each step and of its micro-batches.
 TEST(TrlOnlineDpoOrder, PromptsAreDrawnAsTrlDoes) {

@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "config/parse.h"
+#include "parity/form_name.h"
 #include "parity/recorded_run.h"
 #include "train/model_reward.h"
 #include "train/open_run.h"
@@ -113,7 +114,7 @@ TEST_P(TrlReward, EveryStepEqualsTrl) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, TrlReward,
                          testing::ValuesIn(recorded_cases(kFolder, {"shared", "explicit", "plain"})),
-                         [](const auto& one) { return one.param.name + "_" + one.param.form; });
+                         [](const auto& one) { return form_name(one.param.name, one.param.form, "shared"); });
 
 // Read and written again, TRL's files are the same files.
 TEST(TrlRewardAdapter, HasPeftsFiles) {

@@ -12,6 +12,7 @@
 #include "base/safetensors.h"
 #include "config/parse.h"
 #include "model/files/weight_source.h"
+#include "parity/form_name.h"
 #include "parity/golden.h"
 #include "train/open_run.h"
 #include "train/run_folder.h"
@@ -157,8 +158,9 @@ TEST_P(TrlSft, EveryStepEqualsTrl) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, TrlSft, testing::ValuesIn(cases_and_forms()),
-                         [](const auto& one) { return one.param.name + "_" + one.param.form; });
+INSTANTIATE_TEST_SUITE_P(Cases, TrlSft, testing::ValuesIn(cases_and_forms()), [](const auto& one) {
+  return form_name(one.param.name, one.param.form, "explicit");
+});
 
 }  // namespace trl_sft_test
 }  // namespace hone::parity
