@@ -1,22 +1,53 @@
 #!/usr/bin/env python3
 """The tree and the pack for a machine with a GPU (tools/gpu_pack) fit what such a machine takes: 64 MiB.
 
-Usage: tests/house/size_test.py
+Goldens of equal bytes in one folder are one file and links to it.
+
+Usage: tests/house/size_test.py [--link]    --link: makes those links
 """
+import collections
+import hashlib
 import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MIB = 1 << 20
-TREE, TOGETHER = 48 * MIB, 62 * MIB
+TREE, TOGETHER = 47 * MIB, 62 * MIB
+GOLDENS = ROOT / "tests" / "fixtures" / "parity"
+LEAST = 8 << 10  # bytes of a file that is worth a link
 
 
 def tracked_bytes():
     names = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, check=True).stdout.decode().split("\0")
     paths = [ROOT / name for name in names if name]
     return sum(path.lstat().st_size for path in paths if os.path.lexists(path))
+
+
+def copies(folder):
+    """(file, the first file of its folder with the same bytes): those that are no links to it."""
+    found = collections.defaultdict(list)
+    for path in sorted(folder.rglob("*.safetensors")):
+        if not path.is_symlink() and path.stat().st_size >= LEAST:
+            found[path.parent, hashlib.sha256(path.read_bytes()).digest()].append(path)
+    return [(path, same[0]) for same in found.values() for path in same[1:]]
+
+
+def link(pairs):
+    for path, first in pairs:
+        path.unlink()
+        path.symlink_to(first.name)
+
+
+def finds_a_copy():
+    with tempfile.TemporaryDirectory() as folder:
+        for name, byte in (("a", b"1"), ("b", b"1"), ("c", b"2")):
+            pathlib.Path(folder, f"{name}.safetensors").write_bytes(byte * LEAST)
+        planted = copies(pathlib.Path(folder))
+        link(planted)
+        return len(planted) == 1 and not copies(pathlib.Path(folder)) and pathlib.Path(folder, "b.safetensors").read_bytes() == b"1" * LEAST
 
 
 def findings(tree, pack):
@@ -27,6 +58,9 @@ def findings(tree, pack):
 
 
 def main():
+    if "--link" in sys.argv[1:]:
+        link(copies(GOLDENS))
+        return 0
     if not (ROOT / ".git").exists():
         print("skip the tree has its size: no git here")
         return 0
@@ -37,7 +71,12 @@ def main():
     print(f"{'not ok' if found else 'ok'} the tree has its size ({tree / MIB:.2f} MiB, and {pack / MIB:.2f} in .gpu)")
     planted = [len(list(findings(TREE + 1, 0))), len(list(findings(TREE, 0))), len(list(findings(TREE, TOGETHER - TREE + 1)))]
     print("ok each planted size is found" if planted == [1, 0, 1] else f"not ok each planted size is found: {planted}")
-    return 1 if found or planted != [1, 0, 1] else 0
+    twice = [f"{path.relative_to(ROOT)} has the bytes of {first.name}" for path, first in copies(GOLDENS)]
+    print(*twice, sep="\n", end="\n" if twice else "")
+    print(f"{'not ok' if twice else 'ok'} goldens of equal bytes are links (tests/house/size_test.py --link makes them)")
+    finds = finds_a_copy()
+    print(f"{'ok' if finds else 'not ok'} a planted copy is found and linked")
+    return 1 if found or planted != [1, 0, 1] or twice or not finds else 0
 
 
 if __name__ == "__main__":
