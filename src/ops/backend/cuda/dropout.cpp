@@ -13,7 +13,7 @@
 namespace hone::ops::cuda {
 namespace {
 
-constexpr std::int64_t kBits = 8;
+constexpr std::int64_t kBits = 8, kBytes = 256;
 
 // [T, ceil(features / 8)] uint8 on the host: bit i of byte b is 1 where feature 8 b + i is kept.
 Tensor packed_bits(const DropoutMask& mask, std::int64_t features) {
@@ -36,32 +36,43 @@ Tensor packed_bits(const DropoutMask& mask, std::int64_t features) {
   return out;
 }
 
+// [256, 8] fp32: row b has `kept` where byte b has a 1, and 0.
+Tensor numbers_of_bytes(float kept) {
+  const Tensor out = at::empty({kBytes, kBits});
+  auto* const to = out.mutable_data_ptr<float>();
+  for (std::int64_t byte = 0; byte < kBytes; ++byte)
+    for (std::int64_t i = 0; i < kBits; ++i) to[byte * kBits + i] = ((byte >> i) & 1) != 0 ? kept : 0;
+  return out;
+}
+
 // The masks of one pass that its backward has yet to read.
 class PassMasks {
  public:
-  // [T, features] uint8 of 0 and 1 on `device`. `last`: nobody of this pass asks again.
+  // [T, features] fp32 of 0 and kept() on `device`. `last`: nobody of this pass asks again.
   Tensor of(const DropoutMask& mask, std::int64_t features, at::Device device, bool last) {
-    if (!same_pass(mask) || shifts_.device() != device) {
+    if (!same_pass(mask, device)) {
       bits_.clear();
       rows_.assign(mask.rows.begin(), mask.rows.end());
       positions_.assign(mask.positions.begin(), mask.positions.end());
-      shifts_ = at::arange(kBits, at::TensorOptions(at::kByte).device(device));
+      numbers_ = Tensor();
     }
+    const auto kept = static_cast<float>(mask.kept());
+    if (!numbers_.defined() || kept_ != kept) numbers_ = staged(numbers_of_bytes(kept), device);
+    kept_ = kept;
     const Key key = {mask.key[0], mask.key[1], mask.dropped_below(), static_cast<std::uint32_t>(features)};
     Tensor& held = bits_[key];
     if (!held.defined()) held = staged(packed_bits(mask, features), device);
     const Tensor bits = held;
     if (last) bits_.erase(key);
-    const Tensor all = at::bitwise_right_shift(bits.unsqueeze(2), shifts_).bitwise_and_(1).flatten(1);
-    return all.narrow(1, 0, features);
+    return at::embedding(numbers_, bits.to(at::kInt)).flatten(1).narrow(1, 0, features);
   }
 
  private:
   // Keys carry the step, so that a pass over the same tokens in a later step finds none of an earlier one's; what
   // such passes leave, a layer's whose input has no gradient, is dropped with kMost.
   static constexpr std::size_t kMost = 4096;
-  bool same_pass(const DropoutMask& mask) const {
-    return bits_.size() < kMost && shifts_.defined() &&
+  bool same_pass(const DropoutMask& mask, at::Device device) const {
+    return bits_.size() < kMost && numbers_.defined() && numbers_.device() == device &&
            std::equal(rows_.begin(), rows_.end(), mask.rows.begin(), mask.rows.end()) &&
            std::equal(positions_.begin(), positions_.end(), mask.positions.begin(), mask.positions.end());
   }
@@ -69,7 +80,8 @@ class PassMasks {
   std::vector<std::int64_t> rows_, positions_;
   using Key = std::array<std::uint32_t, 4>;  // Philox's key, the threshold, and the features
   std::map<Key, Tensor> bits_;
-  Tensor shifts_;
+  Tensor numbers_;  // numbers_of_bytes(kept_)
+  float kept_ = 0;
 };
 
 PassMasks& masks() {
@@ -81,15 +93,14 @@ PassMasks& masks() {
 }  // namespace
 
 bool dropout(const Tensor& out, const Tensor& x, const DropoutMask& mask) {
-  const Tensor kept = masks().of(mask, x.size(1), x.device(), false);
-  out.copy_((x.to(at::kFloat) * kept).mul_(mask.kept()));
+  Tensor into = out;
+  at::mul_out(into, x, masks().of(mask, x.size(1), x.device(), false));
   return true;
 }
 
 bool dropout_backward_add(const Tensor& dx, const Tensor& d, const DropoutMask& mask) {
-  const Tensor kept = masks().of(mask, d.size(1), d.device(), true);
   Tensor sum = dx;
-  at::add_out(sum, dx, d.to(at::kFloat) * kept, mask.kept());
+  at::addcmul_out(sum, dx, d, masks().of(mask, d.size(1), d.device(), true));
   return true;
 }
 

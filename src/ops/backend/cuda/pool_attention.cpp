@@ -63,11 +63,11 @@ Part over_own(const PoolAttention& attention, const PoolIndex& index, const Tens
   return out;
 }
 
-// The share of the own keys in each row's sum, [n, N, 1], rounded as the outputs are.
-Tensor share_of_own(const Part& own, const Tensor& prefix_lse) {
-  Tensor share = at::empty(own.lse.sizes(), own.out.options());
-  at::sigmoid_out(share, own.lse - prefix_lse);
-  return share.t().unsqueeze(2);
+// out [n, N, D] = own s + prefix (1 - s), in fp32 and rounded once, where s is the share of the own keys in each row's sum.
+void join_parts(Tensor out, const Part& own, const Part& prefix) {
+  const Tensor share = at::sigmoid(own.lse - prefix.lse).t().unsqueeze(2);
+  const Tensor more = own.out.to(at::kFloat).sub_(prefix.out);
+  at::addcmul_out(out, prefix.out, more, share);
 }
 
 }  // namespace
@@ -91,8 +91,7 @@ bool attend_tiles(const Tensor& out, const Tensor& lse, const Tensor& q,
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     prefix.lse = at::nan_to_num(prefix.lse, 0.0, -kInfinity, -kInfinity);
   }
-  Tensor into = out.unflatten(1, {q.size(1), q.size(2)});
-  at::lerp_out(into, prefix.out, own.out, share_of_own(own, prefix.lse));
+  join_parts(out.unflatten(1, {q.size(1), q.size(2)}), own, prefix);
   if (lse.defined()) lse.copy_(at::logaddexp(own.lse, prefix.lse).t());
   return true;
 }
