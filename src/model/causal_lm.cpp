@@ -195,10 +195,11 @@ void place(DecoderLayer& layer, ModuleKind kind, std::int64_t expert, ops::Linea
   }
 }
 
-// The places of LoRAs on the experts of a layer, by the names of the parameters.
-void name_parameters(DecoderLayer& layer, const std::vector<ParameterSpec>& parameters,
-                     const std::string& prefix) {
+// Once all experts of a layer are read: their order in memory, and the places of LoRAs on them, by the names of the parameters.
+void finish_experts(DecoderLayer& layer, const std::vector<ParameterSpec>& parameters,
+                    const std::string& prefix) {
   SparseMlp& mlp = *layer.experts;
+  mlp.lay_out();
   for (const ParameterSpec& spec : parameters) {
     if (!spec.module.starts_with(prefix)) continue;
     if (spec.experts == 1) {
@@ -345,7 +346,7 @@ CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage stora
     for (const LayerLinear& one : layer_linears(config_, i))
       place(layer, one.kind, one.expert,
             read_linear(source, prefix + one.hf, is_quantized(one.kind, quantize) ? held : unquantized));
-    if (layer.experts) name_parameters(layer, parameters, prefix);
+    if (layer.experts) finish_experts(layer, parameters, prefix);
     if (shared != nullptr) shared->share(layer);
     layers_.push_back(std::move(layer));
     base::advance_part();

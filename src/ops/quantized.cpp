@@ -96,7 +96,7 @@ at::Tensor dynamic_table() {
 Quantized Quantized::to(at::Device device) const {
   Quantized moved = device.type() == codes.device().type() ? *this : in_rows(*this);
   for (at::Tensor* part : {&moved.codes, &moved.scales, &moved.table, &moved.nested_scales,
-                           &moved.nested_table, &moved.row_scales}) {
+                           &moved.nested_table, &moved.nested_offsets, &moved.row_scales}) {
     if (part->defined()) *part = part->to(device);
   }
   return moved;
@@ -150,6 +150,38 @@ Quantized complete(Quantized parts) {
 
 Quantized in_rows(const Quantized& matrix) {
   return matrix.layout == nullptr ? matrix : matrix.layout->in_rows(matrix);
+}
+
+std::shared_ptr<const Quantized> one_below_another(std::vector<Quantized>& matrices) {
+  const Quantized& first = matrices.front();
+  const std::int64_t numbers = first.out * first.in, blocks = first.scales.numel();
+  const bool whole =
+      first.scheme.type == QuantType::kInt8 ||
+      (numbers % first.block == 0 && (!first.scheme.nested || blocks % first.nested_block == 0));
+  const auto alike = [&](const Quantized& one) {
+    return one.scheme == first.scheme && one.out == first.out && one.in == first.in &&
+           one.block == first.block && one.nested_block == first.nested_block && one.layout == nullptr &&
+           one.source == first.source && !one.nested_offsets.defined();
+  };
+  if (!whole || !std::all_of(matrices.begin(), matrices.end(), alike)) return nullptr;
+  Quantized all = first;
+  all.out = first.out * static_cast<std::int64_t>(matrices.size());
+  for (at::Tensor Quantized::* part :
+       {&Quantized::codes, &Quantized::scales, &Quantized::nested_scales, &Quantized::row_scales}) {
+    if (!(first.*part).defined()) continue;
+    std::vector<at::Tensor> parts;
+    for (const Quantized& one : matrices) parts.push_back(one.*part);
+    all.*part = at::cat(parts);
+    const std::int64_t length = parts.front().size(0);
+    for (std::size_t i = 0; i < matrices.size(); ++i)
+      matrices[i].*part = (all.*part).narrow(0, static_cast<std::int64_t>(i) * length, length);
+  }
+  if (first.scheme.nested) {
+    std::vector<float> offsets;
+    for (const Quantized& one : matrices) offsets.push_back(one.nested_offset);
+    all.nested_offsets = at::tensor(offsets).to(first.codes.device());
+  }
+  return std::make_shared<const Quantized>(std::move(all));
 }
 
 at::Tensor dequantize(const Quantized& matrix, at::ScalarType dtype) {

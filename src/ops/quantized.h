@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace hone::ops {
 namespace backend {
@@ -49,6 +50,8 @@ struct Quantized {
   at::Tensor nested_table;   // fp32 [256]
   float nested_offset = 0;
   std::int64_t nested_block = 256;
+  // fp32 [matrices]: of matrices of one shape, one below another, that have offsets of their own; else undefined.
+  at::Tensor nested_offsets;
   // Null: the codes are in the order of files, rows. Else in a backend's own (ops/backend/layouts.h).
   const backend::CodeLayout* layout = nullptr;
   bool is_tame = false;  // of a backend's own order: products of few rows can rely on its numbers
@@ -74,6 +77,10 @@ Quantized complete(Quantized parts);
 
 // In the order of files; not of ggml's types.
 Quantized in_rows(const Quantized& matrix);
+
+// Matrices of one shape and scheme one below another, [sum of out, in]: their memory is moved into its own, and they become parts
+// of it. Null, and nothing happens: they are in a backend's own order, or their blocks do not end where they do.
+std::shared_ptr<const Quantized> one_below_another(std::vector<Quantized>& matrices);
 
 // [out, in] in `dtype` (float32, bfloat16 or float16): code * scale in fp32, rounded once. Any device.
 at::Tensor dequantize(const Quantized& matrix, at::ScalarType dtype);

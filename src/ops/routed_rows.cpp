@@ -22,6 +22,14 @@ void sum_routed_rows(at::Tensor out, const at::Tensor& rows, const at::Tensor& p
                place, weights, start);
 }
 
+void weigh_rows(at::Tensor out, const at::Tensor& x, const at::Tensor& weights) {
+  base::require(out.dim() == 2 && out.sizes() == x.sizes() && out.scalar_type() == x.scalar_type(),
+                "ops::weigh_rows", "out and x [S, W] of one dtype");
+  base::require(weights.dim() == 1 && weights.size(0) == x.size(0) && weights.scalar_type() == at::kFloat,
+                "ops::weigh_rows", "weights [S] fp32");
+  backend::run(out.device(), &backend::Operators::weigh_rows, reference::weigh_rows, out, x, weights);
+}
+
 at::Tensor weigh_rows_backward(at::Tensor d, const at::Tensor& x, const at::Tensor& weights) {
   base::require(d.dim() == 2 && d.sizes() == x.sizes() && d.scalar_type() == x.scalar_type(),
                 "ops::weigh_rows_backward", "d and x [S, W] of one dtype");

@@ -19,6 +19,9 @@ at::Tensor routed_sum(const at::Tensor& rows, const at::Tensor& place, const at:
 void sum_routed_rows(at::Tensor out, const at::Tensor& rows, const at::Tensor& place,
                      const at::Tensor& weights, const at::Tensor& start = {});
 
+// out [S, W] = weights x by rows, rounded once to out's dtype. x [S, W] of out's dtype, weights [S] fp32.
+void weigh_rows(at::Tensor out, const at::Tensor& x, const at::Tensor& weights);
+
 // y = weights x by rows. Given d, the gradient of y, [S, W] of x's dtype: returns that of weights, [S] fp32, each a sum over a
 // row in fp32; d becomes that of x, in place. x [S, W], weights [S] fp32.
 at::Tensor weigh_rows_backward(at::Tensor d, const at::Tensor& x, const at::Tensor& weights);

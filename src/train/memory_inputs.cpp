@@ -122,6 +122,11 @@ void add_adapted(MemoryInputs& out, const model::CausalLm& model) {
       if (weight.is_quantized())
         out.largest_linear = std::max(out.largest_linear, weight.out() * weight.in());
     }
+    // Dequantized together where groups are multiplied.
+    if (const auto& experts = model.layers()[layer].experts) {
+      for (const auto& codes : {experts->gate_up_codes, experts->down_codes})
+        if (codes != nullptr) out.largest_linear = std::max(out.largest_linear, codes->out * codes->in);
+    }
     for (std::size_t reads = 0; reads < all.size(); ++reads) {
       for (const ops::Linear* linear : all[reads]) {
         if (linear->lora)

@@ -239,6 +239,27 @@ TEST(Quantized, ScalesWithoutAMeanAreRefused) {
   EXPECT_TRUE(dequantize(large, at::kFloat).isfinite().all().item<bool>());
 }
 
+// Blocks of their numbers, and of their scales, would be another matrix's.
+TEST(Quantized, BecomesOneWithOthersWhereBlocksEnd) {
+  for (const QuantScheme& scheme :
+       {QuantScheme{QuantType::kNf4, false}, QuantScheme{QuantType::kNf4, true}}) {
+    for (const std::int64_t rows : {256, 3}) {  // of 64 numbers; 256 scales are a block
+      std::vector<Quantized> matrices = {random_matrix(rows, 64, scheme), random_matrix(rows, 64, scheme)};
+      const at::Tensor expected =
+          at::cat({dequantize(matrices[0], at::kFloat), dequantize(matrices[1], at::kFloat)});
+      const std::shared_ptr<const Quantized> all = one_below_another(matrices);
+      ASSERT_EQ(all != nullptr, rows == 256 || !scheme.nested);
+      if (all == nullptr) continue;
+      EXPECT_TRUE(at::equal(dequantize(*all, at::kFloat), expected));
+      EXPECT_TRUE(at::equal(dequantize(matrices[1], at::kFloat), expected.narrow(0, rows, rows)));
+      EXPECT_TRUE(matrices[1].codes.storage().is_alias_of(all->codes.storage()));
+    }
+  }
+  std::vector<Quantized> odd = {random_matrix(3, 7, {QuantType::kNf4, false}),
+                                random_matrix(3, 7, {QuantType::kNf4, false})};
+  EXPECT_EQ(one_below_another(odd), nullptr);
+}
+
 TEST(Quantized, IsNeitherPlainNorPacked) {
   const auto matrix = std::make_shared<const Quantized>(random_matrix(64, 64, {QuantType::kNf4, true}));
   const Weight weight = Weight::quantized(matrix, at::kBFloat16);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Models of real shapes that take no room: bf16 zeros in files with holes, and rows to train them on.
 
-  checkpoints.py FOLDER [NAME...]     makes qwen2.5-0.5b, qwen2.5-1.5b, qwen3-8b (all without a NAME) and *.jsonl in FOLDER,
+  checkpoints.py FOLDER [NAME...]     makes those of SHAPES (all without a NAME) and *.jsonl in FOLDER,
                                       and fixtures that have no tokenizer with one
 
 The tokenizer is that of tiny_llama, so ids are small; shapes, and with them kernels and memory, are the model's.
@@ -24,11 +24,14 @@ SHAPES = {
                          head_dim=128, intermediate_size=8960, vocab_size=151936, tie_word_embeddings=True),
     "qwen3-8b": dict(family="tiny_qwen3", hidden_size=4096, num_hidden_layers=36, num_attention_heads=32, num_key_value_heads=8,
                      head_dim=128, intermediate_size=12288, vocab_size=151936, tie_word_embeddings=False),
+    "olmoe-1b-7b": dict(family="tiny_olmoe", hidden_size=2048, num_hidden_layers=16, num_attention_heads=16, num_key_value_heads=16,
+                        head_dim=128, intermediate_size=1024, num_experts=64, num_experts_per_tok=8, vocab_size=50304,
+                        tie_word_embeddings=False),
 }
 
 
 def tensors(shape):
-    """name -> sizes, of Qwen2.5 (biases of q, k and v) and Qwen3 (norms of q and k)."""
+    """name -> sizes, of Qwen2.5 (biases of q, k and v), Qwen3 (norms of q and k) and OLMoE (norms of all of q and k, experts)."""
     hidden, inner, size = shape["hidden_size"], shape["intermediate_size"], shape["head_dim"]
     heads, kv_heads = shape["num_attention_heads"] * size, shape["num_key_value_heads"] * size
     out = {"model.embed_tokens.weight": [shape["vocab_size"], hidden], "model.norm.weight": [hidden]}
@@ -37,9 +40,14 @@ def tensors(shape):
     for layer in range(shape["num_hidden_layers"]):
         of_layer = {"input_layernorm.weight": [hidden], "post_attention_layernorm.weight": [hidden],
                     "self_attn.q_proj.weight": [heads, hidden], "self_attn.k_proj.weight": [kv_heads, hidden],
-                    "self_attn.v_proj.weight": [kv_heads, hidden], "self_attn.o_proj.weight": [hidden, heads],
-                    "mlp.gate_proj.weight": [inner, hidden], "mlp.up_proj.weight": [inner, hidden], "mlp.down_proj.weight": [hidden, inner]}
-        if shape["family"] == "tiny_qwen3":
+                    "self_attn.v_proj.weight": [kv_heads, hidden], "self_attn.o_proj.weight": [hidden, heads]}
+        experts = shape.get("num_experts", 0)
+        for place in [f"mlp.experts.{expert}" for expert in range(experts)] or ["mlp"]:
+            of_layer |= {f"{place}.gate_proj.weight": [inner, hidden], f"{place}.up_proj.weight": [inner, hidden],
+                         f"{place}.down_proj.weight": [hidden, inner]}
+        if experts:
+            of_layer |= {"mlp.gate.weight": [experts, hidden], "self_attn.q_norm.weight": [heads], "self_attn.k_norm.weight": [kv_heads]}
+        elif shape["family"] == "tiny_qwen3":
             of_layer |= {"self_attn.q_norm.weight": [size], "self_attn.k_norm.weight": [size]}
         else:
             of_layer |= {"self_attn.q_proj.bias": [heads], "self_attn.k_proj.bias": [kv_heads], "self_attn.v_proj.bias": [kv_heads]}
@@ -56,7 +64,7 @@ def write_model(folder, shape):
         config.pop(name, None)
     config |= {name: value for name, value in shape.items() if name != "family"}
     config |= {"max_position_embeddings": 32768, "max_window_layers": shape["num_hidden_layers"], "torch_dtype": "bfloat16"}
-    if shape["family"] == "tiny_qwen2":
+    if shape["family"] != "tiny_qwen3":
         config.pop("head_dim")
     (folder / "config.json").write_text(json.dumps(config, indent=1))
     header, end = {}, 0
@@ -79,6 +87,11 @@ def write_rows(folder):
     def words(count):
         return " ".join(rng.choice(WORDS) for _ in range(count))
 
+    def shuffled(count):  # as many tokens each time, where it does not begin the text
+        of = [WORDS[i % len(WORDS)] for i in range(count)]
+        rng.shuffle(of)
+        return " ".join(of)
+
     rows = {"long": [{"text": words(4000)} for _ in range(64)],
             "short": [{"text": words(20)} for _ in range(8)],
             "uneven": [{"text": words(10 + rng.randrange(500))} for _ in range(64)],
@@ -87,11 +100,6 @@ def write_rows(folder):
     for name, of_file in rows.items():
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in of_file))
 
-
-    def shuffled(count):  # as many tokens each time, where it does not begin the text
-        of = [WORDS[i % len(WORDS)] for i in range(count)]
-        rng.shuffle(of)
-        return " ".join(of)
 
 def write_named(folder, name):
     """A fixture's model that has no tokenizer, with one of letters."""

@@ -34,6 +34,40 @@ Tensor& addmm_out(const Tensor& self, const Tensor& a, const Tensor& b, at::Scal
   return out.copy_(product);
 }
 
+// ---- groups of rows by the offsets of their ends
+
+bool is_aligned(const Tensor& x) {
+  const std::int64_t rows = x.stride(-2), columns = x.stride(-1);
+  return (columns == 1 && rows % 8 == 0) || (rows == 1 && columns % 8 == 0);
+}
+
+// Of rows a [S, K] with matrices b [E, K, N]; of columns a [R, S] with rows b [S, N].
+Tensor grouped_mm(const Tensor& a, const Tensor& b, const std::optional<Tensor>& ends,
+                  const std::optional<Tensor>& bias, std::optional<at::ScalarType> dtype) {
+  TORCH_CHECK(a.scalar_type() == at::kBFloat16 && b.scalar_type() == at::kBFloat16 && !bias &&
+                  dtype.value_or(at::kBFloat16) == at::kBFloat16 && ends && ends->scalar_type() == at::kInt &&
+                  a.dim() == 2 && is_aligned(a) && is_aligned(b),
+              "_grouped_mm: bf16, rows that begin at 16 bytes, int32 ends");
+  const bool by_columns = b.dim() == 2;
+  TORCH_CHECK(!by_columns || (a.stride(0) == 1 && b.stride(1) == 1), "_grouped_mm: groups without rows");
+  const Tensor left = wide(a), right = wide(b), host = ends->cpu();
+  const std::int64_t groups = host.size(0);
+  TORCH_CHECK(by_columns || groups == right.size(0), "_grouped_mm: a matrix for each group");
+  const Tensor out = by_columns ? at::zeros({groups, left.size(0), right.size(1)})
+                                : at::full({left.size(0), right.size(2)}, NAN);
+  for (std::int64_t group = 0, begin = 0; group < groups; ++group) {
+    const std::int64_t end = host[group].item<std::int64_t>();
+    TORCH_CHECK(begin <= end && end <= (by_columns ? left.size(1) : left.size(0)), "_grouped_mm: ends");
+    if (by_columns) {
+      out[group] = left.slice(1, begin, end).matmul(right.slice(0, begin, end));
+    } else {
+      out.slice(0, begin, end).copy_(left.slice(0, begin, end).matmul(right[group]));
+    }
+    begin = end;
+  }
+  return out.to(at::kBFloat16).to(a.device());
+}
+
 // ---- the norm: one rounding, and the inverse root in fp32
 
 std::tuple<Tensor, Tensor> rms_norm(const Tensor& x, at::IntArrayRef shape,
@@ -203,6 +237,7 @@ std::tuple<Tensor, Tensor, Tensor> flash_backward(
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("mm.dtype_out", mm_out);
   m.impl("addmm.dtype_out", addmm_out);
+  m.impl("_grouped_mm", grouped_mm);
   m.impl("_fused_rms_norm", rms_norm);
   m.impl("_fused_rms_norm_backward", rms_norm_backward);
   m.impl("_flash_attention_forward", flash_forward);

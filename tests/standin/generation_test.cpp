@@ -8,6 +8,7 @@
 #include "model/files/weight_source.h"
 #include "ops/machine/device_memory.h"
 #include "rollout/generate.h"
+#include "standin/families.h"
 #include "standin/standin.h"
 
 namespace hone::standin {
@@ -19,12 +20,6 @@ using Ids = std::vector<std::int32_t>;
 model::CausalLm tiny(const char* name, at::Device on) {
   const base::fs::path folder = base::fs::path(HONE_FIXTURES) / "parity" / name;
   return model::CausalLm(*model::open_weights(folder), {}, model::Storage::kPacked, {}, on);
-}
-
-Ids some_prompt(std::int32_t length, std::int32_t salt) {
-  Ids ids;
-  for (std::int32_t i = 0; i < length; ++i) ids.push_back(3 + (i * i + i * salt + salt) % 45);
-  return ids;
 }
 
 rollout::GenerateOptions sampling(bool share) {
@@ -52,15 +47,6 @@ void expect_close(const std::vector<Completion>& expected, const std::vector<Com
   }
 }
 
-// A prompt longer than a tile of keys, one of a single token, one between.
-const std::vector<Ids> kPrompts = {some_prompt(70, 1), some_prompt(1, 2), some_prompt(17, 5)};
-// Of those, what a family can take with the tokens that follow.
-std::vector<Ids> prompts_of(const std::string& family) {
-  std::vector<Ids> out = kPrompts;
-  if (family == "tiny_phi3_short") out.erase(out.begin());
-  return out;
-}
-
 class OfAFamily : public testing::TestWithParam<std::string> {};
 
 TEST_P(OfAFamily, GivesTheCpusTokens) {
@@ -76,39 +62,7 @@ TEST_P(OfAFamily, GivesTheCpusTokens) {
   expect_close(generate(cpu, prompts, greedy), generate(here, prompts, greedy));
 }
 
-// In bf16 the products' order of additions may turn a token: what both devices found until then is the same to rounding.
-TEST_P(OfAFamily, InBf16IsTheCpusToRounding) {
-  const std::vector<Ids> prompts = prompts_of(GetParam());
-  const base::fs::path folder = base::fs::path(HONE_FIXTURES) / "parity" / GetParam();
-  const model::DtypePolicy dtypes{.linear = at::kBFloat16, .residual = at::kFloat};
-  const auto open = [&](at::Device on) {
-    return model::CausalLm(*model::open_weights(folder), dtypes, model::Storage::kPacked, {}, on);
-  };
-  const auto cpu = generate(open(at::kCPU), prompts, sampling(true));
-  const auto here = generate(open(device()), prompts, sampling(true));
-  ASSERT_EQ(here.size(), cpu.size());
-  double off = 0;
-  std::int64_t compared = 0;
-  for (std::size_t i = 0; i < cpu.size(); ++i) {
-    for (std::size_t t = 0; t < std::min(cpu[i].ids.size(), here[i].ids.size()); ++t) {
-      if (here[i].ids[t] != cpu[i].ids[t]) break;
-      off += std::fabs(here[i].logprobs[t] - cpu[i].logprobs[t]);
-      compared += 1;
-    }
-  }
-  EXPECT_GT(compared, static_cast<std::int64_t>(prompts.size()) * 5)
-      << "of " << prompts.size() * 10 << " tokens";
-  EXPECT_LE(off / static_cast<double>(compared), 2e-2);
-}
-
-INSTANTIATE_TEST_SUITE_P(Generation, OfAFamily,
-                         testing::Values("tiny_llama", "tiny_llama3", "tiny_qwen2", "tiny_qwen2_windows",
-                                         "tiny_qwen3", "tiny_qwen3_yarn", "tiny_qwen3_5", "tiny_qwen3_moe",
-                                         "tiny_phi3", "tiny_phi3_short", "tiny_ministral3", "tiny_mistral",
-                                         "tiny_mixtral", "tiny_gemma", "tiny_gemma2", "tiny_gemma3",
-                                         "tiny_gemma4", "tiny_smollm3", "tiny_granite", "tiny_granite4",
-                                         "tiny_granite4_nope", "tiny_granitemoe", "tiny_olmo2", "tiny_olmo3",
-                                         "tiny_olmoe", "tiny_lfm2", "tiny_lfm2_bias", "tiny_exaone4"),
+INSTANTIATE_TEST_SUITE_P(Generation, OfAFamily, testing::ValuesIn(generating_families()),
                          [](const auto& one) { return one.param; });
 
 TEST(Generation, AForwardCopiesItsLogitsAndNothingElseBack) {

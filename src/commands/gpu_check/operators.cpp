@@ -69,10 +69,11 @@ std::vector<doctor::KernelShape> shapes_of(const Shapes& model, bool bf16) {
 }  // namespace
 
 void stage_rows(const StageInput& input, StageLog& log) {
-  check_cases({"rms_norm", "rms_norm_backward", "norm_rope", "norm_rope_backward", "swiglu",
-               "swiglu_backward", "sigmoid_gate", "sigmoid_gate_backward", "soft_cap", "soft_cap_backward",
-               "sum_routed_rows", "weigh_rows_backward", "draw_mask", "dropout", "dropout_backward_add"},
-              input, log);
+  check_cases(
+      {"rms_norm", "rms_norm_backward", "norm_rope", "norm_rope_backward", "swiglu", "swiglu_backward",
+       "sigmoid_gate", "sigmoid_gate_backward", "soft_cap", "soft_cap_backward", "sum_routed_rows",
+       "weigh_rows", "weigh_rows_backward", "draw_mask", "dropout", "dropout_backward_add"},
+      input, log);
 }
 
 void stage_sequences(const StageInput& input, StageLog& log) {
@@ -85,7 +86,9 @@ void stage_attention(const StageInput& input, StageLog& log) {
 }
 
 void stage_products(const StageInput& input, StageLog& log) {
-  check_cases({"gemms", "add_outers", "add_weight_gradient", "dequantize"}, input, log);
+  check_cases(
+      {"gemms", "add_outers", "add_weight_gradient", "dequantize", "grouped_products", "grouped_outers"},
+      input, log);
 }
 
 void stage_head(const StageInput& input, StageLog& log) {

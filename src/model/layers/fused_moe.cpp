@@ -1,18 +1,13 @@
 #include "model/layers/fused_moe.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
-#include <ATen/core/grad_mode.h>
 
-#include <algorithm>
-#include <array>
-#include <functional>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
+#include "ops/experts/expert_products.h"
 #include "ops/fused_linear.h"
-#include "ops/gemm.h"
-#include "ops/machine/device_memory.h"
 #include "ops/routed_rows.h"
 #include "ops/swiglu.h"
 
@@ -21,39 +16,30 @@ namespace {
 
 using ops::GemmDirection;
 
-// Of one LoRA on a stack, expert by expert, as products read them; empty without one.
-struct Factors {
-  std::vector<ops::Weight> a, b;  // [r, in], [out, r]
-  double scale = 1;
-
-  bool any() const { return !a.empty(); }
-};
-
-Factors factors_of(const ops::Linear& stack, const FactorCast& cast, std::int64_t experts,
-                   at::ScalarType dtype, const ops::PassContext& pass) {
-  Factors out;
-  if (!stack.lora || !pass.adapters_on) return out;
-  const StackedFactors& held = cast.of(stack, experts, dtype);
-  out.scale = stack.lora->scale;
-  for (std::int64_t e = 0; e < experts; ++e) {
-    out.a.emplace_back(held.a.select(0, e));
-    out.b.emplace_back(held.b.select(0, e));
-  }
+// The matrices of one weight of a stack, expert by expert.
+ops::ExpertMatrices all_of(const std::vector<ops::Weight>& weights, std::int64_t parts = 1) {
+  ops::ExpertMatrices out{.weights = {}, .parts = parts, .codes = {}};
+  out.weights.reserve(weights.size());
+  for (const ops::Weight& one : weights) out.weights.push_back(&one);
   return out;
 }
 
-// work(first, count) for blocks of rows, each of `columns` numbers: what is between its operators stays in a core's cache.
-// Without autograd; on the CPU all threads share the blocks.
-void by_row_blocks(const at::Tensor& rows, std::int64_t columns,
-                   const std::function<void(std::int64_t first, std::int64_t count)>& work) {
-  constexpr std::int64_t kNumbers = 1 << 15;  // of a block: 128 KB in fp32
-  const std::int64_t count = rows.size(0), block = std::max<std::int64_t>(1, kNumbers / columns);
-  const std::int64_t blocks = ops::is_host(rows.device()) ? (count + block - 1) / block : 1;
-  if (blocks <= 1) return work(0, count);
-  at::parallel_for(0, blocks, 1, [&](std::int64_t begin, std::int64_t end) {
-    const at::NoGradGuard no_grad;
-    for (std::int64_t i = begin; i < end; ++i) work(i * block, std::min(block, count - i * block));
-  });
+// Of one LoRA on a stack, as products read them; empty without one.
+struct Factors {
+  ops::ExpertMatrices a, b, parts;  // [r, in]; [out, r], whole and in the linears' parts
+  double scale = 1;
+
+  bool any() const { return !a.weights.empty(); }
+};
+
+Factors factors_of(const ops::Linear& stack, const FactorCast& cast, std::int64_t experts, std::int64_t parts,
+                   at::ScalarType dtype, const ops::PassContext& pass) {
+  if (!stack.lora || !pass.adapters_on) return {};
+  const ExpertFactors& held = cast.of(stack, experts, parts, dtype);
+  return {.a = all_of(held.a),
+          .b = all_of(held.b),
+          .parts = all_of(held.parts, parts),
+          .scale = stack.lora->scale};
 }
 
 at::Tensor gradient_buffer(const at::Tensor& parameter) {
@@ -62,111 +48,82 @@ at::Tensor gradient_buffer(const at::Tensor& parameter) {
   return parameter.grad();
 }
 
+// What a pass reads of the experts of a layer, in the order of its rows.
 class Experts {
  public:
   Experts(const SparseMlp& mlp, const ModelConfig& config, const ops::PassContext& pass,
           const at::Tensor& logits)
       : mlp_(mlp),
         config_(config),
-        pass_(pass),
         dtype_(mlp.router.weight.dtype()),
         width_(config.experts.width),
         routing_(route(logits, config.experts)),
-        rows_(rows_by_expert(routing_.chosen, config.experts.count)),
-        in_(factors_of(mlp.gate_up_stack, mlp.gate_up_cast, config.experts.count, dtype_, pass)),
-        down_(factors_of(mlp.down_stack, mlp.down_cast, config.experts.count, dtype_, pass)) {
-    for (std::size_t e = 0; e < mlp.experts.size(); ++e)
-      if (rows_.rows_of(e) > 0) used_.push_back(e);
+        rows_(routing_.chosen, config.experts.count),
+        in_(factors_of(mlp.gate_up_stack, mlp.gate_up_cast, config.experts.count, 2, dtype_, pass)),
+        down_(factors_of(mlp.down_stack, mlp.down_cast, config.experts.count, 1, dtype_, pass)) {
+    gate_ups_ = {.weights = {}, .parts = 2, .codes = mlp.gate_up_codes};
+    downs_.codes = mlp.down_codes;
+    for (const Expert& expert : mlp.experts) {
+      for (const ops::Linear* linear : {&expert.gate, &expert.up})
+        gate_ups_.weights.push_back(&ops::weight_of(*linear, pass));
+      downs_.weights.push_back(&ops::weight_of(expert.down, pass));
+    }
   }
 
   const Routing& routing() const { return routing_; }
-  const ExpertRows& rows() const { return rows_; }
+  const ops::ExpertRows& rows() const { return rows_; }
+  const ops::ExpertMatrices& gate_ups() const { return gate_ups_; }
+  const ops::ExpertMatrices& downs() const { return downs_; }
   const Factors& in_factors() const { return in_; }
   const Factors& down_factors() const { return down_; }
-  const std::vector<std::size_t>& used() const { return used_; }
   bool is_gelu() const { return config_.activation == Activation::kGeluTanh; }
   std::int64_t width() const { return width_; }
   const SparseMlp& mlp() const { return mlp_; }
-  const ops::PassContext& pass() const { return pass_; }
 
-  at::Tensor rows_of(const at::Tensor& sorted, std::size_t expert) const {
-    return sorted.narrow(0, rows_.begins[expert], rows_.rows_of(expert));
-  }
-  at::Tensor empty(std::int64_t columns, const at::Tensor& like) const {
-    return at::empty({rows_.begins.back(), columns}, like.options().dtype(dtype_));
-  }
   // [S] fp32: the weight of each sorted row.
   at::Tensor sorted_weights() const {
-    at::Tensor out = at::empty({rows_.begins.back()}, routing_.weights.options().dtype(at::kFloat));
-    out.index_copy_(0, rows_.place.flatten(), routing_.weights.flatten().to(at::kFloat));
+    at::Tensor out = at::empty({rows_.size()}, routing_.weights.options().dtype(at::kFloat));
+    out.index_copy_(0, rows_.place().flatten(), routing_.weights.flatten().to(at::kFloat));
     return out;
   }
 
   // scale * x A^T of each expert's rows; undefined without a LoRA.
   at::Tensor a_out(const Factors& factors, const at::Tensor& x) const {
     if (!factors.any()) return {};
-    const at::Tensor out = empty(factors.a.front().out(), x);
-    std::vector<ops::Gemm> products;
-    for (const std::size_t e : used_)
-      products.push_back({rows_of(out, e),
-                          {{rows_of(x, e), &factors.a[e], GemmDirection::kForward}},
-                          {.scale = factors.scale}});
-    ops::gemms(products);
-    return out;
+    return ops::expert_product({{x, &factors.a, GemmDirection::kForward}}, rows_, factors.scale);
   }
 
   // gate | up [S, 2 I] of x [S, H].
   at::Tensor gate_up(const at::Tensor& x, const at::Tensor& a_out) const {
-    const at::Tensor out = empty(2 * width_, x);
-    std::vector<ops::Weight> halves;
-    halves.reserve(2 * used_.size());
-    std::vector<ops::Gemm> products;
-    for (const std::size_t e : used_) {
-      const Expert& expert = mlp_.experts[e];
-      for (const ops::Linear* linear : {&expert.gate, &expert.up}) {
-        const std::int64_t first = linear == &expert.gate ? 0 : width_;
-        std::vector<ops::GemmTerm> terms = {
-            {rows_of(x, e), &ops::weight_of(*linear, pass_), GemmDirection::kForward}};
-        if (a_out.defined()) {
-          halves.emplace_back(in_.b[e].plain().narrow(0, first, width_));
-          terms.push_back({rows_of(a_out, e), &halves.back(), GemmDirection::kForward});
-        }
-        products.push_back({rows_of(out, e).narrow(1, first, width_), std::move(terms), {}});
-      }
-    }
-    ops::gemms(products);
-    return out;
+    return forward(gate_ups_, x, in_, a_out);
   }
 
   at::Tensor product(const at::Tensor& gate_up) const {
-    at::Tensor out = empty(width_, gate_up);
+    at::Tensor out = at::empty({gate_up.size(0), width_}, gate_up.options());
     ops::swiglu_into(out, gate_up.narrow(1, 0, width_), gate_up.narrow(1, width_, width_), is_gelu());
     return out;
   }
 
   at::Tensor down(const at::Tensor& product, const at::Tensor& a_out) const {
-    const at::Tensor out = empty(config_.hidden_size, product);
-    std::vector<ops::Gemm> products;
-    for (const std::size_t e : used_) {
-      std::vector<ops::GemmTerm> terms = {
-          {rows_of(product, e), &ops::weight_of(mlp_.experts[e].down, pass_), GemmDirection::kForward}};
-      if (a_out.defined()) terms.push_back({rows_of(a_out, e), &down_.b[e], GemmDirection::kForward});
-      products.push_back({rows_of(out, e), std::move(terms), {}});
-    }
-    ops::gemms(products);
-    return out;
+    return forward(downs_, product, down_, a_out);
   }
 
  private:
+  at::Tensor forward(const ops::ExpertMatrices& matrices, const at::Tensor& x, const Factors& factors,
+                     const at::Tensor& a_out) const {
+    std::vector<ops::ExpertTerm> terms = {{x, &matrices, GemmDirection::kForward}};
+    if (a_out.defined()) terms.push_back({a_out, &factors.parts, GemmDirection::kForward});
+    return ops::expert_product(terms, rows_);
+  }
+
   const SparseMlp& mlp_;
   const ModelConfig& config_;
-  const ops::PassContext& pass_;
   at::ScalarType dtype_;
   std::int64_t width_;
   Routing routing_;
-  ExpertRows rows_;
+  ops::ExpertRows rows_;
   Factors in_, down_;
-  std::vector<std::size_t> used_;  // experts with rows
+  ops::ExpertMatrices gate_ups_, downs_;
 };
 
 // The gradient of logits [T, E] fp32 from that of the weights [T, k] fp32, and of the softmax by `balance`.
@@ -200,58 +157,32 @@ class ExpertsBackward {
   at::Tensor down(const at::Tensor& d_rows, const at::Tensor& product, const at::Tensor& weights) {
     const auto weighted = [&](const at::Tensor& rows) {
       at::Tensor out = at::empty_like(rows);
-      by_row_blocks(out, out.size(1), [&](std::int64_t first, std::int64_t count) {
-        out.narrow(0, first, count)
-            .copy_(rows.narrow(0, first, count) * weights.narrow(0, first, count).unsqueeze(1));
-      });
+      ops::weigh_rows(out, rows, weights);
       return out;
     };
-    const std::vector<Expert>& experts = experts_.mlp().experts;
-    const bool trains = std::any_of(experts.begin(), experts.end(), [](const Expert& expert) {
-      return expert.down.trained_weight.defined();
-    });
-    const at::Tensor weighted_product = trains ? weighted(product) : at::Tensor();
-    const SparseMlp& mlp = experts_.mlp();
+    const std::vector<at::Tensor> gradients =
+        gradients_of([](const Expert& expert) -> const ops::Linear& { return expert.down; });
+    if (!gradients.empty()) ops::add_expert_gradients(gradients, d_rows, weighted(product), experts_.rows());
     const Factors& factors = experts_.down_factors();
-    const at::Tensor d_a = back_to_a(factors, d_rows);
-    const at::Tensor out = experts_.empty(experts_.width(), d_rows);
-    std::vector<ops::Gemm> products;
-    for (const std::size_t e : experts_.used()) {
-      const ops::Linear& linear = mlp.experts[e].down;
-      std::vector<ops::GemmTerm> terms = {
-          {experts_.rows_of(d_rows, e), &ops::weight_of(linear, experts_.pass()), GemmDirection::kBackward}};
-      if (d_a.defined()) terms.push_back({experts_.rows_of(d_a, e), &factors.a[e], GemmDirection::kBackward});
-      products.push_back({experts_.rows_of(out, e), std::move(terms), {}});
-      add_weight(linear, experts_.rows_of(d_rows, e), weighted_product, e);
-    }
-    ops::gemms(products);
-    if (!d_a.defined()) return out;
-    add_factors(mlp.down_stack, d_rows, weighted(tape_.down_a), weighted(d_a), product);
+    const at::Tensor d_a = back_to_a(factors, d_rows), out = backward(experts_.downs(), d_rows, factors, d_a);
+    if (d_a.defined())
+      add_factors(experts_.mlp().down_stack, d_rows, weighted(tape_.down_a), weighted(d_a), product);
     return out;
   }
 
   // From d_gate_up [S, 2 I] that of the sorted x; the gates and ups get theirs.
   at::Tensor gate_up(const at::Tensor& d_gate_up, const at::Tensor& x) {
-    const SparseMlp& mlp = experts_.mlp();
-    const Factors& factors = experts_.in_factors();
     const std::int64_t width = experts_.width();
-    const at::Tensor d_a = back_to_a(factors, d_gate_up);
-    const at::Tensor out = experts_.empty(x.size(1), x);
-    std::vector<ops::Gemm> products;
-    for (const std::size_t e : experts_.used()) {
-      const Expert& expert = mlp.experts[e];
-      const at::Tensor d = experts_.rows_of(d_gate_up, e);
-      const at::Tensor d_gate = d.narrow(1, 0, width), d_up = d.narrow(1, width, width);
-      std::vector<ops::GemmTerm> terms = {
-          {d_gate, &ops::weight_of(expert.gate, experts_.pass()), GemmDirection::kBackward},
-          {d_up, &ops::weight_of(expert.up, experts_.pass()), GemmDirection::kBackward}};
-      if (d_a.defined()) terms.push_back({experts_.rows_of(d_a, e), &factors.a[e], GemmDirection::kBackward});
-      products.push_back({experts_.rows_of(out, e), std::move(terms), {}});
-      add_weight(expert.gate, d_gate, x, e);
-      add_weight(expert.up, d_up, x, e);
-    }
-    ops::gemms(products);
-    if (d_a.defined()) add_factors(mlp.gate_up_stack, d_gate_up, tape_.in_a, d_a, x);
+    const std::vector<at::Tensor> gates = gradients_of(
+                                      [](const Expert& expert) -> const ops::Linear& { return expert.gate; }),
+                                  ups = gradients_of(
+                                      [](const Expert& expert) -> const ops::Linear& { return expert.up; });
+    if (!gates.empty()) ops::add_expert_gradients(gates, d_gate_up.narrow(1, 0, width), x, experts_.rows());
+    if (!ups.empty()) ops::add_expert_gradients(ups, d_gate_up.narrow(1, width, width), x, experts_.rows());
+    const Factors& factors = experts_.in_factors();
+    const at::Tensor d_a = back_to_a(factors, d_gate_up),
+                     out = backward(experts_.gate_ups(), d_gate_up, factors, d_a);
+    if (d_a.defined()) add_factors(experts_.mlp().gate_up_stack, d_gate_up, tape_.in_a, d_a, x);
     return out;
   }
 
@@ -259,19 +190,27 @@ class ExpertsBackward {
   // scale * d B: the gradient of x A^T.
   at::Tensor back_to_a(const Factors& factors, const at::Tensor& d) const {
     if (!factors.any()) return {};
-    const at::Tensor out = experts_.empty(factors.a.front().out(), d);
-    std::vector<ops::Gemm> products;
-    for (const std::size_t e : experts_.used())
-      products.push_back({experts_.rows_of(out, e),
-                          {{experts_.rows_of(d, e), &factors.b[e], GemmDirection::kBackward}},
-                          {.scale = factors.scale}});
-    ops::gemms(products);
-    return out;
+    return ops::expert_product({{d, &factors.b, GemmDirection::kBackward}}, experts_.rows(), factors.scale);
   }
 
-  void add_weight(const ops::Linear& linear, const at::Tensor& d, const at::Tensor& x, std::size_t e) const {
-    if (linear.trained_weight.defined())
-      ops::add_weight_gradient(gradient_buffer(linear.trained_weight), d, experts_.rows_of(x, e));
+  at::Tensor backward(const ops::ExpertMatrices& matrices, const at::Tensor& d, const Factors& factors,
+                      const at::Tensor& d_a) const {
+    std::vector<ops::ExpertTerm> terms = {{d, &matrices, GemmDirection::kBackward}};
+    if (d_a.defined()) terms.push_back({d_a, &factors.a, GemmDirection::kBackward});
+    return ops::expert_product(terms, experts_.rows());
+  }
+
+  // Of the linear that `one` gives, where an expert's is trained in full; empty: of none.
+  template <typename One>
+  std::vector<at::Tensor> gradients_of(const One& one) const {
+    std::vector<at::Tensor> out;
+    bool any = false;
+    for (const Expert& expert : experts_.mlp().experts) {
+      const at::Tensor& trained = one(expert).trained_weight;
+      any = any || trained.defined();
+      out.push_back(trained.defined() ? gradient_buffer(trained) : at::Tensor());
+    }
+    return any ? out : std::vector<at::Tensor>();
   }
 
   // dA += d_a^T x and dB += d^T a_out of each expert, in its place of the stack.
@@ -282,13 +221,8 @@ class ExpertsBackward {
     const at::Tensor by_a = a.view({experts, -1, a.size(1)}), by_b = b.view({b.size(0), -1, experts});
     // Neighbors in B's gradient belong to different experts: they are added to it together.
     const at::Tensor sums = at::zeros({experts, by_b.size(1), by_b.size(0)}, b.options());
-    std::vector<ops::Outer> products;
-    for (const std::size_t e : experts_.used()) {
-      const auto expert = static_cast<std::int64_t>(e);
-      products.push_back({by_a.select(0, expert), experts_.rows_of(d_a, e), experts_.rows_of(x, e)});
-      products.push_back({sums.select(0, expert), experts_.rows_of(a_out, e), experts_.rows_of(d, e)});
-    }
-    ops::add_outers(products);
+    const ops::ExpertOuter outers[] = {{by_a, d_a, x}, {sums, a_out, d}};
+    ops::add_expert_outers(outers, experts_.rows());
     by_b.add_(sums.permute({2, 1, 0}));
   }
 
@@ -306,7 +240,7 @@ at::Tensor fused_sparse_forward(const SparseMlp& mlp, const ModelConfig& config,
   ops::linear_into(logits, mlp.router, x, router_a, pass);
   const Experts experts(mlp, config, pass, logits);
   if (load != nullptr) load->add(experts.routing().chosen, experts.routing().softmax);
-  at::Tensor sorted = x.index_select(0, experts.rows().token);
+  at::Tensor sorted = x.index_select(0, experts.rows().token());
   const at::Tensor in_a = experts.a_out(experts.in_factors(), sorted);
   at::Tensor gate_up = experts.gate_up(sorted, in_a);
   sorted.reset();
@@ -321,7 +255,7 @@ at::Tensor fused_sparse_forward(const SparseMlp& mlp, const ModelConfig& config,
   gate_up.reset();
   const at::Tensor rows = experts.down(product, down_a);
   at::Tensor out = at::empty_like(x);
-  ops::sum_routed_rows(out, rows, experts.rows().place, experts.routing().weights);
+  ops::sum_routed_rows(out, rows, experts.rows().place(), experts.routing().weights);
   return out;
 }
 
@@ -330,14 +264,14 @@ at::Tensor fused_sparse_backward(const SparseMlp& mlp, const ModelConfig& config
                                  const at::Tensor& balance) {
   const Experts experts(mlp, config, pass, tape.logits);
   ExpertsBackward backward(experts, tape);
-  const ExpertRows& rows = experts.rows();
-  const at::Tensor sorted = x.index_select(0, rows.token), weights = experts.sorted_weights();
+  const ops::ExpertRows& rows = experts.rows();
+  const at::Tensor sorted = x.index_select(0, rows.token()), weights = experts.sorted_weights();
   if (!tape.gate_up.defined()) tape.gate_up = experts.gate_up(sorted, tape.in_a);
   if (!tape.product.defined()) tape.product = experts.product(tape.gate_up);
-  at::Tensor d_product = backward.down(d.index_select(0, rows.token), tape.product, weights);  // [S, I]
+  at::Tensor d_product = backward.down(d.index_select(0, rows.token()), tape.product, weights);  // [S, I]
   const at::Tensor by_row = ops::weigh_rows_backward(d_product, tape.product, weights);
   const at::Tensor d_weights =
-      by_row.index_select(0, rows.place.flatten()).view(rows.place.sizes());  // [T, k]
+      by_row.index_select(0, rows.place().flatten()).view(rows.place().sizes());  // [T, k]
   tape.product.reset();
   const std::int64_t width = experts.width();
   ops::swiglu_backward(tape.gate_up.narrow(1, 0, width), tape.gate_up.narrow(1, width, width), d_product,
@@ -352,7 +286,7 @@ at::Tensor fused_sparse_backward(const SparseMlp& mlp, const ModelConfig& config
   const ops::LinearGradient router{&mlp.router, d_logits, tape.router_a};
   ops::linears_backward(dx, {&router, 1}, x, pass);
   at::Tensor out = at::empty_like(x);
-  ops::sum_routed_rows(out, dx_rows, rows.place, {}, dx);
+  ops::sum_routed_rows(out, dx_rows, rows.place(), {}, dx);
   tape = {};
   return out;
 }

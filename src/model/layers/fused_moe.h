@@ -1,7 +1,7 @@
 // The mixture of experts without autograd: forward, and a hand-written backward. sparse_mlp() (moe.h) is the definition, and
 // has the shapes.
 //
-// The products of all experts are given to the threads together. Backward takes the gradient of the weights w from the
+// The products of all experts are asked for together (ops/experts). Backward takes the gradient of the weights w from the
 // gradient of the experts' inner products: dw = (W_down^T dy) . h, so that the experts' outputs are never kept.
 #pragma once
 

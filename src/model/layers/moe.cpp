@@ -46,14 +46,31 @@ StackedFactors stacked_factors(const ops::Linear& stack, std::int64_t experts, a
           .b = b.to(dtype).view({b.size(0), -1, experts}).permute({2, 0, 1}).contiguous()};
 }
 
-const StackedFactors& FactorCast::of(const ops::Linear& stack, std::int64_t experts,
-                                     at::ScalarType dtype) const {
+void SparseMlp::lay_out() {
+  std::vector<ops::Linear*> gate_ups, downs;
+  for (Expert& expert : experts) {
+    gate_ups.insert(gate_ups.end(), {&expert.gate, &expert.up});
+    downs.push_back(&expert.down);
+  }
+  gate_up_codes = ops::lay_out_experts(gate_ups, 2);
+  down_codes = ops::lay_out_experts(downs, 1);
+}
+
+const ExpertFactors& FactorCast::of(const ops::Linear& stack, std::int64_t experts, std::int64_t parts,
+                                    at::ScalarType dtype) const {
   const at::NoGradGuard no_grad;
   const at::Tensor &a = stack.lora->a, &b = stack.lora->b;
   const bool same = a_.is_same(a) && b_.is_same(b) && a_version_ == a._version() &&
-                    b_version_ == b._version() && factors_.a.scalar_type() == dtype;
+                    b_version_ == b._version() && !factors_.a.empty() && factors_.a.front().dtype() == dtype;
   if (same) return factors_;
-  factors_ = stacked_factors(stack, experts, dtype, {});
+  const StackedFactors all = stacked_factors(stack, experts, dtype, {});
+  factors_ = {};
+  for (std::int64_t e = 0; e < experts; ++e) {
+    const at::Tensor of_b = all.b.select(0, e);
+    factors_.a.emplace_back(all.a.select(0, e));
+    factors_.b.emplace_back(of_b);
+    for (const at::Tensor& part : of_b.chunk(parts)) factors_.parts.emplace_back(part);
+  }
   a_ = a;
   b_ = b;
   a_version_ = a._version();
@@ -62,7 +79,7 @@ const StackedFactors& FactorCast::of(const ops::Linear& stack, std::int64_t expe
 }
 
 void RouterLoad::add(const at::Tensor& chosen, const at::Tensor& softmax) {
-  const at::Tensor counts = at::bincount(chosen.flatten(), {}, softmax.size(1)).to(at::kFloat);
+  const at::Tensor counts = ops::count_experts(chosen, softmax.size(1)).to(at::kFloat);
   const at::Tensor sums = softmax.sum(0);
   assigned = defined() ? assigned + counts : counts;
   scores = scores.defined() ? scores + sums : sums;
@@ -92,33 +109,20 @@ Routing route(const at::Tensor& logits, const ExpertsRule& rule) {
   return out;
 }
 
-ExpertRows rows_by_expert(const at::Tensor& chosen, std::int64_t experts) {
-  const at::Tensor flat = chosen.flatten();
-  const at::Tensor order = at::argsort(flat, /*stable=*/true, 0, false);
-  ExpertRows out{
-      .token = at::floor_divide(order, chosen.size(1)), .place = at::empty_like(order), .begins = {0}};
-  out.place.index_copy_(0, order, at::arange(order.size(0), order.options()));
-  out.place = out.place.view(chosen.sizes());
-  const at::Tensor counts = at::bincount(flat, {}, experts).cpu();
-  const std::int64_t* const count = counts.const_data_ptr<std::int64_t>();
-  for (std::int64_t e = 0; e < experts; ++e) out.begins.push_back(out.begins.back() + count[e]);
-  return out;
-}
-
 at::Tensor sparse_mlp(const SparseMlp& mlp, const ModelConfig& config, const at::Tensor& x,
                       const ops::PassContext& pass, RouterLoad* load) {
   const at::ScalarType dtype = mlp.router.weight.dtype();
   const at::Tensor read = x.to(dtype);
   const Routing routing = route(ops::linear_forward(mlp.router, read, pass), config.experts);
   if (load != nullptr) load->add(routing.chosen, routing.softmax);
-  const ExpertRows sorted = rows_by_expert(routing.chosen, config.experts.count);
+  const ops::ExpertRows sorted(routing.chosen, config.experts.count);
   const StackedFactors in = stacked_factors(mlp.gate_up_stack, config.experts.count, dtype, pass),
                        out = stacked_factors(mlp.down_stack, config.experts.count, dtype, pass);
   std::vector<at::Tensor> all;
   for (std::size_t e = 0; e < mlp.experts.size(); ++e) {
     if (sorted.rows_of(e) == 0) continue;
     const Expert& expert = mlp.experts[e];
-    const at::Tensor rows = read.index_select(0, sorted.token.narrow(0, sorted.begins[e], sorted.rows_of(e)));
+    const at::Tensor rows = read.index_select(0, sorted.of(sorted.token(), e));
     at::Tensor gate = ops::linear_forward(expert.gate, rows, pass);
     at::Tensor up = ops::linear_forward(expert.up, rows, pass);
     if (in.a.defined()) {
@@ -132,7 +136,7 @@ at::Tensor sparse_mlp(const SparseMlp& mlp, const ModelConfig& config, const at:
     if (out.a.defined()) row = row + through_factors(out, e, mlp.down_stack.lora->scale, product);
     all.push_back(row);
   }
-  return ops::routed_sum(at::cat(all), sorted.place, routing.weights).to(dtype);
+  return ops::routed_sum(at::cat(all), sorted.place(), routing.weights).to(dtype);
 }
 
 }  // namespace hone::model

@@ -4,8 +4,8 @@
 //   y[t] = sum over s of w[t, s] down_e(act(gate_e(x[t])) * up_e(x[t])),  e = chosen[t, s]
 //
 // The router scores all experts and chooses k of them for each token, the one with the highest score first. Rows are sorted
-// by expert: each expert with rows has one product of its own, and nothing is padded. A token's k outputs are added in the
-// order of s, in fp32, so that its bits do not depend on the other tokens.
+// by expert (ops/experts), and nothing is padded. A token's k outputs are added in the order of s, in fp32, so that its bits do
+// not depend on the other tokens.
 //
 // Shapes: T tokens, H hidden, E experts, k experts of a token, S = T k rows sorted by expert, I width of an expert, r rank.
 //
@@ -17,9 +17,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "model/config/model_config.h"
+#include "ops/experts/expert_products.h"
 #include "ops/linear.h"
 
 namespace hone::model {
@@ -34,14 +36,20 @@ struct StackedFactors {
   at::Tensor b;  // [E, out, r]
 };
 
-// A stack's factors as the fused form's products read them; made again when the LoRA is another or has changed, as
-// ops::CastWeight. Not thread-safe.
+// A stack's factors, expert by expert, as the fused form's products read them.
+struct ExpertFactors {
+  std::vector<ops::Weight> a, b;   // [r, in], [out, r]
+  std::vector<ops::Weight> parts;  // of b: the rows of each linear of an expert
+};
+
+// Made again when the LoRA is another or has changed, as ops::CastWeight. `parts`: linears of an expert. Not thread-safe.
 class FactorCast {
  public:
-  const StackedFactors& of(const ops::Linear& stack, std::int64_t experts, at::ScalarType dtype) const;
+  const ExpertFactors& of(const ops::Linear& stack, std::int64_t experts, std::int64_t parts,
+                          at::ScalarType dtype) const;
 
  private:
-  mutable StackedFactors factors_;
+  mutable ExpertFactors factors_;
   mutable at::Tensor a_, b_;  // what they were made from
   mutable std::int64_t a_version_ = 0, b_version_ = 0;
 };
@@ -53,11 +61,14 @@ struct SparseMlp {
   // called as the parameters, with lora_A [r E, in] and lora_B [out, r E] of PEFT's ParamWrapper: rows e r to (e + 1) r of A,
   // every E-th column of B from e on.
   ops::Linear gate_up_stack, down_stack;
-  FactorCast gate_up_cast, down_cast;  // of the two
+  FactorCast gate_up_cast, down_cast;                                         // of the two
+  std::shared_ptr<const ops::Quantized> gate_up_codes = {}, down_codes = {};  // of ops::lay_out_experts
 
   // The router, then the experts: gates, ups, downs.
   std::vector<ops::Linear*> linears();
   std::vector<const ops::Linear*> linears() const;
+  // Puts the experts' weights where their device multiplies them together (ops::lay_out_experts), once they are read.
+  void lay_out();
 };
 
 // The factors of a stack's LoRA, differentiable in it. Undefined: it has none in this pass.
@@ -86,16 +97,6 @@ struct Routing {
 };
 // From logits [T, E]; differentiable in the softmax and the weights. torch's topk, with its order of equal scores.
 Routing route(const at::Tensor& logits, const ExpertsRule& rule);
-
-// The rows sorted by expert.
-struct ExpertRows {
-  at::Tensor token;                  // [S] int64: the token of each
-  at::Tensor place;                  // [T, k] int64: where token t's s-th row is
-  std::vector<std::int64_t> begins;  // [E + 1]: expert e has rows begins[e] to begins[e + 1]
-
-  std::int64_t rows_of(std::size_t expert) const { return begins[expert + 1] - begins[expert]; }
-};
-ExpertRows rows_by_expert(const at::Tensor& chosen, std::int64_t experts);
 
 // x [T, H] -> [T, H] in the linears' dtype. Differentiable in x, the LoRA weights and the trained weights. `load` (null: not
 // asked) gets the routers' numbers.

@@ -62,6 +62,7 @@ struct Operators {
   bool (*soft_cap_backward)(const Tensor& d, const Tensor& capped, double cap) = nullptr;
   bool (*sum_routed_rows)(const Tensor& out, const Tensor& rows, const Tensor& place, const Tensor& weights,
                           const Tensor& start) = nullptr;
+  bool (*weigh_rows)(const Tensor& out, const Tensor& x, const Tensor& weights) = nullptr;
   // sums [S] fp32 is overwritten.
   bool (*weigh_rows_backward)(const Tensor& d, const Tensor& x, const Tensor& weights,
                               const Tensor& sums) = nullptr;
@@ -97,6 +98,12 @@ struct Operators {
   bool (*add_outers)(std::span<const Outer* const> products) = nullptr;
   bool (*add_weight_gradient)(const Tensor& gradient, const Tensor& d_out, const Tensor& x) = nullptr;
   bool (*dequantize)(const Tensor& out, const Quantized& matrix) = nullptr;
+
+  // ---- groups of rows whose sizes only the device knows (ops/experts/expert_products.h). group_multiple
+  // divides both sides of the matrices that they take, in rows that begin at 16 bytes; 0: none of this dtype.
+  std::int64_t (*group_multiple)(at::Device device, at::ScalarType dtype) = nullptr;
+  bool (*grouped_products)(Tensor& out, const Tensor& a, const Tensor& right, const Tensor& ends) = nullptr;
+  bool (*grouped_outers)(Tensor& out, const Tensor& left, const Tensor& right, const Tensor& ends) = nullptr;
 
   // ---- the head and the loss
   bool (*take_tile)(SoftmaxRows& rows, const Tensor& logits, std::int64_t first_column,

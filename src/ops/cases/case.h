@@ -119,6 +119,7 @@ void add_packed_attention_cases(Cases& all);
 void add_attention_backward_cases(Cases& all);
 void add_gemm_cases(Cases& all);
 void add_outer_cases(Cases& all);
+void add_expert_cases(Cases& all);
 void add_quantized_cases(Cases& all);
 void add_softmax_cases(Cases& all);
 void add_adamw_cases(Cases& all);

@@ -50,6 +50,34 @@ Case dequantize_of(const Matrix& m, at::ScalarType dtype) {
   return one;
 }
 
+// Three matrices that became one, on the device.
+Case dequantize_together(const QuantScheme& scheme, at::ScalarType dtype) {
+  const auto matrices = [=] {
+    std::vector<Quantized> out;
+    for (std::uint64_t i = 0; i < 3; ++i) out.push_back(quantize(noise({64, 256}, i) * 0.1, scheme, "w"));
+    return out;
+  };
+  Case one{.op = "dequantize",
+           .what = "3 x 64 x 256, " + describe(scheme) + ", " + c10::toString(dtype),
+           .bounds = {dtype == at::kFloat ? 3e-7 : kOneRounding}};
+  one.run = [=](at::Device device) {
+    std::vector<Quantized> moved;
+    for (const Quantized& matrix : matrices()) moved.push_back(matrix.to(device));
+    const std::shared_ptr<const Quantized> all = one_below_another(moved);
+    at::Tensor parts = at::empty({0, 256}, all->scales.options().dtype(dtype));
+    for (const Quantized& matrix : moved) parts = at::cat({parts, dequantize(matrix, dtype)});
+    return Tensors{dequantize(*all, dtype).cpu(), parts.cpu()};
+  };
+  one.exact = [=] {
+    std::vector<at::Tensor> out;
+    for (const Quantized& matrix : matrices()) out.push_back(defined_by(matrix));
+    return Tensors{at::cat(out), at::cat(out)};
+  };
+  one.own_bits_from = base::InstructionLevel::kPlain;
+  one.levels = SameBits::kAllLevels;
+  return one;
+}
+
 // Products with a quantized matrix have the bits of those with its numbers.
 Case product_of(const Matrix& m, std::int64_t rows, GemmDirection side, at::ScalarType dtype) {
   const bool forward = side == GemmDirection::kForward;
@@ -99,6 +127,8 @@ void add_quantized_cases(Cases& all) {
       }
     }
     all.push_back(dequantize_of({130, 70, scheme}, at::kHalf));
+    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16})
+      all.push_back(dequantize_together(scheme, dtype));
   }
 }
 

@@ -58,6 +58,26 @@ Case sum_of(const Routed& r) {
                   .promises = r.dtype != at::kDouble});
 }
 
+Case weighed_of(const Grid& grid, at::ScalarType dtype) {
+  return of_rows({.op = "weigh_rows",
+                  .what = describe(grid) + ", " + describe(dtype),
+                  .make =
+                      [=] {
+                        return Tensors{unwritten({grid.rows, grid.width}, dtype),
+                                       noise({grid.rows, grid.width}, 3, dtype), noise({grid.rows}, 4)};
+                      },
+                  .call =
+                      [=](const Tensors& t, at::Device /*device*/) {
+                        weigh_rows(t[0], t[1], t[2]);
+                        return Tensors();
+                      },
+                  .exact = [=](const Tensors& t) { return Tensors{t[1] * t[2].unsqueeze(1)}; },
+                  .bounds = {bound_of(dtype, 1e-6, kOneRounding)},
+                  .layout = grid.layout,
+                  .dense_from = 2,
+                  .promises = dtype != at::kDouble});
+}
+
 Case weigh_of(const Grid& grid, at::ScalarType dtype) {
   return of_rows(
       {.op = "weigh_rows_backward",
@@ -83,6 +103,7 @@ void add_routed_cases(Cases& all) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     for (const Grid& grid : row_grid()) {
       if (grid.rows < 4096) all.push_back(weigh_of(grid, dtype));
+      all.push_back(weighed_of(grid, dtype));
     }
     for (const bool start : {false, true}) {
       all.push_back(sum_of({7, 3, 75, dtype, at::kFloat, true, start, Layout::kStrided}));

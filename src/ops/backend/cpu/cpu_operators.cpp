@@ -18,6 +18,7 @@ const Operators& cpu_operators() {
                                   .soft_cap = cpu::soft_cap,
                                   .soft_cap_backward = cpu::soft_cap_backward,
                                   .sum_routed_rows = cpu::sum_routed_rows,
+                                  .weigh_rows = cpu::weigh_rows,
                                   .weigh_rows_backward = cpu::weigh_rows_backward,
                                   .draw_mask = cpu::draw_mask,
                                   .dropout = cpu::dropout,

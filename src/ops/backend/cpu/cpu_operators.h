@@ -27,6 +27,7 @@ bool soft_cap(const Tensor& x, double cap);
 bool soft_cap_backward(const Tensor& d, const Tensor& capped, double cap);
 bool sum_routed_rows(const Tensor& out, const Tensor& rows, const Tensor& place, const Tensor& weights,
                      const Tensor& start);
+bool weigh_rows(const Tensor& out, const Tensor& x, const Tensor& weights);
 bool weigh_rows_backward(const Tensor& d, const Tensor& x, const Tensor& weights, const Tensor& sums);
 bool draw_mask(const Tensor& out, const DropoutMask& mask);
 bool dropout(const Tensor& out, const Tensor& x, const DropoutMask& mask);

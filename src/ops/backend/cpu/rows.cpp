@@ -1,5 +1,9 @@
 // The operators of row_kernels.h: rows of tensors distributed over threads.
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
 
 #include "ops/backend/cpu/cpu_operators.h"
 #include "ops/backend/cpu/row_call.h"
@@ -145,6 +149,22 @@ bool sum_routed_rows(const Tensor& out, const Tensor& rows, const Tensor& place,
                            .out = rows_out(out),
                            .width = rows.size(1)};
   each_row(row_kernels().gather, args, out.size(0), held.size(1) * rows.size(1));
+  return true;
+}
+
+// In libtorch's operators, over blocks of rows: what is between them stays in a core's cache, and all threads share the blocks.
+bool weigh_rows(const Tensor& out, const Tensor& x, const Tensor& weights) {
+  constexpr std::int64_t kNumbers = 1 << 15;  // of a block: 128 KB in fp32
+  const std::int64_t rows = x.size(0),
+                     block = std::max<std::int64_t>(1, kNumbers / std::max<std::int64_t>(1, x.size(1)));
+  at::parallel_for(0, (rows + block - 1) / block, 1, [&](std::int64_t begin, std::int64_t end) {
+    const at::NoGradGuard no_grad;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t first = i * block, count = std::min(block, rows - first);
+      out.narrow(0, first, count)
+          .copy_(x.narrow(0, first, count) * weights.narrow(0, first, count).unsqueeze(1));
+    }
+  });
   return true;
 }
 

@@ -31,6 +31,18 @@ bool dropout_backward_add(const Tensor& dx, const Tensor& d, const DropoutMask& 
 bool gemms(std::span<const Gemm* const> products);
 bool add_outers(std::span<const Outer* const> products);
 
+// ---- matrices of 4 bits (quantized.cpp)
+bool dequantize(const Tensor& out, const Quantized& matrix);
+
+// ---- rows by expert (experts.cpp)
+std::int64_t group_multiple(at::Device device, at::ScalarType dtype);
+bool grouped_products(Tensor& out, const Tensor& a, const Tensor& right, const Tensor& ends);
+bool grouped_outers(Tensor& out, const Tensor& left, const Tensor& right, const Tensor& ends);
+bool sum_routed_rows(const Tensor& out, const Tensor& rows, const Tensor& place, const Tensor& weights,
+                     const Tensor& start);
+bool weigh_rows(const Tensor& out, const Tensor& x, const Tensor& weights);
+bool weigh_rows_backward(const Tensor& d, const Tensor& x, const Tensor& weights, const Tensor& sums);
+
 // ---- attention of packed rows (packed_attention.cpp)
 bool attend_packed(const Tensor& out, const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,
                    const Segments& segments, const AttentionRule& rule);

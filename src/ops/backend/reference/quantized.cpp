@@ -20,8 +20,13 @@ void dequantize(const Tensor& out, const Quantized& matrix) {
   if (matrix.scheme.nested) {
     const Tensor of_scale = at::arange(scales.numel(), of_number.options()).floor_divide(matrix.nested_block);
     scales = matrix.nested_table.index_select(0, scales.to(at::kLong)) *
-                 matrix.nested_scales.index_select(0, of_scale) +
-             matrix.nested_offset;
+             matrix.nested_scales.index_select(0, of_scale);
+    if (matrix.nested_offsets.defined()) {
+      const std::int64_t matrices = matrix.nested_offsets.numel();
+      scales = (scales.view({matrices, -1}) + matrix.nested_offsets.unsqueeze(1)).flatten();
+    } else {
+      scales = scales + matrix.nested_offset;
+    }
   }
   const Tensor values = matrix.table.index_select(0, codes.to(at::kLong)) * scales.index_select(0, of_number);
   out.copy_(values.view({matrix.out, matrix.in}));

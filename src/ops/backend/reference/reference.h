@@ -47,6 +47,7 @@ void soft_cap(const Tensor& x, double cap);
 void soft_cap_backward(const Tensor& d, const Tensor& capped, double cap);
 void sum_routed_rows(const Tensor& out, const Tensor& rows, const Tensor& place, const Tensor& weights,
                      const Tensor& start);
+void weigh_rows(const Tensor& out, const Tensor& x, const Tensor& weights);
 void weigh_rows_backward(const Tensor& d, const Tensor& x, const Tensor& weights, const Tensor& sums);
 void draw_mask(const Tensor& out, const DropoutMask& mask);
 void dropout(const Tensor& out, const Tensor& x, const DropoutMask& mask);
@@ -77,6 +78,8 @@ void attention_backward_bytes(std::int64_t& bytes, const AttentionSizes& sizes);
 // ---- products
 void gemms(std::span<const Gemm* const> products);
 void add_outers(std::span<const Outer* const> products);
+void grouped_products(Tensor& out, const Tensor& a, const Tensor& right, const Tensor& ends);
+void grouped_outers(Tensor& out, const Tensor& left, const Tensor& right, const Tensor& ends);
 // A matrix in rows (ops/quantized.h); of one in a backend's own order its layout's dense().
 void dequantize(const Tensor& out, const Quantized& matrix);
 

@@ -27,6 +27,10 @@ void sum_routed_rows(const Tensor& out, const Tensor& rows, const Tensor& place,
   out.copy_(routed_sum(rows, place, weights, start));
 }
 
+void weigh_rows(const Tensor& out, const Tensor& x, const Tensor& weights) {
+  out.copy_(x * weights.unsqueeze(1));
+}
+
 void weigh_rows_backward(const Tensor& d, const Tensor& x, const Tensor& weights, const Tensor& sums) {
   constexpr std::int64_t kRows = 512;  // at once: what is between the operators stays small
   const at::ScalarType inside = at::promote_types(d.scalar_type(), at::kFloat);
