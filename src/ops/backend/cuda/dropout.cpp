@@ -54,10 +54,10 @@ class PassMasks {
       bits_.clear();
       rows_.assign(mask.rows.begin(), mask.rows.end());
       positions_.assign(mask.positions.begin(), mask.positions.end());
-      numbers_ = Tensor();
     }
     const auto kept = static_cast<float>(mask.kept());
-    if (!numbers_.defined() || kept_ != kept) numbers_ = staged(numbers_of_bytes(kept), device);
+    if (!numbers_.defined() || numbers_.device() != device || kept_ != kept)
+      numbers_ = staged(numbers_of_bytes(kept), device);
     kept_ = kept;
     const Key key = {mask.key[0], mask.key[1], mask.dropped_below(), static_cast<std::uint32_t>(features)};
     Tensor& held = bits_[key];
