@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "train/loop.h"
+#include "train/training_method.h"
 
 namespace hone::train {
 

@@ -6,9 +6,8 @@
 #include "base/release_pages.h"
 #include "parallel/turns.h"
 #include "train/methods/methods.h"
-#include "train/optimizer.h"
 #include "train/same_run.h"
-#include "train/shards.h"
+#include "train/step_strategy.h"
 
 namespace hone::train {
 
@@ -36,11 +35,8 @@ LoopResult begin_run(OpenedRun& run, RunListener& listener, const std::atomic<bo
     if (guard != nullptr) guard->before_first_step(run);
   };
   parallel::all_or_none(all, begin, "start of the run");
-  std::optional<Shards> shards;
-  const DividedState divided = divided_state(run.plan);
-  if (divided.divides()) {
-    shards.emplace(all, *run.model, *run.adapter, run.resume_state->optimizer, divided.stage);
-  }
+  learn::Optimizer& optimizer = run.resume_state->optimizer;
+  const std::unique_ptr<StepStrategy> steps = make_step_strategy(run, optimizer, all);
   base::return_freed_memory();  // of the opening
   base::reset_memory_peak();    // of the run alone, which the plan is compared with
   const LoopResult result = run_loop({.plan = run.plan,
@@ -49,15 +45,14 @@ LoopResult begin_run(OpenedRun& run, RunListener& listener, const std::atomic<bo
                                       .tokenizer = run.text->tokenizer,
                                       .listener = listener,
                                       .stop_requested = stop_requested,
-                                      .optimizer = run.resume_state->optimizer,
+                                      .optimizer = optimizer,
+                                      .steps = *steps,
                                       .state = run.resume_state->state,
+                                      .ranks = all,
                                       .planned_memory = run.start.memory.total,
                                       .guard = guard,
                                       .sampler = run.sampler.get(),
-                                      .inputs = &run.inputs,
-                                      .ranks = ranks,
-                                      .layer_steps = run.start.memory.layer_steps ? &*run.model : nullptr,
-                                      .shards = shards ? &*shards : nullptr});
+                                      .inputs = &run.inputs});
   listener.on_finish(run.plan.output_dir, result.interrupted, result.step);
   return result;
 }

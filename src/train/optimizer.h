@@ -3,7 +3,6 @@
 
 #include "adapters/lora.h"
 #include "config/plan.h"
-#include "learn/adamw.h"
 #include "learn/optimizer.h"
 #include "learn/schedule.h"
 
@@ -22,14 +21,6 @@ DividedState divided_state(const config::Plan& plan);
 // A new one for the adapter's buffer, on its device, with zero state.
 learn::Optimizer make_optimizer(const config::OptimizerPlan& plan, const adapters::Adapter& adapter,
                                 const DividedState& divided = {});
-
-// AdamW whatever `optim` is: for trials that need some optimizer.
-inline learn::AdamWOptions adamw_options(const config::OptimizerPlan& plan) {
-  return {.beta1 = plan.adam_beta1,
-          .beta2 = plan.adam_beta2,
-          .epsilon = plan.adam_epsilon,
-          .weight_decay = plan.weight_decay};
-}
 
 inline learn::ScheduleSpec schedule_spec(const config::OptimizerPlan& plan, std::int64_t total_steps) {
   return {.type = plan.lr_scheduler_type,

@@ -10,9 +10,9 @@
 
 #include "config/plan.h"
 #include "data/order.h"
-#include "train/loop.h"
 #include "train/micro_batches.h"
 #include "train/run_data.h"
+#include "train/training_method.h"
 
 namespace hone::train {
 

@@ -28,12 +28,13 @@ void clear_others(const at::Tensor& flat, const FlatPart& part, const learn::Fla
 }  // namespace
 
 Shards::Shards(parallel::Ranks& ranks, model::CausalLm& model, adapters::Adapter& adapter,
-               learn::Optimizer& optimizer, int stage)
+               learn::Optimizer& optimizer, int stage, double max_grad_norm)
     : ranks_(ranks),
       model_(model),
       adapter_(adapter),
       optimizer_(optimizer),
       stage_(stage),
+      max_grad_norm_(max_grad_norm),
       parts_(flat_parts(optimizer.layout())),
       held_(parts_.size(), 1),
       asked_(parts_.size(), 0) {
@@ -215,6 +216,24 @@ void Shards::after_pass() {
 
 // ---- a step
 
+StepResult Shards::measure(const StepPasses& passes) {
+  begin();
+  StepResult out{.loss = passes.backward()};
+  out.grad_norm = end_gradient();
+  if (passes.seen) passes.seen(out.loss);
+  return out;
+}
+
+StepResult Shards::step(const StepPasses& passes, double learning_rate) {
+  StepResult out = measure(passes);
+  if (out.is_finite()) apply(learning_rate);
+  return out;
+}
+
+bool Shards::end_with_gradients() {
+  return !divides_gradients();
+}
+
 void Shards::begin() {
   const at::NoGradGuard no_grad;
   if (!divides_gradients()) return adapter_.zero_gradient();
@@ -227,7 +246,7 @@ void Shards::begin() {
   }
 }
 
-double Shards::end_gradient(double max_norm) {
+double Shards::end_gradient() {
   const at::NoGradGuard no_grad;
   if (divides_gradients()) {
     adapter_.release_gradient();
@@ -244,7 +263,7 @@ double Shards::end_gradient(double max_norm) {
   }
   ranks_.sum(squares, "norm of the gradient");
   const double norm = squares.sqrt_().item<double>();
-  const std::optional<float> factor = learn::clip_factor(norm, max_norm);
+  const std::optional<float> factor = learn::clip_factor(norm, max_grad_norm_);
   for (const FlatPart& part : parts_) {
     const learn::FlatRange mine = own(part);
     if (factor) learn::scale_gradient(gradient_.narrow(0, mine.begin, mine.end - mine.begin), *factor);
@@ -264,7 +283,7 @@ void Shards::apply(double learning_rate) {
 
 // ---- rank 0 writes
 
-void Shards::reading(const std::function<void()>& read) {
+void Shards::reading(const parallel::Ranks& /*ranks*/, const std::function<void()>& read) {
   std::exception_ptr error;
   if (ranks_.leads()) {
     try {

@@ -33,37 +33,35 @@
 #include "parallel/ranks.h"
 #include "train/flat_parts.h"
 #include "train/shared_work.h"
+#include "train/step_strategy.h"
 #include "train/task_thread.h"
 
 namespace hone::train {
 
-class Shards final : public model::PassObserver, public InnerCollectives {
+class Shards final : public model::PassObserver, public InnerCollectives, public StepStrategy {
  public:
   // `optimizer` holds this rank's share (Optimizer::hold with own_ranges). Gives back the pages of what other ranks
   // keep, and from stage 2 on the adapter's gradient. All must outlive it.
   Shards(parallel::Ranks& ranks, model::CausalLm& model, adapters::Adapter& adapter,
-         learn::Optimizer& optimizer, int stage);
+         learn::Optimizer& optimizer, int stage, double max_grad_norm);
   ~Shards() override;
   Shards(const Shards&) = delete;
   Shards& operator=(const Shards&) = delete;
 
-  int stage() const { return stage_; }
-  bool divides_gradients() const { return stage_ >= 2; }
-  bool divides_parameters() const { return stage_ >= 3; }
-
-  // A step: begin(), the backwards of all ranks, then end_gradient() and, if it is finite, apply(). Collectives.
-  void begin();
-  // The norm of the whole gradient, before it is clipped to max_norm (learn::clip_gradient).
-  double end_gradient(double max_norm);
-  void apply(double learning_rate);
+  // The backwards of all ranks. Collectives.
+  StepResult step(const StepPasses& passes, double learning_rate) override;
+  StepResult measure(const StepPasses& passes) override;
+  bool end_with_gradients() override;
+  Shards* shards() override { return this; }
 
   // Rank 0 reads what other ranks keep, in `read`; on the others, which have to call this too, `read` is not called. An
   // error of read is thrown after the others were let go.
-  void reading(const std::function<void()>& read);
+  void reading(const parallel::Ranks& ranks, const std::function<void()>& read) override;
   // In `read`: the tensor's values are whole until the next call.
   void read_parameters(std::string_view tensor);
   // In `read`: every parameter is whole until it ends.
-  void read_all_parameters();
+  void read_all_parameters() override;
+  bool divides_parameters() const override { return stage_ >= 3; }
   // In `read`: the optimizer's state `index`, in order, a part of it at a time.
   void read_state(std::size_t index, const std::function<void(const at::Tensor&)>& take);
 
@@ -76,6 +74,10 @@ class Shards final : public model::PassObserver, public InnerCollectives {
   void accompany() override;
 
  private:
+  bool divides_gradients() const { return stage_ >= 2; }
+  void begin();
+  double end_gradient();  // the norm of the whole gradient, before it is clipped
+  void apply(double learning_rate);
   enum class Event : std::int64_t { kParameters, kGradients, kState };
   using Ticket = TaskThread::Ticket;
   Ticket ask(Event event, std::size_t part, std::size_t state = 0);
@@ -98,6 +100,7 @@ class Shards final : public model::PassObserver, public InnerCollectives {
   adapters::Adapter& adapter_;
   learn::Optimizer& optimizer_;
   int stage_;
+  double max_grad_norm_;
   std::vector<FlatPart> parts_;
   at::Tensor gradient_;        // [P]; in stage 1 the adapter's
   std::vector<char> held_;     // parts whose parameters are whole here for now

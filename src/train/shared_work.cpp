@@ -7,14 +7,10 @@ namespace hone::train {
 
 SharedWork::SharedWork() = default;
 
-SharedWork::SharedWork(parallel::Ranks& ranks, at::Tensor gradient, parallel::BinSums::Order order)
-    : ranks_(&ranks) {
+SharedWork::SharedWork(parallel::Ranks& ranks, at::Tensor gradient, parallel::BinSums::Order order,
+                       InnerCollectives* inner)
+    : ranks_(&ranks), inner_(inner) {
   if (gradient.defined()) sums_.emplace(std::move(gradient), order);
-}
-
-SharedWork::SharedWork(parallel::Ranks& ranks, at::Tensor gradient, InnerCollectives* inner)
-    : SharedWork(ranks, std::move(gradient), parallel::BinSums::Order::kPlain) {
-  inner_ = inner;
 }
 
 std::vector<std::string> SharedWork::run_shared(const Costs& costs, const ComputeBytes& compute,

@@ -33,10 +33,10 @@ class SharedWork {
   // Of one process, which adds gradients in order of item.
   SharedWork();
   // `gradient`: the buffer that passes add to, where the ranks' sum is wanted: in fixed bins and by a tree (parallel/tree_sum.h),
-  // so that the bits are those of any number of ranks. `ranks` must outlive it.
-  SharedWork(parallel::Ranks& ranks, at::Tensor gradient, parallel::BinSums::Order order);
-  // Where `inner` adds up the gradients of ranks (train/shards.h). With an undefined gradient also those of passes.
-  SharedWork(parallel::Ranks& ranks, at::Tensor gradient, InnerCollectives* inner);
+  // so that the bits are those of any number of ranks. `inner`, where it is not null, adds up the gradients of ranks
+  // (train/shards.h); with an undefined gradient also those of passes. `ranks` must outlive it.
+  SharedWork(parallel::Ranks& ranks, at::Tensor gradient, parallel::BinSums::Order order,
+             InnerCollectives* inner = nullptr);
 
   parallel::Ranks& ranks() const { return *ranks_; }
 

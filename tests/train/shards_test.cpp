@@ -70,6 +70,8 @@ void pass_of(const Trained& run, int rank, int pass) {
   if (observer != nullptr) observer->after_pass();
 }
 
+constexpr double kMaxNorm = 0.5, kRate = 1e-2;
+
 // Rank r makes passes(r) passes in each of `steps` steps; all parameters afterwards, as rank 0 reads them, and the norm.
 struct Result {
   at::Tensor parameters;
@@ -84,17 +86,18 @@ Result run_divided(int ranks, int stage, int steps, const std::function<int(int)
       ranks,
       [&](parallel::Ranks& all) {
         Trained run({.stage = stage, .rank = all.rank(), .ranks = ranks});
-        Shards shards(all, run.lm, run.adapter, run.optimizer, stage);
-        for (int step = 0; step < steps; ++step) {
-          shards.begin();
+        Shards shards(all, run.lm, run.adapter, run.optimizer, stage, kMaxNorm);
+        const auto backward = [&]() -> StepLoss {
           for (int pass = 0; pass < passes(all.rank()); ++pass) pass_of(run, all.rank(), pass);
           shards.accompany();
-          const double norm = shards.end_gradient(0.5);
-          shards.apply(1e-2);
-          if (all.leads()) out.norm = norm;
+          return {};
+        };
+        for (int step = 0; step < steps; ++step) {
+          const StepResult done = shards.step({.backward = backward}, kRate);
+          if (all.leads()) out.norm = done.grad_norm;
         }
         if (steps > 1) {  // the sent bytes are those of one step
-          shards.reading([&] {
+          shards.reading(all, [&] {
             shards.read_all_parameters();
             out.parameters = run.adapter.flat().clone();
           });
@@ -111,13 +114,13 @@ Result run_whole(int ranks, int steps, const std::function<int(int)>& passes) {
   Trained run({});
   run.adapter.hold_gradient();
   Result out;
-  for (int step = 0; step < steps; ++step) {
-    run.adapter.zero_gradient();
+  WholeStep whole(run.adapter, kMaxNorm, run.optimizer);
+  const auto backward = [&]() -> StepLoss {
     for (int rank = 0; rank < ranks; ++rank)
       for (int pass = 0; pass < passes(rank); ++pass) pass_of(run, rank, pass);
-    out.norm = learn::clip_gradient(run.adapter.flat_gradient(), 0.5);
-    run.optimizer.step(run.adapter.flat(), run.adapter.flat_gradient(), 1e-2);
-  }
+    return {};
+  };
+  for (int step = 0; step < steps; ++step) out.norm = whole.step({.backward = backward}, kRate).grad_norm;
   out.parameters = run.adapter.flat().clone();
   return out;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/plural.h"
 #include "doctor/checks/check_parts.h"
@@ -15,6 +16,7 @@
 #include "doctor/watch/tensor_watch.h"
 #include "train/methods/methods.h"
 #include "train/optimizer.h"
+#include "train/step_strategy.h"
 
 namespace hone::doctor {
 
@@ -184,13 +186,16 @@ class GradientProbe {
       const auto silent =
           std::count_if(reach_.begin(), reach_.end(), [](const Reach& one) { return one.first < 0; });
       if (step >= kRehearsalSteps && silent == 0) break;
-      adapter_.zero_gradient();
-      const train::Rehearsal found = run_.method->rehearse({.index = step, .max_tokens = tokens});
-      scored_ += found.scored;
-      if (step == 0) loss_ = found.nll;
-      if (!note_gradients(step, found)) return false;
-      learn::clip_gradient(adapter_.flat_gradient(), run_.plan.max_grad_norm);
-      take_step();
+      const auto backward = [&]() -> train::StepLoss {
+        const train::Rehearsal found = run_.method->rehearse({.index = step, .max_tokens = tokens});
+        scored_ += found.scored;
+        if (step == 0) loss_ = found.nll;
+        const bool finite = note_gradients(step, found);
+        return {.loss = finite ? found.loss : std::numeric_limits<double>::quiet_NaN()};
+      };
+      const auto update = [this](const auto&... of_step) { take_step(of_step...); };
+      train::WholeStep steps(adapter_, run_.plan.max_grad_norm, update);
+      if (!steps.step({.backward = backward}, run_.plan.learning_rate).is_finite()) return false;
       steps_ = step + 1;
     }
     return true;
@@ -223,17 +228,16 @@ class GradientProbe {
     return false;
   }
 
-  void take_step() {
-    const double lr = run_.plan.learning_rate;
+  void take_step(const at::Tensor& parameters, const at::Tensor& gradient, double lr) {
     std::vector<at::Tensor> intended(reach_.size());
     for (std::size_t i = 0; i < reach_.size(); ++i) {
       Reach& one = reach_[i];
       if (!one.detailed) continue;
-      one.earlier = slice(adapter_.flat(), one).clone();
-      const at::Tensor next = optimizer_.reference(i, adapter_.flat(), adapter_.flat_gradient(), lr);
+      one.earlier = slice(parameters, one).clone();
+      const at::Tensor next = optimizer_.reference(i, parameters, gradient, lr);
       intended[i] = (next - one.earlier.to(at::kDouble)).to(at::kFloat);
     }
-    take_step_(optimizer_, adapter_.flat(), adapter_.flat_gradient(), lr);
+    take_step_(optimizer_, parameters, gradient, lr);
     stored_a_ = stored_b_ = {};
     wrong_.clear();
     for (std::size_t i = 0; i < reach_.size(); ++i) {

@@ -12,6 +12,7 @@
 #include "train/memory_inputs.h"
 #include "train/optimizer.h"
 #include "train/scored_pass.h"
+#include "train/step_strategy.h"
 
 namespace hone::doctor {
 
@@ -40,9 +41,8 @@ class OneBatch {
     batch_ = data::make_batch(examples, data::PackedRows({row}), {0});
   }
 
-  // Mean -log p of the scored tokens.
+  // Mean -log p of the scored tokens. Adds its gradient.
   double loss() {
-    run_.adapter->zero_gradient();
     if (by_method_) {
       const train::Rehearsal found = run_.method->rehearse(
           {.max_tokens = std::min(kOverfitTokens, rehearsal_tokens(*run_.model)), .training = false});
@@ -70,19 +70,24 @@ struct OverfitRun {
 };
 
 OverfitRun overfit_batch(train::OpenedRun& run, OneBatch& batch, double rate) {
-  learn::AdamWState moments = learn::AdamWState::zeros_like(run.adapter->flat());
-  learn::AdamWOptions options = train::adamw_options(run.plan);
-  options.weight_decay = 0;
+  config::OptimizerPlan plan = run.plan;  // AdamW whatever `optim` is, without decay
+  plan.optim = learn::OptimizerKind::kAdamW;
+  plan.weight_decay = 0;
+  learn::Optimizer optimizer = train::make_optimizer(plan, *run.adapter);
+  train::WholeStep steps(*run.adapter, /*max_grad_norm=*/1, optimizer);
   OverfitRun out{.rate = rate};
   for (std::int64_t step = 0; step <= kOverfitSteps; ++step) {
-    const double loss = batch.loss();
+    double loss = 0;
+    const auto backward = [&]() -> train::StepLoss {
+      loss = batch.loss();
+      return {.loss = loss};
+    };
+    const bool finite = steps.step({.backward = backward}, rate).is_finite();
     if (step == 0) out.first = out.least = loss;
     if (!std::isfinite(loss)) break;
     out.least = std::min(out.least, loss);
     out.steps = step;
-    if (out.least <= kEnough * out.first) break;
-    learn::clip_gradient(run.adapter->flat_gradient(), 1);
-    learn::adamw_step(run.adapter->flat(), run.adapter->flat_gradient(), moments, options, rate);
+    if (!finite || out.least <= kEnough * out.first) break;
   }
   return out;
 }

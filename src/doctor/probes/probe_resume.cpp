@@ -13,6 +13,7 @@
 #include "model/files/weight_source.h"
 #include "train/optimizer.h"
 #include "train/run_folder.h"
+#include "train/step_strategy.h"
 
 namespace hone::doctor {
 
@@ -41,13 +42,17 @@ at::Tensor saved_values(train::OpenedRun& run, const base::fs::path& folder) {
 
 // One optimizer step on rehearsal `index`, as the loop makes it.
 Stand step(train::OpenedRun& run, learn::Optimizer& optimizer, std::int64_t index) {
-  adapters::Adapter& adapter = *run.adapter;
-  adapter.zero_gradient();
   const std::int64_t tokens = std::min<std::int64_t>(64, rehearsal_tokens(*run.model));
-  const train::Rehearsal found = run.method->rehearse({.index = index, .max_tokens = tokens});
-  learn::clip_gradient(adapter.flat_gradient(), run.plan.max_grad_norm);
-  optimizer.step(adapter.flat(), adapter.flat_gradient(), run.plan.learning_rate);
-  Stand out{.parameters = adapter.flat().clone(), .state = optimizer.state(), .nll = found.nll};
+  Stand out;
+  const auto backward = [&]() -> train::StepLoss {
+    const train::Rehearsal found = run.method->rehearse({.index = index, .max_tokens = tokens});
+    out.nll = found.nll;
+    return {.loss = found.loss};
+  };
+  train::WholeStep(*run.adapter, run.plan.max_grad_norm, optimizer)
+      .step({.backward = backward}, run.plan.learning_rate);
+  out.parameters = run.adapter->flat().clone();
+  out.state = optimizer.state();
   for (learn::StateTensor& one : out.state) one.value = one.value.clone();
   return out;
 }

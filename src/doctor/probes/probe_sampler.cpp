@@ -11,7 +11,7 @@
 #include "doctor/excluded.h"
 #include "doctor/probes/probe_state.h"
 #include "doctor/watch/watch_limits.h"
-#include "learn/adamw.h"
+#include "train/step_strategy.h"
 
 namespace hone::doctor {
 
@@ -94,19 +94,22 @@ std::optional<Verdict> judge_adapter(const SamplerTrial& with, StateGuard& guard
 // RL-12, after an update with the gradient that the adapter holds.
 std::optional<Verdict> judge_update(const SamplerTrial& with) {
   train::OpenedRun& run = with.run;
-  const double clipped = learn::clip_gradient(run.adapter->flat_gradient(), run.plan.max_grad_norm);
-  if (!(clipped > 0) || !std::isfinite(clipped)) return std::nullopt;
   // Adam's first step, without its moments. At a usual rate it is too small to tell new weights from old ones.
   const double rate = std::max(run.plan.learning_rate, kPerturbation);
-  const at::NoGradGuard no_grad;
-  std::int64_t offset = 0;
-  for (const adapters::TrainableTensor& tensor : run.adapter->tensors()) {
-    const auto part = [&](const at::Tensor& flat) { return flat.narrow(0, offset, tensor.value.numel()); };
-    const at::Tensor gradient = part(run.adapter->flat_gradient());
-    part(run.adapter->flat()).sub_(gradient / (gradient.abs() + run.plan.adam_epsilon), rate);
-    offset += tensor.value.numel();
-  }
-  run.adapter->flat().unsafeGetTensorImpl()->bump_version();
+  const auto update = [&](const at::Tensor& parameters, const at::Tensor& gradients, double learning_rate) {
+    const at::NoGradGuard no_grad;
+    std::int64_t offset = 0;
+    for (const adapters::TrainableTensor& tensor : run.adapter->tensors()) {
+      const auto part = [&](const at::Tensor& flat) { return flat.narrow(0, offset, tensor.value.numel()); };
+      const at::Tensor gradient = part(gradients);
+      part(parameters).sub_(gradient / (gradient.abs() + run.plan.adam_epsilon), learning_rate);
+      offset += tensor.value.numel();
+    }
+    parameters.unsafeGetTensorImpl()->bump_version();
+  };
+  const train::StepResult done =
+      train::WholeStep(*run.adapter, run.plan.max_grad_norm, update).step({}, rate);
+  if (!(done.grad_norm > 0) || !done.is_finite()) return std::nullopt;
   const double after = run.method->rehearse(with.look).sampler_gap.value_or(0);
   const Level level = level_of(after, with.bound);
   return verdict_of("RL-12", level,

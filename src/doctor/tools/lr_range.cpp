@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
 #include <numeric>
 
-#include "learn/adamw.h"
+#include "parallel/ranks.h"
 #include "train/optimizer.h"
+#include "train/step_strategy.h"
 
 namespace hone::doctor {
 
@@ -61,7 +63,7 @@ class Restored {
   ~Restored() {
     const at::NoGradGuard no_grad;
     adapter_.flat().copy_(values_);
-    adapter_.zero_gradient();
+    if (adapter_.flat_gradient().defined()) adapter_.zero_gradient();
   }
 
  private:
@@ -97,31 +99,35 @@ RangeResult range_test(train::OpenedRun& run, const RangeOptions& options,
   const std::int64_t batches =
       std::clamp<std::int64_t>(run.method->steps_per_epoch(), 1, std::min(options.batches, options.steps));
   learn::Optimizer optimizer = train::make_optimizer(run.plan, adapter);
-
-  const auto loss_of = [&](std::int64_t step) {
-    adapter.zero_gradient();
-    return run.method->backward(step % batches).loss;
+  parallel::OneRank alone;
+  const std::unique_ptr<train::StepStrategy> steps = train::make_step_strategy(run, optimizer, alone);
+  const auto passes_of = [&](std::int64_t step) -> train::StepPasses {
+    return {.backward = [&run, step, batches] { return run.method->backward(step % batches); }};
   };
+
   RangeResult out;
   std::vector<double> first;
-  for (std::int64_t step = 0; step < batches && !stop.load(); ++step) first.push_back(loss_of(step));
+  for (std::int64_t step = 0; step < batches && !stop.load(); ++step)
+    first.push_back(steps->measure(passes_of(step)).loss.loss);
   out.first_loss = std::accumulate(first.begin(), first.end(), 0.0) / static_cast<double>(batches);
 
-  // The gradient that an update needs is that of the loss before it: each backward serves both.
+  // A step's loss is that of the update before it: each backward serves both.
   const double factor =
       std::pow(options.highest / options.lowest, 1.0 / static_cast<double>(options.steps - 1));
   double rate = options.lowest;
-  loss_of(0);
-  for (std::int64_t step = 0; step < options.steps && !stop.load(); ++step, rate *= factor) {
-    learn::clip_gradient(adapter.flat_gradient(), run.plan.max_grad_norm);
-    optimizer.step(adapter.flat(), adapter.flat_gradient(), rate);
-    const double loss = loss_of(step + 1);
+  bool moved = steps->step(passes_of(0), rate).is_finite();
+  for (std::int64_t step = 1; step <= options.steps && moved && !stop.load(); ++step) {
+    const double next = rate * factor;
+    const train::StepResult done = steps->step(passes_of(step), next);
+    const double loss = done.loss.loss;
     if (!std::isfinite(loss)) break;
     out.points.push_back({.learning_rate = rate,
                           .loss = loss,
-                          .change = loss - first[static_cast<std::size_t>((step + 1) % batches)]});
+                          .change = loss - first[static_cast<std::size_t>(step % batches)]});
     if (on_point) on_point(out.points.back());
     if (out.points.back().change > kGoneFar * out.first_loss) break;
+    moved = done.is_finite();
+    rate = next;
   }
   judge_range(out);
   return out;
