@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/where.h"
@@ -48,8 +49,13 @@ void add_embedding_gradient(const CausalLm& model, const std::vector<std::int64_
 
 }  // namespace
 
-FusedPass::FusedPass(const CausalLm& model, const data::Batch& batch, const ops::PassContext& context)
-    : model_(model), batch_(batch), context_(context), ropes_(model.ropes(batch.positions)) {
+FusedPass::FusedPass(const CausalLm& model, const data::Batch& batch, const ops::PassContext& context,
+                     RouterLoad load)
+    : model_(model),
+      batch_(batch),
+      context_(context),
+      ropes_(model.ropes(batch.positions)),
+      load_(std::move(load)) {
   base::require(batch.ids.size() == batch.positions.size() && !batch.ids.empty(), "ExplicitPass",
                 "a batch with one position a token");
   std::int64_t covered = 0;
@@ -93,7 +99,7 @@ void FusedPass::per_layer_backward(const at::Tensor& d_per_layer, const at::Tens
 at::Tensor FusedPass::forward(const at::Tensor& rows, std::optional<RecomputeLevel> recompute) {
   const at::NoGradGuard no_grad;
   const std::vector<DecoderLayer>& layers = model_.layers();
-  load_ = {};
+  load_ = {.weights = load_.weights, .weight_sum = load_.weight_sum};
   shared_.clear();
   LayerPass pass{model_.config(), ropes_, context_, model_.config().experts.count > 0 ? &load_ : nullptr};
   pass.shared = &shared_;

@@ -24,7 +24,9 @@ namespace hone::model {
 // Lives from the forward to the backward; the model, the batch and the context must outlive it.
 class FusedPass {
  public:
-  FusedPass(const CausalLm& model, const data::Batch& batch, const ops::PassContext& context);
+  // `load`: how tokens count in router_load(); with nothing added yet.
+  FusedPass(const CausalLm& model, const data::Batch& batch, const ops::PassContext& context,
+            RouterLoad load = {});
 
   // Final-norm output of the tokens `rows` [n] int64 (on the CPU), in the linears' dtype [n, H], on the
   // model's device. A row may occur more than once: the last row of a shared prompt predicts the first token

@@ -4,13 +4,14 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "ops/index_tensor.h"
 
 namespace hone::train {
 
 BatchPass::BatchPass(const model::CausalLm& model, const data::Batch& batch, const RngKey& key,
-                     const PassForm& form)
+                     const PassForm& form, const std::vector<float>& weights)
     : model_(model),
       batch_(batch),
       form_(form),
@@ -25,19 +26,22 @@ BatchPass::BatchPass(const model::CausalLm& model, const data::Batch& batch, con
   for (const data::Segment& segment : batch.segments) {
     std::fill(token_rows_.begin() + segment.begin, token_rows_.begin() + segment.end, segment.row);
   }
+  if (weights.empty()) return;
+  load_ = {.weights = ops::staged(at::tensor(weights, at::kFloat), model.device()),
+           .weight_sum = std::accumulate(weights.begin(), weights.end(), 0.0)};
 }
 
 at::Tensor BatchPass::forward(const std::vector<std::int64_t>& rows, bool trains) {
   rows_ = rows;
   if (form_.is_fused) {
     const at::NoGradGuard no_grad;
-    fused_.emplace(model_, batch_, context_);
+    fused_.emplace(model_, batch_, context_, load_);
     return fused_
         ->forward(ops::index_tensor(rows, at::kCPU), trains ? std::optional(form_.recompute) : std::nullopt)
         .to(model_.head().dtype());
   }
   const at::AutoGradMode grad_mode(trains);
-  load_ = {};
+  load_ = {.weights = load_.weights, .weight_sum = load_.weight_sum};
   autograd_ =
       model_.hidden(batch_, context_, &load_).index_select(0, ops::index_tensor(rows, model_.device()));
   return autograd_.detach().to(model_.head().dtype());

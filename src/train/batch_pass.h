@@ -35,8 +35,10 @@ constexpr std::int64_t kHeadTile = 512;
 
 class BatchPass {
  public:
-  // Both must outlive it. Segment::row keys the dropout.
-  BatchPass(const model::CausalLm& model, const data::Batch& batch, const RngKey& key, const PassForm& form);
+  // All must outlive it. Segment::row keys the dropout. `weights`: how often each token of the batch counts in
+  // router_load(); empty: once.
+  BatchPass(const model::CausalLm& model, const data::Batch& batch, const RngKey& key, const PassForm& form,
+            const std::vector<float>& weights = {});
   BatchPass(const BatchPass&) = delete;
   BatchPass& operator=(const BatchPass&) = delete;
 
@@ -62,7 +64,7 @@ class BatchPass {
   std::vector<std::int64_t> token_rows_;  // Segment::row of each token
   ops::PassContext context_;
   std::optional<model::FusedPass> fused_;
-  model::RouterLoad load_;                                // in autograd form
+  model::RouterLoad load_;                                // in autograd form; before forward() its weights
   at::Tensor autograd_;                                   // the rows with their graph
   std::vector<std::int64_t> rows_;                        // the tokens that forward() was asked for
   std::vector<std::int64_t> head_rows_, head_positions_;  // of head_context_

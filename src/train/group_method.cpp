@@ -12,6 +12,7 @@
 #include "base/rng.h"
 #include "base/step_progress.h"
 #include "base/stopwatch.h"
+#include "train/router_factor.h"
 
 namespace hone::train {
 
@@ -78,7 +79,8 @@ GroupMethod::GroupMethod(SamplingParts parts, const GroupLoss& loss, PolicyOrder
       loss_(loss),
       order_(std::move(order)),
       pass_tokens_(pass_tokens),
-      options_(loss.options(parts_.plan.policy)) {
+      options_(loss.options(parts_.plan.policy)),
+      balance_(router_factor(parts_.plan, parts_.model.config())) {
   total_steps_ = order_.total_steps(parts_.plan.num_train_epochs, parts_.plan.max_steps);
   entropy_.coef = parts_.plan.policy.entropy_coef;
   if (const auto found = state_files.find(kEntropyFile); found != state_files.end()) {
@@ -137,9 +139,9 @@ void GroupMethod::add_reference(RolloutBatch& batch) {
         costs_of(batch, passes),
         [&](std::size_t i) {
           const PolicyPass pass = make_policy_pass(batch, passes[i], shares());
-          return floats_of(score_policy(parts_.model, pass, {.adapters_on = adapters_on},
-                                        parts_.plan.policy.temperature, parts_.form)
-                               .logprob);
+          return floats_of(
+              score_policy(parts_.model, pass, {.adapters_on = adapters_on}, parts_.form, head_options())
+                  .logprob);
         },
         "reference log-probabilities");
     for (std::size_t i = 0; i < passes.size(); ++i) {
@@ -318,13 +320,12 @@ void GroupMethod::find_entropy_threshold(const std::vector<Part>& parts, learn::
         costs_of(batch, passes),
         [&](std::size_t i) {
           const PolicyPass pass = make_policy_pass(batch, passes[i], shares());
-          return floats_of(
-              score_policy(parts_.model, pass, key, parts_.plan.policy.temperature, parts_.form).entropy);
+          return floats_of(score_policy(parts_.model, pass, key, parts_.form, head_options()).entropy);
         },
         "entropies");
     for (std::size_t i = 0; i < passes.size(); ++i) {
       const PolicyPass pass = make_policy_pass(batch, passes[i], shares());
-      PolicyScores scores;
+      TokenScores scores;
       scores.entropy = at::tensor(found[i], at::kFloat);
       scores.logprob = scores.entropy;  // not read; any [n]
       masks.push_back(learn::scored_tokens(
@@ -345,7 +346,20 @@ learn::StepTotals GroupMethod::totals_of(const Part& part, learn::StepTotals tot
 std::vector<GroupMethod::Pass> GroupMethod::passes_of(const std::vector<Part>& parts, bool by_slice,
                                                       const learn::StepTotals& totals, Found& found) const {
   std::vector<Pass> out;
+  std::size_t slice = 0;
   for (const Part& part : parts) {
+    if (balance_ != 0) {  // every sample of a slice counts in its routers' loss
+      for (const std::vector<std::size_t>& all : part.slices) {
+        const auto passes = by_slice ? std::vector<std::vector<std::size_t>>{all}
+                                     : compose_passes(part.rollouts->batch, concat({all}), pass_limit());
+        for (const std::vector<std::size_t>& samples : passes) {
+          const double share = static_cast<double>(samples.size()) / static_cast<double>(all.size());
+          out.push_back({.part = &part, .samples = samples, .slice = slice, .share = share});
+        }
+        slice += 1;
+      }
+      continue;
+    }
     std::vector<std::vector<std::size_t>> passes = part.slices;
     if (!by_slice) {
       const auto left = without_gradient(part, concat(part.slices), totals_of(part, totals), found);
@@ -366,18 +380,28 @@ void GroupMethod::train(const std::vector<Pass>& passes, const learn::StepTotals
     base::advance_part();
     return one;
   });
-  for (const PassFacts& one : facts) {
+  std::vector<NamedValue> balance;  // of each slice
+  for (std::size_t i = 0; i < facts.size(); ++i) {
+    const PassFacts& one = facts[i];
     found.loss.loss += one.loss;
     found.metrics.push_back(one.metrics);
     found.ratio_gap = std::max(found.ratio_gap, one.ratio_gap);
+    balance.resize(std::max(balance.size(), passes[i].slice + 1), {"aux_loss", 0});
+    balance[passes[i].slice].second += passes[i].share * one.balance;
   }
+  if (balance_ != 0) found.loss.metrics.insert(found.loss.metrics.end(), balance.begin(), balance.end());
+}
+
+RouterTokens GroupMethod::routers() const {
+  if (balance_ == 0) return RouterTokens::kNone;
+  return parts_.plan.policy.mask_truncated_completions ? RouterTokens::kWithoutTruncated : RouterTokens::kAll;
 }
 
 // Takes the samples whose gradient is exactly 0 out, and their loss and metrics from the sampler's record.
 std::vector<std::size_t> GroupMethod::without_gradient(const Part& part, std::span<const std::size_t> samples,
                                                        const learn::StepTotals& totals, Found& found) const {
   const RolloutBatch& batch = part.rollouts->batch;
-  const PolicyScores recorded = recorded_scores(batch, samples);
+  const TokenScores recorded = recorded_scores(batch, samples);
   if (!recorded.logprob.defined() || !recorded.entropy.defined()) return {samples.begin(), samples.end()};
   const at::Tensor none = learn::sequences_without_gradient(
       policy_tokens(*part.rollouts, samples, recorded, uses_old_logprobs(), parts_.plan.policy), options_);
@@ -400,10 +424,14 @@ GroupMethod::PassFacts GroupMethod::train_pass(const Pass& one, const learn::Ste
                                                const RngKey& key) const {
   const Part& part = *one.part;
   PassFacts out;
-  const PolicyPass pass = make_policy_pass(part.rollouts->batch, one.samples, shares(), part.row_base);
+  const PolicyPass pass =
+      make_policy_pass(part.rollouts->batch, one.samples, shares(), part.row_base, routers());
+  const double balance = balance_ * one.share / totals.micro_batches;  // a mean over the step's slices
   const learn::PolicyGradient gradient = train_policy(
-      parts_.model, pass, key, parts_.plan.policy.temperature, parts_.form, [&](const PolicyScores& scores) {
-        const PolicyScores recorded = recorded_scores(part.rollouts->batch, pass.samples);
+      parts_.model, pass, key, parts_.form, head_options(),
+      [&](const TokenScores& scores) {
+        out.balance = scores.balance;
+        const TokenScores recorded = recorded_scores(part.rollouts->batch, pass.samples);
         if (part.fresh && !parts_.dropout && recorded.logprob.defined()) {
           const double gap = (scores.logprob - recorded.logprob).abs().max().item<double>();
           out.ratio_gap = std::max(out.ratio_gap, gap);
@@ -411,8 +439,9 @@ GroupMethod::PassFacts GroupMethod::train_pass(const Pass& one, const learn::Ste
         return learn::policy_gradient(
             policy_tokens(*part.rollouts, pass.samples, scores, uses_old_logprobs(), parts_.plan.policy),
             options_, totals);
-      });
-  out.loss = gradient.loss;
+      },
+      balance);
+  out.loss = gradient.loss + balance * out.balance;
   out.metrics = gradient.metrics;
   return out;
 }
@@ -446,6 +475,19 @@ void GroupMethod::on_step(std::int64_t /*step*/) {
 
 // ---- evaluation
 
+// The routers' loss of a batch is not recorded with its samples.
+double GroupMethod::eval_balance(const RolloutBatch& batch) const {
+  if (balance_ == 0) return 0;
+  const std::vector<std::size_t> all = all_of(batch.samples.size());
+  double out = 0;
+  for (const std::vector<std::size_t>& samples : compose_passes(batch, all, pass_limit())) {
+    const PolicyPass pass = make_policy_pass(batch, samples, shares(), 0, routers());
+    const double share = static_cast<double>(samples.size()) / static_cast<double>(all.size());
+    out += share * score_policy(parts_.model, pass, {}, parts_.form, head_options(), balance_).balance;
+  }
+  return out;
+}
+
 // As TRL: each batch of per_device_eval_batch_size completions has its own metrics and loss; then plain
 // means. The policy of now drew the completions, so what was recorded is what a forward would find.
 EvalFacts GroupMethod::evaluate() {
@@ -467,7 +509,9 @@ EvalFacts GroupMethod::evaluate() {
                                                      uses_old_logprobs(), parts_.plan.policy);
     const learn::PolicyGradient found =
         learn::policy_gradient(tokens, options, learn::totals_of(tokens, options));
-    means.add("loss", found.loss);
+    const double balance = eval_balance(scored.batch);
+    means.add("loss", found.loss + balance_ * balance);
+    if (balance_ != 0) means.add("aux_loss", balance);
     for (const auto& [name, value] : scored.metrics) means.add(name, value);
     for (const auto& [name, value] : found.metrics.named()) means.add(name, value);
     out.batches += 1;

@@ -59,12 +59,15 @@ class GroupMethod final : public SamplingMethod {
   struct Pass {
     const Part* part = nullptr;
     std::vector<std::size_t> samples;
+    std::size_t slice = 0;  // of the step, where the routers' loss is a slice's
+    double share = 1;       // of the slice
   };
   // What a pass found, for all ranks.
   struct PassFacts {
     double loss = 0;
     learn::PolicyMetrics metrics;
     double ratio_gap = -1;
+    double balance = 0;  // the load-balancing loss of the routers
   };
   // What a step accumulates over its parts.
   struct Found {
@@ -91,17 +94,22 @@ class GroupMethod final : public SamplingMethod {
                                             const learn::StepTotals& totals, Found& found) const;
   void find_entropy_threshold(const std::vector<Part>& parts, learn::StepTotals& totals, const RngKey& key);
   void add_metrics(Found& found, bool by_slice);
+  RouterTokens routers() const;
+  // As find_entropy_threshold(), for an evaluation.
+  double eval_balance(const RolloutBatch& batch) const;
   std::int64_t next_generation(std::int64_t steps) const override;
   std::vector<std::vector<std::size_t>> slices_of(const RolloutBatch& batch) const;
   bool uses_old_logprobs() const;
   void require_fitting(const RolloutBatch& batch, const std::string& where) const;
   PassLimit pass_limit() const;
+  HeadOptions head_options() const { return {.temperature = parts_.plan.policy.temperature}; }
   double applied_entropy_coef() const;  // of the current step
 
   const GroupLoss& loss_;
   PolicyOrder order_;
   std::int64_t pass_tokens_;
   learn::PolicyLossOptions options_;
+  double balance_;                           // router_factor()
   std::shared_ptr<ScoredRollouts> current_;  // the newest generation batch
   // The adaptive entropy_coef's state now, and after the current step.
   struct EntropyControl {

@@ -30,10 +30,9 @@ Rehearsal GroupMethod::rehearse(const RehearsalRequest& request) {
       rehearsal_rollouts(parts_.model, parts_.rehearsal_prompt, parts_.sampling, request);
   const std::vector<std::size_t> samples = {0, 1};
   const PolicyPass pass = make_policy_pass(batch, samples, shares());
-  const double temperature = parts_.plan.policy.temperature;
   RngKey key = pass_key(parts_.plan, 0, /*training=*/false);
   key.adapters_on = request.adapters_on;
-  const PolicyScores scores = score_policy(parts_.model, pass, key, temperature, parts_.form);
+  const TokenScores scores = score_policy(parts_.model, pass, key, parts_.form, head_options());
   Rehearsal out{.tokens = static_cast<std::int64_t>(pass.batch.ids.size()),
                 .scored = static_cast<std::int64_t>(pass.target.size())};
   out.nll = -scores.logprob.mean().item<double>();
@@ -42,7 +41,7 @@ Rehearsal GroupMethod::rehearse(const RehearsalRequest& request) {
   if (request.adapters_on) out.sampler_gap = largest_difference(scores.logprob, batch, samples);
   if (!request.backward || !request.adapters_on) return out;
   key = pass_key(parts_.plan, request.index, request.training && !parts_.plan.disable_dropout);
-  train_policy(parts_.model, pass, key, temperature, parts_.form, [&](const PolicyScores& now) {
+  train_policy(parts_.model, pass, key, parts_.form, head_options(), [&](const TokenScores& now) {
     return learn::PolicyGradient{
         .loss = out.loss, .d_logprob = weights.to(now.logprob.device()), .d_entropy = {}, .metrics = {}};
   });
@@ -66,15 +65,14 @@ void GroupMethod::replay_samples(std::int64_t step, const std::function<bool(con
     const PolicyPass pass = make_policy_pass(batch, alone, /*share=*/false);
     const double advantage = sample.advantage == 0 ? 1 : sample.advantage;
     double loss = 0;
-    train_policy(parts_.model, pass, key, parts_.plan.policy.temperature, parts_.form,
-                 [&](const PolicyScores& now) {
-                   const auto n = static_cast<double>(now.logprob.numel());
-                   loss = -advantage * now.logprob.mean().item<double>();
-                   return learn::PolicyGradient{.loss = loss,
-                                                .d_logprob = at::full_like(now.logprob, -advantage / n),
-                                                .d_entropy = {},
-                                                .metrics = {}};
-                 });
+    train_policy(parts_.model, pass, key, parts_.form, head_options(), [&](const TokenScores& now) {
+      const auto n = static_cast<double>(now.logprob.numel());
+      loss = -advantage * now.logprob.mean().item<double>();
+      return learn::PolicyGradient{.loss = loss,
+                                   .d_logprob = at::full_like(now.logprob, -advantage / n),
+                                   .d_entropy = {},
+                                   .metrics = {}};
+    });
     const std::int64_t line = batch.prompts[sample.prompt].row + 1;
     const std::string name = "completion " + std::to_string(i) + " of generation batch " +
                              std::to_string(batch.generation) + ", prompt of line " + std::to_string(line);

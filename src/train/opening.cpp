@@ -154,21 +154,14 @@ std::unique_ptr<OpenedRun> open_source(const config::Plan& asked) {
   return run;
 }
 
-// TRL adds the load-balancing loss of models with experts in these methods.
-void require_balance(const model::ModelConfig& model, const config::Plan& plan) {
-  using enum config::Method;
-  const bool adds =
-      plan.method == kDpo || plan.method == kGrpo || plan.method == kRloo || plan.method == kKto;
-  const bool experts = model.experts.count > 0;
-  const double factor = plan.router_aux_loss_coef.value_or(experts ? model.experts.balance : 0);
-  if (factor == 0 || (experts && !adds)) return;
-  throw base::UserError(
-      {"option router_aux_loss_coef",
-       experts ? "router_aux_loss_coef: 0 with hone " + std::string(config::method_name(plan.method))
-               : "a model with experts",
-       experts ? std::to_string(factor) + ", the model's own unless it is set" : "none",
-       experts ? "hone has the load-balancing loss of experts only in sft" : "",
-       experts ? "set router_aux_loss_coef: 0" : "remove it"});
+void require_experts(const model::ModelConfig& model, const config::Plan& plan) {
+  const double factor = plan.router_aux_loss_coef.value_or(0);
+  if (factor == 0 || model.experts.count > 0) return;
+  throw base::UserError({.where = "option router_aux_loss_coef",
+                         .expected = "a model with experts",
+                         .found = "none",
+                         .cause = "",
+                         .fix = "remove it"});
 }
 
 Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t> longest,
@@ -176,7 +169,7 @@ Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t
   const config::Plan& plan = run.plan;
   run.sampler = open_sampler(run);
   Attached out{.program_bytes = bytes_in_use(plan), .reference = {}};
-  require_balance(run.source->config(), plan);
+  require_experts(run.source->config(), plan);
   require_room_for_base(*run.source, plan, keeps_blocks(plan));
   const bool packs = options.packs && plan.layer_form != config::LayerForm::kAutograd;
   HostBase host_base(run, options.wants_reference);

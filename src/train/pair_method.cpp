@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "base/error.h"
+#include "train/router_factor.h"
 
 namespace hone::train {
 
@@ -52,7 +53,8 @@ at::Tensor joined_sums(const PairReference& reference) {
 PairMethod::PairMethod(PairParts parts)
     : RowMethod(parts.plan, order_options(parts.plan, parts.train.pairs.size()),
                 parts.eval ? parts.eval->sets : std::vector<EvalRange>()),
-      parts_(std::move(parts)) {}
+      parts_(std::move(parts)),
+      balance_(router_factor(parts_.plan, parts_.model.config())) {}
 
 // ---- the reference
 
@@ -63,8 +65,7 @@ PairReference PairMethod::score_reference(const PairData& /*data*/, const Rows& 
 
 at::Tensor PairMethod::reference_logprobs(const PolicyPass& pass) const {
   return parts_.reference.score([&](bool adapters_on) {
-    return score_policy(parts_.model, pass, {.adapters_on = adapters_on}, kLossTemperature, parts_.form)
-        .logprob;
+    return score_policy(parts_.model, pass, {.adapters_on = adapters_on}, parts_.form).logprob;
   });
 }
 
@@ -117,7 +118,8 @@ BatchLoss PairMethod::run(const MicroBatch& batch) {
                   .rows = batch.rows,
                   .key = batch.key,
                   .row_base = batch.row_base,
-                  .reference = trains ? &train_reference_ : &eval_reference_};
+                  .reference = trains ? &train_reference_ : &eval_reference_,
+                  .balances = true};
   if (batch.backward) pairs.loss_scale = batch.backward->loss_scale();
   return run_pairs(pairs);
 }

@@ -17,8 +17,6 @@
 
 namespace hone::train {
 
-constexpr double kLossTemperature = 1;  // of losses on pairs, whatever sampling has
-
 // The reference's sums of log-probabilities, a row each, as the method's loss takes them.
 struct PairReference {
   std::vector<double> chosen, rejected;
@@ -50,6 +48,7 @@ struct PairBatch {
   std::int64_t row_base = 0;
   std::optional<double> loss_scale;  // gradients of loss_scale times the loss are added; empty: forward only
   const PairReference* reference = nullptr;  // of all rows of `data`; null: computed with the pass
+  bool balances = false;  // the load-balancing loss of the routers is added, where the run has it
 };
 
 class PairMethod : public RowMethod {
@@ -70,14 +69,17 @@ class PairMethod : public RowMethod {
   PairReference reference_of(const PairBatch& batch) const;
   at::Tensor reference_logprobs(const PolicyPass& pass) const;  // [n]
   bool shares() const { return parts_.form.is_fused && plan_.share_prompt; }
+  bool balances(const PairBatch& batch) const { return batch.balances && balance_ != 0; }
+  // The same of policy and reference: products of another number of rows may have other bits.
+  RouterTokens routers() const { return balance_ == 0 ? RouterTokens::kNone : RouterTokens::kAll; }
 
-  // The loss of one pass over completions: loss_of(PolicyScores) gives loss, d_logprob and metrics.
+  // The loss of one pass over completions: loss_of(TokenScores) gives loss, d_logprob and metrics.
   template <typename LossOf>
-  BatchLoss run_tokens(const PolicyPass& pass, const PairBatch& batch, const ExtraScores& extra,
+  BatchLoss run_tokens(const PolicyPass& pass, const PairBatch& batch, const HeadOptions& head,
                        const LossOf& loss_of) const {
     BatchLoss out{.passed = static_cast<std::int64_t>(pass.batch.ids.size()),
                   .scored = static_cast<std::int64_t>(pass.target.size())};
-    const auto see = [&](const PolicyScores& scores) {
+    const auto see = [&](const TokenScores& scores) {
       auto found = loss_of(scores);
       out.nll = -scores.logprob.mean().template item<double>();
       out.loss = found.loss;
@@ -85,17 +87,23 @@ class PairMethod : public RowMethod {
       learn::PolicyGradient gradient;
       gradient.loss = found.loss;
       gradient.d_logprob = found.d_logprob.mul_(batch.loss_scale.value_or(1));
+      if (balances(batch)) {
+        out.loss += balance_ * scores.balance;
+        out.metrics.emplace_back("aux_loss", scores.balance);
+      }
       return gradient;
     };
+    const double balance = balances(batch) ? balance_ * batch.loss_scale.value_or(1) : 0;
     if (batch.loss_scale) {
-      train_policy(parts_.model, pass, batch.key, kLossTemperature, parts_.form, see, extra);
+      train_policy(parts_.model, pass, batch.key, parts_.form, head, see, balance);
     } else {
-      see(score_policy(parts_.model, pass, batch.key, kLossTemperature, parts_.form, extra));
+      see(score_policy(parts_.model, pass, batch.key, parts_.form, head, balance));
     }
     return out;
   }
 
   PairParts parts_;
+  double balance_;  // router_factor()
 
  private:
   BatchLoss run(const MicroBatch& batch) final;

@@ -5,7 +5,7 @@
 namespace hone::train {
 
 PairPass make_pair_pass(const std::vector<data::PreferencePair>& pairs, const std::vector<std::int64_t>& rows,
-                        bool share_prompt, std::int64_t row_base, Sides sides) {
+                        bool share_prompt, std::int64_t row_base, Sides sides, RouterTokens routers) {
   RolloutBatch batch;
   PairPass out;
   for (const std::int64_t row : rows) {
@@ -23,11 +23,11 @@ PairPass make_pair_pass(const std::vector<data::PreferencePair>& pairs, const st
       out.tokens += side->tokens();
     }
   }
-  out.pass = make_policy_pass(batch, all_of(batch.samples.size()), share_prompt, row_base);
+  out.pass = make_policy_pass(batch, all_of(batch.samples.size()), share_prompt, row_base, routers);
   return out;
 }
 
-learn::PreferenceTokens preference_tokens(const PairPass& pass, const PolicyScores& scores,
+learn::PreferenceTokens preference_tokens(const PairPass& pass, const TokenScores& scores,
                                           const at::Tensor& reference) {
   return {.scored = pass.scored,
           .completion = pass.completion,

@@ -23,9 +23,10 @@ struct PairPass {
   std::int64_t tokens = 0;                       // of all sequences, as TRL counts them
 };
 PairPass make_pair_pass(const std::vector<data::PreferencePair>& pairs, const std::vector<std::int64_t>& rows,
-                        bool share_prompt, std::int64_t row_base = 0, Sides sides = Sides::kBoth);
+                        bool share_prompt, std::int64_t row_base = 0, Sides sides = Sides::kBoth,
+                        RouterTokens routers = RouterTokens::kNone);
 
-learn::PreferenceTokens preference_tokens(const PairPass& pass, const PolicyScores& scores,
+learn::PreferenceTokens preference_tokens(const PairPass& pass, const TokenScores& scores,
                                           const at::Tensor& reference);
 
 }  // namespace hone::train

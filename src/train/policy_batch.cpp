@@ -10,11 +10,13 @@ namespace {
 
 class Layout {
  public:
-  explicit Layout(PolicyPass& pass) : pass_(pass), batch_(pass.batch) {}
+  Layout(PolicyPass& pass, RouterTokens routers)
+      : pass_(pass), batch_(pass.batch), routed_(routers != RouterTokens::kNone) {}
 
   // Returns its number. Positions begin at `position`.
   std::int64_t add_segment(std::span<const std::int32_t> ids, std::int64_t position, std::int64_t row,
                            std::int64_t prefix) {
+    if (routed_) pass_.router_weights.resize(pass_.router_weights.size() + ids.size(), 1);
     const auto begin = static_cast<std::int64_t>(batch_.ids.size());
     batch_.ids.insert(batch_.ids.end(), ids.begin(), ids.end());
     for (std::size_t i = 0; i < ids.size(); ++i)
@@ -34,21 +36,32 @@ class Layout {
     }
   }
 
+  // The last `count` tokens, of a completion that does not count.
+  void leave_out(std::size_t count) { std::fill_n(pass_.router_weights.rbegin(), count, 0.0F); }
+  // A prompt that stands for one more completion.
+  void repeat(std::int64_t segment) {
+    if (!routed_) return;
+    const data::Segment& one = batch_.segments[static_cast<std::size_t>(segment)];
+    for (std::int64_t t = one.begin; t < one.end; ++t) pass_.router_weights[static_cast<std::size_t>(t)] += 1;
+  }
+
  private:
   PolicyPass& pass_;
   data::Batch& batch_;
+  bool routed_;
 };
 
 }  // namespace
 
 PolicyPass make_policy_pass(const RolloutBatch& rollouts, std::span<const std::size_t> samples,
-                            bool share_prompt, std::int64_t row_base) {
+                            bool share_prompt, std::int64_t row_base, RouterTokens routers) {
   PolicyPass pass;
   pass.samples.assign(samples.begin(), samples.end());
   std::stable_sort(pass.samples.begin(), pass.samples.end(), [&](std::size_t a, std::size_t b) {
     return rollouts.samples[a].prompt < rollouts.samples[b].prompt;
   });
-  Layout layout(pass);
+  Layout layout(pass, routers);
+  const std::size_t unread = routers == RouterTokens::kNone ? 1 : 0;  // of a completion's tokens
   std::int64_t prompt_segment = -1;
   for (std::size_t i = 0; i < pass.samples.size(); ++i) {
     const RolloutSample& sample = rollouts.samples[pass.samples[i]];
@@ -58,11 +71,14 @@ PolicyPass make_policy_pass(const RolloutBatch& rollouts, std::span<const std::s
     const std::span<const std::int32_t> ids = sample.ids;
     const auto sequence = static_cast<std::int64_t>(i);
     base::require(!ids.empty() && length > 0, "make_policy_pass", "a prompt and a completion with tokens");
+    const std::span<const std::int32_t> read = ids.first(ids.size() - unread);
+    const bool counts = routers != RouterTokens::kWithoutTruncated || !sample.truncated;
     if (!share_prompt) {
       std::vector<std::int32_t> whole = prompt;
-      whole.insert(whole.end(), ids.begin(), ids.end() - 1);
+      whole.insert(whole.end(), read.begin(), read.end());
       const auto begin = static_cast<std::int64_t>(pass.batch.ids.size());
       layout.add_segment(whole, 0, row, data::kNoPrefix);
+      if (!counts) layout.leave_out(read.size());
       layout.score(ids, begin + length - 1, begin + length, sequence);
       continue;
     }
@@ -73,10 +89,13 @@ PolicyPass make_policy_pass(const RolloutBatch& rollouts, std::span<const std::s
                                       [&](const RolloutSample& one) { return one.prompt == sample.prompt; });
       prompt_segment =
           layout.add_segment(prompt, 0, row_base + (group - rollouts.samples.begin()), data::kNoPrefix);
+    } else {
+      layout.repeat(prompt_segment);
     }
     const std::int64_t before = pass.batch.segments[static_cast<std::size_t>(prompt_segment)].end - 1;
     const auto begin = static_cast<std::int64_t>(pass.batch.ids.size());
-    if (ids.size() > 1) layout.add_segment(ids.first(ids.size() - 1), length, row, prompt_segment);
+    if (!read.empty()) layout.add_segment(read, length, row, prompt_segment);
+    if (!counts) layout.leave_out(read.size());
     layout.score(ids, before, begin, sequence);
   }
   return pass;

@@ -182,7 +182,7 @@ ScoredRollouts score_rollouts(RolloutBatch batch, const PolicyPlan& policy, cons
 }
 
 learn::PolicyTokens policy_tokens(const ScoredRollouts& rollouts, std::span<const std::size_t> samples,
-                                  const PolicyScores& scores, bool with_old, const PolicyPlan& policy) {
+                                  const TokenScores& scores, bool with_old, const PolicyPlan& policy) {
   learn::PolicyTokens out = batch_tokens(rollouts.batch, samples);
   out.logprob = scores.logprob;
   out.entropy = scores.entropy;
@@ -198,7 +198,7 @@ learn::PolicyTokens policy_tokens(const ScoredRollouts& rollouts, std::span<cons
   return out;
 }
 
-PolicyScores recorded_scores(const RolloutBatch& batch, std::span<const std::size_t> samples) {
+TokenScores recorded_scores(const RolloutBatch& batch, std::span<const std::size_t> samples) {
   return {.logprob = field_of(batch, samples, &RolloutSample::old_logprobs),
           .entropy = field_of(batch, samples, &RolloutSample::entropies)};
 }

@@ -52,11 +52,10 @@ ScoredRollouts score_rollouts(RolloutBatch batch, const config::PolicyPlan& poli
 // Tokens of `samples` as the loss takes them; logprob and entropy are the pass's own. `with_old` false: the
 // ratio is exactly 1.
 learn::PolicyTokens policy_tokens(const ScoredRollouts& rollouts, std::span<const std::size_t> samples,
-                                  const PolicyScores& scores, bool with_old,
-                                  const config::PolicyPlan& policy);
+                                  const TokenScores& scores, bool with_old, const config::PolicyPlan& policy);
 
 // What was recorded when the samples were drawn, as scores; undefined tensors when something is missing.
-PolicyScores recorded_scores(const RolloutBatch& batch, std::span<const std::size_t> samples);
+TokenScores recorded_scores(const RolloutBatch& batch, std::span<const std::size_t> samples);
 
 // Tokens that count in the loss: all but those of truncated completions under mask_truncated_completions.
 double scored_tokens(const RolloutBatch& batch, std::span<const std::size_t> samples,

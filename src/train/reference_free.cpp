@@ -20,7 +20,7 @@ PairInput<data::PreferenceFacts> read_cpo_pairs(const data::RowSource& source, O
   });
 }
 
-learn::PairLogprobs pair_logprobs(const PairPass& pass, const PolicyScores& scores) {
+learn::PairLogprobs pair_logprobs(const PairPass& pass, const TokenScores& scores) {
   return {.scored = pass.scored, .logprob = scores.logprob, .mean_logit = scores.mean_logit};
 }
 

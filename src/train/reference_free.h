@@ -12,7 +12,7 @@ namespace hone::train {
 
 PairInput<data::PreferenceFacts> read_cpo_pairs(const data::RowSource& source, OpenedRun& run);
 
-learn::PairLogprobs pair_logprobs(const PairPass& pass, const PolicyScores& scores);
+learn::PairLogprobs pair_logprobs(const PairPass& pass, const TokenScores& scores);
 
 // What a method's start page and memory plan need of it.
 struct ReferenceFreeFacts {

@@ -101,14 +101,6 @@ class HealthyMatrix : public ::testing::Test {
     return to;
   }
 
-  // Experts' loss of balance, which these methods of TRL add and hone has in SFT only.
-  static bool needs_no_balance(Method method, const fs::path& folder) {
-    const auto config =
-        model::parse_model_config(base::parse_json(base::read_text(folder / "config.json"), "test"), "test");
-    return config.experts.count > 0 && (method == Method::kDpo || method == Method::kGrpo ||
-                                        method == Method::kRloo || method == Method::kKto);
-  }
-
   void expect_quiet(const MethodCase& method, const std::string& name, bool tied,
                     Trained trained = Trained::kLora) {
     const fs::path folder = model(name, tied);
@@ -137,8 +129,6 @@ class HealthyMatrix : public ::testing::Test {
     if (trained == Trained::kFourBits) words = with(std::move(words), {"--load_in_4bit", "true"});
     words = with(std::move(words), {"--learning_rate", trained == Trained::kFull ? "2e-6" : "2e-5"});
     words = with(std::move(words), method.more);
-    if (needs_no_balance(method.method, folder))
-      words = with(std::move(words), {"--router_aux_loss_coef", "0"});
     const auto run = train::open_run(config::parse_run(method.method, words), silent_);
     for (const doctor::ExamPart& part : doctor::examine(*run, {}).parts) {
       for (const base::Verdict& one : part.verdicts) {

@@ -1,7 +1,8 @@
 """Runs of TRL's DPOTrainer on CPU in fp32, step by step: FIXTURES/trl_dpo/<case>.json and <case>.safetensors.
 usage: record_trl_dpo.py [--only PREFIX] [--out FOLDER]
 
-The model is tiny_llama with its adapter, whose B is not zero: a run continues it, and TRL's reference is a copy of it; cases named
+The model is tiny_llama, of experts_<name> tiny_<name>, with its adapter, whose B is not zero: a run continues it,
+and TRL's reference is a copy of it; cases named
 new_* begin with an adapter of their own, whose values (B not zero either) the safetensors hold as `before.<PEFT key>`, and TRL's
 reference is the base. Cases named smollm2_* are the first ROWS pairs of gsm8k-preference (its folder is $HONE_DATA/gsm8k-preference;
 without it they are left out) on SmolLM2 (models/smollm2-f32 and the deterministic adapter of common.py), every loss type.
@@ -26,7 +27,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import DPOConfig, DPOTrainer
 
 MODEL = FIXTURES / "tiny_llama"
-ADAPTER = MODEL / "adapter"
 FOLDER = "trl_dpo"
 KEPT = ("sigmoid", "aot", "mpo", "everything", "new_base", "clipped")
 PAIRS = [("What is 43 + 21?", " 64", " I think it is 63, but I am not sure at all."), ("Add 7 and 12.", " 19", " 20"),
@@ -75,6 +75,10 @@ def dpo_cases():
     case("evaluated", eval_strategy="steps", eval_steps=2, per_device_eval_batch_size=4, max_steps=4)
     case("new_base", new=True, loss_type=["sigmoid", "ipo"], max_steps=4)
     case("tokens_new_base", new=True, weight_decay=0.1, max_steps=4)  # trainable_token_indices, the head tied
+    # experts_<family>: tiny_<family>, with the load-balancing loss of its routers
+    case("experts_qwen3_moe", eval_strategy="steps", eval_steps=2, per_device_eval_batch_size=4)  # its own factor
+    case("experts_olmoe", router_aux_loss_coef=0.5, max_length=20)
+    case("experts_mixtral", router_aux_loss_coef=0.5, loss_type=["ipo"])
     case("everything", loss_type=["sigmoid", "sppo_hard", "sft", "discopop"], loss_weights=[1.0, 0.1, 0.5, 0.3], ld_alpha=0.5,
          max_length=20, per_device_train_batch_size=2, max_steps=4)
     return cases
@@ -110,7 +114,8 @@ def adapter(model):
 def run(name, out):
     data, new, options = {**dpo_cases(), **real_cases()}[name]
     real = data == "real"
-    folder, start = (SMOLLM2, SMOLLM2_ADAPTER) if real else (MODEL, ADAPTER)
+    base = FIXTURES / name.replace("experts_", "tiny_", 1) if name.startswith("experts_") else MODEL
+    folder, start = (SMOLLM2, SMOLLM2_ADAPTER) if real else (base, base / "adapter")
     tokenizer = AutoTokenizer.from_pretrained(str(folder))
     model = AutoModelForCausalLM.from_pretrained(str(folder), dtype=torch.float32, attn_implementation="sdpa")
     tensors, given = {}, {}
@@ -134,7 +139,7 @@ def run(name, out):
         gradients = trained(trainer, adapter)
     steps, evals = logged(trainer)
     write_json(out / FOLDER / f"{name}.json", {
-        "versions": versions(), "model": str(MODEL if not real else SMOLLM2), "adapter": None if new else str(start),
+        "versions": versions(), "model": str(base if not real else SMOLLM2), "adapter": None if new else str(start),
         "data": str(FIXTURES / FOLDER / f"{data}.jsonl") if not real else ROWS, "options": options, "steps": steps, "evals": evals}
         | ({"tokens": given["peft_config"].trainable_token_indices} if name.startswith("tokens") else {}))
     kept = lambda key: not real or any(one + "." in key for one in REAL_TENSORS)

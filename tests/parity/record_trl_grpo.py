@@ -2,7 +2,8 @@
 <case>.safetensors. usage: record_trl_grpo.py [--only PREFIX] [--out FOLDER]
 
 TRL samples, scores, shuffles and trains by itself; what it made is read off on the way (Recorder). The model is tiny_llama,
-of family_<name> tiny_<name>, with its adapter, whose B is not zero: a run continues it, and TRL's reference is a copy of it. So that completions end at
+of family_<name> and experts_<name> tiny_<name>, with its adapter, whose B is not zero: a run continues it, and TRL's reference
+is a copy of it. So that completions end at
 different places, every eighth token ends one (generation_config.eos_token_id).
 
 <case>.jsonl: the generation batches, in hone's form of rollouts (src/train/rollout_batch.h), samples by group as TRL
@@ -98,7 +99,12 @@ def policy_cases():
     for family in FAMILIES:
         case(f"family_{family}", beta=0.04, max_steps=4)
     for family in ("qwen3_moe", "olmoe", "mixtral", "granitemoe"):
-        case(f"family_{family}", beta=0.04, max_steps=4, router_aux_loss_coef=0.0)  # hone has that loss only in SFT
+        case(f"family_{family}", beta=0.04, max_steps=4, router_aux_loss_coef=0.0)
+    # experts_<family>: with the load-balancing loss of the routers
+    case("experts_qwen3_moe", beta=0.04)  # its own factor
+    case("experts_olmoe", router_aux_loss_coef=0.5, mask_truncated_completions=True)
+    case("experts_mixtral", router_aux_loss_coef=0.5, loss_type="grpo", **OFF)
+    case("experts_qwen3_moe_rloo", method="rloo", router_aux_loss_coef=0.5, steps_per_generation=2)
     case("family_granite4", beta=0.04, max_steps=4, router_aux_loss_coef=0.0)  # otherwise TRL looks for its experts
     case("off_policy_mask", off_policy_mask_threshold=0.01, **OFF)
     case("clipped_gradient", max_grad_norm=0.05, per_device_train_batch_size=2, gradient_accumulation_steps=4,
@@ -261,7 +267,8 @@ def write_prompts(folder):
 def run(name, out):
     method, options, rewards = policy_cases()[name]
     data, prompts = ("even_prompts", EVEN_PROMPTS) if name == "family_ministral3" else ("prompts", PROMPTS)
-    base = FIXTURES / name.replace("family_", "tiny_", 1) if name.startswith("family_") else MODEL
+    family = name.removeprefix("family_").removeprefix("experts_").removesuffix("_rloo")
+    base = FIXTURES / f"tiny_{family}" if name.startswith(("family_", "experts_")) else MODEL
     tokenizer = AutoTokenizer.from_pretrained(str(base))
     model = AutoModelForCausalLM.from_pretrained(str(base), dtype=torch.float32, attn_implementation=attention_of(base))
     model.generation_config.eos_token_id = ENDS

@@ -1,7 +1,8 @@
 """Runs of TRL's KTOTrainer on CPU in fp32, step by step: FIXTURES/trl_kto/<case>.json and <case>.safetensors.
 usage: record_trl_kto.py [--only PREFIX] [--out FOLDER]
 
-The model is tiny_llama with its adapter, whose B is not zero: a run continues it, and TRL's reference is a copy of it; cases named
+The model is tiny_llama, of experts_<name> tiny_<name>, with its adapter, whose B is not zero: a run continues it,
+and TRL's reference is a copy of it; cases named
 new_* begin with an adapter of their own, whose values (B not zero either) the safetensors hold as `before.<PEFT key>`, and TRL's
 reference is the base. Cases named smollm2_* are the first ROWS pairs of gsm8k-preference (its folder is $HONE_DATA/gsm8k-preference;
 without it they are left out), unpaired by TRL and then, for cases named *_mixed, one of each in turn, on SmolLM2
@@ -26,7 +27,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import KTOConfig, KTOTrainer
 
 MODEL = FIXTURES / "tiny_llama"
-ADAPTER = MODEL / "adapter"
 FOLDER = "trl_kto"
 KEPT = ("kto", "apo", "weights", "new_base", "clipped")
 ROWS_OF_TEXT = [
@@ -66,6 +66,10 @@ def kto_cases():
          lr_scheduler_type="cosine", warmup_steps=1, max_steps=4)
     case("evaluated", eval_strategy="steps", eval_steps=2, per_device_eval_batch_size=4)
     case("evaluated_precomputed", eval_strategy="steps", eval_steps=2, per_device_eval_batch_size=2, precompute_ref_log_probs=True)
+    # experts_<family>: tiny_<family>, with the load-balancing loss of its routers
+    case("experts_qwen3_moe", eval_strategy="steps", eval_steps=2, per_device_eval_batch_size=4)  # its own factor
+    case("experts_olmoe", router_aux_loss_coef=0.5, max_length=14)
+    case("experts_mixtral", router_aux_loss_coef=0.5, loss_type="apo_zero_unpaired")
     case("new_base", new=True)
     case("new_apo", new=True, loss_type="apo_zero_unpaired", beta=0.1)
     return cases
@@ -106,7 +110,8 @@ def adapter(model):
 def run(name, out):
     data, new, options = {**kto_cases(), **real_cases()}[name]
     real = data.startswith("real")
-    folder, start = (SMOLLM2, SMOLLM2_ADAPTER) if real else (MODEL, ADAPTER)
+    base = FIXTURES / name.replace("experts_", "tiny_", 1) if name.startswith("experts_") else MODEL
+    folder, start = (SMOLLM2, SMOLLM2_ADAPTER) if real else (base, base / "adapter")
     tokenizer = AutoTokenizer.from_pretrained(str(folder))
     model = AutoModelForCausalLM.from_pretrained(str(folder), dtype=torch.float32, attn_implementation="sdpa")
     tensors, given = {}, {}
@@ -128,7 +133,7 @@ def run(name, out):
         gradients = trained(trainer, adapter)
     steps, evals = logged(trainer)
     write_json(out / FOLDER / f"{name}.json", {
-        "versions": versions(), "model": str(MODEL if not real else SMOLLM2), "adapter": None if new else str(start),
+        "versions": versions(), "model": str(base if not real else SMOLLM2), "adapter": None if new else str(start),
         "data": str(FIXTURES / FOLDER / f"{data}.jsonl") if not real else {"rows": ROWS, "mixed": data == "real_mixed"},
         "options": options, "steps": steps, "evals": evals})
     kept = lambda key: not real or any(one + "." in key for one in REAL_TENSORS)

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -42,6 +43,33 @@ std::vector<std::int64_t> text_before(const PolicyPass& pass, std::int64_t sourc
   }
   ADD_FAILURE() << "a source outside every segment";
   return {};
+}
+
+// TRL's routers see every sequence whole, but for masked completions.
+TEST(PolicyBatch, RoutersCountTheTokensOfEverySequence) {
+  RolloutBatch batch = rollouts();
+  batch.samples[1].truncated = batch.samples[3].truncated = true;
+  for (const RouterTokens routers : {RouterTokens::kAll, RouterTokens::kWithoutTruncated}) {
+    std::map<std::int64_t, float> expected;
+    for (const RolloutSample& sample : batch.samples) {
+      for (const std::int32_t id : batch.prompts[sample.prompt].ids) expected[id] += 1;
+      const bool counts = routers == RouterTokens::kAll || !sample.truncated;
+      for (const std::int32_t id : sample.ids) expected[id] += counts ? 1 : 0;
+    }
+    for (const bool share : {true, false}) {
+      const PolicyPass pass =
+          make_policy_pass(batch, std::vector<std::size_t>{3, 0, 1, 2}, share, 0, routers);
+      ASSERT_EQ(pass.router_weights.size(), pass.batch.ids.size());
+      std::map<std::int64_t, float> counted;
+      for (std::size_t t = 0; t < pass.batch.ids.size(); ++t)
+        counted[pass.batch.ids[t]] += pass.router_weights[t];
+      EXPECT_EQ(counted, expected) << "share " << share;
+      const PolicyPass without = make_policy_pass(batch, std::vector<std::size_t>{3, 0, 1, 2}, share);
+      EXPECT_TRUE(without.router_weights.empty());
+      EXPECT_EQ(without.batch.ids.size() + 4U, pass.batch.ids.size()) << "last tokens";
+      EXPECT_EQ(without.target, pass.target);
+    }
+  }
 }
 
 TEST(PolicyBatch, EveryTokenIsPredictedFromItsPromptAndWhatCameBefore) {

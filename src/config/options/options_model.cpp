@@ -36,8 +36,7 @@ std::vector<Option> model_options() {
        {"trust_remote_code", "run Python code that ships with a model", Kind::kBool, "false",
         ignored("hone never runs code from a model's folder")},
        {"router_aux_loss_coef",
-        "factor of the load-balancing loss of a model with experts; null: the model's own; 0: none; sft "
-        "computes it, other methods need 0",
+        "factor of the load-balancing loss of a model with experts; null: the model's own; 0: none",
         &ModelPlan::router_aux_loss_coef, at_least(0), of("sft, dpo, grpo, rloo, kto")},
        {"chat_template_path",
         "a .jinja file, or a tokenizer's folder: its template instead of the model's own",

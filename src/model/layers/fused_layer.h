@@ -74,7 +74,7 @@ struct LayerPass {
   const RopeTables& ropes;
   const ops::PassContext& context;
   RouterLoad* load = nullptr;  // of the routers, in a forward that is asked for it
-  at::Tensor balance = {};  // [E] the gradient of each router's softmax in a backward, besides; or undefined
+  at::Tensor balance = {};     // RouterLoad::gradient() in a backward, besides; or undefined
   std::map<std::int64_t, SharedKeys>* shared = nullptr;  // by the number of the layer
   bool keeps_shared = false;                             // a backward follows this forward
   // [T, L P] in the linears' dtype, the layers' own inputs (per_layer.h); or undefined

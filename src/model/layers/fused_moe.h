@@ -31,8 +31,8 @@ at::Tensor fused_sparse_forward(const SparseMlp& mlp, const ModelConfig& config,
                                 RouterLoad* load);
 
 // d [T, H], the gradient of the output, in the linears' dtype -> that of x. Adds to the .grad of all that is trained; an
-// expert without a row gets nothing. `balance` [E] fp32: what is added to the gradient of each token's softmax; or undefined.
-// Consumes the tape.
+// expert without a row gets nothing. `balance` [E] or [T, E] fp32: what is added to the gradient of each token's softmax;
+// or undefined. Consumes the tape.
 at::Tensor fused_sparse_backward(const SparseMlp& mlp, const ModelConfig& config, const at::Tensor& x,
                                  const at::Tensor& d, const ops::PassContext& pass, SparseTape& tape,
                                  const at::Tensor& balance);

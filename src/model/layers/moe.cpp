@@ -79,11 +79,18 @@ const ExpertFactors& FactorCast::of(const ops::Linear& stack, std::int64_t exper
 }
 
 void RouterLoad::add(const at::Tensor& chosen, const at::Tensor& softmax) {
-  const at::Tensor counts = ops::count_experts(chosen, softmax.size(1)).to(at::kFloat);
-  const at::Tensor sums = softmax.sum(0);
+  base::require(!weights.defined() || weights.size(0) == softmax.size(0), "model::RouterLoad",
+                "a weight for each token of the pass");
+  const auto weighted_counts = [&] {  // weights are whole numbers, so the order of the sum does not show
+    return at::zeros({softmax.size(1)}, softmax.options())
+        .index_add_(0, chosen.flatten(), weights.repeat_interleave(chosen.size(1)));
+  };
+  const at::Tensor counts =
+      weights.defined() ? weighted_counts() : ops::count_experts(chosen, softmax.size(1)).to(at::kFloat);
+  const at::Tensor sums = (weights.defined() ? softmax * weights.unsqueeze(1) : softmax).sum(0);
   assigned = defined() ? assigned + counts : counts;
   scores = scores.defined() ? scores + sums : sums;
-  rows += static_cast<double>(softmax.size(0));
+  rows += weights.defined() ? weight_sum : static_cast<double>(softmax.size(0));
 }
 
 at::Tensor RouterLoad::loss() const {
@@ -91,7 +98,8 @@ at::Tensor RouterLoad::loss() const {
 }
 
 at::Tensor RouterLoad::gradient() const {
-  return assigned * (static_cast<double>(assigned.size(0)) / (rows * rows));
+  const at::Tensor each = assigned * (static_cast<double>(assigned.size(0)) / (rows * rows));
+  return weights.defined() ? weights.unsqueeze(1) * each : each;
 }
 
 Routing route(const at::Tensor& logits, const ExpertsRule& rule) {

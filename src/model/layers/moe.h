@@ -77,15 +77,19 @@ StackedFactors stacked_factors(const ops::Linear& stack, std::int64_t experts, a
 
 // What the routers of a pass did, over all layers with experts: for the load-balancing loss (load_balancing_loss_func).
 struct RouterLoad {
-  at::Tensor assigned;  // [E] fp32: how often each expert was chosen
-  at::Tensor scores;    // [E] fp32: the sum of its softmax; differentiable in the autograd form
-  double rows = 0;      // tokens times layers
+  at::Tensor assigned = {};  // [E] fp32: how often each expert was chosen
+  at::Tensor scores = {};    // [E] fp32: the sum of its softmax; differentiable in the autograd form
+  double rows = 0;           // tokens times layers
+  // How often each token of the pass counts, [T] fp32 on the model's device, and their sum: a shared prompt once for
+  // each of its completions, what a mask leaves out 0 times. Undefined: every token once.
+  at::Tensor weights = {};
+  double weight_sum = 0;
 
   bool defined() const { return assigned.defined(); }
   void add(const at::Tensor& chosen, const at::Tensor& softmax);
   // E sum over e of (assigned / rows) (scores / rows), fp32 [].
   at::Tensor loss() const;
-  // [E] fp32: the loss's gradient in one token's softmax.
+  // The loss's gradient in one token's softmax, fp32: [E], or with weights [T, E].
   at::Tensor gradient() const;
 };
 

@@ -26,6 +26,8 @@ struct MethodOpening {
   LearningRates rates = {};
   // Whether a new adapter's first loss is ln 2, which the doctor then checks. Null: never.
   bool (*begins_at_ln2)(const config::Plan&) = nullptr;
+  // TRL adds the load-balancing loss of a model with experts (router_aux_loss_coef).
+  bool balances_experts = false;
 };
 
 std::span<const MethodOpening> method_openings();

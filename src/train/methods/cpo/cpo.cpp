@@ -17,7 +17,7 @@ class Cpo final : public PairMethod {
   BatchLoss run_pairs(const PairBatch& batch) const override;
 
   learn::CpoLossOptions options_;
-  ExtraScores extra_;
+  HeadOptions head_;
 };
 
 learn::CpoLossOptions loss_options(const config::CpoPlan& plan) {
@@ -44,11 +44,11 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listen
 Cpo::Cpo(PairParts parts)
     : PairMethod(std::move(parts)),
       options_(loss_options(plan_.cpo)),
-      extra_{.mean_row = ops::mean_row(parts_.model.head())} {}
+      head_{.mean_row = ops::mean_row(parts_.model.head())} {}
 
 BatchLoss Cpo::run_pairs(const PairBatch& batch) const {
   const PairPass one = make_pair_pass(batch.data.pairs, batch.rows, shares(), batch.row_base);
-  BatchLoss out = run_tokens(one.pass, batch, extra_, [&](const PolicyScores& scores) {
+  BatchLoss out = run_tokens(one.pass, batch, head_, [&](const TokenScores& scores) {
     return learn::cpo_gradient(pair_logprobs(one, scores), options_);
   });
   out.tokens = one.tokens;

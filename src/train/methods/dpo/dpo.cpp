@@ -26,17 +26,18 @@ learn::PreferenceLossOptions loss_options(const config::PreferencePlan& plan) {
 Dpo::Dpo(PairParts parts)
     : PairMethod(std::move(parts)),
       options_(loss_options(plan_.preference)),
-      extra_{.mean_row = ops::mean_row(parts_.model.head()), .squares = options_.use_weighting} {}
+      head_{.mean_row = ops::mean_row(parts_.model.head()), .squares = options_.use_weighting} {}
 
 PairReference Dpo::score_reference(const PairData& data, const Rows& rows) const {
-  const PairPass one = make_pair_pass(data.pairs, rows, shares());
+  const PairPass one = make_pair_pass(data.pairs, rows, shares(), 0, Sides::kBoth, routers());
   return split_sums(learn::sum_logps(reference_logprobs(one.pass), one.scored, options_.ld_alpha));
 }
 
 BatchLoss Dpo::run_pairs(const PairBatch& batch) const {
-  const PairPass one = make_pair_pass(batch.data.pairs, batch.rows, shares(), batch.row_base);
+  const PairPass one =
+      make_pair_pass(batch.data.pairs, batch.rows, shares(), batch.row_base, Sides::kBoth, routers());
   const at::Tensor reference = joined_sums(reference_of(batch));
-  BatchLoss out = run_tokens(one.pass, batch, extra_, [&](const PolicyScores& scores) {
+  BatchLoss out = run_tokens(one.pass, batch, head_, [&](const TokenScores& scores) {
     return learn::preference_gradient(preference_tokens(one, scores, reference), options_);
   });
   out.tokens = one.tokens;

@@ -22,7 +22,7 @@ class Dpo final : public PairMethod {
   PairReference score_reference(const PairData& data, const Rows& rows) const override;
 
   learn::PreferenceLossOptions options_;
-  ExtraScores extra_;
+  HeadOptions head_;
 };
 
 MethodOpening row();

@@ -64,7 +64,10 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listen
 }  // namespace
 
 MethodOpening row() {
-  return {.method = config::Method::kDpo, .open = &open, .begins_at_ln2 = &begins_at_ln2};
+  return {.method = config::Method::kDpo,
+          .open = &open,
+          .begins_at_ln2 = &begins_at_ln2,
+          .balances_experts = true};
 }
 
 }  // namespace hone::train::dpo

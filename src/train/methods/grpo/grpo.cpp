@@ -49,7 +49,8 @@ const GroupKind kKind = {.loss = {.options = &options, .advantages = &advantages
                          }};
 
 MethodOpening row() {
-  return {.method = config::Method::kGrpo, .open = &open, .rates = {3e-6, 1e-4, 2e-3}};
+  return {
+      .method = config::Method::kGrpo, .open = &open, .rates = {3e-6, 1e-4, 2e-3}, .balances_experts = true};
 }
 
 }  // namespace hone::train::grpo

@@ -19,8 +19,9 @@ learn::KtoLossOptions loss_options(const config::KtoPlan& plan) {
 }
 
 // The rows' prompts, each with one of its two completions.
-PairPass one_side(const PairData& data, const Rows& rows, Sides side, std::int64_t row_base) {
-  return make_pair_pass(data.pairs, rows, /*share_prompt=*/false, row_base, side);
+PairPass one_side(const PairData& data, const Rows& rows, Sides side, std::int64_t row_base,
+                  RouterTokens routers = RouterTokens::kNone) {
+  return make_pair_pass(data.pairs, rows, /*share_prompt=*/false, row_base, side, routers);
 }
 
 std::vector<double> sums_of(const at::Tensor& logprob, const std::vector<std::int64_t>& scored) {
@@ -39,7 +40,7 @@ std::vector<double> sums_of(const at::Tensor& logprob, const std::vector<std::in
 Kto::Kto(PairParts parts)
     : PairMethod(std::move(parts)),
       options_(loss_options(plan_.kto)),
-      extra_{.mean_row = ops::mean_row(parts_.model.head())} {}
+      head_{.mean_row = ops::mean_row(parts_.model.head())} {}
 
 PairReference Kto::score_reference(const PairData& data, const Rows& rows) const {
   PairReference out;
@@ -50,7 +51,7 @@ PairReference Kto::score_reference(const PairData& data, const Rows& rows) const
     const PairPass both = make_pair_pass(data.pairs, rows, parts_.form.is_fused);
     return split_sums(at::tensor(sums_of(reference_logprobs(both.pass), both.scored), at::kDouble));
   }
-  const PairPass own = one_side(data, rows, Sides::kChosen, 0);
+  const PairPass own = one_side(data, rows, Sides::kChosen, 0, routers());
   out.chosen = sums_of(reference_logprobs(own.pass), own.scored);
   if (!estimates()) return out;
   out.rejected.assign(rows.size(), 0);
@@ -69,8 +70,7 @@ double Kto::mean_kl(const PairBatch& batch, const PairReference& reference) cons
   const auto count = static_cast<std::int64_t>(batch.rows.size());
   const PairPass other = one_side(batch.data, batch.rows, Sides::kRejected, batch.row_base + count);
   if (other.rows.empty()) return 0;
-  const PolicyScores scores =
-      score_policy(parts_.model, other.pass, batch.key, kLossTemperature, parts_.form);
+  const TokenScores scores = score_policy(parts_.model, other.pass, batch.key, parts_.form);
   const std::vector<double> sums = sums_of(scores.logprob, other.scored);
   double out = std::accumulate(sums.begin(), sums.end(), 0.0);
   out -= std::accumulate(reference.rejected.begin(), reference.rejected.end(), 0.0);
@@ -79,7 +79,7 @@ double Kto::mean_kl(const PairBatch& batch, const PairReference& reference) cons
 
 BatchLoss Kto::run_pairs(const PairBatch& batch) const {
   const PairReference reference = reference_of(batch);
-  const PairPass own = one_side(batch.data, batch.rows, Sides::kChosen, batch.row_base);
+  const PairPass own = one_side(batch.data, batch.rows, Sides::kChosen, batch.row_base, routers());
   learn::KtoTokens tokens{.desirable = {},
                           .scored = own.scored,
                           .reference = reference.chosen,
@@ -89,7 +89,7 @@ BatchLoss Kto::run_pairs(const PairBatch& batch) const {
                           .mean_logit = {}};
   for (const std::int64_t row : batch.rows)
     tokens.desirable.push_back(batch.data.desirable.at(static_cast<std::size_t>(row)));
-  BatchLoss out = run_tokens(own.pass, batch, extra_, [&](const PolicyScores& scores) {
+  BatchLoss out = run_tokens(own.pass, batch, head_, [&](const TokenScores& scores) {
     tokens.logprob = scores.logprob;
     tokens.entropy = scores.entropy;
     tokens.mean_logit = scores.mean_logit;

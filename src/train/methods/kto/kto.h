@@ -26,7 +26,7 @@ class Kto final : public PairMethod {
   bool estimates() const { return options_.type == learn::KtoLossType::kKto; }
 
   learn::KtoLossOptions options_;
-  ExtraScores extra_;
+  HeadOptions head_;
 };
 
 MethodOpening row();

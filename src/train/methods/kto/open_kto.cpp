@@ -108,7 +108,7 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listen
 }  // namespace
 
 MethodOpening row() {
-  return {.method = config::Method::kKto, .open = &open};
+  return {.method = config::Method::kKto, .open = &open, .balances_experts = true};
 }
 
 }  // namespace hone::train::kto

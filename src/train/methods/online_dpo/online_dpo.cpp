@@ -61,7 +61,7 @@ std::vector<NamedValue> objective_metrics(const at::Tensor& logps, const at::Ten
 }
 
 // Largest |trainer - sampler| log-probability, where the two are of the same distribution and text.
-double ratio_gap(const PolicyScores& scores, std::span<const OnlinePair> pairs, const RolloutBatch& batch) {
+double ratio_gap(const TokenScores& scores, std::span<const OnlinePair> pairs, const RolloutBatch& batch) {
   std::vector<float> recorded;
   for (const OnlinePair& one : pairs) {
     const std::size_t prompt = batch.prompts[batch.samples[one.chosen].prompt].ids.size();
@@ -127,13 +127,12 @@ PairPass OnlineDpo::pass_of(std::span<const OnlinePair> pairs, std::int64_t row_
 // [2B] fp64.
 at::Tensor OnlineDpo::reference_of(const PairPass& one) const {
   const at::Tensor logprob = parts_.reference.score([&](bool adapters_on) {
-    return score_policy(parts_.model, one.pass, {.adapters_on = adapters_on}, kLossTemperature, parts_.form)
-        .logprob;
+    return score_policy(parts_.model, one.pass, {.adapters_on = adapters_on}, parts_.form).logprob;
   });
   return learn::sum_logps(logprob, one.scored, std::nullopt);
 }
 
-learn::PreferenceGradient OnlineDpo::loss_of(const PairPass& one, const PolicyScores& scores,
+learn::PreferenceGradient OnlineDpo::loss_of(const PairPass& one, const TokenScores& scores,
                                              const at::Tensor& reference, double beta) const {
   learn::PreferenceTokens tokens = preference_tokens(one, scores, reference);
   tokens.entropy = at::Tensor();  // DPO's metric of that name; TRL's objective/entropy is another number
@@ -149,13 +148,13 @@ OnlineDpo::Found OnlineDpo::run_pairs(std::span<const OnlinePair> pairs, const R
   const PairPass one = pass_of(pairs, row_base);
   const at::Tensor reference = reference_of(one);
   Found out;
-  const auto see = [&](const PolicyScores& scores) {
+  const auto see = [&](const TokenScores& scores) {
     learn::PreferenceGradient found = loss_of(one, scores, reference, beta);
     out.loss = found.loss;
     out.metrics = objective_metrics(learn::sum_logps(scores.logprob, one.scored, std::nullopt), reference,
                                     pairs, beta, !parts_.plan.online.judge.empty());
     out.metrics.insert(out.metrics.end(), found.metrics.begin(), found.metrics.end());
-    if (!parts_.dropout && parts_.plan.policy.temperature == kLossTemperature) {
+    if (!parts_.dropout && parts_.plan.policy.temperature == HeadOptions().temperature) {
       out.ratio_gap = ratio_gap(scores, pairs, batch);
     }
     learn::PolicyGradient gradient;
@@ -164,9 +163,9 @@ OnlineDpo::Found OnlineDpo::run_pairs(std::span<const OnlinePair> pairs, const R
     return gradient;
   };
   if (backward_scale == 0) {
-    see(score_policy(parts_.model, one.pass, key, kLossTemperature, parts_.form));
+    see(score_policy(parts_.model, one.pass, key, parts_.form));
   } else {
-    train_policy(parts_.model, one.pass, key, kLossTemperature, parts_.form, see);
+    train_policy(parts_.model, one.pass, key, parts_.form, {}, see);
   }
   return out;
 }

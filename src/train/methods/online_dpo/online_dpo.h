@@ -66,7 +66,7 @@ class OnlineDpo final : public SamplingMethod {
   std::vector<std::vector<OnlinePair>> generate(std::int64_t step, RolloutBatch& batch, StepLoss& out);
   PairPass pass_of(std::span<const OnlinePair> pairs, std::int64_t row_base = 0) const;
   at::Tensor reference_of(const PairPass& one) const;
-  learn::PreferenceGradient loss_of(const PairPass& one, const PolicyScores& scores,
+  learn::PreferenceGradient loss_of(const PairPass& one, const TokenScores& scores,
                                     const at::Tensor& reference, double beta) const;
   // `backward_scale` 0: forward only; else gradients of loss * backward_scale are added.
   Found run_pairs(std::span<const OnlinePair> pairs, const RolloutBatch& batch, const RngKey& key,

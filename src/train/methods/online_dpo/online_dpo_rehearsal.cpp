@@ -50,12 +50,12 @@ Rehearsal OnlineDpo::rehearse(const RehearsalRequest& request) {
                 .scored = static_cast<std::int64_t>(one.pass.target.size())};
   RngKey key = pass_key(parts_.plan, 0, /*training=*/false);
   if (request.adapters_on) {
-    const PolicyScores sampled =
-        score_policy(parts_.model, one.pass, key, parts_.plan.policy.temperature, parts_.form);
+    const TokenScores sampled = score_policy(parts_.model, one.pass, key, parts_.form,
+                                             {.temperature = parts_.plan.policy.temperature});
     out.sampler_gap = largest_difference(sampled.logprob, batch, {0, 1});
   }
   const at::Tensor reference = reference_of(one);
-  const auto see = [&](const PolicyScores& scores) {
+  const auto see = [&](const TokenScores& scores) {
     out.nll = -scores.logprob.mean().item<double>();
     learn::PreferenceGradient found = loss_of(one, scores, reference, beta_at(0));
     out.loss = found.loss;
@@ -68,9 +68,9 @@ Rehearsal OnlineDpo::rehearse(const RehearsalRequest& request) {
                  request.training && request.adapters_on && !parts_.plan.disable_dropout);
   key.adapters_on = request.adapters_on;
   if (request.backward && request.adapters_on) {
-    train_policy(parts_.model, one.pass, key, kLossTemperature, parts_.form, see);
+    train_policy(parts_.model, one.pass, key, parts_.form, {}, see);
   } else {
-    see(score_policy(parts_.model, one.pass, key, kLossTemperature, parts_.form));
+    see(score_policy(parts_.model, one.pass, key, parts_.form));
   }
   return out;
 }

@@ -16,7 +16,7 @@ class Orpo final : public PairMethod {
  private:
   BatchLoss run_pairs(const PairBatch& batch) const override;
 
-  ExtraScores extra_;
+  HeadOptions head_;
 };
 
 // Adds the tokens of the chosen sequences' prompts, but for each one's first, behind the completions' tokens.
@@ -46,12 +46,12 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listen
 }
 
 Orpo::Orpo(PairParts parts)
-    : PairMethod(std::move(parts)), extra_{.mean_row = ops::mean_row(parts_.model.head())} {}
+    : PairMethod(std::move(parts)), head_{.mean_row = ops::mean_row(parts_.model.head())} {}
 
 BatchLoss Orpo::run_pairs(const PairBatch& batch) const {
   PairPass one = make_pair_pass(batch.data.pairs, batch.rows, shares(), batch.row_base);
   score_prompts(one, batch.data.pairs);
-  BatchLoss out = run_tokens(one.pass, batch, extra_, [&](const PolicyScores& scores) {
+  BatchLoss out = run_tokens(one.pass, batch, head_, [&](const TokenScores& scores) {
     return learn::orpo_gradient(pair_logprobs(one, scores), plan_.orpo);
   });
   out.tokens = one.tokens;

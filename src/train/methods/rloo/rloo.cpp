@@ -44,7 +44,8 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& listener
 }  // namespace
 
 MethodOpening row() {
-  return {.method = config::Method::kRloo, .open = &open, .rates = {3e-6, 1e-4, 2e-3}};
+  return {
+      .method = config::Method::kRloo, .open = &open, .rates = {3e-6, 1e-4, 2e-3}, .balances_experts = true};
 }
 
 }  // namespace hone::train::rloo

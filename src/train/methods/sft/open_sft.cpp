@@ -225,7 +225,8 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listen
 }  // namespace
 
 MethodOpening row() {
-  return {.method = config::Method::kSft, .open = &open, .rates = {1e-5, 2e-4, 5e-3}};
+  return {
+      .method = config::Method::kSft, .open = &open, .rates = {1e-5, 2e-4, 5e-3}, .balances_experts = true};
 }
 
 }  // namespace sft

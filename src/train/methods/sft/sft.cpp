@@ -5,6 +5,7 @@
 
 #include "model/layers/embedding_noise.h"
 #include "ops/head/linear_logprob.h"
+#include "train/router_factor.h"
 
 namespace hone::train::sft {
 
@@ -50,8 +51,7 @@ data::OrderOptions order_of(const config::Plan& plan, const ExampleData& data, s
 
 ScoredLoss scored_loss(const config::Plan& plan, const model::CausalLm& model) {
   ScoredLoss out;
-  if (model.config().experts.count > 0)
-    out.balance = plan.router_aux_loss_coef.value_or(model.config().experts.balance);
+  out.balance = router_factor(plan, model.config());
   if (plan.sft.loss_type == "dft") out.loss.type = learn::SftLossType::kDft;
   out.loss.label_smoothing = plan.sft.label_smoothing_factor;
   if (out.loss.smooths()) out.mean_row = ops::mean_row(model.head());
