@@ -28,7 +28,7 @@
 #include "bench/open.h"
 #include "bench/probe.h"
 #include "bench/work.h"
-#include "rollout/decoder.h"
+#include "rollout/engine.h"
 #include "rollout/generate.h"
 #include "rollout/sampler.h"
 
@@ -210,7 +210,11 @@ int run_generate(const Arguments& arguments, const model::CausalLm& model) {
     }
     const auto seconds = [&](std::int64_t count) {
       const double start = now();
-      rollout::generate(model, prompts, {.max_new_tokens = count, .batch_size = batch, .logprobs = false});
+      rollout::GenerateOptions options;
+      options.max_new_tokens = count;
+      options.batch_size = batch;
+      options.logprobs = false;
+      rollout::generate(model, prompts, options);
       return now() - start;
     };
     seconds(2);
@@ -224,7 +228,7 @@ int run_generate(const Arguments& arguments, const model::CausalLm& model) {
   return 0;
 }
 
-// Seconds of a step of Decoder::advance after the one that reads the prompt.
+// Seconds of a step of Engine::advance after the one that reads the prompt.
 int run_rollout(const Arguments& arguments, const model::CausalLm& model) {
   const std::int64_t tokens = arguments.number("rollout", 64), prompt = arguments.number("prompt", 512);
   const bool quick = arguments.flag("quick");  // the clock alone
@@ -234,20 +238,18 @@ int run_rollout(const Arguments& arguments, const model::CausalLm& model) {
   for (const std::int64_t batch : arguments.numbers("batch", {8, 16})) {
     const auto some = some_ids(model.config(), prompt);
     const std::vector<std::int32_t> ids(some.begin(), some.end());
-    rollout::GenerateOptions options{.max_new_tokens = tokens + 1, .entropies = true};
+    rollout::RequestOptions options;
+    options.max_new_tokens = tokens + 1;
+    options.entropies = options.share_prompt = true;
     options.sampler.temperature = 1;
     std::vector<double> seconds;
     for (int repetition = 0; repetition < 3; ++repetition) {
-      rollout::Decoder decoder(model, options);
-      std::vector<rollout::Sequence> live;
-      const auto shared = std::make_shared<rollout::SharedPrompt>();
-      for (std::int64_t i = 0; i < batch; ++i) {
-        live.push_back({.prompt = ids, .sample = static_cast<std::uint64_t>(i), .shared = shared});
-      }
-      decoder.advance(live);
+      rollout::Engine engine(model, {.batch_size = batch});
+      engine.add({.ids = ids, .options = options, .samples = batch});
+      engine.advance();
       for (std::int64_t i = 0; i < tokens; ++i) {
         const double start = now();
-        decoder.advance(live);
+        engine.advance();
         seconds.push_back(now() - start);
       }
     }

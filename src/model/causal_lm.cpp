@@ -274,8 +274,7 @@ KvCache KvCache::clone() const {
 }
 
 KvCache KvCache::after(std::shared_ptr<const KvCache> prefix) {
-  base::require(prefix && prefix->length > 0 && !prefix->prefix, "KvCache::after",
-                "a prefix with tokens and without a prefix");
+  base::require(prefix && prefix->length > 0, "KvCache::after", "a prefix with tokens");
   const std::int64_t length = prefix->length;
   return {.layers = {}, .length = length, .prefix = std::move(prefix), .room = 0};
 }
@@ -380,16 +379,17 @@ at::Tensor CausalLm::mean_head_row(const at::Tensor& of_base, bool adapters_on) 
   return mean_row_.values;
 }
 
-at::Tensor CausalLm::index_of(const std::vector<std::int64_t>& ids) const {
+void CausalLm::require_id(std::int64_t id) const {
   const std::int64_t rows =
       per_layer_ ? std::min(config_.vocab_size, config_.per_layer_vocab) : config_.vocab_size;
-  for (const std::int64_t id : ids) {
-    if (id < 0 || id >= rows) {
-      throw base::UserError({"token ids", "ids from 0 to " + std::to_string(rows - 1), std::to_string(id),
-                             "the tokenizer has tokens without a row in the model's embedding",
-                             "use the model's own tokenizer"});
-    }
-  }
+  if (id >= 0 && id < rows) return;
+  throw base::UserError({"token ids", "ids from 0 to " + std::to_string(rows - 1), std::to_string(id),
+                         "the tokenizer has tokens without a row in the model's embedding",
+                         "use the model's own tokenizer"});
+}
+
+at::Tensor CausalLm::index_of(const std::vector<std::int64_t>& ids) const {
+  for (const std::int64_t id : ids) require_id(id);
   return ops::index_tensor(ids, device());
 }
 
@@ -591,10 +591,13 @@ at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     base::enter_layer(static_cast<std::int64_t>(l));
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      const KvCache* const prefix = caches[i]->prefix.get();
       const std::int64_t shares = layers_[l].attention.shares;
       const std::size_t from = shares < 0 ? l : static_cast<std::size_t>(shares);
-      tiles[i] = {.before = prefix ? &prefix->layers[from] : nullptr, .own = &caches[i]->layers[from]};
+      tiles[i].own = &caches[i]->layers[from];
+      tiles[i].before.clear();
+      for (const KvCache* one = caches[i]->prefix.get(); one != nullptr; one = one->prefix.get())
+        tiles[i].before.push_back(&one->layers[from]);
+      std::reverse(tiles[i].before.begin(), tiles[i].before.end());
     }
     x = fused_layer_step(layers_[l], layer_pass, x, segments, tiles);
   }

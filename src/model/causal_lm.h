@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,11 +37,11 @@ class SharedBase;
 
 // What one sequence keeps in all layers (layer_cache.h), for generation. Grows with every CausalLm::step. Sequences
 // with the same beginning may share it as a `prefix`, which they read in place; their own tiles start after
-// it, as with data::Segment::prefix in training.
+// it, as with data::Segment::prefix in training. A prefix may have one too.
 struct KvCache {
   std::vector<LayerCache> layers;         // of its own tokens; empty before the first step
   std::int64_t length = 0;                // tokens, the prefix's included
-  std::shared_ptr<const KvCache> prefix;  // read only; null: none. Has no prefix itself
+  std::shared_ptr<const KvCache> prefix;  // read only; null: none
   std::int64_t room = 0;  // capacity in own tokens at the first step; 0: that step's tokens and one
   // Keeps the first `to` tokens, the prefix included, where every layer can go on from there; otherwise only the prefix's.
   // Returns its length.
@@ -87,9 +88,14 @@ class CausalLm {
   // Generation: appends the new tokens `ids[i]` to sequence i, whose earlier tokens are in caches[i]; returns
   // the final-norm hidden state of each sequence's last token [n, H] in the linears' dtype and appends to the
   // caches. Uses the fused layer, without autograd. UserError for a token id outside the embedding; then
-  // nothing is appended.
+  // nothing is appended. A prefix of caches[i] may get its last tokens in the same call, before i, where every layer is
+  // attention: caches[i].length is then what it will have.
   at::Tensor step(const std::vector<std::vector<std::int64_t>>& ids, std::vector<KvCache*>& caches,
                   const ops::PassContext& pass) const;
+  // UserError for one outside the embedding.
+  void require_ids(std::span<const std::int32_t> ids) const {
+    for (const std::int32_t id : ids) require_id(id);
+  }
   // Where the device's backend keeps the keys and values of many sequences in one memory (ops::pools_keys): it has room for
   // `tokens` of all sequences together when it is first needed, and stays while the result lives: that of each layer that
   // has keys. None elsewhere.
@@ -194,6 +200,7 @@ class CausalLm {
   LayerCache new_cache(std::int64_t layer, std::int64_t room) const;  // empty, for so many tokens
   // Of the keys and values of a layer; null: each sequence has memory of its own.
   std::shared_ptr<ops::backend::KvPool> pool_of(std::int64_t layer) const;
+  void require_id(std::int64_t id) const;
   at::Tensor index_of(const std::vector<std::int64_t>& ids) const;  // [T], checked, on the model's device
   at::Tensor rows_of(const at::Tensor& index) const;                // [T, H], the base's where it has numbers
   void for_each_part(const std::function<void(const ops::Weight&)>& matrix,

@@ -1,4 +1,4 @@
-// The options of a generation, and its result: a completion.
+// What is asked of a sampler, and its result: a completion.
 #pragma once
 
 #include <cstdint>
@@ -10,33 +10,48 @@
 
 namespace hone::rollout {
 
-struct GenerateOptions {
+// Of one sequence. What it gives depends on its tokens and on these alone, not on the sequences beside it
+// (engine.h has the exact rule).
+struct RequestOptions {
   std::int64_t max_new_tokens = 64;
   SamplerOptions sampler;
   std::uint64_t seed = 42;
+  std::uint64_t step = 0;              // of training: keys the randomness
   std::vector<std::int64_t> stop_ids;  // end of sequence; the stop token is part of the completion
-  std::int64_t batch_size = 16;        // maximum number of sequences that decode together
-  std::int64_t prefill_tokens = 2048;  // prompt tokens of one forward; a longer prompt is read in pieces
   std::int64_t min_new_tokens = 0;     // stop tokens cannot be drawn before so many
-  std::int64_t samples = 1;            // completions of each prompt: transformers' num_return_sequences
-  // Bytes of keys and values: as many sequences decode as fit with all their max_new_tokens.
-  // 0: half of the memory that is free when generation begins, and at least one sequence.
-  std::int64_t kv_memory = 0;
-  // The samples of a prompt read its keys and values in place, and cost no memory for them; false: each has a
-  // copy. The bits differ where a prompt does not end at a tile's border (ops/kv_tiles.h); a trainer that
+  // Keys and values of what follows the prompt begin a tile of their own (ops/kv_tiles.h), so that the samples of a
+  // prompt read its keys and values in place, and cost no memory for them; false: a sample has a copy. The bits
+  // differ where a prompt does not end at a tile's border, whether or not there is another sample; a trainer that
   // shares prompts has those of true.
   bool share_prompt = false;
+  // Whole tiles of the prompt are looked for among those that earlier requests with this option have read, and kept
+  // for later ones while there is room. Changes no bit. Only where every layer is attention: what a convolution
+  // or a delta rule holds is not kept at each tile.
+  bool share_prefixes = false;
   bool entropies = false;  // fill Completion::entropies
   bool logprobs = true;    // false: Completion::logprobs stays empty, which saves a pass over the logits
-  std::uint64_t step = 0;  // of training: keys the randomness
-  std::vector<std::size_t> prompt_keys =
-      {};  // of each prompt, which keys it too; empty: its place among the prompts
   // Asked after each token with the completion so far: does its text now hold a stop string? Empty: none.
   // (rollout/ itself has no tokenizer.) Called by one thread.
   std::function<bool(std::span<const std::int32_t>)> stops;
   // Asked before each token, after penalties, with the completion so far and its scores [V]: sets those of tokens
   // that may not follow to -infinity, but not all. Empty: none. Called by several threads.
   std::function<void(std::span<const std::int32_t>, std::span<float>)> constrain;
+};
+
+// Of all sequences together.
+struct EngineOptions {
+  std::int64_t batch_size = 16;        // maximum number of sequences that decode together
+  std::int64_t prefill_tokens = 2048;  // prompt tokens of one forward; a longer prompt is read in pieces
+  // Bytes of keys and values: as many sequences decode as fit with all their max_new_tokens.
+  // 0: half of the memory that is free when sampling begins, and at least one sequence.
+  std::int64_t kv_memory = 0;
+};
+
+// Of generate().
+struct GenerateOptions : RequestOptions, EngineOptions {
+  std::int64_t samples = 1;  // completions of each prompt: transformers' num_return_sequences
+  // Of each prompt, what keys its randomness; empty: its place among the prompts.
+  std::vector<std::size_t> prompt_keys;
 };
 
 enum class FinishReason {

@@ -5,33 +5,31 @@
 #include <cstdint>
 #include <functional>
 #include <span>
-#include <vector>
 
-#include "model/causal_lm.h"
-#include "rollout/completion.h"
+#include "rollout/engine.h"
 
 namespace hone::rollout {
 
 class Dialogue {
  public:
-  explicit Dialogue(const model::CausalLm& model) : model_(model) {}  // which must outlive it
+  explicit Dialogue(const model::CausalLm& model)
+      : engine_(model, {.batch_size = 1}) {}  // which must outlive it
 
   // Completes `prompt`, the whole conversation as tokens; of what it shares with the last one and its answer,
   // from the beginning on, nothing is computed again. `on_token(completion so far)` is called after each
   // token; false ends the answer (FinishReason::kCancelled). Sampling is keyed by (seed, step, turn, 0,
-  // position). UserError as generate(); after one, or an exception of on_token, the next call computes all
-  // again.
-  Completion answer(std::span<const std::int32_t> prompt, std::uint64_t turn, const GenerateOptions& options,
+  // position). UserError as Engine::add, after which the conversation is as it was, and for logits that are not
+  // finite; after those, or an exception of on_token, the next call computes all again.
+  Completion answer(std::span<const std::int32_t> prompt, std::uint64_t turn, const RequestOptions& options,
                     const std::function<bool(std::span<const std::int32_t>)>& on_token);
 
-  std::int64_t reused() const { return reused_; }  // tokens of the last prompt that were not computed again
-  void reset();                                    // forgets all, and frees its memory
+  // Tokens of the last prompt that were not computed again.
+  std::int64_t reused() const { return id_ == 0 ? 0 : engine_.reused(id_); }
+  void reset();  // forgets all, and frees its memory
 
  private:
-  const model::CausalLm& model_;
-  model::KvCache cache_;
-  std::vector<std::int32_t> held_;  // the tokens in the cache
-  std::int64_t reused_ = 0;
+  Engine engine_;
+  RequestId id_ = 0;  // 0: nothing was said
 };
 
 }  // namespace hone::rollout

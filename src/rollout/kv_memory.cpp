@@ -7,47 +7,60 @@
 #include "model/layers/decoder_layer.h"
 #include "ops/delta_rule.h"
 #include "ops/kv_tiles.h"
-#include "ops/machine/device_memory.h"
 #include "ops/short_conv.h"
 
 namespace hone::rollout {
+namespace {
 
-KvBytes kv_bytes(const model::ModelConfig& config, at::ScalarType dtype, std::int64_t prompt_tokens,
-                 const GenerateOptions& options, at::Device device) {
-  const auto tiles = [](std::int64_t tokens) { return (tokens + ops::kKvTile - 1) / ops::kKvTile; };
+std::int64_t tiles_of(std::int64_t tokens) {
+  return (tokens + ops::kKvTile - 1) / ops::kKvTile;
+}
+
+}  // namespace
+
+KvCosts::KvCosts(const model::ModelConfig& config, at::ScalarType dtype, at::Device device)
+    : is_pooled_(ops::pools_keys(device)) {
   std::int64_t columns = 0;  // of keys, in all layers that have their own
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
     const model::LayerAttention attention = config.attention_of(i);
     if (config.kind_of(i) == model::LayerKind::kAttention && attention.has_keys())
       columns += attention.kv_heads * attention.head_dim;
   }
-  const std::int64_t tile = ops::kKvTile * 2 * columns * static_cast<std::int64_t>(at::elementSize(dtype));
-  const std::int64_t own = options.share_prompt ? 0 : prompt_tokens;
-  const std::int64_t whole = tiles(own + options.max_new_tokens);
-  const std::int64_t first = std::min(own, std::max<std::int64_t>(1, options.prefill_tokens));
-  std::int64_t room = ops::pools_keys(device) ? whole : tiles(first + 1);
-  while (room < whole) room *= 2;
-  // of every sequence, however long it is
+  tile_ = ops::kKvTile * 2 * columns * static_cast<std::int64_t>(at::elementSize(dtype));
   const std::int64_t convolutions = config.layers_of(model::LayerKind::kShortConv),
                      delta_rules = config.layers_of(model::LayerKind::kDeltaRule);
-  std::int64_t inputs = 0;
   if (convolutions > 0)
-    inputs += convolutions * ops::ConvInputs::bytes(config.hidden_size, config.conv_taps, dtype);
+    state_ += convolutions * ops::ConvInputs::bytes(config.hidden_size, config.conv_taps, dtype);
   if (delta_rules > 0)
-    inputs += delta_rules * ops::DeltaState::bytes(model::delta_shape(config), config.delta.taps, dtype);
-  return {.prompt = options.share_prompt ? tiles(prompt_tokens) * tile + inputs : 0,
-          .sample = room * tile + inputs,
-          .prompt_room = options.share_prompt ? tiles(prompt_tokens) * ops::kKvTile : 0,
-          .sample_room = room * ops::kKvTile};
+    state_ += delta_rules * ops::DeltaState::bytes(model::delta_shape(config), config.delta.taps, dtype);
 }
 
-std::int64_t first_room(std::int64_t prompt_tokens, const GenerateOptions& options, at::Device device) {
-  if (!ops::pools_keys(device)) return 0;
-  return (options.share_prompt ? 0 : prompt_tokens) + options.max_new_tokens;
+std::int64_t KvCosts::grown(std::int64_t tiles, std::int64_t length, std::int64_t reading, std::int64_t total,
+                            std::int64_t piece) const {
+  piece = std::max<std::int64_t>(1, piece);
+  if (tiles == 0) {
+    if (is_pooled_) return tiles_of(total);
+    length = std::min(reading, piece);
+    reading -= length;
+    tiles = tiles_of(length + 1);
+  }
+  while (reading > 0) {
+    const std::int64_t count = std::min(reading, piece);
+    length += count;
+    reading -= count;
+    if (tiles_of(length) > tiles) tiles = std::max(tiles_of(length), 2 * tiles);
+  }
+  while (tiles < tiles_of(total)) tiles *= 2;
+  return tiles;
 }
 
-std::int64_t kv_limit(const GenerateOptions& options, at::Device device) {
-  return options.kv_memory > 0 ? options.kv_memory : ops::device_memory(device).free / 2;
+KvBytes kv_bytes(const model::ModelConfig& config, at::ScalarType dtype, std::int64_t prompt_tokens,
+                 const GenerateOptions& options, at::Device device) {
+  const KvCosts costs(config, dtype, device);
+  const std::int64_t own = options.share_prompt ? 0 : prompt_tokens;
+  return {
+      .prompt = options.share_prompt ? costs.bytes(tiles_of(prompt_tokens), 1) : 0,
+      .sample = costs.bytes(costs.grown(0, 0, own, own + options.max_new_tokens, options.prefill_tokens), 1)};
 }
 
 }  // namespace hone::rollout

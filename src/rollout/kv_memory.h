@@ -1,4 +1,4 @@
-// How much memory the keys and values of live sequences may take.
+// How much memory keys and values take.
 #pragma once
 
 #include <cstdint>
@@ -8,23 +8,38 @@
 
 namespace hone::rollout {
 
-// Bytes of keys and values when prompt and max_new_tokens are all there.
+// What the keys and values of a model's tokens cost: tiles of 64 tokens in all its layers, and of every part of a sequence
+// the states of convolutions and delta rules, however long it is.
+class KvCosts {
+ public:
+  KvCosts(const model::ModelConfig& config, at::ScalarType dtype, at::Device device);
+
+  std::int64_t bytes(std::int64_t tiles, std::int64_t states) const {
+    return tiles * tile_ + states * state_;
+  }
+  bool has_states() const { return state_ > 0; }
+  bool is_pooled() const { return is_pooled_; }
+  // The capacity in tiles of a cache of so many bytes.
+  std::int64_t tiles_in(std::int64_t bytes) const { return tile_ > 0 ? (bytes - state_) / tile_ : 0; }
+
+  // The most tiles that a sequence's own tokens come to. It has room for `tiles` and `length` tokens; then `reading`
+  // tokens are read in pieces of at most `piece`, then single ones follow until it has `total`. Tiles grow by doubling
+  // from the first tokens that are read (ops/kv_tiles.h). On a device that keeps keys and values of many sequences in one
+  // memory a sequence has room for all from the start.
+  std::int64_t grown(std::int64_t tiles, std::int64_t length, std::int64_t reading, std::int64_t total,
+                     std::int64_t piece) const;
+
+ private:
+  std::int64_t tile_ = 0, state_ = 0;
+  bool is_pooled_ = false;
+};
+
+// Of a prompt's samples when prompt and max_new_tokens are all there.
 struct KvBytes {
   std::int64_t prompt = 0;  // once for all samples; 0 unless options.share_prompt
   std::int64_t sample = 0;  // of each of them; with its own copy of the prompt where that is not shared
-  std::int64_t prompt_room = 0, sample_room = 0;  // tokens of the two, as keys and values have room for
 };
-
-// Tiles of 64 tokens, grown by doubling from the first tokens that are read; a shared prompt has room from
-// the start for as many as it needs (ops/kv_tiles.h), and so has every sequence on a device whose backend keeps keys and
-// values of many sequences in one memory.
 KvBytes kv_bytes(const model::ModelConfig& config, at::ScalarType dtype, std::int64_t prompt_tokens,
                  const GenerateOptions& options, at::Device device = at::kCPU);
-
-// The tokens that a sequence has room for from the start there, without those of a shared prompt; 0: it grows.
-std::int64_t first_room(std::int64_t prompt_tokens, const GenerateOptions& options, at::Device device);
-
-// options.kv_memory, or when that is 0 half of what is free on `device`.
-std::int64_t kv_limit(const GenerateOptions& options, at::Device device = at::kCPU);
 
 }  // namespace hone::rollout

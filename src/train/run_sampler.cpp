@@ -194,7 +194,9 @@ std::int64_t RunSampler::bytes(const model::CausalLm& model) {
     most = std::max(most, static_cast<std::int64_t>(set->prompts.rows.size()));
     longest = std::max(longest, set->prompts.longest());
   }
-  rollout::GenerateOptions options{.max_new_tokens = plan_.sample_max_new_tokens, .batch_size = kAtOnce};
+  rollout::GenerateOptions options;
+  options.max_new_tokens = plan_.sample_max_new_tokens;
+  options.batch_size = kAtOnce;
   options.share_prompt = plan_.share_prompt;
   const std::int64_t together = std::min(most, kAtOnce);
   const rollout::KvBytes kv =

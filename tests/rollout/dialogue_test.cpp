@@ -31,7 +31,12 @@ class DialogueTest : public ::testing::Test {
   }
 
   const model::CausalLm model_ = tiny();
-  GenerateOptions options_ = {.max_new_tokens = 8, .sampler = {}};
+  static GenerateOptions greedy() {
+    GenerateOptions out;
+    out.max_new_tokens = 8;
+    return out;
+  }
+  GenerateOptions options_ = greedy();
 };
 
 TEST_F(DialogueTest, AnswersAsGenerateDoes) {
@@ -95,14 +100,24 @@ TEST_F(DialogueTest, TurnsHaveTheirOwnRandomness) {
   EXPECT_EQ(dialogue.answer(prompt, 0, options_, {}).ids, first);
 }
 
-TEST_F(DialogueTest, AfterAnErrorItComputesEverythingAgain) {
+TEST_F(DialogueTest, ARefusedPromptChangesNothing) {
   Dialogue dialogue(model_);
   const Ids prompt = {3, 4, 5};
   dialogue.answer(prompt, 0, options_, {});
   EXPECT_SAYS(user_error([&] { dialogue.answer(Ids{3, 4, 99}, 0, options_, {}); }), "ids from 0 to 47");
+  EXPECT_SAYS(user_error([&] { dialogue.answer(Ids{}, 0, options_, {}); }), "[the conversation]");
+  EXPECT_EQ(dialogue.answer(prompt, 0, options_, {}).ids, alone(prompt));
+  EXPECT_EQ(dialogue.reused(), 2);
+}
+
+TEST_F(DialogueTest, AfterAnExceptionItComputesEverythingAgain) {
+  Dialogue dialogue(model_);
+  const Ids prompt = {3, 4, 5};
+  dialogue.answer(prompt, 0, options_, {});
+  const auto fails = [](std::span<const std::int32_t>) -> bool { throw std::runtime_error("gone"); };
+  EXPECT_THROW(dialogue.answer(prompt, 0, options_, fails), std::runtime_error);
   EXPECT_EQ(dialogue.answer(prompt, 0, options_, {}).ids, alone(prompt));
   EXPECT_EQ(dialogue.reused(), 0);
-  EXPECT_SAYS(user_error([&] { dialogue.answer(Ids{}, 0, options_, {}); }), "[the conversation]");
 }
 
 }  // namespace dialogue_test

@@ -329,8 +329,9 @@ TEST(Generate, RefusesMoreThanTheModelsPositions) {
   const model::CausalLm model = tiny();
   const std::vector<Ids> prompts = {{3}, Ids(100, 4)};
   const auto error_with = [&](std::int64_t max_new_tokens) {
-    return user_error(
-        [&] { generate(model, prompts, {.max_new_tokens = max_new_tokens, .sampler = {}, .stop_ids = {}}); });
+    GenerateOptions options;
+    options.max_new_tokens = max_new_tokens;
+    return user_error([&] { generate(model, prompts, options); });
   };
   EXPECT_EQ(error_with(28), "");
   const std::string message = error_with(29);
@@ -422,8 +423,9 @@ TEST(Generate, NamesThePromptAndThePositionOfLogitsThatAreNotFinite) {
   tensors.at("model.embed_tokens.weight")[7].fill_(std::numeric_limits<float>::quiet_NaN());
   write_tensors(folder.path() / "model.safetensors", tensors);
   const model::CausalLm model(*model::open_weights(folder.path()), {});
-  const std::string message =
-      user_error([&] { generate(model, {{3, 4}, {5, 6, 7}}, {.max_new_tokens = 1}); });
+  GenerateOptions options;
+  options.max_new_tokens = 1;
+  const std::string message = user_error([&] { generate(model, {{3, 4}, {5, 6, 7}}, options); });
   EXPECT_SAYS(message, "[prompt 2, after token 3]");
   EXPECT_SAYS(message, "NUM-02: the weights or the adapter hold non-finite values");
 }

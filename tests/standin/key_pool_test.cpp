@@ -14,6 +14,7 @@
 #include "ops/backend/kv_memory.h"
 #include "rollout/generate.h"
 #include "rollout/kv_memory.h"
+#include "rollout/random_requests.h"
 #include "standin/cuda_only.h"
 #include "standin/standin.h"
 
@@ -375,6 +376,20 @@ TEST(KeyPool, AStepsCallsDoNotDependOnTheNumberOfSequences) {
   EXPECT_EQ(attended.refused, 0);
 }
 
+// Requests come and go: what one has let go is another one's, and the pool does not grow with their number.
+TEST(KeyPool, RequestsAreAsAlone) {
+  const CountingTable table(/*alone=*/true);
+  // In fp32, whose products differ less with the number of rows.
+  const auto source = model::open_weights(base::fs::path(HONE_FIXTURES) / "parity" / "tiny_qwen2");
+  const model::CausalLm model(*source, {}, model::Storage::kPacked, {}, device());
+  const std::vector<test_tools::Play> plays = test_tools::drawn_plays(25, 4, 320, /*longest=*/20);
+  const rollout::EngineOptions options = {
+      .batch_size = 5, .prefill_tokens = 100, .kv_memory = test_tools::memory_for(model, plays, 2)};
+  const auto found = test_tools::played_together(model, plays, options, 5);
+  test_tools::expect_as_alone(plays, test_tools::all_alone(model, plays), found.turns, 1e-4);
+  EXPECT_LE(found.most_held, options.kv_memory);
+}
+
 TEST(KeyPool, TakesWhatThePlanSays) {
   const CountingTable table;
   const model::CausalLm model = in_bf16("tiny_qwen2", device());
@@ -384,7 +399,8 @@ TEST(KeyPool, TakesWhatThePlanSays) {
     const std::vector<Ids> prompts = {some_prompt(70, 1), some_prompt(70, 2)};
     options.batch_size = 4;
     const rollout::KvBytes one = rollout::kv_bytes(model.config(), at::kBFloat16, 70, options, device());
-    EXPECT_EQ(one.sample_room, share ? 192 : 256);
+    const rollout::KvCosts costs(model.config(), at::kBFloat16, device());
+    EXPECT_EQ(one.sample, costs.bytes(share ? 3 : 4, 1));
     std::int64_t booked = 0;
     generate(model, prompts, options, [&](std::size_t, const Completion&) {
       booked = 0;

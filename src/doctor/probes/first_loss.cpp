@@ -91,12 +91,13 @@ void generate_own(const train::OpenedRun& run, FirstLossFacts& out) {
   const std::int64_t room =
       model::longest_generated(run.model->config()) - static_cast<std::int64_t>(begin.size());
   if (room < 1) return;
-  rollout::GenerateOptions options{.max_new_tokens = std::min(kOwnTokens, room),
-                                   .sampler = {.temperature = 1},
-                                   .seed = kOwnSeed,
-                                   .min_new_tokens = std::min(kOwnTokens / 2, room),
-                                   .samples = kOwnSamples,
-                                   .entropies = true};
+  rollout::GenerateOptions options;
+  options.max_new_tokens = std::min(kOwnTokens, room);
+  options.sampler.temperature = 1;
+  options.seed = kOwnSeed;
+  options.min_new_tokens = std::min(kOwnTokens / 2, room);
+  options.samples = kOwnSamples;
+  options.entropies = true;
   double loss = 0, entropy = 0;
   std::int64_t count = 0, kept = 0;
   for (const rollout::Completion& one : rollout::generate(*run.model, {begin}, options)) {

@@ -3,7 +3,7 @@
 // Which factors a longrope has, and when, follows transformers' forward: it looks at the longest sequence of the pass. A
 // micro-batch of hone is a micro-batch of TRL, so training has TRL's factors. In generation transformers decides again
 // with every token, so a sequence that grows beyond the original length has keys of both kinds, or is computed again;
-// hone does not generate beyond it (rollout::check_prompt).
+// hone does not generate beyond it (rollout::Engine).
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -333,10 +333,11 @@ void convolve_after(const DecoderLayer& layer, const LayerPass& pass, const std:
   const at::Tensor inputs = ops::conv_inputs(bcx);
   std::vector<ops::ConvRows> rows;
   for (std::size_t i = 0; i < segments.size(); ++i) {
-    const auto [before, own] = caches[i];
-    at::Tensor earlier = own->inputs.last(wanted);
-    if (before != nullptr && earlier.size(0) < wanted)
-      earlier = at::cat({before->inputs.last(wanted - earlier.size(0)), earlier});
+    at::Tensor earlier = caches[i].own->inputs.last(wanted);
+    for (auto before = caches[i].before.rbegin(); before != caches[i].before.rend(); ++before) {
+      if (earlier.size(0) == wanted) break;
+      earlier = at::cat({(*before)->inputs.last(wanted - earlier.size(0)), earlier});
+    }
     rows.push_back({segments[i].begin, segments[i].end, earlier});
   }
   convolve(layer, pass, out, bcx, inputs, rows);
@@ -349,10 +350,10 @@ void delta_rule_after(const DecoderLayer& layer, const LayerPass& pass, const st
                       const Segments& segments, const at::Tensor& out, const at::Tensor& in) {
   std::vector<ops::DeltaStep> steps;
   for (std::size_t i = 0; i < segments.size(); ++i) {
-    const LayerCache* const before = caches[i].before;
+    const auto& before = caches[i].before;
     steps.push_back({.begin = segments[i].begin,
                      .end = segments[i].end,
-                     .before = before == nullptr ? nullptr : &before->delta,
+                     .before = before.empty() ? nullptr : &before.back()->delta,
                      .own = &caches[i].own->delta});
   }
   ops::delta_rule_step(out, in, delta_weights(layer, pass.context), delta_shape(pass.config), steps);
@@ -372,10 +373,9 @@ void attend_after(const std::vector<StepCache>& caches, const Segments& segments
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const std::int64_t begin = segments[i].begin, end = segments[i].end;
     const ops::KvTiles& own = caches[i].own->tiles;
-    const LayerCache* const before = caches[i].before;
     rows.push_back(
         {.begin = begin, .end = end, .before = {}, .own = &own, .own_offset = own.length() - (end - begin)});
-    if (before != nullptr) rows.back().before = {&before->tiles};
+    for (const LayerCache* const before : caches[i].before) rows.back().before.push_back(&before->tiles);
   }
   ops::attend_tiles(attn_out, lse, heads.q, rows, rule);
 }
@@ -690,9 +690,9 @@ at::Tensor fused_layer_forward(const DecoderLayer& layer, const LayerPass& pass,
                    std::vector<StepCache> caches;
                    for (std::size_t i = 0; i < segments.size(); ++i) {
                      const ops::AttentionSegment& s = segments[i];
-                     const LayerCache* const before =
-                         s.prefix == ops::kNoSegment ? nullptr : &tiles[static_cast<std::size_t>(s.prefix)];
-                     caches.push_back({.before = before, .own = &tiles[i]});
+                     caches.push_back({.before = {}, .own = &tiles[i]});
+                     if (s.prefix != ops::kNoSegment)
+                       caches.back().before = {&tiles[static_cast<std::size_t>(s.prefix)]};
                    }
                    attend_after(caches, segments, attn_out, lse, heads, attention_rule(layer, config));
                    if (!layer.attention.is_shared) return;
