@@ -20,6 +20,24 @@ function(hone_folder folder)
   set_source_files_properties(${files} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON COMPILE_OPTIONS "${flags}")
 endfunction()
 
+# hone_joined_folder(FOLDER FLAGS...): the same in one translation unit, in the order of their names.
+function(hone_joined_folder folder)
+  hone_folder(${folder} ${ARGN})
+  if(NOT HONE_UNITY)
+    return()
+  endif()
+  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/*.cpp)
+  set_source_files_properties(${files} PROPERTIES HEADER_FILE_ONLY ON)
+  list(TRANSFORM files REPLACE "(.+)" "#include \"\\1\"\n" OUTPUT_VARIABLE text)
+  list(JOIN text "" text)
+  string(MAKE_C_IDENTIFIER ${folder} name)
+  set(made ${CMAKE_BINARY_DIR}/joined/${name}.cpp)
+  file(GENERATE OUTPUT ${made} CONTENT "// Made by cmake/Folders.cmake.\n${text}")
+  set_source_files_properties(${made} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON COMPILE_OPTIONS "${ARGN}")
+  string(REGEX REPLACE "/.*" "" room ${folder})
+  target_sources(hone_${room} PRIVATE ${made})
+endfunction()
+
 # hone_level_folder(LEVEL [-m...]): the kernels of ops/backend/cpu for one instruction level. One body is compiled for several
 # levels; without contraction of a * b + c each gives the same bits. g++ 12 sees uninitialized values in its own <immintrin.h>.
 function(hone_level_folder level)
@@ -38,7 +56,7 @@ hone_level_folder(amx ${avx512} -mavx512bf16)  # the tiles' own instructions are
 
 hone_folder(ops/backend/cpu)
 # A list of cases, which spends its time in libtorch.
-hone_folder(ops/cases -O1)
+hone_joined_folder(ops/cases -O1)
 # Files that hold several levels by attribute. Contraction is on, as in libtorch.
 hone_folder(ops/backend/cpu/targets ${vector_loops} -Wno-maybe-uninitialized)
 

@@ -1,12 +1,25 @@
 # hone_room(NAME PLAIN|TORCH deps...): every .cpp below src/NAME as the static library hone_NAME.
 # Rooms share two precompiled headers, of ATen (hone_pch) for TORCH and of JSON and text (hone_plain_pch) for PLAIN: a translation
-# unit costs 2.5 s instead of 9, or 4 s less. Tests have two of their own.
+# unit costs 2.5 s instead of 9, or 4 s less. Tests have two of their own. The compiler instantiates every template that a
+# precompiled header waits for again in each unit, so what few files need stays out: custom_function.h costs 2 s a unit. Here it stays
+# until the speed of kernels without it has been measured (docs/log.md).
 
 set(HONE_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wconversion -Werror
     -Wno-missing-field-initializers)  # designated initializers leave out what keeps its default
 # g++ 12 sees uninitialized values in its own <regex> when it instruments it.
 set(HONE_SANITIZE -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1
     -Wno-maybe-uninitialized)
+
+# A room that no token's time depends on is optimized less: half of its compile time went there (docs/log.md). Its folders of loops
+# have flags of their own (cmake/Folders.cmake).
+set(HONE_COLD_ROOMS adapters commands config doctor report train)
+set(HONE_COLD_OPTIONS -O1)
+
+# g++ collects its garbage from 128 MB on; with the precompiled header in the heap that takes a quarter of its time. A unit holds up
+# to 2 GB instead of 1.7.
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  add_compile_options(--param=ggc-min-heapsize=2000000)
+endif()
 
 if(HONE_TSAN)
   set(HONE_SANITIZE -fsanitize=thread -fno-omit-frame-pointer -g1 -Wno-tsan)  # -Wno-tsan: fences, in libstdc++'s own headers
@@ -65,6 +78,9 @@ endfunction()
 function(hone_room name kind)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
   add_library(hone_${name} STATIC ${sources})
+  if(name IN_LIST HONE_COLD_ROOMS)
+    target_compile_options(hone_${name} PRIVATE ${HONE_COLD_OPTIONS})  # before those of sanitizers, which win
+  endif()
   hone_our_code(hone_${name})
   target_link_libraries(hone_${name} PUBLIC ${ARGN})
   if(kind STREQUAL TORCH)

@@ -2,7 +2,7 @@
 """Writes OUTPUT/compile_commands.json from BUILD's, as clang reads it: g++'s precompiled header is taken out.
 
 clang cannot read a .gch and would compile the whole of ATen through it; our files include what they use anyway.
-A file of several sources (a unity build) becomes one command a source.
+A file of several sources (a unity build, or a joined folder) becomes one command a source.
 """
 import json
 import pathlib
@@ -19,7 +19,7 @@ def for_clang(command):
             skip = False
         elif word == "-include" and "cmake_pch" in words[i + 1]:
             skip = True
-        elif word not in ("-Winvalid-pch", "-Werror", "-fopenmp"):
+        elif word not in ("-Winvalid-pch", "-Werror", "-fopenmp") and not word.startswith("--param="):
             kept.append(word)
     # clang's own opinions about code that g++ accepts are not what this run is for
     return shlex.join(kept + ["-Wno-everything"])
@@ -28,7 +28,7 @@ def for_clang(command):
 def alone(entry):
     """The entries of the sources that a unity file includes; of any other file, its own."""
     file = pathlib.Path(entry["directory"], entry["file"])
-    if not re.fullmatch(r"unity_\d+_cxx\.cxx", file.name):
+    if not re.fullmatch(r"unity_\d+_cxx\.cxx", file.name) and file.parent.name != "joined":
         yield entry
         return
     for source in re.findall(r'#include "([^"]+\.cpp)"', file.read_text(encoding="utf-8")):

@@ -1,6 +1,7 @@
 // What a card does in a second, and what a run needs of its memory: with a model of Qwen2.5-0.5B's shapes, whose numbers are
 // drawn on the device (zeros would be too fast).
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <atomic>
