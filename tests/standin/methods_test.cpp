@@ -40,6 +40,9 @@ class MethodsTest : public testing::TestWithParam<Case> {
 
 // Cases of which only the steps are their own.
 class StepsTest : public MethodsTest {};
+// What a few cases show in ./test, and all in --slow.
+class TableTest : public MethodsTest {};
+class RehearsalTest : public MethodsTest {};
 
 void MethodsTest::expect_same_steps() const {
   const Outcome cpu = run("cpu");
@@ -58,14 +61,14 @@ void MethodsTest::expect_same_steps() const {
 }
 
 // The operators of GPUs, linears that are joined among them.
-TEST_P(MethodsTest, IsTheCpusWithTheTableOfGpus) {
+TEST_P(TableTest, IsTheCpusWithTheTableOfGpus) {
   const Outcome cpu = run("cpu");
   const UseCudaTable table;
   expect_close(cpu, run(kName), GetParam().name, GetParam().bound);
 }
 
 // In bf16, where attention, products and norms are the table's own; of steps whose tokens do not depend on rounding.
-TEST_P(MethodsTest, IsNearTheCpusInBf16WithTheTableOfGpus) {
+TEST_P(TableTest, IsNearTheCpusInBf16WithTheTableOfGpus) {
   if (config::samples(GetParam().method)) return;
   std::vector<std::string> words = options_of(GetParam());
   words.insert(words.end(), {"--bf16", "true"});
@@ -114,7 +117,7 @@ void expect_same_rehearsal(train::OpenedRun& cpu, train::OpenedRun& here,
 }
 
 // What the doctor asks of a run before step 1, and an evaluation.
-TEST_P(MethodsTest, RehearsesAndEvaluatesAsOnTheCpu) {
+TEST_P(RehearsalTest, RehearsesAndEvaluatesAsOnTheCpu) {
   std::vector<std::string> words = options_of(GetParam());
   if (!config::samples(GetParam().method)) {
     words.insert(words.end(),
@@ -135,12 +138,38 @@ TEST_P(MethodsTest, RehearsesAndEvaluatesAsOnTheCpu) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Full, MethodsTest, testing::ValuesIn(full_cases()), name_of);
+// Those of `all` that `names` holds, or the others.
+std::vector<Case> picked(std::vector<Case> all, const std::vector<std::string>& names, bool held) {
+  std::erase_if(all, [&](const Case& one) { return std::ranges::count(names, one.name) != (held ? 1 : 0); });
+  return all;
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> out;
+  for (const auto& cases : {full_cases(), base_cases(), sft_cases(), preference_cases(), policy_cases()})
+    out.insert(out.end(), cases.begin(), cases.end());
+  return out;
+}
+
+const std::vector<std::string> kTableCases = {"full_sft", "sft", "sft_4bit", "sft_dora", "dpo", "grpo"};
+const std::vector<std::string> kRehearsalCases = {"full_sft", "sft_4bit", "sft",  "dpo",       "kto",
+                                                  "cpo",      "reward",   "grpo", "online_dpo"};
+
+INSTANTIATE_TEST_SUITE_P(Cases, MethodsTest, testing::ValuesIn(all_cases()), name_of);
 INSTANTIATE_TEST_SUITE_P(Optimizers, StepsTest, testing::ValuesIn(optimizer_cases()), name_of);
-INSTANTIATE_TEST_SUITE_P(Bases, MethodsTest, testing::ValuesIn(base_cases()), name_of);
-INSTANTIATE_TEST_SUITE_P(Sft, MethodsTest, testing::ValuesIn(sft_cases()), name_of);
-INSTANTIATE_TEST_SUITE_P(Preferences, MethodsTest, testing::ValuesIn(preference_cases()), name_of);
-INSTANTIATE_TEST_SUITE_P(Policy, MethodsTest, testing::ValuesIn(policy_cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(Some, TableTest, testing::ValuesIn(picked(all_cases(), kTableCases, true)), name_of);
+INSTANTIATE_TEST_SUITE_P(Slow, TableTest, testing::ValuesIn(picked(all_cases(), kTableCases, false)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Some, RehearsalTest, testing::ValuesIn(picked(all_cases(), kRehearsalCases, true)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Slow, RehearsalTest, testing::ValuesIn(picked(all_cases(), kRehearsalCases, false)),
+                         name_of);
+
+// A name that no case has would leave its row to --slow unseen.
+TEST(PickedCases, AreThere) {
+  EXPECT_EQ(picked(all_cases(), kTableCases, true).size(), kTableCases.size());
+  EXPECT_EQ(picked(all_cases(), kRehearsalCases, true).size(), kRehearsalCases.size());
+}
 
 }  // namespace methods_test
 }  // namespace hone::standin
