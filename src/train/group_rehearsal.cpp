@@ -62,7 +62,7 @@ void GroupMethod::replay_samples(std::int64_t step, const std::function<bool(con
   for (const std::size_t i : mine) {
     const RolloutSample& sample = batch.samples[i];
     const std::vector<std::size_t> alone = {i};
-    const PolicyPass pass = make_policy_pass(batch, alone, /*share=*/false);
+    const PolicyPass pass = make_policy_pass(batch, alone, /*share_prompt=*/false);
     const double advantage = sample.advantage == 0 ? 1 : sample.advantage;
     double loss = 0;
     train_policy(parts_.model, pass, key, parts_.form, head_options(), [&](const TokenScores& now) {

@@ -4,6 +4,7 @@
 
 #include "base/step_progress.h"
 #include "base/stopwatch.h"
+#include "train/run_state.h"
 
 namespace hone::train {
 

@@ -68,7 +68,8 @@ class HealthyMatrix : public ::testing::Test {
   // The model of the fixture with random weights whose head is tied, or is not, as its config says; empty:
   // the family has no other.
   fs::path model(const std::string& name, bool tied) {
-    const fs::path from = kFixtures / name, to = folder_.path() / (name + (tied ? "_tied" : "_untied"));
+    const fs::path from = kFixtures / name;
+    fs::path to = folder_.path() / (name + (tied ? "_tied" : "_untied"));
     if (fs::exists(to)) return to;
     Json config = base::parse_json(base::read_text(from / "config.json"), "config.json");
     config["tie_word_embeddings"] = tied;

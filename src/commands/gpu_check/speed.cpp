@@ -57,7 +57,7 @@ double seconds_of(at::Device device, int times, const Call& call) {
 
 void draw(const ops::Weight& weight) {
   if (!weight.has_numbers() || weight.is_quantized()) return;
-  at::Tensor numbers = weight.plain();
+  const at::Tensor& numbers = weight.plain();
   numbers.normal_(0, 0.02);
 }
 

@@ -72,7 +72,7 @@ Ids begin_of_text(const train::OpenedRun& run) {
     } catch (const base::UserError&) {  // a template that needs more than that: DATA-04 speaks of it
     }
   }
-  const Ids special = tokenizer.encode("", true).ids;
+  Ids special = tokenizer.encode("", true).ids;
   if (!special.empty()) return special;
   return {static_cast<std::int32_t>(tokenizer.eos_id().value_or(0))};
 }

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <functional>
+#include <ranges>
 #include <span>
 #include <vector>
 
@@ -334,9 +335,9 @@ void convolve_after(const DecoderLayer& layer, const LayerPass& pass, const std:
   std::vector<ops::ConvRows> rows;
   for (std::size_t i = 0; i < segments.size(); ++i) {
     at::Tensor earlier = caches[i].own->inputs.last(wanted);
-    for (auto before = caches[i].before.rbegin(); before != caches[i].before.rend(); ++before) {
+    for (const auto& before : std::views::reverse(caches[i].before)) {
       if (earlier.size(0) == wanted) break;
-      earlier = at::cat({(*before)->inputs.last(wanted - earlier.size(0)), earlier});
+      earlier = at::cat({before->inputs.last(wanted - earlier.size(0)), earlier});
     }
     rows.push_back({segments[i].begin, segments[i].end, earlier});
   }
