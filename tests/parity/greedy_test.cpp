@@ -33,12 +33,11 @@ TEST_P(Greedy, EqualsTransformersTokenForToken) {
     }
     const auto prompts = one.at("prompts").get<std::vector<Ids>>();
     const auto expected = one.at("completions").get<std::vector<Ids>>();
-    const auto completions =
-        rollout::generate(model, prompts,
-                          {.max_new_tokens = one.at("max_new_tokens").get<std::int64_t>(),
-                           .sampler = {},
-                           .stop_ids = one.at("eos").get<std::vector<std::int64_t>>(),
-                           .batch_size = GetParam()});
+    rollout::GenerateOptions options;
+    options.max_new_tokens = one.at("max_new_tokens").get<std::int64_t>();
+    options.stop_ids = one.at("eos").get<std::vector<std::int64_t>>();
+    options.batch_size = GetParam();
+    const auto completions = rollout::generate(model, prompts, options);
     ASSERT_EQ(completions.size(), expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i) {
       EXPECT_EQ(completions[i].ids, expected[i])
