@@ -122,8 +122,9 @@ TEST(Quantized, StandsForBitsandbytesNumbers) {
   }
 }
 
-Quantized random_matrix(std::int64_t out, std::int64_t in, const QuantScheme& scheme) {
-  at::manual_seed(out * 7 + in);
+Quantized random_matrix(std::int64_t out, std::int64_t in, const QuantScheme& scheme,
+                        std::uint64_t which = 0) {
+  at::manual_seed(static_cast<std::uint64_t>(out * 7 + in) + which);
   return quantize(at::randn({out, in}) * 0.1, scheme, "random");
 }
 
@@ -244,7 +245,7 @@ TEST(Quantized, BecomesOneWithOthersWhereBlocksEnd) {
   for (const QuantScheme& scheme :
        {QuantScheme{QuantType::kNf4, false}, QuantScheme{QuantType::kNf4, true}}) {
     for (const std::int64_t rows : {256, 3}) {  // of 64 numbers; 256 scales are a block
-      std::vector<Quantized> matrices = {random_matrix(rows, 64, scheme), random_matrix(rows, 64, scheme)};
+      std::vector<Quantized> matrices = {random_matrix(rows, 64, scheme), random_matrix(rows, 64, scheme, 1)};
       const at::Tensor expected =
           at::cat({dequantize(matrices[0], at::kFloat), dequantize(matrices[1], at::kFloat)});
       const std::shared_ptr<const Quantized> all = one_below_another(matrices);

@@ -96,6 +96,7 @@ bool fits_panels(const Quantized& matrix) {
 }
 
 kernels::QuantizedView view_of(const Quantized& matrix) {
+  base::require(!matrix.nested_offsets.defined(), "ops::view_of", "a matrix of its own");
   kernels::QuantizedView seen;
   seen.codes = static_cast<const std::uint8_t*>(matrix.codes.const_data_ptr());
   seen.block = matrix.block;
@@ -216,6 +217,7 @@ const backend::CodeLayout kPanelCodes = {.fits = codes_fit,
 bool dequantize(const Tensor& out, const Quantized& matrix) {
   const at::ScalarType dtype = out.scalar_type();
   if (dtype != at::kFloat && dtype != at::kBFloat16) return false;
+  if (matrix.nested_offsets.defined()) return false;  // one number is added to all scales here
   const int64_t n = matrix.out * matrix.in;
   const kernels::QuantizedView view = view_of(matrix);
   void* const to = out.mutable_data_ptr();
