@@ -13,7 +13,7 @@ namespace hone::commands {
 // (Ctrl-C).
 int run(int argc, char** argv);
 
-// Whether there is a function for the command `name`: every row of config/commands/commands.cpp that main.cpp does not
+// Says whether there is a function for the command `name`: every row of config/commands/commands.cpp that main.cpp does not
 // handle itself.
 bool has_command(std::string_view name);
 

@@ -99,7 +99,7 @@ void FusedPass::per_layer_backward(const at::Tensor& d_per_layer, const at::Tens
 at::Tensor FusedPass::forward(const at::Tensor& rows, std::optional<RecomputeLevel> recompute) {
   const at::NoGradGuard no_grad;
   const std::vector<DecoderLayer>& layers = model_.layers();
-  load_ = {.weights = load_.weights, .weight_sum = load_.weight_sum};
+  load_.clear();
   shared_.clear();
   LayerPass pass{model_.config(), ropes_, context_, model_.config().experts.count > 0 ? &load_ : nullptr};
   pass.shared = &shared_;

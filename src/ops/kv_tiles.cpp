@@ -13,10 +13,6 @@
 namespace hone::ops {
 namespace {
 
-std::int64_t tiles_for(std::int64_t tokens) {
-  return (tokens + kKvTile - 1) / kKvTile;
-}
-
 const backend::KvLayout* layout_of(at::Device device) {
   const backend::KvLayout* const own = backend::operators_of(device).keys_and_values;
   return own == nullptr || own->append == nullptr ? &reference::kKvRows : own;

@@ -21,6 +21,10 @@ class KvRun;
 }  // namespace backend
 
 constexpr std::int64_t kKvTile = 64;
+// How many tiles hold so many tokens.
+constexpr std::int64_t tiles_for(std::int64_t tokens) {
+  return (tokens + kKvTile - 1) / kKvTile;
+}
 
 struct KvAppend;
 

@@ -1,4 +1,4 @@
-// What is asked of a sampler, and its result: a completion.
+// A sampler takes these options, and its result is a completion.
 #pragma once
 
 #include <cstdint>

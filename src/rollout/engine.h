@@ -70,7 +70,7 @@ struct Continuation {
   RequestOptions options;         // share_prompt and share_prefixes stay those of the request
   DrawKey key = {};
   // Of the tokens that the request has, so many from the first on stay, at least one; negative: all. What differs after
-  // them is read anew, the rest is not.
+  // them is read again, the rest is not.
   std::int64_t keep = -1;
 };
 

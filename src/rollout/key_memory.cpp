@@ -42,8 +42,7 @@ KeyMemory::Room KeyMemory::own_room(const Sequence& sequence) const {
 
 KeyMemory::Room KeyMemory::prompt_room(const Sequence& sequence) const {
   if (sequence.own_from == sequence.tree_end) return {};
-  const std::int64_t tokens = sequence.own_from - sequence.tree_end;
-  return {.tiles = (tokens + ops::kKvTile - 1) / ops::kKvTile, .states = 1};
+  return {.tiles = ops::tiles_for(sequence.own_from - sequence.tree_end), .states = 1};
 }
 
 std::int64_t KeyMemory::whole_bytes(const Sequence& sequence) const {

@@ -10,13 +10,6 @@
 #include "ops/short_conv.h"
 
 namespace hone::rollout {
-namespace {
-
-std::int64_t tiles_of(std::int64_t tokens) {
-  return (tokens + ops::kKvTile - 1) / ops::kKvTile;
-}
-
-}  // namespace
 
 KvCosts::KvCosts(const model::ModelConfig& config, at::ScalarType dtype, at::Device device)
     : is_pooled_(ops::pools_keys(device)) {
@@ -39,18 +32,18 @@ std::int64_t KvCosts::grown(std::int64_t tiles, std::int64_t length, std::int64_
                             std::int64_t piece) const {
   piece = std::max<std::int64_t>(1, piece);
   if (tiles == 0) {
-    if (is_pooled_) return tiles_of(total);
+    if (is_pooled_) return ops::tiles_for(total);
     length = std::min(reading, piece);
     reading -= length;
-    tiles = tiles_of(length + 1);
+    tiles = ops::tiles_for(length + 1);
   }
   while (reading > 0) {
     const std::int64_t count = std::min(reading, piece);
     length += count;
     reading -= count;
-    if (tiles_of(length) > tiles) tiles = std::max(tiles_of(length), 2 * tiles);
+    if (ops::tiles_for(length) > tiles) tiles = std::max(ops::tiles_for(length), 2 * tiles);
   }
-  while (tiles < tiles_of(total)) tiles *= 2;
+  while (tiles < ops::tiles_for(total)) tiles *= 2;
   return tiles;
 }
 
@@ -59,7 +52,7 @@ KvBytes kv_bytes(const model::ModelConfig& config, at::ScalarType dtype, std::in
   const KvCosts costs(config, dtype, device);
   const std::int64_t own = options.share_prompt ? 0 : prompt_tokens;
   return {
-      .prompt = options.share_prompt ? costs.bytes(tiles_of(prompt_tokens), 1) : 0,
+      .prompt = options.share_prompt ? costs.bytes(ops::tiles_for(prompt_tokens), 1) : 0,
       .sample = costs.bytes(costs.grown(0, 0, own, own + options.max_new_tokens, options.prefill_tokens), 1)};
 }
 

@@ -41,7 +41,7 @@ at::Tensor BatchPass::forward(const std::vector<std::int64_t>& rows, bool trains
         .to(model_.head().dtype());
   }
   const at::AutoGradMode grad_mode(trains);
-  load_ = {.weights = load_.weights, .weight_sum = load_.weight_sum};
+  load_.clear();
   autograd_ =
       model_.hidden(batch_, context_, &load_).index_select(0, ops::index_tensor(rows, model_.device()));
   return autograd_.detach().to(model_.head().dtype());

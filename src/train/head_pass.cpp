@@ -90,30 +90,21 @@ void add_smoothing(const FusedHead& head, const at::Tensor& hidden, const at::Te
 // The gradients of rows of the head that the adapter trains, and of a head that is trained in full.
 void add_head_gradients(const FusedHead& head, const at::Tensor& hidden, const at::Tensor& targets,
                         ops::TokenLogprobs& found, const HeadGradient& loss, double temperature) {
+  const ops::HeadLoss of_head{.hidden = hidden,
+                              .targets = targets,
+                              .log_sum = found.log_sum,
+                              .d_logprob = loss.d_logprob,
+                              .entropy = found.entropy,
+                              .d_entropy = loss.d_entropy,
+                              .temperature = temperature,
+                              .soft_cap = head.cap};
   if (head.own) {
-    ops::add_head_rows_gradient(head.model.token_rows().values().grad(), *head.own,
-                                {.hidden = hidden,
-                                 .targets = targets,
-                                 .own_logits = found.own_logits,
-                                 .log_sum = found.log_sum,
-                                 .d_logprob = loss.d_logprob,
-                                 .entropy = found.entropy,
-                                 .d_entropy = loss.d_entropy,
-                                 .temperature = temperature,
-                                 .soft_cap = head.cap});
+    ops::add_head_rows_gradient(head.model.token_rows().values().grad(), *head.own, found.own_logits,
+                                of_head);
     found.own_logits.reset();
   }
-  if (const at::Tensor& trained = head.model.trained_parts().head; trained.defined()) {
-    ops::add_head_gradient(trained.grad(), head.weight,
-                           {.hidden = hidden,
-                            .targets = targets,
-                            .log_sum = found.log_sum,
-                            .d_logprob = loss.d_logprob,
-                            .entropy = found.entropy,
-                            .d_entropy = loss.d_entropy,
-                            .temperature = temperature,
-                            .soft_cap = head.cap});
-  }
+  if (const at::Tensor& trained = head.model.trained_parts().head; trained.defined())
+    ops::add_head_gradient(trained.grad(), head.weight, of_head);
 }
 
 }  // namespace

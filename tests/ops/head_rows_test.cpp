@@ -108,10 +108,9 @@ TEST_P(HeadRowsOf, HaveTheGradientThatAutogradFinds) {
       const TokenLogprobs found =
           linear_logprob(c.hidden, c.head, c.targets, {.temperature = temperature, .own = &own});
       const at::Tensor gradient = at::ones_like(c.rows);
-      add_head_rows_gradient(gradient, own,
+      add_head_rows_gradient(gradient, own, found.own_logits,
                              {.hidden = c.hidden,
                               .targets = c.targets,
-                              .own_logits = found.own_logits,
                               .log_sum = found.log_sum,
                               .d_logprob = c.d_logprob,
                               .entropy = found.entropy,

@@ -99,10 +99,9 @@ TEST(SoftCap, OfLogProbabilitiesAndAllTheirGradients) {
         }
         EXPECT_LT(relative(d, judged.d_hidden), 5e-6) << temperature << entropy;
         const at::Tensor d_rows = at::zeros_like(c.own);
-        add_head_rows_gradient(d_rows, own,
+        add_head_rows_gradient(d_rows, own, found.own_logits,
                                {.hidden = c.hidden,
                                 .targets = c.targets,
-                                .own_logits = found.own_logits,
                                 .log_sum = found.log_sum,
                                 .d_logprob = c.d_logprob,
                                 .entropy = found.entropy,

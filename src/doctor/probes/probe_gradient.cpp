@@ -182,6 +182,10 @@ class GradientProbe {
   // False: a value was not finite, which has been said.
   bool rehearse() {
     const std::int64_t tokens = rehearsal_tokens(*run_.model);
+    const auto update = [this](const at::Tensor& parameters, const at::Tensor& gradient, double rate) {
+      take_step(parameters, gradient, rate);
+    };
+    train::WholeStep steps(adapter_, run_.plan.max_grad_norm, update);
     for (int step = 0; step < kMaxSteps; ++step) {
       const auto silent =
           std::count_if(reach_.begin(), reach_.end(), [](const Reach& one) { return one.first < 0; });
@@ -193,8 +197,6 @@ class GradientProbe {
         const bool finite = note_gradients(step, found);
         return {.loss = finite ? found.loss : std::numeric_limits<double>::quiet_NaN()};
       };
-      const auto update = [this](const auto&... of_step) { take_step(of_step...); };
-      train::WholeStep steps(adapter_, run_.plan.max_grad_norm, update);
       if (!steps.step({.backward = backward}, run_.plan.learning_rate).is_finite()) return false;
       steps_ = step + 1;
     }

@@ -90,7 +90,7 @@ using Segments = std::vector<ops::AttentionSegment>;
 at::Tensor fused_layer_forward(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,
                                const Segments& segments, RecomputeLevel recompute, LayerTape* tape);
 
-// What a sequence keeps in one layer: all of `before`, in order, then `own`. A delta rule reads only the last of `before`,
+// A sequence keeps this in one layer: all of `before`, in order, then `own`. A delta rule reads only the last of `before`,
 // which has to have what it needs of its last inputs.
 struct StepCache {
   std::vector<const LayerCache*> before = {};

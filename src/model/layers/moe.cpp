@@ -78,6 +78,12 @@ const ExpertFactors& FactorCast::of(const ops::Linear& stack, std::int64_t exper
   return factors_;
 }
 
+void RouterLoad::clear() {
+  assigned.reset();
+  scores.reset();
+  rows = 0;
+}
+
 void RouterLoad::add(const at::Tensor& chosen, const at::Tensor& softmax) {
   base::require(!weights.defined() || weights.size(0) == softmax.size(0), "model::RouterLoad",
                 "a weight for each token of the pass");

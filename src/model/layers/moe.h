@@ -86,6 +86,7 @@ struct RouterLoad {
   double weight_sum = 0;
 
   bool defined() const { return assigned.defined(); }
+  void clear();  // for another pass over the same tokens: the weights stay
   void add(const at::Tensor& chosen, const at::Tensor& softmax);
   // E sum over e of (assigned / rows) (scores / rows), fp32 [].
   at::Tensor loss() const;

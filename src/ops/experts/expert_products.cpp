@@ -51,8 +51,7 @@ at::Tensor as_one_tensor(const ExpertMatrices& m) {
 // [E, out, in] in the products' dtype.
 at::Tensor stacked(const ExpertMatrices& m) {
   if (m.codes != nullptr) return dequantize(*m.codes, m.weights.front()->dtype()).view({-1, m.out(), m.in()});
-  const at::Tensor view = as_one_tensor(m);
-  if (view.defined()) return view;
+  if (at::Tensor view = as_one_tensor(m); view.defined()) return view;
   const bool all_plain =
       std::all_of(m.weights.begin(), m.weights.end(), [](const Weight* one) { return is_plain(*one); });
   const auto count = static_cast<std::int64_t>(m.weights.size());

@@ -83,17 +83,18 @@ at::Tensor rows_of(const Weight& head, const HeadRows* own, const at::Tensor& id
   return out.index_copy_(0, indices(places, out), own->rows.rows(indices(rows, out)).to(at::kFloat));
 }
 
-void add_head_rows_gradient(const at::Tensor& gradient, const HeadRows& own, const HeadRowsLoss& loss) {
+void add_head_rows_gradient(const at::Tensor& gradient, const HeadRows& own, const at::Tensor& own_logits,
+                            const HeadLoss& loss) {
   const auto column = [](const at::Tensor& x) { return x.to(at::kFloat).unsqueeze(1); };
   // [n, k]; finite, so that an impossible token has 0 and not 0 * inf
-  const at::Tensor logp = (loss.own_logits / loss.temperature - column(loss.log_sum)).clamp_min_(-1e30);
+  const at::Tensor logp = (own_logits / loss.temperature - column(loss.log_sum)).clamp_min_(-1e30);
   const at::Tensor p = logp.exp();
   const at::Tensor is_target = loss.targets.unsqueeze(1).eq(indices(own.ids, loss.targets).unsqueeze(0));
   // 1 - p with the digits that a subtraction loses where the model is sure.
   at::Tensor d = at::where(is_target, -logp.expm1(), -p).mul_(column(loss.d_logprob));
   if (loss.d_entropy.defined()) d.sub_((logp + column(loss.entropy)).mul_(p).mul_(column(loss.d_entropy)));
   d.div_(loss.temperature);
-  soft_cap_backward(d, loss.own_logits, loss.soft_cap);
+  soft_cap_backward(d, own_logits, loss.soft_cap);
   add_outer(gradient, d.to(loss.hidden.scalar_type()), loss.hidden);
 }
 

@@ -52,13 +52,10 @@ class HeadBlock {
 // Rows `ids` [n] int64 of the head -> [n, H] fp32.
 at::Tensor rows_of(const Weight& head, const HeadRows* own, const at::Tensor& ids);
 
-// The gradient of the adapter's rows, of any loss of n log-probabilities and entropies. Of one row of hidden,
-// d logprob / d logit_j = ([j = target] - p_j) / temperature, d entropy / d logit_j = -p_j (log p_j +
-// entropy) / temperature.
-struct HeadRowsLoss {
+// Any loss of n log-probabilities and entropies of a head, for the gradient of what is trained of the head.
+struct HeadLoss {
   at::Tensor hidden;          // [n, H] in the head's dtype
   at::Tensor targets;         // [n] int64
-  at::Tensor own_logits;      // [n, k] fp32, temperature not applied: TokenLogprobs::own_logits
   at::Tensor log_sum;         // [n] fp32, temperature applied
   at::Tensor d_logprob;       // [n] fp32
   at::Tensor entropy = {};    // [n] fp32; read only with d_entropy
@@ -66,7 +63,10 @@ struct HeadRowsLoss {
   double temperature = 1.0;
   double soft_cap = 0;
 };
-// gradient [k, H] fp32 += d loss / d rows. Coefficients are rounded to the head's dtype, as linear_logprob's.
-void add_head_rows_gradient(const at::Tensor& gradient, const HeadRows& own, const HeadRowsLoss& loss);
+// gradient [k, H] fp32 += d loss / d rows, of the rows that the adapter trains. own_logits [n, k]: TokenLogprobs::own_logits.
+// Of one row of hidden, d logprob / d logit_j = ([j = target] - p_j) / temperature, d entropy / d logit_j = -p_j (log p_j +
+// entropy) / temperature. Coefficients are rounded to the head's dtype, as linear_logprob's.
+void add_head_rows_gradient(const at::Tensor& gradient, const HeadRows& own, const at::Tensor& own_logits,
+                            const HeadLoss& loss);
 
 }  // namespace hone::ops

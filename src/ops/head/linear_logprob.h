@@ -14,11 +14,10 @@
 
 #include <cstdint>
 
+#include "ops/head/head_rows.h"
 #include "ops/weight.h"
 
 namespace hone::ops {
-
-struct HeadRows;  // ops/head/head_rows.h
 
 // All [n] fp32.
 struct TokenLogprobs {
@@ -54,18 +53,8 @@ HeadGradients linear_logprob_backward(const at::Tensor& hidden, const Weight& he
                                       const at::Tensor& log_sum, const at::Tensor& d_logprob,
                                       double temperature = 1.0);
 
-// The gradient of a head that is trained in full, of any loss of n log-probabilities and entropies, where the gradient
-// of hidden is known (linear_logprob's, entropy_backward's).
-struct HeadLoss {
-  at::Tensor hidden;          // [n, H] in the head's dtype
-  at::Tensor targets;         // [n] int64
-  at::Tensor log_sum;         // [n] fp32, temperature applied
-  at::Tensor d_logprob;       // [n] fp32
-  at::Tensor entropy = {};    // [n] fp32; read only with d_entropy
-  at::Tensor d_entropy = {};  // [n] fp32, or undefined: the loss has none
-  double temperature = 1.0;
-  double soft_cap = 0;
-};
+// The gradient of a head that is trained in full, where the gradient of hidden is known (linear_logprob's,
+// entropy_backward's).
 // gradient [V, H] fp32 += d loss / d W, with d logprob / d logit_j = ([j = target] - p_j) / temperature and d entropy /
 // d logit_j = -p_j (log p_j + entropy) / temperature. Recomputes the tiles: 4 FLOP per head weight and row, and no
 // [n, V] tensor; coefficients are rounded to the head's dtype.

@@ -52,7 +52,8 @@ CudaObstacle start(CudaState& state) {
     take_memory_by_pages(state.driver);
     at::globalContext().lazyInitDevice(at::kCUDA);  // before any statistic of its allocator
     forbid_reduced_sums();
-    const auto seen = static_cast<std::size_t>(c10::impl::getDeviceGuardImpl(at::kCUDA)->deviceCount());
+    const std::size_t seen =
+        static_cast<unsigned char>(c10::impl::getDeviceGuardImpl(at::kCUDA)->deviceCount());
     if (seen < state.driver.cards.size()) state.driver.cards.resize(seen);
   } catch (const std::exception& error) {
     return base::ErrorText{
@@ -119,7 +120,7 @@ const CudaState& load_cuda() {
 }
 
 std::string allocator_variable() {
-  for (const char* const name : kAllocatorVariables)
+  for (const char* const name : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"})
     if (std::getenv(name) != nullptr) return name;  // NOLINT(concurrency-mt-unsafe): nobody sets it
   return "";
 }

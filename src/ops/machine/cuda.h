@@ -8,7 +8,6 @@
 
 #include <c10/core/Device.h>
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -51,13 +50,11 @@ struct CudaState {
 // Loads libtorch_cuda.so and starts CUDA the first time; afterwards returns what became of that. Before the first
 // question of this process to libtorch about CUDA, which libtorch answers once and for all: at the beginning of a
 // command. Sums of products are then fp32's: no TF32, no partial sums in bf16. Memory grows by pages (device_memory.h) where all
-// cards can map them, unless the environment configures libtorch's allocator: see kAllocatorVariables. Throws nothing.
+// cards can map them, unless the environment configures libtorch's allocator: see allocator_variable(). Throws nothing.
 const CudaState& load_cuda();
 
-// Where libtorch's allocator of a card is configured; hone leaves it alone where one of them is set.
-inline constexpr std::array<const char*, 2> kAllocatorVariables = {"PYTORCH_CUDA_ALLOC_CONF",
-                                                                   "PYTORCH_ALLOC_CONF"};
-// The one of them that is set; empty: none.
+// PYTORCH_CUDA_ALLOC_CONF or PYTORCH_ALLOC_CONF, if one of them is set, else empty. They configure libtorch's allocator of a
+// card, which hone then leaves alone.
 std::string allocator_variable();
 
 // "cpu"; "cuda" (cuda:0) or "cuda:N", which has been loaded and is the current device of this thread; "auto": cuda:0 if

@@ -18,7 +18,7 @@ struct DeviceMemory {
 };
 DeviceMemory device_memory(at::Device device);
 
-// Whether libtorch's allocator maps the memory of a card page by page at addresses that it has reserved ("expandable segments"), so
+// Says whether libtorch's allocator maps the memory of a card page by page at addresses that it has reserved ("expandable segments"), so
 // that free places side by side are one. Otherwise it takes blocks from the driver, and a tensor has to fit into one.
 bool grows_by_pages(at::Device device);
 
