@@ -99,7 +99,7 @@ std::string memory_lines(const train::MemoryPlan& plan) {
   return out;
 }
 
-// Which card, with what; then what is slower there than it will be, and what nobody has seen yet.
+// Which card, with what; then what is slower there than it will be, and how far GPUs were tried.
 std::string device_lines(const train::DeviceFacts& facts) {
   if (facts.name.empty()) return "";
   std::string out = "device    " + facts.name + "\n";

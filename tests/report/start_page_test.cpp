@@ -65,15 +65,14 @@ TEST(StartPage, SaysWhichKernelsRunAndHowFast) {
       << start_page(measured, {});
 }
 
-TEST(StartPage, SaysWhichCardItIsAndWhatNobodyHasSeen) {
+TEST(StartPage, SaysWhichCardItIsAndHowFarGpusWereTried) {
   train::StartFacts on_card = facts();
   EXPECT_EQ(start_page(on_card, {}).find("device"), std::string::npos) << "the CPU needs no line";
   on_card.device = {.name = "cuda:0, NVIDIA H100, 80.00 GB",
                     .driver = "driver 580.65.06 for CUDA 13.0, torch 2.11.0 for CUDA 13.0",
                     .memory = "memory in blocks",
                     .reference_forms = {"attention in float32", "soft caps"}};
-  const std::string standing =
-      base::kGpuReports > 0 ? "" : "          experimental: has not run on a GPU yet\n";
+  const std::string standing = std::string("          ") + base::kCudaStanding + '\n';
   EXPECT_NE(start_page(on_card, {})
                 .find("device    cuda:0, NVIDIA H100, 80.00 GB\n"
                       "          driver 580.65.06 for CUDA 13.0, torch 2.11.0 for CUDA 13.0\n"

@@ -150,7 +150,8 @@ def test_pack(scene):
         stages = [line for line in lines if "stage" in line]
         holds(len(stages) >= 2 and all(line["state"] == "not run" and line["reason"] for line in stages), str(stages))
         holds("cuda        not here" in (out / f"{call[0]}-env.txt").read_text(), "hone env")
-    holds("not run" in (out / "1-ceilings.txt").read_text(), "ceilings.py says why it did not run")
+    for name in ("1-ceilings", "2-beside"):
+        holds("not run" in (out / f"{name}.txt").read_text(), f"{name}: the script says why it did not run")
     page = scene.folder / "page.md"
     made = subprocess.run([sys.executable, SOURCE / "tools/gpu_run", "report", out, "--output", page], capture_output=True, text=True)
     holds(made.returncode == 0 and re.search(r"\| rows \| not run \|", page.read_text()), made.stderr + page.read_text())
