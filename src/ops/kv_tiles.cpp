@@ -40,7 +40,7 @@ void reserve(backend::KvPool& pool, std::int64_t tokens) {
 }
 
 KvTiles::KvTiles(std::int64_t kv_heads, std::int64_t head_dim, std::int64_t capacity,
-                 std::shared_ptr<backend::KvPool> pool)
+                 const std::shared_ptr<backend::KvPool>& pool)
     : run_(pool->take(capacity)), dtype_(pool->dtype()), kv_heads_(kv_heads), head_dim_(head_dim) {}
 
 KvTiles::KvTiles(std::int64_t kv_heads, std::int64_t head_dim, at::ScalarType dtype, std::int64_t capacity,

@@ -45,7 +45,7 @@ class KvTiles {
           at::Device device = at::kCPU);
   // The same in a pool of these heads, on its device and of its dtype.
   KvTiles(std::int64_t kv_heads, std::int64_t head_dim, std::int64_t capacity,
-          std::shared_ptr<backend::KvPool> pool);
+          const std::shared_ptr<backend::KvPool>& pool);
 
   // k (already rotated) and v [n, K, D] on the tiles' device; rows may be strided, a row's heads are
   // contiguous.
