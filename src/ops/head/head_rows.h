@@ -63,9 +63,11 @@ struct HeadLoss {
   double temperature = 1.0;
   double soft_cap = 0;
 };
-// gradient [k, H] fp32 += d loss / d rows, of the rows that the adapter trains. own_logits [n, k]: TokenLogprobs::own_logits.
-// Of one row of hidden, d logprob / d logit_j = ([j = target] - p_j) / temperature, d entropy / d logit_j = -p_j (log p_j +
-// entropy) / temperature. Coefficients are rounded to the head's dtype, as linear_logprob's.
+// gradient [k, H] fp32 += d loss / d rows, of the rows that the adapter trains. own_logits [n, k] fp32 are
+// TokenLogprobs::own_logits, to which no temperature is applied. The derivatives by a row's logits are
+//   d logprob / d logit_j = ([j = target] - p_j) / temperature
+//   d entropy / d logit_j = -p_j (log p_j + entropy) / temperature
+// The coefficients are rounded to the head's dtype, as those of linear_logprob are.
 void add_head_rows_gradient(const at::Tensor& gradient, const HeadRows& own, const at::Tensor& own_logits,
                             const HeadLoss& loss);
 
