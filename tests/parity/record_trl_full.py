@@ -36,7 +36,7 @@ FOLDER = "trl_full"
 LLAMA = FIXTURES / "tiny_llama"
 QWEN2, QWEN3, LLAMA3 = (FIXTURES / FOLDER / family for family in ("qwen2", "qwen3", "llama3"))
 REWARD = FIXTURES / "rewards" / "tiny_reward"
-KEPT = ("sft_llama", "sft_qwen2", "sft_qwen3", "sft_llama3", "dpo", "dpo_qwen2", "reward", "grpo_kl", "spectrum_qwen3", "kto_qwen2",
+KEPT = ("sft_qwen2", "sft_qwen3", "sft_llama3", "dpo_qwen2", "reward", "grpo_kl", "spectrum_qwen3", "kto_qwen2",
         "cpo_qwen2", "orpo_llama3", "rloo_qwen2", "online_dpo_llama3")
 TEXT, COMPLETION = FIXTURES / "sft/text.jsonl", FIXTURES / "sft/prompt_completion.jsonl"
 PAIRS, UNPAIRED, SCORED = (FIXTURES / "trl_dpo/explicit.jsonl", FIXTURES / "trl_kto/rows.jsonl", FIXTURES / "trl_reward/explicit.jsonl")
