@@ -163,8 +163,8 @@ train::Choices choices_of(const train::OpenedRun& run) {
   for (std::int64_t size = plan.per_device_train_batch_size / 2; size >= 1; size /= 2) {
     if (plan.per_device_train_batch_size % size != 0) break;
     train::LongestBatch longest = inputs.train;
-    if (run.has_examples()) {
-      longest = train::longest_batch(std::get<train::ExampleData>(run.data), size);
+    if (const train::RecordData* const examples = run.examples()) {
+      longest = train::longest_batch(*examples, size);
     } else {
       const std::int64_t most = size * longest.segment * (run.samples() ? 1 : 2);
       longest.tokens = std::min(longest.tokens, most);

@@ -15,6 +15,7 @@
 #include "config/derived/finish_recipe.h"
 #include "config/derived/finish_report.h"
 #include "config/derived/finish_samples.h"
+#include "config/derived/finish_streaming.h"
 #include "config/derived/full_plan.h"
 #include "config/derived/init_kwargs.h"
 #include "config/derived/optim_args.h"
@@ -249,6 +250,7 @@ void finish_plan(Plan& plan, Settings& settings) {
   for (std::string& note : settings.unused()) plan.notes.push_back(std::move(note));
   plan.row_options = settings.of_some_rows();
   settings.collect([&] { method_row(plan.method).finish(plan, settings); });
+  settings.collect([&] { finish_streaming(plan, settings); });
   settings.collect([&] { finish_samples(plan, settings); });
 }
 

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "data/collected_pairs.h"
 #include "data/row_checks.h"
 #include "data/row_encoder.h"
 #include "data/row_threads.h"
@@ -129,7 +128,7 @@ struct Side {
 class CpoTokenizer {
  public:
   CpoTokenizer(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
-               const text::ChatTemplate* chat_template, const CpoPairOptions& options)
+               const text::ChatTemplate* chat_template, const PairOptions& options)
       : rows_(rows), tokenizer_(tokenizer), chat_template_(chat_template), options_(options) {
     if (const auto& bos = tokenizer.special().bos) bos_ = tokenizer.token_to_id(*bos);
     eos_ = tokenizer.eos_id();
@@ -143,7 +142,6 @@ class CpoTokenizer {
     Side rejected = side(text.prompt + text.rejected, prompt, where);
     require_one_prompt(chosen.prompt, rejected.prompt, where);
     PairDone done;
-    done.pair.row = static_cast<std::int64_t>(index);
     done.boundary_mismatch = chosen.merged || rejected.merged;
     for (Side* one : {&chosen, &rejected}) {
       add_special(*one);
@@ -158,8 +156,8 @@ class CpoTokenizer {
     }
     done.cut = done.longest > options_.max_length;
     if (done.dropped) return done;
-    done.pair.chosen = sequence(std::move(chosen), "chosen", where);
-    done.pair.rejected = sequence(std::move(rejected), "rejected", where);
+    add(Part::kChosen, chosen, where, done.record);
+    add(Part::kRejected, rejected, where, done.record);
     return done;
   }
 
@@ -215,40 +213,33 @@ class CpoTokenizer {
     }
   }
 
-  PreferenceSequence sequence(Side one, const char* column, const RowName& where) const {
+  void add(Part part, const Side& one, const RowName& where, Record& record) const {
     for (const Ids* ids : {&one.prompt, &one.completion})
       check_token_ids(*ids, options_.vocab_size, tokenizer_, where);
-    const auto size = static_cast<std::int64_t>(one.completion.size());
-    PreferenceSequence out{
-        .context = std::move(one.prompt), .scored = std::move(one.completion), .completion = size};
-    if (!out.context.empty()) return out;
-    if (out.scored.size() < 2) throw_one_token(where() + " " + column);
-    out.context.push_back(out.scored.front());  // nothing predicts it
-    out.scored.erase(out.scored.begin());
-    return out;
+    const std::span<const std::int32_t> completion = one.completion;
+    if (!one.prompt.empty()) return add_sequence(record, part, one.prompt, completion);
+    if (completion.size() < 2) throw_one_token(where() + (part == Part::kChosen ? " chosen" : " rejected"));
+    // Nothing predicts the first one.
+    add_sequence(record, part, completion.first(1), completion.subspan(1), std::ssize(completion));
   }
 
   const PreferenceRows& rows_;
   const text::Tokenizer& tokenizer_;
   const text::ChatTemplate* chat_template_;
-  const CpoPairOptions& options_;
+  const PairOptions& options_;
   std::optional<std::int32_t> bos_, eos_;
 };
 
 }  // namespace
 
-PreferenceData tokenize_cpo_pairs(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
-                                  const text::ChatTemplate* chat_template, const CpoPairOptions& options) {
-  base::require(options.max_length >= 2, "tokenize_cpo_pairs", "a max_length");
-  base::require(options.max_prompt_length < options.max_length, "tokenize_cpo_pairs", "a max_prompt_length");
+std::vector<PairDone> make_cpo_pairs(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
+                                     const text::ChatTemplate* chat_template, const PairOptions& options) {
+  base::require(options.max_length >= 2, "make_cpo_pairs", "a max_length");
+  base::require(options.max_prompt_length < options.max_length, "make_cpo_pairs", "a max_prompt_length");
   require_template_or_eos(rows.path, rows.conversational, tokenizer, chat_template, /*by_option=*/false);
   require_template_or_eos(rows.path, /*conversational=*/false, tokenizer, nullptr, /*by_option=*/false);
-  std::vector<PairDone> all(rows.rows.size());
-  base::begin_part(kTokenizing, "rows", static_cast<std::int64_t>(all.size()));
-  RowThreads<PairDone>(all, row_threads(options.threads, all.size())).run([&] {
-    return CpoTokenizer(rows, tokenizer, chat_template, options);
-  });
-  return collect_pairs(rows, std::move(all), options.max_length);
+  return made_rows<PairDone>(rows.rows.size(), rows.first == 0, options.threads,
+                             [&] { return CpoTokenizer(rows, tokenizer, chat_template, options); });
 }
 
 }  // namespace hone::data

@@ -25,19 +25,11 @@
 
 namespace hone::data {
 
-struct CpoPairOptions {
-  std::int64_t max_length = 1024;      // at least 2
-  std::int64_t max_prompt_length = 0;  // below max_length; 0: off
-  std::int64_t vocab_size = 0;  // of the embedding; an id at or above it is a UserError (DATA-10). 0: off
-  int threads = 0;              // 0: the machine's; the result does not depend on it
-};
-
 // The two sides of a pair may have prompts that differ in their last token. UserError: messages without a chat
 // template, a tokenizer without an EOS, a prompt whose last message is neither the user's, a tool's nor the
 // assistant's, prompts of the two sides that differ in more than a token, a sequence of one token, a token id
-// outside the embedding, no pair left, or only pairs whose two sides are the same (PREF-01). Of several bad rows
-// the first is named.
-PreferenceData tokenize_cpo_pairs(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
-                                  const text::ChatTemplate* chat_template, const CpoPairOptions& options);
+// outside the embedding. Of several bad rows the first is named.
+std::vector<PairDone> make_cpo_pairs(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
+                                     const text::ChatTemplate* chat_template, const PairOptions& options);
 
 }  // namespace hone::data

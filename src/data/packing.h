@@ -7,27 +7,27 @@
 #include <span>
 #include <vector>
 
-#include "data/examples.h"
+#include "data/records.h"
 
 namespace hone::data {
 
-// Training rows: one example each, or several packed together. 8 bytes a row and 4 a member.
+// Training rows: one record each, or several packed together. 8 bytes a row and 4 a member.
 class PackedRows {
  public:
   PackedRows() = default;
-  // Indices of each row's examples.
+  // Indices of each row's records.
   explicit PackedRows(const std::vector<std::vector<std::int64_t>>& rows);
 
   std::size_t size() const { return ends_.size(); }
   bool empty() const { return ends_.empty(); }
-  // Indices into the examples, in order.
+  // Indices into the records, in order.
   std::span<const std::uint32_t> members(std::size_t row) const;
 
-  void add_member(std::int64_t example);  // to the row that is being made
+  void add_member(std::int64_t record);  // to the row that is being made
   void end_row();
   // Row i is now what order[i] was.
   void reorder(const std::vector<std::int64_t>& order);
-  void append(const PackedRows& more, std::int64_t examples_before);  // its members are after those examples
+  void append(const PackedRows& more, std::int64_t records_before);  // its members are after those records
 
  private:
   std::vector<std::uint32_t> members_;
@@ -35,36 +35,38 @@ class PackedRows {
 };
 
 // Of all members of a row.
-std::int64_t row_tokens(const Examples& examples, const PackedRows& rows, std::size_t row);
+std::int64_t row_tokens(const Records& records, const PackedRows& rows, std::size_t row);
 
-// One row an example.
-PackedRows no_packing(const Examples& examples);
+// One row a record.
+PackedRows no_packing(const Records& records);
 
 // Bins of at most max_length tokens, in TRL's order: bins as they were opened, members as they were put in.
-// TRL packs within chunks of 1,000 examples (datasets.map(batched)); so no bin spans two chunks. Examples
-// without a token are left out. No example may be longer than max_length (tokenize_rows has cut them):
+// TRL packs within chunks of 1,000 records (datasets.map(batched)); so no bin spans two chunks. Records
+// without a token are left out. No record may be longer than max_length (tokenize_rows has cut them):
 // InternalError.
-PackedRows pack_bfd(const Examples& examples, std::int64_t max_length);
+PackedRows pack_bfd(const Records& records, std::int64_t max_length);
 
-// Examples that packing cut, and the rows of them.
-struct PackedExamples {
-  Examples examples;
+// Records that packing cut, and the rows of them.
+struct PackedRecords {
+  Records records;
   PackedRows rows;
 };
 
-// TRL's "bfd_split": an example longer than max_length is cut into fragments of max_length and a rest, which are
-// packed like examples. A fragment's first token is no target. `most_memory`: of the fragments (data/example_writer.h).
+// TRL's "bfd_split": a record longer than max_length is cut into fragments of max_length and a rest, which
+// are packed like records. A fragment's first token is no target. `most_memory`: of the fragments
+// (data/record_writer.h).
 inline constexpr std::size_t kPackingMemory = std::size_t{64} << 20;
-PackedExamples pack_bfd_split(const Examples& examples, std::int64_t max_length,
-                              std::size_t most_memory = kPackingMemory);
+PackedRecords pack_bfd_split(const Records& records, std::int64_t max_length,
+                             std::size_t most_memory = kPackingMemory);
 
-// TRL's "wrapped": the examples of a chunk of 1,000 are concatenated and cut every max_length tokens, so that a row
-// may begin within an example. A row is one segment: its tokens attend to the examples before theirs, as in TRL.
-PackedExamples pack_wrapped(const Examples& examples, std::int64_t max_length,
-                            std::size_t most_memory = kPackingMemory);
+// TRL's "wrapped": the records of a chunk of 1,000 are concatenated and cut every max_length tokens, so that
+// a row may begin within a record. A row is one segment: its tokens attend to the records before theirs, as
+// in TRL.
+PackedRecords pack_wrapped(const Records& records, std::int64_t max_length,
+                           std::size_t most_memory = kPackingMemory);
 
-// Concatenates the rows `which` (indices into `rows`). Each example is its own segment.
-void append_row(const Examples& examples, const PackedRows& rows, std::int64_t row, Batch& batch);
-Batch make_batch(const Examples& examples, const PackedRows& rows, const std::vector<std::int64_t>& which);
+// Concatenates the rows `which` (indices into `rows`). Each record is its own segment.
+void append_row(const Records& records, const PackedRows& rows, std::int64_t row, Batch& batch);
+Batch make_batch(const Records& records, const PackedRows& rows, const std::vector<std::int64_t>& which);
 
 }  // namespace hone::data

@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/json_tools.h"
 #include "base/suggest.h"
-#include "data/collected_pairs.h"
 #include "data/row_checks.h"
 #include "data/row_encoder.h"
 #include "data/row_threads.h"
@@ -131,29 +130,23 @@ void extract_prompt(PreferenceRow& row, const std::string& where) {
 
 namespace {
 
-class PreferenceReader {
+class PairReader {
  public:
-  PreferenceReader(const base::fs::path& path, ImplicitPrompts implicit)
-      : takes_(implicit != ImplicitPrompts::kKeep), takes_mixed_(implicit == ImplicitPrompts::kExtractMixed) {
-    out_.path = path;
-    out_.names = RowNames(path);
-  }
+  explicit PairReader(PreferenceRows& out)
+      : takes_(out.prompts != ImplicitPrompts::kKeep),
+        takes_mixed_(out.prompts == ImplicitPrompts::kExtractMixed),
+        is_first_(!std::exchange(out.begun, true)),
+        out_(out) {}
 
-  RowNames& names() { return out_.names; }
-
-  void take(Json row, int line) {
-    const std::string where = out_.names.of(line);
-    if (out_.rows.empty()) refuse_columns(row, takes_ ? pair_columns() : reward_columns(), where);
+  PreferenceRow read(Json row, const std::string& where) const {
+    if (is_first_) refuse_columns(row, takes_ ? pair_columns() : reward_columns(), where);
     if (!takes_) rename_input_ids(row);
-    if (!takes_ && (out_.tokenized || (out_.rows.empty() && begins_ids(row)))) {
-      take_ids(row, line, where);
-      return;
-    }
+    if (!takes_ && (out_.tokenized || (is_first_ && begins_ids(row)))) return read_ids(row, where);
     for (const char* column : {"chosen", "rejected"}) require_kind(row, column, where);
     const bool repeated =
         takes_mixed_ && row.at("chosen").is_array() && row.contains("prompt") && row.at("prompt").is_string();
     const bool has_prompt = !repeated && row.contains("prompt") && !row.at("prompt").is_null();
-    if (out_.rows.empty()) {
+    if (is_first_) {
       out_.implicit = !has_prompt;
       out_.conversational = row.at("chosen").is_array();
     }
@@ -165,7 +158,6 @@ class PreferenceReader {
       if (there) require_one_kind(row.at(column), column, where);
     }
     PreferenceRow taken;
-    taken.line = line;
     taken.chosen = std::move(row["chosen"]);
     taken.rejected = std::move(row["rejected"]);
     if (has_prompt) taken.prompt = std::move(row["prompt"]);
@@ -173,10 +165,8 @@ class PreferenceReader {
     if (row.contains("chat_template_kwargs")) taken.template_kwargs = std::move(row["chat_template_kwargs"]);
     if (out_.implicit && takes_) extract_prompt(taken, where);
     if (!takes_) take_margin(row, where, taken);
-    out_.rows.push_back(std::move(taken));
+    return taken;
   }
-
-  PreferenceRows done() { return std::move(out_); }
 
  private:
   // Both: TRL makes the tokens itself where one is missing.
@@ -196,9 +186,8 @@ class PreferenceReader {
     row["rejected_ids"] = rejected;
   }
 
-  void take_ids(const Json& row, int line, const std::string& where) {
+  PreferenceRow read_ids(const Json& row, const std::string& where) const {
     PreferenceRow taken;
-    taken.line = line;
     for (const auto& [column, to] :
          {std::pair{"chosen_ids", &taken.chosen}, std::pair{"rejected_ids", &taken.rejected}}) {
       if (!row.contains(column)) throw_absent(row, column, where);
@@ -218,7 +207,7 @@ class PreferenceReader {
     }
     take_margin(row, where, taken);
     out_.tokenized = out_.implicit = true;
-    out_.rows.push_back(std::move(taken));
+    return taken;
   }
 
   void take_margin(const Json& row, const std::string& where, PreferenceRow& taken) const {
@@ -230,7 +219,8 @@ class PreferenceReader {
                        .cause = "",
                        .fix = "write by how much chosen should be better, or leave the column out"});
     }
-    if (!out_.rows.empty() && has != out_.rows.front().margin.has_value()) {
+    if (is_first_) out_.margins = has;
+    if (has != out_.margins) {
       throw UserError(
           {.where = where,
            .expected = std::string(has ? "no column" : "a column") + " 'margin', as in the first row",
@@ -264,8 +254,8 @@ class PreferenceReader {
                       : "write prompt, chosen and rejected in the same form"});
   }
 
-  bool takes_, takes_mixed_;
-  PreferenceRows out_;
+  bool takes_, takes_mixed_, is_first_;
+  PreferenceRows& out_;
 };
 
 // ---- tokens
@@ -274,10 +264,10 @@ std::size_t shared_tokens(const std::vector<std::int32_t>& a, const std::vector<
   return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
 }
 
-class PairTokenizer {
+class DpoTokenizer {
  public:
-  PairTokenizer(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
-                const text::ChatTemplate* chat_template, const PreferenceOptions& options)
+  DpoTokenizer(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
+               const text::ChatTemplate* chat_template, const PairOptions& options)
       : rows_(rows),
         encoder_(rows.conversational, tokenizer, chat_template, options.vocab_size),
         options_(options) {}
@@ -313,19 +303,19 @@ class PairTokenizer {
       length = kept;
     }
     done.longest = static_cast<std::int64_t>(std::max(chosen.size(), rejected.size()));
-    done.pair.row = static_cast<std::int64_t>(index);
     const auto limit = static_cast<std::size_t>(options_.max_length);
     done.dropped = limit > 0 && !options_.keep_end && length >= limit;
     if (done.dropped) return done;
     done.cut = limit > 0 && static_cast<std::size_t>(done.longest) > limit;
-    done.pair.chosen = sequence(chosen, length, "chosen", where);
-    done.pair.rejected = sequence(rejected, length, "rejected", where);
+    add(Part::kChosen, chosen, length, where, done.record);
+    add(Part::kRejected, rejected, length, where, done.record);
     return done;
   }
 
  private:
-  PreferenceSequence sequence(const std::vector<std::int32_t>& ids, std::size_t prompt, const char* column,
-                              const RowName& where) const {
+  void add(Part part, const std::vector<std::int32_t>& ids, std::size_t prompt, const RowName& where,
+           Record& record) const {
+    const char* const column = part == Part::kChosen ? "chosen" : "rejected";
     if (ids.size() <= prompt) throw_empty_completion(where() + " " + column);
     const auto limit = static_cast<std::size_t>(options_.max_length);
     std::size_t begin = 0, end = ids.size();
@@ -337,46 +327,38 @@ class PairTokenizer {
     const std::size_t context = std::max(first, begin + 1);
     if (context >= end) throw_one_token(where() + " " + column);
     encoder_.check(ids, where);
-    const auto at = [&](std::size_t i) { return ids.begin() + static_cast<std::ptrdiff_t>(i); };
-    return {.context = {at(begin), at(context)},
-            .scored = {at(context), at(end)},
-            .completion = static_cast<std::int64_t>(end - first)};
+    const std::span<const std::int32_t> all = ids;
+    add_sequence(record, part, all.subspan(begin, context - begin), all.subspan(context, end - context),
+                 static_cast<std::int64_t>(end - first));
   }
 
   const PreferenceRows& rows_;
   RowEncoder encoder_;
-  const PreferenceOptions& options_;
+  const PairOptions& options_;
 };
 
 }  // namespace
 
-std::string PreferenceRows::where(std::size_t index) const {
-  return names.of(rows.at(index).line);
+PreferenceRow read_pair(Json row, const std::string& where, PreferenceRows& form) {
+  return PairReader(form).read(std::move(row), where);
 }
 
-PreferenceRows parse_preference_rows(std::string_view text, const base::fs::path& path,
-                                     ImplicitPrompts implicit) {
-  PreferenceReader reader(path, implicit);
-  for_each_row(text, path, [&](Json row, int line) { reader.take(std::move(row), line); });
-  return reader.done();
+void add_row(Json row, int number, PreferenceRows& out) {
+  out.rows.push_back(read_pair(std::move(row), out.names.of(number), out));
+  out.lines.push_back(number);
 }
 
-PreferenceRows read_preference_rows(const RowSource& source, ImplicitPrompts implicit) {
-  PreferenceReader reader(source.path(), implicit);
-  source.for_each(reader.names(), [&](Json row, int line) { reader.take(std::move(row), line); });
-  return reader.done();
+PreferenceRows preference_rows(ImplicitPrompts implicit) {
+  PreferenceRows out;
+  out.prompts = implicit;
+  return out;
 }
 
-PreferenceData tokenize_preferences(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
-                                    const text::ChatTemplate* chat_template,
-                                    const PreferenceOptions& options) {
+std::vector<PairDone> make_dpo_pairs(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
+                                     const text::ChatTemplate* chat_template, const PairOptions& options) {
   require_template_or_eos(rows.path, rows.conversational, tokenizer, chat_template, /*by_option=*/false);
-  std::vector<PairDone> all(rows.rows.size());
-  base::begin_part(kTokenizing, "rows", static_cast<std::int64_t>(all.size()));
-  RowThreads<PairDone>(all, row_threads(options.threads, all.size())).run([&] {
-    return PairTokenizer(rows, tokenizer, chat_template, options);
-  });
-  return collect_pairs(rows, std::move(all), options.max_length);
+  return made_rows<PairDone>(rows.rows.size(), rows.first == 0, options.threads,
+                             [&] { return DpoTokenizer(rows, tokenizer, chat_template, options); });
 }
 
 }  // namespace hone::data

@@ -30,6 +30,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "data/record.h"
 #include "data/row_source.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -40,23 +41,11 @@ struct PreferenceRow {
   base::Json prompt, chosen, rejected;  // text, or lists of messages; one kind in a file
   base::Json tools, template_kwargs;    // null: none
   std::optional<double> margin;         // of reward models: by how much chosen is to be better
-  int line = 0;                         // its number, as data/row_source.h counts
 };
 
 // TRL's extract_prompt: what chosen and rejected, two texts or two lists of messages, begin with becomes the prompt. UserError for
 // conversations that share no message.
 void extract_prompt(PreferenceRow& row, const std::string& where);
-
-struct PreferenceRows {
-  base::fs::path path;  // RowSource::path
-  RowNames names;
-  bool conversational = false;
-  bool tokenized = false;  // kKeep: chosen and rejected are lists of token ids (chosen_ids, rejected_ids)
-  bool implicit = false;   // no column `prompt`: prompts stand in chosen and rejected
-  std::vector<PreferenceRow> rows;
-
-  std::string where(std::size_t index) const;  // "pairs.jsonl:12"
-};
 
 // What becomes of the prompts of rows without such a column: taken out into PreferenceRow::prompt (TRL's
 // extract_prompt), or left where they are, as a reward model reads them; then `margin` is read too, a number in
@@ -64,38 +53,20 @@ struct PreferenceRows {
 // repeats their first message, counts as none (TRL's maybe_extract_prompt).
 enum class ImplicitPrompts { kExtract, kExtractMixed, kKeep };
 
-// UserError for: what data/row_source.h says, a column absent
-// (naming those there) or of the wrong type, rows of both kinds, conversations that share no message
-// (kExtract).
-PreferenceRows read_preference_rows(const RowSource& source,
-                                    ImplicitPrompts implicit = ImplicitPrompts::kExtract);
-PreferenceRows parse_preference_rows(std::string_view text, const base::fs::path& path,
-                                     ImplicitPrompts implicit = ImplicitPrompts::kExtract);
-
-// One of the two sequences, cut to max_length.
-struct PreferenceSequence {
-  std::vector<std::int32_t> context;  // [P] P > 0: what comes before the first scored token
-  std::vector<std::int32_t> scored;   // [C] C > 0
-  // Completion tokens: C, and one more where the context is a completion's own first token, which nothing
-  // predicts.
-  std::int64_t completion = 0;
-
-  std::int64_t tokens() const { return static_cast<std::int64_t>(context.size() + scored.size()); }
+struct PreferenceRows : NamedRows {
+  ImplicitPrompts prompts = ImplicitPrompts::kExtract;
+  bool tokenized = false;  // kKeep: chosen and rejected are lists of token ids (chosen_ids, rejected_ids)
+  bool implicit = false;   // no column `prompt`: prompts stand in chosen and rejected
+  bool margins = false;    // the rows have margins
+  std::vector<PreferenceRow> rows;
 };
+// Without rows, for read_all or a data::RowStream.
+PreferenceRows preference_rows(ImplicitPrompts implicit = ImplicitPrompts::kExtract);
 
-struct PreferencePair {
-  std::int64_t row = 0;  // of the file, from 0
-  PreferenceSequence chosen, rejected;
-
-  bool shares_context() const { return chosen.context == rejected.context; }
-  bool completions_equal() const { return shares_context() && chosen.scored == rejected.scored; }
-  // With the context once where it can be.
-  std::int64_t tokens(bool share) const {
-    const bool once = share && shares_context();
-    return chosen.tokens() + rejected.tokens() -
-           (once ? static_cast<std::int64_t>(rejected.context.size()) : 0);
-  }
-};
+// One row, checked; the first one says the form of all. UserError for: a column absent (naming those there)
+// or of the wrong type, rows of both kinds, conversations that share no message (kExtract).
+PreferenceRow read_pair(base::Json row, const std::string& where, PreferenceRows& form);
+void add_row(base::Json row, int number, PreferenceRows& out);
 
 // What happened to the rows; shown before step 1.
 struct PreferenceFacts {
@@ -117,27 +88,31 @@ struct PreferenceFacts {
   double mean_chosen = 0, mean_rejected = 0;  // completion tokens of the kept (PREF-02)
 };
 
-// UserError (PREF-01) when the two sides of every kept pair are the same tokens.
-void require_different_completions(const base::fs::path& file, const PreferenceFacts& facts);
-
-struct PreferenceOptions {
-  std::int64_t max_length = 1024;      // 0: off
-  std::int64_t max_prompt_length = 0;  // a prompt keeps its last tokens, before max_length; 0: all
-  bool keep_end = false;               // truncation_mode keep_end
+struct PairOptions {
+  std::int64_t max_length = 1024;  // 0: off; of CPO at least 2
+  // A prompt keeps its last tokens, before max_length; 0: all. Of CPO below max_length.
+  std::int64_t max_prompt_length = 0;
+  bool keep_end = false;  // DPO: truncation_mode keep_end
+  std::optional<std::int32_t> pad_id =
+      {};                       // reward models read no score at it; none: the last token has the score
   std::int64_t vocab_size = 0;  // of the embedding; an id at or above it is a UserError (DATA-10). 0: off
   int threads = 0;              // 0: the machine's; the result does not depend on it
 };
 
-struct PreferenceData {
-  std::vector<PreferencePair> pairs;
-  PreferenceFacts facts;
+// What became of one row: a record of Part::kChosen and Part::kRejected.
+struct PairDone {
+  Record record;
+  bool dropped = false;   // the prompt fills max_length
+  bool too_long = false;  // dropped because one of the two is longer than max_length (reward models)
+  bool cut = false, boundary_mismatch = false;
+  std::int64_t longest = 0;       // tokens of a sequence, before the cut
+  std::int64_t tokens_after = 0;  // pad tokens behind the sequences, which only TRL's counts have
 };
 
-// UserError: messages without a chat template, text without an EOS to append, a completion that adds no
-// token, a token id outside the embedding, no pair left, or only pairs whose two sides are the same
-// (PREF-01). Of several bad rows the first is named.
-PreferenceData tokenize_preferences(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
-                                    const text::ChatTemplate* chat_template,
-                                    const PreferenceOptions& options);
+// The pairs of a block of rows as DPO reads them (data/pair_maker.h has all blocks). UserError: messages
+// without a chat template, text without an EOS to append, a completion that adds no token, a token id outside
+// the embedding. Of several bad rows the first is named.
+std::vector<PairDone> make_dpo_pairs(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
+                                     const text::ChatTemplate* chat_template, const PairOptions& options);
 
 }  // namespace hone::data

@@ -27,7 +27,7 @@ std::size_t character_begin(std::span<const std::int32_t> ids, std::size_t begin
 
 }  // namespace
 
-std::vector<PreviewPiece> preview(const ExampleView& example, const text::Tokenizer& tokenizer) {
+std::vector<PreviewPiece> preview(const RecordView& example, const text::Tokenizer& tokenizer) {
   std::vector<PreviewPiece> pieces;
   const auto target = [&](std::size_t i) { return i > 0 && example.supervised[i] != 0; };
   std::size_t from = 0;  // not shown yet

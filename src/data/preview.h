@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "data/examples.h"
+#include "data/records.h"
 #include "text/tokenizer.h"
 
 namespace hone::data {
@@ -15,6 +15,6 @@ struct PreviewPiece {
   bool supervised = false;  // a target; the first token never is
 };
 
-std::vector<PreviewPiece> preview(const ExampleView& example, const text::Tokenizer& tokenizer);
+std::vector<PreviewPiece> preview(const RecordView& example, const text::Tokenizer& tokenizer);
 
 }  // namespace hone::data

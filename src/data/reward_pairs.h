@@ -13,8 +13,6 @@
 // (an EOS that is the pad token too) change nothing and are left out of `ids`; they are counted.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "data/preferences.h"
@@ -23,29 +21,12 @@
 
 namespace hone::data {
 
-struct RewardPairOptions {
-  std::int64_t max_length = 1024;      // 0: off
-  std::optional<std::int32_t> pad_id;  // none: the last token has the score
-  std::int64_t vocab_size = 0;         // an id at or above it is a UserError (DATA-10). 0: off
-  int threads = 0;                     // 0: the machine's; the result does not depend on it
-};
-
-struct RewardPairs {
-  // PreferenceSequence::context: what the two begin with (all but the last token of the shorter one at most;
-  // where they differ from the start, each its own first token), `scored`: the rest up to the token that has
-  // the score, at least one; `completion`: tokens of the rest with the pad tokens at the end. A context is
-  // empty only beside a sequence of one token.
-  std::vector<PreferencePair> pairs;
-  std::vector<double> margins;  // one a pair, or none
-  PreferenceFacts facts;        // tokens: with the pad tokens at the end, as TRL counts
-};
-
-// UserError: messages without a chat template, text without an EOS to append, a sequence without tokens, a
-// token id outside the embedding, no pair left, or only pairs whose two sides are the same (PREF-01).
-RewardPairs tokenize_reward_pairs(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
-                                  const text::ChatTemplate* chat_template, const RewardPairOptions& options);
-
-// Tokens of both sequences, pad tokens at the end included.
-std::int64_t pair_tokens(const PreferencePair& pair);
+// Context of a sequence: what the two begin with (all but the last token of the shorter one at most; where
+// they differ from the start, each its own first token). Scored: the rest up to the token that has the score,
+// at least one. Completion: tokens of the rest with the pad tokens at the end. A context is empty only beside
+// a sequence of one token. UserError: messages without a chat template, text without an EOS to append, a
+// sequence without tokens, a token id outside the embedding.
+std::vector<PairDone> make_reward_pairs(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
+                                        const text::ChatTemplate* chat_template, const PairOptions& options);
 
 }  // namespace hone::data

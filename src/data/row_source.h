@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
@@ -70,5 +71,29 @@ class RowSource {
   base::RowFiles files_;
   std::int64_t most_ = 0;  // 0: all
 };
+
+// The rows of a data set, or a block of them, whatever their form. A form adds its own, and a function that
+// checks a row and puts it to the end: add_row(Json row, int number, its rows), whose first call says the
+// form of all.
+struct NamedRows {
+  base::fs::path path = {};  // RowSource::path
+  RowNames names;
+  bool begun = false;           // there was a row, in this block or before it
+  bool conversational = false;  // the rows' texts are lists of messages
+  std::vector<int> lines = {};  // each row's number, as above
+  std::int64_t first = 0;       // rows of the data set before these
+
+  // "train.jsonl:12", for messages about row `index`.
+  std::string where(std::size_t index) const { return names.of(lines.at(index)); }
+};
+
+// All rows. `out`: without rows. UserError: what RowSource::for_each and add_row say.
+template <typename RowsOfForm>
+RowsOfForm read_all(const RowSource& source, RowsOfForm out) {
+  out.path = source.path();
+  source.for_each(out.names, [&out](base::Json row, int number) { add_row(std::move(row), number, out); });
+  if constexpr (requires { close_block(out); }) close_block(out);
+  return out;
+}
 
 }  // namespace hone::data

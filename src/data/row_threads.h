@@ -11,6 +11,7 @@
 
 #include "base/signal_stack.h"
 #include "base/step_progress.h"
+#include "base/where.h"
 
 namespace hone::data {
 
@@ -84,5 +85,16 @@ class RowThreads {
   std::exception_ptr error_;
   std::size_t error_row_ = 0;
 };
+
+// What the workers of `make` make of `rows` rows, a block of a data set or all of it. `is_first` block:
+// before step 1 the rows that are tokenized are counted.
+template <typename Done, typename Make>
+std::vector<Done> made_rows(std::size_t rows, bool is_first, int threads, const Make& make) {
+  const bool before_steps = base::where.step.load(std::memory_order_relaxed) == 0;  // later rows are a step's
+  if (before_steps && is_first) base::begin_part(kTokenizing, "rows", 0);
+  std::vector<Done> out(rows);
+  RowThreads<Done>(out, row_threads(threads, rows)).run(make);
+  return out;
+}
 
 }  // namespace hone::data

@@ -193,7 +193,7 @@ Json parse_row(std::string_view line, const std::string& file, int number) {
 void add_row(Json row, int number, Rows& out) {
   const std::string where = out.names.of(number);
   convert_conversations(row);
-  const bool is_first = out.first_where.empty();
+  const bool is_first = !std::exchange(out.begun, true);
   if (is_first) {
     refuse_columns(row, sft_columns(), where);
     const Form first = form_of(row, where, out.text_field);
@@ -217,10 +217,6 @@ void add_row(Json row, int number, Rows& out) {
   check_values(row, expected, where, out.text_field);
   out.rows.push_back(std::move(row));
   out.lines.push_back(number);
-}
-
-std::string Rows::where(std::size_t index) const {
-  return names.of(lines.at(index));
 }
 
 void for_each_row(std::string_view text, const base::fs::path& path,
@@ -248,19 +244,14 @@ void for_each_row(std::string_view text, const base::fs::path& path,
 
 Rows parse_rows(std::string_view text, const base::fs::path& path, const std::string& text_field) {
   Rows out;
-  out.path = path;
-  out.names = RowNames(path);
   out.text_field = text_field;
-  for_each_row(text, path, [&out](Json row, int number) { add_row(std::move(row), number, out); });
-  return out;
+  return parse_all(text, path, std::move(out));
 }
 
 Rows read_rows(const RowSource& source, const std::string& text_field) {
   Rows out;
-  out.path = source.path();
   out.text_field = text_field;
-  source.for_each(out.names, [&out](Json row, int number) { add_row(std::move(row), number, out); });
-  return out;
+  return read_all(source, std::move(out));
 }
 
 Rows read_first_rows(const RowSource& source, const std::string& text_field, std::int64_t most) {

@@ -15,6 +15,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
@@ -27,20 +28,12 @@ namespace hone::data {
 enum class RowForm { kText, kPromptCompletion, kMessages, kTokens };
 
 // All rows of a data set, or a block of them.
-struct Rows {
-  base::fs::path path;  // RowSource::path
-  RowNames names;
+struct Rows : NamedRows {
   RowForm form = RowForm::kText;
-  bool conversational = false;      // messages, or prompt/completion that are lists of messages
   TokenColumns token_columns = {};  // of kTokens
   std::string text_field = "text";
   std::vector<base::Json> rows;  // tools parsed; conversations already called messages
-  std::vector<int> lines;        // each row's number, as data/row_source.h counts
-  std::int64_t first = 0;        // rows of the data set before these
-  std::string first_where = {};  // the data set's first row: "train.jsonl:1"; empty: none was read
-
-  // "train.jsonl:12", for messages about row `index`.
-  std::string where(std::size_t index) const;
+  std::string first_where = {};  // the data set's first row: "train.jsonl:1"
 };
 
 // UserError for: what data/row_source.h says, a needed column absent (naming those there), a column of the wrong
@@ -61,6 +54,15 @@ Rows parse_rows(std::string_view text, const base::fs::path& path, const std::st
 // take(row, line) for each row of JSON Lines in memory, an object, in order.
 void for_each_row(std::string_view text, const base::fs::path& path,
                   const std::function<void(base::Json, int)>& take);
+// All of them. `out`: without rows.
+template <typename RowsOfForm>
+RowsOfForm parse_all(std::string_view text, const base::fs::path& path, RowsOfForm out) {
+  out.path = path;
+  out.names = RowNames(path);
+  for_each_row(text, path, [&out](base::Json row, int number) { add_row(std::move(row), number, out); });
+  if constexpr (requires { close_block(out); }) close_block(out);
+  return out;
+}
 // That `column` is a list of at least one message; `where` names the row.
 void check_messages(const base::Json& row, const std::string& column, const std::string& where);
 // "the columns a, b. Did you mean 'b'?" or "no columns", where `wanted` is not among them.

@@ -1,7 +1,7 @@
 // The order that `shuffle_dataset: true` gives: datasets.Dataset.shuffle(seed), which is
 // numpy.random.default_rng(seed).permutation(n).
 //
-// TRL shuffles the prepared examples; when it packs, the examples before packing and the packed rows after
+// TRL shuffles the prepared records; when it packs, the records before packing and the packed rows after
 // it, both with the run's `seed`.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace hone::data {
 // [n]: place i of the shuffled data is row result[i] of the data before.
 std::vector<std::int64_t> dataset_shuffle(std::int64_t n, std::uint64_t seed);
 
-// The same, done to examples or packed rows.
+// The same, done to records or packed rows.
 template <typename T>
 void dataset_shuffle(std::vector<T>& values, std::uint64_t seed) {
   std::vector<T> out;

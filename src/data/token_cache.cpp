@@ -26,12 +26,13 @@ constexpr std::size_t kMostText = std::size_t{64} << 20;
 
 // ---- the key
 
-// A struct with a new field has another size: the field belongs into the key (or into the facts), unless tokens do not depend on it.
-static_assert(sizeof(TokenizeOptions) == 32 && sizeof(DataFacts) == 200 && sizeof(base::RowFiles) == 320 &&
-                  sizeof(base::RowSet) == 120 && sizeof(base::RowMapping) == 240 &&
-                  sizeof(base::RowPart) == 96 && sizeof(base::RowSlice) == 40 &&
-                  sizeof(base::TestSplit) == 24,
-              "token_key() writes every field");
+// A struct with a new field has another size: the field belongs into the key, unless tokens do not depend on
+// it.
+static_assert(sizeof(TokenizeOptions) == 32 && sizeof(PairOptions) == 48 && sizeof(UnpairedOptions) == 40 &&
+                  sizeof(base::RowFiles) == 320 && sizeof(base::RowSet) == 120 &&
+                  sizeof(base::RowMapping) == 240 && sizeof(base::RowPart) == 96 &&
+                  sizeof(base::RowSlice) == 40 && sizeof(base::TestSplit) == 24,
+              "token_key() and token_options() write every field");
 
 Json key_of(const base::RowSlice& slice) {
   return {slice.from ? Json(*slice.from) : Json(), slice.to ? Json(*slice.to) : Json(), slice.percent,
@@ -75,73 +76,39 @@ Json key_of(const base::RowFiles& files) {
           key_of(files.mapping), files.empty_system_turn};
 }
 
-// ---- the facts
-
-template <typename Facts, typename Field>
-void each_field(Facts& facts, const Field& field) {
-  field("rows", facts.rows);
-  field("kept", facts.kept);
-  field("tokens", facts.tokens);
-  field("supervised_tokens", facts.supervised_tokens);
-  field("rows_cut", facts.rows_cut);
-  field("tokens_cut", facts.tokens_cut);
-  field("rows_without_target", facts.rows_without_target);
-  field("rows_losing_eos", facts.rows_losing_eos);
-  field("rows_without_eos_target", facts.rows_without_eos_target);
-  field("prompt_boundary_mismatches", facts.prompt_boundary_mismatches);
-  field("longest", facts.longest);
-  field("mean_length", facts.mean_length);
-  field("rows_emptied_by_cut", facts.rows_emptied_by_cut);
-  field("rows_never_ending", facts.rows_never_ending);
-  field("rows_with_two_bos", facts.rows_with_two_bos);
-  field("rows_with_bos", facts.rows_with_bos);
-  field("supervised_before_cut", facts.supervised_before_cut);
-  field("supervised_lost", facts.supervised_lost);
-  field("length_keeping_99", facts.length_keeping_99);
-  field("rows_with_sharegpt_roles", facts.rows_with_sharegpt_roles);
-  field("rows_hiding_attention", facts.rows_hiding_attention);
-  field("rows_with_own_labels", facts.rows_with_own_labels);
-  field("rows_with_shifted_labels", facts.rows_with_shifted_labels);
-  field("labels", facts.token_columns.labels);
-  field("completion_mask", facts.token_columns.completion_mask);
-  field("assistant_masks", facts.token_columns.assistant_masks);
-  field("conversational_tokens", facts.token_columns.conversational);
-  field("completions", facts.token_columns.completions);
-}
-
-Json json_of(const DataFacts& facts) {
-  Json out = {{"form", static_cast<int>(facts.form)}, {"conversational", facts.conversational}};
-  each_field(facts, [&out](const char* name, const auto& value) { out[name] = value; });
-  return out;
-}
-
-DataFacts facts_of(const Json& json) {
-  DataFacts out;
-  out.form = static_cast<RowForm>(json.at("form").get<int>());
-  out.conversational = json.at("conversational").get<bool>();
-  each_field(out, [&json](const char* name, auto& value) { json.at(name).get_to(value); });
-  return out;
-}
-
 }  // namespace
 
-std::string token_key(const base::RowFiles& files, const TokenMaker& maker, const TokenizeOptions& options) {
+Json token_options(const TokenizeOptions& options) {
   const Json only = options.completion_only_loss ? Json(*options.completion_only_loss) : Json();
-  return token_key(files, maker,
-                   Json{{"options",
-                         {options.max_length, options.keep_end, only, options.assistant_only_loss,
-                          options.vocab_size, options.packing, options.prepared}}});
+  return {"sft",
+          options.max_length,
+          options.keep_end,
+          only,
+          options.assistant_only_loss,
+          options.vocab_size,
+          options.packing,
+          options.prepared};
+}
+
+Json token_options(const std::string& method, const PairOptions& options) {
+  return {method,
+          options.max_length,
+          options.keep_end,
+          options.max_prompt_length,
+          options.vocab_size,
+          options.pad_id ? Json(*options.pad_id) : Json()};
+}
+
+Json token_options(const UnpairedOptions& options) {
+  return {"kto", options.max_length, options.max_prompt_length, options.batch_size, options.vocab_size};
 }
 
 std::string token_key(const base::RowFiles& files, const TokenMaker& maker, const Json& options) {
   const bool dated = maker.chat_template.find("strftime_now") != std::string::npos;
   if (dated || !files.mapping.function.word.empty()) return {};
-  Json key = {{"rows", key_of(files)},
-              {"program", maker.program},
-              {"tokenizer", maker.tokenizer},
-              {"chat_template", maker.chat_template},
-              {"text_field", maker.text_field}};
-  key.update(options);
+  Json key = {{"rows", key_of(files)},          {"program", maker.program},
+              {"tokenizer", maker.tokenizer},   {"chat_template", maker.chat_template},
+              {"text_field", maker.text_field}, {"options", options}};
   std::string out = base::dump_json(key);
   return out.size() > kMostText ? "" : out;
 }
@@ -175,12 +142,11 @@ void TokenCache::remove() const {
   fs::remove(file_, error);
 }
 
-std::optional<Dataset> TokenCache::read() const {
+std::optional<KeptRecords> TokenCache::read() const {
   std::optional<TokenFile> found = open();
   if (!found) return std::nullopt;
   try {
-    return Dataset{.examples = std::move(found->examples),
-                   .facts = facts_of(base::parse_json(found->facts, "token cache"))};
+    return KeptRecords{.records = std::move(found->records), .facts = read_facts(found->facts)};
   } catch (const base::UserError&) {
   } catch (const Json::exception&) {  // facts of another form
   }
@@ -188,19 +154,14 @@ std::optional<Dataset> TokenCache::read() const {
   return std::nullopt;
 }
 
-ExamplePlace TokenCache::place() const {
+RecordPlace TokenCache::place() const {
   return {.kept = file_, .key = key_, .least_tokens = least_tokens_};
 }
 
-Dataset TokenCache::finish(ExampleWriter& writer, const DataFacts& facts) const {
-  Dataset out = {.examples = writer.finish(base::dump_json(json_of(facts))), .facts = facts};
-  (void)kept(writer);
-  return out;
-}
-
-bool TokenCache::kept(const ExampleWriter& writer) const {
+Records TokenCache::finish(RecordWriter& writer, const RowFacts& facts) const {
+  Records out = writer.finish(facts_text(facts));
   if (writer.kept()) remove_old();
-  return writer.kept();
+  return out;
 }
 
 namespace {

@@ -1,5 +1,6 @@
 // Tokenized rows on disk, so that the next run with the same rows, tokenizer, template and options need not make them again. The
-// file is that of data/examples.h; its name is a hash of its key. One that is damaged, cut or of another key is as none: it is made again.
+// file is that of data/records.h; its name is a hash of its key. One that is damaged, cut or of another key
+// is as none: it is made again.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,8 @@
 #include <string>
 
 #include "base/row_files.h"
-#include "data/example_writer.h"
-#include "data/tokenize.h"
+#include "data/record_writer.h"
+#include "data/row_facts.h"
 
 namespace hone::data {
 
@@ -20,12 +21,20 @@ struct TokenMaker {
   std::string text_field;
 };
 
+// What of a method's options decides the tokens. `method`: pairs are made differently for each.
+base::Json token_options(const TokenizeOptions& options);
+base::Json token_options(const std::string& method, const PairOptions& options);
+base::Json token_options(const UnpairedOptions& options);
+
 // Everything that the tokens of `files` depend on: paths, sizes and times of the files, their parts and order, the mapping, the
 // tokenizer, the template, the options. Empty where that is not known: rows made by a Python function, whose imports are not seen, and
 // a template that asks for the date (strftime_now). UserError for a file that is not there.
-std::string token_key(const base::RowFiles& files, const TokenMaker& maker, const TokenizeOptions& options);
-// The same of another kind of tokens; `options` say which, and what decides them.
 std::string token_key(const base::RowFiles& files, const TokenMaker& maker, const base::Json& options);
+
+struct KeptRecords {
+  Records records;
+  RowFacts facts;
+};
 
 class TokenCache {
  public:
@@ -38,17 +47,15 @@ class TokenCache {
 
   const base::fs::path& file() const { return file_; }
   // nullopt: there is none of this key. One that is damaged is removed.
-  std::optional<TokenFile> open() const;
-  void remove() const;
-  std::optional<Dataset> read() const;
-  // Where an ExampleWriter puts the tokens.
-  ExamplePlace place() const;
+  std::optional<KeptRecords> read() const;
+  // Where a RecordWriter puts the tokens.
+  RecordPlace place() const;
   // finish() of that writer, with the facts. What cannot be kept is not: the run needs it not.
-  Dataset finish(ExampleWriter& writer, const DataFacts& facts) const;
-  bool kept(
-      const ExampleWriter& writer) const;  // after its finish(): whether it did; then old files are removed
+  Records finish(RecordWriter& writer, const RowFacts& facts) const;
 
  private:
+  std::optional<TokenFile> open() const;
+  void remove() const;
   void remove_old() const;
 
   base::fs::path file_;  // empty: none

@@ -75,7 +75,7 @@ bool is_set(const Json& value, const char* column, std::size_t at, const RowName
 }
 
 // 1 where every mask is set.
-void apply_mask(const Json& row, const char* column, Example& example, const RowName& where) {
+void apply_mask(const Json& row, const char* column, Record& example, const RowName& where) {
   const Json& mask = list_in(row, column, where);
   require_length(mask.size(), example.ids.size(), column, where);
   for (std::size_t i = 0; i < mask.size(); ++i) {
@@ -84,7 +84,7 @@ void apply_mask(const Json& row, const char* column, Example& example, const Row
 }
 
 void apply_labels(const Json& row, TokenRow& out, const RowName& where) {
-  Example& example = out.example;
+  Record& example = out.example;
   std::vector<std::int32_t> labels = whole_numbers(list_in(row, "labels", where), "labels", where);
   require_length(labels.size(), example.ids.size(), "labels", where);
   bool own = false;
@@ -139,7 +139,7 @@ TokenRow token_row(const Json& row, const TokenColumns& columns, bool completion
   return out;
 }
 
-void check_own_tokens(const Example& example, std::int64_t vocab_size, const RowName& where) {
+void check_own_tokens(const Record& example, std::int64_t vocab_size, const RowName& where) {
   const auto check = [&](const std::vector<std::int32_t>& ids, const char* column, bool all) {
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (!all && example.supervised[i] == 0) continue;

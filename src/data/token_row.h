@@ -14,7 +14,7 @@
 #include <string>
 
 #include "base/json.h"
-#include "data/example.h"
+#include "data/record.h"
 #include "data/row_checks.h"
 
 namespace hone::data {
@@ -31,7 +31,7 @@ struct TokenColumns {
 TokenColumns token_columns(const base::Json& row);
 
 struct TokenRow {
-  Example example;               // its labels only where they are not the ids
+  Record example;                // its labels only where they are not the ids
   bool hides_attention = false;  // attention_mask has a 0
   bool labels_are_next = false;  // every label is the token after its own: they are shifted already
 };
@@ -42,6 +42,6 @@ TokenRow token_row(const base::Json& row, const TokenColumns& columns, bool comp
                    const RowName& where);
 
 // UserError for an id or a label that the model's embedding has no row for. vocab_size 0: nothing is checked.
-void check_own_tokens(const Example& example, std::int64_t vocab_size, const RowName& where);
+void check_own_tokens(const Record& example, std::int64_t vocab_size, const RowName& where);
 
 }  // namespace hone::data

@@ -10,8 +10,6 @@
 
 #include "base/error.h"
 #include "base/plural.h"
-#include "base/where.h"
-#include "data/example_writer.h"
 #include "data/row_checks.h"
 #include "data/row_threads.h"
 #include "text/encode_batch.h"
@@ -37,7 +35,7 @@ struct Encoded {
 
 // One row when done, with what its part of the facts needs.
 struct ExampleDone {
-  Example example;
+  Record record;
   std::int64_t full_length = 0;
   bool boundary_mismatch = false, lost_end = false, has_end_target = false;
   bool hides_attention = false, labels_are_next = false;
@@ -83,7 +81,7 @@ class RowTokenizer {
   ExampleDone row(std::size_t index) {
     Encoded encoded = encode(index);
     ExampleDone done;
-    done.example.row = rows_.first + static_cast<std::int64_t>(index);
+    done.record.row = rows_.first + static_cast<std::int64_t>(index);
     done.full_length = static_cast<std::int64_t>(encoded.ids.size());
     done.boundary_mismatch = encoded.boundary_mismatch;
     done.hides_attention = encoded.hides_attention;
@@ -93,11 +91,11 @@ class RowTokenizer {
       return std::find(ends.begin(), ends.end(), id) != ends.end();
     };
     cut(encoded, is_end, done);
-    done.example.ids = std::move(encoded.ids);
-    done.example.supervised = std::move(encoded.supervised);
-    done.example.labels = std::move(encoded.labels);
-    check_tokens(done.example, index);
-    const ExampleView example = view(done.example);
+    done.record.ids = std::move(encoded.ids);
+    done.record.supervised = std::move(encoded.supervised);
+    done.record.labels = std::move(encoded.labels);
+    check_tokens(done.record, index);
+    const RecordView example = view(done.record);
     for (std::size_t i = 1; i < example.ids.size(); ++i) {
       if (example.supervised[i] == 0) continue;
       done.targets += 1;
@@ -107,7 +105,7 @@ class RowTokenizer {
   }
 
  private:
-  void check_tokens(const Example& example, std::size_t index) const {
+  void check_tokens(const Record& example, std::size_t index) const {
     const RowName where = [this, index] { return rows_.where(index); };
     if (rows_.form != RowForm::kTokens)
       return check_token_ids(example.ids, options_.vocab_size, tokenizer_, where);
@@ -377,7 +375,7 @@ void add_facts(const ExampleDone& done, bool kept, std::int64_t max_length, Data
   facts.longest = std::max(facts.longest, done.full_length);
   facts.prompt_boundary_mismatches += done.boundary_mismatch ? 1 : 0;
   facts.rows_hiding_attention += done.hides_attention ? 1 : 0;
-  facts.rows_with_own_labels += done.example.labels.empty() ? 0 : 1;
+  facts.rows_with_own_labels += done.record.labels.empty() ? 0 : 1;
   facts.rows_with_shifted_labels += done.labels_are_next ? 1 : 0;
   if (max_length > 0 && done.full_length > max_length) {
     facts.rows_cut += 1;
@@ -393,7 +391,7 @@ void add_facts(const ExampleDone& done, bool kept, std::int64_t max_length, Data
   std::transform(done.lost.begin(), done.lost.end(), lost.begin(), lost.begin(), std::plus<>());
   if (!kept) return;
   facts.kept += 1;
-  facts.tokens += static_cast<std::int64_t>(done.example.ids.size());
+  facts.tokens += static_cast<std::int64_t>(done.record.ids.size());
   facts.supervised_tokens += done.targets;
   const bool endless = done.targets > 0 && !done.has_end_target;
   facts.rows_without_eos_target += endless ? 1 : 0;
@@ -457,13 +455,10 @@ BlockTokenizer::BlockTokenizer(const text::Tokenizer& tokenizer, const text::Cha
                                const TokenizeOptions& options)
     : tokenizer_(tokenizer), chat_template_(chat_template), options_(options) {}
 
-void BlockTokenizer::add(const Rows& block, const std::function<void(Example)>& take) {
+void BlockTokenizer::add(const Rows& block, const TakeRecord& take) {
   check_request(block, tokenizer_, chat_template_, options_);
   base::require(block.first == facts_.rows, "data::BlockTokenizer", "the rows after those of the last block");
-  std::vector<ExampleDone> all(block.rows.size());
-  const bool before_steps = base::where.step.load(std::memory_order_relaxed) == 0;  // later rows are a step's
-  if (before_steps && facts_.rows == 0) base::begin_part(kTokenizing, "rows", 0);
-  RowThreads<ExampleDone>(all, row_threads(options_.threads, all.size())).run([&] {
+  const auto all = made_rows<ExampleDone>(block.rows.size(), facts_.rows == 0, options_.threads, [&] {
     return RowTokenizer(block, tokenizer_, chat_template_, options_);
   });
   path_ = block.path;
@@ -477,14 +472,14 @@ void BlockTokenizer::add(const Rows& block, const std::function<void(Example)>& 
   const auto& bos_token = tokenizer_.special().bos;
   const std::int32_t bos = bos_token ? tokenizer_.token_to_id(*bos_token).value_or(-1) : -1;
   const bool drops = options_.max_length > 0 && !options_.packing && !options_.prepared;
-  for (ExampleDone& done : all) {
+  for (const ExampleDone& done : all) {
     // TRL's test looks at every label, also the first, which is never scored.
-    const auto& flags = done.example.supervised;
+    const auto& flags = done.record.supervised;
     const bool masked = std::count(flags.begin(), flags.end(), 1) == 0;
     const bool kept = !(drops && masked);
     add_facts(done, kept, options_.max_length, facts_, lost_);
-    add_bos(done.example.ids, bos, facts_);
-    if (kept) take(std::move(done.example));
+    add_bos(done.record.ids, bos, facts_);
+    if (kept) take(done.record);
   }
 }
 
@@ -495,20 +490,14 @@ DataFacts BlockTokenizer::facts() const {
   return out;
 }
 
-DataFacts BlockTokenizer::finish() const {
+DataFacts BlockTokenizer::finish(const TakeRecord& /*take*/) const {
   check_result(path_, facts_, options_);
   return facts();
 }
 
 Dataset tokenize_rows(const Rows& rows, const text::Tokenizer& tokenizer,
                       const text::ChatTemplate* chat_template, const TokenizeOptions& options) {
-  BlockTokenizer tokenizing(tokenizer, chat_template, options);
-  ExampleWriter writer;
-  tokenizing.add(rows, [&writer](const Example& example) { writer.add(view(example)); });
-  Dataset out;
-  out.facts = tokenizing.finish();
-  out.examples = writer.finish();
-  return out;
+  return make_all(BlockTokenizer(tokenizer, chat_template, options), rows);
 }
 
 }  // namespace hone::data

@@ -25,7 +25,7 @@
 #include <string>
 #include <vector>
 
-#include "data/examples.h"
+#include "data/record_writer.h"
 #include "data/rows.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -85,10 +85,10 @@ class BlockTokenizer {
   // conversational rows without a chat template; an assistant mask asked of a template without generation tags, of rows without
   // messages, or empty; strings without an EOS to append; a token id outside the embedding (DATA-10). Of several bad rows of a block
   // the first is named.
-  void add(const Rows& block, const std::function<void(Example)>& take);
+  void add(const Rows& block, const TakeRecord& take);
   DataFacts facts() const;  // of the rows so far
   // The same, of all rows. UserError: not one target (DATA-01).
-  DataFacts finish() const;
+  DataFacts finish(const TakeRecord& take = {}) const;
 
  private:
   const text::Tokenizer& tokenizer_;
@@ -99,10 +99,7 @@ class BlockTokenizer {
   base::fs::path path_;
 };
 
-struct Dataset {
-  Examples examples;
-  DataFacts facts;
-};
+using Dataset = Made<DataFacts>;
 
 // All rows at once. UserError: what BlockTokenizer says.
 Dataset tokenize_rows(const Rows& rows, const text::Tokenizer& tokenizer,

@@ -18,93 +18,44 @@ namespace {
 using base::Json;
 using base::UserError;
 
-constexpr std::size_t kMapBatch = 1000;  // datasets.map(batched=True)
-
 // ---- rows
 
-// Pairs as rows, in the order of TRL's _unpair_row on batches of kMapBatch.
-void unpair(PreferenceRows pairs, UnpairedRows& out) {
-  out.paired = true;
-  out.conversational = pairs.conversational;
-  out.names = pairs.names;
-  out.file_rows = static_cast<std::int64_t>(pairs.rows.size());
-  for (std::size_t begin = 0; begin < pairs.rows.size(); begin += kMapBatch) {
-    const std::size_t end = std::min(begin + kMapBatch, pairs.rows.size());
-    for (const bool desirable : {true, false}) {
-      for (std::size_t i = begin; i < end; ++i) {
-        PreferenceRow& pair = pairs.rows[i];
-        out.rows.push_back({.prompt = pair.prompt,
-                            .completion = std::move(desirable ? pair.chosen : pair.rejected),
-                            .desirable = desirable,
-                            .tools = pair.tools,
-                            .template_kwargs = pair.template_kwargs,
-                            .line = pair.line});
-      }
-    }
-  }
+void require_column(const Json& row, const char* column, const std::string& where) {
+  if (row.contains(column)) return;
+  throw UserError({.where = where,
+                   .expected = std::string("a column '") + column +
+                               "' (rows of prompt, completion, label, or of chosen and rejected)",
+                   .found = columns_found(row, column),
+                   .cause = row.contains(std::string(column) + "_ids") || row.contains("input_ids")
+                                ? "the rows are tokenized, and TRL reads such rows only in sft and reward"
+                                : "",
+                   .fix = "rename the column, or write it"});
 }
 
-class UnpairedReader {
- public:
-  explicit UnpairedReader(UnpairedRows& out) : out_(out) {}
+void require_kind(const Json& row, const char* column, bool conversational, const std::string& where) {
+  const Json& value = row.at(column);
+  if (value.is_array()) check_messages(row, column, where);
+  if (value.is_array() == conversational && (value.is_array() || value.is_string())) return;
+  throw UserError({.where = where + " " + column,
+                   .expected = conversational ? "a list of messages, as in the other columns and rows"
+                                              : "text, as in the other columns and rows",
+                   .found = value.is_array()    ? "a list of messages"
+                            : value.is_string() ? "text"
+                            : value.is_null()   ? "null"
+                                                : value.type_name(),
+                   .cause = {},
+                   .fix = "write prompt and completion of all rows in the same form"});
+}
 
-  void take(Json row, int line) {
-    const std::string where = out_.names.of(line);
-    if (out_.rows.empty()) refuse_columns(row, kto_columns(), where);
-    for (const char* column : {"prompt", "completion", "label"}) require_column(row, column, where);
-    check_template_columns(row, where);
-    if (out_.rows.empty()) out_.conversational = row.at("completion").is_array();
-    for (const char* column : {"prompt", "completion"}) require_kind(row, column, where);
-    out_.rows.push_back({.prompt = std::move(row["prompt"]),
-                         .completion = std::move(row["completion"]),
-                         .desirable = label_of(row.at("label"), where),
-                         .tools = row.contains("tools") ? std::move(row["tools"]) : Json(),
-                         .template_kwargs = row.contains("chat_template_kwargs")
-                                                ? std::move(row["chat_template_kwargs"])
-                                                : Json(),
-                         .line = line});
-  }
-
- private:
-  static void require_column(const Json& row, const char* column, const std::string& where) {
-    if (row.contains(column)) return;
-    throw UserError({.where = where,
-                     .expected = std::string("a column '") + column +
-                                 "' (rows of prompt, completion, label, or of chosen and rejected)",
-                     .found = columns_found(row, column),
-                     .cause = row.contains(std::string(column) + "_ids") || row.contains("input_ids")
-                                  ? "the rows are tokenized, and TRL reads such rows only in sft and reward"
-                                  : "",
-                     .fix = "rename the column, or write it"});
-  }
-
-  void require_kind(const Json& row, const char* column, const std::string& where) const {
-    const Json& value = row.at(column);
-    if (value.is_array()) check_messages(row, column, where);
-    if (value.is_array() == out_.conversational && (value.is_array() || value.is_string())) return;
-    throw UserError({.where = where + " " + column,
-                     .expected = out_.conversational ? "a list of messages, as in the other columns and rows"
-                                                     : "text, as in the other columns and rows",
-                     .found = value.is_array()    ? "a list of messages"
-                              : value.is_string() ? "text"
-                              : value.is_null()   ? "null"
-                                                  : value.type_name(),
-                     .cause = {},
-                     .fix = "write prompt and completion of all rows in the same form"});
-  }
-
-  static bool label_of(const Json& value, const std::string& where) {
-    if (value.is_boolean()) return value.get<bool>();
-    if (value == Json(0) || value == Json(1)) return value == Json(1);
-    throw UserError({.where = where + " label",
-                     .expected = "true (desirable) or false",
-                     .found = base::short_json(value, 60),
-                     .cause = {},
-                     .fix = "write true or false"});
-  }
-
-  UnpairedRows& out_;
-};
+bool label_of(const Json& value, const std::string& where) {
+  if (value.is_boolean()) return value.get<bool>();
+  if (value == Json(0) || value == Json(1)) return value == Json(1);
+  throw UserError({.where = where + " label",
+                   .expected = "true (desirable) or false",
+                   .found = base::short_json(value, 60),
+                   .cause = {},
+                   .fix = "write true or false"});
+}
 
 // ---- tokens
 
@@ -163,95 +114,120 @@ class UnpairedTokenizer {
 };
 
 // A prompt with a completion, cut to max_length. Without a prompt the first token is context.
-PreferenceSequence make_side(const std::vector<std::int32_t>& prompt,
-                             const std::vector<std::int32_t>& completion, std::int64_t max_length) {
+ScoredSequence cut_sequence(std::span<const std::int32_t> prompt, std::span<const std::int32_t> completion,
+                            std::int64_t max_length) {
   std::size_t size = completion.size();
   if (max_length > 0) size = std::min(size, static_cast<std::size_t>(max_length) - prompt.size());
-  const auto end = completion.begin() + static_cast<std::ptrdiff_t>(size);
-  PreferenceSequence out{.context = prompt, .scored = {}, .completion = static_cast<std::int64_t>(size)};
-  auto first = completion.begin();
-  if (prompt.empty()) out.context.push_back(*first++);
-  out.scored.assign(first, end);
-  return out;
-}
-
-void add_facts(const UnpairedDone& done, const PreferenceSequence& side, bool desirable,
-               std::int64_t max_length, UnpairedFacts& facts) {
-  const auto whole = static_cast<std::int64_t>(done.prompt.size() + done.completion.size());
-  facts.kept += 1;
-  facts.desirable += desirable ? 1 : 0;
-  facts.tokens += side.tokens();
-  facts.completion_tokens += static_cast<std::int64_t>(side.scored.size());
-  facts.rows_cut += max_length > 0 && whole > max_length ? 1 : 0;
-  facts.longest_prompt = std::max(facts.longest_prompt, static_cast<std::int64_t>(side.context.size()));
+  const std::size_t unscored = prompt.empty() ? 1 : 0;
+  return {.context = prompt.empty() ? completion.first(1) : prompt,
+          .scored = completion.subspan(unscored, size - unscored),
+          .completion = static_cast<std::int64_t>(size)};
 }
 
 }  // namespace
 
-std::string UnpairedRows::where(std::size_t index) const {
-  return names.of(rows.at(index).line);
-}
-
-UnpairedRows read_unpaired_rows(const RowSource& source) {
-  UnpairedRows out;
-  out.path = source.path();
-  UnpairedReader reader(out);
-  bool pairs = false;
-  source.for_first(1, out.names, [&pairs](const Json& row, int) {
-    pairs = row.contains("chosen") && row.contains("rejected");
-  });
-  if (pairs) {
-    unpair(read_preference_rows(source), out);
-    return out;
+void add_row(Json row, int number, UnpairedRows& out) {
+  const std::string where = out.names.of(number);
+  const bool is_first = !std::exchange(out.begun, true);
+  if (is_first) out.paired = row.contains("chosen") && row.contains("rejected");
+  if (out.paired) {
+    out.pairs.rows.push_back(read_pair(std::move(row), where, out.pairs));
+    out.pairs.lines.push_back(number);
+    out.conversational = out.pairs.conversational;
+    return;
   }
-  source.for_each(out.names, [&reader](Json row, int number) { reader.take(std::move(row), number); });
-  out.file_rows = static_cast<std::int64_t>(out.rows.size());
-  return out;
+  if (is_first) refuse_columns(row, kto_columns(), where);
+  for (const char* column : {"prompt", "completion", "label"}) require_column(row, column, where);
+  check_template_columns(row, where);
+  if (is_first) out.conversational = row.at("completion").is_array();
+  for (const char* column : {"prompt", "completion"}) require_kind(row, column, out.conversational, where);
+  const auto or_null = [&row](const char* column) {
+    return row.contains(column) ? std::move(row[column]) : Json();
+  };
+  out.rows.push_back({.prompt = std::move(row["prompt"]),
+                      .completion = std::move(row["completion"]),
+                      .desirable = label_of(row.at("label"), where),
+                      .tools = or_null("tools"),
+                      .template_kwargs = or_null("chat_template_kwargs")});
+  out.lines.push_back(number);
 }
 
-UnpairedData tokenize_unpaired(const UnpairedRows& rows, const text::Tokenizer& tokenizer,
-                               const text::ChatTemplate* chat_template, const UnpairedOptions& options) {
-  require_template_or_eos(rows.path, rows.conversational, tokenizer, chat_template, /*by_option=*/false);
-  std::vector<UnpairedDone> all(rows.rows.size());
-  base::begin_part(kTokenizing, "rows", static_cast<std::int64_t>(all.size()));
-  RowThreads<UnpairedDone>(all, row_threads(options.threads, all.size())).run([&] {
-    return UnpairedTokenizer(rows, tokenizer, chat_template, options);
+// Pairs as rows, in the order of TRL's _unpair_row, which datasets.map gives kUnpairedBlock.rows at a time.
+void close_block(UnpairedRows& out) {
+  std::vector<PreferenceRow>& pairs = out.pairs.rows;
+  for (std::size_t begin = 0; begin < pairs.size(); begin += kUnpairedBlock.rows) {
+    const std::size_t end = std::min(begin + kUnpairedBlock.rows, pairs.size());
+    for (const bool desirable : {true, false}) {
+      for (std::size_t i = begin; i < end; ++i) {
+        PreferenceRow& pair = pairs[i];
+        out.rows.push_back({.prompt = pair.prompt,
+                            .completion = std::move(desirable ? pair.chosen : pair.rejected),
+                            .desirable = desirable,
+                            .tools = pair.tools,
+                            .template_kwargs = pair.template_kwargs});
+        out.lines.push_back(out.pairs.lines[i]);
+      }
+    }
+  }
+  pairs.clear();
+  out.pairs.lines.clear();
+}
+
+void UnpairedMaker::add(const UnpairedRows& block, const TakeRecord& take) {
+  require_template_or_eos(block.path, block.conversational, tokenizer_, chat_template_, /*by_option=*/false);
+  auto all = made_rows<UnpairedDone>(block.rows.size(), facts_.rows == 0, options_.threads, [&] {
+    return UnpairedTokenizer(block, tokenizer_, chat_template_, options_);
   });
-  UnpairedData out;
-  UnpairedFacts& facts = out.facts;
-  facts.rows = static_cast<std::int64_t>(all.size());
-  facts.paired = rows.paired;
-  facts.conversational = rows.conversational;
-  std::vector<std::size_t> kept;
+  path_ = block.path;
+  facts_.paired = block.paired;
+  facts_.conversational = block.conversational;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    facts.longest =
-        std::max(facts.longest, static_cast<std::int64_t>(all[i].prompt.size() + all[i].completion.size()));
-    facts.boundary_mismatches += all[i].boundary_mismatch ? 1 : 0;
-    facts.prompts_too_long += all[i].dropped ? 1 : 0;
-    if (!all[i].dropped) kept.push_back(i);
+    UnpairedDone& done = all[i];
+    facts_.rows += 1;
+    facts_.longest = std::max(facts_.longest, std::ssize(done.prompt) + std::ssize(done.completion));
+    facts_.boundary_mismatches += done.boundary_mismatch ? 1 : 0;
+    facts_.prompts_too_long += done.dropped ? 1 : 0;
+    if (done.dropped) continue;
+    kept_.push_back({.prompt = std::move(done.prompt),
+                     .completion = std::move(done.completion),
+                     .row = block.lines[i] - 1,
+                     .desirable = block.rows[i].desirable});
+    if (std::ssize(kept_) == options_.batch_size) exchange(take);
   }
-  if (kept.empty()) {
-    throw UserError(
-        {.where = rows.path.string(),
-         .expected = "at least one row whose prompt leaves room for a completion (DATA-01)",
-         .found = "none of " + std::to_string(facts.rows) +
-                  ": every prompt fills max_length = " + std::to_string(options.max_length),
-         .cause = "a long system prompt, or a small max_length",
-         .fix = "raise max_length (the longest row has " + base::counted(facts.longest, "token") + ")"});
+}
+
+// A prompt gets the completion of the row before it, the first that of the last.
+void UnpairedMaker::exchange(const TakeRecord& take) {
+  for (std::size_t i = 0; i < kept_.size(); ++i) {
+    const Kept &own = kept_[i], &other = kept_[i == 0 ? kept_.size() - 1 : i - 1];
+    const ScoredSequence sequence = cut_sequence(own.prompt, own.completion, options_.max_length);
+    const ScoredSequence exchanged = cut_sequence(own.prompt, other.completion, options_.max_length);
+    Record record = {.row = own.row, .ids = {}, .supervised = {}, .desirable = own.desirable};
+    add_sequence(record, Part::kCompletion, sequence.context, sequence.scored, sequence.completion);
+    add_sequence(record, Part::kExchanged, exchanged.context, exchanged.scored, exchanged.completion);
+    const auto whole = std::ssize(own.prompt) + std::ssize(own.completion);
+    facts_.kept += 1;
+    facts_.desirable += own.desirable ? 1 : 0;
+    facts_.tokens += sequence.tokens();
+    facts_.completion_tokens += std::ssize(sequence.scored);
+    facts_.rows_cut += options_.max_length > 0 && whole > options_.max_length ? 1 : 0;
+    facts_.longest_prompt =
+        std::max(facts_.longest_prompt, static_cast<std::int64_t>(std::ssize(sequence.context)));
+    take(record);
   }
-  const auto batch = static_cast<std::size_t>(options.batch_size);
-  for (std::size_t k = 0; k < kept.size(); ++k) {
-    const std::size_t begin = k - k % batch;
-    const std::size_t last = std::min(begin + batch, kept.size()) - 1;
-    const UnpairedDone &own = all[kept[k]], &other = all[kept[k == begin ? last : k - 1]];
-    const bool desirable = rows.rows[kept[k]].desirable;
-    out.rows.push_back({.row = rows.rows[kept[k]].line - 1,
-                        .chosen = make_side(own.prompt, own.completion, options.max_length),
-                        .rejected = make_side(own.prompt, other.completion, options.max_length)});
-    out.desirable.push_back(desirable ? 1 : 0);
-    add_facts(own, out.rows.back().chosen, desirable, options.max_length, facts);
-  }
-  return out;
+  kept_.clear();
+}
+
+UnpairedFacts UnpairedMaker::finish(const TakeRecord& take) {
+  exchange(take);
+  if (facts_.kept > 0) return facts_;
+  throw UserError(
+      {.where = path_.string(),
+       .expected = "at least one row whose prompt leaves room for a completion (DATA-01)",
+       .found = "none of " + std::to_string(facts_.rows) +
+                ": every prompt fills max_length = " + std::to_string(options_.max_length),
+       .cause = "a long system prompt, or a small max_length",
+       .fix = "raise max_length (the longest row has " + base::counted(facts_.longest, "token") + ")"});
 }
 
 }  // namespace hone::data

@@ -22,6 +22,8 @@
 
 #include "base/file.h"
 #include "data/preferences.h"
+#include "data/record_writer.h"
+#include "data/row_stream.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -31,23 +33,19 @@ struct UnpairedRow {
   base::Json prompt, completion;      // text, or lists of messages; one kind in a file
   bool desirable = false;             // `label`
   base::Json tools, template_kwargs;  // null: none
-  int line = 0;                       // its number, as data/row_source.h counts
 };
 
-struct UnpairedRows {
-  base::fs::path path;  // RowSource::path
-  RowNames names;
-  bool conversational = false;
-  bool paired = false;  // the file has pairs; each gives two rows
-  std::int64_t file_rows = 0;
+struct UnpairedRows : NamedRows {
+  bool paired = false;   // the file has pairs; each gives two rows
+  PreferenceRows pairs;  // that were read, until close_block() makes rows of them
   std::vector<UnpairedRow> rows;
-
-  std::string where(std::size_t index) const;  // "rows.jsonl:12"
 };
+// Where rows are read in blocks: these keep the order of unpaired pairs.
+inline constexpr BlockSize kUnpairedBlock = {.rows = 1000, .bytes = SIZE_MAX};
 
-// UserError as read_preference_rows, and for a label that is
-// neither true nor false (0 and 1 are read as such).
-UnpairedRows read_unpaired_rows(const RowSource& source);
+// UserError as of pairs, and for a label that is neither true nor false (0 and 1 are read as such).
+void add_row(base::Json row, int number, UnpairedRows& out);
+void close_block(UnpairedRows& out);
 
 // What happened to the rows; shown before step 1.
 struct UnpairedFacts {
@@ -70,17 +68,37 @@ struct UnpairedOptions {
   int threads = 0;                     // 0: the machine's; the result does not depend on it
 };
 
-struct UnpairedData {
-  // Of each kept row: `chosen` is its prompt with its completion, `rejected` the prompt with another row's;
-  // `row` is its line in the file, from 0.
-  std::vector<PreferencePair> rows;
-  std::vector<std::uint8_t> desirable;  // [rows]
-  UnpairedFacts facts;
-};
+// Makes records of Part::kCompletion and Part::kExchanged, which are marked; Record::row is the line in the
+// file, from 0.
+class UnpairedMaker {
+ public:
+  // Borrows tokenizer and template, which may be null.
+  UnpairedMaker(const text::Tokenizer& tokenizer, const text::ChatTemplate* chat_template,
+                const UnpairedOptions& options)
+      : tokenizer_(tokenizer), chat_template_(chat_template), options_(options) {}
 
-// UserError: messages without a chat template, text without an EOS to append, a completion that adds no
-// token, a token id outside the embedding, no row left. Of several bad rows the first is named.
-UnpairedData tokenize_unpaired(const UnpairedRows& rows, const text::Tokenizer& tokenizer,
-                               const text::ChatTemplate* chat_template, const UnpairedOptions& options);
+  // take(record) for each row that is kept, in order, as soon as the rows that it exchanges completions with
+  // are there. UserError: messages without a chat template, text without an EOS to append, a completion that
+  // adds no token, a token id outside the embedding. Of several bad rows of a block the first is named.
+  void add(const UnpairedRows& block, const TakeRecord& take);
+  UnpairedFacts facts() const { return facts_; }  // of the rows so far
+  // The last rows. UserError: no row is left.
+  UnpairedFacts finish(const TakeRecord& take);
+
+ private:
+  struct Kept {
+    std::vector<std::int32_t> prompt, completion;  // not cut
+    std::int64_t row = 0;
+    bool desirable = false;
+  };
+  void exchange(const TakeRecord& take);
+
+  const text::Tokenizer& tokenizer_;
+  const text::ChatTemplate* chat_template_;
+  UnpairedOptions options_;
+  UnpairedFacts facts_;
+  std::vector<Kept> kept_;  // fewer than batch_size
+  base::fs::path path_;
+};
 
 }  // namespace hone::data

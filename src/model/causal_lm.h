@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/example.h"
+#include "data/record.h"
 #include "model/config/model_config.h"
 #include "model/config/quantize.h"
 #include "model/config/rotations.h"

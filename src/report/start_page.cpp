@@ -122,14 +122,15 @@ std::string product_line(const train::ProductFacts& facts) {
   return out + "\n";
 }
 
-// A line only for what happened, so that a clean set stays one line. `examined`: the doctor says that, with its cause.
-std::string method_lines(const train::ExampleStartFacts& facts, bool examined) {
+// A line only for what happened, so that a clean set stays one line. `first`: before the number of rows.
+// `examined`: the doctor says that, with its cause.
+std::string method_lines(const train::ExampleStartFacts& facts, std::string_view first, bool examined) {
   const data::DataFacts& data = facts.data;
-  std::string out = fmt::format(
-      "data      {}{} {}, {} tokens, {} of them targets ({:.1f} %); mean {:.0f}, longest {}\n",
-      facts.streamed ? "streamed; of the first " : "", human_count(data.kept), base::plural(data.kept, "row"),
-      human_count(data.tokens), human_count(data.supervised_tokens),
-      percent(data.supervised_tokens, data.tokens), data.mean_length, data.longest);
+  std::string out =
+      fmt::format("data      {}{} {}, {} tokens, {} of them targets ({:.1f} %); mean {:.0f}, longest {}\n",
+                  first, human_count(data.kept), base::plural(data.kept, "row"), human_count(data.tokens),
+                  human_count(data.supervised_tokens), percent(data.supervised_tokens, data.tokens),
+                  data.mean_length, data.longest);
   const auto line = [&out, examined](std::int64_t count, std::string_view text) {
     if (count > 0 && !examined)
       out += fmt::format("          {} {}\n", human_count(count), of_count(count, text));
@@ -151,12 +152,12 @@ std::string method_lines(const train::ExampleStartFacts& facts, bool examined) {
 
 constexpr double kLengthBias = 1.2;  // PREF-02: a fifth longer on average
 
-std::string method_lines(const train::PreferenceStartFacts& facts, bool examined) {
+std::string method_lines(const train::PreferenceStartFacts& facts, std::string_view first, bool examined) {
   const data::PreferenceFacts& data = facts.data;
   std::string out = fmt::format(
-      "data      {} {}, {} tokens, {} of them in completions; chosen {:.0f} and rejected {:.0f} on "
+      "data      {}{} {}, {} tokens, {} of them in completions; chosen {:.0f} and rejected {:.0f} on "
       "average, longest sequence {}\n",
-      human_count(data.kept), base::plural(data.kept, "pair"), human_count(data.tokens),
+      first, human_count(data.kept), base::plural(data.kept, "pair"), human_count(data.tokens),
       human_count(data.completion_tokens), data.mean_chosen, data.mean_rejected, data.longest);
   const auto line = [&out, examined](std::int64_t count, std::string_view text) {
     if (count > 0 && !examined)
@@ -183,12 +184,12 @@ std::string method_lines(const train::PreferenceStartFacts& facts, bool examined
   return facts.reference.empty() ? out : out + "reference " + facts.reference + "\n";
 }
 
-std::string method_lines(const train::UnpairedStartFacts& facts, bool /*examined*/) {
+std::string method_lines(const train::UnpairedStartFacts& facts, std::string_view first, bool /*examined*/) {
   const data::UnpairedFacts& data = facts.data;
   std::string out = fmt::format(
-      "data      {} {}, {} desirable and {} not; {} tokens, {} of them in completions, longest "
+      "data      {}{} {}, {} desirable and {} not; {} tokens, {} of them in completions, longest "
       "sequence {}\n",
-      human_count(data.kept), base::plural(data.kept, "completion"), human_count(data.desirable),
+      first, human_count(data.kept), base::plural(data.kept, "completion"), human_count(data.desirable),
       human_count(data.kept - data.desirable), human_count(data.tokens), human_count(data.completion_tokens),
       data.longest);
   const auto line = [&out](std::int64_t count, std::string_view text) {
@@ -206,7 +207,8 @@ std::string method_lines(const train::UnpairedStartFacts& facts, bool /*examined
 }
 
 // What is sampled, how it is scored, what is made of the scores.
-std::string method_lines(const train::PolicyStartFacts& facts, bool /*examined*/) {
+std::string method_lines(const train::PolicyStartFacts& facts, std::string_view /*first*/,
+                         bool /*examined*/) {
   std::string out = fmt::format("data      {} {}, the longest of {} {}\n", human_count(facts.prompts),
                                 base::plural(facts.prompts, "prompt"), human_count(facts.longest_prompt),
                                 base::plural(facts.longest_prompt, "token"));
@@ -287,7 +289,8 @@ std::string fitted(const std::string& page, const Terminal& terminal) {
 
 std::string start_page(const train::StartFacts& facts, const Terminal& terminal, bool examined) {
   std::string out = trained_lines(facts.trained);
-  out += std::visit([examined](const auto& method) { return method_lines(method, examined); }, facts.method);
+  const char* const first = facts.streamed ? "streamed; of the first " : "";
+  out += std::visit([&](const auto& method) { return method_lines(method, first, examined); }, facts.method);
   if (!facts.scored.empty()) out += "evaluated " + facts.scored + "\n";
   if (!facts.samples.empty()) out += "samples   " + facts.samples + "\n";
   if (!facts.example.empty()) out += example_lines(facts, terminal);

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "data/example.h"
+#include "data/record.h"
 #include "model/causal_lm.h"
 #include "model/fused_pass.h"
 #include "ops/linear.h"

@@ -3,6 +3,7 @@
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "base/hash.h"
 
@@ -14,56 +15,49 @@ std::uint64_t hash_ids(std::span<const std::int32_t> ids, std::uint64_t state = 
   return base::hash64(std::as_bytes(ids), state);
 }
 
-// `hash_of(row)` of its tokens; `where(index)` names a row to evaluate.
-template <typename Row, typename HashOf, typename Where>
-EvalOverlap overlap_of(const std::vector<Row>& train, const std::vector<Row>& eval, const HashOf& hash_of,
-                       const Where& where) {
-  std::unordered_set<std::uint64_t> trained;
-  for (const Row& row : train) trained.insert(hash_of(row));
-  EvalOverlap out{.rows = static_cast<std::int64_t>(eval.size())};
-  for (std::size_t i = 0; i < eval.size(); ++i) {
-    if (!trained.contains(hash_of(eval[i]))) continue;
-    if (out.trained++ == 0) out.first = where(i);
-  }
-  return out;
+// What a row is asked and what it is to say.
+std::uint64_t hash_of(const data::RecordView& row) {
+  if (row.sequences.empty()) return hash_ids(row.ids);
+  const data::ScoredSequence wanted = data::sides_of(row).first;
+  return hash_ids(wanted.scored, hash_ids(wanted.context));
 }
 
-std::string line_of(const base::fs::path& file, std::int64_t row) {
-  return file.filename().string() + ":" + std::to_string(row + 1);
+// `trained`: the rows to evaluate that are trained on; `where(index)` names one.
+template <typename IsTrained, typename Where>
+EvalOverlap counted_overlap(std::size_t rows, const IsTrained& is_trained, const Where& where) {
+  EvalOverlap out{.rows = static_cast<std::int64_t>(rows)};
+  for (std::size_t i = 0; i < rows; ++i) {
+    if (is_trained(i) && out.trained++ == 0) out.first = where(i);
+  }
+  return out;
 }
 
 }  // namespace
 
 // The training rows may be too many for a set of them.
-EvalOverlap eval_overlap(const ExampleData& train, const ExampleData& eval, const base::fs::path& file) {
+EvalOverlap eval_overlap(const RecordData& train, const RecordData& eval, const base::fs::path& file) {
+  std::vector<std::uint64_t> hashes;
   std::unordered_map<std::uint64_t, bool> trained;
-  for (std::size_t i = 0; i < eval.examples.size(); ++i)
-    trained.emplace(hash_ids(eval.examples[i].ids), false);
-  train.examples.for_each([&trained](const data::ExampleView& row) {
-    if (const auto found = trained.find(hash_ids(row.ids)); found != trained.end()) found->second = true;
+  eval.records.for_each([&](const data::RecordView& row) {
+    hashes.push_back(hash_of(row));
+    trained.emplace(hashes.back(), false);
   });
-  EvalOverlap out{.rows = static_cast<std::int64_t>(eval.examples.size())};
-  for (std::size_t i = 0; i < eval.examples.size(); ++i) {
-    const data::ExampleView row = eval.examples[i];
-    if (!trained.at(hash_ids(row.ids))) continue;
-    if (out.trained++ == 0) out.first = line_of(file, data::file_row(row.row));
-  }
-  return out;
-}
-
-EvalOverlap eval_overlap(const PairData& train, const PairData& eval, const base::fs::path& file) {
-  return overlap_of(
-      train.pairs, eval.pairs,
-      [](const data::PreferencePair& pair) {
-        return hash_ids(pair.chosen.scored, hash_ids(pair.chosen.context));
-      },
-      [&](std::size_t i) { return line_of(file, eval.pairs[i].row); });
+  train.records.for_each([&trained](const data::RecordView& row) {
+    if (const auto found = trained.find(hash_of(row)); found != trained.end()) found->second = true;
+  });
+  return counted_overlap(
+      hashes.size(), [&](std::size_t i) { return trained.at(hashes[i]); },
+      [&](std::size_t i) {
+        return file.filename().string() + ":" + std::to_string(data::file_row(eval.records[i].row) + 1);
+      });
 }
 
 EvalOverlap eval_overlap(const PolicyPrompts& train, const PolicyPrompts& eval) {
   if (train.tokens.empty()) return {};
-  return overlap_of(
-      train.tokens, eval.tokens, [](const data::TokenizedPrompt& prompt) { return hash_ids(prompt.ids); },
+  std::unordered_set<std::uint64_t> trained;
+  for (const data::TokenizedPrompt& prompt : train.tokens) trained.insert(hash_ids(prompt.ids));
+  return counted_overlap(
+      eval.tokens.size(), [&](std::size_t i) { return trained.contains(hash_ids(eval.tokens[i].ids)); },
       [&](std::size_t i) { return eval.rows[i].where; });
 }
 

@@ -209,7 +209,7 @@ void count_layer_copies(MemoryInputs& out, const model::CausalLm& model) {
 
 }  // namespace
 
-LongestBatch longest_batch(const ExampleData& data, std::int64_t batch_size) {
+LongestBatch longest_batch(const RecordData& data, std::int64_t batch_size) {
   if (data.stream != nullptr && data.longest_row > 0) {
     return {.tokens = batch_size * data.longest_row,
             .scored = batch_size * data.longest_row,
@@ -219,9 +219,9 @@ LongestBatch longest_batch(const ExampleData& data, std::int64_t batch_size) {
   for (std::size_t row = 0; row < data.rows.size(); ++row) {
     RowSize size;
     for (const std::uint32_t member : data.rows.members(row)) {
-      size.tokens += data.examples.tokens(member);
-      size.scored += data.examples.scored(member);
-      size.segment = std::max(size.segment, data.examples.tokens(member));
+      size.tokens += data.records.tokens(member);
+      size.scored += data.records.scored(member);
+      size.segment = std::max(size.segment, data.records.tokens(member));
     }
     out.add(size);
   }

@@ -15,7 +15,7 @@ namespace hone::train {
 
 // The most tokens and scored tokens that `batch_size` of the rows can have together; the longest sequence. Of streamed rows: of the
 // longest that there may be.
-LongestBatch longest_batch(const ExampleData& data, std::int64_t batch_size);
+LongestBatch longest_batch(const RecordData& data, std::int64_t batch_size);
 
 // What a row has; and the most that `batch_size` of the rows can have together: the largest micro-batch that
 // any order of them can make.

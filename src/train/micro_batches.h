@@ -7,6 +7,7 @@
 #include "config/plan.h"
 #include "data/order.h"
 #include "train/batch_pass.h"
+#include "train/run_data.h"
 
 namespace hone::train {
 
@@ -14,6 +15,9 @@ using Rows = std::vector<std::int64_t>;
 
 // The order in which `rows` rows are trained on (or prompts, of Online DPO).
 data::OrderOptions order_options(const config::BatchPlan& plan, std::size_t rows);
+// That of given rows: as they come where they are streamed, or by length. `resumed_at`: the step that the run
+// begins with.
+data::OrderOptions order_of(const config::Plan& plan, const RecordData& data, std::int64_t resumed_at);
 
 // The key of the randomness of step `step` (0-based).
 RngKey pass_key(const config::BatchPlan& plan, std::int64_t step, bool training);

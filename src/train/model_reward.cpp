@@ -14,7 +14,7 @@
 #include "base/stopwatch.h"
 #include "config/datasets/trained_on.h"
 #include "config/hub_names.h"
-#include "data/example.h"
+#include "data/record.h"
 #include "model/causal_lm.h"
 #include "model/fused_pass.h"
 #include "ops/index_tensor.h"

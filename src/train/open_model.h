@@ -16,6 +16,8 @@ namespace hone::train {
 struct OpenedText {
   text::Tokenizer tokenizer;
   std::unique_ptr<text::ChatTemplate> chat_template;  // null: the tokenizer has none and the plan names none
+  std::unique_ptr<text::ChatTemplate> training =
+      {};                                // SFT: open_training_template(), for as long as rows are read
   std::vector<std::int64_t> added = {};  // ids of tokens that a folder as chat_template_path brought
 };
 

@@ -7,19 +7,20 @@
 //   run->method = ...; end_start_page(*run);
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "data/preferences.h"
-#include "text/tokenizer.h"
-#include "train/eval_overlap.h"
+#include "data/pair_maker.h"
+#include "train/memory_inputs.h"
 #include "train/memory_plan.h"
 #include "train/open_run.h"
 #include "train/pair_method.h"
-#include "train/read_eval.h"
+#include "train/record_input.h"
 #include "train/reference.h"
-#include "train/row_notes.h"
 #include "train/step_facts.h"
 
 namespace hone::train {
@@ -29,12 +30,6 @@ std::unique_ptr<OpenedRun> open_source(const config::Plan& asked);
 
 // How SFT makes tokens of its rows.
 data::TokenizeOptions example_options(const config::Plan& plan, std::int64_t vocab_size, bool packing);
-
-// The training rows' files.
-struct DataFile {
-  std::vector<base::fs::path> files;
-  std::int64_t rows = 0;
-};
 
 struct AttachOptions {
   bool packs = true;  // packed weights where the fused form may run
@@ -57,70 +52,49 @@ void plan_run_memory(OpenedRun& run, MemoryInputs inputs);
 // Into run.start, when the method is there: the steps.
 void end_start_page(OpenedRun& run);
 
-// ---- methods on pairs
-
-// A file of pairs, and what was counted while it was read.
-template <typename Facts>
-struct PairInput {
-  PairData data;
-  Facts facts;
-  DataFile file;
-  data::SeenRows seen;
-};
-
-// Moves the pairs into the run and gives a method its parts; run.start.memory is there.
-PairParts pair_parts(OpenedRun& run, std::optional<PairData> eval, Reference reference);
+// ---- methods on records of two sequences
 
 // The tokens of a pair that the head scores; a score head has one of each side, whatever is said here.
 enum class HeadTokens { kCompletions, kChosenPromptsToo };
 
 // What passes over the run's pairs hold at most, prompts once where they may be shared; `eval` may be null,
 // `longest_prompt` is of the training pairs.
-MemoryInputs pair_memory(const OpenedRun& run, std::int64_t program_bytes, const PairData* eval,
+MemoryInputs pair_memory(const OpenedRun& run, std::int64_t program_bytes, const RecordData* eval,
                          std::int64_t longest_prompt, HeadTokens head_tokens = HeadTokens::kCompletions);
+// The most that `batch_size` of the records can have together, of which size_of() says what each has. Of
+// streamed ones: two sequences of the longest there may be.
+LongestBatch longest_records(const RecordData& data, std::int64_t batch_size,
+                             const std::function<RowSize(const data::RecordView&)>& size_of);
 
 // Whether passes may share prompts, before it is known which form runs.
 bool may_share(const config::Plan& plan);
 
-// The pair's chosen side as one text: its prompt, then what is to become more likely.
-std::vector<ColoredPiece> example_of(const data::PreferencePair& pair, const text::Tokenizer& tokenizer);
-
 // describe_reference, and when its log-probabilities are computed.
 std::string reference_line(const config::Plan& plan);
 
-// The whole opening of a method on pairs, after open_source. `read(source)` gives a PairInput; `begin(facts,
-// eval, program_bytes)` fills in what run.start holds of the method and gives the numbers of the run's
-// memory; `eval` may be null.
-template <typename PairMethodOf, typename Read, typename Begin>
-void open_pairs(OpenedRun& run, const AttachOptions& options, const Read& read, const Begin& begin) {
-  const auto source = [&run](const base::RowFiles& rows) {
-    return data::RowSource(rows_for(run.text->tokenizer, run.plan, rows));
-  };
-  auto input = read(source(run.plan.train_rows));
-  const RowReading reading = pair_reading(run.plan.method, input.seen, input.facts.conversational);
-  note_rows(run, input.seen, reading, notes_of_rows(run.plan, input.seen, reading));
-  std::optional<PairData> eval = read_eval<PairData>(
-      run.plan, [&](const base::RowFiles& files) { return std::move(read(source(files)).data); });
-  if constexpr (requires { input.facts.implicit; }) {
-    if (!input.facts.conversational && !input.facts.implicit) note_plain_texts(run);
-  } else if constexpr (requires { input.facts.paired; }) {
-    if (!input.facts.conversational && !input.facts.paired) note_plain_texts(run);
-  }
-  Attached attached = attach(run, input.file, input.facts.longest, options);
-  const PairData& train = run.data.emplace<PairData>(std::move(input.data));
-  run.start.train_rows = input.facts.kept;
-  run.start.mean_length = static_cast<double>(input.facts.tokens) / static_cast<double>(input.facts.kept);
-  run.start.conversational = input.facts.conversational;
-  if (eval) run.start.overlap = eval_overlap(train, *eval, run.plan.dataset_test);
-  run.start.example = example_of(train.pairs.front(), run.text->tokenizer);
-  plan_run_memory(run, begin(input.facts, eval ? &*eval : nullptr, attached.program_bytes));
-  run.method =
-      std::make_unique<PairMethodOf>(pair_parts(run, std::move(eval), std::move(attached.reference)));
-  end_start_page(run);
+// The whole opening of a method on such records, after open_source.
+struct PairOpening {
+  AttachOptions attach;
+  RecordMaking making;
+  // Fills in what run.start holds of the method, and gives the numbers of the run's memory; `eval` may be
+  // null.
+  std::function<MemoryInputs(const data::RowFacts&, const RecordData* eval, std::int64_t program_bytes)>
+      begin;
+  std::unique_ptr<TrainingMethod> (*method)(PairParts);
+};
+void open_pairs(OpenedRun& run, const PairOpening& opening);
+
+template <typename MethodOf>
+std::unique_ptr<TrainingMethod> new_method(PairParts parts) {
+  return std::make_unique<MethodOf>(std::move(parts));
 }
 
-inline std::int64_t rows_of(const PairData* eval) {
-  return eval == nullptr ? 0 : static_cast<std::int64_t>(eval->pairs.size());
+// How DPO, CPO, ORPO (`what`: "dpo", "cpo") and reward models make records.
+RecordMaking pair_making(const OpenedRun& run, const std::string& what, data::ImplicitPrompts prompts,
+                         data::PairMaker::MakePairs make, data::PairOptions options);
+
+inline std::int64_t rows_of(const RecordData* eval) {
+  return eval == nullptr ? 0 : static_cast<std::int64_t>(eval->rows.size());
 }
 
 std::string short_number(double value);  // "0.1", "5", "1e-07"

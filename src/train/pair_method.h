@@ -1,5 +1,5 @@
-// A method on given pairs of completions: DPO, KTO, CPO, ORPO, reward models. The reference's log-probabilities,
-// rehearsals and replays are here; a method defines the pass over some pairs.
+// A method on records of two sequences: DPO, KTO, CPO, ORPO, reward models. The reference's
+// log-probabilities, rehearsals and replays are here; a method defines the pass over some pairs.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,37 +17,40 @@
 
 namespace hone::train {
 
-// The reference's sums of log-probabilities, a row each, as the method's loss takes them.
+// The reference's sums of log-probabilities, a row each: of its first and second sequence, as the method's
+// loss takes them.
 struct PairReference {
-  std::vector<double> chosen, rejected;
+  std::vector<double> first, second;
 };
 
 template <typename Archive>
 void fields(Archive& archive, PairReference& facts) {
-  archive(facts.chosen, facts.rejected);
+  archive(facts.first, facts.second);
 }
 
-// From and to [2B] fp64: chosen 0, rejected 0, chosen 1, ...
+// From and to [2B] fp64: first 0, second 0, first 1, ...
 PairReference split_sums(const at::Tensor& sums);
 at::Tensor joined_sums(const PairReference& reference);
 
 struct PairParts {
   const config::Plan& plan;
   const model::CausalLm& model;
-  const PairData& train;
-  std::optional<PairData> eval;
+  const RecordData& train;
+  std::optional<RecordData> eval;
   PassForm form;
   Reference reference = {};
+  std::int64_t resumed_at = 0;  // the step that the run begins with
 };
 
 // Pairs of one pass.
 struct PairBatch {
-  const PairData& data;
-  const Rows& rows;
+  std::vector<data::RecordView> records;
   RngKey key;
   std::int64_t row_base = 0;
   std::optional<double> loss_scale;  // gradients of loss_scale times the loss are added; empty: forward only
-  const PairReference* reference = nullptr;  // of all rows of `data`; null: computed with the pass
+  // Of `rows` among all, for these records; null: computed with the pass.
+  const PairReference* reference = nullptr;
+  const Rows* rows = nullptr;
   bool balances = false;  // the load-balancing loss of the routers is added, where the run has it
 };
 
@@ -62,7 +65,7 @@ class PairMethod : public RowMethod {
  protected:
   virtual BatchLoss run_pairs(const PairBatch& batch) const = 0;
   // Of methods that have a reference.
-  virtual PairReference score_reference(const PairData& data, const Rows& rows) const;
+  virtual PairReference score_reference(const std::vector<data::RecordView>& records) const;
   // Whether a pair of equal sides has no gradient: another is rehearsed then.
   virtual bool compares_sides() const { return true; }
 
@@ -109,8 +112,8 @@ class PairMethod : public RowMethod {
   BatchLoss run(const MicroBatch& batch) final;
   std::int64_t cost_of(const Rows& rows, Split split) const final;
   void before_first_pass() final;
-  PairReference precompute(const PairData& data, std::int64_t batch_size);
-  PairData cut_pair(const RehearsalRequest& request) const;
+  PairReference precompute(const RecordData& data, std::int64_t batch_size);
+  data::Record cut_record(const RehearsalRequest& request) const;
 
   PairReference train_reference_, eval_reference_;  // empty: computed with each micro-batch
 };

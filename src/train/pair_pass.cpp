@@ -1,29 +1,33 @@
 #include "train/pair_pass.h"
 
+#include <algorithm>
+
 #include "train/micro_batches.h"
 
 namespace hone::train {
 
-PairPass make_pair_pass(const std::vector<data::PreferencePair>& pairs, const std::vector<std::int64_t>& rows,
-                        bool share_prompt, std::int64_t row_base, Sides sides, RouterTokens routers) {
+PairPass make_pair_pass(const std::vector<data::RecordView>& records, const PairForm& form) {
   RolloutBatch batch;
   PairPass out;
-  for (const std::int64_t row : rows) {
-    const data::PreferencePair& pair = pairs.at(static_cast<std::size_t>(row));
-    bool stands = false;  // the context that both have
-    for (const data::PreferenceSequence* side : {&pair.chosen, &pair.rejected}) {
-      const bool wanted = sides == Sides::kBoth || (sides == Sides::kChosen) == (side == &pair.chosen);
-      if (!wanted || side->scored.empty()) continue;
-      if (!stands) batch.prompts.push_back({.row = pair.row, .ids = side->context});
-      stands = pair.shares_context();
-      batch.samples.push_back({.prompt = batch.prompts.size() - 1, .ids = side->scored});
-      out.rows.push_back(row);
-      out.scored.push_back(static_cast<std::int64_t>(side->scored.size()));
-      out.completion.push_back(side->completion);
-      out.tokens += side->tokens();
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    std::span<const std::int32_t> context;  // that the prompt before has
+    for (const data::Part part : form.parts) {
+      const data::ScoredSequence one = records[i].sequence(part);
+      if (one.scored.empty()) continue;
+      const bool stands = !context.empty() && std::ranges::equal(context, one.context);
+      if (!stands)
+        batch.prompts.push_back({.row = records[i].row, .ids = {one.context.begin(), one.context.end()}});
+      context = one.context;
+      batch.samples.push_back(
+          {.prompt = batch.prompts.size() - 1, .ids = {one.scored.begin(), one.scored.end()}});
+      out.records.push_back(i);
+      out.scored.push_back(std::ssize(one.scored));
+      out.completion.push_back(one.completion);
+      out.tokens += one.tokens();
     }
   }
-  out.pass = make_policy_pass(batch, all_of(batch.samples.size()), share_prompt, row_base, routers);
+  out.pass =
+      make_policy_pass(batch, all_of(batch.samples.size()), form.share_prompt, form.row_base, form.routers);
   return out;
 }
 

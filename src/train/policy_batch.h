@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "data/example.h"
+#include "data/record.h"
 #include "train/rollout_batch.h"
 
 namespace hone::train {

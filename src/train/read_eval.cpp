@@ -1,33 +1,28 @@
 #include "train/read_eval.h"
 
-#include <iterator>
+#include <utility>
+#include <vector>
 
 namespace hone::train {
-namespace {
 
-template <typename T>
-void move_behind(std::vector<T>& to, std::vector<T>&& more) {
-  to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+void append(RecordData& to, RecordData more) {
+  to.rows.append(more.rows, static_cast<std::int64_t>(to.records.size()));
+  to.records.append(std::move(more.records));
+  for (EvalRange& set : more.sets) to.sets.push_back(std::move(set));
 }
 
-}  // namespace
-
-void append(ExampleData& to, ExampleData more) {
-  to.rows.append(more.rows, static_cast<std::int64_t>(to.examples.size()));
-  to.examples.append(std::move(more.examples));
-  move_behind(to.sets, std::move(more.sets));
-}
-
-void append(PairData& to, PairData more) {
-  // a margin of 0 is none
-  if (!to.margins.empty() || !more.margins.empty()) {
-    to.margins.resize(to.pairs.size());
-    more.margins.resize(more.pairs.size());
+std::optional<RecordData> read_eval(const config::DataPlan& plan,
+                                    const std::function<RecordData(const base::RowFiles&)>& read) {
+  if (plan.dataset_test.empty()) return std::nullopt;
+  std::vector<config::EvalSet> sets = plan.eval_sets;
+  if (sets.empty()) sets = {{.name = "", .rows = plan.eval_rows}};
+  RecordData out;
+  for (const config::EvalSet& set : sets) {
+    RecordData one = read(set.rows);
+    one.sets = {{.name = set.name, .rows = static_cast<std::int64_t>(one.rows.size())}};
+    append(out, std::move(one));
   }
-  move_behind(to.pairs, std::move(more.pairs));
-  move_behind(to.margins, std::move(more.margins));
-  move_behind(to.desirable, std::move(more.desirable));
-  move_behind(to.sets, std::move(more.sets));
+  return out;
 }
 
 }  // namespace hone::train

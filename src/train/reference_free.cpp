@@ -1,27 +1,32 @@
 #include "train/reference_free.h"
 
 #include "data/cpo_pairs.h"
-#include "train/cached_tokens.h"
 
 namespace hone::train {
 
-PairInput<data::PreferenceFacts> read_cpo_pairs(const data::RowSource& source, OpenedRun& run) {
-  const config::Plan& plan = run.plan;
-  const data::PreferenceOptions options = {.max_length = plan.max_length,
-                                           .max_prompt_length = plan.max_prompt_length,
-                                           .vocab_size = run.source->config().vocab_size,
-                                           .threads = static_cast<int>(plan.threads)};
-  return cached_pairs(source, run, "cpo", options, [&](const data::PreferenceRows& rows) {
-    return data::tokenize_cpo_pairs(rows, run.text->tokenizer, run.text->chat_template.get(),
-                                    {.max_length = options.max_length,
-                                     .max_prompt_length = options.max_prompt_length,
-                                     .vocab_size = options.vocab_size,
-                                     .threads = options.threads});
-  });
-}
-
 learn::PairLogprobs pair_logprobs(const PairPass& pass, const TokenScores& scores) {
   return {.scored = pass.scored, .logprob = scores.logprob, .mean_logit = scores.mean_logit};
+}
+
+std::unique_ptr<OpenedRun> open_reference_free(const config::Plan& asked, const ReferenceFreeFacts& facts,
+                                               std::unique_ptr<TrainingMethod> (*method)(PairParts)) {
+  auto run = open_source(asked);
+  const auto begin = [&](const data::RowFacts& of, const RecordData* eval, std::int64_t program_bytes) {
+    const auto& data = std::get<data::PreferenceFacts>(of);
+    run->start.method = PreferenceStartFacts{.data = data,
+                                             .eval_pairs = rows_of(eval),
+                                             .loss = facts.loss,
+                                             .reference = "none",
+                                             .length_advice = facts.length_advice};
+    return pair_memory(*run, program_bytes, eval, data.longest_prompt, facts.head_tokens);
+  };
+  open_pairs(*run,
+             {.attach = {.wants_reference = false},
+              .making = pair_making(*run, "cpo", data::ImplicitPrompts::kExtractMixed, &data::make_cpo_pairs,
+                                    {.max_prompt_length = run->plan.max_prompt_length}),
+              .begin = begin,
+              .method = method});
+  return run;
 }
 
 }  // namespace hone::train

@@ -10,8 +10,6 @@
 
 namespace hone::train {
 
-PairInput<data::PreferenceFacts> read_cpo_pairs(const data::RowSource& source, OpenedRun& run);
-
 learn::PairLogprobs pair_logprobs(const PairPass& pass, const TokenScores& scores);
 
 // What a method's start page and memory plan need of it.
@@ -21,21 +19,7 @@ struct ReferenceFreeFacts {
   HeadTokens head_tokens = HeadTokens::kCompletions;
 };
 
-template <typename MethodOf>
-std::unique_ptr<OpenedRun> open_reference_free(const config::Plan& asked, const ReferenceFreeFacts& facts) {
-  auto run = open_source(asked);
-  open_pairs<MethodOf>(
-      *run, {.wants_reference = false},
-      [&](const data::RowSource& source) { return read_cpo_pairs(source, *run); },
-      [&](const data::PreferenceFacts& data, const PairData* eval, std::int64_t program_bytes) {
-        run->start.method = PreferenceStartFacts{.data = data,
-                                                 .eval_pairs = rows_of(eval),
-                                                 .loss = facts.loss,
-                                                 .reference = "none",
-                                                 .length_advice = facts.length_advice};
-        return pair_memory(*run, program_bytes, eval, data.longest_prompt, facts.head_tokens);
-      });
-  return run;
-}
+std::unique_ptr<OpenedRun> open_reference_free(const config::Plan& asked, const ReferenceFreeFacts& facts,
+                                               std::unique_ptr<TrainingMethod> (*method)(PairParts));
 
 }  // namespace hone::train

@@ -6,6 +6,7 @@
 
 #include "adapters/saved_vocabulary.h"
 #include "data/cpo_pairs.h"
+#include "data/pair_maker.h"
 #include "data/prompts.h"
 #include "data/reward_pairs.h"
 #include "data/tokenize.h"
@@ -14,6 +15,7 @@
 #include "train/opening.h"
 #include "train/prompt_form.h"
 #include "train/reward_opening.h"
+#include "train/row_notes.h"
 
 namespace hone::train {
 namespace {
@@ -78,44 +80,44 @@ class Examiner {
                                     example_options(plan_, vocab_size_, plan_.packing));
     const data::Rows rows = data::read_rows(source_, plan_.dataset_text_field);
     out_.rows = static_cast<std::int64_t>(rows.rows.size());
-    tokenizing.add(rows, [](const data::Example&) {});
+    tokenizing.add(rows, [](const data::Record&) {});
     for (std::string& note : example_notes(plan_, rows.names.seen(), tokenizing.facts()))
       out_.notes.push_back(std::move(note));
     if (out_.rows < kExaminedRows) (void)tokenizing.finish();
   }
 
   void read_pairs() {
-    const bool reward = plan_.method == config::Method::kReward;
-    const data::PreferenceRows rows = data::read_preference_rows(
-        source_, reward ? data::ImplicitPrompts::kKeep : data::ImplicitPrompts::kExtractMixed);
-    out_.rows = static_cast<std::int64_t>(rows.rows.size());
-    take(rows.names.seen(), pair_reading(plan_.method, rows.names.seen(), rows.conversational));
-    if (reward) {
-      (void)data::tokenize_reward_pairs(rows, text_.tokenizer, chat_template(),
-                                        {.max_length = plan_.max_length, .vocab_size = vocab_size_});
-    } else if (plan_.method == config::Method::kDpo) {
-      (void)data::tokenize_preferences(rows, text_.tokenizer, chat_template(),
-                                       {.max_length = plan_.max_length,
-                                        .max_prompt_length = plan_.max_prompt_length,
-                                        .keep_end = plan_.truncation_mode == "keep_end",
-                                        .vocab_size = vocab_size_});
-    } else {
-      (void)data::tokenize_cpo_pairs(rows, text_.tokenizer, chat_template(),
-                                     {.max_length = plan_.max_length,
-                                      .max_prompt_length = plan_.max_prompt_length,
-                                      .vocab_size = vocab_size_});
-    }
+    using enum config::Method;
+    const bool reward = plan_.method == kReward;
+    const data::PreferenceRows rows = data::read_all(
+        source_,
+        data::preference_rows(reward ? data::ImplicitPrompts::kKeep : data::ImplicitPrompts::kExtractMixed));
+    const auto make = reward                 ? &data::make_reward_pairs
+                      : plan_.method == kDpo ? &data::make_dpo_pairs
+                                             : &data::make_cpo_pairs;
+    examine(rows, data::PairMaker(make, text_.tokenizer, chat_template(),
+                                  {.max_length = plan_.max_length,
+                                   .max_prompt_length = plan_.max_prompt_length,
+                                   .keep_end = plan_.truncation_mode == "keep_end",
+                                   .vocab_size = vocab_size_}));
   }
 
   void read_unpaired() {
-    const data::UnpairedRows rows = data::read_unpaired_rows(source_);
-    out_.rows = rows.file_rows;
+    examine(data::read_all(source_, data::UnpairedRows()),
+            data::UnpairedMaker(text_.tokenizer, chat_template(),
+                                {.max_length = plan_.max_length,
+                                 .max_prompt_length = plan_.max_prompt_length,
+                                 .batch_size = plan_.per_device_train_batch_size,
+                                 .vocab_size = vocab_size_}));
+  }
+
+  template <typename RowsOfForm, typename Maker>
+  void examine(const RowsOfForm& rows, Maker maker) {
+    out_.rows = static_cast<std::int64_t>(rows.rows.size());
+    if constexpr (requires { rows.paired; }) out_.rows /= rows.paired ? 2 : 1;
     take(rows.names.seen(), pair_reading(plan_.method, rows.names.seen(), rows.conversational));
-    (void)data::tokenize_unpaired(rows, text_.tokenizer, chat_template(),
-                                  {.max_length = plan_.max_length,
-                                   .max_prompt_length = plan_.max_prompt_length,
-                                   .batch_size = plan_.per_device_train_batch_size,
-                                   .vocab_size = vocab_size_});
+    maker.add(rows, [](const data::Record&) {});
+    (void)maker.finish([](const data::Record&) {});
   }
 
   void read_prompts() {

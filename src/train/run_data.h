@@ -1,4 +1,4 @@
-// The training data of an opened run: one of three kinds.
+// The training data of an opened run: given rows, or prompts that are sampled from.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,9 @@
 #include <variant>
 #include <vector>
 
-#include "data/example_stream.h"
-#include "data/examples.h"
 #include "data/packing.h"
-#include "data/preferences.h"
+#include "data/record_stream.h"
+#include "data/records.h"
 #include "rewards/reward.h"
 #include "train/rollout_batch.h"
 #include "train/rollout_source.h"
@@ -23,28 +22,25 @@ struct EvalRange {
   std::int64_t rows = 0;
 };
 
-// SFT: rows ready to be batched. Of streamed rows the first ones are here, for what looks at the data before step 1.
-struct ExampleData {
-  data::Examples examples = {};
+// Of methods on given rows: SFT, DPO, CPO, ORPO, reward models, KTO. A row to train on is a record, or with
+// packing several. Of streamed rows the first ones are here, for what looks at the data before step 1.
+struct RecordData {
+  data::Records records = {};
   data::PackedRows rows = {};
-  std::vector<EvalRange> sets = {};                       // of rows to evaluate
-  std::shared_ptr<data::ExampleStream> stream = nullptr;  // null: all rows are here
-  std::int64_t longest_row = 0;                           // of streamed rows: the most tokens; 0: not known
+  std::vector<EvalRange> sets = {};                      // of rows to evaluate
+  std::shared_ptr<data::RecordStream> stream = nullptr;  // null: all rows are here
+  std::int64_t longest_row = 0;  // of streamed rows: the most tokens of a sequence; 0: not known
 
-  // Rows by the numbers of the run's order.
+  // Rows by the numbers of the run's order. Views are valid until the order's next step, where rows are
+  // streamed.
   data::Batch batch(const std::vector<std::int64_t>& which) const;
-  std::vector<data::ExampleView> members(std::int64_t row) const;
+  std::vector<data::RecordView> members(std::int64_t row) const;
+  // Of rows that are one record each.
+  std::vector<data::RecordView> one_of_each(const std::vector<std::int64_t>& which) const;
+  std::int64_t tokens(const std::vector<std::int64_t>& which) const;
+  // Their tokens are not needed for now.
+  void release(const std::vector<std::int64_t>& which) const;
 };
-
-// DPO, CPO, ORPO, reward models and KTO. Of KTO `chosen` is a row's own completion, `rejected` another row's after the
-// same prompt.
-struct PairData {
-  std::vector<data::PreferencePair> pairs;
-  std::vector<double> margins;          // reward models: one a pair, or none
-  std::vector<std::uint8_t> desirable;  // KTO: one a row
-  std::vector<EvalRange> sets = {};     // of pairs to evaluate
-};
-
 // GRPO, RLOO and Online DPO: prompts, and what samples and scores completions of them.
 struct SampledData {
   PolicyPrompts train_prompts, eval_prompts;
@@ -55,6 +51,6 @@ struct SampledData {
   std::unique_ptr<RolloutSource> train_source, eval_source;
 };
 
-using RunData = std::variant<ExampleData, PairData, SampledData>;
+using RunData = std::variant<RecordData, SampledData>;
 
 }  // namespace hone::train

@@ -9,6 +9,7 @@
 #include "model/config/rotations.h"
 #include "rewards/http/judge.h"
 #include "rewards/open_reward.h"
+#include "train/eval_overlap.h"
 #include "train/memory_inputs.h"
 #include "train/opening.h"
 #include "train/prompt_form.h"

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "data/example.h"
+#include "data/record.h"
 #include "learn/sft_loss.h"
 #include "model/causal_lm.h"
 #include "train/batch_pass.h"

@@ -43,7 +43,6 @@ struct ExampleStartFacts {
   data::DataFacts data;
   std::int64_t packed_rows = 0;  // data.kept when nothing is packed
   std::string packing = "bfd";   // packing_strategy
-  bool streamed = false;         // `data` is of the first rows: the others are read as the run needs them
 };
 
 // GRPO, RLOO and Online DPO: how they sample and score.
@@ -120,6 +119,7 @@ struct StartFacts {
   std::int64_t train_rows = 0;  // after packing
   double mean_length = 0;       // tokens of a row, of both sides of a pair; 0: a method that samples
   bool conversational = false;  // the data are messages
+  bool streamed = false;  // what is said of the rows is of the first: others are read as the run needs them
   EvalOverlap overlap;
   std::vector<ColoredPiece> example;  // no target in it: a prompt as the model reads it
   std::string samples,

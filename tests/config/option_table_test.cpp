@@ -140,7 +140,8 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
                           schema.command == "orpo";
     if (on_pairs) expected.emplace_back("share_prompt");
     if (schema.command == "sft") expected.emplace_back("text_template");
-    if (contains_word("sft, dpo, cpo, orpo", schema.command)) expected.emplace_back("cache_tokens");
+    if (contains_word("sft, dpo, kto, reward, cpo, orpo", schema.command))
+      expected.emplace_back("cache_tokens");
     if (schema.command == "cpo") expected.emplace_back("gamma_beta_ratio");
     if (schema.command == "grpo" || schema.command == "rloo") {
       expected.insert(expected.end(), policy.begin(), policy.end());

@@ -62,7 +62,10 @@ TEST_F(SftPlan, StreamingNeedsToKnowNothingOfAllRows) {
   EXPECT_NE(error({"--shuffle_dataset"}).find("buffer of 1,000"), std::string::npos);
   EXPECT_NE(error({"--train_sampling_strategy", "group_by_length"}).find("lengths of streamed rows"),
             std::string::npos);
-  EXPECT_NE(dpo_error({"--dataset_streaming", "--max_steps", "5"}).find("only sft streams"),
+  EXPECT_TRUE(dpo({"--dataset_streaming", "--max_steps", "5"}).dataset_streaming);
+  EXPECT_NE(dpo_error({"--dataset_streaming"}).find("max_steps with dataset_streaming"), std::string::npos);
+  EXPECT_NE(dpo_error({"--dataset_streaming", "--max_steps", "5", "--precompute_ref_log_probs"})
+                .find("precompute_ref_log_probs: false"),
             std::string::npos);
 }
 

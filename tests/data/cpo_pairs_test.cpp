@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "data/pair_json.h"
+#include "data/pair_lists.h"
 
 namespace hone::data {
 namespace cpo_pairs_test {
@@ -51,7 +51,7 @@ TEST_P(CpoPairsGolden, EqualsTrl) {
   const PreferenceRows rows =
       read_preference_rows(kFixtures / "data" / "cpo_pairs" / recorded.at("file").get<std::string>(),
                            ImplicitPrompts::kExtractMixed);
-  CpoPairOptions options{.max_length = recorded.at("options").value("max_length", 1024), .threads = 1};
+  PairOptions options{.max_length = recorded.at("options").value("max_length", 1024), .threads = 1};
   const text::Tokenizer& used = tokenizer(recorded.at("tokenizer") == "tiny");
   const PreferenceData data = tokenize_cpo_pairs(rows, used, &chat_template(), options);
   const Json& pairs = recorded.at("pairs");
@@ -60,28 +60,28 @@ TEST_P(CpoPairsGolden, EqualsTrl) {
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     SCOPED_TRACE(rows.where(i));
     if (is_empty(pairs.at(i))) continue;
-    ASSERT_LT(kept, data.pairs.size());
-    const PreferencePair& ours = data.pairs[kept++];
+    ASSERT_LT(kept, data.records.size());
+    const ListedPair& ours = listed(data.records[kept++]);
     EXPECT_EQ(ours.row, static_cast<std::int64_t>(i));
-    EXPECT_EQ(recorded_form(ours.chosen), pairs.at(i).at("chosen"));
-    EXPECT_EQ(recorded_form(ours.rejected), pairs.at(i).at("rejected"));
+    EXPECT_EQ(recorded_form(ours.first), pairs.at(i).at("chosen"));
+    EXPECT_EQ(recorded_form(ours.second), pairs.at(i).at("rejected"));
   }
-  EXPECT_EQ(kept, data.pairs.size());
+  EXPECT_EQ(kept, data.records.size());
   EXPECT_EQ(data.facts.prompts_too_long, static_cast<std::int64_t>(pairs.size() - kept));
   options.threads = 2;
-  EXPECT_EQ(tokenize_cpo_pairs(rows, used, &chat_template(), options).pairs.size(), kept);
+  EXPECT_EQ(tokenize_cpo_pairs(rows, used, &chat_template(), options).records.size(), kept);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, CpoPairsGolden, testing::Range(std::size_t{0}, golden().at("cases").size()));
 
 PreferenceData prepare(const std::string& text, const text::Tokenizer& used = tokenizer(),
-                       const CpoPairOptions& options = {}) {
+                       const PairOptions& options = {}) {
   return tokenize_cpo_pairs(parse_preference_rows(text, "pairs.jsonl", ImplicitPrompts::kExtractMixed), used,
                             &chat_template(), options);
 }
 
 void expect_error(const std::string& text, const std::vector<std::string>& parts,
-                  const text::Tokenizer& used = tokenizer(), const CpoPairOptions& options = {}) {
+                  const text::Tokenizer& used = tokenizer(), const PairOptions& options = {}) {
   std::string found = "no error";
   try {
     prepare(text, used, options);
@@ -124,7 +124,7 @@ TEST(CpoPairs, APromptThatRepeatsTheConversation) {
                           R"( "content": "a"}, {"role": "assistant", "content": "c"}]})";
   const PreferenceData data = prepare(row);
   EXPECT_TRUE(data.facts.implicit);
-  EXPECT_TRUE(data.pairs.at(0).shares_context());
+  EXPECT_TRUE(listed(data.records[0]).shares_context);
   EXPECT_THROW(parse_preference_rows(row, "pairs.jsonl"), base::UserError);
 }
 

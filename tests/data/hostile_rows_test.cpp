@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "data/pair_lists.h"
 #include "data/preferences.h"
 #include "data/prompts.h"
 #include "data/rows.h"

@@ -13,7 +13,7 @@
 namespace hone::data {
 namespace packing_test {
 
-Example example_of(std::int64_t row, std::int64_t length, std::uint8_t supervised = 1) {
+Record example_of(std::int64_t row, std::int64_t length, std::uint8_t supervised = 1) {
   const auto size = static_cast<std::size_t>(length);
   return {row, std::vector<std::int32_t>(size, static_cast<std::int32_t>(row)),
           std::vector<std::uint8_t>(size, supervised)};
@@ -26,7 +26,7 @@ TEST(Packing, EqualsTrlBinForBin) {
   ASSERT_EQ(recorded["cases"].size(), 8U);
   for (const auto& run : recorded["cases"]) {
     const std::int64_t max_length = run["max_length"];
-    std::vector<Example> examples;
+    std::vector<Record> examples;
     for (const std::int64_t length : run["lengths"]) {
       examples.push_back(
           example_of(static_cast<std::int64_t>(examples.size()), std::min(length, max_length)));
@@ -49,21 +49,21 @@ TEST(Packing, EqualsTrlWhereRowsAreCut) {
   for (const auto& run : recorded["cases"]) {
     const std::string name = run["strategy"].get<std::string>() + ", " + run["name"].get<std::string>();
     const std::int64_t max_length = run["max_length"];
-    std::vector<Example> examples;
+    std::vector<Record> examples;
     std::int32_t next = 0;
     for (const std::int64_t length : run["lengths"]) {
-      Example& one = examples.emplace_back(example_of(static_cast<std::int64_t>(examples.size()), length));
+      Record& one = examples.emplace_back(example_of(static_cast<std::int64_t>(examples.size()), length));
       for (std::int32_t& id : one.ids) id = next++;
     }
-    const PackedExamples packed = run["strategy"] == "wrapped" ? pack_wrapped(examples, max_length)
-                                                               : pack_bfd_split(examples, max_length);
+    const PackedRecords packed = run["strategy"] == "wrapped" ? pack_wrapped(examples, max_length)
+                                                              : pack_bfd_split(examples, max_length);
     std::vector<std::vector<std::vector<std::int64_t>>> rows;
     std::set<std::int64_t> keys;
     for (std::size_t row = 0; row < packed.rows.size(); ++row) {
       auto& out = rows.emplace_back();
       std::int64_t tokens = 0;
       for (const std::uint32_t member : packed.rows.members(row)) {
-        const ExampleView one = packed.examples[member];
+        const RecordView one = packed.records[member];
         out.push_back({one.ids.front(), static_cast<std::int64_t>(one.ids.size())});
         EXPECT_EQ(one.ids.back() - one.ids.front(), static_cast<std::int64_t>(one.ids.size()) - 1) << name;
         EXPECT_EQ(one.supervised.size(), one.ids.size()) << name;
@@ -73,22 +73,22 @@ TEST(Packing, EqualsTrlWhereRowsAreCut) {
         EXPECT_TRUE(keys.insert(one.row).second) << name << ": two pieces with the same randomness";
         tokens += static_cast<std::int64_t>(one.ids.size());
       }
-      EXPECT_EQ(row_tokens(packed.examples, packed.rows, row), tokens) << name;
+      EXPECT_EQ(row_tokens(packed.records, packed.rows, row), tokens) << name;
     }
     EXPECT_EQ(rows, run["rows"].get<decltype(rows)>()) << name;
   }
 }
 
 TEST(Packing, FlagsStayWithTheirTokens) {
-  Example one = example_of(3, 5);
+  Record one = example_of(3, 5);
   one.supervised = {0, 0, 1, 1, 0};
-  const PackedExamples split = pack_bfd_split({one}, 3);
-  EXPECT_EQ(list_of(split.examples[0].supervised), (std::vector<std::uint8_t>{0, 0, 1}));
-  EXPECT_EQ(list_of(split.examples[1].supervised), (std::vector<std::uint8_t>{1, 0}));
-  const PackedExamples wrapped = pack_wrapped({one, example_of(4, 2)}, 4);
-  EXPECT_EQ(list_of(wrapped.examples[0].supervised), (std::vector<std::uint8_t>{0, 0, 1, 1}));
-  EXPECT_EQ(list_of(wrapped.examples[1].supervised), (std::vector<std::uint8_t>{0, 1, 1}));
-  EXPECT_EQ(file_row(wrapped.examples[1].row), 3);
+  const PackedRecords split = pack_bfd_split({one}, 3);
+  EXPECT_EQ(list_of(split.records[0].supervised), (std::vector<std::uint8_t>{0, 0, 1}));
+  EXPECT_EQ(list_of(split.records[1].supervised), (std::vector<std::uint8_t>{1, 0}));
+  const PackedRecords wrapped = pack_wrapped({one, example_of(4, 2)}, 4);
+  EXPECT_EQ(list_of(wrapped.records[0].supervised), (std::vector<std::uint8_t>{0, 0, 1, 1}));
+  EXPECT_EQ(list_of(wrapped.records[1].supervised), (std::vector<std::uint8_t>{0, 1, 1}));
+  EXPECT_EQ(file_row(wrapped.records[1].row), 3);
 }
 
 TEST(Packing, ALongerExampleIsOurBug) {
@@ -97,7 +97,7 @@ TEST(Packing, ALongerExampleIsOurBug) {
 }
 
 TEST(Packing, WithoutPackingARowIsAnExample) {
-  const Examples examples = {example_of(0, 3), example_of(1, 5)};
+  const Records examples = {example_of(0, 3), example_of(1, 5)};
   const PackedRows rows = no_packing(examples);
   ASSERT_EQ(rows.size(), 2U);
   EXPECT_EQ(list_of(rows.members(1)), std::vector<std::uint32_t>{1});
@@ -105,7 +105,7 @@ TEST(Packing, WithoutPackingARowIsAnExample) {
 }
 
 TEST(Batch, SegmentsPositionsAndLabels) {
-  const std::vector<Example> examples = {
+  const std::vector<Record> examples = {
       {7, {10, 11, 12}, {0, 1, 1}}, {8, {20, 21}, {1, 1}}, {9, {30, 31, 32}, {1, 0, 1}}};
   const Batch batch = make_batch(examples, PackedRows({{2}, {0, 1}}), {1, 0});
   EXPECT_EQ(batch.ids, (std::vector<std::int64_t>{10, 11, 12, 20, 21, 30, 31, 32}));
@@ -119,7 +119,7 @@ TEST(Batch, SegmentsPositionsAndLabels) {
 }
 
 TEST(Batch, OnlyTheRowsAskedFor) {
-  const Examples examples = {example_of(0, 2), example_of(1, 3)};
+  const Records examples = {example_of(0, 2), example_of(1, 3)};
   EXPECT_EQ(make_batch(examples, no_packing(examples), {1}).ids, (std::vector<std::int64_t>{1, 1, 1}));
   EXPECT_TRUE(make_batch(examples, no_packing(examples), {}).segments.empty());
 }

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "data/pair_json.h"
+#include "data/pair_lists.h"
 
 namespace hone::data {
 namespace preferences_test {
@@ -39,20 +39,20 @@ TEST_P(PreferenceGolden, EqualsTrl) {
   const PreferenceRows rows =
       read_preference_rows(kFixtures / "data" / "pairs" / recorded.at("file").get<std::string>());
   const bool cuts = !given.contains("max_length") || !given.at("max_length").is_null();
-  PreferenceOptions options{.max_length = cuts ? given.value("max_length", 1024) : 0,
-                            .keep_end = given.value("truncation_mode", "keep_start") == "keep_end",
-                            .threads = 1};
+  PairOptions options{.max_length = cuts ? given.value("max_length", 1024) : 0,
+                      .keep_end = given.value("truncation_mode", "keep_start") == "keep_end",
+                      .threads = 1};
   const PreferenceData data = tokenize_preferences(rows, tokenizer(), &chat_template(), options);
   const Json& pairs = recorded.at("pairs");
-  ASSERT_EQ(data.pairs.size(), pairs.size());
+  ASSERT_EQ(data.records.size(), pairs.size());
   for (std::size_t i = 0; i < pairs.size(); ++i) {
-    SCOPED_TRACE(rows.where(static_cast<std::size_t>(data.pairs[i].row)));
-    EXPECT_EQ(data.pairs[i].row, pairs.at(i).at("row").get<std::int64_t>());
-    EXPECT_EQ(recorded_form(data.pairs[i].chosen), pairs.at(i).at("chosen"));
-    EXPECT_EQ(recorded_form(data.pairs[i].rejected), pairs.at(i).at("rejected"));
+    SCOPED_TRACE(rows.where(static_cast<std::size_t>(listed(data.records[i]).row)));
+    EXPECT_EQ(listed(data.records[i]).row, pairs.at(i).at("row").get<std::int64_t>());
+    EXPECT_EQ(recorded_form(listed(data.records[i]).first), pairs.at(i).at("chosen"));
+    EXPECT_EQ(recorded_form(listed(data.records[i]).second), pairs.at(i).at("rejected"));
   }
   options.threads = 2;
-  EXPECT_EQ(tokenize_preferences(rows, tokenizer(), &chat_template(), options).pairs.size(), pairs.size());
+  EXPECT_EQ(tokenize_preferences(rows, tokenizer(), &chat_template(), options).records.size(), pairs.size());
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, PreferenceGolden,
@@ -62,7 +62,7 @@ PreferenceRows parse(const std::string& text) {
   return parse_preference_rows(text, "pairs.jsonl");
 }
 
-PreferenceData prepare(const std::string& text, const PreferenceOptions& options = {}) {
+PreferenceData prepare(const std::string& text, const PairOptions& options = {}) {
   return tokenize_preferences(parse(text), tokenizer(), &chat_template(), options);
 }
 
@@ -77,7 +77,7 @@ std::string error_of(Action action) {
 }
 
 void expect_error(const std::string& text, const std::vector<std::string>& parts,
-                  const PreferenceOptions& options = {}) {
+                  const PairOptions& options = {}) {
   const std::string found = error_of([&] { prepare(text, options); });
   for (const std::string& part : parts)
     EXPECT_NE(found.find(part), std::string::npos) << part << "\nin: " << found;
@@ -116,12 +116,12 @@ TEST(Preferences, PairsThatTeachNothing) {
       prepare(std::string(kGood) + R"({"prompt": "a longer one", "chosen": " c", "rejected": " d"})",
               {.max_length = 4});
   EXPECT_EQ(cut.facts.prompts_too_long, 1);
-  EXPECT_EQ(cut.pairs.size(), 1U);
+  EXPECT_EQ(cut.records.size(), 1U);
 }
 
 TEST(Preferences, OnlyTheEndIsAnEmptyCompletionsToken) {
   const PreferenceData data = prepare(R"({"prompt": "q", "chosen": "", "rejected": "b"})");
-  EXPECT_EQ(data.pairs.at(0).chosen.scored, std::vector<std::int32_t>{*tokenizer().eos_id()});
+  EXPECT_EQ(listed(data.records[0]).first.scored, std::vector<std::int32_t>{*tokenizer().eos_id()});
 }
 
 TEST(Preferences, TokensOutsideTheEmbedding) {
@@ -143,9 +143,9 @@ TEST(Preferences, ADifferenceInTheFirstCharacterLeavesNoPrompt) {
 
 TEST(Preferences, SharedContextCountsOnce) {
   const PreferenceData data = prepare(kGood);
-  const PreferencePair& pair = data.pairs.at(0);
+  const SequencePair pair = sides_of(data.records[0]);
   EXPECT_TRUE(pair.shares_context());
-  EXPECT_EQ(pair.tokens(false) - pair.tokens(true), static_cast<std::int64_t>(pair.chosen.context.size()));
+  EXPECT_EQ(pair.tokens(false) - pair.tokens(true), std::ssize(pair.first.context));
 }
 
 }  // namespace preferences_test

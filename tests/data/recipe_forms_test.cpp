@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "data/cpo_pairs.h"
+#include "data/pair_lists.h"
 #include "data/preferences.h"
 #include "data/prompts.h"
 #include "data/row_source.h"
@@ -37,17 +38,17 @@ class RecipeForms : public testing::Test {
 TEST_F(RecipeForms, APairsPromptKeepsItsLastTokens) {
   const std::string text = R"({"prompt": "a long prompt of words", "chosen": " yes", "rejected": " no"})";
   const PreferenceRows rows = parse_preference_rows(text, "pairs.jsonl");
-  const PreferencePair whole = tokenize_preferences(rows, tokenizer(), nullptr, {}).pairs.at(0);
-  const PreferencePair cut =
-      tokenize_preferences(rows, tokenizer(), nullptr, {.max_prompt_length = 3}).pairs.at(0);
-  ASSERT_GT(whole.chosen.context.size(), 3U);
-  EXPECT_EQ(cut.chosen.context, Ids(whole.chosen.context.end() - 3, whole.chosen.context.end()));
-  EXPECT_EQ(cut.rejected.context, cut.chosen.context);
-  EXPECT_EQ(cut.chosen.scored, whole.chosen.scored);
-  EXPECT_EQ(cut.rejected.scored, whole.rejected.scored);
-  const PreferencePair wide =
-      tokenize_preferences(rows, tokenizer(), nullptr, {.max_prompt_length = 1000}).pairs.at(0);
-  EXPECT_EQ(wide.chosen.context, whole.chosen.context);
+  const ListedPair whole = listed(tokenize_preferences(rows, tokenizer(), nullptr, {}).records[0]);
+  const ListedPair cut =
+      listed(tokenize_preferences(rows, tokenizer(), nullptr, {.max_prompt_length = 3}).records[0]);
+  ASSERT_GT(whole.first.context.size(), 3U);
+  EXPECT_EQ(cut.first.context, Ids(whole.first.context.end() - 3, whole.first.context.end()));
+  EXPECT_EQ(cut.second.context, cut.first.context);
+  EXPECT_EQ(cut.first.scored, whole.first.scored);
+  EXPECT_EQ(cut.second.scored, whole.second.scored);
+  const ListedPair wide =
+      listed(tokenize_preferences(rows, tokenizer(), nullptr, {.max_prompt_length = 1000}).records[0]);
+  EXPECT_EQ(wide.first.context, whole.first.context);
 }
 
 TEST_F(RecipeForms, APromptIsCutBeforeThePair) {
@@ -56,9 +57,9 @@ TEST_F(RecipeForms, APromptIsCutBeforeThePair) {
   const PreferenceRows rows = parse_preference_rows(text, "pairs.jsonl");
   const PreferenceData data =
       tokenize_preferences(rows, tokenizer(), nullptr, {.max_length = 6, .max_prompt_length = 2});
-  ASSERT_EQ(data.pairs.size(), 1U);
-  EXPECT_EQ(data.pairs[0].chosen.context.size(), 2U);
-  EXPECT_LE(data.pairs[0].chosen.tokens(), 6);
+  ASSERT_EQ(data.records.size(), 1U);
+  EXPECT_EQ(listed(data.records[0]).first.context.size(), 2U);
+  EXPECT_LE(listed(data.records[0]).first.tokens(), 6);
 }
 
 TEST_F(RecipeForms, AMarkedRowsPromptKeepsItsLastTokens) {
@@ -69,9 +70,9 @@ TEST_F(RecipeForms, AMarkedRowsPromptKeepsItsLastTokens) {
   const UnpairedData whole = tokenize_unpaired(rows, tokenizer(), nullptr, {.batch_size = 2});
   const UnpairedData cut =
       tokenize_unpaired(rows, tokenizer(), nullptr, {.max_prompt_length = 2, .batch_size = 2});
-  const Ids& context = whole.rows[0].chosen.context;
-  EXPECT_EQ(cut.rows[0].chosen.context, Ids(context.end() - 2, context.end()));
-  EXPECT_EQ(cut.rows[0].chosen.scored, whole.rows[0].chosen.scored);
+  const Ids context = listed(whole.records[0]).first.context;
+  EXPECT_EQ(listed(cut.records[0]).first.context, Ids(context.end() - 2, context.end()));
+  EXPECT_EQ(listed(cut.records[0]).first.scored, listed(whole.records[0]).first.scored);
 }
 
 TEST_F(RecipeForms, AColumnBecomesAConversation) {
@@ -125,31 +126,31 @@ TEST_F(RecipeForms, AColumnThatIsNotThereIsNamed) {
 
 // ---- CPO and ORPO: the prompt gives way first, then the completion (TRL's CPOTrainer.tokenize_row up to 0.29)
 
-PreferencePair cpo_pair(const CpoPairOptions& options) {
+ListedPair cpo_pair(const PairOptions& options) {
   const PreferenceRows rows = parse_preference_rows(
       R"({"prompt": "a long prompt of words", "chosen": " yes, it is so", "rejected": " no"})",
       "pairs.jsonl");
-  return tokenize_cpo_pairs(rows, tokenizer(), nullptr, options).pairs.at(0);
+  return listed(tokenize_cpo_pairs(rows, tokenizer(), nullptr, options).records[0]);
 }
 
 TEST_F(RecipeForms, ACpoPromptIsCutOnlyInALongPair) {
-  const PreferencePair whole = cpo_pair({});
-  const Ids& prompt = whole.chosen.context;
-  const std::int64_t longer = std::ssize(prompt) + std::ssize(whole.chosen.scored);
-  ASSERT_GT(whole.chosen.scored.size(), whole.rejected.scored.size());
-  EXPECT_EQ(cpo_pair({.max_length = longer, .max_prompt_length = 2}).chosen.context, prompt);
-  const PreferencePair cut = cpo_pair({.max_length = longer - 1, .max_prompt_length = 2});
-  EXPECT_EQ(cut.chosen.context, Ids(prompt.end() - 2, prompt.end()));
-  EXPECT_EQ(cut.rejected.context, cut.chosen.context);  // the longer of the two decides for both
-  EXPECT_EQ(cut.chosen.scored, whole.chosen.scored);
+  const ListedPair whole = cpo_pair({});
+  const Ids& prompt = whole.first.context;
+  const std::int64_t longer = std::ssize(prompt) + std::ssize(whole.first.scored);
+  ASSERT_GT(whole.first.scored.size(), whole.second.scored.size());
+  EXPECT_EQ(cpo_pair({.max_length = longer, .max_prompt_length = 2}).first.context, prompt);
+  const ListedPair cut = cpo_pair({.max_length = longer - 1, .max_prompt_length = 2});
+  EXPECT_EQ(cut.first.context, Ids(prompt.end() - 2, prompt.end()));
+  EXPECT_EQ(cut.second.context, cut.first.context);  // the longer of the two decides for both
+  EXPECT_EQ(cut.first.scored, whole.first.scored);
 }
 
 TEST_F(RecipeForms, ACpoCompletionIsCutWhereItsPromptIsNotEnough) {
-  const PreferencePair whole = cpo_pair({});
-  ASSERT_GE(whole.chosen.scored.size(), 4U);
-  const PreferencePair cut = cpo_pair({.max_length = 5, .max_prompt_length = 2});
-  EXPECT_EQ(cut.chosen.context.size(), 2U);
-  EXPECT_EQ(cut.chosen.scored, Ids(whole.chosen.scored.begin(), whole.chosen.scored.begin() + 3));
+  const ListedPair whole = cpo_pair({});
+  ASSERT_GE(whole.first.scored.size(), 4U);
+  const ListedPair cut = cpo_pair({.max_length = 5, .max_prompt_length = 2});
+  EXPECT_EQ(cut.first.context.size(), 2U);
+  EXPECT_EQ(cut.first.scored, Ids(whole.first.scored.begin(), whole.first.scored.begin() + 3));
 }
 
 // ---- an empty system turn

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "data/pair_lists.h"
 
 namespace hone::data {
 namespace reward_pairs_test {
@@ -16,12 +17,12 @@ const text::Tokenizer& tokenizer() {
   return value;
 }
 
-RewardPairs prepare(const std::string& text, RewardPairOptions options = {}) {
+PreferenceData prepare(const std::string& text, PairOptions options = {}) {
   const PreferenceRows rows = parse_preference_rows(text, "pairs.jsonl", ImplicitPrompts::kKeep);
   return tokenize_reward_pairs(rows, tokenizer(), nullptr, options);
 }
 
-std::string error_of(const std::string& text, const RewardPairOptions& options = {}) {
+std::string error_of(const std::string& text, const PairOptions& options = {}) {
   try {
     prepare(text, options);
   } catch (const base::UserError& error) {
@@ -30,7 +31,7 @@ std::string error_of(const std::string& text, const RewardPairOptions& options =
   return "no error";
 }
 
-Ids whole(const PreferenceSequence& side) {
+Ids whole(const ListedSequence& side) {
   Ids out = side.context;
   out.insert(out.end(), side.scored.begin(), side.scored.end());
   return out;
@@ -42,14 +43,15 @@ Ids encode(const std::string& text) {
 
 TEST(RewardPairs, TextIsConcatenatedAndEnded) {
   const std::string eos = *tokenizer().special().eos;
-  const RewardPairs explicit_prompt = prepare(R"({"prompt": "2 + 3 =", "chosen": " 5", "rejected": " 6"})");
-  const RewardPairs implicit = prepare(R"({"chosen": "2 + 3 = 5", "rejected": "2 + 3 = 6"})");
-  for (const RewardPairs* data : {&explicit_prompt, &implicit}) {
-    ASSERT_EQ(data->pairs.size(), 1U);
-    EXPECT_EQ(whole(data->pairs[0].chosen), encode("2 + 3 = 5" + eos));
-    EXPECT_EQ(whole(data->pairs[0].rejected), encode("2 + 3 = 6" + eos));
-    EXPECT_TRUE(data->pairs[0].shares_context());
-    EXPECT_TRUE(data->margins.empty());
+  const PreferenceData explicit_prompt =
+      prepare(R"({"prompt": "2 + 3 =", "chosen": " 5", "rejected": " 6"})");
+  const PreferenceData implicit = prepare(R"({"chosen": "2 + 3 = 5", "rejected": "2 + 3 = 6"})");
+  for (const PreferenceData* data : {&explicit_prompt, &implicit}) {
+    ASSERT_EQ(data->records.size(), 1U);
+    EXPECT_EQ(whole(listed(data->records[0]).first), encode("2 + 3 = 5" + eos));
+    EXPECT_EQ(whole(listed(data->records[0]).second), encode("2 + 3 = 6" + eos));
+    EXPECT_TRUE(listed(data->records[0]).shares_context);
+    EXPECT_FALSE(data->records[0].margin.has_value());
   }
   EXPECT_TRUE(implicit.facts.implicit);
 }
@@ -57,41 +59,41 @@ TEST(RewardPairs, TextIsConcatenatedAndEnded) {
 // A score is read at the last token that is no pad token; the tokens after it are counted all the same.
 TEST(RewardPairs, PadTokensAtTheEndAreLeftOut) {
   const std::string rows = R"({"chosen_ids": [5, 6, 7, 2, 2], "rejected_ids": [5, 6, 2, 8, 2]})";
-  const RewardPairs data = prepare(rows, {.pad_id = 2});
-  EXPECT_EQ(whole(data.pairs[0].chosen), (Ids{5, 6, 7}));
-  EXPECT_EQ(whole(data.pairs[0].rejected), (Ids{5, 6, 2, 8}));
-  EXPECT_EQ(data.pairs[0].chosen.context, (Ids{5, 6}));
-  EXPECT_EQ(pair_tokens(data.pairs[0]), 10);
+  const PreferenceData data = prepare(rows, {.pad_id = 2});
+  EXPECT_EQ(whole(listed(data.records[0]).first), (Ids{5, 6, 7}));
+  EXPECT_EQ(whole(listed(data.records[0]).second), (Ids{5, 6, 2, 8}));
+  EXPECT_EQ(listed(data.records[0]).first.context, (Ids{5, 6}));
   EXPECT_EQ(data.facts.tokens, 10);
-  EXPECT_EQ(whole(prepare(rows).pairs[0].chosen).size(), 5U);
+  EXPECT_EQ(whole(listed(prepare(rows).records[0]).first).size(), 5U);
   EXPECT_EQ(
-      whole(prepare(R"({"chosen_ids": [2, 2], "rejected_ids": [2, 3]})", {.pad_id = 2}).pairs[0].chosen),
+      whole(listed(prepare(R"({"chosen_ids": [2, 2], "rejected_ids": [2, 3]})", {.pad_id = 2}).records[0])
+                .first),
       (Ids{2}));
 }
 
 TEST(RewardPairs, EachSideKeepsATokenOfItsOwn) {
-  const RewardPairs data = prepare(R"({"chosen_ids": [5, 6], "rejected_ids": [5, 6, 7]})"
-                                   "\n"
-                                   R"({"chosen_ids": [4, 6], "rejected_ids": [5, 6]})"
-                                   "\n"
-                                   R"({"chosen_ids": [4], "rejected_ids": [4, 6]})");
-  EXPECT_EQ(data.pairs[0].chosen.scored, (Ids{6}));
-  EXPECT_EQ(data.pairs[0].rejected.scored, (Ids{6, 7}));
-  EXPECT_FALSE(data.pairs[1].shares_context());
-  EXPECT_EQ(data.pairs[1].chosen.context, (Ids{4}));
-  EXPECT_EQ(data.pairs[2].chosen.scored, (Ids{4}));
-  EXPECT_TRUE(data.pairs[2].chosen.context.empty());
+  const PreferenceData data = prepare(R"({"chosen_ids": [5, 6], "rejected_ids": [5, 6, 7]})"
+                                      "\n"
+                                      R"({"chosen_ids": [4, 6], "rejected_ids": [5, 6]})"
+                                      "\n"
+                                      R"({"chosen_ids": [4], "rejected_ids": [4, 6]})");
+  EXPECT_EQ(listed(data.records[0]).first.scored, (Ids{6}));
+  EXPECT_EQ(listed(data.records[0]).second.scored, (Ids{6, 7}));
+  EXPECT_FALSE(listed(data.records[1]).shares_context);
+  EXPECT_EQ(listed(data.records[1]).first.context, (Ids{4}));
+  EXPECT_EQ(listed(data.records[2]).first.scored, (Ids{4}));
+  EXPECT_TRUE(listed(data.records[2]).first.context.empty());
 }
 
 TEST(RewardPairs, LongPairsAreLeftOutWithTheirMargins) {
-  const RewardPairs data = prepare(R"({"chosen_ids": [5, 6, 7], "rejected_ids": [5], "margin": 1})"
-                                   "\n"
-                                   R"({"chosen_ids": [5, 6], "rejected_ids": [5], "margin": 2.5})",
-                                   {.max_length = 2});
+  const PreferenceData data = prepare(R"({"chosen_ids": [5, 6, 7], "rejected_ids": [5], "margin": 1})"
+                                      "\n"
+                                      R"({"chosen_ids": [5, 6], "rejected_ids": [5], "margin": 2.5})",
+                                      {.max_length = 2});
   EXPECT_EQ(data.facts.too_long, 1);
-  ASSERT_EQ(data.pairs.size(), 1U);
-  EXPECT_EQ(data.pairs[0].row, 1);
-  EXPECT_EQ(data.margins, (std::vector<double>{2.5}));
+  ASSERT_EQ(data.records.size(), 1U);
+  EXPECT_EQ(listed(data.records[0]).row, 1);
+  EXPECT_EQ(data.records[0].margin, 2.5);
   EXPECT_NE(error_of(R"({"chosen_ids": [5, 6, 7], "rejected_ids": [5]})", {.max_length = 2}).find("DATA-01"),
             std::string::npos);
 }

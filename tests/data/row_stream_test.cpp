@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "data/example_stream.h"
-#include "data/example_writer.h"
+#include "data/record_stream.h"
+#include "data/record_writer.h"
 #include "data/tokenize.h"
 #include "list_of.h"
 
@@ -28,8 +28,8 @@ class RowStreams : public testing::Test {
     out << last;
   }
   // Rows, and at the end what was thrown.
-  std::pair<std::int64_t, std::string> read(RowBlock size) const {
-    RowStream stream(file_, "text", size);
+  std::pair<std::int64_t, std::string> read(BlockSize size) const {
+    RowStream<Rows> stream(file_, Rows(), size);
     std::int64_t rows = 0;
     try {
       while (const std::optional<Rows> block = stream.next()) {
@@ -73,7 +73,7 @@ TEST_F(RowStreams, AWrongRowComesAfterThoseBeforeIt) {
 
 TEST_F(RowStreams, NobodyNeedsToReadOn) {
   write(5000);
-  RowStream stream(file_, "text", {.rows = 2});
+  RowStream<Rows> stream(file_, Rows(), {.rows = 2});
   ASSERT_TRUE(stream.next());
 }
 
@@ -86,17 +86,17 @@ TEST_F(RowStreams, BlocksTokenizeToTheSameExamplesAndFacts) {
   write(500, R"({"text": "a much longer row that is cut, because nobody can read so much at once"})");
   const TokenizeOptions options = {.max_length = 12};
   const Dataset whole = tokenize_rows(read_rows(file_, "text"), tiny(), nullptr, options);
-  RowStream stream(file_, "text", {.rows = 7});
+  RowStream<Rows> stream(file_, Rows(), {.rows = 7});
   BlockTokenizer tokenizing(tiny(), nullptr, options);
-  ExampleWriter writer;
+  RecordWriter writer;
   while (const std::optional<Rows> block = stream.next())
-    tokenizing.add(*block, [&writer](const Example& example) { writer.add(view(example)); });
+    tokenizing.add(*block, [&writer](const Record& example) { writer.add(view(example)); });
   const DataFacts facts = tokenizing.finish();
-  const Examples examples = writer.finish();
-  ASSERT_EQ(examples.size(), whole.examples.size());
+  const Records examples = writer.finish();
+  ASSERT_EQ(examples.size(), whole.records.size());
   for (std::size_t i = 0; i < examples.size(); ++i) {
-    EXPECT_EQ(examples[i].row, whole.examples[i].row);
-    EXPECT_EQ(list_of(examples[i].ids), list_of(whole.examples[i].ids));
+    EXPECT_EQ(examples[i].row, whole.records[i].row);
+    EXPECT_EQ(list_of(examples[i].ids), list_of(whole.records[i].ids));
   }
   EXPECT_EQ(facts.rows, whole.facts.rows);
   EXPECT_EQ(facts.tokens, whole.facts.tokens);
@@ -106,25 +106,25 @@ TEST_F(RowStreams, BlocksTokenizeToTheSameExamplesAndFacts) {
   EXPECT_EQ(facts.mean_length, whole.facts.mean_length);
 }
 
-// ---- ExampleStream
+// ---- RecordStream
 
 // Blocks of 4 rows, of `rows` in all; row i is the token i.
-ExampleStream stream_of(std::int64_t rows, int* passes) {
-  return ExampleStream([rows, passes] {
+RecordStream stream_of(std::int64_t rows, int* passes) {
+  return RecordStream([rows, passes] {
     *passes += 1;
-    return [rows, at = std::int64_t{0}]() mutable -> std::optional<ExampleBlock> {
+    return [rows, at = std::int64_t{0}]() mutable -> std::optional<RecordBlock> {
       if (at >= rows) return std::nullopt;
-      std::vector<Example> block;
+      std::vector<Record> block;
       for (int i = 0; i < 4 && at < rows; ++i, ++at)
         block.push_back({.row = at, .ids = {static_cast<std::int32_t>(at)}, .supervised = {1}});
-      return ExampleBlock{.examples = block, .rows = no_packing(block)};
+      return RecordBlock{.records = block, .rows = no_packing(block)};
     };
   });
 }
 
-TEST(ExampleStream, HoldsWhatIsAskedForAndEnds) {
+TEST(RecordStream, HoldsWhatIsAskedForAndEnds) {
   int passes = 0;
-  ExampleStream stream = stream_of(10, &passes);
+  RecordStream stream = stream_of(10, &passes);
   EXPECT_EQ(stream.hold(0, 3), 3);
   EXPECT_EQ(stream.batch({0, 2}).ids, (std::vector<std::int64_t>{0, 2}));
   EXPECT_EQ(stream.hold(3, 6), 6) << "over the end of a block";

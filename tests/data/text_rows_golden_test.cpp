@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "data/pair_lists.h"
 #include "data/rows.h"
 #include "data/unpaired.h"
 

@@ -36,7 +36,7 @@ class TokenCaches : public testing::Test {
   Dataset tokenized() const {
     return tokenize_rows(read_rows(files(), "text"), tokenizer(), nullptr, options_);
   }
-  std::string key() const { return token_key(files(), maker_, options_); }
+  std::string key() const { return token_key(files(), maker_, token_options(options_)); }
   TokenCache cache() const { return {folder_ / "cache", key(), 1}; }
 
   TokenizeOptions options_ = {.max_length = 12};
@@ -46,19 +46,20 @@ class TokenCaches : public testing::Test {
 
 // Made again, as a run does it; whether it is kept.
 bool keep(const TokenCache& cache, const Dataset& made) {
-  ExampleWriter writer(cache.place());
-  made.examples.for_each([&writer](const ExampleView& each) { writer.add(each); });
+  RecordWriter writer(cache.place());
+  made.records.for_each([&writer](const RecordView& each) { writer.add(each); });
   (void)cache.finish(writer, made.facts);
   return writer.kept();
 }
 
-void expect_equal(const Dataset& found, const Dataset& expected) {
-  ASSERT_EQ(found.examples.size(), expected.examples.size());
-  for (std::size_t i = 0; i < found.examples.size(); ++i) {
-    EXPECT_EQ(found.examples[i].row, expected.examples[i].row);
-    EXPECT_EQ(list_of(found.examples[i].ids), list_of(expected.examples[i].ids));
-    EXPECT_EQ(list_of(found.examples[i].supervised), list_of(expected.examples[i].supervised));
-    EXPECT_EQ(found.examples.scored(i), expected.examples.scored(i));
+void expect_equal(const KeptRecords& kept, const Dataset& expected) {
+  const Dataset found = {.records = kept.records, .facts = std::get<DataFacts>(kept.facts)};
+  ASSERT_EQ(found.records.size(), expected.records.size());
+  for (std::size_t i = 0; i < found.records.size(); ++i) {
+    EXPECT_EQ(found.records[i].row, expected.records[i].row);
+    EXPECT_EQ(list_of(found.records[i].ids), list_of(expected.records[i].ids));
+    EXPECT_EQ(list_of(found.records[i].supervised), list_of(expected.records[i].supervised));
+    EXPECT_EQ(found.records.scored(i), expected.records.scored(i));
   }
   EXPECT_EQ(found.facts.rows, expected.facts.rows);
   EXPECT_EQ(found.facts.tokens, expected.facts.tokens);
@@ -75,6 +76,35 @@ TEST_F(TokenCaches, WhatIsWrittenComesBack) {
   const auto found = cache().read();
   ASSERT_TRUE(found);
   expect_equal(*found, made);
+}
+
+TEST_F(TokenCaches, FactsOfEveryFormComeBack) {
+  const std::vector<RowFacts> all = {
+      DataFacts{.rows = 7, .mean_length = 1.5, .form = RowForm::kMessages},
+      PreferenceFacts{.rows = 9, .kept = 3, .implicit = true, .equal_example = "a", .mean_chosen = 1.25},
+      UnpairedFacts{.rows = 8, .desirable = 2, .paired = true, .longest_prompt = 5}};
+  for (const RowFacts& facts : all) {
+    const RowFacts found = read_facts(facts_text(facts));
+    EXPECT_EQ(found.index(), facts.index());
+    EXPECT_EQ(facts_text(found), facts_text(facts));
+    EXPECT_EQ(counts_of(found).rows, counts_of(facts).rows);
+  }
+  EXPECT_EQ(std::get<PreferenceFacts>(read_facts(facts_text(all[1]))).equal_example, "a");
+  EXPECT_THROW(read_facts(R"({"kind": 3})"), base::UserError);
+}
+
+TEST_F(TokenCaches, OtherMethodsAndOptionsHaveOtherKeys) {
+  const auto key_of = [this](const base::Json& options) { return token_key(files(), maker_, options); };
+  std::vector<std::string> keys;
+  for (const base::Json& options :
+       {token_options("dpo", {}), token_options("cpo", {}), token_options("dpo", {.keep_end = true}),
+        token_options("dpo", {.max_length = 7}), token_options("dpo", {.max_prompt_length = 7}),
+        token_options("reward", {.pad_id = 2}), token_options(UnpairedOptions{}),
+        token_options(UnpairedOptions{.batch_size = 3}), token_options(options_)}) {
+    keys.push_back(key_of(options));
+    EXPECT_EQ(std::count(keys.begin(), keys.end(), keys.back()), 1) << options;
+  }
+  EXPECT_EQ(key_of(token_options("dpo", {.threads = 3})), keys.front());
 }
 
 TEST_F(TokenCaches, OtherRowsTokenizersTemplatesAndOptionsHaveOtherKeys) {
@@ -107,7 +137,7 @@ TEST_F(TokenCaches, OtherRowsTokenizersTemplatesAndOptionsHaveOtherKeys) {
   options_.threads = 3;  // says nothing about the tokens
   EXPECT_EQ(key(), keys.back());
   base::RowFiles rows = files();
-  const auto of = [&] { return token_key(rows, maker_, options_); };
+  const auto of = [&] { return token_key(rows, maker_, token_options(options_)); };
   EXPECT_EQ(of(), keys.back());
   rows.mapping.columns = {{"a", "b"}};
   EXPECT_NE(of(), keys.back());

@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "data/example_writer.h"
 #include "data/packing.h"
+#include "data/record_writer.h"
 #include "data/tokenize.h"
 #include "list_of.h"
 
@@ -68,7 +68,7 @@ TEST(TokenRow, ErrorsNameRowAndColumn) {
 
 TEST(TokenRow, AnEmptyRowIsDroppedOrNamed) {
   const std::string rows = "{\"input_ids\": [1, 2, 3]}\n{\"input_ids\": []}\n";
-  EXPECT_EQ(tokenize(rows).examples.size(), 1U);
+  EXPECT_EQ(tokenize(rows).records.size(), 1U);
   EXPECT_NE(error_of(rows, {.max_length = 0}).find("d.jsonl:2 input_ids"), std::string::npos);
 }
 
@@ -83,11 +83,11 @@ TEST(TokenRow, LabelsThatAreOtherTokensArePredicted) {
       "{\"input_ids\": [3, 51, 2], \"labels\": [-100, 51, 2]}\n");
   EXPECT_EQ(data.facts.rows_with_own_labels, 1);
   EXPECT_EQ(data.facts.rows_with_shifted_labels, 0);
-  const Batch batch = make_batch(data.examples, no_packing(data.examples), {0, 1});
+  const Batch batch = make_batch(data.records, no_packing(data.records), {0, 1});
   EXPECT_EQ(batch.labels, (std::vector<std::int64_t>{-100, 99, 98, -100, -100, 51, 2}));
   // A packed row of both keeps the labels of each.
-  const PackedExamples wrapped = pack_wrapped(data.examples, 5);
-  const Batch first = make_batch(wrapped.examples, wrapped.rows, {0, 1});
+  const PackedRecords wrapped = pack_wrapped(data.records, 5);
+  const Batch first = make_batch(wrapped.records, wrapped.rows, {0, 1});
   EXPECT_EQ(first.labels, (std::vector<std::int64_t>{-100, 99, 98, -100, -100, -100, 2}));
   EXPECT_EQ(first.ids, (std::vector<std::int64_t>{3, 50, 60, 2, 3, 51, 2}));
 }
@@ -104,23 +104,23 @@ TEST(TokenRow, CountsWhatTrlDoesNotApply) {
 
 TEST(TokenRow, AFileKeepsLabels) {
   const base::fs::path path = base::fs::temp_directory_path() / ("hone_labels_" + std::to_string(::getpid()));
-  ExampleWriter writer({.kept = path, .key = "k", .most_memory = 0});
-  const Example own = {.row = 7, .ids = {1, 2, 3}, .supervised = {0, 1, 1}, .labels = {-100, 9, 8}};
-  const Example plain = {.row = 8, .ids = {4, 5}, .supervised = {0, 1}};
-  for (const Example& one : {own, plain, own}) writer.add(view(one));
+  RecordWriter writer({.kept = path, .key = "k", .most_memory = 0});
+  const Record own = {.row = 7, .ids = {1, 2, 3}, .supervised = {0, 1, 1}, .labels = {-100, 9, 8}};
+  const Record plain = {.row = 8, .ids = {4, 5}, .supervised = {0, 1}};
+  for (const Record& one : {own, plain, own}) writer.add(view(one));
   (void)writer.finish("{}");
   const auto file = TokenFile::open(path, "k");
   base::fs::remove(path);
   ASSERT_TRUE(file);
-  ASSERT_EQ(file->examples.size(), 3U);
+  ASSERT_EQ(file->records.size(), 3U);
   for (const std::size_t i : {0U, 2U}) {
-    EXPECT_EQ(list_of(file->examples[i].ids), own.ids);
-    EXPECT_EQ(list_of(file->examples[i].labels), own.labels);
-    EXPECT_EQ(list_of(file->examples[i].supervised), own.supervised);
+    EXPECT_EQ(list_of(file->records[i].ids), own.ids);
+    EXPECT_EQ(list_of(file->records[i].labels), own.labels);
+    EXPECT_EQ(list_of(file->records[i].supervised), own.supervised);
   }
-  EXPECT_TRUE(file->examples[1].labels.empty());
-  EXPECT_EQ(file->examples.tokens(0), 3);
-  EXPECT_EQ(file->examples.tokens(1), 2);
+  EXPECT_TRUE(file->records[1].labels.empty());
+  EXPECT_EQ(file->records.tokens(0), 3);
+  EXPECT_EQ(file->records.tokens(1), 2);
 }
 
 TEST(TokenRow, CompletionOnlyLossNeedsACompletion) {

@@ -43,17 +43,17 @@ Asked asked_of(const Json& recorded) {
   return out;
 }
 
-PackedExamples packed_of(const Examples& examples, const Asked& asked) {
+PackedRecords packed_of(const Records& examples, const Asked& asked) {
   if (asked.packing == "bfd_split") return pack_bfd_split(examples, asked.max_length);
   if (asked.packing == "wrapped") return pack_wrapped(examples, asked.max_length);
-  return {.examples = examples,
+  return {.records = examples,
           .rows = asked.packing == "bfd" ? pack_bfd(examples, asked.max_length) : no_packing(examples)};
 }
 
-Json row_of(const PackedExamples& packed, std::size_t row) {
+Json row_of(const PackedRecords& packed, std::size_t row) {
   Json ids = Json::array(), labels = Json::array();
   for (const std::uint32_t member : packed.rows.members(row)) {
-    const ExampleView example = packed.examples[member];
+    const RecordView example = packed.records[member];
     for (std::size_t i = 0; i < example.ids.size(); ++i) {
       ids.push_back(example.ids[i]);
       labels.push_back(example.supervised[i] != 0 ? Json(example.label(i)) : Json(kIgnore));
@@ -82,9 +82,9 @@ TEST(TokenRowsGolden, EqualTrlsPreparedDatasets) {
       const std::string name = set["name"].get<std::string>() + " " + one["options"].dump();
       const Asked asked = asked_of(one["options"]);
       BlockTokenizer tokenizing(tiny(), &chatml(), asked.options);
-      std::vector<Example> examples;
+      std::vector<Record> examples;
       try {
-        tokenizing.add(rows, [&examples](Example example) { examples.push_back(std::move(example)); });
+        tokenizing.add(rows, [&examples](Record example) { examples.push_back(std::move(example)); });
       } catch (const base::UserError& error) {
         alone += one.contains("refused") ? 0 : 1;
         EXPECT_TRUE(one.contains("refused") || refuses_alone(set, one["options"])) << name << error.what();
@@ -92,7 +92,7 @@ TEST(TokenRowsGolden, EqualTrlsPreparedDatasets) {
         continue;
       }
       ASSERT_FALSE(one.contains("refused")) << name;
-      const PackedExamples packed = packed_of(examples, asked);
+      const PackedRecords packed = packed_of(examples, asked);
       ASSERT_EQ(packed.rows.size(), one["rows"].size()) << name;
       for (std::size_t i = 0; i < packed.rows.size(); ++i) {
         const Json found = row_of(packed, i);

@@ -72,7 +72,7 @@ nlohmann::json columns_of(const Dataset& dataset, std::span<const std::uint32_t>
   nlohmann::json labels = nlohmann::json::array();
   nlohmann::json lengths = nlohmann::json::array();
   for (const std::uint32_t member : row) {
-    const ExampleView example = dataset.examples[member];
+    const RecordView example = dataset.records[member];
     for (std::size_t i = 0; i < example.ids.size(); ++i) {
       ids.push_back(example.ids[i]);
       labels.push_back(example.supervised[i] != 0 ? example.ids[i] : kIgnore);
@@ -94,7 +94,7 @@ TEST(Tokenize, EqualsTrlsPreparedDatasets) {
         read_rows(base::fs::path(HONE_FIXTURES "/data/rows") / run["file"].get<std::string>(), "text");
     const Dataset dataset = tokenize_rows(rows, tiny(), &chatml(), options);
     const auto packed =
-        options.packing ? pack_bfd(dataset.examples, options.max_length) : no_packing(dataset.examples);
+        options.packing ? pack_bfd(dataset.records, options.max_length) : no_packing(dataset.records);
     ASSERT_EQ(packed.size(), run["rows"].size()) << run["file"] << run["options"];
     for (std::size_t i = 0; i < packed.size(); ++i) {
       EXPECT_EQ(columns_of(dataset, packed.members(i), options.packing), run["rows"][i])
@@ -108,10 +108,10 @@ TEST(Tokenize, TheResultDoesNotDependOnThreads) {
   for (int i = 0; i < 500; ++i) text += "{\"text\": \"row " + std::to_string(i) + "\"}\n";
   const Dataset one = tokenize(text, {.threads = 1});
   const Dataset three = tokenize(text, {.threads = 3});
-  ASSERT_EQ(one.examples.size(), 500U);
+  ASSERT_EQ(one.records.size(), 500U);
   for (std::size_t i = 0; i < 500; ++i) {
-    EXPECT_EQ(list_of(one.examples[i].ids), list_of(three.examples[i].ids));
-    EXPECT_EQ(one.examples[i].row, static_cast<std::int64_t>(i));
+    EXPECT_EQ(list_of(one.records[i].ids), list_of(three.records[i].ids));
+    EXPECT_EQ(one.records[i].row, static_cast<std::int64_t>(i));
   }
 }
 
@@ -141,7 +141,7 @@ TEST(DataFacts, RowsWithoutATargetAreDropped) {
   EXPECT_EQ(dataset.facts.rows, 2);
   EXPECT_EQ(dataset.facts.kept, 1);
   EXPECT_EQ(dataset.facts.rows_without_target, 1);
-  EXPECT_EQ(dataset.examples[0].row, 1);
+  EXPECT_EQ(dataset.records[0].row, 1);
   EXPECT_EQ(dataset.facts.rows_without_eos_target, 0);
 }
 
@@ -208,7 +208,7 @@ TEST(DataFacts, AnAssistantMaskWithoutTheEndOfTurnIsCounted) {
 
 TEST(Preview, RunsOfEqualFlags) {
   const Dataset dataset = tokenize(R"({"prompt": "What is 12?", "completion": " 42"})");
-  const std::vector<PreviewPiece> pieces = preview(dataset.examples[0], tiny());
+  const std::vector<PreviewPiece> pieces = preview(dataset.records[0], tiny());
   ASSERT_EQ(pieces.size(), 2U);
   EXPECT_EQ(pieces[0].text, "<|bos|>What is 12?");
   EXPECT_FALSE(pieces[0].supervised);
@@ -217,7 +217,7 @@ TEST(Preview, RunsOfEqualFlags) {
 }
 
 TEST(Preview, TheFirstTokenIsNeverATarget) {
-  const std::vector<PreviewPiece> pieces = preview(tokenize("{\"text\": \"ab\"}").examples[0], tiny());
+  const std::vector<PreviewPiece> pieces = preview(tokenize("{\"text\": \"ab\"}").records[0], tiny());
   ASSERT_EQ(pieces.size(), 2U);
   EXPECT_EQ(pieces[0].text, "<|bos|>");
   EXPECT_FALSE(pieces[0].supervised);

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "data/pair_lists.h"
 
 namespace hone::data {
 namespace unpaired_test {
@@ -51,7 +52,6 @@ TEST_F(Unpaired, PairsBecomeRowsSideBySide) {
                                   "\n"
                                   R"({"prompt": "q", "chosen": " c", "rejected": " d"})");
   EXPECT_TRUE(found.paired);
-  EXPECT_EQ(found.file_rows, 2);
   std::string all;
   for (const UnpairedRow& one : found.rows)
     all += one.prompt.get<std::string>() + one.completion.get<std::string>() + (one.desirable ? "+" : "-");
@@ -79,14 +79,16 @@ TEST_F(Unpaired, CompletionsMoveOnByOneWithinABatch) {
   const UnpairedData data = prepare(
       row("one", " a", true) + row("two", " b", false) + row("three", " c", true) + row("four", " d", false),
       {.batch_size = 3});
-  ASSERT_EQ(data.rows.size(), 4U);
-  const auto scored = [&](std::size_t i) { return data.rows[i].chosen.scored; };
-  EXPECT_EQ(data.rows[0].rejected.scored, scored(2));
-  EXPECT_EQ(data.rows[1].rejected.scored, scored(0));
-  EXPECT_EQ(data.rows[2].rejected.scored, scored(1));
-  EXPECT_EQ(data.rows[3].rejected.scored, scored(3));
-  for (const PreferencePair& one : data.rows) EXPECT_TRUE(one.shares_context());
-  EXPECT_EQ(data.desirable, (std::vector<std::uint8_t>{1, 0, 1, 0}));
+  ASSERT_EQ(data.records.size(), 4U);
+  const auto scored = [&](std::size_t i) { return listed(data.records[i]).first.scored; };
+  EXPECT_EQ(listed(data.records[0]).second.scored, scored(2));
+  EXPECT_EQ(listed(data.records[1]).second.scored, scored(0));
+  EXPECT_EQ(listed(data.records[2]).second.scored, scored(1));
+  EXPECT_EQ(listed(data.records[3]).second.scored, scored(3));
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_TRUE(listed(data.records[i]).shares_context);
+    EXPECT_EQ(data.records[i].desirable, i % 2 == 0);
+  }
   EXPECT_EQ(data.facts.desirable, 2);
 }
 
@@ -97,19 +99,19 @@ TEST_F(Unpaired, LongRowsAreCutAndLongPromptsDropped) {
   const UnpairedData whole = prepare(text, {.batch_size = 3});
   const UnpairedData cut = prepare(text, {.max_length = 6, .batch_size = 3});
   EXPECT_EQ(cut.facts.prompts_too_long, 1);
-  ASSERT_EQ(cut.rows.size(), 2U);
+  ASSERT_EQ(cut.records.size(), 2U);
   EXPECT_EQ(cut.facts.rows_cut, 1);
-  EXPECT_EQ(cut.rows[1].chosen.tokens(), 6);
-  EXPECT_EQ(cut.rows[0].rejected.scored, cut.rows[1].chosen.scored);
-  EXPECT_EQ(cut.rows[1].rejected.scored, whole.rows[0].chosen.scored);
+  EXPECT_EQ(listed(cut.records[1]).first.tokens(), 6);
+  EXPECT_EQ(listed(cut.records[0]).second.scored, listed(cut.records[1]).first.scored);
+  EXPECT_EQ(listed(cut.records[1]).second.scored, listed(whole.records[0]).first.scored);
 }
 
 TEST_F(Unpaired, WithoutAPromptTheFirstTokenIsContext) {
   const UnpairedData data = prepare(row("", "some words", true) + row("q", " a", false), {.batch_size = 2});
   const bool bos = !tokenizer().encode("", true).ids.empty();
-  EXPECT_EQ(data.rows[0].chosen.context.size(), 1U);
-  EXPECT_EQ(data.rows[0].chosen.completion,
-            static_cast<std::int64_t>(data.rows[0].chosen.scored.size()) + (bos ? 0 : 1));
+  EXPECT_EQ(listed(data.records[0]).first.context.size(), 1U);
+  EXPECT_EQ(listed(data.records[0]).first.completion,
+            static_cast<std::int64_t>(listed(data.records[0]).first.scored.size()) + (bos ? 0 : 1));
 }
 
 TEST_F(Unpaired, BadRowsAreNamed) {

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from common import (FIXTURES, SMOLLM2, SMOLLM2_ADAPTER, TOKENS, apply_rule, peft_key, versions, with_head_bias, write_json,
                     write_tensors)
-from trl_training import case_options, logged, trained
+from trl_training import case_options, logged, train_set, trained
 
 import torch
 from datasets import Dataset
@@ -73,6 +73,7 @@ def dpo_cases():
     case("clipped", max_grad_norm=0.05, per_device_train_batch_size=2, gradient_accumulation_steps=4, weight_decay=0.1,
          lr_scheduler_type="cosine", warmup_steps=1, max_steps=4)
     case("evaluated", eval_strategy="steps", eval_steps=2, per_device_eval_batch_size=4, max_steps=4)
+    case("streamed", dataset_streaming=True, per_device_train_batch_size=4, gradient_accumulation_steps=1, max_steps=6)  # passes of 4 steps
     case("new_base", new=True, loss_type=["sigmoid", "ipo"], max_steps=4)
     case("tokens_new_base", new=True, weight_decay=0.1, max_steps=4)  # trainable_token_indices, the head tied
     # experts_<family>: tiny_<family>, with the load-balancing loss of its routers
@@ -127,12 +128,13 @@ def run(name, out):
     else:
         model = PeftModel.from_pretrained(model, str(start), is_trainable=True)
     rows = rows_of(data)
+    train, config = train_set(rows, options)
     with tempfile.TemporaryDirectory() as folder:
         args = DPOConfig(output_dir=folder, use_cpu=True, report_to="none", logging_steps=1, disable_tqdm=True,
-                         save_strategy="no", **options)
+                         save_strategy="no", **config)
         if "eval_strategy" in options:
             given["eval_dataset"] = Dataset.from_list(rows[:7])
-        trainer = DPOTrainer(model, args=args, train_dataset=Dataset.from_list(rows), processing_class=tokenizer, **given)
+        trainer = DPOTrainer(model, args=args, train_dataset=train, processing_class=tokenizer, **given)
         if new:
             apply_rule(with_head_bias(trainer.model))
             tensors |= {f"before.{key}": value.clone() for key, value in adapter(trainer.model).items()}

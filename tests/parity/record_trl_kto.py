@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 from common import FIXTURES, SMOLLM2, SMOLLM2_ADAPTER, apply_rule, peft_key, versions, write_json, write_tensors
-from trl_training import case_options, logged, trained
+from trl_training import case_options, logged, train_set, trained
 
 import torch
 from datasets import Dataset
@@ -65,6 +65,7 @@ def kto_cases():
     case("clipped", max_grad_norm=0.05, per_device_train_batch_size=2, gradient_accumulation_steps=4, weight_decay=0.1,
          lr_scheduler_type="cosine", warmup_steps=1, max_steps=4)
     case("evaluated", eval_strategy="steps", eval_steps=2, per_device_eval_batch_size=4)
+    case("streamed", dataset_streaming=True, per_device_train_batch_size=4, gradient_accumulation_steps=1, max_steps=6)  # passes of 4 steps
     case("evaluated_precomputed", eval_strategy="steps", eval_steps=2, per_device_eval_batch_size=2, precompute_ref_log_probs=True)
     # experts_<family>: tiny_<family>, with the load-balancing loss of its routers
     case("experts_qwen3_moe", eval_strategy="steps", eval_steps=2, per_device_eval_batch_size=4)  # its own factor
@@ -121,12 +122,13 @@ def run(name, out):
     else:
         model = PeftModel.from_pretrained(model, str(start), is_trainable=True)
     rows = rows_of(data)
+    train, config = train_set(rows, options)
     with tempfile.TemporaryDirectory() as folder:
         args = KTOConfig(output_dir=folder, use_cpu=True, report_to="none", logging_steps=1, disable_tqdm=True,
-                         save_strategy="no", **options)
+                         save_strategy="no", **config)
         if "eval_strategy" in options:
             given["eval_dataset"] = Dataset.from_list(rows[:7])
-        trainer = KTOTrainer(model, args=args, train_dataset=Dataset.from_list(rows), processing_class=tokenizer, **given)
+        trainer = KTOTrainer(model, args=args, train_dataset=train, processing_class=tokenizer, **given)
         if new:
             apply_rule(trainer.model)
             tensors |= {f"before.{key}": value.clone() for key, value in adapter(trainer.model).items()}

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 from common import FIXTURES, SMOLLM2, apply_rule, peft_key, save_adapter, versions, write_json, write_tensors
-from trl_training import case_options, logged, trained
+from trl_training import case_options, logged, train_set, trained
 
 import torch
 from datasets import Dataset
@@ -65,6 +65,7 @@ def reward_cases():
     case("clipped", max_grad_norm=0.05, per_device_train_batch_size=2, gradient_accumulation_steps=4, weight_decay=0.1,
          lr_scheduler_type="cosine", warmup_steps=1, max_steps=4)
     case("evaluated", data="margin", eval_strategy="steps", eval_steps=2, per_device_eval_batch_size=4, max_steps=4)
+    case("streamed", data="margin", dataset_streaming=True, per_device_train_batch_size=4, gradient_accumulation_steps=1, max_steps=6)  # passes of 4 steps
     case("folder_headed", data="chat", model=HEADED)
     case("everything", data="margin", center_rewards_coefficient=0.01, per_device_train_batch_size=2, max_length=40, max_steps=4)
     return cases
@@ -128,12 +129,13 @@ def run(name, out):
     model = AutoModelForSequenceClassification.from_pretrained(str(base), num_labels=1, dtype=torch.float32, attn_implementation="sdpa")
     lora = LoraConfig(r=8 if real else 4, lora_alpha=16 if real else 8, target_modules="all-linear", task_type="SEQ_CLS")
     rows, given = rows_of(data), {}
+    train, config = train_set(rows, options)
     with tempfile.TemporaryDirectory() as folder:
         args = RewardConfig(output_dir=folder, use_cpu=True, report_to="none", logging_steps=1, disable_tqdm=True,
-                            save_strategy="no", **options)
+                            save_strategy="no", **config)
         if "eval_strategy" in options:
             given["eval_dataset"] = Dataset.from_list(rows[:7])
-        trainer = RewardTrainer(model, args=args, train_dataset=Dataset.from_list(rows), processing_class=tokenizer, peft_config=lora,
+        trainer = RewardTrainer(model, args=args, train_dataset=train, processing_class=tokenizer, peft_config=lora,
                                 **given)
         parameters = adapter(trainer.model)
         head = parameters["base_model.model.score.weight"]

@@ -1,11 +1,18 @@
 """A run of TRL's Trainer on tiny models, and what recorders keep of it: the log and the first gradients."""
 import common
-from datasets import disable_progress_bars
+from datasets import Dataset, disable_progress_bars
 from transformers import PrinterCallback
 from transformers.utils import logging
 
 UNLOGGED = {"total_flos", "train_loss", "train_runtime", "train_samples_per_second", "train_steps_per_second",
             "eval_runtime", "eval_samples_per_second", "eval_steps_per_second"}
+
+
+def train_set(rows, options):
+    """(the rows to train on, the options of TRL's Config): dataset_streaming is an option of TRL's scripts."""
+    data = Dataset.from_list(rows)
+    config = {key: value for key, value in options.items() if key != "dataset_streaming"}
+    return data.to_iterable_dataset() if options.get("dataset_streaming") else data, config
 
 
 def trained(trainer, parameters):

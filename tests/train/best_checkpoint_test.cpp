@@ -67,25 +67,22 @@ TEST(BestCheckpoint, AnotherNameIsAMistakeThatNamesThoseThere) {
   }
 }
 
-data::Example example(std::int64_t row) {
+data::Record example(std::int64_t row) {
   return {.row = row, .ids = {1, 2}, .supervised = {1, 1}};
 }
 
 TEST(ReadEval, SetsLieOneAfterAnother) {
-  ExampleData first = {.examples = {example(0), example(1)},
-                       .rows = data::PackedRows({{0, 1}}),
-                       .sets = {{.name = "a", .rows = 1}}};
-  append(first, {.examples = {example(0)},
+  RecordData first = {.records = {example(0), example(1)},
+                      .rows = data::PackedRows({{0, 1}}),
+                      .sets = {{.name = "a", .rows = 1}}};
+  append(first, {.records = {example(0)},
                  .rows = data::PackedRows(std::vector<std::vector<std::int64_t>>{{0}}),
                  .sets = {{.name = "b", .rows = 1}}});
   ASSERT_EQ(first.rows.size(), 2U);
   ASSERT_EQ(first.rows.members(1).size(), 1U);
   EXPECT_EQ(first.rows.members(1)[0], 2U);
-  EXPECT_EQ(first.examples.size(), 3U);
+  EXPECT_EQ(first.records.size(), 3U);
   EXPECT_EQ(first.sets[1].name, "b");
-  PairData pairs = {.pairs = {{}}, .margins = {}, .desirable = {}};
-  append(pairs, {.pairs = {{}, {}}, .margins = {1, 2}, .desirable = {}});
-  EXPECT_EQ(pairs.margins, (std::vector<double>{0, 1, 2}));
 }
 
 }  // namespace best_checkpoint_test

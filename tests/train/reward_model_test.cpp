@@ -116,17 +116,18 @@ TEST_F(RewardModelRun, ItsFilesAreAReward) {
   const auto run = open({"--max_steps", "3", "--learning_rate", "1e-2"});
   const std::atomic<bool> stop = false;
   begin_run(*run, silent_, stop);
-  const auto& pairs = std::get<PairData>(run->data).pairs;
-  const reward::RewardPass laid = reward::make_reward_pass(pairs, {0, 1}, /*share_prompt=*/true);
+  const data::Records& records = run->pairs()->records;
+  const reward::RewardPass laid = reward::make_reward_pass({records[0], records[1]}, /*share_prompt=*/true);
   BatchPass pass(*run->model, laid.batch, {}, {});
   const at::Tensor hidden = pass.forward(laid.last, /*trains=*/false).to(at::kFloat);
   const at::Tensor scores = at::linear(hidden, run->model->score_head()).squeeze(1);
   const auto files = open_model_reward(out_.string(), config::Precision::kFloat32);
   rewards::Request request;
   for (const std::size_t i : {0U, 1U}) {
-    for (const data::PreferenceSequence* side : {&pairs[i].chosen, &pairs[i].rejected}) {
-      std::vector<std::int32_t> ids = side->context;
-      ids.insert(ids.end(), side->scored.begin(), side->scored.end());
+    const data::SequencePair pair = data::sides_of(records[i]);
+    for (const data::ScoredSequence& side : {pair.first, pair.second}) {
+      std::vector<std::int32_t> ids(side.context.begin(), side.context.end());
+      ids.insert(ids.end(), side.scored.begin(), side.scored.end());
       request.prompts.push_back("");
       request.completions.push_back(run->text->tokenizer.decode(ids, false));
     }

@@ -10,9 +10,8 @@ constexpr Choices<PackingStrategy, 5> kPackingStrategyWords = {{{"bfd", PackingS
                                                                 {"bfd-requeue", PackingStrategy::kBfdSplit},
                                                                 {"ffd", PackingStrategy::kBfd}}};
 constexpr std::string_view kNeverPads = "hone never pads";
-constexpr std::string_view kNotSft = "grpo, rloo, online-dpo, dpo, kto, reward, cpo, orpo";
-constexpr std::string_view kStreamsSftOnly =
-    "not yet: only sft streams; this method holds its rows in memory, in transformers' shuffled order";
+constexpr std::string_view kHoldsPrompts =
+    "not yet: this method holds its prompts in memory, in the order of TRL's RepeatSampler";
 
 // Columns, tokens and the length of a row.
 void add_rows(std::vector<Option>& rows) {
@@ -120,7 +119,7 @@ void add_dataset(std::vector<Option>& rows) {
         "train on the rows in the order of their files, made as they are needed: step 1 comes at once; needs "
         "max_steps",
         &DataPlan::dataset_streaming, for_rows(kAnyRows),
-        in(kNotSft, {.option_class = OptionClass::kRefused, .reason = kStreamsSftOnly})},
+        in(kHoneSamplers, {.option_class = OptionClass::kRefused, .reason = kHoldsPrompts})},
        {"ignore_bias_buffers", "workaround for distributed PyTorch", Kind::kBool, "false",
         ignored("the fault it works around cannot occur here"), for_rows(kAnyRows)}});
   add(rows, {"data", kHone, kAll},
@@ -154,7 +153,7 @@ void add_row_forms(std::vector<Option>& rows) {
         Kind::kString, "null", for_rows(kAnyRows)},
        {"cache_tokens",
         "keep the tokens of many rows for the next run with the same rows, tokenizer and options",
-        &DataPlan::cache_tokens, of("sft, dpo, cpo, orpo"), for_rows(kAnyRows)},
+        &DataPlan::cache_tokens, of("sft, dpo, kto, reward, cpo, orpo"), for_rows(kAnyRows)},
        {"row_timeout", "seconds that row_function may take for one row", Kind::kFloat, "60",
         for_rows(kAnyRows), Range{.least = 0, .most = 1e9, .least_open = true}}});
 }
@@ -165,7 +164,7 @@ void add_mixture(std::vector<Option>& rows) {
         "data sets whose rows are concatenated: path, name, data_dir, data_files, split, columns, fraction",
         Kind::kAny, "[]", for_rows(kAnyRows)},
        {"streaming", "dataset_streaming, of a mixture", Kind::kBool, "false", for_rows(kAnyRows),
-        in(kNotSft, {.option_class = OptionClass::kRefused, .reason = kStreamsSftOnly})},
+        in(kHoneSamplers, {.option_class = OptionClass::kRefused, .reason = kHoldsPrompts})},
        {"test_split_size", "share of the mixture (1 or more: its rows) that is evaluated, not trained on",
         Kind::kFloat, "null", for_rows(kAnyRows)}});
 }

@@ -226,14 +226,14 @@ Verdict check_pair_bos(const train::OpenedRun& run) {
   const auto& bos = run.text->tokenizer.special().bos;
   const std::int32_t id = bos ? run.text->tokenizer.token_to_id(*bos).value_or(-1) : -1;
   std::int64_t one = 0, two = 0;
-  for (const data::PreferencePair& pair : std::get<train::PairData>(run.data).pairs) {
-    const std::vector<std::int32_t>& ids = pair.chosen.context;
-    if (id < 0 || ids.empty() || ids[0] != id) continue;
+  const data::Records& records = run.pairs()->records;
+  records.for_each([&](const data::RecordView& record) {
+    const std::span<const std::int32_t> ids = data::sides_of(record).first.context;
+    if (id < 0 || ids.empty() || ids[0] != id) return;
     one += 1;
     two += ids.size() > 1 && ids[1] == id ? 1 : 0;
-  }
-  return check_bos(run, static_cast<std::int64_t>(std::get<train::PairData>(run.data).pairs.size()), one, two,
-                   run.start.conversational);
+  });
+  return check_bos(run, static_cast<std::int64_t>(records.size()), one, two, run.start.conversational);
 }
 
 }  // namespace

@@ -45,39 +45,39 @@ std::uint64_t mixed(std::initializer_list<std::uint64_t> parts) {
   return out;
 }
 
-std::vector<RowPrint> prints_of(const train::ExampleData& data) {
-  std::vector<RowPrint> out;
-  data.examples.for_each([&out](const data::ExampleView& row) {
-    if (out.size() == kMostPrints) return;
-    const auto first = std::find(row.supervised.begin(), row.supervised.end(), 1);
-    const auto prompt = static_cast<std::size_t>(first - row.supervised.begin());
-    const bool has_prompt = prompt > 1 && prompt < row.ids.size();
-    RowPrint print{.answer = hash_of(row.ids.subspan(std::min(prompt, row.ids.size())))};
-    if (has_prompt) print.prompt = hash_of(row.ids.first(prompt));
-    print.whole = hash_of(row.ids);
-    print.short_answer = static_cast<std::int64_t>(row.ids.size() - prompt) <= kFewTokens;
-    out.push_back(print);
-  });
-  return out;
+RowPrint print_of_example(const data::RecordView& row) {
+  const auto first = std::find(row.supervised.begin(), row.supervised.end(), 1);
+  const auto prompt = static_cast<std::size_t>(first - row.supervised.begin());
+  const bool has_prompt = prompt > 1 && prompt < row.ids.size();
+  RowPrint print{.answer = hash_of(row.ids.subspan(std::min(prompt, row.ids.size())))};
+  if (has_prompt) print.prompt = hash_of(row.ids.first(prompt));
+  print.whole = hash_of(row.ids);
+  print.short_answer = static_cast<std::int64_t>(row.ids.size() - prompt) <= kFewTokens;
+  return print;
 }
 
-std::vector<RowPrint> prints_of(const train::PairData& data) {
-  std::vector<RowPrint> out;
-  for (std::size_t i = 0; i < data.pairs.size(); ++i) {
-    const data::PreferencePair& pair = data.pairs[i];
-    RowPrint print{.prompt = pair.chosen.context.size() > 1 ? hash_of(pair.chosen.context) : kNoPrompt};
-    const std::uint64_t chosen = hash_of(pair.chosen.scored), rejected = hash_of(pair.rejected.scored);
-    print.answer = chosen;
-    if (data.desirable.empty()) {
-      print.whole = mixed({print.prompt, chosen, rejected});
-      print.opposite = chosen == rejected ? 1 : mixed({print.prompt, rejected, chosen});
-    } else {
-      const std::uint64_t label = data.desirable[i];
-      print.whole = mixed({print.prompt, chosen, label});
-      print.opposite = mixed({print.prompt, chosen, 1 - label});
-    }
-    out.push_back(print);
+RowPrint print_of_pair(const data::RecordView& row) {
+  const data::SequencePair pair = data::sides_of(row);
+  RowPrint print{.prompt = pair.first.context.size() > 1 ? hash_of(pair.first.context) : kNoPrompt};
+  const std::uint64_t chosen = hash_of(pair.first.scored), rejected = hash_of(pair.second.scored);
+  print.answer = chosen;
+  if (!row.desirable) {
+    print.whole = mixed({print.prompt, chosen, rejected});
+    print.opposite = chosen == rejected ? 1 : mixed({print.prompt, rejected, chosen});
+  } else {
+    const std::uint64_t label = *row.desirable ? 1 : 0;
+    print.whole = mixed({print.prompt, chosen, label});
+    print.opposite = mixed({print.prompt, chosen, 1 - label});
   }
+  return print;
+}
+
+std::vector<RowPrint> prints_of(const train::RecordData& data) {
+  std::vector<RowPrint> out;
+  data.records.for_each([&out](const data::RecordView& row) {
+    if (out.size() == kMostPrints) return;
+    out.push_back(row.sequences.empty() ? print_of_example(row) : print_of_pair(row));
+  });
   return out;
 }
 
@@ -200,9 +200,7 @@ std::vector<RowPrint> prints_of(const train::OpenedRun& run) {
 // "row 17"; of prompts as the file names it.
 std::string place(const train::OpenedRun& run, std::size_t i) {
   if (run.samples()) return run.sampled().train_prompts.rows[i].where;
-  if (const auto* pairs = std::get_if<train::PairData>(&run.data))
-    return "row " + std::to_string(pairs->pairs[i].row + 1);
-  return "row " + std::to_string(data::file_row(std::get<train::ExampleData>(run.data).examples[i].row) + 1);
+  return "row " + std::to_string(data::file_row(std::get<train::RecordData>(run.data).records[i].row) + 1);
 }
 
 // "row 5 is there 12 times (row 5, row 9, row 17, ...)", of the most frequent ones.
@@ -276,7 +274,7 @@ Verdict judge_contradictions(const train::OpenedRun& run, const Counts& found) {
   const double part = share(found.contradicting, found.rows);
   out.level = part >= kContradictionsWarn && found.rows >= kFewRows ? Level::kWarn : Level::kNote;
   const bool pairs = run.has_pairs();
-  const bool labels = pairs && !std::get<train::PairData>(run.data).desirable.empty();
+  const bool labels = pairs && run.pairs()->records[0].desirable.has_value();
   out.what = std::to_string(found.contradicting) + " of " +
              format::counted(found.rows, run.samples() ? "prompt" : "row") +
              base::plural(found.contradicting, " contradicts", " contradict") + " another one";

@@ -98,11 +98,11 @@ Verdict check_ends(const train::OpenedRun& run, const PreferenceFacts& facts) {
     return out;
   }
   std::int64_t ending = 0;
-  for (const data::PreferencePair& pair : std::get<train::PairData>(run.data).pairs) {
-    const std::vector<std::int32_t>& scored = pair.chosen.scored;
-    const auto last = scored.end() - static_cast<std::ptrdiff_t>(std::min(kLast, scored.size()));
-    ending += std::find(last, scored.end(), *end) != scored.end() ? 1 : 0;
-  }
+  run.pairs()->records.for_each([&](const data::RecordView& record) {
+    const std::span<const std::int32_t> scored = data::sides_of(record).first.scored;
+    const auto last = scored.last(std::min(kLast, scored.size()));
+    ending += std::find(last.begin(), last.end(), *end) != last.end() ? 1 : 0;
+  });
   const std::string token = format::token(run.text->tokenizer, *end);
   out.what = "chosen completions end with " + token + " in " + of_pairs(ending, facts.kept);
   if (share(ending, facts.kept) >= kEnding) return out;

@@ -33,17 +33,8 @@ std::vector<std::int64_t> uses_of(const train::OpenedRun& run) {
       if (id >= 0 && static_cast<std::size_t>(id) < out.size()) out[static_cast<std::size_t>(id)] += 1;
     }
   };
-  if (const auto* examples = std::get_if<train::ExampleData>(&run.data)) {
-    examples->examples.for_each([&add](const data::ExampleView& example) { add(example.ids); });
-  }
-  if (const auto* pairs = std::get_if<train::PairData>(&run.data)) {
-    for (const data::PreferencePair& pair : pairs->pairs) {
-      for (const data::PreferenceSequence* side : {&pair.chosen, &pair.rejected}) {
-        add(side->context);
-        add(side->scored);
-      }
-    }
-  }
+  if (const auto* given = std::get_if<train::RecordData>(&run.data))
+    given->records.for_each([&add](const data::RecordView& record) { add(record.ids); });
   if (const auto* sampled = std::get_if<train::SampledData>(&run.data)) {
     const train::PolicyPrompts* const prompts = &sampled->train_prompts;
     for (const data::TokenizedPrompt& prompt : prompts->tokens) add(prompt.ids);

@@ -85,10 +85,8 @@ std::optional<Verdict> check_smoothing(const train::OpenedRun& run) {
 
 std::optional<Verdict> check_kto_weights(const train::OpenedRun& run) {
   if (run.plan.method != Method::kKto || !run.has_pairs()) return std::nullopt;
-  const std::vector<std::uint8_t>& desirable = std::get<train::PairData>(run.data).desirable;
-  const auto good = static_cast<std::int64_t>(
-      std::count_if(desirable.begin(), desirable.end(), [](auto one) { return one != 0; }));
-  const auto all = static_cast<std::int64_t>(desirable.size());
+  const data::UnpairedFacts& facts = std::get<train::UnpairedStartFacts>(run.start.method).data;
+  const std::int64_t good = facts.desirable, all = facts.kept;
   const bool no_good = run.plan.kto.desirable_weight == 0, no_bad = run.plan.kto.undesirable_weight == 0;
   const std::int64_t lost = (no_good ? good : 0) + (no_bad ? all - good : 0);
   if (lost == 0) return std::nullopt;

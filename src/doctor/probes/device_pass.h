@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/example.h"
+#include "data/record.h"
 #include "model/causal_lm.h"
 #include "train/batch_pass.h"
 #include "train/open_run.h"

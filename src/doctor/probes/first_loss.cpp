@@ -35,7 +35,7 @@ constexpr std::string_view kEnglish =
     "The sun rises in the east and sets in the west. Water boils when it is hot enough. Most people drink "
     "something in the morning, go to work, and come home in the evening to eat with their family.";
 
-double mean_loss(const ScoredPass& pass, const std::vector<data::Example>& rows) {
+double mean_loss(const ScoredPass& pass, const std::vector<data::Record>& rows) {
   if (rows.empty()) return 0;
   const train::ScoredFacts facts = pass(batch_of(rows), 0);
   return facts.scored > 0 ? facts.nll_sum / static_cast<double>(facts.scored) : 0;
@@ -54,8 +54,8 @@ Ids within_positions(const train::OpenedRun& run, Ids ids) {
 }
 
 // `from`: the first token that is a target; never a row's first.
-data::Example example_of(Ids ids, std::size_t from) {
-  data::Example out{.ids = std::move(ids), .supervised = {}};
+data::Record example_of(Ids ids, std::size_t from) {
+  data::Record out{.ids = std::move(ids), .supervised = {}};
   out.supervised.assign(out.ids.size(), 0);
   for (std::size_t i = std::max<std::size_t>(1, from); i < out.ids.size(); ++i) out.supervised[i] = 1;
   return out;
@@ -127,7 +127,7 @@ struct Sides {
 
 std::vector<Sides> sides_of(const train::OpenedRun& run) {
   std::vector<Sides> out;
-  for (const data::Example& one : short_examples(run, kRows, kRows * kRowTokens)) {
+  for (const data::Record& one : short_examples(run, kRows, kRows * kRowTokens)) {
     const auto first = std::find(one.supervised.begin() + 1, one.supervised.end(), 1);
     const auto at = first - one.supervised.begin();
     out.push_back({{one.ids.begin(), one.ids.begin() + at}, {one.ids.begin() + at, one.ids.end()}});
@@ -157,7 +157,7 @@ std::optional<double> loss_in_template(const train::OpenedRun& run, const Scored
   const bool tokens = start != nullptr && start->data.form == data::RowForm::kTokens;
   if (!run.text->chat_template || run.start.conversational || tokens) return std::nullopt;
   const text::Tokenizer& tokenizer = run.text->tokenizer;
-  std::vector<data::Example> turned;
+  std::vector<data::Record> turned;
   for (const Sides& one : rows) {
     const std::string prompt = tokenizer.decode(one.before, true),
                       answer = tokenizer.decode(one.targets, true);

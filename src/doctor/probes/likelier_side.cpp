@@ -24,40 +24,36 @@ constexpr double kAgainstBrief = 0.8, kAgainstRows = 0.9;  // shares of pairs, o
 // Nats: a model's own samples against another's text stay below these means of tokens.
 constexpr double kOfPairs = 1, kOfRows = 1.5, kOfBrief = 0.5;
 
-data::Example example_of(const data::PreferenceSequence& side, std::int64_t row) {
-  std::vector<std::int32_t> ids = side.context;
-  ids.insert(ids.end(), side.scored.begin(), side.scored.end());
-  std::vector<std::uint8_t> supervised(ids.size(), 1);
-  std::fill_n(supervised.begin(), side.context.size(), std::uint8_t{0});
-  if (std::ssize(ids) > kMostTokens) {
-    const auto cut = std::ssize(ids) - kMostTokens;
-    ids.erase(ids.begin(), ids.begin() + cut);
-    supervised.erase(supervised.begin(), supervised.begin() + cut);
-  }
-  return {.row = row, .ids = std::move(ids), .supervised = std::move(supervised)};
+data::Record example_of(const data::ScoredSequence& side, std::int64_t row) {
+  data::Record out = {.row = row, .ids = {}, .supervised = {}};
+  const auto room = static_cast<std::size_t>(kMostTokens);
+  const auto scored = side.scored.last(std::min(side.scored.size(), room));
+  data::add_sequence(out, data::Part::kWhole,
+                     side.context.last(std::min(side.context.size(), room - scored.size())), scored);
+  out.sequences.clear();
+  return out;
 }
 
 struct SideLoss {
   double sum = 0, mean = 0;
 };
 
-SideLoss loss_of_side(const data::PreferenceSequence& side, std::int64_t row, const ScoredPass& pass) {
+SideLoss loss_of_side(const data::ScoredSequence& side, std::int64_t row, const ScoredPass& pass) {
   const train::ScoredFacts facts = pass(batch_of({example_of(side, row)}), 0);
   if (facts.scored == 0) return {};
   return {.sum = facts.nll_sum, .mean = facts.nll_sum / static_cast<double>(facts.scored)};
 }
 
-bool is_brief(const data::PreferencePair& pair) {
-  return pair.chosen.scored.size() <= kBriefTokens && pair.rejected.scored.size() <= kBriefTokens;
+bool is_brief(const data::SequencePair& pair) {
+  return pair.first.scored.size() <= kBriefTokens && pair.second.scored.size() <= kBriefTokens;
 }
 
 // Places of the pairs, shortest first, of a keyed sample.
-std::vector<std::size_t> drawn_pairs(const std::vector<data::PreferencePair>& pairs) {
+std::vector<std::size_t> drawn_pairs(const data::Records& pairs) {
   std::vector<std::size_t> out = shuffled_places(pairs.size());
   out.resize(std::min(out.size(), kDrawn));
   std::stable_sort(out.begin(), out.end(), [&](std::size_t one, std::size_t other) {
-    const auto tokens = [&](std::size_t i) { return pairs[i].chosen.tokens() + pairs[i].rejected.tokens(); };
-    return tokens(one) < tokens(other);
+    return pairs.tokens(one) < pairs.tokens(other);
   });
   return out;
 }
@@ -85,28 +81,29 @@ double share_against(const SideLosses& losses) {
 SideLosses measure_sides(const train::OpenedRun& run, const ScoredPass& pass) {
   SideLosses out;
   if (!run.has_pairs()) return out;
-  const auto& data = std::get<train::PairData>(run.data);
-  const std::vector<std::size_t> drawn = drawn_pairs(data.pairs);
-  const auto brief =
-      std::count_if(drawn.begin(), drawn.end(), [&](std::size_t i) { return is_brief(data.pairs[i]); });
-  out.paired = data.desirable.empty();
+  const data::Records& pairs = run.pairs()->records;
+  const std::vector<std::size_t> drawn = drawn_pairs(pairs);
+  const auto brief = std::count_if(drawn.begin(), drawn.end(),
+                                   [&](std::size_t i) { return is_brief(data::sides_of(pairs[i])); });
+  out.paired = !pairs[0].desirable.has_value();
   out.brief = static_cast<double>(brief) >= kMostlyBrief * static_cast<double>(drawn.size());
   const std::size_t most = out.brief ? kAskedBrief : kAsked;
   std::int64_t tokens = 0;
-  const auto loss = [&](const data::PreferenceSequence& side, std::int64_t row) {
+  const auto loss = [&](const data::ScoredSequence& side, std::int64_t row) {
     tokens += std::min(side.tokens(), kMostTokens);
     const SideLoss one = loss_of_side(side, row, pass);
     return out.brief ? one.sum : one.mean;
   };
   for (const std::size_t i : drawn) {
     if (tokens >= kBudget) break;
-    const data::PreferencePair& pair = data.pairs[i];
+    const data::RecordView record = pairs[i];
+    const data::SequencePair pair = data::sides_of(record);
     if (!out.paired) {
-      std::vector<double>& side = data.desirable[i] != 0 ? out.wanted : out.unwanted;
-      if (side.size() < most) side.push_back(loss(pair.chosen, pair.row));
-    } else if (out.wanted.size() < most && pair.chosen.scored != pair.rejected.scored) {
-      out.wanted.push_back(loss(pair.chosen, pair.row));
-      out.unwanted.push_back(loss(pair.rejected, pair.row));
+      std::vector<double>& side = *record.desirable ? out.wanted : out.unwanted;
+      if (side.size() < most) side.push_back(loss(pair.first, record.row));
+    } else if (out.wanted.size() < most && !std::ranges::equal(pair.first.scored, pair.second.scored)) {
+      out.wanted.push_back(loss(pair.first, record.row));
+      out.unwanted.push_back(loss(pair.second, record.row));
     }
   }
   return out;

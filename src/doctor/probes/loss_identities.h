@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "data/example.h"
+#include "data/record.h"
 #include "doctor/examination.h"
 #include "train/scored_pass.h"
 

@@ -27,14 +27,11 @@ constexpr double kGiant = 16;       // times the mean row
 constexpr double kOverLimit = 1.1;  // the plan is an upper bound, and what is free changes
 
 std::int64_t scored_at_once(const train::OpenedRun& run) {
-  if (const auto* examples = std::get_if<train::ExampleData>(&run.data)) {
+  if (const auto* examples = run.examples())
     return train::longest_batch(*examples, run.plan.per_device_train_batch_size).scored;
-  }
-  if (const auto* pairs = std::get_if<train::PairData>(&run.data)) {
+  if (const auto* pairs = run.pairs()) {
     std::int64_t most = 0;
-    for (const data::PreferencePair& pair : pairs->pairs)
-      most =
-          std::max(most, static_cast<std::int64_t>(pair.chosen.scored.size() + pair.rejected.scored.size()));
+    for (std::size_t i = 0; i < pairs->records.size(); ++i) most = std::max(most, pairs->records.scored(i));
     return run.plan.per_device_train_batch_size * most;
   }
   return run.plan.per_device_train_batch_size * run.plan.policy.max_completion_length;
@@ -100,7 +97,7 @@ Verdict check_memory(const train::OpenedRun& run) {
 // MEM-02
 Verdict check_longest(const train::OpenedRun& run) {
   Verdict out{.code = "MEM-02"};
-  if (const auto* examples = std::get_if<train::ExampleData>(&run.data)) {
+  if (const auto* examples = run.examples()) {
     const train::LongestBatch longest = train::longest_batch(*examples, run.plan.per_device_train_batch_size);
     out.what = "planned for the longest batch that any order of the rows can give: " +
                format::counted(longest.tokens, "token") + ", the longest sequence " +

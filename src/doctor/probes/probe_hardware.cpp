@@ -45,17 +45,17 @@ struct Sizes {
   std::int64_t keys = 0;
 };
 
-Sizes sizes_of_pairs(const config::Plan& plan, const std::vector<data::PreferencePair>& pairs,
-                     bool is_fused) {
+Sizes sizes_of_pairs(const config::Plan& plan, const data::Records& pairs, bool is_fused) {
   const bool share = plan.share_prompt && is_fused;
   Sizes out;
-  for (const data::PreferencePair& pair : pairs) {
-    const auto scored = static_cast<std::int64_t>(pair.chosen.scored.size() + pair.rejected.scored.size());
+  pairs.for_each([&](const data::RecordView& record) {
+    const data::SequencePair pair = data::sides_of(record);
+    const auto scored = static_cast<std::int64_t>(pair.first.scored.size() + pair.second.scored.size());
     out.tokens = std::max(out.tokens, pair.tokens(share));
     out.scored = std::max(out.scored, scored);
-    out.segment = std::max({out.segment, pair.chosen.tokens(), pair.rejected.tokens()});
-    if (share) out.prompt = std::max(out.prompt, static_cast<std::int64_t>(pair.chosen.context.size()));
-  }
+    out.segment = std::max({out.segment, pair.first.tokens(), pair.second.tokens()});
+    if (share) out.prompt = std::max(out.prompt, static_cast<std::int64_t>(pair.first.context.size()));
+  });
   out.tokens *= plan.per_device_train_batch_size;
   out.scored *= plan.per_device_train_batch_size;
   return out;
@@ -63,12 +63,12 @@ Sizes sizes_of_pairs(const config::Plan& plan, const std::vector<data::Preferenc
 
 Sizes sizes_of(const train::OpenedRun& run) {
   const config::Plan& plan = run.plan;
-  if (const auto* data = std::get_if<train::ExampleData>(&run.data)) {
+  if (const auto* data = run.examples()) {
     const train::LongestBatch longest = train::longest_batch(*data, plan.per_device_train_batch_size);
     return {.tokens = longest.tokens, .scored = longest.scored, .segment = longest.segment};
   }
-  if (const auto* pairs = std::get_if<train::PairData>(&run.data))
-    return sizes_of_pairs(plan, pairs->pairs, run.start.memory.fused_layer);
+  if (const auto* pairs = run.pairs())
+    return sizes_of_pairs(plan, pairs->records, run.start.memory.fused_layer);
   const auto* policy = std::get_if<train::PolicyStartFacts>(&run.start.method);
   const std::int64_t prompt = policy != nullptr ? policy->longest_prompt : 1;
   const std::int64_t batch = plan.per_device_train_batch_size, length = plan.policy.max_completion_length;

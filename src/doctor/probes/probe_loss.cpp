@@ -83,7 +83,7 @@ double dot(const std::vector<at::Tensor>& one, const std::vector<at::Tensor>& ot
 }
 
 void judge_packing(train::OpenedRun& run, const ScoredPass& pass, Verdicts& out) {
-  const std::vector<data::Example> examples = short_examples(run, 2, kLossTokens);
+  const std::vector<data::Record> examples = short_examples(run, 2, kLossTokens);
   if (examples.size() < 2) return;
   adapters::Adapter& adapter = *run.adapter;
   const Bounds bounds = bounds_of(*run.model);

@@ -33,7 +33,7 @@ class OneBatch {
   explicit OneBatch(train::OpenedRun& run, std::size_t rows = 0)
       : run_(run), form_(train::pass_form(run.start.memory)), by_method_(rows == 0 && run.has_examples()) {
     if (by_method_) return;
-    const std::vector<data::Example> examples =
+    const std::vector<data::Record> examples =
         short_examples(run, rows == 0 ? kOverfitRows : rows, kOverfitTokens);
     if (examples.empty()) return;
     std::vector<std::int64_t> row(examples.size());

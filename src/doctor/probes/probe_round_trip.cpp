@@ -28,7 +28,7 @@ constexpr std::int64_t kRoundTripTokens = 64;
 // Tokens of the data, or any when there are too few.
 data::Batch probe_tokens(const train::OpenedRun& run) {
   data::Batch out;
-  for (const data::Example& example : short_examples(run, 4, kRoundTripTokens))
+  for (const data::Record& example : short_examples(run, 4, kRoundTripTokens))
     out.ids.insert(out.ids.end(), example.ids.begin(), example.ids.end());
   for (std::int64_t id = 3; out.ids.size() < 8; ++id) out.ids.push_back(id % run.model->config().vocab_size);
   for (std::size_t i = 0; i < out.ids.size(); ++i) out.positions.push_back(static_cast<std::int64_t>(i));

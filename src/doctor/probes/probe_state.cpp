@@ -200,11 +200,11 @@ std::string ranges(const std::vector<std::int64_t>& sorted) {
   return out;
 }
 
-data::Example ending(std::span<const std::int32_t> ids, std::span<const std::uint8_t> supervised,
-                     std::int64_t row, std::int64_t room) {
+data::Record ending(std::span<const std::int32_t> ids, std::span<const std::uint8_t> supervised,
+                    std::int64_t row, std::int64_t room) {
   const auto length = static_cast<std::int64_t>(ids.size());
   const auto from = static_cast<std::ptrdiff_t>(std::max<std::int64_t>(0, length - room));
-  data::Example out{.row = row, .ids = {ids.begin() + from, ids.end()}, .supervised = {}};
+  data::Record out{.row = row, .ids = {ids.begin() + from, ids.end()}, .supervised = {}};
   if (supervised.empty()) {
     out.supervised.assign(out.ids.size(), 1);
   } else {
@@ -214,7 +214,7 @@ data::Example ending(std::span<const std::int32_t> ids, std::span<const std::uin
 }
 
 // Its first token is never a target.
-bool scores(const data::Example& example) {
+bool scores(const data::Record& example) {
   return example.ids.size() > 1 &&
          std::find(example.supervised.begin() + 1, example.supervised.end(), 1) != example.supervised.end();
 }
@@ -326,39 +326,30 @@ bool has_exact_kernels(const train::OpenedRun& run) {
   return run.start.memory.fused_layer && ops::has_own_products(run.model->device());
 }
 
-std::vector<data::Example> short_examples(const train::OpenedRun& run, std::size_t most,
-                                          std::int64_t tokens) {
+std::vector<data::Record> short_examples(const train::OpenedRun& run, std::size_t most, std::int64_t tokens) {
   const std::int64_t room = std::max<std::int64_t>(2, tokens / static_cast<std::int64_t>(most));
-  std::vector<data::Example> out;
-  if (const auto* data = std::get_if<train::ExampleData>(&run.data)) {
-    for (std::size_t i = 0; i < data->examples.size() && out.size() < most; ++i) {
-      const data::ExampleView example = data->examples[i];
-      data::Example part = ending(example.ids, example.supervised, example.row, room);
-      if (!example.labels.empty())
-        part.labels = {example.labels.end() - std::ssize(part.ids), example.labels.end()};
+  std::vector<data::Record> out;
+  if (const auto* given = std::get_if<train::RecordData>(&run.data)) {
+    for (std::size_t i = 0; i < given->records.size() && out.size() < most; ++i) {
+      const data::RecordView whole = given->records[i];
+      // Of pairs what is to become more likely.
+      const std::size_t size = whole.sequences.empty() ? whole.ids.size() : whole.sequences[0].tokens;
+      data::Record part = ending(whole.ids.first(size), whole.supervised.first(size), whole.row, room);
+      if (!whole.labels.empty())
+        part.labels = {whole.labels.end() - std::ssize(part.ids), whole.labels.end()};
       if (scores(part)) out.push_back(std::move(part));
     }
   } else if (const auto* sampled = std::get_if<train::SampledData>(&run.data)) {
     const train::PolicyPrompts* const prompts = &sampled->train_prompts;
     for (std::size_t i = 0; i < prompts->tokens.size() && out.size() < most; ++i) {
-      data::Example part = ending(prompts->tokens[i].ids, {}, static_cast<std::int64_t>(i), room);
-      if (scores(part)) out.push_back(std::move(part));
-    }
-  } else if (const auto* pairs = std::get_if<train::PairData>(&run.data)) {
-    for (std::size_t i = 0; i < pairs->pairs.size() && out.size() < most; ++i) {
-      const data::PreferenceSequence& side = pairs->pairs[i].chosen;
-      std::vector<std::int32_t> ids = side.context;
-      ids.insert(ids.end(), side.scored.begin(), side.scored.end());
-      std::vector<std::uint8_t> supervised(ids.size(), 1);
-      std::fill_n(supervised.begin(), side.context.size(), std::uint8_t{0});
-      data::Example part = ending(ids, supervised, pairs->pairs[i].row, room);
+      data::Record part = ending(prompts->tokens[i].ids, {}, static_cast<std::int64_t>(i), room);
       if (scores(part)) out.push_back(std::move(part));
     }
   }
   return out;
 }
 
-data::Batch batch_of(const std::vector<data::Example>& examples) {
+data::Batch batch_of(const std::vector<data::Record>& examples) {
   std::vector<std::int64_t> row(examples.size());
   std::iota(row.begin(), row.end(), 0);
   return data::make_batch(examples, data::PackedRows({row}), {0});

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "adapters/lora.h"
-#include "data/example.h"
+#include "data/record.h"
 #include "doctor/probes/exam_memory.h"
 #include "model/causal_lm.h"
 #include "ops/linear.h"
@@ -75,10 +75,10 @@ std::int64_t rehearsal_tokens(const model::CausalLm& model);
 
 // A few short examples of the run's own data, with at most `tokens` in total; prompts and the chosen side of
 // pairs are used as training text.
-std::vector<data::Example> short_examples(const train::OpenedRun& run, std::size_t most, std::int64_t tokens);
+std::vector<data::Record> short_examples(const train::OpenedRun& run, std::size_t most, std::int64_t tokens);
 
 // All of them concatenated, each a segment.
-data::Batch batch_of(const std::vector<data::Example>& examples);
+data::Batch batch_of(const std::vector<data::Record>& examples);
 
 // "layers 0-23 q_proj.lora_A, v_proj.lora_A; layers 3, 5 o_proj.lora_B", of PEFT's keys; cut after a few.
 std::string tensor_list(const std::vector<std::string>& names);

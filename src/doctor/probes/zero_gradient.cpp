@@ -292,7 +292,7 @@ class ZeroGradientSearch {
 
   void try_passes() {
     out_.cause = "suspected: the loss has no path to them";
-    const std::vector<data::Example> examples = short_examples(run_, 2, kPassTokens);
+    const std::vector<data::Record> examples = short_examples(run_, 2, kPassTokens);
     if (examples.empty() || run_.model->score_head().defined()) return;
     const data::Batch batch = batch_of(examples);
     perturb(*run_.adapter, kPerturbation, 1);

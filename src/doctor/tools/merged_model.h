@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/verdict.h"
-#include "data/example.h"
+#include "data/record.h"
 #include "model/causal_lm.h"
 
 namespace hone::doctor {

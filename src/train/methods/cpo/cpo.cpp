@@ -35,10 +35,11 @@ std::string loss_line(const config::CpoPlan& plan) {
 
 std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listener*/) {
   const bool averages = learn::averages(learn::cpo_loss_type(asked.cpo.loss_type));
-  return open_reference_free<Cpo>(
+  return open_reference_free(
       asked,
       {.loss = loss_line(asked.cpo),
-       .length_advice = averages ? "" : "loss_type: simpo, which divides by the length, reduces its effect"});
+       .length_advice = averages ? "" : "loss_type: simpo, which divides by the length, reduces its effect"},
+      &new_method<Cpo>);
 }
 
 Cpo::Cpo(PairParts parts)
@@ -47,7 +48,7 @@ Cpo::Cpo(PairParts parts)
       head_{.mean_row = ops::mean_row(parts_.model.head())} {}
 
 BatchLoss Cpo::run_pairs(const PairBatch& batch) const {
-  const PairPass one = make_pair_pass(batch.data.pairs, batch.rows, shares(), batch.row_base);
+  const PairPass one = make_pair_pass(batch.records, {.share_prompt = shares(), .row_base = batch.row_base});
   BatchLoss out = run_tokens(one.pass, batch, head_, [&](const TokenScores& scores) {
     return learn::cpo_gradient(pair_logprobs(one, scores), options_);
   });

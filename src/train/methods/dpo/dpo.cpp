@@ -28,14 +28,14 @@ Dpo::Dpo(PairParts parts)
       options_(loss_options(plan_.preference)),
       head_{.mean_row = ops::mean_row(parts_.model.head()), .squares = options_.use_weighting} {}
 
-PairReference Dpo::score_reference(const PairData& data, const Rows& rows) const {
-  const PairPass one = make_pair_pass(data.pairs, rows, shares(), 0, Sides::kBoth, routers());
+PairReference Dpo::score_reference(const std::vector<data::RecordView>& records) const {
+  const PairPass one = make_pair_pass(records, {.share_prompt = shares(), .routers = routers()});
   return split_sums(learn::sum_logps(reference_logprobs(one.pass), one.scored, options_.ld_alpha));
 }
 
 BatchLoss Dpo::run_pairs(const PairBatch& batch) const {
-  const PairPass one =
-      make_pair_pass(batch.data.pairs, batch.rows, shares(), batch.row_base, Sides::kBoth, routers());
+  const PairPass one = make_pair_pass(
+      batch.records, {.share_prompt = shares(), .row_base = batch.row_base, .routers = routers()});
   const at::Tensor reference = joined_sums(reference_of(batch));
   BatchLoss out = run_tokens(one.pass, batch, head_, [&](const TokenScores& scores) {
     return learn::preference_gradient(preference_tokens(one, scores, reference), options_);

@@ -19,7 +19,7 @@ class Dpo final : public PairMethod {
 
  private:
   BatchLoss run_pairs(const PairBatch& batch) const override;
-  PairReference score_reference(const PairData& data, const Rows& rows) const override;
+  PairReference score_reference(const std::vector<data::RecordView>& records) const override;
 
   learn::PreferenceLossOptions options_;
   HeadOptions head_;

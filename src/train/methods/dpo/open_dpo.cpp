@@ -1,6 +1,4 @@
 // The order of events before the first step of a DPO run, as prose.
-#include "train/cached_tokens.h"
-#include "train/memory_inputs.h"
 #include "train/methods/dpo/dpo.h"
 #include "train/opening.h"
 
@@ -8,21 +6,7 @@ namespace hone::train::dpo {
 
 namespace {
 
-using Input = PairInput<data::PreferenceFacts>;
-
 constexpr const char* kLengthAdvice = "ld_alpha, or loss_type: sigmoid_norm, reduce the effect of length";
-
-Input read_pairs(const data::RowSource& source, OpenedRun& run) {
-  const config::Plan& plan = run.plan;
-  const data::PreferenceOptions options = {.max_length = plan.max_length,
-                                           .max_prompt_length = plan.max_prompt_length,
-                                           .keep_end = plan.truncation_mode == "keep_end",
-                                           .vocab_size = run.source->config().vocab_size,
-                                           .threads = static_cast<int>(plan.threads)};
-  return cached_pairs(source, run, "dpo", options, [&](const data::PreferenceRows& rows) {
-    return data::tokenize_preferences(rows, run.text->tokenizer, run.text->chat_template.get(), options);
-  });
-}
 
 std::string loss_line(const config::PreferencePlan& plan) {
   std::string out;
@@ -48,16 +32,22 @@ bool begins_at_ln2(const config::Plan& all) {
 
 std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listener*/) {
   auto run = open_source(asked);
-  open_pairs<Dpo>(
-      *run, {}, [&](const data::RowSource& source) { return read_pairs(source, *run); },
-      [&](const data::PreferenceFacts& facts, const PairData* eval, std::int64_t program_bytes) {
-        run->start.method = PreferenceStartFacts{.data = facts,
-                                                 .eval_pairs = rows_of(eval),
-                                                 .loss = loss_line(run->plan.preference),
-                                                 .reference = reference_line(run->plan),
-                                                 .length_advice = kLengthAdvice};
-        return pair_memory(*run, program_bytes, eval, facts.longest_prompt);
-      });
+  const auto begin = [&](const data::RowFacts& facts, const RecordData* eval, std::int64_t program_bytes) {
+    const auto& pairs = std::get<data::PreferenceFacts>(facts);
+    run->start.method = PreferenceStartFacts{.data = pairs,
+                                             .eval_pairs = rows_of(eval),
+                                             .loss = loss_line(run->plan.preference),
+                                             .reference = reference_line(run->plan),
+                                             .length_advice = kLengthAdvice};
+    return pair_memory(*run, program_bytes, eval, pairs.longest_prompt);
+  };
+  open_pairs(*run,
+             {.attach = {},
+              .making = pair_making(*run, "dpo", data::ImplicitPrompts::kExtractMixed, &data::make_dpo_pairs,
+                                    {.max_prompt_length = run->plan.max_prompt_length,
+                                     .keep_end = run->plan.truncation_mode == "keep_end"}),
+              .begin = begin,
+              .method = &new_method<Dpo>});
   return run;
 }
 

@@ -19,8 +19,8 @@ class Kto final : public PairMethod {
 
  private:
   BatchLoss run_pairs(const PairBatch& batch) const override;
-  // `rejected`: of the exchanged completions; empty where no KL is estimated.
-  PairReference score_reference(const PairData& data, const Rows& rows) const override;
+  // `second`: of the exchanged completions; empty where no KL is estimated.
+  PairReference score_reference(const std::vector<data::RecordView>& records) const override;
   bool compares_sides() const override { return false; }
   double mean_kl(const PairBatch& batch, const PairReference& reference) const;
   bool estimates() const { return options_.type == learn::KtoLossType::kKto; }

@@ -2,8 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/unpaired.h"
-#include "train/memory_inputs.h"
+#include "data/token_cache.h"
 #include "train/methods/kto/kto.h"
 #include "train/opening.h"
 
@@ -11,45 +10,42 @@ namespace hone::train::kto {
 
 namespace {
 
-using Input = PairInput<data::UnpairedFacts>;
-
 // TRL exchanges the completions of evaluation rows within training's batch size too.
-Input read_rows(const data::RowSource& source, const OpenedRun& run) {
+RecordMaking making_of(const OpenedRun& run) {
   const config::Plan& plan = run.plan;
-  const data::UnpairedRows rows = data::read_unpaired_rows(source);
-  data::UnpairedData data = data::tokenize_unpaired(rows, run.text->tokenizer, run.text->chat_template.get(),
-                                                    {.max_length = plan.max_length,
-                                                     .max_prompt_length = plan.max_prompt_length,
-                                                     .batch_size = plan.per_device_train_batch_size,
-                                                     .vocab_size = run.source->config().vocab_size,
-                                                     .threads = static_cast<int>(plan.threads)});
-  return {.data = {.pairs = std::move(data.rows), .margins = {}, .desirable = std::move(data.desirable)},
-          .facts = data.facts,
-          .file = {.files = source.files().files(), .rows = rows.file_rows},
-          .seen = rows.names.seen()};
+  const data::UnpairedOptions options = {.max_length = plan.max_length,
+                                         .max_prompt_length = plan.max_prompt_length,
+                                         .batch_size = plan.per_device_train_batch_size,
+                                         .vocab_size = run.source->config().vocab_size,
+                                         .threads = static_cast<int>(plan.threads)};
+  return {
+      .options = data::token_options(options),
+      .begin = passes_of(data::UnpairedRows(),
+                         data::UnpairedMaker(run.text->tokenizer, run.text->chat_template.get(), options)),
+      .block = data::kUnpairedBlock,
+      .streamed = data::kUnpairedBlock};
 }
 
 // The largest pass that any order of the rows can make: of their own completions, which trains, or of both
 // of each prompt, which the reference scores.
-LongestBatch longest_rows(const std::vector<data::PreferencePair>& rows, std::int64_t batch_size, bool both) {
-  std::vector<RowSize> sizes;
-  for (const data::PreferencePair& row : rows) {
-    const std::size_t other = both ? row.rejected.scored.size() : 0;
-    sizes.push_back({.tokens = both ? row.tokens(/*share=*/true) : row.chosen.tokens(),
-                     .scored = static_cast<std::int64_t>(row.chosen.scored.size() + other),
-                     .segment = std::max(row.chosen.tokens(), row.rejected.tokens())});
-  }
-  return largest_batch(sizes, batch_size);
+LongestBatch longest_rows(const RecordData& data, std::int64_t batch_size, bool both) {
+  return longest_records(data, batch_size, [both](const data::RecordView& record) {
+    const data::SequencePair row = data::sides_of(record);
+    const auto other = both ? std::ssize(row.second.scored) : 0;
+    return RowSize{.tokens = both ? row.tokens(/*share=*/true) : row.first.tokens(),
+                   .scored = std::ssize(row.first.scored) + other,
+                   .segment = std::max(row.first.tokens(), row.second.tokens())};
+  });
 }
 
 // The largest pass without gradients.
-LongestBatch longest_scored(const config::Plan& plan, const PairData& train, const PairData* eval) {
+LongestBatch longest_scored(const config::Plan& plan, const RecordData& train, const RecordData* eval) {
   const bool both = plan.kto.loss_type == "kto";
   const std::int64_t batch =
       std::max(plan.per_device_train_batch_size, plan.precompute_ref_batch_size.value_or(0));
-  LongestBatch out = longest_rows(train.pairs, batch, both);
+  LongestBatch out = longest_rows(train, batch, both);
   if (eval == nullptr) return out;
-  const LongestBatch other = longest_rows(eval->pairs, plan.per_device_eval_batch_size, both);
+  const LongestBatch other = longest_rows(*eval, plan.per_device_eval_batch_size, both);
   out.tokens = std::max(out.tokens, other.tokens);
   out.scored = std::max(out.scored, other.scored);
   out.segment = std::max(out.segment, other.segment);
@@ -87,21 +83,23 @@ std::optional<std::string> balance_note(const config::KtoPlan& plan, const data:
 
 std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listener*/) {
   auto run = open_source(asked);
-  open_pairs<Kto>(
-      *run, {}, [&](const data::RowSource& source) { return read_rows(source, *run); },
-      [&](const data::UnpairedFacts& facts, const PairData* eval, std::int64_t program_bytes) {
-        const config::Plan& plan = run->plan;
-        const PairData& train = std::get<PairData>(run->data);
-        StartFacts& start = run->start;
-        if (const auto note = balance_note(plan.kto, facts)) start.notes.push_back(*note);
-        start.method = UnpairedStartFacts{.data = facts,
-                                          .eval_rows = rows_of(eval),
-                                          .loss = loss_line(plan.kto),
-                                          .reference = reference_line(plan)};
-        return memory_inputs(*run->model, plan, program_bytes,
-                             longest_rows(train.pairs, plan.per_device_train_batch_size, /*both=*/false),
-                             longest_scored(plan, train, eval));
-      });
+  const auto begin = [&](const data::RowFacts& of, const RecordData* eval, std::int64_t program_bytes) {
+    const config::Plan& plan = run->plan;
+    const auto& facts = std::get<data::UnpairedFacts>(of);
+    const RecordData& train = std::get<RecordData>(run->data);
+    StartFacts& start = run->start;
+    const bool counted = !plan.dataset_streaming;  // TRL counts only rows that it has
+    if (const auto note = counted ? balance_note(plan.kto, facts) : std::nullopt)
+      start.notes.push_back(*note);
+    start.method = UnpairedStartFacts{.data = facts,
+                                      .eval_rows = rows_of(eval),
+                                      .loss = loss_line(plan.kto),
+                                      .reference = reference_line(plan)};
+    return memory_inputs(*run->model, plan, program_bytes,
+                         longest_rows(train, plan.per_device_train_batch_size, /*both=*/false),
+                         longest_scored(plan, train, eval));
+  };
+  open_pairs(*run, {.attach = {}, .making = making_of(*run), .begin = begin, .method = &new_method<Kto>});
   return run;
 }
 

@@ -65,7 +65,7 @@ double ratio_gap(const TokenScores& scores, std::span<const OnlinePair> pairs, c
   std::vector<float> recorded;
   for (const OnlinePair& one : pairs) {
     const std::size_t prompt = batch.prompts[batch.samples[one.chosen].prompt].ids.size();
-    if (one.pair.chosen.context.size() != prompt) return -1;
+    if (data::view(one.record).sequence(data::Part::kChosen).context.size() != prompt) return -1;
     for (const std::size_t i : {one.chosen, one.rejected}) {
       const RolloutSample& sample = batch.samples[i];
       if (sample.old_logprobs.size() != sample.ids.size()) return -1;
@@ -115,10 +115,9 @@ std::vector<std::vector<OnlinePair>> OnlineDpo::generate(std::int64_t step, Roll
 // ---- passes
 
 PairPass OnlineDpo::pass_of(std::span<const OnlinePair> pairs, std::int64_t row_base) const {
-  std::vector<data::PreferencePair> sides;
-  for (const OnlinePair& one : pairs) sides.push_back(one.pair);
-  PairPass out =
-      make_pair_pass(sides, row_range(0, static_cast<std::int64_t>(sides.size())), shares(), row_base);
+  std::vector<data::RecordView> records;
+  for (const OnlinePair& one : pairs) records.push_back(data::view(one.record));
+  PairPass out = make_pair_pass(records, {.share_prompt = shares(), .row_base = row_base});
   // learn/'s ipo divides by these; Online DPO's is of sums.
   std::fill(out.completion.begin(), out.completion.end(), 1);
   return out;
@@ -196,7 +195,7 @@ StepLoss OnlineDpo::backward(std::int64_t step) {
     newest_pairs_.insert(newest_pairs_.end(), one.pairs.begin(), one.pairs.end());
     row_base += 2 * static_cast<std::int64_t>(pairs.size());
     costs.push_back(0);
-    for (const OnlinePair& pair : one.pairs) costs.back() += pair.pair.tokens(/*share=*/false);
+    for (const OnlinePair& pair : one.pairs) costs.back() += std::ssize(pair.record.ids);
     shares.push_back(std::move(one));
   }
   base::begin_part("training", "micro-batches", static_cast<std::int64_t>(shares.size()));

@@ -29,15 +29,12 @@ RolloutBatch different_rollouts(const SamplingParts& parts, RehearsalRequest req
 }
 
 OnlinePair first_chosen(const RolloutBatch& batch) {
-  const auto side = [&](std::size_t i) {
-    const std::vector<std::int32_t>& ids = batch.samples[i].ids;
-    return data::PreferenceSequence{.context = batch.prompts.front().ids,
-                                    .scored = ids,
-                                    .completion = static_cast<std::int64_t>(ids.size())};
-  };
-  return {.pair = {.row = batch.prompts.front().row, .chosen = side(0), .rejected = side(1)},
-          .chosen = 0,
-          .rejected = 1};
+  const RolloutPrompt& prompt = batch.prompts.front();
+  OnlinePair out{.chosen = 0, .rejected = 1};
+  out.record.row = prompt.row;
+  data::add_sequence(out.record, data::Part::kChosen, prompt.ids, batch.samples[0].ids);
+  data::add_sequence(out.record, data::Part::kRejected, prompt.ids, batch.samples[1].ids);
+  return out;
 }
 
 }  // namespace
@@ -82,7 +79,7 @@ void OnlineDpo::replay_samples(std::int64_t step, const std::function<bool(const
     const Found found = run_pairs({&one, 1}, newest_, key, beta_at(step), /*backward_scale=*/1, 0);
     const std::string name = "completions " + std::to_string(one.chosen) + " and " +
                              std::to_string(one.rejected) + " of step " + std::to_string(step + 1) +
-                             ", prompt of line " + std::to_string(one.pair.row + 1);
+                             ", prompt of line " + std::to_string(one.record.row + 1);
     if (!see({.name = name, .loss = found.loss})) return;
   }
 }

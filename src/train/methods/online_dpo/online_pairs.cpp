@@ -47,12 +47,9 @@ OnlinePair pair_of(const RolloutBatch& batch, std::size_t first, const config::P
   const std::size_t room = limit > longer ? limit - longer : 1;
   const auto cut = static_cast<std::ptrdiff_t>(prompt.ids.size() - std::min(room, prompt.ids.size()));
   const std::vector<std::int32_t> context(prompt.ids.begin() + cut, prompt.ids.end());
-  const auto side = [&](std::size_t sample) {
-    const std::vector<std::int32_t>& ids = batch.samples[sample].ids;
-    return data::PreferenceSequence{
-        .context = context, .scored = ids, .completion = static_cast<std::int64_t>(ids.size())};
-  };
-  out.pair = {.row = prompt.row, .chosen = side(out.chosen), .rejected = side(out.rejected)};
+  out.record.row = prompt.row;
+  data::add_sequence(out.record, data::Part::kChosen, context, batch.samples[out.chosen].ids);
+  data::add_sequence(out.record, data::Part::kRejected, context, batch.samples[out.rejected].ids);
   return out;
 }
 

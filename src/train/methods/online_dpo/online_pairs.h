@@ -17,14 +17,14 @@
 #include <vector>
 
 #include "config/plan.h"
-#include "data/preferences.h"
+#include "data/record.h"
 #include "train/rollout_batch.h"
 #include "train/step_facts.h"
 
 namespace hone::train::online_dpo {
 
 struct OnlinePair {
-  data::PreferencePair pair;
+  data::Record record;
   std::size_t chosen = 0, rejected = 0;         // samples of the RolloutBatch
   double score_chosen = 0, score_rejected = 0;  // NaN: no function scored it
   bool is_scored = true;                        // both are

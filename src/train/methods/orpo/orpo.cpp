@@ -20,11 +20,11 @@ class Orpo final : public PairMethod {
 };
 
 // Adds the tokens of the chosen sequences' prompts, but for each one's first, behind the completions' tokens.
-void score_prompts(PairPass& one, const std::vector<data::PreferencePair>& pairs) {
+void score_prompts(PairPass& one, const std::vector<data::RecordView>& records) {
   PolicyPass& pass = one.pass;
   std::int64_t scored = 0;  // before the sequence
-  for (std::size_t i = 0; i < one.rows.size(); i += 2) {
-    const auto& prompt = pairs.at(static_cast<std::size_t>(one.rows[i])).chosen.context;
+  for (std::size_t i = 0; i < one.records.size(); i += 2) {
+    const auto prompt = records.at(one.records[i]).sequence(data::Part::kChosen).context;
     // The prompt's last token predicts the completion's first.
     std::int64_t token = pass.source.at(static_cast<std::size_t>(scored)) + 1;
     token -= static_cast<std::int64_t>(prompt.size());
@@ -38,19 +38,20 @@ void score_prompts(PairPass& one, const std::vector<data::PreferencePair>& pairs
 }
 
 std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listener*/) {
-  return open_reference_free<Orpo>(asked,
-                                   {.loss = "NLL of the chosen sequences, and the log odds ratio with beta " +
-                                            short_number(asked.orpo.beta),
-                                    .length_advice = {},
-                                    .head_tokens = HeadTokens::kChosenPromptsToo});
+  return open_reference_free(asked,
+                             {.loss = "NLL of the chosen sequences, and the log odds ratio with beta " +
+                                      short_number(asked.orpo.beta),
+                              .length_advice = {},
+                              .head_tokens = HeadTokens::kChosenPromptsToo},
+                             &new_method<Orpo>);
 }
 
 Orpo::Orpo(PairParts parts)
     : PairMethod(std::move(parts)), head_{.mean_row = ops::mean_row(parts_.model.head())} {}
 
 BatchLoss Orpo::run_pairs(const PairBatch& batch) const {
-  PairPass one = make_pair_pass(batch.data.pairs, batch.rows, shares(), batch.row_base);
-  score_prompts(one, batch.data.pairs);
+  PairPass one = make_pair_pass(batch.records, {.share_prompt = shares(), .row_base = batch.row_base});
+  score_prompts(one, batch.records);
   BatchLoss out = run_tokens(one.pass, batch, head_, [&](const TokenScores& scores) {
     return learn::orpo_gradient(pair_logprobs(one, scores), plan_.orpo);
   });

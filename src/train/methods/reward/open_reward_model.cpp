@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "data/reward_pairs.h"
-#include "train/memory_inputs.h"
 #include "train/methods/reward/reward_model.h"
 #include "train/opening.h"
 #include "train/score_source.h"
@@ -12,8 +11,6 @@
 namespace hone::train::reward {
 
 namespace {
-
-using Input = PairInput<data::PreferenceFacts>;
 
 // The token that no score is read at: pad_token, else the tokenizer's pad or end-of-sequence token.
 std::optional<std::int32_t> pad_id(const config::Plan& plan, const text::Tokenizer& tokenizer) {
@@ -25,21 +22,6 @@ std::optional<std::int32_t> pad_id(const config::Plan& plan, const text::Tokeniz
                          .found = "'" + token + "'",
                          .cause = {},
                          .fix = "remove it for the tokenizer's own"});
-}
-
-Input read_pairs(const data::RowSource& source, const OpenedRun& run) {
-  const config::Plan& plan = run.plan;
-  const data::PreferenceRows rows = data::read_preference_rows(source, data::ImplicitPrompts::kKeep);
-  data::RewardPairs data =
-      data::tokenize_reward_pairs(rows, run.text->tokenizer, run.text->chat_template.get(),
-                                  {.max_length = plan.max_length,
-                                   .pad_id = pad_id(plan, run.text->tokenizer),
-                                   .vocab_size = run.source->config().vocab_size,
-                                   .threads = static_cast<int>(plan.threads)});
-  return {.data = {.pairs = std::move(data.pairs), .margins = std::move(data.margins), .desirable = {}},
-          .facts = data.facts,
-          .file = {.files = source.files().files(), .rows = static_cast<std::int64_t>(rows.rows.size())},
-          .seen = rows.names.seen()};
 }
 
 std::string loss_line(const config::RewardModelPlan& plan, bool has_margins) {
@@ -68,19 +50,24 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listen
   auto decoder = std::make_unique<DecoderSource>(std::move(run->source));
   const DecoderSource& source = *decoder;
   run->source = std::move(decoder);
-  open_pairs<RewardModel>(
-      *run, {.wants_reference = false}, [&](const data::RowSource& rows) { return read_pairs(rows, *run); },
-      [&](const data::PreferenceFacts& facts, const PairData* eval, std::int64_t program_bytes) {
-        const config::Plan& plan = run->plan;
-        const bool margins = !std::get<PairData>(run->data).margins.empty();
-        const bool continues = run->directory.resuming() || !plan.adapter_name_or_path.empty();
-        run->start.method = PreferenceStartFacts{.data = facts,
-                                                 .eval_pairs = rows_of(eval),
-                                                 .loss = loss_line(plan.reward, margins),
-                                                 .reference = {},
-                                                 .head = begin_head(*run->adapter, source, plan, continues)};
-        return pair_memory(*run, program_bytes, eval, facts.longest_prompt);
-      });
+  const auto begin = [&](const data::RowFacts& of, const RecordData* eval, std::int64_t program_bytes) {
+    const config::Plan& plan = run->plan;
+    const auto& facts = std::get<data::PreferenceFacts>(of);
+    const bool margins = std::get<RecordData>(run->data).records[0].margin.has_value();
+    const bool continues = run->directory.resuming() || !plan.adapter_name_or_path.empty();
+    run->start.method = PreferenceStartFacts{.data = facts,
+                                             .eval_pairs = rows_of(eval),
+                                             .loss = loss_line(plan.reward, margins),
+                                             .reference = {},
+                                             .head = begin_head(*run->adapter, source, plan, continues)};
+    return pair_memory(*run, program_bytes, eval, facts.longest_prompt);
+  };
+  open_pairs(*run,
+             {.attach = {.wants_reference = false},
+              .making = pair_making(*run, "reward", data::ImplicitPrompts::kKeep, &data::make_reward_pairs,
+                                    {.pad_id = pad_id(run->plan, run->text->tokenizer)}),
+              .begin = begin,
+              .method = &new_method<RewardModel>});
   return run;
 }
 

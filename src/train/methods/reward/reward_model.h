@@ -20,8 +20,8 @@ struct RewardPass {
   std::int64_t tokens = 0;         // of both sequences of every pair, as TRL counts them
 };
 // Segment::row is row_base + the sequence's number, of a shared beginning chosen's.
-RewardPass make_reward_pass(const std::vector<data::PreferencePair>& pairs, const Rows& rows,
-                            bool share_prompt, std::int64_t row_base = 0);
+RewardPass make_reward_pass(const std::vector<data::RecordView>& records, bool share_prompt,
+                            std::int64_t row_base = 0);
 
 class RewardModel final : public PairMethod {
  public:

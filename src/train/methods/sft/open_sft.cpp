@@ -5,13 +5,11 @@
 
 #include "base/enum_names.h"
 #include "base/error.h"
-#include "data/example_writer.h"
 #include "data/preview.h"
-#include "data/row_stream.h"
 #include "data/shuffle.h"
+#include "data/token_cache.h"
 #include "data/tokenize.h"
-#include "train/cached_tokens.h"
-#include "train/memory_inputs.h"
+#include "train/eval_overlap.h"
 #include "train/methods/sft/sft.h"
 #include "train/opening.h"
 #include "train/read_eval.h"
@@ -44,29 +42,20 @@ namespace sft {
 
 namespace {
 
-struct Input {
-  ExampleData data;
-  data::DataFacts facts;
-  DataFile file;
-  std::vector<ColoredPiece> example;
-  base::fs::path kept_in;  // cached_tokens.h
-  data::SeenRows seen;
-};
-
 // In the words of the option.
 const char* strategy_name(config::PackingStrategy strategy) {
   constexpr std::array<const char*, 3> kNames = {"bfd", "bfd_split", "wrapped"};
   return base::enum_name(kNames, strategy);
 }
 
-data::ExampleBlock packed_of(const data::Examples& examples, const config::DataPlan& plan, bool packing) {
+data::RecordBlock packed_of(const data::Records& examples, const config::DataPlan& plan, bool packing) {
   if (keeps_all(plan, packing)) {
-    data::PackedExamples packed = plan.packing_strategy == config::PackingStrategy::kWrapped
-                                      ? data::pack_wrapped(examples, plan.max_length)
-                                      : data::pack_bfd_split(examples, plan.max_length);
-    return {.examples = std::move(packed.examples), .rows = std::move(packed.rows)};
+    data::PackedRecords packed = plan.packing_strategy == config::PackingStrategy::kWrapped
+                                     ? data::pack_wrapped(examples, plan.max_length)
+                                     : data::pack_bfd_split(examples, plan.max_length);
+    return {.records = std::move(packed.records), .rows = std::move(packed.rows)};
   }
-  return {.examples = examples,
+  return {.records = examples,
           .rows = packing ? data::pack_bfd(examples, plan.max_length) : data::no_packing(examples)};
 }
 
@@ -82,136 +71,74 @@ data::TokenizeOptions tokenize_options(const OpenedRun& run, bool packing) {
   return example_options(run.plan, run.source->config().vocab_size, packing);
 }
 
-void set_example(Input& out, const OpenedRun& run) {
-  for (const auto& piece : data::preview(out.data.examples[0], run.text->tokenizer))
-    out.example.push_back({.text = piece.text, .supervised = piece.supervised});
+// As TRL's map(batched=True) packs them.
+constexpr data::BlockSize kPackedBlock = {.rows = 1000, .bytes = SIZE_MAX};
+
+// `chat_template`: the one that renders, or null; it outlives the run.
+RecordMaking making_of(const OpenedRun& run, const text::ChatTemplate* chat_template,
+                       const data::TokenizeOptions& options) {
+  data::Rows empty;
+  empty.text_field = run.plan.dataset_text_field;
+  RecordMaking out = {
+      .options = data::token_options(options),
+      .begin = passes_of(std::move(empty), data::BlockTokenizer(run.text->tokenizer, chat_template, options)),
+      .pack = [&plan = run.plan](const data::Records& records) {
+        return packed_of(records, plan, plan.packing);
+      }};
+  if (run.plan.packing) out.streamed = kPackedBlock;
+  return out;
 }
 
-Input read_data(const base::RowFiles& files, const data::TokenizeOptions& options, const OpenedRun& run,
-                const text::ChatTemplate* chat_template) {
-  const bool packing = options.packing;
-  const config::Plan& plan = run.plan;
-  const data::RowSource source(rows_for(run.text->tokenizer, plan, files));
-  CachedTokens tokens = cached_tokens(source, run, chat_template, options);
-  data::Dataset& dataset = tokens.dataset;
-  Input out;
-  out.facts = dataset.facts;
-  out.kept_in = std::move(tokens.from);
-  out.seen = std::move(tokens.seen);
-  out.file = {.files = source.files().files(), .rows = dataset.facts.rows};
-  out.data.examples = dataset.examples;
-  set_example(out, run);
+// Of rows that are all there.
+void shuffle_and_pack(RecordData& data, const config::Plan& plan, bool packing) {
   // As TRL: before packing, so that chunks of 1,000 are not the file's; and the rows that come of it.
-  const auto seed = static_cast<std::uint64_t>(plan.seed);
-  const auto shuffle = [seed](auto& what) {
-    what.reorder(data::dataset_shuffle(static_cast<std::int64_t>(what.size()), seed));
+  const auto shuffle = [&plan](auto& what) {
+    what.reorder(
+        data::dataset_shuffle(static_cast<std::int64_t>(what.size()), static_cast<std::uint64_t>(plan.seed)));
   };
-  if (plan.shuffle_dataset && packing) shuffle(dataset.examples);
-  data::ExampleBlock packed = packed_of(dataset.examples, plan, packing);
-  out.data.examples = std::move(packed.examples);
-  out.data.rows = std::move(packed.rows);
-  if (plan.shuffle_dataset) shuffle(out.data.rows);
-  return out;
-}
-
-// ---- streamed rows
-
-// As TRL's map(batched=True) packs them; without packing no block is seen, and small ones make the first step early.
-constexpr std::size_t kPackedBlock = 1000, kBlock = 256;
-
-// What a pass over the rows needs, longer than open().
-struct Streamed {
-  data::RowSource source;
-  const OpenedRun& run;
-  std::shared_ptr<const text::ChatTemplate> training;  // null: the run's
-  data::DataFacts facts = {};                          // of the rows so far
-  data::SeenRows seen = {};                            // the same
-
-  const text::ChatTemplate* chat_template() const {
-    return training != nullptr ? training.get() : run.text->chat_template.get();
-  }
-};
-
-data::ExampleStream::NextBlock begin_pass(const std::shared_ptr<Streamed>& all) {
-  const config::Plan& plan = all->run.plan;
-  const data::RowBlock size = {.rows = plan.packing ? kPackedBlock : kBlock,
-                               .bytes = plan.packing ? SIZE_MAX : data::RowBlock().bytes};
-  const auto rows = std::make_shared<data::RowStream>(all->source, plan.dataset_text_field, size);
-  const auto tokenizing = std::make_shared<data::BlockTokenizer>(
-      all->run.text->tokenizer, all->chat_template(), tokenize_options(all->run, plan.packing));
-  return [all, rows, tokenizing, &plan]() -> std::optional<data::ExampleBlock> {
-    const std::optional<data::Rows> block = rows->next();
-    if (!block) {
-      (void)tokenizing->finish();  // a pass without a target
-      return std::nullopt;
-    }
-    data::ExampleWriter writer;
-    tokenizing->add(*block, [&writer](const data::Example& example) { writer.add(data::view(example)); });
-    all->facts = tokenizing->facts();
-    all->seen = block->names.seen();
-    return packed_of(writer.finish(), plan, plan.packing);
-  };
-}
-
-// The first rows; the others when the run needs them.
-Input begin_stream(const OpenedRun& run, std::shared_ptr<const text::ChatTemplate> training) {
-  const config::Plan& plan = run.plan;
-  const auto all = std::make_shared<Streamed>(
-      Streamed{.source = data::RowSource(rows_for(run.text->tokenizer, plan, plan.train_rows)),
-               .run = run,
-               .training = std::move(training)});
-  Input out;
-  out.data.stream = std::make_shared<data::ExampleStream>([all] { return begin_pass(all); });
-  out.data.stream->hold(0, 1);
-  const data::ExampleBlock* const first = out.data.stream->first_block();
-  base::require(first != nullptr, "train::sft::begin_stream", "a pass without rows to be an error");
-  out.data.examples = first->examples;
-  out.data.rows = first->rows;
-  out.data.longest_row = plan.max_length;
-  out.facts = all->facts;
-  out.seen = all->seen;
-  set_example(out, run);
-  return out;
+  if (plan.shuffle_dataset && packing) shuffle(data.records);
+  data::RecordBlock packed = packed_of(data.records, plan, packing);
+  data.records = std::move(packed.records);
+  data.rows = std::move(packed.rows);
+  if (plan.shuffle_dataset) shuffle(data.rows);
 }
 
 std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listener*/) {
   auto run = open_source(asked);
   const config::Plan& plan = run->plan;
-  const std::shared_ptr<const text::ChatTemplate> training =
-      open_training_template(plan, *run->text, run->start.notes);
-  const text::ChatTemplate* chat_template = training ? training.get() : run->text->chat_template.get();
-  Input input = plan.dataset_streaming
-                    ? begin_stream(*run, training)
-                    : read_data(plan.train_rows, tokenize_options(*run, plan.packing), *run, chat_template);
+  if (auto training = open_training_template(plan, *run->text, run->start.notes))
+    run->text->training = std::move(training);
+  const text::ChatTemplate* chat_template =
+      run->text->training ? run->text->training.get() : run->text->chat_template.get();
+  RecordInput input =
+      training_records(*run, making_of(*run, chat_template, tokenize_options(*run, plan.packing)));
+  const auto facts = std::get<data::DataFacts>(input.facts);
+  for (const auto& piece : data::preview(input.data.records[0], run->text->tokenizer))
+    run->start.example.push_back({.text = piece.text, .supervised = piece.supervised});
+  if (!plan.dataset_streaming) shuffle_and_pack(input.data, plan, plan.packing);
   const bool packs_eval = plan.eval_packing.value_or(plan.packing);
-  std::optional<ExampleData> eval = read_eval<ExampleData>(plan, [&](const base::RowFiles& files) {
+  std::optional<RecordData> eval = read_eval(plan, [&](const base::RowFiles& files) {
     data::TokenizeOptions options = tokenize_options(*run, packs_eval);
-    options.completion_only_loss = completion_only_for_eval(plan, input.facts);
-    return std::move(read_data(files, options, *run, chat_template).data);
+    options.completion_only_loss = completion_only_for_eval(plan, facts);
+    RecordData set = read_records(*run, files, making_of(*run, chat_template, options)).data;
+    shuffle_and_pack(set, plan, packs_eval);
+    return set;
   });
-  note_rows(*run, input.seen, example_reading(input.facts), example_notes(plan, input.seen, input.facts));
-  if (input.facts.form == data::RowForm::kPromptCompletion && !input.facts.conversational)
-    note_plain_texts(*run);
-  note_sharegpt_roles(*run, input.facts.rows_with_sharegpt_roles);
-  if (!input.kept_in.empty()) note_kept_tokens(*run);
-  if (plan.dataset_streaming && plan.max_length == 0) {
-    run->start.notes.emplace_back(
-        "streamed rows without max_length: memory is planned for the longest of the first rows, and a longer one may come");
-  }
+  note_rows(*run, input.seen, example_reading(facts), example_notes(plan, input.seen, facts));
+  if (data::counts_of(input.facts).plain_prompts) note_plain_texts(*run);
+  note_sharegpt_roles(*run, facts.rows_with_sharegpt_roles);
   const Attached attached =
-      attach(*run, input.file, input.facts.longest, {.packs = false, .wants_reference = false});
-  const ExampleData& train = run->data.emplace<ExampleData>(std::move(input.data));
+      attach(*run, input.file, facts.longest, {.packs = false, .wants_reference = false});
+  const RecordData& train = run->data.emplace<RecordData>(std::move(input.data));
 
   StartFacts& start = run->start;
   start.train_rows = static_cast<std::int64_t>(train.rows.size());
-  start.mean_length = input.facts.mean_length;
-  start.conversational = input.facts.conversational;
+  start.mean_length = facts.mean_length;
+  start.conversational = facts.conversational;
   if (eval) start.overlap = eval_overlap(train, *eval, plan.dataset_test);
-  start.method = ExampleStartFacts{.data = input.facts,
-                                   .packed_rows = start.train_rows,
-                                   .packing = strategy_name(plan.packing_strategy),
-                                   .streamed = plan.dataset_streaming};
-  start.example = std::move(input.example);
+  start.streamed = plan.dataset_streaming;
+  start.method = ExampleStartFacts{
+      .data = facts, .packed_rows = start.train_rows, .packing = strategy_name(plan.packing_strategy)};
   const LongestBatch longest = longest_batch(train, plan.per_device_train_batch_size);
   plan_run_memory(
       *run, memory_inputs(*run->model, plan, attached.program_bytes, longest,

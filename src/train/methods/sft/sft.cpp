@@ -18,34 +18,21 @@ double at_least_one(std::int64_t count) {
 }
 
 // The last target's index; 0: none (the first token never is one).
-std::int64_t last_target(const data::ExampleView& example) {
+std::int64_t last_target(const data::RecordView& example) {
   auto last = static_cast<std::int64_t>(example.ids.size()) - 1;
   while (last > 0 && example.supervised[static_cast<std::size_t>(last)] == 0) last -= 1;
   return last;
 }
 
 // `room` (2 or more) tokens, the last of them the last target.
-data::Example ending(const data::ExampleView& example, std::int64_t room) {
+data::Record ending(const data::RecordView& example, std::int64_t room) {
   const std::int64_t end = last_target(example) + 1;
   const auto from = static_cast<std::ptrdiff_t>(std::max<std::int64_t>(0, end - room));
   const auto to = static_cast<std::ptrdiff_t>(end);
-  data::Example out = {.row = example.row,
-                       .ids = {example.ids.begin() + from, example.ids.begin() + to},
-                       .supervised = {example.supervised.begin() + from, example.supervised.begin() + to}};
+  data::Record out = {.row = example.row,
+                      .ids = {example.ids.begin() + from, example.ids.begin() + to},
+                      .supervised = {example.supervised.begin() + from, example.supervised.begin() + to}};
   if (!example.labels.empty()) out.labels = {example.labels.begin() + from, example.labels.begin() + to};
-  return out;
-}
-
-data::OrderOptions order_of(const config::Plan& plan, const ExampleData& data, std::int64_t resumed_at) {
-  data::OrderOptions out = order_options(plan, data.rows.size());
-  if (data.stream != nullptr) {
-    out.hold = [stream = data.stream](std::int64_t from, std::int64_t to) { return stream->hold(from, to); };
-    out.max_steps = plan.max_steps;
-    if (plan.ignore_data_skip) out.first_step = resumed_at;
-  } else if (plan.train_sampling_strategy == config::RowOrder::kByLength) {
-    for (std::size_t row = 0; row < data.rows.size(); ++row)
-      out.lengths.push_back(data::row_tokens(data.examples, data.rows, row));
-  }
   return out;
 }
 
@@ -60,8 +47,8 @@ ScoredLoss scored_loss(const config::Plan& plan, const model::CausalLm& model) {
 
 }  // namespace
 
-Sft::Sft(const config::Plan& plan, const model::CausalLm& model, const ExampleData& train,
-         std::optional<ExampleData> eval, PassForm form, std::int64_t resumed_at)
+Sft::Sft(const config::Plan& plan, const model::CausalLm& model, const RecordData& train,
+         std::optional<RecordData> eval, PassForm form, std::int64_t resumed_at)
     : RowMethod(plan, order_of(plan, train, resumed_at), eval ? eval->sets : std::vector<EvalRange>()),
       model_(model),
       train_(train),
@@ -90,7 +77,7 @@ ScoredFacts Sft::run_batch(const data::Batch& batch, RngKey key, bool backward, 
 }
 
 BatchLoss Sft::run(const MicroBatch& batch) {
-  const ExampleData& data = batch.split == Split::kTrain ? train_ : *eval_;
+  const RecordData& data = batch.split == Split::kTrain ? train_ : *eval_;
   const double tokens = batch.backward ? batch.backward->tokens : 1;
   // TRL's label smoother knows nothing of the routers: their loss is only logged then.
   const double factor = loss_.loss.smooths() ? 0 : loss_.balance;
@@ -113,23 +100,17 @@ Denominators Sft::denominators(const data::StepRows& micro_batches) const {
 }
 
 std::int64_t Sft::cost_of(const Rows& rows, Split split) const {
-  const ExampleData& data = split == Split::kTrain ? train_ : *eval_;
-  std::int64_t tokens = 0;
-  for (const std::int64_t row : rows) {
-    for (const data::ExampleView& member : data.members(row))
-      tokens += static_cast<std::int64_t>(member.ids.size());
-  }
-  return tokens;
+  return (split == Split::kTrain ? train_ : *eval_).tokens(rows);
 }
 
 Rehearsal Sft::rehearse(const RehearsalRequest& request) {
   const auto steps = std::max<std::int64_t>(1, order_.steps_per_epoch());
-  std::vector<data::Example> cut;
+  std::vector<data::Record> cut;
   std::int64_t left = request.max_tokens;
   for (std::int64_t tried = 0; cut.empty() && tried < std::min(steps, kMaxTries); ++tried) {
     const auto micro_batches = order_.step_rows((request.index + tried) % steps);
     for (const std::int64_t at : micro_batches.front()) {
-      for (const data::ExampleView& whole : train_.members(at)) {
+      for (const data::RecordView& whole : train_.members(at)) {
         if (left < 2 || last_target(whole) == 0) continue;
         cut.push_back(ending(whole, left));
         left -= static_cast<std::int64_t>(cut.back().ids.size());
@@ -151,8 +132,8 @@ Rehearsal Sft::rehearse(const RehearsalRequest& request) {
 void Sft::replay_samples(std::int64_t step, const std::function<bool(const ReplayedSample&)>& see) {
   for (const auto& rows : order_.step_rows(step)) {
     for (const std::int64_t row : rows) {
-      for (const data::ExampleView& member : train_.members(row)) {
-        const data::Examples alone = {data::copy_of(member)};
+      for (const data::RecordView& member : train_.members(row)) {
+        const data::Records alone = {data::copy_of(member)};
         const data::Batch batch = data::make_batch(alone, data::no_packing(alone), {0});
         const double n = at_least_one(scored_tokens(batch));
         const ScoredFacts facts = run_batch(batch, training_key(step), /*backward=*/true, n, 0);

@@ -16,8 +16,8 @@ namespace hone::train::sft {
 class Sft final : public RowMethod {
  public:
   // `resumed_at`: the step that the run begins with.
-  Sft(const config::Plan& plan, const model::CausalLm& model, const ExampleData& train,
-      std::optional<ExampleData> eval, PassForm form, std::int64_t resumed_at);
+  Sft(const config::Plan& plan, const model::CausalLm& model, const RecordData& train,
+      std::optional<RecordData> eval, PassForm form, std::int64_t resumed_at);
 
   // One micro-batch of the run's own rows, short enough to cost a second.
   Rehearsal rehearse(const RehearsalRequest& request) override;
@@ -32,8 +32,8 @@ class Sft final : public RowMethod {
   double noise_bound(const data::Batch& batch) const;
 
   const model::CausalLm& model_;
-  const ExampleData& train_;
-  std::optional<ExampleData> eval_;
+  const RecordData& train_;
+  std::optional<RecordData> eval_;
   PassForm form_;
   ScoredLoss loss_;
 };

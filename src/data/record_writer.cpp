@@ -1,4 +1,4 @@
-#include "data/example_writer.h"
+#include "data/record_writer.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,8 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
-#include "data/example_source.h"
+#include "base/numeric.h"
+#include "data/record_file.h"
 #include "data/scratch_file.h"
 
 namespace hone::data {
@@ -71,37 +72,43 @@ class ScratchSink final : public ByteSink {
 
 }  // namespace
 
-ExampleWriter::ExampleWriter(ExamplePlace place) : place_(std::move(place)) {}
-ExampleWriter::~ExampleWriter() = default;
+RecordWriter::RecordWriter(RecordPlace place) : place_(std::move(place)) {}
+RecordWriter::~RecordWriter() = default;
 
-void ExampleWriter::add(const ExampleView& example) {
-  base::require(example.ids.size() == example.supervised.size(), "data::ExampleWriter", "one flag a token");
-  const std::size_t size = example.ids.size();
-  const bool own_labels = !example.labels.empty();
-  base::require(!own_labels || example.labels.size() == size, "data::ExampleWriter", "one label a token");
-  const std::size_t bytes = example_bytes(size, own_labels);
-  put(std::as_bytes(example.ids));
-  put(std::as_bytes(example.labels));
-  put(std::as_bytes(example.supervised));
+void RecordWriter::add(const RecordView& record) {
+  base::require(record.ids.size() == record.supervised.size(), "data::RecordWriter", "one flag a token");
+  const std::size_t size = record.ids.size();
+  const bool own_labels = !record.labels.empty();
+  base::require(!own_labels || record.labels.size() == size, "data::RecordWriter", "one label a token");
+  RecordEntry entry = {.row = record.row,
+                       .sequences = base::narrow<std::uint16_t>(std::ssize(record.sequences)),
+                       .says = own_labels ? kOwnLabels : std::uint16_t{0}};
+  if (record.margin) entry.says |= kMargin;
+  if (record.desirable) entry.says |= kMarked;
+  if (record.desirable.value_or(false)) entry.says |= kDesirable;
+  const std::size_t bytes = head_bytes(entry) + token_bytes(entry) * size, zeros = padding(bytes, 4);
+  if (record.margin) put(std::as_bytes(std::span(&*record.margin, 1)));
+  put(std::as_bytes(record.sequences));
+  put(std::as_bytes(record.ids));
+  put(std::as_bytes(record.labels));
+  put(std::as_bytes(record.supervised));
   constexpr std::array<std::byte, 4> kZeros{};
-  put(std::span(kZeros).first(bytes - token_bytes(own_labels) * size));
-  bytes_ += static_cast<std::int64_t>(bytes);
+  put(std::span(kZeros).first(zeros));
+  bytes_ += static_cast<std::int64_t>(bytes + zeros);
   tokens_ += static_cast<std::int64_t>(size);
-  const auto flags = example.supervised.subspan(size > 0 ? 1 : 0);
-  const auto scored = flags.size() - static_cast<std::size_t>(std::count(flags.begin(), flags.end(), 0));
-  entries_.push_back({.row = example.row,
-                      .end = bytes_,
-                      .scored = static_cast<std::int32_t>(scored),
-                      .own_labels = own_labels ? 1 : 0});
+  const auto flags = record.supervised.subspan(size > 0 ? 1 : 0);
+  entry.end = bytes_;
+  entry.scored = static_cast<std::int32_t>(std::ssize(flags) - std::count(flags.begin(), flags.end(), 0));
+  entries_.push_back(entry);
   if (sink_ == nullptr && buffer_.size() > place_.most_memory) spill();
   if (sink_ != nullptr && buffer_.size() >= kBuffer) flush();
 }
 
-void ExampleWriter::put(std::span<const std::byte> bytes) {
+void RecordWriter::put(std::span<const std::byte> bytes) {
   buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
 }
 
-void ExampleWriter::flush() {
+void RecordWriter::flush() {
   crc_ = base::crc32c(buffer_, crc_);
   try {
     sink_->write(buffer_);
@@ -114,7 +121,7 @@ void ExampleWriter::flush() {
 }
 
 // From here on the bytes are in a file.
-void ExampleWriter::spill() {
+void RecordWriter::spill() {
   if (!place_.kept.empty()) {
     try {
       sink_ = std::make_unique<KeptSink>(place_.kept);
@@ -129,8 +136,8 @@ void ExampleWriter::spill() {
   buffer_.shrink_to_fit();
 }
 
-// What stands behind the examples, and all of it to the file.
-void ExampleWriter::put_end(std::string_view facts) {
+// What stands behind the records, and all of it to the file.
+void RecordWriter::put_end(std::string_view facts) {
   const auto size = static_cast<std::size_t>(bytes_);
   constexpr std::array<std::byte, 8> kZeros{};
   put(std::span(kZeros).first(padding(size, 8)));
@@ -138,7 +145,7 @@ void ExampleWriter::put_end(std::string_view facts) {
   put(bytes_of(place_.key));
   put(std::as_bytes(std::span(facts)));
   TokenFooter footer = {.bytes = size,
-                        .examples = entries_.size(),
+                        .records = entries_.size(),
                         .tokens = static_cast<std::uint64_t>(tokens_),
                         .key = static_cast<std::uint32_t>(place_.key.size()),
                         .facts = static_cast<std::uint32_t>(facts.size())};
@@ -149,8 +156,8 @@ void ExampleWriter::put_end(std::string_view facts) {
   flush();
 }
 
-Examples ExampleWriter::in_memory(std::string_view facts) {
-  auto source = std::make_shared<Examples::Source>();
+Records RecordWriter::in_memory(std::string_view facts) {
+  auto source = std::make_shared<Records::Source>();
   source->held = buffer_;
   source->held_entries = entries_;
   source->bytes = source->held;
@@ -166,22 +173,22 @@ Examples ExampleWriter::in_memory(std::string_view facts) {
     } catch (const base::UserError&) {  // the run needs it not
     }
   }
-  return Examples(std::shared_ptr<const Examples::Source>(std::move(source)));
+  return Records(std::shared_ptr<const Records::Source>(std::move(source)));
 }
 
-Examples ExampleWriter::finish(std::string_view facts) {
+Records RecordWriter::finish(std::string_view facts) {
   if (sink_ == nullptr) return in_memory(facts);
   put_end(facts);
-  auto source = std::make_shared<Examples::Source>();
+  auto source = std::make_shared<Records::Source>();
   source->file = sink_->commit();
   kept_ = !place_.kept.empty();
   const std::span<const std::byte> file = source->file->bytes().subspan(kTokenMagic.size());
   const auto size = static_cast<std::size_t>(bytes_);
   source->bytes = file.first(size);
-  source->entries = {reinterpret_cast<const ExampleEntry*>(file.data() + size + padding(size, 8)),
+  source->entries = {reinterpret_cast<const RecordEntry*>(file.data() + size + padding(size, 8)),
                      entries_.size()};
   entries_ = {};
-  return Examples(std::shared_ptr<const Examples::Source>(std::move(source)));
+  return Records(std::shared_ptr<const Records::Source>(std::move(source)));
 }
 
 }  // namespace hone::data

@@ -1,4 +1,4 @@
-#include "data/examples.h"
+#include "data/records.h"
 
 #include <bit>
 #include <cstring>
@@ -9,8 +9,8 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/release_pages.h"
-#include "data/example_source.h"
-#include "data/example_writer.h"
+#include "data/record_file.h"
+#include "data/record_writer.h"
 
 namespace hone::data {
 
@@ -22,12 +22,13 @@ std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// That every example lies within the bytes, one after another.
-bool in_order(std::span<const ExampleEntry> entries, std::uint64_t bytes) {
+// That every record lies within the bytes, one after another.
+bool in_order(std::span<const RecordEntry> entries, std::uint64_t bytes) {
   std::int64_t begin = 0;
-  for (const ExampleEntry& entry : entries) {
+  for (const RecordEntry& entry : entries) {
     if (entry.end < begin || entry.end % 4 != 0 || static_cast<std::uint64_t>(entry.end) > bytes)
       return false;
+    if (static_cast<std::size_t>(entry.end - begin) < head_bytes(entry)) return false;
     begin = entry.end;
   }
   return static_cast<std::uint64_t>(begin) == bytes;
@@ -36,7 +37,7 @@ bool in_order(std::span<const ExampleEntry> entries, std::uint64_t bytes) {
 // The parts of a file that is as long as its footer says.
 struct FileParts {
   TokenFooter footer;
-  std::span<const std::byte> examples, entries;
+  std::span<const std::byte> records, entries;
   std::string_view key, facts;
 };
 
@@ -47,11 +48,11 @@ std::optional<FileParts> parts_of(std::span<const std::byte> file) {
   std::memcpy(&out.footer, file.last(sizeof(TokenFooter)).data(), sizeof(TokenFooter));
   const TokenFooter& footer = out.footer;
   std::span<const std::byte> left = file.subspan(kTokenMagic.size(), file.size() - least);
-  if (footer.bytes > left.size() || footer.examples > left.size() / sizeof(ExampleEntry)) return std::nullopt;
+  if (footer.bytes > left.size() || footer.records > left.size() / sizeof(RecordEntry)) return std::nullopt;
   const std::size_t padded = footer.bytes + padding(footer.bytes, 8);
-  const std::size_t entries = footer.examples * sizeof(ExampleEntry);
+  const std::size_t entries = footer.records * sizeof(RecordEntry);
   if (padded + entries + footer.key + footer.facts != left.size()) return std::nullopt;
-  out.examples = left.first(footer.bytes);
+  out.records = left.first(footer.bytes);
   out.entries = left.subspan(padded, entries);
   out.key = text_of(left.subspan(padded + entries, footer.key));
   out.facts = text_of(left.last(footer.facts));
@@ -71,31 +72,20 @@ std::uint32_t checksum(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-ExampleView view(const Example& example) {
-  return {.row = example.row, .ids = example.ids, .supervised = example.supervised, .labels = example.labels};
-}
-
-Example copy_of(const ExampleView& example) {
-  return {.row = example.row,
-          .ids = {example.ids.begin(), example.ids.end()},
-          .supervised = {example.supervised.begin(), example.supervised.end()},
-          .labels = {example.labels.begin(), example.labels.end()}};
-}
-
-Examples::Examples(const std::vector<Example>& examples) {
-  ExampleWriter writer({.most_memory = std::numeric_limits<std::size_t>::max()});
-  for (const Example& example : examples) writer.add(view(example));
+Records::Records(const std::vector<Record>& records) {
+  RecordWriter writer({.most_memory = std::numeric_limits<std::size_t>::max()});
+  for (const Record& record : records) writer.add(view(record));
   *this = writer.finish();
 }
 
-Examples::Examples(std::shared_ptr<const Source> source) : size_(source->entries.size()) {
-  base::require(size_ <= std::numeric_limits<std::uint32_t>::max(), "data::Examples",
-                "less than 2^32 examples");
+Records::Records(std::shared_ptr<const Source> source) : size_(source->entries.size()) {
+  base::require(size_ <= std::numeric_limits<std::uint32_t>::max(), "data::Records",
+                "less than 2^32 records");
   parts_.push_back({.source = std::move(source), .order = {}, .first = 0});
 }
 
-Examples::Place Examples::place(std::size_t index) const {
-  base::require(index < size_, "data::Examples", "an example that is there");
+Records::Place Records::place(std::size_t index) const {
+  base::require(index < size_, "data::Records", "a record that is there");
   auto part = parts_.rbegin();
   while (part->first > index) ++part;
   const std::size_t within = index - part->first;
@@ -104,7 +94,7 @@ Examples::Place Examples::place(std::size_t index) const {
 
 namespace {
 
-std::span<const std::byte> bytes_of(std::span<const std::byte> all, std::span<const ExampleEntry> entries,
+std::span<const std::byte> bytes_of(std::span<const std::byte> all, std::span<const RecordEntry> entries,
                                     std::size_t index) {
   const auto begin = static_cast<std::size_t>(index == 0 ? 0 : entries[index - 1].end);
   return all.subspan(begin, static_cast<std::size_t>(entries[index].end) - begin);
@@ -112,32 +102,44 @@ std::span<const std::byte> bytes_of(std::span<const std::byte> all, std::span<co
 
 }  // namespace
 
-ExampleView Examples::operator[](std::size_t index) const {
+RecordView Records::operator[](std::size_t index) const {
   const Place at = place(index);
-  const std::span<const std::byte> bytes = bytes_of(at.source->bytes, at.source->entries, at.index);
-  const ExampleEntry& entry = at.source->entries[at.index];
-  const bool own_labels = entry.own_labels != 0;
-  const std::size_t tokens = bytes.size() / token_bytes(own_labels), labels = own_labels ? tokens : 0;
-  const auto* const ids = reinterpret_cast<const std::int32_t*>(bytes.data());
-  return {.row = entry.row,
-          .ids = {ids, tokens},
-          .supervised = {reinterpret_cast<const std::uint8_t*>(ids + tokens + labels), tokens},
-          .labels = {ids + tokens, labels}};
+  const RecordEntry& entry = at.source->entries[at.index];
+  const std::byte* bytes = bytes_of(at.source->bytes, at.source->entries, at.index).data();
+  const auto size = static_cast<std::size_t>(tokens(index));
+  RecordView out{.row = entry.row};
+  if ((entry.says & kMargin) != 0) {
+    double margin = 0;
+    std::memcpy(&margin, bytes, sizeof(margin));
+    out.margin = margin;
+  }
+  if ((entry.says & kMarked) != 0) out.desirable = (entry.says & kDesirable) != 0;
+  const auto* const ids = reinterpret_cast<const std::int32_t*>(bytes + head_bytes(entry));
+  out.sequences = {reinterpret_cast<const Sequence*>(ids) - entry.sequences, entry.sequences};
+  out.ids = {ids, size};
+  out.labels = {ids + size, (entry.says & kOwnLabels) != 0 ? size : 0};
+  out.supervised = {reinterpret_cast<const std::uint8_t*>(ids + size + out.labels.size()), size};
+  return out;
 }
 
-std::int64_t Examples::tokens(std::size_t index) const {
+std::int64_t Records::tokens(std::size_t index) const {
   const Place at = place(index);
-  const bool own_labels = at.source->entries[at.index].own_labels != 0;
-  return static_cast<std::int64_t>(bytes_of(at.source->bytes, at.source->entries, at.index).size() /
-                                   token_bytes(own_labels));
+  const RecordEntry& entry = at.source->entries[at.index];
+  const std::size_t bytes = bytes_of(at.source->bytes, at.source->entries, at.index).size();
+  return static_cast<std::int64_t>((bytes - head_bytes(entry)) / token_bytes(entry));
 }
 
-std::int64_t Examples::scored(std::size_t index) const {
+std::size_t Records::sequences(std::size_t index) const {
+  const Place at = place(index);
+  return at.source->entries[at.index].sequences;
+}
+
+std::int64_t Records::scored(std::size_t index) const {
   const Place at = place(index);
   return at.source->entries[at.index].scored;
 }
 
-void Examples::for_each(const std::function<void(const ExampleView&)>& take) const {
+void Records::for_each(const std::function<void(const RecordView&)>& take) const {
   std::span<const std::byte> window;  // of one file, in its order
   for (std::size_t i = 0; i < size_; ++i) {
     const Place at = place(i);
@@ -153,14 +155,14 @@ void Examples::for_each(const std::function<void(const ExampleView&)>& take) con
   base::release_pages(window);
 }
 
-void Examples::release(std::size_t index) const {
+void Records::release(std::size_t index) const {
   const Place at = place(index);
   if (at.source->file) base::release_pages(bytes_of(at.source->bytes, at.source->entries, at.index));
 }
 
-void Examples::reorder(const std::vector<std::int64_t>& order) {
-  base::require(parts_.size() <= 1 && order.size() == size_, "data::Examples::reorder",
-                "one source, all examples");
+void Records::reorder(const std::vector<std::int64_t>& order) {
+  base::require(parts_.size() <= 1 && order.size() == size_, "data::Records::reorder",
+                "one source, all records");
   if (order.empty()) return;
   std::vector<std::uint32_t>& places = parts_.front().order;
   std::vector<std::uint32_t> now;
@@ -172,8 +174,8 @@ void Examples::reorder(const std::vector<std::int64_t>& order) {
   places = std::move(now);
 }
 
-void Examples::append(Examples more) {
-  for (Part& part : more.parts_) {
+void Records::append(Records more) {
+  for (Run& part : more.parts_) {
     part.first += size_;
     parts_.push_back(std::move(part));
   }
@@ -181,18 +183,18 @@ void Examples::append(Examples more) {
 }
 
 std::optional<TokenFile> TokenFile::open(const base::fs::path& path, const std::string& key) {
-  auto source = std::make_shared<Examples::Source>();
+  auto source = std::make_shared<Records::Source>();
   source->file = base::MappedFile::open(path);
   const std::span<const std::byte> file = source->file->bytes();
   const std::optional<FileParts> parts = parts_of(file);
   if (!parts || parts->key != key) return std::nullopt;
   if (checksum(file.first(file.size() - sizeof(std::uint32_t))) != parts->footer.crc) return std::nullopt;
-  source->bytes = parts->examples;
-  source->entries = {reinterpret_cast<const ExampleEntry*>(parts->entries.data()), parts->footer.examples};
+  source->bytes = parts->records;
+  source->entries = {reinterpret_cast<const RecordEntry*>(parts->entries.data()), parts->footer.records};
   if (!in_order(source->entries, parts->footer.bytes)) return std::nullopt;
   TokenFile out;
   out.facts = parts->facts;
-  out.examples = Examples(std::shared_ptr<const Examples::Source>(std::move(source)));
+  out.records = Records(std::shared_ptr<const Records::Source>(std::move(source)));
   return out;
 }
 

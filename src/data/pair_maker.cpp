@@ -1,4 +1,4 @@
-#include "data/collected_pairs.h"
+#include "data/pair_maker.h"
 
 #include <algorithm>
 #include <string>
@@ -31,39 +31,7 @@ std::string differing(const std::string& a, const std::string& b) {
          base::short_json(Json(b.substr(std::min(from, b.size()))), kShown);
 }
 
-void add_facts(const PairDone& done, PreferenceFacts& facts) {
-  facts.longest = std::max(facts.longest, done.longest);
-  facts.boundary_mismatches += done.boundary_mismatch ? 1 : 0;
-  facts.prompts_too_long += done.dropped ? 1 : 0;
-  if (done.dropped) return;
-  const PreferencePair& pair = done.pair;
-  facts.kept += 1;
-  facts.tokens += pair.tokens(/*share=*/false);
-  facts.completion_tokens +=
-      static_cast<std::int64_t>(pair.chosen.scored.size() + pair.rejected.scored.size());
-  facts.pairs_cut += done.cut ? 1 : 0;
-  facts.mean_chosen += static_cast<double>(pair.chosen.completion);
-  facts.mean_rejected += static_cast<double>(pair.rejected.completion);
-  for (const PreferenceSequence* one : {&pair.chosen, &pair.rejected}) {
-    facts.longest_prompt = std::max(facts.longest_prompt, static_cast<std::int64_t>(one->context.size()));
-  }
-}
-
-void check_result(const PreferenceRows& rows, const PreferenceFacts& facts, std::int64_t max_length) {
-  if (facts.kept == 0) {
-    throw UserError(
-        {.where = rows.path.string(),
-         .expected = "at least one pair whose prompt leaves room for a completion (DATA-01)",
-         .found = "none of " + std::to_string(facts.rows) +
-                  ": every prompt fills max_length = " + std::to_string(max_length),
-         .cause = "a long system prompt, or a small max_length",
-         .fix = "raise max_length (the longest row has " + base::counted(facts.longest, "token") + ")"});
-  }
-  require_different_completions(rows.path, facts);
-}
-
-}  // namespace
-
+// `cut`: at max_length.
 void note_equal_sides(const PreferenceRows& rows, std::size_t index, bool cut, PreferenceFacts& facts) {
   facts.equal += 1;
   const PreferenceRow& row = rows.rows[index];
@@ -95,21 +63,72 @@ void require_different_completions(const base::fs::path& file, const PreferenceF
   }
 }
 
-PreferenceData collect_pairs(const PreferenceRows& rows, std::vector<PairDone> all, std::int64_t max_length) {
-  PreferenceData out;
-  out.facts.rows = static_cast<std::int64_t>(all.size());
-  out.facts.implicit = rows.implicit;
-  out.facts.conversational = rows.conversational;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    PairDone& done = all[i];
-    add_facts(done, out.facts);
-    if (!done.dropped && done.pair.completions_equal()) note_equal_sides(rows, i, done.cut, out.facts);
-    if (!done.dropped) out.pairs.push_back(std::move(done.pair));
+void require_pairs(const base::fs::path& file, const PreferenceFacts& facts, std::int64_t max_length) {
+  if (facts.kept > 0) return;
+  const std::string limit = "max_length = " + std::to_string(max_length);
+  const std::string fix =
+      "raise max_length (the longest row has " + base::counted(facts.longest, "token") + ")";
+  if (facts.too_long > 0) {
+    throw UserError({.where = file.string(),
+                     .expected = "at least one pair within max_length (DATA-01)",
+                     .found = "none of " + std::to_string(facts.rows) + " has both sequences within " + limit,
+                     .cause = "a small max_length: a reward model's rows are never cut",
+                     .fix = fix});
   }
-  check_result(rows, out.facts, max_length);
-  out.facts.mean_chosen /= static_cast<double>(out.facts.kept);
-  out.facts.mean_rejected /= static_cast<double>(out.facts.kept);
+  throw UserError({.where = file.string(),
+                   .expected = "at least one pair whose prompt leaves room for a completion (DATA-01)",
+                   .found = "none of " + std::to_string(facts.rows) + ": every prompt fills " + limit,
+                   .cause = "a long system prompt, or a small max_length",
+                   .fix = fix});
+}
+
+}  // namespace
+
+void PairMaker::count(const PreferenceRows& block, std::size_t index, const PairDone& done) {
+  facts_.rows += 1;
+  facts_.longest = std::max(facts_.longest, done.longest);
+  facts_.boundary_mismatches += done.boundary_mismatch ? 1 : 0;
+  facts_.prompts_too_long += done.dropped ? 1 : 0;
+  facts_.too_long += done.too_long ? 1 : 0;
+  if (done.dropped || done.too_long) return;
+  const SequencePair pair = sides_of(view(done.record));
+  facts_.kept += 1;
+  facts_.tokens += pair.tokens(/*share=*/false) + done.tokens_after;
+  facts_.completion_tokens +=
+      std::ssize(pair.first.scored) + std::ssize(pair.second.scored) + done.tokens_after;
+  facts_.pairs_cut += done.cut ? 1 : 0;
+  facts_.mean_chosen += static_cast<double>(pair.first.completion);
+  facts_.mean_rejected += static_cast<double>(pair.second.completion);
+  for (const ScoredSequence& one : {pair.first, pair.second})
+    facts_.longest_prompt =
+        std::max(facts_.longest_prompt, static_cast<std::int64_t>(std::ssize(one.context)));
+  if (pair.is_equal()) note_equal_sides(block, index, done.cut, facts_);
+}
+
+void PairMaker::add(const PreferenceRows& block, const TakeRecord& take) {
+  std::vector<PairDone> all = make_(block, tokenizer_, chat_template_, options_);
+  path_ = block.path;
+  facts_.implicit = block.implicit;
+  facts_.conversational = block.conversational;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].record.row = block.first + static_cast<std::int64_t>(i);
+    count(block, i, all[i]);
+    if (!all[i].dropped && !all[i].too_long) take(all[i].record);
+  }
+}
+
+PreferenceFacts PairMaker::facts() const {
+  PreferenceFacts out = facts_;
+  if (out.kept == 0) return out;
+  out.mean_chosen /= static_cast<double>(out.kept);
+  out.mean_rejected /= static_cast<double>(out.kept);
   return out;
+}
+
+PreferenceFacts PairMaker::finish(const TakeRecord& /*take*/) const {
+  require_pairs(path_, facts_, options_.max_length);
+  require_different_completions(path_, facts_);
+  return facts();
 }
 
 }  // namespace hone::data
