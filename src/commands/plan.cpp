@@ -11,6 +11,7 @@
 #include "commands/commands.h"
 #include "commands/hub_download.h"
 #include "config/commands/doctor_plan.h"
+#include "config/method_traits.h"
 #include "config/parse.h"
 #include "config/placement.h"
 #include "config/write_plan.h"
@@ -67,7 +68,7 @@ void add_sampling(const train::OpenedRun& run, std::int64_t most_ranks, train::R
   constexpr std::int64_t kBytesOfToken = 22;  // its number, two log-probabilities, its text twice
   constexpr std::int64_t kBytesOfSample = 256;
   const config::Plan& plan = run.plan;
-  const bool pairs = plan.method == config::Method::kOnlineDpo;
+  const bool pairs = !config::method_traits(plan.method).groups;
   const std::int64_t group = pairs ? 2 : plan.policy.num_generations;
   const std::int64_t samples = plan.per_device_train_batch_size * (pairs ? 2 : 1);
   const std::int64_t prompt = std::get<train::PolicyStartFacts>(run.start.method).longest_prompt;
@@ -91,8 +92,7 @@ train::RankWork work_of(const train::OpenedRun& run, std::int64_t most_ranks) {
     out.layers = run.model->config().num_hidden_layers;
     out.outside = run.memory_inputs->outside_parameters;
   }
-  out.facts_bytes =
-      kFacts + kMetric * (run.plan.method == config::Method::kSft ? kRowMetrics : kOtherMetrics);
+  out.facts_bytes = kFacts + kMetric * (run.has_examples() ? kRowMetrics : kOtherMetrics);
   out.micro_batches = micro_batches_of(run, most_ranks);
   if (run.samples()) {
     add_sampling(run, most_ranks, out);

@@ -11,16 +11,40 @@
 namespace hone::config {
 namespace {
 
+constexpr MethodTraits groups(std::string_view only_loss) {
+  return {.groups = true, .only_loss = only_loss, .beta = [](const Plan& plan) { return plan.policy.beta; }};
+}
+
+constexpr MethodTraits kDpoTraits = {
+    .beta = [](const Plan& plan) { return plan.preference.beta; },
+    .label_smoothing = [](const Plan& plan) { return plan.preference.label_smoothing; }};
+constexpr MethodTraits kKtoTraits = {.beta = [](const Plan& plan) { return plan.kto.beta; }};
+constexpr MethodTraits kCpoTraits = {
+    .label_smoothing = [](const Plan& plan) { return plan.cpo.label_smoothing; }};
+
 // In the order of the enum.
 constexpr std::array<MethodRow, 9> kMethods = {{
     {Method::kSft, "sft", "SFTConfig", "", resolve_sft, finish_sft},
-    {Method::kGrpo, "grpo", "GRPOConfig", "GRPOScriptArguments", resolve_policy, finish_policy},
-    {Method::kRloo, "rloo", "RLOOConfig", "RLOOScriptArguments", resolve_policy, finish_policy},
-    {Method::kDpo, "dpo", "DPOConfig", "", resolve_preference, finish_preference},
-    {Method::kOnlineDpo, "online-dpo", "OnlineDPOConfig", "", resolve_online_dpo, finish_online_dpo},
-    {Method::kReward, "reward", "RewardConfig", "", resolve_reward_model, finish_reward_model},
-    {Method::kKto, "kto", "KTOConfig", "", [](Settings&) {}, finish_kto},
-    {Method::kCpo, "cpo", "CPOConfig", "", resolve_cpo, finish_cpo},
+    {Method::kGrpo, "grpo", "GRPOConfig", "GRPOScriptArguments", resolve_policy, finish_policy, groups("")},
+    {Method::kRloo, "rloo", "RLOOConfig", "RLOOScriptArguments", resolve_policy, finish_policy,
+     groups("rloo")},
+    {Method::kDpo, "dpo", "DPOConfig", "", resolve_preference, finish_preference, kDpoTraits},
+    {Method::kOnlineDpo,
+     "online-dpo",
+     "OnlineDPOConfig",
+     "",
+     resolve_online_dpo,
+     finish_online_dpo,
+     {.completion_limit = "max_new_tokens"}},
+    {Method::kReward,
+     "reward",
+     "RewardConfig",
+     "",
+     resolve_reward_model,
+     finish_reward_model,
+     {.scores = true}},
+    {Method::kKto, "kto", "KTOConfig", "", [](Settings&) {}, finish_kto, kKtoTraits},
+    {Method::kCpo, "cpo", "CPOConfig", "", resolve_cpo, finish_cpo, kCpoTraits},
     {Method::kOrpo, "orpo", "ORPOConfig", "", resolve_orpo, [](Plan&, const Settings&) {}},
 }};
 
@@ -87,6 +111,10 @@ const std::vector<Option>& method_options() {
 
 const MethodRow& method_row(Method method) {
   return kMethods.at(static_cast<std::size_t>(method));
+}
+
+const MethodTraits& method_traits(Method method) {
+  return method_row(method).traits;
 }
 
 std::string_view method_name(Method method) {

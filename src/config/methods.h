@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "config/method_traits.h"
 #include "config/plan.h"
 #include "config/settings.h"
 
@@ -17,6 +18,7 @@ struct MethodRow {
   void (*resolve)(Settings&);  // resolves values that depend on several options; UserError
   // completes a filled plan: derived fields, checks, notes; UserError
   void (*finish)(Plan&, const Settings&);
+  MethodTraits traits = {};
 };
 const MethodRow& method_row(Method method);
 

@@ -16,11 +16,12 @@ namespace {
 // A method's name, and the paper that it is from.
 struct MethodPaper {
   std::string_view method, name, title, arxiv, bibtex;
+  bool scores = false;  // a model that gives a number
 };
 
 constexpr std::array<MethodPaper, 9> kPapers = {{
     {.method = "sft", .name = "SFT"},
-    {.method = "reward", .name = "reward modeling"},
+    {.method = "reward", .name = "reward modeling", .scores = true},
     {.method = "grpo",
      .name = "GRPO",
      .title = "DeepSeekMath: Pushing the Limits of Mathematical Reasoning in Open Language Models",
@@ -78,6 +79,11 @@ const MethodPaper* paper_of(std::string_view method) {
   return found == kPapers.end() ? nullptr : found;
 }
 
+bool scores(const ModelCard& card) {
+  const MethodPaper* const paper = paper_of(card.method);
+  return paper != nullptr && paper->scores;
+}
+
 // The options that a reader of the card wants first.
 constexpr std::array<const char*, 16> kShownOptions = {"loss_type",
                                                        "learning_rate",
@@ -106,8 +112,7 @@ std::string metadata(const ModelCard& card) {
   if (!card.dataset.empty()) out += fmt::format("datasets:\n- {}\n", base::dump_json(card.dataset));
   out += card.full ? "library_name: transformers\n" : "library_name: peft\n";
   out += fmt::format("model_name: {}\n", base::dump_json(short_name(card.name)));
-  out +=
-      fmt::format("pipeline_tag: {}\n", card.method == "reward" ? "text-classification" : "text-generation");
+  out += fmt::format("pipeline_tag: {}\n", scores(card) ? "text-classification" : "text-generation");
   out += card.full ? "tags:\n- hone\n" : "tags:\n- hone\n- lora\n- transformers\n";
   if (!card.method.empty()) out += fmt::format("- {}\n", card.method);
   if (!card.base_model.empty()) {
@@ -123,7 +128,7 @@ std::string link_to(const std::string& id, std::string_view kind) {
 
 std::string quick_start(const ModelCard& card) {
   const std::string id = base::dump_json(card.name);
-  if (card.method == "reward") {
+  if (scores(card)) {
     const char* const imports =
         card.full ? "from transformers import AutoModelForSequenceClassification, AutoTokenizer\n\n"
                   : "from peft import AutoPeftModelForSequenceClassification\nfrom transformers import "

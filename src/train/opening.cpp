@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/plural.h"
 #include "base/release_pages.h"
+#include "config/method_traits.h"
 #include "config/write_plan.h"
 #include "data/token_cache.h"
 #include "learn/schedule.h"
@@ -90,7 +91,7 @@ void train_rows(config::Plan& plan, const model::ModelConfig& model, const std::
     if (names_module(named, modules[0])) break;
     if (std::find(trained.begin(), trained.end(), id) == trained.end()) trained.push_back(id);
   }
-  const bool has_head = plan.method != config::Method::kReward && !model.tie_word_embeddings;
+  const bool has_head = !config::method_traits(plan.method).scores && !model.tie_word_embeddings;
   if (has_head && !names_module(named, modules[1])) plan.lora_modules_to_save.push_back(modules[1]);
 }
 

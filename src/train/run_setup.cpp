@@ -12,6 +12,7 @@
 #include "base/release_pages.h"
 #include "base/staging.h"
 #include "config/hub_names.h"
+#include "config/method_traits.h"
 #include "config/write_plan.h"
 #include "model/config/families.h"
 #include "train/checkpoint.h"
@@ -47,7 +48,7 @@ adapters::LoraConfig full_config(const config::Plan& plan) {
                                     .layers = plan.layers_to_transform,
                                     .freeze_embeddings = plan.freeze_embeddings,
                                     .shard_bytes = plan.max_shard_size};
-  out.score_head = plan.method == config::Method::kReward;
+  out.score_head = config::method_traits(plan.method).scores;
   return out;
 }
 
@@ -72,7 +73,7 @@ adapters::LoraConfig lora_config(const config::Plan& plan) {
   out.dora = plan.use_dora;
   out.init = plan.init_lora_weights;
   out.pissa_niter = plan.pissa_niter;
-  out.score_head = plan.method == config::Method::kReward;
+  out.score_head = config::method_traits(plan.method).scores;
   if (!out.score_head) out.modules_to_save = plan.lora_modules_to_save;  // a reward model's are its head
   out.base_model_name_or_path = base_model_name(plan);
   return out;
@@ -84,7 +85,7 @@ adapters::Adapter load_adapter(model::CausalLm& model, const fs::path& folder, c
   const bool pissa = !continues && plan.init_lora_weights == config::LoraInit::kPissa;
   adapters::Adapter adapter = pissa ? adapters::Adapter::resume_pissa(model, folder, lora_config(plan))
                                     : adapters::Adapter::load(model, folder);
-  adapters::require_kind(adapter.config(), plan.method == config::Method::kReward, folder.string());
+  adapters::require_kind(adapter.config(), config::method_traits(plan.method).scores, folder.string());
   if (!continues || plan.continued_dropout) adapter.set_dropout(plan.lora_dropout);
   if (!plan.base_model_name_for_adapter.empty())
     adapter.set_base_model_name(plan.base_model_name_for_adapter);

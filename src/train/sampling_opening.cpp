@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/plural.h"
+#include "config/method_traits.h"
 #include "config/option_secrets.h"
 #include "model/config/rotations.h"
 #include "rewards/http/judge.h"
@@ -26,8 +27,7 @@ namespace {
 PolicyPrompts read_prompts(const data::RowSource& source, const OpenedRun& run, data::SeenRows* seen) {
   const model::ModelConfig& model = run.source->config();
   const std::int64_t longest = run.plan.policy.max_completion_length;
-  const std::string option =
-      run.plan.method == config::Method::kOnlineDpo ? "max_new_tokens" : "max_completion_length";
+  const std::string option(config::method_traits(run.plan.method).completion_limit);
   PolicyPrompts out;
   out.rows = data::read_prompt_rows(source, prompt_form(run.plan), seen);
   out.tokens = data::tokenize_prompts(out.rows, run.text->tokenizer, run.text->chat_template.get(),

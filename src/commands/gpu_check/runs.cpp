@@ -167,7 +167,7 @@ void stage_methods(const StageInput& input, StageLog& log) {
   for (const MadeCase& one : cases()) {
     for (const bool bf16 : {false, true}) {
       // In bf16 another token is drawn sooner or later, and all after it are others.
-      if (bf16 && one.method == Method::kGrpo) continue;
+      if (bf16 && config::samples(one.method)) continue;
       const std::string name = one.name + (bf16 ? ", bf16" : ", fp32");
       log.begin(name);
       const RunResult cpu = train_made(run_of(one, input, "cpu", bf16));

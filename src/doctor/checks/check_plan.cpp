@@ -9,6 +9,7 @@
 
 #include "base/enum_names.h"
 #include "base/instruction_level.h"
+#include "config/method_traits.h"
 #include "doctor/attempt.h"
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
@@ -64,9 +65,10 @@ Verdicts check_recompute(const train::OpenedRun& run) {
 // RL-13: by what the loss is divided (learn/policy_loss.h has the formulas).
 Verdict check_denominator(const config::Plan& plan) {
   const config::PolicyPlan& policy = plan.policy;
-  const std::string type = plan.method == config::Method::kRloo ? "rloo" : policy.loss_type;
+  const config::MethodTraits& method = config::method_traits(plan.method);
+  const std::string type = method.only_loss.empty() ? policy.loss_type : std::string(method.only_loss);
   Verdict out{.code = "RL-13"};
-  if (plan.method == config::Method::kOnlineDpo) {
+  if (!method.groups) {
     out.what =
         plan.online.loss_type + ": the mean of a micro-batch's pairs, then of the step's micro-batches";
     out.evidence = "tests/parity/trl_online_dpo_test.cpp; TRL 1.16 sums over micro-batches";

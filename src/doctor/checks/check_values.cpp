@@ -1,5 +1,6 @@
 // Values of options that leave nothing to learn from: groups of equal completions (RL-02), a loss without a
 // preference (PREF-01), a term that outweighs the rest (NUM-10).
+#include "config/method_traits.h"
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
 
@@ -49,11 +50,9 @@ std::optional<Verdict> check_sampling(const train::OpenedRun& run) {
 
 std::optional<Verdict> check_beta(const train::OpenedRun& run) {
   const config::Plan& plan = run.plan;
-  const bool policy = plan.method == Method::kGrpo || plan.method == Method::kRloo;
-  double beta = 0;
-  if (policy) beta = plan.policy.beta;
-  if (plan.method == Method::kDpo) beta = plan.preference.beta;
-  if (plan.method == Method::kKto) beta = plan.kto.beta;
+  const config::MethodTraits& method = config::method_traits(plan.method);
+  const bool policy = method.groups;
+  const double beta = method.beta == nullptr ? 0 : method.beta(plan);
   if (beta < (policy ? kMostKl : kMostPairBeta)) return std::nullopt;
   Verdict out{.code = "NUM-10", .level = Level::kWarn};
   out.what = set_to("beta", beta) + (policy ? ": the distance from the reference weighs more than the rewards"
@@ -67,9 +66,8 @@ std::optional<Verdict> check_beta(const train::OpenedRun& run) {
 
 std::optional<Verdict> check_smoothing(const train::OpenedRun& run) {
   const config::Plan& plan = run.plan;
-  double smoothing = 0;
-  if (plan.method == Method::kDpo) smoothing = plan.preference.label_smoothing;
-  if (plan.method == Method::kCpo) smoothing = plan.cpo.label_smoothing;
+  const auto smoothing_of = config::method_traits(plan.method).label_smoothing;
+  const double smoothing = smoothing_of == nullptr ? 0 : smoothing_of(plan);
   if (smoothing < kNoPreference) return std::nullopt;
   Verdict out{.code = "PREF-01", .level = Level::kWarn};
   out.what = set_to("label_smoothing", smoothing) + (smoothing > kNoPreference

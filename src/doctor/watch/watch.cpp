@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/process_memory.h"
 #include "base/where.h"
+#include "config/method_traits.h"
 #include "doctor/excluded.h"
 #include "doctor/fault_report.h"
 #include "doctor/number_format.h"
@@ -39,7 +40,7 @@ bool harms_the_model(const std::string& code) {
 }
 
 bool is_policy(const config::Plan& plan) {
-  return plan.method == config::Method::kGrpo || plan.method == config::Method::kRloo;
+  return config::method_traits(plan.method).groups;
 }
 
 double metric_or(const std::vector<train::NamedValue>& values, std::string_view name, double otherwise) {
@@ -164,7 +165,7 @@ void Watch::begin(train::OpenedRun& run) {
   const bool resumed = run.resume_state->state.step > 0;  // resume() knows more
   tensors_.emplace(run.resume_state->state.step);
   // -p log p rises while a target's p grows to 1/e
-  const bool rises = plan.method == config::Method::kSft && plan.sft.loss_type == "dft";
+  const bool rises = run.has_examples() && plan.sft.loss_type == "dft";
   trend_.emplace(run.start.warmup_steps, !config::samples(plan.method) && !rises, resumed);
   preference_ = PreferenceWatch(resumed);
   overfit_.recall(run.resume_state->state.log_history);
