@@ -7,7 +7,7 @@
 
 #include "config/parse.h"
 #include "model/tiny_model.h"
-#include "train/loop.h"
+#include "train/open_run.h"
 
 namespace hone::doctor {
 namespace lr_range_test {
@@ -54,12 +54,13 @@ TEST(LrRange, NoProposalWhereNothingIsGained) {
 
 class LrRangeRun : public ::testing::Test {
  protected:
-  config::Plan plan(const std::string& output) const {
+  // `peft`: of a LoRA, else the whole model is trained.
+  config::Plan plan(const std::string& output, const std::string& peft = "true") const {
     const hone::test_tools::fs::path parity = hone::test_tools::fs::path(HONE_FIXTURES) / "parity";
     return config::parse_run(
         config::Method::kSft,
         {"--model_name_or_path", (parity / "tiny_llama").string(), "--dataset_name",
-         (parity / "sft" / "text.jsonl").string(), "--use_peft", "--lora_target_modules", "all-linear",
+         (parity / "sft" / "text.jsonl").string(), "--use_peft", peft, "--lora_target_modules", "all-linear",
          "--dtype", "float32", "--bf16", "false", "--threads", "1", "--output_dir", output});
   }
   hone::test_tools::TempFolder folder_;
@@ -97,6 +98,21 @@ TEST_F(LrRangeRun, StopsWhenAsked) {
   const RangeResult found =
       range_test(*run, {.steps = 30}, [this](const RangePoint&) { stop_ = true; }, stop_);
   EXPECT_EQ(found.points.size(), 1U);
+}
+
+// As the run that it looks for a rate for steps: with the memory of a layer's gradients.
+TEST_F(LrRangeRun, StepsLayerByLayerGiveTheSamePoints) {
+  const auto run = train::open_run(plan((folder_.path() / "out").string(), "false"), silent_);
+  const RangeResult whole = range_test(*run, {.steps = 6}, {}, stop_);
+  run->start.memory.layer_steps = true;
+  const at::Tensor before = run->adapter->flat().clone();
+  const RangeResult by_layer = range_test(*run, {.steps = 6}, {}, stop_);
+  EXPECT_FALSE(run->adapter->flat_gradient().defined()) << "the run keeps those of a layer";
+  EXPECT_TRUE(run->adapter->flat().equal(before));
+  ASSERT_EQ(by_layer.points.size(), whole.points.size());
+  ASSERT_FALSE(whole.points.empty());
+  for (std::size_t i = 0; i < whole.points.size(); ++i)
+    EXPECT_EQ(by_layer.points[i].loss, whole.points[i].loss) << i;
 }
 
 }  // namespace lr_range_test
