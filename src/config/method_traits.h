@@ -8,8 +8,9 @@
 namespace hone::config {
 
 struct MethodTraits {
-  bool groups = false;  // samples num_generations completions of a prompt, whose rewards are compared
-  bool scores = false;  // trains a score head, not a vocabulary's
+  bool groups = false;         // samples num_generations completions of a prompt, whose rewards are compared
+  bool scores = false;         // trains a score head, not a vocabulary's
+  bool shares_prompts = true;  // a pass that trains has several completions of a prompt
   // The option that limits sampled completions, as the user knows it.
   std::string_view completion_limit = "max_completion_length";
   std::string_view only_loss = "";  // the word of its loss, where loss_type says nothing

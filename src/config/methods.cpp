@@ -18,13 +18,14 @@ constexpr MethodTraits groups(std::string_view only_loss) {
 constexpr MethodTraits kDpoTraits = {
     .beta = [](const Plan& plan) { return plan.preference.beta; },
     .label_smoothing = [](const Plan& plan) { return plan.preference.label_smoothing; }};
-constexpr MethodTraits kKtoTraits = {.beta = [](const Plan& plan) { return plan.kto.beta; }};
+constexpr MethodTraits kKtoTraits = {.shares_prompts = false,
+                                     .beta = [](const Plan& plan) { return plan.kto.beta; }};
 constexpr MethodTraits kCpoTraits = {
     .label_smoothing = [](const Plan& plan) { return plan.cpo.label_smoothing; }};
 
 // In the order of the enum.
 constexpr std::array<MethodRow, 9> kMethods = {{
-    {Method::kSft, "sft", "SFTConfig", "", resolve_sft, finish_sft},
+    {Method::kSft, "sft", "SFTConfig", "", resolve_sft, finish_sft, {.shares_prompts = false}},
     {Method::kGrpo, "grpo", "GRPOConfig", "GRPOScriptArguments", resolve_policy, finish_policy, groups("")},
     {Method::kRloo, "rloo", "RLOOConfig", "RLOOScriptArguments", resolve_policy, finish_policy,
      groups("rloo")},

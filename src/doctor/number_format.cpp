@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "config/method_traits.h"
+
 namespace hone::doctor {
 
 namespace {
@@ -53,12 +55,13 @@ std::string excerpt(std::string_view text, std::size_t limit, bool from_end) {
 }
 
 void name_options_of(const config::Plan& plan, base::Verdict& verdict) {
-  if (plan.method != config::Method::kOnlineDpo) return;
-  constexpr std::string_view kTheirs = "max_completion_length", kOurs = "max_new_tokens";
+  constexpr std::string_view kTheirs = "max_completion_length";
+  const std::string_view ours = config::method_traits(plan.method).completion_limit;
+  if (ours == kTheirs) return;
   for (std::string* text :
        {&verdict.what, &verdict.evidence, &verdict.cause, &verdict.not_this, &verdict.fix, &verdict.cost}) {
     for (std::size_t at = text->find(kTheirs); at != std::string::npos; at = text->find(kTheirs, at)) {
-      text->replace(at, kTheirs.size(), kOurs);
+      text->replace(at, kTheirs.size(), ours);
     }
   }
 }

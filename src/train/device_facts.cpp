@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "config/method_traits.h"
 #include "ops/machine/cuda.h"
 #include "ops/machine/device_memory.h"
 
@@ -35,9 +36,7 @@ std::vector<std::string> reference_forms(const model::ModelConfig& model, at::Sc
   if (linear == at::kFloat) {
     out.emplace_back("products, norms and attention in float32");
   } else {
-    const bool shares =
-        plan.share_prompt && plan.method != config::Method::kSft && plan.method != config::Method::kKto;
-    add_attention(model, shares, out);
+    add_attention(model, plan.share_prompt && config::method_traits(plan.method).shares_prompts, out);
   }
   if (model.layers_of(model::LayerKind::kDeltaRule) > 0) out.emplace_back("the delta rule");
   if (model.layers_of(model::LayerKind::kShortConv) > 0) out.emplace_back("short convolutions");

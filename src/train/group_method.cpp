@@ -74,11 +74,10 @@ RolloutBatch part_of(const RolloutBatch& all, std::size_t begin, std::size_t end
 }  // namespace
 
 GroupMethod::GroupMethod(SamplingParts parts, const GroupLoss& loss, PolicyOrder order,
-                         std::int64_t pass_tokens, const std::map<std::string, std::string>& state_files)
+                         const std::map<std::string, std::string>& state_files)
     : SamplingMethod(std::move(parts)),
       loss_(loss),
       order_(std::move(order)),
-      pass_tokens_(pass_tokens),
       options_(loss.options(parts_.plan.policy)),
       balance_(router_factor(parts_.plan, parts_.model.config())) {
   total_steps_ = order_.total_steps(parts_.plan.num_train_epochs, parts_.plan.max_steps);
@@ -234,7 +233,7 @@ void GroupMethod::require_fitting(const RolloutBatch& batch, const std::string& 
 }
 
 PassLimit GroupMethod::pass_limit() const {
-  return {.sequences = parts_.plan.per_device_train_batch_size, .tokens = pass_tokens_};
+  return {.sequences = parts_.plan.per_device_train_batch_size, .tokens = parts_.pass_tokens};
 }
 
 double GroupMethod::applied_entropy_coef() const {

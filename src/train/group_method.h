@@ -29,9 +29,8 @@ namespace hone::train {
 
 class GroupMethod final : public SamplingMethod {
  public:
-  // `pass_tokens` of the planned pass: PassLimit::tokens. `state_files`: of the checkpoint that the run
-  // continues from.
-  GroupMethod(SamplingParts parts, const GroupLoss& loss, PolicyOrder order, std::int64_t pass_tokens,
+  // `loss` must outlive it. `state_files`: of the checkpoint that the run continues from.
+  GroupMethod(SamplingParts parts, const GroupLoss& loss, PolicyOrder order,
               const std::map<std::string, std::string>& state_files);
 
   StepLoss backward(std::int64_t step) override;
@@ -107,7 +106,6 @@ class GroupMethod final : public SamplingMethod {
 
   const GroupLoss& loss_;
   PolicyOrder order_;
-  std::int64_t pass_tokens_;
   learn::PolicyLossOptions options_;
   double balance_;                           // router_factor()
   std::shared_ptr<ScoredRollouts> current_;  // the newest generation batch

@@ -4,7 +4,6 @@
 
 #include "train/group_method.h"
 #include "train/opening.h"
-#include "train/sampling_opening.h"
 
 namespace hone::train {
 
@@ -23,9 +22,10 @@ PolicyOrder order_of(const config::Plan& plan, std::int64_t prompts) {
 
 // per_device_train_batch_size completions of max_completion_length, with their prompts. Passes that would
 // have more tokens are cut (compose_passes).
-LargestPasses largest_passes(const config::Plan& plan, std::int64_t longest_prompt) {
+LargestPasses largest_passes(const config::Plan& plan, const PromptSizes& sizes) {
   const std::int64_t sequences = plan.per_device_train_batch_size;
   const std::int64_t length = plan.policy.max_completion_length, group = plan.policy.num_generations;
+  const std::int64_t longest_prompt = sizes.longest;
   const bool shared = may_share(plan);
   const std::int64_t prompts = shared ? (sequences + group - 1) / group : sequences;
   return {.train = {.tokens = prompts * longest_prompt + sequences * length,
@@ -36,6 +36,13 @@ LargestPasses largest_passes(const config::Plan& plan, std::int64_t longest_prom
           .sharing = std::min(sequences, group) * length};
 }
 
+std::unique_ptr<TrainingMethod> new_group_method(SamplingParts parts, const OpenedRun& run,
+                                                 const SamplingOpening& opening) {
+  PolicyOrder order = order_of(run.plan, parts.prompts);
+  return std::make_unique<GroupMethod>(std::move(parts), opening.group, std::move(order),
+                                       run.resume_state->method_files);
+}
+
 }  // namespace
 
 std::string clipped_words(const config::PolicyPlan& policy) {
@@ -44,28 +51,27 @@ std::string clipped_words(const config::PolicyPlan& policy) {
   return out;
 }
 
-std::unique_ptr<OpenedRun> open_group(const config::Plan& asked, RunListener& listener,
-                                      const GroupKind& kind) {
-  return open_sampling(asked, listener, [&](const config::Plan& plan, const PromptSizes& sizes) {
-    const config::PolicyPlan& policy = plan.policy;
-    const LargestPasses passes = largest_passes(plan, sizes.longest);
-    SamplingKind out{.wants_reference = policy.beta != 0, .passes = passes};
-    out.method = [&kind, prompts = sizes.count, tokens = passes.train.tokens](SamplingParts parts,
-                                                                              const OpenedRun& run) {
-      PolicyOrder order = order_of(run.plan, prompts);
-      return std::make_unique<GroupMethod>(std::move(parts), kind.loss, std::move(order), tokens,
-                                           run.resume_state->method_files);
-    };
-    out.loss_line = kind.loss_line(policy);
-    if (policy.num_iterations > 1)
-      out.loss_line += ", " + std::to_string(policy.num_iterations) + " iterations per batch";
-    out.steps_per_batch = policy.steps_per_generation * policy.num_iterations / plan.accumulation();
-    out.generation_count = [&plan, prompts = sizes.count](std::int64_t steps) {
-      return steps == 0 ? 0 : order_of(plan, prompts).step_slices(steps - 1).back().generation + 1;
-    };
-    out.replayed_again = ", with log-probabilities recorded from older weights";
-    return out;
-  });
+std::string iteration_words(const config::PolicyPlan& policy) {
+  if (policy.num_iterations <= 1) return {};
+  return ", " + std::to_string(policy.num_iterations) + " iterations per batch";
+}
+
+SamplingOpening group_opening(const GroupLoss& loss, std::string (*loss_line)(const config::Plan&)) {
+  return {.wants_reference = [](const config::Plan& plan) { return plan.policy.beta != 0; },
+          .passes = &largest_passes,
+          .method = &new_group_method,
+          .loss_line = loss_line,
+          .steps_per_batch =
+              [](const config::Plan& plan) {
+                const config::PolicyPlan& policy = plan.policy;
+                return policy.steps_per_generation * policy.num_iterations / plan.accumulation();
+              },
+          .generation_count =
+              [](const config::Plan& plan, std::int64_t prompts, std::int64_t steps) {
+                return steps == 0 ? 0 : order_of(plan, prompts).step_slices(steps - 1).back().generation + 1;
+              },
+          .replayed_again = ", with log-probabilities recorded from older weights",
+          .group = loss};
 }
 
 }  // namespace hone::train

@@ -6,7 +6,9 @@
 #include "base/release_pages.h"
 #include "parallel/turns.h"
 #include "train/methods/methods.h"
+#include "train/record_opening.h"
 #include "train/same_run.h"
+#include "train/sampling_opening.h"
 #include "train/step_strategy.h"
 
 namespace hone::train {
@@ -14,7 +16,9 @@ namespace hone::train {
 std::unique_ptr<OpenedRun> open_run(const config::Plan& plan, RunListener& listener) {
   std::unique_ptr<OpenedRun> run;
   try {
-    run = method_opening(plan.method).open(plan, listener);
+    const MethodOpening& method = method_opening(plan.method);
+    run = method.records != nullptr ? open_records(plan, *method.records)
+                                    : open_sampling(plan, listener, *method.sampling);
   } catch (const base::UserError&) {
     base::require_readable();  // a truncated file's zeros may be what is wrong
     throw;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <functional>
 
 #include "adapters/saved_vocabulary.h"
 #include "base/error.h"
@@ -13,19 +12,16 @@
 #include "base/release_pages.h"
 #include "config/method_traits.h"
 #include "config/write_plan.h"
-#include "data/token_cache.h"
 #include "learn/schedule.h"
 #include "model/files/vocabulary_source.h"
 #include "text/clone_template.h"
 #include "train/device_facts.h"
-#include "train/eval_overlap.h"
 #include "train/host_base.h"
 #include "train/input_files.h"
 #include "train/machine.h"
 #include "train/optimizer.h"
 #include "train/product_facts.h"
-#include "train/read_eval.h"
-#include "train/row_notes.h"
+#include "train/score_source.h"
 
 namespace hone::train {
 
@@ -139,6 +135,8 @@ std::unique_ptr<OpenedRun> open_source(const config::Plan& asked) {
   run->text.emplace(open_text(run->plan, tokenizer_of(*run)));
   for (const std::string& note : run->text->tokenizer.notes()) run->start.notes.push_back(note);
   add_rows(*run);
+  if (config::method_traits(run->plan.method).scores)
+    run->source = std::make_unique<DecoderSource>(std::move(run->source));
   // Known before the weights are read, because only the fused form reads packs and shares prompts.
   const bool fused = fused_trains(run->plan, run->directory, run->source->config());
   if (run->plan.layer_form == config::LayerForm::kAuto && !fused)
@@ -216,45 +214,6 @@ void end_start_page(OpenedRun& run) {
   if (run.sampler != nullptr) run.sampler->begin(run);
 }
 
-LongestBatch longest_records(const RecordData& data, std::int64_t batch_size,
-                             const std::function<RowSize(const data::RecordView&)>& size_of) {
-  if (data.stream != nullptr && data.longest_row > 0) {
-    const std::int64_t tokens = 2 * batch_size * data.longest_row;
-    return {.tokens = tokens, .scored = tokens, .segment = data.longest_row};
-  }
-  std::vector<RowSize> sizes;
-  data.records.for_each([&](const data::RecordView& record) { sizes.push_back(size_of(record)); });
-  return largest_batch(sizes, batch_size);
-}
-
-MemoryInputs pair_memory(const OpenedRun& run, std::int64_t program_bytes, const RecordData* eval,
-                         std::int64_t longest_prompt, HeadTokens head_tokens) {
-  const config::Plan& plan = run.plan;
-  const bool share = may_share(plan), scores = run.model->score_head().defined();
-  const auto size_of = [&](const data::RecordView& record) {
-    const data::SequencePair pair = data::sides_of(record);
-    const auto prompt = head_tokens == HeadTokens::kCompletions ? 0 : std::ssize(pair.first.context) - 1;
-    const auto scored = std::ssize(pair.first.scored) + std::ssize(pair.second.scored);
-    return RowSize{.tokens = pair.tokens(share),
-                   .scored = scores ? 2 : prompt + scored,
-                   .segment = std::max(pair.first.tokens(), pair.second.tokens())};
-  };
-  const auto longest = [&](const RecordData& data, std::int64_t batch_size) {
-    LongestBatch out = longest_records(data, batch_size, size_of);
-    if (scores) out.scored = std::min(out.scored, 2 * batch_size);
-    return out;
-  };
-  MemoryInputs out =
-      memory_inputs(*run.model, plan, program_bytes,
-                    longest(std::get<RecordData>(run.data), plan.per_device_train_batch_size),
-                    eval == nullptr ? LongestBatch() : longest(*eval, plan.per_device_eval_batch_size));
-  if (scores) out.adapter_parameters += run.model->config().hidden_size;
-  if (plan.dataset_streaming && plan.max_length > 0) longest_prompt = plan.max_length;
-  if (share)
-    count_shared_prompts(out, *run.model, longest_prompt, scores ? out.train.tokens : out.train.scored);
-  return out;
-}
-
 bool may_share(const config::Plan& plan) {
   return plan.share_prompt && plan.layer_form != config::LayerForm::kAutograd;
 }
@@ -267,56 +226,6 @@ std::string short_number(double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%g", value);
   return text.data();
-}
-
-namespace {
-
-// The first sequence as one text: its prompt, then what is to become more likely.
-std::vector<ColoredPiece> example_of(const data::RecordView& record, const text::Tokenizer& tokenizer) {
-  const data::ScoredSequence first = data::sides_of(record).first;
-  return {{.text = tokenizer.decode(first.context, false), .supervised = false},
-          {.text = tokenizer.decode(first.scored, false), .supervised = true}};
-}
-
-}  // namespace
-
-void open_pairs(OpenedRun& run, const PairOpening& opening) {
-  RecordInput input = training_records(run, opening.making);
-  const data::RowCounts counts = data::counts_of(input.facts);
-  const RowReading reading = pair_reading(run.plan.method, input.seen, counts.conversational);
-  note_rows(run, input.seen, reading, notes_of_rows(run.plan, input.seen, reading));
-  std::optional<RecordData> eval = read_eval(run.plan, [&](const base::RowFiles& files) {
-    return std::move(read_records(run, files, opening.making).data);
-  });
-  if (counts.plain_prompts) note_plain_texts(run);
-  Attached attached = attach(run, input.file, counts.longest, opening.attach);
-  const RecordData& train = run.data.emplace<RecordData>(std::move(input.data));
-  run.start.streamed = run.plan.dataset_streaming;
-  run.start.train_rows = counts.kept;
-  run.start.mean_length = static_cast<double>(counts.tokens) / static_cast<double>(counts.kept);
-  run.start.conversational = counts.conversational;
-  if (eval) run.start.overlap = eval_overlap(train, *eval, run.plan.dataset_test);
-  run.start.example = example_of(train.records[0], run.text->tokenizer);
-  plan_run_memory(run, opening.begin(input.facts, eval ? &*eval : nullptr, attached.program_bytes));
-  run.method = opening.method({.plan = run.plan,
-                               .model = *run.model,
-                               .train = train,
-                               .eval = std::move(eval),
-                               .form = pass_form(run.start.memory),
-                               .reference = std::move(attached.reference),
-                               .resumed_at = run.resume_state->state.step});
-  end_start_page(run);
-}
-
-RecordMaking pair_making(const OpenedRun& run, const std::string& what, data::ImplicitPrompts prompts,
-                         data::PairMaker::MakePairs make, data::PairOptions options) {
-  options.max_length = run.plan.max_length;
-  options.vocab_size = run.source->config().vocab_size;
-  options.threads = static_cast<int>(run.plan.threads);
-  return {
-      .options = data::token_options(what, options),
-      .begin = passes_of(data::preference_rows(prompts),
-                         data::PairMaker(make, run.text->tokenizer, run.text->chat_template.get(), options))};
 }
 
 }  // namespace hone::train

@@ -39,11 +39,8 @@ at::Tensor joined_sums(const PairReference& reference) {
   return at::tensor(out, at::kDouble);
 }
 
-PairMethod::PairMethod(PairParts parts)
-    : RowMethod(parts.plan, order_of(parts.plan, parts.train, parts.resumed_at),
-                parts.eval ? parts.eval->sets : std::vector<EvalRange>()),
-      parts_(std::move(parts)),
-      balance_(router_factor(parts_.plan, parts_.model.config())) {}
+PairMethod::PairMethod(RecordParts parts)
+    : RowMethod(std::move(parts)), balance_(router_factor(parts_.plan, parts_.model.config())) {}
 
 // ---- the reference
 
@@ -81,10 +78,6 @@ PairReference PairMethod::precompute(const RecordData& data, std::int64_t batch_
   return out;
 }
 
-std::int64_t PairMethod::cost_of(const Rows& rows, Split split) const {
-  return (split == Split::kTrain ? parts_.train : *parts_.eval).tokens(rows);
-}
-
 // A resumed run computes the same again.
 void PairMethod::before_first_pass() {
   if (!plan_.precompute_ref_log_probs || !train_reference_.first.empty()) return;
@@ -107,12 +100,11 @@ PairReference PairMethod::reference_of(const PairBatch& batch) const {
 // ---- micro-batches
 
 BatchLoss PairMethod::run(const MicroBatch& batch) {
-  const bool trains = batch.split == Split::kTrain;
-  const RecordData& data = trains ? parts_.train : *parts_.eval;
+  const RecordData& data = data_of(batch.split);
   PairBatch pairs{.records = data.one_of_each(batch.rows),
                   .key = batch.key,
                   .row_base = batch.row_base,
-                  .reference = trains ? &train_reference_ : &eval_reference_,
+                  .reference = batch.split == Split::kTrain ? &train_reference_ : &eval_reference_,
                   .rows = &batch.rows,
                   .balances = true};
   if (batch.backward) pairs.loss_scale = batch.backward->loss_scale();

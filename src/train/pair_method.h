@@ -9,11 +9,8 @@
 #include <vector>
 
 #include "learn/policy_loss.h"
-#include "model/causal_lm.h"
 #include "train/policy_pass.h"
-#include "train/reference.h"
 #include "train/row_method.h"
-#include "train/run_data.h"
 
 namespace hone::train {
 
@@ -32,16 +29,6 @@ void fields(Archive& archive, PairReference& facts) {
 PairReference split_sums(const at::Tensor& sums);
 at::Tensor joined_sums(const PairReference& reference);
 
-struct PairParts {
-  const config::Plan& plan;
-  const model::CausalLm& model;
-  const RecordData& train;
-  std::optional<RecordData> eval;
-  PassForm form;
-  Reference reference = {};
-  std::int64_t resumed_at = 0;  // the step that the run begins with
-};
-
 // Pairs of one pass.
 struct PairBatch {
   std::vector<data::RecordView> records;
@@ -56,7 +43,7 @@ struct PairBatch {
 
 class PairMethod : public RowMethod {
  public:
-  explicit PairMethod(PairParts parts);
+  explicit PairMethod(RecordParts parts);
 
   // One pair, cut to what is asked for, through the run's own loss.
   Rehearsal rehearse(const RehearsalRequest& request) final;
@@ -105,12 +92,10 @@ class PairMethod : public RowMethod {
     return out;
   }
 
-  PairParts parts_;
   double balance_;  // router_factor()
 
  private:
   BatchLoss run(const MicroBatch& batch) final;
-  std::int64_t cost_of(const Rows& rows, Split split) const final;
   void before_first_pass() final;
   PairReference precompute(const RecordData& data, std::int64_t batch_size);
   data::Record cut_record(const RehearsalRequest& request) const;

@@ -75,12 +75,6 @@ data::SeenRows seen_first(const data::RowSource& source) {
   return std::move(names.seen());
 }
 
-// KTO's rows of pairs are two each.
-std::int64_t file_rows(const data::RowFacts& facts) {
-  const auto* const unpaired = std::get_if<data::UnpairedFacts>(&facts);
-  return data::counts_of(facts).rows / (unpaired != nullptr && unpaired->paired ? 2 : 1);
-}
-
 void note_kept_tokens(OpenedRun& run) {
   const std::string note = "the tokens of an earlier run with these rows and options are used (cache_tokens)";
   std::vector<std::string>& notes = run.start.notes;
@@ -136,6 +130,19 @@ RecordInput stream_records(const OpenedRun& run, const RecordMaking& making) {
 }
 
 }  // namespace
+
+RowText row_text(const OpenedRun& run) {
+  const OpenedText& text = *run.text;
+  return {.plan = run.plan,
+          .tokenizer = text.tokenizer,
+          .chat_template = text.training ? text.training.get() : text.chat_template.get(),
+          .vocab_size = run.source->config().vocab_size};
+}
+
+std::int64_t file_rows(const data::RowFacts& facts) {
+  const auto* const unpaired = std::get_if<data::UnpairedFacts>(&facts);
+  return data::counts_of(facts).rows / (unpaired != nullptr && unpaired->paired ? 2 : 1);
+}
 
 RecordInput read_records(OpenedRun& run, const base::RowFiles& rows, const RecordMaking& making) {
   const data::RowSource source = mapped_rows(run, rows);

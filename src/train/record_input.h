@@ -23,6 +23,15 @@ struct DataFile {
   std::int64_t rows = 0;
 };
 
+// What a method makes records of rows with.
+struct RowText {
+  const config::Plan& plan;
+  const text::Tokenizer& tokenizer;
+  const text::ChatTemplate* chat_template;  // null: none
+  std::int64_t vocab_size;                  // of the model; 0: not known, and no id is checked
+};
+RowText row_text(const OpenedRun& run);
+
 // How a method makes records of its rows.
 struct RecordMaking {
   base::Json options;  // data::token_options(): what decides the tokens
@@ -48,6 +57,9 @@ struct RecordInput {
   DataFile file;         // the same: none
   data::SeenRows seen;   // of all rows; of the first where rows are streamed, or a file had their tokens
 };
+
+// The file's rows, of which pairs of KTO make two records each.
+std::int64_t file_rows(const data::RowFacts& facts);
 
 // UserError: what data/rows.h and what makes the records say. Kept tokens are a note of the run.
 // `making.pack` is for streamed rows.

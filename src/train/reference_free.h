@@ -1,16 +1,17 @@
-// What CPO and ORPO share: their data, and the opening of a run without a reference.
+// What CPO and ORPO share: their records, and how they begin without a reference.
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "learn/reference_free_loss.h"
-#include "train/opening.h"
 #include "train/pair_pass.h"
+#include "train/record_opening.h"
 
 namespace hone::train {
 
 learn::PairLogprobs pair_logprobs(const PairPass& pass, const TokenScores& scores);
+
+RecordMaking reference_free_making(const RowText& text);
 
 // What a method's start page and memory plan need of it.
 struct ReferenceFreeFacts {
@@ -18,8 +19,7 @@ struct ReferenceFreeFacts {
   std::string length_advice;  // as PreferenceStartFacts
   HeadTokens head_tokens = HeadTokens::kCompletions;
 };
-
-std::unique_ptr<OpenedRun> open_reference_free(const config::Plan& asked, const ReferenceFreeFacts& facts,
-                                               std::unique_ptr<TrainingMethod> (*method)(PairParts));
+MemoryInputs begin_reference_free(OpenedRun& run, const OpenedRecords& records,
+                                  const ReferenceFreeFacts& facts);
 
 }  // namespace hone::train

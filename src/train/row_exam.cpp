@@ -5,15 +5,11 @@
 #include <utility>
 
 #include "adapters/saved_vocabulary.h"
-#include "data/cpo_pairs.h"
-#include "data/pair_maker.h"
 #include "data/prompts.h"
-#include "data/reward_pairs.h"
-#include "data/tokenize.h"
-#include "data/unpaired.h"
 #include "model/files/weight_source.h"
-#include "train/opening.h"
+#include "train/methods/methods.h"
 #include "train/prompt_form.h"
+#include "train/record_opening.h"
 #include "train/reward_opening.h"
 #include "train/row_notes.h"
 
@@ -60,72 +56,29 @@ class Examiner {
 
  private:
   void read() {
-    using enum config::Method;
-    if (plan_.method == kSft) return read_examples();
-    if (plan_.method == kKto) return read_unpaired();
-    if (config::samples(plan_.method)) return read_prompts();
-    read_pairs();
-  }
-
-  const text::ChatTemplate* chat_template() const { return text_.chat_template.get(); }
-
-  void take(const data::SeenRows& seen, const RowReading& reading) {
-    for (std::string& note : notes_of_rows(plan_, seen, reading)) out_.notes.push_back(std::move(note));
-  }
-
-  void read_examples() {
+    const RecordOpening* const records = method_opening(plan_.method).records;
+    if (records == nullptr) return read_prompts();
     const std::unique_ptr<text::ChatTemplate> training = open_training_template(plan_, text_, out_.notes);
+    const RecordMaking making =
+        records->making({.plan = plan_,
+                         .tokenizer = text_.tokenizer,
+                         .chat_template = training ? training.get() : text_.chat_template.get(),
+                         .vocab_size = vocab_size_});
+    const std::unique_ptr<data::RecordPass> pass = making.begin(source_, making.block);
     out_.notes.clear();  // the page names the template
-    data::BlockTokenizer tokenizing(text_.tokenizer, training ? training.get() : chat_template(),
-                                    example_options(plan_, vocab_size_, plan_.packing));
-    const data::Rows rows = data::read_rows(source_, plan_.dataset_text_field);
-    out_.rows = static_cast<std::int64_t>(rows.rows.size());
-    tokenizing.add(rows, [](const data::Record&) {});
-    for (std::string& note : example_notes(plan_, rows.names.seen(), tokenizing.facts()))
-      out_.notes.push_back(std::move(note));
-    if (out_.rows < kExaminedRows) (void)tokenizing.finish();
-  }
-
-  void read_pairs() {
-    using enum config::Method;
-    const bool reward = plan_.method == kReward;
-    const data::PreferenceRows rows = data::read_all(
-        source_,
-        data::preference_rows(reward ? data::ImplicitPrompts::kKeep : data::ImplicitPrompts::kExtractMixed));
-    const auto make = reward                 ? &data::make_reward_pairs
-                      : plan_.method == kDpo ? &data::make_dpo_pairs
-                                             : &data::make_cpo_pairs;
-    examine(rows, data::PairMaker(make, text_.tokenizer, chat_template(),
-                                  {.max_length = plan_.max_length,
-                                   .max_prompt_length = plan_.max_prompt_length,
-                                   .keep_end = plan_.truncation_mode == "keep_end",
-                                   .vocab_size = vocab_size_}));
-  }
-
-  void read_unpaired() {
-    examine(data::read_all(source_, data::UnpairedRows()),
-            data::UnpairedMaker(text_.tokenizer, chat_template(),
-                                {.max_length = plan_.max_length,
-                                 .max_prompt_length = plan_.max_prompt_length,
-                                 .batch_size = plan_.per_device_train_batch_size,
-                                 .vocab_size = vocab_size_}));
-  }
-
-  template <typename RowsOfForm, typename Maker>
-  void examine(const RowsOfForm& rows, Maker maker) {
-    out_.rows = static_cast<std::int64_t>(rows.rows.size());
-    if constexpr (requires { rows.paired; }) out_.rows /= rows.paired ? 2 : 1;
-    take(rows.names.seen(), pair_reading(plan_.method, rows.names.seen(), rows.conversational));
-    maker.add(rows, [](const data::Record&) {});
-    (void)maker.finish([](const data::Record&) {});
+    while (pass->next([](const data::Record&) {})) {
+      out_.rows = file_rows(pass->facts());
+      out_.notes = record_notes(plan_, pass->seen(), pass->facts());
+    }
   }
 
   void read_prompts() {
     data::SeenRows seen;
     const std::vector<data::PromptRow> rows = data::read_prompt_rows(source_, prompt_form(plan_), &seen);
     out_.rows = static_cast<std::int64_t>(rows.size());
-    take(seen, prompt_reading(rows.front().prompt.is_array()));
-    (void)data::tokenize_prompts(rows, text_.tokenizer, chat_template(), template_kwargs(plan_), vocab_size_);
+    out_.notes = notes_of_rows(plan_, seen, prompt_reading(rows.front().prompt.is_array()));
+    (void)data::tokenize_prompts(rows, text_.tokenizer, text_.chat_template.get(), template_kwargs(plan_),
+                                 vocab_size_);
   }
 
   const config::Plan& plan_;

@@ -8,11 +8,11 @@
 
 namespace hone::train {
 
-RowMethod::RowMethod(const config::Plan& plan, data::OrderOptions order, std::vector<EvalRange> eval)
-    : plan_(plan),
-      order_(std::move(order)),
-      eval_(std::move(eval)),
-      total_steps_(data::total_steps(order_, plan.num_train_epochs, plan.max_steps)) {}
+RowMethod::RowMethod(RecordParts parts)
+    : parts_(std::move(parts)),
+      plan_(parts_.plan),
+      order_(order_of(plan_, parts_.train, parts_.resumed_at)),
+      total_steps_(data::total_steps(order_, plan_.num_train_epochs, plan_.max_steps)) {}
 
 Denominators RowMethod::denominators(const data::StepRows& micro_batches) const {
   return {.micro_batches = static_cast<double>(micro_batches.size())};
@@ -29,7 +29,7 @@ std::string RowMethod::name_of(std::int64_t file_row) const {
 
 std::vector<std::int64_t> RowMethod::step_costs(std::int64_t step) const {
   std::vector<std::int64_t> out;
-  for (const Rows& rows : order_.step_rows(step)) out.push_back(cost_of(rows, Split::kTrain));
+  for (const Rows& rows : order_.step_rows(step)) out.push_back(parts_.train.tokens(rows));
   return out;
 }
 
@@ -41,7 +41,7 @@ StepLoss RowMethod::backward(std::int64_t step) {
   std::vector<std::int64_t> row_bases;
   std::int64_t row_base = 0;
   for (const Rows& rows : micro_batches) {
-    costs.push_back(cost_of(rows, Split::kTrain));
+    costs.push_back(parts_.train.tokens(rows));
     row_bases.push_back(row_base);
     row_base += 2 * static_cast<std::int64_t>(rows.size());
   }
@@ -64,7 +64,7 @@ StepLoss RowMethod::backward(std::int64_t step) {
 std::vector<EvalFacts> RowMethod::evaluate_sets() {
   std::vector<EvalFacts> out;
   std::int64_t first = 0;
-  for (const EvalRange& set : eval_) {
+  for (const EvalRange& set : parts_.eval->sets) {
     out.push_back(evaluate_set(set, first));
     first += set.rows;
   }
@@ -83,7 +83,7 @@ EvalFacts RowMethod::evaluate_set(const EvalRange& set, std::int64_t first) {
   const std::int64_t size = plan_.per_device_eval_batch_size;
   for (std::int64_t begin = first; begin < end; begin += size) {
     batches.push_back(row_range(begin, std::min(begin + size, end)));
-    costs.push_back(cost_of(batches.back(), Split::kEval));
+    costs.push_back(parts_.eval->tokens(batches.back()));
   }
   base::begin_part("evaluating", "batches", static_cast<std::int64_t>(batches.size()));
   const auto found = work().each<BatchLoss>(

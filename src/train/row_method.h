@@ -10,7 +10,10 @@
 
 #include "config/plan.h"
 #include "data/order.h"
+#include "model/causal_lm.h"
 #include "train/micro_batches.h"
+#include "train/policy_pass.h"
+#include "train/reference.h"
 #include "train/run_data.h"
 #include "train/training_method.h"
 
@@ -50,14 +53,24 @@ void fields(Archive& archive, BatchLoss& facts) {
   archive(facts.loss, facts.divisor, facts.tokens, facts.metrics, facts.nll, facts.passed, facts.scored);
 }
 
+// What such a method is made of.
+struct RecordParts {
+  const config::Plan& plan;
+  const model::CausalLm& model;
+  const RecordData& train;
+  std::optional<RecordData> eval;  // empty: no evaluation
+  PassForm form;
+  Reference reference = {};
+  std::int64_t resumed_at = 0;  // the step that the run begins with
+};
+
 class RowMethod : public TrainingMethod {
  public:
-  // The order of the rows to train on, and sets to evaluate (none: no evaluation).
-  RowMethod(const config::Plan& plan, data::OrderOptions order, std::vector<EvalRange> eval);
+  explicit RowMethod(RecordParts parts);
 
   StepLoss backward(std::int64_t step) final;
-  bool has_evaluation() const final { return !eval_.empty(); }
-  EvalFacts evaluate() final { return evaluate_set(eval_.front(), 0); }
+  bool has_evaluation() const final { return parts_.eval.has_value(); }
+  EvalFacts evaluate() final { return evaluate_set(parts_.eval->sets.front(), 0); }
   std::vector<EvalFacts> evaluate_sets() final;
   std::int64_t steps_per_epoch() const final { return order_.steps_per_epoch(); }
   std::int64_t total_steps() const final { return total_steps_; }
@@ -68,21 +81,19 @@ class RowMethod : public TrainingMethod {
   virtual BatchLoss run(const MicroBatch& batch) = 0;
   virtual void before_first_pass() {}  // of each step and evaluation
   virtual Denominators denominators(const data::StepRows& micro_batches) const;
-  // What a micro-batch costs, for ranks that share a step: its tokens, where they are known.
-  virtual std::int64_t cost_of(const Rows& rows, Split /*split*/) const {
-    return static_cast<std::int64_t>(rows.size());
+  const RecordData& data_of(Split split) const {
+    return split == Split::kTrain ? parts_.train : *parts_.eval;
   }
-
   RngKey training_key(std::int64_t step) const;
   std::string name_of(std::int64_t file_row) const;  // "line 18 of train.jsonl", "row 18 of data"
 
+  RecordParts parts_;
   const config::Plan& plan_;
   data::Order order_;
 
  private:
   EvalFacts evaluate_set(const EvalRange& set, std::int64_t first);  // `first` row of it
 
-  std::vector<EvalRange> eval_;
   std::int64_t total_steps_;
 };
 

@@ -9,6 +9,7 @@
 #include "config/option_table.h"
 #include "config/parse.h"
 #include "data/describe_row.h"
+#include "train/methods/methods.h"
 #include "train/prompt_form.h"
 
 namespace hone::train {
@@ -158,8 +159,7 @@ void note_tokens(const config::Plan& plan, const data::DataFacts& facts, std::ve
   }
 }
 
-}  // namespace
-
+// Prompts and completions that are texts, on a model with a chat template.
 void note_plain_texts(OpenedRun& run) {
   if (run.text->chat_template == nullptr) return;
   run.start.notes.emplace_back(
@@ -167,6 +167,7 @@ void note_plain_texts(OpenedRun& run) {
       "turns of them");
 }
 
+// Rows of `count` conversations whose roles are ShareGPT's, as TRL leaves them.
 void note_sharegpt_roles(OpenedRun& run, std::int64_t count) {
   if (count == 0) return;
   run.start.notes.push_back(
@@ -175,13 +176,47 @@ void note_sharegpt_roles(OpenedRun& run, std::int64_t count) {
       "pass over; row_format: sharegpt makes them user and assistant");
 }
 
+// SFT's rows, in words of config::kRowForms.
+std::vector<std::string> forms_of(const data::DataFacts& facts) {
+  std::vector<std::string> out;
+  if (facts.form == data::RowForm::kTokens) {
+    out = {"tokens"};
+    const data::TokenColumns& columns = facts.token_columns;
+    // Masks that are there and not applied have notes of their own.
+    if (columns.completion_mask || columns.assistant_masks) out.emplace_back("masked");
+    if (columns.labels) out.emplace_back("labeled");
+  } else if (facts.form == data::RowForm::kText) {
+    out = {"text"};
+  } else if (facts.form == data::RowForm::kMessages) {
+    out = {"messages"};
+  } else {
+    out = {facts.conversational ? "turns" : "strings"};
+  }
+  return out;
+}
+
+// Rows of two sequences.
+std::vector<std::string> forms_of(const base::ReadKeys& columns, const data::SeenRows& seen,
+                                  bool conversational) {
+  const auto reads = [&](std::string_view name) {
+    return columns.find(name) != nullptr && std::ranges::find(seen.columns, name) != seen.columns.end();
+  };
+  const bool tokens = (reads("chosen_ids") && reads("rejected_ids")) ||
+                      (reads("chosen_input_ids") && reads("rejected_input_ids"));
+  return {tokens ? "tokens" : conversational ? "turns" : "strings"};
+}
+
+RowReading record_reading(config::Method method, const data::SeenRows& seen, const data::RowFacts& facts) {
+  const base::ReadKeys& columns = columns_of(method);
+  if (const auto* const examples = std::get_if<data::DataFacts>(&facts))
+    return {.columns = columns, .forms = forms_of(*examples)};
+  return {.columns = columns, .forms = forms_of(columns, seen, data::counts_of(facts).conversational)};
+}
+
+}  // namespace
+
 const base::ReadKeys& columns_of(config::Method method) {
-  using enum config::Method;
-  if (method == kSft) return data::sft_columns();
-  if (method == kReward) return data::reward_columns();
-  if (method == kKto) return data::kto_columns();
-  if (method == kCpo || method == kOrpo) return data::cpo_columns();
-  return config::samples(method) ? data::prompt_columns() : data::pair_columns();
+  return method_opening(method).columns();
 }
 
 std::vector<std::string> notes_of_rows(const config::Plan& plan, const data::SeenRows& seen,
@@ -200,45 +235,18 @@ std::vector<std::string> notes_of_rows(const config::Plan& plan, const data::See
   return notes;
 }
 
-RowReading pair_reading(config::Method method, const data::SeenRows& seen, bool conversational) {
-  const auto has = [&seen](const char* name) {
-    return std::find(seen.columns.begin(), seen.columns.end(), name) != seen.columns.end();
-  };
-  const bool tokens =
-      method == config::Method::kReward &&
-      ((has("chosen_ids") && has("rejected_ids")) || (has("chosen_input_ids") && has("rejected_input_ids")));
-  return {.columns = columns_of(method), .forms = {tokens ? "tokens" : conversational ? "turns" : "strings"}};
-}
-
 RowReading prompt_reading(bool conversational) {
   return {.columns = data::prompt_columns(),
           .forms = {conversational ? "turns" : "strings"},
           .names_unread = false};
 }
 
-RowReading example_reading(const data::DataFacts& facts) {
-  RowReading out = {.columns = data::sft_columns(), .forms = {}};
-  if (facts.form == data::RowForm::kTokens) {
-    out.forms = {"tokens"};
-    const data::TokenColumns& columns = facts.token_columns;
-    // Masks that are there and not applied have notes of their own.
-    if (columns.completion_mask || columns.assistant_masks) out.forms.emplace_back("masked");
-    if (columns.labels) out.forms.emplace_back("labeled");
-  } else if (facts.form == data::RowForm::kText) {
-    out.forms = {"text"};
-  } else if (facts.form == data::RowForm::kMessages) {
-    out.forms = {"messages"};
-  } else {
-    out.forms = {facts.conversational ? "turns" : "strings"};
-  }
-  return out;
-}
-
-std::vector<std::string> example_notes(const config::Plan& plan, const data::SeenRows& seen,
-                                       const data::DataFacts& facts) {
+std::vector<std::string> record_notes(const config::Plan& plan, const data::SeenRows& seen,
+                                      const data::RowFacts& facts) {
   std::vector<std::string> notes;
-  if (facts.form == data::RowForm::kTokens) note_tokens(plan, facts, notes);
-  for (std::string& note : notes_of_rows(plan, seen, example_reading(facts)))
+  const auto* const examples = std::get_if<data::DataFacts>(&facts);
+  if (examples != nullptr && examples->form == data::RowForm::kTokens) note_tokens(plan, *examples, notes);
+  for (std::string& note : notes_of_rows(plan, seen, record_reading(plan.method, seen, facts)))
     notes.push_back(std::move(note));
   return notes;
 }
@@ -250,6 +258,13 @@ void note_rows(OpenedRun& run, const data::SeenRows& seen, const RowReading& rea
   });
   if (rendered) note_template(*run.text, seen, notes);
   run.start.notes.insert(run.start.notes.end(), notes.begin(), notes.end());
+}
+
+void note_records(OpenedRun& run, const data::SeenRows& seen, const data::RowFacts& facts) {
+  note_rows(run, seen, record_reading(run.plan.method, seen, facts), record_notes(run.plan, seen, facts));
+  if (data::counts_of(facts).plain_prompts) note_plain_texts(run);
+  if (const auto* const examples = std::get_if<data::DataFacts>(&facts))
+    note_sharegpt_roles(run, examples->rows_with_sharegpt_roles);
 }
 
 }  // namespace hone::train

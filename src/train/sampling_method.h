@@ -24,6 +24,7 @@ struct SamplingParts {
   RolloutSource* evaluation = nullptr;  // null: no evaluation
   std::int64_t prompts = 0, evaluation_prompts = 0;
   PassForm form;
+  std::int64_t pass_tokens = 0;  // of the planned pass: PassLimit::tokens
   // The trainer's passes have dropout, so that they cannot be compared with the sampler's values.
   bool dropout = false;
   RunListener& listener;

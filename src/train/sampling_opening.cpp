@@ -182,7 +182,7 @@ std::string evaluation_line(const config::PolicyPlan& policy, std::int64_t promp
   return base::counted(prompts, "prompt") + " x " + base::counted(policy.num_generations_eval, "completion");
 }
 
-PolicyStartFacts start_facts(const OpenedRun& run, const PromptSizes& sizes, const SamplingKind& kind) {
+PolicyStartFacts start_facts(const OpenedRun& run, const PromptSizes& sizes, const SamplingOpening& opening) {
   const config::PolicyPlan& policy = run.plan.policy;
   const SampledData& data = run.sampled();
   const std::vector<std::string>& names = data.train_source->reward_names();
@@ -190,41 +190,41 @@ PolicyStartFacts start_facts(const OpenedRun& run, const PromptSizes& sizes, con
           .longest_prompt = sizes.longest,
           .num_generations = policy.num_generations,
           .generation_batch_size = policy.generation_batch_size,
-          .steps_per_batch = kind.steps_per_batch,
+          .steps_per_batch = opening.steps_per_batch == nullptr ? 1 : opening.steps_per_batch(run.plan),
           .reward_names =
               data.judge.empty() ? weighted_names(policy, names) : std::vector{"the judge " + names.front()},
           .sampling = sampling_line(policy),
-          .loss = kind.loss_line,
+          .loss = opening.loss_line(run.plan),
           .evaluation = evaluation_line(policy, static_cast<std::int64_t>(data.eval_prompts.rows.size()))};
 }
 
 // A replay that is too short is used again from its beginning.
-void note_short_replay(OpenedRun& run, std::int64_t replayed, const SamplingKind& kind) {
-  const std::int64_t needed = kind.generation_count(run.start.total_steps);
+void note_short_replay(OpenedRun& run, std::int64_t replayed, std::int64_t prompts,
+                       const SamplingOpening& opening) {
+  const std::int64_t needed = opening.generation_count(run.plan, prompts, run.start.total_steps);
   if (replayed == 0 || needed <= replayed) return;
   run.start.notes.push_back("replay holds " + std::to_string(replayed) +
                             " generation batches and the run needs " + std::to_string(needed) +
-                            ": they are used again" + kind.replayed_again);
+                            ": they are used again" + std::string(opening.replayed_again));
 }
 
 }  // namespace
 
-std::unique_ptr<OpenedRun> open_sampling(
-    const config::Plan& asked, RunListener& listener,
-    const std::function<SamplingKind(const config::Plan&, const PromptSizes&)>& kind_of) {
+std::unique_ptr<OpenedRun> open_sampling(const config::Plan& asked, RunListener& listener,
+                                         const SamplingOpening& opening) {
   auto run = open_source(asked);
   const config::Plan& plan = run->plan;
   SampledData& data = run->data.emplace<SampledData>();
   open_prompts_and_rewards(*run, data);
   const PromptSizes sizes = prompt_sizes(data);
-  const SamplingKind kind = kind_of(plan, sizes);
+  const LargestPasses passes = opening.passes(plan, sizes);
   const auto replayed = static_cast<std::int64_t>(data.recorded.size());
   const RolloutPrompt rehearsed = replayed > 0 ? data.recorded.front().prompts.front()
                                                : RolloutPrompt{.ids = data.train_prompts.tokens.front().ids};
   const DataFile file = {
       .files = replayed > 0 ? std::vector<fs::path>{plan.policy.replay} : plan.train_rows.files(),
       .rows = replayed > 0 ? replayed : sizes.count};
-  Attached attached = attach(*run, file, std::nullopt, {.wants_reference = kind.wants_reference});
+  Attached attached = attach(*run, file, std::nullopt, {.wants_reference = opening.wants_reference(plan)});
 
   StartFacts& start = run->start;
   start.train_rows = sizes.count;
@@ -233,30 +233,32 @@ std::unique_ptr<OpenedRun> open_sampling(
       !data.train_prompts.rows.empty() && data.train_prompts.rows.front().prompt.is_array();
   rollout::GenerateOptions sampling = sampling_options(plan, run->model->config(), run->text->tokenizer);
   sampling.samples = plan.policy.num_generations;
-  plan_run_memory(*run, sampling_memory(*run, attached.program_bytes, kind.passes, sizes.longest, sampling));
+  plan_run_memory(*run, sampling_memory(*run, attached.program_bytes, passes, sizes.longest, sampling));
   open_sources(*run, data, sampling);
-  run->method = kind.method({.plan = plan,
-                             .model = *run->model,
-                             .source = *data.train_source,
-                             .evaluation = data.eval_source.get(),
-                             .prompts = sizes.count,
-                             .evaluation_prompts = static_cast<std::int64_t>(data.eval_prompts.rows.size()),
-                             .form = pass_form(start.memory),
-                             .dropout = run->adapter->config().dropout > 0 && !plan.disable_dropout,
-                             .listener = listener,
-                             .reference = std::move(attached.reference),
-                             .rollouts_file = plan.policy.dump_rollouts && plan.leads()
-                                                  ? run->directory.output_dir() / kRolloutsFile
-                                                  : fs::path(),
-                             .rehearsal_prompt = rehearsed,
-                             .sampling = sampling},
-                            *run);
-  start.method = start_facts(*run, sizes, kind);
+  run->method =
+      opening.method({.plan = plan,
+                      .model = *run->model,
+                      .source = *data.train_source,
+                      .evaluation = data.eval_source.get(),
+                      .prompts = sizes.count,
+                      .evaluation_prompts = static_cast<std::int64_t>(data.eval_prompts.rows.size()),
+                      .form = pass_form(start.memory),
+                      .pass_tokens = passes.train.tokens,
+                      .dropout = run->adapter->config().dropout > 0 && !plan.disable_dropout,
+                      .listener = listener,
+                      .reference = std::move(attached.reference),
+                      .rollouts_file = plan.policy.dump_rollouts && plan.leads()
+                                           ? run->directory.output_dir() / kRolloutsFile
+                                           : fs::path(),
+                      .rehearsal_prompt = rehearsed,
+                      .sampling = sampling},
+                     *run, opening);
+  start.method = start_facts(*run, sizes, opening);
   if (!data.train_prompts.tokens.empty()) {
     start.example = {{.text = data.train_prompts.tokens.front().text, .supervised = false}};
   }
   end_start_page(*run);
-  note_short_replay(*run, replayed, kind);
+  note_short_replay(*run, replayed, sizes.count, opening);
   return run;
 }
 

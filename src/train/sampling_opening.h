@@ -2,13 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "config/plan.h"
 #include "train/memory_plan.h"
 #include "train/open_run.h"
+#include "train/policy_step.h"
 #include "train/sampling_method.h"
 
 namespace hone::train {
@@ -26,23 +27,25 @@ struct LargestPasses {
   std::int64_t longest_prompt = 0, sharing = 0;
 };
 
-// A method's own part of the opening.
-struct SamplingKind {
-  bool wants_reference = true;
-  LargestPasses passes;
-  std::function<std::unique_ptr<TrainingMethod>(SamplingParts, const OpenedRun&)> method;
-  std::string loss_line;             // of the start page
-  std::int64_t steps_per_batch = 1;  // PolicyStartFacts
-  // batches that a run of so many steps takes
-  std::function<std::int64_t(std::int64_t steps)> generation_count;
-  std::string replayed_again;  // words for a replay that is used again: "" or ", with ..."
+// A method's own part of the opening. Where the advantages of a prompt's completions are compared:
+// group_opening().
+struct SamplingOpening {
+  bool (*wants_reference)(const config::Plan&);
+  LargestPasses (*passes)(const config::Plan&, const PromptSizes&);
+  std::unique_ptr<TrainingMethod> (*method)(SamplingParts, const OpenedRun&, const SamplingOpening&);
+  std::string (*loss_line)(const config::Plan&);                   // of the start page
+  std::int64_t (*steps_per_batch)(const config::Plan&) = nullptr;  // PolicyStartFacts; null: 1
+  // Batches that a run of so many steps takes.
+  std::int64_t (*generation_count)(const config::Plan&, std::int64_t prompts, std::int64_t steps);
+  std::string_view replayed_again = {};  // words for a replay that is used again: "" or ", with ..."
+  GroupLoss group = {};                  // of GRPO and RLOO
 };
 
 // Prompts, rewards and the replay before weights: a wrong row or a broken function is found in seconds.
 // UserError: rows and rewards that do not open, a column that a reward needs and the data lack, prompts that
 // leave no room for a completion.
-std::unique_ptr<OpenedRun> open_sampling(
-    const config::Plan& asked, RunListener& listener,
-    const std::function<SamplingKind(const config::Plan&, const PromptSizes&)>& kind_of);
+// `opening` must outlive the run.
+std::unique_ptr<OpenedRun> open_sampling(const config::Plan& asked, RunListener& listener,
+                                         const SamplingOpening& opening);
 
 }  // namespace hone::train

@@ -24,7 +24,8 @@ TEST(Methods, EveryMethodHasARowInBothTables) {
     EXPECT_TRUE(seen.insert(*method).second) << word << " stands for a method that another word has";
     const MethodOpening& row = method_opening(*method);
     EXPECT_EQ(row.method, *method) << word;
-    EXPECT_NE(row.open, nullptr) << word;
+    EXPECT_NE(row.records == nullptr, row.sampling == nullptr) << word;
+    EXPECT_EQ(row.sampling != nullptr, config::samples(*method)) << word;
     EXPECT_LT(row.rates.least, row.rates.usual) << word;
     EXPECT_LT(row.rates.usual, row.rates.most) << word;
   }

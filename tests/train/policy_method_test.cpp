@@ -71,13 +71,13 @@ class Steps {
     const config::PolicyPlan& policy = plan_.policy;
     method_.emplace(
         SamplingParts{.plan = plan_, .model = *model_, .source = *rollouts_, .listener = silent_},
-        grpo::kKind.loss,
+        grpo::kOpening.group,
         PolicyOrder({.prompts = static_cast<std::int64_t>(prompts_.rows.size()),
                      .prompts_per_generation = policy.generation_batch_size / policy.num_generations,
                      .steps_per_generation = policy.steps_per_generation,
                      .num_iterations = policy.num_iterations,
                      .accumulation = plan_.gradient_accumulation_steps}),
-        /*pass_tokens=*/0, std::map<std::string, std::string>());
+        std::map<std::string, std::string>());
   }
 
   StepLoss step(std::int64_t index) {

@@ -8,7 +8,6 @@ namespace hone::doctor {
 
 using base::Level;
 using base::Verdict;
-using config::Method;
 
 namespace {
 
@@ -82,8 +81,9 @@ std::optional<Verdict> check_smoothing(const train::OpenedRun& run) {
 }
 
 std::optional<Verdict> check_kto_weights(const train::OpenedRun& run) {
-  if (run.plan.method != Method::kKto || !run.has_pairs()) return std::nullopt;
-  const data::UnpairedFacts& facts = std::get<train::UnpairedStartFacts>(run.start.method).data;
+  const auto* const start = std::get_if<train::UnpairedStartFacts>(&run.start.method);
+  if (start == nullptr) return std::nullopt;
+  const data::UnpairedFacts& facts = start->data;
   const std::int64_t good = facts.desirable, all = facts.kept;
   const bool no_good = run.plan.kto.desirable_weight == 0, no_bad = run.plan.kto.undesirable_weight == 0;
   const std::int64_t lost = (no_good ? good : 0) + (no_bad ? all - good : 0);

@@ -1,17 +1,18 @@
-// The training methods, one row each: the function that opens a run, and data for the doctor. Options and
-// their rules are the row of the same method in config/methods.cpp. A method's own code is its folder,
+// The training methods, one row each: how a run is opened, and data for the doctor. Options and their rules
+// are the row of the same method in config/methods.cpp. A method's own code is its folder,
 // train/methods/<name>/; what several share is in train/ (row_method, pair_method, sampling_method).
 #pragma once
 
-#include <memory>
 #include <span>
 
+#include "base/read_keys.h"
 #include "config/plan.h"
-#include "train/step_facts.h"
+#include "data/row_columns.h"
 
 namespace hone::train {
 
-struct OpenedRun;
+struct RecordOpening;    // train/record_opening.h
+struct SamplingOpening;  // train/sampling_opening.h
 
 // Peak learning rates of LoRA with AdamW, at rank 16 and scale 2 (TRL's defaults, alpha 32).
 struct LearningRates {
@@ -22,7 +23,10 @@ struct LearningRates {
 
 struct MethodOpening {
   config::Method method;
-  std::unique_ptr<OpenedRun> (*open)(const config::Plan&, RunListener&);
+  // One of the two: the method trains on given rows, or on completions that it samples.
+  const RecordOpening* records = nullptr;
+  const SamplingOpening* sampling = nullptr;
+  const base::ReadKeys& (*columns)() = &data::prompt_columns;  // that it reads
   LearningRates rates = {};
   // Whether a new adapter's first loss is ln 2, which the doctor then checks. Null: never.
   bool (*begins_at_ln2)(const config::Plan&) = nullptr;

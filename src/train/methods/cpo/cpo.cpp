@@ -11,7 +11,7 @@ namespace {
 
 class Cpo final : public PairMethod {
  public:
-  explicit Cpo(PairParts parts);
+  explicit Cpo(RecordParts parts);
 
  private:
   BatchLoss run_pairs(const PairBatch& batch) const override;
@@ -33,16 +33,16 @@ std::string loss_line(const config::CpoPlan& plan) {
   return out + ", and " + short_number(plan.cpo_alpha) + " x the NLL of the chosen completions";
 }
 
-std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listener*/) {
-  const bool averages = learn::averages(learn::cpo_loss_type(asked.cpo.loss_type));
-  return open_reference_free(
-      asked,
-      {.loss = loss_line(asked.cpo),
-       .length_advice = averages ? "" : "loss_type: simpo, which divides by the length, reduces its effect"},
-      &new_method<Cpo>);
+MemoryInputs begin(OpenedRun& run, const OpenedRecords& records) {
+  const config::CpoPlan& plan = run.plan.cpo;
+  const bool averages = learn::averages(learn::cpo_loss_type(plan.loss_type));
+  return begin_reference_free(
+      run, records,
+      {.loss = loss_line(plan),
+       .length_advice = averages ? "" : "loss_type: simpo, which divides by the length, reduces its effect"});
 }
 
-Cpo::Cpo(PairParts parts)
+Cpo::Cpo(RecordParts parts)
     : PairMethod(std::move(parts)),
       options_(loss_options(plan_.cpo)),
       head_{.mean_row = ops::mean_row(parts_.model.head())} {}
@@ -56,10 +56,15 @@ BatchLoss Cpo::run_pairs(const PairBatch& batch) const {
   return out;
 }
 
+constexpr RecordOpening kOpening = {.attach = {.wants_reference = false},
+                                    .making = &reference_free_making,
+                                    .begin = &begin,
+                                    .method = &new_method<Cpo>};
+
 }  // namespace
 
 MethodOpening row() {
-  return {.method = config::Method::kCpo, .open = &open};
+  return {.method = config::Method::kCpo, .records = &kOpening, .columns = &data::cpo_columns};
 }
 
 }  // namespace hone::train::cpo

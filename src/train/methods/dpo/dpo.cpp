@@ -23,7 +23,7 @@ learn::PreferenceLossOptions loss_options(const config::PreferencePlan& plan) {
 
 }  // namespace
 
-Dpo::Dpo(PairParts parts)
+Dpo::Dpo(RecordParts parts)
     : PairMethod(std::move(parts)),
       options_(loss_options(plan_.preference)),
       head_{.mean_row = ops::mean_row(parts_.model.head()), .squares = options_.use_weighting} {}

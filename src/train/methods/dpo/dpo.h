@@ -15,7 +15,7 @@ namespace hone::train::dpo {
 
 class Dpo final : public PairMethod {
  public:
-  explicit Dpo(PairParts parts);
+  explicit Dpo(RecordParts parts);
 
  private:
   BatchLoss run_pairs(const PairBatch& batch) const override;

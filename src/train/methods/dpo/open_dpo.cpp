@@ -1,6 +1,6 @@
 // The order of events before the first step of a DPO run, as prose.
 #include "train/methods/dpo/dpo.h"
-#include "train/opening.h"
+#include "train/record_opening.h"
 
 namespace hone::train::dpo {
 
@@ -30,32 +30,30 @@ bool begins_at_ln2(const config::Plan& all) {
          !plan.use_weighting && plan.f_divergence_type == "reverse_kl";
 }
 
-std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listener*/) {
-  auto run = open_source(asked);
-  const auto begin = [&](const data::RowFacts& facts, const RecordData* eval, std::int64_t program_bytes) {
-    const auto& pairs = std::get<data::PreferenceFacts>(facts);
-    run->start.method = PreferenceStartFacts{.data = pairs,
-                                             .eval_pairs = rows_of(eval),
-                                             .loss = loss_line(run->plan.preference),
-                                             .reference = reference_line(run->plan),
-                                             .length_advice = kLengthAdvice};
-    return pair_memory(*run, program_bytes, eval, pairs.longest_prompt);
-  };
-  open_pairs(*run,
-             {.attach = {},
-              .making = pair_making(*run, "dpo", data::ImplicitPrompts::kExtractMixed, &data::make_dpo_pairs,
-                                    {.max_prompt_length = run->plan.max_prompt_length,
-                                     .keep_end = run->plan.truncation_mode == "keep_end"}),
-              .begin = begin,
-              .method = &new_method<Dpo>});
-  return run;
+RecordMaking making(const RowText& text) {
+  return pair_making(text, "dpo", data::ImplicitPrompts::kExtractMixed, &data::make_dpo_pairs,
+                     {.max_prompt_length = text.plan.max_prompt_length,
+                      .keep_end = text.plan.truncation_mode == "keep_end"});
 }
+
+MemoryInputs begin(OpenedRun& run, const OpenedRecords& records) {
+  const auto& facts = std::get<data::PreferenceFacts>(records.facts);
+  run.start.method = PreferenceStartFacts{.data = facts,
+                                          .eval_pairs = records.eval_rows(),
+                                          .loss = loss_line(run.plan.preference),
+                                          .reference = reference_line(run.plan),
+                                          .length_advice = kLengthAdvice};
+  return pair_memory(run, records, facts.longest_prompt);
+}
+
+constexpr RecordOpening kOpening = {.making = &making, .begin = &begin, .method = &new_method<Dpo>};
 
 }  // namespace
 
 MethodOpening row() {
   return {.method = config::Method::kDpo,
-          .open = &open,
+          .records = &kOpening,
+          .columns = &data::pair_columns,
           .begins_at_ln2 = &begins_at_ln2,
           .balances_experts = true};
 }

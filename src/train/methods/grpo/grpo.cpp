@@ -36,21 +36,21 @@ learn::Advantages advantages(const RolloutBatch& /*batch*/, const learn::RewardT
                                                     : learn::Aggregation::kSumThenNormalize});
 }
 
-std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& listener) {
-  return open_group(asked, listener, kKind);
+std::string loss_line(const config::Plan& plan) {
+  const config::PolicyPlan& policy = plan.policy;
+  return policy.loss_type + clipped_words(policy) + ", advantages scaled by " + policy.scale_rewards +
+         iteration_words(policy);
 }
 
 }  // namespace
 
-const GroupKind kKind = {.loss = {.options = &options, .advantages = &advantages},
-                         .loss_line = [](const config::PolicyPlan& policy) {
-                           return policy.loss_type + clipped_words(policy) + ", advantages scaled by " +
-                                  policy.scale_rewards;
-                         }};
+const SamplingOpening kOpening = group_opening({.options = &options, .advantages = &advantages}, &loss_line);
 
 MethodOpening row() {
-  return {
-      .method = config::Method::kGrpo, .open = &open, .rates = {3e-6, 1e-4, 2e-3}, .balances_experts = true};
+  return {.method = config::Method::kGrpo,
+          .sampling = &kOpening,
+          .rates = {3e-6, 1e-4, 2e-3},
+          .balances_experts = true};
 }
 
 }  // namespace hone::train::grpo

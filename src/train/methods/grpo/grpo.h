@@ -6,7 +6,7 @@
 
 namespace hone::train::grpo {
 
-extern const GroupKind kKind;
+extern const SamplingOpening kOpening;
 MethodOpening row();
 
 }  // namespace hone::train::grpo

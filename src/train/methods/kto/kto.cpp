@@ -39,7 +39,7 @@ std::vector<double> sums_of(const at::Tensor& logprob, const std::vector<std::in
 
 }  // namespace
 
-Kto::Kto(PairParts parts)
+Kto::Kto(RecordParts parts)
     : PairMethod(std::move(parts)),
       options_(loss_options(plan_.kto)),
       head_{.mean_row = ops::mean_row(parts_.model.head())} {}

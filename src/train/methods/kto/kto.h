@@ -15,7 +15,7 @@ namespace hone::train::kto {
 
 class Kto final : public PairMethod {
  public:
-  explicit Kto(PairParts parts);
+  explicit Kto(RecordParts parts);
 
  private:
   BatchLoss run_pairs(const PairBatch& batch) const override;

@@ -4,26 +4,25 @@
 
 #include "data/token_cache.h"
 #include "train/methods/kto/kto.h"
-#include "train/opening.h"
+#include "train/record_opening.h"
 
 namespace hone::train::kto {
 
 namespace {
 
 // TRL exchanges the completions of evaluation rows within training's batch size too.
-RecordMaking making_of(const OpenedRun& run) {
-  const config::Plan& plan = run.plan;
+RecordMaking making(const RowText& text) {
+  const config::Plan& plan = text.plan;
   const data::UnpairedOptions options = {.max_length = plan.max_length,
                                          .max_prompt_length = plan.max_prompt_length,
                                          .batch_size = plan.per_device_train_batch_size,
-                                         .vocab_size = run.source->config().vocab_size,
+                                         .vocab_size = text.vocab_size,
                                          .threads = static_cast<int>(plan.threads)};
-  return {
-      .options = data::token_options(options),
-      .begin = passes_of(data::UnpairedRows(),
-                         data::UnpairedMaker(run.text->tokenizer, run.text->chat_template.get(), options)),
-      .block = data::kUnpairedBlock,
-      .streamed = data::kUnpairedBlock};
+  return {.options = data::token_options(options),
+          .begin = passes_of(data::UnpairedRows(),
+                             data::UnpairedMaker(text.tokenizer, text.chat_template, options)),
+          .block = data::kUnpairedBlock,
+          .streamed = data::kUnpairedBlock};
 }
 
 // The largest pass that any order of the rows can make: of their own completions, which trains, or of both
@@ -81,32 +80,30 @@ std::optional<std::string> balance_note(const config::KtoPlan& plan, const data:
          short_number(least_u) + " to " + short_number(most_u) + " (not both)";
 }
 
-std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listener*/) {
-  auto run = open_source(asked);
-  const auto begin = [&](const data::RowFacts& of, const RecordData* eval, std::int64_t program_bytes) {
-    const config::Plan& plan = run->plan;
-    const auto& facts = std::get<data::UnpairedFacts>(of);
-    const RecordData& train = std::get<RecordData>(run->data);
-    StartFacts& start = run->start;
-    const bool counted = !plan.dataset_streaming;  // TRL counts only rows that it has
-    if (const auto note = counted ? balance_note(plan.kto, facts) : std::nullopt)
-      start.notes.push_back(*note);
-    start.method = UnpairedStartFacts{.data = facts,
-                                      .eval_rows = rows_of(eval),
-                                      .loss = loss_line(plan.kto),
-                                      .reference = reference_line(plan)};
-    return memory_inputs(*run->model, plan, program_bytes,
-                         longest_rows(train, plan.per_device_train_batch_size, /*both=*/false),
-                         longest_scored(plan, train, eval));
-  };
-  open_pairs(*run, {.attach = {}, .making = making_of(*run), .begin = begin, .method = &new_method<Kto>});
-  return run;
+MemoryInputs begin(OpenedRun& run, const OpenedRecords& records) {
+  const config::Plan& plan = run.plan;
+  const auto& facts = std::get<data::UnpairedFacts>(records.facts);
+  const bool counted = !plan.dataset_streaming;  // TRL counts only rows that it has
+  if (const auto note = counted ? balance_note(plan.kto, facts) : std::nullopt)
+    run.start.notes.push_back(*note);
+  run.start.method = UnpairedStartFacts{.data = facts,
+                                        .eval_rows = records.eval_rows(),
+                                        .loss = loss_line(plan.kto),
+                                        .reference = reference_line(plan)};
+  return memory_inputs(*run.model, plan, records.program_bytes,
+                       longest_rows(records.train, plan.per_device_train_batch_size, /*both=*/false),
+                       longest_scored(plan, records.train, records.eval));
 }
+
+constexpr RecordOpening kOpening = {.making = &making, .begin = &begin, .method = &new_method<Kto>};
 
 }  // namespace
 
 MethodOpening row() {
-  return {.method = config::Method::kKto, .open = &open, .balances_experts = true};
+  return {.method = config::Method::kKto,
+          .records = &kOpening,
+          .columns = &data::kto_columns,
+          .balances_experts = true};
 }
 
 }  // namespace hone::train::kto

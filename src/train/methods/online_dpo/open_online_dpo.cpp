@@ -18,8 +18,8 @@ LongestBatch longest_pass(const config::Plan& plan, std::int64_t prompts, std::i
           .segment = shared ? std::max(prompt, completion) : prompt + completion};
 }
 
-LargestPasses largest_passes(const config::Plan& plan, std::int64_t longest_prompt) {
-  const std::int64_t prompt = std::min(longest_prompt, plan.max_length - 1);
+LargestPasses largest_passes(const config::Plan& plan, const PromptSizes& sizes) {
+  const std::int64_t prompt = std::min(sizes.longest, plan.max_length - 1);
   LargestPasses out{.train = longest_pass(plan, plan.per_device_train_batch_size, prompt),
                     .shares = may_share(plan),
                     .longest_prompt = prompt,
@@ -46,22 +46,19 @@ std::string loss_line(const config::Plan& plan) {
   return out + "; reference: " + describe_reference(plan);
 }
 
-std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& listener) {
-  return open_sampling(asked, listener, [](const config::Plan& plan, const PromptSizes& sizes) {
-    SamplingKind out{.passes = largest_passes(plan, sizes.longest)};
-    out.method = [](SamplingParts parts, const OpenedRun&) {
-      return std::make_unique<OnlineDpo>(std::move(parts));
-    };
-    out.loss_line = loss_line(plan);
-    out.generation_count = [](std::int64_t steps) { return steps; };
-    return out;
-  });
-}
+constexpr SamplingOpening kOpening = {
+    .wants_reference = [](const config::Plan&) { return true; },
+    .passes = &largest_passes,
+    .method = [](SamplingParts parts, const OpenedRun&, const SamplingOpening&)
+        -> std::unique_ptr<TrainingMethod> { return std::make_unique<OnlineDpo>(std::move(parts)); },
+    .loss_line = &loss_line,
+    .generation_count = [](const config::Plan&, std::int64_t /*prompts*/,
+                           std::int64_t steps) { return steps; }};
 
 }  // namespace
 
 MethodOpening row() {
-  return {.method = config::Method::kOnlineDpo, .open = &open};
+  return {.method = config::Method::kOnlineDpo, .sampling = &kOpening};
 }
 
 }  // namespace hone::train::online_dpo

@@ -11,7 +11,7 @@ namespace {
 
 class Orpo final : public PairMethod {
  public:
-  explicit Orpo(PairParts parts);
+  explicit Orpo(RecordParts parts);
 
  private:
   BatchLoss run_pairs(const PairBatch& batch) const override;
@@ -37,16 +37,15 @@ void score_prompts(PairPass& one, const std::vector<data::RecordView>& records) 
   }
 }
 
-std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listener*/) {
-  return open_reference_free(asked,
-                             {.loss = "NLL of the chosen sequences, and the log odds ratio with beta " +
-                                      short_number(asked.orpo.beta),
-                              .length_advice = {},
-                              .head_tokens = HeadTokens::kChosenPromptsToo},
-                             &new_method<Orpo>);
+MemoryInputs begin(OpenedRun& run, const OpenedRecords& records) {
+  return begin_reference_free(run, records,
+                              {.loss = "NLL of the chosen sequences, and the log odds ratio with beta " +
+                                       short_number(run.plan.orpo.beta),
+                               .length_advice = {},
+                               .head_tokens = HeadTokens::kChosenPromptsToo});
 }
 
-Orpo::Orpo(PairParts parts)
+Orpo::Orpo(RecordParts parts)
     : PairMethod(std::move(parts)), head_{.mean_row = ops::mean_row(parts_.model.head())} {}
 
 BatchLoss Orpo::run_pairs(const PairBatch& batch) const {
@@ -59,10 +58,15 @@ BatchLoss Orpo::run_pairs(const PairBatch& batch) const {
   return out;
 }
 
+constexpr RecordOpening kOpening = {.attach = {.wants_reference = false},
+                                    .making = &reference_free_making,
+                                    .begin = &begin,
+                                    .method = &new_method<Orpo>};
+
 }  // namespace
 
 MethodOpening row() {
-  return {.method = config::Method::kOrpo, .open = &open};
+  return {.method = config::Method::kOrpo, .records = &kOpening, .columns = &data::cpo_columns};
 }
 
 }  // namespace hone::train::orpo

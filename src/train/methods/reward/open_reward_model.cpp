@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "data/reward_pairs.h"
 #include "train/methods/reward/reward_model.h"
-#include "train/opening.h"
+#include "train/record_opening.h"
 #include "train/score_source.h"
 
 namespace hone::train::reward {
@@ -45,36 +45,34 @@ std::string begin_head(const adapters::Adapter& adapter, const DecoderSource& so
                 : "score.weight, new: a language model has none (initialized from seed)";
 }
 
-std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listener*/) {
-  auto run = open_source(asked);
-  auto decoder = std::make_unique<DecoderSource>(std::move(run->source));
-  const DecoderSource& source = *decoder;
-  run->source = std::move(decoder);
-  const auto begin = [&](const data::RowFacts& of, const RecordData* eval, std::int64_t program_bytes) {
-    const config::Plan& plan = run->plan;
-    const auto& facts = std::get<data::PreferenceFacts>(of);
-    const bool margins = std::get<RecordData>(run->data).records[0].margin.has_value();
-    const bool continues = run->directory.resuming() || !plan.adapter_name_or_path.empty();
-    run->start.method = PreferenceStartFacts{.data = facts,
-                                             .eval_pairs = rows_of(eval),
-                                             .loss = loss_line(plan.reward, margins),
-                                             .reference = {},
-                                             .head = begin_head(*run->adapter, source, plan, continues)};
-    return pair_memory(*run, program_bytes, eval, facts.longest_prompt);
-  };
-  open_pairs(*run,
-             {.attach = {.wants_reference = false},
-              .making = pair_making(*run, "reward", data::ImplicitPrompts::kKeep, &data::make_reward_pairs,
-                                    {.pad_id = pad_id(run->plan, run->text->tokenizer)}),
-              .begin = begin,
-              .method = &new_method<RewardModel>});
-  return run;
+RecordMaking making(const RowText& text) {
+  return pair_making(text, "reward", data::ImplicitPrompts::kKeep, &data::make_reward_pairs,
+                     {.pad_id = pad_id(text.plan, text.tokenizer)});
 }
+
+MemoryInputs begin(OpenedRun& run, const OpenedRecords& records) {
+  const config::Plan& plan = run.plan;
+  const auto& facts = std::get<data::PreferenceFacts>(records.facts);
+  const bool margins = records.train.records[0].margin.has_value();
+  const bool continues = run.directory.resuming() || !plan.adapter_name_or_path.empty();
+  const auto& source = dynamic_cast<const DecoderSource&>(*run.source);
+  run.start.method = PreferenceStartFacts{.data = facts,
+                                          .eval_pairs = records.eval_rows(),
+                                          .loss = loss_line(plan.reward, margins),
+                                          .reference = {},
+                                          .head = begin_head(*run.adapter, source, plan, continues)};
+  return pair_memory(run, records, facts.longest_prompt);
+}
+
+constexpr RecordOpening kOpening = {.attach = {.wants_reference = false},
+                                    .making = &making,
+                                    .begin = &begin,
+                                    .method = &new_method<RewardModel>};
 
 }  // namespace
 
 MethodOpening row() {
-  return {.method = config::Method::kReward, .open = &open};
+  return {.method = config::Method::kReward, .records = &kOpening, .columns = &data::reward_columns};
 }
 
 }  // namespace hone::train::reward

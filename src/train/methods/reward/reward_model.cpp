@@ -61,7 +61,7 @@ RewardPass make_reward_pass(const std::vector<data::RecordView>& records, bool s
   return out;
 }
 
-RewardModel::RewardModel(PairParts parts) : PairMethod(std::move(parts)) {
+RewardModel::RewardModel(RecordParts parts) : PairMethod(std::move(parts)) {
   base::require(parts_.model.score_head().defined(), "RewardModel", "a model with a score head");
 }
 

@@ -26,7 +26,7 @@ RewardPass make_reward_pass(const std::vector<data::RecordView>& records, bool s
 class RewardModel final : public PairMethod {
  public:
   // The model has an adapter with a score head.
-  explicit RewardModel(PairParts parts);
+  explicit RewardModel(RecordParts parts);
 
  private:
   // BatchLoss::nll is the loss of the choice, and `scored` the two scores. With adapters_on false the head

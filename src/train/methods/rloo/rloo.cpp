@@ -33,19 +33,19 @@ learn::Advantages advantages(const RolloutBatch& batch, const learn::RewardTable
                                           .kl = kl});
 }
 
-constexpr GroupKind kKind = {
-    .loss = {.options = &options, .advantages = &advantages},
-    .loss_line = [](const config::PolicyPlan& policy) { return "rloo" + clipped_words(policy); }};
-
-std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& listener) {
-  return open_group(asked, listener, kKind);
+std::string loss_line(const config::Plan& plan) {
+  return "rloo" + clipped_words(plan.policy) + iteration_words(plan.policy);
 }
+
+const SamplingOpening kOpening = group_opening({.options = &options, .advantages = &advantages}, &loss_line);
 
 }  // namespace
 
 MethodOpening row() {
-  return {
-      .method = config::Method::kRloo, .open = &open, .rates = {3e-6, 1e-4, 2e-3}, .balances_experts = true};
+  return {.method = config::Method::kRloo,
+          .sampling = &kOpening,
+          .rates = {3e-6, 1e-4, 2e-3},
+          .balances_experts = true};
 }
 
 }  // namespace hone::train::rloo

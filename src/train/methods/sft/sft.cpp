@@ -47,14 +47,7 @@ ScoredLoss scored_loss(const config::Plan& plan, const model::CausalLm& model) {
 
 }  // namespace
 
-Sft::Sft(const config::Plan& plan, const model::CausalLm& model, const RecordData& train,
-         std::optional<RecordData> eval, PassForm form, std::int64_t resumed_at)
-    : RowMethod(plan, order_of(plan, train, resumed_at), eval ? eval->sets : std::vector<EvalRange>()),
-      model_(model),
-      train_(train),
-      eval_(std::move(eval)),
-      form_(form),
-      loss_(scored_loss(plan, model)) {}
+Sft::Sft(RecordParts parts) : RowMethod(std::move(parts)), loss_(scored_loss(plan_, parts_.model)) {}
 
 // NEFTune's L is the length that TRL gives a batch: bfd's rows are concatenated, others padded to the longest.
 double Sft::noise_bound(const data::Batch& batch) const {
@@ -64,7 +57,8 @@ double Sft::noise_bound(const data::Batch& batch) const {
     for (const data::Segment& segment : batch.segments)
       tokens = std::max(tokens, segment.end - segment.begin);
   }
-  return model::embedding_noise_bound(plan_.sft.neftune_noise_alpha, tokens, model_.config().hidden_size);
+  return model::embedding_noise_bound(plan_.sft.neftune_noise_alpha, tokens,
+                                      parts_.model.config().hidden_size);
 }
 
 ScoredFacts Sft::run_batch(const data::Batch& batch, RngKey key, bool backward, double denominator,
@@ -72,12 +66,12 @@ ScoredFacts Sft::run_batch(const data::Batch& batch, RngKey key, bool backward, 
   if (key.training && !batch.ids.empty()) key.embedding_noise = noise_bound(batch);
   ScoredLoss loss = loss_;
   loss.balance = balance;
-  return backward ? score_and_backward(model_, batch, key, denominator, form_, loss)
-                  : score_batch(model_, batch, key, form_, loss);
+  return backward ? score_and_backward(parts_.model, batch, key, denominator, parts_.form, loss)
+                  : score_batch(parts_.model, batch, key, parts_.form, loss);
 }
 
 BatchLoss Sft::run(const MicroBatch& batch) {
-  const RecordData& data = batch.split == Split::kTrain ? train_ : *eval_;
+  const RecordData& data = data_of(batch.split);
   const double tokens = batch.backward ? batch.backward->tokens : 1;
   // TRL's label smoother knows nothing of the routers: their loss is only logged then.
   const double factor = loss_.loss.smooths() ? 0 : loss_.balance;
@@ -95,12 +89,8 @@ BatchLoss Sft::run(const MicroBatch& batch) {
 
 Denominators Sft::denominators(const data::StepRows& micro_batches) const {
   std::int64_t tokens = 0;
-  for (const Rows& rows : micro_batches) tokens += scored_tokens(train_.batch(rows));
+  for (const Rows& rows : micro_batches) tokens += scored_tokens(parts_.train.batch(rows));
   return {.tokens = at_least_one(tokens), .count = static_cast<double>(micro_batches.size())};
-}
-
-std::int64_t Sft::cost_of(const Rows& rows, Split split) const {
-  return (split == Split::kTrain ? train_ : *eval_).tokens(rows);
 }
 
 Rehearsal Sft::rehearse(const RehearsalRequest& request) {
@@ -110,7 +100,7 @@ Rehearsal Sft::rehearse(const RehearsalRequest& request) {
   for (std::int64_t tried = 0; cut.empty() && tried < std::min(steps, kMaxTries); ++tried) {
     const auto micro_batches = order_.step_rows((request.index + tried) % steps);
     for (const std::int64_t at : micro_batches.front()) {
-      for (const data::RecordView& whole : train_.members(at)) {
+      for (const data::RecordView& whole : parts_.train.members(at)) {
         if (left < 2 || last_target(whole) == 0) continue;
         cut.push_back(ending(whole, left));
         left -= static_cast<std::int64_t>(cut.back().ids.size());
@@ -132,7 +122,7 @@ Rehearsal Sft::rehearse(const RehearsalRequest& request) {
 void Sft::replay_samples(std::int64_t step, const std::function<bool(const ReplayedSample&)>& see) {
   for (const auto& rows : order_.step_rows(step)) {
     for (const std::int64_t row : rows) {
-      for (const data::RecordView& member : train_.members(row)) {
+      for (const data::RecordView& member : parts_.train.members(row)) {
         const data::Records alone = {data::copy_of(member)};
         const data::Batch batch = data::make_batch(alone, data::no_packing(alone), {0});
         const double n = at_least_one(scored_tokens(batch));

@@ -3,21 +3,16 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 
-#include "model/causal_lm.h"
 #include "train/methods/methods.h"
 #include "train/row_method.h"
-#include "train/run_data.h"
 #include "train/scored_pass.h"
 
 namespace hone::train::sft {
 
 class Sft final : public RowMethod {
  public:
-  // `resumed_at`: the step that the run begins with.
-  Sft(const config::Plan& plan, const model::CausalLm& model, const RecordData& train,
-      std::optional<RecordData> eval, PassForm form, std::int64_t resumed_at);
+  explicit Sft(RecordParts parts);
 
   // One micro-batch of the run's own rows, short enough to cost a second.
   Rehearsal rehearse(const RehearsalRequest& request) override;
@@ -26,15 +21,10 @@ class Sft final : public RowMethod {
  private:
   BatchLoss run(const MicroBatch& batch) override;
   Denominators denominators(const data::StepRows& micro_batches) const override;
-  std::int64_t cost_of(const Rows& rows, Split split) const override;
   ScoredFacts run_batch(const data::Batch& batch, RngKey key, bool backward, double denominator,
                         double balance) const;
   double noise_bound(const data::Batch& batch) const;
 
-  const model::CausalLm& model_;
-  const RecordData& train_;
-  std::optional<RecordData> eval_;
-  PassForm form_;
   ScoredLoss loss_;
 };
 
