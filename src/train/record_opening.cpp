@@ -44,12 +44,12 @@ void shuffle_and_pack(RecordData& data, const config::Plan& plan, const RecordMa
   shuffle(data.rows);
 }
 
-// The first facts of the start page.
-void describe(OpenedRun& run, const data::RowCounts& counts, const RecordData& train,
-              const RecordData* eval) {
+// The first facts of the start page. A row is a record, or what packing made of several.
+void describe(OpenedRun& run, const data::RowCounts& counts, const RecordData& train, const RecordData* eval,
+              bool packs) {
   StartFacts& start = run.start;
   start.streamed = run.plan.dataset_streaming;
-  start.train_rows = static_cast<std::int64_t>(train.rows.size());
+  start.train_rows = packs ? static_cast<std::int64_t>(train.rows.size()) : counts.kept;
   start.mean_length = static_cast<double>(counts.tokens) / static_cast<double>(counts.kept);
   start.conversational = counts.conversational;
   if (eval != nullptr) start.overlap = eval_overlap(train, *eval, run.plan.dataset_test);
@@ -80,7 +80,7 @@ std::unique_ptr<OpenedRun> open_records(const config::Plan& asked, const RecordO
                                  .train = train,
                                  .eval = eval ? &*eval : nullptr,
                                  .program_bytes = attached.program_bytes};
-  describe(*run, counts, train, records.eval);
+  describe(*run, counts, train, records.eval, making.pack != nullptr);
   plan_run_memory(*run, opening.begin(*run, records));
   run->method = opening.method({.plan = plan,
                                 .model = *run->model,
