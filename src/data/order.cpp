@@ -96,6 +96,13 @@ std::optional<std::int64_t> Order::batches_per_pass() const {
   return batches_of(streamed_);
 }
 
+std::int64_t Order::pass_of(std::int64_t step) const {
+  if (!options_.hold) return step / steps_per_epoch();
+  const std::optional<std::int64_t> batches = batches_per_pass();
+  if (!batches) return 0;
+  return std::max<std::int64_t>(step - options_.first_step, 0) / divide_up(*batches, options_.accumulation);
+}
+
 StepRows Order::streamed_rows(std::int64_t step) const {
   step = std::max<std::int64_t>(step - options_.first_step, 0);
   const std::int64_t size = options_.accumulation * options_.batch_size;
@@ -129,7 +136,7 @@ std::int64_t Order::steps_per_epoch() const {
 StepRows Order::step_rows(std::int64_t step) const {
   base::require(step >= 0, "data::Order::step_rows", "a step from 0");
   if (options_.hold) return streamed_rows(step);
-  const std::int64_t epoch = step / steps_per_epoch();
+  const std::int64_t epoch = pass_of(step);
   if (epoch != cached_epoch_) {
     cached_ = options_.shuffle
                   ? random_order(options_.rows, options_.seed + static_cast<std::uint64_t>(epoch))

@@ -117,25 +117,6 @@ PromptRow to_prompt_row(Json row, const std::string& where, const base::fs::path
   return out;
 }
 
-// Every row gets every column, in the order in which the file first names them.
-void fill_columns(std::vector<PromptRow>& rows) {
-  Json nulls = Json::object();
-  base::ObjectFiller names(nulls);
-  for (const PromptRow& row : rows) {
-    for (const auto& [name, value] : row.columns.items()) names.at(name);
-  }
-  const auto& wanted = nulls.get_ref<const Json::object_t&>();
-  for (PromptRow& row : rows) {
-    auto& own = row.columns.get_ref<Json::object_t&>();
-    const auto same_name = [](const auto& a, const auto& b) { return a.first == b.first; };
-    if (std::equal(wanted.begin(), wanted.end(), own.begin(), own.end(), same_name)) continue;
-    Json filled = nulls;
-    base::ObjectFiller filler(filled);
-    for (auto& [name, value] : own) filler.at(name) = std::move(value);
-    row.columns = std::move(filled);
-  }
-}
-
 // ---- tokens
 
 Json column_or_null(const PromptRow& row, const char* name) {
@@ -201,25 +182,55 @@ std::vector<PromptRow> read_prompt_rows(const RowSource& source) {
   return read_prompt_rows(source, PromptForm());
 }
 
-std::vector<PromptRow> read_prompt_rows(const RowSource& source, const PromptForm& form, SeenRows* seen) {
-  std::vector<PromptRow> out;
-  RowNames names;
-  const base::fs::path path = source.path();
-  source.for_each(names, [&](Json row, int number) {
-    if (out.empty()) refuse_columns(row, prompt_columns(), names.of(number));
-    out.push_back(to_prompt_row(std::move(row), names.of(number), path, form));
-    const PromptRow &first = out.front(), &last = out.back();
-    if (first.prompt.is_array() == last.prompt.is_array()) return;
-    throw UserError(
-        {.where = last.where,
-         .expected = "a prompt like the first one (" + first.where + "): " + kind_of(first.prompt),
-         .found = kind_of(last.prompt),
-         .cause = "prompts of both kinds in one file",
-         .fix = "write all prompts in the same form"});
-  });
-  fill_columns(out);
-  if (seen != nullptr) *seen = std::move(names.seen());
+PromptRows prompt_rows(const PromptForm& form) {
+  PromptRows out;
+  out.form = form;
   return out;
+}
+
+void add_row(Json row, int number, PromptRows& to) {
+  const std::string where = to.names.of(number);
+  if (!to.begun) refuse_columns(row, prompt_columns(), where);
+  PromptRow made = to_prompt_row(std::move(row), where, to.path, to.form);
+  const bool conversation = made.prompt.is_array();
+  if (!to.begun) {
+    to.begun = true;
+    to.conversational = conversation;
+    to.first_where = where;
+  } else if (conversation != to.conversational) {
+    throw UserError({.where = where,
+                     .expected = "a prompt like the first one (" + to.first_where +
+                                 "): " + kind_of(to.conversational ? Json::array() : Json()),
+                     .found = kind_of(made.prompt),
+                     .cause = "prompts of both kinds in one file",
+                     .fix = "write all prompts in the same form"});
+  }
+  to.rows.push_back(std::move(made));
+  to.lines.push_back(number);
+}
+
+// Every row gets every column, in the order in which the file first names them.
+void close_block(PromptRows& block) {
+  base::ObjectFiller names(block.columns);
+  for (const PromptRow& row : block.rows) {
+    for (const auto& [name, value] : row.columns.items()) names.at(name);
+  }
+  const auto& wanted = block.columns.get_ref<const Json::object_t&>();
+  for (PromptRow& row : block.rows) {
+    auto& own = row.columns.get_ref<Json::object_t&>();
+    const auto same_name = [](const auto& a, const auto& b) { return a.first == b.first; };
+    if (std::equal(wanted.begin(), wanted.end(), own.begin(), own.end(), same_name)) continue;
+    Json filled = block.columns;
+    base::ObjectFiller filler(filled);
+    for (auto& [name, value] : own) filler.at(name) = std::move(value);
+    row.columns = std::move(filled);
+  }
+}
+
+std::vector<PromptRow> read_prompt_rows(const RowSource& source, const PromptForm& form, SeenRows* seen) {
+  PromptRows all = read_all(source, prompt_rows(form));
+  if (seen != nullptr) *seen = std::move(all.names.seen());
+  return std::move(all.rows);
 }
 
 std::vector<TokenizedPrompt> tokenize_prompts(const std::vector<PromptRow>& rows,

@@ -50,6 +50,17 @@ struct PromptForm {
 // Writes the row's `prompt`, where the form makes one. UserError naming `where` for a column that is not there or is
 // neither text nor messages.
 void make_prompt(base::Json& row, const PromptForm& form, const std::string& where);
+// The same rows, or a block of them (data/row_stream.h). A block has the columns of all rows so far.
+struct PromptRows : NamedRows {
+  PromptForm form = {};
+  std::vector<PromptRow> rows = {};
+  std::string first_where = {};               // the first row of all
+  base::Json columns = base::Json::object();  // their names
+};
+void add_row(base::Json row, int number, PromptRows& to);
+void close_block(PromptRows& rows);
+PromptRows prompt_rows(const PromptForm& form);  // none
+
 // `seen`, where it is given, gets what was seen of the rows (data/row_columns.h).
 std::vector<PromptRow> read_prompt_rows(const RowSource& source, const PromptForm& form,
                                         SeenRows* seen = nullptr);

@@ -9,7 +9,9 @@ namespace hone::train {
 
 namespace {
 
-PolicyOrder order_of(const config::Plan& plan, std::int64_t prompts) {
+PolicyOrder order_of(const config::Plan& plan, std::int64_t prompts,
+                     std::function<std::int64_t(std::int64_t, std::int64_t)> hold = nullptr,
+                     std::int64_t resumed_at = 0) {
   return PolicyOrder(
       {.prompts = prompts,
        .prompts_per_generation = plan.policy.generation_batch_size / plan.policy.num_generations,
@@ -17,7 +19,10 @@ PolicyOrder order_of(const config::Plan& plan, std::int64_t prompts) {
        .num_iterations = plan.policy.num_iterations,
        .accumulation = plan.accumulation(),
        .seed = static_cast<std::uint64_t>(plan.seed),
-       .shuffle = plan.shuffle_dataset});
+       .shuffle = plan.shuffle_dataset,
+       .hold = std::move(hold),
+       .max_steps = plan.max_steps,
+       .first_step = plan.ignore_data_skip ? resumed_at : 0});
 }
 
 // per_device_train_batch_size completions of max_completion_length, with their prompts. Passes that would
@@ -38,7 +43,7 @@ LargestPasses largest_passes(const config::Plan& plan, const PromptSizes& sizes)
 
 std::unique_ptr<TrainingMethod> new_group_method(SamplingParts parts, const OpenedRun& run,
                                                  const SamplingOpening& opening) {
-  PolicyOrder order = order_of(run.plan, parts.prompts);
+  PolicyOrder order = order_of(run.plan, parts.prompts, parts.hold, parts.resumed_at);
   return std::make_unique<GroupMethod>(std::move(parts), opening.group, std::move(order),
                                        run.resume_state->method_files);
 }

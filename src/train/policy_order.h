@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "data/order.h"
@@ -22,6 +23,12 @@ struct PolicyOrderOptions {
   std::int64_t accumulation = 1;
   std::uint64_t seed = 42;
   bool shuffle = true;
+
+  // Streamed prompts (data::OrderOptions::hold, which see): file order, and `prompts` is not known. An
+  // incomplete last generation batch of a pass is left out, as in TRL's repeat_iterable_dataset.
+  std::function<std::int64_t(std::int64_t from, std::int64_t to)> hold = nullptr;
+  std::int64_t max_steps = 0;
+  std::int64_t first_step = 0;
 };
 
 // A micro-batch of an optimizer step.
@@ -51,7 +58,8 @@ class PolicyOrder {
 
  private:
   std::int64_t generate_every() const { return options_.steps_per_generation * options_.num_iterations; }
-  std::int64_t generations_per_epoch() const { return options_.prompts / options_.prompts_per_generation; }
+  // Of streamed prompts: of a pass; 0 while its end was not seen.
+  std::int64_t generations_per_epoch() const;
 
   PolicyOrderOptions options_;
   data::Order micro_batches_;  // rows are micro-batches of an epoch

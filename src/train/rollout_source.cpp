@@ -75,6 +75,18 @@ std::int64_t PolicyPrompts::longest() const {
   return static_cast<std::int64_t>(out);
 }
 
+const data::PromptRow& PolicyPrompts::row(std::int64_t index) const {
+  if (stream == nullptr) return rows.at(static_cast<std::size_t>(index));
+  const auto at = stream->place(index);
+  return at.block.row(at.index);
+}
+
+const data::TokenizedPrompt& PolicyPrompts::token_row(std::int64_t index) const {
+  if (stream == nullptr) return tokens.at(static_cast<std::size_t>(index));
+  const auto at = stream->place(index);
+  return at.block.token_row(at.index);
+}
+
 namespace {
 
 // Completions that match vllm_structured_outputs_regex as a whole.
@@ -160,7 +172,7 @@ rewards::Request LiveRollouts::reward_request(const RolloutRequest& request, con
   out.first_sample = static_cast<std::int64_t>(sample_number(request, first));
   for (std::size_t i = 0; i < count; ++i) {
     const RolloutSample& sample = batch.samples[first + i];
-    const data::PromptRow& row = prompts_.rows[static_cast<std::size_t>(batch.prompts[sample.prompt].row)];
+    const data::PromptRow& row = prompts_.row(batch.prompts[sample.prompt].row);
     out.prompts.push_back(row.prompt);
     out.completions.push_back(completion_json(row.prompt, sample.text));
     out.completion_ids.push_back(sample.ids);
@@ -181,7 +193,7 @@ SourcedRollouts LiveRollouts::make(const RolloutRequest& request) {
   batch.reward_names = names_;
   std::vector<std::vector<std::int32_t>> prompts;
   for (const std::int64_t row : request.rows) {
-    prompts.push_back(prompts_.tokens[static_cast<std::size_t>(row)].ids);
+    prompts.push_back(prompts_.token_row(row).ids);
     batch.prompts.push_back({.row = row, .ids = prompts.back()});
   }
   const auto group = static_cast<std::size_t>(request.num_generations);
@@ -213,9 +225,9 @@ SourcedRollouts LiveRollouts::make(const RolloutRequest& request) {
   out.reward_seconds = seconds_since(waiting);
 
   for (const RolloutSample& sample : batch.samples) {
-    const auto row = static_cast<std::size_t>(batch.prompts[sample.prompt].row);
-    out.facts.completions.push_back({.prompt = prompts_.tokens[row].text,
-                                     .asked = asked_by_user(prompts_.rows[row].prompt),
+    const std::int64_t row = batch.prompts[sample.prompt].row;
+    out.facts.completions.push_back({.prompt = prompts_.token_row(row).text,
+                                     .asked = asked_by_user(prompts_.row(row).prompt),
                                      .completion = sample.text,
                                      .truncated = sample.truncated});
     add_token_facts(out.facts.completions.back(), sample.ids, tokenizer_);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "config/plan.h"
+#include "data/block_stream.h"
 #include "data/prompts.h"
 #include "model/causal_lm.h"
 #include "rewards/reward_queue.h"
@@ -22,7 +23,14 @@ namespace hone::train {
 struct PolicyPrompts {
   std::vector<data::PromptRow> rows;
   std::vector<data::TokenizedPrompt> tokens;
+  // Of streamed rows the first ones are above, for what looks at the data before step 1; null: all are there.
+  std::shared_ptr<data::BlockStream<PolicyPrompts>> stream = nullptr;
+
+  std::size_t size() const { return rows.size(); }
   std::int64_t longest() const;
+  // By the numbers of the run's order; streamed rows are held (data/block_stream.h).
+  const data::PromptRow& row(std::int64_t index) const;
+  const data::TokenizedPrompt& token_row(std::int64_t index) const;
 };
 
 struct RolloutRequest {
@@ -68,7 +76,7 @@ class LiveRollouts final : public RolloutSource {
   SourcedRollouts make(const RolloutRequest& request) override;
   bool has_parts() const override { return true; }
   std::int64_t prompt_tokens(std::int64_t row) const override {
-    return static_cast<std::int64_t>(prompts_.tokens.at(static_cast<std::size_t>(row)).ids.size());
+    return static_cast<std::int64_t>(prompts_.token_row(row).ids.size());
   }
 
  private:

@@ -7,6 +7,7 @@
 #include "base/plural.h"
 #include "config/method_traits.h"
 #include "config/option_secrets.h"
+#include "data/row_stream.h"
 #include "model/config/rotations.h"
 #include "rewards/http/judge.h"
 #include "rewards/open_reward.h"
@@ -24,12 +25,12 @@ namespace fs = base::fs;
 
 namespace {
 
-PolicyPrompts read_prompts(const data::RowSource& source, const OpenedRun& run, data::SeenRows* seen) {
+// Tokens of rows that are read, cut to max_prompt_length.
+PolicyPrompts tokenized(std::vector<data::PromptRow> rows, const OpenedRun& run) {
   const model::ModelConfig& model = run.source->config();
   const std::int64_t longest = run.plan.policy.max_completion_length;
   const std::string option(config::method_traits(run.plan.method).completion_limit);
-  PolicyPrompts out;
-  out.rows = data::read_prompt_rows(source, prompt_form(run.plan), seen);
+  PolicyPrompts out{.rows = std::move(rows), .tokens = {}};
   out.tokens = data::tokenize_prompts(out.rows, run.text->tokenizer, run.text->chat_template.get(),
                                       template_kwargs(run.plan), model.vocab_size);
   const auto kept = static_cast<std::size_t>(run.plan.max_prompt_length);
@@ -53,6 +54,35 @@ PolicyPrompts read_prompts(const data::RowSource& source, const OpenedRun& run, 
                  : "the model was not trained on later positions",
          .fix = "lower " + option + ", set max_prompt_length, or remove such prompts from the data"});
   }
+  return out;
+}
+
+PolicyPrompts read_prompts(const data::RowSource& source, const OpenedRun& run, data::SeenRows* seen) {
+  return tokenized(data::read_prompt_rows(source, prompt_form(run.plan), seen), run);
+}
+
+constexpr data::BlockSize kStreamedPrompts = {.rows = 256};  // as of records: a small one makes step 1 early
+
+// The first rows; the others when the run needs them. `run` outlives what is returned.
+PolicyPrompts stream_prompts(const data::RowSource& source, const OpenedRun& run, data::SeenRows& seen) {
+  const auto noted = std::make_shared<data::SeenRows>();
+  const auto begin_pass = [source, &run, noted] {
+    const auto pass = std::make_shared<data::RowStream<data::PromptRows>>(
+        source, data::prompt_rows(prompt_form(run.plan)), kStreamedPrompts);
+    return [pass, &run, noted]() -> std::optional<PolicyPrompts> {
+      std::optional<data::PromptRows> block = pass->next();
+      if (!block) return std::nullopt;
+      *noted = block->names.seen();
+      return tokenized(std::move(block->rows), run);
+    };
+  };
+  auto stream = std::make_shared<data::BlockStream<PolicyPrompts>>(begin_pass);
+  stream->hold(0, 1);
+  const PolicyPrompts* const first = stream->first_block();
+  base::require(first != nullptr, "train::stream_prompts", "a pass without rows to be an error");
+  PolicyPrompts out = *first;
+  out.stream = std::move(stream);
+  seen = *noted;
   return out;
 }
 
@@ -99,7 +129,9 @@ void open_prompts_and_rewards(OpenedRun& run, SampledData& data) {
   const bool replays = !plan.policy.replay.empty();
   data::SeenRows seen;
   if (!plan.dataset_name.empty()) {
-    data.train_prompts = read_prompts(plan.train_rows, run, &seen);
+    const data::RowSource source(plan.train_rows);
+    data.train_prompts =
+        plan.dataset_streaming ? stream_prompts(source, run, seen) : read_prompts(source, run, &seen);
     const RowReading reading = prompt_reading(data.train_prompts.rows.front().prompt.is_array());
     note_rows(run, seen, reading, notes_of_rows(plan, seen, reading));
   }
@@ -111,9 +143,11 @@ void open_prompts_and_rewards(OpenedRun& run, SampledData& data) {
   }
 }
 
-PromptSizes prompt_sizes(const SampledData& data) {
+// Of streamed prompts the longest may be as long as they are cut to.
+PromptSizes prompt_sizes(const SampledData& data, const config::Plan& plan) {
   PromptSizes out{.count = static_cast<std::int64_t>(data.train_prompts.rows.size()),
                   .longest = data.train_prompts.longest()};
+  if (data.train_prompts.stream != nullptr) out.longest = std::max(out.longest, plan.max_prompt_length);
   if (!data.train_prompts.rows.empty()) return out;
   for (const RolloutBatch& batch : data.recorded) {
     out.count += static_cast<std::int64_t>(batch.prompts.size());
@@ -198,6 +232,11 @@ PolicyStartFacts start_facts(const OpenedRun& run, const PromptSizes& sizes, con
           .evaluation = evaluation_line(policy, static_cast<std::int64_t>(data.eval_prompts.rows.size()))};
 }
 
+std::function<std::int64_t(std::int64_t, std::int64_t)> hold_of(const PolicyPrompts& prompts) {
+  if (prompts.stream == nullptr) return nullptr;
+  return [stream = prompts.stream](std::int64_t from, std::int64_t to) { return stream->hold(from, to); };
+}
+
 // A replay that is too short is used again from its beginning.
 void note_short_replay(OpenedRun& run, std::int64_t replayed, std::int64_t prompts,
                        const SamplingOpening& opening) {
@@ -216,7 +255,7 @@ std::unique_ptr<OpenedRun> open_sampling(const config::Plan& asked, RunListener&
   const config::Plan& plan = run->plan;
   SampledData& data = run->data.emplace<SampledData>();
   open_prompts_and_rewards(*run, data);
-  const PromptSizes sizes = prompt_sizes(data);
+  const PromptSizes sizes = prompt_sizes(data, plan);
   const LargestPasses passes = opening.passes(plan, sizes);
   const auto replayed = static_cast<std::int64_t>(data.recorded.size());
   const RolloutPrompt rehearsed = replayed > 0 ? data.recorded.front().prompts.front()
@@ -227,6 +266,7 @@ std::unique_ptr<OpenedRun> open_sampling(const config::Plan& asked, RunListener&
   Attached attached = attach(*run, file, std::nullopt, {.wants_reference = opening.wants_reference(plan)});
 
   StartFacts& start = run->start;
+  start.streamed = plan.dataset_streaming;
   start.train_rows = sizes.count;
   start.overlap = eval_overlap(data.train_prompts, data.eval_prompts);
   start.conversational =
@@ -242,6 +282,8 @@ std::unique_ptr<OpenedRun> open_sampling(const config::Plan& asked, RunListener&
                       .evaluation = data.eval_source.get(),
                       .prompts = sizes.count,
                       .evaluation_prompts = static_cast<std::int64_t>(data.eval_prompts.rows.size()),
+                      .hold = hold_of(data.train_prompts),
+                      .resumed_at = run->resume_state->state.step,
                       .form = pass_form(start.memory),
                       .pass_tokens = passes.train.tokens,
                       .dropout = run->adapter->config().dropout > 0 && !plan.disable_dropout,

@@ -144,6 +144,27 @@ TEST_F(GrpoRunTest, LearnsWhatIsRewardedAndTheSamplerIsTheTrainer) {
   EXPECT_GT(steps_with_gap(*run, 1e-4), 10);
 }
 
+// 12 prompts, 5 a step: the last two of a pass are left out, as in TRL's repeat_iterable_dataset.
+TEST_F(GrpoRunTest, StreamedPromptsAreThePromptsInOrder) {
+  for (const config::Method method : {config::Method::kGrpo, config::Method::kRloo}) {
+    const std::string of = method == config::Method::kGrpo ? "grpo" : "rloo";
+    const std::vector<std::string> words =
+        with(kLength, {"--max_steps", "5", "--per_device_train_batch_size", "10"});
+    const std::vector<std::string> streams = with(words, {"--dataset_streaming", "true"});
+    const auto straight = go(of + "_streamed", streams, 0, method);
+    go(of + "_ordered", with(words, {"--shuffle_dataset", "false"}), 0, method);
+    go(of + "_shuffled", words, 0, method);
+    const auto weights = [&](const std::string& name) { return file(of + name, kAdapterWeightsFile); };
+    EXPECT_EQ(weights("_streamed"), weights("_ordered")) << of;
+    EXPECT_NE(weights("_shuffled"), weights("_ordered")) << of << ": the comparison would miss the order";
+    EXPECT_EQ(straight->rollouts.at(4).completions.front().prompt,
+              straight->rollouts.at(0).completions.front().prompt);
+    go(of + "_stopped", streams, 3, method);
+    go(of + "_stopped", with(streams, {"--resume_from_checkpoint", "true"}), 0, method);
+    EXPECT_EQ(weights("_stopped"), weights("_streamed")) << of;
+  }
+}
+
 // vllm_structured_outputs_regex: the sampler is bound, the trainer's log-probabilities are the model's own.
 TEST_F(GrpoRunTest, CompletionsAreOfTheFormThatIsAskedFor) {
   const auto run = go("run", {"--reward_funcs", "length(target=6)", "--vllm_structured_outputs_regex",

@@ -63,7 +63,7 @@ TEST(OnlinePairs, TheHigherScoreIsChosenAndOfATieTheFirst) {
   ASSERT_EQ(pairs.size(), 2U);  // two prompts, then one
   EXPECT_EQ(pairs[0][0].chosen, 1U);
   EXPECT_EQ(pairs[0][0].score_chosen, 2);
-  EXPECT_EQ(pairs[0][0].pair.chosen.scored.size(), 2U);
+  EXPECT_EQ(data::view(pairs[0][0].record).sequence(data::Part::kChosen).scored.size(), 2U);
   EXPECT_TRUE(pairs[0][1].is_tie);
   EXPECT_EQ(pairs[0][1].chosen, 2U);
   EXPECT_FALSE(pairs[1][0].is_scored);
@@ -91,9 +91,13 @@ TEST(OnlinePairs, APromptLosesItsBeginning) {
   config::Plan plan = pair_plan();
   plan.max_length = 6;
   const auto pairs = online_pairs(batch_of({{1, 0}, {0, 2}, {0, 0}, {0, 0}}), plan, 100, "here");
-  EXPECT_EQ(pairs[0][0].pair.chosen.context, (std::vector<std::int32_t>{2, 3, 4, 5}));  // beside 2 tokens
-  EXPECT_EQ(pairs[0][1].pair.rejected.context, (std::vector<std::int32_t>{4, 5}));      // beside 4
-  EXPECT_TRUE(pairs[0][0].pair.shares_context());
+  const auto context = [&](std::size_t pair, data::Part part) {
+    const auto tokens = data::view(pairs[0][pair].record).sequence(part).context;
+    return std::vector<std::int32_t>(tokens.begin(), tokens.end());
+  };
+  EXPECT_EQ(context(0, data::Part::kChosen), (std::vector<std::int32_t>{2, 3, 4, 5}));  // beside 2 tokens
+  EXPECT_EQ(context(1, data::Part::kRejected), (std::vector<std::int32_t>{4, 5}));      // beside 4
+  EXPECT_TRUE(data::sides_of(data::view(pairs[0][0].record)).shares_context());
 }
 
 TEST(OnlinePairs, SlicesHoldWholePairs) {
@@ -221,6 +225,21 @@ TEST_F(OnlineDpoRun, AResumedRunEndsTheSame) {
   EXPECT_EQ(adapter("whole"), adapter("parts"));
   EXPECT_EQ(base::read_text(root_ / "whole" / kRolloutsFile),
             base::read_text(root_ / "parts" / kRolloutsFile));
+}
+
+// 12 prompts, 5 a step: the third step of a pass has two.
+TEST_F(OnlineDpoRun, StreamedPromptsAreThePromptsInOrder) {
+  const std::vector<std::string> words = with(kLength, {"--max_steps", "5", "--per_device_train_batch_size",
+                                                        "5", "--gradient_accumulation_steps", "1"});
+  const std::vector<std::string> streams = with(words, {"--dataset_streaming", "true"});
+  go("streamed", streams);
+  go("ordered", with(words, {"--train_sampling_strategy", "sequential"}));
+  go("shuffled", words);
+  EXPECT_EQ(adapter("streamed"), adapter("ordered"));
+  EXPECT_NE(adapter("shuffled"), adapter("ordered")) << "the comparison would miss the order";
+  go("stopped", streams, 3);
+  go("stopped", with(streams, {"--resume_from_checkpoint", "true"}));
+  EXPECT_EQ(adapter("stopped"), adapter("streamed"));
 }
 
 TEST_F(OnlineDpoRun, ReplayingADumpGivesTheSameAdapter) {

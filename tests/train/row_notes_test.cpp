@@ -117,13 +117,13 @@ TEST(RowNotes, WhatTrlDoesNotApplyOfTokenizedRows) {
   data::DataFacts facts;
   facts.form = data::RowForm::kTokens;
   facts.token_columns.completion_mask = true;
-  EXPECT_TRUE(names(example_notes(plan, {}, facts), "completion_mask: not used"));
+  EXPECT_TRUE(names(record_notes(plan, {}, facts), "completion_mask: not used"));
   plan.completion_only_loss = true;
-  EXPECT_FALSE(names(example_notes(plan, {}, facts), "completion_mask: not used"));
+  EXPECT_FALSE(names(record_notes(plan, {}, facts), "completion_mask: not used"));
   facts.token_columns.labels = true;
-  EXPECT_TRUE(names(example_notes(plan, {}, facts), "since the rows have labels"));
+  EXPECT_TRUE(names(record_notes(plan, {}, facts), "since the rows have labels"));
   facts.rows_with_shifted_labels = 2;
-  EXPECT_TRUE(names(example_notes(plan, {}, facts), "shifted by one"));
+  EXPECT_TRUE(names(record_notes(plan, {}, facts), "shifted by one"));
 }
 
 }  // namespace row_notes_test

@@ -6,6 +6,15 @@ namespace hone::config {
 
 namespace {
 
+// TRL's default where it samples: datasets then mixes streamed rows.
+void leave_in_order(Plan& plan) {
+  if (!plan.shuffle_dataset) return;
+  plan.shuffle_dataset = false;
+  plan.notes.emplace_back(
+      "streamed prompts come in the order of their file; TRL mixes them within a buffer of 1,000: shuffle the "
+      "file if its order has a meaning");
+}
+
 // What needs all rows before the first step.
 void check_streaming(const Plan& plan, const Settings& settings) {
   const std::string off = "no dataset_streaming, or ";
@@ -19,7 +28,7 @@ void check_streaming(const Plan& plan, const Settings& settings) {
              "precompute_ref_log_probs: true", "it goes over all rows before step 1; TRL refuses it too",
              "leave it out: the reference is then computed with each micro-batch");
   }
-  if (plan.shuffle_dataset) {
+  if (plan.shuffle_dataset && settings.is_set("shuffle_dataset")) {
     conflict(settings, "shuffle_dataset", off + "shuffle_dataset: false", "shuffle_dataset: true",
              "datasets mixes streamed rows within a buffer of 1,000, which hone does not",
              "shuffle the file, or train without dataset_streaming: rows are then in transformers' order");
@@ -45,7 +54,9 @@ void check_streaming(const Plan& plan, const Settings& settings) {
 
 void finish_streaming(Plan& plan, const Settings& settings) {
   plan.dataset_streaming = plan.dataset_streaming || settings.flag("streaming");
-  if (plan.dataset_streaming) check_streaming(plan, settings);
+  if (!plan.dataset_streaming) return;
+  check_streaming(plan, settings);
+  leave_in_order(plan);
 }
 
 }  // namespace hone::config

@@ -10,8 +10,6 @@ constexpr Choices<PackingStrategy, 5> kPackingStrategyWords = {{{"bfd", PackingS
                                                                 {"bfd-requeue", PackingStrategy::kBfdSplit},
                                                                 {"ffd", PackingStrategy::kBfd}}};
 constexpr std::string_view kNeverPads = "hone never pads";
-constexpr std::string_view kHoldsPrompts =
-    "not yet: this method holds its prompts in memory, in the order of TRL's RepeatSampler";
 
 // Columns, tokens and the length of a row.
 void add_rows(std::vector<Option>& rows) {
@@ -118,8 +116,7 @@ void add_dataset(std::vector<Option>& rows) {
        {"dataset_streaming",
         "train on the rows in the order of their files, made as they are needed: step 1 comes at once; needs "
         "max_steps",
-        &DataPlan::dataset_streaming, for_rows(kAnyRows),
-        in(kHoneSamplers, {.option_class = OptionClass::kRefused, .reason = kHoldsPrompts})},
+        &DataPlan::dataset_streaming, for_rows(kAnyRows)},
        {"ignore_bias_buffers", "workaround for distributed PyTorch", Kind::kBool, "false",
         ignored("the fault it works around cannot occur here"), for_rows(kAnyRows)}});
   add(rows, {"data", kHone, kAll},
@@ -163,8 +160,7 @@ void add_mixture(std::vector<Option>& rows) {
       {{"datasets",
         "data sets whose rows are concatenated: path, name, data_dir, data_files, split, columns, fraction",
         Kind::kAny, "[]", for_rows(kAnyRows)},
-       {"streaming", "dataset_streaming, of a mixture", Kind::kBool, "false", for_rows(kAnyRows),
-        in(kHoneSamplers, {.option_class = OptionClass::kRefused, .reason = kHoldsPrompts})},
+       {"streaming", "dataset_streaming, of a mixture", Kind::kBool, "false", for_rows(kAnyRows)},
        {"test_split_size", "share of the mixture (1 or more: its rows) that is evaluated, not trained on",
         Kind::kFloat, "null", for_rows(kAnyRows)}});
 }

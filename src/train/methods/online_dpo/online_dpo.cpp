@@ -75,11 +75,18 @@ double ratio_gap(const TokenScores& scores, std::span<const OnlinePair> pairs, c
   return (scores.logprob.cpu() - at::tensor(recorded, at::kFloat)).abs().max().item<double>();
 }
 
+data::OrderOptions order_of(const SamplingParts& parts) {
+  data::OrderOptions out = order_options(parts.plan, static_cast<std::size_t>(parts.prompts));
+  if (!parts.hold) return out;
+  out.hold = parts.hold;
+  out.max_steps = parts.plan.max_steps;
+  if (parts.plan.ignore_data_skip) out.first_step = parts.resumed_at;
+  return out;
+}
+
 }  // namespace
 
-OnlineDpo::OnlineDpo(SamplingParts parts)
-    : SamplingMethod(std::move(parts)),
-      order_(order_options(parts_.plan, static_cast<std::size_t>(parts_.prompts))) {
+OnlineDpo::OnlineDpo(SamplingParts parts) : SamplingMethod(std::move(parts)), order_(order_of(parts_)) {
   total_steps_ = data::total_steps(order_, parts_.plan.num_train_epochs, parts_.plan.max_steps);
 }
 
