@@ -92,9 +92,9 @@ train::RankWork work_of(const train::OpenedRun& run, std::int64_t most_ranks) {
     out.layers = run.model->config().num_hidden_layers;
     out.outside = run.memory_inputs->outside_parameters;
   }
-  out.facts_bytes = kFacts + kMetric * (run.has_examples() ? kRowMetrics : kOtherMetrics);
+  out.facts_bytes = kFacts + kMetric * (run.data.examples() != nullptr ? kRowMetrics : kOtherMetrics);
   out.micro_batches = micro_batches_of(run, most_ranks);
-  if (run.samples()) {
+  if (run.data.samples()) {
     add_sampling(run, most_ranks, out);
   } else if (out.micro_batches.empty()) {
     const double tokens =
@@ -163,10 +163,10 @@ train::Choices choices_of(const train::OpenedRun& run) {
   for (std::int64_t size = plan.per_device_train_batch_size / 2; size >= 1; size /= 2) {
     if (plan.per_device_train_batch_size % size != 0) break;
     train::LongestBatch longest = inputs.train;
-    if (const train::RecordData* const examples = run.examples()) {
+    if (const train::RecordData* const examples = run.data.examples()) {
       longest = train::longest_batch(*examples, size);
     } else {
-      const std::int64_t most = size * longest.segment * (run.samples() ? 1 : 2);
+      const std::int64_t most = size * longest.segment * (run.data.samples() ? 1 : 2);
       longest.tokens = std::min(longest.tokens, most);
       longest.scored = std::min(longest.scored, most);
     }
@@ -221,7 +221,7 @@ report::RankPlans plans_of(const config::RanksPlan& asked, train::OpenedRun& run
         row.change = train::cheapest_that_fits(*run.memory_inputs, own, setting, choices, out.memory);
     }
   }
-  if (run.samples())
+  if (run.data.samples())
     out.notes.emplace_back(
         "assumed: every completion has max_completion_length tokens, and a sampled token costs 2/3 "
         "of a trained one; rewards take no time");

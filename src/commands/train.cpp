@@ -68,7 +68,7 @@ void say_pause(const doctor::Watch& watch, const config::Plan& plan, bool ended)
 class FollowersStart final : public train::RunGuard {
  public:
   explicit FollowersStart(report::RunReport& report) : report_(report) {}
-  void before_first_step(train::OpenedRun&) override { report_.start_followers(); }
+  void before_first_step(const train::RunView&) override { report_.start_followers(); }
 
  private:
   report::RunReport& report_;

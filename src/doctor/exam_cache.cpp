@@ -65,7 +65,7 @@ Json files_of(const fs::path& model) {
   return out;
 }
 
-std::string key_of(const fs::path& program, const train::OpenedRun& run) {
+std::string key_of(const fs::path& program, const train::RunView& run) {
   Json out = {{"inputs", run.resume_state->state.inputs},
               {"model", files_of(run.plan.model_name_or_path)},
               {"rows", run.resume_state->state.data_rows},
@@ -128,7 +128,7 @@ void drop_oldest(const fs::path& folder) {
 
 }  // namespace
 
-ExamCache::ExamCache(const fs::path& folder, const fs::path& program, const train::OpenedRun& run) {
+ExamCache::ExamCache(const fs::path& folder, const fs::path& program, const train::RunView& run) {
   const bool new_adapter =
       !run.directory.resuming() && run.plan.adapter_name_or_path.empty() && run.plan.base_adapters.empty();
   if (folder.empty() || program.empty() || !new_adapter) return;

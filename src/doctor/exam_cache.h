@@ -8,14 +8,14 @@
 
 #include "base/file.h"
 #include "doctor/exam_part.h"
-#include "train/open_run.h"
+#include "train/run_view.h"
 
 namespace hone::doctor {
 
 class ExamCache {
  public:
   // `folder` empty, or a run that is resumed or goes on from an adapter: nothing is kept. `program`: hone itself.
-  ExamCache(const base::fs::path& folder, const base::fs::path& program, const train::OpenedRun& run);
+  ExamCache(const base::fs::path& folder, const base::fs::path& program, const train::RunView& run);
 
   // The part as it was found before; empty: not known.
   std::optional<ExamPart> find(const std::string& name) const;

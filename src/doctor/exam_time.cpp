@@ -18,7 +18,7 @@ constexpr double kResumeSteps = 4, kOtherForwards = 24;
 constexpr double kSampledPrompts = 32, kSamplingLimit = 90;  // seconds (probe_rollout.cpp)
 constexpr double kDecode = 2;                                // a sampled token, in tokens of a forward
 
-double seconds_per_token(train::OpenedRun& run) {
+double seconds_per_token(const train::RunView& run) {
   const at::NoGradGuard no_grad;
   const train::RehearsalRequest request = {.max_tokens = 128, .backward = false, .training = false};
   run.method->rehearse(request);  // warms up
@@ -29,7 +29,7 @@ double seconds_per_token(train::OpenedRun& run) {
 }
 
 // Tokens of an optimizer step, about.
-double step_tokens(const train::OpenedRun& run) {
+double step_tokens(const train::RunView& run) {
   const config::Plan& plan = run.plan;
   const auto sequences =
       static_cast<double>(plan.per_device_train_batch_size * plan.gradient_accumulation_steps);
@@ -37,7 +37,7 @@ double step_tokens(const train::OpenedRun& run) {
   return sequences * static_cast<double>(plan.policy.max_completion_length);
 }
 
-double sampled_tokens(const train::OpenedRun& run) {
+double sampled_tokens(const train::RunView& run) {
   if (!run.samples()) return 0;
   const config::PolicyPlan& policy = run.plan.policy;
   return kSampledPrompts * static_cast<double>(policy.num_generations * policy.max_completion_length);
@@ -45,7 +45,7 @@ double sampled_tokens(const train::OpenedRun& run) {
 
 }  // namespace
 
-double deep_seconds(train::OpenedRun& run) {
+double deep_seconds(const train::RunView& run) {
   const double token = seconds_per_token(run);
   const double rehearsed =
       kBackward * static_cast<double>(kOverfitSteps * kOverfitTokens) + kOtherForwards * kRehearsal;

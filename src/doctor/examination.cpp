@@ -34,7 +34,7 @@ using base::seconds_since;
 struct Part {
   std::string_view name;
   bool runs_model, samples, deep;
-  Verdicts (*look)(train::OpenedRun&, const ExamOptions&);
+  Verdicts (*look)(const train::RunView&, const ExamOptions&);
   bool off_host = false;  // only where the model is not on the CPU; not remembered: a driver may have changed
 };
 
@@ -62,7 +62,7 @@ bool steps_at_once(const Part& part) {
   return part.name == "gradient" || part.name == "learning" || part.name == "resume";
 }
 
-bool has_parts_only(const train::OpenedRun& run) {
+bool has_parts_only(const train::RunView& run) {
   return run.start.memory.layer_steps || train::divided_state(run.plan).divides();
 }
 
@@ -76,7 +76,7 @@ Verdicts without_memory(const Part& part) {
 
 // The error that the run's own first rows end in, forward only, which changes nothing; empty: they go
 // through.
-std::optional<Verdicts> error_of_own_rows(train::OpenedRun& run) {
+std::optional<Verdicts> error_of_own_rows(const train::RunView& run) {
   try {
     run.method->rehearse({.backward = false, .training = false});
   } catch (const base::UserError& error) {
@@ -91,7 +91,7 @@ std::optional<Verdicts> error_of_own_rows(train::OpenedRun& run) {
 
 // What a probe of the model could not look at is the run's failure only where the run's own rows end in an
 // error too (numbers that sampling refuses); else it is a note.
-Verdicts look(const Part& part, train::OpenedRun& run, const ExamOptions& options) {
+Verdicts look(const Part& part, const train::RunView& run, const ExamOptions& options) {
   if (has_parts_only(run) && steps_at_once(part)) return without_memory(part);
   Verdicts out = attempt(part.name, [&] { return part.look(run, options); });
   const bool failed = std::any_of(out.begin(), out.end(), is_failed_attempt);
@@ -105,7 +105,7 @@ bool takes_part(const Part& part, bool samples, Depth depth) {
 }
 
 // Rewards of an evaluation are examined in runs of any method.
-bool takes_part(const Part& part, const train::OpenedRun& run, Depth depth) {
+bool takes_part(const Part& part, const train::RunView& run, Depth depth) {
   if (part.off_host) return !ops::is_host(run.model->device());
   return takes_part(part, run.samples() || (part.name == "reward" && has_rewards(run)), depth);
 }
@@ -138,7 +138,7 @@ std::vector<std::string> exam_parts(bool samples, Depth depth) {
   return out;
 }
 
-Examination examine(train::OpenedRun& run, const ExamOptions& options,
+Examination examine(const train::RunView& run, const ExamOptions& options,
                     const std::function<void(const ExamPart&)>& on_part) {
   const auto start = Clock::now();
   Examination out;

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/verdict.h"
 #include "doctor/exam_part.h"
-#include "train/open_run.h"
+#include "train/run_view.h"
 
 namespace hone::doctor {
 
@@ -42,23 +42,23 @@ struct Examination {
 std::vector<std::string> exam_parts(bool samples, Depth depth);
 
 // `on_part` is called after each part; may be empty. Parts that are blocked by a failure are left out.
-Examination examine(train::OpenedRun& run, const ExamOptions& options,
+Examination examine(const train::RunView& run, const ExamOptions& options,
                     const std::function<void(const ExamPart&)>& on_part = {});
 
 // ---- the parts, one file each (P1 to P13: docs/design.md, Probes). None throws for a fault that it finds.
-Verdicts check_plan(const train::OpenedRun& run);                                  // config: only options
-Verdicts check_data(const train::OpenedRun& run);                                  // P4
-Verdicts probe_hardware(const train::OpenedRun& run, const ExamOptions& options);  // P11
-Verdicts probe_device(train::OpenedRun& run);    // P13: of a run that is not on the CPU
-Verdicts probe_gradient(train::OpenedRun& run);  // P1, P2: two steps on a copy
-Verdicts probe_loss(train::OpenedRun& run);      // P3
-Verdicts probe_sampler(train::OpenedRun& run);   // P7
-bool has_rewards(const train::OpenedRun& run);   // that P8 can call: of its training or of an evaluation
-Verdicts probe_reward(train::OpenedRun& run, Depth depth);  // P8
-Verdicts probe_rollout(train::OpenedRun& run);              // P6, deep
-Verdicts probe_budget(const train::OpenedRun& run);         // P9
-Verdicts probe_overfit(train::OpenedRun& run);              // P5, deep
-Verdicts probe_round_trip(train::OpenedRun& run);           // P10, deep
-Verdicts probe_resume(train::OpenedRun& run);               // P12, deep
+Verdicts check_plan(const train::RunView& run);                                  // config: only options
+Verdicts check_data(const train::RunView& run);                                  // P4
+Verdicts probe_hardware(const train::RunView& run, const ExamOptions& options);  // P11
+Verdicts probe_device(const train::RunView& run);    // P13: of a run that is not on the CPU
+Verdicts probe_gradient(const train::RunView& run);  // P1, P2: two steps on a copy
+Verdicts probe_loss(const train::RunView& run);      // P3
+Verdicts probe_sampler(const train::RunView& run);   // P7
+bool has_rewards(const train::RunView& run);         // that P8 can call: of its training or of an evaluation
+Verdicts probe_reward(const train::RunView& run, Depth depth);  // P8
+Verdicts probe_rollout(const train::RunView& run);              // P6, deep
+Verdicts probe_budget(const train::RunView& run);               // P9
+Verdicts probe_overfit(const train::RunView& run);              // P5, deep
+Verdicts probe_round_trip(const train::RunView& run);           // P10, deep
+Verdicts probe_resume(const train::RunView& run);               // P12, deep
 
 }  // namespace hone::doctor

@@ -43,7 +43,7 @@ std::string summary(const Examination& examination) {
 
 }  // namespace
 
-void Examiner::before_first_step(train::OpenedRun& run) {
+void Examiner::before_first_step(const train::RunView& run) {
   const Examination examination = examine(run, options_, [this](const ExamPart& part) {
     for (const base::Verdict& one : part.verdicts) {
       if (one.level != base::Level::kOk) listener_.on_verdict(one, 0);
@@ -56,7 +56,7 @@ void Examiner::before_first_step(train::OpenedRun& run) {
   listener_.on_verdict({.level = base::Level::kOk, .part = "doctor", .what = summary(examination)}, 0);
 }
 
-void Guards::before_first_step(train::OpenedRun& run) {
+void Guards::before_first_step(const train::RunView& run) {
   for (train::RunGuard* guard : guards_) guard->before_first_step(run);
 }
 

@@ -16,7 +16,7 @@ class Examiner final : public train::RunGuard {
   // `listener` outlives it.
   Examiner(ExamOptions options, train::RunListener& listener)
       : options_(std::move(options)), listener_(listener) {}
-  void before_first_step(train::OpenedRun& run) override;
+  void before_first_step(const train::RunView& run) override;
 
  private:
   ExamOptions options_;
@@ -28,7 +28,7 @@ class Examiner final : public train::RunGuard {
 class Guards final : public train::RunGuard {
  public:
   void add(train::RunGuard& guard) { guards_.push_back(&guard); }
-  void before_first_step(train::OpenedRun& run) override;
+  void before_first_step(const train::RunView& run) override;
   void on_backward(std::int64_t step, const train::StepLoss& loss, const adapters::Adapter& adapter) override;
   void on_not_finite(std::int64_t step, double loss, double grad_norm) override;
   train::GuardAction on_step(const train::StepFacts& facts, const adapters::Adapter& adapter) override;

@@ -9,7 +9,7 @@
 
 namespace hone::train {
 
-struct OpenedRun;
+struct RunView;
 
 // What a guard asks of the loop.
 enum class GuardAction {
@@ -31,7 +31,7 @@ class RunGuard {
   virtual ~RunGuard() = default;
   // After the run was announced (RunListener::on_start) and before its first step. Leaves parameters,
   // gradients, moments and the method unchanged, bit for bit.
-  virtual void before_first_step(OpenedRun& /*run*/) {}
+  virtual void before_first_step(const RunView& /*run*/) {}
   // The gradients of step `step` (1-based) are in the adapter, not yet clipped; the parameters have not
   // changed. Where the optimizer steps in the backward (train/layer_steps.h) the adapter has no gradients, and without
   // clipping the parameters are those after the step.

@@ -7,11 +7,25 @@
 #include "parallel/turns.h"
 #include "train/methods/methods.h"
 #include "train/record_opening.h"
+#include "train/run_view.h"
 #include "train/same_run.h"
 #include "train/sampling_opening.h"
 #include "train/step_strategy.h"
 
 namespace hone::train {
+
+RunView::RunView(OpenedRun& run)
+    : plan(run.plan),
+      directory(run.directory),
+      source(run.source.get()),
+      text(&*run.text),
+      model(&*run.model),
+      adapter(&*run.adapter),
+      method(run.method.get()),
+      resume_state(&*run.resume_state),
+      sampler(run.sampler.get()),
+      start(run.start),
+      data(run.data) {}
 
 std::unique_ptr<OpenedRun> open_run(const config::Plan& plan, RunListener& listener) {
   std::unique_ptr<OpenedRun> run;

@@ -54,17 +54,6 @@ struct OpenedRun {
   RunData data;
   std::unique_ptr<TrainingMethod> method;
   std::unique_ptr<RunSampler> sampler;  // null: neither sample_prompts nor eval_reward_funcs
-
-  // Rows that are one text, or rows of two sequences; null: others.
-  const RecordData* examples() const { return has_pairs() ? nullptr : std::get_if<RecordData>(&data); }
-  const RecordData* pairs() const { return has_pairs() ? std::get_if<RecordData>(&data) : nullptr; }
-  bool has_examples() const { return examples() != nullptr; }
-  bool has_pairs() const {
-    const auto* const given = std::get_if<RecordData>(&data);
-    return given != nullptr && !given->records.empty() && given->records.sequences(0) > 1;
-  }
-  bool samples() const { return std::holds_alternative<SampledData>(data); }
-  const SampledData& sampled() const { return std::get<SampledData>(data); }  // of a method that samples
 };
 
 // Reads, checks, attaches the adapter and plans memory; writes nothing. UserError for wrong input. `listener`

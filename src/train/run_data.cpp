@@ -43,4 +43,9 @@ void RecordData::release(const std::vector<std::int64_t>& which) const {
   }
 }
 
+bool RunData::has_pairs() const {
+  const auto* const given = std::get_if<RecordData>(this);
+  return given != nullptr && !given->records.empty() && given->records.sequences(0) > 1;
+}
+
 }  // namespace hone::train

@@ -51,6 +51,15 @@ struct SampledData {
   std::unique_ptr<RolloutSource> train_source, eval_source;
 };
 
-using RunData = std::variant<RecordData, SampledData>;
+struct RunData : std::variant<RecordData, SampledData> {
+  using std::variant<RecordData, SampledData>::variant;
+
+  // Rows that are one text, or rows of two sequences; null: others.
+  const RecordData* examples() const { return has_pairs() ? nullptr : std::get_if<RecordData>(this); }
+  const RecordData* pairs() const { return has_pairs() ? std::get_if<RecordData>(this) : nullptr; }
+  bool has_pairs() const;
+  bool samples() const { return std::holds_alternative<SampledData>(*this); }
+  const SampledData& sampled() const { return std::get<SampledData>(*this); }  // of a method that samples
+};
 
 }  // namespace hone::train

@@ -35,8 +35,8 @@ PolicyPrompts first_of(const PolicyPrompts& all, std::int64_t most) {
 }
 
 bool has_conversations(const OpenedRun& run) {
-  if (run.samples()) {
-    const auto& rows = run.sampled().train_prompts.rows;
+  if (run.data.samples()) {
+    const auto& rows = run.data.sampled().train_prompts.rows;
     return !rows.empty() && rows.front().prompt.is_array();
   }
   return data::are_conversations(source_of(run, run.plan.train_rows), run.plan.dataset_text_field);
@@ -106,8 +106,8 @@ RunSampler::RunSampler(const OpenedRun& run) : plan_(run.plan) {
 void RunSampler::read_samples(const OpenedRun& run) {
   if (plan_.sample_rows == 0) {
     samples_.prompts = tokenized(run, written_prompts(run));
-  } else if (run.samples()) {
-    const SampledData& data = run.sampled();
+  } else if (run.data.samples()) {
+    const SampledData& data = run.data.sampled();
     const PolicyPrompts& rows = data.eval_prompts.rows.empty() ? data.train_prompts : data.eval_prompts;
     samples_.prompts = first_of(rows, plan_.sample_rows);
   } else {
@@ -124,9 +124,9 @@ void RunSampler::read_samples(const OpenedRun& run) {
 }
 
 void RunSampler::read_scored(const OpenedRun& run) {
-  if (run.samples()) {
+  if (run.data.samples()) {
     scored_.push_back(std::make_unique<Set>());
-    scored_.back()->prompts = first_of(run.sampled().eval_prompts, plan_.eval_reward_rows);
+    scored_.back()->prompts = first_of(run.data.sampled().eval_prompts, plan_.eval_reward_rows);
   } else {
     for (const config::EvalSet& set : sets_of(plan_)) {
       scored_.push_back(std::make_unique<Set>());

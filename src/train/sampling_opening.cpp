@@ -218,7 +218,7 @@ std::string evaluation_line(const config::PolicyPlan& policy, std::int64_t promp
 
 PolicyStartFacts start_facts(const OpenedRun& run, const PromptSizes& sizes, const SamplingOpening& opening) {
   const config::PolicyPlan& policy = run.plan.policy;
-  const SampledData& data = run.sampled();
+  const SampledData& data = run.data.sampled();
   const std::vector<std::string>& names = data.train_source->reward_names();
   return {.prompts = sizes.count,
           .longest_prompt = sizes.longest,

@@ -5,8 +5,8 @@
 
 #include "learn/adamw.h"
 #include "train/layer_steps.h"
-#include "train/open_run.h"
 #include "train/optimizer.h"
+#include "train/run_view.h"
 #include "train/shards.h"
 
 namespace hone::train {
@@ -41,7 +41,7 @@ StepResult WholeStep::step(const StepPasses& passes, double learning_rate) {
   return out;
 }
 
-std::unique_ptr<StepStrategy> make_step_strategy(OpenedRun& run, learn::Optimizer& optimizer,
+std::unique_ptr<StepStrategy> make_step_strategy(const RunView& run, learn::Optimizer& optimizer,
                                                  parallel::Ranks& ranks) {
   adapters::Adapter& adapter = *run.adapter;
   const double max_norm = run.plan.max_grad_norm;

@@ -21,7 +21,7 @@
 namespace hone::train {
 
 class Shards;  // train/shards.h
-struct OpenedRun;
+struct RunView;
 
 // What a step is made of.
 struct StepPasses {
@@ -87,7 +87,7 @@ class WholeStep final : public StepStrategy {
 };
 
 // The form that the run's plan and memory plan ask for. All must outlive it.
-std::unique_ptr<StepStrategy> make_step_strategy(OpenedRun& run, learn::Optimizer& optimizer,
+std::unique_ptr<StepStrategy> make_step_strategy(const RunView& run, learn::Optimizer& optimizer,
                                                  parallel::Ranks& ranks);
 
 }  // namespace hone::train

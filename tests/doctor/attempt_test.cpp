@@ -45,7 +45,7 @@ class AttemptTest : public ProbeTest {
     const Examination found = examine(run, {});
     inject_into_looks({});
     EXPECT_FALSE(found.failed()) << broken << "\n" << describe(all_of(found));
-    EXPECT_EQ(found.parts.size(), exam_parts(run.samples(), Depth::kRun).size()) << broken;
+    EXPECT_EQ(found.parts.size(), exam_parts(run.data.samples(), Depth::kRun).size()) << broken;
     int notes = 0;
     for (const base::Verdict& one : all_of(found)) {
       if (!is_failed_attempt(one)) continue;

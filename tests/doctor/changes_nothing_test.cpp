@@ -13,7 +13,7 @@ namespace changes_nothing_test {
 class Examiner final : public train::RunGuard {
  public:
   explicit Examiner(Depth depth) : depth_(depth) {}
-  void before_first_step(train::OpenedRun& run) override {
+  void before_first_step(const train::RunView& run) override {
     add(probe_gradient(run));
     add(probe_loss(run));
     add(probe_sampler(run));

@@ -116,7 +116,7 @@ TEST_F(RewardModelRun, ItsFilesAreAReward) {
   const auto run = open({"--max_steps", "3", "--learning_rate", "1e-2"});
   const std::atomic<bool> stop = false;
   begin_run(*run, silent_, stop);
-  const data::Records& records = run->pairs()->records;
+  const data::Records& records = run->data.pairs()->records;
   const reward::RewardPass laid = reward::make_reward_pass({records[0], records[1]}, /*share_prompt=*/true);
   BatchPass pass(*run->model, laid.batch, {}, {});
   const at::Tensor hidden = pass.forward(laid.last, /*trains=*/false).to(at::kFloat);

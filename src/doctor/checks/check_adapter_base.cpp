@@ -34,7 +34,7 @@ std::string base_of(const fs::path& adapter) {
   return name.is_string() ? name.get<std::string>() : "";
 }
 
-Verdict judge_base(const train::OpenedRun& run, const fs::path& adapter) {
+Verdict judge_base(const train::RunView& run, const fs::path& adapter) {
   const std::string named = base_of(adapter), here = run.plan.model_name_or_path;
   const std::string hub = config::hub_id_of(here);
   Verdict out{.code = "CKPT-07"};
@@ -61,7 +61,7 @@ Verdict judge_base(const train::OpenedRun& run, const fs::path& adapter) {
   return out;
 }
 
-Verdicts judge_resume(const train::OpenedRun& run) {
+Verdicts judge_resume(const train::RunView& run) {
   Verdicts out;
   for (const std::string& change : run.resume_state->changed_inputs) {
     const bool base = change.starts_with("the base model"), reward = change.starts_with("the reward");
@@ -81,7 +81,7 @@ Verdicts judge_resume(const train::OpenedRun& run) {
 
 }  // namespace
 
-Verdicts check_adapter_base(const train::OpenedRun& run) {
+Verdicts check_adapter_base(const train::RunView& run) {
   if (run.resume_state->changed_inputs.empty() && run.plan.adapter_name_or_path.empty()) return {};
   Verdicts out = judge_resume(run);
   if (!run.plan.adapter_name_or_path.empty() && !run.directory.resuming())

@@ -64,7 +64,7 @@ std::string linears_of_a_layer(const model::CausalLm& model) {
 }
 
 // Full fine-tuning: what is frozen, by name.
-Verdict check_frozen(const train::OpenedRun& run) {
+Verdict check_frozen(const train::RunView& run) {
   constexpr std::size_t kShown = 3;
   std::string names;
   std::size_t frozen = 0;
@@ -89,7 +89,7 @@ Verdict check_frozen(const train::OpenedRun& run) {
 
 // What puts an adapter on `modules`, or on all of the layers (empty). PEFT reaches stacked experts by names of
 // target_modules in some families only, and refuses dropout on them.
-std::string fix_of(const train::OpenedRun& run, const std::string& modules, bool of_mlp) {
+std::string fix_of(const train::RunView& run, const std::string& modules, bool of_mlp) {
   const model::ModelConfig& config = run.model->config();
   const model::ExpertNames& names = model::traits_of(config.family).experts;
   const std::string keep = "; keep it if this is intended";
@@ -100,7 +100,7 @@ std::string fix_of(const train::OpenedRun& run, const std::string& modules, bool
          (experts ? ", with lora_dropout: 0" : "") + keep;
 }
 
-Verdict check_coverage(const train::OpenedRun& run) {
+Verdict check_coverage(const train::RunView& run) {
   if (run.adapter->is_full()) return check_frozen(run);
   const auto total = static_cast<double>(run.model->parameter_count());
   Verdict out{.code = "GRAD-06"};
@@ -142,7 +142,7 @@ Verdict check_coverage(const train::OpenedRun& run) {
 }
 
 // Prompt learning, which would read another head, is not there.
-Verdict check_head(const train::OpenedRun& run) {
+Verdict check_head(const train::RunView& run) {
   if (run.model->trained_parts().head.defined() && run.start.memory.fused_layer) {
     return {.code = "GRAD-07",
             .what = "the tiled loss reads the head that is trained, and computes its gradient",
@@ -168,7 +168,7 @@ Verdict check_head(const train::OpenedRun& run) {
 }
 
 // The sampler never drops, and what it records is the old log-probability.
-Verdict check_dropout(const train::OpenedRun& run) {
+Verdict check_dropout(const train::RunView& run) {
   const double dropout = run.adapter->config().dropout;
   Verdict out{.code = "PREF-03"};
   if (dropout == 0) {
@@ -190,7 +190,7 @@ Verdict check_dropout(const train::OpenedRun& run) {
 
 }  // namespace
 
-Verdicts check_adapters(const train::OpenedRun& run) {
+Verdicts check_adapters(const train::RunView& run) {
   Verdicts out = {check_coverage(run), check_head(run)};
   if (!run.has_examples()) out.push_back(check_dropout(run));
   return out;

@@ -28,7 +28,7 @@ std::int64_t at_share(std::vector<std::int64_t> sorted, double share) {
 }
 
 // One of our own rewards compares with the column, which is known of no function of the user.
-bool is_compared(const train::OpenedRun& run, const std::string& column) {
+bool is_compared(const train::RunView& run, const std::string& column) {
   const train::SampledData& data = run.sampled();
   for (std::size_t i = 0; i < std::min(data.columns.size(), run.plan.policy.reward_funcs.size()); ++i) {
     const std::vector<std::string>& needed = data.columns[i];
@@ -67,7 +67,7 @@ std::optional<Verdict> one_answer(const train::PolicyPrompts& prompts, const std
 
 }  // namespace
 
-Verdicts check_answers(const train::OpenedRun& run) {
+Verdicts check_answers(const train::RunView& run) {
   const train::PolicyPrompts& prompts = run.sampled().train_prompts;
   const std::string column = format::gold_column(prompts);
   if (column.empty() || !run.plan.policy.replay.empty()) return {};

@@ -38,14 +38,14 @@ struct Found {
 };
 
 // What a template puts around an assistant's turn (<think>, <tool_call>) may be in its text; what ends a turn may not.
-bool counts(const std::string& role, std::int32_t id, const train::OpenedRun& run,
+bool counts(const std::string& role, std::int32_t id, const train::RunView& run,
             std::optional<std::int32_t> end) {
   const bool ends = id == end || id == run.text->tokenizer.eos_id();
   return ends || (role != "assistant" && role != "gpt");
 }
 
 // The first special token in a row's messages: its id, and the text that it is in.
-std::optional<std::pair<std::int32_t, std::string>> special_in(const Json& row, const train::OpenedRun& run,
+std::optional<std::pair<std::int32_t, std::string>> special_in(const Json& row, const train::RunView& run,
                                                                std::optional<std::int32_t> end,
                                                                SpecialIds& is_special) {
   for (const Json& messages : conversations_of(row)) {
@@ -65,7 +65,7 @@ std::optional<std::pair<std::int32_t, std::string>> special_in(const Json& row, 
 
 }  // namespace
 
-Verdicts check_content(const train::OpenedRun& run) {
+Verdicts check_content(const train::RunView& run) {
   if (!run.start.conversational) return {};
   const std::vector<FirstRow> rows = read_first_rows(run, kContentRows);
   const std::optional<std::int32_t> end = answer_end(run);

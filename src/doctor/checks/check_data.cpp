@@ -21,7 +21,7 @@ constexpr double kLostWarn = 0.01;
 // Nearly nothing is left. TRL trains what is left, and a run with less lost can do what it is to do.
 constexpr double kLostFail = 0.90;
 
-const DataFacts& facts_of(const train::OpenedRun& run) {
+const DataFacts& facts_of(const train::RunView& run) {
   return std::get<train::ExampleStartFacts>(run.start.method).data;
 }
 
@@ -38,14 +38,14 @@ bool is_text(const DataFacts& facts) {
   return facts.form == data::RowForm::kText || is_tokens(facts);
 }
 
-std::string raise_length(const train::OpenedRun& run) {
+std::string raise_length(const train::RunView& run) {
   const DataFacts& facts = facts_of(run);
   const std::int64_t keeps = facts.length_keeping_99 > 0 ? facts.length_keeping_99 : facts.longest;
   return format::raise_max_length(run, keeps, facts.longest, "keeps 99 % of the targets");
 }
 
 // DATA-01
-Verdict check_targets(const train::OpenedRun& run) {
+Verdict check_targets(const train::RunView& run) {
   const DataFacts& facts = facts_of(run);
   Verdict out{.code = "DATA-01"};
   out.what =
@@ -76,7 +76,7 @@ Verdict check_targets(const train::OpenedRun& run) {
 }
 
 // DATA-02. A text that is cut is still a text to learn from; an answer that is cut is a wrong one.
-Verdict check_truncation(const train::OpenedRun& run) {
+Verdict check_truncation(const train::RunView& run) {
   const DataFacts& facts = facts_of(run);
   Verdict out{.code = "DATA-02"};
   const double lost = share(facts.supervised_lost, facts.supervised_before_cut);
@@ -102,7 +102,7 @@ Verdict check_truncation(const train::OpenedRun& run) {
 }
 
 // DATA-03. Rows whose end max_length took are DATA-02's, unless hardly one is left to learn the end from.
-Verdict check_endings(const train::OpenedRun& run) {
+Verdict check_endings(const train::RunView& run) {
   const DataFacts& facts = facts_of(run);
   Verdict out{.code = "DATA-03"};
   const std::int64_t ending = facts.kept - facts.rows_without_eos_target;
@@ -145,8 +145,8 @@ Verdict check_endings(const train::OpenedRun& run) {
 }
 
 // DATA-05, of rows or of prompts.
-Verdict check_bos(const train::OpenedRun& run, std::int64_t rows, std::int64_t with_one,
-                  std::int64_t with_two, bool chat) {
+Verdict check_bos(const train::RunView& run, std::int64_t rows, std::int64_t with_one, std::int64_t with_two,
+                  bool chat) {
   Verdict out{.code = "DATA-05"};
   const auto& bos = run.text->tokenizer.special().bos;
   if (with_two > 0) {
@@ -169,7 +169,7 @@ Verdict check_bos(const train::OpenedRun& run, std::int64_t rows, std::int64_t w
 }
 
 // DATA-06
-Verdict check_boundary(const train::OpenedRun& run) {
+Verdict check_boundary(const train::RunView& run) {
   const DataFacts& facts = facts_of(run);
   Verdict out{.code = "DATA-06"};
   const std::int64_t off = facts.prompt_boundary_mismatches;
@@ -190,7 +190,7 @@ Verdict check_boundary(const train::OpenedRun& run) {
   return out;
 }
 
-Verdicts check_examples(const train::OpenedRun& run) {
+Verdicts check_examples(const train::RunView& run) {
   Verdicts out;
   const DataFacts& facts = facts_of(run);
   out.push_back(check_targets(run));
@@ -208,7 +208,7 @@ Verdicts check_examples(const train::OpenedRun& run) {
   return out;
 }
 
-Verdict check_prompt_bos(const train::OpenedRun& run) {
+Verdict check_prompt_bos(const train::RunView& run) {
   const train::PolicyPrompts& prompts = run.sampled().train_prompts;
   const auto& bos = run.text->tokenizer.special().bos;
   const std::int32_t id = bos ? run.text->tokenizer.token_to_id(*bos).value_or(-1) : -1;
@@ -222,7 +222,7 @@ Verdict check_prompt_bos(const train::OpenedRun& run) {
 }
 
 // Of pairs, or of KTO's rows: what comes before the first scored token.
-Verdict check_pair_bos(const train::OpenedRun& run) {
+Verdict check_pair_bos(const train::RunView& run) {
   const auto& bos = run.text->tokenizer.special().bos;
   const std::int32_t id = bos ? run.text->tokenizer.token_to_id(*bos).value_or(-1) : -1;
   std::int64_t one = 0, two = 0;
@@ -238,7 +238,7 @@ Verdict check_pair_bos(const train::OpenedRun& run) {
 
 }  // namespace
 
-Verdicts check_data(const train::OpenedRun& run) {
+Verdicts check_data(const train::RunView& run) {
   Verdicts out;
   const auto look = [&](std::string_view name, auto check) {
     append(out, attempt(name, [&] { return all_of(check(run)); }));

@@ -193,18 +193,18 @@ Counts count(const std::vector<RowPrint>& prints) {
   return out;
 }
 
-std::vector<RowPrint> prints_of(const train::OpenedRun& run) {
+std::vector<RowPrint> prints_of(const train::RunView& run) {
   return std::visit([](const auto& data) { return prints_of(data); }, run.data);
 }
 
 // "row 17"; of prompts as the file names it.
-std::string place(const train::OpenedRun& run, std::size_t i) {
+std::string place(const train::RunView& run, std::size_t i) {
   if (run.samples()) return run.sampled().train_prompts.rows[i].where;
   return "row " + std::to_string(data::file_row(std::get<train::RecordData>(run.data).records[i].row) + 1);
 }
 
 // "row 5 is there 12 times (row 5, row 9, row 17, ...)", of the most frequent ones.
-std::string named_copies(const train::OpenedRun& run, const Copies& copies) {
+std::string named_copies(const train::RunView& run, const Copies& copies) {
   constexpr std::size_t kPlaces = 4;
   std::string out;
   for (const std::vector<std::size_t>& all : copies.most) {
@@ -218,7 +218,7 @@ std::string named_copies(const train::OpenedRun& run, const Copies& copies) {
 }
 
 // What the places of the copies show.
-void explain_copies(const train::OpenedRun& run, const std::vector<RowPrint>& prints, const Counts& found,
+void explain_copies(const train::RunView& run, const std::vector<RowPrint>& prints, const Counts& found,
                     Verdict& out) {
   constexpr double kOften = 4, kOftenOfRows = 0.1;  // times that one text is there
   const Copies copies = look_at_copies(prints, found.copies);
@@ -246,7 +246,7 @@ void explain_copies(const train::OpenedRun& run, const std::vector<RowPrint>& pr
   }
 }
 
-Verdict judge_copies(const train::OpenedRun& run, const std::vector<RowPrint>& prints, const Counts& found) {
+Verdict judge_copies(const train::RunView& run, const std::vector<RowPrint>& prints, const Counts& found) {
   Verdict out{.code = "DATA-13"};
   const std::string rows = format::counted(found.rows, run.samples() ? "prompt" : "row");
   out.what = "no row is there twice (" + rows + ")";
@@ -269,7 +269,7 @@ Verdict judge_copies(const train::OpenedRun& run, const std::vector<RowPrint>& p
   return out;
 }
 
-Verdict judge_contradictions(const train::OpenedRun& run, const Counts& found) {
+Verdict judge_contradictions(const train::RunView& run, const Counts& found) {
   Verdict out{.code = "DATA-13"};
   const double part = share(found.contradicting, found.rows);
   out.level = part >= kContradictionsWarn && found.rows >= kFewRows ? Level::kWarn : Level::kNote;
@@ -290,7 +290,7 @@ Verdict judge_contradictions(const train::OpenedRun& run, const Counts& found) {
   return out;
 }
 
-Verdict judge_one_prompt(const train::OpenedRun& run, const Counts& found) {
+Verdict judge_one_prompt(const train::RunView& run, const Counts& found) {
   Verdict out{.code = "DATA-13", .level = Level::kWarn};
   out.what = std::to_string(found.of_one_prompt) + " of " + format::counted(found.rows, "row") +
              " have the same prompt";
@@ -307,7 +307,7 @@ Verdict judge_one_prompt(const train::OpenedRun& run, const Counts& found) {
 
 }  // namespace
 
-Verdicts check_duplicates(const train::OpenedRun& run) {
+Verdicts check_duplicates(const train::RunView& run) {
   const std::vector<RowPrint> prints = prints_of(run);
   if (prints.empty()) return {};
   const Counts found = count(prints);

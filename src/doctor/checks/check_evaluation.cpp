@@ -41,7 +41,7 @@ std::string asked_words(const RowTexts& row) {
 }
 
 // DATA-11 of rows whose tokens differ: other spaces, other case, another answer to the same prompt.
-std::optional<base::Verdict> check_near_copies(const train::OpenedRun& run) {
+std::optional<base::Verdict> check_near_copies(const train::RunView& run) {
   const std::vector<FirstRow> eval = read_first_eval_rows(run, kNearRows);
   if (eval.empty()) return std::nullopt;
   const std::vector<FirstRow> train = read_first_rows(run, kNearTrained);
@@ -74,7 +74,7 @@ std::optional<base::Verdict> check_near_copies(const train::OpenedRun& run) {
 
 }  // namespace
 
-Verdicts check_evaluation(const train::OpenedRun& run) {
+Verdicts check_evaluation(const train::RunView& run) {
   const train::EvalOverlap& overlap = run.start.overlap;
   if (overlap.rows == 0) return {};
   const bool copies = static_cast<double>(overlap.trained) > kOverlapWarn * static_cast<double>(overlap.rows);

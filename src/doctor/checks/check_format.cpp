@@ -62,7 +62,7 @@ std::string resolved(const config::Plan& plan, std::string_view option) {
   return {};
 }
 
-std::string raise_max_length(const train::OpenedRun& run, std::int64_t wanted, std::int64_t longest,
+std::string raise_max_length(const train::RunView& run, std::int64_t wanted, std::int64_t longest,
                              std::string_view keeps) {
   const std::string longest_row = "the longest has " + counted(longest, "token");
   const std::int64_t positions = run.model ? run.model->config().max_position_embeddings : 0;

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "base/plural.h"
-#include "train/open_run.h"
 #include "train/rollout_source.h"
+#include "train/run_view.h"
 
 namespace hone::doctor::format {
 
@@ -23,7 +23,7 @@ std::string resolved(const config::Plan& plan, std::string_view option);
 
 // The fix of rows that max_length cuts: a max_length of `wanted`, or what else there is where it is above the
 // model's positions. `keeps`: what that length does.
-std::string raise_max_length(const train::OpenedRun& run, std::int64_t wanted, std::int64_t longest,
+std::string raise_max_length(const train::RunView& run, std::int64_t wanted, std::int64_t longest,
                              std::string_view keeps);
 
 // A column with the correct answer, by the names that data sets use (answer, solution, ...); "" when there is

@@ -37,7 +37,7 @@ void judge_decay(const config::Plan& plan, Verdicts& out) {
 }
 
 // Adam divides by sqrt(v) + epsilon. Clipped to norm c, P values have a root mean square of at most c / sqrt(P).
-void judge_epsilon(const train::OpenedRun& run, Verdicts& out) {
+void judge_epsilon(const train::RunView& run, Verdicts& out) {
   const config::Plan& plan = run.plan;
   using Kind = learn::OptimizerKind;
   if (plan.optim != Kind::kAdamW && plan.optim != Kind::kAdamW8bit) return;
@@ -70,7 +70,7 @@ void judge_epsilon(const train::OpenedRun& run, Verdicts& out) {
   out.push_back(one);
 }
 
-void judge_dropout(const train::OpenedRun& run, Verdicts& out) {
+void judge_dropout(const train::RunView& run, Verdicts& out) {
   const double dropout = run.adapter->config().dropout;
   if (dropout < kDropoutWarn || run.plan.disable_dropout) return;
   Verdict one{.code = "NUM-10", .level = Level::kWarn};
@@ -85,7 +85,7 @@ void judge_dropout(const train::OpenedRun& run, Verdicts& out) {
 
 }  // namespace
 
-Verdicts check_optimizer(const train::OpenedRun& run) {
+Verdicts check_optimizer(const train::RunView& run) {
   Verdicts out;
   judge_decay(run.plan, out);
   judge_epsilon(run, out);

@@ -24,7 +24,7 @@ std::string of_pairs(std::int64_t count, std::int64_t whole) {
   return std::to_string(count) + " of " + format::counted(whole, "pair");
 }
 
-Verdict check_room(const train::OpenedRun& run, const PreferenceFacts& facts) {
+Verdict check_room(const train::RunView& run, const PreferenceFacts& facts) {
   Verdict out{.code = "DATA-01"};
   out.what = format::counted(facts.completion_tokens, "token") + " of completions are scored, in " +
              of_pairs(facts.kept, facts.rows);
@@ -40,7 +40,7 @@ Verdict check_room(const train::OpenedRun& run, const PreferenceFacts& facts) {
   return out;
 }
 
-Verdict check_cut(const train::OpenedRun& run, const PreferenceFacts& facts) {
+Verdict check_cut(const train::RunView& run, const PreferenceFacts& facts) {
   Verdict out{.code = "DATA-02"};
   out.what = facts.pairs_cut == 0
                  ? "no pair is cut: the longest sequence has " + format::counted(facts.longest, "token")
@@ -56,7 +56,7 @@ Verdict check_cut(const train::OpenedRun& run, const PreferenceFacts& facts) {
 }
 
 // A reward model's pairs are whole or left out.
-Verdict check_whole(const train::OpenedRun& run, const PreferenceFacts& facts) {
+Verdict check_whole(const train::RunView& run, const PreferenceFacts& facts) {
   Verdict out{.code = "DATA-01"};
   out.what = of_pairs(facts.kept, facts.rows) + " are scored, none of them cut";
   if (facts.too_long == 0) return out;
@@ -89,7 +89,7 @@ Verdict check_pair_boundary(const PreferenceFacts& facts) {
 }
 
 // DATA-03: what is to become more likely ends.
-Verdict check_ends(const train::OpenedRun& run, const PreferenceFacts& facts) {
+Verdict check_ends(const train::RunView& run, const PreferenceFacts& facts) {
   Verdict out{.code = "DATA-03"};
   const std::optional<std::int32_t> end = answer_end(run);
   if (!end || !run.has_pairs()) {
@@ -119,7 +119,7 @@ Verdict check_ends(const train::OpenedRun& run, const PreferenceFacts& facts) {
 }
 
 // Pairs that differ in the file and not once they are rendered.
-void blame_template(const train::OpenedRun& run, const PreferenceFacts& facts, Verdict& out) {
+void blame_template(const train::RunView& run, const PreferenceFacts& facts, Verdict& out) {
   out.evidence =
       of_pairs(facts.equal_by_template, facts.equal) + " of these differ in the file: " + facts.equal_example;
   out.cause = "the chat template drops what makes them differ (DATA-14)";
@@ -128,7 +128,7 @@ void blame_template(const train::OpenedRun& run, const PreferenceFacts& facts, V
                                : "put a template that renders it into the model's tokenizer_config.json";
 }
 
-Verdict check_equal(const train::OpenedRun& run, const PreferenceFacts& facts) {
+Verdict check_equal(const train::RunView& run, const PreferenceFacts& facts) {
   Verdict out{.code = "PREF-01"};
   out.what = facts.equal == 0
                  ? "no pair has identical sides"
@@ -167,7 +167,7 @@ Verdict check_lengths(const train::PreferenceStartFacts& start, bool reward_mode
 
 }  // namespace
 
-Verdicts check_pairs(const train::OpenedRun& run) {
+Verdicts check_pairs(const train::RunView& run) {
   const auto* const start = std::get_if<train::PreferenceStartFacts>(&run.start.method);
   if (start == nullptr) return {};
   const PreferenceFacts& facts = start->data;

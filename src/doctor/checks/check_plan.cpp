@@ -29,14 +29,14 @@ std::string_view describe_precision(config::Precision precision) {
 }
 
 // NUM-03. fp16, and dtype float16, are refused by the option table before anything is opened.
-Verdict check_precision(const train::OpenedRun& run) {
+Verdict check_precision(const train::RunView& run) {
   return {.code = "NUM-03",
           .what = "no float16: adapters and their moments are float32, " +
                   std::string(describe_precision(run.plan.precision))};
 }
 
 // GRAD-01 to GRAD-03: the fault is reentrant checkpointing's, which needs a graph of autograd.
-Verdicts check_recompute(const train::OpenedRun& run) {
+Verdicts check_recompute(const train::RunView& run) {
   const train::MemoryPlan& memory = run.start.memory;
   const std::string asked = format::resolved(run.plan, "gradient_checkpointing_kwargs");
   const bool reentrant =
@@ -125,7 +125,7 @@ Verdict check_environment() {
 
 }  // namespace
 
-Verdicts check_plan(const train::OpenedRun& run) {
+Verdicts check_plan(const train::RunView& run) {
   Verdicts out;
   const auto look = [&](std::string_view name, auto check) {
     append(out, attempt(name, [&] { return all_of(check()); }));

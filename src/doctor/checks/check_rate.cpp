@@ -33,7 +33,7 @@ bool like_adam(const config::OptimizerPlan& plan) {
 
 // The rates of adapters are those of LoRA of rank 16 and scale 2; a tenth of them for the whole model. The
 // usual rate of an adapter is already too much: that it was meant for one is the likely mistake.
-Verdict check_full_rate(const train::OpenedRun& run) {
+Verdict check_full_rate(const train::RunView& run) {
   constexpr double kOfAdapters = 0.1;
   const train::LearningRates& rates = train::method_opening(run.plan.method).rates;
   const double usual =
@@ -65,7 +65,7 @@ struct LoraSize {
 
 // The largest of the run: experts have a rank of their own (adapters/expert_targets.h), and so has what a
 // pattern names.
-LoraSize largest_size(const train::OpenedRun& run) {
+LoraSize largest_size(const train::RunView& run) {
   const adapters::LoraConfig& config = run.adapter->config();
   std::optional<LoraSize> largest;
   for (const ops::Linear* linear : run.model->linears_and_head()) {
@@ -109,7 +109,7 @@ struct StepSize {
   double fitting_rate() const { return std::clamp(usual / lora.worth(), rates.least, rates.most); }
 };
 
-StepSize step_of(const train::OpenedRun& run) {
+StepSize step_of(const train::RunView& run) {
   const train::LearningRates& rates = train::method_opening(run.plan.method).rates;
   // Larger models take smaller steps.
   const double usual = rates.usual * (run.start.trained.base_parameters > 1'000'000'000 ? 0.5 : 1);
@@ -168,7 +168,7 @@ Verdict judge_scale(const StepSize& step) {
 
 }  // namespace
 
-Verdict check_rate(const train::OpenedRun& run) {
+Verdict check_rate(const train::RunView& run) {
   if (run.adapter->is_full()) return check_full_rate(run);
   // Sources: TRL#2872 (5e-7 does not learn in GRPO), Tinker (adapters take ten times what full fine-tuning
   // does), our own runs (examples/, docs/log.md).
@@ -195,7 +195,7 @@ Verdict check_rate(const train::OpenedRun& run) {
   return out;
 }
 
-StepCause cause_of_step(const train::OpenedRun& run, bool small) {
+StepCause cause_of_step(const train::RunView& run, bool small) {
   const StepSize step = step_of(run);
   if (!run.adapter->is_full() && step.odd_size() && (step.lora.worth() < 1) == small)
     return {.cause = "suspected: " + size_text(step) + " is " + (small ? "a small" : "a large") + " scale",

@@ -196,13 +196,13 @@ std::string evidence_of(const Example& example) {
          format::shown(example.rendering, 80) + "`";
 }
 
-std::string other_template(const train::OpenedRun& run, const std::string& what) {
+std::string other_template(const train::RunView& run, const std::string& what) {
   return run.has_examples() ? "name a template that " + what + ": chat_template_path"
                             : "put a template that " + what + " into the model's tokenizer_config.json";
 }
 
 // What would keep the reasoning, tried on the example.
-std::string fix_of(const train::OpenedRun& run, const Example& example) {
+std::string fix_of(const train::RunView& run, const Example& example) {
   std::string out = other_template(run, "keeps it");
   if (example.key != nullptr) {
     Json written = example.messages;
@@ -231,7 +231,7 @@ std::string of_conversations(std::int64_t some, std::int64_t all) {
   return std::to_string(some) + " of " + format::counted(all, "conversation") + " that have it";
 }
 
-Verdict reasoning_verdict(const train::OpenedRun& run, const Seen& seen) {
+Verdict reasoning_verdict(const train::RunView& run, const Seen& seen) {
   const Example& example = *seen.reasoning;
   Verdict out{.code = "DATA-14", .level = Level::kWarn};
   out.what =
@@ -261,7 +261,7 @@ Verdict earlier_verdict(const Seen& seen) {
   return out;
 }
 
-Verdict answer_verdict(const train::OpenedRun& run, const Seen& seen) {
+Verdict answer_verdict(const train::RunView& run, const Seen& seen) {
   Verdict out{.code = "DATA-14", .level = Level::kWarn};
   out.what = "the chat template drops text of the assistant's last turn in " +
              std::to_string(seen.answers_dropped) + " of " + format::counted(seen.answers, "conversation");
@@ -273,7 +273,7 @@ Verdict answer_verdict(const train::OpenedRun& run, const Seen& seen) {
   return out;
 }
 
-Verdict name_verdict(const train::OpenedRun& run, const Seen& seen) {
+Verdict name_verdict(const train::RunView& run, const Seen& seen) {
   Verdict out{.code = "DATA-14", .level = Level::kNote};
   out.what = "the chat template drops the names of messages in " + std::to_string(seen.names_dropped) +
              " of " + format::counted(seen.names, "conversation");
@@ -286,7 +286,7 @@ Verdict name_verdict(const train::OpenedRun& run, const Seen& seen) {
 
 }  // namespace
 
-Verdicts check_reasoning(const train::OpenedRun& run) {
+Verdicts check_reasoning(const train::RunView& run) {
   if (run.samples()) return {};  // the turns of a prompt are context, rendered as in use
   std::vector<std::string> unused;
   const auto training =

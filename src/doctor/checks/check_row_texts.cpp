@@ -70,7 +70,7 @@ constexpr std::array kMarkers = {"<|start_header_id|>",
                                  "<|turn>"};
 
 // The sources of the templates that the model has, or that the run names.
-std::string template_source(const train::OpenedRun& run) {
+std::string template_source(const train::RunView& run) {
   const auto& all = run.text->tokenizer.chat_templates();
   std::string out = all.main.value_or("");
   for (const auto& [name, source] : all.named) out += source;
@@ -101,7 +101,7 @@ std::string read_as(const std::string& marker, const text::Tokenizer& tokenizer)
 }
 
 // A template that the run names, with control tokens that this tokenizer does not have.
-std::optional<Verdict> check_named_template(const train::OpenedRun& run) {
+std::optional<Verdict> check_named_template(const train::RunView& run) {
   if (run.plan.chat_template_path.empty() || !run.start.conversational || !run.text->chat_template)
     return std::nullopt;
   std::string source = template_source(run);
@@ -129,7 +129,7 @@ std::string all_text(const RowTexts& row) {
   return out;
 }
 
-std::optional<Verdict> check_markers(const Rows& rows, const train::OpenedRun& run) {
+std::optional<Verdict> check_markers(const Rows& rows, const train::RunView& run) {
   std::string marker;
   const std::string source = template_source(run);
   const auto is = [&](const RowTexts& row) {
@@ -463,7 +463,7 @@ std::optional<Verdict> check_system(const Rows& rows) {
 
 }  // namespace
 
-Verdicts check_row_texts(const train::OpenedRun& run) {
+Verdicts check_row_texts(const train::RunView& run) {
   if (run.samples()) return {};
   Verdicts out;
   if (auto named = check_named_template(run)) out.push_back(*std::move(named));

@@ -21,11 +21,11 @@ constexpr double kLongWarmup = 0.5;
 constexpr double kNearlyNoRate =
     0.1;  // of learning_rate: a run whose steps stay below it does not do what was asked
 
-learn::ScheduleSpec spec_of(const train::OpenedRun& run) {
+learn::ScheduleSpec spec_of(const train::RunView& run) {
   return train::schedule_spec(run.plan, run.start.total_steps);
 }
 
-std::string arithmetic(const train::OpenedRun& run) {
+std::string arithmetic(const train::RunView& run) {
   const config::Plan& plan = run.plan;
   const train::StartFacts& start = run.start;
   if (plan.dataset_streaming) {
@@ -41,7 +41,7 @@ std::string arithmetic(const train::OpenedRun& run) {
 }
 
 // "learning rate 0 at 0 %, ..."; the first step's, and those after a tenth, half and all of the run.
-std::string rates_over_run(const train::OpenedRun& run) {
+std::string rates_over_run(const train::RunView& run) {
   const learn::ScheduleSpec spec = spec_of(run);
   const std::int64_t last = spec.total_steps - 1;
   std::string out = "learning rate";
@@ -69,7 +69,7 @@ double highest_factor(const learn::ScheduleSpec& spec) {
 
 }  // namespace
 
-Verdict check_schedule(const train::OpenedRun& run) {
+Verdict check_schedule(const train::RunView& run) {
   const train::StartFacts& start = run.start;
   const std::int64_t total = start.total_steps, warmup = start.warmup_steps;
   const bool few = total < kFewSteps;

@@ -209,7 +209,7 @@ std::optional<Verdict> check_gold(const std::vector<TextSides>& rows) {
 
 }  // namespace
 
-Verdicts check_sides(const train::OpenedRun& run) {
+Verdicts check_sides(const train::RunView& run) {
   if (!run.has_pairs()) return {};
   const std::vector<FirstRow> first = read_first_rows(run, kPairRows);
   const std::vector<RowTexts> texts = texts_of(first, run.plan.dataset_text_field);

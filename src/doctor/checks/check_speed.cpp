@@ -58,7 +58,7 @@ Verdict judge_speed(const train::ProductFacts& facts) {
   return out;
 }
 
-Verdict check_speed(const train::OpenedRun& run) {
+Verdict check_speed(const train::RunView& run) {
   return judge_speed(run.start.products);
 }
 

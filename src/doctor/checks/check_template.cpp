@@ -24,7 +24,7 @@ constexpr std::size_t kTurnRows = 32;    // conversations of several turns that 
 // ---- DATA-04
 
 // Only SFT has the options.
-std::string template_place(const train::OpenedRun& run) {
+std::string template_place(const train::RunView& run) {
   return run.has_examples() ? "name it with chat_template_path"
                             : "put it into the model's tokenizer_config.json";
 }
@@ -49,7 +49,7 @@ std::optional<std::int32_t> last_of_answer(const train::OpenedText& text) {
   return std::nullopt;
 }
 
-std::vector<std::int64_t> stop_ids(const train::OpenedRun& run) {
+std::vector<std::int64_t> stop_ids(const train::RunView& run) {
   std::vector<std::int64_t> out = run.model->config().eos_token_ids;
   if (const auto eos = run.text->tokenizer.eos_id()) out.push_back(*eos);
   if (const auto eot = run.text->tokenizer.eot_id()) out.push_back(*eot);
@@ -71,7 +71,7 @@ std::string named(const text::Tokenizer& tokenizer, std::vector<std::int64_t> id
 }
 
 // What the run teaches as the end must be what generation stops at.
-Verdict check_stop_token(const train::OpenedRun& run) {
+Verdict check_stop_token(const train::RunView& run) {
   const text::Tokenizer& tokenizer = run.text->tokenizer;
   const bool chat = run.start.conversational && run.text->chat_template != nullptr;
   Verdict out{.code = "DATA-04"};
@@ -188,7 +188,7 @@ std::optional<Break> find_break(const text::ChatTemplate& chat_template, const J
   return std::nullopt;
 }
 
-Verdict check_turns(const train::OpenedRun& run) {
+Verdict check_turns(const train::RunView& run) {
   Verdict out{.code = "DATA-08"};
   const std::optional<data::Rows> rows = first_rows(run.plan);
   std::int64_t looked = 0, broken = 0;
@@ -231,7 +231,7 @@ Verdict check_turns(const train::OpenedRun& run) {
 
 }  // namespace
 
-std::optional<std::int32_t> answer_end(const train::OpenedRun& run) {
+std::optional<std::int32_t> answer_end(const train::RunView& run) {
   if (!run.start.conversational || run.text->chat_template == nullptr) return run.text->tokenizer.eos_id();
   try {
     return last_of_answer(*run.text);
@@ -240,7 +240,7 @@ std::optional<std::int32_t> answer_end(const train::OpenedRun& run) {
   }
 }
 
-Verdicts check_template(const train::OpenedRun& run) {
+Verdicts check_template(const train::RunView& run) {
   if (run.model && run.model->score_head().defined()) return {};  // nothing is generated, no turn has a loss
   Verdicts out = {check_stop_token(run)};
   if (run.samples()) {

@@ -84,7 +84,7 @@ void note_uses(const FirstRow& row, const Json& messages, Uses& uses) {
 }
 
 // Empty: it cannot be rendered, which the reader of the rows has said.
-std::optional<std::string> rendered(const train::OpenedRun& run, const Use& use, bool begins_answer = false) {
+std::optional<std::string> rendered(const train::RunView& run, const Use& use, bool begins_answer = false) {
   try {
     return run.text->chat_template
         ->render({.messages = use.messages,
@@ -97,7 +97,7 @@ std::optional<std::string> rendered(const train::OpenedRun& run, const Use& use,
   }
 }
 
-std::optional<Verdict> judge_part(const train::OpenedRun& run, const std::optional<Use>& use,
+std::optional<Verdict> judge_part(const train::RunView& run, const std::optional<Use>& use,
                                   const std::string& part, const std::string& cost) {
   if (!use) return std::nullopt;
   const std::optional<std::string> text = rendered(run, *use);
@@ -119,7 +119,7 @@ std::optional<Verdict> judge_part(const train::OpenedRun& run, const std::option
 // A prompt that is the same with add_generation_prompt and without, and answers that begin with a header of
 // their own: the model has to write it itself. What an answer begins with behind a generation prompt is the
 // model's part (an empty thinking block of Qwen3 and GLM, the channel of gpt-oss).
-std::optional<Verdict> judge_generation_prompt(const train::OpenedRun& run) {
+std::optional<Verdict> judge_generation_prompt(const train::RunView& run) {
   constexpr const char* kAnswer = "Sunday";
   Use use;
   use.messages = Json::array({{{"role", "user"}, {"content", "Which day is it?"}}});
@@ -146,7 +146,7 @@ std::optional<Verdict> judge_generation_prompt(const train::OpenedRun& run) {
 }
 
 // A template that writes a value as Python does writes a list of parts as one too.
-std::optional<Verdict> judge_lists(const train::OpenedRun& run, const FirstRow& row, const Json& messages) {
+std::optional<Verdict> judge_lists(const train::RunView& run, const FirstRow& row, const Json& messages) {
   Use use;
   use.messages = messages;
   const std::optional<std::string> text = rendered(run, use);
@@ -167,7 +167,7 @@ std::optional<Verdict> judge_lists(const train::OpenedRun& run, const FirstRow& 
 
 }  // namespace
 
-Verdicts check_template_parts(const train::OpenedRun& run) {
+Verdicts check_template_parts(const train::RunView& run) {
   if (!run.start.conversational || run.text->chat_template == nullptr) return {};
   Uses uses;
   Verdicts out;

@@ -11,7 +11,7 @@
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
 #include "model/config/families.h"
-#include "train/open_run.h"
+#include "train/run_view.h"
 
 namespace hone::doctor {
 
@@ -26,7 +26,7 @@ constexpr double kOften = 1e-4;  // of all tokens
 constexpr std::size_t kNamed = 5;
 
 // How often each id stands in the data, [vocabulary]; ids at which sampling stops count too.
-std::vector<std::int64_t> uses_of(const train::OpenedRun& run) {
+std::vector<std::int64_t> uses_of(const train::RunView& run) {
   std::vector<std::int64_t> out(static_cast<std::size_t>(run.model->config().vocab_size), 0);
   const auto add = [&out](std::span<const std::int32_t> ids) {
     for (const std::int32_t id : ids) {
@@ -108,7 +108,7 @@ std::vector<std::int64_t> copied(const model::CausalLm& model, const std::vector
 }
 
 // DATA-09 of tokens that were added to a base and given one row: the mean, or another token's.
-Verdict judge_copied(const train::OpenedRun& run, const std::vector<std::int64_t>& uses,
+Verdict judge_copied(const train::RunView& run, const std::vector<std::int64_t>& uses,
                      const std::vector<std::int64_t>& found) {
   Verdict out{.code = "DATA-09", .level = Level::kWarn};
   out.what = format::counted(static_cast<std::int64_t>(found.size()), "token") +
@@ -125,7 +125,7 @@ Verdict judge_copied(const train::OpenedRun& run, const std::vector<std::int64_t
   return out;
 }
 
-Verdict check_untrained(const train::OpenedRun& run, const std::vector<std::int64_t>& uses) {
+Verdict check_untrained(const train::RunView& run, const std::vector<std::int64_t>& uses) {
   std::vector<std::int64_t> ids;
   std::int64_t total = 0;
   for (std::size_t id = 0; id < uses.size(); ++id) {
@@ -175,8 +175,7 @@ Verdict check_untrained(const train::OpenedRun& run, const std::vector<std::int6
 }
 
 // PEFT is silent about an id that no row of the data has.
-std::optional<Verdict> check_trained_rows(const train::OpenedRun& run,
-                                          const std::vector<std::int64_t>& uses) {
+std::optional<Verdict> check_trained_rows(const train::RunView& run, const std::vector<std::int64_t>& uses) {
   const std::vector<std::int64_t>& ids = run.model->token_rows().ids();
   if (ids.empty()) return std::nullopt;
   std::vector<std::int64_t> absent;
@@ -206,7 +205,7 @@ std::optional<Verdict> check_trained_rows(const train::OpenedRun& run,
   return out;
 }
 
-Verdict check_inside(const train::OpenedRun& run, const std::vector<std::int64_t>& uses) {
+Verdict check_inside(const train::RunView& run, const std::vector<std::int64_t>& uses) {
   const std::int64_t rows = run.model->config().vocab_size;
   const text::Tokenizer& tokenizer = run.text->tokenizer;
   Verdict out{.code = "DATA-10"};
@@ -232,7 +231,7 @@ Verdict check_inside(const train::OpenedRun& run, const std::vector<std::int64_t
 
 // A file that says its head is tied, and holds another one: hone reads the embedding; transformers 5 does not
 // tie the two. A run that reads no head loses nothing by this.
-std::optional<Verdict> check_tied(const train::OpenedRun& run) {
+std::optional<Verdict> check_tied(const train::RunView& run) {
   const model::TensorNames& names = model::names_of(run.model->config());
   const std::string head = std::string(names.head.hf) + ".weight",
                     embedding = std::string(names.embedding.hf) + ".weight";
@@ -254,7 +253,7 @@ std::optional<Verdict> check_tied(const train::OpenedRun& run) {
 
 }  // namespace
 
-Verdicts check_tokens(const train::OpenedRun& run) {
+Verdicts check_tokens(const train::RunView& run) {
   const std::vector<std::int64_t> uses = uses_of(run);
   // a replay
   if (std::all_of(uses.begin(), uses.end(), [](std::int64_t count) { return count == 0; })) return {};

@@ -30,7 +30,7 @@ std::string one_completion(const config::PolicyPlan& policy) {
   return {};
 }
 
-std::optional<Verdict> check_sampling(const train::OpenedRun& run) {
+std::optional<Verdict> check_sampling(const train::RunView& run) {
   const config::PolicyPlan& policy = run.plan.policy;
   if (!policy.replay.empty()) return std::nullopt;
   const std::string option = one_completion(policy);
@@ -47,7 +47,7 @@ std::optional<Verdict> check_sampling(const train::OpenedRun& run) {
   return out;
 }
 
-std::optional<Verdict> check_beta(const train::OpenedRun& run) {
+std::optional<Verdict> check_beta(const train::RunView& run) {
   const config::Plan& plan = run.plan;
   const config::MethodTraits& method = config::method_traits(plan.method);
   const bool policy = method.groups;
@@ -63,7 +63,7 @@ std::optional<Verdict> check_beta(const train::OpenedRun& run) {
   return out;
 }
 
-std::optional<Verdict> check_smoothing(const train::OpenedRun& run) {
+std::optional<Verdict> check_smoothing(const train::RunView& run) {
   const config::Plan& plan = run.plan;
   const auto smoothing_of = config::method_traits(plan.method).label_smoothing;
   const double smoothing = smoothing_of == nullptr ? 0 : smoothing_of(plan);
@@ -80,7 +80,7 @@ std::optional<Verdict> check_smoothing(const train::OpenedRun& run) {
   return out;
 }
 
-std::optional<Verdict> check_kto_weights(const train::OpenedRun& run) {
+std::optional<Verdict> check_kto_weights(const train::RunView& run) {
   const auto* const start = std::get_if<train::UnpairedStartFacts>(&run.start.method);
   if (start == nullptr) return std::nullopt;
   const data::UnpairedFacts& facts = start->data;
@@ -101,7 +101,7 @@ std::optional<Verdict> check_kto_weights(const train::OpenedRun& run) {
 
 }  // namespace
 
-Verdicts check_values(const train::OpenedRun& run) {
+Verdicts check_values(const train::RunView& run) {
   Verdicts out;
   const auto add = [&](std::optional<Verdict> one) {
     if (one) out.push_back(*std::move(one));

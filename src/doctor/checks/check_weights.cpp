@@ -16,7 +16,7 @@ constexpr double kUnlike = 100;  // the largest weight, in smallest ones
 
 }  // namespace
 
-Verdicts check_weights(const train::OpenedRun& run) {
+Verdicts check_weights(const train::RunView& run) {
   const std::vector<double>& weights = run.plan.policy.reward_weights;
   const std::vector<std::string>& words = run.plan.policy.reward_funcs;
   if (weights.empty() || weights.size() != words.size()) return {};

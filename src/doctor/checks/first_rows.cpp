@@ -11,7 +11,7 @@ using base::Json;
 
 namespace {
 
-std::vector<FirstRow> first_of_files(const train::OpenedRun& run, const base::RowFiles& files,
+std::vector<FirstRow> first_of_files(const train::RunView& run, const base::RowFiles& files,
                                      std::int64_t most) {
   std::vector<FirstRow> out;
   try {
@@ -28,12 +28,12 @@ std::vector<FirstRow> first_of_files(const train::OpenedRun& run, const base::Ro
 
 }  // namespace
 
-std::vector<FirstRow> read_first_rows(const train::OpenedRun& run, std::int64_t most) {
+std::vector<FirstRow> read_first_rows(const train::RunView& run, std::int64_t most) {
   if (run.plan.dataset_name.empty() || !run.plan.policy.replay.empty()) return {};
   return first_of_files(run, run.plan.train_rows, most);
 }
 
-std::vector<FirstRow> read_first_eval_rows(const train::OpenedRun& run, std::int64_t most) {
+std::vector<FirstRow> read_first_eval_rows(const train::RunView& run, std::int64_t most) {
   if (run.plan.eval_rows.files().empty()) return {};
   return first_of_files(run, run.plan.eval_rows, most);
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "train/open_run.h"
+#include "train/run_view.h"
 
 namespace hone::doctor {
 
@@ -16,9 +16,9 @@ struct FirstRow {
 };
 
 // At most `most`; none where the run reads no rows, or they cannot be read again.
-std::vector<FirstRow> read_first_rows(const train::OpenedRun& run, std::int64_t most);
+std::vector<FirstRow> read_first_rows(const train::RunView& run, std::int64_t most);
 // Reads the same of the evaluation; where there are several sets, the first ones.
-std::vector<FirstRow> read_first_eval_rows(const train::OpenedRun& run, std::int64_t most);
+std::vector<FirstRow> read_first_eval_rows(const train::RunView& run, std::int64_t most);
 
 // The lists of messages of a row, by the names of its columns; none in a row of texts.
 std::vector<base::Json> conversations_of(const base::Json& row);

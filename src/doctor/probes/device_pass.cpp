@@ -86,7 +86,7 @@ PassDifference difference_of(const PassNumbers& cpu, const PassNumbers& device, 
   return worst;
 }
 
-FirstLayers::FirstLayers(const train::OpenedRun& run, std::int64_t layers, at::Device device)
+FirstLayers::FirstLayers(const train::RunView& run, std::int64_t layers, at::Device device)
     : form_{.is_fused = run.start.memory.fused_layer, .recompute = model::RecomputeLevel::kNone} {
   const model::FirstLayersSource source(*run.source, layers);
   model_ = std::make_unique<model::CausalLm>(source, run.model->dtypes(), model::Storage::kPlain,

@@ -10,7 +10,7 @@
 #include "data/record.h"
 #include "model/causal_lm.h"
 #include "train/batch_pass.h"
-#include "train/open_run.h"
+#include "train/run_view.h"
 
 namespace hone::doctor {
 
@@ -38,7 +38,7 @@ PassDifference difference_of(const PassNumbers& cpu, const PassNumbers& device, 
 // The first layers with a LoRA of rank 8 on each linear, with dropout; both sides are noise of a fixed seed.
 class FirstLayers {
  public:
-  FirstLayers(const train::OpenedRun& run, std::int64_t layers, at::Device device);
+  FirstLayers(const train::RunView& run, std::int64_t layers, at::Device device);
   PassNumbers pass(const data::Batch& batch);
 
  private:

@@ -72,7 +72,7 @@ std::string module_of(const std::string& name) {
 
 }  // namespace
 
-std::int64_t exam_room(const train::OpenedRun& run) {
+std::int64_t exam_room(const train::RunView& run) {
   const train::MemoryPlan& plan = run.start.memory;
   if (plan.segments.empty()) return std::numeric_limits<std::int64_t>::max();
   // Gradients and moments are there already, but untouched: they take memory with the first step.
@@ -120,7 +120,7 @@ void SavedTensor::restore(at::Tensor to) const {
   }
 }
 
-OptimizerGuard::OptimizerGuard(train::OpenedRun& run)
+OptimizerGuard::OptimizerGuard(const train::RunView& run)
     : optimizer_(run.resume_state->optimizer), steps_(optimizer_.steps()) {
   std::vector<at::Tensor> zeros;
   for (const learn::StateTensor& one : optimizer_.state()) {
@@ -174,7 +174,7 @@ std::vector<bool> spread_tensors(const adapters::Adapter& adapter, std::int64_t 
   return out;
 }
 
-std::int64_t spread_elements(const train::OpenedRun& run, std::int64_t copies) {
+std::int64_t spread_elements(const train::RunView& run, std::int64_t copies) {
   return std::clamp<std::int64_t>(exam_room(run) / (4 * copies), 1, kSpread);
 }
 

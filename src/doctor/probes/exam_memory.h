@@ -9,13 +9,13 @@
 
 #include "adapters/lora.h"
 #include "base/file.h"
-#include "train/open_run.h"
+#include "train/run_view.h"
 
 namespace hone::doctor {
 
 // Bytes that a probe may hold beside the run's own, now: half of what is left of the planned peak, since the
 // rehearsal's passes need the other half. Without a plan there is no bound.
-std::int64_t exam_room(const train::OpenedRun& run);
+std::int64_t exam_room(const train::RunView& run);
 
 // A tensor's values, to be restored: nothing where all are 0, a copy where it fits `room`, else an unnamed file
 // in `folder`, or where that does not exist in the system's temporary one. Without room there too: a copy.
@@ -44,7 +44,7 @@ class SavedTensor {
 // scope.
 class OptimizerGuard {
  public:
-  explicit OptimizerGuard(train::OpenedRun& run);
+  explicit OptimizerGuard(const train::RunView& run);
   ~OptimizerGuard();
   OptimizerGuard(const OptimizerGuard&) = delete;
   OptimizerGuard& operator=(const OptimizerGuard&) = delete;
@@ -60,7 +60,7 @@ class OptimizerGuard {
 // modules (A and B) spread over the layers, with at most `elements` together, but at least one.
 std::vector<bool> spread_tensors(const adapters::Adapter& adapter, std::int64_t elements);
 // For probes that hold `copies` fp32 copies of these tensors: at most kSpread elements, less where memory is short.
-std::int64_t spread_elements(const train::OpenedRun& run, std::int64_t copies);
+std::int64_t spread_elements(const train::RunView& run, std::int64_t copies);
 inline constexpr std::int64_t kSpread = 8'000'000;
 
 // A hash of the tensor's bytes, by all threads.

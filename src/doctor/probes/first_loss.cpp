@@ -41,12 +41,12 @@ double mean_loss(const ScoredPass& pass, const std::vector<data::Record>& rows) 
   return facts.scored > 0 ? facts.nll_sum / static_cast<double>(facts.scored) : 0;
 }
 
-Ids english(const train::OpenedRun& run) {
+Ids english(const train::RunView& run) {
   return run.text->tokenizer.encode(kEnglish, true).ids;
 }
 
 // As much of a text of the doctor's own as this model has positions.
-Ids within_positions(const train::OpenedRun& run, Ids ids) {
+Ids within_positions(const train::RunView& run, Ids ids) {
   const auto most =
       static_cast<std::size_t>(std::max<std::int64_t>(2, model::longest_generated(run.model->config())));
   if (ids.size() > most) ids.resize(most);
@@ -61,7 +61,7 @@ data::Record example_of(Ids ids, std::size_t from) {
   return out;
 }
 
-Ids begin_of_text(const train::OpenedRun& run) {
+Ids begin_of_text(const train::RunView& run) {
   const text::Tokenizer& tokenizer = run.text->tokenizer;
   if (run.text->chat_template) {
     try {
@@ -78,7 +78,7 @@ Ids begin_of_text(const train::OpenedRun& run) {
 }
 
 // The begin of a text that leaves half of the model's positions, at least, to what is generated.
-Ids short_begin_of_text(const train::OpenedRun& run) {
+Ids short_begin_of_text(const train::RunView& run) {
   Ids out = begin_of_text(run);
   const auto most =
       static_cast<std::size_t>(std::max<std::int64_t>(1, model::longest_generated(run.model->config()) / 2));
@@ -86,7 +86,7 @@ Ids short_begin_of_text(const train::OpenedRun& run) {
   return out;
 }
 
-void generate_own(const train::OpenedRun& run, FirstLossFacts& out) {
+void generate_own(const train::RunView& run, FirstLossFacts& out) {
   const Ids begin = short_begin_of_text(run);
   const std::int64_t room =
       model::longest_generated(run.model->config()) - static_cast<std::int64_t>(begin.size());
@@ -125,7 +125,7 @@ struct Sides {
   Ids before, targets;
 };
 
-std::vector<Sides> sides_of(const train::OpenedRun& run) {
+std::vector<Sides> sides_of(const train::RunView& run) {
   std::vector<Sides> out;
   for (const data::Record& one : short_examples(run, kRows, kRows * kRowTokens)) {
     const auto first = std::find(one.supervised.begin() + 1, one.supervised.end(), 1);
@@ -135,7 +135,7 @@ std::vector<Sides> sides_of(const train::OpenedRun& run) {
   return out;
 }
 
-double share_of_ends(const train::OpenedRun& run, const std::vector<Sides>& rows) {
+double share_of_ends(const train::RunView& run, const std::vector<Sides>& rows) {
   const text::Tokenizer& tokenizer = run.text->tokenizer;
   const std::optional<std::int32_t> turn_end = answer_end(run);
   std::int64_t ends = 0, all = 0;
@@ -151,7 +151,7 @@ double share_of_ends(const train::OpenedRun& run, const std::vector<Sides>& rows
 }
 
 // The rows of prompt and completion as a user's and an assistant's turn.
-std::optional<double> loss_in_template(const train::OpenedRun& run, const ScoredPass& pass,
+std::optional<double> loss_in_template(const train::RunView& run, const ScoredPass& pass,
                                        const std::vector<Sides>& rows) {
   const auto* const start = std::get_if<train::ExampleStartFacts>(&run.start.method);
   const bool tokens = start != nullptr && start->data.form == data::RowForm::kTokens;
@@ -192,7 +192,7 @@ std::string of_uniform(double loss, double uniform) {
 
 }  // namespace
 
-FirstLossFacts measure_first_loss(train::OpenedRun& run, const ScoredPass& pass, double loss,
+FirstLossFacts measure_first_loss(const train::RunView& run, const ScoredPass& pass, double loss,
                                   std::int64_t scored) {
   const at::NoGradGuard no_grad;
   FirstLossFacts out{.loss = loss,

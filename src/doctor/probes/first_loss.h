@@ -26,7 +26,7 @@ struct FirstLossFacts {
 };
 
 // Samples, and runs passes over a few short rows. Changes nothing.
-FirstLossFacts measure_first_loss(train::OpenedRun& run, const ScoredPass& pass, double loss,
+FirstLossFacts measure_first_loss(const train::RunView& run, const ScoredPass& pass, double loss,
                                   std::int64_t scored);
 
 // The verdict. In this order: an untrained base (a note), rows that belong into the chat template, targets that

@@ -22,6 +22,6 @@ using OptimizerStep = std::function<void(learn::Optimizer&, const at::Tensor& pa
 //            changed
 //   GRAD-08  the stored update against the same formula in fp64; NUM-01: it is rounded away
 //   NUM-08   |dW| / |W| of one step at the peak
-Verdicts examine_gradient(train::OpenedRun& run, const OptimizerStep& take_step);
+Verdicts examine_gradient(const train::RunView& run, const OptimizerStep& take_step);
 
 }  // namespace hone::doctor

@@ -14,7 +14,7 @@ namespace hone::doctor {
 // Every matrix product, head and attention of the run, in its dtypes and form: for training and, for methods
 // that sample, for prefill and decoding. A product that would take too long is cut only in its first
 // dimension.
-std::vector<KernelShape> kernel_shapes(const train::OpenedRun& run);
+std::vector<KernelShape> kernel_shapes(const train::RunView& run);
 
 // Each on `device`. Passes `shapes` to `options.program probe-hardware`; earlier results are read from options.cache_dir. A
 // shape that kills the child, does not finish within `patience` or gives wrong results is a failure (NUM-07,

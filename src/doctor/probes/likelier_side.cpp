@@ -78,7 +78,7 @@ double share_against(const SideLosses& losses) {
 
 }  // namespace
 
-SideLosses measure_sides(const train::OpenedRun& run, const ScoredPass& pass) {
+SideLosses measure_sides(const train::RunView& run, const ScoredPass& pass) {
   SideLosses out;
   if (!run.has_pairs()) return out;
   const data::Records& pairs = run.pairs()->records;

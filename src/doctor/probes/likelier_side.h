@@ -17,7 +17,7 @@ struct SideLosses {
 };
 
 // A few short pairs (or rows of KTO), drawn by a keyed shuffle, forward only. Empty for other data.
-SideLosses measure_sides(const train::OpenedRun& run, const ScoredPass& pass);
+SideLosses measure_sides(const train::RunView& run, const ScoredPass& pass);
 
 // A warning where the drawn pairs are one-sided against the data: short answers in most pairs, longer ones in
 // each of them and by a large distance, since a model prefers its own words to another's text. A sample

@@ -18,6 +18,6 @@ using ScoredPass = std::function<train::ScoredFacts(const data::Batch& batch, do
 //   NUM-05   two rows in one micro-batch and in two give the same gradient
 //   GRAD-07  the loss moves when the adapter does
 // and PREF-05 of pairs (likelier_side.h).
-Verdicts examine_loss(train::OpenedRun& run, const ScoredPass& pass);
+Verdicts examine_loss(const train::RunView& run, const ScoredPass& pass);
 
 }  // namespace hone::doctor

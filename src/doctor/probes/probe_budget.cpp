@@ -9,8 +9,8 @@
 #include "doctor/examination.h"
 #include "model/config/families.h"
 #include "train/memory_inputs.h"
-#include "train/open_run.h"
 #include "train/run_folder.h"
+#include "train/run_view.h"
 #include "train/triggers.h"
 
 namespace hone::doctor {
@@ -26,7 +26,7 @@ constexpr double kDiskReserve = 1.2;
 constexpr double kGiant = 16;       // times the mean row
 constexpr double kOverLimit = 1.1;  // the plan is an upper bound, and what is free changes
 
-std::int64_t scored_at_once(const train::OpenedRun& run) {
+std::int64_t scored_at_once(const train::RunView& run) {
   if (const auto* examples = run.examples())
     return train::longest_batch(*examples, run.plan.per_device_train_batch_size).scored;
   if (const auto* pairs = run.pairs()) {
@@ -52,7 +52,7 @@ std::int64_t four_bit_base(const model::CausalLm& model) {
 }
 
 // MEM-01
-Verdict check_memory(const train::OpenedRun& run) {
+Verdict check_memory(const train::RunView& run) {
   const train::MemoryPlan& plan = run.start.memory;
   Verdict out{.code = "MEM-01"};
   if (plan.segments.empty()) {
@@ -95,7 +95,7 @@ Verdict check_memory(const train::OpenedRun& run) {
 }
 
 // MEM-02
-Verdict check_longest(const train::OpenedRun& run) {
+Verdict check_longest(const train::RunView& run) {
   Verdict out{.code = "MEM-02"};
   if (const auto* examples = run.examples()) {
     const train::LongestBatch longest = train::longest_batch(*examples, run.plan.per_device_train_batch_size);
@@ -139,7 +139,7 @@ std::int64_t tokenizer_bytes(const config::Plan& plan) {
 }
 
 // Checkpoints from here to the end, one after the other.
-std::int64_t saves(const train::OpenedRun& run) {
+std::int64_t saves(const train::RunView& run) {
   const train::StartFacts& start = run.start;
   const std::int64_t left = std::max<std::int64_t>(0, start.total_steps - start.first_step);
   if (run.plan.save_strategy == config::IntervalStrategy::kNo || left == 0) return 0;
@@ -160,7 +160,7 @@ std::optional<std::int64_t> free_bytes(fs::path at) {
   return static_cast<std::int64_t>(found.available);
 }
 
-Verdict check_disk(const train::OpenedRun& run) {
+Verdict check_disk(const train::RunView& run) {
   const auto adapter = static_cast<std::int64_t>(run.adapter->flat().nbytes());
   const std::int64_t each = adapter + run.resume_state->optimizer.state_bytes() + tokenizer_bytes(run.plan);
   std::int64_t kept = saves(run);
@@ -189,7 +189,7 @@ Verdict check_disk(const train::OpenedRun& run) {
 
 }  // namespace
 
-Verdicts probe_budget(const train::OpenedRun& run) {
+Verdicts probe_budget(const train::RunView& run) {
   return {check_memory(run), check_longest(run), check_disk(run)};
 }
 

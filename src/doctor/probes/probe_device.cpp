@@ -57,7 +57,7 @@ base::Verdict disagreement(const PassDifference& found, const std::vector<std::s
 
 }  // namespace
 
-Verdicts probe_device(train::OpenedRun& run) {
+Verdicts probe_device(const train::RunView& run) {
   const at::Device device = run.model->device();
   const std::int64_t layers = looked_at_layers(*run.model), bytes = bytes_of(*run.model, layers);
   const std::int64_t of_device = ops::device_memory(device).free, of_host = base::free_memory();

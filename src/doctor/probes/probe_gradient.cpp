@@ -54,7 +54,7 @@ struct Stored {
 
 class GradientProbe {
  public:
-  GradientProbe(train::OpenedRun& run, const OptimizerStep& take_step)
+  GradientProbe(const train::RunView& run, const OptimizerStep& take_step)
       : run_(run), adapter_(*run.adapter), lent_(run), optimizer_(lent_.optimizer()), take_step_(take_step) {}
 
   Verdicts run() {
@@ -506,7 +506,7 @@ class GradientProbe {
                     .cost = "the adapter would fit a base that does not exist"});
   }
 
-  train::OpenedRun& run_;
+  const train::RunView run_;
   adapters::Adapter& adapter_;
   OptimizerGuard lent_;
   learn::Optimizer& optimizer_;
@@ -525,11 +525,11 @@ class GradientProbe {
 
 }  // namespace
 
-Verdicts examine_gradient(train::OpenedRun& run, const OptimizerStep& take_step) {
+Verdicts examine_gradient(const train::RunView& run, const OptimizerStep& take_step) {
   return GradientProbe(run, take_step).run();
 }
 
-Verdicts probe_gradient(train::OpenedRun& run) {
+Verdicts probe_gradient(const train::RunView& run) {
   return examine_gradient(run, &learn::Optimizer::step);
 }
 

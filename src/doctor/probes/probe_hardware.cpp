@@ -24,8 +24,8 @@
 #include "ops/machine/device_memory.h"
 #include "train/machine.h"
 #include "train/memory_inputs.h"
-#include "train/open_run.h"
 #include "train/rollout_source.h"
+#include "train/run_view.h"
 
 namespace hone::doctor {
 
@@ -61,7 +61,7 @@ Sizes sizes_of_pairs(const config::Plan& plan, const data::Records& pairs, bool 
   return out;
 }
 
-Sizes sizes_of(const train::OpenedRun& run) {
+Sizes sizes_of(const train::RunView& run) {
   const config::Plan& plan = run.plan;
   if (const auto* data = run.examples()) {
     const train::LongestBatch longest = train::longest_batch(*data, plan.per_device_train_batch_size);
@@ -324,7 +324,7 @@ base::Verdict verdict_of(const KernelShape& shape, const Answer& answer, Prober&
 
 }  // namespace
 
-std::vector<KernelShape> kernel_shapes(const train::OpenedRun& run) {
+std::vector<KernelShape> kernel_shapes(const train::RunView& run) {
   const model::CausalLm& model = *run.model;
   const model::ModelConfig& config = model.config();
   const Sizes sizes = sizes_of(run);
@@ -455,7 +455,7 @@ Verdicts examine_hardware(const std::vector<KernelShape>& shapes, std::int64_t t
   return out;
 }
 
-Verdicts probe_hardware(const train::OpenedRun& run, const ExamOptions& options) {
+Verdicts probe_hardware(const train::RunView& run, const ExamOptions& options) {
   return examine_hardware(kernel_shapes(run), train::threads_or_default(run.plan.threads), options,
                           std::chrono::seconds(60), run.model->device());
 }

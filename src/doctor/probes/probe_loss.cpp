@@ -37,7 +37,7 @@ Bounds bounds_of(const model::CausalLm& model) {
   return model.dtypes().linear == at::kFloat ? Bounds{1e-4, 1e-4, 1e-3} : Bounds{1e-2, 1e-3, 2e-2};
 }
 
-void judge_first_loss(train::OpenedRun& run, const train::Rehearsal& first, const ScoredPass& pass,
+void judge_first_loss(const train::RunView& run, const train::Rehearsal& first, const ScoredPass& pass,
                       Verdicts& out) {
   const double uniform = std::log(static_cast<double>(run.model->config().vocab_size));
   const double share = first.nll / uniform;
@@ -82,7 +82,7 @@ double dot(const std::vector<at::Tensor>& one, const std::vector<at::Tensor>& ot
   return sum;
 }
 
-void judge_packing(train::OpenedRun& run, const ScoredPass& pass, Verdicts& out) {
+void judge_packing(const train::RunView& run, const ScoredPass& pass, Verdicts& out) {
   const std::vector<data::Record> examples = short_examples(run, 2, kLossTokens);
   if (examples.size() < 2) return;
   adapters::Adapter& adapter = *run.adapter;
@@ -149,7 +149,7 @@ void judge_packing(train::OpenedRun& run, const ScoredPass& pass, Verdicts& out)
                  .cost = "steps of the wrong size"});
 }
 
-void judge_adapter_in_loss(train::OpenedRun& run, double before, StateGuard& guard, Verdicts& out) {
+void judge_adapter_in_loss(const train::RunView& run, double before, StateGuard& guard, Verdicts& out) {
   perturb(*run.adapter, kPerturbation, 1);
   const double after = run.method->rehearse(kLook).nll;
   guard.restore_parameters();
@@ -181,7 +181,7 @@ bool is_new(const adapters::Adapter& adapter) {
 }
 
 // A new policy is its reference: no margin, whatever the pair, and the sigmoid's loss is ln 2.
-void judge_reference(train::OpenedRun& run, Verdicts& out) {
+void judge_reference(const train::RunView& run, Verdicts& out) {
   const auto begins_at_ln2 = train::method_opening(run.plan.method).begins_at_ln2;
   if (begins_at_ln2 == nullptr || !begins_at_ln2(run.plan) || !is_new(*run.adapter)) return;
   const double loss = run.method->rehearse(kLook).loss, expected = std::log(2.0);
@@ -204,7 +204,7 @@ void judge_reference(train::OpenedRun& run, Verdicts& out) {
 
 }  // namespace
 
-Verdicts examine_loss(train::OpenedRun& run, const ScoredPass& pass) {
+Verdicts examine_loss(const train::RunView& run, const ScoredPass& pass) {
   Verdicts out;
   StateGuard guard(run);
   const train::Rehearsal first = run.method->rehearse(kLook);
@@ -223,7 +223,7 @@ Verdicts examine_loss(train::OpenedRun& run, const ScoredPass& pass) {
   return out;
 }
 
-Verdicts probe_loss(train::OpenedRun& run) {
+Verdicts probe_loss(const train::RunView& run) {
   const train::PassForm form = train::pass_form(run.start.memory);
   const train::RngKey key = {.training = false, .seed = static_cast<std::uint64_t>(run.plan.seed)};
   return examine_loss(run, [&](const data::Batch& batch, double denominator) {

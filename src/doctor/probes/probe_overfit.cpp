@@ -30,7 +30,7 @@ constexpr double kOverfitRates[] = {2e-3, 1e-2, 3e-2};  // tried in turn, each f
 class OneBatch {
  public:
   // `rows` > 0: that many, without the method.
-  explicit OneBatch(train::OpenedRun& run, std::size_t rows = 0)
+  explicit OneBatch(const train::RunView& run, std::size_t rows = 0)
       : run_(run), form_(train::pass_form(run.start.memory)), by_method_(rows == 0 && run.has_examples()) {
     if (by_method_) return;
     const std::vector<data::Record> examples =
@@ -57,7 +57,7 @@ class OneBatch {
   std::int64_t scored() const { return scored_; }
 
  private:
-  train::OpenedRun& run_;
+  const train::RunView run_;
   train::PassForm form_;
   bool by_method_;
   data::Batch batch_;
@@ -69,7 +69,7 @@ struct OverfitRun {
   std::int64_t steps = 0;
 };
 
-OverfitRun overfit_batch(train::OpenedRun& run, OneBatch& batch, double rate) {
+OverfitRun overfit_batch(const train::RunView& run, OneBatch& batch, double rate) {
   config::OptimizerPlan plan = run.plan;  // AdamW whatever `optim` is, without decay
   plan.optim = learn::OptimizerKind::kAdamW;
   plan.weight_decay = 0;
@@ -93,7 +93,7 @@ OverfitRun overfit_batch(train::OpenedRun& run, OneBatch& batch, double rate) {
 }
 
 // The best of the rates; of a batch without targets there is none.
-OverfitRun best_overfit(train::OpenedRun& run, OneBatch& batch, StateGuard& guard) {
+OverfitRun best_overfit(const train::RunView& run, OneBatch& batch, StateGuard& guard) {
   OverfitRun best;
   for (const double rate : kOverfitRates) {
     const OverfitRun found = overfit_batch(run, batch, rate);
@@ -111,7 +111,7 @@ std::string describe_drop(const OverfitRun& one) {
 
 }  // namespace
 
-Verdicts probe_overfit(train::OpenedRun& run) {
+Verdicts probe_overfit(const train::RunView& run) {
   StateGuard guard(run);
   OneBatch batch(run);
   const OverfitRun best = best_overfit(run, batch, guard);

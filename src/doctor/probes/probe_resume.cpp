@@ -28,7 +28,7 @@ struct Stand {
 };
 
 // What the checkpoint has for Adapter::flat().
-at::Tensor saved_values(train::OpenedRun& run, const base::fs::path& folder) {
+at::Tensor saved_values(const train::RunView& run, const base::fs::path& folder) {
   if (!run.adapter->is_full()) {
     const StateGuard attached(run);
     return adapters::Adapter::load(*run.model, folder).flat().clone();
@@ -41,7 +41,7 @@ at::Tensor saved_values(train::OpenedRun& run, const base::fs::path& folder) {
 }
 
 // One optimizer step on rehearsal `index`, as the loop makes it.
-Stand step(train::OpenedRun& run, learn::Optimizer& optimizer, std::int64_t index) {
+Stand step(const train::RunView& run, learn::Optimizer& optimizer, std::int64_t index) {
   const std::int64_t tokens = std::min<std::int64_t>(64, rehearsal_tokens(*run.model));
   Stand out;
   const auto backward = [&]() -> train::StepLoss {
@@ -73,7 +73,7 @@ std::string difference(const Stand& right, const Stand& other) {
 
 }  // namespace
 
-Verdicts examine_resume(train::OpenedRun& run, const CheckpointReader& read) {
+Verdicts examine_resume(const train::RunView& run, const CheckpointReader& read) {
   if (run.adapter->initial_values().defined()) {
     return {{.code = "CKPT-05",
              .level = base::Level::kNote,
@@ -130,7 +130,7 @@ Verdicts examine_resume(train::OpenedRun& run, const CheckpointReader& read) {
            .cost = "a jump in the loss at every resume"}};
 }
 
-Verdicts probe_resume(train::OpenedRun& run) {
+Verdicts probe_resume(const train::RunView& run) {
   return examine_resume(run, train::load_checkpoint);
 }
 

@@ -36,7 +36,7 @@ std::optional<ScoredAnswers> scored_answers(const TriedReward& tried, double wei
 }
 
 // Rewards of the run's own training; `left` seconds.
-Verdicts probe_training(train::OpenedRun& run, Depth depth, double& left) {
+Verdicts probe_training(const train::RunView& run, Depth depth, double& left) {
   const train::SampledData& data = run.sampled();
   const RewardRows rows(run, data.train_prompts, depth == Depth::kDeep ? kDeepRows : kQuickRows);
   const std::string gold = format::gold_column(data.train_prompts);
@@ -88,7 +88,7 @@ Verdict of_evaluation(Verdict one) {
 }
 
 // Those of eval_reward_funcs that the training does not have.
-Verdicts probe_evaluation(train::OpenedRun& run, Depth depth, double& left) {
+Verdicts probe_evaluation(const train::RunView& run, Depth depth, double& left) {
   const train::RunSampler& sampler = *run.sampler;
   const std::vector<std::string>& known = run.plan.policy.reward_funcs;
   const RewardRows rows(run, sampler.scored_prompts(), depth == Depth::kDeep ? kDeepRows : kQuickRows);
@@ -113,13 +113,13 @@ Verdicts probe_evaluation(train::OpenedRun& run, Depth depth, double& left) {
 
 }  // namespace
 
-bool has_rewards(const train::OpenedRun& run) {
+bool has_rewards(const train::RunView& run) {
   const bool trains =
       run.samples() && !run.sampled().train_prompts.rows.empty() && !run.sampled().rewards.empty();
   return trains || run.plan.scores_completions();
 }
 
-Verdicts probe_reward(train::OpenedRun& run, Depth depth) {
+Verdicts probe_reward(const train::RunView& run, Depth depth) {
   if (!has_rewards(run)) return {};
   if (!run.plan.probe_rewards && depth == Depth::kRun)
     return {{.code = "RL-05", .level = Level::kNote, .what = kNoted}};

@@ -97,7 +97,7 @@ struct Natural {
   std::int64_t cap = 0;
 };
 
-Natural uncapped(const train::OpenedRun& run) {
+Natural uncapped(const train::RunView& run) {
   const std::int64_t cap = run.plan.policy.max_completion_length;
   const std::int64_t room =
       model::longest_generated(run.model->config()) - run.sampled().train_prompts.longest();
@@ -117,7 +117,7 @@ Natural uncapped(const train::OpenedRun& run) {
 }
 
 // RL-03
-Verdict judge_cut(const train::OpenedRun& run, const Counted& found) {
+Verdict judge_cut(const train::RunView& run, const Counted& found) {
   const std::int64_t cap = run.plan.policy.max_completion_length;
   Verdict out{.code = "RL-03"};
   out.what = format::percent(1 - found.cut, 1) + " of " + format::counted(found.samples, "completion") +
@@ -180,8 +180,7 @@ std::vector<double> rates_of(const SampledRollouts& sample, const Counted& found
 }
 
 // RL-02
-Verdict judge_dead(const train::OpenedRun& run, const SampledRollouts& sample, const Counted& found,
-                   bool cut) {
+Verdict judge_dead(const train::RunView& run, const SampledRollouts& sample, const Counted& found, bool cut) {
   Verdict out{.code = "RL-02"};
   const std::int64_t group = run.plan.policy.num_generations;
   out.what = format::percent(found.dead, 1) + " of " + format::counted(found.groups, "group") +
@@ -281,7 +280,7 @@ std::optional<Verdict> judge_warnings(const SampledRollouts& sample) {
 }
 
 // RL-14
-Verdict judge_speed(const train::OpenedRun& run, const SampledRollouts& sample) {
+Verdict judge_speed(const train::RunView& run, const SampledRollouts& sample) {
   const double seconds = std::max(1e-9, sample.rollout_seconds);
   const double rate = static_cast<double>(sample.tokens) / seconds;
   const double each = static_cast<double>(sample.tokens) / static_cast<double>(sample.completions.size());
@@ -298,7 +297,7 @@ Verdict judge_speed(const train::OpenedRun& run, const SampledRollouts& sample) 
 
 }  // namespace
 
-Verdicts probe_rollout(train::OpenedRun& run) {
+Verdicts probe_rollout(const train::RunView& run) {
   if (!run.samples() || run.sampled().train_prompts.rows.empty() || run.sampled().rewards.empty()) return {};
   SampledRollouts sample;
   try {

@@ -26,7 +26,7 @@ namespace fs = base::fs;
 constexpr std::int64_t kRoundTripTokens = 64;
 
 // Tokens of the data, or any when there are too few.
-data::Batch probe_tokens(const train::OpenedRun& run) {
+data::Batch probe_tokens(const train::RunView& run) {
   data::Batch out;
   for (const data::Record& example : short_examples(run, 4, kRoundTripTokens))
     out.ids.insert(out.ids.end(), example.ids.begin(), example.ids.end());
@@ -77,7 +77,7 @@ bool is_near(const Comparison& one) {
 }
 
 // What is read back into the model; the caller's guard puts the run's own adapter back.
-void judge_load(train::OpenedRun& run, const fs::path& folder, Verdicts& out) {
+void judge_load(const train::RunView& run, const fs::path& folder, Verdicts& out) {
   const train::RehearsalRequest look = {.max_tokens = kRoundTripTokens, .backward = false, .training = false};
   train::RehearsalRequest alone = look;
   alone.adapters_on = false;
@@ -109,7 +109,7 @@ void judge_load(train::OpenedRun& run, const fs::path& folder, Verdicts& out) {
   }
 }
 
-void judge_merge(const train::OpenedRun& run, const at::Tensor& with_adapter, const at::Tensor& base_alone,
+void judge_merge(const train::RunView& run, const at::Tensor& with_adapter, const at::Tensor& base_alone,
                  const fs::path& out_folder, Verdicts& out) {
   const auto source = model::open_weights(out_folder);
   const model::CausalLm merged(*source, train::dtype_policy(run.plan.precision));
@@ -148,7 +148,7 @@ void judge_merge(const train::OpenedRun& run, const at::Tensor& with_adapter, co
 
 // An adapter that was trained on quantized numbers, on the base as it is stored: what a merge that does not
 // know of it gives.
-void judge_stored_base(const train::OpenedRun& run, const at::Tensor& with_adapter, const fs::path& folder,
+void judge_stored_base(const train::RunView& run, const at::Tensor& with_adapter, const fs::path& folder,
                        Verdicts& out) {
   model::CausalLm full(*run.source, train::dtype_policy(run.plan.precision));
   if (full.quantized()) return;  // it is stored so
@@ -185,7 +185,7 @@ bool has_room(const fs::path& folder, std::int64_t bytes) {
 namespace {
 
 // Full fine-tuning: the folder is the model.
-Verdicts examine_model_folder(const train::OpenedRun& run, const AdapterFiles& files) {
+Verdicts examine_model_folder(const train::RunView& run, const AdapterFiles& files) {
   const base::ScratchFolder scratch("doctor");
   const fs::path folder = scratch.path() / "model";
   const std::int64_t parameters = run.adapter->flat().numel();
@@ -218,7 +218,7 @@ Verdicts examine_model_folder(const train::OpenedRun& run, const AdapterFiles& f
 
 }  // namespace
 
-Verdicts examine_round_trip(train::OpenedRun& run, const AdapterFiles& files) {
+Verdicts examine_round_trip(const train::RunView& run, const AdapterFiles& files) {
   if (run.adapter->is_full()) return examine_model_folder(run, files);
   if (run.adapter->initial_values().defined()) {
     return {
@@ -262,7 +262,7 @@ Verdicts examine_round_trip(train::OpenedRun& run, const AdapterFiles& files) {
   return out;
 }
 
-Verdicts probe_round_trip(train::OpenedRun& run) {
+Verdicts probe_round_trip(const train::RunView& run) {
   return examine_round_trip(
       run, {.save = [](const adapters::Adapter& adapter, const fs::path& folder) { adapter.save(folder); },
             .merge =

@@ -24,7 +24,7 @@ constexpr double kInvestigate = 0.05;  // exp |d log p| of 1.05 (RL-10)
 constexpr std::int64_t kSampledTokens = 64;
 
 // Largest |sampler's - trainer's| log-probability that arithmetic may make.
-double bound_of(const train::OpenedRun& run) {
+double bound_of(const train::RunView& run) {
   if (run.model->dtypes().linear == at::kFloat) return limits::kGapFp32;
   return has_exact_kernels(run) ? limits::kGapBf16 : limits::kGapBf16Elsewhere;
 }
@@ -52,7 +52,7 @@ base::Verdict verdict_of(std::string code, Level level, std::string what, std::s
 
 // What the comparisons share.
 struct SamplerTrial {
-  train::OpenedRun& run;
+  const train::RunView& run;
   double bound;
   std::string limit;  // for messages
   train::RehearsalRequest look = {.max_tokens = kSampledTokens, .backward = false, .training = false};
@@ -93,7 +93,7 @@ std::optional<Verdict> judge_adapter(const SamplerTrial& with, StateGuard& guard
 
 // RL-12, after an update with the gradient that the adapter holds.
 std::optional<Verdict> judge_update(const SamplerTrial& with) {
-  train::OpenedRun& run = with.run;
+  const train::RunView& run = with.run;
   // Adam's first step, without its moments. At a usual rate it is too small to tell new weights from old ones.
   const double rate = std::max(run.plan.learning_rate, kPerturbation);
   const auto update = [&](const at::Tensor& parameters, const at::Tensor& gradients, double learning_rate) {
@@ -130,7 +130,7 @@ Verdict judge_base(const std::string& changed) {
 
 }  // namespace
 
-Verdicts probe_sampler(train::OpenedRun& run) {
+Verdicts probe_sampler(const train::RunView& run) {
   if (!run.samples()) return {};
   StateGuard guard(run);
   const std::vector<PartFingerprint> before = base_fingerprint(*run.model);

@@ -21,8 +21,8 @@
 #include "data/preferences.h"
 #include "model/config/layer_of.h"
 #include "ops/machine/product_rates.h"
-#include "train/open_run.h"
 #include "train/rollout_source.h"
+#include "train/run_view.h"
 
 namespace hone::doctor {
 
@@ -221,7 +221,7 @@ bool scores(const data::Record& example) {
 
 }  // namespace
 
-StateGuard::StateGuard(train::OpenedRun& run)
+StateGuard::StateGuard(const train::RunView& run)
     : run_(run),
       parameters_(run.adapter->flat(), exam_room(run), run.directory.output_dir()),
       gradient_(run.adapter->flat_gradient(), exam_room(run), run.directory.output_dir()) {
@@ -322,11 +322,11 @@ std::int64_t rehearsal_tokens(const model::CausalLm& model) {
   return std::clamp<std::int64_t>(kWork / std::max<std::int64_t>(1, model.parameter_count()), 32, 256);
 }
 
-bool has_exact_kernels(const train::OpenedRun& run) {
+bool has_exact_kernels(const train::RunView& run) {
   return run.start.memory.fused_layer && ops::has_own_products(run.model->device());
 }
 
-std::vector<data::Record> short_examples(const train::OpenedRun& run, std::size_t most, std::int64_t tokens) {
+std::vector<data::Record> short_examples(const train::RunView& run, std::size_t most, std::int64_t tokens) {
   const std::int64_t room = std::max<std::int64_t>(2, tokens / static_cast<std::int64_t>(most));
   std::vector<data::Record> out;
   if (const auto* given = std::get_if<train::RecordData>(&run.data)) {

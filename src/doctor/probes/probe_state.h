@@ -14,7 +14,7 @@
 #include "doctor/probes/exam_memory.h"
 #include "model/causal_lm.h"
 #include "ops/linear.h"
-#include "train/open_run.h"
+#include "train/run_view.h"
 
 namespace hone::doctor {
 
@@ -22,14 +22,14 @@ namespace hone::doctor {
 // after an exception. In between, a probe may load another adapter into the model. Clears the gradient.
 class StateGuard {
  public:
-  explicit StateGuard(train::OpenedRun& run);
+  explicit StateGuard(const train::RunView& run);
   ~StateGuard();
   StateGuard(const StateGuard&) = delete;
   StateGuard& operator=(const StateGuard&) = delete;
   void restore_parameters();  // in the middle of a probe
 
  private:
-  train::OpenedRun& run_;
+  const train::RunView run_;
   SavedTensor parameters_, gradient_;
   std::vector<std::optional<ops::LoraWeights>> sides_;
   at::Tensor score_head_;
@@ -55,7 +55,7 @@ std::string first_change(const std::vector<PartFingerprint>& before,
 std::string first_bad_value(const model::CausalLm& model);
 
 // Whether sampler and trainer use kernels that guarantee the same bits (ops/gemm.h).
-bool has_exact_kernels(const train::OpenedRun& run);
+bool has_exact_kernels(const train::RunView& run);
 
 // lora_B, a lora_A that is all 0, and what is trained in full += size * N(0, 1), the same for equal seeds: an
 // adapter with an effect at any stage of training.
@@ -75,7 +75,7 @@ std::int64_t rehearsal_tokens(const model::CausalLm& model);
 
 // A few short examples of the run's own data, with at most `tokens` in total; prompts and the chosen side of
 // pairs are used as training text.
-std::vector<data::Record> short_examples(const train::OpenedRun& run, std::size_t most, std::int64_t tokens);
+std::vector<data::Record> short_examples(const train::RunView& run, std::size_t most, std::int64_t tokens);
 
 // All of them concatenated, each a segment.
 data::Batch batch_of(const std::vector<data::Record>& examples);

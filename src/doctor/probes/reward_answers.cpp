@@ -27,7 +27,7 @@ Json completion_of(const Json& prompt, const std::string& text) {
 
 }  // namespace
 
-base::Json first_state(const train::OpenedRun& run) {
+base::Json first_state(const train::RunView& run) {
   return {{"global_step", 0},
           {"max_steps", run.start.total_steps},
           {"epoch", 0.0},
@@ -52,7 +52,7 @@ void set_mean(Answered& one) {
   one.mean = scored > 0 ? sum / scored : rewards::kNone;
 }
 
-RewardRows::RewardRows(const train::OpenedRun& run, const train::PolicyPrompts& prompts, std::size_t most)
+RewardRows::RewardRows(const train::RunView& run, const train::PolicyPrompts& prompts, std::size_t most)
     : run_(run), prompts_(prompts) {
   rows_ = draw_rows(prompts, most);
   if (rows_.empty()) return;

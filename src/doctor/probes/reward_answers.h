@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "rewards/reward.h"
-#include "train/open_run.h"
 #include "train/rollout_source.h"
+#include "train/run_view.h"
 
 namespace hone::doctor {
 
@@ -29,7 +29,7 @@ struct RewardCall {
 // Rows drawn from prompts of the run (drawn_rows.h), which must outlive this.
 class RewardRows {
  public:
-  RewardRows(const train::OpenedRun& run, const train::PolicyPrompts& prompts, std::size_t most);
+  RewardRows(const train::RunView& run, const train::PolicyPrompts& prompts, std::size_t most);
   // Others of the same prompts, by their places.
   RewardRows(const RewardRows& as, std::vector<std::size_t> places);
 
@@ -52,7 +52,7 @@ class RewardRows {
   // The next row with another value of the column; `i` itself where there is none.
   std::size_t next_other(std::size_t i, const std::string& column) const;
 
-  const train::OpenedRun& run_;
+  const train::RunView run_;
   const train::PolicyPrompts& prompts_;
   std::vector<std::size_t> rows_;
   bool opens_thinking_ = false;
@@ -74,7 +74,7 @@ struct Answered {
 void set_mean(Answered& one);
 
 // transformers' TrainerState as before the first step.
-base::Json first_state(const train::OpenedRun& run);
+base::Json first_state(const train::RunView& run);
 
 // Values are in the call's order.
 Answered ask(rewards::Reward& reward, const RewardRows& rows, const std::string& kind,

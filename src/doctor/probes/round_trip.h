@@ -25,13 +25,13 @@ struct AdapterFiles {
 //            the base as it is stored, which is another model: with its KL a warning where it is far off
 //   CKPT-03  the merged model was read again from its files, with its head tied or not as they say
 // A base for which the temporary folder has no room is not merged; then it says so.
-Verdicts examine_round_trip(train::OpenedRun& run, const AdapterFiles& files);
+Verdicts examine_round_trip(const train::RunView& run, const AdapterFiles& files);
 
 using CheckpointReader = std::function<train::LoadedCheckpoint(
     const base::fs::path& folder, learn::Optimizer& optimizer, const config::Plan& plan)>;
 
 // A rehearsal step, a checkpoint in a temporary folder, a second step; then the checkpoint read back, and the
 // second step again: CKPT-05, the same bits in parameters, the optimizer's state and loss.
-Verdicts examine_resume(train::OpenedRun& run, const CheckpointReader& read);
+Verdicts examine_resume(const train::RunView& run, const CheckpointReader& read);
 
 }  // namespace hone::doctor

@@ -49,7 +49,7 @@ double dead_share(double p, std::int64_t size) {
   return std::pow(p, n) + std::pow(1 - p, n);
 }
 
-SampledRollouts sample_rollouts(const train::OpenedRun& run, const RolloutLimits& limits) {
+SampledRollouts sample_rollouts(const train::RunView& run, const RolloutLimits& limits) {
   const auto start = Clock::now();
   const train::PolicyPrompts& prompts = run.sampled().train_prompts;
   std::vector<std::unique_ptr<rewards::Reward>> rewards;

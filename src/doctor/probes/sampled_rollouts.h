@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "train/open_run.h"
 #include "train/rollout_batch.h"
+#include "train/run_view.h"
 
 namespace hone::doctor {
 
@@ -34,7 +34,7 @@ struct SampledRollouts {
 
 // UserError of a reward, or of the generation. The run is unchanged: separate randomness, and nothing is
 // kept.
-SampledRollouts sample_rollouts(const train::OpenedRun& run, const RolloutLimits& limits);
+SampledRollouts sample_rollouts(const train::RunView& run, const RolloutLimits& limits);
 
 // The share of groups of `size` whose rewards are all equal, when each completion is correct with probability
 // p.

@@ -156,7 +156,7 @@ std::string zero_of_base(const model::CausalLm& model, const std::string& name) 
 
 class ZeroGradientSearch {
  public:
-  ZeroGradientSearch(train::OpenedRun& run, const std::vector<StartValue>& all, const Tensors& silent)
+  ZeroGradientSearch(const train::RunView& run, const std::vector<StartValue>& all, const Tensors& silent)
       : run_(run), silent_(silent), of_all_(all.size() == silent.size()) {
     for (const StartValue& one : all) start_[one.tensor->name] = one.value;
   }
@@ -312,7 +312,7 @@ class ZeroGradientSearch {
     }
   }
 
-  train::OpenedRun& run_;
+  const train::RunView run_;
   const Tensors& silent_;
   bool of_all_, has_causes_ = false;
   std::map<std::string, at::Tensor> start_;
@@ -321,7 +321,7 @@ class ZeroGradientSearch {
 
 }  // namespace
 
-ZeroGradient explain_zero_gradient(train::OpenedRun& run, const std::vector<StartValue>& all,
+ZeroGradient explain_zero_gradient(const train::RunView& run, const std::vector<StartValue>& all,
                                    const Tensors& silent, std::int64_t scored, double loss) {
   return ZeroGradientSearch(run, all, silent).look(scored, loss);
 }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "doctor/excluded.h"
-#include "train/open_run.h"
+#include "train/run_view.h"
 
 namespace hone::doctor {
 
@@ -34,7 +34,7 @@ struct ZeroGradient {
 //   lora_B a millionth as large?); and, if none of these explains them, the pass over the model without the
 //   method, in both forms of the layer.
 // Changes parameters and gradients: call it under a StateGuard.
-ZeroGradient explain_zero_gradient(train::OpenedRun& run, const std::vector<StartValue>& all,
+ZeroGradient explain_zero_gradient(const train::RunView& run, const std::vector<StartValue>& all,
                                    const std::vector<const adapters::TrainableTensor*>& silent,
                                    std::int64_t scored, double loss);
 

@@ -91,7 +91,7 @@ void judge_range(RangeResult& result) {
   result.proposal = rounded(std::min(result.points[*result.steepest].learning_rate, turn / 10));
 }
 
-RangeResult range_test(train::OpenedRun& run, const RangeOptions& options,
+RangeResult range_test(const train::RunView& run, const RangeOptions& options,
                        const std::function<void(const RangePoint&)>& on_point,
                        const std::atomic<bool>& stop) {
   adapters::Adapter& adapter = *run.adapter;

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "train/open_run.h"
+#include "train/run_view.h"
 
 namespace hone::doctor {
 
@@ -47,7 +47,7 @@ void judge_range(RangeResult& result);
 
 // Runs it on an opened run that trains by a loss (SFT), then restores the adapter bit for bit. `on_point` may
 // be empty; `stop` as in a training loop. Nothing is written.
-RangeResult range_test(train::OpenedRun& run, const RangeOptions& options,
+RangeResult range_test(const train::RunView& run, const RangeOptions& options,
                        const std::function<void(const RangePoint&)>& on_point, const std::atomic<bool>& stop);
 
 }  // namespace hone::doctor

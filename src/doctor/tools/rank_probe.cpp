@@ -81,7 +81,7 @@ Probed probe(int size) {
 }
 
 // Seconds of a token by `threads` threads: passes until `seconds` are over, of which the shortest counts.
-double token_seconds(train::OpenedRun& run, int threads, double seconds) {
+double token_seconds(const train::RunView& run, int threads, double seconds) {
   const int before = at::get_num_threads();
   at::set_num_threads(threads);
   train::RehearsalRequest request = {.max_tokens = 64};
@@ -116,7 +116,7 @@ LinkSpeed probe_links() {
   return out;
 }
 
-void probe_passes(train::OpenedRun& run, double seconds, train::RankSpeed& speed) {
+void probe_passes(const train::RunView& run, double seconds, train::RankSpeed& speed) {
   run.adapter->hold_gradient();
   const int all = at::get_num_threads();
   const double together = token_seconds(run, all, seconds);

@@ -1,8 +1,8 @@
 // What `hone plan` measures here: messages between ranks of this host, and passes of the run.
 #pragma once
 
-#include "train/open_run.h"
 #include "train/rank_plan.h"
+#include "train/run_view.h"
 
 namespace hone::doctor {
 
@@ -17,6 +17,6 @@ LinkSpeed probe_links();
 
 // Seconds of a token and of an optimizer's step: passes of about `seconds` by one thread and by all. Changes nothing but
 // gradients.
-void probe_passes(train::OpenedRun& run, double seconds, train::RankSpeed& speed);
+void probe_passes(const train::RunView& run, double seconds, train::RankSpeed& speed);
 
 }  // namespace hone::doctor

@@ -119,7 +119,7 @@ struct BadSamples {
   std::int64_t replayed = 0;
 };
 
-BadSamples find_samples(train::OpenedRun& run, std::int64_t step) {
+BadSamples find_samples(const train::RunView& run, std::int64_t step) {
   BadSamples out;
   run.adapter->zero_gradient();
   run.method->replay_samples(step - 1, [&](const train::ReplayedSample& one) {
@@ -158,7 +158,7 @@ std::string describe_norms(const RunPast& past) {
   return ", gradient norm " + short_number(past.newest) + ", usual " + short_number(past.usual_norm);
 }
 
-std::string diverged_words(const train::OpenedRun& run, const RunPast& past) {
+std::string diverged_words(const train::RunView& run, const RunPast& past) {
   std::string out = "the run has diverged at learning_rate " + short_number(run.plan.learning_rate);
   if (!past.rate_warning.empty()) out += ", of which NUM-08 had warned: " + past.rate_warning;
   if (has_grown(past))
@@ -168,7 +168,7 @@ std::string diverged_words(const train::OpenedRun& run, const RunPast& past) {
 }
 
 // The step's samples through the base alone. A model that is trained in full has no base beside it.
-bool is_finite_without_adapter(train::OpenedRun& run, std::int64_t step) {
+bool is_finite_without_adapter(const train::RunView& run, std::int64_t step) {
   const at::Tensor values = run.adapter->flat().detach().clone();
   bool any = false;
   {
@@ -202,7 +202,7 @@ Verdict check_adapter_finite(const adapters::Adapter& adapter) {
       .fix = "resume from the last healthy checkpoint with a lower learning_rate"};
 }
 
-Verdict diagnose_not_finite(train::OpenedRun& run, std::int64_t step, double loss, double grad_norm,
+Verdict diagnose_not_finite(const train::RunView& run, std::int64_t step, double loss, double grad_norm,
                             const RunPast& past) {
   const std::string gradients = run.start.memory.layer_steps
                                     ? "the gradients were not kept: the optimizer steps layer by layer"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/verdict.h"
-#include "train/open_run.h"
+#include "train/run_view.h"
 
 namespace hone::doctor {
 
@@ -19,7 +19,7 @@ struct RunPast {
 // Loss or gradient of step `step` (1-based) is not finite. Checks the base's weights and the adapter's values
 // and gradients, and runs the step's samples again one by one until two bad ones are found, with the adapter and
 // with lora_B at 0: samples that are finite without it are not the cause. The adapter's gradients are lost.
-base::Verdict diagnose_not_finite(train::OpenedRun& run, std::int64_t step, double loss, double grad_norm,
+base::Verdict diagnose_not_finite(const train::RunView& run, std::int64_t step, double loss, double grad_norm,
                                   const RunPast& past = {});
 
 // A failure when the adapter itself has such values; else kOk.

@@ -17,9 +17,9 @@
 #include "doctor/watch/loss_table.h"
 #include "doctor/watch/not_finite.h"
 #include "doctor/watch/watch_limits.h"
-#include "train/open_run.h"
 #include "train/product_facts.h"
 #include "train/run_folder.h"
+#include "train/run_view.h"
 
 namespace hone::doctor {
 
@@ -110,10 +110,10 @@ void Watch::on_step(const train::StepFacts& facts, std::int64_t total_steps) {
 
 void Watch::on_log(const train::LogRecord& record) {
   report_.on_log(record);
-  if (run_ != nullptr && !run_->samples()) tell(overfit_.see(record.step, record.values), record.step);
+  if (run_ && !run_->samples()) tell(overfit_.see(record.step, record.values), record.step);
   const bool of_a_step = std::any_of(record.values.begin(), record.values.end(),
                                      [](const auto& one) { return one.first == "loss"; });
-  if (!of_a_step || loss_explained_ || run_ == nullptr || !is_policy(run_->plan)) return;
+  if (!of_a_step || loss_explained_ || !run_ || !is_policy(run_->plan)) return;
   const auto facts = loss_facts(newest_, run_->plan.policy.beta, rows_);
   if (!facts) return;
   LossFacts known = *facts;
@@ -158,8 +158,8 @@ void Watch::check_base(std::int64_t step) {
 
 // ---- the seat in the loop
 
-void Watch::begin(train::OpenedRun& run) {
-  run_ = &run;
+void Watch::begin(const train::RunView& run) {
+  run_.emplace(run);
   const config::Plan& plan = run.plan;
   rows_ = plan.per_device_train_batch_size * plan.accumulation();
   const bool resumed = run.resume_state->state.step > 0;  // resume() knows more
@@ -282,7 +282,7 @@ void Watch::stop(const Verdict& verdict, std::int64_t step) {
 }
 
 void Watch::write_fault(const char* kind, std::int64_t step) const {
-  if (run_ == nullptr) return;
+  if (!run_) return;
   write_fault_report(run_->directory.output_dir(),
                      {.kind = kind,
                       .step = step,

@@ -75,7 +75,7 @@ class Watch final : public train::RunListener {
   class GuardAdapter final : public train::RunGuard {
    public:
     explicit GuardAdapter(Watch& watch) : watch_(watch) {}
-    void before_first_step(train::OpenedRun& run) override { watch_.begin(run); }
+    void before_first_step(const train::RunView& run) override { watch_.begin(run); }
     void on_backward(std::int64_t step, const train::StepLoss& loss,
                      const adapters::Adapter& adapter) override {
       watch_.on_gradients(step, loss, adapter);
@@ -96,7 +96,7 @@ class Watch final : public train::RunListener {
   // MEM-02 concerns one process, and is reported in each.
   static constexpr const char* kMemoryKey = "MEM-02";
 
-  void begin(train::OpenedRun& run);
+  void begin(const train::RunView& run);
   void resume();
   void restore_state(const base::Json& state);  // BadWatchState
   train::StateFiles state_files() const;
@@ -116,7 +116,7 @@ class Watch final : public train::RunListener {
   GuardAdapter guard_adapter_{*this};
   train::RunListener& report_;
   config::OnFault on_fault_;
-  train::OpenedRun* run_ = nullptr;
+  std::optional<train::RunView> run_;                   // from begin() on
   using Reported = std::map<std::string, base::Level>;  // Finding::key -> its level
   Reported reported_;
   std::vector<base::Verdict> failures_;

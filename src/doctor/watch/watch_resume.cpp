@@ -11,8 +11,8 @@
 #include "base/json.h"
 #include "doctor/watch/watch.h"
 #include "doctor/watch/watch_state.h"
-#include "train/open_run.h"
 #include "train/run_folder.h"
+#include "train/run_view.h"
 
 namespace hone::doctor {
 
@@ -45,7 +45,7 @@ constexpr std::array<std::string_view, 18> kJudged = {"loss_type",
                                                       "undesirable_weight"};
 
 // What the numbers of the run are of, as a checksum: the address of a reward may hold a secret.
-std::uint32_t judged_of(const train::OpenedRun& run) {
+std::uint32_t judged_of(const train::RunView& run) {
   std::string out = std::to_string(run.resume_state->state.data_rows) + " " +
                     std::to_string(run.resume_state->state.data_crc32c) + "\n";
   for (const auto& [name, value] : run.plan.resolved) {
