@@ -23,7 +23,7 @@
 #include "learn/adamw.h"
 #include "model/fused_pass.h"
 #include "ops/head/linear_logprob.h"
-#include "train/scored_pass.h"
+#include "train/passes/scored_pass.h"
 
 namespace hone::bench {
 
@@ -102,7 +102,7 @@ class Trainee {
     return facts;
   }
 
-  // The same in pieces, as train/scored_pass.cpp's explicit pass puts them together.
+  // The same in pieces, as train/passes/scored_pass.cpp's explicit pass puts them together.
   std::vector<std::pair<std::string, double>> phases(const data::Batch& batch,
                                                      model::RecomputeLevel recompute) {
     adapter_.zero_gradient();

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "bench/arguments.h"
-#include "data/record.h"
+#include "data/records/record.h"
 #include "model/causal_lm.h"
 #include "model/files/weight_source.h"
 

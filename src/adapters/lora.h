@@ -153,7 +153,7 @@ class Adapter {
   // [P] fp32: the .grad of each is a view into it; undefined after release_gradient()
   at::Tensor flat_gradient() const { return flat_gradient_; }
   // No tensor has a .grad until hold_gradient(), which makes them again, as zeros: for whoever gives them gradients of
-  // another place (train/layer_steps.h).
+  // another place (train/loop/layer_steps.h).
   void release_gradient();
   void hold_gradient();
   // The initial values of a PiSSA adapter, with which the model equals the base. Undefined for others.

@@ -1,5 +1,5 @@
 // Where the rows of a data set are: files in order, which of their rows, which columns.
-// config/datasets/dataset_files.h finds them, data/row_source.h reads them.
+// config/datasets/dataset_files.h finds them, data/files/row_source.h reads them.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +61,7 @@ struct RowFiles {
   std::optional<std::uint64_t> shuffle_seed;
   std::optional<TestSplit> test_split;
   RowMapping mapping;              // of every row
-  bool empty_system_turn = false;  // data/system_turn.h, for every row
+  bool empty_system_turn = false;  // data/forms/system_turn.h, for every row
 
   RowFiles() = default;
   explicit RowFiles(const fs::path& file)

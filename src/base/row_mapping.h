@@ -1,5 +1,5 @@
 // What becomes of each row after it was read and before a method looks at it, in the order of the fields.
-// config/datasets/row_options.h makes it of a run's options, data/map_row.h and data/row_function.h apply it.
+// config/datasets/row_options.h makes it of a run's options, data/files/map_row.h and data/files/row_function.h apply it.
 #pragma once
 
 #include <string>

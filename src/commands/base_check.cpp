@@ -12,7 +12,7 @@
 #include "model/config/families.h"
 #include "report/terminal.h"
 #include "report/verdict_lines.h"
-#include "train/input_files.h"
+#include "train/opening/input_files.h"
 
 namespace hone::commands {
 

@@ -10,7 +10,7 @@
 namespace hone::commands {
 
 // Prints a warning (CKPT-07) when files of `base` have changed since one of `adapters` was trained, as far as its run
-// noted them (train/input_files.h). UserError (NUM-02) for the first tensor of `source` with values that are not finite,
+// noted them (train/opening/input_files.h). UserError (NUM-02) for the first tensor of `source` with values that are not finite,
 // with their number. Reads every weight once.
 void check_base_to_merge(const model::WeightSource& source, const std::string& base,
                          const std::vector<base::fs::path>& adapters);

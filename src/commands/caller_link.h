@@ -15,7 +15,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "train/step_facts.h"
+#include "train/facts/step_facts.h"
 
 namespace hone::commands {
 

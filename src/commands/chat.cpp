@@ -22,8 +22,8 @@
 #include "model/config/rotations.h"
 #include "report/terminal.h"
 #include "rollout/dialogue.h"
-#include "train/machine.h"
-#include "train/open_model.h"
+#include "train/facts/machine.h"
+#include "train/opening/open_model.h"
 
 namespace hone::commands {
 

@@ -15,13 +15,13 @@
 #include "config/method_of.h"
 #include "config/reading/checked_lines.h"
 #include "config/write_plan.h"
-#include "data/prompts.h"
-#include "data/row_source.h"
-#include "data/rows.h"
+#include "data/files/row_source.h"
+#include "data/forms/prompts.h"
+#include "data/forms/rows.h"
 #include "report/terminal.h"
-#include "train/open_model.h"
-#include "train/prompt_form.h"
-#include "train/row_exam.h"
+#include "train/notes/row_exam.h"
+#include "train/opening/open_model.h"
+#include "train/opening/prompt_form.h"
 
 namespace hone::commands {
 

@@ -11,16 +11,16 @@
 
 #include "base/error.h"
 #include "commands/decoding.h"
-#include "data/prompts.h"
+#include "data/forms/prompts.h"
 #include "doctor/tools/merged_model.h"
 #include "model/files/weight_source.h"
 #include "ops/machine/cuda.h"
 #include "ops/machine/device_memory.h"
 #include "report/terminal.h"
 #include "report/verdict_lines.h"
-#include "train/machine.h"
-#include "train/model_reward.h"
-#include "train/open_model.h"
+#include "train/facts/machine.h"
+#include "train/opening/model_reward.h"
+#include "train/opening/open_model.h"
 
 namespace hone::commands {
 

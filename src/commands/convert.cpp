@@ -10,8 +10,8 @@
 #include "model/files/weight_source.h"
 #include "report/long_work.h"
 #include "report/terminal.h"
-#include "train/open_model.h"
-#include "train/score_source.h"
+#include "train/opening/open_model.h"
+#include "train/opening/score_source.h"
 
 namespace hone::commands {
 

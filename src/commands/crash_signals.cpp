@@ -22,7 +22,7 @@
 #include "base/signal_stack.h"
 #include "base/where.h"
 #include "doctor/crash_text.h"
-#include "train/run_folder.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::commands {
 

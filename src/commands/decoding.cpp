@@ -11,7 +11,7 @@
 #include "model/files/weight_source.h"
 #include "ops/machine/cuda.h"
 #include "text/turn_end.h"
-#include "train/generate_options.h"
+#include "train/opening/generate_options.h"
 
 namespace hone::commands {
 

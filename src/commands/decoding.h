@@ -16,7 +16,7 @@
 #include "model/causal_lm.h"
 #include "rollout/completion.h"
 #include "text/tokenizer.h"
-#include "train/open_model.h"
+#include "train/opening/open_model.h"
 
 namespace hone::commands {
 

@@ -30,7 +30,7 @@
 #include "report/fit_page.h"
 #include "report/terminal.h"
 #include "report/verdict_lines.h"
-#include "train/open_run.h"
+#include "train/opening/open_run.h"
 
 namespace hone::commands {
 

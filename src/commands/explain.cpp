@@ -5,7 +5,7 @@
 #include "config/commands/explain_plan.h"
 #include "doctor/fault_report.h"
 #include "report/terminal.h"
-#include "train/run_folder.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::commands {
 

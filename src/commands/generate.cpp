@@ -15,11 +15,11 @@
 #include "commands/own_output.h"
 #include "commands/placement.h"
 #include "config/commands/tool_plans.h"
-#include "data/prompts.h"
+#include "data/forms/prompts.h"
 #include "report/terminal.h"
 #include "rollout/generate.h"
-#include "train/machine.h"
-#include "train/open_model.h"
+#include "train/facts/machine.h"
+#include "train/opening/open_model.h"
 
 namespace hone::commands {
 

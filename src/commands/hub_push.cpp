@@ -13,7 +13,7 @@
 #include "config/hub_names.h"
 #include "config/write_plan.h"
 #include "report/model_card.h"
-#include "train/run_folder.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::commands {
 

@@ -22,8 +22,8 @@
 #include "config/write_plan.h"
 #include "doctor/tools/lr_range.h"
 #include "report/range_plot.h"
-#include "train/open_run.h"
-#include "train/run_inputs.h"
+#include "train/opening/open_run.h"
+#include "train/saves/run_inputs.h"
 
 namespace hone::commands {
 

@@ -22,8 +22,8 @@
 #include "model/files/weight_source.h"
 #include "report/long_work.h"
 #include "report/terminal.h"
-#include "train/machine.h"
-#include "train/open_model.h"
+#include "train/facts/machine.h"
+#include "train/opening/open_model.h"
 
 namespace hone::commands {
 

@@ -2,7 +2,7 @@
 
 #include "base/file.h"
 #include "doctor/running_file.h"
-#include "train/run_folder.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::commands {
 

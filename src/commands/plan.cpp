@@ -1,4 +1,4 @@
-// hone plan: what a run would need and take on other numbers of ranks. train/rank_plan.h has the model.
+// hone plan: what a run would need and take on other numbers of ranks. train/facts/rank_plan.h has the model.
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,10 +19,10 @@
 #include "model/config/planned_bytes.h"
 #include "parallel/bins.h"
 #include "report/rank_table.h"
-#include "train/machine.h"
-#include "train/memory_inputs.h"
-#include "train/open_run.h"
-#include "train/rank_plan.h"
+#include "train/facts/machine.h"
+#include "train/facts/rank_plan.h"
+#include "train/opening/memory_inputs.h"
+#include "train/opening/open_run.h"
 
 namespace hone::commands {
 

@@ -9,6 +9,6 @@ base::fs::path own_program();   // /proc/self/exe, resolved; empty where that ca
 base::fs::path cache_folder();  // $XDG_CACHE_HOME/hone, else ~/.cache/hone; empty without a home
 base::fs::path
 caller_socket();  // $HONE_CALLER: the socket of the program that called this one (caller_link.h); empty: none
-base::fs::path token_cache_folder();  // `tokens` in it (data/token_cache.h)
+base::fs::path token_cache_folder();  // `tokens` in it (data/forms/token_cache.h)
 
 }  // namespace hone::commands

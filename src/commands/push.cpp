@@ -11,7 +11,7 @@
 #include "commands/run_signals.h"
 #include "config/commands/send_plans.h"
 #include "config/hub_names.h"
-#include "train/run_folder.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::commands {
 

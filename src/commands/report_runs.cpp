@@ -12,7 +12,7 @@
 #include "report/page/run_page.h"
 #include "report/page/serve_page.h"
 #include "report/terminal.h"
-#include "train/run_folder.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::commands {
 

@@ -11,14 +11,14 @@
 #include "commands/hub_download.h"
 #include "commands/placement.h"
 #include "config/commands/tool_plans.h"
-#include "data/prompts.h"
+#include "data/forms/prompts.h"
 #include "ops/machine/cuda.h"
 #include "report/reward_output.h"
 #include "report/terminal.h"
 #include "rewards/open_reward.h"
 #include "rewards/reward_trial.h"
-#include "train/machine.h"
-#include "train/model_reward.h"
+#include "train/facts/machine.h"
+#include "train/opening/model_reward.h"
 
 namespace hone::commands {
 

@@ -16,8 +16,8 @@
 #include "parallel/place.h"
 #include "parallel/turns.h"
 #include "report/terminal.h"
-#include "train/run_folder.h"
-#include "train/run_setup.h"
+#include "train/opening/run_setup.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::commands {
 

@@ -29,9 +29,9 @@
 #include "report/page/run_page.h"
 #include "report/run_report.h"
 #include "report/terminal.h"
-#include "train/host_base.h"
-#include "train/open_run.h"
-#include "train/run_folder.h"
+#include "train/opening/host_base.h"
+#include "train/opening/open_run.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::commands {
 

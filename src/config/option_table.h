@@ -218,7 +218,7 @@ inline constexpr std::string_view kRowForms = "text strings messages turns token
 inline constexpr std::string_view kConversations = "messages turns";
 inline constexpr std::string_view kAnyRows = "any";
 inline constexpr std::string_view kMappedRows =
-    "mapped";  // makes other rows of them, which can be seen (data/row_columns.h)
+    "mapped";  // makes other rows of them, which can be seen (data/files/row_columns.h)
 inline auto for_rows(std::string_view forms) {
   return [=](Option& row) { row.row_forms = forms; };
 }

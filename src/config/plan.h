@@ -41,15 +41,15 @@ enum class IntervalStrategy { kNo, kSteps, kEpoch, kBest };  // *_strategy optio
 using adapters::LoraInit;
 using adapters::TrainedBias;
 // What the backward recomputes (model/layers/fused_layer.h); results are bit-equal. kAuto: the first level in
-// this order whose planned peak fits memory_limit (train/memory_plan.h).
+// this order whose planned peak fits memory_limit (train/facts/memory_plan.h).
 enum class RecomputeMode { kAuto, kNone, kCheap, kLayer };
 // load_in_4bit with bnb_4bit_quant_type, or load_in_8bit.
 enum class QuantizedBase { kNone, kNf4, kFp4, kInt8 };
 enum class LayerForm { kAuto, kFused, kAutograd };  // kAuto: fused where supported
 // what the run does when the doctor's watch finds a failure
 enum class OnFault { kWarn, kPause, kStop };
-enum class RowOrder { kRandom, kSequential, kByLength };   // data/order.h
-enum class PackingStrategy { kBfd, kBfdSplit, kWrapped };  // data/packing.h
+enum class RowOrder { kRandom, kSequential, kByLength };   // data/records/order.h
+enum class PackingStrategy { kBfd, kBfdSplit, kWrapped };  // data/records/packing.h
 using learn::Scheduler;
 
 // The options that GRPO and RLOO add to SFT, with the field names of TRL's GRPOConfig, RLOOConfig and
@@ -104,7 +104,7 @@ struct PolicyPlan : learn::PolicyLossParameters {
   double reward_timeout = 60;  // seconds per call
 
   // hone's own ##2
-  std::string replay;          // a file of rollouts (train/rollout_batch.h) instead of sampling and rewards
+  std::string replay;  // a file of rollouts (train/batches/rollout_batch.h) instead of sampling and rewards
   bool dump_rollouts = false;  // write output_dir/rollouts.jsonl in that form
 
   // logging
@@ -268,7 +268,7 @@ struct DataPlan {
   bool ignore_data_skip = false;   // with dataset_streaming: a resumed run begins at the first row again
   std::string eos_token;           // override; empty: the tokenizer's
   std::string chat_template_path;  // override; empty: the tokenizer's
-  // hone's own: the tokens of rows are kept for the next run, in the folder that the command names (data/token_cache.h)
+  // hone's own: the tokens of rows are kept for the next run, in the folder that the command names (data/forms/token_cache.h)
   bool cache_tokens = true;
   std::string token_cache;            // empty: none
   bool skip_prepare_dataset = false;  // of dataset_kwargs: tokenized rows that are neither cut nor dropped
@@ -369,7 +369,7 @@ struct MachinePlan {
   RecomputeMode recompute = RecomputeMode::kAuto;
   LayerForm layer_form = LayerForm::kAuto;
   std::int64_t memory_limit = 0;  // bytes; 0: what is free at the start of the run
-  // Of full fine-tuning with several ranks: DeepSpeed's stage, of which parts each rank keeps its share (train/shards.h); and
+  // Of full fine-tuning with several ranks: DeepSpeed's stage, of which parts each rank keeps its share (train/loop/shards.h); and
   // the folder of a file that holds the optimizer's state instead of memory, empty: none.
   std::int64_t zero_stage = 0;
   std::string offload_folder;

@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "base/instruction_level.h"
 #include "base/json.h"
-#include "train/machine.h"
+#include "train/facts/machine.h"
 
 namespace hone::doctor {
 

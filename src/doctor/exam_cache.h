@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "doctor/exam_part.h"
-#include "train/run_view.h"
+#include "train/opening/run_view.h"
 
 namespace hone::doctor {
 

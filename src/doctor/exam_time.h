@@ -1,7 +1,7 @@
 // Estimates the duration of a deep examination.
 #pragma once
 
-#include "train/run_view.h"
+#include "train/opening/run_view.h"
 
 namespace hone::doctor {
 

@@ -14,7 +14,7 @@
 #include "doctor/excluded.h"
 #include "doctor/number_format.h"
 #include "ops/machine/device_memory.h"
-#include "train/optimizer.h"
+#include "train/loop/optimizer.h"
 
 namespace hone::doctor {
 

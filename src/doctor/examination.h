@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/verdict.h"
 #include "doctor/exam_part.h"
-#include "train/run_view.h"
+#include "train/opening/run_view.h"
 
 namespace hone::doctor {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "doctor/examination.h"
-#include "train/guard.h"
+#include "train/loop/guard.h"
 
 namespace hone::doctor {
 

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "doctor/crash_text.h"
 #include "doctor/running_file.h"
-#include "train/run_folder.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::doctor {
 

@@ -13,7 +13,7 @@
 #include "base/signal_names.h"
 #include "parallel/last_words.h"
 #include "parallel/network.h"
-#include "train/run_folder.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::doctor {
 

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/record.h"
+#include "data/records/record.h"
 #include "model/config/model_config.h"
 #include "model/config/quantize.h"
 #include "model/config/rotations.h"

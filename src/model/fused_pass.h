@@ -2,7 +2,7 @@
 // backward into all that is trained below the head. No autograd.
 //
 // A prompt that several completions share is computed once, as a segment that theirs name as their prefix
-// (data/record.h). This is exact: up to rounding, gradients are those of the prompt repeated before each
+// (data/records/record.h). This is exact: up to rounding, gradients are those of the prompt repeated before each
 // completion, and a completion's rows have the same bits as in the sampler after a shared prompt.
 //
 // Shapes: T tokens of all segments, n scored rows, H hidden.
@@ -14,7 +14,7 @@
 #include <optional>
 #include <vector>
 
-#include "data/record.h"
+#include "data/records/record.h"
 #include "model/causal_lm.h"
 #include "model/layers/fused_layer.h"
 #include "model/layers/repeated_rows.h"

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "train/run_folder.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::report {
 

@@ -8,7 +8,7 @@
 #include "base/appended_file.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "train/step_facts.h"
+#include "train/facts/step_facts.h"
 
 namespace hone::report {
 

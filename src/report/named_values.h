@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "train/step_facts.h"
+#include "train/facts/step_facts.h"
 
 namespace hone::report {
 

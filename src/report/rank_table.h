@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "train/rank_plan.h"
+#include "train/facts/rank_plan.h"
 
 namespace hone::report {
 

@@ -8,7 +8,7 @@
 
 #include "report/terminal.h"
 #include "report/text_width.h"
-#include "train/run_folder.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::report {
 

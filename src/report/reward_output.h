@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/file.h"
-#include "train/step_facts.h"
+#include "train/facts/step_facts.h"
 
 namespace hone::report {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/verdict.h"
-#include "train/step_facts.h"
+#include "train/facts/step_facts.h"
 
 namespace hone::report {
 

@@ -19,7 +19,7 @@
 #include "report/text_width.h"
 #include "report/verdict_lines.h"
 #include "report/wrap_text.h"
-#include "train/run_folder.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::report {
 

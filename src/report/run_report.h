@@ -23,7 +23,7 @@
 #include "report/tensorboard.h"
 #include "report/terminal.h"
 #include "report/warnings.h"
-#include "train/step_facts.h"
+#include "train/facts/step_facts.h"
 
 namespace hone::report {
 

@@ -9,7 +9,7 @@
 
 #include "base/appended_file.h"
 #include "base/file.h"
-#include "train/step_facts.h"
+#include "train/facts/step_facts.h"
 
 namespace hone::report {
 

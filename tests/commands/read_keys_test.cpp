@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "config/methods.h"
 #include "text/tokenizer_keys.h"
-#include "train/row_notes.h"
+#include "train/notes/row_notes.h"
 
 namespace hone::commands {
 namespace read_keys_test {

@@ -1,5 +1,5 @@
 // Against TRL's own tokenization (tests/parity/record_cpo_pairs.py), and what bad rows get.
-#include "data/cpo_pairs.h"
+#include "data/forms/cpo_pairs.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "config/reading/split_text.h"
-#include "data/row_source.h"
+#include "data/files/row_source.h"
 #include "fuzz/mutate.h"
 
 namespace hone::data {

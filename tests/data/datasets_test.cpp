@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "config/datasets/dataset_files.h"
 #include "config/write_plan.h"
-#include "data/row_source.h"
+#include "data/files/row_source.h"
 
 namespace hone::data {
 namespace datasets_test {

@@ -5,11 +5,11 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "data/forms/preferences.h"
+#include "data/forms/prompts.h"
+#include "data/forms/rows.h"
+#include "data/forms/unpaired.h"
 #include "data/pair_lists.h"
-#include "data/preferences.h"
-#include "data/prompts.h"
-#include "data/rows.h"
-#include "data/unpaired.h"
 #include "fuzz/mutate.h"
 
 namespace hone::data {

@@ -1,4 +1,4 @@
-#include "data/kept_texts.h"
+#include "data/files/kept_texts.h"
 
 #include <gtest/gtest.h>
 

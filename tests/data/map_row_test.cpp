@@ -1,5 +1,5 @@
 // Rows of other forms: names of columns, Alpaca, ShareGPT, parts of text, templates, conversations.
-#include "data/map_row.h"
+#include "data/files/map_row.h"
 
 #include <gtest/gtest.h>
 

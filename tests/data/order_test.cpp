@@ -1,4 +1,4 @@
-#include "data/order.h"
+#include "data/records/order.h"
 
 #include <gtest/gtest.h>
 

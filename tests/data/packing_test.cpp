@@ -1,4 +1,4 @@
-#include "data/packing.h"
+#include "data/records/packing.h"
 
 #include <gtest/gtest.h>
 

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "base/json.h"
-#include "data/cpo_pairs.h"
-#include "data/pair_maker.h"
-#include "data/reward_pairs.h"
-#include "data/rows.h"
-#include "data/unpaired.h"
+#include "data/forms/cpo_pairs.h"
+#include "data/forms/pair_maker.h"
+#include "data/forms/reward_pairs.h"
+#include "data/forms/rows.h"
+#include "data/forms/unpaired.h"
 
 namespace hone::data {
 

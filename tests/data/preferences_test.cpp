@@ -1,5 +1,5 @@
 // Against TRL's own preparation and collator (tests/parity/record_pairs.py), and what bad rows get.
-#include "data/preferences.h"
+#include "data/forms/preferences.h"
 
 #include <gtest/gtest.h>
 

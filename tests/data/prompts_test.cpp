@@ -1,4 +1,4 @@
-#include "data/prompts.h"
+#include "data/forms/prompts.h"
 
 #include <gtest/gtest.h>
 

@@ -5,13 +5,13 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "data/cpo_pairs.h"
+#include "data/files/row_source.h"
+#include "data/forms/cpo_pairs.h"
+#include "data/forms/preferences.h"
+#include "data/forms/prompts.h"
+#include "data/forms/system_turn.h"
+#include "data/forms/unpaired.h"
 #include "data/pair_lists.h"
-#include "data/preferences.h"
-#include "data/prompts.h"
-#include "data/row_source.h"
-#include "data/system_turn.h"
-#include "data/unpaired.h"
 
 namespace hone::data {
 namespace recipe_forms_test {

@@ -1,5 +1,5 @@
 // Tokens in a file are those in memory, in every order.
-#include "data/records.h"
+#include "data/records/records.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,9 +8,9 @@
 #include <string>
 
 #include "base/error.h"
-#include "data/packing.h"
-#include "data/record_writer.h"
-#include "data/shuffle.h"
+#include "data/records/packing.h"
+#include "data/records/record_writer.h"
+#include "data/records/shuffle.h"
 #include "list_of.h"
 
 namespace hone::data {

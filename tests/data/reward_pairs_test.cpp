@@ -1,5 +1,5 @@
 // What becomes of a reward model's pairs; that it is what TRL makes of them is tests/parity/trl_reward_test.
-#include "data/reward_pairs.h"
+#include "data/forms/reward_pairs.h"
 
 #include <gtest/gtest.h>
 

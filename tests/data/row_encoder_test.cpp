@@ -1,5 +1,5 @@
 // Tokens that were prepared are those that each row gets alone.
-#include "data/row_encoder.h"
+#include "data/forms/row_encoder.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "config/datasets/dataset_files.h"
-#include "data/row_source.h"
+#include "data/files/row_source.h"
 
 namespace hone::data {
 namespace row_file_test {

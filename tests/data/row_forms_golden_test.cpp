@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "data/row_source.h"
+#include "data/files/row_source.h"
 
 namespace hone::data {
 namespace row_forms_golden_test {

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "data/row_source.h"
+#include "data/files/row_source.h"
 
 namespace hone::data {
 namespace row_function_test {

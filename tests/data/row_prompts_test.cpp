@@ -1,5 +1,5 @@
 // Prompts of rows of every form, with the columns that rewards compare with.
-#include "data/row_prompts.h"
+#include "data/forms/row_prompts.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // Rows in blocks are the rows, and a wrong one is named after those before it were given.
-#include "data/row_stream.h"
+#include "data/files/row_stream.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -7,9 +7,9 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "data/record_stream.h"
-#include "data/record_writer.h"
-#include "data/tokenize.h"
+#include "data/forms/tokenize.h"
+#include "data/records/record_stream.h"
+#include "data/records/record_writer.h"
 #include "list_of.h"
 
 namespace hone::data {

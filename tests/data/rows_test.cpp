@@ -1,4 +1,4 @@
-#include "data/rows.h"
+#include "data/forms/rows.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "data/shuffle.h"
+#include "data/records/shuffle.h"
 
 #include <gtest/gtest.h>
 

@@ -6,9 +6,9 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "data/forms/rows.h"
+#include "data/forms/unpaired.h"
 #include "data/pair_lists.h"
-#include "data/rows.h"
-#include "data/unpaired.h"
 
 namespace hone::data {
 namespace text_rows_golden_test {

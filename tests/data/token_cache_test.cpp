@@ -1,5 +1,5 @@
 // Tokens kept on disk: what comes back is what was written, and only for the same rows, tokenizer, template and options.
-#include "data/token_cache.h"
+#include "data/forms/token_cache.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -3,9 +3,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "data/packing.h"
-#include "data/record_writer.h"
-#include "data/tokenize.h"
+#include "data/forms/tokenize.h"
+#include "data/records/packing.h"
+#include "data/records/record_writer.h"
 #include "list_of.h"
 
 namespace hone::data {

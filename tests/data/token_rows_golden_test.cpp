@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "data/packing.h"
-#include "data/tokenize.h"
+#include "data/forms/tokenize.h"
+#include "data/records/packing.h"
 
 namespace hone::data {
 namespace token_rows_golden_test {

@@ -1,4 +1,4 @@
-#include "data/tokenize.h"
+#include "data/forms/tokenize.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "data/packing.h"
-#include "data/preview.h"
+#include "data/records/packing.h"
+#include "data/records/preview.h"
 #include "list_of.h"
 
 namespace hone::data {

@@ -1,5 +1,5 @@
 // What becomes of marked completions; that it is what TRL makes of them is tests/parity/trl_kto_test.
-#include "data/unpaired.h"
+#include "data/forms/unpaired.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -3,8 +3,8 @@
 
 #include "base/file.h"
 #include "probe_runs.h"
-#include "train/guard.h"
-#include "train/run_folder.h"
+#include "train/loop/guard.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::doctor {
 namespace changes_nothing_test {

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "config/parse.h"
-#include "train/run_folder.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::doctor {
 namespace examiner_test {

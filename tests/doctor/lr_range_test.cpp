@@ -7,7 +7,7 @@
 
 #include "config/parse.h"
 #include "model/tiny_model.h"
-#include "train/open_run.h"
+#include "train/opening/open_run.h"
 
 namespace hone::doctor {
 namespace lr_range_test {

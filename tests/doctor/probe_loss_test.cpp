@@ -5,7 +5,7 @@
 
 #include "doctor/probes/loss_identities.h"
 #include "probe_runs.h"
-#include "train/memory_inputs.h"
+#include "train/opening/memory_inputs.h"
 
 namespace hone::doctor {
 namespace probe_loss_test {

@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "config/parse.h"
 #include "doctor/examination.h"
-#include "train/open_run.h"
+#include "train/opening/open_run.h"
 
 namespace hone::doctor {
 

@@ -17,8 +17,8 @@
 #include "doctor/fault_report.h"
 #include "doctor/watch/watch.h"
 #include "doctor/watch/watch_state.h"
-#include "train/open_run.h"
-#include "train/run_folder.h"
+#include "train/opening/open_run.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::doctor {
 namespace watch_resume_test {

@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "config/parse.h"
 #include "doctor/fault_report.h"
-#include "train/open_run.h"
-#include "train/run_folder.h"
+#include "train/opening/open_run.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::doctor {
 namespace watch_test {

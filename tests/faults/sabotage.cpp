@@ -20,9 +20,9 @@
 #include "doctor/watch/watch.h"
 #include "learn/optimizer.h"
 #include "report/verdict_lines.h"
-#include "train/memory_inputs.h"
-#include "train/open_run.h"
-#include "train/scored_pass.h"
+#include "train/opening/memory_inputs.h"
+#include "train/opening/open_run.h"
+#include "train/passes/scored_pass.h"
 
 namespace hone {
 

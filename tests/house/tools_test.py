@@ -49,9 +49,9 @@ def test_rooms_accept_a_tree_that_points_down(folder):
 
 
 def test_rooms_refuse_an_include_that_points_up(folder):
-    done = rooms(folder, base__a_cpp='\n#include "train/loop.h"\n')
+    done = rooms(folder, base__a_cpp='\n#include "train/loop/loop.h"\n')
     assert done.returncode == 1
-    assert "a.cpp:2: base/ includes train/loop.h; src/rooms.txt does not say that it uses train" in done.stdout, done.stdout
+    assert "a.cpp:2: base/ includes train/loop/loop.h; src/rooms.txt does not say that it uses train" in done.stdout, done.stdout
 
 
 def test_rooms_refuse_an_include_that_a_sub_room_may_not_have(folder):
@@ -72,7 +72,7 @@ def test_rooms_refuse_an_include_that_a_sub_room_may_not_have(folder):
     done = rooms_of(folder, {"ops/attention.cpp": '#include "ops/backend/operators.h"\n#include "ops/linear.h"\n',
                              "ops/backend/operators.h": '#pragma once\n#include "ops/attention.h"\n#include "base/error.h"\n',
                              "ops/backend/cpu/avx2/deeper/rows.cpp": '#include "ops/backend/cpu/avx2/rows.h"\n',
-                             "model/causal_lm.h": '#pragma once\n#include "model/layers/moe.h"\n#include "data/record.h"\n'})
+                             "model/causal_lm.h": '#pragma once\n#include "model/layers/moe.h"\n#include "data/records/record.h"\n'})
     assert done.returncode == 0, done.stdout
 
 

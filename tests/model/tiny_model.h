@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/safetensors.h"
-#include "data/record.h"
+#include "data/records/record.h"
 #include "model/config/families.h"
 #include "model/config/model_config.h"
 

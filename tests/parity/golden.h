@@ -8,7 +8,7 @@
 
 #include "adapters/lora.h"
 #include "base/safetensors.h"
-#include "data/record.h"
+#include "data/records/record.h"
 #include "model/causal_lm.h"
 
 namespace hone::parity {

@@ -6,7 +6,7 @@ of family_<name> and experts_<name> tiny_<name>, with its adapter, whose B is no
 is a copy of it. So that completions end at
 different places, every eighth token ends one (generation_config.eos_token_id).
 
-<case>.jsonl: the generation batches, in hone's form of rollouts (src/train/rollout_batch.h), samples by group as TRL
+<case>.jsonl: the generation batches, in hone's form of rollouts (src/train/batches/rollout_batch.h), samples by group as TRL
 generated them, `slices` after TRL's shuffle. old_logprobs are there where TRL computes them (RLOO always does), ref_logprobs
 where beta is not 0, sampling_logprobs in the importance_* cases: TRL knows the sampler's log-probabilities under vLLM
 alone, so there they are the trainer's own and a known noise, put where vLLM's would be.

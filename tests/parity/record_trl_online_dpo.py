@@ -14,7 +14,7 @@ TRL's own defects are mended here, by name, where a case is to be compared past 
 Cases as_trl_* are TRL's as it is. A loss is logged in four digits: here it is the mean of what training_step returned, unrounded, over
 the step's own micro-batches (TRL divides by gradient_accumulation_steps, also where an epoch's last step has fewer).
 
-<case>.jsonl: a line a step, in hone's form of rollouts (src/train/rollout_batch.h): the prompts of its micro-batches one after
+<case>.jsonl: a line a step, in hone's form of rollouts (src/train/batches/rollout_batch.h): the prompts of its micro-batches one after
 another, the two completions of each beside each other, `slices` the micro-batches.
 <case>.json: versions; model, adapter, data; options (what differs from TRL's defaults, in TRL's names); mended; padded (completions
 of a micro-batch differ in length); reward_names; steps.

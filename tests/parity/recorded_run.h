@@ -17,8 +17,8 @@
 #include "base/json.h"
 #include "config/plan.h"
 #include "parity/golden.h"
-#include "train/open_run.h"
-#include "train/run_folder.h"
+#include "train/opening/open_run.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::parity {
 

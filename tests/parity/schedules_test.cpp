@@ -9,7 +9,7 @@
 #include "config/parse.h"
 #include "config/write_plan.h"
 #include "parity/golden.h"
-#include "train/optimizer.h"
+#include "train/loop/optimizer.h"
 
 namespace hone::parity {
 namespace schedules_test {

@@ -11,7 +11,7 @@
 #include "model/causal_lm.h"
 #include "model/files/weight_source.h"
 #include "parity/golden.h"
-#include "train/scored_pass.h"
+#include "train/passes/scored_pass.h"
 
 namespace hone::parity {
 namespace smollm2_test {

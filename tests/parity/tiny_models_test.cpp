@@ -11,7 +11,7 @@
 #include "model/files/weight_source.h"
 #include "model/fused_pass.h"
 #include "parity/golden.h"
-#include "train/scored_pass.h"
+#include "train/passes/scored_pass.h"
 
 namespace hone::parity {
 namespace tiny_models_test {

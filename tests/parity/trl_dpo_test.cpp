@@ -18,8 +18,8 @@
 #include "config/parse.h"
 #include "parity/form_name.h"
 #include "parity/golden.h"
-#include "train/open_run.h"
-#include "train/run_folder.h"
+#include "train/opening/open_run.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::parity {
 namespace trl_dpo_test {

@@ -16,8 +16,8 @@
 #include "parity/form_name.h"
 #include "parity/golden.h"
 #include "parity/recorded_run.h"
-#include "train/open_run.h"
-#include "train/run_folder.h"
+#include "train/opening/open_run.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::parity {
 namespace trl_full_test {

@@ -17,10 +17,10 @@
 #include "config/parse.h"
 #include "parity/form_name.h"
 #include "parity/golden.h"
-#include "train/open_run.h"
-#include "train/policy_order.h"
-#include "train/rollout_batch.h"
-#include "train/run_folder.h"
+#include "train/batches/rollout_batch.h"
+#include "train/opening/open_run.h"
+#include "train/saves/run_folder.h"
+#include "train/steps/policy_order.h"
 
 namespace hone::parity {
 namespace trl_grpo_test {

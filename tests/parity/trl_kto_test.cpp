@@ -8,7 +8,7 @@
 #include "config/parse.h"
 #include "parity/form_name.h"
 #include "parity/recorded_run.h"
-#include "train/open_run.h"
+#include "train/opening/open_run.h"
 
 namespace hone::parity {
 namespace trl_kto_test {

@@ -16,12 +16,12 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "config/parse.h"
-#include "data/order.h"
+#include "data/records/order.h"
 #include "parity/form_name.h"
 #include "parity/golden.h"
-#include "train/open_run.h"
-#include "train/rollout_batch.h"
-#include "train/run_folder.h"
+#include "train/batches/rollout_batch.h"
+#include "train/opening/open_run.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::parity {
 namespace trl_online_dpo_test {

@@ -9,9 +9,9 @@
 #include "config/parse.h"
 #include "parity/form_name.h"
 #include "parity/recorded_run.h"
-#include "train/model_reward.h"
-#include "train/open_run.h"
-#include "train/score_source.h"
+#include "train/opening/model_reward.h"
+#include "train/opening/open_run.h"
+#include "train/opening/score_source.h"
 
 namespace hone::parity {
 namespace trl_reward_test {

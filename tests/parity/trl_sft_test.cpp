@@ -14,8 +14,8 @@
 #include "model/files/weight_source.h"
 #include "parity/form_name.h"
 #include "parity/golden.h"
-#include "train/open_run.h"
-#include "train/run_folder.h"
+#include "train/opening/open_run.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::parity {
 namespace trl_sft_test {

@@ -1,4 +1,4 @@
-"""Runs a script of TRL's, and writes down what TRL's trainer samples, for hone to replay (src/train/rollout_batch.h).
+"""Runs a script of TRL's, and writes down what TRL's trainer samples, for hone to replay (src/train/batches/rollout_batch.h).
 
 usage: record_samples.py OUT.jsonl SCRIPT [OPTION...]     with the packages of third_party/parity-venv; rows have a column `row`
 """

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "report/rollouts.h"
-#include "train/run_folder.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::report {
 namespace completions_file_test {

@@ -7,7 +7,7 @@
 #include "report/page/read_completions.h"
 #include "report/page/read_metrics.h"
 #include "report/rollouts.h"
-#include "train/run_folder.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::report {
 namespace page_read_test {

@@ -8,7 +8,7 @@
 #include "report/page/page_text.h"
 #include "report/rollouts.h"
 #include "report/run_report.h"
-#include "train/run_folder.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::report {
 namespace page_run_test {

@@ -12,7 +12,7 @@
 #include "report/samples_file.h"
 #include "report/samples_text.h"
 #include "report/text_width.h"
-#include "train/run_folder.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::report {
 namespace samples_test {

@@ -12,7 +12,7 @@
 #include "doctor/watch/watch.h"
 #include "standin/run_cases.h"
 #include "standin/tiny_runs.h"
-#include "train/open_run.h"
+#include "train/opening/open_run.h"
 
 namespace hone::standin {
 namespace doctor_test {

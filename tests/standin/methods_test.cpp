@@ -11,7 +11,7 @@
 #include "standin/cuda_only.h"
 #include "standin/run_cases.h"
 #include "standin/tiny_runs.h"
-#include "train/open_run.h"
+#include "train/opening/open_run.h"
 
 namespace hone::standin {
 namespace methods_test {

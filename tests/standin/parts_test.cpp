@@ -13,7 +13,7 @@
 #include "ops/short_conv.h"
 #include "standin/guarded_memory.h"
 #include "standin/standin.h"
-#include "train/memory_inputs.h"
+#include "train/opening/memory_inputs.h"
 
 namespace hone::standin {
 namespace parts_test {

@@ -8,7 +8,7 @@
 #include "model/files/weight_source.h"
 #include "standin/cuda_only.h"
 #include "standin/standin.h"
-#include "train/scored_pass.h"
+#include "train/passes/scored_pass.h"
 
 namespace hone::standin {
 namespace passes_test {

@@ -4,7 +4,7 @@
 
 #include "standin/run_cases.h"
 #include "standin/tiny_runs.h"
-#include "train/run_folder.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::standin {
 namespace resume_test {

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "config/plan.h"
 #include "standin/standin.h"
-#include "train/step_facts.h"
+#include "train/facts/step_facts.h"
 
 namespace hone::standin {
 

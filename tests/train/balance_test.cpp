@@ -4,7 +4,7 @@
 
 #include "adapters/lora.h"
 #include "model/tiny_model.h"
-#include "train/scored_pass.h"
+#include "train/passes/scored_pass.h"
 
 namespace hone::train {
 namespace balance_test {

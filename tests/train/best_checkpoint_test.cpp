@@ -1,4 +1,4 @@
-#include "train/best_checkpoint.h"
+#include "train/saves/best_checkpoint.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "train/read_eval.h"
-#include "train/run_folder.h"
+#include "train/opening/read_eval.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::train {
 namespace best_checkpoint_test {

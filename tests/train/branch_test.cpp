@@ -1,6 +1,6 @@
 // Checkpoints that are moved aside when a run is resumed from an earlier one: also when a kill cuts that
 // short.
-#include "train/branch.h"
+#include "train/saves/branch.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "train/run_folder.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::train {
 namespace branch_test {

@@ -1,4 +1,4 @@
-#include "train/device_facts.h"
+#include "train/facts/device_facts.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // A DPO run from the outside: what it leaves alone, resuming, rehearsing, evaluation without training.
-#include "train/open_run.h"
+#include "train/opening/open_run.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -15,9 +15,9 @@
 #include "base/json.h"
 #include "config/parse.h"
 #include "model/files/weight_source.h"
-#include "train/guard.h"
-#include "train/open_run.h"
-#include "train/run_folder.h"
+#include "train/loop/guard.h"
+#include "train/opening/open_run.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::train {
 namespace full_run_test {

@@ -15,7 +15,7 @@
 #include "model/tiny_model.h"
 #include "ops/head/linear_logprob.h"
 #include "ops/soft_cap.h"
-#include "train/scored_pass.h"
+#include "train/passes/scored_pass.h"
 
 namespace hone::train {
 namespace fused_form_test {

@@ -7,8 +7,8 @@
 #include "base/json.h"
 #include "config/parse.h"
 #include "report/run_report.h"
-#include "train/open_run.h"
-#include "train/run_folder.h"
+#include "train/opening/open_run.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::train {
 namespace grpo_faults_test {

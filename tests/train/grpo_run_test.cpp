@@ -1,6 +1,6 @@
 // Whole GRPO runs on the tiny Llama: native rewards, resume in the middle of a generation batch, replay of
 // what a run dumped, evaluation, faults of rewards.
-#include "train/open_run.h"
+#include "train/opening/open_run.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@
 #include "base/pattern.h"
 #include "config/parse.h"
 #include "model/files/weight_source.h"
-#include "train/run_data.h"
-#include "train/run_folder.h"
+#include "train/batches/run_data.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::train {
 namespace grpo_run_test {

@@ -1,5 +1,5 @@
-// Ranks of one host find one file for their base (train/host_base.h). Here they are threads of one process.
-#include "train/host_base.h"
+// Ranks of one host find one file for their base (train/opening/host_base.h). Here they are threads of one process.
+#include "train/opening/host_base.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // What a run read besides its rows: prints of files, what changed, and what an adapter's folder says of its run.
-#include "train/input_files.h"
+#include "train/opening/input_files.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "config/parse.h"
-#include "train/open_run.h"
-#include "train/run_folder.h"
+#include "train/opening/open_run.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::train {
 namespace input_files_test {

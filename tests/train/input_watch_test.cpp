@@ -1,4 +1,4 @@
-#include "train/input_watch.h"
+#include "train/opening/input_watch.h"
 
 #include <gtest/gtest.h>
 

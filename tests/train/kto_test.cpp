@@ -1,5 +1,5 @@
 // A KTO run from the outside: where it begins, what it leaves alone, rehearsing, its reference.
-#include "train/open_run.h"
+#include "train/opening/open_run.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

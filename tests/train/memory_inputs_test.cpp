@@ -1,4 +1,4 @@
-#include "train/memory_inputs.h"
+#include "train/opening/memory_inputs.h"
 
 #include <gtest/gtest.h>
 

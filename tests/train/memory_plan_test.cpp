@@ -1,4 +1,4 @@
-#include "train/memory_plan.h"
+#include "train/facts/memory_plan.h"
 
 #include <gtest/gtest.h>
 

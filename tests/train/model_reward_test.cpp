@@ -1,5 +1,5 @@
 // A sequence-classification model as reward, beside transformers' scores (tests/parity/record_rewards.py).
-#include "train/model_reward.h"
+#include "train/opening/model_reward.h"
 
 #include <gtest/gtest.h>
 

@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "config/parse.h"
-#include "train/open_run.h"
-#include "train/run_folder.h"
+#include "train/opening/open_run.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::train {
 namespace online_dpo_test {

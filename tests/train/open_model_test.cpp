@@ -1,5 +1,5 @@
 // What a plan and the tokenizer's template decide together.
-#include "train/open_model.h"
+#include "train/opening/open_model.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-// What in output_dir is hone's own (train/own_files.h), and what a run does beside things that are not:
+// What in output_dir is hone's own (train/saves/own_files.h), and what a run does beside things that are not:
 // nothing.
-#include "train/own_files.h"
+#include "train/saves/own_files.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -10,9 +10,9 @@
 
 #include "base/error.h"
 #include "config/parse.h"
-#include "train/open_run.h"
-#include "train/run_folder.h"
-#include "train/run_inputs.h"
+#include "train/opening/open_run.h"
+#include "train/saves/run_folder.h"
+#include "train/saves/run_inputs.h"
 
 namespace hone::train {
 namespace own_files_test {

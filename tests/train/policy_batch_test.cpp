@@ -1,5 +1,5 @@
 // How samples are laid out and cut into passes, and which of them a step takes.
-#include "train/policy_batch.h"
+#include "train/passes/policy_batch.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "train/policy_order.h"
+#include "train/steps/policy_order.h"
 
 namespace hone::train {
 namespace policy_batch_test {

@@ -8,11 +8,11 @@
 #include "config/parse.h"
 #include "learn/adamw.h"
 #include "model/files/weight_source.h"
-#include "train/group_method.h"
-#include "train/memory_inputs.h"
 #include "train/methods/grpo/grpo.h"
-#include "train/open_model.h"
-#include "train/run_setup.h"
+#include "train/opening/memory_inputs.h"
+#include "train/opening/open_model.h"
+#include "train/opening/run_setup.h"
+#include "train/steps/group_method.h"
 
 namespace hone::train {
 namespace policy_method_test {

@@ -1,6 +1,6 @@
 // The finished result at the top of output_dir: old or new in every moment of its publishing, and finished by
 // whoever comes next.
-#include "train/publish.h"
+#include "train/saves/publish.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "base/file_trace.h"
 #include "config/parse.h"
-#include "train/open_run.h"
-#include "train/run_folder.h"
+#include "train/opening/open_run.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::train {
 namespace publish_test {

@@ -15,9 +15,9 @@
 #include "model/files/gguf_write.h"
 #include "model/fused_pass.h"
 #include "model/tiny_model.h"
-#include "train/memory_inputs.h"
-#include "train/open_model.h"
-#include "train/scored_pass.h"
+#include "train/opening/memory_inputs.h"
+#include "train/opening/open_model.h"
+#include "train/passes/scored_pass.h"
 
 namespace hone::train {
 namespace quantized_experts_test {

@@ -1,4 +1,4 @@
-#include "train/rank_plan.h"
+#include "train/facts/rank_plan.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "parallel/bins.h"
 #include "parallel/thread_ranks.h"
-#include "train/shared_work.h"
+#include "train/loop/shared_work.h"
 
 namespace hone::train {
 namespace rank_plan_test {

@@ -1,6 +1,6 @@
 // Rows of every method on given pairs or marked completions: streamed ones are those of a run that holds all
 // in their order, and kept ones those of a run that makes them. SFT's are in sft_equivalence_test.cpp.
-#include "train/record_input.h"
+#include "train/opening/record_input.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "config/parse.h"
-#include "data/token_cache.h"
-#include "train/open_run.h"
-#include "train/run_folder.h"
+#include "data/forms/token_cache.h"
+#include "train/opening/open_run.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::train {
 namespace record_input_test {

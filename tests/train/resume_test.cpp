@@ -12,10 +12,10 @@
 #include "base/safetensors.h"
 #include "config/parse.h"
 #include "rewards/reward.h"
-#include "train/checkpoint.h"
-#include "train/checkpoint_check.h"
-#include "train/open_run.h"
-#include "train/run_folder.h"
+#include "train/opening/open_run.h"
+#include "train/saves/checkpoint.h"
+#include "train/saves/checkpoint_check.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::train {
 namespace resume_test {

@@ -11,8 +11,8 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "config/parse.h"
-#include "train/model_reward.h"
-#include "train/open_run.h"
+#include "train/opening/model_reward.h"
+#include "train/opening/open_run.h"
 
 namespace hone::train {
 namespace reward_model_test {

@@ -1,6 +1,6 @@
 // The file form of a generation batch: what is written is read again, and whatever else is read is a
 // UserError.
-#include "train/rollout_batch.h"
+#include "train/batches/rollout_batch.h"
 
 #include <gtest/gtest.h>
 

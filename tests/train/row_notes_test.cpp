@@ -1,5 +1,5 @@
 // Options and columns that do nothing for the rows of a run are named.
-#include "train/row_notes.h"
+#include "train/notes/row_notes.h"
 
 #include <gtest/gtest.h>
 

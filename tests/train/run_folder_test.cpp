@@ -1,4 +1,4 @@
-#include "train/run_folder.h"
+#include "train/saves/run_folder.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

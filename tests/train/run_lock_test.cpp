@@ -1,4 +1,4 @@
-#include "train/run_lock.h"
+#include "train/saves/run_lock.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

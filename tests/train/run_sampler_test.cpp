@@ -1,6 +1,6 @@
 // Completions beside the training: when they are sampled, what they are of, what eval_reward_funcs make of them, and that the run's
 // bits are the same without them.
-#include "train/run_sampler.h"
+#include "train/loop/run_sampler.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -13,9 +13,9 @@
 #include "config/parse.h"
 #include "learn/mean_interval.h"
 #include "rollout/generate.h"
-#include "train/generate_options.h"
-#include "train/open_run.h"
-#include "train/run_folder.h"
+#include "train/opening/generate_options.h"
+#include "train/opening/open_run.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::train {
 namespace run_sampler_test {

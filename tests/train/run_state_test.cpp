@@ -1,4 +1,4 @@
-#include "train/run_state.h"
+#include "train/saves/run_state.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// What ranks must have the same of after a step (train/same_run.h), and facts as bytes (train/facts_bytes.h).
-#include "train/same_run.h"
+// What ranks must have the same of after a step (train/opening/same_run.h), and facts as bytes (train/facts/facts_bytes.h).
+#include "train/opening/same_run.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -11,9 +11,9 @@
 
 #include "base/instruction_level.h"
 #include "parallel/thread_ranks.h"
-#include "train/facts_bytes.h"
-#include "train/row_method.h"
-#include "train/shared_work.h"
+#include "train/facts/facts_bytes.h"
+#include "train/loop/shared_work.h"
+#include "train/steps/row_method.h"
 
 namespace hone::train {
 namespace same_run_test {

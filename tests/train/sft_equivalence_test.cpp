@@ -10,9 +10,9 @@
 #include "base/file.h"
 #include "base/safetensors.h"
 #include "config/parse.h"
-#include "train/open_run.h"
-#include "train/run_folder.h"
-#include "train/scored_pass.h"
+#include "train/opening/open_run.h"
+#include "train/passes/scored_pass.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::train {
 namespace sft_equivalence_test {

@@ -1,6 +1,6 @@
 // Whole runs on the tiny Llama: interruption and resume, one writer a folder, continued adapters,
 // accumulation.
-#include "train/open_run.h"
+#include "train/opening/open_run.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "config/parse.h"
-#include "train/run_folder.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::train {
 namespace sft_run_test {

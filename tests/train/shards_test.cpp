@@ -1,5 +1,5 @@
-// Full fine-tuning divided among ranks (train/shards.h), pass by pass between threads: sums, steps, and what is sent.
-#include "train/shards.h"
+// Full fine-tuning divided among ranks (train/loop/shards.h), pass by pass between threads: sums, steps, and what is sent.
+#include "train/loop/shards.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -17,9 +17,9 @@
 #include "config/plan.h"
 #include "model/files/weight_source.h"
 #include "parallel/thread_ranks.h"
-#include "train/optimizer.h"
-#include "train/rank_plan.h"
-#include "train/task_thread.h"
+#include "train/facts/rank_plan.h"
+#include "train/loop/optimizer.h"
+#include "train/loop/task_thread.h"
 
 namespace hone::train {
 namespace shards_test {

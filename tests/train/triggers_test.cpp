@@ -1,4 +1,4 @@
-#include "train/triggers.h"
+#include "train/loop/triggers.h"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 
 #include "base/safetensors.h"
 #include "config/parse.h"
-#include "train/open_run.h"
-#include "train/run_folder.h"
+#include "train/opening/open_run.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::commands {
 

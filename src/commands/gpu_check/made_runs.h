@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "config/plan.h"
-#include "train/step_facts.h"
+#include "train/facts/step_facts.h"
 
 namespace hone::commands {
 

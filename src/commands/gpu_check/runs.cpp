@@ -10,7 +10,7 @@
 #include "model/causal_lm.h"
 #include "model/files/weight_source.h"
 #include "rollout/generate.h"
-#include "train/scored_pass.h"
+#include "train/passes/scored_pass.h"
 
 namespace hone::commands {
 

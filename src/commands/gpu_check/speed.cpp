@@ -15,7 +15,7 @@
 #include "model/files/weight_source.h"
 #include "ops/machine/device_memory.h"
 #include "rollout/generate.h"
-#include "train/open_run.h"
+#include "train/opening/open_run.h"
 
 namespace hone::commands {
 

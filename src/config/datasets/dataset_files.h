@@ -1,6 +1,6 @@
 // Names of data sets -> the files of their splits, as datasets.load_dataset finds them on this disk.
 //
-//   a file                  any split; data/row_file.h says which formats
+//   a file                  any split; data/files/row_file.h says which formats
 //   a pattern, data/*.json  its files are the split `train`
 //   a folder saved by save_to_disk (state.json, or dataset_dict.json with a folder a split)
 //   a folder whose README.md names `configs`, as repositories of the hub do: dataset_config picks one

@@ -238,7 +238,7 @@ namespace {
 
 void check_resume(const Plan& plan, const Settings& settings) {
   const std::string& resume = plan.resume_from_checkpoint;
-  // train/checkpoint_check.h knows where a checkpoint of the run may have gone.
+  // train/saves/checkpoint_check.h knows where a checkpoint of the run may have gone.
   const base::fs::path asked = resume;
   const bool of_a_run =
       asked.filename().string().starts_with("checkpoint-") && is_folder(asked.parent_path().string());

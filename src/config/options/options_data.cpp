@@ -126,7 +126,7 @@ void add_dataset(std::vector<Option>& rows) {
         for_rows(kAnyRows)}});
 }
 
-// What rows become before a method reads them (data/map_row.h, data/row_function.h).
+// What rows become before a method reads them (data/files/map_row.h, data/files/row_function.h).
 void add_row_forms(std::vector<Option>& rows) {
   add(rows, {"data", kHone, kAll},
       {{"dataset_columns",

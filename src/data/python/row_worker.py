@@ -1,4 +1,4 @@
-# A worker that runs row_function (data/row_function.h). python/worker_base.py comes before this text.
+# A worker that runs row_function (data/files/row_function.h). python/worker_base.py comes before this text.
 
 FUNCTION = None
 

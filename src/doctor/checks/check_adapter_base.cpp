@@ -8,8 +8,8 @@
 #include "config/hub_names.h"
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
-#include "train/input_files.h"
-#include "train/run_folder.h"
+#include "train/opening/input_files.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::doctor {
 

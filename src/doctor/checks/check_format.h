@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "base/plural.h"
-#include "train/rollout_source.h"
-#include "train/run_view.h"
+#include "train/batches/rollout_source.h"
+#include "train/opening/run_view.h"
 
 namespace hone::doctor::format {
 

@@ -3,7 +3,7 @@
 
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
-#include "train/machine.h"
+#include "train/facts/machine.h"
 
 namespace hone::doctor {
 

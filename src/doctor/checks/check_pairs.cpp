@@ -1,4 +1,4 @@
-// DATA and PREF classes of pairs: what data/preferences counted, over all rows.
+// DATA and PREF classes of pairs: what data/forms/preferences counted, over all rows.
 #include <algorithm>
 #include <cmath>
 

@@ -7,8 +7,8 @@
 
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
+#include "train/loop/optimizer.h"
 #include "train/methods/methods.h"
-#include "train/optimizer.h"
 
 namespace hone::doctor {
 

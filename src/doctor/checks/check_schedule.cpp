@@ -6,8 +6,8 @@
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
 #include "learn/schedule.h"
+#include "train/loop/optimizer.h"
 #include "train/methods/methods.h"
-#include "train/optimizer.h"
 
 namespace hone::doctor {
 

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/error.h"
-#include "data/rows.h"
+#include "data/forms/rows.h"
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
 #include "text/turn_end.h"

@@ -11,7 +11,7 @@
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
 #include "model/config/families.h"
-#include "train/run_view.h"
+#include "train/opening/run_view.h"
 
 namespace hone::doctor {
 

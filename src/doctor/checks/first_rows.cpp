@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "data/row_source.h"
+#include "data/files/row_source.h"
 
 namespace hone::doctor {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "train/run_view.h"
+#include "train/opening/run_view.h"
 
 namespace hone::doctor {
 

@@ -8,7 +8,7 @@
 
 #include "model/files/first_layers.h"
 #include "ops/cases/without.h"
-#include "train/scored_pass.h"
+#include "train/passes/scored_pass.h"
 
 namespace hone::doctor {
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "data/record.h"
+#include "data/records/record.h"
 #include "model/causal_lm.h"
-#include "train/batch_pass.h"
-#include "train/run_view.h"
+#include "train/opening/run_view.h"
+#include "train/passes/batch_pass.h"
 
 namespace hone::doctor {
 

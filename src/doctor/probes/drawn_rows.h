@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "train/rollout_source.h"
+#include "train/batches/rollout_source.h"
 
 namespace hone::doctor {
 

@@ -14,7 +14,7 @@
 #include "base/unnamed_file.h"
 #include "model/config/layer_of.h"
 #include "ops/machine/device_memory.h"
-#include "train/memory_inputs.h"
+#include "train/opening/memory_inputs.h"
 
 namespace hone::doctor {
 

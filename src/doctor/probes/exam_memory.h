@@ -9,7 +9,7 @@
 
 #include "adapters/lora.h"
 #include "base/file.h"
-#include "train/run_view.h"
+#include "train/opening/run_view.h"
 
 namespace hone::doctor {
 

@@ -3,9 +3,9 @@
 
 #include <functional>
 
-#include "data/record.h"
+#include "data/records/record.h"
 #include "doctor/examination.h"
-#include "train/scored_pass.h"
+#include "train/passes/scored_pass.h"
 
 namespace hone::doctor {
 

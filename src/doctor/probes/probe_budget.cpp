@@ -8,10 +8,10 @@
 #include "doctor/checks/check_format.h"
 #include "doctor/examination.h"
 #include "model/config/families.h"
-#include "train/memory_inputs.h"
-#include "train/run_folder.h"
-#include "train/run_view.h"
-#include "train/triggers.h"
+#include "train/loop/triggers.h"
+#include "train/opening/memory_inputs.h"
+#include "train/opening/run_view.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::doctor {
 

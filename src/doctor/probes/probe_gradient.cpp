@@ -14,9 +14,9 @@
 #include "doctor/probes/probe_state.h"
 #include "doctor/probes/zero_gradient.h"
 #include "doctor/watch/tensor_watch.h"
+#include "train/loop/optimizer.h"
+#include "train/loop/step_strategy.h"
 #include "train/methods/methods.h"
-#include "train/optimizer.h"
-#include "train/step_strategy.h"
 
 namespace hone::doctor {
 

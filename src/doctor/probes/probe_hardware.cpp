@@ -13,7 +13,7 @@
 #include "base/instruction_level.h"
 #include "base/json.h"
 #include "base/signal_names.h"
-#include "data/preferences.h"
+#include "data/forms/preferences.h"
 #include "doctor/examination.h"
 #include "doctor/excluded.h"
 #include "doctor/probes/device_machine.h"
@@ -22,10 +22,10 @@
 #include "doctor/probes/probe_state.h"
 #include "ops/machine/cuda.h"
 #include "ops/machine/device_memory.h"
-#include "train/machine.h"
-#include "train/memory_inputs.h"
-#include "train/rollout_source.h"
-#include "train/run_view.h"
+#include "train/batches/rollout_source.h"
+#include "train/facts/machine.h"
+#include "train/opening/memory_inputs.h"
+#include "train/opening/run_view.h"
 
 namespace hone::doctor {
 

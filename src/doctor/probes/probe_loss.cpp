@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "data/packing.h"
+#include "data/records/packing.h"
 #include "doctor/attempt.h"
 #include "doctor/checks/check_parts.h"
 #include "doctor/examination.h"
@@ -15,8 +15,8 @@
 #include "doctor/probes/likelier_side.h"
 #include "doctor/probes/loss_identities.h"
 #include "doctor/probes/probe_state.h"
-#include "train/memory_inputs.h"
 #include "train/methods/methods.h"
+#include "train/opening/memory_inputs.h"
 
 namespace hone::doctor {
 

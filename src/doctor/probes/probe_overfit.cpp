@@ -5,14 +5,14 @@
 #include <cmath>
 #include <numeric>
 
-#include "data/packing.h"
+#include "data/records/packing.h"
 #include "doctor/examination.h"
 #include "doctor/excluded.h"
 #include "doctor/probes/probe_state.h"
-#include "train/memory_inputs.h"
-#include "train/optimizer.h"
-#include "train/scored_pass.h"
-#include "train/step_strategy.h"
+#include "train/loop/optimizer.h"
+#include "train/loop/step_strategy.h"
+#include "train/opening/memory_inputs.h"
+#include "train/passes/scored_pass.h"
 
 namespace hone::doctor {
 

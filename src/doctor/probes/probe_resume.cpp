@@ -11,9 +11,9 @@
 #include "doctor/probes/probe_state.h"
 #include "doctor/probes/round_trip.h"
 #include "model/files/weight_source.h"
-#include "train/optimizer.h"
-#include "train/run_folder.h"
-#include "train/step_strategy.h"
+#include "train/loop/optimizer.h"
+#include "train/loop/step_strategy.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::doctor {
 

@@ -10,7 +10,7 @@
 #include "doctor/examination.h"
 #include "doctor/probes/sampled_rollouts.h"
 #include "model/config/rotations.h"
-#include "train/rollout_source.h"
+#include "train/batches/rollout_source.h"
 
 namespace hone::doctor {
 

@@ -14,7 +14,7 @@
 #include "doctor/probes/round_trip.h"
 #include "doctor/tools/merged_model.h"
 #include "model/files/weight_source.h"
-#include "train/open_model.h"
+#include "train/opening/open_model.h"
 
 namespace hone::doctor {
 

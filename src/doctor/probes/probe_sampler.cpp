@@ -11,7 +11,7 @@
 #include "doctor/excluded.h"
 #include "doctor/probes/probe_state.h"
 #include "doctor/watch/watch_limits.h"
-#include "train/step_strategy.h"
+#include "train/loop/step_strategy.h"
 
 namespace hone::doctor {
 

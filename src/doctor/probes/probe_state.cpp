@@ -17,12 +17,12 @@
 #include "adapters/peft_files.h"
 #include "base/hash.h"
 #include "base/rng.h"
-#include "data/packing.h"
-#include "data/preferences.h"
+#include "data/forms/preferences.h"
+#include "data/records/packing.h"
 #include "model/config/layer_of.h"
 #include "ops/machine/product_rates.h"
-#include "train/rollout_source.h"
-#include "train/run_view.h"
+#include "train/batches/rollout_source.h"
+#include "train/opening/run_view.h"
 
 namespace hone::doctor {
 

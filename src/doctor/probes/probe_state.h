@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "adapters/lora.h"
-#include "data/record.h"
+#include "data/records/record.h"
 #include "doctor/probes/exam_memory.h"
 #include "model/causal_lm.h"
 #include "ops/linear.h"
-#include "train/run_view.h"
+#include "train/opening/run_view.h"
 
 namespace hone::doctor {
 

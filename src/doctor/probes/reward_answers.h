@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "rewards/reward.h"
-#include "train/rollout_source.h"
-#include "train/run_view.h"
+#include "train/batches/rollout_source.h"
+#include "train/opening/run_view.h"
 
 namespace hone::doctor {
 

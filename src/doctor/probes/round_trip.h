@@ -6,7 +6,7 @@
 #include "adapters/lora.h"
 #include "base/file.h"
 #include "doctor/examination.h"
-#include "train/checkpoint.h"
+#include "train/saves/checkpoint.h"
 
 namespace hone::doctor {
 

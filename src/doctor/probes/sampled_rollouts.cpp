@@ -7,7 +7,7 @@
 #include "base/stopwatch.h"
 #include "doctor/probes/drawn_rows.h"
 #include "doctor/probes/reward_answers.h"
-#include "train/rollout_source.h"
+#include "train/batches/rollout_source.h"
 
 namespace hone::doctor {
 

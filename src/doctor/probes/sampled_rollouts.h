@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "train/rollout_batch.h"
-#include "train/run_view.h"
+#include "train/batches/rollout_batch.h"
+#include "train/opening/run_view.h"
 
 namespace hone::doctor {
 

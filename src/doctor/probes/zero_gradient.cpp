@@ -10,8 +10,8 @@
 #include <optional>
 
 #include "doctor/probes/probe_state.h"
-#include "train/memory_inputs.h"
-#include "train/scored_pass.h"
+#include "train/opening/memory_inputs.h"
+#include "train/passes/scored_pass.h"
 
 namespace hone::doctor {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "doctor/excluded.h"
-#include "train/run_view.h"
+#include "train/opening/run_view.h"
 
 namespace hone::doctor {
 

@@ -10,8 +10,8 @@
 #include <numeric>
 
 #include "parallel/ranks.h"
-#include "train/optimizer.h"
-#include "train/step_strategy.h"
+#include "train/loop/optimizer.h"
+#include "train/loop/step_strategy.h"
 
 namespace hone::doctor {
 

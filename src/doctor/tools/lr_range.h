@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "train/run_view.h"
+#include "train/opening/run_view.h"
 
 namespace hone::doctor {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/verdict.h"
-#include "data/record.h"
+#include "data/records/record.h"
 #include "model/causal_lm.h"
 
 namespace hone::doctor {

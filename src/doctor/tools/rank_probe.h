@@ -1,8 +1,8 @@
 // What `hone plan` measures here: messages between ranks of this host, and passes of the run.
 #pragma once
 
-#include "train/rank_plan.h"
-#include "train/run_view.h"
+#include "train/facts/rank_plan.h"
+#include "train/opening/run_view.h"
 
 namespace hone::doctor {
 

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/verdict.h"
-#include "train/step_facts.h"
+#include "train/facts/step_facts.h"
 
 namespace hone::doctor {
 

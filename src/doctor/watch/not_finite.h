@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/verdict.h"
-#include "train/run_view.h"
+#include "train/opening/run_view.h"
 
 namespace hone::doctor {
 

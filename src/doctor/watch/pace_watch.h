@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "doctor/watch/finding.h"
-#include "train/step_facts.h"
+#include "train/facts/step_facts.h"
 
 namespace hone::doctor {
 

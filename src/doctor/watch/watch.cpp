@@ -17,9 +17,9 @@
 #include "doctor/watch/loss_table.h"
 #include "doctor/watch/not_finite.h"
 #include "doctor/watch/watch_limits.h"
-#include "train/product_facts.h"
-#include "train/run_folder.h"
-#include "train/run_view.h"
+#include "train/facts/product_facts.h"
+#include "train/opening/run_view.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::doctor {
 

@@ -38,8 +38,8 @@
 #include "doctor/watch/tensor_watch.h"
 #include "doctor/watch/watch_rewards.h"
 #include "doctor/watch/watch_steps.h"
-#include "train/guard.h"
-#include "train/step_facts.h"
+#include "train/facts/step_facts.h"
+#include "train/loop/guard.h"
 
 namespace hone::doctor {
 

@@ -11,8 +11,8 @@
 #include "base/json.h"
 #include "doctor/watch/watch.h"
 #include "doctor/watch/watch_state.h"
-#include "train/run_folder.h"
-#include "train/run_view.h"
+#include "train/opening/run_view.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::doctor {
 

@@ -9,7 +9,7 @@
 
 #include "base/json.h"
 #include "doctor/watch/finding.h"
-#include "train/step_facts.h"
+#include "train/facts/step_facts.h"
 
 namespace hone::doctor {
 

@@ -12,7 +12,7 @@
 #include "report/page/read_metrics.h"
 #include "report/start_page.h"
 #include "report/terminal.h"
-#include "train/run_folder.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::report {
 

@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/verdict.h"
-#include "train/step_facts.h"
+#include "train/facts/step_facts.h"
 
 namespace hone::report {
 

@@ -11,7 +11,7 @@
 #include "base/utf8.h"
 #include "report/page/read_metrics.h"
 #include "report/page/spread.h"
-#include "train/run_folder.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::report {
 

@@ -7,12 +7,12 @@
 
 #include "base/read_keys.h"
 #include "config/plan.h"
-#include "data/row_columns.h"
+#include "data/files/row_columns.h"
 
 namespace hone::train {
 
-struct RecordOpening;    // train/record_opening.h
-struct SamplingOpening;  // train/sampling_opening.h
+struct RecordOpening;    // train/opening/record_opening.h
+struct SamplingOpening;  // train/opening/sampling_opening.h
 
 // Peak learning rates of LoRA with AdamW, at rank 16 and scale 2 (TRL's defaults, alpha 32).
 struct LearningRates {

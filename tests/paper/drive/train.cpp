@@ -6,7 +6,7 @@
 #include "config/parse.h"
 #include "paper/drive/card.h"
 #include "paper/drive/modes.h"
-#include "train/open_run.h"
+#include "train/opening/open_run.h"
 
 namespace hone::paper {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "learn/cpo_loss.h"
 #include "ops/head/linear_logprob.h"
-#include "train/pair_method.h"
-#include "train/reference_free.h"
+#include "train/methods/reference_free.h"
+#include "train/steps/pair_method.h"
 
 namespace hone::train::cpo {
 

@@ -1,6 +1,6 @@
 // CPO, SimPO and AlphaPO: TRL 1.16's experimental CPOTrainer on concatenated pairs, without padding. There is
 // no reference. A micro-batch is one pass through the model: each pair's prompt once, then its two completions
-// (train/policy_batch.h).
+// (train/passes/policy_batch.h).
 #pragma once
 
 #include "train/methods/methods.h"

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "ops/head/linear_logprob.h"
-#include "train/pair_pass.h"
+#include "train/passes/pair_pass.h"
 
 namespace hone::train::dpo {
 

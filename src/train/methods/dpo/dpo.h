@@ -1,7 +1,7 @@
 // DPO and its relatives: TRL 1.16's DPOTrainer on concatenated pairs, without padding.
 //
 // A micro-batch is one pass through the model: each pair's prompt once, then its two completions
-// (train/policy_batch.h). The reference is the model without its adapter, or with the initial values of a
+// (train/passes/policy_batch.h). The reference is the model without its adapter, or with the initial values of a
 // continued adapter; its log-probabilities are computed with each micro-batch, or, with
 // precompute_ref_log_probs, of all rows before step 1. Dropout, where disable_dropout is false, is the
 // policy's alone, and of a shared prompt both completions see the same.
@@ -9,7 +9,7 @@
 
 #include "learn/preference_loss.h"
 #include "train/methods/methods.h"
-#include "train/pair_method.h"
+#include "train/steps/pair_method.h"
 
 namespace hone::train::dpo {
 

@@ -1,6 +1,6 @@
 // The order of events before the first step of a DPO run, as prose.
 #include "train/methods/dpo/dpo.h"
-#include "train/record_opening.h"
+#include "train/opening/record_opening.h"
 
 namespace hone::train::dpo {
 

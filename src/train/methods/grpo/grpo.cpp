@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "train/opening.h"
+#include "train/opening/opening.h"
 
 namespace hone::train::grpo {
 

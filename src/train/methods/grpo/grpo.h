@@ -1,8 +1,8 @@
-// GRPO: TRL 1.16's GRPOTrainer. What it shares with RLOO is train/group_method.h.
+// GRPO: TRL 1.16's GRPOTrainer. What it shares with RLOO is train/steps/group_method.h.
 #pragma once
 
-#include "train/group_opening.h"
 #include "train/methods/methods.h"
+#include "train/opening/group_opening.h"
 
 namespace hone::train::grpo {
 

@@ -8,7 +8,7 @@
 
 #include "learn/wide.h"
 #include "ops/head/linear_logprob.h"
-#include "train/pair_pass.h"
+#include "train/passes/pair_pass.h"
 
 namespace hone::train::kto {
 

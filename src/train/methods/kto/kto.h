@@ -9,7 +9,7 @@
 
 #include "learn/kto_loss.h"
 #include "train/methods/methods.h"
-#include "train/pair_method.h"
+#include "train/steps/pair_method.h"
 
 namespace hone::train::kto {
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/token_cache.h"
+#include "data/forms/token_cache.h"
 #include "train/methods/kto/kto.h"
-#include "train/record_opening.h"
+#include "train/opening/record_opening.h"
 
 namespace hone::train::kto {
 

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/step_progress.h"
 #include "base/stopwatch.h"
-#include "train/pair_method.h"
+#include "train/steps/pair_method.h"
 
 namespace hone::train::online_dpo {
 

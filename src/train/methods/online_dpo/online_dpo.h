@@ -2,7 +2,7 @@
 //
 // A step samples two completions of each of its prompts, all at once (the weights are the same for every
 // micro-batch of a step); rewards or a judge say which is the better (online_pairs.h); a micro-batch of
-// pairs is one pass, each prompt once, as in DPO (train/pair_pass.h). Sampling is at `temperature`, the loss
+// pairs is one pass, each prompt once, as in DPO (train/passes/pair_pass.h). Sampling is at `temperature`, the loss
 // at 1.
 //
 // clang-format off
@@ -28,12 +28,12 @@
 #include <span>
 #include <vector>
 
-#include "data/order.h"
+#include "data/records/order.h"
 #include "learn/preference_loss.h"
 #include "train/methods/methods.h"
 #include "train/methods/online_dpo/online_pairs.h"
-#include "train/pair_pass.h"
-#include "train/sampling_method.h"
+#include "train/passes/pair_pass.h"
+#include "train/steps/sampling_method.h"
 
 namespace hone::train::online_dpo {
 

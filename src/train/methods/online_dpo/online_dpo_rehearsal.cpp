@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "train/methods/online_dpo/online_dpo.h"
-#include "train/pair_method.h"
-#include "train/rehearsal_rollouts.h"
+#include "train/steps/pair_method.h"
+#include "train/steps/rehearsal_rollouts.h"
 
 namespace hone::train::online_dpo {
 

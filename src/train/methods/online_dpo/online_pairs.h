@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "config/plan.h"
-#include "data/record.h"
-#include "train/rollout_batch.h"
-#include "train/step_facts.h"
+#include "data/records/record.h"
+#include "train/batches/rollout_batch.h"
+#include "train/facts/step_facts.h"
 
 namespace hone::train::online_dpo {
 

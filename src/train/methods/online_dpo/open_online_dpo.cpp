@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "train/methods/online_dpo/online_dpo.h"
-#include "train/opening.h"
-#include "train/sampling_opening.h"
+#include "train/opening/opening.h"
+#include "train/opening/sampling_opening.h"
 
 namespace hone::train::online_dpo {
 

@@ -3,10 +3,10 @@
 #include <ATen/core/grad_mode.h>
 
 #include "base/error.h"
-#include "data/reward_pairs.h"
+#include "data/forms/reward_pairs.h"
 #include "train/methods/reward/reward_model.h"
-#include "train/record_opening.h"
-#include "train/score_source.h"
+#include "train/opening/record_opening.h"
+#include "train/opening/score_source.h"
 
 namespace hone::train::reward {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "train/methods/methods.h"
-#include "train/pair_method.h"
+#include "train/steps/pair_method.h"
 
 namespace hone::train::reward {
 

@@ -2,8 +2,8 @@
 
 #include <ATen/ATen.h>
 
-#include "train/group_opening.h"
-#include "train/micro_batches.h"
+#include "train/opening/group_opening.h"
+#include "train/steps/micro_batches.h"
 
 namespace hone::train::rloo {
 

@@ -1,4 +1,4 @@
-// RLOO: TRL 1.16's RLOOTrainer. What it shares with GRPO is train/group_method.h.
+// RLOO: TRL 1.16's RLOOTrainer. What it shares with GRPO is train/steps/group_method.h.
 #pragma once
 
 #include "train/methods/methods.h"

@@ -3,10 +3,10 @@
 #include <cstdint>
 
 #include "base/enum_names.h"
-#include "data/token_cache.h"
-#include "data/tokenize.h"
+#include "data/forms/token_cache.h"
+#include "data/forms/tokenize.h"
 #include "train/methods/sft/sft.h"
-#include "train/record_opening.h"
+#include "train/opening/record_opening.h"
 
 namespace hone::train::sft {
 

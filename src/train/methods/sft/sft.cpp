@@ -5,7 +5,7 @@
 
 #include "model/layers/embedding_noise.h"
 #include "ops/head/linear_logprob.h"
-#include "train/router_factor.h"
+#include "train/methods/router_factor.h"
 
 namespace hone::train::sft {
 

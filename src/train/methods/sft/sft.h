@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "train/methods/methods.h"
-#include "train/row_method.h"
-#include "train/scored_pass.h"
+#include "train/passes/scored_pass.h"
+#include "train/steps/row_method.h"
 
 namespace hone::train::sft {
 

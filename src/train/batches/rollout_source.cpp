@@ -1,0 +1,294 @@
+#include "train/batches/rollout_source.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+#include "base/step_progress.h"
+#include "base/stopwatch.h"
+#include "rollout/generate.h"
+#include "text/token_pattern.h"
+#include "train/opening/generate_options.h"
+
+namespace hone::train {
+
+namespace {
+
+using base::Clock;
+using base::Json;
+using base::seconds_since;
+
+// Evaluation's samples are keyed apart from every training batch (base/rng.h takes steps below 2^32).
+constexpr std::uint64_t kEvaluationStep = 0xFFFFFFFE;
+
+// What TRL hands to a reward function as a completion.
+Json completion_json(const Json& prompt, const std::string& text) {
+  if (!prompt.is_array()) return text;
+  return Json::array({{{"role", "assistant"}, {"content", text}}});
+}
+
+// The last turn of the user; empty: no conversation, or its content is no text.
+std::string asked_by_user(const Json& prompt) {
+  std::string out;
+  if (!prompt.is_array()) return out;
+  for (const Json& turn : prompt) {
+    if (turn.value("role", "") == "user" && turn.contains("content") && turn["content"].is_string())
+      out = turn["content"].get<std::string>();
+  }
+  return out;
+}
+
+RolloutSample sample_of(const rollout::Completion& done, std::size_t prompt, const text::Tokenizer& tokenizer,
+                        std::size_t functions) {
+  RolloutSample out;
+  out.prompt = prompt;
+  out.ids = done.ids;
+  out.truncated = done.finish_reason == rollout::FinishReason::kLength;
+  out.text = tokenizer.decode(done.ids, true);
+  out.rewards.assign(functions, rewards::kNone);
+  out.old_logprobs = done.logprobs;
+  out.sampling_logprobs = done.sampled_logprobs;
+  out.entropies = done.entropies;
+  return out;
+}
+
+// What the doctor looks for: one token over and over.
+void add_token_facts(CompletionFacts& to, const std::vector<std::int32_t>& ids,
+                     const text::Tokenizer& tokenizer) {
+  std::map<std::int32_t, std::int64_t> counts;
+  for (const std::int32_t id : ids) counts[id] += 1;
+  to.tokens = static_cast<std::int64_t>(ids.size());
+  const auto most = std::max_element(counts.begin(), counts.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most == counts.end()) return;
+  to.most_common_token = tokenizer.decode(std::span(&most->first, 1), false);
+  to.most_common_fraction = static_cast<double>(most->second) / static_cast<double>(ids.size());
+}
+
+}  // namespace
+
+std::int64_t PolicyPrompts::longest() const {
+  std::size_t out = 0;
+  for (const data::TokenizedPrompt& one : tokens) out = std::max(out, one.ids.size());
+  return static_cast<std::int64_t>(out);
+}
+
+const data::PromptRow& PolicyPrompts::row(std::int64_t index) const {
+  if (stream == nullptr) return rows.at(static_cast<std::size_t>(index));
+  const auto at = stream->place(index);
+  return at.block.row(at.index);
+}
+
+const data::TokenizedPrompt& PolicyPrompts::token_row(std::int64_t index) const {
+  if (stream == nullptr) return tokens.at(static_cast<std::size_t>(index));
+  const auto at = stream->place(index);
+  return at.block.token_row(at.index);
+}
+
+namespace {
+
+// Completions that match vllm_structured_outputs_regex as a whole.
+void constrain(rollout::GenerateOptions& options, const config::PolicyPlan& policy,
+               const text::Tokenizer& tokenizer) {
+  if (policy.vllm_structured_outputs_regex.empty()) return;
+  const auto pattern = std::make_shared<const text::TokenPattern>(
+      tokenizer, policy.vllm_structured_outputs_regex, "vllm_structured_outputs_regex");
+  options.constrain = [pattern, stops = options.stop_ids](std::span<const std::int32_t> ids,
+                                                          std::span<float> scores) {
+    pattern->constrain(ids, stops, scores);
+  };
+}
+
+}  // namespace
+
+rollout::GenerateOptions sampling_options(const config::Plan& plan, const model::ModelConfig& config,
+                                          const text::Tokenizer& tokenizer) {
+  const config::PolicyPlan& policy = plan.policy;
+  rollout::GenerateOptions out = generate_options_of(policy, config, tokenizer);
+  out.max_new_tokens = policy.max_completion_length;
+  out.seed = static_cast<std::uint64_t>(plan.seed);
+  out.stop_ids.insert(out.stop_ids.end(), policy.stop_token_ids.begin(), policy.stop_token_ids.end());
+  out.kv_memory = policy.kv_memory;
+  out.batch_size = policy.generation_batch_size;
+  out.share_prompt = plan.share_prompt;
+  out.entropies = true;
+  constrain(out, policy, tokenizer);
+  return out;
+}
+
+void UnscoredBatches::see(bool none, std::int64_t generation) {
+  constexpr int kMost = 3;  // after so many without one reward nothing will come of the run
+  count_ = none ? count_ + 1 : 0;
+  if (count_ < kMost) return;
+  throw base::UserError(
+      {.where = "generation batch " + std::to_string(generation),
+       .expected = "completions that a reward function scores",
+       .found = "not one in " + std::to_string(kMost) + " batches in a row",
+       .cause = "the reward functions return None, hang or crash for every completion; the warnings name "
+                "them",
+       .fix = "`hone reward-test` calls them with known answers; raise reward_timeout if they are slow"});
+}
+
+Json trainer_state(const config::Plan& plan, std::int64_t step, std::int64_t total_steps, double epoch) {
+  return {{"global_step", step},
+          {"max_steps", total_steps},
+          {"epoch", epoch},
+          {"num_train_epochs", plan.num_train_epochs},
+          {"train_batch_size", plan.per_device_train_batch_size},
+          {"is_local_process_zero", true},
+          {"is_world_process_zero", true},
+          {"log_history", Json::array()}};
+}
+
+LiveRollouts::LiveRollouts(rollout::GenerateOptions options, const model::CausalLm& model,
+                           const PolicyPrompts& prompts, const text::Tokenizer& tokenizer,
+                           const std::vector<std::unique_ptr<rewards::Reward>>& rewards, bool by_group)
+    : model_(model),
+      prompts_(prompts),
+      tokenizer_(tokenizer),
+      options_(std::move(options)),
+      by_group_(by_group),
+      queue_(rewards) {
+  for (const auto& reward : rewards) names_.push_back(reward->name());
+}
+
+namespace {
+
+// Of sample `i` of this request among those of the whole batch.
+std::size_t sample_number(const RolloutRequest& request, std::size_t i) {
+  const auto group = static_cast<std::size_t>(request.num_generations);
+  return request.places.empty() ? i : request.places.at(i / group) * group + i % group;
+}
+
+}  // namespace
+
+// `count` samples from `first` on. A column that some rows lack is None there, as in TRL's data.
+rewards::Request LiveRollouts::reward_request(const RolloutRequest& request, const RolloutBatch& batch,
+                                              std::size_t first, std::size_t count) const {
+  rewards::Request out;
+  out.trainer_state = request.trainer_state;
+  out.first_sample = static_cast<std::int64_t>(sample_number(request, first));
+  for (std::size_t i = 0; i < count; ++i) {
+    const RolloutSample& sample = batch.samples[first + i];
+    const data::PromptRow& row = prompts_.row(batch.prompts[sample.prompt].row);
+    out.prompts.push_back(row.prompt);
+    out.completions.push_back(completion_json(row.prompt, sample.text));
+    out.completion_ids.push_back(sample.ids);
+    for (const auto& [name, value] : row.columns.items()) {
+      Json& column = out.columns[name];
+      if (column.is_null()) column = std::vector<Json>(count);
+      column[i] = value;
+    }
+  }
+  return out;
+}
+
+SourcedRollouts LiveRollouts::make(const RolloutRequest& request) {
+  const auto start = Clock::now();
+  SourcedRollouts out;
+  RolloutBatch& batch = out.batch;
+  batch.generation = request.generation;
+  batch.reward_names = names_;
+  std::vector<std::vector<std::int32_t>> prompts;
+  for (const std::int64_t row : request.rows) {
+    prompts.push_back(prompts_.token_row(row).ids);
+    batch.prompts.push_back({.row = row, .ids = prompts.back()});
+  }
+  const auto group = static_cast<std::size_t>(request.num_generations);
+  batch.samples.resize(prompts.size() * group);
+  std::vector<std::size_t> left(prompts.size(), group), submitted;
+  rollout::GenerateOptions options = options_;
+  options.samples = request.num_generations;
+  options.prompt_keys = request.places;
+  options.step = request.evaluation ? kEvaluationStep : static_cast<std::uint64_t>(request.generation);
+  if (request.evaluation) options.seed += static_cast<std::uint64_t>(request.generation) << 32;
+  const auto of_groups = by_group_ ? rewards::Callees::kAll : rewards::Callees::kOfGroups;
+  base::begin_part("sampling", "completions", static_cast<std::int64_t>(batch.samples.size()));
+  rollout::generate(model_, prompts, options, [&](std::size_t index, const rollout::Completion& done) {
+    const std::size_t prompt = index / group;
+    base::advance_part();
+    batch.samples[index] = sample_of(done, prompt, tokenizer_, names_.size());
+    if (--left[prompt] > 0 || !queue_.has(of_groups)) return;
+    submitted.push_back(prompt * group);
+    queue_.submit(reward_request(request, batch, prompt * group, group), of_groups);
+  });
+  out.rollout_seconds = seconds_since(start);
+  const auto waiting = Clock::now();
+  base::begin_part("waiting for rewards", "", 0);
+  if (!by_group_ && queue_.has(rewards::Callees::kOfBatches)) {
+    submitted.push_back(0);
+    queue_.submit(reward_request(request, batch, 0, batch.samples.size()), rewards::Callees::kOfBatches);
+  }
+  const std::vector<std::vector<rewards::Scores>> scores = queue_.collect();
+  out.reward_seconds = seconds_since(waiting);
+
+  for (const RolloutSample& sample : batch.samples) {
+    const std::int64_t row = batch.prompts[sample.prompt].row;
+    out.facts.completions.push_back({.prompt = prompts_.token_row(row).text,
+                                     .asked = asked_by_user(prompts_.row(row).prompt),
+                                     .completion = sample.text,
+                                     .truncated = sample.truncated});
+    add_token_facts(out.facts.completions.back(), sample.ids, tokenizer_);
+  }
+  for (std::size_t i = 0; i < submitted.size(); ++i) take_scores(out, request, submitted[i], scores[i]);
+  for (std::size_t i = 0; i < batch.samples.size(); ++i)
+    out.facts.completions[i].rewards = batch.samples[i].rewards;
+  out.facts.reward_names = names_;
+  return out;
+}
+
+// A request's scores by each function that it called, from sample `first` on.
+void LiveRollouts::take_scores(SourcedRollouts& out, const RolloutRequest& request, std::size_t first,
+                               const std::vector<rewards::Scores>& by_function) const {
+  for (std::size_t k = 0; k < by_function.size(); ++k) {
+    const rewards::Scores& one = by_function[k];
+    for (std::size_t i = 0; i < one.values.size(); ++i) {
+      const bool fits = std::isnan(one.values[i]) || std::isfinite(static_cast<float>(one.values[i]));
+      out.batch.samples[first + i].rewards[k] = fits ? one.values[i] : rewards::kNone;
+      if (!fits) {
+        out.facts.warnings.push_back("reward " + names_[k] + " gave sample " +
+                                     std::to_string(sample_number(request, first + i)) +
+                                     " a value that is not finite in fp32: not scored");
+      }
+      CompletionFacts& completion = out.facts.completions[first + i];
+      for (const auto& [column, values] : one.extra) completion.extra.emplace_back(column, values[i]);
+    }
+    for (const rewards::Failure& failure : one.failures) {
+      out.facts.warnings.push_back("reward " + names_[k] + " could not score sample " +
+                                   std::to_string(failure.sample) + " of generation " +
+                                   std::to_string(out.batch.generation) + ": " + failure.what);
+    }
+    for (const rewards::Printed& printed : one.printed) {
+      out.facts.printed.push_back(
+          {.reward = names_[k], .first = printed.first, .count = printed.count, .text = printed.text});
+    }
+    for (const std::string& note : one.notes)
+      out.facts.warnings.push_back("reward " + names_[k] + ": " + note);
+    out.metrics.insert(out.metrics.end(), one.metrics.begin(), one.metrics.end());
+  }
+}
+
+ReplayedRollouts::ReplayedRollouts(std::vector<RolloutBatch> batches, const text::Tokenizer& tokenizer)
+    : batches_(std::move(batches)), tokenizer_(tokenizer) {
+  base::require(!batches_.empty(), "ReplayedRollouts", "a batch");
+}
+
+SourcedRollouts ReplayedRollouts::make(const RolloutRequest& request) {
+  SourcedRollouts out;
+  out.batch = batches_[static_cast<std::size_t>(request.generation) % batches_.size()];
+  out.batch.generation = request.generation;
+  out.facts.reward_names = out.batch.reward_names;
+  for (const RolloutSample& sample : out.batch.samples) {
+    out.facts.completions.push_back(
+        {.prompt = tokenizer_.decode(out.batch.prompts[sample.prompt].ids, false),
+         .completion = sample.text.empty() ? tokenizer_.decode(sample.ids, true) : sample.text,
+         .truncated = sample.truncated,
+         .rewards = sample.rewards});
+    add_token_facts(out.facts.completions.back(), sample.ids, tokenizer_);
+  }
+  return out;
+}
+
+}  // namespace hone::train

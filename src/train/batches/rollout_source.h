@@ -1,0 +1,127 @@
+// Where generation batches come from: sampled by the trained model and scored during sampling, or read from a
+// file (--replay).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/plan.h"
+#include "data/files/block_stream.h"
+#include "data/forms/prompts.h"
+#include "model/causal_lm.h"
+#include "rewards/reward_queue.h"
+#include "rollout/completion.h"
+#include "text/tokenizer.h"
+#include "train/batches/rollout_batch.h"
+#include "train/facts/step_facts.h"
+
+namespace hone::train {
+
+struct PolicyPrompts {
+  std::vector<data::PromptRow> rows;
+  std::vector<data::TokenizedPrompt> tokens;
+  // Of streamed rows the first ones are above, for what looks at the data before step 1; null: all are there.
+  std::shared_ptr<data::BlockStream<PolicyPrompts>> stream = nullptr;
+
+  std::size_t size() const { return rows.size(); }
+  std::int64_t longest() const;
+  // By the numbers of the run's order; streamed rows are held (data/files/block_stream.h).
+  const data::PromptRow& row(std::int64_t index) const;
+  const data::TokenizedPrompt& token_row(std::int64_t index) const;
+};
+
+struct RolloutRequest {
+  std::int64_t generation = 0;  // number of the batch in the run; with `evaluation` of the evaluation batch
+  std::vector<std::int64_t> rows;  // prompts, num_generations completions each
+  // Of each row: its number among the rows of the whole batch, of which this is a rank's part; it keys the randomness, and numbers
+  // samples for reward functions. Empty: these are all.
+  std::vector<std::size_t> places = {};
+  std::int64_t num_generations = 1;
+  bool evaluation = false;                          // its own randomness, the same in each evaluation
+  base::Json trainer_state = base::Json::object();  // what reward functions see
+};
+
+struct SourcedRollouts {
+  RolloutBatch batch;
+  RolloutFacts facts;               // completions without advantages
+  std::vector<NamedValue> metrics;  // log_metric of reward functions
+  double rollout_seconds = 0;
+  double reward_seconds = 0;  // waited for after the last token
+};
+
+class RolloutSource {
+ public:
+  virtual ~RolloutSource() = default;
+  virtual const std::vector<std::string>& reward_names() const = 0;
+  virtual SourcedRollouts make(const RolloutRequest& request) = 0;
+  // Whether parts of a batch may be made by several ranks, and the tokens of a prompt, by which they are balanced.
+  virtual bool has_parts() const { return false; }
+  virtual std::int64_t prompt_tokens(std::int64_t /*row*/) const { return 1; }
+};
+
+// Samples with the trainer's own weights and adapter, dropout off. All must outlive it.
+class LiveRollouts final : public RolloutSource {
+ public:
+  // `options` are sampling_options(), or more exact ones. `by_group`: every function is called by group, while others
+  // are sampled; otherwise those with Reward::takes_batch() get the whole batch, after sampling.
+  LiveRollouts(rollout::GenerateOptions options, const model::CausalLm& model, const PolicyPrompts& prompts,
+               const text::Tokenizer& tokenizer, const std::vector<std::unique_ptr<rewards::Reward>>& rewards,
+               bool by_group = false);
+
+  const std::vector<std::string>& reward_names() const override { return names_; }
+  // UserError of a reward function; rollout::generate's.
+  SourcedRollouts make(const RolloutRequest& request) override;
+  bool has_parts() const override { return true; }
+  std::int64_t prompt_tokens(std::int64_t row) const override {
+    return static_cast<std::int64_t>(prompts_.token_row(row).ids.size());
+  }
+
+ private:
+  rewards::Request reward_request(const RolloutRequest& request, const RolloutBatch& batch, std::size_t first,
+                                  std::size_t count) const;
+  void take_scores(SourcedRollouts& out, const RolloutRequest& request, std::size_t first,
+                   const std::vector<rewards::Scores>& by_function) const;
+
+  const model::CausalLm& model_;
+  const PolicyPrompts& prompts_;
+  const text::Tokenizer& tokenizer_;
+  std::vector<std::string> names_;
+  rollout::GenerateOptions options_;
+  bool by_group_;
+  rewards::RewardQueue queue_;
+};
+
+// The batches of a file, in order; after the last it starts again.
+class ReplayedRollouts final : public RolloutSource {
+ public:
+  ReplayedRollouts(std::vector<RolloutBatch> batches, const text::Tokenizer& tokenizer);
+
+  const std::vector<std::string>& reward_names() const override { return batches_.front().reward_names; }
+  SourcedRollouts make(const RolloutRequest& request) override;
+
+ private:
+  std::vector<RolloutBatch> batches_;
+  const text::Tokenizer& tokenizer_;
+};
+
+// Ends a run whose rewards score no completion in several batches in a row.
+class UnscoredBatches {
+ public:
+  // `none`: not one completion of the batch was scored. UserError after three such, one after another.
+  void see(bool none, std::int64_t generation);
+
+ private:
+  int count_ = 0;
+};
+
+// transformers' TrainerState after `step` steps, as reward functions see it; log_history stays empty.
+base::Json trainer_state(const config::Plan& plan, std::int64_t step, std::int64_t total_steps, double epoch);
+
+// How a run samples: the plan's words for rollout/. The tokenizer must outlive it.
+rollout::GenerateOptions sampling_options(const config::Plan& plan, const model::ModelConfig& config,
+                                          const text::Tokenizer& tokenizer);
+
+}  // namespace hone::train

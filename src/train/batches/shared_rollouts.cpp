@@ -1,0 +1,128 @@
+#include "train/batches/shared_rollouts.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/error.h"
+#include "parallel/turns.h"
+#include "train/facts/facts_bytes.h"
+
+namespace hone::train {
+
+// clang-format off
+template <typename Archive>
+void fields(Archive& archive, RolloutPrompt& facts) { archive(facts.row, facts.ids); }
+
+template <typename Archive>
+void fields(Archive& archive, RolloutSample& facts) {
+  archive(facts.prompt, facts.ids, facts.truncated, facts.text, facts.rewards, facts.old_logprobs,
+          facts.sampling_logprobs, facts.ref_logprobs, facts.entropies, facts.advantage);
+}
+
+template <typename Archive>
+void fields(Archive& archive, CompletionFacts& facts) {
+  archive(facts.prompt, facts.asked, facts.completion, facts.truncated, facts.tokens, facts.most_common_token,
+          facts.most_common_fraction, facts.rewards, facts.advantage, facts.extra);
+}
+
+template <typename Archive>
+void fields(Archive& archive, PrintedFacts& facts) {
+  archive(facts.reward, facts.first, facts.count, facts.text);
+}
+// clang-format on
+
+namespace {
+
+// A rank's part of a batch.
+struct PartFacts {
+  int rank = 0;
+  std::vector<RolloutPrompt> prompts;
+  std::vector<RolloutSample> samples;
+  std::vector<CompletionFacts> completions;
+  std::vector<std::string> warnings;
+  std::vector<PrintedFacts> printed;
+  std::vector<NamedValue> metrics;
+  double rollout_seconds = 0, reward_seconds = 0;
+};
+
+template <typename Archive>
+void fields(Archive& archive, PartFacts& facts) {
+  archive(facts.rank, facts.prompts, facts.samples, facts.completions, facts.warnings, facts.printed,
+          facts.metrics, facts.rollout_seconds, facts.reward_seconds);
+}
+
+template <typename T>
+void append(std::vector<T>& to, std::vector<T>& from) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+}
+
+// Of prompts in places `items` of the whole batch, which is as large already.
+void put(SourcedRollouts& all, PartFacts part, const std::vector<std::int64_t>& items, std::size_t group) {
+  base::require(part.prompts.size() == items.size() && part.samples.size() == items.size() * group,
+                "train::SharedRollouts", "a rank's prompts with their completions");
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const auto place = static_cast<std::size_t>(items[i]);
+    all.batch.prompts[place] = std::move(part.prompts[i]);
+    for (std::size_t k = 0; k < group; ++k) {
+      RolloutSample& sample = all.batch.samples[place * group + k];
+      sample = std::move(part.samples[i * group + k]);
+      sample.prompt = place;
+      all.facts.completions[place * group + k] = std::move(part.completions[i * group + k]);
+    }
+  }
+  append(all.facts.warnings, part.warnings);
+  append(all.facts.printed, part.printed);
+  append(all.metrics, part.metrics);
+  all.rollout_seconds = std::max(all.rollout_seconds, part.rollout_seconds);
+  all.reward_seconds = std::max(all.reward_seconds, part.reward_seconds);
+}
+
+}  // namespace
+
+std::string SharedRollouts::make_own(const RolloutRequest& request, const parallel::BinnedWork& work) {
+  RolloutRequest own = request;
+  own.rows.clear();
+  for (const std::int64_t item : work.items_of_rank(ranks_.rank())) {
+    own.rows.push_back(request.rows[static_cast<std::size_t>(item)]);
+    own.places.push_back(static_cast<std::size_t>(item));
+  }
+  PartFacts part{.rank = ranks_.rank()};
+  if (!own.rows.empty()) {
+    SourcedRollouts made = own_.make(own);
+    part.prompts = std::move(made.batch.prompts);
+    part.samples = std::move(made.batch.samples);
+    part.completions = std::move(made.facts.completions);
+    part.warnings = std::move(made.facts.warnings);
+    part.printed = std::move(made.facts.printed);
+    part.metrics = std::move(made.metrics);
+    part.rollout_seconds = made.rollout_seconds;
+    part.reward_seconds = made.reward_seconds;
+  }
+  return write_facts(std::move(part));
+}
+
+SourcedRollouts SharedRollouts::make(const RolloutRequest& request) {
+  const auto group = static_cast<std::size_t>(request.num_generations);
+  std::vector<std::int64_t> costs;
+  for (const std::int64_t row : request.rows) costs.push_back(own_.prompt_tokens(row));
+  const parallel::BinnedWork work(costs, ranks_.size());
+  SourcedRollouts out;
+  out.batch.generation = request.generation;
+  out.batch.reward_names = own_.reward_names();
+  out.batch.prompts.resize(request.rows.size());
+  out.batch.samples.resize(request.rows.size() * group);
+  out.facts.completions.resize(request.rows.size() * group);
+  out.facts.reward_names = own_.reward_names();
+  const auto parts = parallel::in_turns(
+      ranks_, ranks_.size(), [&](std::int64_t) { return make_own(request, work); }, "completions");
+  std::vector<PartFacts> by_rank(parts.size());
+  for (const std::string& bytes : parts) {
+    auto part = read_facts<PartFacts>(bytes);
+    by_rank.at(static_cast<std::size_t>(part.rank)) = std::move(part);
+  }
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank)
+    put(out, std::move(by_rank[rank]), work.items_of_rank(static_cast<int>(rank)), group);
+  return out;
+}
+
+}  // namespace hone::train

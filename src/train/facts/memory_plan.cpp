@@ -1,0 +1,528 @@
+// Bytes are counted from what the code keeps: model/layers/fused_layer.cpp (tape and scratch),
+// ops/backend/reference/linear.cpp and what autograd saves (plain form), train/passes/scored_pass.cpp (head). T tokens of
+// the longest micro-batch, e and E bytes of an element of the linears and of the residual stream.
+#include "train/facts/memory_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <set>
+
+#include "base/enum_names.h"
+#include "base/error.h"
+#include "base/file.h"
+
+namespace hone::train {
+namespace {
+
+using config::LayerForm;
+using config::RecomputeMode;
+
+// Pages of libtorch, thread stacks and allocator's slack that only training touches; measured (docs/log.md).
+constexpr std::int64_t kFirstUse = 60LL << 20;
+constexpr std::int64_t kThreadScratch = 4LL << 20;               // packed panels and tiles of one thread
+constexpr std::int64_t kHeadRows = 1024, kHeadColumns = 1024;    // linear_logprob's tile: fp32 and bf16
+constexpr std::int64_t kPlainHeadRows = 512, kPlainBlock = 128;  // scored_pass.cpp and learn/sft_loss.cpp
+
+constexpr std::size_t kFirstOfBatch = 3;  // segments after program, base and adapter: what a batch needs
+
+// Columns of one layer: of queries, of them with keys and values, of those that have a norm, of the MLP.
+struct LayerColumns {
+  std::int64_t heads = 0, qkv = 0, normed = 0, mlp = 0;
+};
+
+LayerColumns columns_of(const model::ModelConfig& config, std::int64_t layer) {
+  const model::LayerAttention attention = config.attention_of(layer);
+  LayerColumns out{.heads = config.num_attention_heads * attention.head_dim, .mlp = config.mlp_of(layer)};
+  const std::int64_t keys = attention.has_keys() ? attention.kv_heads * attention.head_dim : 0;
+  out.qkv = out.heads + 2 * keys;
+  if (config.qk_norm || config.projection_qk_norm)
+    out.normed = out.heads + (config.value_norm ? 2 : 1) * keys;
+  return out;
+}
+
+// The sizes that every formula below is made of.
+struct Shapes {
+  explicit Shapes(const MemoryInputs& in)
+      : hidden(in.model.hidden_size),
+        layers(in.model.num_hidden_layers),
+        tokens(std::max(in.train.tokens, in.eval.tokens)),
+        scored(std::max(in.train.scored, in.eval.scored)),
+        e(in.linear_size),
+        residual(in.residual_size) {
+    for (const AdaptedLinear& linear : in.adapted) {
+      first_adapted = std::min(first_adapted.value_or(linear.layer), linear.layer);
+      rank_sum += linear.rank;
+    }
+    if (in.token_rows > 0 || in.trains_below) first_adapted = 0;
+    for (std::int64_t i = 0; i < layers; ++i) {
+      const LayerColumns columns = columns_of(in.model, i);
+      heads = std::max(heads, columns.heads);
+      qkv = std::max(qkv, columns.qkv);
+      normed_qk = std::max(normed_qk, columns.normed);
+      mlp = std::max(mlp, columns.mlp);
+      const bool taped = i >= first_adapted.value_or(layers);
+      if (!taped) continue;
+      taped_mlp += columns.mlp;
+      if (in.model.kind_of(i) == model::LayerKind::kAttention) attention.push_back(columns);
+    }
+    if (const model::ExpertsRule& rule = in.model.experts; rule.count > 0) {
+      experts = rule.count;
+      sorted = rule.per_token * hidden;
+      mlp = std::max(rule.per_token * rule.width, rule.dense.empty() ? 0 : mlp);
+      taped_mlp = mlp * taped_layers();
+    }
+    if (in.model.per_layer_width > 0) take_per_layer(in);
+    for (std::int64_t i = first_adapted.value_or(layers); i < layers; ++i)
+      taped_others += in.model.kind_of(i) == model::LayerKind::kAttention ? 0 : 1;
+    if (in.model.layers_of(model::LayerKind::kShortConv) > 0) {
+      other_in = 3 * hidden;
+      other_out = other_scratch = hidden;
+      other_plain = 5 * hidden * e + 4 * hidden;  // its inputs in fp32
+    }
+    if (in.model.layers_of(model::LayerKind::kDeltaRule) > 0) take_delta(in.model.delta);
+    if (in.model.attention_gate) gate = heads;
+    if (in.tied_head) head_rows = in.token_rows;
+  }
+  void take_delta(const model::DeltaRule& d) {
+    constexpr std::int64_t kChunk = 64;  // of ops::delta_rule
+    other_in = d.inputs();
+    other_out = d.values();
+    other_scratch = d.channels();
+    // in the linears' dtype: before and after the convolution, after SiLU, z twice, o; in fp32 by value head: queries and
+    // keys as they are repeated, normed, scaled and decayed, values, two solutions, four products of a chunk, states
+    other_plain = (4 * d.channels() + 4 * d.values()) * e +
+                  4 * d.value_heads * (9 * d.key_dim + 7 * d.value_dim + 8 * kChunk) +
+                  4 * d.values() * d.key_dim * 4 / kChunk;
+  }
+  // Layers' own inputs, and keys and values that other layers read: at level kLayer once more, in tiles, and their gradients
+  // in fp32. Of the inputs: what they are made of, and their gradients.
+  void take_per_layer(const MemoryInputs& in) {
+    const std::int64_t width = in.model.per_layer_width;
+    own_input = hidden * (residual + e) + width * e;
+    own_plain = 2 * 4 * hidden + width * (3 * e + 4) + 2 * hidden * e;
+    pass_inputs = layers * width * (3 * e + 3 * residual) + hidden * e;
+    for (std::int64_t i = 0; i < layers; ++i) {
+      const model::LayerAttention one = in.model.attention_of(i);
+      if (one.is_shared) shared_keys += 2 * one.kv_heads * one.head_dim * (2 * e + 4);
+    }
+  }
+  std::int64_t taped_layers() const { return first_adapted ? layers - *first_adapted : 0; }
+
+  // heads, qkv, normed_qk and mlp: of the layer that has most
+  std::int64_t hidden, heads = 0, qkv = 0, normed_qk = 0, mlp = 0, layers, tokens, scored, e, residual;
+  std::vector<LayerColumns> attention;  // of the taped layers that have it
+  std::int64_t taped_mlp = 0;           // columns of all of them
+  // Bytes of a token: of a taped layer in either form, of a pass.
+  std::int64_t own_input = 0, own_plain = 0, pass_inputs = 0, shared_keys = 0;
+  std::int64_t experts = 0,
+               sorted = 0;  // of a layer; what its experts read of a token. mlp is of all of a token
+  std::int64_t rank_sum = 0;
+  // Layers without attention, of the taped ones; and what one of them has of a token: widths of what its operator reads
+  // and gives, and of its scratch; bytes that autograd saves. 0: no layer is such.
+  std::int64_t taped_others = 0;
+  std::int64_t other_in = 0, other_out = 0, other_scratch = 0, other_plain = 0;
+  std::int64_t gate = 0;       // columns of a gate of attention's output
+  std::int64_t head_rows = 0;  // that are trained
+  std::optional<std::int64_t> first_adapted;
+};
+
+// What LayerTape holds, a token and layer; then the low-rank products of all layers.
+std::int64_t fused_tape(const MemoryInputs& in, const Shapes& s, RecomputeMode level) {
+  const bool some = level != RecomputeMode::kLayer;
+  std::int64_t token = 2 * s.hidden * s.residual + s.own_input;
+  std::int64_t mixers = 0, mlps = some ? 2 * s.taped_mlp * s.e : 0;
+  for (const LayerColumns& one : s.attention)
+    mixers +=
+        (one.heads + (some ? one.qkv + one.normed + s.gate : 0)) * s.e + 4 * in.model.num_attention_heads;
+  const std::int64_t other = (s.other_out + (some ? s.other_in : 0)) * s.e;
+  token += s.experts * s.e;
+  if (in.model.norms_after) token += 2 * s.hidden * s.e;
+  if (level == RecomputeMode::kNone) token += 2 * s.hidden * s.e;
+  if (level == RecomputeMode::kNone) mlps += s.taped_mlp * s.e;
+  mixers += other * s.taped_others;
+  return in.train.tokens * (token * s.taped_layers() + mlps + mixers + s.rank_sum * s.e + s.shared_keys);
+}
+
+// What a layer with experts holds of a token besides: rows by expert and their gradients, the products' gradient, and them
+// weighted where experts are trained whole; sums in fp32 (other devices), the routers' scores.
+std::int64_t sparse_scratch(const Shapes& s, bool full) {
+  if (s.experts == 0) return 0;
+  return 3 * s.sorted * s.e + 3 * 4 * s.hidden + (full ? 2 : 1) * s.mlp * s.e + 6 * 4 * s.experts;
+}
+
+// The sums of a stack's gradient of B; in fp32 also the B of all stacks in the order of products, which other dtypes count with
+// their copies.
+std::int64_t stack_bytes(const MemoryInputs& in) {
+  std::int64_t largest = 0, copies = 0;
+  for (const AdaptedLinear& linear : in.adapted) {
+    if (!linear.stacked) continue;
+    largest = std::max(largest, 4 * linear.factors * linear.out);
+    if (in.linear_size == 4) copies += 4 * linear.factors * linear.out;
+  }
+  return largest + copies;
+}
+
+// The most that one layer holds beyond the tape, over its forward and its backward.
+std::int64_t fused_scratch(const MemoryInputs& in, const Shapes& s, RecomputeMode level) {
+  const bool all = level == RecomputeMode::kNone, some = level != RecomputeMode::kLayer;
+  const std::int64_t norms = all ? 0 : s.hidden * s.e;  // each of the two
+  // of the layer that needs more: q, k and v with their gate, or what another operator reads
+  const std::int64_t wide = std::max(s.qkv + s.normed_qk + s.gate, s.other_in);
+  const std::int64_t split =
+      s.gate > 0 ? (s.qkv + 2 * s.gate) * s.e : 0;  // q and gate as the linear has them; gated
+  const std::int64_t qkv = some ? 0 : wide * s.e;
+  const std::int64_t gate_up = some ? 0 : 2 * s.mlp * s.e, product = all ? 0 : s.mlp * s.e;
+  // with norms after a branch, or a scale of it: the branch, its norm, its gradient
+  const bool branch = in.model.norms_after || in.model.residual_scale != 1;
+  const std::int64_t stream = s.hidden * s.residual + (branch ? 3 * s.hidden * s.e : 0);
+  const auto dropped = [&](std::int64_t width) {
+    return in.dropout ? width * (s.e + 4) : 0;
+  };  // + its fp32 mask
+
+  // keys and values again, in tiles; room for odd ends
+  const std::int64_t tiles = std::max(2 * (s.qkv - s.heads), s.other_scratch) * s.e;
+  const std::int64_t forward = std::max(norms + qkv + split + tiles + dropped(s.hidden),
+                                        2 * norms + gate_up + product + stream + dropped(s.mlp));
+  // d in the linears' dtype, the product's gradient; with dropout the side's own way back
+  const std::int64_t mlp_backward = norms + gate_up + product + s.hidden * s.e + s.mlp * s.e +
+                                    (in.dropout ? s.mlp * s.e : 0) + dropped(s.mlp) +
+                                    (in.full ? s.mlp * s.e : 0);  // d_out, transposed for dW
+  const std::int64_t attention_backward =
+      norms + qkv + split + (std::max(s.heads, s.other_out) + wide + s.hidden) * s.e + dropped(s.hidden);
+  return std::max(s.tokens * std::max(forward, stream + mlp_backward),
+                  s.tokens * (stream + attention_backward) + in.attention_backward) +
+         s.tokens * (in.frozen_rank * s.e + sparse_scratch(s, in.full)) + stack_bytes(in) +
+         in.threads * kThreadScratch;
+}
+
+// linear_logprob: the gathered rows, their norm, the gradient and its scaled copy, one tile of logits; of
+// rows of the head that are trained their logits, log-probabilities, probabilities and coefficients.
+std::int64_t fused_head_bytes(const MemoryInputs& in, const Shapes& s) {
+  const std::int64_t tile =
+      in.head_tile > 0 ? in.head_tile : std::min(s.scored, kHeadRows) * kHeadColumns * 6;
+  return s.scored * (s.hidden * (s.residual + s.e + 2 * 4) + s.head_rows * (4 * 4 + s.e)) + tile;
+}
+
+// What autograd saves. Both norms keep their fp32 input (one of the two is the residual stream itself),
+// SwiGLU its three factors, attention q, k, v, out and lse; a side keeps its input in the linears' dtype (a
+// copy of its own after dropout or a cast), its low-rank product, and A and B as cast.
+std::int64_t plain_tape(const MemoryInputs& in, const Shapes& s) {
+  std::int64_t token = 2 * 4 * s.hidden + 2 * s.sorted * (s.e + 4) + 4 * 4 * s.experts + s.own_plain;
+  std::int64_t mixers = 0, mlps = 3 * s.taped_mlp * s.e;
+  for (const LayerColumns& one : s.attention)
+    mixers += (one.qkv + one.heads + 3 * s.gate) * s.e + 4 * in.model.num_attention_heads + 4 * one.normed;
+  const std::int64_t other = s.other_plain;
+  if (in.model.norms_after) token += 2 * 4 * s.hidden;
+  // inputs of the linears, cast for each of them
+  if (in.full) {
+    token += (s.e != s.residual ? 5 : 2) * s.hidden * s.e;
+    mlps += s.taped_mlp * s.e;
+  }
+  mixers += other * s.taped_others;
+  std::int64_t tape = in.train.tokens * (token * s.taped_layers() + mlps + mixers);
+  std::set<std::pair<std::int64_t, std::int64_t>> shared;  // inputs that several sides keep as one tensor
+  for (const AdaptedLinear& linear : in.adapted) {
+    const bool cast = s.e != s.residual && linear.reads_norm;
+    const bool own = in.dropout || cast || shared.emplace(linear.layer, linear.reads).second;
+    tape += in.train.tokens * (linear.rank + (own ? linear.in : 0)) * s.e;
+    if (s.e != 4) tape += std::max(linear.rank, linear.factors) * (linear.in + linear.out) * s.e;
+  }
+  return tape;
+}
+
+std::int64_t portable_scratch(const MemoryInputs& in, const Shapes& s) {
+  const std::int64_t mask = in.dropout ? 8 * s.mlp : 0;  // fp32, and its product
+  return s.tokens * (5 * s.mlp * s.e + 4 * s.hidden * s.residual + mask + in.frozen_rank * s.e) +
+         in.threads * kThreadScratch;
+}
+
+std::int64_t plain_head_bytes(const MemoryInputs& in, const Shapes& s) {
+  const std::int64_t vocabulary = in.model.vocab_size;
+  // logits, d, both cast
+  const std::int64_t tile = std::min(s.scored, kPlainHeadRows) * vocabulary * (2 * 4 + s.e);
+  const std::int64_t rows = s.head_rows > 0 ? std::min(s.scored, kPlainHeadRows) * vocabulary * 4 : 0;
+  return s.scored * s.hidden * 2 * s.residual + tile + rows +
+         std::min(s.scored, kPlainBlock) * vocabulary * 8;
+}
+
+std::int64_t batch_bytes(const MemoryInputs& in, const Shapes& s) {
+  const std::int64_t rotations =
+      (in.model.local_rope_theta ? 2 : 1) + (in.model.query_scale_beta != 0 ? 1 : 0);
+  // cos, sin; the rows of the tokens
+  const std::int64_t tables = rotations * 2 * in.model.rotated() * s.residual + 8;
+  return s.tokens * (in.accumulation * 3 * 8 + tables + s.pass_inputs) + s.scored * 2 * 8;
+}
+
+// Products dequantize a matrix at a time, but for those of the fused layer by our GEMM.
+std::int64_t dequantized_bytes(const MemoryInputs& in, bool fused_layer) {
+  if (in.quantized.empty() || (fused_layer && in.by_panels)) return 0;
+  return in.largest_linear * in.linear_size;
+}
+
+// In full fine-tuning: what autograd holds of embedding and head beside their gradients.
+std::int64_t plain_ends_bytes(const MemoryInputs& in) {
+  const std::int64_t e = in.linear_size;
+  return in.model.vocab_size * in.model.hidden_size * (e == 4 ? 4 : e + 4);
+}
+
+std::string describe_base(const MemoryInputs& in) {
+  if (in.full) return "the model as it was read";
+  const std::string out = in.frozen_rank > 0 ? "base weights and adapters" : "base weights";
+  if (!in.quantized.empty()) return out + ", " + in.quantized;
+  return in.packed ? out + ", packed" : out;
+}
+
+// Numbers of trained weights that have a copy in the linears' dtype.
+std::int64_t copied_parameters(const MemoryInputs& in, const MemorySavings& savings) {
+  return in.adapter_parameters - (savings.keeps_casts ? 0 : in.layer_copies - in.layer_copies_of_one);
+}
+
+bool divides(const MemoryInputs& in, std::int64_t stage) {
+  return in.full && in.ranks > 1 && in.zero_stage >= stage;
+}
+
+// Of all parameters, those that a rank has when it keeps its share of each part and works on one layer, with another one on
+// its way.
+std::int64_t parameters_of_a_share(const MemoryInputs& in) {
+  const std::int64_t layers = in.adapter_parameters - in.outside_parameters;
+  return in.outside_parameters + (layers + in.ranks - 1) / in.ranks + 2 * in.largest_layer;
+}
+
+std::string trained_segment(const MemoryInputs& in, bool layer_steps) {
+  if (!in.full) return "adapter and optimizer";
+  if (divides(in, 1))
+    return "float32 weights, gradients and optimizer, by zero_stage " + std::to_string(in.zero_stage);
+  return layer_steps ? "float32 weights, a layer's gradients and optimizer"
+                     : "float32 weights, gradients and optimizer";
+}
+
+// What is saved, where `before` was the leanest plan without the optimizer's step in the backward.
+std::string describe_savings(const MemoryInputs& in, const MemoryPlan& plan, const MemoryPlan& before) {
+  std::string out;
+  if (!plan.keeps_casts) out = "copies of weights: of one layer at a time";
+  if (!plan.layer_steps) return out;
+  out += (out.empty() ? "" : "; ") +
+         std::string("optimizer step layer by layer in the backward: gradients of all layers would need ") +
+         base::gigabytes(before.total);
+  if (in.clips) out += "; to clip them a step takes two backwards, with max_grad_norm: 0 one";
+  return out;
+}
+
+struct Candidate {
+  RecomputeMode level;
+  MemorySavings savings;
+};
+
+// In the order of their cost in time.
+std::vector<Candidate> candidates_of(const MemoryInputs& in, bool fused_layer, RecomputeMode level) {
+  std::vector<RecomputeMode> levels = {level};
+  if (level == RecomputeMode::kAuto)
+    levels = {RecomputeMode::kNone, RecomputeMode::kCheap, RecomputeMode::kLayer};
+  if (!fused_layer) levels = {RecomputeMode::kNone};
+  std::vector<Candidate> out;
+  const auto add_levels = [&](const MemorySavings& savings) {
+    for (const RecomputeMode one : levels) out.push_back({one, savings});
+  };
+  const bool drops = fused_layer && in.layer_copies > 0, steps = fused_layer && in.layer_step_parameters > 0;
+  if (!drops && !steps) {
+    add_levels({});
+    return out;
+  }
+  out.push_back({levels.front(), {}});
+  if (steps && !in.clips) {
+    out.push_back({levels.front(), {.layer_steps = true}});
+  } else {
+    add_levels({.keeps_casts = !drops});
+  }
+  if (steps) add_levels({.keeps_casts = !drops, .layer_steps = true});
+  return out;
+}
+
+std::string two_digits(double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.2f", value);
+  return text;
+}
+
+bool fits(const MemoryPlan& plan, const MemoryLimit& limit) {
+  return limit.bytes == 0 || plan.total <= limit.bytes;
+}
+
+std::string describe_limit(const MemoryLimit& limit) {
+  return (limit.is_set ? "" : "the free ") + base::gigabytes(limit.bytes) +
+         (limit.by.empty() ? "" : " that " + limit.by + " leaves");
+}
+
+[[noreturn]] void throw_too_large(const MemoryInputs& in, const MemoryPlan& leanest,
+                                  const MemoryLimit& limit) {
+  std::string found = "the smallest plan (" +
+                      std::string(leanest.fused_layer ? "recompute layer" : "layer form plain") + ") needs " +
+                      base::gigabytes(leanest.total) + ":";
+  std::int64_t of_batch = 0;
+  for (std::size_t i = 0; i < leanest.segments.size(); ++i) {
+    found +=
+        (i == 0 ? " " : ", ") + leanest.segments[i].name + " " + base::gigabytes(leanest.segments[i].bytes);
+    // what comes after program, base and adapter
+    if (i >= kFirstOfBatch) of_batch += leanest.segments[i].bytes;
+  }
+  const bool batch_can = leanest.total - of_batch < limit.bytes;
+  std::string fix = batch_can ? "lower per_device_train_batch_size or max_length" : "take a smaller model";
+  if (!batch_can && in.linear_size == 4) fix += ", or bf16: true";
+  if (!leanest.fused_layer) {
+    fix += in.fused_trains
+               ? ", or remove layer_form: plain"
+               : ", or train only LoRA on linears of the layers, which takes the form that needs less";
+  }
+  const auto rounded_up = [](std::int64_t bytes) {
+    return two_digits(std::ceil(static_cast<double>(bytes) / 1e7) / 100) + "GB";
+  };
+  if (!limit.by.empty()) {
+    fix += ", or raise that limit by " + rounded_up(leanest.total - limit.bytes);
+  } else {
+    fix += limit.is_set
+               ? ", or raise memory_limit"
+               : ", or end other programs; memory_limit: " + rounded_up(leanest.total) + " runs it anyway";
+  }
+  throw base::UserError({.where = "memory plan",
+                         .expected = "a run within " + describe_limit(limit) + " (MEM-01)",
+                         .found = found,
+                         .cause = "the longest micro-batch has " + std::to_string(in.train.tokens) +
+                                  " tokens, " + std::to_string(in.train.scored) + " of them scored",
+                         .fix = fix});
+}
+
+bool choose_explicit(const MemoryInputs& in, LayerForm form, std::string& why) {
+  const bool can = in.fused_trains;
+  if (can && form == LayerForm::kAutograd) {
+    why = "layer form plain: as set";
+    return false;
+  }
+  if (can) {
+    const bool whole = in.full || in.trains_below || in.ends_bytes > 0;
+    why = whole ? "layer form explicit (fused): it has the gradients of all weights"
+                : "layer form explicit (fused): base frozen, adapters are LoRA on linears" +
+                      std::string(in.token_rows > 0 ? " and rows of the embedding" : "");
+    return true;
+  }
+  const std::string reason = "the embedding or the head has a LoRA";
+  if (form != LayerForm::kFused) {
+    why = "layer form plain: " + reason;
+    return false;
+  }
+  throw base::UserError({.where = "layer_form",
+                         .expected = "layer_form: auto or plain for this run (GRAD-07)",
+                         .found = "explicit",
+                         .cause = reason + ", for which the fused layer (explicit) has no gradients",
+                         .fix = "remove layer_form"});
+}
+
+}  // namespace
+
+std::string_view recompute_name(RecomputeMode level) {
+  static constexpr std::array<std::string_view, 4> kNames = {"auto", "none", "cheap", "layer"};
+  return base::enum_name(kNames, level);
+}
+
+MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode level,
+                     const MemorySavings& asked) {
+  MemorySavings savings = asked;
+  if (divides(in, 3)) savings.keeps_casts = false;  // what is gathered of a layer is gone after its pass
+  base::require(level != RecomputeMode::kAuto, "train::memory_of", "a level, not auto");
+  const Shapes s(in);
+  // parameters and gradients; GEMMs read a copy in the linears' dtype, which autograd saves of whole matrices
+  const bool copies = in.linear_size != 4 && (fused_layer || in.full);
+  const std::int64_t shadow = copies ? in.linear_size : 0;
+  const std::int64_t gradients = savings.layer_steps ? in.layer_step_parameters
+                                 : divides(in, 2)    ? parameters_of_a_share(in)
+                                                     : in.adapter_parameters;
+  const std::int64_t weights = divides(in, 3) ? parameters_of_a_share(in) : in.adapter_parameters;
+  MemoryPlan out;
+  out.layer_steps = savings.layer_steps;
+  out.keeps_casts = savings.keeps_casts;
+  out.fused_layer = fused_layer;
+  out.recompute = fused_layer ? level : RecomputeMode::kNone;
+  out.segments = {
+      {"program and data", in.program_bytes + kFirstUse},
+      {describe_base(in), in.base_bytes},
+      {trained_segment(in, savings.layer_steps),
+       weights * 4 + copied_parameters(in, savings) * shadow + gradients * 4 * (1 + in.gradient_copies) +
+           in.optimizer_bytes.value_or(2 * 4 * in.adapter_parameters)},
+      {"tape of " + std::to_string(s.taped_layers()) + " layers",
+       fused_layer ? fused_tape(in, s, level) : plain_tape(in, s)},
+      {"one layer's scratch", (fused_layer ? fused_scratch(in, s, level) : portable_scratch(in, s)) +
+                                  dequantized_bytes(in, fused_layer)},
+      {"head", (fused_layer && !in.tiled_head ? fused_head_bytes(in, s) : plain_head_bytes(in, s)) +
+                   (in.float_head ? s.scored * s.hidden * 4 : 0)},
+      {"batch", batch_bytes(in, s)},
+  };
+  const std::int64_t ends = in.ends_bytes + (in.full && !fused_layer ? plain_ends_bytes(in) : 0);
+  if (ends > 0) out.segments.push_back({"embedding and head, trained", ends});
+  // Sampling and training take turns: what the larger needs more than the other.
+  std::int64_t training = 0;
+  for (std::size_t i = kFirstOfBatch; i < out.segments.size(); ++i) training += out.segments[i].bytes;
+  if (in.sampling > training) {
+    MemorySegment& extra = out.segments.emplace_back();
+    extra.name = "sampling, beyond a training pass";
+    extra.bytes = in.sampling - training;
+  }
+  if (in.unfilled_share > 0) {
+    std::int64_t filled = 0;
+    for (std::size_t i = kFirstOfBatch; i < out.segments.size(); ++i) filled += out.segments[i].bytes;
+    out.segments.push_back(
+        {"what the allocator cannot fill",
+         in.unfilled_bytes + static_cast<std::int64_t>(in.unfilled_share * static_cast<double>(filled))});
+  }
+  if (in.context_bytes > 0) out.segments.push_back({kContextSegment, in.context_bytes});
+  if (in.device_bytes > 0) out.segments.push_back({"in use before the model", in.device_bytes});
+  for (MemorySegment& segment : out.segments) {
+    segment.on_device = in.on_device && &segment != &out.segments.front();
+    (segment.on_device ? out.device_total : out.host_total) += segment.bytes;
+  }
+  out.total = in.on_device ? out.device_total : out.host_total;
+  return out;
+}
+
+MemoryPlan plan_memory(const MemoryInputs& in, LayerForm form, RecomputeMode level,
+                       const MemoryLimit& limit) {
+  std::string why_layer;
+  const bool fused_layer = choose_explicit(in, form, why_layer);
+  MemoryPlan plan, before;
+  std::string without;  // the levels that do not fit, and what they would need
+  bool fitting = false;
+  const std::vector<Candidate> candidates = candidates_of(in, fused_layer, level);
+  for (std::size_t i = 0; i < candidates.size() && !fitting; ++i) {
+    const auto& [candidate, savings] = candidates[i];
+    if (i > 0 && candidate == candidates.front().level) {
+      without.clear();
+    } else if (i > 0) {
+      without += (without.empty() ? "; " : ", ") + std::string(recompute_name(plan.recompute)) +
+                 (without.empty() ? " would need " : " ") + base::gigabytes(plan.total);
+    }
+    plan = memory_of(in, fused_layer, candidate, savings);
+    if (!savings.layer_steps) before = plan;
+    fitting = fits(plan, limit);
+  }
+  plan.why_savings = describe_savings(in, plan, before);
+  if (!fitting && level == RecomputeMode::kAuto) throw_too_large(in, plan, limit);
+
+  plan.limit = limit;
+  plan.why_layer = why_layer;
+  plan.why_recompute = "recompute " + std::string(recompute_name(plan.recompute)) + ": ";
+  const std::string within =
+      limit.bytes == 0 ? "the free memory is not known" : "fits " + describe_limit(limit);
+  if (!fused_layer) {
+    plan.why_recompute += "the autograd layer keeps all activations" + std::string(fitting ? "" : ", ");
+  } else {
+    plan.why_recompute +=
+        level != RecomputeMode::kAuto ? "as set" + std::string(fitting ? "" : ", ") : within + without;
+  }
+  if (!fitting)
+    plan.why_recompute +=
+        "over " + describe_limit(limit) + " by " + base::gigabytes(plan.total - limit.bytes);
+  return plan;
+}
+
+}  // namespace hone::train

@@ -1,0 +1,40 @@
+// What a run reads besides its rows: base, tokenizer, chat template, rewards. A checkpoint keeps their
+// checksums, so that a resumed run says what was changed in place.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "config/plan.h"
+#include "train/opening/open_model.h"
+
+namespace hone::train {
+
+// {"method": "sft", "files": {"the base model": {"model.safetensors": [bytes, crc32c], ...}, ...}}. Of a large file its
+// first and last bytes and 64 pieces between them are read: training changes all of it.
+base::Json input_files(const config::Plan& plan, const OpenedText& text);
+
+// [bytes, crc32c] of a file, of which large ones are sampled as above.
+base::Json file_print(const base::fs::path& file);
+
+// What the run of `adapter` read: of hone_inputs.json beside a finished adapter, or of a checkpoint's hone_state.json.
+// An empty object where neither is there: of another program, or of an older hone.
+base::Json adapter_inputs(const base::fs::path& adapter);
+
+// The base in `model` (a folder or a GGUF) against the one that the run of `adapter` noted. Only files of the same name are
+// compared: others are another format of a model.
+struct BaseComparison {
+  bool known = false;                // at least one file could be compared
+  std::vector<std::string> changed;  // names of files with other contents
+};
+BaseComparison compare_base(const base::fs::path& adapter, const base::fs::path& model);
+
+// One sentence a change, of those that both know: "the base model changed: model.safetensors has other contents".
+std::vector<std::string> changed_inputs(const base::Json& before, const base::Json& now);
+
+// UserError (CKPT-05) when the checkpoint, which is whole, is of a run of another method.
+void require_same_method(const base::fs::path& checkpoint, const config::Plan& plan);
+
+}  // namespace hone::train
