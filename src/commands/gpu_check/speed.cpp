@@ -209,16 +209,24 @@ void stage_rates(const StageInput& input, StageLog& log) {
   measure_products(input, log, real ? 8192 : 8);
 }
 
+// A LoRA without dropout and with PEFT's usual one.
 void measure_training(const StageInput& input, StageLog& log, ModelSize size, bool full) {
   const Measure measure = measure_of(size);
   require_room(input, measure);
-  log.begin(describe(measure, full));
-  const Measured found = train_and_measure(input, run_of(input, measure, full ? "full" : "speed", 12, full));
-  log.fact("tokens a second", static_cast<double>(measure.rows * measure.tokens) / found.seconds);
-  log.fact("seconds a step", found.seconds);
-  log.fact("reserved by the allocator, at most", base::gigabytes(found.reserved));
-  // Of random numbers: near the logarithm of the vocabulary.
-  if (!(found.loss > 1 && std::isfinite(found.loss))) log.fail("a loss of " + std::to_string(found.loss));
+  const std::vector<std::string> dropouts =
+      full ? std::vector<std::string>{""} : std::vector<std::string>{"0", "0.05"};
+  for (const std::string& dropout : dropouts) {
+    const std::string with = full ? "" : ", dropout " + dropout;
+    log.begin(describe(measure, full) + with);
+    MadeRun made = run_of(input, measure, (full ? "full" : "speed") + dropout, 12, full);
+    if (!full) made.words.insert(made.words.end(), {"--lora_dropout", dropout});
+    const Measured found = train_and_measure(input, made);
+    log.fact("tokens a second" + with, static_cast<double>(measure.rows * measure.tokens) / found.seconds);
+    log.fact("seconds a step" + with, found.seconds);
+    log.fact("reserved by the allocator, at most" + with, base::gigabytes(found.reserved));
+    // Of random numbers: near the logarithm of the vocabulary.
+    if (!(found.loss > 1 && std::isfinite(found.loss))) log.fail("a loss of " + std::to_string(found.loss));
+  }
 }
 
 void measure_decoding(const StageInput& input, StageLog& log, ModelSize size) {
