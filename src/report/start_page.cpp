@@ -208,9 +208,10 @@ std::string method_lines(const train::UnpairedStartFacts& facts, std::string_vie
 
 // What is sampled, how it is scored, what is made of the scores.
 std::string method_lines(const train::PolicyStartFacts& facts, std::string_view first, bool /*examined*/) {
-  std::string out = fmt::format("data      {}{} {}, the longest of {} {}\n", first, human_count(facts.prompts),
-                                base::plural(facts.prompts, "prompt"), human_count(facts.longest_prompt),
-                                base::plural(facts.longest_prompt, "token"));
+  std::string out =
+      fmt::format("data      {}{} {}, the longest of {} {}\n", first, human_count(facts.prompts),
+                  base::plural(facts.prompts, "prompt"), human_count(facts.longest_prompt),
+                  base::plural(facts.longest_prompt, "token"));
   if (!facts.evaluation.empty()) out += "          evaluated on " + facts.evaluation + "\n";
   const std::int64_t groups =
       facts.num_generations == 0 ? 0 : facts.generation_batch_size / facts.num_generations;
