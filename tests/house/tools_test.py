@@ -108,28 +108,28 @@ def test_rooms_refuse_more_than_forty_files_in_a_folder_of_a_room_with_sub_rooms
     done = rooms_of(folder, {f"ops/file_{i}.cpp": "\n" for i in range(41)})
     assert done.returncode == 1 and "41 files; a folder of a room with sub-rooms has at most 40" in done.stdout, done.stdout
     (folder / "ops/file_0.cpp").unlink()
-    done = rooms_of(folder, {f"train/file_{i}.cpp": "\n" for i in range(41)})
+    done = rooms_of(folder, {f"learn/file_{i}.cpp": "\n" for i in range(41)})
     assert done.returncode == 0, done.stdout
 
 
 def test_rooms_refuse_a_name_that_two_files_of_a_room_define(folder):
-    hidden = "namespace hone::train {\n\nnamespace {\n\n%s\n\n}  // namespace\n\n}  // namespace hone::train\n"
+    hidden = "namespace hone::learn {\n\nnamespace {\n\n%s\n\n}  // namespace\n\n}  // namespace hone::learn\n"
     same = [("struct Row {};", "struct Row {};"), ("constexpr int kMost = 3;", "constexpr double kMost = 4;"),
             ("void step(int a, double b = 1) {", "void step(int other, double more) {")]
     for one, two in same:
-        done = rooms(folder, train__a_cpp=hidden % one, train__b_cpp=hidden % two)
-        assert done.returncode == 1 and "b.cpp:5: the " in done.stdout and "defined in train/a.cpp too" in done.stdout, done.stdout
-    done = rooms(folder, train__a_cpp=hidden % "void step(int a) {", train__b_cpp=hidden % "void step(double a) {",
-                 report__c_cpp=hidden.replace("train", "report") % "void step(int a) {")
+        done = rooms(folder, learn__a_cpp=hidden % one, learn__b_cpp=hidden % two)
+        assert done.returncode == 1 and "b.cpp:5: the " in done.stdout and "defined in learn/a.cpp too" in done.stdout, done.stdout
+    done = rooms(folder, learn__a_cpp=hidden % "void step(int a) {", learn__b_cpp=hidden % "void step(double a) {",
+                 report__c_cpp=hidden.replace("learn", "report") % "void step(int a) {")
     assert done.returncode == 0, done.stdout
 
 
 def test_rooms_refuse_a_long_function(folder):
     body = "  step();\n" * 69
     for head in ("void run() {\n", "std::vector<int> Loop::run(int a,\n                           int b) {\n"):
-        done = rooms(folder, train__a_cpp=head + body + "}\n")
+        done = rooms(folder, learn__a_cpp=head + body + "}\n")
         assert done.returncode == 1 and "a.cpp:1: a function of 7" in done.stdout, done.stdout
-    done = rooms(folder, train__a_cpp="void run() {\n" + body[:-len("  step();\n")] + "}\n\nconstexpr int kAll[] = {\n" + "  1,\n" * 99 + "};\n")
+    done = rooms(folder, learn__a_cpp="void run() {\n" + body[:-len("  step();\n")] + "}\n\nconstexpr int kAll[] = {\n" + "  1,\n" * 99 + "};\n")
     assert done.returncode == 0, done.stdout
 
 
@@ -151,12 +151,12 @@ def test_rooms_refuse_ways_to_print_that_let_control_characters_through(folder):
 def test_rooms_refuse_printing_exit_and_environment_in_the_library(folder):
     for code in ("std::cout << 1;", "std::cerr << 1;", "printf(1);", "std::printf(1);", "fmt::print(1);", "puts(x);",
                  "std::exit(1);", "exit(1);", "std::abort();", "std::getenv(name);", "std::fprintf(stderr, x);"):
-        done = rooms(folder, train__a_cpp="int f() {\n  " + code + "\n}\n")
-        assert done.returncode == 1 and "a.cpp:2: train/" in done.stdout, code + done.stdout
+        done = rooms(folder, learn__a_cpp="int f() {\n  " + code + "\n}\n")
+        assert done.returncode == 1 and "a.cpp:2: learn/" in done.stdout, code + done.stdout
 
 
 def test_rooms_read_code_and_not_comments_or_text(folder):
-    done = rooms(folder, train__a_cpp='// printf(x) and exit(1)\nauto s = "std::cout getenv(x)"; /* puts(x) */\n'
+    done = rooms(folder, learn__a_cpp='// printf(x) and exit(1)\nauto s = "std::cout getenv(x)"; /* puts(x) */\n'
                                       "std::snprintf(b, 1, f); on_exit(1); run.exit(2); fmt::format(f);\n")
     assert done.returncode == 0, done.stdout
 
