@@ -70,7 +70,7 @@ std::map<std::string, Level> told_of(const Json& json) {
 }  // namespace
 
 train::StateFiles Watch::state_files() const {
-  if (run_ == nullptr) return {};
+  if (!run_) return {};
   const bool suspected = before_ ? before_->suspected : suspected_;
   const std::optional<RewardWatch>& rewards = before_ ? before_->rewards : rewards_;
   Json told = Json::object();
