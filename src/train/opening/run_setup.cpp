@@ -175,8 +175,8 @@ std::vector<std::string> full_names(const model::CausalLm& model, const adapters
 }
 
 std::int64_t checkpoint_bytes(const adapters::Adapter& adapter, const learn::Optimizer& optimizer) {
-  constexpr std::int64_t kTokenizer = 32LL << 20;
-  return static_cast<std::int64_t>(adapter.flat().nbytes()) + optimizer.state_bytes() + kTokenizer;
+  constexpr std::int64_t kTokenizerBytes = 32LL << 20;
+  return static_cast<std::int64_t>(adapter.flat().nbytes()) + optimizer.state_bytes() + kTokenizerBytes;
 }
 
 }  // namespace
