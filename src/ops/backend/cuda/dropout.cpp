@@ -1,5 +1,6 @@
-// Dropout with the CPU's numbers: the host draws a mask, packs it into bits and sends them without a wait. The bits of
-// a module stay on the device from its forward to its backward, an eighth of a byte a number.
+// Dropout with the CPU's numbers: a kernel of our own draws them where they are used. Without it the host draws a mask, packs it
+// into bits and sends them without a wait. The bits of a module stay on the device from its forward to its backward, an eighth
+// of a byte a number.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "ops/backend/cuda/cuda_operators.h"
+#include "ops/backend/cuda/own_kernels.h"
 #include "ops/index_tensor.h"
 
 namespace hone::ops::cuda {
@@ -90,15 +92,61 @@ PassMasks& masks() {
   return all;
 }
 
+// Where the tokens of a pass stand in the data, [2, T] int64 on a device: rows, then positions. One staged copy a pass.
+class TokenPlaces {
+ public:
+  const Tensor& of(const DropoutMask& mask, at::Device device) {
+    const auto tokens = static_cast<std::int64_t>(mask.rows.size());
+    const bool same = on_device_.defined() && on_device_.device() == device && on_device_.size(1) == tokens &&
+                      std::equal(mask.rows.begin(), mask.rows.end(), places_.begin()) &&
+                      std::equal(mask.positions.begin(), mask.positions.end(), places_.begin() + tokens);
+    if (same) return on_device_;
+    places_.assign(mask.rows.begin(), mask.rows.end());
+    places_.insert(places_.end(), mask.positions.begin(), mask.positions.end());
+    on_device_ = staged(at::tensor(places_, at::kLong).view({2, tokens}), device);
+    return on_device_;
+  }
+
+ private:
+  std::vector<std::int64_t> places_;
+  Tensor on_device_;
+};
+
+// By a kernel of our own: out = x * mask, or out += x * mask. False: there is none for these tensors.
+bool own_dropout(const Tensor& out, const Tensor& x, const DropoutMask& mask, bool add) {
+  const kernels::Kernels* const own = own_kernels(x.device());
+  if (own == nullptr) return false;
+  const auto to = rows_of(out), from = rows_of(x);
+  if (!to || !from) return false;
+  thread_local TokenPlaces& places =
+      *new TokenPlaces;  // never destroyed: its tensor may outlive the device's runtime
+  const Tensor& held = places.of(mask, x.device());
+  const auto* const numbers = held.const_data_ptr<std::int64_t>();
+  return started(own->dropout({.out = *to,
+                               .x = *from,
+                               .rows = numbers,
+                               .positions = numbers + x.size(0),
+                               .tokens = x.size(0),
+                               .features = x.size(1),
+                               .key = {mask.key[0], mask.key[1]},
+                               .dropped_below = mask.dropped_below(),
+                               .kept = mask.kept(),
+                               .add = add},
+                              stream_of(x.device())),
+                 "dropout");
+}
+
 }  // namespace
 
 bool dropout(const Tensor& out, const Tensor& x, const DropoutMask& mask) {
+  if (own_dropout(out, x, mask, /*add=*/false)) return true;
   Tensor into = out;
   at::mul_out(into, x, masks().of(mask, x.size(1), x.device(), false));
   return true;
 }
 
 bool dropout_backward_add(const Tensor& dx, const Tensor& d, const DropoutMask& mask) {
+  if (own_dropout(dx, d, mask, /*add=*/true)) return true;
   Tensor sum = dx;
   at::addcmul_out(sum, dx, d, masks().of(mask, d.size(1), d.device(), true));
   return true;

@@ -1,0 +1,110 @@
+// What a kernel's file may use: nvcc's words, or those of the emulator of tests/emulated, which runs the same source on the
+// host. There is no other #ifdef in this folder.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/backend/cuda/kernels/kernels.h"
+
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+namespace hone::ops::cuda::kernels {
+
+using bf16 = __nv_bfloat16;
+
+template <typename Kernel, typename... Arguments>
+int launch(Kernel kernel, std::int64_t blocks, int threads, void* stream, const Arguments&... arguments) {
+  if (blocks == 0) return 0;
+  kernel<<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads), 0, static_cast<cudaStream_t>(stream)>>>(
+      arguments...);
+  return static_cast<int>(cudaGetLastError());
+}
+
+__device__ inline float to_float(bf16 x) { return __bfloat162float(x); }
+__device__ inline bf16 to_bf16(float x) { return __float2bfloat16_rn(x); }
+
+}  // namespace hone::ops::cuda::kernels
+#else
+#include "emulated/emulator.h"
+#endif
+
+namespace hone::ops::cuda::kernels {
+
+constexpr int kWarp = 32;
+
+__device__ inline float to_float(float x) { return x; }
+
+template <typename T>
+struct Rounding;
+template <>
+struct Rounding<float> {
+  __device__ static float of(float x) { return x; }
+};
+template <>
+struct Rounding<bf16> {
+  __device__ static bf16 of(float x) { return to_bf16(x); }
+};
+
+// x as T holds it.
+template <typename T>
+__device__ inline float rounded(float x) {
+  return to_float(Rounding<T>::of(x));
+}
+
+// kCount numbers side by side, read or written at once.
+template <typename T, int kCount>
+struct alignas(sizeof(T) * kCount) Pack {
+  T values[kCount];
+};
+
+template <int kCount, typename T>
+__device__ inline void load(float (&to)[kCount], const T* from) {
+  const auto pack = *reinterpret_cast<const Pack<T, kCount>*>(from);
+  for (int i = 0; i < kCount; ++i) to[i] = to_float(pack.values[i]);
+}
+
+template <int kCount, typename T>
+__device__ inline void store(T* to, const float (&from)[kCount]) {
+  Pack<T, kCount> pack;
+  for (int i = 0; i < kCount; ++i) pack.values[i] = Rounding<T>::of(from[i]);
+  *reinterpret_cast<Pack<T, kCount>*>(to) = pack;
+}
+
+// The sum of a warp's numbers, in all of its threads: the same tree each time.
+__device__ inline float warp_sum(float x) {
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) x += __shfl_xor_sync(0xffffffffU, x, distance);
+  return x;
+}
+
+// ---- on the host
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+inline std::int64_t bytes_of(Dtype dtype) { return dtype == Dtype::kFloat ? 4 : 2; }
+
+// Whether rows of `columns` numbers can be read four at a time.
+constexpr int kFour = 4;
+inline bool by_fours(const Rows& x, std::int64_t columns) {
+  return columns % kFour == 0 && x.stride % kFour == 0 &&
+         reinterpret_cast<std::uintptr_t>(x.data) % static_cast<std::uintptr_t>(kFour * bytes_of(x.dtype)) == 0;
+}
+
+// call(T()) with T the type of `dtype`.
+template <typename Call>
+int with_type(Dtype dtype, const Call& call) {
+  return dtype == Dtype::kFloat ? call(float()) : call(bf16());
+}
+
+// call(four) with `four` std::integral_constant-like: 4, or 1.
+template <int kValue>
+struct Count {
+  static constexpr int value = kValue;
+};
+template <typename Call>
+int with_count(bool fours, const Call& call) {
+  return fours ? call(Count<kFour>()) : call(Count<1>());
+}
+
+}  // namespace hone::ops::cuda::kernels

@@ -1,0 +1,103 @@
+// hone's own kernels for NVIDIA GPUs, as a table of functions of a library that nvcc makes (libhone_cuda.so). They do in one
+// launch, and one pass over memory, what takes libtorch's operators several. The core loads the library where it finds it
+// (own_kernels.h); without it libtorch's operators run, and the numbers are the same within their rounding.
+//
+// Each computes what ops/backend/reference defines, in fp32, and rounds where the definition rounds. All pointers are the
+// device's. A function starts its kernel on `stream` and returns CUDA's error code: 0 is success. None of them adds floats in
+// an order that depends on time, so that the same input has the same bits.
+#pragma once
+
+#include <cstdint>
+
+namespace hone::ops::cuda::kernels {
+
+// Of the table: what the core and the library must agree on.
+constexpr int kVersion = 1;
+
+enum class Dtype : int { kFloat, kBFloat16 };
+
+// [rows, columns]; `stride` elements from one row to the next, columns side by side.
+struct Rows {
+  void* data = nullptr;
+  std::int64_t stride = 0;
+  Dtype dtype = Dtype::kFloat;
+};
+
+struct Vector {
+  const void* data = nullptr;  // null: there is none
+  Dtype dtype = Dtype::kFloat;
+};
+
+// out = x * mask, or out += x * mask with `add`; [tokens, features].
+struct Dropout {
+  Rows out, x;
+  const std::int64_t *rows = nullptr, *positions = nullptr;  // [tokens], of ops::DropoutMask
+  std::int64_t tokens = 0, features = 0;
+  std::uint32_t key[2] = {0, 0}, dropped_below = 0;
+  float kept = 1;
+  bool add = false;
+};
+
+// out [tokens, width] = weight * cast(x * rsqrt(mean(x^2) + eps)).
+struct RmsNorm {
+  Rows out, x;
+  Vector weight;
+  std::int64_t tokens = 0, width = 0;
+  float eps = 0;
+};
+
+// dx [tokens, width] += the gradient of x, given that of the norm's result.
+struct RmsNormBackward {
+  Rows dx, dy, x;
+  Vector weight;
+  std::int64_t tokens = 0, width = 0;
+  float eps = 0;
+};
+
+// [tokens, heads, dim]: elements from a token to the next, and from a head to the next.
+struct Heads {
+  void* data = nullptr;
+  std::int64_t token_stride = 0, head_stride = 0;
+  Dtype dtype = Dtype::kFloat;
+};
+
+// Norm of heads (weight [dim], or none), then rotation of the first `rotated` columns by cos and sin [tokens, rotated], whose
+// rows are dense. Forward: out from x, which may be out. Backward: out is d, in place; x is the forward's input, read only
+// with a norm.
+struct NormRope {
+  Heads out, x;
+  Vector weight, cos, sin;
+  std::int64_t tokens = 0, heads = 0, dim = 0, rotated = 0;
+  float eps = 0;
+};
+
+// out [tokens, width] = activation(gate) * up.
+struct Swiglu {
+  Rows out, gate, up;
+  std::int64_t tokens = 0, width = 0;
+  bool gelu_tanh = false;
+};
+
+// gate and up hold the forward's inputs, then their gradients; d is that of the result.
+struct SwigluBackward {
+  Rows gate, up, d;
+  std::int64_t tokens = 0, width = 0;
+  bool gelu_tanh = false;
+};
+
+struct Kernels {
+  int version = kVersion;
+  int (*dropout)(const Dropout& x, void* stream) = nullptr;
+  int (*rms_norm)(const RmsNorm& x, void* stream) = nullptr;
+  int (*rms_norm_backward)(const RmsNormBackward& x, void* stream) = nullptr;
+  int (*norm_rope)(const NormRope& x, void* stream) = nullptr;
+  int (*norm_rope_backward)(const NormRope& x, void* stream) = nullptr;
+  int (*swiglu)(const Swiglu& x, void* stream) = nullptr;
+  int (*swiglu_backward)(const SwigluBackward& x, void* stream) = nullptr;
+};
+
+// The library's one entry: its first field is read before any other.
+using Entry = const Kernels* (*)();
+constexpr const char* kEntry = "hone_cuda_kernels";
+
+}  // namespace hone::ops::cuda::kernels

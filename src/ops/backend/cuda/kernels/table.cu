@@ -1,0 +1,20 @@
+#include "ops/backend/cuda/kernels/entries.h"
+
+namespace hone::ops::cuda::kernels {
+
+const Kernels& all_kernels() {
+  static constexpr Kernels kTable = {.dropout = dropout,
+                                     .rms_norm = rms_norm,
+                                     .rms_norm_backward = rms_norm_backward,
+                                     .norm_rope = norm_rope,
+                                     .norm_rope_backward = norm_rope_backward,
+                                     .swiglu = swiglu,
+                                     .swiglu_backward = swiglu_backward};
+  return kTable;
+}
+
+}  // namespace hone::ops::cuda::kernels
+
+extern "C" __attribute__((visibility("default"))) const hone::ops::cuda::kernels::Kernels* hone_cuda_kernels() {
+  return &hone::ops::cuda::kernels::all_kernels();
+}

@@ -1,0 +1,106 @@
+#include "ops/backend/cuda/own_kernels.h"
+
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <dlfcn.h>
+
+#include <atomic>
+
+#include "base/error.h"
+#include "ops/backend/cuda.h"
+
+namespace hone::ops {
+namespace {
+
+constexpr const char* kLibrary = "libhone_cuda.so";
+
+struct Loaded {
+  const cuda::kernels::Kernels* table = nullptr;
+  std::string why_not;
+};
+
+// The folder of the library that holds this function.
+std::string own_folder() {
+  Dl_info found{};
+  if (dladdr(reinterpret_cast<const void*>(&own_folder), &found) == 0 || found.dli_fname == nullptr)
+    return {};
+  const std::string file = found.dli_fname;
+  const std::size_t end = file.rfind('/');
+  return end == std::string::npos ? std::string() : file.substr(0, end + 1);
+}
+
+Loaded load_library() {
+  const std::string path = own_folder() + kLibrary;
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* const said = dlerror();
+    return {.why_not = said == nullptr ? path + " is not there" : said};
+  }
+  void* const symbol = dlsym(library, cuda::kernels::kEntry);
+  const auto entry = reinterpret_cast<cuda::kernels::Entry>(symbol);
+  const cuda::kernels::Kernels* const table = entry == nullptr ? nullptr : entry();
+  if (table == nullptr || table->version != cuda::kernels::kVersion)
+    return {.why_not = path + " is of another version of hone"};
+  return {.table = table};
+}
+
+const Loaded& library() {
+  static const Loaded loaded = load_library();
+  return loaded;
+}
+
+std::atomic<const cuda::kernels::Kernels*> set{nullptr};
+
+std::optional<cuda::kernels::Dtype> dtype_of(const at::Tensor& x) {
+  if (x.scalar_type() == at::kFloat) return cuda::kernels::Dtype::kFloat;
+  if (x.scalar_type() == at::kBFloat16) return cuda::kernels::Dtype::kBFloat16;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string backend::own_kernels_missing() {
+  return library().why_not;
+}
+
+namespace cuda {
+
+const kernels::Kernels* own_kernels(at::Device device) {
+  if (const kernels::Kernels* const table = set.load(std::memory_order_acquire)) return table;
+  return device.is_cuda() ? library().table : nullptr;
+}
+
+void set_own_kernels(const kernels::Kernels* table) {
+  set.store(table, std::memory_order_release);
+}
+
+std::optional<kernels::Rows> rows_of(const at::Tensor& x) {
+  const auto dtype = dtype_of(x);
+  if (!dtype || x.dim() != 2 || (x.stride(1) != 1 && x.size(1) > 1)) return std::nullopt;
+  return kernels::Rows{x.data_ptr(), x.stride(0), *dtype};
+}
+
+std::optional<kernels::Vector> vector_of(const at::Tensor& x) {
+  if (!x.defined()) return kernels::Vector();
+  const auto dtype = dtype_of(x);
+  if (!dtype || !x.is_contiguous()) return std::nullopt;
+  return kernels::Vector{x.const_data_ptr(), *dtype};
+}
+
+std::optional<kernels::Heads> heads_of(const at::Tensor& x) {
+  const auto dtype = dtype_of(x);
+  if (!dtype || x.dim() != 3 || (x.stride(2) != 1 && x.size(2) > 1)) return std::nullopt;
+  return kernels::Heads{x.data_ptr(), x.stride(0), x.stride(1), *dtype};
+}
+
+void* stream_of(at::Device device) {
+  return device.is_cuda() ? c10::impl::getDeviceGuardImpl(device.type())->getStream(device).native_handle()
+                          : nullptr;
+}
+
+bool started(int error, const char* kernel) {
+  base::require(error == 0, kernel, "a kernel that starts; CUDA's error is " + std::to_string(error));
+  return true;
+}
+
+}  // namespace cuda
+}  // namespace hone::ops
