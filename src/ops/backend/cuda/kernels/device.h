@@ -1,4 +1,4 @@
-// What a kernel's file may use: nvcc's words, or those of the emulator of tests/emulated, which runs the same source on the
+// What a kernel's file may use: nvcc's words, or those of the emulator (tests/emulated), which runs the same source on the
 // host. There is no other #ifdef in this folder.
 #pragma once
 
@@ -15,26 +15,44 @@ namespace hone::ops::cuda::kernels {
 using bf16 = __nv_bfloat16;
 
 template <typename Kernel, typename... Arguments>
-int launch(Kernel kernel, std::int64_t blocks, int threads, void* stream, const Arguments&... arguments) {
-  if (blocks == 0) return 0;
-  kernel<<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads), 0, static_cast<cudaStream_t>(stream)>>>(
-      arguments...);
+int start(Kernel kernel, std::int64_t blocks, int threads, void* stream, const Arguments&... arguments) {
+  kernel<<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads), 0,
+           static_cast<cudaStream_t>(stream)>>>(arguments...);
   return static_cast<int>(cudaGetLastError());
 }
 
-__device__ inline float to_float(bf16 x) { return __bfloat162float(x); }
-__device__ inline bf16 to_bf16(float x) { return __float2bfloat16_rn(x); }
+__device__ inline float to_float(bf16 x) {
+  return __bfloat162float(x);
+}
+__device__ inline bf16 to_bf16(float x) {
+  return __float2bfloat16_rn(x);
+}
+
+// Memory of a block, the same in all of its threads: what it holds at first is not defined. kIndex tells one from another.
+template <int kIndex, typename T, int kCount>
+__device__ inline T (&shared())[kCount] {
+  __shared__ T memory[kCount];
+  return memory;
+}
 
 }  // namespace hone::ops::cuda::kernels
 #else
-#include "emulated/emulator.h"
+#include "emulated/machine/emulator.h"
 #endif
 
 namespace hone::ops::cuda::kernels {
 
 constexpr int kWarp = 32;
 
-__device__ inline float to_float(float x) { return x; }
+// CUDA's error code: 0 where the kernel was started, or there is nothing to do.
+template <typename Kernel, typename... Arguments>
+int launch(Kernel kernel, std::int64_t blocks, int threads, void* stream, const Arguments&... arguments) {
+  return blocks == 0 ? 0 : start(kernel, blocks, threads, stream, arguments...);
+}
+
+__device__ inline float to_float(float x) {
+  return x;
+}
 
 template <typename T>
 struct Rounding;
@@ -80,15 +98,20 @@ __device__ inline float warp_sum(float x) {
 
 // ---- on the host
 
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
 
-inline std::int64_t bytes_of(Dtype dtype) { return dtype == Dtype::kFloat ? 4 : 2; }
+inline std::int64_t bytes_of(Dtype dtype) {
+  return dtype == Dtype::kFloat ? 4 : 2;
+}
 
 // Whether rows of `columns` numbers can be read four at a time.
 constexpr int kFour = 4;
 inline bool by_fours(const Rows& x, std::int64_t columns) {
   return columns % kFour == 0 && x.stride % kFour == 0 &&
-         reinterpret_cast<std::uintptr_t>(x.data) % static_cast<std::uintptr_t>(kFour * bytes_of(x.dtype)) == 0;
+         reinterpret_cast<std::uintptr_t>(x.data) % static_cast<std::uintptr_t>(kFour * bytes_of(x.dtype)) ==
+             0;
 }
 
 // call(T()) with T the type of `dtype`.

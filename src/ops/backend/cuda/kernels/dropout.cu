@@ -33,9 +33,10 @@ __global__ void dropout_kernel(Dropout d) {
   if (at >= d.tokens * blocks) return;
   const std::int64_t token = at / blocks, first = at % blocks * kFour;
   const auto row = static_cast<std::uint64_t>(d.rows[token]);
-  const Words words = philox({{static_cast<std::uint32_t>(first / kFour), static_cast<std::uint32_t>(d.positions[token]),
-                               static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(row >> 32)}},
-                             d.key[0], d.key[1]);
+  const Words words =
+      philox({{static_cast<std::uint32_t>(first / kFour), static_cast<std::uint32_t>(d.positions[token]),
+               static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(row >> 32)}},
+             d.key[0], d.key[1]);
   Out* const out = static_cast<Out*>(d.out.data) + token * d.out.stride + first;
   const In* const in = static_cast<const In*>(d.x.data) + token * d.x.stride + first;
   for (int i = 0; i < kFour; i += kCount) {
@@ -58,8 +59,8 @@ int dropout(const Dropout& x, void* stream) {
   return with_type(x.out.dtype, [&](auto out) {
     return with_type(x.x.dtype, [&](auto in) {
       return with_count(by_fours(x.out, x.features) && by_fours(x.x, x.features), [&](auto count) {
-        return launch(dropout_kernel<decltype(out), decltype(in), decltype(count)::value>, ceil_div(all, kThreads),
-                      kThreads, stream, x);
+        return launch(dropout_kernel<decltype(out), decltype(in), decltype(count)::value>,
+                      ceil_div(all, kThreads), kThreads, stream, x);
       });
     });
   });

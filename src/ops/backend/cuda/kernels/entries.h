@@ -5,14 +5,14 @@
 
 namespace hone::ops::cuda::kernels {
 
-int dropout(const Dropout& x, void* stream);                     // dropout.cu
-int rms_norm(const RmsNorm& x, void* stream);                    // rms_norm.cu
+int dropout(const Dropout& x, void* stream);   // dropout.cu
+int rms_norm(const RmsNorm& x, void* stream);  // rms_norm.cu
 int rms_norm_backward(const RmsNormBackward& x, void* stream);
-int norm_rope(const NormRope& x, void* stream);                  // norm_rope.cu
+int norm_rope(const NormRope& x, void* stream);  // norm_rope.cu
 int norm_rope_backward(const NormRope& x, void* stream);
-int swiglu(const Swiglu& x, void* stream);                       // swiglu.cu
+int swiglu(const Swiglu& x, void* stream);  // swiglu.cu
 int swiglu_backward(const SwigluBackward& x, void* stream);
 
-const Kernels& all_kernels();  // table.cpp
+const Kernels& all_kernels();  // table.cu
 
 }  // namespace hone::ops::cuda::kernels

@@ -109,8 +109,8 @@ int norm_rope(const NormRope& n, void* stream) {
   return with_type(n.out.dtype, [&](auto out) {
     return with_type(n.x.dtype, [&](auto x) {
       return with_type(n.cos.dtype, [&](auto w) {
-        return launch(forward_kernel<decltype(out), decltype(x), decltype(w)>, ceil_div(n.tokens * n.heads, kHeadsOfBlock),
-                      kThreads, stream, n);
+        return launch(forward_kernel<decltype(out), decltype(x), decltype(w)>,
+                      ceil_div(n.tokens * n.heads, kHeadsOfBlock), kThreads, stream, n);
       });
     });
   });
@@ -120,8 +120,8 @@ int norm_rope_backward(const NormRope& n, void* stream) {
   return with_type(n.out.dtype, [&](auto d) {
     return with_type(n.x.dtype, [&](auto x) {
       return with_type(n.cos.dtype, [&](auto w) {
-        return launch(backward_kernel<decltype(d), decltype(x), decltype(w)>, ceil_div(n.tokens * n.heads, kHeadsOfBlock),
-                      kThreads, stream, n);
+        return launch(backward_kernel<decltype(d), decltype(x), decltype(w)>,
+                      ceil_div(n.tokens * n.heads, kHeadsOfBlock), kThreads, stream, n);
       });
     });
   });

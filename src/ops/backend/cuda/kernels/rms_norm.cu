@@ -30,14 +30,15 @@ __device__ float sum_of_squares(const X* row, std::int64_t width) {
 
 template <typename Out, typename X, typename W, int kCount>
 __global__ void norm_kernel(RmsNorm n) {
-  __shared__ float part[kWarps];
+  float* const part = shared<0, float, kWarps>();
   const auto token = static_cast<std::int64_t>(blockIdx.x);
   const X* const row = static_cast<const X*>(n.x.data) + token * n.x.stride;
   const auto* const weight = static_cast<const W*>(n.weight.data);
   Out* const out = static_cast<Out*>(n.out.data) + token * n.out.stride;
   const float sum = block_sum(sum_of_squares<X, kCount>(row, n.width), part);
   const float inverse = 1 / sqrtf(sum / static_cast<float>(n.width) + n.eps);
-  for (std::int64_t i = static_cast<std::int64_t>(threadIdx.x) * kCount; i < n.width; i += kThreads * kCount) {
+  for (std::int64_t i = static_cast<std::int64_t>(threadIdx.x) * kCount; i < n.width;
+       i += kThreads * kCount) {
     float x[kCount], w[kCount];
     load<kCount>(x, row + i);
     load<kCount>(w, weight + i);
@@ -52,7 +53,7 @@ __global__ void norm_kernel(RmsNorm n) {
 // g = dy * weight, y = x * inverse; dx += inverse * (g - y * mean(g * y))
 template <typename X, typename D, typename W, int kCount>
 __global__ void backward_kernel(RmsNormBackward n) {
-  __shared__ float squares[kWarps], products[kWarps];
+  float *const squares = shared<0, float, kWarps>(), *const products = shared<1, float, kWarps>();
   const auto token = static_cast<std::int64_t>(blockIdx.x);
   const X* const row = static_cast<const X*>(n.x.data) + token * n.x.stride;
   const D* const dy = static_cast<const D*>(n.dy.data) + token * n.dy.stride;
@@ -60,7 +61,8 @@ __global__ void backward_kernel(RmsNormBackward n) {
   X* const dx = static_cast<X*>(n.dx.data) + token * n.dx.stride;
   const auto width = static_cast<float>(n.width);
   float square = 0, product = 0;
-  for (std::int64_t i = static_cast<std::int64_t>(threadIdx.x) * kCount; i < n.width; i += kThreads * kCount) {
+  for (std::int64_t i = static_cast<std::int64_t>(threadIdx.x) * kCount; i < n.width;
+       i += kThreads * kCount) {
     float x[kCount], d[kCount], w[kCount];
     load<kCount>(x, row + i);
     load<kCount>(d, dy + i);
@@ -72,7 +74,8 @@ __global__ void backward_kernel(RmsNormBackward n) {
   }
   const float inverse = 1 / sqrtf(block_sum(square, squares) / width + n.eps);
   const float mean = block_sum(product, products) * inverse / width;
-  for (std::int64_t i = static_cast<std::int64_t>(threadIdx.x) * kCount; i < n.width; i += kThreads * kCount) {
+  for (std::int64_t i = static_cast<std::int64_t>(threadIdx.x) * kCount; i < n.width;
+       i += kThreads * kCount) {
     float x[kCount], d[kCount], w[kCount], sum[kCount];
     load<kCount>(x, row + i);
     load<kCount>(d, dy + i);
@@ -84,7 +87,8 @@ __global__ void backward_kernel(RmsNormBackward n) {
 }
 
 bool by_fours(const Vector& x) {
-  return reinterpret_cast<std::uintptr_t>(x.data) % static_cast<std::uintptr_t>(kFour * bytes_of(x.dtype)) == 0;
+  return reinterpret_cast<std::uintptr_t>(x.data) % static_cast<std::uintptr_t>(kFour * bytes_of(x.dtype)) ==
+         0;
 }
 
 }  // namespace
@@ -95,8 +99,8 @@ int rms_norm(const RmsNorm& n, void* stream) {
     return with_type(n.x.dtype, [&](auto x) {
       return with_type(n.weight.dtype, [&](auto w) {
         return with_count(fours, [&](auto count) {
-          return launch(norm_kernel<decltype(out), decltype(x), decltype(w), decltype(count)::value>, n.tokens, kThreads,
-                        stream, n);
+          return launch(norm_kernel<decltype(out), decltype(x), decltype(w), decltype(count)::value>,
+                        n.tokens, kThreads, stream, n);
         });
       });
     });
@@ -110,8 +114,8 @@ int rms_norm_backward(const RmsNormBackward& n, void* stream) {
     return with_type(n.dy.dtype, [&](auto d) {
       return with_type(n.weight.dtype, [&](auto w) {
         return with_count(fours, [&](auto count) {
-          return launch(backward_kernel<decltype(x), decltype(d), decltype(w), decltype(count)::value>, n.tokens,
-                        kThreads, stream, n);
+          return launch(backward_kernel<decltype(x), decltype(d), decltype(w), decltype(count)::value>,
+                        n.tokens, kThreads, stream, n);
         });
       });
     });

@@ -14,7 +14,8 @@ struct Place {
 
 template <int kCount>
 __device__ bool find_place(Place& place, std::int64_t tokens, std::int64_t width) {
-  const std::int64_t of_row = width / kCount, at = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t of_row = width / kCount,
+                     at = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (at >= tokens * of_row) return false;
   place = {at / of_row, at % of_row * kCount};
   return true;
@@ -25,7 +26,9 @@ __device__ T* at(const Rows& x, const Place& place) {
   return static_cast<T*>(x.data) + place.token * x.stride + place.column;
 }
 
-__device__ float sigmoid(float x) { return 1 / (1 + expf(-x)); }
+__device__ float sigmoid(float x) {
+  return 1 / (1 + expf(-x));
+}
 
 // Both activations are g sigmoid(argument).
 __device__ float argument(float g, bool gelu_tanh) {
@@ -79,7 +82,8 @@ int swiglu(const Swiglu& s, void* stream) {
   return with_type(s.out.dtype, [&](auto out) {
     return with_type(s.gate.dtype, [&](auto in) {
       return launched(s.tokens, s.width, fours, [&](auto count, std::int64_t blocks) {
-        return launch(forward_kernel<decltype(out), decltype(in), decltype(count)::value>, blocks, kThreads, stream, s);
+        return launch(forward_kernel<decltype(out), decltype(in), decltype(count)::value>, blocks, kThreads,
+                      stream, s);
       });
     });
   });
@@ -90,7 +94,8 @@ int swiglu_backward(const SwigluBackward& s, void* stream) {
   return with_type(s.gate.dtype, [&](auto in) {
     return with_type(s.d.dtype, [&](auto d) {
       return launched(s.tokens, s.width, fours, [&](auto count, std::int64_t blocks) {
-        return launch(backward_kernel<decltype(in), decltype(d), decltype(count)::value>, blocks, kThreads, stream, s);
+        return launch(backward_kernel<decltype(in), decltype(d), decltype(count)::value>, blocks, kThreads,
+                      stream, s);
       });
     });
   });

@@ -15,6 +15,7 @@ const Kernels& all_kernels() {
 
 }  // namespace hone::ops::cuda::kernels
 
-extern "C" __attribute__((visibility("default"))) const hone::ops::cuda::kernels::Kernels* hone_cuda_kernels() {
+extern "C" __attribute__((visibility("default"))) const hone::ops::cuda::kernels::Kernels*
+hone_cuda_kernels() {
   return &hone::ops::cuda::kernels::all_kernels();
 }

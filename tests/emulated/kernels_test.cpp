@@ -1,0 +1,143 @@
+// hone's own kernels in the emulator, through the operators of the CUDA backend, on the CPU's tensors: the list of the
+// operators' cases (ops/cases), in each order of threads, between guards.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "emulated/machine/emulator.h"
+#include "emulated/machine/guarded_kernels.h"
+#include "emulated/machine/planted.h"
+#include "ops/backend/cuda.h"
+#include "ops/backend/cuda/own_kernels.h"
+#include "ops/cases/check.h"
+#include "ops/dropout.h"
+
+namespace hone::emulated {
+namespace kernels_test {
+
+namespace backend = ops::backend;
+namespace cases = ops::cases;
+
+// The CUDA backend's rows that have kernels of our own, for the CPU's tensors, with `kernels` between guards. Their bf16 is
+// rounded as the definition's, so that its bounds are held without the room that libtorch's operators get.
+class UseKernels {
+ public:
+  explicit UseKernels(const Kernels& kernels) : only_(rows()) {
+    ops::cuda::set_own_kernels(&guarded(kernels));
+  }
+  ~UseKernels() { ops::cuda::set_own_kernels(nullptr); }
+  UseKernels(const UseKernels&) = delete;
+  UseKernels& operator=(const UseKernels&) = delete;
+
+ private:
+  static const backend::Operators& rows() {
+    static const backend::Operators& cuda = backend::cuda_operators();
+    static const backend::Operators table = {.name = "emulated",
+                                             .rms_norm = cuda.rms_norm,
+                                             .rms_norm_backward = cuda.rms_norm_backward,
+                                             .norm_rope = cuda.norm_rope,
+                                             .norm_rope_backward = cuda.norm_rope_backward,
+                                             .swiglu = cuda.swiglu,
+                                             .swiglu_backward = cuda.swiglu_backward,
+                                             .dropout = cuda.dropout,
+                                             .dropout_backward_add = cuda.dropout_backward_add,
+                                             .roundings = 1};
+    return table;
+  }
+  backend::OnlyOperators only_;
+};
+
+const char* name_of(Schedule schedule) {
+  constexpr const char* kNames[] = {"in order", "reversed", "shuffled", "warp by warp"};
+  return kNames[static_cast<std::size_t>(schedule)];
+}
+
+constexpr const char* kOperators[] = {"rms_norm", "rms_norm_backward", "norm_rope", "norm_rope_backward",
+                                      "swiglu",   "swiglu_backward",   "dropout",   "dropout_backward_add"};
+
+// Thousands of blocks: one order of threads is enough for them.
+bool is_long(const cases::Case& one) {
+  return one.what.rfind("4096 x ", 0) == 0;
+}
+
+bool has_kernel(const cases::Case& one) {
+  return one.what.find("fp64") == std::string::npos;
+}
+
+class Emulated : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Operators, Emulated, testing::ValuesIn(kOperators),
+                         [](const auto& one) { return std::string(one.param); });
+
+void expect_same_bits(const cases::Tensors& found, const cases::Tensors& first, const std::string& what) {
+  for (std::size_t i = 0; i < std::min(first.size(), found.size()); ++i)
+    EXPECT_TRUE(at::equal(first[i], found[i])) << what << ", output " << i;
+}
+
+// And its bits are the same in each of them, and for rows that are cut into other calls.
+TEST_P(Emulated, AKernelIsTheOperatorInEveryOrderOfThreads) {
+  const UseKernels use(emulated_kernels());
+  for (const cases::Case& one : cases::cases_of(GetParam())) {
+    set_schedule(Schedule::kInOrder);
+    const std::int64_t before = guarded_calls();
+    EXPECT_EQ(cases::told(cases::check_numbers({one}, at::kCPU)), "");
+    EXPECT_EQ(guarded_calls() - before, has_kernel(one) ? 1 : 0) << one.what;
+    if (is_long(one)) continue;
+    const cases::Tensors first = one.run(at::kCPU);
+    for (const Schedule schedule : {Schedule::kReversed, Schedule::kShuffled, Schedule::kWarpByWarp}) {
+      set_schedule(schedule);
+      expect_same_bits(one.run(at::kCPU), first, one.what + ", " + name_of(schedule));
+    }
+    if (one.otherwise) expect_same_bits(one.otherwise(at::kCPU), first, one.what + ", other calls");
+  }
+}
+
+// What the cases say of a fault, in the first order of threads where they say something.
+std::string found_in(const Planted& fault) {
+  Kernels table = emulated_kernels();
+  fault.plant(table);
+  const UseKernels use(table);
+  for (const Schedule schedule : kSchedules) {
+    set_schedule(schedule);
+    for (const cases::Case& one : cases::cases_of(fault.op)) {
+      if (is_long(one)) continue;
+      const std::string found = cases::told(cases::check_numbers({one}, at::kCPU));
+      if (!found.empty()) return std::string(name_of(schedule)) + ": " + found;
+    }
+  }
+  return "";
+}
+
+TEST(PlantedFaults, AreFound) {
+  std::set<std::string> operators;
+  for (const Planted& fault : planted()) {
+    operators.insert(fault.op);
+    EXPECT_NE(found_in(fault), "") << fault.op << ", " << fault.what;
+  }
+  EXPECT_EQ(operators, std::set<std::string>(std::begin(kOperators), std::end(kOperators)));
+}
+
+// Of ones: what is left of a row is its mask.
+TEST(EmulatedDropout, HasTheBitsOfTheCpusMask) {
+  const UseKernels use(emulated_kernels());
+  std::vector<std::int64_t> rows, positions;
+  for (std::int64_t i = 0; i < 300; ++i) {
+    rows.push_back(i % 7 == 0 ? (std::int64_t{1} << 40) + i : i / 3);
+    positions.push_back(i % 3);
+  }
+  const ops::PassContext pass = {
+      .training = true, .seed = 5, .step = 6, .token_row = &rows, .token_position = &positions};
+  for (const std::int64_t features : {1, 31, 896}) {
+    const at::Tensor ones = at::ones({300, features}), out = at::full_like(ones, NAN);
+    const at::Tensor mask = ops::dropout_mask(pass, 11, 0.05, features);
+    ops::dropout_into(out, ones, pass, 11, 0.05);
+    EXPECT_TRUE(at::equal(out, mask)) << features;
+    ops::dropout_backward_add(out, ones, pass, 11, 0.05);
+    EXPECT_TRUE(at::equal(out, mask * 2)) << features;
+  }
+}
+
+}  // namespace kernels_test
+}  // namespace hone::emulated

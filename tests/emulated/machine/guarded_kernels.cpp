@@ -1,0 +1,130 @@
+#include "emulated/machine/guarded_kernels.h"
+
+#include "emulated/machine/guarded_memory.h"
+#include "ops/backend/cuda/kernels/entries.h"
+
+namespace hone::emulated {
+namespace {
+
+namespace kernels = ops::cuda::kernels;
+
+const Kernels* inner = nullptr;
+std::int64_t calls = 0;
+
+std::int64_t bytes_of(kernels::Dtype dtype) {
+  return dtype == kernels::Dtype::kFloat ? 4 : 2;
+}
+
+// Moves the tensors of a call.
+class Mover {
+ public:
+  explicit Mover(GuardedMemory& memory) : memory_(memory) {}
+
+  void rows(kernels::Rows& x, std::int64_t count, std::int64_t width, Access access, const char* name) {
+    const std::int64_t bytes = bytes_of(x.dtype);
+    x.data = memory_.take(
+        x.data, {.outer = count, .outer_bytes = x.stride * bytes, .row_bytes = width * bytes}, access, name);
+  }
+  void heads(kernels::Heads& x, const kernels::NormRope& n, Access access, const char* name) {
+    const std::int64_t bytes = bytes_of(x.dtype);
+    x.data = memory_.take(x.data,
+                          {.outer = n.tokens,
+                           .outer_bytes = x.token_stride * bytes,
+                           .inner = n.heads,
+                           .inner_bytes = x.head_stride * bytes,
+                           .row_bytes = n.dim * bytes},
+                          access, name);
+  }
+  void dense(const void*& data, std::int64_t bytes, const char* name) {
+    if (data == nullptr) return;
+    data = memory_.take(const_cast<void*>(data), {.outer = 1, .row_bytes = bytes}, Access::kRead, name);
+  }
+  void vector(kernels::Vector& x, std::int64_t width, const char* name) {
+    dense(x.data, width * bytes_of(x.dtype), name);
+  }
+  void numbers(const std::int64_t*& x, std::int64_t count, const char* name) {
+    const void* data = x;
+    dense(data, count * 8, name);
+    x = static_cast<const std::int64_t*>(data);
+  }
+
+ private:
+  GuardedMemory& memory_;
+};
+
+void move(kernels::Dropout& x, Mover& to) {
+  to.rows(x.out, x.tokens, x.features, Access::kWritten, "out");
+  to.rows(x.x, x.tokens, x.features, Access::kRead, "x");
+  to.numbers(x.rows, x.tokens, "rows");
+  to.numbers(x.positions, x.tokens, "positions");
+}
+
+void move(kernels::RmsNorm& x, Mover& to) {
+  to.rows(x.out, x.tokens, x.width, Access::kWritten, "out");
+  to.rows(x.x, x.tokens, x.width, Access::kRead, "x");
+  to.vector(x.weight, x.width, "weight");
+}
+
+void move(kernels::RmsNormBackward& x, Mover& to) {
+  to.rows(x.dx, x.tokens, x.width, Access::kWritten, "dx");
+  to.rows(x.dy, x.tokens, x.width, Access::kRead, "dy");
+  to.rows(x.x, x.tokens, x.width, Access::kRead, "x");
+  to.vector(x.weight, x.width, "weight");
+}
+
+void move(kernels::NormRope& x, Mover& to) {
+  to.heads(x.out, x, Access::kWritten, "out");
+  to.heads(x.x, x, Access::kRead, "x");
+  to.vector(x.weight, x.dim, "weight");
+  to.vector(x.cos, x.tokens * x.rotated, "cos");
+  to.vector(x.sin, x.tokens * x.rotated, "sin");
+}
+
+void move(kernels::Swiglu& x, Mover& to) {
+  to.rows(x.out, x.tokens, x.width, Access::kWritten, "out");
+  to.rows(x.gate, x.tokens, x.width, Access::kRead, "gate");
+  to.rows(x.up, x.tokens, x.width, Access::kRead, "up");
+}
+
+void move(kernels::SwigluBackward& x, Mover& to) {
+  to.rows(x.gate, x.tokens, x.width, Access::kWritten, "gate");
+  to.rows(x.up, x.tokens, x.width, Access::kWritten, "up");
+  to.rows(x.d, x.tokens, x.width, Access::kRead, "d");
+}
+
+// Tensors lie with their ends at a closed page, and in every other call with their beginnings.
+template <auto kFunction, typename Call>
+int between_guards(const Call& call, void* stream) {
+  GuardedMemory memory(++calls % 2 == 0 ? Side::kBegin : Side::kEnd);
+  Mover mover(memory);
+  Call moved = call;
+  move(moved, mover);
+  const int error = (inner->*kFunction)(moved, stream);
+  memory.give_back();
+  return error;
+}
+
+}  // namespace
+
+const Kernels& emulated_kernels() {
+  return kernels::all_kernels();
+}
+
+const Kernels& guarded(const Kernels& some) {
+  static constexpr Kernels kTable = {
+      .dropout = between_guards<&Kernels::dropout, kernels::Dropout>,
+      .rms_norm = between_guards<&Kernels::rms_norm, kernels::RmsNorm>,
+      .rms_norm_backward = between_guards<&Kernels::rms_norm_backward, kernels::RmsNormBackward>,
+      .norm_rope = between_guards<&Kernels::norm_rope, kernels::NormRope>,
+      .norm_rope_backward = between_guards<&Kernels::norm_rope_backward, kernels::NormRope>,
+      .swiglu = between_guards<&Kernels::swiglu, kernels::Swiglu>,
+      .swiglu_backward = between_guards<&Kernels::swiglu_backward, kernels::SwigluBackward>};
+  inner = &some;
+  return kTable;
+}
+
+std::int64_t guarded_calls() {
+  return calls;
+}
+
+}  // namespace hone::emulated

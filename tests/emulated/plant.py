@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Writes hone's own kernels with one fault each, as C++ that test_emulated runs: each fault has to be found.
+
+usage: tests/emulated/plant.py KERNELS_FOLDER > planted.cpp
+
+A fault is a text that stands once in a kernel's file, and what stands there instead.
+"""
+import pathlib
+import re
+import sys
+
+UNALIGNED = "columns by fours of rows that are not aligned"
+FAULTS = [
+    # file, operator, what is wrong, the text, the fault
+    ("dropout", "dropout", "a round of Philox less", "round < 10", "round < 9"),
+    ("dropout", "dropout", "a bit of the row's number lost", "row >> 32", "row >> 33"),
+    ("dropout", "dropout", "threads beyond the rows go on", "if (at >= d.tokens * blocks) return;", ""),
+    ("dropout", "dropout", "a feature past the end", "if (first + i >= d.features) return;", "if (first + i > d.features) return;"),
+    ("dropout", "dropout", UNALIGNED, "by_fours(x.out, x.features) && by_fours(x.x, x.features)", "x.features % kFour == 0"),
+    ("dropout", "dropout_backward_add", "the sign of what is added", "sum[j] + kept", "sum[j] - kept"),
+    ("rms_norm", "rms_norm", "no barrier before the sums are read", "  __syncthreads();\n", ""),
+    ("rms_norm", "rms_norm", "a barrier that one warp alone reaches", "  __syncthreads();\n", "  if (threadIdx.x < kWarp) __syncthreads();\n"),
+    ("rms_norm", "rms_norm", "a column past the end", "i < width; i += kThreads", "i <= width; i += kThreads"),
+    ("rms_norm", "rms_norm", "the sum of a warp left out", "i < kWarps; ++i", "i < kWarps - 1; ++i"),
+    ("rms_norm", "rms_norm", "a sum beside shared memory", "part[threadIdx.x / kWarp] = x", "part[threadIdx.x / kWarp + 1] = x"),
+    ("rms_norm", "rms_norm", UNALIGNED, "by_fours(n.out, n.width) && by_fours(n.x, n.width) && by_fours(n.weight);\n  return with_type(n.out",
+     "n.width % kFour == 0;\n  return with_type(n.out"),
+    ("rms_norm", "rms_norm_backward", "two sums in one place, no barrier between", "block_sum(product, products)", "block_sum(product, squares)"),
+    ("rms_norm", "rms_norm_backward", "the sign of the mean", "d[j] * w[j] - x[j]", "d[j] * w[j] + x[j]"),
+    ("rms_norm", "rms_norm_backward", "rows of dy one number too far apart", "token * n.dy.stride", "token * (n.dy.stride + 1)"),
+    ("norm_rope", "norm_rope", "the sign of the sine", "- high * to_float(sin[i])", "+ high * to_float(sin[i])"),
+    ("norm_rope", "norm_rope", "lanes that leave before a shuffle", "return at < n.tokens * n.heads;",
+     "return at < n.tokens * n.heads && place.lane < n.dim;"),
+    ("norm_rope", "norm_rope", "a head past the end", "return at < n.tokens * n.heads;", "return at <= n.tokens * n.heads;"),
+    ("norm_rope", "norm_rope", "a column past the end", "i < n.dim; i += kWarp) sum +=", "i <= n.dim; i += kWarp) sum +="),
+    ("norm_rope", "norm_rope_backward", "a lane's sum for that of the head", "mean = warp_sum(product)", "mean = product"),
+    ("norm_rope", "norm_rope_backward", "columns after the rotation left out", "i < n.dim; i += kWarp)\n    d[i]",
+     "i < n.rotated; i += kWarp)\n    d[i]"),
+    ("swiglu", "swiglu", "the column of a thread", "at % of_row * kCount}", "at % of_row}"),
+    ("swiglu", "swiglu", "a thread beyond the rows goes on", "if (at >= tokens * of_row)", "if (at > tokens * of_row)"),
+    ("swiglu", "swiglu", UNALIGNED, "by_fours(s.out, s.width) && by_fours(s.gate, s.width) && by_fours(s.up, s.width)", "s.width % kFour == 0"),
+    ("swiglu", "swiglu_backward", "the sign of the slope", "(1 - p))", "(1 + p))"),
+    ("swiglu", "swiglu_backward", "a number read after it was written", "up[j] = d[j] * g * p", "up[j] = d[j] * gate[j] * p"),
+]
+# A row of the operators' table whose kernel has another name.
+KERNELS = {"dropout_backward_add": "dropout"}
+NAMESPACE = "namespace hone::ops::cuda::kernels {"
+
+
+def planted(folder, number):
+    file, _, what, text, fault = FAULTS[number]
+    source = (folder / f"{file}.cu").read_text(encoding="utf-8")
+    if source.count(text) != 1:
+        sys.exit(f"{folder / file}.cu has {source.count(text)} times what the fault '{what}' changes: {text!r}")
+    source = source.replace(text, fault).replace(NAMESPACE, f"namespace hone::ops::cuda::kernels::planted{number} {{")
+    return re.sub(r"^#include .*\n", "", source, flags=re.M)
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    includes = sorted({line for file in folder.glob("*.cu") for line in file.read_text(encoding="utf-8").splitlines()
+                       if line.startswith("#include")}, key=lambda line: ("device.h" not in line, line))
+    print("// Made by tests/emulated/plant.py.", '#include "emulated/machine/planted.h"', *includes, sep="\n")
+    for number in range(len(FAULTS)):
+        print(planted(folder, number))
+    print("namespace hone::emulated {\n\nnamespace kernels = ops::cuda::kernels;\n")
+    print("const std::vector<Planted>& planted() {\n  static const std::vector<Planted> all = {")
+    for number, (_, op, what, _, _) in enumerate(FAULTS):
+        kernel = KERNELS.get(op, op)
+        print(f'      {{"{op}", "{what}", [](Kernels& table) {{ table.{kernel} = kernels::planted{number}::{kernel}; }}}},')
+    print("  };\n  return all;\n}\n\n}  // namespace hone::emulated")
+
+
+if __name__ == "__main__":
+    main()
