@@ -1,6 +1,7 @@
 // hone's own kernels in the emulator, through the operators of the CUDA backend, on the CPU's tensors: the list of the
 // operators' cases (ops/cases), in each order of threads, between guards.
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,6 +28,7 @@ class UseKernels {
  public:
   explicit UseKernels(const Kernels& kernels) : only_(rows()) {
     ops::cuda::set_own_kernels(&guarded(kernels));
+    at::set_num_threads(1);  // others would wait in a loop while the emulator runs
   }
   ~UseKernels() { ops::cuda::set_own_kernels(nullptr); }
   UseKernels(const UseKernels&) = delete;

@@ -114,26 +114,21 @@ class TokenPlaces {
 
 // By a kernel of our own: out = x * mask, or out += x * mask. False: there is none for these tensors.
 bool own_dropout(const Tensor& out, const Tensor& x, const DropoutMask& mask, bool add) {
-  const kernels::Kernels* const own = own_kernels(x.device());
-  if (own == nullptr) return false;
-  const auto to = rows_of(out), from = rows_of(x);
-  if (!to || !from) return false;
-  thread_local TokenPlaces& places =
-      *new TokenPlaces;  // never destroyed: its tensor may outlive the device's runtime
-  const Tensor& held = places.of(mask, x.device());
-  const auto* const numbers = held.const_data_ptr<std::int64_t>();
-  return started(own->dropout({.out = *to,
-                               .x = *from,
-                               .rows = numbers,
-                               .positions = numbers + x.size(0),
-                               .tokens = x.size(0),
-                               .features = x.size(1),
-                               .key = {mask.key[0], mask.key[1]},
-                               .dropped_below = mask.dropped_below(),
-                               .kept = mask.kept(),
-                               .add = add},
-                              stream_of(x.device())),
-                 "dropout");
+  return run_own(x.device(), &kernels::Kernels::dropout, "dropout", [&](KernelViews& of) -> kernels::Dropout {
+    thread_local TokenPlaces& places =
+        *new TokenPlaces;  // never destroyed: its tensor may outlive the device's runtime
+    const auto* const numbers = places.of(mask, x.device()).const_data_ptr<std::int64_t>();
+    return {.out = of.rows(out),
+            .x = of.rows(x),
+            .rows = numbers,
+            .positions = numbers + x.size(0),
+            .tokens = x.size(0),
+            .features = x.size(1),
+            .key = {mask.key[0], mask.key[1]},
+            .dropped_below = mask.dropped_below(),
+            .kept = mask.kept(),
+            .add = add};
+  });
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <atomic>
+#include <string>
 
 #include "base/error.h"
 #include "ops/backend/cuda.h"
@@ -50,12 +51,6 @@ const Loaded& library() {
 
 std::atomic<const cuda::kernels::Kernels*> set{nullptr};
 
-std::optional<cuda::kernels::Dtype> dtype_of(const at::Tensor& x) {
-  if (x.scalar_type() == at::kFloat) return cuda::kernels::Dtype::kFloat;
-  if (x.scalar_type() == at::kBFloat16) return cuda::kernels::Dtype::kBFloat16;
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::string backend::own_kernels_missing() {
@@ -73,23 +68,25 @@ void set_own_kernels(const kernels::Kernels* table) {
   set.store(table, std::memory_order_release);
 }
 
-std::optional<kernels::Rows> rows_of(const at::Tensor& x) {
-  const auto dtype = dtype_of(x);
-  if (!dtype || x.dim() != 2 || (x.stride(1) != 1 && x.size(1) > 1)) return std::nullopt;
-  return kernels::Rows{x.data_ptr(), x.stride(0), *dtype};
+kernels::Dtype KernelViews::dtype_of(const at::Tensor& x) {
+  need(x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
+  return x.scalar_type() == at::kFloat ? kernels::Dtype::kFloat : kernels::Dtype::kBFloat16;
 }
 
-std::optional<kernels::Vector> vector_of(const at::Tensor& x) {
-  if (!x.defined()) return kernels::Vector();
-  const auto dtype = dtype_of(x);
-  if (!dtype || !x.is_contiguous()) return std::nullopt;
-  return kernels::Vector{x.const_data_ptr(), *dtype};
+kernels::Rows KernelViews::rows(const at::Tensor& x) {
+  need(x.dim() == 2 && (x.stride(1) == 1 || x.size(1) <= 1));
+  return {x.data_ptr(), x.stride(0), dtype_of(x)};
 }
 
-std::optional<kernels::Heads> heads_of(const at::Tensor& x) {
-  const auto dtype = dtype_of(x);
-  if (!dtype || x.dim() != 3 || (x.stride(2) != 1 && x.size(2) > 1)) return std::nullopt;
-  return kernels::Heads{x.data_ptr(), x.stride(0), x.stride(1), *dtype};
+kernels::Vector KernelViews::vector(const at::Tensor& x) {
+  if (!x.defined()) return {};
+  need(x.is_contiguous());
+  return {x.const_data_ptr(), dtype_of(x)};
+}
+
+kernels::Heads KernelViews::heads(const at::Tensor& x) {
+  need(x.dim() == 3 && (x.stride(2) == 1 || x.size(2) <= 1));
+  return {x.data_ptr(), x.stride(0), x.stride(1), dtype_of(x)};
 }
 
 void* stream_of(at::Device device) {

@@ -4,9 +4,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <optional>
-#include <string>
-
 #include "ops/backend/cuda/kernels/kernels.h"
 
 namespace hone::ops::cuda {
@@ -18,16 +15,35 @@ const kernels::Kernels* own_kernels(at::Device device);
 // this had not been called.
 void set_own_kernels(const kernels::Kernels* table);
 
-// ---- arguments of kernels. Nothing: not a dtype or not strides that they take.
+// A kernel's view of tensors. all() is false once one of them has a dtype or strides that the kernels do not take.
+class KernelViews {
+ public:
+  kernels::Rows rows(const at::Tensor& x);      // [rows, columns]
+  kernels::Vector vector(const at::Tensor& x);  // dense; of an undefined tensor none
+  kernels::Heads heads(const at::Tensor& x);    // [tokens, heads, dim]
+  void need(bool condition) { all_ = all_ && condition; }
+  bool all() const { return all_; }
 
-std::optional<kernels::Rows> rows_of(const at::Tensor& x);      // [rows, columns]
-std::optional<kernels::Vector> vector_of(const at::Tensor& x);  // dense; an undefined tensor is none
-std::optional<kernels::Heads> heads_of(const at::Tensor& x);    // [tokens, heads, dim]
+ private:
+  kernels::Dtype dtype_of(const at::Tensor& x);
+  bool all_ = true;
+};
 
 // The stream on which libtorch's operators of this thread run.
 void* stream_of(at::Device device);
 
 // Of a kernel's start: throws InternalError where it was refused. True.
 bool started(int error, const char* kernel);
+
+// Starts a kernel of our own with what `arguments` makes of KernelViews. False: there is none for this device or these tensors.
+template <typename Arguments, typename Make>
+bool run_own(at::Device device, int (*kernels::Kernels::*kernel)(const Arguments&, void*), const char* name,
+             const Make& arguments) {
+  const kernels::Kernels* const own = own_kernels(device);
+  if (own == nullptr) return false;
+  KernelViews views;
+  const Arguments made = arguments(views);
+  return views.all() && started((own->*kernel)(made, stream_of(device)), name);
+}
 
 }  // namespace hone::ops::cuda

@@ -37,33 +37,32 @@ Tensor normed(const Tensor& x, const Tensor& weight, double eps) {
   return std::get<0>(at::_fused_rms_norm(x.to(weight.scalar_type()), weight.sizes(), weight, eps));
 }
 
-// What both of our kernels need; nothing: there are none for these tensors.
-std::optional<kernels::NormRope> own_arguments(const Tensor& out, const Tensor& x, const Tensor& norm_weight,
-                                               double eps, const RopeTable& table) {
-  const auto to = heads_of(out), from = heads_of(x);
-  const auto weight = vector_of(norm_weight), cos = vector_of(table.cos), sin = vector_of(table.sin);
-  if (!to || !from || !weight || !cos || !sin || cos->dtype != sin->dtype) return std::nullopt;
-  if (weight->data != nullptr && weight->dtype != cos->dtype) return std::nullopt;
-  return kernels::NormRope{.out = *to,
-                           .x = *from,
-                           .weight = *weight,
-                           .cos = *cos,
-                           .sin = *sin,
-                           .tokens = x.size(0),
-                           .heads = x.size(1),
-                           .dim = x.size(2),
-                           .rotated = table.cos.size(1),
-                           .eps = static_cast<float>(eps)};
+// By a kernel of our own; false: there is none for these tensors.
+bool run_own_norm_rope(int (*kernels::Kernels::*kernel)(const kernels::NormRope&, void*), const char* name,
+                       const Tensor& out, const Tensor& x, const Tensor& norm_weight, double eps,
+                       const RopeTable& table) {
+  return run_own(out.device(), kernel, name, [&](KernelViews& of) -> kernels::NormRope {
+    of.need(table.sin.scalar_type() == table.cos.scalar_type());
+    of.need(!norm_weight.defined() || norm_weight.scalar_type() == table.cos.scalar_type());
+    return {.out = of.heads(out),
+            .x = of.heads(x),
+            .weight = of.vector(norm_weight),
+            .cos = of.vector(table.cos),
+            .sin = of.vector(table.sin),
+            .tokens = x.size(0),
+            .heads = x.size(1),
+            .dim = x.size(2),
+            .rotated = table.cos.size(1),
+            .eps = static_cast<float>(eps)};
+  });
 }
 
 }  // namespace
 
 bool norm_rope(const Tensor& out, const Tensor& x, const Tensor& norm_weight, double eps,
                const RopeTable& table) {
-  if (const kernels::Kernels* const own = own_kernels(x.device())) {
-    if (const auto arguments = own_arguments(out, x, norm_weight, eps, table))
-      return started(own->norm_rope(*arguments, stream_of(x.device())), "norm_rope");
-  }
+  if (run_own_norm_rope(&kernels::Kernels::norm_rope, "norm_rope", out, x, norm_weight, eps, table))
+    return true;
   if (!is_rotated(x) || !is_rotated(out)) return false;
   const Tensor y = norm_weight.defined() ? normed(x, norm_weight, eps) : x;
   const std::int64_t width = table.cos.size(1), rest = x.size(-1) - width;
@@ -74,10 +73,10 @@ bool norm_rope(const Tensor& out, const Tensor& x, const Tensor& norm_weight, do
 
 bool norm_rope_backward(const Tensor& d, const Tensor& x, const Tensor& norm_weight, double eps,
                         const RopeTable& table) {
-  if (const kernels::Kernels* const own = own_kernels(d.device())) {
-    if (const auto arguments = own_arguments(d, norm_weight.defined() ? x : d, norm_weight, eps, table))
-      return started(own->norm_rope_backward(*arguments, stream_of(d.device())), "norm_rope_backward");
-  }
+  const Tensor& input = norm_weight.defined() ? x : d;
+  if (run_own_norm_rope(&kernels::Kernels::norm_rope_backward, "norm_rope_backward", d, input, norm_weight,
+                        eps, table))
+    return true;
   if (!is_rotated(d)) return false;
   const std::int64_t width = table.cos.size(1);
   if (!norm_weight.defined()) {

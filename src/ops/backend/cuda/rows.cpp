@@ -15,77 +15,19 @@ bool is_normed(const Tensor& x, const Tensor& weight) {
   return weight.scalar_type() == x.scalar_type() && x.scalar_type() != at::kDouble;
 }
 
-// ---- the kernels of our own; false: there is none for these tensors
-
-bool own_rms_norm(const Tensor& out, const Tensor& x, const Tensor& weight, double eps) {
-  const kernels::Kernels* const own = own_kernels(x.device());
-  if (own == nullptr) return false;
-  const auto to = rows_of(out), from = rows_of(x);
-  const auto by = vector_of(weight);
-  if (!to || !from || !by) return false;
-  return started(own->rms_norm({.out = *to,
-                                .x = *from,
-                                .weight = *by,
-                                .tokens = x.size(0),
-                                .width = x.size(1),
-                                .eps = static_cast<float>(eps)},
-                               stream_of(x.device())),
-                 "rms_norm");
-}
-
-bool own_rms_norm_backward(const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& weight,
-                           double eps) {
-  const kernels::Kernels* const own = own_kernels(x.device());
-  if (own == nullptr || dx.scalar_type() != x.scalar_type()) return false;
-  const auto to = rows_of(dx), of = rows_of(dy), from = rows_of(x);
-  const auto by = vector_of(weight);
-  if (!to || !of || !from || !by) return false;
-  return started(own->rms_norm_backward({.dx = *to,
-                                         .dy = *of,
-                                         .x = *from,
-                                         .weight = *by,
-                                         .tokens = x.size(0),
-                                         .width = x.size(1),
-                                         .eps = static_cast<float>(eps)},
-                                        stream_of(x.device())),
-                 "rms_norm_backward");
-}
-
-bool own_swiglu(const Tensor& out, const Tensor& gate, const Tensor& up, bool gelu_tanh) {
-  const kernels::Kernels* const own = own_kernels(gate.device());
-  if (own == nullptr || gate.scalar_type() != up.scalar_type()) return false;
-  const auto to = rows_of(out), g = rows_of(gate), u = rows_of(up);
-  if (!to || !g || !u) return false;
-  return started(own->swiglu({.out = *to,
-                              .gate = *g,
-                              .up = *u,
-                              .tokens = gate.size(0),
-                              .width = gate.size(1),
-                              .gelu_tanh = gelu_tanh},
-                             stream_of(gate.device())),
-                 "swiglu");
-}
-
-bool own_swiglu_backward(const Tensor& gate, const Tensor& up, const Tensor& d, bool gelu_tanh) {
-  const kernels::Kernels* const own = own_kernels(gate.device());
-  if (own == nullptr || gate.scalar_type() != up.scalar_type()) return false;
-  const auto g = rows_of(gate), u = rows_of(up), of = rows_of(d);
-  if (!g || !u || !of) return false;
-  return started(own->swiglu_backward({.gate = *g,
-                                       .up = *u,
-                                       .d = *of,
-                                       .tokens = gate.size(0),
-                                       .width = gate.size(1),
-                                       .gelu_tanh = gelu_tanh},
-                                      stream_of(gate.device())),
-                 "swiglu_backward");
-}
-
 }  // namespace
 
 // Without a kernel of our own the product with the weight is rounded once; the definition rounds the normed row before it too.
 bool rms_norm(const Tensor& out, const Tensor& x, const Tensor& weight, double eps) {
-  if (own_rms_norm(out, x, weight, eps)) return true;
+  const auto own = [&](KernelViews& of) -> kernels::RmsNorm {
+    return {.out = of.rows(out),
+            .x = of.rows(x),
+            .weight = of.vector(weight),
+            .tokens = x.size(0),
+            .width = x.size(1),
+            .eps = static_cast<float>(eps)};
+  };
+  if (run_own(x.device(), &kernels::Kernels::rms_norm, "rms_norm", own)) return true;
   if (!is_normed(x, weight)) return false;
   out.copy_(std::get<0>(at::_fused_rms_norm(x, weight.sizes(), weight, eps)));
   return true;
@@ -94,7 +36,17 @@ bool rms_norm(const Tensor& out, const Tensor& x, const Tensor& weight, double e
 // In bf16 libtorch's own gradient of the norm is rounded before it is added to dx.
 bool rms_norm_backward(const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& weight,
                        double eps) {
-  if (own_rms_norm_backward(dx, dy, x, weight, eps)) return true;
+  const auto own = [&](KernelViews& of) -> kernels::RmsNormBackward {
+    of.need(dx.scalar_type() == x.scalar_type());
+    return {.dx = of.rows(dx),
+            .dy = of.rows(dy),
+            .x = of.rows(x),
+            .weight = of.vector(weight),
+            .tokens = x.size(0),
+            .width = x.size(1),
+            .eps = static_cast<float>(eps)};
+  };
+  if (run_own(x.device(), &kernels::Kernels::rms_norm_backward, "rms_norm_backward", own)) return true;
   if (!is_normed(x, weight)) return false;
   const Tensor inverse = std::get<1>(at::_fused_rms_norm(x, weight.sizes(), weight, eps));
   Tensor(dx).add_(std::get<0>(at::_fused_rms_norm_backward(dy.to(x.scalar_type()), x, weight.sizes(), inverse,
@@ -104,7 +56,16 @@ bool rms_norm_backward(const Tensor& dx, const Tensor& dy, const Tensor& x, cons
 
 // Without a kernel of our own as transformers computes it: the activation is rounded to bf16 before the product.
 bool swiglu(const Tensor& out, const Tensor& gate, const Tensor& up, bool gelu_tanh) {
-  if (own_swiglu(out, gate, up, gelu_tanh)) return true;
+  const auto own = [&](KernelViews& of) -> kernels::Swiglu {
+    of.need(gate.scalar_type() == up.scalar_type());
+    return {.out = of.rows(out),
+            .gate = of.rows(gate),
+            .up = of.rows(up),
+            .tokens = gate.size(0),
+            .width = gate.size(1),
+            .gelu_tanh = gelu_tanh};
+  };
+  if (run_own(gate.device(), &kernels::Kernels::swiglu, "swiglu", own)) return true;
   if (!is_narrow(gate)) return false;
   Tensor into = out;
   at::mul_out(into, gelu_tanh ? at::gelu(gate, "tanh") : at::silu(gate), up);
@@ -112,7 +73,16 @@ bool swiglu(const Tensor& out, const Tensor& gate, const Tensor& up, bool gelu_t
 }
 
 bool swiglu_backward(const Tensor& gate, const Tensor& up, const Tensor& d, bool gelu_tanh) {
-  if (own_swiglu_backward(gate, up, d, gelu_tanh)) return true;
+  const auto own = [&](KernelViews& of) -> kernels::SwigluBackward {
+    of.need(gate.scalar_type() == up.scalar_type());
+    return {.gate = of.rows(gate),
+            .up = of.rows(up),
+            .d = of.rows(d),
+            .tokens = gate.size(0),
+            .width = gate.size(1),
+            .gelu_tanh = gelu_tanh};
+  };
+  if (run_own(gate.device(), &kernels::Kernels::swiglu_backward, "swiglu_backward", own)) return true;
   if (!is_narrow(gate)) return false;
   const Tensor of_activation = d * up, activated = gelu_tanh ? at::gelu(gate, "tanh") : at::silu(gate);
   Tensor d_gate = gate, d_up = up;
