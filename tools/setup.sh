@@ -261,6 +261,13 @@ fetch_uplot() {
   fetch_npm uplot "$UPLOT" "$UPLOT_SHA512" uplot package/LICENSE package/dist/uPlot.iife.min.js package/dist/uPlot.min.css
 }
 
+# install_nvcc: what compiles hone's own CUDA kernels (cmake/CudaKernels.cmake). 1 where NVIDIA has no wheels for this machine.
+install_nvcc() {
+  [[ $(uname -m) == x86_64 ]] || { missing "nvcc for $(uname -m): NVIDIA's wheels are for x86-64"; return 1; }
+  install_wheels "$hone_root/third_party/nvcc" "nvidia-cuda-nvcc==$NVIDIA_CUDA_NVCC" "nvidia-nvvm==$NVIDIA_CUDA_NVCC" \
+    "nvidia-cuda-crt==$NVIDIA_CUDA_NVCC" "nvidia-cuda-cccl==$NVIDIA_CUDA_CCCL" "nvidia-cuda-runtime==$NVIDIA_CUDA_RUNTIME"
+}
+
 # Everything above, then the pinned libtorch. Two set-ups at once wait for each other.
 setup_machine() {
   local failed=0

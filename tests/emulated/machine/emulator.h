@@ -15,6 +15,7 @@
 
 #define __global__
 #define __device__
+#define __launch_bounds__(...)
 
 namespace hone::emulated {
 

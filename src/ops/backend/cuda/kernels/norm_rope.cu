@@ -7,6 +7,7 @@ namespace hone::ops::cuda::kernels {
 namespace {
 
 constexpr int kThreads = 256, kHeadsOfBlock = kThreads / kWarp;
+constexpr int kBlocksAtOnce = 4;  // of a multiprocessor: 64 registers a thread
 
 struct Place {
   std::int64_t token, head;
@@ -72,7 +73,7 @@ __device__ float turned_back(const D* d, const W* cos, const W* sin, const NormR
 }
 
 template <typename D, typename X, typename W>
-__global__ void backward_kernel(NormRope n) {
+__global__ void __launch_bounds__(kThreads, kBlocksAtOnce) backward_kernel(NormRope n) {
   Place place;
   if (!find_place(place, n)) return;
   D* const d = row_of<D>(n.out, place);
