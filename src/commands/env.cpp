@@ -46,6 +46,9 @@ std::string gpu_lines(const ops::CudaState& cuda) {
       out += "cuda:" + std::to_string(i) + "      " +
              ops::describe(cuda.driver, static_cast<std::int64_t>(i)) + '\n';
     out += "cuda        " + ops::versions(cuda) + "; loaded " + cuda.library + '\n';
+    const std::string missing = ops::own_kernels_missing();
+    out += "kernels     " +
+           (missing.empty() ? "hone's own, beside libtorch's" : "libtorch's alone: " + missing) + '\n';
   } else {
     out += "cuda        not here: " + cuda.why_not() + '\n';
   }

@@ -121,6 +121,20 @@ TEST(PlantedFaults, AreFound) {
   EXPECT_EQ(operators, std::set<std::string>(std::begin(kOperators), std::end(kOperators)));
 }
 
+// What `hone gpu-check` says of a case whose kernel is wrong.
+TEST(PlantedFaults, AreToldAsThoseOfHonesOwnKernel) {
+  const Planted& fault = planted().front();
+  Kernels table = emulated_kernels();
+  fault.plant(table);
+  const UseKernels use(table);
+  const cases::Case one = cases::cases_of(fault.op).at(1);  // the first has no rows
+  const std::string said = cases::wrong_twice(one, at::kCPU);
+  EXPECT_NE(said.find("hone's own kernel is wrong, libtorch's operators are right"), std::string::npos)
+      << said;
+  const backend::WithoutOwnKernels without;
+  EXPECT_EQ(cases::wrong_twice(one, at::kCPU), "");
+}
+
 // Of ones: what is left of a row is its mask.
 TEST(EmulatedDropout, HasTheBitsOfTheCpusMask) {
   const UseKernels use(emulated_kernels());

@@ -23,6 +23,8 @@ void stage_card(const StageInput& input, StageLog& log) {
     log.fact("versions", ops::versions(cuda));
     log.fact("library", cuda.library);
     log.fact("cublas", doctor::cublas_version());
+    const std::string missing = ops::own_kernels_missing();
+    log.fact("own kernels", missing.empty() ? "used" : "not used: " + missing);
   }
   log.begin("numbers to the device and back");
   const at::Tensor x = at::arange(1000, at::kFloat);

@@ -7,6 +7,7 @@
 #include <exception>
 #include <sstream>
 
+#include "ops/backend/cuda.h"
 #include "ops/backend/operators.h"
 
 namespace hone::ops::cases {
@@ -114,13 +115,19 @@ std::vector<Failure> check_numbers(const Cases& cases, at::Device device) {
 
 std::string wrong_twice(const Case& one, at::Device device) {
   std::vector<Failure> failures;
+  const std::int64_t started = backend::own_kernels_started();
   check_parts::guarded(one, "", failures, [&] {
     const Tensors found = one.run(device);
     std::string why = check_parts::wrong_numbers(one, found, device);
     return why.empty() ? check_parts::other_bits(one.run(device), found, "the second time") : why;
   });
   if (failures.empty()) return "";
-  return failures.front().why.substr(std::string(": ").size());
+  const std::string why = failures.front().why.substr(std::string(": ").size());
+  if (backend::own_kernels_started() == started) return why;
+  const backend::WithoutOwnKernels without;
+  return why + (check_numbers({one}, device).empty()
+                    ? "; hone's own kernel is wrong, libtorch's operators are right"
+                    : "; so is it with libtorch's operators instead of hone's own kernel");
 }
 
 std::vector<Failure> check_levels(const Cases& cases) {

@@ -14,7 +14,8 @@ struct Failure {
 
 // Each case's numbers, on a device.
 std::vector<Failure> check_numbers(const Cases& cases, at::Device device);
-// One case, twice: what is wrong with its numbers, or that the second time had other bits. Empty: nothing.
+// One case, twice: what is wrong with its numbers, or that the second time had other bits. Empty: nothing. Where one of hone's own
+// kernels computed it, whether libtorch's operators in its place are right.
 std::string wrong_twice(const Case& one, at::Device device);
 // At every level of this machine's CPU: numbers, and all promises.
 std::vector<Failure> check_levels(const Cases& cases);

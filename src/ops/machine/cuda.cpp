@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <exception>
+#include <string_view>
 
 #include "base/file.h"
 #include "ops/machine/cuda_search.h"
@@ -123,6 +124,11 @@ std::string allocator_variable() {
   for (const char* const name : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"})
     if (std::getenv(name) != nullptr) return name;  // NOLINT(concurrency-mt-unsafe): nobody sets it
   return "";
+}
+
+bool own_kernels_wanted() {
+  const char* const said = std::getenv("HONE_OWN_KERNELS");  // NOLINT(concurrency-mt-unsafe): nobody sets it
+  return said == nullptr || std::string_view(said) != "off";
 }
 
 std::string CudaState::why_not() const {

@@ -57,6 +57,12 @@ const CudaState& load_cuda();
 // card, which hone then leaves alone.
 std::string allocator_variable();
 
+// Why hone's own kernels are not used beside libtorch's operators: their library libhone_cuda.so is not there or does not
+// fit, or HONE_OWN_KERNELS is "off". Empty: they are. Looks for the library the first time; after load_cuda().
+std::string own_kernels_missing();
+// Whether HONE_OWN_KERNELS lets them be used.
+bool own_kernels_wanted();
+
 // "cpu"; "cuda" (cuda:0) or "cuda:N", which has been loaded and is the current device of this thread; "auto": cuda:0 if
 // there is one, else the CPU, and load_cuda() says why. Any other name is libtorch's. UserError where CUDA cannot be
 // had, or has no such card; `where` is who asks, for the error.

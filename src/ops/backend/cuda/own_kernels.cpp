@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "ops/backend/cuda.h"
+#include "ops/machine/cuda.h"
 
 namespace hone::ops {
 namespace {
@@ -30,6 +31,7 @@ std::string own_folder() {
 }
 
 Loaded load_library() {
+  if (!own_kernels_wanted()) return {.why_not = "HONE_OWN_KERNELS is off"};
   const std::string path = own_folder() + kLibrary;
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
@@ -50,16 +52,35 @@ const Loaded& library() {
 }
 
 std::atomic<const cuda::kernels::Kernels*> set{nullptr};
+std::atomic<bool> off{false};
+std::atomic<std::int64_t> starts{0};
 
 }  // namespace
 
-std::string backend::own_kernels_missing() {
+std::string own_kernels_missing() {
   return library().why_not;
 }
+
+namespace backend {
+
+std::int64_t own_kernels_started() {
+  return starts.load();
+}
+
+WithoutOwnKernels::WithoutOwnKernels() {
+  base::require(!off.exchange(true), "ops::WithoutOwnKernels", "one at a time");
+}
+
+WithoutOwnKernels::~WithoutOwnKernels() {
+  off.store(false);
+}
+
+}  // namespace backend
 
 namespace cuda {
 
 const kernels::Kernels* own_kernels(at::Device device) {
+  if (off.load(std::memory_order_relaxed)) return nullptr;
   if (const kernels::Kernels* const table = set.load(std::memory_order_acquire)) return table;
   return device.is_cuda() ? library().table : nullptr;
 }
@@ -96,6 +117,7 @@ void* stream_of(at::Device device) {
 
 bool started(int error, const char* kernel) {
   base::require(error == 0, kernel, "a kernel that starts; CUDA's error is " + std::to_string(error));
+  starts.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 
