@@ -10,7 +10,7 @@ import re
 import sys
 
 UNALIGNED = "columns by fours of rows that are not aligned"
-FAULTS = [
+PLANTED = [
     # file, operator, what is wrong, the text, the fault
     ("dropout", "dropout", "a round of Philox less", "round < 10", "round < 9"),
     ("dropout", "dropout", "a bit of the row's number lost", "row >> 32", "row >> 33"),
@@ -36,6 +36,17 @@ FAULTS = [
     ("norm_rope", "norm_rope_backward", "a lane's sum for that of the head", "mean = warp_sum(product)", "mean = product"),
     ("norm_rope", "norm_rope_backward", "columns after the rotation left out", "i < n.dim; i += kWarp)\n    d[i]",
      "i < n.rotated; i += kWarp)\n    d[i]"),
+    ("head", "take_tile", "no barrier before the peaks are read", "parts[threadIdx.x / kWarp] = peak;\n  __syncthreads();",
+     "parts[threadIdx.x / kWarp] = peak;"),
+    ("head", "take_tile", "no barrier before the sums are read", "parts[threadIdx.x / kWarp] = sums;\n  __syncthreads();",
+     "parts[threadIdx.x / kWarp] = sums;"),
+    ("head", "take_tile", "a target of another tile", "if (target >= 0 && target < s.width)", "if (target >= 0)"),
+    ("head", "take_tile", "the sums so far at the peak before", "s.sum[token] * factor + sums.one", "s.sum[token] + sums.one"),
+    ("head", "take_row", "the first logit of each read left out",
+     "for (int j = 0; j < kCount; ++j) peak =", "for (int j = 1; j < kCount; ++j) peak ="),
+    ("head", "tile_backward", "the sign", "s.upstream[token] / -s.temperature", "s.upstream[token] / s.temperature"),
+    ("head", "tile_backward", "the target's column by one", "column + j == target ? expm1f", "column + j == target + 1 ? expm1f"),
+    ("head", "tile_backward", "a thread beyond the rows goes on", "if (at >= s.tokens * of_row)", "if (at > s.tokens * of_row)"),
     ("swiglu", "swiglu", "the column of a thread", "at % of_row * kCount}", "at % of_row}"),
     ("swiglu", "swiglu", "a thread beyond the rows goes on", "if (at >= tokens * of_row)", "if (at > tokens * of_row)"),
     ("swiglu", "swiglu", UNALIGNED, "by_fours(s.out, s.width) && by_fours(s.gate, s.width) && by_fours(s.up, s.width)", "s.width % kFour == 0"),
@@ -43,12 +54,12 @@ FAULTS = [
     ("swiglu", "swiglu_backward", "a number read after it was written", "up[j] = d[j] * g * p", "up[j] = d[j] * gate[j] * p"),
 ]
 # A row of the operators' table whose kernel has another name.
-KERNELS = {"dropout_backward_add": "dropout"}
+KERNELS = {"dropout_backward_add": "dropout", "take_tile": "softmax_tile", "take_row": "softmax_tile", "tile_backward": "softmax_backward"}
 NAMESPACE = "namespace hone::ops::cuda::kernels {"
 
 
 def planted(folder, number):
-    file, _, what, text, fault = FAULTS[number]
+    file, _, what, text, fault = PLANTED[number]
     source = (folder / f"{file}.cu").read_text(encoding="utf-8")
     if source.count(text) != 1:
         sys.exit(f"{folder / file}.cu has {source.count(text)} times what the fault '{what}' changes: {text!r}")
@@ -61,11 +72,11 @@ def main():
     includes = sorted({line for file in folder.glob("*.cu") for line in file.read_text(encoding="utf-8").splitlines()
                        if line.startswith("#include")}, key=lambda line: ("device.h" not in line, line))
     print("// Made by tests/emulated/plant.py.", '#include "emulated/machine/planted.h"', *includes, sep="\n")
-    for number in range(len(FAULTS)):
+    for number in range(len(PLANTED)):
         print(planted(folder, number))
     print("namespace hone::emulated {\n\nnamespace kernels = ops::cuda::kernels;\n")
     print("const std::vector<Planted>& planted() {\n  static const std::vector<Planted> all = {")
-    for number, (_, op, what, _, _) in enumerate(FAULTS):
+    for number, (_, op, what, _, _) in enumerate(PLANTED):
         kernel = KERNELS.get(op, op)
         print(f'      {{"{op}", "{what}", [](Kernels& table) {{ table.{kernel} = kernels::planted{number}::{kernel}; }}}},')
     print("  };\n  return all;\n}\n\n}  // namespace hone::emulated")

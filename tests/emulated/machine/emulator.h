@@ -51,8 +51,10 @@ inline void __syncthreads() {
   hone::emulated::wait_for_block();
 }
 
-inline float __shfl_xor_sync(std::uint32_t mask, float x, int distance) {
+template <typename T>  // float or int, as nvcc's
+inline T __shfl_xor_sync(std::uint32_t mask, T x, int distance) {
   std::uint32_t bits = 0;
+  static_assert(sizeof bits == sizeof x);
   std::memcpy(&bits, &x, sizeof bits);
   bits = hone::emulated::exchanged(mask, bits, distance);
   std::memcpy(&x, &bits, sizeof x);

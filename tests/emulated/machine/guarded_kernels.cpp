@@ -1,5 +1,7 @@
 #include "emulated/machine/guarded_kernels.h"
 
+#include <type_traits>
+
 #include "emulated/machine/guarded_memory.h"
 #include "ops/backend/cuda/kernels/entries.h"
 
@@ -42,10 +44,12 @@ class Mover {
   void vector(kernels::Vector& x, std::int64_t width, const char* name) {
     dense(x.data, width * bytes_of(x.dtype), name);
   }
-  void numbers(const std::int64_t*& x, std::int64_t count, const char* name) {
-    const void* data = x;
-    dense(data, count * 8, name);
-    x = static_cast<const std::int64_t*>(data);
+  template <typename T>
+  void numbers(T*& x, std::int64_t count, const char* name) {
+    if (x == nullptr) return;
+    const auto bytes = count * static_cast<std::int64_t>(sizeof(T));
+    x = static_cast<T*>(memory_.take(const_cast<std::remove_const_t<T>*>(x), {.outer = 1, .row_bytes = bytes},
+                                     std::is_const_v<T> ? Access::kRead : Access::kWritten, name));
   }
 
  private:
@@ -92,6 +96,29 @@ void move(kernels::SwigluBackward& x, Mover& to) {
   to.rows(x.d, x.tokens, x.width, Access::kRead, "d");
 }
 
+void move(kernels::SoftmaxTile& x, Mover& to) {
+  to.rows(x.logits, x.tokens, x.width, Access::kRead, "logits");
+  if (x.probabilities.data != nullptr)
+    to.rows(x.probabilities, x.tokens, x.width, Access::kWritten, "probabilities");
+  if (x.accumulator.data != nullptr)
+    to.rows(x.accumulator, x.tokens, x.hidden, Access::kWritten, "accumulator");
+  to.numbers(x.targets, x.tokens, "targets");
+  to.numbers(x.first, x.tokens, "first");
+  to.numbers(x.peak, x.tokens, "peak");
+  to.numbers(x.target, x.tokens, "target");
+  to.numbers(x.sum, x.tokens, "sum");
+  to.numbers(x.dot, x.tokens, "dot");
+  to.numbers(x.squares, x.tokens, "squares");
+}
+
+void move(kernels::SoftmaxBackward& x, Mover& to) {
+  to.rows(x.out, x.tokens, x.width, Access::kWritten, "out");
+  to.rows(x.logits, x.tokens, x.width, Access::kRead, "logits");
+  to.numbers(x.targets, x.tokens, "targets");
+  to.numbers(x.log_sum, x.tokens, "log_sum");
+  to.numbers(x.upstream, x.tokens, "upstream");
+}
+
 // Tensors lie with their ends at a closed page, and in every other call with their beginnings.
 template <auto kFunction, typename Call>
 int between_guards(const Call& call, void* stream) {
@@ -118,7 +145,9 @@ const Kernels& guarded(const Kernels& some) {
       .norm_rope = between_guards<&Kernels::norm_rope, kernels::NormRope>,
       .norm_rope_backward = between_guards<&Kernels::norm_rope_backward, kernels::NormRope>,
       .swiglu = between_guards<&Kernels::swiglu, kernels::Swiglu>,
-      .swiglu_backward = between_guards<&Kernels::swiglu_backward, kernels::SwigluBackward>};
+      .swiglu_backward = between_guards<&Kernels::swiglu_backward, kernels::SwigluBackward>,
+      .softmax_tile = between_guards<&Kernels::softmax_tile, kernels::SoftmaxTile>,
+      .softmax_backward = between_guards<&Kernels::softmax_backward, kernels::SoftmaxBackward>};
   inner = &some;
   return kTable;
 }

@@ -27,6 +27,13 @@ bool norm_rope_backward(const Tensor& d, const Tensor& x, const Tensor& norm_wei
 bool dropout(const Tensor& out, const Tensor& x, const DropoutMask& mask);
 bool dropout_backward_add(const Tensor& dx, const Tensor& d, const DropoutMask& mask);
 
+// ---- the head (head.cpp); false without our own kernels
+bool take_tile(SoftmaxRows& rows, const Tensor& logits, std::int64_t first_column,
+               const Tensor& probabilities, const Tensor& accumulator);
+bool take_row(SoftmaxRows& rows, const Tensor& logits);
+bool tile_backward(const TileBackward& rows, const Tensor& logits, std::int64_t first_column,
+                   const Tensor& narrow);
+
 // ---- products (products.cpp)
 bool gemms(std::span<const Gemm* const> products);
 bool add_outers(std::span<const Outer* const> products);

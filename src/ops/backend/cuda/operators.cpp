@@ -1,5 +1,6 @@
 #include "ops/backend/cuda.h"
 #include "ops/backend/cuda/cuda_operators.h"
+#include "ops/machine/cuda.h"
 
 namespace hone::ops::backend {
 namespace {
@@ -9,6 +10,8 @@ const KvLayout kPooledKeys = {.is_pooled = true};
 }  // namespace
 
 const Operators& cuda_operators() {
+  // The plan of the head's memory counts what the reference holds where there is no take_tile.
+  static const bool has_own = own_kernels_missing().empty();
   static const Operators table = {
       .name = "cuda",
       .keys_and_values = &kPooledKeys,
@@ -33,6 +36,9 @@ const Operators& cuda_operators() {
       .group_multiple = cuda::group_multiple,
       .grouped_products = cuda::grouped_products,
       .grouped_outers = cuda::grouped_outers,
+      .take_tile = has_own ? cuda::take_tile : nullptr,
+      .take_row = has_own ? cuda::take_row : nullptr,
+      .tile_backward = has_own ? cuda::tile_backward : nullptr,
       .roundings = 2,
       .joins_linears = true,
       .head_rows = 8192,

@@ -4,6 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <type_traits>
+
 #include "ops/backend/cuda/kernels/kernels.h"
 
 namespace hone::ops::cuda {
@@ -21,6 +23,12 @@ class KernelViews {
   kernels::Rows rows(const at::Tensor& x);      // [rows, columns]
   kernels::Vector vector(const at::Tensor& x);  // dense; of an undefined tensor none
   kernels::Heads heads(const at::Tensor& x);    // [tokens, heads, dim]
+  // Of a dense tensor of this type; T may be const.
+  template <typename T>
+  T* numbers(const at::Tensor& x) {
+    need(x.is_contiguous());
+    return x.data_ptr<std::remove_const_t<T>>();
+  }
   void need(bool condition) { all_ = all_ && condition; }
   bool all() const { return all_; }
 

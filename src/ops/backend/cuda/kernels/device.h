@@ -43,6 +43,7 @@ __device__ inline T (&shared())[kCount] {
 namespace hone::ops::cuda::kernels {
 
 constexpr int kWarp = 32;
+constexpr unsigned kAllLanes = 0xffffffffU;
 
 // CUDA's error code: 0 where the kernel was started, or there is nothing to do.
 template <typename Kernel, typename... Arguments>
@@ -92,7 +93,7 @@ __device__ inline void store(T* to, const float (&from)[kCount]) {
 
 // The sum of a warp's numbers, in all of its threads: the same tree each time.
 __device__ inline float warp_sum(float x) {
-  for (int distance = kWarp / 2; distance > 0; distance /= 2) x += __shfl_xor_sync(0xffffffffU, x, distance);
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) x += __shfl_xor_sync(kAllLanes, x, distance);
   return x;
 }
 

@@ -12,6 +12,8 @@ int norm_rope(const NormRope& x, void* stream);  // norm_rope.cu
 int norm_rope_backward(const NormRope& x, void* stream);
 int swiglu(const Swiglu& x, void* stream);  // swiglu.cu
 int swiglu_backward(const SwigluBackward& x, void* stream);
+int softmax_tile(const SoftmaxTile& x, void* stream);  // head.cu
+int softmax_backward(const SoftmaxBackward& x, void* stream);
 
 const Kernels& all_kernels();  // table.cu
 

@@ -12,7 +12,7 @@
 namespace hone::ops::cuda::kernels {
 
 // Of the table: what the core and the library must agree on.
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 enum class Dtype : int { kFloat, kBFloat16 };
 
@@ -85,6 +85,27 @@ struct SwigluBackward {
   bool gelu_tanh = false;
 };
 
+// A tile [tokens, width] of the head's logits, fp32, whose first column is `first_column` of the vocabulary: what SoftmaxRows and
+// take_tile say (ops/head/logprob_tile.h). Rows without data are not asked for; squares may be null.
+struct SoftmaxTile {
+  Rows logits, probabilities, accumulator;  // the accumulator [tokens, hidden] fp32
+  const std::int64_t* targets = nullptr;    // [tokens], as all that follow
+  std::int64_t* first = nullptr;
+  float *peak = nullptr, *target = nullptr;
+  double *sum = nullptr, *dot = nullptr, *squares = nullptr;
+  std::int64_t tokens = 0, width = 0, hidden = 0, first_column = 0;
+  double temperature = 1;
+};
+
+// out [tokens, width], which may be the logits, = upstream * d logprob / d logit.
+struct SoftmaxBackward {
+  Rows out, logits;  // logits fp32
+  const std::int64_t* targets = nullptr;
+  const float *log_sum = nullptr, *upstream = nullptr;
+  std::int64_t tokens = 0, width = 0, first_column = 0;
+  float temperature = 1;
+};
+
 struct Kernels {
   int version = kVersion;
   int (*dropout)(const Dropout& x, void* stream) = nullptr;
@@ -94,6 +115,8 @@ struct Kernels {
   int (*norm_rope_backward)(const NormRope& x, void* stream) = nullptr;
   int (*swiglu)(const Swiglu& x, void* stream) = nullptr;
   int (*swiglu_backward)(const SwigluBackward& x, void* stream) = nullptr;
+  int (*softmax_tile)(const SoftmaxTile& x, void* stream) = nullptr;
+  int (*softmax_backward)(const SoftmaxBackward& x, void* stream) = nullptr;
 };
 
 // The library's one entry: its first field is read before any other.

@@ -9,7 +9,9 @@ const Kernels& all_kernels() {
                                      .norm_rope = norm_rope,
                                      .norm_rope_backward = norm_rope_backward,
                                      .swiglu = swiglu,
-                                     .swiglu_backward = swiglu_backward};
+                                     .swiglu_backward = swiglu_backward,
+                                     .softmax_tile = softmax_tile,
+                                     .softmax_backward = softmax_backward};
   return kTable;
 }
 
