@@ -80,9 +80,9 @@ struct PolicyPlan : learn::PolicyLossParameters {
   std::int64_t kv_memory = 0;  // bytes for keys and values while sampling; 0: what the memory plan leaves
 
   // loss
-  std::string loss_type = "dapo";  // grpo bnpo dr_grpo dapo cispo luspo sapo vespo; rloo's: "rloo"
-  std::string importance_sampling_level = "token";                 // or sequence
-  std::string scale_rewards = "group";                             // group batch none
+  std::string loss_type = "dapo";                   // a word of the option's row; rloo's: "rloo"
+  std::string importance_sampling_level = "token";  // or sequence
+  std::string scale_rewards = "group";              // group batch none
   std::string multi_objective_aggregation = "sum_then_normalize";  // or normalize_then_sum
   bool use_adaptive_entropy = false;
   double entropy_coef_min = 0, entropy_coef_max = 1, entropy_coef_delta = 0.005, entropy_target = 0.2;

@@ -1,5 +1,5 @@
 // Every L_t is multiplied by a constant weight m_t / D and summed: what differs between loss types is in
-// token_losses() and weights(). Per-sequence values are [S] and reach tokens by index.
+// policy_loss() and weights(). Per-sequence values are [S] and reach tokens by index.
 #include "learn/policy_loss.h"
 
 #include <ATen/ATen.h>
@@ -48,8 +48,9 @@ at::Tensor off_policy_mask(const Parts& parts, const PolicyTokens& tokens, doubl
   return at::logical_or(parts.advantages >= 0, mean <= threshold).to(at::kDouble);
 }
 
-// rho [n] or [S], before delta.
+// rho [n] or [S], before delta. GMPO: log rho [n].
 at::Tensor ratio_of(const Parts& parts, const PolicyLossOptions& options) {
+  if (options.loss_type == PolicyLossType::kGmpo) return parts.log_ratio;
   if (options.loss_type == PolicyLossType::kRloo) return parts.sum(parts.log_ratio * parts.m).exp();
   if (options.importance_level == ImportanceLevel::kToken) return parts.log_ratio.exp();
   return (parts.sum(parts.log_ratio * parts.m) / parts.length.clamp_min(1)).exp();
@@ -77,7 +78,18 @@ at::Tensor sapo(const Ratio& ratio, const PolicyLossOptions& options) {
   return -(at::sigmoid(tau * (ratio.rho - 1)) * 4 / tau) * ratio.advantages;
 }
 
-// m_t / D of every token [n] (RLOO: 1 / D of every sequence [S]); no gradient.
+// GMPOTrainer._compute_loss without its KL: [S]. kept [n]: 1 for the tokens of the mean. TRL's min and max
+// with the ratio clamped on both sides are one clamp each.
+at::Tensor gmpo(const Parts& parts, const Ratio& ratio, const at::Tensor& kept,
+                const PolicyLossOptions& options) {
+  const double high = options.epsilon_high.value_or(options.epsilon);
+  const at::Tensor clipped =
+      at::where(ratio.advantages > 0, ratio.rho.clamp_max(high), ratio.rho.clamp_min(-options.epsilon));
+  const at::Tensor mean = parts.sum(clipped * kept) / parts.sum(kept).clamp_min(1);
+  return -mean.exp() * parts.advantages;
+}
+
+// m_t / D of every token [n] (RLOO, GMPO: 1 / D of every sequence [S]); no gradient.
 at::Tensor weights(const Parts& parts, const PolicyLossOptions& options, const StepTotals& totals) {
   const bool local = options.span == Span::kMicroBatch;
   const double own = static_cast<double>(parts.sequences);
@@ -100,6 +112,7 @@ at::Tensor weights(const Parts& parts, const PolicyLossOptions& options, const S
     case kLuspo:
       return parts.m / sequences;
     case kRloo:
+    case kGmpo:
       return at::full({parts.sequences}, 1 / sequences, parts.m.options());
   }
   return {};
@@ -146,10 +159,11 @@ PolicyLoss policy_loss(const PolicyTokens& tokens, const PolicyLossOptions& opti
   using enum PolicyLossType;
   check_call(tokens, options, totals);
   const Parts parts = detail::parts_of(tokens, options);
-  const bool rloo = options.loss_type == kRloo;
+  const bool rloo = options.loss_type == kRloo, geometric = options.loss_type == kGmpo;
   const bool with_kl = options.beta != 0 && !rloo;
+  const bool sums = detail::sums_sequences(options.loss_type);
   Ratio ratio{.rho = ratio_of(parts, options),
-              .by_sequence = rloo || options.importance_level == ImportanceLevel::kSequence};
+              .by_sequence = rloo || (options.importance_level == ImportanceLevel::kSequence && !geometric)};
   const at::Tensor by_token = parts.to_tokens(parts.advantages);
   ratio.advantages = ratio.by_sequence ? parts.advantages : by_token;
   const auto spread = [&](const at::Tensor& x) {
@@ -160,11 +174,15 @@ PolicyLoss policy_loss(const PolicyTokens& tokens, const PolicyLossOptions& opti
   if (with_kl) {
     const at::Tensor gap = tokens.ref_logprob.to(at::kDouble) - parts.logprob;
     kl = gap.exp() - gap - 1;
-    if (options.use_bias_correction_kl) kl = kl * spread(ratio.rho);
+    if (options.use_bias_correction_kl && !geometric) kl = kl * spread(ratio.rho);
   }
 
+  const at::Tensor high = entropy_mask(parts, options, totals);
   at::Tensor loss, phi;
-  if (detail::clips_ratio(options.loss_type)) {
+  if (geometric) {
+    loss = gmpo(parts, ratio, high.defined() ? high : parts.m, options);
+    if (with_kl) loss = loss + options.beta * parts.sum(kl * parts.m) / parts.length.clamp_min(1);
+  } else if (detail::clips_ratio(options.loss_type)) {
     loss = spread(clipped_surrogate(ratio, options));
   } else if (options.loss_type == kCispo) {
     const double cap = options.epsilon_high.value_or(options.epsilon);
@@ -176,8 +194,7 @@ PolicyLoss policy_loss(const PolicyTokens& tokens, const PolicyLossOptions& opti
     loss = -parts.to_tokens(phi) * by_token * parts.logprob;
   }
 
-  const at::Tensor high = entropy_mask(parts, options, totals);
-  if (!rloo) {
+  if (!sums) {
     if (options.off_policy_mask_threshold)
       loss = loss * parts.to_tokens(off_policy_mask(parts, tokens, *options.off_policy_mask_threshold));
     if (high.defined()) loss = loss * high;
@@ -187,7 +204,7 @@ PolicyLoss policy_loss(const PolicyTokens& tokens, const PolicyLossOptions& opti
   }
   loss = (loss * weights(parts, options, totals)).sum();
 
-  const bool bonus = options.entropy_coef != 0 && !rloo;
+  const bool bonus = options.entropy_coef != 0 && !sums;
   const at::Tensor policy = loss.detach();
   if (bonus) loss = loss - options.entropy_coef * entropy_bonus(parts, high, options, totals);
   const detail::Facts facts{.rho = ratio.rho,
@@ -197,14 +214,14 @@ PolicyLoss policy_loss(const PolicyTokens& tokens, const PolicyLossOptions& opti
                             .phi = phi,
                             .high_entropy = high,
                             .policy_loss = policy,
-                            .has_policy_loss = bonus || (options.entropy_bonus && !rloo)};
+                            .has_policy_loss = bonus || (options.entropy_bonus && !sums)};
   return {loss, detail::metrics_of(parts, facts, options, totals)};
 }
 
 PolicyGradient policy_gradient(const PolicyTokens& tokens, const PolicyLossOptions& options,
                                const StepTotals& totals) {
   const at::AutoGradMode grad(true);
-  const bool bonus = options.entropy_coef != 0 && options.loss_type != PolicyLossType::kRloo;
+  const bool bonus = options.entropy_coef != 0 && !detail::sums_sequences(options.loss_type);
   PolicyTokens leaves = tokens;
   leaves.logprob = tokens.logprob.detach().requires_grad_(true);
   std::vector<at::Tensor> inputs{leaves.logprob};
@@ -223,10 +240,12 @@ PolicyGradient policy_gradient(const PolicyTokens& tokens, const PolicyLossOptio
 at::Tensor sequences_without_gradient(const PolicyTokens& tokens, const PolicyLossOptions& options) {
   const at::NoGradGuard no_grad;
   at::Tensor none = at::zeros(tokens.advantages.sizes(), tokens.advantages.options().dtype(at::kBool));
-  const bool rloo = options.loss_type == PolicyLossType::kRloo;
-  if (rloo || (options.beta == 0 && options.entropy_coef == 0 && !options.entropy_bonus)) {
+  const bool sums = detail::sums_sequences(options.loss_type);
+  const bool with_kl = options.beta != 0 && options.loss_type != PolicyLossType::kRloo;
+  const bool with_bonus = (options.entropy_coef != 0 || options.entropy_bonus) && !sums;
+  if (!with_kl && !with_bonus) {
     none = tokens.advantages == 0;
-    if (tokens.sampling_ratio.defined() && detail::corrects_sequences(options) && !rloo)
+    if (tokens.sampling_ratio.defined() && detail::corrects_sequences(options) && !sums)
       none = at::logical_or(none, tokens.sampling_ratio == 0);
   }
   if (options.mask_truncated_completions && tokens.truncated.defined())

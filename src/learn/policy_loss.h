@@ -1,6 +1,6 @@
-// The policy losses of TRL 1.16's GRPOTrainer and RLOOTrainer (their _compute_loss), on packed tokens: the
-// completions of an optimizer step, or of a part of it, concatenated without padding. They return d loss /
-// d logprob [n], from which the model's backward computes the gradients of weights.
+// The policy losses of TRL 1.16's GRPOTrainer, RLOOTrainer and GMPOTrainer (their _compute_loss), on packed
+// tokens: the completions of an optimizer step, or of a part of it, concatenated without padding. They return
+// d loss / d logprob [n], from which the model's backward computes the gradients of weights.
 //
 // All arithmetic is fp64 (n numbers cost nothing compared with a model), so that loss and gradient depend on
 // how a step is cut into parts only in the last digit of fp32. Tensors of a call are on one device.
@@ -42,6 +42,12 @@
 //                     [num_items_in_batch current_gradient_accumulation_steps / steps_per_generation]
 //   rloo              sum_i -min(rho_i A, clip(rho_i) A) / N;  rho_i = exp(sum_t m (l - o)), not a mean
 //                     (of the options only epsilon, epsilon_high and mask_truncated_completions matter)
+//   gmpo              sum_i (-exp(sum_t e c / max(1, sum_t e)) A + beta sum_t m KL / max(1, |i|)) / N
+//                     the geometric mean of clipped ratios [experimental/gmpo/gmpo_trainer.py]
+//                     c = min(l - o, epsilon_high) where A > 0, else max(l - o, -epsilon); e = m times the
+//                     entropy mask; KL without rho
+//                     (of the options only these, beta, top_entropy_quantile and mask_truncated_completions
+//                     matter)
 //
 //   entropy bonus: - entropy_coef sum_t e_t H_t / max(1, sum_t e_t),  e = m times the entropy mask
 //
@@ -65,7 +71,7 @@
 
 namespace hone::learn {
 
-enum class PolicyLossType { kGrpo, kBnpo, kDrGrpo, kDapo, kCispo, kLuspo, kSapo, kVespo, kRloo };
+enum class PolicyLossType { kGrpo, kBnpo, kDrGrpo, kDapo, kCispo, kLuspo, kSapo, kVespo, kRloo, kGmpo };
 enum class ImportanceLevel { kToken, kSequence };  // importance_sampling_level
 enum class Span { kStep, kMicroBatch };
 
@@ -137,7 +143,8 @@ struct PolicyMetrics {
   PolicyLossType loss_type = PolicyLossType::kDapo;
   bool has_kl = false, has_entropy = false, has_policy_loss = false;
   Pooled kl, entropy;
-  Pooled clip_low, clip_high, clip_region;  // rho < 1 - epsilon and A < 0; rho > 1 + epsilon_high and A > 0
+  // rho < 1 - epsilon and A < 0; rho > 1 + epsilon_high and A > 0. GMPO: log rho, and without the 1.
+  Pooled clip_low, clip_high, clip_region;
   double clip_low_min = std::numeric_limits<double>::quiet_NaN();  // over sequences with tokens; NaN: none
   double clip_high_max = std::numeric_limits<double>::quiet_NaN();
   Pooled cispo_clip, vespo_phi;

@@ -59,7 +59,8 @@ PolicyMetrics metrics_of(const Parts& parts, const Facts& facts, const PolicyLos
   Reader reader;
   const at::Tensor one_each = at::ones({parts.sequences}, parts.m.options());
   const at::Tensor weight = facts.by_sequence ? one_each : parts.m;  // of a mean over rho's shape
-  const double low = 1 - options.epsilon;
+  const double unclipped = options.loss_type == kGmpo ? 0 : 1;       // rho, or its logarithm
+  const double low = unclipped - options.epsilon;
   const double cap = options.epsilon_high.value_or(options.epsilon);
 
   if (facts.kl.defined()) reader.mean(facts.kl * parts.m, parts.m, out.kl);
@@ -70,7 +71,8 @@ PolicyMetrics metrics_of(const Parts& parts, const Facts& facts, const PolicyLos
   }
   if (clips_ratio(options.loss_type)) {
     const at::Tensor is_low = at::logical_and(facts.rho < low, facts.advantages < 0).to(at::kDouble);
-    const at::Tensor is_high = at::logical_and(facts.rho > 1 + cap, facts.advantages > 0).to(at::kDouble);
+    const at::Tensor is_high =
+        at::logical_and(facts.rho > unclipped + cap, facts.advantages > 0).to(at::kDouble);
     reader.mean(is_low * weight, weight, out.clip_low);
     reader.mean(is_high * weight, weight, out.clip_high);
     reader.mean((is_low + is_high) * weight, weight, out.clip_region);  // never both

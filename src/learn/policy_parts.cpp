@@ -64,6 +64,10 @@ bool clips_ratio(PolicyLossType type) {
   return type != kCispo && type != kSapo && type != kVespo;
 }
 
+bool sums_sequences(PolicyLossType type) {
+  return type == PolicyLossType::kRloo || type == PolicyLossType::kGmpo;
+}
+
 bool corrects_sequences(const PolicyLossOptions& options) {
   return options.sampling_correction == SamplingCorrection::kSequenceMask ||
          options.sampling_correction == SamplingCorrection::kSequenceTruncate;

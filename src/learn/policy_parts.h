@@ -27,11 +27,16 @@ void check_terms(const PolicyTokens& tokens, const PolicyLossOptions& options);
 // The types with a clipped ratio and its clip_ratio/ metrics.
 bool clips_ratio(PolicyLossType type);
 
+// RLOO and GMPO: the loss is one number a sequence, without off-policy mask, sampling_ratio and entropy
+// bonus.
+bool sums_sequences(PolicyLossType type);
+
 bool corrects_sequences(const PolicyLossOptions& options);
 // tokens.sampling_ratio as [n] fp64.
 at::Tensor per_token(const Parts& parts, const PolicyTokens& tokens, const PolicyLossOptions& options);
 
-// What the metrics are taken from; undefined where a loss type has none. rho and advantages [n] or [S].
+// What the metrics are taken from; undefined where a loss type has none. rho (GMPO: log rho) and advantages
+// [n] or [S].
 struct Facts {
   at::Tensor rho, advantages;
   bool by_sequence = false;

@@ -61,6 +61,8 @@ TEST_F(IdleOptions, OfALossThatIsNotChosen) {
             std::string::npos);
   EXPECT_NE(note_of(grpo({"--loss_type", "cispo", "--delta", "-1"}), "delta").find("two-sided"),
             std::string::npos);
+  EXPECT_NE(note_of(grpo({"--loss_type", "gmpo", "--delta", "-1"}), "delta").find("gmpo does not read it"),
+            std::string::npos);
   EXPECT_NE(note_of(grpo({"--cosine_max_len", "0"}), "cosine_max_len").find("no cosine"), std::string::npos);
   EXPECT_THROW(grpo({"--loss_type", "sapo", "--sapo_temperature_pos", "-1"}), base::UserError);
 }

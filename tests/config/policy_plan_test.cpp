@@ -394,6 +394,39 @@ TEST_F(PolicyPlanTest, TheCorrectionIsOnOnlyWhereItIsSet) {
             std::nullopt);
 }
 
+TEST_F(PolicyPlanTest, GmpoHasItsOwnEpsilon) {
+  const PolicyPlan plan = grpo({"--loss_type", "gmpo"}).policy;
+  EXPECT_EQ(plan.epsilon, 0.4);
+  EXPECT_EQ(plan.epsilon_high, 0.4);
+  const PolicyPlan set = grpo({"--loss_type", "gmpo", "--epsilon", "0.2", "--epsilon_high", "0.3"}).policy;
+  EXPECT_EQ(set.epsilon, 0.2) << "set, though it is the default of the other losses";
+  EXPECT_EQ(set.epsilon_high, 0.3);
+  EXPECT_EQ(grpo({"--epsilon", "0.3"}).policy.epsilon_high, 0.3);
+  const Plan resolved = grpo({"--loss_type", "gmpo"});
+  EXPECT_TRUE(resolved.notes.empty());
+  EXPECT_EQ(parse_run_text(Method::kGrpo, write_plan(resolved), "plan.yaml"), resolved);
+}
+
+// GMPOTrainer's loss reads none of them: told, and without effect.
+TEST_F(PolicyPlanTest, GmpoLeavesOptionsOfOtherLosses) {
+  const Plan plain = grpo({"--loss_type", "gmpo"});
+  const std::map<std::string, std::string> unread = {
+      {"importance_sampling_level", "sequence"}, {"delta", "2"},
+      {"use_bias_correction_kl", "false"},       {"entropy_coef", "0.01"},
+      {"use_adaptive_entropy", "true"},          {"off_policy_mask_threshold", "0.5"},
+      {"router_aux_loss_coef", "0.1"},           {"vllm_importance_sampling_correction", "true"}};
+  for (const auto& [name, value] : unread) {
+    const Plan plan = grpo({"--loss_type", "gmpo", "--" + name, value});
+    EXPECT_EQ(plan.notes, Words{name + ": not used, loss_type gmpo does not read it"});
+    EXPECT_EQ(plan.policy, plain.policy) << name;
+    EXPECT_EQ(plan.router_aux_loss_coef, plain.router_aux_loss_coef);
+    EXPECT_EQ(parse_run_text(Method::kGrpo, write_plan(plan), "plan.yaml"), plan) << name;
+  }
+  const Plan mode = grpo({"--loss_type", "gmpo", "--vllm_importance_sampling_correction", "true",
+                          "--vllm_importance_sampling_mode", "token_mask"});
+  EXPECT_EQ(mode.notes.size(), 1U) << "a mode of a correction that is told already";
+}
+
 TEST_F(PolicyPlanTest, SettingsThatDoNothingAreNoted) {
   EXPECT_EQ(grpo({"--sapo_temperature_pos", "2"}).notes,
             Words{"sapo_temperature_pos: not used, loss_type is not sapo"});

@@ -237,6 +237,9 @@ TEST_F(CheckPlan, TheDenominatorIsSaid) {
   };
   EXPECT_SAYS(what({}), "dapo: divided by the scored tokens");
   EXPECT_SAYS(what({"--loss_type", "dr_grpo"}), "max_completion_length");
+  EXPECT_SAYS(what({"--loss_type", "gmpo"}), "gmpo: the geometric mean of each completion's ratios");
+  EXPECT_SAYS(what({"--loss_type", "gmpo", "--mask_truncated_completions", "true"}),
+              "truncated ones count as empty");
   EXPECT_SAYS(what({"--mask_truncated_completions", "true"}), "tokens of truncated ones do not");
 }
 

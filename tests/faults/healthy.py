@@ -123,6 +123,11 @@ def grpo_off(s):
     s.policy(num_iterations=2, steps_per_generation=4)
 
 
+@CASES.healthy("grpo: gmpo, two iterations of two steps, KL")
+def gmpo(s):
+    s.policy(loss_type="gmpo", num_iterations=2, steps_per_generation=2, beta=0.02)
+
+
 @CASES.healthy("grpo: dr_grpo, sequence importance, no scaling, evaluation")
 def grpo_variants(s):
     s.rows(scene.prompt_rows(68)[60:], "eval.jsonl")

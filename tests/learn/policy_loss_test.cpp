@@ -42,7 +42,8 @@ PolicyLossOptions options_of(const json& recorded) {
       {"grpo", PolicyLossType::kGrpo},      {"bnpo", PolicyLossType::kBnpo},
       {"dr_grpo", PolicyLossType::kDrGrpo}, {"dapo", PolicyLossType::kDapo},
       {"cispo", PolicyLossType::kCispo},    {"luspo", PolicyLossType::kLuspo},
-      {"sapo", PolicyLossType::kSapo},      {"vespo", PolicyLossType::kVespo}};
+      {"sapo", PolicyLossType::kSapo},      {"vespo", PolicyLossType::kVespo},
+      {"gmpo", PolicyLossType::kGmpo}};
   static const std::map<std::string, SamplingCorrection> kModes{
       {"token_mask", SamplingCorrection::kTokenMask},
       {"token_truncate", SamplingCorrection::kTokenTruncate},
@@ -54,7 +55,7 @@ PolicyLossOptions options_of(const json& recorded) {
                                                 : kTypes.at(given["loss_type"].get<std::string>());
   if (given.value("importance_sampling_level", "token") == std::string("sequence"))
     out.importance_level = ImportanceLevel::kSequence;
-  out.epsilon = given.value("epsilon", out.epsilon);
+  out.epsilon = recorded.value("epsilon", given.value("epsilon", out.epsilon));
   out.epsilon_high = optional_of(given, "epsilon_high", {});
   out.delta = optional_of(given, "delta", {});
   out.beta = given.value("beta", out.beta);
@@ -381,13 +382,60 @@ TEST(PolicyLoss, RlooPenaltyEqualsTrl) {
   }
 }
 
+// TRL's GMPOTrainer reads none of the options of this case: its gradient is the plain one's, bit for bit.
+constexpr const char* kUnread = "gmpo_unread";
+
+TEST(PolicyLoss, GmpoDoesNotReadTheOptionsOfTokens) {
+  const json& cases = golden()["cases"];
+  ASSERT_EQ(cases[kUnread]["gradient"], cases["gmpo"]["gradient"]);
+  const auto gradient_of = [&](const char* name, auto change) {
+    PolicyLossOptions options = options_of(cases[name]);
+    change(options);
+    const PolicyTokens batch = corrected(batch_of(cases[name]), options);
+    return policy_gradient(batch, options, totals_of(batch, options));
+  };
+  const auto same = [](PolicyLossOptions&) {};
+  const PolicyGradient plain = gradient_of("gmpo", same), unread = gradient_of(kUnread, same);
+  EXPECT_TRUE(at::equal(unread.d_logprob, plain.d_logprob));
+  EXPECT_FALSE(unread.d_entropy.defined());
+  EXPECT_EQ(unread.metrics.named(), plain.metrics.named());
+  // The same options change the gradient of a loss that reads them.
+  const PolicyGradient other =
+      gradient_of(kUnread, [](PolicyLossOptions& own) { own.loss_type = PolicyLossType::kGrpo; });
+  EXPECT_TRUE(other.d_entropy.defined());
+  EXPECT_FALSE(at::equal(other.d_logprob, plain.d_logprob));
+}
+
+// Of a sequence with ratios of tokens r and a positive advantage A: -A (r_1 r_2 ... r_n)^(1/n), each r at
+// most e^0.4.
+TEST(PolicyLoss, GmpoIsTheGeometricMeanOfRatios) {
+  PolicyLossOptions options;
+  options.loss_type = PolicyLossType::kGmpo;
+  options.epsilon = 0.4;
+  PolicyTokens tokens{.logprob = at::tensor({0.5, 2.0, 8.0}, at::kDouble).log(),
+                      .old_logprob = at::zeros({3}, at::kDouble),
+                      .sequence = at::zeros({3}, at::kLong),
+                      .advantages = at::tensor({1.5}, at::kDouble)};
+  const double high = std::exp(0.4), low = std::exp(-0.4);
+  const PolicyGradient good = policy_gradient(tokens, options, totals_of(tokens, options));
+  EXPECT_NEAR(good.loss, -1.5 * std::cbrt(0.5 * high * high), 1e-12);
+  EXPECT_NEAR(good.d_logprob[0].item<double>(), good.loss / 3, 1e-7);  // of a clipped token: 0
+  EXPECT_EQ(good.d_logprob.abs().sum().item<float>(), std::abs(good.d_logprob[0].item<float>()));
+  EXPECT_EQ(good.metrics.clip_high.sum, 2);
+  tokens.advantages = -tokens.advantages;
+  const PolicyGradient bad = policy_gradient(tokens, options, totals_of(tokens, options));
+  EXPECT_NEAR(bad.loss, 1.5 * std::cbrt(low * 2 * 8), 1e-12);
+  EXPECT_EQ(bad.d_logprob[0].item<float>(), 0);
+  EXPECT_EQ(bad.metrics.clip_low.sum, 1);
+}
+
 // The fixture's options must do something: every one changes the gradient of the plain case it belongs to.
 TEST(PolicyLoss, EveryOptionOfTheFixtureMatters) {
   const json& cases = golden()["cases"];
   for (const auto& [name, recorded] : cases.items()) {
     if (recorded["trainer"] == "rloo") continue;
     const std::string plain = recorded["options"]["loss_type"];
-    if (name == plain || recorded["options"].size() == 2) continue;
+    if (name == plain || recorded["options"].size() == 2 || name == kUnread) continue;
     EXPECT_NE(recorded["gradient"], cases[plain]["gradient"]) << name;
   }
 }
@@ -402,10 +450,10 @@ TEST(PolicyLoss, TopEntropyCountsWhatReachesTheQuantile) {
   EXPECT_TRUE(std::isinf(top_entropy(entropy, at::zeros({11}), 0.5).first));
 }
 
-TEST(PolicyLoss, AStepOfEmptySequencesIsZero) {
-  for (const auto type :
-       {PolicyLossType::kGrpo, PolicyLossType::kBnpo, PolicyLossType::kDrGrpo, PolicyLossType::kDapo,
-        PolicyLossType::kCispo, PolicyLossType::kLuspo, PolicyLossType::kSapo, PolicyLossType::kVespo}) {
+TEST(PolicyLoss, AStepOfEmptySequencesHasNoGradient) {
+  for (const auto type : {PolicyLossType::kGrpo, PolicyLossType::kBnpo, PolicyLossType::kDrGrpo,
+                          PolicyLossType::kDapo, PolicyLossType::kCispo, PolicyLossType::kLuspo,
+                          PolicyLossType::kSapo, PolicyLossType::kVespo, PolicyLossType::kGmpo}) {
     for (const auto span : {Span::kStep, Span::kMicroBatch}) {
       PolicyLossOptions options;
       options.loss_type = type;
@@ -417,7 +465,8 @@ TEST(PolicyLoss, AStepOfEmptySequencesIsZero) {
                                 .sequence = at::zeros({0}, at::kLong),
                                 .advantages = at::ones({3})};
       const PolicyGradient found = policy_gradient(tokens, options, totals_of(tokens, options));
-      EXPECT_EQ(found.loss, 0.0);
+      // A geometric mean of no ratios is 1, as in TRL.
+      EXPECT_EQ(found.loss, type == PolicyLossType::kGmpo ? -1.0 : 0.0);
       EXPECT_EQ(found.d_logprob.numel(), 0);
       EXPECT_EQ(found.metrics.entropy.value(), 0.0);
       EXPECT_TRUE(std::isnan(found.metrics.clip_low_min));

@@ -1,4 +1,4 @@
-"""What TRL's GRPOTrainer and RLOOTrainer make of given rewards and log-probabilities: FIXTURES/learn/advantages.json
+"""What TRL's GRPOTrainer, GMPOTrainer and RLOOTrainer make of given rewards and log-probabilities: FIXTURES/learn/advantages.json
 and policy_loss.json. usage: record_policy.py [--out FOLDER]
 
 The trainers are the real ones, built on the tiny model; generation and the model's forward are replaced by tables.
@@ -7,9 +7,9 @@ sampler), split_tensor_dict, _compute_loss. It runs in float64 (torch's default 
 formulas without TRL's rounding; a second run in float32, as users have it, is compared and printed.
 
 policy_loss.json: `tokens` is one generation batch, 8 completions (2 groups of 4) laid end to end: lengths, logprob,
-old, ref, sampling (null: unknown), entropy, tool_mask, truncated. Each case: trainer, options (TRL's names),
-micro_batches (gradient_accumulation_steps) and steps_per_generation, has_old, uses_sampling, uses_tool_mask, stretch (the old
-log-probability is logprob + stretch (old - logprob));
+old, ref, sampling (null: unknown), entropy, tool_mask, truncated. Each case: trainer, options (TRL's names; loss_type gmpo is
+GMPOTrainer), micro_batches (gradient_accumulation_steps) and steps_per_generation, has_old, uses_sampling, uses_tool_mask, stretch (the old
+log-probability is logprob + stretch (old - logprob)); epsilon, of gmpo, which has its own default;
 advantages; kl (RLOO's penalty a row); num_items; scored (kl and sampling/... of the generation batch); micro: loss and metrics of each
 micro-batch in order; gradient: d (sum of all losses) / d logprob; entropy_gradient where it is not 0.
 RLOO's losses are divided by micro_batches here, which transformers' Trainer does in training_step.
@@ -27,6 +27,7 @@ import torch
 from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
+from trl.experimental.gmpo import GMPOConfig, GMPOTrainer
 from trl.trainer.utils import split_tensor_dict
 
 TINY = FIXTURES / "tiny_llama"
@@ -69,6 +70,9 @@ class Bench:
             function.__name__ = f"f{k}"
             functions.append(function)
         config, trainer = (GRPOConfig, GRPOTrainer) if kind == "grpo" else (RLOOConfig, RLOOTrainer)
+        self.gmpo = options.get("loss_type") == "gmpo"
+        if self.gmpo:
+            config, trainer, options = GMPOConfig, GMPOTrainer, {key: value for key, value in options.items() if key != "loss_type"}
         extra = dict(steps_per_generation=spg, gradient_accumulation_steps=ga, num_generations=group,
                      per_device_train_batch_size=self.rows // spg)
         args = config(output_dir=tempfile.mkdtemp(), use_cpu=True, bf16=False, report_to="none", **extra, **options)
@@ -131,6 +135,8 @@ class Bench:
                "advantages": batch["advantages"].tolist(), "micro": micro,
                "scored": {key: x for key, x in scored.items() if key == "kl" or key.startswith("sampling/")},
                "gradient": self.packed(self.leaves["logprob"].grad)}
+        if self.gmpo:
+            out["epsilon"] = self.trainer.epsilon_low
         if "num_items_in_batch" in batch:
             out["num_items"] = batch["num_items_in_batch"].item()
         bonus = self.leaves["entropy"].grad
@@ -157,6 +163,23 @@ def pairs_of_options(case, types):
         if loss == "vespo" and mode.startswith("sequence"):  # TRL refuses it
             loss = "dapo"
         case(f"pair_{number}_{loss}", dict(loss_type=loss, max_completion_length=9, **both), sampling=bool(mode))
+
+
+def gmpo_cases(case, whole):
+    base = dict(loss_type="gmpo", max_completion_length=9)
+    case("gmpo", base)
+    case("gmpo_on_policy", base, ga=4)
+    case("gmpo_clipped", dict(base, epsilon=0.1, epsilon_high=0.2))
+    case("gmpo_far", dict(base, beta=0.1), stretch=4)
+    case("gmpo_kl_truncated", dict(base, beta=0.1, mask_truncated_completions=True))
+    case("gmpo_kl_tools", dict(base, beta=0.1, epsilon_high=0.3), tool_mask=True)
+    case("gmpo_top_entropy", dict(base, top_entropy_quantile=0.4))
+    case("gmpo_top_entropy_whole", dict(base, num_iterations=2, top_entropy_quantile=0.3, beta=0.1), **whole)
+    case("gmpo_everything", dict(base, beta=0.04, mask_truncated_completions=True, top_entropy_quantile=0.7, epsilon=0.1), tool_mask=True)
+    # what its loss does not read: the gradient is that of gmpo
+    case("gmpo_unread", dict(base, importance_sampling_level="sequence", delta=1.01, use_bias_correction_kl=False, entropy_coef=0.05,
+                             off_policy_mask_threshold=0.01, vllm_importance_sampling_mode="token_mask",
+                             vllm_importance_sampling_clip_max=1.05), sampling=True)
 
 
 def policy_cases():
@@ -209,6 +232,7 @@ def policy_cases():
                                vllm_importance_sampling_mode="token_truncate",
                                vllm_importance_sampling_clip_max=1.05), sampling=True, stretch=2, **whole)
     pairs_of_options(case, types)
+    gmpo_cases(case, whole)
     case("rloo", dict(beta=0.0), kind="rloo")
     case("rloo_kl_truncated", dict(beta=0.05, mask_truncated_completions=True, epsilon=0.3, epsilon_high=0.6),
          kind="rloo")

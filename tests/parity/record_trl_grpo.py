@@ -1,4 +1,4 @@
-"""Runs of TRL's GRPOTrainer and RLOOTrainer on CPU in fp32, for hone to replay: FIXTURES/trl_grpo/<case>.json, <case>.jsonl and
+"""Runs of TRL's GRPOTrainer, RLOOTrainer and GMPOTrainer on CPU in fp32, for hone to replay: FIXTURES/trl_grpo/<case>.json, <case>.jsonl and
 <case>.safetensors. usage: record_trl_grpo.py [--only PREFIX] [--out FOLDER]
 
 TRL samples, scores, shuffles and trains by itself; what it made is read off on the way (Recorder). The model is tiny_llama,
@@ -12,7 +12,7 @@ where beta is not 0, sampling_logprobs in the importance_* cases: TRL knows the 
 alone, so there they are the trainer's own and a known noise, put where vLLM's would be.
 
 <case>.json: versions; method (grpo, rloo); model, adapter (the PEFT folder the run starts from), data (prompts); options (what
-differs from TRL's defaults, in TRL's names); reward_names; steps: one an optimizer step, as logged, unrounded, under
+differs from TRL's defaults, in TRL's names; loss_type gmpo is GMPOTrainer); reward_names; steps: one an optimizer step, as logged, unrounded, under
 TRL's names. null is TRL's None: NaN everywhere. A metric of the generation batch is logged by the step that generated.
 
 <case>.safetensors: grad.<PEFT key> of the first optimizer step before clipping; after.<PEFT key>, the adapter after the last
@@ -29,6 +29,7 @@ from datasets import Dataset
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
+from trl.experimental.gmpo import GMPOConfig, GMPOTrainer
 
 MODEL = FIXTURES / "tiny_llama"
 FAMILIES = ("qwen2_windows", "mistral", "smollm3", "granite", "olmo2", "gemma3", "phi3", "lfm2",
@@ -81,6 +82,8 @@ def policy_cases():
         case(one, loss_type=one)
         wide = dict(epsilon_high=1.05) if one == "cispo" else {}
         case(f"{one}_off", loss_type=one, **{**OFF, **wide})
+    case("gmpo", loss_type="gmpo")
+    case("gmpo_off", loss_type="gmpo", beta=0.04, mask_truncated_completions=True, **{**OFF, "epsilon_high": 0.07})
     case("grpo_sequence", loss_type="grpo", importance_sampling_level="sequence")
     case("grpo_sequence_off", loss_type="grpo", importance_sampling_level="sequence", **{**OFF, "epsilon": 0.01})
     case("luspo_sequence_off", loss_type="luspo", importance_sampling_level="sequence", beta=0.04, **OFF)
@@ -104,6 +107,7 @@ def policy_cases():
     case("experts_qwen3_moe", beta=0.04)  # its own factor
     case("experts_olmoe", router_aux_loss_coef=0.5, mask_truncated_completions=True)
     case("experts_mixtral", router_aux_loss_coef=0.5, loss_type="grpo", **OFF)
+    case("experts_olmoe_gmpo", loss_type="gmpo", router_aux_loss_coef=0.5)  # of which TRL makes nothing here
     case("experts_qwen3_moe_rloo", method="rloo", router_aux_loss_coef=0.5, steps_per_generation=2)
     case("family_granite4", beta=0.04, max_steps=4, router_aux_loss_coef=0.0)  # otherwise TRL looks for its experts
     case("off_policy_mask", off_policy_mask_threshold=0.01, **OFF)
@@ -267,7 +271,7 @@ def write_prompts(folder):
 def run(name, out):
     method, options, rewards = policy_cases()[name]
     data, prompts = ("even_prompts", EVEN_PROMPTS) if name == "family_ministral3" else ("prompts", PROMPTS)
-    family = name.removeprefix("family_").removeprefix("experts_").removesuffix("_rloo")
+    family = name.removeprefix("family_").removeprefix("experts_").removesuffix("_rloo").removesuffix("_gmpo")
     base = FIXTURES / f"tiny_{family}" if name.startswith(("family_", "experts_")) else MODEL
     tokenizer = AutoTokenizer.from_pretrained(str(base))
     model = AutoModelForCausalLM.from_pretrained(str(base), dtype=torch.float32, attn_implementation=attention_of(base))
@@ -275,6 +279,9 @@ def run(name, out):
     model = PeftModel.from_pretrained(model, str(base / "adapter"), is_trainable=True)
     config, trainer = (GRPOConfig, GRPOTrainer) if method == "grpo" else (RLOOConfig, RLOOTrainer)
     given = dict(options)
+    if given.get("loss_type") == "gmpo":
+        config, trainer = GMPOConfig, GMPOTrainer
+        del given["loss_type"]
     if "reward_clip_range" in given:
         given["reward_clip_range"] = tuple(given["reward_clip_range"])
     with tempfile.TemporaryDirectory() as folder:

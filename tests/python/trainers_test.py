@@ -80,9 +80,26 @@ def test_options(folder):
     for name, method in options.METHODS.items():
         made = getattr(trl, f"{name}Config")()
         rows = json.loads(subprocess.run([os.environ["HONE_PROGRAM"], "options", method, "--json"], capture_output=True, check=True).stdout)
-        wanted = {row["name"]: options.default_of(row) for row in rows if not options.is_script_option(row)}
+        own = options.LOSSES.get(name, {})
+        wanted = {row["name"]: own.get(row["name"], options.default_of(row)) for row in rows if not options.is_script_option(row)}
         same({field.name: getattr(made, field.name) for field in dataclasses.fields(made)}, wanted, name)
-        same(made.settings(), {}, f"settings of an untouched {name}Config")
+        same(made.settings(), {key: own[key] for key in own if key == "loss_type"}, f"settings of an untouched {name}Config")
+
+
+def test_loss_of_a_class(folder):
+    """GMPOConfig is GRPO's with another loss_type, and the epsilon that the program has with it"""
+    import dataclasses
+    from hone import Refused, trl
+    from hone.trl.experimental.gmpo import GMPOConfig, GMPOTrainer
+    config = GMPOConfig(output_dir=str(folder / "out"), epsilon=0.2)  # the default of other losses
+    same(config.settings(), {"loss_type": "gmpo", "output_dir": str(folder / "out"), "epsilon": 0.2}, "settings")
+    every = {field.name: getattr(GMPOConfig(), field.name) for field in dataclasses.fields(GMPOConfig)}  # as HfArgumentParser passes them
+    same(GMPOConfig(**{**every, "output_dir": "out"}).settings(), {"loss_type": "gmpo", "output_dir": "out"}, "every field at its default")
+    raises(Refused, "take the Config of that loss", lambda: GMPOConfig(loss_type="dapo"))
+    raises(Refused, "a GMPOConfig", lambda: GMPOTrainer(TINY, print, trl.GRPOConfig(output_dir=str(folder / "out"))))
+    grpo(folder / "out", lambda completions, **_: [len(one) % 5 / 4 for one in completions], "GMPO").train()
+    written = (folder / "out/plan.yaml").read_text(encoding="utf-8")
+    holds("loss_type: gmpo\n" in written and "epsilon: 0.4\n" in written and "epsilon_high: 0.4\n" in written, "plan.yaml")
 
 
 def test_unknown_names(folder):

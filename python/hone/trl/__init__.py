@@ -2,7 +2,7 @@
 from hone.errors import HoneError, Refused
 from hone.trl.callbacks import TrainerCallback, TrainerControl, TrainerState
 
-_METHODS = ("SFT", "DPO", "KTO", "Reward", "GRPO", "RLOO", "OnlineDPO", "CPO", "ORPO")
+_METHODS = ("SFT", "DPO", "KTO", "Reward", "GRPO", "RLOO", "OnlineDPO", "CPO", "ORPO", "GMPO")
 _SCRIPTS = ("ModelConfig", "ScriptArguments", "DatasetMixtureConfig", "DatasetConfig", "TrlParser", "get_dataset", "get_peft_config",
             "get_quantization_config", "get_kbit_device_map", "LogCompletionsCallback", "setup_chat_format", "clone_chat_template")
 

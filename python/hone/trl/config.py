@@ -7,7 +7,9 @@ import inspect
 import json
 import math
 import sys
+import types
 
+from hone.errors import Refused
 from hone.trl import attributes, machine, options
 
 
@@ -43,14 +45,14 @@ class Config(metaclass=_Making):
 
     A name that hone does not know is a TypeError, as in Python's own classes. What hone thinks of a value, it says when it runs.
     """
-    _method = ""
+    _method, _own_defaults = "", {}
 
     def __init__(self, output_dir=None, **settings):
         object.__setattr__(self, "_set", {})
         begin_logging()
         for name, row in options.rows(self._method).items():
             if not options.is_script_option(row):
-                object.__setattr__(self, name, copy.copy(options.default_of(row)))
+                object.__setattr__(self, name, copy.copy(self._default(name)))
         if output_dir is not None:
             settings = {"output_dir": output_dir, **settings}
         if len(settings) >= len(dataclasses.fields(self)):  # transformers' HfArgumentParser passes every field: what it was not told is not set
@@ -68,7 +70,7 @@ class Config(metaclass=_Making):
 
     def _default(self, name):
         row = options.rows(self._method).get(name)
-        return self if row is None else options.default_of(row)  # no value equals a Config
+        return self if row is None else self._own_defaults.get(name, options.default_of(row))  # no value equals a Config
 
     def __getattr__(self, name):
         """Names that TRL's config has beside its options: former ones that were not set, and those of attributes.py."""
@@ -94,6 +96,8 @@ class Config(metaclass=_Making):
                         f" `hone options {self._method}` lists every option.")
 
     def __setattr__(self, name, value):
+        if name == "loss_type" and value != self._own_defaults.get(name, value):
+            raise Refused(f"{type(self).__name__}, loss_type", self._own_defaults[name], repr(value), "take the Config of that loss")
         object.__setattr__(self, name, value)
         if not name.startswith("_"):
             self._set[name] = value
@@ -101,7 +105,7 @@ class Config(metaclass=_Making):
     def settings(self):
         """{name: value} of what differs from the defaults, or was set: what the program is given."""
         known = options.rows(self._method)
-        out = {}
+        out = {name: value for name, value in self._own_defaults.items() if name == "loss_type"}
         own = self._own_fields()
         for name, value in self._set.items():
             if name in own or not (name in known or name in options.former_names(self._method)):
@@ -241,8 +245,8 @@ class Config(metaclass=_Making):
                          ignore_data_skip=ignore_data_skip, data_seed=sampler_seed)
 
 
-def field_of(row):
-    default = options.default_of(row)
+def field_of(row, own):
+    default = own.get(row["name"], options.default_of(row))
     meaning = {"help": row["meaning"].replace("%", "%%"),  # argparse formats it
                **({"choices": row["values"]} if "values" in row and not any(one.endswith(("_N", ":N")) for one in row["values"]) else {})}
     if isinstance(default, (list, dict)):
@@ -250,18 +254,19 @@ def field_of(row):
     return dataclasses.field(default=default, metadata=meaning)
 
 
-def fields_of(method, wanted):
-    return [(row["name"], options.type_of(row), field_of(row)) for row in options.rows(method).values() if wanted(row)]
+def fields_of(method, wanted, own=types.MappingProxyType({})):
+    """`own`: defaults other than the program's."""
+    return [(row["name"], options.type_of(row), field_of(row, own)) for row in options.rows(method).values() if wanted(row)]
 
 
 @functools.lru_cache(maxsize=None)
 def config_class(name):
     """Of "GRPO": GRPOConfig, a dataclass whose fields are the method's options."""
-    method = options.METHODS[name]
-    fields = fields_of(method, lambda row: not options.is_script_option(row))
+    method, own = options.METHODS[name], options.LOSSES.get(name, {})
+    fields = fields_of(method, lambda row: not options.is_script_option(row), own)
     fields.sort(key=lambda field: field[0] != "output_dir")  # the first argument, as in TRL
     made = dataclasses.make_dataclass(f"{name}Config", fields, bases=(Config,), init=False, repr=False, eq=False,
-                                      namespace={"_method": method, "__module__": "hone.trl"})
+                                      namespace={"_method": method, "_own_defaults": own, "__module__": "hone.trl"})
     del made.device  # the field's default, in the way of Config's property
     made.__doc__ = f"The options of hone {method}, with TRL's names and defaults; `hone options {method}` explains them."
     return made

@@ -7,7 +7,7 @@ import os
 import pathlib
 
 from hone.errors import Refused
-from hone.trl import machine
+from hone.trl import machine, options
 from hone.trl.rows import is_named
 
 # Of a configuration: what a loaded model has otherwise than its file, and what computes nothing, with the reason.
@@ -28,7 +28,7 @@ OF_TOKENIZER = ("bos_token_id", "eos_token_id", "pad_token_id")
 # Of a generation_config: what the trainers that sample set themselves, of their args.
 OF_ARGS = ("do_sample", "temperature", "top_p", "top_k", "repetition_penalty", "max_new_tokens", "max_length")
 # Methods whose completions the model's generation_config would change.
-SAMPLERS = ("GRPO", "RLOO", "OnlineDPO")
+SAMPLERS = tuple(name for name, command in options.METHODS.items() if command in ("grpo", "rloo", "online-dpo"))
 HEADS = ("score.", "classifier.")  # made by from_pretrained where the file has none: a reward model's, at its beginning
 
 

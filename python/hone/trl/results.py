@@ -54,7 +54,7 @@ class Results:
         trained = self.state.global_step > 0
         of_runs = ("eval_", "sample_p", "sample_s", "save_", "push_", "hub_", "load_best")
         settings = {name: value for name, value in self._settings.items() if name.startswith("eval_reward_") or not name.startswith(of_runs)}
-        if trained and (self._name in WITH_REFERENCE or (self._name in ("GRPO", "RLOO") and self.args.beta)):
+        if trained and (self._name in WITH_REFERENCE or (options.METHODS[self._name] in ("grpo", "rloo") and self.args.beta)):
             raise Refused(f"{type(self).__name__}.evaluate", "an evaluation before training, or as part of it",
                           "a policy that is compared with its reference", "set eval_strategy='steps' or 'epoch': the last evaluation is returned")
         found, wanted = [], len(data) if isinstance(data, dict) else 1

@@ -30,7 +30,8 @@ _FREE = ["model", "args", "data_collator", "train_dataset", "eval_dataset", "pro
          "preprocess_logits_for_metrics", "peft_config", "compute_metrics"]
 ARGUMENTS = {
     "SFT": _ROWS, "Reward": [name for name in _ROWS if name not in ("compute_loss_func", "formatting_func")], "DPO": _PAIRS, "KTO": _PAIRS,
-    "GRPO": _GROUPS, "RLOO": [name for name in _GROUPS if name not in ("tools", "rollout_func", "environment_factory")], "CPO": _FREE, "ORPO": _FREE,
+    "GRPO": _GROUPS, "GMPO": _GROUPS, "RLOO": [name for name in _GROUPS if name not in ("tools", "rollout_func", "environment_factory")],
+    "CPO": _FREE, "ORPO": _FREE,
     "OnlineDPO": ["model", "ref_model", "reward_funcs", "args", "data_collator", "train_dataset", "eval_dataset", "processing_class",
                   "reward_processing_classes", "peft_config", "compute_metrics", "callbacks", "optimizers", "preprocess_logits_for_metrics", "judge"],
 }

@@ -21,6 +21,8 @@ namespace {
 using base::Json;
 using base::UserError;
 
+constexpr double kGmpoEpsilon = 0.4;  // GMPOConfig's default of epsilon, of a log ratio
+
 // "6 or 12": the multiples of `step` beside `value`.
 std::string nearest_multiples(std::int64_t value, std::int64_t step) {
   const std::int64_t below = value / step * step;
@@ -158,6 +160,8 @@ void resolve_grpo(Settings& settings) {
   // TRL corrects under vLLM alone, whose log-probabilities are another program's.
   const bool asked = settings.is_set("vllm_importance_sampling_correction");
   if (!asked) settings.replace("vllm_importance_sampling_correction", false);
+  const bool wide = settings.text("loss_type") == "gmpo" && !settings.is_set("epsilon");
+  if (wide) settings.replace("epsilon", kGmpoEpsilon);
 }
 
 void check_correction(const Settings& settings, const PolicyPlan& plan) {
@@ -236,7 +240,7 @@ void note_grpo(const Settings& settings, const PolicyPlan& plan, std::vector<std
     notes.emplace_back(
         "vllm_importance_sampling_correction: applied as set; hone samples with the trainer's own weights, "
         "so that without top_k, top_p, min_p or a penalty every weight is 1");
-  } else {
+  } else if (!settings.flag("vllm_importance_sampling_correction")) {
     idle({"vllm_importance_sampling_mode", "vllm_importance_sampling_clip_max",
           "vllm_importance_sampling_clip_min"},
          "vllm_importance_sampling_correction is not set to true");
@@ -262,6 +266,24 @@ void note_grpo(const Settings& settings, const PolicyPlan& plan, std::vector<std
         "grpo",
         loss));
   }
+}
+
+// GMPOTrainer._compute_loss reads none of these. A note of the others that are set: options/idle_options.cpp.
+void leave_to_gmpo(Plan& plan, const Settings& settings) {
+  PolicyPlan& policy = plan.policy;
+  policy.importance_sampling_level = "token";
+  policy.delta.reset();
+  policy.use_bias_correction_kl = false;
+  policy.entropy_coef = 0;
+  policy.use_adaptive_entropy = false;
+  policy.off_policy_mask_threshold.reset();
+  policy.importance_sampling_correction = false;
+  plan.router_aux_loss_coef = 0;
+  const auto note = [&](bool told, std::string_view name) {
+    if (told) plan.notes.push_back(fmt::format("{}: not used, loss_type gmpo does not read it", name));
+  };
+  note(settings.flag("vllm_importance_sampling_correction"), "vllm_importance_sampling_correction");
+  note(settings.changed("router_aux_loss_coef"), "router_aux_loss_coef");
 }
 
 void check_clip_range(const Settings& settings) {
@@ -325,13 +347,13 @@ void resolve_policy(Settings& settings) {
   resolve_generation_batch(settings);
   resolve_groups(settings);
   resolve_numbers(settings, "reward_weights");
-  if (settings.value("epsilon_high").is_null()) settings.replace("epsilon_high", settings.value("epsilon"));
   if (settings.schema().find("loss_type") != nullptr) {
     resolve_grpo(settings);
   } else {
     resolve_numbers(settings, "reward_clip_range");
     check_clip_range(settings);
   }
+  if (settings.value("epsilon_high").is_null()) settings.replace("epsilon_high", settings.value("epsilon"));
 }
 
 std::int64_t sequences_of(const Settings& settings, std::int64_t group) {
@@ -357,6 +379,7 @@ void finish_policy(Plan& plan, const Settings& settings) {
   plan.train_sampling_strategy = plan.shuffle_dataset ? RowOrder::kRandom : RowOrder::kSequential;
   plan.dataloader_drop_last = true;
   for (std::string& note : idle_reward_options(settings)) plan.notes.push_back(std::move(note));
+  if (policy.loss_type == "gmpo") leave_to_gmpo(plan, settings);
   if (plan.method == Method::kGrpo) {
     note_grpo(settings, policy, plan.notes);
   } else {

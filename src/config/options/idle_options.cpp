@@ -82,6 +82,10 @@ const std::vector<IdleRule>& idle_rules() {
        "vllm_importance_sampling_correction is not set to true"},
       {"delta", "loss_type", [](const S& s) { return is_one_of(s, "loss_type", {"cispo", "sapo", "vespo"}); },
        "this loss_type has no two-sided clip"},
+      {"importance_sampling_level delta use_bias_correction_kl entropy_coef use_adaptive_entropy "
+       "off_policy_mask_threshold",
+       "loss_type", [](const S& s) { return is_one_of(s, "loss_type", {"gmpo"}); },
+       "loss_type gmpo does not read it", true},
       {"num_completions_to_print log_unique_prompts", "log_completions",
        [](const S& s) { return !s.flag("log_completions"); }, "log_completions is false"},
       {"judge_model judge_prompt judge_api_key_env", "judge",

@@ -39,9 +39,12 @@ void add_policy_loss(std::vector<Option>& rows) {
         formerly("kl_coef"), in("rloo", {.default_text = "0.05"})}});
   add(rows, {"loss", kMethodConfig, kPolicies},
       {{"epsilon", "lower clip of the ratio: 1 - epsilon", &PolicyPlan::epsilon, at_least(0),
-        formerly("cliprange")},
-       {"epsilon_high", "upper clip: 1 + epsilon_high; null: epsilon", &PolicyPlan::epsilon_high,
-        at_least(0)},
+        formerly("cliprange"),
+        in("grpo",
+           {.meaning =
+                "lower clip of the ratio: 1 - epsilon; gmpo: exp(-epsilon), and 0.4 unless it is set"})},
+       {"epsilon_high", "upper clip: 1 + epsilon_high; null: epsilon", &PolicyPlan::epsilon_high, at_least(0),
+        in("grpo", {.meaning = "upper clip: 1 + epsilon_high; gmpo: exp(epsilon_high); null: epsilon"})},
        {"mask_truncated_completions", "leave truncated completions out of the loss",
         &PolicyPlan::mask_truncated_completions}});
 }
@@ -82,7 +85,7 @@ void add_reference(std::vector<Option>& rows) {
 void add_grpo_loss(std::vector<Option>& rows) {
   add(rows, {"loss", kMethodConfig, "grpo"},
       {{"loss_type", "the loss, as TRL names it", &PolicyPlan::loss_type,
-        choice("dapo grpo bnpo dr_grpo cispo luspo sapo vespo"),
+        choice("dapo grpo bnpo dr_grpo cispo luspo sapo vespo gmpo"),
         in("grpo", {.after = "ref_model_sync_steps"})},
        {"importance_sampling_level", "one ratio a token, or a sequence (GSPO)",
         &PolicyPlan::importance_sampling_level, choice("token sequence")},

@@ -77,6 +77,8 @@ Verdict check_denominator(const config::Plan& plan) {
   bool by_tokens = false;
   if (type == "grpo" || type == "sapo") {
     out.what = type + ": the mean of each completion's tokens, then of all completions";
+  } else if (type == "gmpo") {
+    out.what = "gmpo: the geometric mean of each completion's ratios, then the mean of all completions";
   } else if (type == "bnpo") {
     out.what = "bnpo: divided by the scored tokens of the step";
     by_tokens = true;

@@ -12,7 +12,7 @@ learn::PolicyLossType loss_type(const std::string& word) {
   using enum learn::PolicyLossType;
   static const std::map<std::string, learn::PolicyLossType> types = {
       {"grpo", kGrpo},   {"bnpo", kBnpo}, {"dr_grpo", kDrGrpo}, {"dapo", kDapo}, {"cispo", kCispo},
-      {"luspo", kLuspo}, {"sapo", kSapo}, {"vespo", kVespo},    {"rloo", kRloo}};
+      {"luspo", kLuspo}, {"sapo", kSapo}, {"vespo", kVespo},    {"gmpo", kGmpo}, {"rloo", kRloo}};
   return types.at(word);
 }
 

@@ -1,0 +1,4 @@
+"""TRL's place of GMPOTrainer."""
+from hone.trl import GMPOConfig, GMPOTrainer
+
+__all__ = ["GMPOConfig", "GMPOTrainer"]
