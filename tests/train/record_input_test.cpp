@@ -30,7 +30,7 @@ struct Case {
   std::vector<std::string> more = {};
 };
 
-void PrintTo(const Case& one, std::ostream* out) {
+void PrintTo(const Case& one, std::ostream* out) {  // NOLINT(readability-identifier-naming): GoogleTest asks
   *out << one.name;
 }
 
