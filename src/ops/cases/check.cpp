@@ -122,7 +122,7 @@ std::string wrong_twice(const Case& one, at::Device device) {
     return why.empty() ? check_parts::other_bits(one.run(device), found, "the second time") : why;
   });
   if (failures.empty()) return "";
-  const std::string why = failures.front().why.substr(std::string(": ").size());
+  std::string why = failures.front().why.substr(std::string(": ").size());
   if (backend::own_kernels_started() == started) return why;
   const backend::WithoutOwnKernels without;
   return why + (check_numbers({one}, device).empty()

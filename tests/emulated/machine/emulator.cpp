@@ -48,7 +48,7 @@ struct Machine {
   const void* context = nullptr;
   std::string found;  // by a thread; empty: nothing
   Schedule schedule = Schedule::kInOrder;
-  std::mt19937 random{1};
+  std::mt19937 random{1};  // NOLINT(bugprone-random-generator-seed): the same each time
   alignas(64) std::array<unsigned char, kMostShared> shared{};
   std::size_t shared_end = 0;
   std::map<const void*, SharedPart> parts;

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstring>
 
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): nvcc's names, and those of device.h
 #define __global__
 #define __device__
 #define __launch_bounds__(...)
@@ -98,3 +99,4 @@ int start(Kernel kernel, std::int64_t blocks, int threads, void* /*stream*/, con
 }
 
 }  // namespace hone::ops::cuda::kernels
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)

@@ -120,13 +120,13 @@ void move(kernels::SoftmaxBackward& x, Mover& to) {
 }
 
 // Tensors lie with their ends at a closed page, and in every other call with their beginnings.
-template <auto kFunction, typename Call>
+template <auto Function, typename Call>
 int between_guards(const Call& call, void* stream) {
   GuardedMemory memory(++calls % 2 == 0 ? Side::kBegin : Side::kEnd);
   Mover mover(memory);
   Call moved = call;
   move(moved, mover);
-  const int error = (inner->*kFunction)(moved, stream);
+  const int error = (inner->*Function)(moved, stream);
   memory.give_back();
   return error;
 }

@@ -85,10 +85,10 @@ bool swiglu_backward(const Tensor& gate, const Tensor& up, const Tensor& d, bool
   if (run_own(gate.device(), &kernels::Kernels::swiglu_backward, "swiglu_backward", own)) return true;
   if (!is_narrow(gate)) return false;
   const Tensor of_activation = d * up, activated = gelu_tanh ? at::gelu(gate, "tanh") : at::silu(gate);
-  Tensor d_gate = gate, d_up = up;
+  Tensor d_up = up;
   at::mul_out(d_up, d, activated);
-  d_gate.copy_(gelu_tanh ? at::gelu_backward(of_activation, gate, "tanh")
-                         : at::silu_backward(of_activation, gate));
+  gate.copy_(gelu_tanh ? at::gelu_backward(of_activation, gate, "tanh")
+                       : at::silu_backward(of_activation, gate));
   return true;
 }
 
