@@ -159,7 +159,7 @@ RolloutBatch rollout_batch_from_json(const Json& json, const std::string& where)
     }
   } catch (const Json::exception& error) {
     throw UserError({.where = where,
-                     .expected = "a generation batch in the form of train/rollout_batch.h",
+                     .expected = "a generation batch in the form of train/batches/rollout_batch.h",
                      .found = error.what(),
                      .cause = "the line was edited, or is from another program"});
   }
