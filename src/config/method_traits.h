@@ -1,4 +1,5 @@
-// What shared code asks of a method: data of its row (config/methods.cpp), so that only the row names the method.
+// Shared code asks this of a method. It is data of the method's row in config/methods.cpp, so that only the row
+// names the method.
 #pragma once
 
 #include <string_view>

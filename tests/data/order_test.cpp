@@ -74,7 +74,8 @@ TEST(Order, AnyStepCanBeAskedForInAnyOrder) {
 // 7 rows, 2 a micro-batch, 2 micro-batches a step.
 TEST(Order, StreamedRowsComeInOrderAndAgain) {
   const auto hold = [](std::int64_t, std::int64_t to) { return std::min<std::int64_t>(to, 7); };
-  const OrderOptions options = {.batch_size = 2, .accumulation = 2, .hold = hold, .max_steps = 5};
+  const OrderOptions options = {
+      .batch_size = 2, .accumulation = 2, .streamed = {.hold = hold, .max_steps = 5}};
   const Order order(options);
   EXPECT_EQ(order.steps_per_epoch(), 5) << "transformers' epoch of a stream";
   EXPECT_EQ(order.step_rows(0), (StepRows{{0, 1}, {2, 3}}));
@@ -86,14 +87,14 @@ TEST(Order, StreamedRowsComeInOrderAndAgain) {
   EXPECT_DOUBLE_EQ(epoch_at(order, 3), 1.2);
   EXPECT_EQ(Order(options).step_rows(3), (StepRows{{4, 5}, {6}})) << "a resumed run's first";
   OrderOptions again = options;
-  again.first_step = 3;
+  again.streamed.first_step = 3;
   EXPECT_EQ(Order(again).step_rows(3), (StepRows{{0, 1}, {2, 3}}));
   OrderOptions drops = options;
   drops.drop_last = true;
   EXPECT_EQ(Order(drops).step_rows(1), (StepRows{{4, 5}}));
   drops.batch_size = 8;
   EXPECT_THROW((void)Order(drops).step_rows(0), base::UserError);
-  drops.hold = [](std::int64_t, std::int64_t) { return 0; };
+  drops.streamed.hold = [](std::int64_t, std::int64_t) { return 0; };
   EXPECT_THROW((void)Order(drops).step_rows(0), base::UserError);
 }
 

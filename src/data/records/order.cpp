@@ -76,8 +76,8 @@ std::vector<std::int64_t> grouped_by_length(const std::vector<std::int64_t>& per
 Order::Order(OrderOptions options) : options_(std::move(options)) {
   base::require(options_.batch_size > 0 && options_.accumulation > 0, "data::Order",
                 "batch_size and accumulation above 0");
-  if (options_.hold) {
-    base::require(options_.max_steps > 0, "data::Order", "max_steps of streamed rows");
+  if (options_.streamed) {
+    base::require(options_.streamed.max_steps > 0, "data::Order", "max_steps of streamed rows");
   } else {
     require_rows(options_, options_.rows);
   }
@@ -88,7 +88,7 @@ std::int64_t Order::batches_of(std::int64_t rows) const {
 }
 
 std::int64_t Order::batches_per_epoch() const {
-  return options_.hold ? options_.max_steps * options_.accumulation : batches_of(options_.rows);
+  return options_.streamed ? options_.streamed.max_steps * options_.accumulation : batches_of(options_.rows);
 }
 
 std::optional<std::int64_t> Order::batches_per_pass() const {
@@ -97,18 +97,19 @@ std::optional<std::int64_t> Order::batches_per_pass() const {
 }
 
 std::int64_t Order::pass_of(std::int64_t step) const {
-  if (!options_.hold) return step / steps_per_epoch();
+  if (!options_.streamed) return step / steps_per_epoch();
   const std::optional<std::int64_t> batches = batches_per_pass();
   if (!batches) return 0;
-  return std::max<std::int64_t>(step - options_.first_step, 0) / divide_up(*batches, options_.accumulation);
+  return std::max<std::int64_t>(step - options_.streamed.first_step, 0) /
+         divide_up(*batches, options_.accumulation);
 }
 
 StepRows Order::streamed_rows(std::int64_t step) const {
-  step = std::max<std::int64_t>(step - options_.first_step, 0);
+  step = std::max<std::int64_t>(step - options_.streamed.first_step, 0);
   const std::int64_t size = options_.accumulation * options_.batch_size;
   std::int64_t from = step * size, to = from + size;
   if (streamed_ < 0) {
-    const std::int64_t end = options_.hold(from, to);
+    const std::int64_t end = options_.streamed.hold(from, to);
     if (end < to) {
       require_rows(options_, end);
       streamed_ = end;
@@ -118,7 +119,7 @@ StepRows Order::streamed_rows(std::int64_t step) const {
     const std::int64_t batches = batches_of(streamed_);
     from = step % divide_up(batches, options_.accumulation) * size;
     to = std::min({from + size, batches * options_.batch_size, streamed_});
-    options_.hold(from, to);
+    options_.streamed.hold(from, to);
   }
   StepRows out;
   for (std::int64_t begin = from; begin < to; begin += options_.batch_size) {
@@ -135,7 +136,7 @@ std::int64_t Order::steps_per_epoch() const {
 
 StepRows Order::step_rows(std::int64_t step) const {
   base::require(step >= 0, "data::Order::step_rows", "a step from 0");
-  if (options_.hold) return streamed_rows(step);
+  if (options_.streamed) return streamed_rows(step);
   const std::int64_t epoch = pass_of(step);
   if (epoch != cached_epoch_) {
     cached_ = options_.shuffle
@@ -167,7 +168,7 @@ double epoch_at(const Order& order, std::int64_t completed) {
   if (completed == 0) return 0;
   if (const auto pass = order.batches_per_pass()) {
     const std::int64_t accumulation = order.options().accumulation, steps = divide_up(*pass, accumulation);
-    const std::int64_t last = std::max<std::int64_t>(completed - order.options().first_step, 1) - 1;
+    const std::int64_t last = std::max<std::int64_t>(completed - order.options().streamed.first_step, 1) - 1;
     return static_cast<double>(last / steps) +
            static_cast<double>(std::min((last % steps + 1) * accumulation, *pass)) /
                static_cast<double>(order.batches_per_epoch());

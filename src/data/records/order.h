@@ -17,6 +17,16 @@
 
 namespace hone::data {
 
+// Rows in the order in which they come. hold(from, to) makes rows [from, to) ready and returns `to`, or the
+// number of all rows where there are fewer. Then a pass over them begins again.
+struct StreamedRows {
+  std::function<std::int64_t(std::int64_t from, std::int64_t to)> hold = nullptr;  // null: not streamed
+  std::int64_t max_steps = 0;   // of the run, which is one epoch of transformers
+  std::int64_t first_step = 0;  // that begins with the first row: of a resumed run with ignore_data_skip
+
+  explicit operator bool() const { return hold != nullptr; }
+};
+
 struct OrderOptions {
   std::int64_t rows = 0;        // after packing: the rows that a batch is made of
   std::int64_t batch_size = 8;  // per_device_train_batch_size
@@ -26,11 +36,7 @@ struct OrderOptions {
   bool drop_last = false;                  // dataloader_drop_last: leave out a short last micro-batch
   std::vector<std::int64_t> lengths = {};  // group_by_length: tokens of each row; empty: not grouped
 
-  // Streamed rows, in the order in which they come; `rows` is not known. hold(from, to) makes rows [from, to) ready and returns `to`,
-  // or the number of all rows where there are fewer. Then a pass over them begins again. Null: not streamed.
-  std::function<std::int64_t(std::int64_t from, std::int64_t to)> hold = nullptr;
-  std::int64_t max_steps = 0;   // of a run on streamed rows, which is one epoch of transformers
-  std::int64_t first_step = 0;  // that begins with the first row: of a resumed run with ignore_data_skip
+  StreamedRows streamed = {};  // where it is set, `rows` is not known
 };
 
 // Micro-batches of one optimizer step: row numbers. The last step of an epoch may have fewer micro-batches,

@@ -59,11 +59,7 @@ class Examiner {
     const RecordOpening* const records = method_opening(plan_.method).records;
     if (records == nullptr) return read_prompts();
     const std::unique_ptr<text::ChatTemplate> training = open_training_template(plan_, text_, out_.notes);
-    const RecordMaking making =
-        records->making({.plan = plan_,
-                         .tokenizer = text_.tokenizer,
-                         .chat_template = training ? training.get() : text_.chat_template.get(),
-                         .vocab_size = vocab_size_});
+    const RecordMaking making = records->making(row_text(plan_, text_, training.get(), vocab_size_));
     const std::unique_ptr<data::RecordPass> pass = making.begin(source_, making.block);
     out_.notes.clear();  // the page names the template
     while (pass->next([](const data::Record&) {})) {

@@ -241,14 +241,22 @@ RowReading prompt_reading(bool conversational) {
           .names_unread = false};
 }
 
-std::vector<std::string> record_notes(const config::Plan& plan, const data::SeenRows& seen,
-                                      const data::RowFacts& facts) {
+namespace {
+
+std::vector<std::string> notes_of_records(const config::Plan& plan, const data::SeenRows& seen,
+                                          const data::RowFacts& facts, const RowReading& reading) {
   std::vector<std::string> notes;
   const auto* const examples = std::get_if<data::DataFacts>(&facts);
   if (examples != nullptr && examples->form == data::RowForm::kTokens) note_tokens(plan, *examples, notes);
-  for (std::string& note : notes_of_rows(plan, seen, record_reading(plan.method, seen, facts)))
-    notes.push_back(std::move(note));
+  for (std::string& note : notes_of_rows(plan, seen, reading)) notes.push_back(std::move(note));
   return notes;
+}
+
+}  // namespace
+
+std::vector<std::string> record_notes(const config::Plan& plan, const data::SeenRows& seen,
+                                      const data::RowFacts& facts) {
+  return notes_of_records(plan, seen, facts, record_reading(plan.method, seen, facts));
 }
 
 void note_rows(OpenedRun& run, const data::SeenRows& seen, const RowReading& reading,
@@ -261,7 +269,8 @@ void note_rows(OpenedRun& run, const data::SeenRows& seen, const RowReading& rea
 }
 
 void note_records(OpenedRun& run, const data::SeenRows& seen, const data::RowFacts& facts) {
-  note_rows(run, seen, record_reading(run.plan.method, seen, facts), record_notes(run.plan, seen, facts));
+  const RowReading reading = record_reading(run.plan.method, seen, facts);
+  note_rows(run, seen, reading, notes_of_records(run.plan, seen, facts, reading));
   if (data::counts_of(facts).plain_prompts) note_plain_texts(run);
   if (const auto* const examples = std::get_if<data::DataFacts>(&facts))
     note_sharegpt_roles(run, examples->rows_with_sharegpt_roles);

@@ -9,9 +9,7 @@ namespace hone::train {
 
 namespace {
 
-PolicyOrder order_of(const config::Plan& plan, std::int64_t prompts,
-                     std::function<std::int64_t(std::int64_t, std::int64_t)> hold = nullptr,
-                     std::int64_t resumed_at = 0) {
+PolicyOrder order_of(const config::Plan& plan, std::int64_t prompts, data::StreamedRows streamed = {}) {
   return PolicyOrder(
       {.prompts = prompts,
        .prompts_per_generation = plan.policy.generation_batch_size / plan.policy.num_generations,
@@ -20,9 +18,7 @@ PolicyOrder order_of(const config::Plan& plan, std::int64_t prompts,
        .accumulation = plan.accumulation(),
        .seed = static_cast<std::uint64_t>(plan.seed),
        .shuffle = plan.shuffle_dataset,
-       .hold = std::move(hold),
-       .max_steps = plan.max_steps,
-       .first_step = plan.ignore_data_skip ? resumed_at : 0});
+       .streamed = std::move(streamed)});
 }
 
 // per_device_train_batch_size completions of max_completion_length, with their prompts. Passes that would
@@ -43,7 +39,7 @@ LargestPasses largest_passes(const config::Plan& plan, const PromptSizes& sizes)
 
 std::unique_ptr<TrainingMethod> new_group_method(SamplingParts parts, const OpenedRun& run,
                                                  const SamplingOpening& opening) {
-  PolicyOrder order = order_of(run.plan, parts.prompts, parts.hold, parts.resumed_at);
+  PolicyOrder order = order_of(run.plan, parts.prompts, parts.streamed);
   return std::make_unique<GroupMethod>(std::move(parts), opening.group, std::move(order),
                                        run.resume_state->method_files);
 }

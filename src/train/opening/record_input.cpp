@@ -131,12 +131,12 @@ RecordInput stream_records(const OpenedRun& run, const RecordMaking& making) {
 
 }  // namespace
 
-RowText row_text(const OpenedRun& run) {
-  const OpenedText& text = *run.text;
-  return {.plan = run.plan,
+RowText row_text(const config::Plan& plan, const OpenedText& text, const text::ChatTemplate* training,
+                 std::int64_t vocab_size) {
+  return {.plan = plan,
           .tokenizer = text.tokenizer,
-          .chat_template = text.training ? text.training.get() : text.chat_template.get(),
-          .vocab_size = run.source->config().vocab_size};
+          .chat_template = training != nullptr ? training : text.chat_template.get(),
+          .vocab_size = vocab_size};
 }
 
 std::int64_t file_rows(const data::RowFacts& facts) {

@@ -30,7 +30,9 @@ struct RowText {
   const text::ChatTemplate* chat_template;  // null: none
   std::int64_t vocab_size;                  // of the model; 0: not known, and no id is checked
 };
-RowText row_text(const OpenedRun& run);
+// `training`: what open_training_template() gave, or null.
+RowText row_text(const config::Plan& plan, const OpenedText& text, const text::ChatTemplate* training,
+                 std::int64_t vocab_size);
 
 // How a method makes records of its rows.
 struct RecordMaking {

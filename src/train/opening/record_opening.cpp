@@ -61,7 +61,8 @@ std::unique_ptr<OpenedRun> open_records(const config::Plan& asked, const RecordO
   auto run = open_source(asked);
   const config::Plan& plan = run->plan;
   run->text->training = open_training_template(plan, *run->text, run->start.notes);
-  const RowText text = row_text(*run);
+  const RowText text =
+      row_text(plan, *run->text, run->text->training.get(), run->source->config().vocab_size);
   const RecordMaking making = opening.making(text);
   RecordInput input = training_records(*run, making);
   run->start.example = example_of(input.data.records[0], text.tokenizer);

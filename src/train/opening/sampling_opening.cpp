@@ -232,11 +232,6 @@ PolicyStartFacts start_facts(const OpenedRun& run, const PromptSizes& sizes, con
           .evaluation = evaluation_line(policy, static_cast<std::int64_t>(data.eval_prompts.rows.size()))};
 }
 
-std::function<std::int64_t(std::int64_t, std::int64_t)> hold_of(const PolicyPrompts& prompts) {
-  if (prompts.stream == nullptr) return nullptr;
-  return [stream = prompts.stream](std::int64_t from, std::int64_t to) { return stream->hold(from, to); };
-}
-
 // A replay that is too short is used again from its beginning.
 void note_short_replay(OpenedRun& run, std::int64_t replayed, std::int64_t prompts,
                        const SamplingOpening& opening) {
@@ -275,26 +270,25 @@ std::unique_ptr<OpenedRun> open_sampling(const config::Plan& asked, RunListener&
   sampling.samples = plan.policy.num_generations;
   plan_run_memory(*run, sampling_memory(*run, attached.program_bytes, passes, sizes.longest, sampling));
   open_sources(*run, data, sampling);
-  run->method =
-      opening.method({.plan = plan,
-                      .model = *run->model,
-                      .source = *data.train_source,
-                      .evaluation = data.eval_source.get(),
-                      .prompts = sizes.count,
-                      .evaluation_prompts = static_cast<std::int64_t>(data.eval_prompts.rows.size()),
-                      .hold = hold_of(data.train_prompts),
-                      .resumed_at = run->resume_state->state.step,
-                      .form = pass_form(start.memory),
-                      .pass_tokens = passes.train.tokens,
-                      .dropout = run->adapter->config().dropout > 0 && !plan.disable_dropout,
-                      .listener = listener,
-                      .reference = std::move(attached.reference),
-                      .rollouts_file = plan.policy.dump_rollouts && plan.leads()
-                                           ? run->directory.output_dir() / kRolloutsFile
-                                           : fs::path(),
-                      .rehearsal_prompt = rehearsed,
-                      .sampling = sampling},
-                     *run, opening);
+  run->method = opening.method(
+      {.plan = plan,
+       .model = *run->model,
+       .source = *data.train_source,
+       .evaluation = data.eval_source.get(),
+       .prompts = sizes.count,
+       .evaluation_prompts = static_cast<std::int64_t>(data.eval_prompts.rows.size()),
+       .streamed = streamed_rows(plan, data.train_prompts.stream, run->resume_state->state.step),
+       .form = pass_form(start.memory),
+       .pass_tokens = passes.train.tokens,
+       .dropout = run->adapter->config().dropout > 0 && !plan.disable_dropout,
+       .listener = listener,
+       .reference = std::move(attached.reference),
+       .rollouts_file = plan.policy.dump_rollouts && plan.leads()
+                            ? run->directory.output_dir() / kRolloutsFile
+                            : fs::path(),
+       .rehearsal_prompt = rehearsed,
+       .sampling = sampling},
+      *run, opening);
   start.method = start_facts(*run, sizes, opening);
   if (!data.train_prompts.tokens.empty()) {
     start.example = {{.text = data.train_prompts.tokens.front().text, .supervised = false}};

@@ -15,11 +15,8 @@ data::OrderOptions order_options(const config::BatchPlan& plan, std::size_t rows
 
 data::OrderOptions order_of(const config::Plan& plan, const RecordData& data, std::int64_t resumed_at) {
   data::OrderOptions out = order_options(plan, data.rows.size());
-  if (data.stream != nullptr) {
-    out.hold = [stream = data.stream](std::int64_t from, std::int64_t to) { return stream->hold(from, to); };
-    out.max_steps = plan.max_steps;
-    if (plan.ignore_data_skip) out.first_step = resumed_at;
-  } else if (plan.train_sampling_strategy == config::RowOrder::kByLength) {
+  out.streamed = streamed_rows(plan, data.stream, resumed_at);
+  if (!out.streamed && plan.train_sampling_strategy == config::RowOrder::kByLength) {
     for (std::size_t row = 0; row < data.rows.size(); ++row)
       out.lengths.push_back(data::row_tokens(data.records, data.rows, row));
   }

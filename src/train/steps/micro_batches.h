@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "config/plan.h"
@@ -15,8 +16,17 @@ using Rows = std::vector<std::int64_t>;
 
 // The order in which `rows` rows are trained on (or prompts, of Online DPO).
 data::OrderOptions order_options(const config::BatchPlan& plan, std::size_t rows);
-// That of given rows: as they come where they are streamed, or by length. `resumed_at`: the step that the run
-// begins with.
+// As `stream` (data/files/block_stream.h) gives them; null: they are not streamed. `resumed_at`: the step that
+// the run begins with.
+template <typename Stream>
+data::StreamedRows streamed_rows(const config::Plan& plan, const std::shared_ptr<Stream>& stream,
+                                 std::int64_t resumed_at) {
+  if (stream == nullptr) return {};
+  return {.hold = [stream](std::int64_t from, std::int64_t to) { return stream->hold(from, to); },
+          .max_steps = plan.max_steps,
+          .first_step = plan.ignore_data_skip ? resumed_at : 0};
+}
+// That of given rows: as they come where they are streamed, or by length.
 data::OrderOptions order_of(const config::Plan& plan, const RecordData& data, std::int64_t resumed_at);
 
 // The key of the randomness of step `step` (0-based).

@@ -28,7 +28,7 @@ std::int64_t hold_micro_batches(const PolicyOrderOptions& options, std::int64_t 
   const std::int64_t uses = options.steps_per_generation * options.num_iterations;
   const std::int64_t size = options.prompts_per_generation;
   const std::int64_t end = (to + uses - 1) / uses * size;
-  const std::int64_t held = options.hold(from / uses * size, end);
+  const std::int64_t held = options.streamed.hold(from / uses * size, end);
   if (held == end) return to;
   require_generation_batch(options, held);
   return std::min(to, held / size * uses);
@@ -38,12 +38,11 @@ std::int64_t hold_micro_batches(const PolicyOrderOptions& options, std::int64_t 
 data::Order micro_batch_order(const PolicyOrderOptions& options) {
   data::OrderOptions out = {
       .batch_size = 1, .accumulation = options.accumulation, .seed = options.seed, .shuffle = false};
-  if (options.hold) {
-    out.hold = [options](std::int64_t from, std::int64_t to) {
+  if (options.streamed) {
+    out.streamed = options.streamed;
+    out.streamed.hold = [options](std::int64_t from, std::int64_t to) {
       return hold_micro_batches(options, from, to);
     };
-    out.max_steps = options.max_steps;
-    out.first_step = options.first_step;
   } else {
     require_generation_batch(options, options.prompts);
     out.rows = options.prompts / options.prompts_per_generation * options.steps_per_generation *
@@ -54,11 +53,11 @@ data::Order micro_batch_order(const PolicyOrderOptions& options) {
 
 }  // namespace
 
-PolicyOrder::PolicyOrder(PolicyOrderOptions options)
+PolicyOrder::PolicyOrder(const PolicyOrderOptions& options)
     : options_(options), micro_batches_(micro_batch_order(options)) {}
 
 std::int64_t PolicyOrder::generations_per_epoch() const {
-  if (!options_.hold) return options_.prompts / options_.prompts_per_generation;
+  if (!options_.streamed) return options_.prompts / options_.prompts_per_generation;
   return micro_batches_.batches_per_pass().value_or(0) / generate_every();
 }
 
@@ -76,10 +75,10 @@ std::vector<PolicySlice> PolicyOrder::step_slices(std::int64_t step) const {
 }
 
 std::vector<std::int64_t> PolicyOrder::prompts(std::int64_t generation) const {
-  if (options_.hold) {
+  if (options_.streamed) {
     const std::int64_t pass = generations_per_epoch(), size = options_.prompts_per_generation;
     const std::int64_t first = (pass == 0 ? generation : generation % pass) * size;
-    options_.hold(first, first + size);
+    options_.streamed.hold(first, first + size);
     std::vector<std::int64_t> out(static_cast<std::size_t>(size));
     std::iota(out.begin(), out.end(), first);
     return out;

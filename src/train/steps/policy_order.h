@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "data/records/order.h"
@@ -24,11 +23,9 @@ struct PolicyOrderOptions {
   std::uint64_t seed = 42;
   bool shuffle = true;
 
-  // Streamed prompts (data::OrderOptions::hold, which see): file order, and `prompts` is not known. An
-  // incomplete last generation batch of a pass is left out, as in TRL's repeat_iterable_dataset.
-  std::function<std::int64_t(std::int64_t from, std::int64_t to)> hold = nullptr;
-  std::int64_t max_steps = 0;
-  std::int64_t first_step = 0;
+  // Prompts in the order of their files, where it is set; `prompts` is not known then. An incomplete last
+  // generation batch of a pass is left out, as in TRL's repeat_iterable_dataset.
+  data::StreamedRows streamed = {};
 };
 
 // A micro-batch of an optimizer step.
@@ -41,7 +38,7 @@ struct PolicySlice {
 class PolicyOrder {
  public:
   // UserError when there are fewer prompts than a generation batch needs.
-  explicit PolicyOrder(PolicyOrderOptions options);
+  explicit PolicyOrder(const PolicyOrderOptions& options);
 
   std::vector<PolicySlice> step_slices(std::int64_t step) const;  // of step `step`, from 0
   // row numbers, prompts_per_generation of them

@@ -23,8 +23,7 @@ struct SamplingParts {
   RolloutSource& source;
   RolloutSource* evaluation = nullptr;  // null: no evaluation
   std::int64_t prompts = 0, evaluation_prompts = 0;
-  std::function<std::int64_t(std::int64_t from, std::int64_t to)> hold = nullptr;  // of streamed prompts
-  std::int64_t resumed_at = 0;  // the step that the run begins with
+  data::StreamedRows streamed = {};  // prompts
   PassForm form;
   std::int64_t pass_tokens = 0;  // of the planned pass: PassLimit::tokens
   // The trainer's passes have dropout, so that they cannot be compared with the sampler's values.

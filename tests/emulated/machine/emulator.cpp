@@ -38,7 +38,7 @@ struct SharedPart {
   std::size_t begin, bytes;
 };
 
-// One machine; its threads are made when first needed, and made anew after one of them was stopped by a signal.
+// One machine; its threads are made when first needed, and made again after one of them was stopped by a signal.
 struct Machine {
   std::vector<Thread> threads;
   std::jmp_buf scheduler{};
@@ -260,7 +260,7 @@ int run(std::int64_t blocks, int threads, void (*body)(const void*), const void*
   m.body = body;
   m.context = context;
   m.found.clear();
-  if (m.threads.size() < count) {  // all anew: a context knows where its Thread lies
+  if (m.threads.size() < count) {  // all are made again: a context knows where its Thread lies
     m.threads = std::vector<Thread>(count);
     for (Thread& one : m.threads) make(one);
   }

@@ -77,10 +77,7 @@ double ratio_gap(const TokenScores& scores, std::span<const OnlinePair> pairs, c
 
 data::OrderOptions order_of(const SamplingParts& parts) {
   data::OrderOptions out = order_options(parts.plan, static_cast<std::size_t>(parts.prompts));
-  if (!parts.hold) return out;
-  out.hold = parts.hold;
-  out.max_steps = parts.plan.max_steps;
-  if (parts.plan.ignore_data_skip) out.first_step = parts.resumed_at;
+  out.streamed = parts.streamed;
   return out;
 }
 
