@@ -21,6 +21,10 @@ ops::LoraWeights kept(const ops::LoraWeights& side) {
   return out;
 }
 
+bool is_finite(const ops::LoraWeights& side) {
+  return (side.a.isfinite().all() & side.b.isfinite().all()).item<bool>();
+}
+
 std::size_t bytes_of(const model::TrainedParts& parts) {
   std::size_t out = 0;
   const auto add = [&out](const at::Tensor& tensor) { out += tensor.defined() ? tensor.nbytes() : 0; };
@@ -56,10 +60,10 @@ const AdapterSet::One* AdapterSet::find(const std::string& name) const {
 }
 
 void AdapterSet::put(const One* one) {
-  std::size_t index = 0;
   for (ops::Linear* linear : model_.linears_and_head()) {
-    const std::size_t i = index++;
-    linear->lora = one == nullptr ? std::nullopt : one->sides[i];
+    linear->lora.reset();
+    if (one == nullptr) continue;
+    if (const auto side = one->sides->find(linear); side != one->sides->end()) linear->lora = side->second;
   }
   model_.set_token_rows(one == nullptr ? model::TokenRows() : one->token_rows);
   model_.set_trained_parts(one == nullptr ? model::TrainedParts() : one->parts);
@@ -75,20 +79,26 @@ void AdapterSet::load(const std::string& name, const base::fs::path& folder) {
                            .fix = "write NAME=" + folder.string()});
   }
   One one{.name = name, .sides = {}, .token_rows = {}, .parts = {}};
+  ops::AdapterSides sides;
   {
     const RestoreActive guard{*this, find(active_)};
     const Adapter adapter = Adapter::load(model_, folder);
     require_kind(adapter.config(), /*score_head=*/false, folder.string());
-    for (const ops::Linear* linear : model_.linears_and_head())
-      one.sides.push_back(linear->lora ? std::optional(kept(*linear->lora)) : std::nullopt);
+    one.is_sides_alone = model_.takes_other_adapters();
+    for (const ops::Linear* linear : model_.linears_and_head()) {
+      if (!linear->lora) continue;
+      const ops::LoraWeights& side = sides.emplace(linear, kept(*linear->lora)).first->second;
+      one.is_sides_alone = one.is_sides_alone && is_finite(side);
+    }
     const model::TokenRows& rows = model_.token_rows();
     if (rows.defined()) one.token_rows = {rows.ids(), rows.values().detach()};
     one.parts = kept(model_.trained_parts());
   }
+  one.sides = std::make_shared<const ops::AdapterSides>(std::move(sides));
   all_.push_back(std::move(one));
 }
 
-void AdapterSet::activate(const std::string& name) {
+const AdapterSet::One& AdapterSet::known(const std::string& name) const {
   const One* const one = find(name);
   if (one == nullptr) {
     const std::vector<std::string> known = names();
@@ -100,7 +110,16 @@ void AdapterSet::activate(const std::string& name) {
                            .cause = {},
                            .fix = {}});
   }
-  put(one);
+  return *one;
+}
+
+void AdapterSet::activate(const std::string& name) {
+  put(&known(name));
+}
+
+std::shared_ptr<const ops::AdapterSides> AdapterSet::sides(const std::string& name) const {
+  const One& one = known(name);
+  return one.is_sides_alone ? one.sides : nullptr;
 }
 
 void AdapterSet::deactivate() {
@@ -118,10 +137,9 @@ std::int64_t AdapterSet::bytes() const {
   for (const One& one : all_) {
     if (one.token_rows.defined()) out += one.token_rows.values().nbytes();
     out += bytes_of(one.parts);
-    for (const auto& side : one.sides) {
-      if (!side) continue;
-      out += side->a.nbytes() + side->b.nbytes();
-      if (side->magnitude.defined()) out += side->magnitude.nbytes();
+    for (const auto& [linear, side] : *one.sides) {
+      out += side.a.nbytes() + side.b.nbytes();
+      if (side.magnitude.defined()) out += side.magnitude.nbytes();
     }
   }
   return static_cast<std::int64_t>(out);

@@ -1,8 +1,9 @@
-// Several adapters of one model, of which one or none is on: read once, switched by name.
+// Several adapters of one model: read once; one or none of them is on, switched by name, and requests of an engine may
+// name any of them at once (rollout/engine.h).
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,9 @@ class AdapterSet {
   // an unknown name.
   void activate(const std::string& name);
   void deactivate();  // the model without any
+  // For requests beside those of other adapters; null: it trains rows of the embedding, whole tensors or experts, or has
+  // values that are not finite, and has to be activated. UserError for an unknown name.
+  std::shared_ptr<const ops::AdapterSides> sides(const std::string& name) const;
 
   std::vector<std::string> names() const;                // in the order in which they were read
   const std::string& active() const { return active_; }  // empty: none
@@ -35,8 +39,8 @@ class AdapterSet {
  private:
   struct One {
     std::string name;
-    std::vector<std::optional<ops::LoraWeights>>
-        sides;  // one per linear of the model, in order, and of the head
+    std::shared_ptr<const ops::AdapterSides> sides;
+    bool is_sides_alone = true;  // AdapterSet::sides
     model::TokenRows token_rows;
     model::TrainedParts parts;
   };
@@ -51,6 +55,7 @@ class AdapterSet {
   };
   void put(const One* one);  // null: none
   const One* find(const std::string& name) const;
+  const One& known(const std::string& name) const;
 
   model::CausalLm& model_;
   std::vector<One> all_;

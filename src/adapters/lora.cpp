@@ -273,7 +273,7 @@ void Adapter::init_module(std::size_t index, std::uint64_t seed) {
   }
   if (config_.init == LoraInit::kFalse) fill(b.value, seed, b.name, Draw::kUniform, 1 / std::sqrt(rank));
   ops::LoraWeights& side = *linears_[index]->lora;
-  if (config_.dora) side.magnitude.copy_(ops::dora_norm(*linears_[index]));
+  if (config_.dora) side.magnitude.copy_(ops::dora_norm(*linears_[index], side));
 }
 
 Adapter Adapter::attach(model::CausalLm& model, const LoraConfig& config, std::uint64_t seed,

@@ -52,6 +52,38 @@ struct Answers {
   std::vector<rollout::Completion> completions;
 };
 
+// By each adapter: all in one engine where they are LoRA or DoRA alone, otherwise one adapter after another.
+std::vector<Answers> all_answers(const config::GeneratePlan& plan, OpenedModel& model,
+                                 const std::vector<std::vector<std::int32_t>>& ids,
+                                 rollout::GenerateOptions options, const rollout::OnDone& on_done) {
+  if (!model.adapters) return {{"", rollout::generate(*model.model, ids, options, on_done)}};
+  std::vector<Answers> answers;
+  std::vector<std::vector<std::int32_t>> prompts;
+  for (const config::NamedAdapter& adapter : plan.adapters) {
+    answers.push_back({adapter.name, {}});
+    const auto sides = model.adapters->sides(adapter.name);
+    for (std::size_t i = 0; i < ids.size() && sides; ++i) {
+      prompts.push_back(ids[i]);
+      options.prompt_keys.push_back(i);
+      options.adapters.push_back(sides);
+    }
+  }
+  if (prompts.size() < ids.size() * answers.size()) {
+    options.prompt_keys.clear();
+    options.adapters.clear();
+    for (Answers& one : answers) {
+      model.adapters->activate(one.adapter);
+      one.completions = rollout::generate(*model.model, ids, options, on_done);
+    }
+    return answers;
+  }
+  model.adapters->deactivate();
+  std::vector<rollout::Completion> all = rollout::generate(*model.model, prompts, options, on_done);
+  const std::size_t each = all.size() / answers.size();
+  for (std::size_t i = 0; i < all.size(); ++i) answers[i / each].completions.push_back(std::move(all[i]));
+  return answers;
+}
+
 // A line of --output: one completion.
 Json json_line(const Json& prompt, const std::string& adapter, const rollout::Completion& completion,
                const std::string& text) {
@@ -139,17 +171,10 @@ int generate(const std::vector<std::string>& arguments) {
   const std::size_t total = ids.size() * static_cast<std::size_t>(options.samples) * turns;
   const bool progress = isatty(STDERR_FILENO) == 1 && total > 1;
   std::size_t finished = 0;
-  const auto complete = [&] {
-    return rollout::generate(*model.model, ids, options, [&](std::size_t, const rollout::Completion&) {
-      if (progress) std::cerr << "\r\x1b[K" << ++finished << '/' << total << std::flush;
-    });
+  const auto on_done = [&](std::size_t, const rollout::Completion&) {
+    if (progress) std::cerr << "\r\x1b[K" << ++finished << '/' << total << std::flush;
   };
-  std::vector<Answers> answers;
-  if (!model.adapters) answers.push_back({"", complete()});
-  for (const config::NamedAdapter& adapter : plan.adapters) {
-    model.adapters->activate(adapter.name);
-    answers.push_back({adapter.name, complete()});
-  }
+  const std::vector<Answers> answers = all_answers(plan, model, ids, options, on_done);
   if (progress) std::cerr << '\n';
 
   const std::string lines = write(answers, sources, plan, opened.tokenizer);

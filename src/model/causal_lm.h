@@ -90,6 +90,7 @@ class CausalLm {
   // caches. Uses the fused layer, without autograd. UserError for a token id outside the embedding; then
   // nothing is appended. A prefix of caches[i] may get its last tokens in the same call, before i, where every layer is
   // attention: caches[i].length is then what it will have.
+  // The rows of pass.adapter_rows are the new tokens, in order.
   at::Tensor step(const std::vector<std::vector<std::int64_t>>& ids, std::vector<KvCache*>& caches,
                   const ops::PassContext& pass) const;
   // UserError for one outside the embedding.
@@ -101,7 +102,7 @@ class CausalLm {
   // has keys. None elsewhere.
   std::vector<std::shared_ptr<ops::backend::KvPool>> reserve_keys(std::int64_t tokens) const;
   // hidden [n, H] -> logits [n, V] in fp32 (GEMM in the head's dtype): ops::head_logits, capped. Reads only
-  // adapters_on of the pass. Without autograd.
+  // adapters_on and adapter_rows of the pass. Without autograd.
   at::Tensor logits(const at::Tensor& hidden, const ops::PassContext& pass = {}) const;
   // The same in autograd form, differentiable in hidden and in what is trained of the head. With a LoRA on the
   // head, a pass in training names the row and the position of each row of hidden, for its dropout.
@@ -115,6 +116,9 @@ class CausalLm {
   // the numbers of the GGUF.
   Quantize quantized() const;
   Quantize held_as() const;  // how the linears are held, by the first that is quantized, kept blocks included
+  // Whether adapters of its own leave room for others beside them (PassContext::adapter_rows): none trains rows of the
+  // embedding, whole tensors or experts.
+  bool takes_other_adapters() const;
   // Used by fused_pass.h.
   const std::vector<DecoderLayer>& layers() const { return layers_; }
   // The base's; the trained one after release_replaced().

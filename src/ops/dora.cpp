@@ -13,16 +13,17 @@ namespace {
 
 constexpr std::int64_t kNormRows = 2048;  // of W that are widened at a time
 
-at::Tensor factor(const Linear& linear) {
-  return linear.lora->magnitude.detach() / dora_norm(linear);
+at::Tensor factor(const Linear& linear, const LoraWeights& side) {
+  return side.magnitude.detach() / dora_norm(linear, side);
 }
 
 // x W^T + lora_a_out B^T in fp32; `lora_a_out` may be undefined.
-at::Tensor product(const Linear& linear, const at::Tensor& x, const at::Tensor& lora_a_out) {
+at::Tensor product(const Linear& linear, const LoraWeights& side, const at::Tensor& x,
+                   const at::Tensor& lora_a_out) {
   at::Tensor out = at::empty({x.size(0), linear.weight.out()}, x.options().dtype(at::kFloat));
   std::vector<GemmTerm> terms = {{x, &linear.weight, GemmDirection::kForward}};
   if (lora_a_out.defined()) {
-    terms.push_back({lora_a_out, &linear.lora->b_operand(linear.weight.dtype()), GemmDirection::kForward});
+    terms.push_back({lora_a_out, &side.b_operand(linear.weight.dtype()), GemmDirection::kForward});
   }
   gemm(out, terms);
   return out;
@@ -30,8 +31,7 @@ at::Tensor product(const Linear& linear, const at::Tensor& x, const at::Tensor& 
 
 }  // namespace
 
-at::Tensor dora_norm(const Linear& linear) {
-  const LoraWeights& side = *linear.lora;
+at::Tensor dora_norm(const Linear& linear, const LoraWeights& side) {
   LoraWeights::Norm& kept = side.norm_;
   const std::int64_t a_version = side.a._version(), b_version = side.b._version();
   if (kept.values.defined() && kept.a.is_same(side.a) && kept.b.is_same(side.b) &&
@@ -56,7 +56,7 @@ at::Tensor dora_forward(const Linear& linear, const at::Tensor& y, const at::Ten
                         const PassContext& pass) {
   const LoraWeights& side = *linear.lora;
   const at::ScalarType dtype = linear.weight.dtype();
-  const at::Tensor scaled = side.magnitude / dora_norm(linear);  // [out] fp32
+  const at::Tensor scaled = side.magnitude / dora_norm(linear, side);  // [out] fp32
   const at::Tensor lora_a_out = at::linear(input, side.a.to(dtype));
   const at::Tensor lora = at::linear(lora_a_out, side.b.to(dtype)).to(at::kFloat) * side.scale;
   const at::Tensor wide = y.to(at::kFloat);
@@ -67,17 +67,17 @@ at::Tensor dora_forward(const Linear& linear, const at::Tensor& y, const at::Ten
   return (wide + (scaled - 1) * base + scaled * lora).to(y.scalar_type());
 }
 
-void dora_into(at::Tensor out, const Linear& linear, const at::Tensor& x, const at::Tensor& dropped,
-               const at::Tensor& lora_a_out, const at::Tensor& residual) {
-  at::Tensor sum = product(linear, dropped, lora_a_out).mul_(factor(linear));
-  if (!dropped.is_same(x)) sum.add_(product(linear, x - dropped, {}));
+void dora_into(at::Tensor out, const Linear& linear, const LoraWeights& side, const at::Tensor& x,
+               const at::Tensor& dropped, const at::Tensor& lora_a_out, const at::Tensor& residual) {
+  at::Tensor sum = product(linear, side, dropped, lora_a_out).mul_(factor(linear, side));
+  if (!dropped.is_same(x)) sum.add_(product(linear, side, x - dropped, {}));
   if (linear.bias.defined()) sum.add_(bias_of(linear, {}));  // DoRA is on: so is a trained bias
   if (residual.defined()) sum.add_(residual);
   out.copy_(sum);
 }
 
 at::Tensor dora_inner_gradient(const Linear& linear, const at::Tensor& d_out) {
-  return (d_out * factor(linear)).to(d_out.scalar_type());
+  return (d_out * factor(linear, *linear.lora)).to(d_out.scalar_type());
 }
 
 void dora_magnitude_backward(const Linear& linear, const at::Tensor& d_out, const at::Tensor& dropped,
@@ -85,8 +85,8 @@ void dora_magnitude_backward(const Linear& linear, const at::Tensor& d_out, cons
   const at::Tensor& magnitude = linear.lora->magnitude;
   base::require(magnitude.grad().defined(), "ops::linears_backward",
                 "a gradient buffer for every side's magnitude");
-  const at::Tensor inner = product(linear, dropped, lora_a_out).mul_(d_out);
-  magnitude.mutable_grad().add_(inner.sum(0).div_(dora_norm(linear)));
+  const at::Tensor inner = product(linear, *linear.lora, dropped, lora_a_out).mul_(d_out);
+  magnitude.mutable_grad().add_(inner.sum(0).div_(dora_norm(linear, *linear.lora)));
 }
 
 }  // namespace hone::ops

@@ -15,17 +15,17 @@
 
 namespace hone::ops {
 
-// n [out] fp32, no gradient; cached until A or B change. W is taken as the GEMM reads it (bf16 under
-// autocast).
-at::Tensor dora_norm(const Linear& linear);
+// n [out] fp32, no gradient, of a linear with this side; cached in it until A or B change. W is taken as the GEMM reads it
+// (bf16 under autocast).
+at::Tensor dora_norm(const Linear& linear, const LoraWeights& side);
 
 // Differentiable in x, A, B and m. `y` is x W^T + b; `input` is x, or dropout(x), in the linear's dtype.
 at::Tensor dora_forward(const Linear& linear, const at::Tensor& y, const at::Tensor& input,
                         const PassContext& pass);
 
-// Without autograd, as in fused_linear.h: `lora_a_out` is s x' A^T. Sums in fp32, rounded once.
-void dora_into(at::Tensor out, const Linear& linear, const at::Tensor& x, const at::Tensor& dropped,
-               const at::Tensor& lora_a_out, const at::Tensor& residual);
+// Without autograd, as in fused_linear.h: `lora_a_out` is s x' A^T of the side. Sums in fp32, rounded once.
+void dora_into(at::Tensor out, const Linear& linear, const LoraWeights& side, const at::Tensor& x,
+               const at::Tensor& dropped, const at::Tensor& lora_a_out, const at::Tensor& residual);
 // g d_out, in d_out's dtype: the gradient of the term that g multiplies.
 at::Tensor dora_inner_gradient(const Linear& linear, const at::Tensor& d_out);
 // Adds dm = sum over t of d_out (x' W^T + lora_a_out B^T) / n, in fp32, to the .grad of the magnitude.

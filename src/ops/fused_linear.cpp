@@ -31,6 +31,55 @@ at::Tensor side_input(const LoraWeights& side, const at::Tensor& x, const PassCo
   return dropped;
 }
 
+// Rows [begin, end) of what a linear reads, and the side that they go through; null: none. Its products A x are in columns
+// [first, first + rank).
+struct SideRows {
+  std::int64_t begin = 0, end = 0, first = 0;
+  const LoraWeights* side = nullptr;
+
+  std::int64_t rank() const { return side == nullptr ? 0 : side->a.size(0); }
+  bool is_dora() const { return side != nullptr && side->magnitude.defined(); }
+  at::Tensor of(const at::Tensor& rows) const {
+    return rows.defined() ? rows.narrow(0, begin, end - begin) : rows;
+  }
+  at::Tensor columns(const at::Tensor& a_outs) const { return a_outs.narrow(1, first, rank()); }
+};
+
+std::vector<SideRows> side_rows(const Linear& linear, std::int64_t count, const PassContext& pass) {
+  const AdapterRows own = {.begin = 0, .end = count, .sides = nullptr};
+  const auto adapters = pass.adapter_rows.empty() ? std::span(&own, 1) : pass.adapter_rows;
+  base::require(adapters.back().end == count, "ops::linears_into", "an adapter for each row");
+  std::vector<SideRows> all;
+  std::int64_t first = 0;
+  for (const AdapterRows& rows : adapters) {
+    all.push_back({rows.begin, rows.end, first, side_of(linear, rows.sides, pass)});
+    first += all.back().rank();
+  }
+  return all;
+}
+
+std::vector<at::Tensor> mixed_a_forwards(std::span<const Linear* const> linears, const at::Tensor& x,
+                                         const PassContext& pass) {
+  base::require(!pass.training, "ops::lora_a_forwards", "one adapter in a pass that trains");
+  std::vector<at::Tensor> a_outs(linears.size());
+  std::vector<Gemm> products;
+  for (std::size_t i = 0; i < linears.size(); ++i) {
+    const std::vector<SideRows> all = side_rows(*linears[i], x.size(0), pass);
+    const std::int64_t ranks = all.back().first + all.back().rank();
+    if (ranks == 0) continue;
+    a_outs[i] = at::zeros({x.size(0), ranks}, x.options());
+    for (const SideRows& rows : all) {
+      if (rows.side == nullptr) continue;
+      const Weight& a = rows.side->a_operand(linears[i]->weight.dtype());
+      products.push_back({rows.columns(rows.of(a_outs[i])),
+                          {{rows.of(x), &a, GemmDirection::kForward}},
+                          {.scale = rows.side->scale}});
+    }
+  }
+  gemms(products);
+  return a_outs;
+}
+
 bool is_dora(const Linear& linear, const at::Tensor& lora_a_out) {
   return lora_a_out.defined() && linear.lora->magnitude.defined();
 }
@@ -59,15 +108,48 @@ at::Tensor side_backward(const LinearGradient& gradient, const at::Tensor& x, co
   return d_lora_a_out;
 }
 
-// `below` is x A_f^T, or undefined.
-Gemm product_of(at::Tensor out, const Linear& linear, const at::Tensor& x, const at::Tensor& frozen,
-                const at::Tensor& lora_a_out, const PassContext& pass, const at::Tensor& residual) {
+// The sides of an output; none where no product A x was made.
+std::vector<SideRows> sides_of(const LinearOutput& output, std::int64_t count, const PassContext& pass) {
+  if (!output.lora_a_out.defined()) return {};
+  return side_rows(*output.linear, count, pass);
+}
+
+bool any_dora(std::span<const SideRows> all) {
+  return std::any_of(all.begin(), all.end(), [](const SideRows& rows) { return rows.is_dora(); });
+}
+
+// The base's product of all rows at once, and each side's: its zeros leave the sums of others' rows as they are.
+// `frozen` is x A_f^T, or undefined.
+Gemm product_of(const LinearOutput& output, const at::Tensor& x, const at::Tensor& frozen,
+                std::span<const SideRows> sides, const PassContext& pass, const at::Tensor& residual) {
+  const Linear& linear = *output.linear;
   std::vector<GemmTerm> terms = {{x, &weight_of(linear, pass), GemmDirection::kForward}};
   if (frozen.defined()) terms.push_back({frozen, &linear.frozen_lora->b, GemmDirection::kForward});
-  if (lora_a_out.defined()) {
-    terms.push_back({lora_a_out, &linear.lora->b_operand(linear.weight.dtype()), GemmDirection::kForward});
+  for (const SideRows& rows : sides) {
+    if (rows.side == nullptr) continue;
+    const Weight& b = rows.side->b_operand(linear.weight.dtype());
+    terms.push_back({rows.columns(output.lora_a_out), &b, GemmDirection::kForward});
   }
-  return {std::move(out), std::move(terms), {.bias = bias_of(linear, pass), .residual = residual}};
+  return {output.out, std::move(terms), {.bias = bias_of(linear, pass), .residual = residual}};
+}
+
+// DoRA scales the base's product too, so each side's rows have one of their own.
+void dora_rows_into(const LinearOutput& output, const at::Tensor& x, std::span<const SideRows> sides,
+                    const PassContext& pass, const at::Tensor& residual) {
+  for (const SideRows& rows : sides) {
+    const at::Tensor in = rows.of(x), added = rows.of(residual);
+    LinearOutput own = {rows.of(output.out), output.linear, {}};
+    if (rows.side != nullptr) own.lora_a_out = rows.columns(rows.of(output.lora_a_out));
+    if (rows.is_dora()) {
+      dora_into(own.out, *own.linear, *rows.side, in, side_input(*rows.side, in, pass), own.lora_a_out,
+                added);
+      continue;
+    }
+    SideRows alone = rows;
+    alone.first = 0;
+    const Gemm product = product_of(own, in, {}, {&alone, 1}, pass, added);
+    gemms({&product, 1});
+  }
 }
 
 // x A_f^T of each frozen side, shared out among the threads at once; undefined where there is none.
@@ -77,7 +159,6 @@ std::vector<at::Tensor> frozen_a_outs(std::span<const LinearOutput> outputs, con
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const Linear& linear = *outputs[i].linear;
     if (!linear.frozen_lora) continue;
-    base::require(!is_dora(linear, outputs[i].lora_a_out), "ops::linears_into", "no frozen side below DoRA");
     lora_a_outs[i] = at::empty({x.size(0), linear.frozen_lora->a.out()}, x.options());
     products.push_back({lora_a_outs[i], {{x, &linear.frozen_lora->a, GemmDirection::kForward}}, {}});
   }
@@ -172,6 +253,28 @@ std::optional<Gemm> joined_product(std::span<const LinearOutput> outputs, const 
               {.bias = join->bias(), .residual = residual}};
 }
 
+// `residual` is of the only output, or undefined.
+void multiply_all(std::span<const LinearOutput> outputs, const at::Tensor& x, const PassContext& pass,
+                  const at::Tensor& residual) {
+  const bool mixed = !pass.adapter_rows.empty() && has_sides(outputs);
+  if (const auto joined = mixed ? std::nullopt : joined_product(outputs, x, residual)) {
+    gemms({&*joined, 1});
+    return;
+  }
+  const std::vector<at::Tensor> frozen = frozen_a_outs(outputs, x);
+  std::vector<Gemm> products;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const std::vector<SideRows> sides = sides_of(outputs[i], x.size(0), pass);
+    if (any_dora(sides)) {
+      base::require(!frozen[i].defined(), "ops::linears_into", "no frozen side below DoRA");
+      dora_rows_into(outputs[i], x, sides, pass, residual);
+    } else {
+      products.push_back(product_of(outputs[i], x, frozen[i], sides, pass, residual));
+    }
+  }
+  gemms(products);
+}
+
 // The gradients of joined linears' sides, and dx. False: they are not joined.
 bool joined_backward(const at::Tensor& dx, std::span<const LinearGradient> linears, const at::Tensor& x,
                      const PassContext& pass) {
@@ -220,6 +323,12 @@ bool joined_backward(const at::Tensor& dx, std::span<const LinearGradient> linea
 
 }  // namespace
 
+const LoraWeights* side_of(const Linear& linear, const AdapterSides* sides, const PassContext& pass) {
+  if (sides == nullptr) return pass.adapters_on && linear.lora ? &*linear.lora : nullptr;
+  const auto found = sides->find(&linear);
+  return found == sides->end() ? nullptr : &found->second;
+}
+
 at::Tensor lora_a_forward(const Linear& linear, const at::Tensor& x, const PassContext& pass) {
   const Linear* const one = &linear;
   return lora_a_forwards({&one, 1}, x, pass).front();
@@ -227,6 +336,7 @@ at::Tensor lora_a_forward(const Linear& linear, const at::Tensor& x, const PassC
 
 std::vector<at::Tensor> lora_a_forwards(std::span<const Linear* const> linears, const at::Tensor& x,
                                         const PassContext& pass) {
+  if (!pass.adapter_rows.empty()) return mixed_a_forwards(linears, x, pass);
   if (std::vector<at::Tensor> joined = joined_a_forwards(linears, x, pass); !joined.empty()) return joined;
   std::vector<at::Tensor> lora_a_outs(linears.size());
   std::vector<Gemm> products;
@@ -248,35 +358,11 @@ std::vector<at::Tensor> lora_a_forwards(std::span<const Linear* const> linears, 
 void linear_into(at::Tensor out, const Linear& linear, const at::Tensor& x, const at::Tensor& lora_a_out,
                  const PassContext& pass, const at::Tensor& residual) {
   const LinearOutput output{std::move(out), &linear, lora_a_out};
-  if (const std::optional<Gemm> joined = joined_product({&output, 1}, x, residual)) {
-    gemms({&*joined, 1});
-    return;
-  }
-  const at::Tensor frozen = frozen_a_outs({&output, 1}, x).front();
-  if (is_dora(linear, lora_a_out)) {
-    dora_into(output.out, linear, x, side_input(*linear.lora, x, pass), lora_a_out, residual);
-    return;
-  }
-  const Gemm product = product_of(output.out, linear, x, frozen, lora_a_out, pass, residual);
-  gemms({&product, 1});
+  multiply_all({&output, 1}, x, pass, residual);
 }
 
 void linears_into(std::span<const LinearOutput> outputs, const at::Tensor& x, const PassContext& pass) {
-  if (const std::optional<Gemm> joined = joined_product(outputs, x, {})) {
-    gemms({&*joined, 1});
-    return;
-  }
-  const std::vector<at::Tensor> frozen = frozen_a_outs(outputs, x);
-  std::vector<Gemm> products;
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const auto& [out, linear, lora_a_out] = outputs[i];
-    if (is_dora(*linear, lora_a_out)) {
-      linear_into(out, *linear, x, lora_a_out, pass);
-    } else {
-      products.push_back(product_of(out, *linear, x, frozen[i], lora_a_out, pass, {}));
-    }
-  }
-  gemms(products);
+  multiply_all(outputs, x, pass, {});
 }
 
 void linears_backward(at::Tensor dx, std::span<const LinearGradient> linears, const at::Tensor& x,

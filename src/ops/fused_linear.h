@@ -13,8 +13,12 @@
 
 namespace hone::ops {
 
+// The side of a linear for rows of `sides`; null: they go through none.
+const LoraWeights* side_of(const Linear& linear, const AdapterSides* sides, const PassContext& pass);
+
 // lora_a_out = scale * drop(x) A^T, [T, r]; undefined when the linear has no LoRA weights or adapters are
-// off. The backward needs it.
+// off. The backward needs it. With adapter_rows [T, the sum of the sides' ranks]: a row has zeros but in the columns of its
+// own side.
 at::Tensor lora_a_forward(const Linear& linear, const at::Tensor& x, const PassContext& pass);
 
 // The same for several linears that read x, distributed over the threads together.

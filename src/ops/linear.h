@@ -12,7 +12,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "ops/weight.h"
@@ -56,7 +58,7 @@ struct LoraWeights {
 
  private:
   CastWeight a_cast_, b_cast_;
-  friend at::Tensor dora_norm(const Linear& linear);
+  friend at::Tensor dora_norm(const Linear& linear, const LoraWeights& side);
   struct Norm {
     at::Tensor values, a, b;  // and the tensors it was made from
     std::int64_t a_version = 0, b_version = 0;
@@ -93,6 +95,17 @@ struct Linear {
   const std::string& named_in_adapters() const { return adapter_name.empty() ? name : adapter_name; }
 };
 
+// An adapter that the model does not hold itself: its side of each linear of the model that has one. Passes without
+// autograd read it for some of their rows, beside other adapters' rows (PassContext::adapter_rows). Of each value finite:
+// rows of others are multiplied by it after a zero.
+using AdapterSides = std::unordered_map<const Linear*, LoraWeights>;
+
+// Rows [begin, end) of what a pass reads go through these sides; null: through Linear::lora.
+struct AdapterRows {
+  std::int64_t begin = 0, end = 0;
+  const AdapterSides* sides = nullptr;
+};
+
 // Dropout and adapters in this pass; passed by the caller, never global.
 struct PassContext {
   bool training = false;    // dropout on
@@ -105,6 +118,10 @@ struct PassContext {
   const std::vector<std::int64_t>* token_position = nullptr;
   // NEFTune (model/layers/embedding_noise.h): the embeddings get uniform noise of at most this size in training.
   double embedding_noise = 0;
+  // Of a pass without autograd and without dropout: whose adapter each row goes through, in order and without a gap;
+  // empty: Linear::lora for all. A row has the bits that it has in a pass of its adapter alone, by the contract of
+  // ops/gemm.h. Matrices of experts know Linear::lora only.
+  std::span<const AdapterRows> adapter_rows = {};
 };
 
 // `trained` in the dtype of `frozen`, whose place it takes while adapters are on; `frozen` where it is undefined.

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "ops/linear.h"
 #include "rollout/sampler.h"
 
 namespace hone::rollout {
@@ -52,6 +54,8 @@ struct GenerateOptions : RequestOptions, EngineOptions {
   std::int64_t samples = 1;  // completions of each prompt: transformers' num_return_sequences
   // Of each prompt, what keys its randomness; empty: its place among the prompts.
   std::vector<std::size_t> prompt_keys;
+  // Of each prompt, Request::adapter; empty: the model as it is.
+  std::vector<std::shared_ptr<const ops::AdapterSides>> adapters = {};
 };
 
 enum class FinishReason {

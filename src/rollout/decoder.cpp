@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.h"
 #include "ops/head/linear_logprob.h"
@@ -43,6 +44,17 @@ std::vector<std::int32_t> distinct(std::span<const std::int32_t> ids) {
   std::vector<std::int32_t> out(ids.begin(), ids.end());
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+// Those of an adapter side by side, otherwise in order: their rows are one range of a forward.
+std::vector<Sequence*> by_adapter(std::span<Sequence* const> live) {
+  std::map<const ops::AdapterSides*, std::size_t> first;
+  for (std::size_t i = 0; i < live.size(); ++i) first.emplace(live[i]->adapter.get(), i);
+  std::vector<Sequence*> out(live.begin(), live.end());
+  std::stable_sort(out.begin(), out.end(), [&](const Sequence* a, const Sequence* b) {
+    return first.at(a->adapter.get()) < first.at(b->adapter.get());
+  });
   return out;
 }
 
@@ -93,6 +105,19 @@ void Decoder::take(Sequence& sequence, const Draw& draw) const {
   sequence.has_ended = true;
 }
 
+void Decoder::go_through(const Sequence& sequence, std::int64_t rows) {
+  const ops::AdapterSides* const sides = sequence.adapter.get();
+  const std::int64_t begin = rows_.empty() ? 0 : rows_.back().end;
+  if (rows_.empty() || rows_.back().sides != sides)
+    rows_.push_back({.begin = begin, .end = begin, .sides = sides});
+  rows_.back().end += rows;
+}
+
+ops::PassContext Decoder::pass() const {
+  const bool is_own = rows_.size() == 1 && rows_.front().sides == nullptr;
+  return {.adapter_rows = is_own ? std::span<const ops::AdapterRows>() : rows_};
+}
+
 // What was not drawn is read again: a sequence's last token, or it begins again with its prompt's hidden state.
 void Decoder::read_again(std::span<const Ready> ready) const {
   for (const auto& [one, row] : ready) {
@@ -102,7 +127,10 @@ void Decoder::read_again(std::span<const Ready> ready) const {
 
 void Decoder::sample(std::span<const Ready> ready, const at::Tensor& hidden, std::size_t& taken) {
   // [rows, V]: the one copy of a token to the host, where it is drawn and its facts are taken.
-  const at::Tensor logits = model_.logits(hidden).cpu().contiguous();
+  rows_.clear();
+  for (std::size_t i = 0; i < ready.size(); ++i)
+    if (i == 0 || ready[i].row != ready[i - 1].row) go_through(*ready[i].sequence, 1);
+  const at::Tensor logits = model_.logits(hidden, pass()).cpu().contiguous();
   const auto vocabulary = static_cast<std::size_t>(logits.size(1));
   const float* const rows = logits.const_data_ptr<float>();
   struct Drawn {
@@ -187,9 +215,13 @@ void Decoder::feed(Sequence& sequence) {
 at::Tensor Decoder::forward() {
   if (fed_.empty()) return {};
   std::vector<model::KvCache*> caches;
-  for (const Fed& one : fed_) caches.push_back(&one.cache());
+  rows_.clear();
+  for (std::size_t i = 0; i < fed_.size(); ++i) {
+    caches.push_back(&fed_[i].cache());
+    go_through(*fed_[i].sequence, static_cast<std::int64_t>(ids_[i].size()));
+  }
   try {
-    at::Tensor hidden = model_.step(ids_, caches, {});
+    at::Tensor hidden = model_.step(ids_, caches, pass());
     for (std::size_t i = 0; i < fed_.size(); ++i) {
       computed_ += static_cast<std::int64_t>(ids_[i].size());
       KeyNode* const node = fed_[i].node;
@@ -214,8 +246,10 @@ at::Tensor Decoder::forward() {
   }
 }
 
-void Decoder::advance(std::span<Sequence* const> live) {
+void Decoder::advance(std::span<Sequence* const> all) {
   const at::NoGradGuard no_grad;
+  const std::vector<Sequence*> sorted = by_adapter(all);
+  const std::span<Sequence* const> live = sorted;
   fed_.clear();
   ids_.clear();
   prefill_ = 0;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/causal_lm.h"
+#include "ops/linear.h"
 #include "rollout/sampler.h"
 #include "rollout/sequence.h"
 
@@ -24,7 +25,7 @@ class Decoder {
   // as many as fit into that number together, in order. What several have in common is read once. `has_ended` and
   // `has_new_token` are set. UserError for logits that are not finite: such sequences have ended as cancelled. After
   // another exception caches are as they were, or shorter. A sequence's tokens do not depend on the others here.
-  void advance(std::span<Sequence* const> live);
+  void advance(std::span<Sequence* const> all);
 
   std::int64_t computed() const { return computed_; }  // tokens so far
 
@@ -43,6 +44,9 @@ class Decoder {
   void feed(Sequence& sequence);
   bool add(const Fed& fed, std::int64_t count, bool is_reading);
   at::Tensor forward();
+  // What comes next, of so many rows, goes through the sequence's adapter (rows_).
+  void go_through(const Sequence& sequence, std::int64_t rows);
+  ops::PassContext pass() const;
   void read_again(std::span<const Ready> ready) const;
   void sample(std::span<const Ready> ready, const at::Tensor& hidden,
               std::size_t& taken);  // so many have theirs
@@ -62,6 +66,7 @@ class Decoder {
   std::vector<Fed> fed_;
   std::vector<std::vector<std::int64_t>> ids_;
   std::int64_t prefill_ = 0;
+  std::vector<ops::AdapterRows> rows_;  // of a forward, then of the logits
 };
 
 }  // namespace hone::rollout

@@ -71,6 +71,13 @@ void Engine::check(const Sequence& sequence) const {
   check_stop_ids(model_.config(), options);
   check_length(sequence.length(), model_.config(), options, sequence.where);
   model_.require_ids(sequence.ids);
+  if (sequence.adapter && !model_.takes_other_adapters()) {
+    throw base::UserError({.where = sequence.where,
+                           .expected = "a model whose own adapter is LoRA or DoRA of linears alone",
+                           .found = "one that trains rows of the embedding, whole tensors or experts",
+                           .cause = "requests of other adapters would go through those too",
+                           .fix = "give such an adapter an engine of its own"});
+  }
   memory_->require_room(sequence);
 }
 
@@ -84,6 +91,7 @@ RequestId Engine::add(Request request) {
   first.share_prefixes = request.options.share_prefixes;
   first.options = std::make_shared<const RequestOptions>(std::move(request.options));
   first.key = request.key;
+  first.adapter = std::move(request.adapter);
   memory_->lay_out(first);
   check(first);
   first.group = std::make_shared<PromptGroup>();
@@ -97,6 +105,7 @@ RequestId Engine::add(Request request) {
     one->ids = first.ids;
     one->turn = first.turn;
     one->options = first.options;
+    one->adapter = first.adapter;
     one->key = first.key;
     one->key.sample += static_cast<std::uint64_t>(i);
     one->tree_end = first.tree_end;
@@ -121,6 +130,7 @@ void Engine::append(RequestId id, Continuation continuation) {
   next.ids.insert(next.ids.end(), continuation.ids.begin(), continuation.ids.end());
   next.turn = next.length();
   next.options = std::make_shared<const RequestOptions>(std::move(continuation.options));
+  next.adapter = old.adapter;
   next.share_prompt = old.share_prompt;
   next.share_prefixes = old.share_prefixes;
   next.tree_end = old.tree_end;

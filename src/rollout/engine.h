@@ -16,8 +16,11 @@
 // beginning, so it is never stopped. One that has ended keeps its keys while nobody needs the room; then those that
 // were used the longest ago lose theirs first, and append() computes them again.
 //
+// Adapters. Requests may each name one (adapters/adapter_set.h), and decode beside requests of other adapters and of none:
+// one product of the base for all of them, and the small ones of each adapter for its own.
+//
 // Bits. With products of hone's own kernels (AVX2 or more) a request's tokens, log-probabilities and entropies are a
-// function of its tokens, its options, its DrawKey and the model: not of the other requests, of when they came, of
+// function of its tokens, its options, its DrawKey, its adapter and the model: not of the other requests, of when they came, of
 // the options of the engine, of memory, of what was shared with or kept for it, or of where its tokens came from
 // (a prompt of a + b, or a prompt of a that b was appended to; with share_prompt the first is another request than the
 // second, since its prompt ends elsewhere). Elsewhere libtorch's products differ in their last bits with the number
@@ -38,6 +41,7 @@
 #include <vector>
 
 #include "model/causal_lm.h"
+#include "ops/linear.h"
 #include "rollout/completion.h"
 
 namespace hone::rollout {
@@ -62,6 +66,8 @@ struct Request {
   // by side.
   std::int64_t samples = 1;
   std::string where = "the prompt";  // names it in errors
+  // Its adapter, also of what is appended; null: the model as it is, with or without an adapter of its own.
+  std::shared_ptr<const ops::AdapterSides> adapter = {};
 };
 
 // What append() adds to a request that has ended: tokens, and another completion after them.
@@ -97,7 +103,7 @@ class Engine {
 
   // The id of the request, or of its first sample. UserError: no tokens, a token outside the vocabulary, more tokens
   // with max_new_tokens than the model has positions or than a given kv_memory holds, a stop token that the model
-  // cannot produce. Nothing has changed then.
+  // cannot produce, an adapter beside one of the model that is more than sides of linears. Nothing has changed then.
   RequestId add(Request request);
   // The request, which has ended, waits again, behind all others; completion() is then the new one. UserError as add(),
   // and nothing has changed then.

@@ -64,21 +64,27 @@ void KeyMemory::require_room(const Sequence& sequence) const {
                          .fix = "raise kv_memory, or lower max_new_tokens"});
 }
 
+KeyMemory::TileKey KeyMemory::key_of(const Sequence& sequence, const KeyNode* before, std::int64_t from) {
+  const auto ids = sequence.ids.begin() + from;
+  return {sequence.adapter.get(), before, {ids, ids + ops::kKvTile}};
+}
+
 // The tiles of the tree that the sequence's tokens begin with.
 std::vector<std::shared_ptr<KeyNode>> KeyMemory::found(const Sequence& sequence) const {
   std::vector<std::shared_ptr<KeyNode>> out;
   for (std::int64_t begin = 0; begin < sequence.tree_end; begin += ops::kKvTile) {
-    const auto from = sequence.ids.begin() + begin;
-    const auto place = tree_.find({out.empty() ? nullptr : out.back().get(), {from, from + ops::kKvTile}});
+    const auto place = tree_.find(key_of(sequence, out.empty() ? nullptr : out.back().get(), begin));
     if (place == tree_.end()) break;
     out.push_back(place->second);
   }
   return out;
 }
 
-std::shared_ptr<KeyNode> KeyMemory::node(std::int64_t begin, std::int64_t end, const Room& room,
+std::shared_ptr<KeyNode> KeyMemory::node(const Sequence& sequence, std::int64_t end, const Room& room,
                                          const std::shared_ptr<KeyNode>& before) {
   auto out = std::make_shared<KeyNode>();
+  const std::int64_t begin = before ? before->end : 0;
+  out->adapter = sequence.adapter;
   out->begin = begin;
   out->end = end;
   out->cache = {.layers = {}, .length = begin, .prefix = prefix_of(before), .room = end - begin};
@@ -90,15 +96,14 @@ void KeyMemory::take_nodes(Sequence& sequence, std::vector<std::shared_ptr<KeyNo
   const auto there = static_cast<std::int64_t>(found.size());
   for (std::int64_t from = there * ops::kKvTile; from < sequence.tree_end; from += ops::kKvTile) {
     const auto before = found.empty() ? nullptr : found.back();
-    found.push_back(node(from, from + ops::kKvTile, {.tiles = 1, .states = 0}, before));
-    const auto ids = sequence.ids.begin() + from;
-    tree_.emplace(std::pair(before.get(), std::vector<std::int32_t>(ids, ids + ops::kKvTile)), found.back());
+    found.push_back(node(sequence, from + ops::kKvTile, {.tiles = 1, .states = 0}, before));
+    tree_.emplace(key_of(sequence, before.get(), from), found.back());
   }
   if (sequence.own_from > sequence.tree_end) {
     std::shared_ptr<KeyNode> prompt = sequence.group->node.lock();
     if (!prompt) {
-      prompt = node(sequence.tree_end, sequence.own_from, prompt_room(sequence),
-                    found.empty() ? nullptr : found.back());
+      prompt =
+          node(sequence, sequence.own_from, prompt_room(sequence), found.empty() ? nullptr : found.back());
       prompt->is_prompt = true;
       sequence.group->node = prompt;
     }

@@ -6,7 +6,7 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "model/causal_lm.h"
@@ -47,7 +47,8 @@ class KeyMemory {
   Room own_room(const Sequence& sequence) const;
   Room prompt_room(const Sequence& sequence) const;
   std::int64_t whole_bytes(const Sequence& sequence) const;
-  std::shared_ptr<KeyNode> node(std::int64_t begin, std::int64_t end, const Room& room,
+  // The next node of the sequence, after `before`.
+  std::shared_ptr<KeyNode> node(const Sequence& sequence, std::int64_t end, const Room& room,
                                 const std::shared_ptr<KeyNode>& before);
   std::vector<std::shared_ptr<KeyNode>> found(const Sequence& sequence) const;
   void take_nodes(Sequence& sequence, std::vector<std::shared_ptr<KeyNode>> found);
@@ -60,8 +61,10 @@ class KeyMemory {
   std::int64_t used_ = 0, lost_ = 0;
   std::uint64_t clock_ = 0;
   std::vector<std::shared_ptr<ops::backend::KvPool>> pools_;  // CausalLm::reserve_keys
-  // Tiles by the one before (null: none) and their tokens. One that is nobody's is only here.
-  std::map<std::pair<const KeyNode*, std::vector<std::int32_t>>, std::shared_ptr<KeyNode>> tree_;
+  // Tiles by their adapter, the one before (null: none) and their tokens. One that is nobody's is only here.
+  using TileKey = std::tuple<const ops::AdapterSides*, const KeyNode*, std::vector<std::int32_t>>;
+  static TileKey key_of(const Sequence& sequence, const KeyNode* before, std::int64_t from);
+  std::map<TileKey, std::shared_ptr<KeyNode>> tree_;
 };
 
 }  // namespace hone::rollout

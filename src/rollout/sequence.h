@@ -56,6 +56,8 @@ struct KeyNode {
   at::Tensor hidden =
       {};  // [1, H] of a prompt's last token, once all is read: what first tokens are drawn from
   std::int64_t fed = 0;  // tokens of it in the forward that is being made
+  // Whose keys these are; held, so that no other adapter gets its address while the tree knows it.
+  std::shared_ptr<const ops::AdapterSides> adapter = {};
   std::uint64_t last_use = 0;
   Booking booking;
 
@@ -87,6 +89,7 @@ struct Sequence {
   std::int64_t turn = 0;          // where the completion begins in ids
   std::int64_t turns = 0;         // completions before this one
   std::shared_ptr<const RequestOptions> options;
+  std::shared_ptr<const ops::AdapterSides> adapter = {};
   DrawKey key;
   Completion completion;
   std::vector<std::int32_t> seen = {};  // distinct ids, sorted; kept only for a repetition penalty

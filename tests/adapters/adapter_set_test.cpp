@@ -5,6 +5,8 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "adapters/frozen_adapters.h"
 #include "adapters/lora.h"
 #include "model/tiny_model.h"
@@ -101,6 +103,36 @@ TEST(AdapterSet, NamesAreKnownAndTheirOwn) {
   EXPECT_EQ(set.active(), "first");
   EXPECT_FALSE(model.score_head().defined());
   EXPECT_TRUE(at::equal(logits(model), with)) << "what is refused changes nothing";
+}
+
+TEST(AdapterSet, SidesAreThoseOfLinearsAlone) {
+  model::CausalLm model(*model::open_weights(kTiny), {});
+  AdapterSet set(model);
+  for (const std::string& folder : kFolders) set.load(folder, kTiny / folder);
+  const auto sides = set.sides("adapter");
+  ASSERT_NE(sides, nullptr);
+  EXPECT_EQ(sides->size(), model.linears().size());
+  EXPECT_NE(set.sides("adapter_dora"), nullptr);
+  EXPECT_EQ(set.sides("adapter_tokens"), nullptr) << "its rows of the embedding are nobody else's";
+  EXPECT_THROW(set.sides("adaptor"), base::UserError);
+  set.activate("adapter_second");
+  EXPECT_EQ(set.sides("adapter"), sides) << "whatever is on";
+}
+
+// Rows of others are multiplied by its values after a zero.
+TEST(AdapterSet, SidesAreFinite) {
+  const TempFolder folder;
+  const auto source = model::open_weights(kTiny);
+  model::CausalLm model(*source, {});
+  {
+    const Adapter adapter = Adapter::load(model, kTiny / "adapter");
+    const at::NoGradGuard no_grad;
+    adapter.tensors()[1].value[0][0] = std::numeric_limits<float>::infinity();
+    adapter.save(folder.path() / "bad");
+  }
+  AdapterSet set(model);
+  set.load("bad", folder.path() / "bad");
+  EXPECT_EQ(set.sides("bad"), nullptr);
 }
 
 }  // namespace adapter_set_test

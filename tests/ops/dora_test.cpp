@@ -120,14 +120,14 @@ TEST(Dora, Bfloat16IsNearFloat32) {
 TEST(Dora, TheNormIsMadeAgainWhenTheAdapterMoves) {
   Case c(0.0);
   const at::NoGradGuard no_grad;
-  const at::Tensor before = dora_norm(c.linear);
-  EXPECT_TRUE(dora_norm(c.linear).is_same(before));
+  const at::Tensor before = dora_norm(c.linear, *c.linear.lora);
+  EXPECT_TRUE(dora_norm(c.linear, *c.linear.lora).is_same(before));
   c.linear.lora->b.mul_(2);
-  const at::Tensor after = dora_norm(c.linear);
+  const at::Tensor after = dora_norm(c.linear, *c.linear.lora);
   EXPECT_FALSE(at::allclose(before, after));
   const LoraWeights copy = *c.linear.lora;  // as the doctor keeps and puts back
   c.linear.lora->a.mul_(0);
-  expect_near(dora_norm(c.linear), c.linear.weight.dense().norm(2, {1}));
+  expect_near(dora_norm(c.linear, *c.linear.lora), c.linear.weight.dense().norm(2, {1}));
 }
 
 TEST(Dora, OffIsTheBase) {

@@ -459,5 +459,93 @@ TEST(Engine, AnyCallsInAnyOrderLoseNoRequest) {
   }
 }
 
+// ---- adapters
+
+// Sides of some linears of a model: no two adapters have the same rank or the same linears.
+std::shared_ptr<const ops::AdapterSides> some_adapter(const model::CausalLm& model, std::int64_t rank,
+                                                      bool with_head) {
+  at::manual_seed(static_cast<std::uint64_t>(rank));
+  auto out = std::make_shared<ops::AdapterSides>();
+  std::int64_t number = 0;
+  for (const ops::Linear* linear : model.linears_and_head()) {
+    if (linear == &model.head_linear() ? !with_head : number++ % rank == 1) continue;
+    const std::int64_t in = linear->weight.in(), width = linear->weight.out();
+    ops::LoraWeights& side = (*out)[linear];
+    side.a = at::randn({rank, in}) * 0.1;
+    side.b = at::randn({width, rank}) * 0.1;
+    side.scale = 0.5;
+    if (rank == 8 && linear != &model.head_linear()) side.magnitude = at::rand({width}) + 0.5;
+  }
+  return out;
+}
+
+// The adapter as the model's own.
+void attach(model::CausalLm& model, const ops::AdapterSides* sides) {
+  for (ops::Linear* linear : model.linears_and_head()) {
+    linear->lora.reset();
+    if (sides != nullptr && sides->contains(linear)) linear->lora = sides->at(linear);
+  }
+}
+
+TEST_P(EngineAt, AdaptersTogetherAreAsAlone) {
+  model::CausalLm model = wide("qwen2", std::get<1>(GetParam()));
+  std::vector<Play> plays = drawn_plays(tolerance_ == 0 ? 120 : 24, 7, 2500, 40);
+  const std::vector<std::shared_ptr<const ops::AdapterSides>> adapters = {
+      nullptr, some_adapter(model, 3, false), some_adapter(model, 8, false), some_adapter(model, 16, true)};
+  std::vector<std::vector<Turns>> wanted(plays.size());
+  for (std::size_t a = 0; a < adapters.size(); ++a) {
+    attach(model, adapters[a].get());
+    std::vector<Play> own;
+    for (std::size_t i = a; i < plays.size(); i += adapters.size()) own.push_back(plays[i]);
+    const auto found = all_alone(model, own);
+    for (std::size_t i = 0; i < found.size(); ++i) wanted[a + i * adapters.size()] = found[i];
+  }
+  attach(model, nullptr);
+  const auto as_base = all_alone(model, {plays[1]});
+  EXPECT_NE(as_base[0][0][0].ids, wanted[1][0][0].ids) << "adapters that change nothing";
+  for (std::size_t i = 0; i < plays.size(); ++i) plays[i].request.adapter = adapters[i % adapters.size()];
+  const EngineOptions options = {
+      .batch_size = 13, .prefill_tokens = 300, .kv_memory = memory_for(model, plays, 4)};
+  const Together found = played_together(model, plays, options, 5);
+  expect_as_alone(plays, wanted, found.turns, tolerance_);
+}
+
+TEST(Engine, KeysOfAnAdapterAreItsOwn) {
+  model::CausalLm model = tiny();
+  RequestOptions options = sampling(2);
+  options.share_prefixes = true;
+  Engine engine(model, {});
+  const Ids ids = some_ids(100, 3);
+  auto adapter = some_adapter(model, 3, false);
+  const RequestId first = engine.add({.ids = ids, .options = options}),
+                  other = engine.add({.ids = ids, .options = options, .adapter = adapter});
+  run(engine);
+  const RequestId again = engine.add({.ids = ids, .options = options, .adapter = adapter});
+  run(engine);
+  EXPECT_EQ(engine.reused(first), 0);
+  EXPECT_EQ(engine.reused(other), 0);
+  EXPECT_EQ(engine.reused(again), 64);
+  EXPECT_EQ(engine.completion(again).ids, engine.completion(other).ids);
+  // Its tiles hold it, so that no other adapter is taken for it.
+  const std::weak_ptr<const ops::AdapterSides> watched = adapter;
+  adapter.reset();
+  engine.forget(other);
+  engine.forget(again);
+  EXPECT_FALSE(watched.expired());
+  engine.lose_keys();
+  EXPECT_TRUE(watched.expired());
+}
+
+TEST(Engine, RefusesAnAdapterBesideOneThatIsMore) {
+  model::CausalLm model = tiny();
+  const auto adapter = some_adapter(model, 3, false);
+  model.set_token_rows({{5}, at::zeros({1, model.config().hidden_size})});
+  Engine engine(model, {});
+  const RequestId own = engine.add({.ids = {5, 6}, .options = sampling(2)});
+  EXPECT_THROW(engine.add({.ids = {5, 6}, .options = sampling(2), .adapter = adapter}), base::UserError);
+  run(engine);
+  EXPECT_TRUE(engine.has_ended(own));
+}
+
 }  // namespace engine_test
 }  // namespace hone::rollout

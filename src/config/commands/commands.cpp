@@ -128,7 +128,7 @@ constexpr CommandRow kCommands[] = {
      .example = "hone generate --model_name_or_path DIR --prompt 'TEXT'",
      .usage = "hone generate --model_name_or_path DIR --prompt 'TEXT' [--adapter_name_or_path DIR] [--option value ...]\n"
            "\n"
-           "Completes prompts; with --adapters A B by each adapter in turn.\n",
+           "Completes prompts; with --adapters A B by each of them, in one batch.\n",
      .schema = &generate_schema,
      .check = [](const Words& words) { parse_generate(words); }},
     {.name = "chat",

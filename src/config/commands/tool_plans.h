@@ -54,7 +54,7 @@ struct DecodingPlan : SamplingPlan {
 };
 
 // hone generate: completions for prompts, one per line in `output` (JSONL) or on the terminal; with
-// `adapters`, from each adapter in turn.
+// `adapters`, from each of them.
 struct GeneratePlan : DecodingPlan {
   std::vector<std::string> prompts;  // --prompt, repeatable
   std::string prompts_file;          // .jsonl with a `prompt` column; empty: none

@@ -1,0 +1,189 @@
+// Generation: what a sequence keeps, one forward of new tokens after it, and their logits.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/step_progress.h"
+#include "base/where.h"
+#include "model/causal_lm.h"
+#include "model/layers/fused_layer.h"
+#include "ops/attention.h"
+#include "ops/fused_linear.h"
+#include "ops/head/linear_logprob.h"
+#include "ops/index_tensor.h"
+#include "ops/rms_norm.h"
+#include "ops/soft_cap.h"
+
+namespace hone::model {
+
+bool KvCache::can_truncate(std::int64_t to) const {
+  const std::int64_t own = to - (prefix ? prefix->length : 0);
+  return std::all_of(layers.begin(), layers.end(),
+                     [own](const LayerCache& layer) { return layer.can_truncate(own); });
+}
+
+std::int64_t KvCache::truncate(std::int64_t to) {
+  base::require(to <= length, "KvCache::truncate", "at most its length");
+  const std::int64_t before = prefix ? prefix->length : 0;
+  base::require(to >= before, "KvCache::truncate", "at least its prefix");
+  if (!can_truncate(to)) to = before;
+  for (LayerCache& layer : layers) layer.truncate(to - before);
+  length = to;
+  return length;
+}
+
+KvCache KvCache::clone() const {
+  KvCache out{.layers = {}, .length = length, .prefix = prefix, .room = room};
+  for (const LayerCache& layer : layers) out.layers.push_back(layer.clone());
+  return out;
+}
+
+KvCache KvCache::after(std::shared_ptr<const KvCache> prefix) {
+  base::require(prefix && prefix->length > 0, "KvCache::after", "a prefix with tokens");
+  const std::int64_t length = prefix->length;
+  return {.layers = {}, .length = length, .prefix = std::move(prefix), .room = 0};
+}
+
+std::shared_ptr<ops::backend::KvPool> CausalLm::pool_of(std::int64_t layer) const {
+  if (!ops::pools_keys(device())) return nullptr;
+  pools_.resize(layers_.size());
+  std::weak_ptr<ops::backend::KvPool>& known = pools_[static_cast<std::size_t>(layer)];
+  std::shared_ptr<ops::backend::KvPool> pool = known.lock();
+  if (pool) return pool;
+  const LayerAttention attention = config_.attention_of(layer);
+  pool = ops::make_kv_pool(attention.kv_heads, attention.head_dim, dtypes_.linear, device());
+  known = pool;
+  return pool;
+}
+
+std::vector<std::shared_ptr<ops::backend::KvPool>> CausalLm::reserve_keys(std::int64_t tokens) const {
+  std::vector<std::shared_ptr<ops::backend::KvPool>> pools;
+  if (!ops::pools_keys(device())) return pools;
+  for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
+    if (config_.kind_of(i) != LayerKind::kAttention || !config_.attention_of(i).has_keys()) continue;
+    pools.push_back(pool_of(i));
+    ops::reserve(*pools.back(), tokens);
+  }
+  return pools;
+}
+
+LayerCache CausalLm::new_cache(std::int64_t layer, std::int64_t room) const {
+  LayerCache out;
+  out.kind = config_.kind_of(layer);
+  if (out.kind == LayerKind::kDeltaRule) {
+    out.delta = ops::DeltaState(delta_shape(config_), config_.delta.taps, dtypes_.linear, device());
+  } else if (out.kind == LayerKind::kShortConv) {
+    out.inputs = ops::ConvInputs(config_.hidden_size, config_.conv_taps, dtypes_.linear, device());
+  } else {
+    const LayerAttention attention = config_.attention_of(layer);
+    out.is_elsewhere = !attention.has_keys();
+    if (out.is_elsewhere) return out;
+    if (const auto pool = pool_of(layer)) {
+      out.tiles = ops::KvTiles(attention.kv_heads, attention.head_dim, room, pool);
+    } else {
+      out.tiles = ops::KvTiles(attention.kv_heads, attention.head_dim, dtypes_.linear, room, device());
+    }
+  }
+  return out;
+}
+
+at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std::vector<KvCache*>& caches,
+                          const ops::PassContext& pass) const {
+  base::require(ids.size() == caches.size() && !ids.empty(), "CausalLm::step", "one cache a sequence");
+  const at::NoGradGuard no_grad;
+  std::vector<std::int64_t> all_ids, positions, last;
+  Segments segments;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    base::require(!ids[i].empty(), "CausalLm::step", "at least one new token a sequence");
+    const auto begin = static_cast<std::int64_t>(all_ids.size());
+    const auto size = static_cast<std::int64_t>(ids[i].size());
+    for (std::int64_t j = 0; j < size; ++j) positions.push_back(caches[i]->length + j);
+    all_ids.insert(all_ids.end(), ids[i].begin(), ids[i].end());
+    segments.emplace_back(begin, begin + size);
+    last.push_back(begin + size - 1);
+  }
+  at::Tensor x = into_layers(embed(all_ids, pass), pass);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (!caches[i]->layers.empty()) continue;
+    for (std::size_t l = 0; l < layers_.size(); ++l) {
+      const auto size = static_cast<std::int64_t>(ids[i].size());
+      const std::int64_t room = caches[i]->room > 0 ? std::max(caches[i]->room, size) : size + 1;
+      caches[i]->layers.push_back(new_cache(static_cast<std::int64_t>(l), room));
+    }
+  }
+  base::require(!config_.rope_long ||
+                    *std::max_element(positions.begin(), positions.end()) < longest_generated(config_),
+                "CausalLm::step", "sequences within the original length of longrope");
+  const RopeTables tables = ropes(positions);
+  LayerPass layer_pass{config_, tables, pass};
+  if (per_layer_)
+    layer_pass.per_layer = fused_per_layer_inputs(*per_layer_, {config_, dtypes_, all_ids, pass}, x, nullptr);
+  std::vector<StepCache> tiles(ids.size());
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    base::enter_layer(static_cast<std::int64_t>(l));
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const std::int64_t shares = layers_[l].attention.shares;
+      const std::size_t from = shares < 0 ? l : static_cast<std::size_t>(shares);
+      tiles[i].own = &caches[i]->layers[from];
+      tiles[i].before.clear();
+      for (const KvCache* one = caches[i]->prefix.get(); one != nullptr; one = one->prefix.get())
+        tiles[i].before.push_back(&one->layers[from]);
+      std::reverse(tiles[i].before.begin(), tiles[i].before.end());
+    }
+    x = fused_layer_step(layers_[l], layer_pass, x, segments, tiles);
+  }
+  base::enter_layer(-1);
+  for (std::size_t i = 0; i < ids.size(); ++i) caches[i]->length += static_cast<std::int64_t>(ids[i].size());
+  if (x.size(0) != static_cast<std::int64_t>(last.size())) {
+    x = x.index_select(0, ops::index_tensor(last, device()));
+  }
+  at::Tensor out = at::empty(x.sizes(), x.options().dtype(dtypes_.linear));
+  ops::rms_norm_into(out, x, final_norm(pass), config_.rms_norm_eps);
+  return out;
+}
+
+bool CausalLm::takes_other_adapters() const {
+  const auto is_plain = [](const DecoderLayer& layer) {
+    return !layer.experts || (!layer.experts->gate_up_stack.lora && !layer.experts->down_stack.lora);
+  };
+  return !token_rows_.defined() && !trained_parts_.any() &&
+         std::all_of(layers_.begin(), layers_.end(), is_plain);
+}
+
+at::Tensor CausalLm::logits(const at::Tensor& hidden, const ops::PassContext& pass) const {
+  const at::NoGradGuard no_grad;
+  const at::Tensor products = head_products(hidden, pass);
+  ops::soft_cap_into(products, config_.logits_soft_cap);
+  return products;
+}
+
+at::Tensor CausalLm::head_products(const at::Tensor& hidden, const ops::PassContext& pass) const {
+  const at::ScalarType dtype = head().dtype();
+  const at::Tensor read = hidden.to(dtype);
+  if (pass.adapters_on && trained_parts_.head.defined()) return ops::head_logits(read, head(true));
+  const ops::AdapterRows whole = {.begin = 0, .end = read.size(0), .sides = nullptr};
+  const auto adapters = pass.adapter_rows.empty() ? std::span(&whole, 1) : pass.adapter_rows;
+  const auto has_side = [&](const ops::AdapterRows& rows) {
+    return ops::side_of(head_, rows.sides, pass) != nullptr;
+  };
+  at::Tensor out;
+  if (std::all_of(adapters.begin(), adapters.end(), has_side)) {
+    out = at::empty({read.size(0), head().out()}, read.options().dtype(at::kFloat));
+  } else {
+    const std::optional<ops::HeadRows> own = head_rows(pass.adapters_on);
+    out = ops::head_logits(read, head(), own ? &*own : nullptr);
+  }
+  for (const ops::AdapterRows& rows : adapters) {
+    if (!has_side(rows)) continue;
+    const std::int64_t count = rows.end - rows.begin;
+    const ops::AdapterRows here = {.begin = 0, .end = count, .sides = rows.sides};
+    const ops::PassContext plain = {.adapter_rows = {&here, 1}};  // a sampler never drops
+    const at::Tensor x = read.narrow(0, rows.begin, count);
+    ops::linear_into(out.narrow(0, rows.begin, count), head_, x, ops::lora_a_forward(head_, x, plain), plain);
+  }
+  return out;
+}
+
+}  // namespace hone::model
