@@ -9,10 +9,11 @@ import types
 
 from hone import program
 from hone.errors import HoneError, Refused
-from hone.trl import adapters, attributes, child, functions, models, options, plan, refusals, rows, tokenizers
+from hone.trl import adapters, again, attributes, child, functions, models, options, plan, refusals, rows, tokenizers
 from hone.trl.accelerator import Accelerator
 from hone.trl.callbacks import Callbacks, TrainerState
 from hone.trl.config import config_class
+from hone.trl.evaluation import is_evaluation
 from hone.trl.notebook import Progress
 from hone.trl.results import Results, entry_of
 from hone.trl.trained_model import TrainedModel
@@ -56,6 +57,7 @@ class Trainer(Results):
         self._peft_config = given.get("peft_config") or (next(iter(model.peft_config.values())) if self._begun is not None else None)
         self._functions = functions.Functions(title)
         self.reward_funcs = given.get("reward_funcs")
+        self._given_reference = given.get("ref_model")
         self._settings = self._own_settings(given, model, title)
         self._of_args = self.args.settings()
         if self._name == "SFT":
@@ -67,9 +69,10 @@ class Trainer(Results):
         self.callback_handler = Callbacks(callbacks, self)
         self.state = TrainerState()
         self.accelerator = Accelerator(self)
-        self.model = TrainedModel(self, None if model is None or models.is_named(model) else model)
         self.is_in_train = False
+        self._trained = TrainedModel(self, None if model is None or models.is_named(model) else model)
         self._stopped_in = None  # the checkpoint of a run that was stopped
+        self._ran = None         # the options of the last run that ended
         self.callback_handler.call("on_init_end")
 
     # ---- what else TRL's trainers have (attributes.py)
@@ -86,7 +89,7 @@ class Trainer(Results):
             attributes.refuse(name, type(self).__name__, row)
         if name in refusals.INSTEAD:
             refusals.refuse_arguments(type(self).__name__, {name: value})
-        if name in ("model", "model_wrapped", "accelerator") and name in vars(self):
+        if name in ("model", "model_wrapped") or (name == "accelerator" and name in vars(self)):
             attributes.refuse(name, type(self).__name__, attributes.Row(attributes.REFUSED, "make a trainer of the other model"))
         if name in attributes.OPTIONS:
             setattr(self.args, attributes.OPTIONS[name], value)
@@ -193,13 +196,17 @@ class Trainer(Results):
             attributes.missing(attributes.TRAINER, "hyperparameter_search", type(self).__name__)
         program.require()
         self._settings.update(self._changed_args())
-        refusals.refuse_changed_model(self.model.changed(), self._name, type(self).__name__)
+        refusals.refuse_changed_model(self._trained.changed(), self._name, type(self).__name__)
         settings = dict(self._settings)
         if resume_from_checkpoint:
             settings["resume_from_checkpoint"] = "true" if resume_from_checkpoint is True else os.fspath(resume_from_checkpoint)
         evaluated = self.eval_dataset if self._evaluates() else None
         settings.update(plan.data_settings(self._folder, self.train_dataset, evaluated, self._row_function(), type(self).__name__))
         self._objects_in(self._folder)
+        if self._ran is not None and not resume_from_checkpoint:
+            settings = again.settings_again(self, settings)
+        else:
+            settings = self._trained.begin(settings, bool(resume_from_checkpoint))
         path = plan.write(self._folder, settings)
         self.callback_handler.control.should_training_stop = False
         self._stopped_in = None
@@ -210,7 +217,9 @@ class Trainer(Results):
         finally:
             self.is_in_train = False
         if self.is_world_process_zero():
-            self.model.write_changes(self._result_folder())
+            self._trained.write_changes(self._result_folder())
+        self._ran = settings
+        self._trained.take_result()
         self.callback_handler.call("on_train_end")
         last = next((entry for entry in reversed(self.state.log_history) if "train_loss" in entry), {})
         metrics = {name: value for name, value in last.items() if name != "step"}
@@ -286,6 +295,8 @@ class Trainer(Results):
 
     def _on_step(self, message):
         before = int(self.state.epoch + 1e-6)
+        for event in ("on_step_begin", *["on_substep_end"] * (self.args.gradient_accumulation_steps - 1), "on_pre_optimizer_step", "on_optimizer_step"):
+            self.callback_handler.call(event)
         self.state.global_step, self.state.epoch = message["step"], message["epoch"]
         self.state.num_input_tokens_seen = message["num_tokens"]
         last = self.state.log_history[-1] if self.state.log_history else {}
@@ -300,8 +311,10 @@ class Trainer(Results):
         entry = entry_of(message["record"])
         self.state.log_history.append(entry)
         logs = {name: value for name, value in entry.items() if name != "step"}
+        if is_evaluation(entry):
+            self.callback_handler.call("on_prediction_step")
         self.callback_handler.call("on_log", logs=dict(logs))
-        if any(name.startswith("eval_") for name in entry):
+        if is_evaluation(entry):
             self.callback_handler.call("on_evaluate", metrics=dict(logs))
             self._note_best(entry)
 
