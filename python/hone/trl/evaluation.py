@@ -10,7 +10,7 @@ import tempfile
 
 from hone import program
 from hone.errors import HoneError, Refused
-from hone.trl import child, options, own_files, plan
+from hone.trl import child, options, own_files, plan, streams
 
 # Methods whose metrics compare with a reference: a continued adapter would be its own.
 WITH_REFERENCE = ("DPO", "KTO", "OnlineDPO")
@@ -70,8 +70,9 @@ def settings_for(trainer, folder, data):
     if trainer.state.global_step > 0:
         settings.update(trainer._trained_model())
     settings.update(own, eval_on_start=True, eval_steps=1, save_strategy="no", max_steps=1, learning_rate=0.0, warmup_steps=0)
-    train = trainer.train_dataset if trainer.train_dataset is not None else data
-    return {**settings, **of_data, **plan.data_settings(folder, train, data, trainer._row_function(), type(trainer).__name__)}
+    train = trainer._train_rows if trainer._train_rows is not None else data
+    enough = streams.Enough(trainer.args)
+    return {**settings, **of_data, **plan.data_settings(folder, train, data, trainer._row_function(), type(trainer).__name__, enough)}
 
 
 def evaluated(trainer, data):

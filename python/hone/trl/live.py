@@ -190,24 +190,3 @@ def take(folder, model, method):
         take_adapter(folder, model)
     else:
         take_full(folder, model, method)
-
-
-# ---- what a script has done to the object since
-
-def marks(model):
-    """{name: (version, shape, trained)}: PyTorch counts the writes to a tensor."""
-    adapted = models.is_wrapped(model)
-    return {name: (getattr(value, "_version", 0), tuple(value.shape), bool(value.requires_grad) if not adapted or ".lora_" in name else None)
-            for name, value in model.named_parameters()}
-
-
-def refuse_changed(model, before, where):
-    """Of an object that the trainer has had: what was written into it after that, the program would not know."""
-    now = marks(model)
-    changed = next((name for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)), None)
-    if changed is not None:
-        was, is_now = before.get(changed), now.get(changed)
-        what = "was added" if was is None else "was removed" if is_now is None else "has another requires_grad" if was[:2] == is_now[:2] else \
-            "was written to"
-        raise Refused(f"{where}.model", "the tensors that the trainer was made with", f"{changed}, which {what} since",
-                      "change the model before the trainer is made, or save it with save_pretrained(FOLDER) and make a trainer with model=FOLDER")

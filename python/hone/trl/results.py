@@ -6,7 +6,7 @@ import pathlib
 import warnings
 
 from hone.errors import Refused
-from hone.trl import live, machine, models, options, own_files
+from hone.trl import live, machine, models, options, own_files, tokenizers
 from hone.trl.evaluation import compares, evaluated, is_evaluation
 from hone.trl.loaders import loader
 from hone.trl.model_card import card
@@ -33,9 +33,9 @@ class Results:
 
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval"):
         """The metrics of the evaluation data: those of the last step, if the run ended with an evaluation, else of a pass over them."""
-        data = self.eval_dataset if eval_dataset is None else eval_dataset
-        if isinstance(data, str) and isinstance(self.eval_dataset, dict) and data in self.eval_dataset:
-            data = {data: self.eval_dataset[data]}  # as transformers: one of the trainer's, by its name
+        data = self._eval_rows if eval_dataset is None else eval_dataset
+        if isinstance(data, str) and isinstance(self._eval_rows, dict) and data in self._eval_rows:
+            data = {data: self._eval_rows[data]}  # as transformers: one of the trainer's, by its name
         if data is None:
             raise Refused(f"{type(self).__name__}.evaluate", "eval_dataset", "none", "pass it to the trainer or to evaluate()")
         last = next((entry for entry in reversed(self.state.log_history) if is_evaluation(entry)), None)
@@ -191,12 +191,7 @@ class Results:
         if self._given_tokenizer is None or is_named(self._given_tokenizer):
             name = self._given_tokenizer if self._given_tokenizer is not None else \
                 self._settings.get("tokenizer_name_or_path") or self._settings["model_name_or_path"]
-            try:
-                from transformers import AutoTokenizer
-            except ImportError as error:
-                raise Refused(f"{type(self).__name__}.processing_class", "a tokenizer, opened by transformers", str(error),
-                              "install transformers; the tokenizer's files are in output_dir after train()") from None
-            self._given_tokenizer = AutoTokenizer.from_pretrained(os.fspath(name))
+            self._given_tokenizer = tokenizers.opened(name, self.args, f"{type(self).__name__}.processing_class")
         return self._given_tokenizer
 
     @processing_class.setter
@@ -239,7 +234,7 @@ class Results:
             raise AttributeError(f"{type(self).__name__} has no attribute 'ref_model'.")
         if self._given_reference is None or is_named(self._given_reference):
             alone = not self._settings.get("use_peft") and compares(self) and not getattr(self.args, "precompute_ref_log_probs", False)
-            self._given_reference = live.open_base(self._settings, self._name, self._trained.config, f"{type(self).__name__}.ref_model") if alone else None
+            self._given_reference = self._trained.reference(f"{type(self).__name__}.ref_model") if alone else None
         return self._given_reference
 
     @property
@@ -254,12 +249,12 @@ class Results:
     def get_train_dataloader(self):
         """Rows of the data set; the order and the batches of a run are the program's."""
         size = self.args.per_device_train_batch_size
-        return loader(self.train_dataset, size, self.args.dataloader_drop_last, f"{type(self).__name__}.get_train_dataloader")
+        return loader(self._train_rows, size, self.args.dataloader_drop_last, f"{type(self).__name__}.get_train_dataloader")
 
     def get_eval_dataloader(self, eval_dataset=None):
-        data = self.eval_dataset if eval_dataset is None else eval_dataset
-        if isinstance(self.eval_dataset, dict) and isinstance(data, str):
-            data = self.eval_dataset[data]
+        data = self._eval_rows if eval_dataset is None else eval_dataset
+        if isinstance(self._eval_rows, dict) and isinstance(data, str):
+            data = self._eval_rows[data]
         return loader(data, self.args.per_device_eval_batch_size, False, f"{type(self).__name__}.get_eval_dataloader")
 
     def get_test_dataloader(self, test_dataset):

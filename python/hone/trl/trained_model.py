@@ -9,7 +9,7 @@ import os
 import pathlib
 
 from hone.errors import Refused
-from hone.trl import adapters, attributes, live, machine, models, own_files
+from hone.trl import adapters, attributes, live, machine, models, own_files, states
 from hone.trl.model_files import FILES, align, copy_files, elements, members, read_config, read_json, write_json
 
 # TRL's words for its trainers, where they are not the class's own name.
@@ -30,9 +30,7 @@ class TrainedModel:
         self._live = None   # the object of this process: the caller's, or one that was opened
         self._is_new = False  # an adapter that was made here, with which the run begins
         self._tags = ["trl", TAGS.get(trainer._name, trainer._name.lower())]
-        self._marks = {}
         if given is not None and hasattr(given, "named_parameters"):
-            self._marks = live.marks(given)
             self.config, self.generation_config  # what a script changes from now on
 
     def __getattr__(self, name):
@@ -62,7 +60,7 @@ class TrainedModel:
     @property
     def __class__(self):
         """For isinstance(trainer.model, PeftModel), without opening anything."""
-        return live.class_of(self) if "_marks" in vars(self) and live.is_at_hand() else TrainedModel
+        return live.class_of(self) if "_tags" in vars(self) and live.is_at_hand() else TrainedModel
 
     def __repr__(self):
         return f"<the model that {type(self._trainer).__name__} trains: {self.name_or_path}>"
@@ -95,7 +93,6 @@ class TrainedModel:
             self._live = self._given
             self._tag(self._live)
             return
-        live.refuse_changed(self._given, self._marks, type(self._trainer).__name__)
         self._wrap(self._given)
 
     def _wrap(self, base):
@@ -113,7 +110,7 @@ class TrainedModel:
             if target is not None:
                 self._kept[name] = target
         self._tag(made)
-        self._live, self._marks = made, live.marks(made)
+        self._live = made
 
     def _tag(self, made):
         if hasattr(made, "add_model_tags"):
@@ -136,12 +133,32 @@ class TrainedModel:
                 self._hold(base)
         return self._live
 
+    def written(self, inputs, settings, where):
+        """The options that name the model as it is when a run begins: none of a name, nor of an object that is what its folder holds."""
+        model = self._live if self._live is not None else self._given
+        if model is None:
+            return {}
+        own = self._trainer._settings
+        if not own.get("use_peft") and not own.get("unfrozen_parameters"):
+            models.refuse_frozen(model, where)
+        out = states.written(model, inputs, self._trainer._name, where)
+        if out and "tokenizer_name_or_path" not in settings:
+            out["tokenizer_name_or_path"] = states.tokenizer_of(models.base_of(model), where)
+        return out
+
+    def base_settings(self):
+        """The options with the base that the last run had, which may be one of its inputs."""
+        ran = self._trainer._ran or {}
+        return {**self._trainer._settings, **{name: ran[name] for name in ("model_name_or_path", "model_revision", "dtype") if name in ran}}
+
+    def reference(self, where):
+        """The model as the run begins or began, which a full training compares with."""
+        if self._given is not None and self._trainer.state.global_step == 0:
+            return copy.deepcopy(self._given).requires_grad_(False)
+        return live.open_base(self.base_settings(), self._trainer._name, self.config, where).requires_grad_(False)
+
     def begin(self, settings, resumes):
-        """The settings of a run that begins with the object: unchanged tensors, and the adapter that was made here."""
-        trainer = type(self._trainer).__name__
-        if self._live is None and self._given is None:
-            return settings
-        live.refuse_changed(self._live if self._live is not None else self._given, self._marks, trainer)
+        """The settings of a run that begins with the adapter that was made here."""
         if self._live is None or not self._is_new or machine.world_size() > 1 or not live.begins_with_it(self._live):
             return settings  # an adapter of its own, which is another draw of the same function
         folder = self._trainer._folder / "inputs/adapter"
@@ -159,7 +176,6 @@ class TrainedModel:
         machine.barrier()
         self._is_new = False
         live.take(self._trainer._result_folder(), self.current(), self._trainer._name)
-        self._marks = live.marks(self._live)
 
     # ---- configuration
 
@@ -315,7 +331,7 @@ class TrainedModel:
 
     def _fresh(self, name):
         """The result, opened by transformers and PEFT."""
-        folder, settings = self._result(name), self._trainer._settings
+        folder, settings = self._result(name), self.base_settings()
         where = f"{self._where}.{name}"
         if self._trainer.is_in_train:
             raise Refused(where, "a model in this process", "a run that goes on: the program has it", "use it after train(); state and logs are there")

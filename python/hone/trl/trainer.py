@@ -9,16 +9,20 @@ import types
 
 from hone import program
 from hone.errors import HoneError, Refused
-from hone.trl import adapters, again, attributes, child, functions, models, options, plan, refusals, rows, tokenizers
+from hone.trl import adapters, again, attributes, child, functions, models, options, plan, refusals, reward_models, rows, states, streams, tokenizers, training_arguments
 from hone.trl.accelerator import Accelerator
 from hone.trl.callbacks import Callbacks, TrainerState
 from hone.trl.config import config_class
 from hone.trl.evaluation import is_evaluation
 from hone.trl.notebook import Progress
+from hone.trl.prepared_rows import Data
 from hone.trl.results import Results, entry_of
 from hone.trl.trained_model import TrainedModel
 
 TrainOutput = collections.namedtuple("TrainOutput", "global_step training_loss metrics")
+
+# Options whose values this process has written for a run.
+OF_OBJECTS = ("model_name_or_path", "model_revision", "dtype", "tokenizer_name_or_path", "adapter_name_or_path", "reward_funcs")
 
 # The arguments of TRL 1.16's trainers, in their order.
 _ROWS = ["model", "args", "data_collator", "train_dataset", "eval_dataset", "processing_class", "compute_loss_func", "compute_metrics", "callbacks",
@@ -38,7 +42,7 @@ ARGUMENTS = {
 }
 
 
-class Trainer(Results):
+class Trainer(Data, Results):
     """What all of them share. `_name` is TRL's: "GRPO"."""
     _name = ""
 
@@ -47,10 +51,10 @@ class Trainer(Results):
         given = self._bound(arguments, named)
         refusals.refuse_overrides(self, Trainer)
         model, args = given.pop("model", None), given.pop("args", None)
-        new = models.HEADS if self._name == "Reward" else ()
-        self._model = models.name_of(model, f"{title}, model", new, self._name, wrapped=True) if model is not None else None
+        if models.is_model(model):
+            states.refuse_unknown(model, f"{title}, model")
         self._begun = model if model is not None and models.is_wrapped(model) else None  # its adapter is what the run begins with
-        self.args = self._config(args)
+        self.args = self._config(args, model)
         self._given_tokenizer, self._tokenizer = given.pop("processing_class", None), tokenizers.Taken()
         self.train_dataset, self.eval_dataset = given.pop("train_dataset", None), given.pop("eval_dataset", None)
         self._formatting = given.pop("formatting_func", None)
@@ -59,13 +63,17 @@ class Trainer(Results):
         self.reward_funcs = given.get("reward_funcs")
         self._given_reference = given.get("ref_model")
         self._settings = self._own_settings(given, model, title)
+        if hasattr(self._given_tokenizer, "get_vocab"):
+            tokenizers.finished(self._given_tokenizer, self.args)
         self._of_args = self.args.settings()
+        rows.refuse_splits(self._train_rows, f"{title}, train_dataset")
+        streams.refuse_endless(self._train_rows, self.args, title)
         if self._name == "SFT":
-            rows.refuse_transform(self.train_dataset, f"{title}, train_dataset")
-            rows.refuse_transform(self.eval_dataset, f"{title}, eval_dataset")
+            rows.refuse_transform(self._train_rows, f"{title}, train_dataset")
+            rows.refuse_transform(self._eval_rows, f"{title}, eval_dataset")
         callbacks = given.pop("callbacks", None)
         refusals.refuse_arguments(title, given)
-        refusals.refuse_formatting(self._formatting, self.args, self.train_dataset, title)
+        refusals.refuse_formatting(self._formatting, self.args, self._train_rows, title)
         self.callback_handler = Callbacks(callbacks, self)
         self.state = TrainerState()
         self.accelerator = Accelerator(self)
@@ -110,10 +118,11 @@ class Trainer(Results):
             named["processing_class"] = named.pop("tokenizer")
         return {**given, **named}
 
-    def _config(self, args):
+    def _config(self, args, model):
         wanted = config_class(self._name)
+        args = training_arguments.converted(args, wanted)
         if args is None:
-            base = pathlib.PurePath(self._model or "model").name
+            base = pathlib.PurePath(states.name_of(model, "") if model is not None else "model").name
             return wanted(output_dir=f"{base}-{self._name}")
         if not isinstance(args, wanted):
             raise Refused(f"{type(self).__name__}, args", f"a {wanted.__name__} of hone.trl",
@@ -124,16 +133,16 @@ class Trainer(Results):
         """Options that are arguments of the trainer, without the data sets."""
         out = dict(self.args.settings())
         plan.init_kwargs(out, title)
-        if self._model is not None:
-            plan.take(out, {"model_name_or_path": self._model}, title)
-            if "dtype" not in (out.get("model_init_kwargs") or {}):
-                plan.take(out, models.settings_of(model), title)
-        if out.get("model_name_or_path") is None:
-            raise Refused(f"{title}, model", "a name or a path", "none")
-        refusals.same_reference(given, out["model_name_or_path"], title)
         out["output_dir"] = os.fspath(self.args.output_dir) if self.args.output_dir is not None else "trainer_output"
         inputs = pathlib.Path(out["output_dir"]) / plan.FOLDER
-        self._tokenizer = tokenizers.taken(self._given_tokenizer, out["model_name_or_path"], title)
+        if model is not None:
+            plan.take(out, {"model_name_or_path": states.name_of(model, inputs)}, title)
+            if "dtype" not in (out.get("model_init_kwargs") or {}):
+                plan.take(out, states.settings_of(model, title), title)
+        if out.get("model_name_or_path") is None:
+            raise Refused(f"{title}, model", "a name or a path", "none")
+        refusals.same_reference(given, model, out["model_name_or_path"], title, self._name)
+        self._tokenizer = tokenizers.taken(self._given_tokenizer, out["model_name_or_path"], title, states.rows_of_embedding(model))
         plan.take(out, self._tokenizer.settings(inputs), title)
         if self._begun is not None:
             refusals.refuse_second_adapter(given, out, title)
@@ -146,7 +155,7 @@ class Trainer(Results):
             if name in given and name in options.rows(options.METHODS[self._name]):
                 specs = self._functions.specs(given.pop(name), judge=name == "judge")
                 if name == "reward_funcs":
-                    refusals.same_tokenizers(given, specs, title)
+                    self._reward_classes = reward_models.classes_of(given.pop("reward_processing_classes", None), self.reward_funcs, title)
                     if specs is not None:
                         out.pop("reward_model_path", None)  # of the script, which opens it
                 if specs is not None:
@@ -175,13 +184,16 @@ class Trainer(Results):
         return plan.known(changed, options.METHODS[self._name])
 
     def _objects_in(self, folder):
-        """The tokenizer and the adapter of this process, written for a run whose output_dir is `folder`; the options that name them."""
-        inputs = pathlib.Path(folder) / plan.FOLDER
+        """The objects of this process, written for a run whose output_dir is `folder`; the options that name them."""
+        inputs, title = pathlib.Path(folder) / plan.FOLDER, type(self).__name__
         self._tokenizer.write(inputs)
         out = self._tokenizer.settings(inputs)
         if self._begun is not None:
             models.write_adapter(self._begun, inputs / "adapter")
             out["adapter_name_or_path"] = os.fspath(inputs / "adapter")
+        out |= self._trained.written(inputs, out, title)
+        if self.reward_funcs is not None and self._settings.get("reward_funcs") is not None:
+            out["reward_funcs"] = reward_models.written(self.reward_funcs, self._reward_classes, self._settings["reward_funcs"], inputs, title)
         return out
 
     # ---- the run
@@ -200,9 +212,13 @@ class Trainer(Results):
         settings = dict(self._settings)
         if resume_from_checkpoint:
             settings["resume_from_checkpoint"] = "true" if resume_from_checkpoint is True else os.fspath(resume_from_checkpoint)
-        evaluated = self.eval_dataset if self._evaluates() else None
-        settings.update(plan.data_settings(self._folder, self.train_dataset, evaluated, self._row_function(), type(self).__name__))
-        self._objects_in(self._folder)
+        evaluated = self._eval_rows if self._evaluates() else None
+        settings.update(plan.data_settings(self._folder, self._train_rows, evaluated, self._row_function(), type(self).__name__,
+                                           streams.Enough(self.args)))
+        if resume_from_checkpoint and self._ran is not None:
+            settings.update((name, self._ran[name]) for name in OF_OBJECTS if name in self._ran)  # the object is trained already
+        else:
+            settings.update(self._objects_in(self._folder))
         if self._ran is not None and not resume_from_checkpoint:
             settings = again.settings_again(self, settings)
         else:
@@ -227,7 +243,7 @@ class Trainer(Results):
 
     def _evaluates(self):
         """Rows to evaluate without eval_strategy are read by nobody."""
-        return self.eval_dataset is not None and (str(getattr(self.args.eval_strategy, "value", self.args.eval_strategy)) != "no"
+        return self._eval_rows is not None and (str(getattr(self.args.eval_strategy, "value", self.args.eval_strategy)) != "no"
                                                  or self.args.eval_on_start)
 
     def _run(self, path):
