@@ -336,12 +336,8 @@ def test_rows(folder):
     rows.write([{"a": day, "b": decimal.Decimal("1.50"), "c": b"\0\1", "d": (1, [None, float("nan")]), "e": {"k": True}}], path, "train_dataset")
     same(json.loads(path.read_text()), {"a": "2026-01-02T03:04:05", "b": "1.50", "c": "AAE=", "d": [1, [None, None]], "e": {"k": True}}, "row")
 
-    class IterableDataset:
-        def __iter__(self):
-            return iter([{"text": "x"}])
-
     for data, text in (([{"text": "a"}, {"text": object()}], "row 1, column text"), ([], "found:  none"), (["a"], "row 0"), (3, "a int"),
-                       ({"train": TEXTS, "test": TEXTS}, "data['train']"), (IterableDataset(), "IterableDataset"), ([{"text": "\ud800"}], "surrogate")):
+                       ({"train": TEXTS, "test": TEXTS}, "data['train']"), (iter([{"text": "x"}]), "gives its rows once"), ([{"text": "\ud800"}], "surrogate")):
         raises(Refused, text, lambda: rows.write(data, folder / "bad.jsonl", "train_dataset"))
         same([entry.name for entry in folder.iterdir()], ["rows.jsonl"], "nothing half written")
 

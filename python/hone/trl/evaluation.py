@@ -71,7 +71,7 @@ def settings_for(trainer, folder, data):
         settings.update(trainer._trained_model())
     settings.update(own, eval_on_start=True, eval_steps=1, save_strategy="no", max_steps=1, learning_rate=0.0, warmup_steps=0)
     train = trainer._train_rows if trainer._train_rows is not None else data
-    enough = streams.Enough(trainer.args)
+    enough = streams.enough(train, trainer.args)
     return {**settings, **of_data, **plan.data_settings(folder, train, data, trainer._row_function(), type(trainer).__name__, enough)}
 
 

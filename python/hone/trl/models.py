@@ -107,7 +107,7 @@ def changed_generation(model):
 
 
 def changed_config(model, folder, method):
-    """The trainers that sample read more of both configurations than the others."""
+    """The trainers that sample read the model's special tokens, of both configurations."""
     samples = method in SAMPLERS
     stored = type(model.config).from_pretrained(folder)
     silent = () if samples else OF_TOKENIZER
@@ -115,15 +115,26 @@ def changed_config(model, folder, method):
     change = difference("its config", before, now)
     if change or not samples or getattr(model, "generation_config", None) is None:
         return change
-    before, now = ({name: value for name, value in names_of(config).items() if name not in OF_ARGS}
-                   for config in (own_generation(model, folder), model.generation_config))
+    before, now = ({name: config.to_dict().get(name) for name in OF_TOKENIZER} for config in (own_generation(model, folder), model.generation_config))
     return difference("its generation_config", before, now)
+
+
+def refuse_sampling(model, where, method):
+    """Of a generation_config: what args do not say, and the program would not do."""
+    folder = folder_of(model)
+    if method not in SAMPLERS or getattr(model, "generation_config", None) is None:
+        return
+    before = own_generation(model, folder) if folder is not None else type(model.generation_config)()
+    change = difference("its generation_config", *({name: value for name, value in names_of(config).items() if name not in (*OF_ARGS, *OF_TOKENIZER)}
+                                                   for config in (before, model.generation_config)))
+    if change:
+        raise Refused(where, "a model that samples as args say", change, "sampling options go into args: generation_kwargs and others")
 
 
 def base_state(model):
     """Tensors by the names that the model had before PEFT wrapped its modules, without the adapter's own."""
     out = {}
-    for name, tensor in model.state_dict().items():
+    for name, tensor in base_of(model).state_dict().items():
         if ".lora_" in name or ".modules_to_save." in name or "trainable_tokens_" in name:
             continue
         out[name.replace(".base_layer.", ".").replace(".original_module.", ".").replace(".token_adapter.", ".")] = tensor

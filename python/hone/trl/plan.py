@@ -69,7 +69,7 @@ def data_settings(folder, train, evaluation, function, trainer, enough=None):
         return str(path)
 
     if train is not None:
-        out["dataset_name"] = named(train, "train.jsonl", "train_dataset", enough if out else None)
+        out["dataset_name"] = named(train, "train.jsonl", "train_dataset", enough)
     if rows.is_splits(evaluation):
         out["eval_datasets"] = {name: named(data, f"eval-{file_name(name)}.jsonl", f"eval_dataset[{name!r}]")
                                 for name, data in evaluation.items()}

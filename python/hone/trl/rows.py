@@ -1,5 +1,6 @@
 """Data sets of the calling process as files that the program reads: JSON Lines, one row a line."""
 import base64
+import collections.abc
 import datetime
 import decimal
 import enum
@@ -80,10 +81,17 @@ def refuse_splits(data, argument):
                           f"pass one of them: data[{next(iter(data), 'train')!r}]")
 
 
+def refuse_once(data, argument):
+    if isinstance(data, collections.abc.Iterator):
+        raise Refused(argument, "rows that can be read again", f"a {type(data).__name__}, which gives its rows once",
+                      "pass list(rows), or datasets.IterableDataset.from_generator(function)")
+
+
 def rows_of(data, argument):
     """An iterator of dicts; Refused for what is none."""
     data = raw_of(data)
     refuse_splits(data, argument)
+    refuse_once(data, argument)
     kind = type(data).__name__
     if not hasattr(data, "__iter__"):
         raise Refused(argument, "a datasets.Dataset, a list of dicts, or a path", f"a {kind}")

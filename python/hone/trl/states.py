@@ -14,7 +14,7 @@ from hone.trl import adapters, machine, models
 from hone.trl.rows import is_named
 
 FOLDER = "model"
-HEAD = "model-head.safetensors"
+BODY, HEAD = "model-body.safetensors", "model-head.safetensors"
 INDEX = "model.safetensors.index.json"
 
 
@@ -26,7 +26,10 @@ def is_quantized(model):
 
 def refuse_unknown(model, where, wrapped=True):
     """What cannot be written as a model's folder, however it is."""
+    name = getattr(model, "name_or_path", "") or getattr(getattr(model, "config", None), "_name_or_path", "")
+
     def refuse(change, instead="save it, and its tokenizer, with save_pretrained(FOLDER) and pass model=FOLDER"):
+        instead = (f"pass model={name!r} for what its folder has, or " if name and isinstance(name, str) else "") + instead
         raise Refused(where, "a name or a path, or a model of transformers", f"a {type(model).__name__} in this process's memory; {change}", instead)
 
     if models.is_wrapped(model):
@@ -126,10 +129,13 @@ def link(base, folder, files, state):
     config.save_pretrained(folder)
     if getattr(base, "generation_config", None) is not None:
         base.generation_config.save_pretrained(folder)
-    for file in files:
-        os.symlink(file.resolve(), folder / file.name)
     head = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items() if is_new_head(name)}
-    if not head or has_head(files):
+    head = {} if has_head(files) else head
+    # A folder with an index has no model.safetensors, which would be read alone.
+    names = {file: BODY if head and file.name == "model.safetensors" else file.name for file in files}
+    for file, name in names.items():
+        os.symlink(file.resolve(), folder / name)
+    if not head:
         if len(files) > 1:
             shutil.copy2(files[0].parent / INDEX, folder / INDEX)
         return
@@ -137,9 +143,9 @@ def link(base, folder, files, state):
     from safetensors.torch import save_file
     save_file(head, folder / HEAD, metadata={"format": "pt"})
     places = dict.fromkeys(head, HEAD)
-    for file in files:
+    for file, name in names.items():
         with safe_open(file, "pt") as stored:
-            places.update(dict.fromkeys(stored.keys(), file.name))
+            places.update(dict.fromkeys(stored.keys(), name))
     (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": places}, indent=2) + "\n", encoding="utf-8")
 
 
@@ -166,6 +172,39 @@ def write(model, target, where, links):
         shutil.rmtree(partial, ignore_errors=True)
 
 
+def plain_members(module):
+    """Without what changes no result, and what resize_token_embeddings leaves as it was."""
+    silent = ("training", "vocab_size", "gradient_checkpointing", "name_or_path")
+    return {name: value for name, value in vars(module).items() if isinstance(value, (bool, int, float, str)) and name[0] != "_" and name not in silent}
+
+
+def differs_inside(base):
+    """Modules keep numbers of the configuration that they were made with: the name of one that is not what the configuration says now."""
+    import torch
+    with torch.device("meta"):
+        made = dict(type(base)(copy.deepcopy(base.config)).named_modules())
+    for name, module in base.named_modules():
+        other = made.get(name)
+        if other is None or type(other).__name__ != type(module).__name__:
+            continue  # PEFT's module, or the caller's
+        own, now = plain_members(module), plain_members(other)
+        changed = next((key for key in own.keys() & now.keys() if own[key] != now[key]), None)
+        if changed is not None:
+            return f"{name}.{changed} is {own[changed]!r} in the model, and its configuration says {now[changed]!r}"
+        if getattr(module, "inv_freq", None) is not None and not torch.allclose(module.inv_freq.cpu(), type(module)(copy.deepcopy(base.config)).inv_freq):
+            return f"{name}.inv_freq is not what its configuration says"
+    return ""
+
+
+def refuse_inside(base, where, method):
+    folder = models.folder_of(base)
+    change = models.changed_config(base, folder, method) if folder is not None else ""
+    inside = differs_inside(base) if change else ""
+    if inside:
+        raise Refused(where, "a configuration with which the model was made", f"{change}; {inside}",
+                      "set it when the model is made: from_pretrained(NAME, OPTION=VALUE), or save the model, load it again, and pass that")
+
+
 def written(model, inputs, method, where):
     """The options that name the model as it is now: none where its folder has it."""
     base = models.base_of(model)
@@ -175,6 +214,7 @@ def written(model, inputs, method, where):
     if is_quantized(base):
         raise Refused(f"{where}, model", "a quantized model that is otherwise what its folder holds", config or tensors,
                       "pass model.dequantize(), which is trained as it is, or the name of the model and quantization_config")
+    refuse_inside(base, f"{where}, model", method)
     target = pathlib.Path(inputs) / FOLDER
     write(model, target, f"{where}, model", links=tensors in ("", "head"))
     return {"model_name_or_path": os.fspath(target), "dtype": str(base.dtype).removeprefix("torch."), "model_revision": None}

@@ -237,8 +237,9 @@ def finished(tokenizer, args):
         end = end or own_end
     if end is not None and end in tokenizer.get_vocab():
         tokenizer.eos_token = end
-    pad = getattr(args, "pad_token", None) or tokenizer.pad_token or tokenizer.eos_token
-    if pad is not None and pad != tokenizer.pad_token and pad in tokenizer.get_vocab():
+    own = getattr(tokenizer, "pad_token", None)
+    pad = getattr(args, "pad_token", None) or own or getattr(tokenizer, "eos_token", None)
+    if pad is not None and pad != own and pad in tokenizer.get_vocab():
         tokenizer.pad_token = pad
     return tokenizer
 

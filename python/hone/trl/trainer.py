@@ -51,8 +51,10 @@ class Trainer(Data, Results):
         given = self._bound(arguments, named)
         refusals.refuse_overrides(self, Trainer)
         model, args = given.pop("model", None), given.pop("args", None)
-        if models.is_model(model):
+        if model is not None and not models.is_named(model):
             states.refuse_unknown(model, f"{title}, model")
+            states.refuse_inside(models.base_of(model), f"{title}, model", self._name)
+            models.refuse_sampling(models.base_of(model), f"{title}, model", self._name)
         self._begun = model if model is not None and models.is_wrapped(model) else None  # its adapter is what the run begins with
         self.args = self._config(args, model)
         self._given_tokenizer, self._tokenizer = given.pop("processing_class", None), tokenizers.Taken()
@@ -214,7 +216,7 @@ class Trainer(Data, Results):
             settings["resume_from_checkpoint"] = "true" if resume_from_checkpoint is True else os.fspath(resume_from_checkpoint)
         evaluated = self._eval_rows if self._evaluates() else None
         settings.update(plan.data_settings(self._folder, self._train_rows, evaluated, self._row_function(), type(self).__name__,
-                                           streams.Enough(self.args)))
+                                           streams.enough(self._train_rows, self.args)))
         if resume_from_checkpoint and self._ran is not None:
             settings.update((name, self._ran[name]) for name in OF_OBJECTS if name in self._ran)  # the object is trained already
         else:
