@@ -5,6 +5,7 @@ TRL's scripts load a model and pass the object. The program opens a folder, so t
 import json
 import os
 import pathlib
+import re
 
 from hone.errors import Refused
 from hone.trl import machine, options
@@ -137,7 +138,7 @@ def base_state(model):
     for name, tensor in base_of(model).state_dict().items():
         if ".lora_" in name or ".modules_to_save." in name or "trainable_tokens_" in name:
             continue
-        out[name.replace(".base_layer.", ".").replace(".original_module.", ".").replace(".token_adapter.", ".")] = tensor
+        out[re.sub(r"\.(base_layer|original_module|token_adapter)(?=\.)", "", name)] = tensor
     return out
 
 

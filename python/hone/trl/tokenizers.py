@@ -220,6 +220,19 @@ def taken(processing_class, model, trainer, size=None):
 
 # ---- what TRL's trainers make of it in their constructor
 
+def template_settings(settings):
+    """chat_template_path as a folder where it is a name whose tokenizer is in the hub's cache."""
+    name = settings.get("chat_template_path")
+    if name is None or os.path.exists(name):
+        return {}
+    try:
+        from transformers.utils import cached_file
+        found = cached_file(str(name), "tokenizer_config.json")
+    except (ImportError, OSError, ValueError):
+        return {}  # the program says what it expects
+    return {"chat_template_path": os.path.dirname(found)} if found else {}
+
+
 def template_of(path, trust=False):
     """(template, end of the sequence) of chat_template_path: a Jinja file, or a tokenizer's folder or name."""
     if os.path.isfile(path) and str(path).endswith((".jinja", ".j2")):

@@ -135,6 +135,7 @@ class Trainer(Data, Results):
         """Options that are arguments of the trainer, without the data sets."""
         out = dict(self.args.settings())
         plan.init_kwargs(out, title)
+        out |= tokenizers.template_settings(out)
         out["output_dir"] = os.fspath(self.args.output_dir) if self.args.output_dir is not None else "trainer_output"
         inputs = pathlib.Path(out["output_dir"]) / plan.FOLDER
         if model is not None:
