@@ -10,7 +10,7 @@ import tempfile
 
 from hone import program
 from hone.errors import HoneError, Refused
-from hone.trl import child, options, own_files, plan, streams
+from hone.trl import child, models, options, own_files, plan, streams
 
 # Methods whose metrics compare with a reference: a continued adapter would be its own.
 WITH_REFERENCE = ("DPO", "KTO", "OnlineDPO")
@@ -75,9 +75,20 @@ def settings_for(trainer, folder, data):
     return {**settings, **of_data, **plan.data_settings(folder, train, data, trainer._row_function(), type(trainer).__name__, enough)}
 
 
+def evaluated_one_by_one(trainer, data):
+    """Several data sets of a method that samples: the program evaluates one set of prompts."""
+    out = {}
+    for name, one in data.items():
+        found = evaluated(trainer, one)
+        out |= {f"eval_{name}_{key.removeprefix('eval_')}" if key.startswith("eval_") else key: value for key, value in found.items()}
+    return out
+
+
 def evaluated(trainer, data):
     """The metrics of `data`, of the model as it is now."""
     program.require()
+    if isinstance(data, dict) and trainer._name in models.SAMPLERS:
+        return evaluated_one_by_one(trainer, data)
     found, wanted = [], len(data) if isinstance(data, dict) else 1
 
     def answer(message):

@@ -10,8 +10,8 @@ from hone.trl.rows import is_named
 class Rows:
     """Lists of rows, in the data set's own order; len() counts batches, `dataset` has the rows."""
 
-    def __init__(self, dataset, batch_size, drop_last=False):
-        self.dataset, self.batch_size, self.drop_last = dataset, batch_size, drop_last
+    def __init__(self, dataset, batch_size, drop_last=False, num_workers=0):
+        self.dataset, self.batch_size, self.drop_last, self.num_workers = dataset, batch_size, drop_last, num_workers
 
     def __len__(self):
         rows = len(self.dataset) / machine.world_size() / self.batch_size
@@ -28,9 +28,9 @@ class Rows:
             yield batch
 
 
-def loader(data, batch_size, drop_last, where):
+def loader(data, batch_size, drop_last, where, num_workers=0):
     if data is None:
         raise Refused(where, "a data set", "none", "pass it to the trainer")
     if is_named(data) or not isinstance(data, collections.abc.Iterable):
         raise Refused(where, "rows of this process", f"{data!r}", "the program reads the file; load it with datasets.load_dataset, and pass the rows")
-    return Rows(data, batch_size, drop_last)
+    return Rows(data, batch_size, drop_last, num_workers if hasattr(data, "__len__") else 0)

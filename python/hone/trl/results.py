@@ -249,13 +249,15 @@ class Results:
     def get_train_dataloader(self):
         """Rows of the data set; the order and the batches of a run are the program's."""
         size = self.args.per_device_train_batch_size
-        return loader(self._train_rows, size, self.args.dataloader_drop_last, f"{type(self).__name__}.get_train_dataloader")
+        return loader(self._train_rows, size, self.args.dataloader_drop_last, f"{type(self).__name__}.get_train_dataloader",
+                      self.args.dataloader_num_workers)
 
     def get_eval_dataloader(self, eval_dataset=None):
         data = self._eval_rows if eval_dataset is None else eval_dataset
         if isinstance(self._eval_rows, dict) and isinstance(data, str):
             data = self._eval_rows[data]
-        return loader(data, self.args.per_device_eval_batch_size, False, f"{type(self).__name__}.get_eval_dataloader")
+        return loader(data, self.args.per_device_eval_batch_size, False, f"{type(self).__name__}.get_eval_dataloader",
+                      self.args.dataloader_num_workers)
 
     def get_test_dataloader(self, test_dataset):
         return self.get_eval_dataloader(test_dataset)

@@ -17,7 +17,7 @@ def listed(value):
 def classes_of(given, functions, trainer):
     """A tokenizer, or None, for each of reward_funcs."""
     several, count = listed(given), len(listed(functions))
-    if not several:
+    if given is None:
         return [None] * count
     if len(several) != count:
         raise Refused(f"{trainer}, reward_processing_classes", f"one for each of reward_funcs: the number of reward processing classes ({len(several)}) "
@@ -90,16 +90,17 @@ def written(functions, classes, specs, inputs, trainer):
     return out
 
 
-def opened(functions, classes):
-    """What TRL's attribute has: the tokenizer of each model, opened where it was not named."""
-    out = list(classes)
-    for at, one in enumerate(listed(functions)):
-        if out[at] is None and is_reward_model(one):
-            from transformers import AutoTokenizer
-            out[at] = AutoTokenizer.from_pretrained(os.fspath(one) if is_named(one) else models.base_of(one).name_or_path)
-            if out[at].pad_token_id is None:
-                out[at].pad_token = out[at].eos_token
-        elif is_named(out[at]):
-            from transformers import AutoTokenizer
-            out[at] = AutoTokenizer.from_pretrained(os.fspath(out[at]))
-    return out
+class RewardModels:
+    """The part of a trainer that has reward_processing_classes: of each model its tokenizer, opened when somebody asks."""
+    reward_funcs, _reward_classes = None, None
+
+    @property
+    def reward_processing_classes(self):
+        if self._reward_classes is None:
+            return None
+        for at, one in enumerate(listed(self.reward_funcs)):
+            known = self._reward_classes[at]
+            if (known is None and is_reward_model(one)) or is_named(known):
+                name = known if known is not None else one if is_named(one) else models.base_of(one).name_or_path
+                self._reward_classes[at] = tokenizers.opened(name, None, f"{type(self).__name__}.reward_processing_classes")
+        return self._reward_classes

@@ -17,6 +17,7 @@ from hone.trl.evaluation import is_evaluation
 from hone.trl.notebook import Progress
 from hone.trl.prepared_rows import Data
 from hone.trl.results import Results, entry_of
+from hone.trl.reward_models import RewardModels
 from hone.trl.trained_model import TrainedModel
 
 TrainOutput = collections.namedtuple("TrainOutput", "global_step training_loss metrics")
@@ -42,7 +43,7 @@ ARGUMENTS = {
 }
 
 
-class Trainer(Data, Results):
+class Trainer(Data, RewardModels, Results):
     """What all of them share. `_name` is TRL's: "GRPO"."""
     _name = ""
 
@@ -69,6 +70,7 @@ class Trainer(Data, Results):
             tokenizers.finished(self._given_tokenizer, self.args)
         self._of_args = self.args.settings()
         rows.refuse_splits(self._train_rows, f"{title}, train_dataset")
+        streams.settle(self.args, self._train_rows, self._eval_rows, self._name, title)
         streams.refuse_endless(self._train_rows, self.args, title)
         if self._name == "SFT":
             rows.refuse_transform(self._train_rows, f"{title}, train_dataset")
