@@ -210,6 +210,18 @@ def test_after_training(folder):
     run(folder, str(OBJECTS_FOLDER / "after_training.py"), [str(SOURCE / "tests/fixtures/faults/llama"), str(folder)])
 
 
+def test_live_models(folder):
+    """trainer.model before, while and after train(), for every method: an object is trained in place"""
+    package()
+    run(folder, str(OBJECTS_FOLDER / "live_models.py"), [TINY, str(folder)])
+
+
+def test_data_helpers(folder):
+    """hone's functions of rows make TRL's rows"""
+    package()
+    run(folder, str(OBJECTS_FOLDER / "data_helpers.py"), [TINY])
+
+
 def test_example(folder):
     """the example of docs/python.md runs, with a small model and two steps"""
     package()
@@ -388,7 +400,7 @@ def main():
     parser.add_argument("only", nargs="*")
     given = parser.parse_args()
     cases = [(one.__name__[5:], one.__doc__, one)
-             for one in (test_objects, test_models, test_changed_tokenizers, test_after_training, test_open_r1, test_example)]
+             for one in (test_objects, test_models, test_changed_tokenizers, test_after_training, test_live_models, test_data_helpers, test_open_r1, test_example)]
     cases += [(name, f"TRL's script {name}.py runs with its import changed", functools.partial(adapter_test, name=name)) for name in SCRIPTS]
     cases += [(f"{name}-losses", f"TRL's script {name}.py gives TRL's losses and gradient norms in float32", functools.partial(losses_test, name=name))
               for name in SCRIPTS]

@@ -15,7 +15,7 @@ from hone.trl import adapters, models, options
 # Of model_init_kwargs: what says which files are opened, and of which type the numbers are. The rest is the program's to judge.
 OF_OPENING = ("dtype", "torch_dtype", "revision", "trust_remote_code", "subfolder", "cache_dir", "token")
 # Adapters that begin as the base itself, so that a reference without adapter, and one with it, are the same function.
-BEGIN_AS_BASE = (True, "true", "gaussian")
+BEGIN_AS_BASE = ("true", "gaussian")
 CHANGES_BASE = ("pissa", "olora", "loftq", "corda")  # PEFT's init would take a part out of the base; hone saves the adapter of the whole base
 
 
@@ -89,22 +89,19 @@ def open_base(settings, method, config, where):
 def lora_config(given, settings, method):
     """The LoraConfig of PEFT that says what the options say: the caller's own, or one that is made of them."""
     import peft
-    if given is not None and not settings.get("lora_target_modules") and not settings.get("lora_target_parameters"):
-        given = None  # it leaves the modules open, and the program's default is what is trained
     if given is not None:
-        out = given
         changes = {}
         if str(adapters.word(getattr(given, "init_lora_weights", True))).startswith(CHANGES_BASE):
             changes["init_lora_weights"] = True
         if method == "Reward" and "score" not in (given.modules_to_save or ()):
             changes["modules_to_save"] = [*(given.modules_to_save or ()), "score"]
-        return dataclasses.replace(copy.copy(given), **changes) if changes and dataclasses.is_dataclass(given) else out
+        return dataclasses.replace(given, **changes) if changes else given
     rows, fields = options.rows(options.METHODS[method]), {}
     for field, option in adapters.LORA.items():
         value = settings.get(option, options.default_of(rows[option]) if option in rows else None)
         if value is not None:
             fields[field] = value
-    fields["init_lora_weights"] = fields.get("init_lora_weights") == "gaussian" and "gaussian" or True
+    fields["init_lora_weights"] = "gaussian" if fields.get("init_lora_weights") == "gaussian" else True
     if method == "Reward":
         fields["modules_to_save"] = [*(name for name in fields.get("modules_to_save") or () if name != "score"), "score"]
     targets = fields.get("target_modules")
@@ -121,10 +118,9 @@ def wrapped(model, given, settings, method, where):
     return peft.get_peft_model(model, lora_config(given, settings, method))
 
 
-def begins_with_it(model):
-    """Whether a run can begin with the new adapter of `model` without being another run: where its reference is the base."""
-    config = next(iter(model.peft_config.values()))
-    return adapters.word(config.init_lora_weights) in BEGIN_AS_BASE or config.init_lora_weights is True
+def begins_with_it(settings):
+    """Whether a run can begin with PEFT's new adapter without being another run: with one that is the base's function, as its reference is."""
+    return str(adapters.word(settings.get("init_lora_weights", True))).lower() in BEGIN_AS_BASE
 
 
 def counted(config, given, settings, method, where):

@@ -159,7 +159,7 @@ class TrainedModel:
 
     def begin(self, settings, resumes):
         """The settings of a run that begins with the adapter that was made here."""
-        if self._live is None or not self._is_new or machine.world_size() > 1 or not live.begins_with_it(self._live):
+        if self._live is None or not self._is_new or machine.world_size() > 1 or not live.begins_with_it(settings):
             return settings  # an adapter of its own, which is another draw of the same function
         folder = self._trainer._folder / "inputs/adapter"
         if resumes and not (folder / "adapter_config.json").is_file():
@@ -268,6 +268,9 @@ class TrainedModel:
         unknown = next((name for name in named if name not in OF_SAVING), None)
         if unknown is not None:
             raise TypeError(f"save_pretrained() got an unexpected keyword argument {unknown!r}." + attributes.near(unknown, OF_SAVING))
+        if self._trainer.state.global_step == 0:
+            self._open("save_pretrained").save_pretrained(save_directory, push_to_hub=push_to_hub, **named)
+            return
         if not safe_serialization:
             raise Refused(f"{self._where}.save_pretrained, safe_serialization", "safetensors", "False", "leave it out: hone writes no pickles")
         source, target = self._result("save_pretrained"), pathlib.Path(save_directory)
@@ -313,8 +316,8 @@ class TrainedModel:
         print(f"trainable params: {trained:,d} || all params: {count:,d} || trainable%: {100 * trained / count:.4f}")
 
     def merge_and_unload(self, progressbar=False, safe_merge=False, adapter_names=None):
-        """A transformers model with the adapter in its weights, in this process."""
-        model = self._fresh("merge_and_unload")
+        """A transformers model with the adapter in its weights, in this process: a new one after train()."""
+        model = self._fresh("merge_and_unload") if self._trainer.state.global_step > 0 else self._open("merge_and_unload")
         if not hasattr(model, "merge_and_unload"):
             return model  # all of it was trained
         return model.merge_and_unload(safe_merge=safe_merge)
