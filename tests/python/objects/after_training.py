@@ -66,24 +66,13 @@ dora, _ = losses(trl, wrapped(use_dora=True), TEXTS, name="dora", train_sampling
 close(losses(hone.trl, wrapped(use_dora=True), TEXTS, name="dora", train_sampling_strategy="sequential")[0], dora)
 hone.trl.SFTTrainer(get_peft_model(prepare_model_for_kbit_training(fresh()), LoraConfig(r=2, target_modules=["q_proj"])))
 
-moved = wrapped()
-with torch.no_grad():
-    next(value for name, value in moved.named_parameters() if "lora_B" in name)[0, 0] = 1.0
-refused("adapter_name_or_path", lambda: hone.trl.SFTTrainer(moved))
-below = wrapped()
-with torch.no_grad():
-    next(value for name, value in below.named_parameters() if "q_proj.base_layer" in name)[0, 0] += 1.0
-refused("is not what its file has", lambda: hone.trl.SFTTrainer(below))
-twice = wrapped()
-twice.add_adapter("other", LoraConfig(r=2, target_modules=["q_proj"]))
-refused("2 adapters", lambda: hone.trl.SFTTrainer(twice))
 refused("one adapter", lambda: hone.trl.SFTTrainer(wrapped(), peft_config=LoraConfig()))
 refused("one adapter", lambda: hone.trl.SFTTrainer(wrapped(), hone.trl.SFTConfig("x", adapter_name_or_path="y")))
 inside = fresh()
 inside.add_adapter(LoraConfig(r=2, target_modules=["q_proj"]))
-refused("pass peft_config", lambda: hone.trl.SFTTrainer(inside))
+refused("and peft_config to the trainer", lambda: hone.trl.SFTTrainer(inside))
 frozen = PeftModel.from_pretrained(fresh(), str(OUT / "hone.trl-peft"))
-refused("adapter_name_or_path", lambda: hone.trl.SFTTrainer(frozen))
+refused("is_trainable=True", lambda: hone.trl.SFTTrainer(frozen))
 
 # Configurations: neutral, saved, refused.
 model = fresh(use_cache=False)
@@ -98,11 +87,11 @@ model.generation_config.no_repeat_ngram_size = 2
 refused("no_repeat_ngram_size: 2", lambda: hone.trl.GRPOTrainer(model, reward_funcs=len))
 turned = fresh()
 turned.config.rope_parameters = {**turned.config.rope_parameters, "rope_theta": 5e5}
-refused("rope_parameters", lambda: hone.trl.SFTTrainer(turned))
+refused("rope_parameters", lambda: hone.trl.SFTTrainer(turned))  # its layers have the values of before
 aligned = fresh()
 aligned.config.eos_token_id = 0
 hone.trl.SFTTrainer(aligned)
-refused("eos_token_id", lambda: hone.trl.GRPOTrainer(aligned, reward_funcs=len))
+hone.trl.GRPOTrainer(aligned, reward_funcs=len)  # its end is written with the model (held_models.py)
 
 # After train(): of an adapter, and of a full model.
 _, trainer = losses(hone.trl, wrapped(), TEXTS, name="after")
