@@ -13,9 +13,9 @@ from hone.trl import adapters, again, attributes, child, functions, models, opti
 from hone.trl.accelerator import Accelerator
 from hone.trl.callbacks import Callbacks, TrainerState
 from hone.trl.config import config_class
+from hone.trl.data_sets import Data
 from hone.trl.evaluation import is_evaluation
 from hone.trl.notebook import Progress
-from hone.trl.prepared_rows import Data
 from hone.trl.results import Results, entry_of
 from hone.trl.reward_models import RewardModels
 from hone.trl.trained_model import TrainedModel
