@@ -14,3 +14,7 @@ class Refused(HoneError, ValueError):
 
     def __init__(self, where, expected, found, fix=""):
         super().__init__(f"[{where}] expected {expected}\n  found:  {found}" + (f"\n  do:     {fix}" if fix else ""))
+
+
+class RefusedType(Refused, TypeError):
+    """Where TRL raises a TypeError."""
