@@ -9,7 +9,8 @@ import types
 
 from hone import program
 from hone.errors import HoneError, Refused
-from hone.trl import adapters, again, attributes, child, functions, models, options, plan, refusals, reward_models, rows, states, streams, tokenizers, training_arguments
+from hone.trl import (adapters, again, attributes, child, contradictions, functions, models, options, plan,
+                      refusals, reward_models, rows, states, streams, tokenizers, training_arguments)
 from hone.trl.accelerator import Accelerator
 from hone.trl.callbacks import Callbacks, TrainerState
 from hone.trl.config import config_class
@@ -79,6 +80,7 @@ class Trainer(Data, RewardModels, Results):
         refusals.refuse_arguments(title, given)
         refusals.refuse_formatting(self._formatting, self.args, self._train_rows, title)
         self.callback_handler = Callbacks(callbacks, self)
+        contradictions.refuse(self._name, title, self.args, self._settings, self._train_rows, self._eval_rows)
         self.state = TrainerState()
         self.accelerator = Accelerator(self)
         self.is_in_train = False
