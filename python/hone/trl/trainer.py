@@ -10,7 +10,8 @@ import types
 from hone import program
 from hone.errors import HoneError, Refused
 from hone.trl import (adapters, again, attributes, child, contradictions, functions, models, options, plan,
-                      refusals, reward_models, rows, states, streams, tokenizers, training_arguments)
+                      refusals, reward_models, rows, states, streams, tokenizers, training_arguments,
+                      verdicts)
 from hone.trl.accelerator import Accelerator
 from hone.trl.callbacks import Callbacks, TrainerState
 from hone.trl.config import config_class
@@ -273,7 +274,7 @@ class Trainer(Data, RewardModels, Results):
     def _error(self, code, text):
         folder = self._settings["output_dir"]
         if code == child.PAUSED:
-            text = f"[{folder}] the doctor has paused the run; what it found is above, and `hone explain {folder}` tells it again"
+            text = verdicts.paused(folder)
         elif code < 0:
             text = f"[{folder}] the program was killed by signal {-code}; `hone explain {folder}` says why" + (f"\n{text}" if text else "")
         elif code == child.INTERRUPTED:
