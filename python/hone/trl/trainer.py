@@ -9,7 +9,8 @@ import types
 
 from hone import program
 from hone.errors import HoneError, Refused
-from hone.trl import adapters, again, attributes, child, functions, models, options, plan, refusals, reward_models, rows, states, streams, tokenizers, training_arguments
+from hone.trl import adapters, again, attributes, child, functions, models, options, plan, refusals, reward_models, rows, states, streams
+from hone.trl import tokenizers, training_arguments
 from hone.trl.accelerator import Accelerator
 from hone.trl.callbacks import Callbacks, TrainerState
 from hone.trl.config import config_class
