@@ -184,7 +184,7 @@ def test_objects(folder):
 
 
 def test_models(folder):
-    """models in memory are taken while they are what their folder holds, and named where they are not"""
+    """models in memory are named while they are what their folder holds, and refused where they contradict themselves"""
     package()
     run(folder, "-c", [MODELS, TINY, REWARD_MODEL, str(folder)])
 
@@ -205,6 +205,24 @@ def test_live_models(folder):
     """trainer.model before, while and after train(), for every method: an object is trained in place"""
     package()
     run(folder, str(OBJECTS_FOLDER / "live_models.py"), [TINY, str(folder)])
+
+
+def test_held_models(folder):
+    """models that were changed in memory, and trained adapters, give TRL's first losses"""
+    package()
+    run(folder, str(OBJECTS_FOLDER / "held_models.py"), [str(SOURCE / "tests/fixtures/faults/llama"), str(folder)])
+
+
+def test_prepared_rows(folder):
+    """trainer.train_dataset has TRL's columns and TRL's tokens, for every method that prepares rows"""
+    package()
+    run(folder, str(OBJECTS_FOLDER / "prepared_rows.py"), [str(SOURCE / "tests/fixtures/faults/llama"), str(folder)])
+
+
+def test_arguments(folder):
+    """TrainingArguments, reward models and their tokenizers, streams and subclasses of Configs as arguments"""
+    package()
+    run(folder, str(OBJECTS_FOLDER / "arguments.py"), [TINY, REWARD_MODEL, str(folder)])
 
 
 def test_data_helpers(folder):
@@ -391,7 +409,8 @@ def main():
     parser.add_argument("only", nargs="*")
     given = parser.parse_args()
     cases = [(one.__name__[5:], one.__doc__, one)
-             for one in (test_objects, test_models, test_changed_tokenizers, test_after_training, test_live_models, test_data_helpers, test_open_r1, test_example)]
+             for one in (test_objects, test_models, test_changed_tokenizers, test_after_training, test_live_models, test_data_helpers,
+                         test_held_models, test_prepared_rows, test_arguments, test_open_r1, test_example)]
     cases += [(name, f"TRL's script {name}.py runs with its import changed", functools.partial(adapter_test, name=name)) for name in SCRIPTS]
     cases += [(f"{name}-losses", f"TRL's script {name}.py gives TRL's losses and gradient norms in float32", functools.partial(losses_test, name=name))
               for name in SCRIPTS]

@@ -206,6 +206,9 @@ def test_evaluate_with_a_reference(folder):
     alone.evaluate()
     alone.train()
     raises(Refused, "save_strategy", alone.evaluate)
+    alone.args.precompute_ref_log_probs = True
+    alone._settings["use_peft"] = False
+    raises(ValueError, "Cannot compute reference log-probs for a dataset passed to", lambda: alone.evaluate(PAIRS))
 
 
 def test_train_twice(folder):

@@ -98,7 +98,7 @@ class Functions:
             one = one.judge
         if models.is_model(one):
             states.refuse_unknown(one, where, wrapped=False)
-            return models.base_of(one).name_or_path or "reward model"  # reward_models.py names what is otherwise than its folder
+            return models.base_of(one).name_or_path or "reward model"  # what is otherwise than its folder gets one (reward_models.py)
         if not callable(one) or isinstance(one, type):
             raise Refused(where, "a function, a name, or a folder", f"a {type(one).__name__}" if not isinstance(one, type) else f"the class {one.__name__}")
         base = re.sub(r"\W", "_", name_of(one), flags=re.ASCII).strip("_") or "function"

@@ -172,9 +172,14 @@ def take_full(folder, model, method):
 
 def take_adapter(folder, model):
     """Of a PeftModel: A and B, whole modules, token rows."""
-    from peft import set_peft_model_state_dict
+    from peft import PeftConfig, set_peft_model_state_dict
     from safetensors.torch import load_file
     name = model.active_adapter if isinstance(model.active_adapter, str) else next(iter(model.peft_config))
+    if PeftConfig.from_pretrained(str(folder)).r != model.peft_config[name].r:  # PiSSA is saved as a LoRA of twice the rank
+        model.delete_adapter(name)
+        model.load_adapter(str(folder), adapter_name=name, is_trainable=True)
+        model.set_adapter(name)
+        return
     found = set_peft_model_state_dict(model, load_file(str(folder / "adapter_model.safetensors")), adapter_name=name)
     if found.unexpected_keys:
         raise HoneError(f"[{folder}] expected the adapter of trainer.model\n  found:  {found.unexpected_keys[0]}, which it has not")

@@ -22,7 +22,8 @@ NEUTRAL = {
     "use_return_dict": "of what a call returns", "task_specific_params": "of pipelines", "keys_to_ignore_at_inference": "of evaluation loops",
     "gradient_checkpointing": "hone's own option is recompute", "unsloth_version": "who wrote the file", "auto_map": "the class that opens it",
     "is_decoder": "hone's models are decoders", "finetuning_task": "a name", "tokenizer_class": "of AutoTokenizer", "prefix": "of pipelines",
-    "chunk_size_feed_forward": "of slices with the same result", "torchscript": "of exports", "experts_implementation": "hone has its own",
+    "quantization_config": "options say it", "chunk_size_feed_forward": "of slices with the same result", "torchscript": "of exports",
+    "experts_implementation": "hone has its own",
 }
 # Of a configuration too: a trainer of transformers sets them to the tokenizer's.
 OF_TOKENIZER = ("bos_token_id", "eos_token_id", "pad_token_id")

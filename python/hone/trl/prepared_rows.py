@@ -96,7 +96,8 @@ def _scored(data, trainer, split):
             before = row.get("prompt")
             texts = {name: row[name] if before is None else before + row[name] for name in ("chosen", "rejected")}
             words = template_words(row) if data_helpers.is_conversational(row) else {}
-            return {**(texts if before is not None and kept else {}), **{f"{name}_ids": tokens_of(tokenizer, text, **words)["input_ids"] for name, text in texts.items()}}
+            ids = {f"{name}_ids": tokens_of(tokenizer, text, **words)["input_ids"] for name, text in texts.items()}
+            return {**texts, **ids} if before is not None and kept else ids
 
         data = data.map(made)
     return data if most is None else data.filter(lambda row: len(row["chosen_ids"]) <= most and len(row["rejected_ids"]) <= most)

@@ -6,8 +6,8 @@ import pathlib
 import warnings
 
 from hone.errors import Refused
-from hone.trl import live, machine, models, options, own_files, tokenizers
-from hone.trl.evaluation import compares, evaluated, is_evaluation
+from hone.trl import live, machine, models, options, own_files, streams, tokenizers
+from hone.trl.evaluation import compares, evaluated, is_evaluation, refuse_unseen
 from hone.trl.loaders import loader
 from hone.trl.model_card import card
 from hone.trl.model_files import FILES, copy_files
@@ -38,6 +38,8 @@ class Results:
             data = {data: self._eval_rows[data]}  # as transformers: one of the trainer's, by its name
         if data is None:
             raise Refused(f"{type(self).__name__}.evaluate", "eval_dataset", "none", "pass it to the trainer or to evaluate()")
+        refuse_unseen(self, eval_dataset)
+        streams.refuse_precomputed(self.args, data, f"{type(self).__name__}.evaluate")
         last = next((entry for entry in reversed(self.state.log_history) if is_evaluation(entry)), None)
         current = last is not None and last["step"] == self.state.global_step and eval_dataset is None and not isinstance(data, dict)
         if not current:

@@ -77,8 +77,8 @@ def is_splits(data):
 
 def refuse_splits(data, argument):
     if is_splits(data):
-        raise RefusedType(argument, "one split: it must be a `Dataset` or `IterableDataset`", f"a `{type(data).__name__}` of {', '.join(data) or 'nothing'}",
-                          f"pass one of them: data[{next(iter(data), 'train')!r}]")
+        raise RefusedType(argument, "one split: it must be a `Dataset` or `IterableDataset`",
+                          f"a `{type(data).__name__}` of {', '.join(data) or 'nothing'}", f"pass one of them: data[{next(iter(data), 'train')!r}]")
 
 
 def refuse_once(data, argument):

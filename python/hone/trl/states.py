@@ -42,7 +42,8 @@ def refuse_unknown(model, where, wrapped=True):
     if not hasattr(getattr(base, "config", None), "to_dict") or not hasattr(base, "base_model_prefix") or not hasattr(base, "save_pretrained"):
         refuse("it is no model of transformers")
     if is_quantized(base) and models.folder_of(base) is None:
-        refuse("it is quantized, and its folder is not known", "pass the name of the model, and quantization_config to the trainer; or model.dequantize()")
+        refuse("it is quantized, and its folder is not known",
+               "pass the name of the model, and quantization_config to the trainer; or model.dequantize()")
 
 
 def settings_of(model, where):
@@ -75,7 +76,8 @@ def is_same_model(model, other, name, method):
         return False
     own, others = models.base_state(model), models.base_state(other)
     adapted = any(bool((value != 0).any()) for one in (model, other) for key, value in one.state_dict().items() if ".lora_B." in key)
-    return not adapted and own.keys() == others.keys() and all(torch.equal(value.cpu(), others[key].cpu().to(value.dtype)) for key, value in own.items())
+    equal = own.keys() == others.keys() and all(torch.equal(value.cpu(), others[key].cpu().to(value.dtype)) for key, value in own.items())
+    return equal and not adapted
 
 
 def rows_of_embedding(model):
@@ -92,7 +94,8 @@ def tokenizer_of(base, where):
     """The folder that the model's tokenizer is in: the run's own copy of the model has none."""
     folder = models.folder_of(base)
     if folder is None or not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json", "tokenizer.model")):
-        raise Refused(f"{where}, processing_class", "the tokenizer of a model that has no folder of its own", "none", "pass processing_class=tokenizer")
+        raise Refused(f"{where}, processing_class", "the tokenizer of a model that has no folder of its own", "none",
+                      "pass processing_class=tokenizer")
     return os.fspath(folder)
 
 
@@ -178,6 +181,18 @@ def plain_members(module):
     return {name: value for name, value in vars(module).items() if isinstance(value, (bool, int, float, str)) and name[0] != "_" and name not in silent}
 
 
+def turns_otherwise(module, config):
+    """Of rotary positions: their frequencies are numbers of a buffer, which is in no file."""
+    import torch
+    if getattr(module, "inv_freq", None) is None:
+        return False
+    try:
+        made = type(module)(copy.deepcopy(config)).inv_freq
+    except (TypeError, AttributeError):
+        return False  # made of something else than the configuration
+    return made.shape != module.inv_freq.shape or not torch.allclose(module.inv_freq.cpu(), made)
+
+
 def differs_inside(base):
     """Modules keep numbers of the configuration that they were made with: the name of one that is not what the configuration says now."""
     import torch
@@ -191,7 +206,7 @@ def differs_inside(base):
         changed = next((key for key in own.keys() & now.keys() if own[key] != now[key]), None)
         if changed is not None:
             return f"{name}.{changed} is {own[changed]!r} in the model, and its configuration says {now[changed]!r}"
-        if getattr(module, "inv_freq", None) is not None and not torch.allclose(module.inv_freq.cpu(), type(module)(copy.deepcopy(base.config)).inv_freq):
+        if turns_otherwise(module, base.config):
             return f"{name}.inv_freq is not what its configuration says"
     return ""
 

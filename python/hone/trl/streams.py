@@ -23,6 +23,17 @@ def refuse_endless(data, args, where):
                       "number of training steps cannot be inferred; max_steps has to be specified", "set max_steps")
 
 
+def any_stream(data):
+    return any(is_stream(one) for one in (data.values() if isinstance(data, dict) else [data]))
+
+
+def refuse_precomputed(args, data, where):
+    """Of rows that have no number, the reference is computed with each batch."""
+    if getattr(args, "precompute_ref_log_probs", False) and any_stream(data):
+        raise Refused(where, "rows that are counted: `precompute_ref_log_probs=True` is not supported with IterableDataset", "an IterableDataset",
+                      "set precompute_ref_log_probs=False, or pass a datasets.Dataset")
+
+
 def enough(data, args):
     """Of a stream: whether (rows, bytes) that were written are those that a run of max_steps reads. None of other data, which is written whole."""
     if not is_stream(data):
@@ -56,9 +67,10 @@ def with_accelerator_config(args):
 def settle(args, train, evaluation, method, where):
     """What TRL sets in args where rows are a stream's."""
     with_accelerator_config(args)
-    several = [train, *(evaluation.values() if isinstance(evaluation, dict) else [evaluation])]
-    if not any(is_stream(one) for one in several):
+    if not is_stream(train) and not any_stream(evaluation):
         return
+    for data in (train, evaluation):
+        refuse_precomputed(args, data, where)
     samples = options.METHODS[method] in ("grpo", "rloo")
     if samples and args.accelerator_config.dispatch_batches:
         raise Refused(f"{where}, args.accelerator_config", "no dispatch_batches: Iterable datasets require `dispatch_batches=False`", "True",

@@ -9,9 +9,8 @@ import types
 
 from hone import program
 from hone.errors import HoneError, Refused
-from hone.trl import (adapters, again, attributes, child, contradictions, functions, models, options, plan,
-                      refusals, reward_models, rows, states, streams, tokenizers, training_arguments,
-                      verdicts)
+from hone.trl import adapters, again, attributes, child, contradictions, functions, models, options, plan, refusals, reward_models, rows, states
+from hone.trl import streams, tokenizers, training_arguments, verdicts
 from hone.trl.accelerator import Accelerator
 from hone.trl.callbacks import Callbacks, TrainerState
 from hone.trl.config import config_class

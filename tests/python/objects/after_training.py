@@ -82,6 +82,8 @@ model.config.pad_token_id, model.config.pretraining_tp = 2, 1
 model.generation_config.temperature, model.generation_config.do_sample = 0.7, True
 _, trainer = losses(hone.trl, model, TEXTS, name="full")
 assert json.loads((OUT / "hone.trl-full/generation_config.json").read_text())["temperature"] == 0.7
+model = fresh()
+model.generation_config.temperature, model.generation_config.do_sample = 0.7, True
 hone.trl.GRPOTrainer(model, reward_funcs=len, train_dataset=TEXTS)  # args say how it samples
 model.generation_config.no_repeat_ngram_size = 2
 refused("no_repeat_ngram_size: 2", lambda: hone.trl.GRPOTrainer(model, reward_funcs=len))

@@ -1,6 +1,6 @@
 """Models that are otherwise than their folder: changed weights, configurations, embeddings, adapters, heads. hone.trl's first losses are TRL's.
 
-usage: held_models.py MODEL REWARD_MODEL OUT
+usage: held_models.py MODEL OUT
 """
 import copy
 import json
@@ -12,11 +12,12 @@ import torch
 import trl
 from datasets import Dataset
 from hone import Refused
+from hone.trl import states
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer, BitsAndBytesConfig
 
-MODEL, SCORES, OUT = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
+MODEL, OUT = sys.argv[1], pathlib.Path(sys.argv[2])
 TEXTS = [{"text": f"line {n} of the text"} for n in range(8)]
 PAIRS = [{"prompt": "say", "chosen": f" yes {n}", "rejected": f" no, never {n}"} for n in range(8)]
 QUICK = {"max_steps": 3, "per_device_train_batch_size": 4, "logging_steps": 1, "save_strategy": "no", "bf16": False, "report_to": "none",
@@ -166,6 +167,19 @@ hone.trl.DPOTrainer(wrapped(nudged), nudged(), train_dataset=TEXTS)
 refused("ref_model", lambda: hone.trl.DPOTrainer(nudged(), fresh()))
 refused("ref_model", lambda: hone.trl.DPOTrainer(moved(), fresh()))
 refused("`model` and `ref_model` cannot be the same object", lambda: hone.trl.DPOTrainer(model, model))
+
+# In 4 bits: the folder's, quantized by the program. Without bitsandbytes the object here has numbers that nobody can read.
+packed = fresh()
+packed.hf_quantizer, packed.is_quantized = object(), True
+packed.config.quantization_config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4")
+for layer in packed.model.layers:
+    layer.mlp.up_proj.weight = torch.nn.Parameter(torch.zeros(8, 1, dtype=torch.uint8), requires_grad=False)
+trainer = trainer_of(hone.trl, get_peft_model(packed, LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM")), "4 bits")
+assert trainer._settings["load_in_4bit"] and trainer._settings["bnb_4bit_quant_type"] == "nf4", trainer._settings
+assert states.written(trainer.model, OUT, "SFT", "here") == {}
+with torch.no_grad():
+    packed.model.norm.weight.mul_(2)
+refused("model.dequantize()", lambda: states.written(packed, OUT, "SFT", "here"))
 
 # What cannot be taken.
 inside = fresh()
