@@ -318,7 +318,8 @@ class Trainer(Data, RewardModels, Results):
 
     def _on_step(self, message):
         before = int(self.state.epoch + 1e-6)
-        for event in ("on_step_begin", *["on_substep_end"] * (self.args.gradient_accumulation_steps - 1), "on_pre_optimizer_step", "on_optimizer_step"):
+        parts = ["on_substep_end"] * (self.args.gradient_accumulation_steps - 1)
+        for event in ("on_step_begin", *parts, "on_pre_optimizer_step", "on_optimizer_step"):
             self.callback_handler.call(event)
         self.state.global_step, self.state.epoch = message["step"], message["epoch"]
         self.state.num_input_tokens_seen = message["num_tokens"]
