@@ -88,6 +88,16 @@ def test_custom_code(folder):
     raises(ValueError, "custom code", lambda: trl.SFTTrainer(str(model), config("SFT", folder), train_dataset=TEXTS))
 
 
+def test_names_of_classes(folder):
+    """a method of TRL's class, asked of the class, is refused with what to do, and hasattr() says that it is not there"""
+    from hone import Refused, trl
+    for name in ("compute_loss", "get_high_entropy_mask"):
+        raises(Refused, f"GRPOTrainer.{name}", lambda name=name: getattr(trl.GRPOTrainer, name))
+        holds(not hasattr(trl.GRPOTrainer, name), name)
+    error = raises(AttributeError, "GRPOTrainer has no attribute 'nothing'", lambda: trl.GRPOTrainer.nothing)
+    holds(not isinstance(error, Refused), error)
+
+
 def test_verdict(folder):
     """a constant reward pauses the run; the error's first line says how to go on in Python, and that goes on"""
     from hone import HoneError, trl
