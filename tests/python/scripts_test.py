@@ -149,7 +149,7 @@ for model in (tiny, fresh()):
     trainer.train()
     logs.append([entry["loss"] for entry in trainer.state.log_history if "loss" in entry])
 assert logs[0] == logs[1] and len(logs[0]) == 2, logs
-assert "bfloat16" in str(SFTTrainer(fresh(dtype=torch.bfloat16))._settings["dtype"])
+assert "bfloat16" in str(SFTTrainer(fresh(dtype=torch.bfloat16), train_dataset=rows)._settings["dtype"])
 
 turned = fresh()
 turned.config.rms_norm_eps = 1e-3
@@ -157,11 +157,11 @@ refused("rms_norm_eps: 0.001", lambda: SFTTrainer(turned))
 ended = fresh()
 ended.generation_config.no_repeat_ngram_size = 2
 refused("no_repeat_ngram_size: 2", lambda: GRPOTrainer(ended, reward_funcs=len))
-SFTTrainer(ended)  # nothing is sampled, and it is saved with the model
-assert "adapter_name_or_path" in SFTTrainer(get_peft_model(fresh(), LoraConfig(r=2, target_modules=["q_proj"])))._settings
-SFTTrainer(fresh(), SFTConfig(out))  # the refusals are of the changes
+SFTTrainer(ended, train_dataset=rows)  # nothing is sampled, and it is saved with the model
+assert "adapter_name_or_path" in SFTTrainer(get_peft_model(fresh(), LoraConfig(r=2, target_modules=["q_proj"])), train_dataset=rows)._settings
+SFTTrainer(fresh(), SFTConfig(out), train_dataset=rows)  # the refusals are of the changes
 
-DPOTrainer(fresh(), fresh())  # the model itself, loaded twice
+DPOTrainer(fresh(), fresh(), train_dataset=rows)  # the model itself, loaded twice
 try:
     DPOTrainer(fresh(), rewards)
 except Refused as error:
@@ -173,7 +173,7 @@ head = dict(num_labels=1)
 judge, tokens = AutoModelForSequenceClassification.from_pretrained(rewards, **head), AutoTokenizer.from_pretrained(rewards)
 made = OnlineDPOTrainer(fresh(), reward_funcs=judge, args=OnlineDPOConfig(out, reward_model_path=rewards), reward_processing_classes=tokens)
 assert made._settings["reward_funcs"] == [rewards] and "reward_model_path" not in made._settings, made._settings
-RewardTrainer(AutoModelForSequenceClassification.from_pretrained(tiny, **head))
+RewardTrainer(AutoModelForSequenceClassification.from_pretrained(tiny, **head), train_dataset=rows)
 """
 
 

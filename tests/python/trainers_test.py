@@ -480,7 +480,7 @@ def test_refusals(folder):
     cases.append(("a Model in this process's memory", lambda: trl.GRPOTrainer(TINY, type("Model", (), {"forward": 1, "parameters": 2})())))
     for text, call in cases:
         raises(Refused, text, call)
-    same(trl.SFTTrainer(TINY, args, optimizers=(None, None))._settings["output_dir"], str(folder / "out"), "TRL's default is no refusal")
+    same(trl.SFTTrainer(TINY, args, train_dataset=TEXTS, optimizers=(None, None))._settings["output_dir"], str(folder / "out"), "TRL's default is no refusal")
     same(list(folder.iterdir()), [], "files")
 
 

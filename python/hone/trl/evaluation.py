@@ -59,8 +59,8 @@ def refuse_unseen(trainer, given):
     """TRL's own error: with precompute_ref_log_probs a full training has no reference for rows that it meets afterwards."""
     if trainer.state.global_step > 0 and getattr(trainer.args, "precompute_ref_log_probs", False) and not trainer._settings.get("use_peft") and \
             given is not None and not isinstance(given, str) and trainer._given_reference is None:
-        raise Refused(f"{type(trainer).__name__}.evaluate, eval_dataset", "the trainer's own data set, with precompute_ref_log_probs in full training",
-                      "another one: Cannot compute reference log-probs for a dataset passed to `evaluate()` after training has started",
+        raise Refused(f"{type(trainer).__name__}.evaluate, eval_dataset",
+                      "the trainer's own data set, with precompute_ref_log_probs in full training", "another one: Cannot compute reference log-probs for a dataset passed to `evaluate()` after training has started",
                       "pass it to the trainer as eval_dataset, or leave precompute_ref_log_probs out")
 
 

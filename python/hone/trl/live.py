@@ -24,8 +24,8 @@ def needed(where, *names):
     try:
         return [importlib.import_module(name) for name in names]
     except ImportError as error:
-        raise Refused(where, f"{' and '.join(names)} in this Python", str(error), "install them; save_model() and the files of output_dir need neither") \
-            from None
+        instead = "install them; save_model() and the files of output_dir need neither"
+        raise Refused(where, f"{' and '.join(names)} in this Python", str(error), instead) from None
 
 
 def kind_of(config, method):
@@ -128,7 +128,8 @@ def counted(config, given, settings, method, where):
     torch, _ = needed(where, "torch", "transformers")
     refuse_odd(settings, settings["model_name_or_path"], where)
     if settings.get("adapter_name_or_path") or settings.get("unfrozen_parameters"):
-        raise Refused(where, "a new adapter, or a whole model", "adapter_name_or_path or unfrozen_parameters", "the program's start page has the numbers")
+        raise Refused(where, "a new adapter, or a whole model", "adapter_name_or_path or unfrozen_parameters",
+                      "the program's start page has the numbers")
     if method == "Reward":
         config = copy.deepcopy(config)
         config.num_labels = 1
@@ -166,7 +167,8 @@ def take_full(folder, model, method):
                 copy_tensors((state[key], stored.get_tensor(name)) for at, name, key in places if at == file and key is not None)
         return
     # transformers has other names in memory than in files, such as those of experts: it opens them itself.
-    read = kind_of(model.config, method).from_pretrained(str(folder), dtype=model.dtype, **({"num_labels": 1} if method == "Reward" else {})).state_dict()
+    named = {"dtype": model.dtype, **({"num_labels": 1} if method == "Reward" else {})}
+    read = kind_of(model.config, method).from_pretrained(str(folder), **named).state_dict()
     copy_tensors((own, read[name]) for name, own in state.items() if name in read)
 
 

@@ -66,8 +66,8 @@ def refuse_transform(data, argument):
     """TRL's error in SFT: rows that a function makes each time they are read are not the same rows twice."""
     form = getattr(data, "format", None)
     if isinstance(form, dict) and form.get("type") == "custom":
-        raise Refused(argument, "rows that are the same each time", "a data set with with_transform() or set_transform()",
-                      "make the rows with data.map(function), or pass list(data)")
+        raise Refused(argument, "rows that are the same each time", "a data set that uses `Dataset.with_transform()` or set_transform(); TRL takes it with "
+                      "skip_prepare_dataset=True where the rows are trainer-ready", "make the rows with data.map(function), or pass list(data)")
 
 
 def is_splits(data):

@@ -9,8 +9,8 @@ import types
 
 from hone import program
 from hone.errors import HoneError, Refused
-from hone.trl import adapters, again, attributes, child, functions, models, options, plan, refusals, reward_models, rows, states, streams
-from hone.trl import tokenizers, training_arguments
+from hone.trl import adapters, again, attributes, child, contradictions, functions, models, options, plan, refusals, reward_models, rows, states
+from hone.trl import streams, tokenizers, training_arguments, verdicts
 from hone.trl.accelerator import Accelerator
 from hone.trl.callbacks import Callbacks, TrainerState
 from hone.trl.config import config_class
@@ -81,6 +81,7 @@ class Trainer(Data, RewardModels, Results):
         refusals.refuse_arguments(title, given)
         refusals.refuse_formatting(self._formatting, self.args, self._train_rows, title)
         self.callback_handler = Callbacks(callbacks, self)
+        contradictions.refuse(self._name, title, self.args, self._settings, self._train_rows, self._eval_rows)
         self.state = TrainerState()
         self.accelerator = Accelerator(self)
         self.is_in_train = False
@@ -273,7 +274,7 @@ class Trainer(Data, RewardModels, Results):
     def _error(self, code, text):
         folder = self._settings["output_dir"]
         if code == child.PAUSED:
-            text = f"[{folder}] the doctor has paused the run; what it found is above, and `hone explain {folder}` tells it again"
+            text = verdicts.paused(folder)
         elif code < 0:
             text = f"[{folder}] the program was killed by signal {-code}; `hone explain {folder}` says why" + (f"\n{text}" if text else "")
         elif code == child.INTERRUPTED:
@@ -318,7 +319,8 @@ class Trainer(Data, RewardModels, Results):
 
     def _on_step(self, message):
         before = int(self.state.epoch + 1e-6)
-        for event in ("on_step_begin", *["on_substep_end"] * (self.args.gradient_accumulation_steps - 1), "on_pre_optimizer_step", "on_optimizer_step"):
+        parts = ["on_substep_end"] * (self.args.gradient_accumulation_steps - 1)
+        for event in ("on_step_begin", *parts, "on_pre_optimizer_step", "on_optimizer_step"):
             self.callback_handler.call(event)
         self.state.global_step, self.state.epoch = message["step"], message["epoch"]
         self.state.num_input_tokens_seen = message["num_tokens"]

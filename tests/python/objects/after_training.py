@@ -64,7 +64,7 @@ written = json.loads((OUT / "hone.trl-peft/adapter_config.json").read_text())
 assert (written["r"], written["lora_alpha"]) == (4, 16), written
 dora, _ = losses(trl, wrapped(use_dora=True), TEXTS, name="dora", train_sampling_strategy="sequential")
 close(losses(hone.trl, wrapped(use_dora=True), TEXTS, name="dora", train_sampling_strategy="sequential")[0], dora)
-hone.trl.SFTTrainer(get_peft_model(prepare_model_for_kbit_training(fresh()), LoraConfig(r=2, target_modules=["q_proj"])))
+hone.trl.SFTTrainer(get_peft_model(prepare_model_for_kbit_training(fresh()), LoraConfig(r=2, target_modules=["q_proj"])), train_dataset=TEXTS)
 
 refused("one adapter", lambda: hone.trl.SFTTrainer(wrapped(), peft_config=LoraConfig()))
 refused("one adapter", lambda: hone.trl.SFTTrainer(wrapped(), hone.trl.SFTConfig("x", adapter_name_or_path="y")))
@@ -84,7 +84,7 @@ _, trainer = losses(hone.trl, model, TEXTS, name="full")
 assert json.loads((OUT / "hone.trl-full/generation_config.json").read_text())["temperature"] == 0.7
 model = fresh()
 model.generation_config.temperature, model.generation_config.do_sample = 0.7, True
-hone.trl.GRPOTrainer(model, reward_funcs=len)  # args say how it samples
+hone.trl.GRPOTrainer(model, reward_funcs=len, train_dataset=TEXTS)  # args say how it samples
 model.generation_config.no_repeat_ngram_size = 2
 refused("no_repeat_ngram_size: 2", lambda: hone.trl.GRPOTrainer(model, reward_funcs=len))
 turned = fresh()
@@ -92,8 +92,8 @@ turned.config.rope_parameters = {**turned.config.rope_parameters, "rope_theta": 
 refused("rope_parameters", lambda: hone.trl.SFTTrainer(turned))  # its layers have the values of before
 aligned = fresh()
 aligned.config.eos_token_id = 0
-hone.trl.SFTTrainer(aligned)
-hone.trl.GRPOTrainer(aligned, reward_funcs=len)  # its end is written with the model (held_models.py)
+hone.trl.SFTTrainer(aligned, train_dataset=TEXTS)
+hone.trl.GRPOTrainer(aligned, reward_funcs=len, train_dataset=TEXTS)  # its end is written with the model (held_models.py)
 
 # After train(): of an adapter, and of a full model.
 _, trainer = losses(hone.trl, wrapped(), TEXTS, name="after")

@@ -162,8 +162,8 @@ with torch.no_grad():
     assert torch.allclose(trainer.model.merge_and_unload()(**text).logits, expected, atol=1e-4)
 
 # References: a copy of what the model is, however it is; another is refused.
-hone.trl.DPOTrainer(nudged(), nudged())
-hone.trl.DPOTrainer(wrapped(nudged), nudged())
+hone.trl.DPOTrainer(nudged(), nudged(), train_dataset=TEXTS)
+hone.trl.DPOTrainer(wrapped(nudged), nudged(), train_dataset=TEXTS)
 refused("ref_model", lambda: hone.trl.DPOTrainer(nudged(), fresh()))
 refused("ref_model", lambda: hone.trl.DPOTrainer(moved(), fresh()))
 refused("`model` and `ref_model` cannot be the same object", lambda: hone.trl.DPOTrainer(model, model))
