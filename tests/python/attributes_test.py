@@ -210,14 +210,17 @@ def test_configuration(folder):
 
 
 def test_frozen(folder):
-    """tensors that a script has frozen are not trained in silence"""
+    """tensors that a script has frozen are not trained: the others' names become an option"""
     from hone import Refused
     from hone.trl import models
     tensor = lambda trained: type("Tensor", (), {"requires_grad": trained})()
-    model = lambda *trained: type("Model", (), {"named_parameters": lambda self: [(f"layers.{n}", tensor(one)) for n, one in enumerate(trained)]})()
-    models.refuse_frozen(model(True, True), "SFTTrainer")
-    models.refuse_frozen("a/name", "SFTTrainer")
-    raises(Refused, "2 with requires_grad=False: layers.0, layers.2", lambda: models.refuse_frozen(model(False, True, False), "SFTTrainer"))
+    model = lambda *trained, files=9: type("Model", (), {
+        "named_parameters": lambda self: [(f"layers.{n}", tensor(one)) for n, one in enumerate(trained)],
+        "state_dict": lambda self: {f"layers.{n}": None for n in range(files)}})()
+    same(models.trained_parameters(model(True, True), "SFTTrainer"), {}, "nothing is frozen")
+    same(models.trained_parameters(model(False, True, False), "SFTTrainer"), {"unfrozen_parameters": [r"layers\.1$"]}, "names")
+    raises(Refused, "2 with requires_grad=False: layers.0, layers.1", lambda: models.trained_parameters(model(False, False), "SFTTrainer"))
+    raises(Refused, "names of its files", lambda: models.trained_parameters(model(False, True, files=1), "SFTTrainer"))
 
 
 def test_again(folder):

@@ -190,7 +190,7 @@ def adapter_of(model):
     return active if isinstance(active, str) else active[0] if len(active) == 1 else ""
 
 
-def change_of_adapter(model):
+def change_of_adapter(model, method=""):
     """Why a run cannot go on with the adapter of a PeftModel; "" where it can, fresh or trained."""
     name = adapter_of(model)
     if not name:
@@ -199,20 +199,25 @@ def change_of_adapter(model):
     kind = getattr(config.peft_type, "value", config.peft_type)
     if kind != "LORA":
         return f"its adapter is of type {kind}: use peft.LoraConfig"
+    if method == "Reward" and not any(f"score.modules_to_save.{name}." in key for key in model.state_dict()):
+        return f"its adapter {name} has no head, which the program trains: LoraConfig(task_type='SEQ_CLS') makes one"
     if config.inference_mode:
         return f"its adapter {name} is frozen: load it with is_trainable=True, or pass peft_config to the trainer"
     return ""
 
 
-def refuse_frozen(model, where):
-    """Full training is of every tensor, whatever a script has set in the model."""
-    if model is None or is_named(model):
-        return
+def trained_parameters(model, where):
+    """The option unfrozen_parameters of a model that a script has frozen in part; nothing where all of it is trained."""
+    trained = [name for name, value in model.named_parameters() if value.requires_grad]
     frozen = [name for name, value in model.named_parameters() if not value.requires_grad]
-    if frozen:
-        raise Refused(f"{where}, model", "a model whose tensors are all trained, without peft_config",
+    if not frozen:
+        return {}
+    files = as_in_files(model, base_state(model)) if trained else {}
+    if not trained or any(name not in files for name in trained + frozen):
+        raise Refused(f"{where}, model", "a model some of whose tensors are trained, by the names of its files",
                       f"{len(frozen)} with requires_grad=False: {', '.join(frozen[:3])}{', ...' if len(frozen) > 3 else ''}",
                       "set unfrozen_parameters in args, names of what is trained, or pass a peft_config")
+    return {"unfrozen_parameters": [f"{re.escape(name)}$" for name in trained]}
 
 
 def settings_of(model):

@@ -24,7 +24,7 @@ def is_quantized(model):
     return getattr(model, "hf_quantizer", None) is not None or bool(getattr(model, "is_quantized", False))
 
 
-def refuse_unknown(model, where, wrapped=True):
+def refuse_unknown(model, where, wrapped=True, method=""):
     """What cannot be written as a model's folder, however it is."""
     name = getattr(model, "name_or_path", "") or getattr(getattr(model, "config", None), "_name_or_path", "")
 
@@ -33,7 +33,7 @@ def refuse_unknown(model, where, wrapped=True):
         raise Refused(where, "a name or a path, or a model of transformers", f"a {type(model).__name__} in this process's memory; {change}", instead)
 
     if models.is_wrapped(model):
-        change = models.change_of_adapter(model) if wrapped else "it has an adapter"
+        change = models.change_of_adapter(model, method) if wrapped else "it has an adapter"
         if change:
             refuse(change, "merge it: model.merge_and_unload()" if not wrapped else "pass a model with one LoRA adapter that is trained")
     elif getattr(model, "peft_config", None):

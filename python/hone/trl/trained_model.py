@@ -139,12 +139,10 @@ class TrainedModel:
         if model is None:
             return {}
         own = self._trainer._settings
-        if not own.get("use_peft") and not own.get("unfrozen_parameters"):
-            models.refuse_frozen(model, where)
         out = states.written(model, inputs, self._trainer._name, where)
         if out and "tokenizer_name_or_path" not in settings:
             out["tokenizer_name_or_path"] = states.tokenizer_of(models.base_of(model), where)
-        return out
+        return out if own.get("use_peft") or own.get("unfrozen_parameters") else {**out, **models.trained_parameters(model, where)}
 
     def base_settings(self):
         """The options with the base that the last run had, which may be one of its inputs."""

@@ -24,7 +24,8 @@ from hone.trl.trained_model import TrainedModel
 TrainOutput = collections.namedtuple("TrainOutput", "global_step training_loss metrics")
 
 # Options whose values this process has written for a run.
-OF_OBJECTS = ("model_name_or_path", "model_revision", "dtype", "tokenizer_name_or_path", "adapter_name_or_path", "reward_funcs")
+OF_OBJECTS = ("model_name_or_path", "model_revision", "dtype", "tokenizer_name_or_path", "adapter_name_or_path", "unfrozen_parameters",
+              "reward_funcs")
 
 # The arguments of TRL 1.16's trainers, in their order.
 _ROWS = ["model", "args", "data_collator", "train_dataset", "eval_dataset", "processing_class", "compute_loss_func", "compute_metrics", "callbacks",
@@ -65,7 +66,7 @@ class Trainer(Data, RewardModels, Results, metaclass=Names):
         refusals.refuse_overrides(self, Trainer)
         model, args = given.pop("model", None), given.pop("args", None)
         if model is not None and not models.is_named(model):
-            states.refuse_unknown(model, f"{title}, model")
+            states.refuse_unknown(model, f"{title}, model", method=self._name)
             states.refuse_inside(models.base_of(model), f"{title}, model", self._name)
             models.refuse_sampling(models.base_of(model), f"{title}, model", self._name)
         self._begun = model if model is not None and models.is_wrapped(model) else None  # its adapter is what the run begins with
@@ -167,8 +168,8 @@ class Trainer(Data, RewardModels, Results, metaclass=Names):
             plan.take(out, {"use_peft": True, "adapter_name_or_path": os.fspath(inputs / "adapter")}, title)
         plan.take(out, adapters.quantization_settings(given.pop("quantization_config", None), title), title)
         plan.take(out, adapters.lora_settings(given.pop("peft_config", None), title), title)
-        if not out.get("use_peft") and not out.get("unfrozen_parameters"):
-            models.refuse_frozen(model, title)
+        if models.is_model(model) and not out.get("use_peft") and not out.get("unfrozen_parameters"):
+            models.trained_parameters(model, title)  # what of it cannot be said in options
         for name in ("reward_funcs", "judge"):
             if name in given and name in options.rows(options.METHODS[self._name]):
                 specs = self._functions.specs(given.pop(name), judge=name == "judge")
