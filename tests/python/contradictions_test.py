@@ -12,6 +12,7 @@ import pathlib
 import shutil
 import sys
 import tempfile
+import warnings
 
 sys.dont_write_bytecode = True
 from checks import MARKED, PAIRS, PROMPTS, QUICK, TEXTS, TINY, Tests, holds, raises, same
@@ -74,6 +75,17 @@ def test_sft(folder):
     skipped = {"dataset_kwargs": {"skip_prepare_dataset": True}}
     raises(ValueError, "Add a 'labels' column", lambda: trl.SFTTrainer(TINY, config("SFT", folder, **skipped), train_dataset=masked))
     trl.SFTTrainer(TINY, config("SFT", folder, **skipped), train_dataset=Table([{**row, "labels": [-100, 2, 3]} for row in masked]))
+
+
+def test_former_names(folder):
+    """a reward model's rows with TRL's names of before are taken, with TRL's warning"""
+    from hone import trl
+    rows = {"chosen_input_ids": [1, 2], "rejected_input_ids": [1, 3]}
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        trl.RewardTrainer(TINY, config("Reward", folder), train_dataset=Table([rows] * 2))
+        trl.RewardTrainer(TINY, config("Reward", folder), train_dataset=Table([{"chosen_ids": [1, 2], "rejected_ids": [1, 3]}] * 2))
+    same([one.category for one in seen if "will not be supported in v1" in str(one.message)], [FutureWarning], "warnings")
 
 
 def test_custom_code(folder):
