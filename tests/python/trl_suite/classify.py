@@ -27,7 +27,7 @@ def first_line(row):
 
 def reason_of(row):
     """(kind, reason): a refusal is an exception of hone's own that reaches the test, not one that an assertion has swallowed."""
-    if row["outcome"] in ("passed", "skipped"):
+    if row["outcome"] == "passed":
         return "passed", ""
     chain = row.get("chain") or []
     kinds = chain[0]["kinds"] if chain else []
