@@ -12,6 +12,7 @@ import pathlib
 import shutil
 import sys
 import tempfile
+import warnings
 
 sys.dont_write_bytecode = True
 from checks import MARKED, PAIRS, PROMPTS, QUICK, TEXTS, TINY, Tests, holds, raises, same
@@ -76,6 +77,17 @@ def test_sft(folder):
     trl.SFTTrainer(TINY, config("SFT", folder, **skipped), train_dataset=Table([{**row, "labels": [-100, 2, 3]} for row in masked]))
 
 
+def test_former_names(folder):
+    """a reward model's rows with TRL's names of before are taken, with TRL's warning"""
+    from hone import trl
+    rows = {"chosen_input_ids": [1, 2], "rejected_input_ids": [1, 3]}
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        trl.RewardTrainer(TINY, config("Reward", folder), train_dataset=Table([rows] * 2))
+        trl.RewardTrainer(TINY, config("Reward", folder), train_dataset=Table([{"chosen_ids": [1, 2], "rejected_ids": [1, 3]}] * 2))
+    same([one.category for one in seen if "will not be supported in v1" in str(one.message)], [FutureWarning], "warnings")
+
+
 def test_custom_code(folder):
     """a model that brings its own classes is refused in the constructor, with TRL's words; an auto_map without them is none"""
     from hone import trl
@@ -86,6 +98,16 @@ def test_custom_code(folder):
     trl.SFTTrainer(str(model), config("SFT", folder), train_dataset=TEXTS)
     (model / "configuration_own.py").write_text("")
     raises(ValueError, "custom code", lambda: trl.SFTTrainer(str(model), config("SFT", folder), train_dataset=TEXTS))
+
+
+def test_names_of_classes(folder):
+    """a method of TRL's class, asked of the class, is refused with what to do, and hasattr() says that it is not there"""
+    from hone import Refused, trl
+    for name in ("compute_loss", "get_high_entropy_mask"):
+        raises(Refused, f"GRPOTrainer.{name}", lambda name=name: getattr(trl.GRPOTrainer, name))
+        holds(not hasattr(trl.GRPOTrainer, name), name)
+    error = raises(AttributeError, "GRPOTrainer has no attribute 'nothing'", lambda: trl.GRPOTrainer.nothing)
+    holds(not isinstance(error, Refused), error)
 
 
 def test_verdict(folder):

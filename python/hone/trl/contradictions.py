@@ -1,11 +1,11 @@
 """What TRL's constructors refuse, refused in the constructor here: a ValueError with the words that TRL's users look for."""
 import json
 import os
+import warnings
 
 from hone.errors import Refused
 from hone.trl import models
-from hone.trl.rows import is_named, is_splits, raw_of
-from hone.trl.streams import is_stream
+from hone.trl.rows import is_named, is_splits
 
 # Trainers that want rows when they are made; the others of TRL's take them at train().
 WANT_ROWS = ("SFT", "DPO", "KTO", "Reward", "GRPO", "RLOO", "GMPO")
@@ -16,8 +16,9 @@ def refuse(method, where, args, settings, train, evaluation):
     refuse_remote_code(settings, where)
     refuse_absent_rewards(method, settings, where)
     refuse_absent_rows(method, train, evaluation, where)
-    if getattr(args, "precompute_ref_log_probs", False):
-        refuse_uncounted(train, evaluation, where)
+    if method == "Reward":
+        for name, data in named(train, evaluation):
+            warn_of_names(data, f"{where}, {name}")
     if method == "SFT":
         refuse_uncut(args, where)
         for name, data in named(train, evaluation):
@@ -42,8 +43,8 @@ def refuse_remote_code(settings, where):
     own = (config.get("auto_map") or {}).get("AutoConfig")
     # Families that transformers has since taken up keep their auto_map: what decides is whether this configuration is of code of its own.
     if own and "--" not in own and (folder / f"{own.split('.')[0]}.py").is_file():
-        raise Refused(f"{where}, model", "a family that hone has", f"{os.fspath(name)}, of type {config.get('model_type')!r}: it contains custom code, "
-                      f"{own.split('.')[0]}.py, which hone does not run", "the families are in docs/comparison.md; trust_remote_code changes nothing here")
+        raise Refused(f"{where}, model", "a family that hone has", f"{os.fspath(name)}, of type {config.get('model_type')!r}: it contains custom "
+                      f"code, {own.split('.')[0]}.py, which hone does not run", "docs/comparison.md has the families; trust_remote_code adds none")
 
 
 def refuse_absent_rewards(method, settings, where):
@@ -57,17 +58,18 @@ def refuse_absent_rows(method, train, evaluation, where):
         raise Refused(f"{where}, train_dataset", "rows: `train_dataset` is required", "none", "pass a datasets.Dataset, a list of dicts, or a path")
 
 
-def refuse_uncounted(train, evaluation, where):
-    for name, data in named(train, evaluation):
-        if is_stream(data):
-            raise Refused(f"{where}, {name}", "rows that can be counted", f"a {type(raw_of(data)).__name__}: `precompute_ref_log_probs=True` is not "
-                          "supported with IterableDataset", "pass list(data.take(N)), or leave precompute_ref_log_probs out")
+def warn_of_names(data, where):
+    """As TRL: rows of tokens with the names of before."""
+    columns = getattr(data, "column_names", None) or ()
+    if {"chosen_input_ids", "rejected_input_ids"} <= set(columns) and "chosen_ids" not in columns:
+        warnings.warn(f"hone: {where} has chosen_input_ids and rejected_input_ids, which will not be supported in v1 of TRL: name them "
+                      "chosen_ids and rejected_ids", FutureWarning, stacklevel=4)
 
 
 def refuse_uncut(args, where):
     if getattr(args, "padding_free", False) and not args.packing and args.max_length is not None:
-        raise Refused(f"{where}, args.padding_free", "packing, or max_length=None, beside it", "padding_free=True without packing: `max_length` is not "
-                      "enforced in TRL", "set packing=True, or leave padding_free out: hone never pads, and cuts at max_length")
+        raise Refused(f"{where}, args.padding_free", "packing, or max_length=None, beside it", "padding_free=True without packing: `max_length` is "
+                      "not enforced in TRL", "set packing=True, or leave padding_free out: hone never pads, and cuts at max_length")
 
 
 def refuse_masks(args, data, where):

@@ -8,7 +8,7 @@ import pathlib
 import types
 
 from hone import program
-from hone.errors import HoneError, Refused
+from hone.errors import HoneError, Refused, RefusedName
 from hone.trl import adapters, again, attributes, child, contradictions, functions, models, options, plan, refusals, reward_models, rows, states
 from hone.trl import streams, tokenizers, training_arguments, verdicts
 from hone.trl.accelerator import Accelerator
@@ -45,7 +45,18 @@ ARGUMENTS = {
 }
 
 
-class Trainer(Data, RewardModels, Results):
+class Names(type):
+    """Of the trainers: names that TRL's classes have, asked of the class itself, are refused as those of an object are."""
+
+    def __getattr__(cls, name):
+        try:
+            attributes.missing(attributes.TRAINER, name, cls.__name__)
+        except Refused as error:
+            raise RefusedName(*error.parts) from None
+        raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+
+
+class Trainer(Data, RewardModels, Results, metaclass=Names):
     """What all of them share. `_name` is TRL's: "GRPO"."""
     _name = ""
 

@@ -40,7 +40,7 @@ def reason_of(row):
 def shape_of(text):
     """Reasons that differ in a name or a number only are the same."""
     text = re.sub(r"'?trl-internal-testing/[\w.-]+'?", "MODEL", text)
-    text = re.sub(r"/tmp/[\w./-]+", "FOLDER", text)
+    text = re.sub(r"(/[\w.-]+){2,}", "FOLDER", text)
     text = re.sub(r"0x[0-9a-f]+", "ADDRESS", text)
     text = re.sub(r"\b(SFT|DPO|KTO|Reward|GRPO|RLOO|OnlineDPO|CPO|ORPO)(Trainer|Config)\b", r"X\2", text)
     return re.sub(r"\d+(\.\d+)?", "N", text)[:230]

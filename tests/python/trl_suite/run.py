@@ -95,7 +95,7 @@ def main():
     parser.add_argument("--hone", default=str(SOURCE / "build/hone"))
     parser.add_argument("--trl", default="")
     parser.add_argument("--write", action="store_true")
-    parser.add_argument("trainers", nargs="*", choices=[*TRAINERS, []], default=[])
+    parser.add_argument("trainers", nargs="*", choices=[*TRAINERS, []], metavar="TRAINER", default=[])
     given = parser.parse_args()
     names = given.trainers or TRAINERS
     title = "TRL's own tests pass with hone's classes, or are refused with a reason, as before"
