@@ -81,6 +81,13 @@ def refuse_splits(data, argument):
                           f"a `{type(data).__name__}` of {', '.join(data) or 'nothing'}", f"pass one of them: data[{next(iter(data), 'train')!r}]")
 
 
+def refuse_several(data, samples, argument):
+    """The evaluations of a run that samples are of one set of prompts."""
+    if samples and is_splits(data):
+        raise Refused(argument, "one set of prompts, beside eval_strategy", f"a mapping of {', '.join(data)}",
+                      "pass one of them, or leave eval_strategy out: evaluate(datasets) takes them one by one")
+
+
 def refuse_once(data, argument):
     if isinstance(data, collections.abc.Iterator):
         raise Refused(argument, "rows that can be read again", f"a {type(data).__name__}, which gives its rows once",

@@ -83,6 +83,8 @@ class Trainer(Data, RewardModels, Results, metaclass=Names):
             tokenizers.finished(self._given_tokenizer, self.args)
         self._of_args = self.args.settings()
         rows.refuse_splits(self._train_rows, f"{title}, train_dataset")
+        if self._evaluates():
+            rows.refuse_several(self._eval_rows, self._name in models.SAMPLERS, f"{title}, eval_dataset")
         streams.settle(self.args, self._train_rows, self._eval_rows, self._name, title)
         streams.refuse_endless(self._train_rows, self.args, title)
         if self._name == "SFT":

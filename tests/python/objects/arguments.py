@@ -118,6 +118,8 @@ args = hone.trl.GRPOConfig(str(OUT / "sampled stream"), dataloader_num_workers=2
 trainer = hone.trl.GRPOTrainer(MODEL, SCORES, args, prompts, eval_dataset={"one": prompts, "two": prompts})
 assert trainer.args.dataloader_num_workers == 0
 assert {"eval_one_reward", "eval_two_reward"} <= trainer.evaluate().keys() and trainer.train().global_step == 2
+refused(ValueError, "evaluate(datasets) takes them one by one",
+        lambda: hone.trl.GRPOTrainer(MODEL, SCORES, hone.trl.GRPOConfig("x", eval_strategy="steps"), rows, eval_dataset={"one": prompts}))
 refused(ValueError, "Iterable datasets require `dispatch_batches=False`",
         lambda: hone.trl.GRPOTrainer(MODEL, SCORES, hone.trl.GRPOConfig("x", max_steps=1, accelerator_config={"dispatch_batches": True}), prompts))
 print("all is as it should be")
