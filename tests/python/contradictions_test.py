@@ -12,6 +12,7 @@ import pathlib
 import shutil
 import sys
 import tempfile
+import types
 import warnings
 
 sys.dont_write_bytecode = True
@@ -75,6 +76,15 @@ def test_sft(folder):
     skipped = {"dataset_kwargs": {"skip_prepare_dataset": True}}
     raises(ValueError, "Add a 'labels' column", lambda: trl.SFTTrainer(TINY, config("SFT", folder, **skipped), train_dataset=masked))
     trl.SFTTrainer(TINY, config("SFT", folder, **skipped), train_dataset=Table([{**row, "labels": [-100, 2, 3]} for row in masked]))
+
+
+def test_labels(folder):
+    """a classifier of several classes is no reward model"""
+    from hone.trl import contradictions
+    kind = types.SimpleNamespace
+    raises(ValueError, "reward models require `num_labels=1`", lambda: contradictions.refuse_labels(kind(config=kind(num_labels=2)), "RewardTrainer"))
+    contradictions.refuse_labels(kind(config=kind(num_labels=1)), "RewardTrainer")
+    contradictions.refuse_labels(TINY, "RewardTrainer")
 
 
 def test_former_names(folder):

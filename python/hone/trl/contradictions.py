@@ -47,6 +47,13 @@ def refuse_remote_code(settings, where):
                       f"code, {own.split('.')[0]}.py, which hone does not run", "docs/comparison.md has the families; trust_remote_code adds none")
 
 
+def refuse_labels(model, where):
+    """Of a reward model as an object."""
+    labels = getattr(getattr(model, "config", None), "num_labels", 1)
+    if labels != 1:
+        raise Refused(f"{where}, model", "one score: reward models require `num_labels=1`", f"{labels}", "load it with num_labels=1")
+
+
 def refuse_absent_rewards(method, settings, where):
     if method in ("GRPO", "RLOO", "GMPO") and not settings.get("reward_funcs"):
         raise Refused(f"{where}, reward_funcs", "one or more", "No reward source provided", "pass a function, a reward model, or a list of them")

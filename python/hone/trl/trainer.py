@@ -94,6 +94,8 @@ class Trainer(Data, RewardModels, Results, metaclass=Names):
         refusals.refuse_arguments(title, given)
         refusals.refuse_formatting(self._formatting, self.args, self._train_rows, title)
         self.callback_handler = Callbacks(callbacks, self)
+        if self._name == "Reward":
+            contradictions.refuse_labels(model, title)
         contradictions.refuse(self._name, title, self.args, self._settings, self._train_rows, self._eval_rows)
         self.state = TrainerState()
         self.accelerator = Accelerator(self)
