@@ -6,7 +6,7 @@ import pathlib
 import warnings
 
 from hone.errors import Refused
-from hone.trl import live, machine, models, options, own_files, streams, tokenizers
+from hone.trl import machine, models, options, own_files, streams, tokenizers
 from hone.trl.evaluation import compares, evaluated, is_evaluation, refuse_unseen
 from hone.trl.loaders import loader
 from hone.trl.model_card import card
