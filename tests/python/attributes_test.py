@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import tempfile
 import warnings
@@ -77,7 +78,8 @@ def test_every_name(folder):
             except ModuleNotFoundError as error:
                 holds(error.name in needs, f"{kind} {name}: {error}")
             except AttributeError as error:  # an option of another method, an adapter's configuration
-                holds(name in attributes.OPTIONS and not hasattr(trainer.args, attributes.OPTIONS[name]), f"{kind} {name}: {error}")
+                of_others = name in attributes.OPTIONS and not hasattr(trainer.args, attributes.OPTIONS[name])
+                holds(of_others or name == "ref_model", f"{kind} {name}: {error}")
             else:
                 holds(row.use != attributes.REFUSED, f"{kind} {name} is refused, and gives {value!r}")
     raises(AttributeError, "Did you mean 'save_model'?", lambda: trainer.save_modle)
@@ -208,14 +210,17 @@ def test_configuration(folder):
 
 
 def test_frozen(folder):
-    """tensors that a script has frozen are not trained in silence"""
+    """tensors that a script has frozen are not trained: the others' names become an option"""
     from hone import Refused
     from hone.trl import models
     tensor = lambda trained: type("Tensor", (), {"requires_grad": trained})()
-    model = lambda *trained: type("Model", (), {"named_parameters": lambda self: [(f"layers.{n}", tensor(one)) for n, one in enumerate(trained)]})()
-    models.refuse_frozen(model(True, True), "SFTTrainer")
-    models.refuse_frozen("a/name", "SFTTrainer")
-    raises(Refused, "2 with requires_grad=False: layers.0, layers.2", lambda: models.refuse_frozen(model(False, True, False), "SFTTrainer"))
+    model = lambda *trained, files=9: type("Model", (), {
+        "named_parameters": lambda self: [(f"layers.{n}", tensor(one)) for n, one in enumerate(trained)],
+        "state_dict": lambda self: {f"layers.{n}": None for n in range(files)}})()
+    same(models.trained_parameters(model(True, True), "SFTTrainer"), {}, "nothing is frozen")
+    same(models.trained_parameters(model(False, True, False), "SFTTrainer"), {"unfrozen_parameters": [r"layers\.1$"]}, "names")
+    raises(Refused, "2 with requires_grad=False: layers.0, layers.1", lambda: models.trained_parameters(model(False, False), "SFTTrainer"))
+    raises(Refused, "names of its files", lambda: models.trained_parameters(model(False, True, files=1), "SFTTrainer"))
 
 
 def test_again(folder):
@@ -238,14 +243,38 @@ def test_again(folder):
 
 
 def test_before(folder):
-    """before train() what needs a trained model says so"""
+    """before train() what needs a trained model says so, and what needs transformers too"""
     from hone import Refused
     trainer = sft(folder / "out")
     for name in ("generate", "state_dict", "parameters", "forward", "eval"):
-        raises(Refused, "call train() first", lambda name=name: getattr(trainer.model, name))
-    for call in (trainer.save_model, trainer.model.merge_and_unload, lambda: trainer.model.save_pretrained(folder / "x"), trainer.get_learning_rates):
+        raises(Refused, "install them", lambda name=name: getattr(trainer.model, name))
+    for call in (trainer.model.merge_and_unload, lambda: trainer.model.save_pretrained(folder / "x")):
+        raises(Refused, "install them", call)
+    for call in (trainer.save_model, trainer.get_learning_rates):
         raises(Refused, "call train() first", call)
     same(list(folder.iterdir()), [], "files")
+
+
+def test_unasked(folder):
+    """a run whose model nobody asks for imports neither torch nor transformers, with callbacks and evaluate() too"""
+    code = f"""
+import sys
+sys.path[:0] = [{str(SOURCE / "python")!r}, {str(SOURCE / "tests/python")!r}]
+from checks import QUICK, TEXTS, TINY
+from hone import trl
+class Looks(trl.TrainerCallback):
+    def on_step_end(self, args, state, control, model=None, **kwargs):
+        assert model is not None
+args = trl.SFTConfig(output_dir={str(folder / "out")!r}, use_peft=True, lora_r=2, max_steps=1, **QUICK)
+trainer = trl.SFTTrainer(TINY, args, train_dataset=TEXTS, eval_dataset=TEXTS[:2], callbacks=[Looks])
+trainer.train()
+trainer.evaluate()
+trainer.save_model({str(folder / "saved")!r})
+heavy = [name for name in ("torch", "transformers", "peft", "datasets", "hone.trl.data_helpers") if name in sys.modules]
+assert not heavy, heavy
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    same(ended.returncode, 0, ended.stderr[-2000:])
 
 
 def test_during(folder):

@@ -142,6 +142,18 @@ def test_callbacks(folder):
     same(evaluated["eval_loss"], next(entry["eval_loss"] for entry in trainer.state.log_history if "eval_loss" in entry), "evaluate()")
 
 
+def test_moments_of_a_step(folder):
+    """callbacks of a step's parts are called once a step, in transformers' order, with the step's number of before"""
+    from hone import trl
+    seen = []
+    moments = ("on_step_begin", "on_substep_end", "on_pre_optimizer_step", "on_optimizer_step", "on_step_end", "on_prediction_step", "on_evaluate")
+    kind = type("Moments", (), {name: lambda self, args, state, control, name=name, **kwargs: seen.append((name, state.global_step)) for name in moments})
+    args = trl.SFTConfig(output_dir=str(folder / "out"), gradient_accumulation_steps=2, eval_strategy="steps", eval_steps=2, **{**QUICK, **LORA, "max_steps": 2})
+    trl.SFTTrainer(TINY, args, train_dataset=TEXTS, eval_dataset=TEXTS[:2], callbacks=[kind]).train()
+    step = lambda number: [(name, number - 1) for name in moments[:4]] + [("on_step_end", number)]
+    same(seen, step(1) + step(2) + [("on_prediction_step", 2), ("on_evaluate", 2)], "moments")
+
+
 def test_stop(folder):
     """control.should_training_stop ends the run after that step, saved, and it can be resumed"""
     recorder = Recorder(stop_at=2)
@@ -169,6 +181,63 @@ def test_evaluate(folder):
     after = trainer.evaluate(metric_key_prefix="test")["test_loss"]
     holds(after < before - 1e-4, f"{after} < {before}")
     same({path.name: path.read_bytes() for path in (folder / "out").glob("adapter*")}, files, "files")
+
+
+def test_evaluate_with_a_reference(folder):
+    """after train() a policy is compared with the reference that its run had: the numbers are the run's own"""
+    from hone import Refused, trl
+    other = [{**row, "chosen": row["chosen"] + " indeed"} for row in PAIRS]
+    for method, rows in (("DPO", PAIRS), ("KTO", MARKED)):
+        for peft in (True, False):
+            output = folder / f"{method}-{peft}"
+            more = {**QUICK, **LORA, "use_peft": peft, "max_steps": 4, "learning_rate": 1e-2, "save_strategy": "steps", "eval_strategy": "steps", "eval_steps": 4}
+            trainer = getattr(trl, f"{method}Trainer")(TINY, args=getattr(trl, f"{method}Config")(output_dir=str(output), **more), train_dataset=rows,
+                                                       eval_dataset=rows)
+            trainer.train()
+            of_run = {name: value for name, value in trainer.evaluate().items() if "runtime" not in name and "per_second" not in name}
+            files = {path.name: path.read_bytes() for path in output.glob("*.safetensors")}
+            again = trainer.evaluate(rows)
+            same({name: again[name] for name in of_run}, of_run, f"{method} {peft}")
+            holds(of_run["eval_rewards/margins" if method == "DPO" else "eval_loss"] != 0, of_run)
+            same({path.name: path.read_bytes() for path in output.glob("*.safetensors")}, files, "files")
+            if method == "DPO":
+                holds(trainer.evaluate({"one": other, "two": rows})["eval_two_loss"] == of_run["eval_loss"], "several")
+    alone = trl.DPOTrainer(TINY, args=trl.DPOConfig(output_dir=str(folder / "alone"), **{**QUICK, **LORA, "max_steps": 1}), train_dataset=PAIRS, eval_dataset=PAIRS)
+    alone.evaluate()
+    alone.train()
+    raises(Refused, "save_strategy", alone.evaluate)
+    alone.args.precompute_ref_log_probs = True
+    alone._settings["use_peft"] = False
+    raises(ValueError, "Cannot compute reference log-probs for a dataset passed to", lambda: alone.evaluate(PAIRS))
+
+
+def test_train_twice(folder):
+    """train() again goes on from the trained parameters, and a policy with a reference is refused"""
+    from hone import Refused, trl
+    for peft in (True, False):
+        trainer = sft(folder / f"out-{peft}", use_peft=peft, learning_rate=1e-2, lr_scheduler_type="constant", max_steps=4)
+        trainer.train()
+        first = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+        trainer.train()
+        second = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+        same((len(second), trainer.state.global_step), (4, 4), "the second run begins at step 0")
+        holds(second[0] < first[0] - 1e-4, f"{second} after {first}")
+        trainer.train()
+        holds([entry["loss"] for entry in trainer.state.log_history if "loss" in entry][0] < second[0], "three times")
+    pairs = trl.DPOTrainer(TINY, args=trl.DPOConfig(output_dir=str(folder / "dpo"), **{**QUICK, **LORA, "max_steps": 1}), train_dataset=PAIRS)
+    pairs.train()
+    raises(Refused, "make a new trainer", pairs.train)
+
+
+def test_loaders(folder):
+    """loaders give rows, and know how many batches TRL's would be"""
+    from hone import Refused
+    trainer = sft(folder / "out")
+    same([len(trainer.get_train_dataloader()), [row["text"] for batch in trainer.get_train_dataloader() for row in batch]], [2, [row["text"] for row in TEXTS]],
+         "rows")
+    same((trainer.num_examples(trainer.get_train_dataloader()), len(trainer.get_eval_dataloader(TEXTS[:3]))), (4, 1), "numbers")
+    raises(Refused, "eval", trainer.get_eval_dataloader)
+    raises(Refused, "load_dataset", lambda: trainer.get_test_dataloader("rows.jsonl"))
 
 
 # ---- rewards
@@ -336,12 +405,8 @@ def test_rows(folder):
     rows.write([{"a": day, "b": decimal.Decimal("1.50"), "c": b"\0\1", "d": (1, [None, float("nan")]), "e": {"k": True}}], path, "train_dataset")
     same(json.loads(path.read_text()), {"a": "2026-01-02T03:04:05", "b": "1.50", "c": "AAE=", "d": [1, [None, None]], "e": {"k": True}}, "row")
 
-    class IterableDataset:
-        def __iter__(self):
-            return iter([{"text": "x"}])
-
     for data, text in (([{"text": "a"}, {"text": object()}], "row 1, column text"), ([], "found:  none"), (["a"], "row 0"), (3, "a int"),
-                       ({"train": TEXTS, "test": TEXTS}, "data['train']"), (IterableDataset(), "IterableDataset"), ([{"text": "\ud800"}], "surrogate")):
+                       ({"train": TEXTS, "test": TEXTS}, "data['train']"), (iter([{"text": "x"}]), "gives its rows once"), ([{"text": "\ud800"}], "surrogate")):
         raises(Refused, text, lambda: rows.write(data, folder / "bad.jsonl", "train_dataset"))
         same([entry.name for entry in folder.iterdir()], ["rows.jsonl"], "nothing half written")
 
@@ -400,14 +465,10 @@ def test_refusals(folder):
         def compute_loss(self, *args):
             return 0
 
-    class Optimizes:
-        def on_pre_optimizer_step(self, *args, **kwargs):
-            pass
-
     args = trl.SFTConfig(str(folder / "out"))
     cases = [("a name or a path", lambda: trl.SFTTrainer(Model())), ("pass model='some/model'", lambda: trl.SFTTrainer(Model())),
              ("GRPOConfig of hone.trl", lambda: trl.GRPOTrainer(TINY, print, args)), ("Overrides.compute_loss", lambda: Overrides(TINY)),
-             ("on_pre_optimizer_step", lambda: trl.SFTTrainer(TINY, args, callbacks=[Optimizes()])),
+             ("TrainerCallback", lambda: trl.SFTTrainer(TINY, args, callbacks=[object()])),
              ("save the tokenizer", lambda: trl.SFTTrainer(TINY, args, processing_class=Tokenizer())),
              ("optim", lambda: trl.SFTTrainer(TINY, args, optimizers=(object(), None))),
              ("text_template", lambda: trl.SFTTrainer(TINY, args, train_dataset="rows.jsonl", formatting_func=str).train())]
@@ -419,7 +480,7 @@ def test_refusals(folder):
     cases.append(("a Model in this process's memory", lambda: trl.GRPOTrainer(TINY, type("Model", (), {"forward": 1, "parameters": 2})())))
     for text, call in cases:
         raises(Refused, text, call)
-    same(trl.SFTTrainer(TINY, args, optimizers=(None, None))._settings["output_dir"], str(folder / "out"), "TRL's default is no refusal")
+    same(trl.SFTTrainer(TINY, args, train_dataset=TEXTS, optimizers=(None, None))._settings["output_dir"], str(folder / "out"), "TRL's default is no refusal")
     same(list(folder.iterdir()), [], "files")
 
 

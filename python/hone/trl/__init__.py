@@ -5,8 +5,11 @@ from hone.trl.callbacks import TrainerCallback, TrainerControl, TrainerState
 _METHODS = ("SFT", "DPO", "KTO", "Reward", "GRPO", "RLOO", "OnlineDPO", "CPO", "ORPO", "GMPO")
 _SCRIPTS = ("ModelConfig", "ScriptArguments", "DatasetMixtureConfig", "DatasetConfig", "TrlParser", "get_dataset", "get_peft_config",
             "get_quantization_config", "get_kbit_device_map", "LogCompletionsCallback", "setup_chat_format", "clone_chat_template")
+_DATA = ("is_conversational", "is_conversational_from_value", "maybe_convert_to_chatml", "apply_chat_template", "maybe_apply_chat_template",
+         "extract_prompt", "maybe_extract_prompt", "unpair_preference_dataset", "maybe_unpair_preference_dataset", "pack_dataset",
+         "truncate_dataset")
 
-__all__ = [*(f"{name}Trainer" for name in _METHODS), *(f"{name}Config" for name in _METHODS), *_SCRIPTS, "HoneError", "Refused",
+__all__ = [*(f"{name}Trainer" for name in _METHODS), *(f"{name}Config" for name in _METHODS), *_SCRIPTS, *_DATA, "HoneError", "Refused",
            "TrainerCallback", "TrainerControl", "TrainerState"]
 
 
@@ -22,6 +25,9 @@ def __getattr__(name):
     if name in _SCRIPTS:
         from hone.trl import scripts
         return getattr(scripts, name)
+    if name in _DATA:
+        from hone.trl import data_helpers
+        return getattr(data_helpers, name)
     if name.startswith("__"):
         raise AttributeError(name)
     import difflib

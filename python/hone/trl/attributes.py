@@ -60,7 +60,8 @@ TRAINER = {
               "get_num_trainable_parameters get_total_train_batch_size hub_model_id is_in_train is_local_process_zero "
               "is_world_process_zero log_metrics metrics_format model model_wrapped num_examples pop_callback processing_class "
               "push_to_hub remove_callback reward_func_names reward_funcs save_metrics save_model save_state state tokenizer train "
-              "train_dataset chat_template pad_token_id eos_token_ids padding_value"),
+              "train_dataset chat_template pad_token_id eos_token_ids padding_value aux_loss_enabled ref_model get_train_dataloader "
+              "get_eval_dataloader get_test_dataloader reward_processing_classes"),
     **neutral("the program divides its work itself", deepspeed=None, is_deepspeed_enabled=False, is_fsdp_enabled=False,
               is_fsdp_xla_enabled=False, is_fsdp_xla_v1_enabled=False, is_fsdp_xla_v2_enabled=False, is_model_parallel=False,
               is_distributed_loading_by_transformers=False, place_model_on_device=False),
@@ -68,7 +69,7 @@ TRAINER = {
               compute_objective=None, objective=None, compute_loss_func=None, compute_metrics=None, preprocess_logits_for_metrics=None,
               optimizer_cls_and_kwargs=None, gather_function=None, neftune_hook_handle=None, push_in_progress=None, commit_scheduler=None,
               tools=None, rollout_func=None, environments=None, environment_factories=None, continuous_batching_config=None,
-              reward_processing_classes=None, image_token=None, image_token_id=None, vision_start_token_id=None,
+              image_token=None, image_token_id=None, vision_start_token_id=None,
               vision_end_token_id=None, is_vision_model=False, is_encoder_decoder=False, decoder_start_token_id=None,
               use_dpo_data_collator=False, can_return_loss=True, label_names=["labels"], model_accepts_loss_kwargs=True,
               model_preparation_time=0.0),
@@ -77,11 +78,11 @@ TRAINER = {
                     "get_batch_samples create_accelerator_and_postprocess get_cp_size get_sp_size get_tp_size "
                     "maybe_activation_offload_context compute_ref_log_probs calculate_KL get_gamma_weights get_high_entropy_mask "
                     "get_off_policy_mask build_tokenized_answer concatenated_forward concatenated_inputs cpo_loss get_batch_logps "
-                    "get_batch_loss_metrics odds_ratio_loss store_metrics tokenize_row process_vision_row stats aux_loss_enabled "
+                    "get_batch_loss_metrics odds_ratio_loss store_metrics tokenize_row process_vision_row stats "
                     "set_initial_training_values loss_is_scaled_for_ga async_loop async_loop_ready_event async_loop_thread"),
     **refused(OPTIMIZER, "optimizer lr_scheduler create_optimizer create_optimizer_and_scheduler create_scheduler "
                          "get_decay_parameter_names get_optimizer_cls_and_kwargs get_optimizer_group"),
-    **refused(BATCHES, "data_collator get_train_dataloader get_eval_dataloader get_test_dataloader"),
+    **refused(BATCHES, "data_collator"),
     **refused("evaluate(eval_dataset=..., metric_key_prefix='test') gives the metrics; for logits use trainer.model after train()", "predict"),
     **refused("state.log_history has what is logged, and a callback's on_log gets it; a reward function has log_metric", "log"),
     **refused("push_to_hub() makes the repository", "init_hf_repo"),
@@ -89,7 +90,6 @@ TRAINER = {
     **refused("train() once for each value, each into an output_dir of its own; `hone lr-find` proposes a learning rate",
               "hyperparameter_search"),
     **refused("state has the tokens of the run: num_input_tokens_seen", "floating_point_ops store_flos"),
-    **refused("the reference is in the program: the model without its adapter, or a copy of it at the start", "ref_model"),
     **refused("trainer.model.generate(...) after train(); sampling options are in args, as generation_kwargs",
               "generation_config generate_from_model llm vllm_client vllm_generation"),
 }

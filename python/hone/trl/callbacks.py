@@ -8,10 +8,11 @@ import warnings
 from hone.errors import Refused
 from hone.trl import attributes, machine
 
-EVENTS = ("on_init_end", "on_train_begin", "on_train_end", "on_epoch_begin", "on_epoch_end", "on_step_end", "on_log", "on_evaluate", "on_save")
-# Moments that are inside a step of the program's.
-NO_EVENTS = ("on_step_begin", "on_substep_end", "on_pre_optimizer_step", "on_optimizer_step", "on_prediction_step", "on_predict",
-             "on_push_begin")
+EVENTS = ("on_init_end", "on_train_begin", "on_train_end", "on_epoch_begin", "on_epoch_end", "on_step_begin", "on_substep_end",
+          "on_pre_optimizer_step", "on_optimizer_step", "on_step_end", "on_log", "on_evaluate", "on_prediction_step", "on_predict", "on_save",
+          "on_push_begin")
+# The program says that a step is done, and not that it begins: these are called then, in transformers' order, before on_step_end.
+OF_STEPS = ("on_step_begin", "on_substep_end", "on_pre_optimizer_step", "on_optimizer_step")
 
 
 @dataclasses.dataclass
@@ -73,50 +74,20 @@ class TrainerControl:
 class TrainerCallback:
     """The base of callbacks, for those who have no transformers: every method does nothing."""
 
-    def on_init_end(self, args, state, control, **kwargs):
-        pass
 
-    def on_train_begin(self, args, state, control, **kwargs):
-        pass
-
-    def on_train_end(self, args, state, control, **kwargs):
-        pass
-
-    def on_epoch_begin(self, args, state, control, **kwargs):
-        pass
-
-    def on_epoch_end(self, args, state, control, **kwargs):
-        pass
-
-    def on_step_end(self, args, state, control, **kwargs):
-        pass
-
-    def on_log(self, args, state, control, logs=None, **kwargs):
-        pass
-
-    def on_evaluate(self, args, state, control, metrics=None, **kwargs):
-        pass
-
-    def on_save(self, args, state, control, **kwargs):
-        pass
+def _nothing(self, args, state, control, **kwargs):
+    pass
 
 
-def is_overridden(callback, name):
-    """Not of a base class that does nothing: transformers' or ours."""
-    method = getattr(type(callback), name, None) or vars(callback).get(name) if hasattr(callback, "__dict__") else getattr(callback, name, None)
-    return method is not None and not getattr(method, "__qualname__", "").startswith("TrainerCallback.")
+for _event in EVENTS:
+    setattr(TrainerCallback, _event, _nothing)
 
 
 def checked(callback, trainer):
-    """An instance; Refused for one that wants a moment that hone does not have."""
+    """An instance; Refused for one that is no callback."""
     callback = callback() if isinstance(callback, type) else callback
-    name = type(callback).__name__
-    if not any(hasattr(callback, event) for event in EVENTS + NO_EVENTS):
-        raise Refused(f"{trainer}, callbacks", "objects as transformers' TrainerCallback", f"a {name}")
-    for event in NO_EVENTS:
-        if is_overridden(callback, event) and not type(callback).__module__.startswith("transformers."):
-            raise Refused(f"{trainer}, callbacks, {name}.{event}", f"callbacks of {', '.join(EVENTS)}", event,
-                          "that moment is inside a step of the program's; use on_step_end or on_log")
+    if not any(hasattr(callback, event) for event in EVENTS):
+        raise Refused(f"{trainer}, callbacks", "objects as transformers' TrainerCallback", f"a {type(callback).__name__}")
     return callback
 
 
@@ -158,7 +129,7 @@ class Callbacks:
             method = getattr(callback, event, None)
             if method is None:
                 continue
-            returned = method(self.trainer.args, self.trainer.state, self.control, model=self.trainer.model,
+            returned = method(self.trainer.args, self.trainer.state, self.control, model=self.trainer._trained.shown(),
                               processing_class=self.trainer._given_tokenizer, optimizer=None, lr_scheduler=None, train_dataloader=None,
                               eval_dataloader=None, **more)
             if isinstance(returned, type(self.control)):

@@ -84,9 +84,9 @@ class Config(metaclass=_Making):
 
     @classmethod
     def _own_fields(cls):
-        """Fields that a subclass of the caller's has: its script reads them, and the program does not."""
+        """Fields that a subclass of the caller's has: its script reads them, and the program does not. An option's is another default of it."""
         owners = [owner for owner in cls.__mro__ if owner.__module__.split(".")[0] != "hone"]
-        return {name for owner in owners for name in vars(owner).get("__annotations__", {})}
+        return {name for owner in owners for name in vars(owner).get("__annotations__", {})} - options.rows(cls._method).keys()
 
     def _check(self, name):
         known = options.rows(self._method)

@@ -8,7 +8,7 @@ import re
 import traceback
 
 from hone.errors import Refused
-from hone.trl import models
+from hone.trl import models, states
 from hone.trl.rows import is_named
 
 TIMEOUT = 86400.0  # seconds: TRL waits for a function for ever
@@ -97,7 +97,8 @@ class Functions:
         if judge and callable(getattr(one, "judge", None)):
             one = one.judge
         if models.is_model(one):
-            return models.name_of(one, where)
+            states.refuse_unknown(one, where, wrapped=False)
+            return models.base_of(one).name_or_path or "reward model"  # what is otherwise than its folder gets one (reward_models.py)
         if not callable(one) or isinstance(one, type):
             raise Refused(where, "a function, a name, or a folder", f"a {type(one).__name__}" if not isinstance(one, type) else f"the class {one.__name__}")
         base = re.sub(r"\W", "_", name_of(one), flags=re.ASCII).strip("_") or "function"

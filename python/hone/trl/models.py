@@ -1,10 +1,11 @@
-"""Models that the caller has loaded: taken by their name where they still hold what their folder holds, else refused.
+"""Models that the caller has loaded: what they are, and in what they differ from what their folder holds.
 
-TRL's scripts load a model and pass the object. The program opens the folder itself, so that every tensor is compared with the file.
+TRL's scripts load a model and pass the object. The program opens a folder, so that every tensor is compared with the file (states.py).
 """
 import json
 import os
 import pathlib
+import re
 
 from hone.errors import Refused
 from hone.trl import machine, options
@@ -21,7 +22,8 @@ NEUTRAL = {
     "use_return_dict": "of what a call returns", "task_specific_params": "of pipelines", "keys_to_ignore_at_inference": "of evaluation loops",
     "gradient_checkpointing": "hone's own option is recompute", "unsloth_version": "who wrote the file", "auto_map": "the class that opens it",
     "is_decoder": "hone's models are decoders", "finetuning_task": "a name", "tokenizer_class": "of AutoTokenizer", "prefix": "of pipelines",
-    "chunk_size_feed_forward": "of slices with the same result", "torchscript": "of exports", "experts_implementation": "hone has its own",
+    "quantization_config": "options say it", "chunk_size_feed_forward": "of slices with the same result", "torchscript": "of exports",
+    "experts_implementation": "hone has its own",
 }
 # Of a configuration too: a trainer of transformers sets them to the tokenizer's.
 OF_TOKENIZER = ("bos_token_id", "eos_token_id", "pad_token_id")
@@ -107,7 +109,7 @@ def changed_generation(model):
 
 
 def changed_config(model, folder, method):
-    """The trainers that sample read more of both configurations than the others."""
+    """The trainers that sample read the model's special tokens, of both configurations."""
     samples = method in SAMPLERS
     stored = type(model.config).from_pretrained(folder)
     silent = () if samples else OF_TOKENIZER
@@ -115,25 +117,47 @@ def changed_config(model, folder, method):
     change = difference("its config", before, now)
     if change or not samples or getattr(model, "generation_config", None) is None:
         return change
-    before, now = ({name: value for name, value in names_of(config).items() if name not in OF_ARGS}
-                   for config in (own_generation(model, folder), model.generation_config))
+    before, now = ({name: config.to_dict().get(name) for name in OF_TOKENIZER} for config in (own_generation(model, folder), model.generation_config))
     return difference("its generation_config", before, now)
+
+
+def refuse_sampling(model, where, method):
+    """Of a generation_config: what args do not say, and the program would not do."""
+    folder = folder_of(model)
+    if method not in SAMPLERS or getattr(model, "generation_config", None) is None:
+        return
+    before = own_generation(model, folder) if folder is not None else type(model.generation_config)()
+    change = difference("its generation_config", *({name: value for name, value in names_of(config).items() if name not in (*OF_ARGS, *OF_TOKENIZER)}
+                                                   for config in (before, model.generation_config)))
+    if change:
+        raise Refused(where, "a model that samples as args say", change, "sampling options go into args: generation_kwargs and others")
 
 
 def base_state(model):
     """Tensors by the names that the model had before PEFT wrapped its modules, without the adapter's own."""
     out = {}
-    for name, tensor in model.state_dict().items():
+    for name, tensor in base_of(model).state_dict().items():
         if ".lora_" in name or ".modules_to_save." in name or "trainable_tokens_" in name:
             continue
-        out[name.replace(".base_layer.", ".").replace(".original_module.", ".").replace(".token_adapter.", ".")] = tensor
+        out[re.sub(r"\.(base_layer|original_module|token_adapter)(?=\.)", "", name)] = tensor
     return out
 
 
-def changed_tensors(model, files, new):
+def as_in_files(model, state):
+    """By the names that save_pretrained would give: of experts, transformers has other tensors in memory."""
+    try:
+        from transformers.core_model_loading import revert_weight_conversion
+        return revert_weight_conversion(base_of(model), state)
+    except Exception:
+        return state  # another version of transformers: names that differ are a difference
+
+
+def changed_tensors(model, files, new, quantized=False):
+    """`quantized`: numbers of 4 and 8 bits are not compared, since only their library can."""
     import torch
     from safetensors import safe_open
-    state, same = base_state(model), set()
+    state, same = as_in_files(model, base_state(model)), set()
+    packed = {name.rpartition(".")[0] for name, tensor in state.items() if quantized and not tensor.is_floating_point()}
     for file in files:
         with safe_open(file, "pt") as stored:
             for name in stored.keys():
@@ -143,11 +167,14 @@ def changed_tensors(model, files, new):
                         continue  # a classifier has none
                     return f"it has no {name}, which its file has"
                 own = state[key]
-                if own.is_meta or not torch.equal(own.detach().cpu(), stored.get_tensor(name).to(own.dtype)):
+                if key.rpartition(".")[0] in packed:
+                    continue
+                shape = stored.get_slice(name).get_shape()
+                if own.is_meta or list(own.shape) != shape or not torch.equal(own.detach().cpu(), stored.get_tensor(name).to(own.dtype)):
                     return f"its {key} is not what its file has"
                 same.add(own.data_ptr())
     for key, own in state.items():
-        if own.data_ptr() not in same and not key.startswith(new):
+        if own.data_ptr() not in same and not key.startswith(new) and key.rpartition(".")[0] not in packed:
             return f"it has {key}, which its file has not"
     return ""
 
@@ -157,65 +184,40 @@ def is_wrapped(model):
     return bool(getattr(model, "peft_config", None)) and hasattr(model, "get_base_model")
 
 
-def change_of_adapter(model):
-    """Why the adapter of a PeftModel is none that get_peft_model has just made; "" where it is."""
-    if len(model.peft_config) != 1:
-        return f"it has {len(model.peft_config)} adapters: {', '.join(model.peft_config)}"
-    (name, config), = model.peft_config.items()
+def adapter_of(model):
+    """The name of the one that is trained."""
+    active = model.active_adapter
+    return active if isinstance(active, str) else active[0] if len(active) == 1 else ""
+
+
+def change_of_adapter(model, method=""):
+    """Why a run cannot go on with the adapter of a PeftModel; "" where it can, fresh or trained."""
+    name = adapter_of(model)
+    if not name:
+        return f"several of its adapters are active: {', '.join(model.active_adapter)}"
+    config = model.peft_config[name]
     kind = getattr(config.peft_type, "value", config.peft_type)
     if kind != "LORA":
         return f"its adapter is of type {kind}: use peft.LoraConfig"
-    for key, tensor in model.state_dict().items():
-        if (".lora_B." in key or ".lora_embedding_B." in key) and bool((tensor != 0).any()):
-            return "it has an adapter that was trained: save it with save_pretrained(FOLDER), and set adapter_name_or_path=FOLDER in args"
+    if method == "Reward" and not any(f"score.modules_to_save.{name}." in key for key in model.state_dict()):
+        return f"its adapter {name} has no head, which the program trains: LoraConfig(task_type='SEQ_CLS') makes one"
     if config.inference_mode:
-        return f"its adapter {name} is frozen: pass peft_config to the trainer"
+        return f"its adapter {name} is frozen: load it with is_trainable=True, or pass peft_config to the trainer"
     return ""
 
 
-def change_of(model, new, method):
-    """In what a model is not what its folder holds; "" where it is. `new`: beginnings of tensors that the folder need not have."""
-    if is_wrapped(model):
-        change = change_of_adapter(model)
-        if change:
-            return change
-        model = model.get_base_model()
-    elif getattr(model, "peft_config", None):
-        return "it has an adapter: pass peft_config to the trainer, or adapter_name_or_path in args"
-    if getattr(model, "hf_quantizer", None) is not None or getattr(model, "is_quantized", False):
-        return "it is quantized: pass quantization_config to the trainer"
-    if not hasattr(getattr(model, "config", None), "to_dict") or not hasattr(model, "base_model_prefix"):
-        return "it is no model of transformers"
-    folder = folder_of(model)
-    files = files_of(folder) if folder else []
-    if not files:
-        return "its safetensors files are not on this machine"
-    return changed_config(model, folder, method) or changed_tensors(model, files, new)
-
-
-def name_of(model, where, new=(), method="", wrapped=False):
-    """The name or path that the program opens. `wrapped`: the caller takes the adapter of a PeftModel too."""
-    if is_named(model):
-        return os.fspath(model)
-    change = "it has an adapter" if is_wrapped(model) and not wrapped else change_of(model, tuple(new), method)
-    if change:
-        name = getattr(model, "name_or_path", "") or getattr(getattr(model, "config", None), "_name_or_path", "")
-        raise Refused(where, "a name or a path, or a model as its folder has it", f"a {type(model).__name__} in this process's memory; {change}",
-                      (f"pass model={name!r} for what its folder has, or " if name and isinstance(name, str) else "") +
-                      "save it, and its tokenizer, with save_pretrained(FOLDER) and pass model=FOLDER; settings of from_pretrained go into "
-                      "model_init_kwargs")
-    return base_of(model).name_or_path
-
-
-def refuse_frozen(model, where):
-    """Full training is of every tensor, whatever a script has set in the model."""
-    if model is None or is_named(model):
-        return
+def trained_parameters(model, where):
+    """The option unfrozen_parameters of a model that a script has frozen in part; nothing where all of it is trained."""
+    trained = [name for name, value in model.named_parameters() if value.requires_grad]
     frozen = [name for name, value in model.named_parameters() if not value.requires_grad]
-    if frozen:
-        raise Refused(f"{where}, model", "a model whose tensors are all trained, without peft_config",
+    if not frozen:
+        return {}
+    files = as_in_files(model, base_state(model)) if trained else {}
+    if not trained or any(name not in files for name in trained + frozen):
+        raise Refused(f"{where}, model", "a model some of whose tensors are trained, by the names of its files",
                       f"{len(frozen)} with requires_grad=False: {', '.join(frozen[:3])}{', ...' if len(frozen) > 3 else ''}",
                       "set unfrozen_parameters in args, names of what is trained, or pass a peft_config")
+    return {"unfrozen_parameters": [f"{re.escape(name)}$" for name in trained]}
 
 
 def settings_of(model):
@@ -234,7 +236,10 @@ def write_adapter(model, folder):
                       "the trainer, or set adapter_name_or_path")
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    model.save_pretrained(str(folder), save_embedding_layers=False)
+    name = adapter_of(model)
+    model.save_pretrained(str(folder), save_embedding_layers=False, selected_adapters=[name])
+    for file in (folder / name).glob("adapter_*"):  # PEFT gives every adapter but the default one a folder of its own
+        os.replace(file, folder / file.name)
 
 
 def last_name(model):

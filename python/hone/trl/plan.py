@@ -5,7 +5,7 @@ import os
 import pathlib
 
 from hone.errors import Refused
-from hone.trl import adapters, options, rows
+from hone.trl import adapters, options, rows, streams
 
 FOLDER = "inputs"
 
@@ -54,22 +54,22 @@ def init_kwargs(settings, trainer):
             del settings["model_init_kwargs"]
 
 
-def data_settings(folder, train, evaluation, function, trainer):
-    """Options of the data sets; rows that this process has are written to `folder`."""
-    out = {}
+def data_settings(folder, train, evaluation, function, trainer, enough=None):
+    """Options of the data sets; rows that this process has are written to `folder`: of a stream to train on, until they are `enough`."""
+    out = streams.settings(train)
 
-    def named(data, file, argument):
+    def named(data, file, argument, enough=None):
         if rows.is_named(data):
             if function is not None:
                 raise Refused(f"{trainer}, formatting_func", "rows of this process", f"{argument}={os.fspath(data)!r}",
                               "load the rows and pass them, or write text_template: '{column} ...'")
             return os.fspath(data)
         path = pathlib.Path(folder) / FOLDER / file
-        rows.write(data, path, f"{trainer}, {argument}", function)
+        rows.write(data, path, f"{trainer}, {argument}", function, enough)
         return str(path)
 
     if train is not None:
-        out["dataset_name"] = named(train, "train.jsonl", "train_dataset")
+        out["dataset_name"] = named(train, "train.jsonl", "train_dataset", enough)
     if rows.is_splits(evaluation):
         out["eval_datasets"] = {name: named(data, f"eval-{file_name(name)}.jsonl", f"eval_dataset[{name!r}]")
                                 for name, data in evaluation.items()}

@@ -3,7 +3,7 @@ import inspect
 import warnings
 
 from hone.errors import Refused
-from hone.trl import models, tokenizers
+from hone.trl import models, states
 from hone.trl.rows import is_named
 
 # Arguments of TRL's trainers that are code or objects of this process; None, and what `EMPTY` has, is no refusal.
@@ -16,7 +16,7 @@ INSTEAD = {
     "optimizer_cls_and_kwargs": "set optim, learning_rate and optim_args in the config",
     "model_init": "name the model: model='folder or name'",
     "ref_model": "the reference is the model without its adapter, or a copy of it at the start; another one hone does not have",
-    "reward_processing_classes": "a reward model's folder has its own tokenizer",
+    "reward_processing_classes": "pass reward_funcs, which have them",
     "tools": "hone has no tools",
     "rollout_func": "hone samples by itself; replay reads rollouts from a file",
     "environment_factory": "hone has no environments",
@@ -65,23 +65,16 @@ INSTEAD_OF_STEPS = {
 }
 
 
-def same_reference(given, model, trainer):
-    """Takes away a ref_model that is the model itself, loaded twice."""
+def same_reference(given, model, name, trainer, method):
+    """Takes away a ref_model that is the model itself, as it begins, loaded twice. `name`: what the options call the model."""
     reference = given.get("ref_model")
-    if reference is not None and (is_named(reference) or models.is_model(reference)):
-        if models.is_same(models.name_of(reference, f"{trainer}, ref_model"), model):
-            del given["ref_model"]
-
-
-def same_tokenizers(given, specs, trainer):
-    """Takes away tokenizers of reward models that are those of the models' own folders."""
-    classes = given.get("reward_processing_classes")
-    several = classes if isinstance(classes, (list, tuple)) else [classes] * (classes is not None)
-    names = [getattr(one, "name_or_path", one) for one in several]
-    if names and all(name is None or any(models.is_same(str(name), spec) for spec in specs or ()) for name in names):
-        for one in several:
-            tokenizers.refuse_changed(one, f"{trainer}, reward_processing_classes")
-        del given["reward_processing_classes"]
+    if reference is None or not (is_named(reference) or models.is_model(reference)):
+        return
+    if reference is model and not is_named(model):
+        raise Refused(f"{trainer}, ref_model", "a copy of the model, or nothing", "the object of `model` itself: `model` and `ref_model` cannot be the "
+                      "same object", "leave ref_model out: the reference is the model as it begins")
+    if states.is_same_model(model, reference, name, method):
+        del given["ref_model"]
 
 
 def refuse_second_adapter(given, settings, trainer):

@@ -3,18 +3,20 @@ import collections.abc
 import json
 import os
 import pathlib
-import tempfile
 import warnings
 
-from hone import program
-from hone.errors import HoneError, Refused
-from hone.trl import child, machine, models, options, own_files, plan
+from hone.errors import Refused
+from hone.trl import machine, models, options, own_files, streams, tokenizers
+from hone.trl.evaluation import compares, evaluated, is_evaluation, refuse_unseen
+from hone.trl.loaders import loader
 from hone.trl.model_card import card
+from hone.trl.model_files import FILES, copy_files
 from hone.trl.rows import is_named
-from hone.trl.trained_model import FILES, copy_files
 
-# Methods whose metrics compare with a reference: a continued adapter would be its own.
-WITH_REFERENCE = ("DPO", "KTO", "OnlineDPO")
+# Attributes that only some of TRL's trainers have.
+_ROUTED = ("aux_loss_enabled",)
+TRL_HAS = {"SFT": _ROUTED, "Reward": (), "CPO": (), "ORPO": (), "OnlineDPO": ("ref_model",),
+           **dict.fromkeys(("DPO", "KTO", "GRPO", "GMPO", "RLOO"), (*_ROUTED, "ref_model"))}
 # What a run's folder holds of a tokenizer, for save_model.
 TOKENIZER_FILES = ("tokenizer*", "special_tokens_map.json", "vocab*", "merges.txt", "added_tokens.json", "chat_template*",
                    "additional_chat_templates")
@@ -24,10 +26,6 @@ def entry_of(record):
     return {name: value for name, value in record.items() if name != "performance"}
 
 
-def is_evaluation(entry):
-    return any(name.startswith("eval_") for name in entry)
-
-
 class Results:
     """The part of a trainer that reads what the run has written."""
 
@@ -35,58 +33,23 @@ class Results:
 
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval"):
         """The metrics of the evaluation data: those of the last step, if the run ended with an evaluation, else of a pass over them."""
-        data = self.eval_dataset if eval_dataset is None else eval_dataset
-        if isinstance(data, str) and isinstance(self.eval_dataset, dict) and data in self.eval_dataset:
-            data = {data: self.eval_dataset[data]}  # as transformers: one of the trainer's, by its name
+        data = self._eval_rows if eval_dataset is None else eval_dataset
+        if isinstance(data, str) and isinstance(self._eval_rows, dict) and data in self._eval_rows:
+            data = {data: self._eval_rows[data]}  # as transformers: one of the trainer's, by its name
         if data is None:
             raise Refused(f"{type(self).__name__}.evaluate", "eval_dataset", "none", "pass it to the trainer or to evaluate()")
+        refuse_unseen(self, eval_dataset)
+        streams.refuse_precomputed(self.args, data, f"{type(self).__name__}.evaluate")
         last = next((entry for entry in reversed(self.state.log_history) if is_evaluation(entry)), None)
         current = last is not None and last["step"] == self.state.global_step and eval_dataset is None and not isinstance(data, dict)
         if not current:
-            last = self._evaluate(data)
+            last = evaluated(self, data)
             self.state.log_history.append(dict(last))
-            self.callback_handler.call("on_evaluate", metrics=dict(last))
+            logs = {name: value for name, value in last.items() if name != "step"}
+            self.callback_handler.call("on_prediction_step")
+            self.callback_handler.call("on_log", logs=dict(logs))
+            self.callback_handler.call("on_evaluate", metrics=dict(logs))
         return {metric_key_prefix + name[4:] if name.startswith("eval_") else name: value for name, value in last.items() if name != "step"}
-
-    def _evaluate(self, data):
-        """A run in a folder of its own that begins with an evaluation, and ends after it."""
-        program.require()
-        trained = self.state.global_step > 0
-        of_runs = ("eval_", "sample_p", "sample_s", "save_", "push_", "hub_", "load_best")
-        settings = {name: value for name, value in self._settings.items() if name.startswith("eval_reward_") or not name.startswith(of_runs)}
-        if trained and (self._name in WITH_REFERENCE or (options.METHODS[self._name] in ("grpo", "rloo") and self.args.beta)):
-            raise Refused(f"{type(self).__name__}.evaluate", "an evaluation before training, or as part of it",
-                          "a policy that is compared with its reference", "set eval_strategy='steps' or 'epoch': the last evaluation is returned")
-        found, wanted = [], len(data) if isinstance(data, dict) else 1
-
-        def answer(message):
-            if "event" not in message:
-                return self._answer(message)
-            if message["event"] == "log" and is_evaluation(message["record"]):
-                found.append(entry_of(message["record"]))
-                if len(found) == wanted:
-                    run.process.kill()  # its folder is not kept
-            return {"stop": False}
-
-        with tempfile.TemporaryDirectory(prefix="hone-evaluation-") as folder:
-            settings.update(self._objects_in(folder))
-            if trained:
-                settings.update(self._trained_model())
-            settings.update(output_dir=folder, eval_on_start=True, eval_strategy="steps", eval_steps=1, save_strategy="no", report_to="none",
-                            max_steps=1, learning_rate=0.0, skip_doctor=True, warmup_steps=0)
-            settings.update(plan.data_settings(folder, self.train_dataset if self.train_dataset is not None else data, data,
-                                               self._row_function(), type(self).__name__))
-            run = child.Child([options.METHODS[self._name], "--config", plan.write(folder, settings)], answer)
-            self._functions.failure = None
-            try:
-                code = run.run()
-            finally:
-                self._functions.close()
-        if self._functions.failure is not None:
-            raise self._functions.failure
-        if len(found) < wanted:
-            raise HoneError(run.error_text() or f"the evaluation ended with code {code}", code)
-        return {**{name: value for entry in found for name, value in entry.items()}, "step": self.state.global_step, "epoch": self.state.epoch}
 
     def _trained_model(self):
         folder = str(self._result_folder())
@@ -113,16 +76,16 @@ class Results:
                               "name another folder: the base is never written over")
         if not (target.exists() and target.samefile(source)):
             copy_files(source, target, FILES + TOKENIZER_FILES)
-        self.model.write_changes(target)
+        self._trained.write_changes(target)
 
     def create_model_card(self, model_name=None, dataset_name=None, tags=None):
         """README.md in output_dir, with the names and tags of TRL's card; push_to_hub() uploads it as it is."""
         if not self.is_world_process_zero():
             return
-        base = str(self.model.name_or_path)
+        base = str(self._trained.name_or_path)
         several = [tags] if isinstance(tags, str) else list(tags or ())
         facts = {"name": model_name or self.hub_model_id.rpartition("/")[2], "base": None if os.path.exists(base) else base, "dataset": dataset_name,
-                 "tags": [*several, *self.model.model_tags], "method": self._name, "full": not self._settings.get("use_peft"),
+                 "tags": [*several, *self._trained.model_tags], "method": self._name, "full": not self._settings.get("use_peft"),
                  "hub_model_id": self.hub_model_id, "metrics": self._last_metrics()}
         self._folder.mkdir(parents=True, exist_ok=True)
         (self._folder / "README.md").write_text(card(**facts), encoding="utf-8")
@@ -146,6 +109,7 @@ class Results:
         if not self.is_world_process_zero():
             return ""
         words = ["push", str(self._result_folder())]
+        self.callback_handler.call("on_push_begin")
         for name, value in (("hub_model_id", repository or self.args.hub_model_id), ("hub_token", token or self.args.hub_token),
                             ("hub_revision", revision or self.args.hub_revision),
                             ("hub_private_repo", self.args.hub_private_repo if private is None else private)):
@@ -201,7 +165,7 @@ class Results:
             own_files.claim(self._folder, "trainer_state.json")
 
     def get_num_trainable_parameters(self):
-        return self.model.get_nb_trainable_parameters()[0]
+        return self._trained.get_nb_trainable_parameters()[0]
 
     def get_learning_rates(self):
         """Of the last step that was logged."""
@@ -229,12 +193,7 @@ class Results:
         if self._given_tokenizer is None or is_named(self._given_tokenizer):
             name = self._given_tokenizer if self._given_tokenizer is not None else \
                 self._settings.get("tokenizer_name_or_path") or self._settings["model_name_or_path"]
-            try:
-                from transformers import AutoTokenizer
-            except ImportError as error:
-                raise Refused(f"{type(self).__name__}.processing_class", "a tokenizer, opened by transformers", str(error),
-                              "install transformers; the tokenizer's files are in output_dir after train()") from None
-            self._given_tokenizer = AutoTokenizer.from_pretrained(os.fspath(name))
+            self._given_tokenizer = tokenizers.opened(name, self.args, f"{type(self).__name__}.processing_class")
         return self._given_tokenizer
 
     @processing_class.setter
@@ -259,13 +218,51 @@ class Results:
     def eos_token_ids(self):
         """The tokenizer's, and those of the model's generation_config."""
         own = self.processing_class.eos_token_id
-        more = getattr(self.model.generation_config, "eos_token_id", None)
+        more = getattr(self._trained.generation_config, "eos_token_id", None)
         more = more if isinstance(more, list) else [] if more is None else [more]
         return more if own in more else [own, *more]
 
     @property
-    def model_wrapped(self):
-        return self.model
+    def model(self):
+        """The caller's own object, or what stands for the model until somebody asks for its tensors (trained_model.py)."""
+        return self._trained.current()
+
+    model_wrapped = model
+
+    @property
+    def ref_model(self):
+        """The object that was passed; else, where TRL has a copy of the model, the model as it began, opened by transformers once."""
+        if "ref_model" not in TRL_HAS[self._name]:
+            raise AttributeError(f"{type(self).__name__} has no attribute 'ref_model'.")
+        if self._given_reference is None or is_named(self._given_reference):
+            alone = not self._settings.get("use_peft") and compares(self) and not getattr(self.args, "precompute_ref_log_probs", False)
+            self._given_reference = self._trained.reference(f"{type(self).__name__}.ref_model") if alone else None
+        return self._given_reference
+
+    @property
+    def aux_loss_enabled(self):
+        """Whether a model of experts has a loss of its router."""
+        if "aux_loss_enabled" not in TRL_HAS[self._name]:
+            raise AttributeError(f"{type(self).__name__} has no attribute 'aux_loss_enabled'.")
+        config = self._trained.config.get_text_config()
+        share = self.args.router_aux_loss_coef
+        return hasattr(config, "output_router_logits") and (getattr(config, "router_aux_loss_coef", 0.0) if share is None else share) != 0.0
+
+    def get_train_dataloader(self):
+        """Rows of the data set; the order and the batches of a run are the program's."""
+        size = self.args.per_device_train_batch_size
+        return loader(self._train_rows, size, self.args.dataloader_drop_last, f"{type(self).__name__}.get_train_dataloader",
+                      self.args.dataloader_num_workers)
+
+    def get_eval_dataloader(self, eval_dataset=None):
+        data = self._eval_rows if eval_dataset is None else eval_dataset
+        if isinstance(self._eval_rows, dict) and isinstance(data, str):
+            data = self._eval_rows[data]
+        return loader(data, self.args.per_device_eval_batch_size, False, f"{type(self).__name__}.get_eval_dataloader",
+                      self.args.dataloader_num_workers)
+
+    def get_test_dataloader(self, test_dataset):
+        return self.get_eval_dataloader(test_dataset)
 
     @property
     def control(self):

@@ -1,5 +1,6 @@
 """Data sets of the calling process as files that the program reads: JSON Lines, one row a line."""
 import base64
+import collections.abc
 import datetime
 import decimal
 import enum
@@ -8,14 +9,19 @@ import math
 import os
 import pathlib
 
-from hone.errors import Refused
+from hone.errors import Refused, RefusedType
 
+RAW = "_hone_rows"  # of a data set that prepared_rows.py has made: the rows that it was made of, which the program reads
 TEXT = "text, numbers, lists and mappings (docs/data.md)"
 
 
 def is_named(data):
     """Whether `data` is a path, or a name of the hub: the program reads it itself."""
     return isinstance(data, (str, os.PathLike))
+
+
+def raw_of(data):
+    return getattr(data, RAW, data)
 
 
 def plain(value, where):
@@ -60,8 +66,8 @@ def refuse_transform(data, argument):
     """TRL's error in SFT: rows that a function makes each time they are read are not the same rows twice."""
     form = getattr(data, "format", None)
     if isinstance(form, dict) and form.get("type") == "custom":
-        raise Refused(argument, "rows that are the same each time", "a data set with with_transform() or set_transform()",
-                      "make the rows with data.map(function), or pass list(data)")
+        raise Refused(argument, "rows that are the same each time", "a data set that uses `Dataset.with_transform()` or set_transform(); TRL takes it with "
+                      "skip_prepare_dataset=True where the rows are trainer-ready", "make the rows with data.map(function), or pass list(data)")
 
 
 def is_splits(data):
@@ -69,22 +75,40 @@ def is_splits(data):
     return isinstance(data, dict) and all(isinstance(name, str) for name in data)
 
 
+def refuse_splits(data, argument):
+    if is_splits(data):
+        raise RefusedType(argument, "one split: it must be a `Dataset` or `IterableDataset`",
+                          f"a `{type(data).__name__}` of {', '.join(data) or 'nothing'}", f"pass one of them: data[{next(iter(data), 'train')!r}]")
+
+
+def refuse_several(data, samples, argument):
+    """The evaluations of a run that samples are of one set of prompts."""
+    if samples and is_splits(data):
+        raise Refused(argument, "one set of prompts, beside eval_strategy", f"a mapping of {', '.join(data)}",
+                      "pass one of them, or leave eval_strategy out: evaluate(datasets) takes them one by one")
+
+
+def refuse_once(data, argument):
+    if isinstance(data, collections.abc.Iterator):
+        raise Refused(argument, "rows that can be read again", f"a {type(data).__name__}, which gives its rows once",
+                      "pass list(rows), or datasets.IterableDataset.from_generator(function)")
+
+
 def rows_of(data, argument):
     """An iterator of dicts; Refused for what is none."""
-    if is_splits(data):
-        raise Refused(argument, "one split", f"a mapping of {', '.join(data) or 'nothing'}", f"pass one of them: data[{next(iter(data), 'train')!r}]")
+    data = raw_of(data)
+    refuse_splits(data, argument)
+    refuse_once(data, argument)
     kind = type(data).__name__
-    if kind == "IterableDataset" or (not hasattr(data, "__len__") and hasattr(data, "__next__")):
-        raise Refused(argument, "rows that can be counted", f"{'an' if kind[0] in 'AEIOU' else 'a'} {kind}, which may have no end",
-                      "pass list(data.take(N)); hone itself streams files: dataset_name with dataset_streaming")
     if not hasattr(data, "__iter__"):
         raise Refused(argument, "a datasets.Dataset, a list of dicts, or a path", f"a {kind}")
     refuse_features(data, argument)
     return iter(data)
 
 
-def write(data, path, argument, function=None):
-    """Writes the rows of `data`, each changed by `function`, to `path`; the file is complete or absent. Returns their number."""
+def write(data, path, argument, function=None, enough=None):
+    """Writes the rows of `data`, each changed by `function`, to `path`, until `enough(rows, bytes)`; the file is complete or absent. Returns their
+    number."""
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
@@ -97,6 +121,8 @@ def write(data, path, argument, function=None):
                     raise Refused(where, "a dict of columns", f"a {type(row).__name__}")
                 changed = {name: plain(value, f"{where}, column {name}") for name, value in (function(row, where) if function else row).items()}
                 file.write(json.dumps(changed, ensure_ascii=False, allow_nan=False) + "\n")
+                if enough is not None and enough(count, file.tell() if count % 64 == 0 else 0):
+                    break
         if count == 0:
             raise Refused(argument, "rows", "none")
         os.replace(partial, path)

@@ -130,9 +130,9 @@ def rows_of_embedding(model):
     return config.get("vocab_size", text.get("vocab_size") if isinstance(text, dict) else None)
 
 
-def refuse_new_rows(tokenizer, model, where):
-    """Tokens beyond the embedding: TRL fails in the first step that has one."""
-    size = rows_of_embedding(model)
+def refuse_new_rows(tokenizer, model, where, size=None):
+    """Tokens beyond the embedding: TRL fails in the first step that has one. `size`: of a model in memory."""
+    size = rows_of_embedding(model) if size is None else size
     if size is None or not hasattr(tokenizer, "get_vocab"):
         return
     beyond = sorted((number, token) for token, number in tokenizer.get_vocab().items() if number >= size)
@@ -186,8 +186,8 @@ class Taken:
         return found == self.files
 
 
-def taken(processing_class, model, trainer):
-    """Of the argument processing_class; Refused for what is no tokenizer, and for one that `model` has no rows for."""
+def taken(processing_class, model, trainer, size=None):
+    """Of the argument processing_class; Refused for what is no tokenizer, and for one that `model`, of `size` tokens, has no rows for."""
     where = f"{trainer}, processing_class"
     if processing_class is None:
         return Taken()
@@ -199,7 +199,7 @@ def taken(processing_class, model, trainer):
             if "tokenizer.json" not in files:
                 raise Refused(where, "a fast tokenizer, which saves a tokenizer.json", f"a {type(processing_class).__name__} without one",
                               "load it with AutoTokenizer.from_pretrained(NAME, use_fast=True), or convert it to a fast one")
-            refuse_new_rows(processing_class, model, where)
+            refuse_new_rows(processing_class, model, where, size)
             refuse_unsaved(processing_class, loaded(processing_class, files, where) if callable(processing_class) else None, where)
             return Taken(files=files)
         refuse_unsaved(processing_class, same, where)
@@ -214,12 +214,54 @@ def taken(processing_class, model, trainer):
     if is_named(processing_class) or not hasattr(processing_class, "save_pretrained"):
         raise Refused(where, f"the tokenizer of {model}, or a folder", named,
                       "leave processing_class out, or save the tokenizer with save_pretrained(FOLDER) and pass processing_class=FOLDER")
-    refuse_new_rows(processing_class, model, where)
+    refuse_new_rows(processing_class, model, where, size)
     return Taken(files=files)
 
 
-def refuse_changed(tokenizer, where):
-    """Of a reward model, which is opened with its own folder's tokenizer."""
-    if hasattr(tokenizer, "save_pretrained") and change_of(tokenizer, where, SILENT + OF_BATCHES)[1] is None:
-        raise Refused(where, "the tokenizer of the reward model's own folder", f"a {type(tokenizer).__name__} that was changed in memory",
-                      "save the reward model and this tokenizer into one folder with save_pretrained(FOLDER), and name FOLDER in reward_funcs")
+# ---- what TRL's trainers make of it in their constructor
+
+def template_settings(settings):
+    """chat_template_path as a folder where it is a name whose tokenizer is in the hub's cache."""
+    name = settings.get("chat_template_path")
+    if name is None or os.path.exists(name):
+        return {}
+    try:
+        from transformers.utils import cached_file
+        found = cached_file(str(name), "tokenizer_config.json")
+    except (ImportError, OSError, ValueError):
+        return {}  # the program says what it expects
+    return {"chat_template_path": os.path.dirname(found)} if found else {}
+
+
+def template_of(path, trust=False):
+    """(template, end of the sequence) of chat_template_path: a Jinja file, or a tokenizer's folder or name."""
+    if os.path.isfile(path) and str(path).endswith((".jinja", ".j2")):
+        return pathlib.Path(path).read_text(encoding="utf-8"), None
+    from transformers import AutoTokenizer
+    other = AutoTokenizer.from_pretrained(path, trust_remote_code=trust)
+    return other.chat_template, other.eos_token
+
+
+def finished(tokenizer, args):
+    """With the tokens that args name, and with one for padding: the end of the sequence where it had none."""
+    end, path = getattr(args, "eos_token", None), getattr(args, "chat_template_path", None)
+    if path is not None:
+        tokenizer.chat_template, own_end = template_of(path, bool(getattr(args, "trust_remote_code", False)))
+        end = end or own_end
+    if end is not None and end in tokenizer.get_vocab():
+        tokenizer.eos_token = end
+    own = getattr(tokenizer, "pad_token", None)
+    pad = getattr(args, "pad_token", None) or own or getattr(tokenizer, "eos_token", None)
+    if pad is not None and pad != own and pad in tokenizer.get_vocab():
+        tokenizer.pad_token = pad
+    return tokenizer
+
+
+def opened(name, args, where):
+    """By transformers, as the trainer's own constructor does it."""
+    try:
+        from transformers import AutoTokenizer
+    except ImportError as error:
+        raise Refused(where, "a tokenizer, opened by transformers", str(error), "install transformers; the tokenizer's files are in output_dir after "
+                      "train()") from None
+    return finished(AutoTokenizer.from_pretrained(os.fspath(name)), args)

@@ -1,109 +1,23 @@
 """What trainer.model is: the model that the program trains, as far as this process has to do with it.
 
-Its configuration and its files are here; its tensors are in the program, and after train() in the result's folder. What wants tensors opens
-that folder with transformers and PEFT, once, when it is asked.
+Its configuration and its files are here; its tensors are in the program, and after train() in the result's folder. A model that the caller has
+passed is trainer.model itself. Of a name, what wants tensors opens them with transformers and PEFT, once, when it is asked; after that
+trainer.model is the object that was opened. train() copies its result into the object (live.py).
 """
-import json
-import math
+import copy
 import os
 import pathlib
-import shutil
-import types
 
 from hone.errors import Refused
-from hone.trl import attributes, models, own_files
+from hone.trl import adapters, attributes, live, machine, models, own_files, states
+from hone.trl.model_files import FILES, align, copy_files, elements, members, read_config, read_json, write_json
 
-# Of a result's folder: what belongs to the model, and not to its tokenizer.
-FILES = ("adapter_*", "base_adapters.json", "config.json", "generation_config.json", "model*.safetensors", "model.safetensors.index.json", "README.md")
+# TRL's words for its trainers, where they are not the class's own name.
+TAGS = {"Reward": "reward-trainer", "OnlineDPO": "online-dpo"}
 
 # Arguments of save_pretrained that change nothing here: which process writes, of which state, in files of which size.
 OF_SAVING = ("is_main_process", "state_dict", "save_function", "max_shard_size", "variant", "token", "save_peft_format", "selected_adapters",
              "save_embedding_layers", "save_original_format", "repo_id", "private", "commit_message")
-
-
-class Values(types.SimpleNamespace):
-    """A configuration where transformers is not installed: the members of its JSON file."""
-
-    def to_dict(self):
-        return dict(vars(self))
-
-    def to_json_string(self, use_diff=True):
-        return json.dumps(vars(self), indent=2, sort_keys=True) + "\n"
-
-    def get_text_config(self, decoder=False):
-        return self
-
-    def save_pretrained(self, save_directory, **ignored):
-        folder = pathlib.Path(save_directory)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / self._file).write_text(json.dumps({k: v for k, v in vars(self).items() if k != "_file"}, indent=2) + "\n", encoding="utf-8")
-        own_files.claim(folder, self._file)
-
-
-def read_config(folder, file, loader):
-    """Of a folder or a name of the hub: transformers' object where it is installed. None where there is no such file."""
-    try:
-        import transformers
-    except ImportError:
-        path = pathlib.Path(folder) / file
-        return Values(**json.loads(path.read_text(encoding="utf-8")), _file=file) if path.is_file() else None
-    try:
-        return getattr(transformers, loader).from_pretrained(folder)
-    except (OSError, ValueError):
-        return None
-
-
-def members(config):
-    return {} if config is None else {name: value for name, value in config.to_dict().items() if name != "_file"}
-
-
-def copy_files(source, target, patterns):
-    """Files of `source` that match, to `target`; folders of templates too."""
-    target.mkdir(parents=True, exist_ok=True)
-    for pattern in patterns:
-        for path in sorted(source.glob(pattern)):
-            if path.is_file():
-                shutil.copy2(path, target / path.name)
-            elif path.is_dir():
-                shutil.copytree(path, target / path.name, dirs_exist_ok=True)
-
-
-def elements(files):
-    """Numbers in safetensors files, by their headers."""
-    count = 0
-    for file in files:
-        with open(file, "rb") as opened:
-            header = json.loads(opened.read(int.from_bytes(opened.read(8), "little")))
-        count += sum(math.prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__")
-    return count
-
-
-def read_json(path):
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-
-
-def write_json(path, values):
-    path.write_text(json.dumps(values, indent=2, sort_keys=True, default=str) + "\n", encoding="utf-8")
-
-
-def align(folder, tokenizer):
-    """The special tokens of a tokenizer that is not the model's own become the configuration's, as transformers' trainer aligns them:
-    an end of the sequence is added, the others are replaced."""
-    config, generation = read_json(folder / "config.json"), read_json(folder / "generation_config.json")
-    text = config["text_config"] if isinstance(config.get("text_config"), dict) else config
-    before = json.dumps([config, generation])
-    for name in ("eos_token_id", "bos_token_id", "pad_token_id"):
-        number = getattr(tokenizer, name, None)
-        stored, stops = text.get(name), generation.get(name)
-        several = stops if isinstance(stops, list) else [] if stops is None else [stops]
-        if number is None or (number in (stored if isinstance(stored, list) else [stored]) and number in several):
-            continue
-        is_end = name == "eos_token_id"
-        text[name] = [number, *(one for one in stored if one != number)] if is_end and isinstance(stored, list) else number
-        generation[name] = [number, *(one for one in several if one != number)] if is_end else number
-    if json.dumps([config, generation]) != before:
-        write_json(folder / "config.json", config)
-        write_json(folder / "generation_config.json", generation)
 
 
 class TrainedModel:
@@ -113,8 +27,11 @@ class TrainedModel:
         self._trainer, self._given = trainer, given
         self._kept = {}     # "config", "generation_config": the objects that scripts change
         self._before = {}   # their members when they were asked for
-        self._loaded = None
-        self._tags = []
+        self._live = None   # the object of this process: the caller's, or one that was opened
+        self._is_new = False  # an adapter that was made here, with which the run begins
+        self._tags = ["trl", TAGS.get(trainer._name, trainer._name.lower())]
+        if given is not None and hasattr(given, "named_parameters"):
+            self.config, self.generation_config  # what a script changes from now on
 
     def __getattr__(self, name):
         if name.startswith("_"):
@@ -124,6 +41,8 @@ class TrainedModel:
             return self._same
         if name in attributes.LOADED:
             return getattr(self._open(name), name)
+        if self._live is not None and (row is None or row.use != attributes.REFUSED):
+            return getattr(self._live, name)
         return attributes.missing(attributes.MODEL, name, self._where)
 
     def __setattr__(self, name, value):
@@ -135,6 +54,14 @@ class TrainedModel:
     def __call__(self, *arguments, **named):
         return self._open("__call__")(*arguments, **named)
 
+    def __deepcopy__(self, memo):
+        return copy.deepcopy(self._open("deepcopy"), memo)
+
+    @property
+    def __class__(self):
+        """For isinstance(trainer.model, PeftModel), without opening anything."""
+        return live.class_of(self) if "_tags" in vars(self) and live.is_at_hand() else TrainedModel
+
     def __repr__(self):
         return f"<the model that {type(self._trainer).__name__} trains: {self.name_or_path}>"
 
@@ -144,6 +71,109 @@ class TrainedModel:
 
     def _same(self, *arguments, **named):
         return self
+
+    # ---- the object of this process
+
+    def current(self):
+        """What trainer.model is: the object, where there is one. While the program trains it has the values of before, and is not shown."""
+        if self._trainer.is_in_train:
+            return self
+        if self._live is None and self._given is not None:
+            self._take_given()
+        return self if self._live is None else self._live
+
+    def shown(self):
+        """What callbacks get: nothing is opened for them."""
+        return self if self._live is None or self._trainer.is_in_train else self._live
+
+    def _take_given(self):
+        """The caller's object; with peft_config the PeftModel around it, as TRL makes it."""
+        settings = self._trainer._settings
+        if models.is_wrapped(self._given) or not settings.get("use_peft"):
+            self._live = self._given
+            self._tag(self._live)
+            return
+        self._wrap(self._given)
+
+    def _wrap(self, base):
+        settings = self._trainer._settings
+        made = live.wrapped(base, self._trainer._peft_config, settings, self._trainer._name, self._where)
+        self._is_new = not settings.get("adapter_name_or_path")
+        self._hold(made)
+
+    def _hold(self, made):
+        """`made` becomes trainer.model, with what a script has changed in the configurations that it was shown before."""
+        for name, values in self.changed().items():
+            target = getattr(models.base_of(made), name, None)
+            for key, value in values.items():
+                setattr(target, key, value)
+            if target is not None:
+                self._kept[name] = target
+        self._tag(made)
+        self._live = made
+
+    def _tag(self, made):
+        if hasattr(made, "add_model_tags"):
+            made.add_model_tags(self._tags)
+
+    def _open(self, name):
+        """The object, opened now where there is none."""
+        where = f"{self._where}.{name}"
+        if self._trainer.is_in_train:
+            raise Refused(where, "a model in this process", "a run that goes on: the program has it", "use it after train(); state and logs are there")
+        if self.current() is not self:
+            return self._live
+        if self._trainer.state.global_step > 0:
+            self._hold(self._fresh(name))
+        else:
+            base = live.open_base(self._trainer._settings, self._trainer._name, self.config, where)
+            if self._trainer._settings.get("use_peft"):
+                self._wrap(base)
+            else:
+                self._hold(base)
+        return self._live
+
+    def written(self, inputs, settings, where):
+        """The options that name the model as it is when a run begins: none of a name, nor of an object that is what its folder holds."""
+        model = self._live if self._live is not None else self._given
+        if model is None:
+            return {}
+        own = self._trainer._settings
+        out = states.written(model, inputs, self._trainer._name, where)
+        if out and "tokenizer_name_or_path" not in settings:
+            out["tokenizer_name_or_path"] = states.tokenizer_of(models.base_of(model), where)
+        return out if own.get("use_peft") or own.get("unfrozen_parameters") else {**out, **models.trained_parameters(model, where)}
+
+    def base_settings(self):
+        """The options with the base that the last run had, which may be one of its inputs."""
+        ran = self._trainer._ran or {}
+        return {**self._trainer._settings, **{name: ran[name] for name in ("model_name_or_path", "model_revision", "dtype") if name in ran}}
+
+    def reference(self, where):
+        """The model as the run begins or began, which a full training compares with."""
+        if self._given is not None and self._trainer.state.global_step == 0:
+            return copy.deepcopy(self._given).requires_grad_(False)
+        return live.open_base(self.base_settings(), self._trainer._name, self.config, where).requires_grad_(False)
+
+    def begin(self, settings, resumes):
+        """The settings of a run that begins with the adapter that was made here."""
+        if self._live is None or not self._is_new or machine.world_size() > 1 or not live.begins_with_it(settings):
+            return settings  # an adapter of its own, which is another draw of the same function
+        folder = self._trainer._folder / "inputs/adapter"
+        if resumes and not (folder / "adapter_config.json").is_file():
+            return settings
+        if not resumes:
+            models.write_adapter(self._live, folder)
+        own = {*adapters.LORA.values()}
+        return {**{name: value for name, value in settings.items() if name not in own}, "adapter_name_or_path": os.fspath(folder)}
+
+    def take_result(self):
+        """Trains the object in place: after train() it has what the program has written."""
+        if self._live is None and self._given is None:
+            return
+        machine.barrier()
+        self._is_new = False
+        live.take(self._trainer._result_folder(), self.current(), self._trainer._name)
 
     # ---- configuration
 
@@ -207,10 +237,12 @@ class TrainedModel:
         """{"default": LoraConfig}, as PEFT has it; a model without an adapter has no such attribute."""
         if not self._trainer._settings.get("use_peft"):
             raise AttributeError(f"{self._where} has no attribute 'peft_config': no adapter is trained")
+        if self._live is not None and models.is_wrapped(self._live):
+            return self._live.peft_config
         if self._trainer._peft_config is not None:
             return {"default": self._trainer._peft_config}
-        from peft import PeftConfig
-        return {"default": PeftConfig.from_pretrained(str(self._trainer._result_folder()))}
+        live.needed(f"{self._where}.peft_config", "peft")
+        return {"default": live.lora_config(None, self._trainer._settings, self._trainer._name)}
 
     @property
     def model_tags(self):
@@ -218,7 +250,7 @@ class TrainedModel:
 
     def add_model_tags(self, tags):
         """For the model card, as create_model_card writes it."""
-        self._tags += [tags] if isinstance(tags, str) else list(tags)
+        self._tags += [tag for tag in ([tags] if isinstance(tags, str) else tags) if tag not in self._tags]
 
     # ---- the result
 
@@ -234,6 +266,9 @@ class TrainedModel:
         unknown = next((name for name in named if name not in OF_SAVING), None)
         if unknown is not None:
             raise TypeError(f"save_pretrained() got an unexpected keyword argument {unknown!r}." + attributes.near(unknown, OF_SAVING))
+        if self._trainer.state.global_step == 0:
+            self._open("save_pretrained").save_pretrained(save_directory, push_to_hub=push_to_hub, **named)
+            return
         if not safe_serialization:
             raise Refused(f"{self._where}.save_pretrained, safe_serialization", "safetensors", "False", "leave it out: hone writes no pickles")
         source, target = self._result("save_pretrained"), pathlib.Path(save_directory)
@@ -248,7 +283,10 @@ class TrainedModel:
         return self._trainer._push(repo_id, token, revision, private)
 
     def get_nb_trainable_parameters(self):
-        """(trained, all) of the result's files and its base's."""
+        """(trained, all) of the result's files and its base's; before train() of a model without memory."""
+        if self._trainer.state.global_step == 0:
+            return live.counted(self.config, self._trainer._peft_config, self._trainer._settings, self._trainer._name,
+                                f"{self._where}.get_nb_trainable_parameters")
         folder = self._result("get_nb_trainable_parameters")
         if not (folder / "adapter_config.json").is_file():
             count = elements(models.files_of(folder))
@@ -267,18 +305,17 @@ class TrainedModel:
         return self.get_nb_trainable_parameters()[0 if only_trainable else 1]
 
     def print_trainable_parameters(self):
-        """PEFT's line; before train() the program says it on its start page."""
+        """PEFT's line; before train() and without transformers the program says it on its start page."""
         try:
-            self._trainer._result_folder()
+            trained, count = self.get_nb_trainable_parameters()
         except Refused:
             print("trainable params: hone says them when train() begins, after `trained`")
             return
-        trained, count = self.get_nb_trainable_parameters()
         print(f"trainable params: {trained:,d} || all params: {count:,d} || trainable%: {100 * trained / count:.4f}")
 
     def merge_and_unload(self, progressbar=False, safe_merge=False, adapter_names=None):
-        """A transformers model with the adapter in its weights, in this process."""
-        model = self._fresh("merge_and_unload")
+        """A transformers model with the adapter in its weights, in this process: a new one after train()."""
+        model = self._fresh("merge_and_unload") if self._trainer.state.global_step > 0 else self._open("merge_and_unload")
         if not hasattr(model, "merge_and_unload"):
             return model  # all of it was trained
         return model.merge_and_unload(safe_merge=safe_merge)
@@ -293,36 +330,17 @@ class TrainedModel:
 
     # ---- a copy of it in this process
 
-    def _open(self, name):
-        folder = self._result(name)
-        stamp = (folder, max(path.stat().st_mtime_ns for path in folder.iterdir() if path.is_file()))
-        if self._loaded is None or self._loaded[0] != stamp:
-            self._loaded = (stamp, self._fresh(name))
-        return self._loaded[1]
-
     def _fresh(self, name):
         """The result, opened by transformers and PEFT."""
-        folder, settings = self._result(name), self._trainer._settings
+        folder, settings = self._result(name), self.base_settings()
         where = f"{self._where}.{name}"
         if self._trainer.is_in_train:
             raise Refused(where, "a model in this process", "a run that goes on: the program has it", "use it after train(); state and logs are there")
         adapter = (folder / "adapter_config.json").is_file()
-        odd = "a quantized base" if settings.get("load_in_4bit") or settings.get("load_in_8bit") else \
-            "frozen adapters below it" if settings.get("base_adapters") else \
-            "a GGUF base" if str(self.name_or_path).endswith(".gguf") else ""
-        if adapter and odd:
-            raise Refused(where, "an adapter on a plain base", odd, f"merge it: hone merge --adapter_name_or_path {folder} --output MERGED, "
-                          "and load MERGED with transformers")
-        try:
-            import transformers
-            if adapter:
-                import peft
-        except ImportError as error:
-            raise Refused(where, "transformers and peft in this Python", str(error), f"install them, or use {os.fspath(folder)} elsewhere") from None
-        kind = transformers.AutoModelForSequenceClassification if self._trainer._name == "Reward" else transformers.AutoModelForCausalLM
-        named = {"num_labels": 1} if self._trainer._name == "Reward" else {}
+        live.needed(where, "transformers", *(["peft"] if adapter else []))
         if adapter:
-            opened = peft.PeftModel.from_pretrained(kind.from_pretrained(self.name_or_path, dtype=self.dtype, **named), str(folder))
+            import peft
+            opened = peft.PeftModel.from_pretrained(live.open_base(settings, self._trainer._name, self.config, where), str(folder))
         else:
-            opened = kind.from_pretrained(str(folder), **named)
+            opened = live.open_base({**settings, "model_name_or_path": str(folder)}, self._trainer._name, self.config, where)
         return opened if str(self.device) == "cpu" else opened.to(self.device)

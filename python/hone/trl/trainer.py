@@ -8,16 +8,24 @@ import pathlib
 import types
 
 from hone import program
-from hone.errors import HoneError, Refused
-from hone.trl import adapters, attributes, child, functions, models, options, plan, refusals, rows, tokenizers
+from hone.errors import HoneError, Refused, RefusedName
+from hone.trl import adapters, again, attributes, child, contradictions, functions, models, options, plan, refusals, reward_models, rows, states
+from hone.trl import streams, tokenizers, training_arguments, verdicts
 from hone.trl.accelerator import Accelerator
 from hone.trl.callbacks import Callbacks, TrainerState
 from hone.trl.config import config_class
+from hone.trl.data_sets import Data
+from hone.trl.evaluation import is_evaluation
 from hone.trl.notebook import Progress
 from hone.trl.results import Results, entry_of
+from hone.trl.reward_models import RewardModels
 from hone.trl.trained_model import TrainedModel
 
 TrainOutput = collections.namedtuple("TrainOutput", "global_step training_loss metrics")
+
+# Options whose values this process has written for a run.
+OF_OBJECTS = ("model_name_or_path", "model_revision", "dtype", "tokenizer_name_or_path", "adapter_name_or_path", "unfrozen_parameters",
+              "reward_funcs")
 
 # The arguments of TRL 1.16's trainers, in their order.
 _ROWS = ["model", "args", "data_collator", "train_dataset", "eval_dataset", "processing_class", "compute_loss_func", "compute_metrics", "callbacks",
@@ -37,7 +45,18 @@ ARGUMENTS = {
 }
 
 
-class Trainer(Results):
+class Names(type):
+    """Of the trainers: names that TRL's classes have, asked of the class itself, are refused as those of an object are."""
+
+    def __getattr__(cls, name):
+        try:
+            attributes.missing(attributes.TRAINER, name, cls.__name__)
+        except Refused as error:
+            raise RefusedName(*error.parts) from None
+        raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+
+
+class Trainer(Data, RewardModels, Results, metaclass=Names):
     """What all of them share. `_name` is TRL's: "GRPO"."""
     _name = ""
 
@@ -46,30 +65,44 @@ class Trainer(Results):
         given = self._bound(arguments, named)
         refusals.refuse_overrides(self, Trainer)
         model, args = given.pop("model", None), given.pop("args", None)
-        new = models.HEADS if self._name == "Reward" else ()
-        self._model = models.name_of(model, f"{title}, model", new, self._name, wrapped=True) if model is not None else None
+        if model is not None and not models.is_named(model):
+            states.refuse_unknown(model, f"{title}, model", method=self._name)
+            states.refuse_inside(models.base_of(model), f"{title}, model", self._name)
+            models.refuse_sampling(models.base_of(model), f"{title}, model", self._name)
         self._begun = model if model is not None and models.is_wrapped(model) else None  # its adapter is what the run begins with
-        self.args = self._config(args)
+        self.args = self._config(args, model)
         self._given_tokenizer, self._tokenizer = given.pop("processing_class", None), tokenizers.Taken()
         self.train_dataset, self.eval_dataset = given.pop("train_dataset", None), given.pop("eval_dataset", None)
         self._formatting = given.pop("formatting_func", None)
         self._peft_config = given.get("peft_config") or (next(iter(model.peft_config.values())) if self._begun is not None else None)
         self._functions = functions.Functions(title)
         self.reward_funcs = given.get("reward_funcs")
+        self._given_reference = given.get("ref_model")
         self._settings = self._own_settings(given, model, title)
+        if hasattr(self._given_tokenizer, "get_vocab"):
+            tokenizers.finished(self._given_tokenizer, self.args)
         self._of_args = self.args.settings()
+        rows.refuse_splits(self._train_rows, f"{title}, train_dataset")
+        if self._evaluates():
+            rows.refuse_several(self._eval_rows, self._name in models.SAMPLERS, f"{title}, eval_dataset")
+        streams.settle(self.args, self._train_rows, self._eval_rows, self._name, title)
+        streams.refuse_endless(self._train_rows, self.args, title)
         if self._name == "SFT":
-            rows.refuse_transform(self.train_dataset, f"{title}, train_dataset")
-            rows.refuse_transform(self.eval_dataset, f"{title}, eval_dataset")
+            rows.refuse_transform(self._train_rows, f"{title}, train_dataset")
+            rows.refuse_transform(self._eval_rows, f"{title}, eval_dataset")
         callbacks = given.pop("callbacks", None)
         refusals.refuse_arguments(title, given)
-        refusals.refuse_formatting(self._formatting, self.args, self.train_dataset, title)
+        refusals.refuse_formatting(self._formatting, self.args, self._train_rows, title)
         self.callback_handler = Callbacks(callbacks, self)
+        if self._name == "Reward":
+            contradictions.refuse_labels(model, title)
+        contradictions.refuse(self._name, title, self.args, self._settings, self._train_rows, self._eval_rows)
         self.state = TrainerState()
         self.accelerator = Accelerator(self)
-        self.model = TrainedModel(self, None if model is None or models.is_named(model) else model)
         self.is_in_train = False
+        self._trained = TrainedModel(self, None if model is None or models.is_named(model) else model)
         self._stopped_in = None  # the checkpoint of a run that was stopped
+        self._ran = None         # the options of the last run that ended
         self.callback_handler.call("on_init_end")
 
     # ---- what else TRL's trainers have (attributes.py)
@@ -86,7 +119,7 @@ class Trainer(Results):
             attributes.refuse(name, type(self).__name__, row)
         if name in refusals.INSTEAD:
             refusals.refuse_arguments(type(self).__name__, {name: value})
-        if name in ("model", "model_wrapped", "accelerator") and name in vars(self):
+        if name in ("model", "model_wrapped") or (name == "accelerator" and name in vars(self)):
             attributes.refuse(name, type(self).__name__, attributes.Row(attributes.REFUSED, "make a trainer of the other model"))
         if name in attributes.OPTIONS:
             setattr(self.args, attributes.OPTIONS[name], value)
@@ -107,10 +140,11 @@ class Trainer(Results):
             named["processing_class"] = named.pop("tokenizer")
         return {**given, **named}
 
-    def _config(self, args):
+    def _config(self, args, model):
         wanted = config_class(self._name)
+        args = training_arguments.converted(args, wanted)
         if args is None:
-            base = pathlib.PurePath(self._model or "model").name
+            base = pathlib.PurePath(states.name_of(model, "") if model is not None else "model").name
             return wanted(output_dir=f"{base}-{self._name}")
         if not isinstance(args, wanted):
             raise Refused(f"{type(self).__name__}, args", f"a {wanted.__name__} of hone.trl",
@@ -121,29 +155,30 @@ class Trainer(Results):
         """Options that are arguments of the trainer, without the data sets."""
         out = dict(self.args.settings())
         plan.init_kwargs(out, title)
-        if self._model is not None:
-            plan.take(out, {"model_name_or_path": self._model}, title)
-            if "dtype" not in (out.get("model_init_kwargs") or {}):
-                plan.take(out, models.settings_of(model), title)
-        if out.get("model_name_or_path") is None:
-            raise Refused(f"{title}, model", "a name or a path", "none")
-        refusals.same_reference(given, out["model_name_or_path"], title)
+        out |= tokenizers.template_settings(out)
         out["output_dir"] = os.fspath(self.args.output_dir) if self.args.output_dir is not None else "trainer_output"
         inputs = pathlib.Path(out["output_dir"]) / plan.FOLDER
-        self._tokenizer = tokenizers.taken(self._given_tokenizer, out["model_name_or_path"], title)
+        if model is not None:
+            plan.take(out, {"model_name_or_path": states.name_of(model, inputs)}, title)
+            if "dtype" not in (out.get("model_init_kwargs") or {}):
+                plan.take(out, states.settings_of(model, title), title)
+        if out.get("model_name_or_path") is None:
+            raise Refused(f"{title}, model", "a name or a path", "none")
+        refusals.same_reference(given, model, out["model_name_or_path"], title, self._name)
+        self._tokenizer = tokenizers.taken(self._given_tokenizer, out["model_name_or_path"], title, states.rows_of_embedding(model))
         plan.take(out, self._tokenizer.settings(inputs), title)
         if self._begun is not None:
             refusals.refuse_second_adapter(given, out, title)
             plan.take(out, {"use_peft": True, "adapter_name_or_path": os.fspath(inputs / "adapter")}, title)
         plan.take(out, adapters.quantization_settings(given.pop("quantization_config", None), title), title)
         plan.take(out, adapters.lora_settings(given.pop("peft_config", None), title), title)
-        if not out.get("use_peft") and not out.get("unfrozen_parameters"):
-            models.refuse_frozen(model, title)
+        if models.is_model(model) and not out.get("use_peft") and not out.get("unfrozen_parameters"):
+            models.trained_parameters(model, title)  # what of it cannot be said in options
         for name in ("reward_funcs", "judge"):
             if name in given and name in options.rows(options.METHODS[self._name]):
                 specs = self._functions.specs(given.pop(name), judge=name == "judge")
                 if name == "reward_funcs":
-                    refusals.same_tokenizers(given, specs, title)
+                    self._reward_classes = reward_models.classes_of(given.pop("reward_processing_classes", None), self.reward_funcs, title)
                     if specs is not None:
                         out.pop("reward_model_path", None)  # of the script, which opens it
                 if specs is not None:
@@ -172,13 +207,16 @@ class Trainer(Results):
         return plan.known(changed, options.METHODS[self._name])
 
     def _objects_in(self, folder):
-        """The tokenizer and the adapter of this process, written for a run whose output_dir is `folder`; the options that name them."""
-        inputs = pathlib.Path(folder) / plan.FOLDER
+        """The objects of this process, written for a run whose output_dir is `folder`; the options that name them."""
+        inputs, title = pathlib.Path(folder) / plan.FOLDER, type(self).__name__
         self._tokenizer.write(inputs)
         out = self._tokenizer.settings(inputs)
         if self._begun is not None:
             models.write_adapter(self._begun, inputs / "adapter")
             out["adapter_name_or_path"] = os.fspath(inputs / "adapter")
+        out |= self._trained.written(inputs, out, title)
+        if self.reward_funcs is not None and self._settings.get("reward_funcs") is not None:
+            out["reward_funcs"] = reward_models.written(self.reward_funcs, self._reward_classes, self._settings["reward_funcs"], inputs, title)
         return out
 
     # ---- the run
@@ -193,13 +231,21 @@ class Trainer(Results):
             attributes.missing(attributes.TRAINER, "hyperparameter_search", type(self).__name__)
         program.require()
         self._settings.update(self._changed_args())
-        refusals.refuse_changed_model(self.model.changed(), self._name, type(self).__name__)
+        refusals.refuse_changed_model(self._trained.changed(), self._name, type(self).__name__)
         settings = dict(self._settings)
         if resume_from_checkpoint:
             settings["resume_from_checkpoint"] = "true" if resume_from_checkpoint is True else os.fspath(resume_from_checkpoint)
-        evaluated = self.eval_dataset if self._evaluates() else None
-        settings.update(plan.data_settings(self._folder, self.train_dataset, evaluated, self._row_function(), type(self).__name__))
-        self._objects_in(self._folder)
+        evaluated = self._eval_rows if self._evaluates() else None
+        settings.update(plan.data_settings(self._folder, self._train_rows, evaluated, self._row_function(), type(self).__name__,
+                                           streams.enough(self._train_rows, self.args)))
+        if resume_from_checkpoint and self._ran is not None:
+            settings.update((name, self._ran[name]) for name in OF_OBJECTS if name in self._ran)  # the object is trained already
+        else:
+            settings.update(self._objects_in(self._folder))
+        if self._ran is not None and not resume_from_checkpoint:
+            settings = again.settings_again(self, settings)
+        else:
+            settings = self._trained.begin(settings, bool(resume_from_checkpoint))
         path = plan.write(self._folder, settings)
         self.callback_handler.control.should_training_stop = False
         self._stopped_in = None
@@ -210,7 +256,9 @@ class Trainer(Results):
         finally:
             self.is_in_train = False
         if self.is_world_process_zero():
-            self.model.write_changes(self._result_folder())
+            self._trained.write_changes(self._result_folder())
+        self._ran = settings
+        self._trained.take_result()
         self.callback_handler.call("on_train_end")
         last = next((entry for entry in reversed(self.state.log_history) if "train_loss" in entry), {})
         metrics = {name: value for name, value in last.items() if name != "step"}
@@ -218,7 +266,7 @@ class Trainer(Results):
 
     def _evaluates(self):
         """Rows to evaluate without eval_strategy are read by nobody."""
-        return self.eval_dataset is not None and (str(getattr(self.args.eval_strategy, "value", self.args.eval_strategy)) != "no"
+        return self._eval_rows is not None and (str(getattr(self.args.eval_strategy, "value", self.args.eval_strategy)) != "no"
                                                  or self.args.eval_on_start)
 
     def _run(self, path):
@@ -241,7 +289,7 @@ class Trainer(Results):
     def _error(self, code, text):
         folder = self._settings["output_dir"]
         if code == child.PAUSED:
-            text = f"[{folder}] the doctor has paused the run; what it found is above, and `hone explain {folder}` tells it again"
+            text = verdicts.paused(folder)
         elif code < 0:
             text = f"[{folder}] the program was killed by signal {-code}; `hone explain {folder}` says why" + (f"\n{text}" if text else "")
         elif code == child.INTERRUPTED:
@@ -286,6 +334,9 @@ class Trainer(Results):
 
     def _on_step(self, message):
         before = int(self.state.epoch + 1e-6)
+        parts = ["on_substep_end"] * (self.args.gradient_accumulation_steps - 1)
+        for event in ("on_step_begin", *parts, "on_pre_optimizer_step", "on_optimizer_step"):
+            self.callback_handler.call(event)
         self.state.global_step, self.state.epoch = message["step"], message["epoch"]
         self.state.num_input_tokens_seen = message["num_tokens"]
         last = self.state.log_history[-1] if self.state.log_history else {}
@@ -300,8 +351,10 @@ class Trainer(Results):
         entry = entry_of(message["record"])
         self.state.log_history.append(entry)
         logs = {name: value for name, value in entry.items() if name != "step"}
+        if is_evaluation(entry):
+            self.callback_handler.call("on_prediction_step")
         self.callback_handler.call("on_log", logs=dict(logs))
-        if any(name.startswith("eval_") for name in entry):
+        if is_evaluation(entry):
             self.callback_handler.call("on_evaluate", metrics=dict(logs))
             self._note_best(entry)
 

@@ -2,6 +2,7 @@
 
 usage: after_training.py MODEL OUT
 """
+import copy
 import json
 import pathlib
 import sys
@@ -63,26 +64,15 @@ written = json.loads((OUT / "hone.trl-peft/adapter_config.json").read_text())
 assert (written["r"], written["lora_alpha"]) == (4, 16), written
 dora, _ = losses(trl, wrapped(use_dora=True), TEXTS, name="dora", train_sampling_strategy="sequential")
 close(losses(hone.trl, wrapped(use_dora=True), TEXTS, name="dora", train_sampling_strategy="sequential")[0], dora)
-hone.trl.SFTTrainer(get_peft_model(prepare_model_for_kbit_training(fresh()), LoraConfig(r=2, target_modules=["q_proj"])))
+hone.trl.SFTTrainer(get_peft_model(prepare_model_for_kbit_training(fresh()), LoraConfig(r=2, target_modules=["q_proj"])), train_dataset=TEXTS)
 
-moved = wrapped()
-with torch.no_grad():
-    next(value for name, value in moved.named_parameters() if "lora_B" in name)[0, 0] = 1.0
-refused("adapter_name_or_path", lambda: hone.trl.SFTTrainer(moved))
-below = wrapped()
-with torch.no_grad():
-    next(value for name, value in below.named_parameters() if "q_proj.base_layer" in name)[0, 0] += 1.0
-refused("is not what its file has", lambda: hone.trl.SFTTrainer(below))
-twice = wrapped()
-twice.add_adapter("other", LoraConfig(r=2, target_modules=["q_proj"]))
-refused("2 adapters", lambda: hone.trl.SFTTrainer(twice))
 refused("one adapter", lambda: hone.trl.SFTTrainer(wrapped(), peft_config=LoraConfig()))
 refused("one adapter", lambda: hone.trl.SFTTrainer(wrapped(), hone.trl.SFTConfig("x", adapter_name_or_path="y")))
 inside = fresh()
 inside.add_adapter(LoraConfig(r=2, target_modules=["q_proj"]))
-refused("pass peft_config", lambda: hone.trl.SFTTrainer(inside))
+refused("and peft_config to the trainer", lambda: hone.trl.SFTTrainer(inside))
 frozen = PeftModel.from_pretrained(fresh(), str(OUT / "hone.trl-peft"))
-refused("adapter_name_or_path", lambda: hone.trl.SFTTrainer(frozen))
+refused("is_trainable=True", lambda: hone.trl.SFTTrainer(frozen))
 
 # Configurations: neutral, saved, refused.
 model = fresh(use_cache=False)
@@ -92,16 +82,18 @@ model.config.pad_token_id, model.config.pretraining_tp = 2, 1
 model.generation_config.temperature, model.generation_config.do_sample = 0.7, True
 _, trainer = losses(hone.trl, model, TEXTS, name="full")
 assert json.loads((OUT / "hone.trl-full/generation_config.json").read_text())["temperature"] == 0.7
-hone.trl.GRPOTrainer(model, reward_funcs=len)  # args say how it samples
+model = fresh()
+model.generation_config.temperature, model.generation_config.do_sample = 0.7, True
+hone.trl.GRPOTrainer(model, reward_funcs=len, train_dataset=TEXTS)  # args say how it samples
 model.generation_config.no_repeat_ngram_size = 2
 refused("no_repeat_ngram_size: 2", lambda: hone.trl.GRPOTrainer(model, reward_funcs=len))
 turned = fresh()
 turned.config.rope_parameters = {**turned.config.rope_parameters, "rope_theta": 5e5}
-refused("rope_parameters", lambda: hone.trl.SFTTrainer(turned))
+refused("rope_parameters", lambda: hone.trl.SFTTrainer(turned))  # its layers have the values of before
 aligned = fresh()
 aligned.config.eos_token_id = 0
-hone.trl.SFTTrainer(aligned)
-refused("eos_token_id", lambda: hone.trl.GRPOTrainer(aligned, reward_funcs=len))
+hone.trl.SFTTrainer(aligned, train_dataset=TEXTS)
+hone.trl.GRPOTrainer(aligned, reward_funcs=len, train_dataset=TEXTS)  # its end is written with the model (held_models.py)
 
 # After train(): of an adapter, and of a full model.
 _, trainer = losses(hone.trl, wrapped(), TEXTS, name="after")
@@ -110,7 +102,7 @@ read = PeftModel.from_pretrained(fresh(), str(folder))
 with torch.no_grad():
     expected = read(**text).logits
     assert torch.equal(trainer.model(**text).logits, expected), "the loaded model is the result"
-    merged = trainer.model.merge_and_unload()
+    merged = copy.deepcopy(trainer.model).merge_and_unload()
     assert torch.allclose(merged(**text).logits, expected, atol=1e-4) and not hasattr(merged, "peft_config")
     assert torch.equal(trainer.accelerator.unwrap_model(trainer.model).eval()(**text).logits, expected)
 assert trainer.model.get_nb_trainable_parameters() == read.get_nb_trainable_parameters() or \
@@ -122,9 +114,8 @@ assert all(torch.equal(value, load_file(folder / "adapter_model.safetensors")[na
 assert trainer.model.peft_config["default"].r == 4 and trainer.model.config.vocab_size == fresh().config.vocab_size
 assert trainer.tokenizer.eos_token == "<|im_end|>" and trainer.accelerator.device == torch.device("cpu") == trainer.args.device
 assert "lora_A" in str(list(trainer.model.state_dict())) and len(list(trainer.model.parameters())) > 4
-refused("save the model to a folder", lambda: trainer.model.resize_token_embeddings(9))
 _, trainer = losses(hone.trl, MODEL, TEXTS, name="whole")
 with torch.no_grad():
     assert torch.equal(trainer.model(**text).logits, AutoModelForCausalLM.from_pretrained(OUT / "hone.trl-whole")(**text).logits)
-assert not hasattr(trainer.model, "peft_config") and type(trainer.model.merge_and_unload()).__name__ == "LlamaForCausalLM"
+assert not getattr(trainer.model, "peft_config", None) and type(trainer.model).__name__ == "LlamaForCausalLM"
 print("all is as it should be")

@@ -157,5 +157,5 @@ if not only:
     refused("reward model's own folder", lambda: hone.trl.GRPOTrainer(MODEL, reward_funcs=[MODEL], reward_processing_classes=[judge]))
     judge = AutoTokenizer.from_pretrained(MODEL)
     judge.pad_token = judge.eos_token  # of batches, which are none
-    hone.trl.GRPOTrainer(MODEL, reward_funcs=[MODEL], reward_processing_classes=[judge])
+    hone.trl.GRPOTrainer(MODEL, reward_funcs=[MODEL], reward_processing_classes=[judge], train_dataset=TEXTS)
 print("all are TRL's")

@@ -1,0 +1,106 @@
+"""Reward models as objects, and the tokenizers that a script names for them: as folders that the program opens."""
+import os
+import pathlib
+import shutil
+
+from hone.errors import Refused
+from hone.trl import models, states, tokenizers
+from hone.trl.rows import is_named
+
+FOLDER = "reward_models"
+
+
+def listed(value):
+    return list(value) if isinstance(value, (list, tuple)) else [] if value is None else [value]
+
+
+def classes_of(given, functions, trainer):
+    """A tokenizer, or None, for each of reward_funcs."""
+    several, count = listed(given), len(listed(functions))
+    if given is None:
+        return [None] * count
+    if len(several) != count:
+        raise Refused(f"{trainer}, reward_processing_classes", f"one for each of reward_funcs: the number of reward processing classes ({len(several)}) "
+                      f"must match the number of reward functions ({count})", f"{len(several)}", "pass a list with None for what is no model")
+    for one in several:
+        if one is not None and not is_named(one):
+            tokenizers.refuse_processor(one, f"{trainer}, reward_processing_classes")
+    return several
+
+
+def is_reward_model(one):
+    """A name may be a model's, a built-in function's or a file's: one with a configuration is a model."""
+    return models.is_model(one) or (is_named(one) and models.folder_named(os.fspath(one)) is not None)
+
+
+def needs_tokenizer(one, tokenizer, where):
+    """Whether the tokenizer is another than that of the model's own folder."""
+    if tokenizer is None:
+        return False
+    own = os.fspath(one) if is_named(one) else models.base_of(one).name_or_path
+    if is_named(tokenizer):
+        return not models.is_same(os.fspath(tokenizer), own)
+    if models.is_same(str(getattr(tokenizer, "name_or_path", "")), own):
+        return tokenizers.change_of(tokenizer, where, tokenizers.SILENT + tokenizers.OF_BATCHES)[1] is None
+    return True
+
+
+def of_folder(folder, target):
+    """A model's files, linked; without its tokenizer."""
+    target.mkdir(parents=True)
+    for path in folder.iterdir():
+        if path.is_file() and path.name.startswith(("config.json", "model", "generation_config", "adapter_")):
+            os.symlink(path.resolve(), target / path.name)
+
+
+def put_tokenizer(one, tokenizer, target, where):
+    """The tokenizer's files beside the model; those of the model's own folder where none was named."""
+    if tokenizer is None:
+        tokenizer = states.tokenizer_of(models.base_of(one), where)
+    if is_named(tokenizer):
+        folder = models.folder_named(os.fspath(tokenizer))
+        if folder is None:
+            raise Refused(where, "a tokenizer, or a folder of one", os.fspath(tokenizer), "pass AutoTokenizer.from_pretrained(NAME)")
+        for path in folder.iterdir():
+            if path.is_file() and path.name.startswith(("tokenizer", "special_tokens", "chat_template", "vocab", "merges", "added_tokens")):
+                shutil.copy2(path, target / path.name)
+        return
+    for name, data in tokenizers.saved(tokenizer, where).items():
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        (target / name).write_bytes(data)
+
+
+def written(functions, classes, specs, inputs, trainer):
+    """The specs of the program, with a folder of `inputs` for each model that is otherwise than its own folder."""
+    out, where = list(specs), f"{trainer}, reward_funcs"
+    for at, (one, tokenizer) in enumerate(zip(listed(functions), classes)):
+        if not is_reward_model(one):
+            continue
+        target = pathlib.Path(inputs) / FOLDER / str(at)
+        config, tensors = states.differences(one, "Reward") if models.is_model(one) else ("", "")
+        if not config and not tensors and not needs_tokenizer(one, tokenizer, where):
+            continue
+        shutil.rmtree(target, ignore_errors=True)
+        if config or tensors:
+            states.write(one, target, where, links=tensors in ("", "head"))
+        else:
+            of_folder(models.folder_named(os.fspath(one)) if is_named(one) else models.folder_of(models.base_of(one)), target)
+        put_tokenizer(one, tokenizer, target, f"{trainer}, reward_processing_classes")
+        out[at] = os.fspath(target)
+    return out
+
+
+class RewardModels:
+    """The part of a trainer that has reward_processing_classes: of each model its tokenizer, opened when somebody asks."""
+    reward_funcs, _reward_classes = None, None
+
+    @property
+    def reward_processing_classes(self):
+        if self._reward_classes is None:
+            return None
+        for at, one in enumerate(listed(self.reward_funcs)):
+            known = self._reward_classes[at]
+            if (known is None and is_reward_model(one)) or is_named(known):
+                name = known if known is not None else one if is_named(one) else models.base_of(one).name_or_path
+                self._reward_classes[at] = tokenizers.opened(name, None, f"{type(self).__name__}.reward_processing_classes")
+        return self._reward_classes

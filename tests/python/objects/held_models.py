@@ -1,0 +1,203 @@
+"""Models that are otherwise than their folder: changed weights, configurations, embeddings, adapters, heads. hone.trl's first losses are TRL's.
+
+usage: held_models.py MODEL OUT
+"""
+import copy
+import json
+import pathlib
+import sys
+
+import hone.trl
+import torch
+import trl
+from datasets import Dataset
+from hone import Refused
+from hone.trl import states
+from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors.torch import load_file
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer, BitsAndBytesConfig
+
+MODEL, OUT = sys.argv[1], pathlib.Path(sys.argv[2])
+TEXTS = [{"text": f"line {n} of the text"} for n in range(8)]
+PAIRS = [{"prompt": "say", "chosen": f" yes {n}", "rejected": f" no, never {n}"} for n in range(8)]
+QUICK = {"max_steps": 3, "per_device_train_batch_size": 4, "logging_steps": 1, "save_strategy": "no", "bf16": False, "report_to": "none",
+         "learning_rate": 1e-2, "train_sampling_strategy": "sequential"}
+
+
+def fresh(**named):
+    return AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32, **named)
+
+
+def trainer_of(package, model, name, method="SFT", rows=TEXTS, tokenizer=None, **more):
+    own = {"skip_doctor": True, "threads": 1} if package is hone.trl else {"use_cpu": True}
+    args = getattr(package, f"{method}Config")(output_dir=str(OUT / f"{package.__name__}-{name}"), **{**QUICK, **own, **more})
+    named = {"processing_class": tokenizer} if tokenizer is not None else {}
+    return getattr(package, f"{method}Trainer")(model, args=args, train_dataset=Dataset.from_list(rows), **named)
+
+
+def losses(package, model, name, *rest, **more):
+    trainer = trainer_of(package, model, name, *rest, **more)
+    trainer.train()
+    return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry], trainer
+
+
+def refused(text, make):
+    try:
+        make()
+    except Refused as error:
+        assert text in str(error), error
+    else:
+        raise AssertionError("taken: " + text)
+
+
+def settings_of(name):
+    lines = (OUT / f"hone.trl-{name}/inputs/run.yaml").read_text().splitlines()[1:]
+    return {key: json.loads(value) for key, value in (line.split(": ", 1) for line in lines)}
+
+
+def same_as_theirs(make, name, method="SFT", rows=TEXTS, saved=True, make_tokenizer=None, rounding=2e-5, **more):
+    """`saved`: the run opens a folder of its inputs."""
+    both = [losses(package, make(), name, method, rows, make_tokenizer() if make_tokenizer else None, **more) for package in (trl, hone.trl)]
+    (theirs, _), (ours, trainer) = both
+    assert len(ours) == len(theirs) == 3, (name, ours, theirs)
+    assert all(abs(a - b) <= rounding * abs(b) + 1e-6 for a, b in zip(ours, theirs)), (name, ours, theirs)
+    assert settings_of(name)["model_name_or_path"] == (str(OUT / f"hone.trl-{name}/inputs/model") if saved else MODEL), name
+    print("ok", name, flush=True)
+    return trainer
+
+
+def nudged():
+    model = fresh()
+    with torch.no_grad():
+        for value in model.parameters():
+            value.mul_(1.25)
+    return model
+
+
+def turned():
+    return fresh(rms_norm_eps=0.5)
+
+
+def drawn():
+    torch.manual_seed(3)
+    return AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(MODEL), dtype=torch.float32)
+
+
+def with_word():
+    tokenizer = AutoTokenizer.from_pretrained(MODEL)
+    tokenizer.add_tokens(["line", "text"])
+    return tokenizer
+
+
+def widened():
+    model = fresh()
+    torch.manual_seed(5)
+    model.resize_token_embeddings(len(with_word()) + 6)
+    return model
+
+
+def wrapped(base=fresh, **more):
+    torch.manual_seed(7)
+    return get_peft_model(base(), LoraConfig(r=4, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM", **more))
+
+
+def moved(base=fresh):
+    model = wrapped(base)
+    torch.manual_seed(9)
+    with torch.no_grad():
+        for name, value in model.named_parameters():
+            if "lora_B" in name:
+                value.normal_(0.0, 0.1)
+    return model
+
+
+def second_of_two():
+    model = moved()
+    model.add_adapter("other", LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM"))
+    model.set_adapter("other")
+    return model
+
+
+JUDGE = AutoModelForSequenceClassification.from_pretrained(MODEL, num_labels=1, dtype=torch.float32)  # with a head that no file has
+
+
+# The same first steps as TRL's, of the model as it is when train() begins.
+same_as_theirs(fresh, "plain", saved=False)
+trainer = same_as_theirs(nudged, "weights")
+assert trainer.model.config.name_or_path == MODEL
+same_as_theirs(turned, "configuration")
+assert (OUT / "hone.trl-configuration/inputs/model/model.safetensors").is_symlink(), "tensors that are in a file are linked"
+same_as_theirs(drawn, "from_config")
+same_as_theirs(widened, "wider", make_tokenizer=with_word)
+assert load_file(OUT / "hone.trl-wider/model.safetensors")["model.embed_tokens.weight"].shape[0] == len(with_word()) + 6
+same_as_theirs(lambda: wrapped(nudged), "adapter of other weights")
+assert "model_name_or_path" in settings_of("adapter of other weights") and settings_of("adapter of other weights")["use_peft"]
+same_as_theirs(moved, "trained adapter", saved=False)
+same_as_theirs(moved, "trained adapter, pairs", "DPO", PAIRS, saved=False)
+same_as_theirs(lambda: moved(nudged), "trained adapter of other weights")
+same_as_theirs(second_of_two, "second adapter", saved=False)
+same_as_theirs(lambda: copy.deepcopy(JUDGE), "head", "Reward", PAIRS, saved=True)
+both = set(json.loads((OUT / "hone.trl-head/inputs/model/model.safetensors.index.json").read_text())["weight_map"].values())
+assert both == {"model-body.safetensors", "model-head.safetensors"}, both
+
+# What is done to the object until train() counts, and a second train() goes on with it.
+model = fresh()
+trainer = trainer_of(hone.trl, model, "late")
+with torch.no_grad():
+    model.model.norm.weight.mul_(1.5)
+first = model.model.norm.weight.clone()
+trainer.train()
+assert torch.equal(load_file(OUT / "hone.trl-late/inputs/model/model.safetensors")["model.norm.weight"], first)
+again = copy.deepcopy(model.state_dict())
+before = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+trainer.train()
+assert torch.equal(load_file(OUT / "hone.trl-late/inputs/model/model.safetensors")["model.norm.weight"], again["model.norm.weight"])
+assert [entry["loss"] for entry in trainer.state.log_history if "loss" in entry][0] < before[0]
+
+# A base of its own is what the adapter is merged into.
+_, trainer = losses(hone.trl, wrapped(nudged), "merged")
+text = AutoTokenizer.from_pretrained(MODEL)("line 3 of", return_tensors="pt")
+with torch.no_grad():
+    expected = PeftModel.from_pretrained(nudged(), str(OUT / "hone.trl-merged"))(**text).logits
+    assert torch.allclose(trainer.model.merge_and_unload()(**text).logits, expected, atol=1e-4)
+
+# References: a copy of what the model is, however it is; another is refused.
+hone.trl.DPOTrainer(nudged(), nudged(), train_dataset=TEXTS)
+hone.trl.DPOTrainer(wrapped(nudged), nudged(), train_dataset=TEXTS)
+refused("ref_model", lambda: hone.trl.DPOTrainer(nudged(), fresh()))
+refused("ref_model", lambda: hone.trl.DPOTrainer(moved(), fresh()))
+refused("`model` and `ref_model` cannot be the same object", lambda: hone.trl.DPOTrainer(model, model))
+
+# In 4 bits: the folder's, quantized by the program. Without bitsandbytes the object here has numbers that nobody can read.
+packed = fresh()
+packed.hf_quantizer, packed.is_quantized = object(), True
+packed.config.quantization_config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4")
+for layer in packed.model.layers:
+    layer.mlp.up_proj.weight = torch.nn.Parameter(torch.zeros(8, 1, dtype=torch.uint8), requires_grad=False)
+trainer = trainer_of(hone.trl, get_peft_model(packed, LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM")), "4 bits")
+assert trainer._settings["load_in_4bit"] and trainer._settings["bnb_4bit_quant_type"] == "nf4", trainer._settings
+assert states.written(trainer.model, OUT, "SFT", "here") == {}
+with torch.no_grad():
+    packed.model.norm.weight.mul_(2)
+refused("model.dequantize()", lambda: states.written(packed, OUT, "SFT", "here"))
+
+# What cannot be taken.
+inside = fresh()
+inside.add_adapter(LoraConfig(r=2, target_modules=["q_proj"]))
+refused("add_adapter()", lambda: hone.trl.SFTTrainer(inside))
+frozen = PeftModel.from_pretrained(fresh(), str(OUT / "hone.trl-trained adapter"))
+refused("is_trainable=True", lambda: hone.trl.SFTTrainer(frozen))
+refused("one adapter", lambda: hone.trl.SFTTrainer(wrapped(), peft_config=LoraConfig()))
+repeating = fresh()
+repeating.generation_config.no_repeat_ngram_size = 2
+refused("no_repeat_ngram_size", lambda: hone.trl.GRPOTrainer(repeating, reward_funcs=len))
+late = fresh()
+late.config.rms_norm_eps = 0.5
+refused("variance_epsilon is 1e-06 in the model, and its configuration says 0.5", lambda: hone.trl.SFTTrainer(late))
+late = fresh()
+late.config.rope_parameters = {**late.config.rope_parameters, "rope_theta": 5e5}
+refused("inv_freq is not what its configuration says", lambda: hone.trl.SFTTrainer(late))
+nameless = drawn()
+nameless.name_or_path = nameless.config._name_or_path = ""
+refused("processing_class", trainer_of(hone.trl, nameless, "nameless").train)
+print("all is as it should be")
