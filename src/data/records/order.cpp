@@ -169,7 +169,8 @@ double epoch_at(const Order& order, std::int64_t completed) {
   if (const auto pass = order.batches_per_pass()) {
     const std::int64_t accumulation = order.options().accumulation, steps = divide_up(*pass, accumulation);
     const std::int64_t last = std::max<std::int64_t>(completed - order.options().streamed.first_step, 1) - 1;
-    return static_cast<double>(last / steps) +
+    const std::int64_t passes = last / steps;
+    return static_cast<double>(passes) +
            static_cast<double>(std::min((last % steps + 1) * accumulation, *pass)) /
                static_cast<double>(order.batches_per_epoch());
   }
