@@ -35,7 +35,8 @@ def pages():
 
 
 def all_sources():
-    return "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*") if path.suffix in (".h", ".cpp"))
+    paths = [*(ROOT / "src").rglob("*"), *(ROOT / "python").rglob("*")]
+    return "".join(path.read_text(encoding="utf-8") for path in paths if path.suffix in (".h", ".cpp", ".py"))
 
 
 def cited_from():
