@@ -1,6 +1,7 @@
 """What TRL's constructors refuse, refused in the constructor here: a ValueError with the words that TRL's users look for."""
 import json
 import os
+import sys
 import warnings
 
 from hone.errors import Refused
@@ -35,7 +36,9 @@ def named(train, evaluation):
 def refuse_remote_code(settings, where):
     """A model whose folder brings its own classes: TRL wants trust_remote_code, and the program runs no code of a model's."""
     name = settings.get("model_name_or_path")
-    folder = models.folder_named(name) if name else None
+    # A name of the hub is looked at where transformers, which knows the cache, has been imported already.
+    at_hand = name and (os.path.isdir(name) or "transformers" in sys.modules)
+    folder = models.folder_named(name) if at_hand else None
     path = folder / "config.json" if folder is not None else None
     if path is None or not path.is_file():
         return

@@ -11,6 +11,7 @@ import tempfile
 from hone import program
 from hone.errors import HoneError, Refused
 from hone.trl import child, models, options, own_files, plan, streams
+from hone.trl.rows import is_splits
 
 # Methods whose metrics compare with a reference: a continued adapter would be its own.
 WITH_REFERENCE = ("DPO", "KTO", "OnlineDPO")
@@ -80,6 +81,8 @@ def settings_for(trainer, folder, data):
         settings.update(trainer._trained_model())
     settings.update(own, eval_on_start=True, eval_steps=1, save_strategy="no", max_steps=1, learning_rate=0.0, warmup_steps=0)
     train = trainer._train_rows if trainer._train_rows is not None else data
+    if is_splits(train):
+        train = next(iter(train.values()))
     enough = streams.enough(train, trainer.args)
     return {**settings, **of_data, **plan.data_settings(folder, train, data, trainer._row_function(), type(trainer).__name__, enough)}
 

@@ -89,7 +89,7 @@ def open_base(settings, method, config, where):
 def lora_config(given, settings, method):
     """The LoraConfig of PEFT that says what the options say: the caller's own, or one that is made of them."""
     import peft
-    if given is not None:
+    if isinstance(given, peft.LoraConfig):
         changes = {}
         if str(adapters.word(getattr(given, "init_lora_weights", True))).startswith(CHANGES_BASE):
             changes["init_lora_weights"] = True

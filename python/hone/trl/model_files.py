@@ -53,6 +53,8 @@ def copy_files(source, target, patterns):
     for pattern in patterns:
         for path in sorted(source.glob(pattern)):
             if path.is_file():
+                if (target / path.name).is_symlink():
+                    (target / path.name).unlink()  # inputs/model has links: their files are the base's
                 shutil.copy2(path, target / path.name)
             elif path.is_dir():
                 shutil.copytree(path, target / path.name, dirs_exist_ok=True)

@@ -38,7 +38,7 @@ def prepared(data, trainer, split):
         return data
     out = {"SFT": _texts, "DPO": _pairs, "KTO": _marked, "Reward": _scored}[trainer._name](data, trainer, split)
     if out is not data:
-        setattr(out, RAW, data)
+        setattr(out, RAW, (id(out), data))
     return out
 
 

@@ -70,7 +70,7 @@ class Results:
         if not self.is_world_process_zero():
             return
         for name in ("model_name_or_path", "tokenizer_name_or_path", "adapter_name_or_path"):
-            read = self._settings.get(name)
+            read = (self._ran or self._settings).get(name)
             if read and target.exists() and os.path.exists(read) and target.samefile(read):
                 raise Refused(f"{type(self).__name__}.save_model", "a folder apart from what the run reads", f"{target}, which is {name}",
                               "name another folder: the base is never written over")

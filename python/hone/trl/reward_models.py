@@ -80,11 +80,13 @@ def written(functions, classes, specs, inputs, trainer):
         config, tensors = states.differences(one, "Reward") if models.is_model(one) else ("", "")
         if not config and not tensors and not needs_tokenizer(one, tokenizer, where):
             continue
+        folder = models.folder_named(os.fspath(one)) if is_named(one) else models.folder_of(models.base_of(one))
+        states.refuse_own_folder(folder, target, where)
         shutil.rmtree(target, ignore_errors=True)
         if config or tensors:
             states.write(one, target, where, links=tensors in ("", "head"))
         else:
-            of_folder(models.folder_named(os.fspath(one)) if is_named(one) else models.folder_of(models.base_of(one)), target)
+            of_folder(folder, target)
         put_tokenizer(one, tokenizer, target, f"{trainer}, reward_processing_classes")
         out[at] = os.fspath(target)
     return out

@@ -21,7 +21,9 @@ def is_named(data):
 
 
 def raw_of(data):
-    return getattr(data, RAW, data)
+    """Its own rows where a script has filtered or copied it since: copies have the attribute too, and are other objects."""
+    made, rows = getattr(data, RAW, (None, None))
+    return rows if made == id(data) else data
 
 
 def plain(value, where):

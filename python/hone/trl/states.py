@@ -66,8 +66,15 @@ def name_of(model, inputs):
     return base.name_or_path if models.folder_of(base) is not None else os.fspath(pathlib.Path(inputs) / FOLDER)
 
 
+def is_adapted(model):
+    """Whether it is an object with an adapter that changes what it computes."""
+    return models.is_model(model) and any(bool((value != 0).any()) for key, value in model.state_dict().items() if ".lora_B." in key)
+
+
 def is_same_model(model, other, name, method):
     """Whether `other`, a name or an object, computes what the model does as it begins. `name`: what the options call the model."""
+    if is_adapted(model) or is_adapted(other):
+        return False  # TRL takes a reference as it is
     if is_named(model) or model is None or is_named(other):
         given = os.fspath(other) if is_named(other) else models.base_of(other).name_or_path
         return models.is_same(given, name) and not any(any(differences(one, method)) for one in (model, other) if models.is_model(one))
@@ -75,9 +82,7 @@ def is_same_model(model, other, name, method):
     if models.names_of(models.base_of(model).config) != models.names_of(models.base_of(other).config):
         return False
     own, others = models.base_state(model), models.base_state(other)
-    adapted = any(bool((value != 0).any()) for one in (model, other) for key, value in one.state_dict().items() if ".lora_B." in key)
-    equal = own.keys() == others.keys() and all(torch.equal(value.cpu(), others[key].cpu().to(value.dtype)) for key, value in own.items())
-    return equal and not adapted
+    return own.keys() == others.keys() and all(torch.equal(value.cpu(), others[key].cpu().to(value.dtype)) for key, value in own.items())
 
 
 def rows_of_embedding(model):
@@ -139,8 +144,9 @@ def link(base, folder, files, state):
     for file, name in names.items():
         os.symlink(file.resolve(), folder / name)
     if not head:
-        if len(files) > 1:
-            shutil.copy2(files[0].parent / INDEX, folder / INDEX)
+        index = files[0].parent / INDEX
+        if index.is_file():  # also of one shard, whose name is not model.safetensors
+            shutil.copy2(index, folder / INDEX)
         return
     from safetensors import safe_open
     from safetensors.torch import save_file
@@ -152,12 +158,20 @@ def link(base, folder, files, state):
     (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": places}, indent=2) + "\n", encoding="utf-8")
 
 
+def refuse_own_folder(source, target, where):
+    """Before anything is written to `target`: the files that are read would be gone."""
+    if source is not None and target.exists() and target.samefile(source):
+        raise Refused(where, "a model whose folder is not what this run writes its inputs to", os.fspath(target),
+                      "move that folder, or set another output_dir")
+
+
 def write(model, target, where, links):
     """The model as it is now, into `target`: whole, in the place of an earlier run's. `links`: its tensors are those of its folder."""
     if machine.world_size() > 1:
         raise Refused(where, "a model as its folder has it, in several processes", "one that each process has changed in memory",
                       "save it with save_pretrained(FOLDER) in one process, and pass model=FOLDER")
     base, wrapped = models.base_of(model), models.is_wrapped(model)
+    refuse_own_folder(models.folder_of(base), target, where)
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = pathlib.Path(tempfile.mkdtemp(prefix=f".{FOLDER}-", dir=target.parent))
     try:

@@ -140,7 +140,7 @@ class TrainedModel:
             return {}
         own = self._trainer._settings
         out = states.written(model, inputs, self._trainer._name, where)
-        if out and "tokenizer_name_or_path" not in settings:
+        if out and "tokenizer_name_or_path" not in settings and not own.get("tokenizer_name_or_path"):
             out["tokenizer_name_or_path"] = states.tokenizer_of(models.base_of(model), where)
         return out if own.get("use_peft") or own.get("unfrozen_parameters") else {**out, **models.trained_parameters(model, where)}
 
@@ -157,6 +157,8 @@ class TrainedModel:
 
     def begin(self, settings, resumes):
         """The settings of a run that begins with the adapter that was made here."""
+        if self._given is not None and self._live is None and settings.get("use_peft"):
+            live.needed(f"{self._where}, which is trained in place", "peft")  # now, and not when the run is done
         if self._live is None or not self._is_new or machine.world_size() > 1 or not live.begins_with_it(settings):
             return settings  # an adapter of its own, which is another draw of the same function
         folder = self._trainer._folder / "inputs/adapter"

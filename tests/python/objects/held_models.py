@@ -13,6 +13,7 @@ import trl
 from datasets import Dataset
 from hone import Refused
 from hone.trl import states
+from hone.trl.rows import raw_of
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer, BitsAndBytesConfig
@@ -200,4 +201,28 @@ refused("inv_freq is not what its configuration says", lambda: hone.trl.SFTTrain
 nameless = drawn()
 nameless.name_or_path = nameless.config._name_or_path = ""
 refused("processing_class", trainer_of(hone.trl, nameless, "nameless").train)
+
+# The files that are read are never written over.
+own = OUT / "own/inputs/model"
+fresh().save_pretrained(own)
+for again in (AutoModelForCausalLM.from_pretrained(own, rms_norm_eps=0.5), AutoModelForCausalLM.from_pretrained(own)):
+    with torch.no_grad():
+        again.model.norm.weight.mul_(2 if again.config.rms_norm_eps != 0.5 else 1)
+    refused("another output_dir", lambda again=again: states.written(again, OUT / "own/inputs", "SFT", "here"))
+assert load_file(own / "model.safetensors").keys() == load_file(pathlib.Path(MODEL) / "model.safetensors").keys()
+
+# One shard with an index, of which only the configuration is another.
+shard = OUT / "shard"
+fresh().save_pretrained(shard)
+keys = load_file(shard / "model.safetensors").keys()
+(shard / "model.safetensors").rename(shard / "model-00001-of-00001.safetensors")
+places = {"metadata": {}, "weight_map": dict.fromkeys(keys, "model-00001-of-00001.safetensors")}
+(shard / "model.safetensors.index.json").write_text(json.dumps(places))
+states.written(AutoModelForCausalLM.from_pretrained(shard, rms_norm_eps=0.5), OUT / "shard/inputs", "SFT", "here")
+assert AutoModelForCausalLM.from_pretrained(OUT / "shard/inputs/model").config.rms_norm_eps == 0.5
+
+# Rows that a script has filtered are its own, and not those that they were made of.
+made = trainer_of(hone.trl, fresh(), "filtered").train_dataset
+some = made.filter(lambda row, at: at < 3, with_indices=True)
+assert len(raw_of(made)) == 8 and raw_of(some) is some and len(some) == 3
 print("all is as it should be")
