@@ -58,19 +58,12 @@ std::vector<Answers> all_answers(const config::GeneratePlan& plan, OpenedModel& 
                                  rollout::GenerateOptions options, const rollout::OnDone& on_done) {
   if (!model.adapters) return {{"", rollout::generate(*model.model, ids, options, on_done)}};
   std::vector<Answers> answers;
-  std::vector<std::vector<std::int32_t>> prompts;
+  std::vector<std::shared_ptr<const ops::AdapterSides>> sides;
   for (const config::NamedAdapter& adapter : plan.adapters) {
     answers.push_back({adapter.name, {}});
-    const auto sides = model.adapters->sides(adapter.name);
-    for (std::size_t i = 0; i < ids.size() && sides; ++i) {
-      prompts.push_back(ids[i]);
-      options.prompt_keys.push_back(i);
-      options.adapters.push_back(sides);
-    }
+    sides.push_back(model.adapters->sides(adapter.name));
   }
-  if (prompts.size() < ids.size() * answers.size()) {
-    options.prompt_keys.clear();
-    options.adapters.clear();
+  if (std::find(sides.begin(), sides.end(), nullptr) != sides.end()) {
     for (Answers& one : answers) {
       model.adapters->activate(one.adapter);
       one.completions = rollout::generate(*model.model, ids, options, on_done);
@@ -78,6 +71,14 @@ std::vector<Answers> all_answers(const config::GeneratePlan& plan, OpenedModel& 
     return answers;
   }
   model.adapters->deactivate();
+  std::vector<std::vector<std::int32_t>> prompts;
+  for (const auto& one : sides) {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      prompts.push_back(ids[i]);
+      options.prompt_keys.push_back(i);
+      options.adapters.push_back(one);
+    }
+  }
   std::vector<rollout::Completion> all = rollout::generate(*model.model, prompts, options, on_done);
   const std::size_t each = all.size() / answers.size();
   for (std::size_t i = 0; i < all.size(); ++i) answers[i / each].completions.push_back(std::move(all[i]));

@@ -116,8 +116,8 @@ class CausalLm {
   // the numbers of the GGUF.
   Quantize quantized() const;
   Quantize held_as() const;  // how the linears are held, by the first that is quantized, kept blocks included
-  // Whether adapters of its own leave room for others beside them (PassContext::adapter_rows): none trains rows of the
-  // embedding, whole tensors or experts.
+  // True where other adapters may be beside its own (PassContext::adapter_rows): its own trains no rows of the embedding,
+  // whole tensors or experts.
   bool takes_other_adapters() const;
   // Used by fused_pass.h.
   const std::vector<DecoderLayer>& layers() const { return layers_; }

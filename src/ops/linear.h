@@ -96,8 +96,8 @@ struct Linear {
 };
 
 // An adapter that the model does not hold itself: its side of each linear of the model that has one. Passes without
-// autograd read it for some of their rows, beside other adapters' rows (PassContext::adapter_rows). Of each value finite:
-// rows of others are multiplied by it after a zero.
+// autograd read it for some of their rows, beside other adapters' rows (PassContext::adapter_rows). All its values are
+// finite, because zeros in the rows of others are multiplied by them.
 using AdapterSides = std::unordered_map<const Linear*, LoraWeights>;
 
 // Rows [begin, end) of what a pass reads go through these sides; null: through Linear::lora.
@@ -118,8 +118,8 @@ struct PassContext {
   const std::vector<std::int64_t>* token_position = nullptr;
   // NEFTune (model/layers/embedding_noise.h): the embeddings get uniform noise of at most this size in training.
   double embedding_noise = 0;
-  // Of a pass without autograd and without dropout: whose adapter each row goes through, in order and without a gap;
-  // empty: Linear::lora for all. A row has the bits that it has in a pass of its adapter alone, by the contract of
+  // These say whose adapter each row goes through, in order and without a gap, in a pass without autograd and without
+  // dropout. None: all rows go through Linear::lora. A row has the bits that it has in a pass of its adapter alone, by the contract of
   // ops/gemm.h. Matrices of experts know Linear::lora only.
   std::span<const AdapterRows> adapter_rows = {};
 };

@@ -54,7 +54,7 @@ struct GenerateOptions : RequestOptions, EngineOptions {
   std::int64_t samples = 1;  // completions of each prompt: transformers' num_return_sequences
   // Of each prompt, what keys its randomness; empty: its place among the prompts.
   std::vector<std::size_t> prompt_keys;
-  // Of each prompt, Request::adapter; empty: the model as it is.
+  // Each prompt has its Request::adapter here. Where this is empty, the model is used as it is.
   std::vector<std::shared_ptr<const ops::AdapterSides>> adapters = {};
 };
 

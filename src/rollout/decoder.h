@@ -44,7 +44,7 @@ class Decoder {
   void feed(Sequence& sequence);
   bool add(const Fed& fed, std::int64_t count, bool is_reading);
   at::Tensor forward();
-  // What comes next, of so many rows, goes through the sequence's adapter (rows_).
+  // The next `rows` rows go through the sequence's adapter (rows_).
   void go_through(const Sequence& sequence, std::int64_t rows);
   ops::PassContext pass() const;
   void read_again(std::span<const Ready> ready) const;

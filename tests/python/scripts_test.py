@@ -119,8 +119,10 @@ assert "load_in_4bit: true" in open(out + "/grpo/inputs/run.yaml").read()
 """
 
 MODELS = """
+import functools
 import sys
 import torch
+from checks import raises
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
 from hone.trl import DPOTrainer, GRPOTrainer, OnlineDPOConfig, OnlineDPOTrainer, Refused, RewardTrainer, SFTConfig, SFTTrainer
@@ -128,13 +130,7 @@ from hone.trl import DPOTrainer, GRPOTrainer, OnlineDPOConfig, OnlineDPOTrainer,
 tiny, rewards, out = sys.argv[1:]
 
 
-def refused(text, make):
-    try:
-        make()
-    except Refused as error:
-        assert text in str(error), error
-    else:
-        raise AssertionError("taken: " + text)
+refused = functools.partial(raises, Refused)
 
 
 def fresh(**named):
@@ -357,7 +353,8 @@ def examples():
 
 def run(folder, name, words, recorded=None):
     """Whose script `folder`/`name` is: of its imports trl, or hone.trl. `recorded`: a file for what is sampled."""
-    clean = os.environ | {"PYTHONPATH": str(SOURCE / "python"), "HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "cache")}
+    clean = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (SOURCE / "python", SOURCE / "tests/python"))), "HF_HUB_OFFLINE": "1",
+                          "HF_HOME": str(folder / "cache")}
     recorder = [str(SOURCE / "tests/python/record_samples.py"), str(recorded)] if recorded else []
     ended = subprocess.run([str(PYTHON), *recorder, name, *words], cwd=folder, env=clean, capture_output=True, text=True)
     same(ended.returncode, 0, ended.stderr[-3000:] + ended.stdout[-1000:])

@@ -11,8 +11,6 @@ from hone.trl import attributes, machine
 EVENTS = ("on_init_end", "on_train_begin", "on_train_end", "on_epoch_begin", "on_epoch_end", "on_step_begin", "on_substep_end",
           "on_pre_optimizer_step", "on_optimizer_step", "on_step_end", "on_log", "on_evaluate", "on_prediction_step", "on_predict", "on_save",
           "on_push_begin")
-# The program says that a step is done, and not that it begins: these are called then, in transformers' order, before on_step_end.
-OF_STEPS = ("on_step_begin", "on_substep_end", "on_pre_optimizer_step", "on_optimizer_step")
 
 
 @dataclasses.dataclass

@@ -76,7 +76,7 @@ def settings_for(trainer, folder, data):
                 "output_dir": os.path.join(folder, "run")}
         return {**settings, **of_data, **own, **plan.data_settings(folder, None, data, trainer._row_function(), type(trainer).__name__)}
     settings = {name: value for name, value in trainer._settings.items() if not name.startswith(OF_RUNS)}
-    settings.update(trainer._objects_in(folder))
+    settings.update(trainer._objects_in(folder) if trainer._ran is None else trainer._of_last_run())
     if trainer.state.global_step > 0:
         settings.update(trainer._trained_model())
     settings.update(own, eval_on_start=True, eval_steps=1, save_strategy="no", max_steps=1, learning_rate=0.0, warmup_steps=0)

@@ -24,9 +24,6 @@ INSTEAD = {
 }
 EMPTY = {"optimizers": (None, None), "reward_processing_classes": [], "tools": [], "ref_model": None}
 
-OWN = ("train", "evaluate", "save_model", "push_to_hub", "end", "add_callback", "remove_callback", "pop_callback", "log_history")
-
-
 def refuse_arguments(trainer, arguments):
     for name, value in arguments.items():
         empty = EMPTY.get(name)

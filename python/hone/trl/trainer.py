@@ -219,6 +219,10 @@ class Trainer(Data, RewardModels, Results, metaclass=Names):
             out["reward_funcs"] = reward_models.written(self.reward_funcs, self._reward_classes, self._settings["reward_funcs"], inputs, title)
         return out
 
+    def _of_last_run(self):
+        """The options that name what this process wrote for its last run: nothing is written anew."""
+        return {name: self._ran[name] for name in OF_OBJECTS if name in self._ran}
+
     # ---- the run
 
     @property
@@ -239,7 +243,7 @@ class Trainer(Data, RewardModels, Results, metaclass=Names):
         settings.update(plan.data_settings(self._folder, self._train_rows, evaluated, self._row_function(), type(self).__name__,
                                            streams.enough(self._train_rows, self.args)))
         if resume_from_checkpoint and self._ran is not None:
-            settings.update((name, self._ran[name]) for name in OF_OBJECTS if name in self._ran)  # the object is trained already
+            settings.update(self._of_last_run())  # the object is trained already
         else:
             settings.update(self._objects_in(self._folder))
         if self._ran is not None and not resume_from_checkpoint:
@@ -334,6 +338,7 @@ class Trainer(Data, RewardModels, Results, metaclass=Names):
 
     def _on_step(self, message):
         before = int(self.state.epoch + 1e-6)
+        # The program says that a step is done, and not that it begins: these are called now, in transformers' order.
         parts = ["on_substep_end"] * (self.args.gradient_accumulation_steps - 1)
         for event in ("on_step_begin", *parts, "on_pre_optimizer_step", "on_optimizer_step"):
             self.callback_handler.call(event)

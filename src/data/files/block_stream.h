@@ -53,7 +53,7 @@ class BlockStream {
     const Block& block;
     std::int64_t index;  // of the row in the block
   };
-  // Where a row is that is held. It is valid until the next hold().
+  // This finds a row that is held. The result is valid until the next hold().
   Place place(std::int64_t row) const {
     const auto found =
         std::find_if(blocks_.begin(), blocks_.end(), [row](const Held& each) { return row < each.end(); });

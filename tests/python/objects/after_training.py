@@ -3,6 +3,7 @@
 usage: after_training.py MODEL OUT
 """
 import copy
+import functools
 import json
 import pathlib
 import sys
@@ -10,6 +11,7 @@ import sys
 import hone.trl
 import torch
 import trl
+from checks import raises
 from hone import Refused
 from peft import LoraConfig, PeftModel, get_peft_model, prepare_model_for_kbit_training
 from safetensors.torch import load_file
@@ -42,13 +44,7 @@ def losses(package, model, rows, method="SFT", name="run", **more):
     return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry], trainer
 
 
-def refused(text, make):
-    try:
-        make()
-    except Refused as error:
-        assert text in str(error), error
-    else:
-        raise AssertionError("taken: " + text)
+refused = functools.partial(raises, Refused)
 
 
 def close(ours, theirs, rounding=2e-5):

@@ -2,6 +2,7 @@
 
 usage: changed_tokenizers.py MODEL OTHER_TOKENIZER OUT
 """
+import functools
 import json
 import math
 import pathlib
@@ -10,6 +11,7 @@ import sys
 import hone.trl
 import tokenizers
 import trl
+from checks import raises
 from datasets import Dataset
 from hone import Refused
 from transformers import AddedToken, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
@@ -119,13 +121,7 @@ def loaded(change):
     return tokenizer
 
 
-def refused(text, make):
-    try:
-        make()
-    except Refused as error:
-        assert text in str(error), error
-    else:
-        raise AssertionError("taken: " + text)
+refused = functools.partial(raises, Refused)
 
 
 model = AutoModelForCausalLM.from_pretrained(MODEL, dtype="float32")

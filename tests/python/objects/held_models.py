@@ -3,6 +3,7 @@
 usage: held_models.py MODEL OUT
 """
 import copy
+import functools
 import json
 import pathlib
 import sys
@@ -10,6 +11,7 @@ import sys
 import hone.trl
 import torch
 import trl
+from checks import raises
 from datasets import Dataset
 from hone import Refused
 from hone.trl import states
@@ -42,13 +44,7 @@ def losses(package, model, name, *rest, **more):
     return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry], trainer
 
 
-def refused(text, make):
-    try:
-        make()
-    except Refused as error:
-        assert text in str(error), error
-    else:
-        raise AssertionError("taken: " + text)
+refused = functools.partial(raises, Refused)
 
 
 def settings_of(name):
@@ -225,4 +221,11 @@ assert AutoModelForCausalLM.from_pretrained(OUT / "shard/inputs/model").config.r
 made = trainer_of(hone.trl, fresh(), "filtered").train_dataset
 some = made.filter(lambda row, at: at < 3, with_indices=True)
 assert len(raw_of(made)) == 8 and raw_of(some) is some and len(some) == 3
+
+# After full training of an object its result is evaluated: the object is not written once more.
+trainer = trainer_of(hone.trl, nudged(), "evaluated")
+trainer.train()
+states.write, write = None, states.write
+assert trainer.evaluate(Dataset.from_list(TEXTS))["eval_loss"] > 0
+states.write = write
 print("all is as it should be")

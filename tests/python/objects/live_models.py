@@ -2,11 +2,13 @@
 
 usage: live_models.py MODEL OUT
 """
+import functools
 import pathlib
 import sys
 
 import hone.trl
 import torch
+from checks import raises
 from hone import Refused
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file
@@ -44,13 +46,7 @@ def lora(method):
     return LoraConfig(r=4, target_modules=["q_proj", "v_proj"], task_type="SEQ_CLS" if method == "Reward" else "CAUSAL_LM")
 
 
-def refused(text, make):
-    try:
-        make()
-    except Refused as error:
-        assert text in str(error), error
-    else:
-        raise AssertionError("taken: " + text)
+refused = functools.partial(raises, Refused)
 
 
 def is_result(model, folder):
