@@ -37,7 +37,7 @@ struct PoolOptions {
   double timeout = 30;                             // seconds of a call, a reset, a reward
   std::vector<std::string> tools;                  // tool_spec.h
   std::map<std::string, std::string> environments;  // name ("" where there is one only) -> "file.py:Factory"
-  std::size_t most_characters = std::size_t{1} << 20;  // of a result
+  std::size_t most_characters = std::size_t{1} << 20;  // of a result; 0: 8 million
 };
 
 struct Done {
@@ -64,6 +64,9 @@ class ToolPool {
   const std::vector<Tool>& tools(const std::string& environment) const;
   bool has_reward(const std::string& environment) const;    // a get_reward
   std::string class_name(const std::string& environment) const;  // type(factory()).__name__
+
+  // What the user should know: a tool that has the network, since the system does not let it be shut off.
+  const std::vector<std::string>& notes() const;
 
   // All return at once; the ticket's Done comes through wait(). An instance is (environment, number): the k-th row of a name takes
   // instance k, as in TRL's pool; it is made when it is first reset and never ended. What is asked of one instance is done in the order
