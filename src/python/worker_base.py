@@ -188,8 +188,8 @@ def find_function(module, name, where, judge=False, classes=False):
     if judge and not isinstance(found, type) and callable(getattr(found, "judge", None)):
         return found.judge  # an object as TRL's judges are
     if (isinstance(found, type) and not classes) or not callable(found):
-        raise Fault(f"a function {name} in {where}", f"a {'class' if isinstance(found, type) else type(found).__name__}",
-                    "", "name a function, or an instance that can be called")
+        kind = "a class" if isinstance(found, type) else f"something of type {type(found).__name__}" if classes else f"a {type(found).__name__}"
+        raise Fault(f"a {'class or ' * classes}function {name} in {where}", kind, "", "name a function, or an instance that can be called")
     return found
 
 

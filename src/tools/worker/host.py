@@ -125,7 +125,7 @@ class Child:
             os._exit(70)
 
     def give(self, message, is_async=False):
-        seconds = LIMITS["timeout"] + (TIMEOUT_GRACE if is_async else 0)
+        seconds = LIMITS["timeout"] + (min(TIMEOUT_GRACE, LIMITS["timeout"]) if is_async else 0)
         self.given = time.monotonic()
         self.running[message["id"]] = message, self.given + seconds
         self.out += pack({name: value for name, value in message.items() if name != "again"})

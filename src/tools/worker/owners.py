@@ -60,7 +60,7 @@ class Instance:
     def ended(self, child, running, words, note, printed):
         if not child.ready:
             word = SETUP["environments"][self.name]["word"]
-            TOLD.setdefault(self.name, {"fault": {"expected": "a factory that makes an environment", "found": f"its process {note}", "cause": "",
+            TOLD.setdefault(self.name, {"fault": {"expected": "a factory that makes an environment", "found": f"it {note}", "cause": "",
                                                   "fix": "", "word": word}})
         for message in running:
             self.fail(message, words, note, child.seconds(), printed)
