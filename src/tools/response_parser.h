@@ -29,7 +29,7 @@ class ResponseParser {
   // UserError for a response template that transformers refuses, and for patterns that base::Pattern does not have.
   // `eos`: one of it at the end of the content is taken off, as TRL does.
   static ResponseParser from_json(const base::Json& response_template, const std::string& where,
-                                  const std::string& eos = "", Extras extras = Extras::kOff);
+                                  const std::string& eos = "");
   // "Qwen3", ..., "the tokenizer's own" or "a given one".
   const std::string& family() const;
   const std::vector<std::string>& notes() const;  // a sentence each
