@@ -174,22 +174,22 @@ def load_module(entry):
     return module
 
 
-def find_function(module, name, where, judge=False):
+def find_function(module, name, where, judge=False, classes=False):
     found = module
     for part in name.split("."):
         if not hasattr(found, part):
             names = [n for n, v in vars(found).items()
-                     if callable(v) and not n.startswith("_") and not isinstance(v, type)] if hasattr(found, "__dict__") else []
+                     if callable(v) and not n.startswith("_") and (classes or not isinstance(v, type))] if hasattr(found, "__dict__") else []
             near = own_import("difflib").get_close_matches(part, names, 3, 0.5)
             listed = ", ".join(names[:12])
-            raise Fault(f"a function {name} in {where}", "no such name" + (f"; it has {listed}" if names else ""),
+            raise Fault(f"a {'class or ' * classes}function {name} in {where}", "no such name" + (f"; it has {listed}" if names else ""),
                         "", "did you mean " + " or ".join(near) + "?" if near else "")
         found = getattr(found, part)
     if judge and not isinstance(found, type) and callable(getattr(found, "judge", None)):
         return found.judge  # an object as TRL's judges are
-    if isinstance(found, type) or not callable(found):
-        raise Fault(f"a function {name} in {where}", f"a {'class' if isinstance(found, type) else type(found).__name__}",
-                    "", "name a function, or an instance that can be called")
+    if (isinstance(found, type) and not classes) or not callable(found):
+        kind = "a class" if isinstance(found, type) else f"something of type {type(found).__name__}" if classes else f"a {type(found).__name__}"
+        raise Fault(f"a {'class or ' * classes}function {name} in {where}", kind, "", "name a function, or an instance that can be called")
     return found
 
 

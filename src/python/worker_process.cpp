@@ -166,8 +166,8 @@ WorkerProcess::Outcome WorkerProcess::exchange(Clock::time_point deadline, std::
       return Outcome::kAnswered;
     }
     if (!socket_open_) break;
-    const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
-    if (left <= milliseconds::zero() || base::stop_overdue()) return Outcome::kLate;
+    if (base::stop_overdue()) return Outcome::kLate;
+    const auto left = std::max(milliseconds::zero(), std::chrono::ceil<milliseconds>(deadline - Clock::now()));
     const bool more = sent_ < outgoing_.size();
     std::array<pollfd, 2> watched{pollfd{socket_, static_cast<short>(more ? POLLIN | POLLOUT : POLLIN), 0},
                                   pollfd{prints_open_ ? prints_ : -1, POLLIN, 0}};
@@ -180,6 +180,8 @@ WorkerProcess::Outcome WorkerProcess::exchange(Clock::time_point deadline, std::
     if (ready == 0 && has_ended()) {
       take_answer();
       socket_open_ = false;
+    } else if (left == milliseconds::zero() && (watched[0].revents & (POLLIN | POLLHUP | POLLERR)) == 0) {
+      return Outcome::kLate;
     }
   }
   // It closed the socket and is about to end; what it says in ending is worth a moment.
@@ -188,6 +190,13 @@ WorkerProcess::Outcome WorkerProcess::exchange(Clock::time_point deadline, std::
   kill_and_reap();
   take_prints();
   return Outcome::kGone;
+}
+
+void WorkerProcess::push() {
+  for (std::size_t before = sent_ + 1; socket_open_ && sent_ < outgoing_.size() && before != sent_;) {
+    before = sent_;
+    if (!send_some()) return;  // exchange() finds out why
+  }
 }
 
 bool WorkerProcess::send_some() {

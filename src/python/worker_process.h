@@ -29,7 +29,10 @@ class WorkerProcess {
   enum class Outcome { kAnswered, kLate, kGone };
   // Queues `payload` as a frame; exchange() sends it.
   void post(std::string_view payload);
-  // Sends what is queued and waits for one frame. kLate: not whole at `deadline`, the worker still runs.
+  // Sends of what is queued as much as goes without waiting.
+  void push();
+  // Sends what is queued and waits for one frame. kLate: not whole at `deadline`, the worker still runs; what has come by then is looked at
+  // also where `deadline` is over.
   // kGone: it has ended (how_it_ended). UserError for a frame that is too long.
   Outcome exchange(Clock::time_point deadline, std::string& reply);
 

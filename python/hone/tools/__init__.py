@@ -1,0 +1,9 @@
+"""Tools that come with hone, as the option `tools` names them: hone.tools.calculator, hone.tools.python, hone.tools.sqlite.
+
+Standard library only, Python 3.8 or later: the program has these texts too, and gives them to its workers where hone is no Python package.
+"""
+from hone.tools._calculator import calculator
+from hone.tools._python import python
+from hone.tools._sqlite import sqlite
+
+__all__ = ["calculator", "python", "sqlite"]

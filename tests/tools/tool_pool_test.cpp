@@ -1,0 +1,304 @@
+// Tools and environments in real Python processes: what they are given, what comes back, in which order.
+#include <chrono>
+
+#include "base/stopwatch.h"
+#include "tools/pool_helpers.h"
+
+namespace hone::tools {
+namespace tool_pool_test {
+
+constexpr const char* kTools = R"(
+import asyncio, time
+
+def add(a: int, b: int) -> int:
+    """Adds.
+
+    Args:
+        a: first
+        b: second
+    """
+    return a + b
+
+def nap(seconds: float) -> str:
+    """Sleeps.
+
+    Args:
+        seconds: how long
+    """
+    print("sleeping")
+    time.sleep(seconds)
+    return f"slept {seconds}"
+
+async def anap(seconds: float) -> str:
+    """Sleeps beside others.
+
+    Args:
+        seconds: how long
+    """
+    await asyncio.sleep(seconds)
+    return f"slept {seconds}"
+
+def fails(kind: str):
+    """Fails.
+
+    Args:
+        kind: how
+    """
+    raise {"key": KeyError, "value": ValueError}[kind]("it's \"bad\"")
+
+def long(count: int):
+    """A long text.
+
+    Args:
+        count: of characters
+    """
+    return "a" * count + "b" * count
+
+def blocks(kind: str):
+    """Blocks.
+
+    Args:
+        kind: of the second
+    """
+    return [{"type": "text", "text": "one "}, {"type": kind, "text": "two"}]
+
+def nothing():
+    """Nothing."""
+
+class Counter:
+    """Counts.
+
+    The tools are its methods."""
+    limit = 3
+
+    def __init__(self):
+        self.count, self.seen = 0, None
+
+    @property
+    def odd(self):
+        raise RuntimeError("a property is no tool")
+
+    def reset(self, start=0, **row):
+        self.count, self.seen = start, sorted(row)
+        return f"from {start}" if start >= 0 else None
+
+    def increment(self, step: int = 1) -> int:
+        """Counts up.
+
+        Args:
+            step: by how much
+        """
+        self.count += step
+        return self.count
+
+    async def slow(self) -> str:
+        """Waits."""
+        await asyncio.sleep(0.05)
+        return f"at {self.count}"
+
+    @staticmethod
+    def fixed() -> str:
+        """The same."""
+        return "fixed"
+
+    def _hidden(self):
+        pass
+
+    def get_reward(self):
+        return self.count / 2 if self.count < 100 else None
+)";
+
+class ToolPoolTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    file = std::make_unique<ToolsFile>(kTools);
+    PoolOptions options = file->options("add, nap,anap,fails,long,blocks,nothing", "Counter");
+    options.workers = 2;
+    options.most_characters = 1000;
+    pool = std::make_unique<ToolPool>(options);
+  }
+  static void TearDownTestSuite() {
+    pool.reset();
+    file.reset();
+  }
+  static inline std::unique_ptr<ToolsFile> file;
+  static inline std::unique_ptr<ToolPool> pool;
+};
+
+TEST_F(ToolPoolTest, WhatThereIs) {
+  EXPECT_EQ(names_of(pool->tools("")),
+            (std::vector<std::string>{"add", "nap", "anap", "fails", "long", "blocks", "nothing", "fixed",
+                                      "increment", "slow"}));
+  EXPECT_TRUE(pool->has_reward(""));
+  EXPECT_EQ(pool->class_name(""), "Counter");
+  const Tool& add = pool->tools("").front();
+  EXPECT_FALSE(add.is_async);
+  EXPECT_TRUE(pool->tools("")[2].is_async);
+  EXPECT_EQ(base::dump_json(add.schema),
+            R"({"type":"function","function":{"name":"add","description":"Adds.","parameters":{"type":"object",)"
+            R"("properties":{"a":{"type":"integer","description":"first"},"b":{"type":"integer","description":)"
+            R"("second"}},"required":["a","b"]},"return":{"type":"integer"}}})");
+}
+
+TEST_F(ToolPoolTest, ResultsAreText) {
+  EXPECT_EQ(called(*pool, "add", {{"a", 2}, {"b", 3}}).text, "5");
+  EXPECT_EQ(called(*pool, "nothing", Json::object()).text, "None");
+  EXPECT_EQ(called(*pool, "blocks", {{"kind", "text"}}).text, "one two");
+  const Done image = called(*pool, "blocks", {{"kind", "image"}});
+  EXPECT_TRUE(image.failed);
+  expect_says(image.text, {"{'error':", "image", "text only"});
+  const Done nap = called(*pool, "nap", {{"seconds", 0.01}});
+  EXPECT_EQ(nap.text, "slept 0.01");
+  EXPECT_EQ(nap.printed, "sleeping\n");
+  EXPECT_GE(nap.seconds, 0.01);
+  EXPECT_FALSE(nap.failed);
+  EXPECT_EQ(nap.note, "");
+  const std::string cut = called(*pool, "long", {{"count", 2000}}).text;
+  EXPECT_EQ(cut, std::string(500, 'a') + "\n... 3000 characters left out ...\n" + std::string(500, 'b'));
+}
+
+TEST_F(ToolPoolTest, ErrorsAreAsTrlRendersThem) {
+  const Done value = called(*pool, "fails", {{"kind", "value"}});
+  EXPECT_EQ(value.text, R"({'error': 'it\'s "bad"'})");
+  EXPECT_TRUE(value.failed);
+  expect_says(value.note, {"fails raised ValueError: it's", "(tools.py:38 in fails)"});
+  EXPECT_EQ(called(*pool, "fails", {{"kind", "key"}}).text, R"({'error': '\'it\\\'s "bad"\''})");
+  EXPECT_EQ(called(*pool, "search", Json::object()).text, "{'error': 'Tool search not found.'}");
+  expect_says(called(*pool, "add", {{"a", 2}, {"c", 3}}).text,
+              {"{'error': \"add() got an unexpected keyword argument 'c'\"}"});
+  for (const Json& odd : {Json("text"), Json(Json::array({1, 2})), Json(nullptr), Json(7)}) {
+    const Done done = called(*pool, "add", odd);
+    EXPECT_TRUE(done.failed);
+    expect_says(done.text, {"argument after ** must be a mapping"});
+  }
+}
+
+TEST_F(ToolPoolTest, AnswersComeInAnyOrderAndCallsRunAtOnce) {
+  const base::Clock::time_point begun = base::Clock::now();
+  std::vector<std::uint64_t> tickets;
+  for (int i = 0; i < 8; ++i) tickets.push_back(pool->call("", 0, "anap", {{"seconds", 0.3}}));
+  tickets.push_back(pool->call("", 0, "nap", {{"seconds", 0.3}}));
+  tickets.push_back(pool->call("", 0, "nap", {{"seconds", 0.2}}));
+  EXPECT_EQ(pool->under_way(), 10U);
+  const std::map<std::uint64_t, Done> all = all_of(*pool);
+  EXPECT_EQ(all.size(), 10U);
+  for (std::size_t i = 0; i < 9; ++i) EXPECT_EQ(all.at(tickets[i]).text, "slept 0.3");
+  EXPECT_EQ(all.at(tickets[9]).text, "slept 0.2");
+  EXPECT_LT(base::seconds_since(begun), 2.0);
+  EXPECT_TRUE(pool->wait(true).empty());
+  EXPECT_TRUE(pool->wait(false).empty());
+}
+
+TEST_F(ToolPoolTest, EnvironmentsKeepTheirStateApart) {
+  std::vector<std::uint64_t> tickets;
+  for (std::int64_t i = 0; i < 3; ++i) {
+    tickets.push_back(pool->reset("", i, {{"start", 10 * i}, {"prompt", "p"}}));
+    tickets.push_back(pool->call("", i, "increment", Json::object()));
+    tickets.push_back(pool->call("", i, "slow", Json::object()));
+    tickets.push_back(pool->call("", i, "increment", {{"step", 5}}));
+    tickets.push_back(pool->reward("", i));
+  }
+  const std::map<std::uint64_t, Done> all = all_of(*pool);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::size_t at = 5 * i;
+    EXPECT_EQ(all.at(tickets[at]).text, "from " + std::to_string(10 * i));
+    EXPECT_EQ(all.at(tickets[at + 1]).text, std::to_string(10 * i + 1));
+    EXPECT_EQ(all.at(tickets[at + 3]).text, std::to_string(10 * i + 6));
+    EXPECT_EQ(all.at(tickets[at + 4]).reward, (10.0 * static_cast<double>(i) + 6) / 2);
+  }
+  EXPECT_EQ(one(*pool, pool->reset("", 1, {{"start", -1}})).text, "");
+  EXPECT_EQ(called(*pool, "increment", Json::object(), 1).text, "0");
+  one(*pool, pool->reset("", 1, {{"start", 200}}));
+  const Done none = one(*pool, pool->reward("", 1));
+  EXPECT_TRUE(std::isnan(none.reward));
+  EXPECT_FALSE(none.failed);
+  EXPECT_EQ(called(*pool, "fixed", Json::object(), 2).text, "fixed");
+  EXPECT_EQ(called(*pool, "add", {{"a", 1}, {"b", 1}}, 2).text, "2");
+  EXPECT_EQ(called(*pool, "_hidden", Json::object(), 2).text, "{'error': 'Tool _hidden not found.'}");
+  EXPECT_EQ(called(*pool, "reset", Json::object(), 2).text, "{'error': 'Tool reset not found.'}");
+}
+
+TEST_F(ToolPoolTest, WhatWasNeverResetIsNamed) {
+  const Done done = called(*pool, "increment", Json::object(), 77);
+  EXPECT_TRUE(done.failed);
+  expect_says(done.note, {"environment 77", "never reset"});
+  const Done reset = one(*pool, pool->reset("", 5, {{"start", "text"}}));
+  EXPECT_TRUE(reset.failed);
+  expect_says(reset.note, {"environment 5: reset raised TypeError", "tools.py:"});
+}
+
+TEST(ToolPoolMap, EachEnvironmentHasItsTools) {
+  const ToolsFile file(R"(
+class A:
+    def reset(self, **row): return str(sorted(row))
+    def go(self) -> str:
+        """Goes."""
+        return "a"
+class B(A):
+    def stay(self) -> str:
+        """Stays."""
+        return "b"
+    async def get_reward(self): return 0.5
+def make():
+    b = B()
+    b.made = True
+    return b
+)");
+  PoolOptions options;
+  options.environments = {{"a", file.word("A")}, {"b", file.word("make")}};
+  ToolPool pool(options);
+  EXPECT_EQ(names_of(pool.tools("a")), (std::vector<std::string>{"go"}));
+  EXPECT_EQ(names_of(pool.tools("b")), (std::vector<std::string>{"go", "stay"}));
+  EXPECT_TRUE(pool.tools("").empty());
+  EXPECT_FALSE(pool.has_reward("a"));
+  EXPECT_EQ(pool.class_name("b"), "B");
+  EXPECT_EQ(one(pool, pool.reset("b", 0, {{"x", 1}, {"prompt", Json::array()}})).text, "['prompt', 'x']");
+  EXPECT_EQ(one(pool, pool.call("b", 0, "stay", Json::object())).text, "b");
+  EXPECT_EQ(one(pool, pool.call("a", 0, "stay", Json::object())).text, "{'error': 'Tool stay not found.'}");
+  EXPECT_EQ(one(pool, pool.reward("b", 0)).reward, 0.5);
+}
+
+// Random numbers of an environment are the same in each run, and others than its neighbour's.
+TEST(ToolPoolSeeds, EnvironmentsDrawTheSameInEachRun) {
+  const ToolsFile file(R"(
+import random
+class Dice:
+    def reset(self): return str(random.random())
+)");
+  std::vector<std::string> drawn;
+  for (int run = 0; run < 2; ++run) {
+    ToolPool pool(file.options("", "Dice"));
+    for (const std::int64_t i : {0, 1}) drawn.push_back(one(pool, pool.reset("", i, Json::object())).text);
+  }
+  EXPECT_EQ(drawn[0], drawn[2]);
+  EXPECT_EQ(drawn[1], drawn[3]);
+  EXPECT_NE(drawn[0], drawn[1]);
+}
+
+// A module that starts a thread when it is imported: its lock would be held for ever in a fork.
+TEST(ToolPoolThreads, ModulesWithThreadsAreImportedByEachFork) {
+  const ToolsFile file(R"(
+import os, queue, threading
+jobs, answers = queue.Queue(), queue.Queue()
+def work():
+    while True: answers.put(jobs.get() * 2)
+threading.Thread(target=work, daemon=True).start()
+def double(x: int) -> int:
+    """Doubles, in a thread.
+
+    Args:
+        x: the number
+    """
+    jobs.put(x)
+    return answers.get(timeout=10)
+class Env:
+    def reset(self, **row): return str(double(4))
+)");
+  ToolPool pool(file.options("double", "Env"));
+  EXPECT_EQ(called(pool, "double", {{"x", 21}}).text, "42");
+  EXPECT_EQ(one(pool, pool.reset("", 0, Json::object())).text, "8");
+  EXPECT_EQ(one(pool, pool.reset("", 1, Json::object())).text, "8");
+}
+
+}  // namespace tool_pool_test
+}  // namespace hone::tools
