@@ -17,20 +17,6 @@ Call call(const char* name) {
   return {.name = name, .arguments = {{"city", "Rome"}, {"days", 2}}};
 }
 
-// The characters around byte `at`, in quotes, with line ends as \n.
-std::string around(const std::string& text, std::size_t at) {
-  std::size_t begin = at > 20 ? at - 20 : 0;
-  std::size_t end = std::min(at + 40, text.size());
-  const auto inside = [&text](std::size_t i) {
-    return i < text.size() && (static_cast<unsigned char>(text[i]) & 0xC0U) == 0x80U;
-  };
-  while (begin > 0 && inside(begin)) --begin;
-  while (inside(end)) ++end;
-  std::string out = "'";
-  for (const char c : text.substr(begin, end - begin)) out += c == '\n' ? "\\n" : std::string(1, c);
-  return out + "'";
-}
-
 }  // namespace
 
 struct SuffixChecks::Case {
@@ -42,17 +28,23 @@ struct SuffixChecks::Case {
 };
 
 // "" when the turn and its suffix are the whole; else what differs.
-std::string SuffixChecks::difference(const Case& one, const std::string& reasoning) const {
+std::string SuffixChecks::difference(const Case& one, const std::string& reasoning, bool& refused) const {
   Json messages = Json::array({{{"role", "user"}, {"content", "Which one?"}}});
   for (int round = 0; round < one.rounds; ++round) {
     if (round > 0)
       for (Json& each : forms_.results(one.calls, one.results)) messages.push_back(std::move(each));
     messages.push_back(forms_.turn(one.calls, one.content, reasoning));
   }
-  const std::string turn = forms_.render(messages, false);
   Json with_results = messages;
   for (Json& each : forms_.results(one.calls, one.results)) with_results.push_back(std::move(each));
-  const std::string whole = forms_.render(with_results, true);
+  std::string turn, whole;
+  try {
+    turn = forms_.render(messages, false);
+    whole = forms_.render(with_results, true);
+  } catch (const base::UserError&) {
+    refused = true;
+    return "";
+  }
 
   Ids joined = forms_.up_to_turn_end(turn);
   const Ids suffix = forms_.suffix(one.calls, one.results);
@@ -63,18 +55,8 @@ std::string SuffixChecks::difference(const Case& one, const std::string& reasoni
   const auto [here, there] = std::mismatch(made.begin(), made.end(), full.begin(), full.end());
   if (here == made.end() && there == full.end()) return "the same text in other tokens";
   const auto at = static_cast<std::size_t>(here - made.begin());
-  std::size_t message = 1;
-  for (Json part = Json::array(); message <= with_results.size(); ++message) {
-    part.push_back(with_results[message - 1]);
-    try {
-      if (forms_.render(part, false).size() > at) break;
-    } catch (const base::UserError&) {  // the beginning of a conversation by itself
-    }
-  }
-  message = std::min(message, with_results.size());
-  return "message " + std::to_string(message) + " of " + std::to_string(with_results.size()) + " (" +
-         with_results[message - 1]["role"].get<std::string>() + "), character " + std::to_string(at) +
-         ": turn and suffix have " + around(made, at) + ", the whole conversation " + around(full, at);
+  return forms_.place_of(with_results, at) + ": turn and suffix have " + characters_around(made, at) +
+         ", the whole conversation " + characters_around(full, at);
 }
 
 void SuffixChecks::conversations() {
@@ -92,13 +74,10 @@ void SuffixChecks::conversations() {
       {.name = "words before a call", .content = "I look it up.", .calls = {call("first")}, .results = {"12"}}};
   bool only_with = false, only_without = false;
   for (const Case& one : cases) {
-    const std::string without = difference(one, "");
-    std::string with;
-    try {
-      with = difference(one, "A short thought.");
-    } catch (const base::UserError& error) {
-      with = error.text().found;
-    }
+    bool refused = false;
+    const std::string without = difference(one, "", refused);
+    const std::string with = difference(one, "A short thought.", refused);
+    if (refused) notes_.push_back("the chat template refuses a conversation with " + one.name);
     if (!without.empty() && !with.empty())
       throw base::UserError({.where = where_,
                              .expected = "a turn with calls that stays as it was once results follow",
@@ -123,7 +102,7 @@ Ids SuffixChecks::turn_ends() const {
   if (!ends && (suffix.empty() || !forms_.is_special(suffix.front())))
     throw base::UserError({.where = where_,
                            .expected = "a turn with calls that ends in a control token",
-                           .found = around(forms_.render(turn, false), std::string::npos),
+                           .found = characters_around(forms_.render(turn, false), std::string::npos),
                            .cause = "a template whose turns end in ordinary text: sampling would not stop there",
                            .fix = kTemplateFix});
   const std::int32_t end = ends ? prefix.back() : suffix.front();

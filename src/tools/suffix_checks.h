@@ -24,7 +24,7 @@ class SuffixChecks {
 
  private:
   struct Case;
-  std::string difference(const Case& one, const std::string& reasoning) const;
+  std::string difference(const Case& one, const std::string& reasoning, bool& refused) const;
 
   const SuffixForms& forms_;
   std::string where_;

@@ -36,6 +36,20 @@ std::string without(std::string text, const std::string& part) {
 
 }  // namespace
 
+std::string characters_around(const std::string& text, std::size_t at) {
+  at = std::min(at, text.size());
+  std::size_t begin = at > 20 ? at - 20 : 0;
+  std::size_t end = std::min(at + 40, text.size());
+  const auto inside = [&text](std::size_t i) {
+    return i < text.size() && (static_cast<unsigned char>(text[i]) & 0xC0U) == 0x80U;
+  };
+  while (begin > 0 && inside(begin)) --begin;
+  while (inside(end)) ++end;
+  std::string out = "'";
+  for (const char c : text.substr(begin, end - begin)) out += c == '\n' ? "\\n" : std::string(1, c);
+  return out + "'";
+}
+
 SuffixForms::SuffixForms(const text::Tokenizer& tokenizer, const text::ChatTemplate& chat, Json template_kwargs,
                          bool plain_control_tokens, std::string where)
     : tokenizer_(&tokenizer),
@@ -130,6 +144,19 @@ Ids SuffixForms::encode(const std::string& text) const {
   return tokenizer_->encode(text, false).ids;
 }
 
+std::string SuffixForms::place_of(const Json& messages, std::size_t at) const {
+  std::size_t message = 1;
+  for (Json part = Json::array(); message < messages.size(); ++message) {
+    part.push_back(messages[message - 1]);
+    try {
+      if (render(part, false).size() > at) break;
+    } catch (const base::UserError&) {  // the beginning of a conversation by itself
+    }
+  }
+  return "message " + std::to_string(message) + " of " + std::to_string(messages.size()) + " (" +
+         messages[message - 1]["role"].get<std::string>() + "), character " + std::to_string(at);
+}
+
 std::string SuffixForms::text_of(std::int32_t id) const {
   return tokenizer_->decode(std::span(&id, 1), false);
 }
@@ -193,6 +220,20 @@ std::size_t SuffixForms::control_ids_in(const Ids& ids) const {
   return static_cast<std::size_t>(std::ranges::count_if(ids, [this](std::int32_t id) { return is_control(id); }));
 }
 
+void SuffixForms::refuse_other_prefix(const Json& turn, const std::string& alone,
+                                      const std::string& followed) const {
+  const auto [here, there] = std::mismatch(alone.begin(), alone.end(), followed.begin(), followed.end());
+  const auto at = static_cast<std::size_t>(here - alone.begin());
+  throw base::UserError(
+      {.where = where_,
+       .expected = "a chat template that writes a turn with calls the same once results follow",
+       .found = place_of(turn, at) + ": " + characters_around(alone, at) + " alone, " +
+                characters_around(followed, at) + " when the result of '" +
+                turn[1]["tool_calls"][0]["function"]["name"].get<std::string>() + "' follows",
+       .cause = "it takes out or adds something in earlier turns, most often their thinking",
+       .fix = "use a template without that, by chat_template_path"});
+}
+
 Ids SuffixForms::suffix(const std::vector<Call>& calls, const std::vector<std::string>& texts) const {
   base::require(!calls.empty() && calls.size() == texts.size(), "tools::SuffixForms", "a result for each call");
   Json dummy;
@@ -205,11 +246,7 @@ Ids SuffixForms::suffix(const std::vector<Call>& calls, const std::vector<std::s
   };
   const auto behind_prefix = [&](const Ids& ids) {
     if (ids.size() < prefix.size() || !std::equal(prefix.begin(), prefix.end(), ids.begin()))
-      throw base::UserError({.where = where_,
-                             .expected = "a chat template that writes a turn with calls the same once results follow",
-                             .found = "a turn with a call of '" + calls.front().name + "' that it writes otherwise",
-                             .cause = "it takes out or adds something in earlier turns",
-                             .fix = "use a template without that, by chat_template_path"});
+      refuse_other_prefix(dummy, prefix_text, full(texts));
     return Ids(ids.begin() + static_cast<std::ptrdiff_t>(prefix.size()), ids.end());
   };
   if (!plain_) return behind_prefix(encode(full(texts)));

@@ -14,6 +14,9 @@
 
 namespace hone::tools {
 
+// The characters around byte `at`, in quotes, with line ends as \n; at the end for a later `at`.
+std::string characters_around(const std::string& text, std::size_t at);
+
 class SuffixForms {
  public:
   // Keeps references to both. UserError for a template that loses a call or a result (TRL's supports_tool_calling).
@@ -37,11 +40,15 @@ class SuffixForms {
   bool is_control(std::int32_t id) const { return control_ids_.contains(id); }
   const std::vector<std::string>& control_tokens() const { return control_; }
   std::string text_of(std::int32_t id) const;
+  // "message 2 of 3 (assistant), character 40": whose text byte `at` of the rendered conversation is.
+  std::string place_of(const base::Json& messages, std::size_t at) const;
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
 
  private:
   bool shows_calls(std::string& lost) const;
   std::string dummy_prefix(const std::vector<Call>& calls, base::Json& messages) const;
+  [[noreturn]] void refuse_other_prefix(const base::Json& turn, const std::string& alone,
+                                        const std::string& followed) const;
   // Each control token of `text` cut behind its first character by `mark`.
   std::string cut_control_tokens(const std::string& text, const std::string& mark, bool everywhere) const;
   std::vector<std::int32_t> encode_pieces(const std::string& text, const std::string& mark) const;
