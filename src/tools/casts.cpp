@@ -44,7 +44,7 @@ void add_types(const Json& schema, Types& out, int depth) {
 
 constexpr double kMostWhole = 9.2e18;  // a larger whole number does not fit into 64 bits
 
-std::string trimmed(const std::string& text) {
+std::string without_space(const std::string& text) {
   const std::size_t begin = text.find_first_not_of(" \t\n\r\v\f");
   if (begin == std::string::npos) return "";
   return text.substr(begin, text.find_last_not_of(" \t\n\r\v\f") + 1 - begin);
@@ -66,7 +66,7 @@ std::optional<Json> as_number(const std::string& text) {
 }
 
 std::optional<Json> as_boolean(const std::string& text) {
-  std::string word = trimmed(text);
+  std::string word = without_space(text);
   for (char& c : word)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
   if (word == "true" || word == "1") return Json(true);
@@ -79,7 +79,7 @@ std::optional<Json> cast(const std::string& text, const std::string& type) {
   if (type == "number") return as_number(text);
   if (type == "boolean") return as_boolean(text);
   if (type == "null") {
-    const std::string word = trimmed(text);
+    const std::string word = without_space(text);
     return word == "null" || word == "None" ? std::optional<Json>(nullptr) : std::nullopt;
   }
   if (type == "object" || type == "array") {

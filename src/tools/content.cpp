@@ -14,19 +14,11 @@ namespace {
 using base::Json;
 using base::Pattern;
 
-[[noreturn]] void refuse(const std::string& where, const std::string& expected, const std::string& found) {
-  throw base::UserError({.where = where,
-                         .expected = expected,
-                         .found = found,
-                         .cause = "a response template that transformers 5.23 would refuse as well",
-                         .fix = "correct the response_template of the tokenizer, or take it out"});
-}
-
 std::u32string text_arg(const Json& args, const char* key, std::u32string otherwise,
                         const std::string& where) {
   if (!args.contains(key)) return otherwise;
   if (!args[key].is_string() || args[key].get_ref<const std::string&>().empty())
-    refuse(where + ", " + key, "a text", base::short_json(args[key]));
+    refuse_template(where + ", " + key, "a text", base::short_json(args[key]));
   return base::to_code_points(args[key].get_ref<const std::string&>());
 }
 
@@ -45,18 +37,26 @@ std::string placeholder(const std::string& text) {
 
 }  // namespace
 
+void refuse_template(const std::string& where, const std::string& expected, const std::string& found) {
+  throw base::UserError({.where = where,
+                         .expected = expected,
+                         .found = found,
+                         .cause = "a response template that transformers 5.23 would refuse as well",
+                         .fix = "correct the response_template of the tokenizer, or take it out"});
+}
+
 Content::Content(const std::string& kind, const Json& args, const std::string& where) {
   constexpr std::array<std::string_view, 7> kKinds = {"text", "int",        "float",   "bool",
                                                       "json", "xml-inline", "kv-lines"};
   const auto found = std::ranges::find(kKinds, kind);
   if (found == kKinds.end())
-    refuse(where + ", content", "text, int, float, bool, json, xml-inline or kv-lines", "'" + kind + "'");
+    refuse_template(where + ", content", "text, int, float, bool, json, xml-inline or kv-lines", "'" + kind + "'");
   kind_ = static_cast<Kind>(found - kKinds.begin());
   if (args.is_null()) {
-    if (kind_ == Kind::kXml) refuse(where + ", content_args", "tag_pattern", "none");
+    if (kind_ == Kind::kXml) refuse_template(where + ", content_args", "tag_pattern", "none");
     return;
   }
-  if (!args.is_object()) refuse(where + ", content_args", "an object", base::short_json(args));
+  if (!args.is_object()) refuse_template(where + ", content_args", "an object", base::short_json(args));
   strip_ = bool_arg(args, "strip", true);
   unquoted_keys_ = bool_arg(args, "unquoted_keys", false);
   allow_non_json_ = bool_arg(args, "allow_non_json", false);
@@ -66,22 +66,22 @@ Content::Content(const std::string& kind, const Json& args, const std::string& w
   for (const Json& pair : args.value("string_delims", Json::array())) {
     if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_string() ||
         pair[0].get_ref<const std::string&>().empty() || pair[1].get_ref<const std::string&>().empty())
-      refuse(where + ", string_delims", "pairs of two texts", base::short_json(pair));
+      refuse_template(where + ", string_delims", "pairs of two texts", base::short_json(pair));
     string_delims_.emplace_back(base::to_code_points(pair[0].get_ref<const std::string&>()),
                                 base::to_code_points(pair[1].get_ref<const std::string&>()));
   }
   if (kind_ == Kind::kXml) {
     if (!args.contains("tag_pattern") || !args["tag_pattern"].is_string())
-      refuse(where + ", content_args", "tag_pattern", base::short_json(args));
+      refuse_template(where + ", content_args", "tag_pattern", base::short_json(args));
     tag_.emplace(args["tag_pattern"].get_ref<const std::string&>(), Pattern::Flags{.dot_all = true},
                  where + ", tag_pattern");
     if (!tag_->groups().contains("key"))
-      refuse(where + ", tag_pattern", "a named group 'key'", base::short_json(args["tag_pattern"]));
+      refuse_template(where + ", tag_pattern", "a named group 'key'", base::short_json(args["tag_pattern"]));
   }
   if (args.contains("value_parser") && !args["value_parser"].is_null()) {
     const Json& value = args["value_parser"];
     if (!value.is_object() || (value.contains("name") && !value["name"].is_string()))
-      refuse(where + ", value_parser", "an object with a name", base::short_json(value));
+      refuse_template(where + ", value_parser", "an object with a name", base::short_json(value));
     value_ = std::make_shared<const Content>(value.value("name", "text"), value.value("args", Json()),
                                              where + ", value_parser");
   }
@@ -245,7 +245,7 @@ void check_transform(const Json& transform, const std::string& where) {
   static const Pattern part(R"(\{(\w+(?:\.\w+)*)\})");
   const auto& text = transform.get_ref<const std::string&>();
   if (placeholder(text).empty() && part.search(base::to_code_points(text)))
-    refuse(where + ", transform", "a placeholder alone, or a text without one", "'" + text + "'");
+    refuse_template(where + ", transform", "a placeholder alone, or a text without one", "'" + text + "'");
 }
 
 }  // namespace hone::tools

@@ -15,6 +15,9 @@ namespace hone::tools {
 
 struct NotParsed {};  // where transformers raises: the whole turn is plain text then
 
+// UserError for a response template that cannot be used.
+[[noreturn]] void refuse_template(const std::string& where, const std::string& expected, const std::string& found);
+
 class Content {
  public:
   // `kind`: text, int, float, bool, json, xml-inline, kv-lines; `args`: the field's content_args or null. UserError.

@@ -64,6 +64,10 @@ class Scan {
     hold = text.size();
     const auto look = [&](const Field& field, bool opens, const Delimiter& delimiter) {
       const std::optional<Delimiter::Found> found = find(delimiter, text);
+      if (!ended && !found && delimiter.looks_ahead()) {  // what it looks for may still come
+        hold = std::min(hold, at_);
+        return;
+      }
       if (!ended) {
         const std::optional<Delimiter::Found> later = find(delimiter, whole_);
         if (later && later->begin < text.size() && later->end > text.size() &&

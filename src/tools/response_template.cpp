@@ -13,23 +13,15 @@ namespace {
 using base::Json;
 using base::Pattern;
 
-[[noreturn]] void refuse(const std::string& where, const std::string& expected, const std::string& found) {
-  throw base::UserError({.where = where,
-                         .expected = expected,
-                         .found = found,
-                         .cause = "a response template that transformers 5.23 would refuse as well",
-                         .fix = "correct the response_template of the tokenizer, or take it out"});
-}
-
 template <std::size_t N>
 void check_keys(const Json& spec, const std::array<std::string_view, N>& known, const std::string& where) {
   for (const auto& [key, value] : spec.items())
-    if (std::ranges::find(known, key) == known.end()) refuse(where, "only known keys", "'" + key + "'");
+    if (std::ranges::find(known, key) == known.end()) refuse_template(where, "only known keys", "'" + key + "'");
 }
 
 bool bool_of(const Json& spec, const char* key, bool otherwise, const std::string& where) {
   if (!spec.contains(key)) return otherwise;
-  if (!spec[key].is_boolean()) refuse(where + ", " + key, "true or false", base::short_json(spec[key]));
+  if (!spec[key].is_boolean()) refuse_template(where + ", " + key, "true or false", base::short_json(spec[key]));
   return spec[key].get<bool>();
 }
 
@@ -47,10 +39,10 @@ Field field_of(const std::string& name, const Json& spec, const std::string& whe
   constexpr std::array<std::string_view, 11> kKeys = {
       "open", "open_pattern", "close",    "close_pattern", "content",       "content_args",
       "repeats", "join",      "optional", "transform",     "transform_each"};
-  if (!spec.is_object()) refuse(where, "an object", base::short_json(spec));
+  if (!spec.is_object()) refuse_template(where, "an object", base::short_json(spec));
   check_keys(spec, kKeys, where);
   if (spec.contains("content") && !spec["content"].is_string())
-    refuse(where + ", content", "the name of a parser", base::short_json(spec["content"]));
+    refuse_template(where + ", content", "the name of a parser", base::short_json(spec["content"]));
   Field out{.name = name,
             .open = Delimiter::of(spec, "open", "open_pattern", where),
             .close = Delimiter::of(spec, "close", "close_pattern", where),
@@ -62,14 +54,14 @@ Field field_of(const std::string& name, const Json& spec, const std::string& whe
             .transform = spec.value("transform", Json())};
   if (spec.contains("join") && !spec["join"].is_null()) {
     if (!spec["join"].is_string() || !out.repeats)
-      refuse(where + ", join", "a text, beside repeats: true", base::short_json(spec["join"]));
+      refuse_template(where + ", join", "a text, beside repeats: true", base::short_json(spec["join"]));
     out.join = spec["join"].get<std::string>();
   }
   check_transform(out.transform, where);
   if (!out.transform.is_null()) return out;
-  if (out.transform_each) refuse(where + ", transform_each", "a transform beside it", "none");
+  if (out.transform_each) refuse_template(where + ", transform_each", "a transform beside it", "none");
   if ((out.open && out.open->has_captures()) || (out.close && out.close->has_captures()))
-    refuse(where, "a transform, which uses the named groups of the patterns", "none");
+    refuse_template(where, "a transform, which uses the named groups of the patterns", "none");
   return out;
 }
 
@@ -79,12 +71,12 @@ std::optional<Delimiter> Delimiter::of(const Json& spec, const char* literal, co
                                        const std::string& where) {
   const bool has_literal = spec.contains(literal), has_pattern = spec.contains(pattern);
   if (has_literal && has_pattern)
-    refuse(where, std::string("either ") + literal + " or " + pattern, "both");
+    refuse_template(where, std::string("either ") + literal + " or " + pattern, "both");
   if (!has_literal && !has_pattern) return std::nullopt;
   Delimiter out;
   if (has_pattern) {
     const std::string place = where + ", " + pattern;
-    if (!spec[pattern].is_string()) refuse(place, "a pattern", base::short_json(spec[pattern]));
+    if (!spec[pattern].is_string()) refuse_template(place, "a pattern", base::short_json(spec[pattern]));
     const auto& source = spec[pattern].get_ref<const std::string&>();
     const std::optional<std::string> ahead = what_is_ahead(source);
     out.ahead_ = ahead.has_value();
@@ -93,10 +85,10 @@ std::optional<Delimiter> Delimiter::of(const Json& spec, const char* literal, co
   }
   const Json texts = spec[literal].is_string() ? Json::array({spec[literal]}) : spec[literal];
   if (!texts.is_array() || texts.empty())
-    refuse(where + ", " + literal, "a text or a list of texts", base::short_json(spec[literal]));
+    refuse_template(where + ", " + literal, "a text or a list of texts", base::short_json(spec[literal]));
   for (const Json& text : texts) {
     if (!text.is_string() || text.get_ref<const std::string&>().empty())
-      refuse(where + ", " + literal, "texts that are not empty", base::short_json(text));
+      refuse_template(where + ", " + literal, "texts that are not empty", base::short_json(text));
     out.literals_.push_back(base::to_code_points(text.get_ref<const std::string&>()));
   }
   std::ranges::stable_sort(out.literals_, [](const auto& a, const auto& b) { return a.size() > b.size(); });
@@ -133,25 +125,25 @@ bool Delimiter::can_grow(const Found& found, std::size_t size) const {
 ResponseTemplate::ResponseTemplate(const Json& spec, const std::string& where) {
   constexpr std::array<std::string_view, 5> kKeys = {"version", "defaults", "fields", "start_anchor",
                                                      "start_anchor_pattern"};
-  if (!spec.is_object()) refuse(where, "a response template: an object", base::short_json(spec));
+  if (!spec.is_object()) refuse_template(where, "a response template: an object", base::short_json(spec));
   if (spec.contains("version") && spec["version"] != 1)
-    refuse(where + ", version", "1", base::short_json(spec["version"]));
+    refuse_template(where + ", version", "1", base::short_json(spec["version"]));
   check_keys(spec, kKeys, where);
   defaults_ = spec.value("defaults", Json::object());
-  if (!defaults_.is_object()) refuse(where + ", defaults", "an object", base::short_json(defaults_));
+  if (!defaults_.is_object()) refuse_template(where + ", defaults", "an object", base::short_json(defaults_));
   const Json fields = spec.value("fields", Json());
   if (!fields.is_object() || fields.empty())
-    refuse(where + ", fields", "an object with a field at least", base::short_json(fields));
+    refuse_template(where + ", fields", "an object with a field at least", base::short_json(fields));
   for (const auto& [name, field] : fields.items()) {
     fields_.push_back(field_of(name, field, where + ", field '" + name + "'"));
     if (fields_.back().open) continue;
     if (implicit_ >= 0)
-      refuse(where + ", fields", "one field without open or open_pattern at most",
+      refuse_template(where + ", fields", "one field without open or open_pattern at most",
              "'" + fields_[static_cast<std::size_t>(implicit_)].name + "' and '" + name + "'");
     implicit_ = static_cast<int>(fields_.size()) - 1;
   }
   anchor_ = Delimiter::of(spec, "start_anchor", "start_anchor_pattern", where);
-  if (!anchor_) refuse(where, "start_anchor or start_anchor_pattern", "none");
+  if (!anchor_) refuse_template(where, "start_anchor or start_anchor_pattern", "none");
 }
 
 // The prompt from the beginning of the last turn on; all of it when the anchor is not in it.

@@ -31,6 +31,7 @@ class Delimiter {
   std::optional<Found> find(std::u32string_view text, std::size_t from, long& steps) const;
   // Whether a match at the end of a text that goes on could become another one.
   bool can_grow(const Found& found, std::size_t size) const;
+  bool looks_ahead() const { return ahead_; }
   bool has_captures() const { return pattern_ && !pattern_->groups().empty(); }
 
  private:
