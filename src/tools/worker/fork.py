@@ -96,7 +96,7 @@ class Task:
     def raised(self, error):
         if hasattr(error, "hone_fault"):  # of a program that called hone: its function has raised, which ends the run
             return {"fault": Fault(*error.hone_fault).text}
-        place = place_of(error, self.file)
+        place = getattr(error, "hone_place", None) or place_of(error, self.file)
         note = f"{self.what} raised {describe(error)}" + (f" ({place})" if place else "")
         return self.answer(text=error_text(error), failed=True, note=note)
 

@@ -70,12 +70,12 @@ std::string text_or_empty(const Json& object, const char* name) {
 }  // namespace
 
 const python::Program& host_program() {
-  static const python::Program program = {
-      .who = kToolHost,
-      .what_for = "to run tools",
-      .text = std::string(python::worker_base()) + built_in() + std::string(kForkPython) +
-              std::string(kSchemasPython) + std::string(kLoadingPython) + std::string(kHostPython) +
-              std::string(kOwnersPython)};
+  static const python::Program program = {.who = kToolHost,
+                                          .what_for = "to run tools",
+                                          .text = std::string(python::worker_base()) + built_in() +
+                                                  std::string(kForkPython) + std::string(kSchemasPython) +
+                                                  std::string(kLoadingPython) + std::string(kHostPython) +
+                                                  std::string(kOwnersPython)};
   return program;
 }
 
