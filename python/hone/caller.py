@@ -8,7 +8,7 @@ call on to it. Lines of JSON; NaN and infinities are written as Python writes th
   {"ask": "call", "name", "arguments": {...}, "state"}    -> {"result": ..., "extra": [[column, values]], "metrics": [[name, value]]}
                                                              or {"raised": text}: hone ends the run, and the caller raises it
   in the reply to "functions": "tools": [{"name", "schema", "module", "qualname"}],
-                               "environments": [{"key", "class", "reward": bool, "tools": [as above]}]
+                               "environments": [{"key", "class", "reward": bool, "seed": bool, "tools": [as above]}]
   {"ask": "tool", "name", "arguments"}                    -> {"result": text or blocks}, {"error", "kind", "place"} or {"raised": text}
   {"ask": "make", "key", "number", "again"}               -> {"result": null} or {"raised": text}
   {"ask": "reset" | "method" | "reward", "key", "number", "name", "arguments"}  -> as above
@@ -145,6 +145,10 @@ def _environment(entry):
 
     def reset(self, **row):
         return ask(self, "reset", arguments=row)
+
+    if entry["seed"]:
+        kinds = inspect.Parameter
+        reset.__signature__ = inspect.Signature([kinds("self", kinds.POSITIONAL_ONLY), kinds("seed", kinds.KEYWORD_ONLY), kinds("row", kinds.VAR_KEYWORD)])
 
     def get_reward(self):
         return ask(self, "reward")

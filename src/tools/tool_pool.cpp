@@ -182,6 +182,11 @@ bool ToolPool::has_reward(const std::string& environment) const {
   return found != state_->loaded.environments.end() && found->second.has_reward;
 }
 
+bool ToolPool::takes_seed(const std::string& environment) const {
+  const auto found = state_->loaded.environments.find(environment);
+  return found != state_->loaded.environments.end() && found->second.takes_seed;
+}
+
 std::string ToolPool::class_name(const std::string& environment) const {
   const auto found = state_->loaded.environments.find(environment);
   return found == state_->loaded.environments.end() ? std::string() : found->second.class_name;

@@ -187,7 +187,7 @@ class Counter:
 
 
 class Echo:
-    def reset(self, **row):
+    def reset(self, seed=None, **row):
         return None
 
     async def echo(self, text: str) -> str:
@@ -352,8 +352,9 @@ def test_callers_environments(folder):
                          train_dataset=[{"environment": "counter"}, {"environment": "echo"}])
     probe = trainer._environment_pool["counter"][0]
     with called_by(trainer, folder) as host:
-        same({name: (told["class"], [tool["name"] for tool in told["tools"]], told["reward"]) for name, told in host.loaded["environments"].items()},
-             {"counter": ("Counter", ["increment"], True), "echo": ("Echo", ["echo"], False)})
+        told = {name: (one["class"], [tool["name"] for tool in one["tools"]], one["reward"], one["seed"])
+                for name, one in host.loaded["environments"].items()}
+        same(told, {"counter": ("Counter", ["increment"], True, False), "echo": ("Echo", ["echo"], False, True)})
         for number in (0, 1):
             same(host.ask("reset", "counter", number, row={"start": number, "prompt": "p"})["text"], f"count {number}")
         for step in (1, 2):
@@ -385,6 +386,31 @@ def test_callers_environment_fails(folder):
         ended = host.ask("reset", "", 0, row={})
         holds("reset raised ValueError: no such task" in ended["fault"]["found"], str(ended))
         same(str(trainer._functions.failure), "no such task")
+
+
+def test_busy_share(folder):
+    """a run that waits for the caller's tools is told so once, with what to do"""
+    import warnings
+
+    from hone.trl import tools
+    trainer = trainer_of(folder, reward_funcs=lambda completions, **kwargs: [0.0] * len(completions), tools=[multiply])
+    before, tools.LONG = tools.LONG, 0.05
+    try:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            for seconds in (0.02, 0.02, 0.02, 0.02, 0.02):
+                trainer._tools._note_time(time.monotonic(), time.monotonic() + seconds)
+                time.sleep(seconds)
+        same(len(said), 1)
+        holds("side by side" in str(said[0].message), str(said[0].message))
+        quiet = tools.Tools(trainer._functions)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(5):
+                quiet._note_time(time.monotonic(), time.monotonic())
+                time.sleep(0.02)
+    finally:
+        tools.LONG = before
 
 
 def main():

@@ -1,13 +1,16 @@
 """Tools and environments of the calling process that the program calls (hone/caller.py). They run in the thread that called train()."""
 import os
 import re
+import time
 import traceback
+import warnings
 
 from hone import schemas
 from hone.errors import Refused
 from hone.trl.functions import TIMEOUT, name_of, short
 
 ASKS = ("tool", "make", "reset", "method", "reward")  # messages of hone.caller
+LONG, SHARE = 60, 0.2  # seconds after which, and the share of time from which on, a run waits for this process's tools
 MOST_CHARACTERS = 8_000_000  # of a result; the program cuts further
 ROLLOUT = ("hone samples by itself, in a program of its own; tools=[...] and environment_factory run in its rollouts, and `replay` reads rollouts "
            "from a file")
@@ -79,7 +82,7 @@ class Environment:
             raise Refused(where, "an environment with a method `reset`: each environment instance returned by `environment_factory` must define a "
                           "callable `reset`", f"{self.title}, which has {', '.join(names) or 'no methods'}",
                           "def reset(self, **row): it gets the row's columns, and returns what the model is shown first, or None")
-        self.methods = names
+        self.methods, self.takes_seed = names, schemas.names_seed(first.reset)
         self.tools = [getattr(first, name) for name in names]
         self.schemas = [schema_of(tool, f"{where}: {self.title}") for tool in self.tools]
 
@@ -98,6 +101,8 @@ class Tools:
         functions.tools = self
         self.tools, self.schemas, self.environments, self.keys = {}, {}, {}, {}  # keys: names of the caller's -> those of environments
         self.single = True
+        self.began = self.busy = 0.0  # when the program first asked, and seconds that answers have taken since
+        self.told = False
 
     def take(self, given, settings, arguments):
         """Takes TRL's arguments out of `given`, if the trainer has them; the options that say them, beside those of `settings`."""
@@ -200,7 +205,7 @@ class Tools:
             out["tools"] = [{"name": name, "schema": self.schemas[name], "module": getattr(tool, "__module__", ""),
                              "qualname": getattr(tool, "__qualname__", name)} for name, tool in self.tools.items()]
         if self.environments:
-            out["environments"] = [{"key": key, "class": one.title, "reward": one.has_reward,
+            out["environments"] = [{"key": key, "class": one.title, "reward": one.has_reward, "seed": one.takes_seed,
                                     "tools": [{"name": name, "schema": schema, "module": getattr(tool, "__module__", ""),
                                                "qualname": getattr(tool, "__qualname__", name)}
                                               for name, tool, schema in zip(one.methods, one.tools, one.schemas)]}
@@ -211,6 +216,24 @@ class Tools:
         """The reply to `tool`, `make`, `reset`, `method` and `reward`. A tool's exception is its result; what else raises ends the run, as in TRL."""
         if self.functions.failure is not None:
             return {"raised": "an earlier call has raised"}
+        begun = time.monotonic()
+        try:
+            return self._answer(message)
+        finally:
+            self._note_time(begun, time.monotonic())
+
+    def _note_time(self, begun, now):
+        """Calls are answered one after the other: says so once, where that is what a run waits for."""
+        self.began = self.began or begun
+        self.busy += now - begun
+        if not self.told and now - self.began > LONG and self.busy > SHARE * (now - self.began):
+            self.told = True
+            share = round(100 * self.busy / (now - self.began))
+            warnings.warn(f"hone: {self.where}: tools and environments of this process have taken {share} % of the run's time, one call after the other. "
+                          "From a file they run side by side, in processes of their own: tools: tools.py:function, environment: env.py:Class",
+                          stacklevel=2)
+
+    def _answer(self, message):
         kind = message["ask"]
         try:
             if kind == "make":

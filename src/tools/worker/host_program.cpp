@@ -94,6 +94,7 @@ Loaded parse_loaded(std::string_view frame) {
     LoadedEnvironment& one = out.environments[name];
     one.class_name = text_in(told, "class");
     one.has_reward = flag_in(told, "reward");
+    one.takes_seed = flag_in(told, "seed");
     one.tools = out.tools;
     for (Tool& tool : tools_in(list_in(told, "tools"))) one.tools.push_back(std::move(tool));
   }
