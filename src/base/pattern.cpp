@@ -417,9 +417,9 @@ bool Pattern::full_match(std::u32string_view text, long& steps) const {
 
 // `visit` returns whether to go on.
 template <class Visit>
-void Pattern::each(std::u32string_view text, long& steps, const Visit& visit) const {
+void Pattern::each(std::u32string_view text, long& steps, const Visit& visit, std::size_t from) const {
   Machine machine(program(), text, steps);
-  for (std::size_t at = 0; at <= text.size();) {
+  for (std::size_t at = from; at <= text.size();) {
     const bool possible = any_first_ || (at < text.size() && (text[at] >= 128 || first_[text[at]]));
     if (!possible || !machine.attempt(at)) {
       ++at;
@@ -433,11 +433,16 @@ void Pattern::each(std::u32string_view text, long& steps, const Visit& visit) co
 
 std::optional<Match> Pattern::search(std::u32string_view text) const {
   long steps = kMaxSteps;
+  return search(text, 0, steps);
+}
+
+std::optional<Match> Pattern::search(std::u32string_view text, std::size_t from, long& steps) const {
   std::optional<Match> out;
-  each(text, steps, [&out](const Match& one) {
+  const auto take = [&out](const Match& one) {
     out = one;
     return false;
-  });
+  };
+  each(text, steps, take, from);
   return out;
 }
 

@@ -64,6 +64,7 @@ class Pattern {
   std::optional<Match> match(std::u32string_view text, std::size_t at, long& steps) const;
   bool full_match(std::u32string_view text, long& steps) const;  // re.fullmatch
   std::optional<Match> search(std::u32string_view text) const;
+  std::optional<Match> search(std::u32string_view text, std::size_t from, long& steps) const;
   std::vector<Match> find_all(std::u32string_view text) const;  // as finditer
   void for_each_match(std::u32string_view text, long& steps,
                       const std::function<void(const Match&)>& visit) const;
@@ -120,7 +121,7 @@ class Pattern {
 
  private:
   template <class Visit>
-  void each(std::u32string_view text, long& steps, const Visit& visit) const;
+  void each(std::u32string_view text, long& steps, const Visit& visit, std::size_t from = 0) const;
   struct Program;
   class Machine;
   Program program() const;

@@ -49,6 +49,7 @@ void Option::set(Kind type) {
 void Option::set(Trait trait) {
   may_be_null = may_be_null || trait == kNullToo;
   repeatable = repeatable || trait == kRepeats;
+  is_named = is_named || trait == kNamedValues;
   if (trait == kRepeats) default_text = "[]";
   if (trait == kWhole) default_text = default_text.substr(0, default_text.find('.'));
 }

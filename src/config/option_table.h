@@ -96,9 +96,10 @@ inline Range fraction() {
 }  // [0, 1)
 
 // The default is shown without a point (10, not 10.0); null is accepted, though it is not the default; a list
-// grows when the option is repeated (--prompt a --prompt b), and starts empty.
-enum class Trait { kWhole, kNullToo, kRepeats };
-inline constexpr Trait kWhole = Trait::kWhole, kNullToo = Trait::kNullToo, kRepeats = Trait::kRepeats;
+// grows when the option is repeated (--prompt a --prompt b), and starts empty; a mapping of names is a list of name=value.
+enum class Trait { kWhole, kNullToo, kRepeats, kNamedValues };
+inline constexpr Trait kWhole = Trait::kWhole, kNullToo = Trait::kNullToo, kRepeats = Trait::kRepeats,
+                       kNamedValues = Trait::kNamedValues;
 
 // A row: its name, its meaning in one line, and then in any number
 //   &Part::field          what it fills, which gives the type and the default; an enum has into(&Part::field, choices)
@@ -118,6 +119,7 @@ struct Option {
   Range range = {};
   bool may_be_null = false;  // besides options whose default is null
   bool repeatable = false;
+  bool is_named = false;  // kNamedValues
   std::string_view origin = kHone;
   std::string_view group = {};      // heading in --help
   std::string_view methods = kAll;  // names separated by ", "

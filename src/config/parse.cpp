@@ -272,6 +272,7 @@ void fill(Plan& plan, const Settings& settings) {
   settings.fill<LoggerPlan>(plan);
   settings.fill<HubPlan>(plan);
   settings.fill(plan.policy);
+  settings.fill(plan.acting);
   settings.fill<learn::PolicyLossParameters>(plan.policy);
   settings.fill(plan.sft);
   settings.fill<learn::SftLossParameters>(plan.sft);

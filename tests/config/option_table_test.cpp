@@ -133,6 +133,13 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
                                            "log_completions",
                                            "num_completions_to_print",
                                            "log_unique_prompts"};
+  const std::vector<std::string> tools = {"tools",
+                                          "environment",
+                                          "tool_workers",
+                                          "tool_timeout",
+                                          "max_tool_result_tokens",
+                                          "tool_failures_to_stop",
+                                          "tool_text_control_tokens"};
   for (const auto& [schema, count] : methods()) {
     std::vector<std::string> expected = shared;
     if (schema.command == "online-dpo") expected.insert(expected.end(), online.begin(), online.end());
@@ -143,8 +150,10 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
     if (contains_word("sft, dpo, kto, reward, cpo, orpo", schema.command))
       expected.emplace_back("cache_tokens");
     if (schema.command == "cpo") expected.emplace_back("gamma_beta_ratio");
+    if (schema.command == "rloo") expected.emplace_back("max_tool_calling_iterations");
     if (schema.command == "grpo" || schema.command == "rloo") {
       expected.insert(expected.end(), policy.begin(), policy.end());
+      expected.insert(expected.end(), tools.begin(), tools.end());
     }
     expected.insert(expected.end(), machine.begin(), machine.end());
     const bool sampler = contains_word(kHoneSamplers, schema.command);
@@ -280,7 +289,8 @@ TEST(OptionTable, EverySupportedOptionIsRead) {
                                                "make_conversation",
                                                "dataset_system_prompt",
                                                "row_function",
-                                               "row_timeout"};
+                                               "row_timeout",
+                                               "max_tool_calling_iterations"};
   const std::set<std::type_index> filled = {typeid(ModelPlan),
                                             typeid(AdapterPlan),
                                             typeid(FullPlan),
@@ -298,6 +308,7 @@ TEST(OptionTable, EverySupportedOptionIsRead) {
                                             typeid(LoggerPlan),
                                             typeid(HubPlan),
                                             typeid(PolicyPlan),
+                                            typeid(ToolsPlan),
                                             typeid(SftPlan),
                                             typeid(learn::SftLossParameters),
                                             typeid(PreferencePlan),

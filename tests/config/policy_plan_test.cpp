@@ -120,6 +120,14 @@ const std::map<std::string, Words>& changes() {
       {"repetition_n_grams", {"4", "--reward_funcs", "repetition_penalty"}},
       {"repetition_max_penalty", {"-2", "--reward_funcs", "repetition_penalty"}},
       {"code_language", {"cpp", "--reward_funcs", "code_format"}},
+      {"max_tool_calling_iterations", {"3"}},
+      {"tools", {"hone.tools.calculator"}},
+      {"environment", {"shop=package.Shop", "shell=package.Shell"}},
+      {"tool_workers", {"2"}},
+      {"tool_timeout", {"5"}},
+      {"max_tool_result_tokens", {"64"}},
+      {"tool_failures_to_stop", {"2"}},
+      {"tool_text_control_tokens", {"as_is"}},
       {"max_completion_len", {"64", "--reward_funcs", "soft_overlong_punishment"}},
       {"soft_punish_cache", {"8", "--reward_funcs", "soft_overlong_punishment"}},
   };
@@ -460,7 +468,18 @@ TEST_F(PolicyPlanTest, NamesFromElsewhere) {
             std::string::npos);
   EXPECT_NE(run_error({"--num_generations", "4"}).find("an option of grpo, rloo"), std::string::npos);
   EXPECT_NE(grpo_error({"--num_generation", "4"}).find("Did you mean 'num_generations'"), std::string::npos);
-  EXPECT_NE(grpo_error({"--tools", "a"}).find("hone has no tools yet"), std::string::npos);
+  EXPECT_NE(grpo_error({"--environment_factory", "env.py:Shop"}).find("environment"), std::string::npos);
+}
+
+TEST_F(PolicyPlanTest, ToolsAndEnvironmentsHaveAPlace) {
+  const std::string tools = write("tools.py", "");
+  const Plan plan = policy(Method::kGrpo, {"--tools", tools + ":search,calc", "hone.tools.calculator"});
+  EXPECT_EQ(plan.acting.tools, (std::vector<std::string>{tools + ":search,calc", "hone.tools.calculator"}));
+  EXPECT_EQ(plan.acting.max_tool_calling_iterations, -1);
+  EXPECT_NE(grpo_error({"--tools", "search"}).find("a name alone does not say"), std::string::npos);
+  EXPECT_NE(grpo_error({"--tools", "no.py:search"}).find("no.py"), std::string::npos);
+  EXPECT_NE(grpo_error({"--environment", "a.b.C", "a.b.D"}).find("a name of its own"), std::string::npos);
+  EXPECT_NE(grpo_error({"--environment", "x=a.b.C", "x=a.b.D"}).find("a name of its own"), std::string::npos);
 }
 
 // Each answers at once: with a UserError, or with a plan.

@@ -1,7 +1,7 @@
 """Runs of TRL's CPOTrainer on CPU in fp32, step by step: FIXTURES/trl_cpo/<case>.json and <case>.safetensors.
 usage: record_trl_cpo.py [--only PREFIX] [--out FOLDER]
 
-The model is tiny_llama with its adapter, whose B is not zero; cases named new_* begin with an adapter of their own, whose values (B
+The model is tiny_llama, of balanced_<name> tiny_balanced_<name>, with its adapter, whose B is not zero; cases named new_* begin with an adapter of their own, whose values (B
 not zero either) the safetensors hold as `before.<PEFT key>`.
 
 <case>.json: versions; model, adapter (the PEFT folder the run starts from, or null), data; options (what differs from TRL's
@@ -25,7 +25,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl.experimental.cpo import CPOConfig, CPOTrainer
 
 MODEL = FIXTURES / "tiny_llama"
-ADAPTER = MODEL / "adapter"
 KEPT = ("sigmoid", "simpo", "or", "clipped", "tokens")
 PAIRS = [("What is 43 + 21?", " 64", " I think it is 63, but I am not sure at all."), ("Add 7 and 12.", " 19", " 20"),
          ("Name a color.", " Green, like the grass.", " Seven."), ("How many legs has a spider, and how many has an ant?",
@@ -50,6 +49,7 @@ def shared_cases(case):
          lr_scheduler_type="cosine", warmup_steps=1, max_steps=4)
     case("evaluated", eval_strategy="steps", eval_steps=2, per_device_eval_batch_size=4, max_steps=4)
     case("new_tokens", new=True, weight_decay=0.1, max_steps=4)  # trainable_token_indices, the head tied
+    case("balanced_mixtral", max_length=60)  # whose config.json wants the load-balancing loss of its routers
 
 
 def cpo_cases():
@@ -114,15 +114,16 @@ def adapter(model):
 
 def run(name, case, make_config, make_trainer, folder, out):
     data, new, options = case
-    tokenizer = AutoTokenizer.from_pretrained(str(MODEL))
+    base = FIXTURES / f"tiny_{name}" if name.startswith("balanced_") else MODEL
+    tokenizer = AutoTokenizer.from_pretrained(str(base))
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token  # TRL refuses a tokenizer without one
-    model = AutoModelForCausalLM.from_pretrained(str(MODEL), dtype=torch.float32, attn_implementation="sdpa")
+    model = AutoModelForCausalLM.from_pretrained(str(base), dtype=torch.float32, attn_implementation="sdpa")
     tensors, given = {}, {}
     if new:
         given["peft_config"] = LoraConfig(r=4, lora_alpha=8, target_modules="all-linear", task_type="CAUSAL_LM",
                                           trainable_token_indices=[224, 25, 15])
     else:
-        model = PeftModel.from_pretrained(model, str(ADAPTER), is_trainable=True)
+        model = PeftModel.from_pretrained(model, str(base / "adapter"), is_trainable=True)
     rows = rows_of(data)
     with tempfile.TemporaryDirectory() as scratch:
         args = make_config(output_dir=scratch, use_cpu=True, report_to="none", logging_steps=1, disable_tqdm=True,
@@ -137,7 +138,7 @@ def run(name, case, make_config, make_trainer, folder, out):
         gradients = trained(trainer, adapter)
     steps, evals = logged(trainer)
     write_json(out / folder / f"{name}.json", {
-        "versions": versions(), "model": str(MODEL), "adapter": None if new else str(ADAPTER),
+        "versions": versions(), "model": str(base), "adapter": None if new else str(base / "adapter"),
         "data": str(FIXTURES / folder / f"{data}.jsonl"), "options": options, "steps": steps, "evals": evals}
         | ({"tokens": given["peft_config"].trainable_token_indices} if new else {}))
     tensors |= {f"grad.{key}": value for key, value in gradients.items()}

@@ -45,6 +45,37 @@ std::vector<std::int64_t> text_before(const PolicyPass& pass, std::int64_t sourc
   return {};
 }
 
+// What a tool answered is read, and never predicted.
+TEST(PolicyBatch, GivenTokensAreReadAndNotScored) {
+  RolloutBatch batch = rollouts();
+  batch.samples[0].given = {{.begin = 1, .end = 3}};  // of 4
+  batch.samples[2].given = {{.begin = 1, .end = 2}};  // of 2: the completion ends in an answer
+  batch.samples[3].given = {{.begin = 1, .end = 2}};  // of 3
+  for (const bool share : {true, false}) {
+    const PolicyPass pass = make_policy_pass(batch, std::vector<std::size_t>{0, 1, 2, 3}, share);
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < batch.samples.size(); ++i) {
+      const RolloutSample& sample = batch.samples[i];
+      std::size_t drawn = 0;
+      for (std::size_t t = 0; t < sample.ids.size(); ++t) {
+        const auto place = static_cast<std::int64_t>(t);
+        const bool is_given = !sample.given.empty() && place >= sample.given[0].begin && place < sample.given[0].end;
+        if (is_given) continue;
+        ++drawn;
+        ASSERT_LT(at, pass.target.size());
+        EXPECT_EQ(pass.target[at], sample.ids[t]);
+        EXPECT_EQ(pass.sequence[at], static_cast<std::int64_t>(i));
+        std::vector<std::int64_t> before(batch.prompts[sample.prompt].ids.begin(), batch.prompts[sample.prompt].ids.end());
+        before.insert(before.end(), sample.ids.begin(), sample.ids.begin() + place);
+        EXPECT_EQ(text_before(pass, pass.source[at]), before) << "given tokens are part of what is read";
+        ++at;
+      }
+      EXPECT_EQ(sample.drawn(), drawn);
+    }
+    EXPECT_EQ(at, pass.target.size());
+  }
+}
+
 // TRL's routers see every sequence whole, but for masked completions.
 TEST(PolicyBatch, RoutersCountTheTokensOfEverySequence) {
   RolloutBatch batch = rollouts();

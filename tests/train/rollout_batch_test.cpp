@@ -46,8 +46,35 @@ TEST(RolloutBatch, RoundTripsExactly) {
   EXPECT_EQ(after.slices, before.slices);
 }
 
-void expect_refused(const std::function<void(base::Json&)>& edit, const std::string& words) {
-  base::Json json = to_json(batch());
+// A batch of dialogues: the model drew tokens 5 and 8, a tool gave the two between them.
+RolloutBatch dialogues() {
+  RolloutBatch out = batch();
+  out.has_tools = true;
+  for (RolloutSample& sample : out.samples) {
+    sample.ids = {5, 6, 7, 8};
+    sample.given = {{.begin = 1, .end = 3}};
+    sample.messages = {{{"role", "assistant"}, {"content", "call"}}, {{"role", "tool"}, {"name", "add"}, {"content", "3"}}};
+    sample.calls = {{.turn = 0, .name = "add", .arguments = {{"a", 1}}, .result = "3", .failed = false, .seconds = 0.5}};
+  }
+  return out;
+}
+
+TEST(RolloutBatch, DialoguesRoundTripExactly) {
+  const RolloutBatch before = dialogues();
+  const RolloutBatch after = rollout_batch_from_json(base::parse_json(text_of(to_json(before)), "t"), "t");
+  EXPECT_EQ(text_of(to_json(after)), text_of(to_json(before)));
+  EXPECT_NE(text_of(to_json(before)).find("hone-rollouts-2"), std::string::npos);
+  EXPECT_TRUE(after.has_tools);
+  EXPECT_EQ(after.samples[2].given, before.samples[2].given);
+  EXPECT_EQ(after.samples[2].drawn(), 2U);
+  EXPECT_EQ(after.samples[2].old_logprobs, before.samples[2].old_logprobs);
+  EXPECT_EQ(after.samples[2].messages, before.samples[2].messages);
+  EXPECT_EQ(after.samples[2].calls[0].result, "3");
+}
+
+void expect_refused(const std::function<void(base::Json&)>& edit, const std::string& words,
+                    const RolloutBatch& of = batch()) {
+  base::Json json = to_json(of);
   edit(json);
   try {
     rollout_batch_from_json(json, "line");
@@ -66,6 +93,11 @@ TEST(RolloutBatch, WhatCannotBeIsNamed) {
   expect_refused([](base::Json& json) { json["samples"][0]["ids"][0] = -1; }, "token ids");
   expect_refused([](base::Json& json) { json["slices"][0][0] = 1; }, "slices");
   expect_refused([](base::Json& json) { json.erase("samples"); }, "samples");
+  for (const base::Json& given : {base::Json{{0, 2}}, base::Json{{1, 5}}, base::Json{{2, 2}}, base::Json{{1, 2}, {2, 3}},
+                                  base::Json{{1}}, base::Json{"x"}}) {
+    expect_refused([&](base::Json& json) { json["samples"][0]["given"] = given; }, "given", dialogues());
+  }
+  expect_refused([](base::Json& json) { json["samples"][0]["given"] = {{1, 2}}; }, "old_logprobs", dialogues());
 }
 
 TEST(RolloutBatch, GroupsAndTokensAreHeldAgainstTheRun) {

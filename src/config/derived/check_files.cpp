@@ -226,6 +226,13 @@ void check_reward_files(const Settings& settings) {
   for (const std::string& word : settings.list("reward_funcs")) {
     check_reward_spec(word, settings.where("reward_funcs"));
   }
+  for (const char* name : {"tools", "environment"}) {
+    if (settings.schema().find(name) == nullptr) continue;
+    for (const std::string& word : settings.list(name)) {
+      const std::size_t equal = word.find('=');  // environment: name=file.py:Factory
+      require_function(equal == std::string::npos ? word : word.substr(equal + 1), name, settings.where(name));
+    }
+  }
   if (settings.schema().find("judge") != nullptr) {
     require_unredacted_url(settings.text("judge"), settings.where("judge"));
     require_function(settings.text("judge"), "judge", settings.where("judge"));

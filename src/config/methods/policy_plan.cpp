@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "base/error.h"
 #include "base/json_tools.h"
@@ -188,7 +189,8 @@ void check_correction(const Settings& settings, const PolicyPlan& plan) {
   }
 }
 
-void check_policy(const Settings& settings, const PolicyPlan& plan) {
+// An environment may have a reward of its own; which is known when its factory has run.
+void check_policy(const Settings& settings, const PolicyPlan& plan, bool has_environment) {
   check_correction(settings, plan);
   if (plan.entropy_coef_min > plan.entropy_coef_max) {
     conflict(settings, settings.is_set("entropy_coef_min") ? "entropy_coef_min" : "entropy_coef_max",
@@ -197,7 +199,7 @@ void check_policy(const Settings& settings, const PolicyPlan& plan) {
              "lower entropy_coef_min, or raise entropy_coef_max");
   }
   const bool replays = !plan.replay.empty();
-  if (plan.reward_funcs.empty() && !replays) {
+  if (plan.reward_funcs.empty() && !replays && !has_environment) {
     conflict(
         settings, "reward_funcs", "at least one reward in reward_funcs", "none", "",
         "write reward_funcs: accuracy_reward, or rewards.py:my_function, in the YAML file or after "
@@ -291,6 +293,27 @@ void check_clip_range(const Settings& settings) {
   if (range.is_null() || (range.size() == 2 && range[0] < range[1])) return;
   conflict(settings, "reward_clip_range", "two numbers, the lower first, for reward_clip_range",
            yaml_text(range), "", "write reward_clip_range: [-10, 10]");
+}
+
+// Every environment has a name where there are several, and no name twice.
+void check_tools(const Plan& plan, const Settings& settings) {
+  const std::vector<std::string>& all = plan.acting.environment;
+  for (const std::string& word : plan.acting.tools) {
+    if (word.find(':') == std::string::npos && word.find('.') == std::string::npos) {
+      conflict(settings, "tools", "path/to/file.py:function, package.module:function or hone.tools.NAME",
+               fmt::format("'{}'", word), "a name alone does not say where the function is",
+               fmt::format("write tools.py:{}, with the file that it is in", word));
+    }
+  }
+  std::set<std::string> names;
+  for (const std::string& word : all) {
+    const std::size_t equal = word.find('=');
+    const std::string name = equal == std::string::npos ? "" : word.substr(0, equal);
+    if ((all.size() == 1 || !name.empty()) && names.insert(name).second) continue;
+    conflict(settings, "environment", "a name of its own for each environment, where there are several",
+             fmt::format("'{}'", word), "the rows' column environment chooses by name",
+             "write environment: {shop: shop.py:Shop, shell: shell.py:Shell}");
+  }
 }
 
 }  // namespace
@@ -387,7 +410,9 @@ void finish_policy(Plan& plan, const Settings& settings) {
     policy.importance_sampling_level = "sequence";
     policy.scale_rewards = "none";
   }
-  check_policy(settings, policy);
+  plan.acting.max_tool_calling_iterations = settings.maybe_integer("max_tool_calling_iterations").value_or(-1);
+  check_tools(plan, settings);
+  check_policy(settings, policy, !plan.acting.environment.empty());
 }
 
 }  // namespace hone::config

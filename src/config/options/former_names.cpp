@@ -42,6 +42,7 @@ void add_renamed(std::vector<FormerName>& all) {
                         "true=group_by_length false="));
   all.push_back(renamed("gradient_clipping", "DeepSpeed", "max_grad_norm"));
   all.push_back(renamed("no_cuda", kTransformers, "use_cpu"));
+  all.push_back(renamed("environment_factory", kTrl, "environment", kPolicies));
   all.push_back(renamed("push_to_hub_model_id", kTransformers, "hub_model_id"));
   all.push_back(renamed("push_to_hub_token", kTransformers, "hub_token"));
   all.push_back(renamed("include_inputs_for_metrics", kTransformers, "include_for_metrics", kTraining,
@@ -100,11 +101,7 @@ void add_refused(std::vector<FormerName>& all) {
                              "write assistant_only_loss or completion_only_loss", "sft"));
   all.push_back(
       refused_name("num_labels", kTransformers, "a reward model has one label", "remove it", "reward"));
-  all.push_back(refused_name("tools", kTrl, "an argument of TRL's trainer; hone has no tools yet",
-                             "remove it", kHoneSamplers));
-  all.push_back(refused_name("environment_factory", kTrl,
-                             "an argument of TRL's trainer; hone has no environments yet", "remove it",
-                             kPolicies));
+  all.push_back(refused_name("tools", kTrl, "TRL's trainer of this method has no tools either", "remove it", "online-dpo"));
   all.push_back(refused_name("rollout_func", kTrl, "an argument of TRL's trainer",
                              "remove it: hone samples itself, or reads rollouts with replay", kPolicies));
 }

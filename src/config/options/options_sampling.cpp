@@ -155,9 +155,29 @@ std::vector<Option> completion_options() {
        {"log_multimodal", "pictures among them", Kind::kBool, "true", of(kPolicies),
         ignored("hone trains only on text")},
        {"log_completions_hub_repo", "repository for completions", of("grpo"),
-        refused("hone writes local files: output_dir/completions")},
-       {"max_tool_calling_iterations", "turns of an agent", Kind::kInt, "null", of("grpo, distillation"),
-        ignored("hone has no tools yet: each completion is one turn")}});
+        refused("hone writes local files: output_dir/completions")}});
+  add(rows, {"tools", kMethodConfig, kPoliciesAndDistillation},
+      {{"max_tool_calling_iterations", "rounds of calls in a completion; 0: calls are left unanswered; null: no bound",
+        Kind::kInt, "null", at_least(0), in("rloo", {.origin = kHone})}});
+  add(rows, {"tools", kHone, kPolicies},
+      {{"tools",
+        "functions that the model may call: path/to/file.py:search,calc, package.module:search, hone.tools.calculator",
+        &ToolsPlan::tools, for_rows(kConversations)},
+       {"environment",
+        "what gives each completion tools of its own: path/to/file.py:Factory; or several by name, of which the rows' column "
+        "environment chooses: {shop: shop.py:Shop, shell: shell.py:Shell}",
+        &ToolsPlan::environment, kNamedValues, for_rows(kConversations)},
+       {"tool_workers", "calls of functions that run at once", &ToolsPlan::tool_workers,
+        Range{.least = 1, .most = 1024}},
+       {"tool_timeout", "seconds that a call may take", &ToolsPlan::tool_timeout,
+        Range{.least = 0, .most = 1e9, .least_open = true}},
+       {"max_tool_result_tokens", "a longer result is cut in the middle; 0: none is", &ToolsPlan::max_tool_result_tokens,
+        at_least(0)},
+       {"tool_failures_to_stop", "failed calls in a row that end a completion; 0: it goes on, as in TRL",
+        &ToolsPlan::tool_failures_to_stop, at_least(0)},
+       {"tool_text_control_tokens",
+        "control tokens in what a tool answers: plain reads them as text, as_is as TRL does, as control tokens",
+        &ToolsPlan::tool_text_control_tokens, choice("plain as_is"), "\"plain\""}});
   return rows;
 }
 

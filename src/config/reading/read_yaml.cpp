@@ -96,12 +96,25 @@ Json free_value(const YAML::Node& node, Budget& budget, int depth = 0) {
        .fix = fmt::format("correct it, or remove it for the default {}", option.default_text)});
 }
 
+// {a: x, b: y} as ["a=x", "b=y"].
+Json named_values(const Option& option, const YAML::Node& node, Budget& budget, const std::string& where) {
+  Json out = Json::array();
+  for (const auto& entry : node) {
+    if (!entry.first.IsScalar() || !entry.second.IsScalar())
+      wrong_shape(option, "a mapping of names to single values", entry.second, where);
+    budget.take(entry.second, 1);
+    out.push_back(entry.first.Scalar() + "=" + entry.second.Scalar());
+  }
+  return out;
+}
+
 Json option_value(const Option& option, const YAML::Node& node, Budget& budget, const std::string& where) {
   if (node.IsNull()) return convert_text(option, "", true, where);
   if (option.kind == Kind::kAny) return free_value(node, budget);
   if (option.kind == Kind::kIds && !node.IsScalar())
     return convert_text(option, base::dump_json(free_value(node, budget)), true, where);
   if (node.IsMap()) {
+    if (option.is_named) return named_values(option, node, budget, where);
     if (option.kind != Kind::kMap) wrong_shape(option, "a single value", node, where);
     return free_value(node, budget);
   }

@@ -16,7 +16,7 @@ namespace {
 
 using base::Json;
 
-constexpr std::array<std::pair<std::string_view, PathForm>, 41> kForms = {{
+constexpr std::array<std::pair<std::string_view, PathForm>, 43> kForms = {{
     {"model_name_or_path", PathForm::kPath},
     {"tokenizer_name_or_path", PathForm::kPath},
     {"adapter_name_or_path", PathForm::kPath},
@@ -35,6 +35,8 @@ constexpr std::array<std::pair<std::string_view, PathForm>, 41> kForms = {{
     {"reward_funcs", PathForm::kFunction},
     {"eval_reward_funcs", PathForm::kFunction},
     {"judge", PathForm::kFunction},
+    {"tools", PathForm::kFunction},
+    {"environment", PathForm::kNamed},
     {"sample_prompts", PathForm::kMaybe},
     {"replay", PathForm::kPath},
     {"output_dir", PathForm::kPath},

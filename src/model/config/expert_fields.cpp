@@ -36,6 +36,7 @@ void read_counts(const Json& json, const std::string& where, const Defaults& def
   out.balance = float_or(json, "router_aux_loss_coef", defaults.balance, where);
   if (!(out.balance >= 0 && out.balance <= kMaxFactor))
     wrong_type(where, "router_aux_loss_coef", "a number from 0 on", out.balance);
+  out.wants_balance = bool_or(json, "output_router_logits", false, where);
 }
 
 void check_size(const ModelConfig& config, const std::string& where) {

@@ -117,6 +117,7 @@ struct ExpertsRule {
   bool renormalizes = false;   // ... and the weights of those that are chosen are divided by their sum
   bool float_weights = false;  // the weights stay fp32
   double balance = 0;          // router_aux_loss_coef: of the load-balancing loss
+  bool wants_balance = false;  // output_router_logits: methods without an option of their own have that loss
   std::vector<bool> dense;     // layers that have an MLP all the same; empty: none
 };
 

@@ -14,6 +14,7 @@ using base::Json;
 using base::UserError;
 
 constexpr const char* kRolloutsFormat = "hone-rollouts-1";
+constexpr const char* kDialoguesFormat = "hone-rollouts-2";
 
 // nlohmann's get() casts: a fraction or 1e300 would become some number.
 std::int64_t whole_of(const Json& value, const std::string& what, const std::string& where) {
@@ -66,6 +67,53 @@ std::vector<std::int32_t> ids_of(const Json& json, const std::string& where) {
   return out;
 }
 
+std::vector<GivenTokens> given_of(const Json& sample, std::size_t tokens, const std::string& where) {
+  std::vector<GivenTokens> out;
+  std::int64_t from = 1;
+  for (const Json& one : sample.value("given", Json::array())) {
+    const bool is_pair = one.is_array() && one.size() == 2;
+    const GivenTokens span = {.begin = is_pair ? whole_of(one[0], "a token's place", where) : -1,
+                              .end = is_pair ? whole_of(one[1], "a token's place", where) : -1};
+    if (span.begin < from || span.end <= span.begin || span.end > static_cast<std::int64_t>(tokens)) {
+      throw UserError({.where = where + " given",
+                       .expected = "[begin, end) of the tokens 1 to " + std::to_string(tokens) +
+                                   ", in order and apart from each other",
+                       .found = base::dump_json(one).substr(0, 200)});
+    }
+    out.push_back(span);
+    from = span.end + 1;
+  }
+  return out;
+}
+
+void read_dialogue(const Json& json, RolloutSample& out) {
+  out.messages = json.value("messages", Json());
+  for (const Json& one : json.value("calls", Json::array())) {
+    out.calls.push_back({.turn = one.at("turn").get<std::int64_t>(),
+                         .name = one.at("name").get<std::string>(),
+                         .arguments = one.at("arguments"),
+                         .result = one.at("result").get<std::string>(),
+                         .failed = one.at("failed").get<bool>(),
+                         .seconds = one.value("seconds", 0.0)});
+  }
+}
+
+void write_dialogue(const RolloutSample& sample, Json& to) {
+  Json given = Json::array(), calls = Json::array();
+  for (const GivenTokens& one : sample.given) given.push_back({one.begin, one.end});
+  for (const ToolCall& one : sample.calls) {
+    calls.push_back({{"turn", one.turn},
+                     {"name", one.name},
+                     {"arguments", one.arguments},
+                     {"result", one.result},
+                     {"failed", one.failed},
+                     {"seconds", one.seconds}});
+  }
+  to["given"] = given;
+  to["messages"] = sample.messages;
+  to["calls"] = calls;
+}
+
 RolloutSample sample_from_json(const Json& json, std::size_t prompts, std::size_t functions,
                                const std::string& where) {
   RolloutSample out;
@@ -82,10 +130,12 @@ RolloutSample sample_from_json(const Json& json, std::size_t prompts, std::size_
                      .found = "prompt " + std::to_string(out.prompt) + ", " + std::to_string(out.ids.size()) +
                               " tokens, " + std::to_string(out.rewards.size()) + " rewards"});
   }
-  out.old_logprobs = floats_of(json, "old_logprobs", out.ids.size(), where);
-  out.sampling_logprobs = floats_of(json, "sampling_logprobs", out.ids.size(), where);
-  out.ref_logprobs = floats_of(json, "ref_logprobs", out.ids.size(), where);
-  out.entropies = floats_of(json, "entropies", out.ids.size(), where);
+  out.given = given_of(json, out.ids.size(), where);
+  read_dialogue(json, out);
+  out.old_logprobs = floats_of(json, "old_logprobs", out.drawn(), where);
+  out.sampling_logprobs = floats_of(json, "sampling_logprobs", out.drawn(), where);
+  out.ref_logprobs = floats_of(json, "ref_logprobs", out.drawn(), where);
+  out.entropies = floats_of(json, "entropies", out.drawn(), where);
   return out;
 }
 
@@ -120,13 +170,15 @@ Json to_json(const RolloutBatch& batch) {
     if (!sample.ref_logprobs.empty()) one["ref_logprobs"] = floats(sample.ref_logprobs);
     if (!sample.entropies.empty()) one["entropies"] = floats(sample.entropies);
     if (!sample.text.empty()) one["text"] = sample.text;
+    if (batch.has_tools) write_dialogue(sample, one);
     samples.push_back(std::move(one));
   }
-  Json out = {{"format", kRolloutsFormat},
+  Json out = {{"format", batch.has_tools ? kDialoguesFormat : kRolloutsFormat},
               {"generation", batch.generation},
               {"reward_names", batch.reward_names},
               {"prompts", prompts},
               {"samples", samples}};
+  if (batch.has_tools) out["tools"] = true;
   if (!batch.slices.empty()) out["slices"] = batch.slices;
   return out;
 }
@@ -134,9 +186,10 @@ Json to_json(const RolloutBatch& batch) {
 RolloutBatch rollout_batch_from_json(const Json& json, const std::string& where) {
   RolloutBatch out;
   try {
-    if (json.at("format") != kRolloutsFormat) {
+    out.has_tools = json.at("format") == kDialoguesFormat;
+    if (!out.has_tools && json.at("format") != kRolloutsFormat) {
       throw UserError({.where = where,
-                       .expected = std::string("format ") + kRolloutsFormat,
+                       .expected = std::string("format ") + kRolloutsFormat + " or " + kDialoguesFormat,
                        .found = base::dump_json(json.at("format"))});
     }
     out.generation = whole_of(json.at("generation"), "the number of a generation batch", where);

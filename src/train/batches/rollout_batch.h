@@ -8,8 +8,13 @@
 //                 "old_logprobs": [..], "sampling_logprobs": [..], "ref_logprobs": [..], "entropies": [..],
 //                 "text": ".."}, ..],
 //    "slices": [[0, 1], [2, 3]]}
+// A batch of dialogues with tools is "hone-rollouts-2". It has "tools": true, and of each sample in addition:
+//   "given": [[12, 31], ..]     the ids that the model did not draw: [begin, end) of "ids", in order
+//   "messages": [{..}, ..]      the dialogue after the prompt, as reward functions get it
+//   "calls": [{"turn": 0, "name": "search", "arguments": {..}, "result": "..", "failed": false, "seconds": 0.01}, ..]
 // Samples of a prompt are adjacent (num_generations of each). A reward of null is TRL's None. Of a sample,
 // "ids", "truncated" and "rewards" are needed; of the rest what is absent is computed or left out:
+// [tokens] below are the drawn ones.
 //   old_logprobs      [tokens] of the tempered full softmax when generated; absent: the ratio is exactly 1
 //   sampling_logprobs [tokens] of the distribution that was drawn from (importance-sampling correction)
 //   ref_logprobs      [tokens] of the reference model; absent: computed where beta needs them
@@ -33,6 +38,23 @@ struct RolloutPrompt {
   bool operator==(const RolloutPrompt&) const = default;
 };
 
+// Tokens [begin, end) of a completion that the model did not draw: what a tool answered, and what the chat template puts
+// around it. They are read, and never scored: TRL's tool_mask is 0 there.
+struct GivenTokens {
+  std::int64_t begin = 0, end = 0;
+  bool operator==(const GivenTokens&) const = default;
+};
+
+// A call of a tool. Those of a sample are in the order in which the model wrote them.
+struct ToolCall {
+  std::int64_t turn = 0;  // of the model's turns in the completion
+  std::string name;
+  base::Json arguments;
+  std::string result;  // what the model read
+  bool failed = false;
+  double seconds = 0;
+};
+
 struct RolloutSample {
   std::size_t prompt = 0;         // in RolloutBatch::prompts
   std::vector<std::int32_t> ids;  // [C], the stop token included
@@ -40,9 +62,19 @@ struct RolloutSample {
   bool truncated = false;
   std::string text;             // without special tokens
   std::vector<double> rewards;  // one a function, NaN for None
-  // [C] each, or empty: not known
+  // [drawn()] each, or empty: not known
   std::vector<float> old_logprobs, sampling_logprobs, ref_logprobs, entropies;
   double advantage = 0;  // not in the file: computed from the rewards
+
+  std::vector<GivenTokens> given = {};  // in order, apart from each other; the first id is never given
+  base::Json messages = {};             // null: the completion is one turn, its text
+  std::vector<ToolCall> calls = {};
+
+  std::size_t drawn() const {  // tokens that the model drew
+    std::size_t out = ids.size();
+    for (const GivenTokens& one : given) out -= static_cast<std::size_t>(one.end - one.begin);
+    return out;
+  }
 };
 
 struct RolloutBatch {
@@ -51,6 +83,7 @@ struct RolloutBatch {
   std::vector<RolloutPrompt> prompts;
   std::vector<RolloutSample> samples;
   std::vector<std::vector<std::size_t>> slices;  // empty: composed by group
+  bool has_tools = false;                        // samples are dialogues with tools, though none may be called
 };
 
 base::Json to_json(const RolloutBatch& batch);

@@ -10,6 +10,7 @@
 #include "base/stopwatch.h"
 #include "rollout/generate.h"
 #include "text/token_pattern.h"
+#include "train/batches/tool_rollouts.h"
 #include "train/opening/generate_options.h"
 
 namespace hone::train {
@@ -40,14 +41,11 @@ std::string asked_by_user(const Json& prompt) {
   return out;
 }
 
-RolloutSample sample_of(const rollout::Completion& done, std::size_t prompt, const text::Tokenizer& tokenizer,
-                        std::size_t functions) {
+RolloutSample sample_of(const rollout::Completion& done, const text::Tokenizer& tokenizer) {
   RolloutSample out;
-  out.prompt = prompt;
   out.ids = done.ids;
   out.truncated = done.finish_reason == rollout::FinishReason::kLength;
   out.text = tokenizer.decode(done.ids, true);
-  out.rewards.assign(functions, rewards::kNone);
   out.old_logprobs = done.logprobs;
   out.sampling_logprobs = done.sampled_logprobs;
   out.entropies = done.entropies;
@@ -144,14 +142,18 @@ Json trainer_state(const config::Plan& plan, std::int64_t step, std::int64_t tot
 
 LiveRollouts::LiveRollouts(rollout::GenerateOptions options, const model::CausalLm& model,
                            const PolicyPrompts& prompts, const text::Tokenizer& tokenizer,
-                           const std::vector<std::unique_ptr<rewards::Reward>>& rewards, bool by_group)
+                           const std::vector<std::unique_ptr<rewards::Reward>>& rewards, bool by_group,
+                           ToolUse* tools)
     : model_(model),
       prompts_(prompts),
       tokenizer_(tokenizer),
       options_(std::move(options)),
       by_group_(by_group),
+      tools_(tools),
       queue_(rewards) {
   for (const auto& reward : rewards) names_.push_back(reward->name());
+  if (tools_ == nullptr) return;
+  for (std::string& name : tools_->reward_names()) names_.push_back(std::move(name));
 }
 
 namespace {
@@ -164,17 +166,26 @@ std::size_t sample_number(const RolloutRequest& request, std::size_t i) {
 
 }  // namespace
 
+struct LiveRollouts::Making {
+  const RolloutRequest& request;
+  SourcedRollouts out = {};
+  std::vector<ActingPrompt> acting = {};    // with tools: its prompts
+  std::vector<std::size_t> left = {};       // completions of each prompt that are not there yet
+  std::vector<std::size_t> submitted = {};  // first samples of what rewards were asked for
+};
+
 // `count` samples from `first` on. A column that some rows lack is None there, as in TRL's data.
-rewards::Request LiveRollouts::reward_request(const RolloutRequest& request, const RolloutBatch& batch,
-                                              std::size_t first, std::size_t count) const {
+rewards::Request LiveRollouts::reward_request(const Making& making, std::size_t first, std::size_t count) const {
+  const RolloutBatch& batch = making.out.batch;
   rewards::Request out;
-  out.trainer_state = request.trainer_state;
-  out.first_sample = static_cast<std::int64_t>(sample_number(request, first));
+  out.trainer_state = making.request.trainer_state;
+  out.first_sample = static_cast<std::int64_t>(sample_number(making.request, first));
   for (std::size_t i = 0; i < count; ++i) {
     const RolloutSample& sample = batch.samples[first + i];
     const data::PromptRow& row = prompts_.row(batch.prompts[sample.prompt].row);
-    out.prompts.push_back(row.prompt);
-    out.completions.push_back(completion_json(row.prompt, sample.text));
+    out.prompts.push_back(making.acting.empty() ? row.prompt : making.acting[sample.prompt].prompt);
+    out.completions.push_back(sample.messages.is_null() ? completion_json(row.prompt, sample.text)
+                                                        : sample.messages);
     out.completion_ids.push_back(sample.ids);
     for (const auto& [name, value] : row.columns.items()) {
       Json& column = out.columns[name];
@@ -185,58 +196,106 @@ rewards::Request LiveRollouts::reward_request(const RolloutRequest& request, con
   return out;
 }
 
-SourcedRollouts LiveRollouts::make(const RolloutRequest& request) {
-  const auto start = Clock::now();
-  SourcedRollouts out;
-  RolloutBatch& batch = out.batch;
-  batch.generation = request.generation;
-  batch.reward_names = names_;
+void LiveRollouts::take_sample(Making& making, std::size_t index, RolloutSample sample) {
+  const auto group = static_cast<std::size_t>(making.request.num_generations);
+  const std::size_t prompt = index / group;
+  const auto callees = by_group_ ? rewards::Callees::kAll : rewards::Callees::kOfGroups;
+  base::advance_part();
+  sample.prompt = prompt;
+  sample.rewards.assign(names_.size(), rewards::kNone);
+  making.out.batch.samples[index] = std::move(sample);
+  if (--making.left[prompt] > 0 || !queue_.has(callees)) return;
+  making.submitted.push_back(prompt * group);
+  queue_.submit(reward_request(making, prompt * group, group), callees);
+}
+
+void LiveRollouts::sample(Making& making) {
+  const RolloutRequest& request = making.request;
+  RolloutBatch& batch = making.out.batch;
+  std::vector<const data::PromptRow*> rows;
   std::vector<std::vector<std::int32_t>> prompts;
   for (const std::int64_t row : request.rows) {
+    rows.push_back(&prompts_.row(row));
     prompts.push_back(prompts_.token_row(row).ids);
-    batch.prompts.push_back({.row = row, .ids = prompts.back()});
   }
-  const auto group = static_cast<std::size_t>(request.num_generations);
-  batch.samples.resize(prompts.size() * group);
-  std::vector<std::size_t> left(prompts.size(), group), submitted;
+  if (tools_ != nullptr) {
+    making.acting = begin_dialogues(rows, request.num_generations, tokenizer_, *tools_);
+    for (std::size_t i = 0; i < prompts.size(); ++i) prompts[i] = making.acting[i].ids;
+  }
+  for (std::size_t i = 0; i < prompts.size(); ++i)
+    batch.prompts.push_back({.row = request.rows[i], .ids = prompts[i]});
+  batch.samples.resize(prompts.size() * static_cast<std::size_t>(request.num_generations));
+  making.left.assign(prompts.size(), static_cast<std::size_t>(request.num_generations));
   rollout::GenerateOptions options = options_;
   options.samples = request.num_generations;
   options.prompt_keys = request.places;
   options.step = request.evaluation ? kEvaluationStep : static_cast<std::uint64_t>(request.generation);
   if (request.evaluation) options.seed += static_cast<std::uint64_t>(request.generation) << 32;
-  const auto of_groups = by_group_ ? rewards::Callees::kAll : rewards::Callees::kOfGroups;
   base::begin_part("sampling", "completions", static_cast<std::int64_t>(batch.samples.size()));
-  rollout::generate(model_, prompts, options, [&](std::size_t index, const rollout::Completion& done) {
-    const std::size_t prompt = index / group;
-    base::advance_part();
-    batch.samples[index] = sample_of(done, prompt, tokenizer_, names_.size());
-    if (--left[prompt] > 0 || !queue_.has(of_groups)) return;
-    submitted.push_back(prompt * group);
-    queue_.submit(reward_request(request, batch, prompt * group, group), of_groups);
-  });
-  out.rollout_seconds = seconds_since(start);
+  if (tools_ == nullptr) {
+    rollout::generate(model_, prompts, options, [&](std::size_t index, const rollout::Completion& done) {
+      take_sample(making, index, sample_of(done, tokenizer_));
+    });
+    return;
+  }
+  generate_with_tools(model_, making.acting, options, tokenizer_, *tools_,
+                      [&](std::size_t index, RolloutSample sample, const std::vector<std::string>& notes) {
+                        const std::string who = "sample " + std::to_string(sample_number(request, index));
+                        for (const std::string& note : notes) making.out.facts.warnings.push_back(who + ": " + note);
+                        take_sample(making, index, std::move(sample));
+                      });
+}
+
+// get_reward() of the environments: the last reward functions.
+void LiveRollouts::ask_environments(Making& making) {
+  if (tools_ == nullptr) return;
+  std::vector<RolloutSample>& samples = making.out.batch.samples;
+  const std::vector<std::vector<double>> found =
+      environment_rewards(making.acting, *tools_, making.out.facts.warnings);
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    std::copy(found[i].begin(), found[i].end(), samples[i].rewards.end() - std::ssize(found[i]));
+}
+
+void LiveRollouts::fill_facts(Making& making) const {
+  RolloutFacts& facts = making.out.facts;
+  for (const RolloutSample& sample : making.out.batch.samples) {
+    const std::int64_t row = making.out.batch.prompts[sample.prompt].row;
+    const bool acts = !making.acting.empty();
+    facts.completions.push_back(
+        {.prompt = acts ? making.acting[sample.prompt].text : prompts_.token_row(row).text,
+         .asked = asked_by_user(acts ? making.acting[sample.prompt].prompt : prompts_.row(row).prompt),
+         .completion = sample.text,
+         .truncated = sample.truncated});
+    add_token_facts(facts.completions.back(), sample.ids, tokenizer_);
+    facts.completions.back().messages = sample.messages;
+  }
+  facts.reward_names = names_;
+}
+
+SourcedRollouts LiveRollouts::make(const RolloutRequest& request) {
+  const auto start = Clock::now();
+  Making making{.request = request};
+  RolloutBatch& batch = making.out.batch;
+  batch.generation = request.generation;
+  batch.reward_names = names_;
+  batch.has_tools = has_tools();
+  sample(making);
+  making.out.rollout_seconds = seconds_since(start);
   const auto waiting = Clock::now();
   base::begin_part("waiting for rewards", "", 0);
+  ask_environments(making);
   if (!by_group_ && queue_.has(rewards::Callees::kOfBatches)) {
-    submitted.push_back(0);
-    queue_.submit(reward_request(request, batch, 0, batch.samples.size()), rewards::Callees::kOfBatches);
+    making.submitted.push_back(0);
+    queue_.submit(reward_request(making, 0, batch.samples.size()), rewards::Callees::kOfBatches);
   }
   const std::vector<std::vector<rewards::Scores>> scores = queue_.collect();
-  out.reward_seconds = seconds_since(waiting);
-
-  for (const RolloutSample& sample : batch.samples) {
-    const std::int64_t row = batch.prompts[sample.prompt].row;
-    out.facts.completions.push_back({.prompt = prompts_.token_row(row).text,
-                                     .asked = asked_by_user(prompts_.row(row).prompt),
-                                     .completion = sample.text,
-                                     .truncated = sample.truncated});
-    add_token_facts(out.facts.completions.back(), sample.ids, tokenizer_);
-  }
-  for (std::size_t i = 0; i < submitted.size(); ++i) take_scores(out, request, submitted[i], scores[i]);
+  making.out.reward_seconds = seconds_since(waiting);
+  fill_facts(making);
+  for (std::size_t i = 0; i < making.submitted.size(); ++i)
+    take_scores(making.out, request, making.submitted[i], scores[i]);
   for (std::size_t i = 0; i < batch.samples.size(); ++i)
-    out.facts.completions[i].rewards = batch.samples[i].rewards;
-  out.facts.reward_names = names_;
-  return out;
+    making.out.facts.completions[i].rewards = batch.samples[i].rewards;
+  return std::move(making.out);
 }
 
 // A request's scores by each function that it called, from sample `first` on.
@@ -286,6 +345,7 @@ SourcedRollouts ReplayedRollouts::make(const RolloutRequest& request) {
          .completion = sample.text.empty() ? tokenizer_.decode(sample.ids, true) : sample.text,
          .truncated = sample.truncated,
          .rewards = sample.rewards});
+    out.facts.completions.back().messages = sample.messages;
     add_token_facts(out.facts.completions.back(), sample.ids, tokenizer_);
   }
   return out;

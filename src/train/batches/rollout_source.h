@@ -57,21 +57,26 @@ class RolloutSource {
   virtual ~RolloutSource() = default;
   virtual const std::vector<std::string>& reward_names() const = 0;
   virtual SourcedRollouts make(const RolloutRequest& request) = 0;
+  virtual bool has_tools() const { return false; }  // of its batches: RolloutBatch::has_tools
   // Whether parts of a batch may be made by several ranks, and the tokens of a prompt, by which they are balanced.
   virtual bool has_parts() const { return false; }
   virtual std::int64_t prompt_tokens(std::int64_t /*row*/) const { return 1; }
 };
 
+struct ToolUse;  // train/batches/tool_rollouts.h
+
 // Samples with the trainer's own weights and adapter, dropout off. All must outlive it.
 class LiveRollouts final : public RolloutSource {
  public:
   // `options` are sampling_options(), or more exact ones. `by_group`: every function is called by group, while others
-  // are sampled; otherwise those with Reward::takes_batch() get the whole batch, after sampling.
+  // are sampled; otherwise those with Reward::takes_batch() get the whole batch, after sampling. `tools`: what the model may call
+  // while it samples; null: nothing.
   LiveRollouts(rollout::GenerateOptions options, const model::CausalLm& model, const PolicyPrompts& prompts,
                const text::Tokenizer& tokenizer, const std::vector<std::unique_ptr<rewards::Reward>>& rewards,
-               bool by_group = false);
+               bool by_group = false, ToolUse* tools = nullptr);
 
   const std::vector<std::string>& reward_names() const override { return names_; }
+  bool has_tools() const override { return tools_ != nullptr; }
   // UserError of a reward function; rollout::generate's.
   SourcedRollouts make(const RolloutRequest& request) override;
   bool has_parts() const override { return true; }
@@ -80,8 +85,12 @@ class LiveRollouts final : public RolloutSource {
   }
 
  private:
-  rewards::Request reward_request(const RolloutRequest& request, const RolloutBatch& batch, std::size_t first,
-                                  std::size_t count) const;
+  struct Making;  // a batch under way
+  void sample(Making& making);
+  void take_sample(Making& making, std::size_t index, RolloutSample sample);
+  void ask_environments(Making& making);
+  void fill_facts(Making& making) const;
+  rewards::Request reward_request(const Making& making, std::size_t first, std::size_t count) const;
   void take_scores(SourcedRollouts& out, const RolloutRequest& request, std::size_t first,
                    const std::vector<rewards::Scores>& by_function) const;
 
@@ -91,6 +100,7 @@ class LiveRollouts final : public RolloutSource {
   std::vector<std::string> names_;
   rollout::GenerateOptions options_;
   bool by_group_;
+  ToolUse* tools_;
   rewards::RewardQueue queue_;
 };
 

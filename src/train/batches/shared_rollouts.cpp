@@ -14,15 +14,24 @@ template <typename Archive>
 void fields(Archive& archive, RolloutPrompt& facts) { archive(facts.row, facts.ids); }
 
 template <typename Archive>
+void fields(Archive& archive, GivenTokens& facts) { archive(facts.begin, facts.end); }
+
+template <typename Archive>
+void fields(Archive& archive, ToolCall& facts) {
+  archive(facts.turn, facts.name, facts.arguments, facts.result, facts.failed, facts.seconds);
+}
+
+template <typename Archive>
 void fields(Archive& archive, RolloutSample& facts) {
   archive(facts.prompt, facts.ids, facts.truncated, facts.text, facts.rewards, facts.old_logprobs,
-          facts.sampling_logprobs, facts.ref_logprobs, facts.entropies, facts.advantage);
+          facts.sampling_logprobs, facts.ref_logprobs, facts.entropies, facts.advantage, facts.given, facts.messages,
+          facts.calls);
 }
 
 template <typename Archive>
 void fields(Archive& archive, CompletionFacts& facts) {
   archive(facts.prompt, facts.asked, facts.completion, facts.truncated, facts.tokens, facts.most_common_token,
-          facts.most_common_fraction, facts.rewards, facts.advantage, facts.extra);
+          facts.most_common_fraction, facts.rewards, facts.advantage, facts.extra, facts.messages);
 }
 
 template <typename Archive>
@@ -109,6 +118,7 @@ SourcedRollouts SharedRollouts::make(const RolloutRequest& request) {
   SourcedRollouts out;
   out.batch.generation = request.generation;
   out.batch.reward_names = own_.reward_names();
+  out.batch.has_tools = own_.has_tools();
   out.batch.prompts.resize(request.rows.size());
   out.batch.samples.resize(request.rows.size() * group);
   out.facts.completions.resize(request.rows.size() * group);

@@ -148,6 +148,7 @@ struct CompletionFacts {
   std::vector<double> rewards;      // one a function, NaN for None
   double advantage = 0;
   std::vector<std::pair<std::string, base::Json>> extra;  // log_extra columns
+  base::Json messages = {};  // of a dialogue with tools: the turns after the prompt; null: one turn
 };
 
 // What a reward function printed during one call, and the samples of that call, 0-based in the generation batch.

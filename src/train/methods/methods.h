@@ -21,6 +21,12 @@ struct LearningRates {
   double most = 1e-3;   // above: rarely stable
 };
 
+enum class ExpertsBalance {
+  kNever,
+  kByOption,  // always, with the factor router_aux_loss_coef
+  kByModel,   // where config.json has output_router_logits, with its router_aux_loss_coef
+};
+
 struct MethodOpening {
   config::Method method;
   // One of the two: the method trains on given rows, or on completions that it samples.
@@ -30,8 +36,8 @@ struct MethodOpening {
   LearningRates rates = {};
   // Whether a new adapter's first loss is ln 2, which the doctor then checks. Null: never.
   bool (*begins_at_ln2)(const config::Plan&) = nullptr;
-  // TRL adds the load-balancing loss of a model with experts (router_aux_loss_coef).
-  bool balances_experts = false;
+  // Whether TRL adds the load-balancing loss of a model with experts.
+  ExpertsBalance experts_balance = ExpertsBalance::kNever;
 };
 
 std::span<const MethodOpening> method_openings();

@@ -72,7 +72,8 @@ Json input_files(const config::Plan& plan, const OpenedText& text) {
     add_file(files, kTokenizer, place / name);
   if (const auto& source = text.tokenizer.chat_template())
     files[kTemplate]["its text"] = print_of(std::as_bytes(std::span(*source)));
-  for (const auto* const words : {&plan.policy.reward_funcs, &plan.eval_reward_funcs}) {
+  for (const auto* const words :
+       {&plan.policy.reward_funcs, &plan.eval_reward_funcs, &plan.acting.tools, &plan.acting.environment}) {
     for (const std::string& word : *words) {
       if (const fs::path file = reward_file(word); !file.empty()) add_file(files, kReward, file);
     }

@@ -17,6 +17,7 @@
 #include "train/opening/opening.h"
 #include "train/opening/prompt_form.h"
 #include "train/opening/reward_opening.h"
+#include "train/opening/tool_opening.h"
 #include "train/saves/run_folder.h"
 
 namespace hone::train {
@@ -31,8 +32,11 @@ PolicyPrompts tokenized(std::vector<data::PromptRow> rows, const OpenedRun& run)
   const std::int64_t longest = run.plan.policy.max_completion_length;
   const std::string option(config::method_traits(run.plan.method).completion_limit);
   PolicyPrompts out{.rows = std::move(rows), .tokens = {}};
-  out.tokens = data::tokenize_prompts(out.rows, run.text->tokenizer, run.text->chat_template.get(),
-                                      template_kwargs(run.plan), model.vocab_size);
+  const ToolUse* const tools = run.data.sampled().tools.get();
+  out.tokens = tools != nullptr
+                   ? tools->tokenize(out.rows, run.text->tokenizer)
+                   : data::tokenize_prompts(out.rows, run.text->tokenizer, run.text->chat_template.get(),
+                                            template_kwargs(run.plan), model.vocab_size);
   const auto kept = static_cast<std::size_t>(run.plan.max_prompt_length);
   for (data::TokenizedPrompt& prompt : out.tokens) {
     if (kept == 0 || prompt.ids.size() <= kept) continue;
@@ -97,6 +101,7 @@ void open_rewards(const config::Plan& plan, SampledData& data) {
     return;
   }
   data.rewards = rewards::open_rewards(plan.policy.reward_funcs, options);
+  if (data.tools != nullptr) require_rewards(plan, *data.tools);
   data.columns = needed_columns(plan.policy.reward_funcs, data.rewards);
   const auto require = [&](const PolicyPrompts& prompts) {
     require_columns("reward_funcs", plan.policy.reward_funcs, data.columns, prompts);
@@ -116,7 +121,7 @@ std::int64_t kv_memory(const config::Plan& plan, const MemoryPlan& memory) {
 
 void require_weights(const config::Plan& plan, const RolloutBatch& batch) {
   const std::size_t weights = plan.policy.reward_weights.size(), rewards = batch.reward_names.size();
-  if (weights == 0 || weights == rewards) return;
+  if (weights == 0 || weights == rewards || (batch.has_tools && weights < rewards)) return;
   throw base::UserError(
       {.where = "reward_weights",
        .expected = "one for each of the " + std::to_string(rewards) + " rewards of the replay",
@@ -127,6 +132,7 @@ void require_weights(const config::Plan& plan, const RolloutBatch& batch) {
 void open_prompts_and_rewards(OpenedRun& run, SampledData& data) {
   const config::Plan& plan = run.plan;
   const bool replays = !plan.policy.replay.empty();
+  if (!replays && plan.acting.acts()) data.tools = open_tools(run);
   data::SeenRows seen;
   if (!plan.dataset_name.empty()) {
     const data::RowSource source(plan.train_rows);
@@ -185,10 +191,12 @@ void open_sources(OpenedRun& run, SampledData& data, rollout::GenerateOptions sa
   const auto& scorers = data.judge.empty() ? data.rewards : data.judge;
   const bool by_group = run.plan.policy.reward_by_group;
   data.train_source =
-      std::make_unique<LiveRollouts>(sampling, *run.model, data.train_prompts, tokenizer, scorers, by_group);
+      std::make_unique<LiveRollouts>(sampling, *run.model, data.train_prompts, tokenizer, scorers, by_group,
+                                                     data.tools.get());
   if (data.eval_prompts.rows.empty()) return;
   data.eval_source =
-      std::make_unique<LiveRollouts>(sampling, *run.model, data.eval_prompts, tokenizer, scorers, by_group);
+      std::make_unique<LiveRollouts>(sampling, *run.model, data.eval_prompts, tokenizer, scorers, by_group,
+                                                    data.tools.get());
 }
 
 std::string sampling_line(const config::PolicyPlan& policy) {

@@ -26,13 +26,18 @@ class Layout {
     return static_cast<std::int64_t>(batch_.segments.size()) - 1;
   }
 
-  // The first target of `ids` is predicted by token `before`, the others by the tokens from `begin` on.
-  void score(std::span<const std::int32_t> ids, std::int64_t before, std::int64_t begin,
-             std::int64_t sequence) {
-    for (std::size_t t = 0; t < ids.size(); ++t) {
-      pass_.source.push_back(t == 0 ? before : begin + static_cast<std::int64_t>(t) - 1);
-      pass_.target.push_back(ids[t]);
-      pass_.sequence.push_back(sequence);
+  // The drawn tokens of a completion: the first is predicted by token `before`, the others by the tokens from `begin` on.
+  void score(const RolloutSample& sample, std::int64_t before, std::int64_t begin, std::int64_t sequence) {
+    std::int64_t from = 0;
+    for (std::size_t i = 0; i <= sample.given.size(); ++i) {
+      const bool last = i == sample.given.size();
+      const std::int64_t to = last ? std::ssize(sample.ids) : sample.given[i].begin;
+      for (std::int64_t t = from; t < to; ++t) {
+        pass_.source.push_back(t == 0 ? before : begin + t - 1);
+        pass_.target.push_back(sample.ids[static_cast<std::size_t>(t)]);
+        pass_.sequence.push_back(sequence);
+      }
+      if (!last) from = sample.given[i].end;
     }
   }
 
@@ -79,7 +84,7 @@ PolicyPass make_policy_pass(const RolloutBatch& rollouts, std::span<const std::s
       const auto begin = static_cast<std::int64_t>(pass.batch.ids.size());
       layout.add_segment(whole, 0, row, data::kNoPrefix);
       if (!counts) layout.leave_out(read.size());
-      layout.score(ids, begin + length - 1, begin + length, sequence);
+      layout.score(sample, begin + length - 1, begin + length, sequence);
       continue;
     }
     const bool first = i == 0 || rollouts.samples[pass.samples[i - 1]].prompt != sample.prompt;
@@ -96,7 +101,7 @@ PolicyPass make_policy_pass(const RolloutBatch& rollouts, std::span<const std::s
     const auto begin = static_cast<std::int64_t>(pass.batch.ids.size());
     if (!read.empty()) layout.add_segment(read, length, row, prompt_segment);
     if (!counts) layout.leave_out(read.size());
-    layout.score(ids, before, begin, sequence);
+    layout.score(sample, before, begin, sequence);
   }
   return pass;
 }

@@ -24,7 +24,7 @@ enum class RouterTokens {
 struct PolicyPass {
   std::vector<std::size_t> samples;  // of the RolloutBatch, [S]: sequence i of the pass is samples[i]
   data::Batch batch;                 // labels stay empty; Segment::row keys the dropout
-  // [n], the completions' tokens sample by sample: the token of the batch whose output predicts it (the
+  // [n], the completions' drawn tokens sample by sample: the token of the batch whose output predicts it (the
   // prompt's last token comes once a sample), the token itself, and its sequence.
   std::vector<std::int64_t> source, target, sequence;
   // Of RouterTokens other than kNone: how often each token of the batch counts; else empty.

@@ -147,8 +147,8 @@ void GroupMethod::add_reference(RolloutBatch& batch) {
       const float* at_token = found[i].data();
       for (const std::size_t at : make_policy_pass(batch, passes[i], shares()).samples) {
         RolloutSample& sample = batch.samples[at];
-        sample.ref_logprobs.assign(at_token, at_token + sample.ids.size());
-        at_token += sample.ids.size();
+        sample.ref_logprobs.assign(at_token, at_token + sample.drawn());
+        at_token += sample.drawn();
       }
     }
   });
@@ -209,7 +209,7 @@ void GroupMethod::require_fitting(const RolloutBatch& batch, const std::string& 
   const auto expected = static_cast<std::size_t>(policy.generation_batch_size);
   const auto size = static_cast<std::size_t>(parts_.plan.per_device_train_batch_size);
   const bool olds = std::all_of(batch.samples.begin(), batch.samples.end(), [](const RolloutSample& one) {
-    return one.old_logprobs.size() == one.ids.size();
+    return one.old_logprobs.size() == one.drawn();
   });
   const bool sliced =
       batch.slices.empty() || (batch.slices.size() == static_cast<std::size_t>(policy.steps_per_generation) &&

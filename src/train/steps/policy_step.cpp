@@ -33,7 +33,7 @@ at::Tensor field_of(const RolloutBatch& batch, std::span<const std::size_t> samp
   std::vector<float> values;
   for (const std::size_t i : samples) {
     const std::vector<float>& one = batch.samples[i].*field;
-    if (one.size() != batch.samples[i].ids.size()) return {};
+    if (one.size() != batch.samples[i].drawn()) return {};
     values.insert(values.end(), one.begin(), one.end());
   }
   return at::tensor(values, at::kFloat);
@@ -50,7 +50,7 @@ at::Tensor truncated(const RolloutBatch& batch, std::span<const std::size_t> sam
 at::Tensor sequence_of_tokens(const RolloutBatch& batch, std::span<const std::size_t> samples) {
   std::vector<std::int64_t> out;
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    out.insert(out.end(), batch.samples[samples[i]].ids.size(), static_cast<std::int64_t>(i));
+    out.insert(out.end(), batch.samples[samples[i]].drawn(), static_cast<std::int64_t>(i));
   }
   return at::tensor(out, at::kLong);
 }
@@ -58,7 +58,7 @@ at::Tensor sequence_of_tokens(const RolloutBatch& batch, std::span<const std::si
 void add_length_metrics(const RolloutBatch& batch, std::vector<NamedValue>& metrics) {
   std::vector<double> all, terminated;
   for (const RolloutSample& sample : batch.samples) {
-    const auto length = static_cast<double>(sample.ids.size());
+    const auto length = static_cast<double>(sample.drawn());
     all.push_back(length);
     if (!sample.truncated) terminated.push_back(length);
   }
@@ -74,6 +74,20 @@ void add_length_metrics(const RolloutBatch& batch, std::vector<NamedValue>& metr
   add("length", all);
   metrics.emplace_back("completions/clipped_ratio", cut);
   add("terminated_length", terminated);
+}
+
+// As TRL: calls a sample, and the share of them that failed.
+void add_tool_metrics(const RolloutBatch& batch, std::vector<NamedValue>& metrics) {
+  if (!batch.has_tools) return;
+  double calls = 0, failed = 0;
+  for (const RolloutSample& sample : batch.samples) {
+    for (const ToolCall& one : sample.calls) {
+      calls += 1;
+      failed += one.failed ? 1 : 0;
+    }
+  }
+  metrics.emplace_back("tools/call_frequency", calls / static_cast<double>(batch.samples.size()));
+  metrics.emplace_back("tools/failure_frequency", calls == 0 ? 0 : failed / calls);
 }
 
 void add_reward_metrics(const learn::Advantages& found, const RolloutBatch& batch, std::int64_t group,
@@ -106,7 +120,7 @@ void add_sampling_ratio(ScoredRollouts& out, const learn::PolicyLossOptions& opt
                            options.sampling_correction != learn::SamplingCorrection::kTokenTruncate;
   std::int64_t at_token = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto size = static_cast<std::int64_t>(out.batch.samples[i].ids.size());
+    const auto size = static_cast<std::int64_t>(out.batch.samples[i].drawn());
     out.sampling_ratio.push_back(by_sequence ? found.ratio.narrow(0, static_cast<std::int64_t>(i), 1)
                                              : found.ratio.narrow(0, at_token, size));
     at_token += size;
@@ -120,14 +134,17 @@ void add_sampling_ratio(ScoredRollouts& out, const learn::PolicyLossOptions& opt
 }
 
 learn::RewardTable reward_table(const RolloutBatch& batch, const PolicyPlan& policy, std::int64_t group,
-                                std::vector<double>& rewards) {
+                                std::vector<double>& rewards, std::vector<double>& weights) {
   for (const RolloutSample& sample : batch.samples) {
     rewards.insert(rewards.end(), sample.rewards.begin(), sample.rewards.end());
   }
+  // The rewards of environments come last and have no weight of their own: 1, as in TRL.
+  weights = policy.reward_weights;
+  if (!weights.empty()) weights.resize(batch.reward_names.size(), 1);
   return {.rewards = rewards,
           .functions = static_cast<std::int64_t>(batch.reward_names.size()),
           .group_size = group,
-          .weights = policy.reward_weights};
+          .weights = weights};
 }
 
 }  // namespace
@@ -163,19 +180,20 @@ ScoredRollouts score_rollouts(RolloutBatch batch, const PolicyPlan& policy, cons
   out.batch = std::move(batch);
   const bool known =
       std::all_of(out.batch.samples.begin(), out.batch.samples.end(),
-                  [](const RolloutSample& one) { return one.ref_logprobs.size() == one.ids.size(); });
+                  [](const RolloutSample& one) { return one.ref_logprobs.size() == one.drawn(); });
   if (policy.beta != 0 && !known) reference(out.batch);
   add_length_metrics(out.batch, out.metrics);
-  std::vector<double> rewards;
+  add_tool_metrics(out.batch, out.metrics);
+  std::vector<double> rewards, weights;
   const learn::Advantages found =
-      loss.advantages(out.batch, reward_table(out.batch, policy, group, rewards), policy, out.metrics);
+      loss.advantages(out.batch, reward_table(out.batch, policy, group, rewards, weights), policy, out.metrics);
   out.unscorable = found.unscorable_rows;
   add_reward_metrics(found, out.batch, group, out.metrics);
   for (std::size_t i = 0; i < out.batch.samples.size(); ++i)
     out.batch.samples[i].advantage = found.advantages[i];
   if (options.sampling_correction != learn::SamplingCorrection::kNone) add_sampling_ratio(out, options);
   for (const RolloutSample& sample : out.batch.samples) {
-    out.tokens += static_cast<std::int64_t>(out.batch.prompts[sample.prompt].ids.size() + sample.ids.size());
+    out.tokens += static_cast<std::int64_t>(out.batch.prompts[sample.prompt].ids.size() + sample.drawn());
   }
   out.generation_tokens = scored_tokens(out.batch, all_of(out.batch.samples.size()), policy);
   return out;
@@ -209,7 +227,7 @@ double scored_tokens(const RolloutBatch& batch, std::span<const std::size_t> sam
   for (const std::size_t i : samples) {
     const RolloutSample& sample = batch.samples[i];
     if (policy.mask_truncated_completions && sample.truncated) continue;
-    out += static_cast<double>(sample.ids.size());
+    out += static_cast<double>(sample.drawn());
   }
   return out;
 }

@@ -55,7 +55,7 @@ MethodOpening row() {
           .records = &kOpening,
           .columns = &data::pair_columns,
           .begins_at_ln2 = &begins_at_ln2,
-          .balances_experts = true};
+          .experts_balance = ExpertsBalance::kByOption};
 }
 
 }  // namespace hone::train::dpo

@@ -50,7 +50,7 @@ MethodOpening row() {
   return {.method = config::Method::kGrpo,
           .sampling = &kOpening,
           .rates = {3e-6, 1e-4, 2e-3},
-          .balances_experts = true};
+          .experts_balance = ExpertsBalance::kByOption};
 }
 
 }  // namespace hone::train::grpo

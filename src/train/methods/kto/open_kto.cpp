@@ -103,7 +103,7 @@ MethodOpening row() {
   return {.method = config::Method::kKto,
           .records = &kOpening,
           .columns = &data::kto_columns,
-          .balances_experts = true};
+          .experts_balance = ExpertsBalance::kByOption};
 }
 
 }  // namespace hone::train::kto

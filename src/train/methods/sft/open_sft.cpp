@@ -104,7 +104,7 @@ MethodOpening row() {
           .records = &kOpening,
           .columns = &data::sft_columns,
           .rates = {1e-5, 2e-4, 5e-3},
-          .balances_experts = true};
+          .experts_balance = ExpertsBalance::kByOption};
 }
 
 }  // namespace hone::train::sft

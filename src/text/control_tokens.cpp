@@ -1,0 +1,46 @@
+#include <algorithm>
+#include <map>
+
+#include "base/code_points.h"
+#include "text/tokenizer_impl.h"
+
+namespace hone::text {
+namespace {
+
+// Whether a token is special, by its text: a later list says it again.
+void read_tokens(const base::Json& list, std::map<std::string, bool>& out) {
+  if (!list.is_array()) return;
+  for (const base::Json& token : list) {
+    if (token.is_array()) {
+      read_tokens(token, out);
+    } else if (token.is_object() && token.contains("content") && token["content"].is_string()) {
+      const bool special = token.contains("special") && token["special"] == true;
+      out[token["content"].get<std::string>()] = special;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> Tokenizer::control_tokens() const {
+  std::map<std::string, bool> tokens;
+  const std::string& json = impl_->files.files.at(kTokenizerJson);
+  RustText outline, message;
+  if (hone_text_tokenizer_outline(json.data(), json.size(), outline.out(), message.out()) != HONE_TEXT_OK)
+    throw_unreadable(impl_->files, message.str());
+  const base::Json read = base::parse_json(outline.view(), impl_->files.where);
+  read_tokens(read.value("added_tokens", base::Json()), tokens);
+  if (impl_->files.form.is_object()) read_tokens(impl_->files.form.value("add", base::Json()), tokens);
+
+  std::string sources = impl_->files.templates.main.value_or("");
+  for (const auto& [name, source] : impl_->files.templates.named) sources += source;
+  std::vector<std::string> out;
+  for (const auto& [text, special] : tokens) {
+    const std::u32string points = base::to_code_points(text);
+    const bool white = std::ranges::all_of(points, base::is_space);
+    if (special ? !text.empty() : !white && sources.find(text) != std::string::npos) out.push_back(text);
+  }
+  return out;
+}
+
+}  // namespace hone::text

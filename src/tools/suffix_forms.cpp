@@ -1,0 +1,269 @@
+#include "tools/suffix_forms.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+#include "base/code_points.h"
+#include "base/error.h"
+
+namespace hone::tools {
+namespace {
+
+using base::Json;
+using Ids = std::vector<std::int32_t>;
+
+bool is_white(const std::string& text) {
+  const std::u32string points = base::to_code_points(text);
+  return std::ranges::all_of(points, base::is_space);
+}
+
+// A character that no text of `texts` has: one of Unicode's that stand for nothing.
+std::string mark_for(const std::vector<std::string>& texts) {
+  for (char32_t c = 0xFDD0; c <= 0xFDEF; ++c) {
+    const std::string mark = base::to_utf8(std::u32string_view(&c, 1));
+    const auto has = [&mark](const std::string& text) { return text.find(mark) != text.npos; };
+    if (std::ranges::none_of(texts, has)) return mark;
+  }
+  return base::to_utf8(U"\uFDD0");
+}
+
+std::string without(std::string text, const std::string& part) {
+  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at)) text.erase(at, part.size());
+  return text;
+}
+
+}  // namespace
+
+std::string characters_around(const std::string& text, std::size_t at) {
+  at = std::min(at, text.size());
+  std::size_t begin = at > 20 ? at - 20 : 0;
+  std::size_t end = std::min(at + 40, text.size());
+  const auto inside = [&text](std::size_t i) {
+    return i < text.size() && (static_cast<unsigned char>(text[i]) & 0xC0U) == 0x80U;
+  };
+  while (begin > 0 && inside(begin)) --begin;
+  while (inside(end)) ++end;
+  std::string out = "'";
+  for (const char c : text.substr(begin, end - begin)) out += c == '\n' ? "\\n" : std::string(1, c);
+  return out + "'";
+}
+
+SuffixForms::SuffixForms(const text::Tokenizer& tokenizer, const text::ChatTemplate& chat, Json template_kwargs,
+                         bool plain_control_tokens, std::string where)
+    : tokenizer_(&tokenizer),
+      chat_(&chat),
+      template_kwargs_(std::move(template_kwargs)),
+      plain_(plain_control_tokens),
+      where_(std::move(where)),
+      control_(tokenizer.control_tokens()) {
+  for (const std::string& token : control_)
+    if (const auto id = tokenizer.token_to_id(token)) control_ids_.insert(*id);
+  std::string lost, first;
+  for (const auto& [text_arguments, with_ids] :
+       std::array<std::pair<bool, bool>, 3>{{{false, false}, {true, false}, {false, true}}}) {
+    text_arguments_ = text_arguments;
+    with_ids_ = with_ids;
+    if (shows_calls(lost)) return;
+    if (first.empty()) first = lost;
+  }
+  throw base::UserError({.where = where_,
+                         .expected = "a chat template that shows calls of tools and their results",
+                         .found = first,
+                         .cause = "a model that was not trained to call tools",
+                         .fix = "use a model whose template has tools (docs/tools.md), or chat_template_path"});
+}
+
+// TRL's supports_tool_calling.
+bool SuffixForms::shows_calls(std::string& lost) const {
+  const std::vector<Call> calls = {{"tool_name_of_the_probe", {{"key_of_the_probe", "value_of_the_probe"}}}};
+  Json messages = Json::array({{{"role", "user"}, {"content", "hi"}}, turn(calls, "", "")});
+  for (Json& each : results(calls, {"result_of_the_probe"})) messages.push_back(std::move(each));
+  std::string text;
+  try {
+    text = render(messages, false);
+  } catch (const base::UserError& error) {
+    lost = "it refuses them: " + error.text().found;
+    return false;
+  }
+  constexpr std::array<std::pair<std::string_view, const char*>, 4> kParts = {
+      {{"tool_name_of_the_probe", "the name of the tool"},
+       {"key_of_the_probe", "the name of an argument"},
+       {"value_of_the_probe", "the value of an argument"},
+       {"result_of_the_probe", "the result"}}};
+  for (const auto& [part, name] : kParts) {
+    if (text.find(part) != text.npos) continue;
+    lost = std::string("it leaves out ") + name;
+    return false;
+  }
+  return true;
+}
+
+Json SuffixForms::turn(const std::vector<Call>& calls, const std::string& content,
+                       const std::string& reasoning) const {
+  Json out = Json::object();
+  out["role"] = "assistant";
+  out["content"] = content;
+  if (!reasoning.empty()) out["reasoning_content"] = out["thinking"] = reasoning;
+  out["tool_calls"] = Json::array();
+  for (const Call& call : calls) {
+    Json function = Json::object();
+    function["name"] = call.name;
+    function["arguments"] = text_arguments_ ? Json(base::dump_json(call.arguments)) : call.arguments;
+    Json one = {{"type", "function"}};
+    if (with_ids_) one["id"] = "call0000" + std::to_string(out["tool_calls"].size() % 10);
+    one["function"] = std::move(function);
+    out["tool_calls"].push_back(std::move(one));
+  }
+  return out;
+}
+
+Json SuffixForms::results(const std::vector<Call>& calls, const std::vector<std::string>& texts) const {
+  Json out = Json::array();
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    Json one = {{"role", "tool"}};
+    one["name"] = i < calls.size() ? calls[i].name : "unknown";
+    one["content"] = texts[i];
+    if (with_ids_) one["tool_call_id"] = "call0000" + std::to_string(i % 10);
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+std::string SuffixForms::render(const Json& messages, bool header) const {
+  return chat_
+      ->render({.messages = messages,
+                .tools = {},
+                .template_kwargs = template_kwargs_,
+                .add_generation_prompt = header})
+      .text;
+}
+
+Ids SuffixForms::encode(const std::string& text) const {
+  return tokenizer_->encode(text, false).ids;
+}
+
+std::string SuffixForms::place_of(const Json& messages, std::size_t at) const {
+  std::size_t message = 1;
+  for (Json part = Json::array(); message < messages.size(); ++message) {
+    part.push_back(messages[message - 1]);
+    try {
+      if (render(part, false).size() > at) break;
+    } catch (const base::UserError&) {  // the beginning of a conversation by itself
+    }
+  }
+  return "message " + std::to_string(message) + " of " + std::to_string(messages.size()) + " (" +
+         messages[message - 1]["role"].get<std::string>() + "), character " + std::to_string(at);
+}
+
+std::string SuffixForms::text_of(std::int32_t id) const {
+  return tokenizer_->decode(std::span(&id, 1), false);
+}
+
+bool SuffixForms::is_special(std::int32_t id) const {
+  return !text_of(id).empty() && tokenizer_->decode(std::span(&id, 1), true).empty();
+}
+
+Ids SuffixForms::up_to_turn_end(const std::string& text) const {
+  Ids ids = encode(text);
+  std::size_t end = ids.size();
+  while (end > 0 && !is_control(ids[end - 1]) && is_white(text_of(ids[end - 1]))) --end;
+  if (end > 0 && is_control(ids[end - 1])) ids.resize(end);
+  return ids;
+}
+
+std::string SuffixForms::dummy_prefix(const std::vector<Call>& calls, Json& messages) const {
+  // TRL names one call, the first: gpt-oss makes the header of a result from it. Templates that match results with
+  // calls by their ids need all of them.
+  std::vector<Call> dummies;
+  for (const Call& call : calls) {
+    dummies.push_back({.name = call.name, .arguments = Json::object()});
+    if (!with_ids_) break;
+  }
+  messages = Json::array({{{"role", "user"}, {"content", "dummy"}}, turn(dummies, "", "")});
+  return render(messages, false);
+}
+
+std::string SuffixForms::cut_control_tokens(const std::string& text, const std::string& mark,
+                                            bool everywhere) const {
+  std::array<bool, 256> first{};
+  for (const std::string& token : control_) first[static_cast<unsigned char>(token.front())] = true;
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t next = at + 1;
+    while (next < text.size() && (static_cast<unsigned char>(text[next]) & 0xC0U) == 0x80U) ++next;
+    out.append(text, at, next - at);
+    const std::string_view rest = std::string_view(text).substr(at);
+    const auto begins = [&rest](const std::string& token) { return rest.starts_with(token); };
+    if (everywhere || (first[static_cast<unsigned char>(text[at])] && std::ranges::any_of(control_, begins)))
+      out += mark;
+    at = next;
+  }
+  return everywhere ? mark + out : out;
+}
+
+Ids SuffixForms::encode_pieces(const std::string& text, const std::string& mark) const {
+  Ids out;
+  for (std::size_t from = 0; from <= text.size();) {
+    const std::size_t end = std::min(text.find(mark, from), text.size());
+    if (end > from) {
+      const Ids ids = encode(text.substr(from, end - from));
+      out.insert(out.end(), ids.begin(), ids.end());
+    }
+    from = end + mark.size();
+  }
+  return out;
+}
+
+std::size_t SuffixForms::control_ids_in(const Ids& ids) const {
+  return static_cast<std::size_t>(std::ranges::count_if(ids, [this](std::int32_t id) { return is_control(id); }));
+}
+
+void SuffixForms::refuse_other_prefix(const Json& turn, const std::string& alone,
+                                      const std::string& followed) const {
+  const auto [here, there] = std::mismatch(alone.begin(), alone.end(), followed.begin(), followed.end());
+  const auto at = static_cast<std::size_t>(here - alone.begin());
+  throw base::UserError(
+      {.where = where_,
+       .expected = "a chat template that writes a turn with calls the same once results follow",
+       .found = place_of(turn, at) + ": " + characters_around(alone, at) + " alone, " +
+                characters_around(followed, at) + " when the result of '" +
+                turn[1]["tool_calls"][0]["function"]["name"].get<std::string>() + "' follows",
+       .cause = "it takes out or adds something in earlier turns, most often their thinking",
+       .fix = "use a template without that, by chat_template_path"});
+}
+
+Ids SuffixForms::suffix(const std::vector<Call>& calls, const std::vector<std::string>& texts) const {
+  base::require(!calls.empty() && calls.size() == texts.size(), "tools::SuffixForms", "a result for each call");
+  Json dummy;
+  const std::string prefix_text = dummy_prefix(calls, dummy);
+  const Ids prefix = up_to_turn_end(prefix_text);
+  const auto full = [&](const std::vector<std::string>& given) {
+    Json messages = dummy;
+    for (Json& each : results(calls, given)) messages.push_back(std::move(each));
+    return render(messages, true);
+  };
+  const auto behind_prefix = [&](const Ids& ids) {
+    if (ids.size() < prefix.size() || !std::equal(prefix.begin(), prefix.end(), ids.begin()))
+      refuse_other_prefix(dummy, prefix_text, full(texts));
+    return Ids(ids.begin() + static_cast<std::ptrdiff_t>(prefix.size()), ids.end());
+  };
+  if (!plain_) return behind_prefix(encode(full(texts)));
+
+  const std::string mark = mark_for(texts);
+  // How many control tokens the template itself writes: as many as with results that have none.
+  const std::vector<std::string> harmless(texts.size(), "x");
+  const std::size_t own = control_ids_in(behind_prefix(encode(full(harmless))));
+  Ids out;
+  for (const bool everywhere : {false, true}) {
+    std::vector<std::string> cut;
+    for (const std::string& text : texts)
+      cut.push_back(cut_control_tokens(without(text, mark), mark, everywhere));
+    out = behind_prefix(encode_pieces(full(cut), mark));
+    if (control_ids_in(out) <= own) break;
+  }
+  return out;
+}
+
+}  // namespace hone::tools

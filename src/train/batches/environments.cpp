@@ -1,0 +1,177 @@
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "rewards/reward.h"
+#include "train/batches/tool_rollouts.h"
+
+namespace hone::train {
+
+namespace {
+
+using base::Json;
+
+constexpr const char* kColumn = "environment";  // that chooses one, as TRL's
+
+// What reset() gets: the row, with its prompt. TRL takes the choosing column away where there are several.
+Json reset_row(const data::PromptRow& row, bool chosen_by_column) {
+  Json out = row.columns.is_object() ? row.columns : Json::object();
+  if (chosen_by_column) out.erase(kColumn);
+  out["prompt"] = row.prompt;
+  return out;
+}
+
+data::PromptRow with_observation(const data::PromptRow& row, const std::string& text) {
+  data::PromptRow out = row;
+  Json& content = out.prompt.back()["content"];
+  if (content.is_string()) {
+    content = content.get<std::string>() + text;
+  } else {
+    content.push_back({{"type", "text"}, {"text", text}});
+  }
+  return out;
+}
+
+[[noreturn]] void worlds_differ(const data::PromptRow& row, const std::string& name, const std::string& first,
+                                const std::string& other) {
+  throw base::UserError(
+      {.where = row.where,
+       .expected = "the same observation of reset() for all completions of a prompt, which are compared with each other",
+       .found = "'" + first.substr(0, 120) + "' and '" + other.substr(0, 120) + "'",
+       .cause = name + " draws its task at random, or keeps something of the sample before",
+       .fix = "make the task from the row, for example random.Random(row_number), and set every field in reset()"});
+}
+
+std::string class_of(const ToolUse& use, const std::string& environment) {
+  return use.pool->class_name(environment);
+}
+
+}  // namespace
+
+const std::string& ToolUse::environment_of(const data::PromptRow& row) const {
+  static const std::string kNone;
+  if (environments.empty() || environments.front().empty()) return kNone;
+  const Json name = row.columns.is_object() ? row.columns.value(kColumn, Json()) : Json();
+  const auto found = std::find(environments.begin(), environments.end(), name.is_string() ? name.get<std::string>() : "");
+  if (found != environments.end()) return *found;
+  std::string all;
+  for (const std::string& one : environments) all += (all.empty() ? "" : ", ") + one;
+  throw base::UserError({.where = row.where,
+                         .expected = "one of the environments " + all + " in the column environment",
+                         .found = name.is_null() ? "none" : base::dump_json(name) + ", which is not among the environments",
+                         .cause = "with several environments a row says which one it is for",
+                         .fix = "write the name of one of them into the column environment of every row"});
+}
+
+Json ToolUse::schemas(const std::string& environment) const {
+  Json out = Json::array();
+  for (const tools::Tool& one : pool->tools(environment)) out.push_back(one.schema);
+  return out;
+}
+
+std::vector<data::TokenizedPrompt> ToolUse::tokenize(std::vector<data::PromptRow> rows,
+                                                     const text::Tokenizer& tokenizer) const {
+  std::map<std::string, Json> by_environment;
+  for (data::PromptRow& row : rows) {
+    if (!row.prompt.is_array()) {
+      throw base::UserError({.where = row.where,
+                             .expected = "a conversation as prompt: the chat template shows the tools to the model",
+                             .found = "text",
+                             .fix = "write the prompt as [{\"role\": \"user\", \"content\": ...}], or remove tools and environment"});
+    }
+    const std::string& name = environment_of(row);
+    const auto [place, is_new] = by_environment.try_emplace(name);
+    if (is_new) place->second = schemas(name);
+    row.columns["tools"] = place->second;
+  }
+  return data::tokenize_prompts(rows, tokenizer, chat.get(), template_kwargs, vocab_size);
+}
+
+std::vector<std::string> ToolUse::reward_names() const {
+  std::vector<std::string> out;
+  for (const std::string& name : environments) {
+    const std::string of = class_of(*this, name);
+    if (pool->has_reward(name) && std::find(out.begin(), out.end(), of) == out.end()) out.push_back(of);
+  }
+  return out;
+}
+
+std::vector<ActingPrompt> begin_dialogues(const std::vector<const data::PromptRow*>& rows, std::int64_t samples,
+                                          const text::Tokenizer& tokenizer, ToolUse& use) {
+  std::vector<ActingPrompt> out(rows.size());
+  std::map<std::string, std::int64_t> instances;  // that each environment has so far
+  std::map<std::uint64_t, std::size_t> asked;     // ticket -> completion
+  std::vector<std::string> observations(rows.size() * static_cast<std::size_t>(samples));
+  const bool by_column = !use.environments.empty() && !use.environments.front().empty();
+  for (std::size_t i = 0; i < observations.size(); ++i) {
+    const data::PromptRow& row = *rows[i / static_cast<std::size_t>(samples)];
+    Actor actor{.environment = use.environment_of(row)};
+    if (!use.environments.empty()) {
+      actor.instance = instances[actor.environment]++;
+      asked[use.pool->reset(actor.environment, actor.instance, reset_row(row, by_column))] = i;
+    }
+    out[i / static_cast<std::size_t>(samples)].actors.push_back(std::move(actor));
+  }
+  while (!asked.empty()) {
+    for (const tools::Done& done : use.pool->wait(/*block=*/true)) {
+      const std::size_t i = asked.at(done.ticket);
+      asked.erase(done.ticket);
+      if (!done.failed) {
+        observations[i] = done.text;
+        continue;
+      }
+      const data::PromptRow& row = *rows[i / static_cast<std::size_t>(samples)];
+      throw base::UserError({.where = row.where,
+                             .expected = "an environment that reset() makes ready for this row",
+                             .found = done.note.empty() ? done.text : done.note,
+                             .fix = "correct reset(), or remove the row"});
+    }
+  }
+  std::vector<data::PromptRow> read;
+  for (std::size_t p = 0; p < rows.size(); ++p) {
+    const std::size_t first = p * static_cast<std::size_t>(samples);
+    for (std::size_t k = 1; k < static_cast<std::size_t>(samples); ++k) {
+      if (observations[first + k] != observations[first])
+        worlds_differ(*rows[p], class_of(use, out[p].actors.front().environment), observations[first],
+                      observations[first + k]);
+    }
+    read.push_back(observations[first].empty() ? *rows[p] : with_observation(*rows[p], observations[first]));
+  }
+  for (std::size_t p = 0; p < rows.size(); ++p) out[p].prompt = read[p].prompt;
+  std::vector<data::TokenizedPrompt> tokens = use.tokenize(std::move(read), tokenizer);
+  for (std::size_t p = 0; p < rows.size(); ++p) {
+    out[p].ids = std::move(tokens[p].ids);
+    out[p].text = std::move(tokens[p].text);
+  }
+  return out;
+}
+
+std::vector<std::vector<double>> environment_rewards(const std::vector<ActingPrompt>& prompts, ToolUse& use,
+                                                     std::vector<std::string>& warnings) {
+  const std::vector<std::string> names = use.reward_names();
+  std::vector<std::vector<double>> out;
+  std::map<std::uint64_t, std::pair<std::size_t, std::size_t>> asked;  // ticket -> completion, reward
+  for (const ActingPrompt& prompt : prompts) {
+    for (const Actor& actor : prompt.actors) {
+      out.emplace_back(names.size(), rewards::kNone);
+      if (actor.instance < 0 || !use.pool->has_reward(actor.environment)) continue;
+      const auto place = std::find(names.begin(), names.end(), class_of(use, actor.environment));
+      asked[use.pool->reward(actor.environment, actor.instance)] = {
+          out.size() - 1, static_cast<std::size_t>(place - names.begin())};
+    }
+  }
+  while (!asked.empty()) {
+    for (const tools::Done& done : use.pool->wait(/*block=*/true)) {
+      const auto [sample, reward] = asked.at(done.ticket);
+      asked.erase(done.ticket);
+      out[sample][reward] = done.failed ? rewards::kNone : done.reward;
+      if (done.failed) {
+        warnings.push_back("reward " + names[reward] + " could not score sample " + std::to_string(sample) + ": " +
+                           (done.note.empty() ? done.text : done.note));
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace hone::train

@@ -1,0 +1,222 @@
+#include "train/batches/tool_rollouts.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+
+namespace hone::train {
+
+namespace {
+
+using base::Json;
+
+// A sample under way.
+struct Acting {
+  std::size_t index = 0, prompt = 0;
+  rollout::RequestId id = 0;
+  Actor actor;
+  RolloutSample sample;
+  std::string said;  // prompt and completion so far, with control tokens
+  std::int64_t turn = 0, rounds = 0, failures_in_a_row = 0;
+  // The calls of the newest turn that wait for results.
+  std::vector<tools::Call> calls;
+  std::vector<std::string> results;
+  std::size_t missing = 0, first_call = 0;  // of sample.calls
+  std::vector<std::string> notes;
+};
+
+void append(std::vector<float>& to, const std::vector<float>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+class ToolLoop {
+ public:
+  ToolLoop(const model::CausalLm& model, const std::vector<ActingPrompt>& prompts,
+           const rollout::GenerateOptions& options, const text::Tokenizer& tokenizer, ToolUse& use, const OnActed& on_done)
+      : positions_(model.config().max_position_embeddings),
+        prompts_(prompts),
+        options_(options),
+        tokenizer_(tokenizer),
+        use_(use),
+        on_done_(on_done),
+        engine_(model, options) {
+    for (const std::int32_t id : use.suffixes.turn_ends()) {
+      if (std::find(options_.stop_ids.begin(), options_.stop_ids.end(), id) == options_.stop_ids.end())
+        options_.stop_ids.push_back(id);
+    }
+  }
+
+  void run() {
+    add_all();
+    for (;;) {
+      const bool sampled = engine_.advance();
+      for (const rollout::Event& event : engine_.poll()) {
+        if (event.has_ended) end_turn(*by_id_.at(event.id));
+      }
+      if (!sampled && use_.pool->under_way() == 0) return;
+      for (const tools::Done& done : use_.pool->wait(!sampled)) take_result(done);
+    }
+  }
+
+ private:
+  struct Place {
+    Acting* sample = nullptr;
+    std::size_t call = 0;
+  };
+
+  void add_all() {
+    const auto samples = static_cast<std::size_t>(options_.samples);
+    all_.resize(prompts_.size() * samples);
+    for (std::size_t p = 0; p < prompts_.size(); ++p) {
+      const std::size_t key = options_.prompt_keys.empty() ? p : options_.prompt_keys.at(p);
+      const rollout::RequestId first = engine_.add({.ids = prompts_[p].ids,
+                                                    .options = options_,
+                                                    .key = {.prompt = key},
+                                                    .samples = options_.samples,
+                                                    .where = "prompt " + std::to_string(key + 1)});
+      for (std::size_t k = 0; k < samples; ++k) {
+        Acting& one = all_[p * samples + k];
+        one.index = p * samples + k;
+        one.prompt = p;
+        one.id = first + k;
+        one.actor = prompts_[p].actors.at(k);
+        one.said = prompts_[p].text;
+        one.sample.messages = Json::array();
+        by_id_[one.id] = &one;
+      }
+    }
+  }
+
+  const Json& schemas(const std::string& environment) {
+    const auto [place, is_new] = schemas_.try_emplace(environment);
+    if (is_new) place->second = use_.schemas(environment);
+    return place->second;
+  }
+
+  void end_turn(Acting& one) {
+    const rollout::Completion& done = engine_.completion(one.id);
+    RolloutSample& sample = one.sample;
+    sample.ids.insert(sample.ids.end(), done.ids.begin(), done.ids.end());
+    append(sample.old_logprobs, done.logprobs);
+    append(sample.sampling_logprobs, done.sampled_logprobs);
+    append(sample.entropies, done.entropies);
+    sample.truncated = done.finish_reason == rollout::FinishReason::kLength;
+    const std::string text = tokenizer_.decode(done.ids, false);
+    tools::Turn turn =
+        use_.parser.parse(one.said, text, tokenizer_.decode(done.ids, true), schemas(one.actor.environment));
+    one.said += text;
+    sample.messages.push_back(std::move(turn.message));
+    const bool may_call = use_.most_rounds < 0 || one.rounds < use_.most_rounds;
+    if (turn.calls.empty() || !may_call) {
+      finish(one);
+    } else {
+      call(one, std::move(turn.calls));
+    }
+    one.turn += 1;
+  }
+
+  void call(Acting& one, std::vector<tools::Call> calls) {
+    one.rounds += 1;
+    one.calls = std::move(calls);
+    one.results.assign(one.calls.size(), "");
+    one.missing = one.calls.size();
+    one.first_call = one.sample.calls.size();
+    for (std::size_t i = 0; i < one.calls.size(); ++i) {
+      const tools::Call& call = one.calls[i];
+      one.sample.calls.push_back({.turn = one.turn, .name = call.name, .arguments = call.arguments, .result = ""});
+      const std::uint64_t ticket =
+          use_.pool->call(one.actor.environment, one.actor.instance, call.name, call.arguments);
+      waiting_[ticket] = {.sample = &one, .call = i};
+    }
+  }
+
+  void take_result(const tools::Done& done) {
+    const auto place = waiting_.find(done.ticket);
+    base::require(place != waiting_.end(), "train::generate_with_tools", "the result of a call");
+    Acting& one = *place->second.sample;
+    const std::size_t call = place->second.call;
+    waiting_.erase(place);
+    ToolCall& record = one.sample.calls[one.first_call + call];
+    record.result = one.results[call] = shortened(done.text);
+    record.failed = done.failed;
+    record.seconds = done.seconds;
+    if (!done.note.empty()) one.notes.push_back(done.note);
+    if (--one.missing == 0) go_on(one);
+  }
+
+  // Its middle is left out where it has too many tokens.
+  std::string shortened(const std::string& text) const {
+    const auto most = static_cast<std::size_t>(use_.most_result_tokens);
+    if (most == 0 || text.size() <= most) return text;  // a token has at least one byte
+    const std::vector<std::int32_t> ids = tokenizer_.encode(text, false).ids;
+    if (ids.size() <= most) return text;
+    const std::span<const std::int32_t> all = ids;
+    const std::size_t head = (most + 1) / 2, tail = most - head;
+    return tokenizer_.decode(all.first(head), false) + "\n[... " + std::to_string(ids.size() - most) +
+           " tokens left out ...]\n" + tokenizer_.decode(all.last(tail), false);
+  }
+
+  bool gives_up(Acting& one) const {
+    for (std::size_t i = one.first_call; i < one.sample.calls.size(); ++i)
+      one.failures_in_a_row = one.sample.calls[i].failed ? one.failures_in_a_row + 1 : 0;
+    return use_.failures_to_stop > 0 && one.failures_in_a_row >= use_.failures_to_stop;
+  }
+
+  // All results of a turn are there.
+  void go_on(Acting& one) {
+    RolloutSample& sample = one.sample;
+    if (gives_up(one)) return finish(one);
+    const std::vector<std::int32_t> suffix = use_.suffixes.suffix(one.calls, one.results, sample.ids.back());
+    const std::int64_t length = std::ssize(sample.ids) + std::ssize(suffix);
+    const std::int64_t prompt = std::ssize(prompts_[one.prompt].ids);
+    if (length > options_.max_new_tokens || prompt + length >= positions_) return finish(one);
+    sample.given.push_back({.begin = std::ssize(sample.ids), .end = length});
+    sample.ids.insert(sample.ids.end(), suffix.begin(), suffix.end());
+    one.said += tokenizer_.decode(suffix, false);
+    for (std::size_t i = 0; i < one.calls.size(); ++i) {
+      sample.messages.push_back(
+          {{"role", "tool"}, {"name", one.calls[i].name}, {"content", one.results[i]}});
+    }
+    if (length == options_.max_new_tokens) {
+      sample.truncated = true;
+      return finish(one);
+    }
+    rollout::RequestOptions next = options_;
+    next.max_new_tokens = options_.max_new_tokens - length;
+    const std::size_t key = options_.prompt_keys.empty() ? one.prompt : options_.prompt_keys.at(one.prompt);
+    engine_.append(one.id, {.ids = suffix,
+                            .options = std::move(next),
+                            .key = {.prompt = key,
+                                    .sample = one.index % static_cast<std::size_t>(options_.samples),
+                                    .position = static_cast<std::uint64_t>(length)}});
+  }
+
+  void finish(Acting& one) {
+    engine_.forget(one.id);
+    one.sample.text = tokenizer_.decode(one.sample.ids, true);
+    on_done_(one.index, std::move(one.sample), std::move(one.notes));
+  }
+
+  const std::int64_t positions_;
+  const std::vector<ActingPrompt>& prompts_;
+  rollout::GenerateOptions options_;
+  const text::Tokenizer& tokenizer_;
+  ToolUse& use_;
+  const OnActed& on_done_;
+  rollout::Engine engine_;
+  std::vector<Acting> all_;
+  std::map<rollout::RequestId, Acting*> by_id_;
+  std::map<std::uint64_t, Place> waiting_;  // by ticket
+  std::map<std::string, Json> schemas_;     // by environment
+};
+
+}  // namespace
+
+void generate_with_tools(const model::CausalLm& model, const std::vector<ActingPrompt>& prompts,
+                         const rollout::GenerateOptions& options, const text::Tokenizer& tokenizer, ToolUse& use,
+                         const OnActed& on_done) {
+  ToolLoop(model, prompts, options, tokenizer, use, on_done).run();
+}
+
+}  // namespace hone::train

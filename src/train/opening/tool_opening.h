@@ -1,0 +1,18 @@
+// The tools and environments of a run, opened before its prompts: their schemas stand in the prompts.
+#pragma once
+
+#include <memory>
+
+#include "train/batches/tool_rollouts.h"
+#include "train/opening/open_run.h"
+
+namespace hone::train {
+
+// Starts the workers, reads the chat template's form of calls and results, and checks it. UserError for what ToolPool, ResponseParser
+// and SuffixMaker refuse, and for a model without a chat template.
+std::shared_ptr<ToolUse> open_tools(OpenedRun& run);
+
+// UserError for a run without anything that scores: neither reward_funcs nor an environment's get_reward.
+void require_rewards(const config::Plan& plan, const ToolUse& tools);
+
+}  // namespace hone::train
