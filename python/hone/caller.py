@@ -1,4 +1,5 @@
-"""Reward functions of the program that called hone (hone.trl), as functions of a reward worker: `hone.caller.NAME`.
+"""Functions of the program that called hone (hone.trl), as those of a worker: rewards `hone.caller.NAME`, tools `hone.caller:tools.NAME` and
+environments `hone.caller:environments.NAME`.
 
 The worker imports this module, which asks that program for its functions, over the Unix socket that HONE_CALLER names, and hands each
 call on to it. Lines of JSON; NaN and infinities are written as Python writes them.
@@ -6,12 +7,18 @@ call on to it. Lines of JSON; NaN and infinities are written as Python writes th
   {"ask": "functions"}                                    -> {"functions": [{"name", "parameters": [[name, kind, has default]] | null}]}
   {"ask": "call", "name", "arguments": {...}, "state"}    -> {"result": ..., "extra": [[column, values]], "metrics": [[name, value]]}
                                                              or {"raised": text}: hone ends the run, and the caller raises it
+  in the reply to "functions": "tools": [{"name", "schema", "module", "qualname"}],
+                               "environments": [{"key", "class", "reward": bool, "seed": bool, "tools": [as above]}]
+  {"ask": "tool", "name", "arguments"}                    -> {"result": text or blocks}, {"error", "kind", "place"} or {"raised": text}
+  {"ask": "make", "key", "number", "again"}               -> {"result": null} or {"raised": text}
+  {"ask": "reset" | "method" | "reward", "key", "number", "name", "arguments"}  -> as above
 """
 import inspect
 import json
 import os
 import socket
 import sys
+import types
 
 _channel = None
 
@@ -21,7 +28,7 @@ class CallerError(Exception):
 
     def __init__(self, found, cause="", fix=""):
         super().__init__(found)
-        self.hone_fault = ("a score for each completion, from the program that called hone", found, cause, fix)
+        self.hone_fault = ("an answer of the program that called hone", found, cause, fix)
 
 
 class _Odd:
@@ -94,10 +101,71 @@ def _function(entry):
     return out
 
 
+# ---- tools and environments
+
+def _result(reply):
+    """What a tool gave, or its exception: of the caller's type by name, with its text."""
+    if "raised" in reply:
+        raise CallerError(reply["raised"])
+    if "error" in reply:
+        error = type(reply["kind"], (Exception,), {})(reply["error"])
+        error.hone_place = reply["place"]
+        raise error
+    return reply["result"]
+
+
+def _named(function, entry):
+    """With the names that Python's own errors have for the caller's function."""
+    function.__name__, function.__qualname__, function.__module__ = entry["name"], entry["qualname"], entry["module"]
+    function.hone_schema = entry["schema"]
+    return function
+
+
+def _tool(entry):
+    def call(**arguments):
+        return _result(_ask({"ask": "tool", "name": entry["name"], "arguments": arguments}))
+
+    return _named(call, entry)
+
+
+def _environment(entry):
+    """A factory of objects that stand for the caller's, each by its number."""
+    def ask(self, what, **more):
+        return _result(_ask({"ask": what, "key": entry["key"], "number": self._number, **more}))
+
+    def start(self, number, again):
+        self._number = number
+        ask(self, "make", again=again)
+
+    def method(tool):
+        def call(self, **arguments):
+            return ask(self, "method", name=tool["name"], arguments=arguments)
+
+        return _named(call, tool)
+
+    def reset(self, **row):
+        return ask(self, "reset", arguments=row)
+
+    if entry["seed"]:
+        kinds = inspect.Parameter
+        reset.__signature__ = inspect.Signature([kinds("self", kinds.POSITIONAL_ONLY), kinds("seed", kinds.KEYWORD_ONLY), kinds("row", kinds.VAR_KEYWORD)])
+
+    def get_reward(self):
+        return ask(self, "reward")
+
+    members = {"__init__": start, "reset": reset, **{tool["name"]: method(tool) for tool in entry["tools"]}}
+    if entry["reward"]:
+        members["get_reward"] = get_reward
+    return type(entry["class"], (), {**members, "hone_takes_place": True})
+
+
 def _load():
-    functions = _ask({"ask": "functions"})["functions"]
-    for entry in functions:
-        setattr(sys.modules[__name__], entry["name"], _function(entry))
+    told = _ask({"ask": "functions"})
+    module = sys.modules[__name__]
+    for entry in told["functions"]:
+        setattr(module, entry["name"], _function(entry))
+    module.tools = types.SimpleNamespace(**{entry["name"]: _tool(entry) for entry in told.get("tools", ())})
+    module.environments = types.SimpleNamespace(**{entry["key"]: _environment(entry) for entry in told.get("environments", ())})
 
 
 if os.environ.get("HONE_CALLER"):

@@ -199,3 +199,11 @@ def methods_of(instance):
     names = [name for name, _ in inspect.getmembers(type(instance), predicate=inspect.isfunction)]
     own = ("reset", "get_reward")
     return [name for name in names if name not in own and not name.startswith("_")], own[0] in names, own[1] in names
+
+
+def names_seed(function):
+    """Whether it has a parameter `seed`: a reset is given one only then, since TRL gives none."""
+    try:
+        return "seed" in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False

@@ -167,7 +167,8 @@ WorkerProcess::Outcome WorkerProcess::exchange(Clock::time_point deadline, std::
     }
     if (!socket_open_) break;
     if (base::stop_overdue()) return Outcome::kLate;
-    const auto left = std::max(milliseconds::zero(), std::chrono::ceil<milliseconds>(deadline - Clock::now()));
+    const auto left =
+        std::max(milliseconds::zero(), std::chrono::ceil<milliseconds>(deadline - Clock::now()));
     const bool more = sent_ < outgoing_.size();
     std::array<pollfd, 2> watched{pollfd{socket_, static_cast<short>(more ? POLLIN | POLLOUT : POLLIN), 0},
                                   pollfd{prints_open_ ? prints_ : -1, POLLIN, 0}};

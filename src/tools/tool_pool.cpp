@@ -18,11 +18,11 @@ using python::WorkerProcess;
 
 namespace {
 
-constexpr double kLeastToolLoad = 120;             // seconds that imports and factories have
-constexpr double kHostGrace = 60;                  // that the host has beyond any limit of its own
-constexpr double kLongestTimeout = 1e8;            // what the clocks on both sides can hold
-constexpr int kMostDeaths = 3;                     // of the host, without an answer in between
-constexpr std::size_t kMostCharacters = 8000000;   // of a result: a frame has to hold it
+constexpr double kLeastToolLoad = 120;            // seconds that imports and factories have
+constexpr double kHostGrace = 60;                 // that the host has beyond any limit of its own
+constexpr double kLongestTimeout = 1e8;           // what the clocks on both sides can hold
+constexpr int kMostDeaths = 3;                    // of the host, without an answer in between
+constexpr std::size_t kMostCharacters = 8000000;  // of a result: a frame has to hold it
 
 base::Clock::time_point seconds_from_now(double seconds) {
   return base::Clock::now() +
@@ -31,7 +31,8 @@ base::Clock::time_point seconds_from_now(double seconds) {
 
 Json entry_of(const std::string& word, const std::string& option) {
   const ToolFile parsed = parse_tool_word(word, option);
-  return {{"word", word}, {parsed.is_file ? "file" : "module", parsed.file_or_module}, {"names", parsed.names}};
+  return {
+      {"word", word}, {parsed.is_file ? "file" : "module", parsed.file_or_module}, {"names", parsed.names}};
 }
 
 }  // namespace
@@ -119,7 +120,8 @@ void ToolPool::State::cannot_load(WorkerProcess::Outcome outcome) {
   throw base::UserError(
       {.where = "tools " + words,
        .expected = "a Python interpreter (3.8 or later) that imports the tools",
-       .found = (late ? "no answer within " + std::to_string(static_cast<int>(2 * load_seconds + kHostGrace)) + " s"
+       .found = (late ? "no answer within " +
+                            std::to_string(static_cast<int>(2 * load_seconds + kHostGrace)) + " s"
                       : base::active_python(options.python).program + " " + host->how_it_ended()) +
                 (last.empty() ? "" : ". It printed: " + last),
        .cause = late ? "an import that hangs" : "not a Python interpreter, or an import that ends it",
@@ -178,6 +180,11 @@ const std::vector<Tool>& ToolPool::tools(const std::string& environment) const {
 bool ToolPool::has_reward(const std::string& environment) const {
   const auto found = state_->loaded.environments.find(environment);
   return found != state_->loaded.environments.end() && found->second.has_reward;
+}
+
+bool ToolPool::takes_seed(const std::string& environment) const {
+  const auto found = state_->loaded.environments.find(environment);
+  return found != state_->loaded.environments.end() && found->second.takes_seed;
 }
 
 std::string ToolPool::class_name(const std::string& environment) const {

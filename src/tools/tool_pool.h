@@ -11,7 +11,7 @@
 //   {'error': 'timeout after 30 s'}; {'error': 'the tool was killed by SIGSEGV'}: `failed`, and `note` says more than the model is told.
 // - Once a fork that holds an environment has been ended, that environment is lost: calls until its next reset are `failed`.
 // - async functions: several at once in one fork. A fork that hangs in one of them is ended; the others' calls are made again.
-// What tools print is in Done::printed; their stdin is empty.
+// What tools print is in Done::printed; their stdin is empty. OMP_NUM_THREADS and OPENBLAS_NUM_THREADS are 1, unless they are set.
 #pragma once
 
 #include <cstdint>
@@ -32,10 +32,10 @@ struct Tool {
 };
 
 struct PoolOptions {
-  std::string python;                              // empty: base/active_python.h
-  int workers = 1;                                 // standalone tools that run at once
-  double timeout = 30;                             // seconds of a call, a reset, a reward
-  std::vector<std::string> tools;                  // tool_spec.h
+  std::string python;                               // empty: base/active_python.h
+  int workers = 1;                                  // standalone tools that run at once
+  double timeout = 30;                              // seconds of a call, a reset, a reward
+  std::vector<std::string> tools;                   // tool_spec.h
   std::map<std::string, std::string> environments;  // name ("" where there is one only) -> "file.py:Factory"
   std::size_t most_characters = std::size_t{1} << 20;  // of a result; 0: 8 million
 };
@@ -46,7 +46,8 @@ struct Done {
   bool failed = false;  // a call: a counted failure; a reset or a reward: the environment did not do it
   double reward = std::numeric_limits<double>::quiet_NaN();  // of reward(); NaN for None
   double seconds = 0;                                        // of the function alone
-  std::string note;     // what happened, for the log: "search raised KeyError: 'x' (tools.py:12 in search)"; "" where nothing did
+  std::string
+      note;  // what happened, for the log: "search raised KeyError: 'x' (tools.py:12 in search)"; "" where nothing did
   std::string printed;  // what it printed, the first of it; of a fork that runs one call at a time
 };
 
@@ -62,7 +63,8 @@ class ToolPool {
 
   // Standalone tools first, then the environment's methods by name. "" where there are no environments: the standalone ones.
   const std::vector<Tool>& tools(const std::string& environment) const;
-  bool has_reward(const std::string& environment) const;    // a get_reward
+  bool has_reward(const std::string& environment) const;         // a get_reward
+  bool takes_seed(const std::string& environment) const;         // its reset names a parameter `seed`
   std::string class_name(const std::string& environment) const;  // type(factory()).__name__
 
   // What the user should know: a tool that has the network, since the system does not let it be shut off.

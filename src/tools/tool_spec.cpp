@@ -63,7 +63,9 @@ ToolFile parse_tool_word(const std::string& word, const std::string& option) {
   for (std::size_t begin = 0; begin <= names.size();) {
     const std::size_t end = std::min(names.find(',', begin), names.size());
     std::string name = trimmed(names.substr(begin, end - begin));
-    if (name.empty()) refuse_word(word, option, "no name of a function", "write names with commas between: tools.py:search,calc");
+    if (name.empty())
+      refuse_word(word, option, "no name of a function",
+                  "write names with commas between: tools.py:search,calc");
     if (std::ranges::find(out.names, name) != out.names.end())
       refuse_word(word, option, name + " twice", "leave one of them out");
     out.names.push_back(std::move(name));

@@ -54,7 +54,8 @@ inline Done one(ToolPool& pool, std::uint64_t ticket) {
   return all[ticket];
 }
 
-inline Done called(ToolPool& pool, const std::string& name, const Json& arguments, std::int64_t instance = 0) {
+inline Done called(ToolPool& pool, const std::string& name, const Json& arguments,
+                   std::int64_t instance = 0) {
   return one(pool, pool.call("", instance, name, arguments));
 }
 

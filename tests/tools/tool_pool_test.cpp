@@ -134,10 +134,11 @@ TEST_F(ToolPoolTest, WhatThereIs) {
   const Tool& add = pool->tools("").front();
   EXPECT_FALSE(add.is_async);
   EXPECT_TRUE(pool->tools("")[2].is_async);
-  EXPECT_EQ(base::dump_json(add.schema),
-            R"({"type":"function","function":{"name":"add","description":"Adds.","parameters":{"type":"object",)"
-            R"("properties":{"a":{"type":"integer","description":"first"},"b":{"type":"integer","description":)"
-            R"("second"}},"required":["a","b"]},"return":{"type":"integer"}}})");
+  EXPECT_EQ(
+      base::dump_json(add.schema),
+      R"({"type":"function","function":{"name":"add","description":"Adds.","parameters":{"type":"object",)"
+      R"("properties":{"a":{"type":"integer","description":"first"},"b":{"type":"integer","description":)"
+      R"("second"}},"required":["a","b"]},"return":{"type":"integer"}}})");
 }
 
 TEST_F(ToolPoolTest, ResultsAreText) {
@@ -251,6 +252,7 @@ def make():
   EXPECT_EQ(names_of(pool.tools("b")), (std::vector<std::string>{"go", "stay"}));
   EXPECT_TRUE(pool.tools("").empty());
   EXPECT_FALSE(pool.has_reward("a"));
+  EXPECT_FALSE(pool.takes_seed("a"));
   EXPECT_EQ(pool.class_name("b"), "B");
   EXPECT_EQ(one(pool, pool.reset("b", 0, {{"x", 1}, {"prompt", Json::array()}})).text, "['prompt', 'x']");
   EXPECT_EQ(one(pool, pool.call("b", 0, "stay", Json::object())).text, "b");
@@ -263,11 +265,12 @@ TEST(ToolPoolSeeds, EnvironmentsDrawTheSameInEachRun) {
   const ToolsFile file(R"(
 import random
 class Dice:
-    def reset(self): return str(random.random())
+    def reset(self, seed=0): return str(random.random())
 )");
   std::vector<std::string> drawn;
   for (int run = 0; run < 2; ++run) {
     ToolPool pool(file.options("", "Dice"));
+    EXPECT_TRUE(pool.takes_seed(""));
     for (const std::int64_t i : {0, 1}) drawn.push_back(one(pool, pool.reset("", i, Json::object())).text);
   }
   EXPECT_EQ(drawn[0], drawn[2]);

@@ -176,7 +176,8 @@ def calculator(expression: str) -> str:
     """Calculates the value of an arithmetic expression.
 
     Args:
-        expression: Numbers, + - * / // % ** and parentheses, the functions sqrt, abs, round, floor, ceil, exp, log, ln, sin, cos, tan, min, max, factorial and gcd, and the constants pi and e. For example 3 * (4 + 5) / 2.
+        expression: Numbers, + - * / // % ** and parentheses, the functions sqrt, abs, round, floor, ceil, exp, log, ln, sin, cos, tan,
+            min, max, factorial and gcd, and the constants pi and e. For example 3 * (4 + 5) / 2.
 
     Returns:
         The value.

@@ -2,10 +2,11 @@
 import os
 import sqlite3
 import time
+import urllib.parse
 
 SECONDS, MOST_ROWS, MOST_CELL, MOST_QUERY = 5, 100, 500, 10000
 
-_open = {}  # process -> connection
+_open = {}  # (process, path) -> connection
 
 
 def _allowed(action, first, second, database, source):
@@ -29,21 +30,21 @@ def _path():
 
 
 def _connected():
-    if os.getpid() not in _open:
-        path = _path()
+    key = os.getpid(), _path()
+    if key not in _open:
+        path = key[1]
         if path.endswith(".sql"):
             connection = sqlite3.connect(":memory:")
             with open(path, encoding="utf-8") as file:
                 connection.executescript(file.read())
         else:
-            from urllib.parse import quote
-            connection = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)
-        if hasattr(connection, "setlimit"):  # Python 3.11: of one value, of memory's sake
+            connection = sqlite3.connect(f"file:{urllib.parse.quote(path)}?mode=ro", uri=True)
+        if hasattr(connection, "setlimit"):  # Python 3.11: no value may fill the memory
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 10 << 20)
         connection.set_authorizer(_allowed)
         _open.clear()
-        _open[os.getpid()] = connection
-    return _open[os.getpid()]
+        _open[key] = connection
+    return _open[key]
 
 
 def _check():

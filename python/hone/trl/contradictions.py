@@ -12,10 +12,10 @@ from hone.trl.rows import is_named, is_splits
 WANT_ROWS = ("SFT", "DPO", "KTO", "Reward", "GRPO", "RLOO", "GMPO")
 
 
-def refuse(method, where, args, settings, train, evaluation):
-    """`settings`: the options that the arguments gave. Called last, so that a wrong argument is named before what is missing."""
+def refuse(method, where, args, settings, train, evaluation, has_reward=False):
+    """`settings`: the options that the arguments gave; `has_reward`: an environment scores. Called last, so that a wrong argument is named before what is missing."""
     refuse_remote_code(settings, where)
-    refuse_absent_rewards(method, settings, where)
+    refuse_absent_rewards(method, settings, where, has_reward)
     refuse_absent_rows(method, train, evaluation, where)
     if method == "Reward":
         for name, data in named(train, evaluation):
@@ -57,9 +57,10 @@ def refuse_labels(model, where):
         raise Refused(f"{where}, model", "one score: reward models require `num_labels=1`", f"{labels}", "load it with num_labels=1")
 
 
-def refuse_absent_rewards(method, settings, where):
-    if method in ("GRPO", "RLOO", "GMPO") and not settings.get("reward_funcs"):
-        raise Refused(f"{where}, reward_funcs", "one or more", "No reward source provided", "pass a function, a reward model, or a list of them")
+def refuse_absent_rewards(method, settings, where, has_reward):
+    if method in ("GRPO", "RLOO", "GMPO") and not settings.get("reward_funcs") and not has_reward:
+        raise Refused(f"{where}, reward_funcs", "one or more", "No reward source provided", "pass a function, a reward model, or a list of them"
+                      + ("" if method == "RLOO" else ", or an environment_factory whose environment has get_reward"))
 
 
 def refuse_absent_rows(method, train, evaluation, where):

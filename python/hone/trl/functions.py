@@ -80,6 +80,7 @@ class Functions:
         self.trainer = trainer
         self.all, self.judges = {}, set()
         self.failure = None  # the exception that ended the run
+        self.tools = None    # tools.Tools: environments, for rewards that ask for them
         self._thread = None
         self._loop = None
 
@@ -132,13 +133,15 @@ class Functions:
 
         more = {} if name in self.judges else {"trainer_state": state, "log_extra": log_extra, "log_metric": log_metric}
         try:
-            result = encoded(self._result(self.all[name], {**arguments, **more}))
+            arguments = self.tools.replaced(arguments) if self.tools is not None else arguments
+            result = encoded(self.result(self.all[name], {**arguments, **more}))
         except BaseException as error:
             self.failure = error
             return {"raised": f"{name} raised {traceback.format_exception_only(type(error), error)[-1].strip()[:300]}"}
         return {"result": result, "extra": extra, "metrics": metrics}
 
-    def _result(self, function, arguments):
+    def result(self, function, arguments):
+        """Of a function, or of what an async one gives in the end."""
         inner = function if inspect.isroutine(function) else getattr(function, "__call__", function)
         if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(inner):
             return self._awaited(lambda: function(**arguments))

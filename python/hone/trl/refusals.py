@@ -17,9 +17,9 @@ INSTEAD = {
     "model_init": "name the model: model='folder or name'",
     "ref_model": "the reference is the model without its adapter, or a copy of it at the start; another one hone does not have",
     "reward_processing_classes": "pass reward_funcs, which have them",
-    "tools": "hone has no tools",
+    "tools": "GRPOTrainer(tools=[...]) trains a model that calls tools",
     "rollout_func": "hone samples by itself; replay reads rollouts from a file",
-    "environment_factory": "hone has no environments",
+    "environment_factory": "GRPOTrainer(environment_factory=...) trains in environments",
     "value_model": "hone's policies need none",
 }
 EMPTY = {"optimizers": (None, None), "reward_processing_classes": [], "tools": [], "ref_model": None}

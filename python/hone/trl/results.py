@@ -273,7 +273,7 @@ class Results:
         given = self.reward_funcs
         several = given if isinstance(given, (list, tuple)) else [] if given is None else [given]
         return [pathlib.PurePath(one).name if is_named(one) else models.last_name(one) if models.is_model(one) else
-                getattr(one, "__name__", type(one).__name__) for one in several]
+                getattr(one, "__name__", type(one).__name__) for one in several] + self._tools.reward_names()
 
     # ---- callbacks, processes
 

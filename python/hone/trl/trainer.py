@@ -10,7 +10,7 @@ import types
 from hone import program
 from hone.errors import HoneError, Refused, RefusedName
 from hone.trl import adapters, again, attributes, child, contradictions, functions, models, options, plan, refusals, reward_models, rows, states
-from hone.trl import streams, tokenizers, training_arguments, verdicts
+from hone.trl import streams, tokenizers, tools, training_arguments, verdicts
 from hone.trl.accelerator import Accelerator
 from hone.trl.callbacks import Callbacks, TrainerState
 from hone.trl.config import config_class
@@ -56,7 +56,7 @@ class Names(type):
         raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
 
 
-class Trainer(Data, RewardModels, Results, metaclass=Names):
+class Trainer(Data, RewardModels, Results, tools.WithTools, metaclass=Names):
     """What all of them share. `_name` is TRL's: "GRPO"."""
     _name = ""
 
@@ -76,12 +76,14 @@ class Trainer(Data, RewardModels, Results, metaclass=Names):
         self._formatting = given.pop("formatting_func", None)
         self._peft_config = given.get("peft_config") or (next(iter(model.peft_config.values())) if self._begun is not None else None)
         self._functions = functions.Functions(title)
+        self._tools = tools.Tools(self._functions)
         self.reward_funcs = given.get("reward_funcs")
         self._given_reference = given.get("ref_model")
         self._settings = self._own_settings(given, model, title)
         if hasattr(self._given_tokenizer, "get_vocab"):
             tokenizers.finished(self._given_tokenizer, self.args)
         self._of_args = self.args.settings()
+        self._settle_tools(title)
         rows.refuse_splits(self._train_rows, f"{title}, train_dataset")
         if self._evaluates():
             rows.refuse_several(self._eval_rows, self._name in models.SAMPLERS, f"{title}, eval_dataset")
@@ -96,7 +98,7 @@ class Trainer(Data, RewardModels, Results, metaclass=Names):
         self.callback_handler = Callbacks(callbacks, self)
         if self._name == "Reward":
             contradictions.refuse_labels(model, title)
-        contradictions.refuse(self._name, title, self.args, self._settings, self._train_rows, self._eval_rows)
+        contradictions.refuse(self._name, title, self.args, self._settings, self._train_rows, self._eval_rows, self._tools.has_reward())
         self.state = TrainerState()
         self.accelerator = Accelerator(self)
         self.is_in_train = False
@@ -187,6 +189,7 @@ class Trainer(Data, RewardModels, Results, metaclass=Names):
             out["eval_reward_funcs"] = self._functions.specs(out["eval_reward_funcs"], option="eval_reward_funcs")
         if self._functions.all and "reward_timeout" not in out:
             out["reward_timeout"] = functions.TIMEOUT
+        plan.take(out, self._tools.take(given, out, ARGUMENTS[self._name]), title)
         out.pop("resume_from_checkpoint", None)  # an argument of train(), as in transformers
         return plan.known(out, options.METHODS[self._name])
 
@@ -304,7 +307,9 @@ class Trainer(Data, RewardModels, Results, metaclass=Names):
 
     def _answer(self, message):
         if message.get("ask") == "functions":
-            return self._functions.listed()
+            return {**self._functions.listed(), **self._tools.listed()}
+        if message.get("ask") in tools.ASKS:
+            return self._tools.answer(message)
         if message.get("ask") == "call":
             state = types.SimpleNamespace(**{**vars(self.state), **message["state"], "log_history": self.state.log_history})
             return self._functions.call(message["name"], message["arguments"], state)

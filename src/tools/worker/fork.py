@@ -1,6 +1,6 @@
 # What runs the tools of a run: a fork of the host (host.py), which holds one environment, or runs standalone tools. python/worker_base.py
 # comes before this text. Frames over LINK, as between hone and the host:
-#   after the start -> {"ready": {"class", "tools": [...], "reward": bool} or {}}; {"fault": {...}}: it cannot start
+#   after the start -> {"ready": {"class", "tools": [...], "reward": bool, "seed": bool} or {}}; {"fault": {...}}: it cannot start
 #   {"do": "call", "id", "name", "arguments"} | {"do": "reset", "id", "row"} | {"do": "reward", "id"}
 #   -> {"id", "text", "failed", "reward": number or null, "seconds", "note", "printed"} or {"fault": {...}}: it ends the run
 # One is run after the other, in the order of their coming; async functions side by side, and they stand still while another one runs.
@@ -96,7 +96,7 @@ class Task:
     def raised(self, error):
         if hasattr(error, "hone_fault"):  # of a program that called hone: its function has raised, which ends the run
             return {"fault": Fault(*error.hone_fault).text}
-        place = place_of(error, self.file)
+        place = getattr(error, "hone_place", None) or place_of(error, self.file)
         note = f"{self.what} raised {describe(error)}" + (f" ({place})" if place else "")
         return self.answer(text=error_text(error), failed=True, note=note)
 

@@ -2,7 +2,7 @@
 # and never waits: for hone, a fork, or the clock. Frames with hone:
 #   {"do": "load", "tools": [entry], "environments": {name: entry}, "workers", "timeout", "load_seconds", "most", "lost": [[name, number]]}
 #     entry: {"word", "file" | "module", "names"}
-#     -> {"tools": [...], "environments": {name: {"class", "tools", "reward"}}, "notes": [...]} or {"fault": {..., "word", "at"}}
+#     -> {"tools": [...], "environments": {name: {"class", "tools", "reward", "seed"}}, "notes": [...]} or {"fault": {..., "word", "at"}}
 #   {"do": "call", "id", "environment", "instance", "name", "arguments"}, {"do": "reset", ..., "row"}, {"do": "reward", ...}
 #     -> {"id", "text", "failed", "reward", "seconds", "note", "printed"} or {"fault": {...}}
 

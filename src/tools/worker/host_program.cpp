@@ -70,12 +70,12 @@ std::string text_or_empty(const Json& object, const char* name) {
 }  // namespace
 
 const python::Program& host_program() {
-  static const python::Program program = {
-      .who = kToolHost,
-      .what_for = "to run tools",
-      .text = std::string(python::worker_base()) + built_in() + std::string(kForkPython) +
-              std::string(kSchemasPython) + std::string(kLoadingPython) + std::string(kHostPython) +
-              std::string(kOwnersPython)};
+  static const python::Program program = {.who = kToolHost,
+                                          .what_for = "to run tools",
+                                          .text = std::string(python::worker_base()) + built_in() +
+                                                  std::string(kForkPython) + std::string(kSchemasPython) +
+                                                  std::string(kLoadingPython) + std::string(kHostPython) +
+                                                  std::string(kOwnersPython)};
   return program;
 }
 
@@ -94,6 +94,7 @@ Loaded parse_loaded(std::string_view frame) {
     LoadedEnvironment& one = out.environments[name];
     one.class_name = text_in(told, "class");
     one.has_reward = flag_in(told, "reward");
+    one.takes_seed = flag_in(told, "seed");
     one.tools = out.tools;
     for (Tool& tool : tools_in(list_in(told, "tools"))) one.tools.push_back(std::move(tool));
   }

@@ -23,6 +23,7 @@ struct LoadedEnvironment {
   std::string class_name;
   std::vector<Tool> tools;  // standalone ones first
   bool has_reward = false;
+  bool takes_seed = false;
 };
 
 struct Loaded {

@@ -116,5 +116,5 @@ def load_environment(fork, entry, place, standalone):
         tools = [described(method) for method in methods]
         once([{"name": name} for name in standalone] + tools)
         fork.functions = {tool["name"]: method for tool, method in zip(tools, methods)}
-        return {"class": title, "tools": tools, "reward": has_reward}
+        return {"class": title, "tools": tools, "reward": has_reward, "seed": names_seed(fork.instance.reset)}
 

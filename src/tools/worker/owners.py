@@ -130,9 +130,9 @@ class Standalone:
             self.children.remove(child)
 
     def fail_all(self, why):
-        for queue in (self.queue, self.waiting):
-            while queue:
-                message = queue.popleft()
+        for waiting in (self.queue, self.waiting):
+            while waiting:
+                message = waiting.popleft()
                 failure_of(message, f"the tool cannot be called: {why}", f"{message['name']}: {why}")
 
     def ended(self, child, running, words, note, printed):
@@ -171,9 +171,15 @@ def take(message):
 
 # ---- the loop
 
+LOOKS = {"next": 0.0}  # when forks are looked at again
+
+
 def look_after():
-    """Forks that are late, have ended, have too many processes or print too much."""
+    """Forks that are late, have ended, have too many processes or print too much; not after every message."""
     now = time.monotonic()
+    if now < LOOKS["next"]:
+        return
+    LOOKS["next"] = now + GLANCE / 2
     facts = None
     for child in list(FORKS):
         how = ended_by_itself(child.pid)
@@ -224,6 +230,7 @@ def wait_for_news():
             if event & 4:
                 child.push()
             if event & ~4 and not child.take() and child in FORKS:
+                LOOKS["next"] = 0.0
                 child.broken()
     return frames
 
@@ -322,6 +329,8 @@ def main():
     sys.stderr.reconfigure(errors="backslashreplace")
     faulthandler.enable(file=2)
     faulthandler.register(signal.SIGUSR2, file=2, all_threads=False)  # where a function hangs
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(name, "1")  # several forks run at once; NumPy would start threads when it is imported
     add_folder(os.getcwd())
     frame = read_exactly(4)
     frame = frame and read_exactly(struct.unpack("<I", frame)[0])

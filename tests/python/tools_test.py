@@ -1,0 +1,430 @@
+#!/usr/bin/env python3
+"""Tools: schemas beside transformers' own, the built-in ones, and those of a program that uses hone.trl, called as the program's workers call them.
+
+usage: tests/python/tools_test.py [--hone PROGRAM]
+"""
+import argparse
+import contextlib
+import importlib.util
+import json
+import os
+import pathlib
+import socket
+import sqlite3
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.dont_write_bytecode = True
+from checks import PROMPTS, QUICK, SOURCE, TINY, Tests, holds, raises, same
+
+FIXTURES = SOURCE / "tests/fixtures/tools"
+
+
+def fixture():
+    spec = importlib.util.spec_from_file_location("fixture_tools", FIXTURES / "tools.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module.functions(), json.loads((FIXTURES / "schemas.json").read_text(encoding="utf-8"))["schemas"]
+
+
+# ---- schemas
+
+def test_schemas(_):
+    """schemas are those that transformers makes, keys in the same order; what it refuses is refused, with the argument"""
+    from hone import schemas
+    functions, recorded = fixture()
+    same(sorted(functions), sorted(recorded), "names")
+    for name, function in functions.items():
+        if recorded[name] is not None:
+            same(json.dumps(schemas.schema_of(function)), json.dumps(recorded[name]), name)
+        else:
+            error = raises(schemas.BadTool, name, lambda function=function: schemas.schema_of(function))
+            holds(error.expected and error.found and error.where.startswith(name), f"{name}: {error}")
+
+
+# ---- built-in tools
+
+CALCULATED = {
+    "3*(4+5)/2": "13.5", "2**10": "1024", "-2**2": "-4", "2^-1": "0.5", "0.1+0.2": "0.3", "10/5": "2", "7//2": "3", "-7 % 3": "2", "5!": "120",
+    "max(1, 2, 3)": "3", "round(2.5)": "3", "round(2.675, 2)": "2.68", "sqrt(16)": "4", "1e3": "1000", "2**3**2": "512", "3 × 4 ÷ 2": "6",
+    "1/3": "0.333333333333", "factorial(20)": "2432902008176640000", "-(-3)": "3", "gcd(12, 18)": "6", "log(8, 2)": "3",
+}
+NOT_CALCULATED = {
+    "1/0": "division by zero", "9**9**9**9": "too long", "((((": "ends where", "2 3": "not expected", "foo(1)": "not known", "sin()": "stands where",
+    "(1": "closing", "import os": "not known", "": "empty", "1+" * 600 + "1": "characters", "(" * 100 + "1": "deeply", "__import__('os')": "no part",
+    "(-8)**0.5": "not a real", "1e308*10": "too large", "-" * 900 + "(" * 90: "deeply", "factorial(501)": "factorial", "min(1)": "2 to 50",
+    "2^" * 400 + "2": "deeply",
+}
+
+
+def test_calculator(_):
+    """the calculator calculates, and refuses what is no expression, too long or too deep"""
+    from hone.tools import calculator
+    for text, value in CALCULATED.items():
+        same(calculator(text), value, text)
+    for text, words in NOT_CALCULATED.items():
+        raises(Exception, words, lambda text=text: calculator(text))
+
+
+def test_python(folder):
+    """the python tool shows prints and the last value; limits of time, memory, files and output hold, and nothing stays"""
+    from hone.tools import _python, python
+    same(python("print('a')\nx = 6\nx * 7"), "a\n42\n")
+    raises(RuntimeError, "ZeroDivisionError", lambda: python("1/0"))
+    raises(RuntimeError, "SyntaxError", lambda: python("def"))
+    raises(RuntimeError, "MemoryError", lambda: python("a = ' ' * (8 << 30)"))
+    raises(RuntimeError, "status 3", lambda: python("import sys\nsys.exit(3)"))
+    raises(RuntimeError, "SIGSEGV", lambda: python("import os\nos.kill(os.getpid(), 11)"))
+    holds("left out" in python("print('x' * 100000)"), "long output is cut")
+    raises(RuntimeError, "File too large", lambda: python("with open('f', 'wb') as f:\n  f.write(b'x' * (100 << 20))\n  f.flush()"))
+    same(python("import os\nos.listdir(), os.environ.get('HOME') == os.getcwd(), 'SECRET' in os.environ"), "([], True, False)\n")
+    same(python("import sys\nsys.stdin.read()"), "''\n")
+    marker = folder / "pid"
+    seconds, _python.SECONDS = _python.SECONDS, 1
+    try:
+        begun = time.monotonic()
+        raises(TimeoutError, "within 1 s", lambda: python(
+            f"import subprocess, time\np = subprocess.Popen(['sleep', '1000'])\nopen({str(marker)!r}, 'w').write(str(p.pid))\ntime.sleep(100)"))
+        holds(time.monotonic() - begun < 8, "the limit of time")
+    finally:
+        _python.SECONDS = seconds
+    pid = int(marker.read_text())
+    for _ in range(100):
+        if not pathlib.Path(f"/proc/{pid}/stat").exists() or b") Z" in pathlib.Path(f"/proc/{pid}/stat").read_bytes():
+            return
+        time.sleep(0.05)
+    raise AssertionError("what the code has started still runs")
+
+
+def test_sqlite(folder):
+    """the sqlite tool reads and never writes: no statement changes the file, opens another or runs for ever"""
+    from hone.tools import sqlite
+    path = folder / "data.db"
+    with contextlib.closing(sqlite3.connect(path)) as made:
+        made.executescript("create table t(a, b); insert into t values (1, 'x'), (2, null);"
+                           "with recursive n(i) as (select 1 union all select i + 1 from n where i < 300) insert into t select i, 'many' from n;")
+    before = path.read_bytes()
+    os.environ["HONE_SQLITE"] = str(path)
+    try:
+        same(sqlite("select a, b from t where b is not 'many' order by a"), "a | b\n1 | x\n2 | NULL")
+        holds(sqlite("select * from t").endswith("... more than 100 rows"), "rows are cut")
+        for statement in ("delete from t", "insert into t values (3, 'y')", "create table u(a)", "attach database ':memory:' as m",
+                          "pragma query_only = 0", "vacuum", "drop table t", "select load_extension('x')", "detach main"):
+            raises(Exception, "", lambda statement=statement: sqlite(statement))
+        raises(Exception, "", lambda: sqlite("select 1; select 2"))
+        raises(TimeoutError, "did not end", lambda: sqlite("with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"))
+        same(path.read_bytes(), before, "the file")
+        script = folder / "data.sql"
+        script.write_text("create table s(a); insert into s values (7);")
+        os.environ["HONE_SQLITE"] = str(script)
+        sqlite.hone_check()
+        same(sqlite("select a from s"), "a\n7")
+        raises(Exception, "", lambda: sqlite("insert into s values (8)"))
+        os.environ["HONE_SQLITE"] = str(folder / "none.db")
+        raises(ValueError, "no file", sqlite.hone_check)
+    finally:
+        del os.environ["HONE_SQLITE"]
+    raises(ValueError, "HONE_SQLITE", sqlite.hone_check)
+
+
+# ---- a trainer's
+
+def multiply(a: int, b: int) -> int:
+    """Multiplies two numbers.
+
+    Args:
+        a: the first
+        b: the second
+    """
+    if a < 0:
+        raise KeyError("negative")
+    return a * b
+
+
+async def later(text: str) -> str:
+    """Says it later.
+
+    Args:
+        text: what
+    """
+    return text.upper()
+
+
+def ends(how: str):
+    """Ends the run.
+
+    Args:
+        how: by what
+    """
+    raise KeyboardInterrupt(how)
+
+
+class Counter:
+    def __init__(self):
+        self.count, self.rows = 0, []
+
+    def reset(self, **row):
+        self.rows.append(row)
+        self.count = 0
+        return f"count {row.get('start', 0)}"
+
+    def increment(self, step: int) -> int:
+        """Counts.
+
+        Args:
+            step: by how much
+        """
+        self.count += step
+        return self.count
+
+    def get_reward(self):
+        return self.count / 10
+
+
+class Echo:
+    def reset(self, seed=None, **row):
+        return None
+
+    async def echo(self, text: str) -> str:
+        """Says it.
+
+        Args:
+            text: what
+        """
+        return text
+
+
+def trainer_of(folder, **more):
+    from hone import trl
+    config = {"max_steps": 2, "num_generations": 2, **QUICK, **more.pop("config", {})}
+    more = {"train_dataset": PROMPTS, **more}
+    return trl.GRPOTrainer(TINY, args=trl.GRPOConfig(output_dir=str(folder / "out"), **config), **more)
+
+
+def test_constructor(folder):
+    """what TRL's constructor refuses about tools and environments is refused there, in its words; the options name what the program calls"""
+    from hone import trl
+    score = lambda completions, **kwargs: [0.0] * len(completions)  # noqa: E731
+    made = trainer_of(folder, reward_funcs=score, tools=[multiply, later], environment_factory={"counter": Counter, "an echo": Echo},
+                      train_dataset=[{"environment": "counter"}, {"environment": "an echo"}])
+    same(made._settings["tools"], ["hone.caller:tools.multiply", "hone.caller:tools.later"])
+    same(made._settings["environment"], {"counter": "hone.caller:environments.e_counter", "an echo": "hone.caller:environments.e_an_echo"})
+    same([tool.__name__ for tool in made.tools], ["multiply", "later", "increment", "echo"])
+    same(made.reward_func_names, [score.__name__, "Counter"])
+    same({name: len(pool) for name, pool in made._environment_pool.items()}, {"counter": 1, "an echo": 1})
+    owned = trainer_of(folder, environment_factory=Counter, train_dataset=None)
+    same(owned.reward_func_names, ["Counter"])
+    same(owned._settings["environment"], "hone.caller:environments.e_Counter")
+    same(owned._train_rows[0], {"prompt": [{"role": "user", "content": ""}]})
+    same(trainer_of(folder, reward_funcs=score, tools=[])._settings.get("tools"), None)
+    for words, arguments in (
+            ("No reward source provided", {"environment_factory": Echo}),
+            ("`train_dataset` is required", {"reward_funcs": score, "train_dataset": None}),
+            ("max_steps", {"environment_factory": Counter, "train_dataset": None, "config": {"max_steps": -1}}),
+            ("requires a `train_dataset`", {"environment_factory": {"a": Counter, "b": Echo}, "train_dataset": None}),
+            ("not among the environments", {"environment_factory": {"a": Counter}, "train_dataset": [{"environment": "unknown"}]}),
+            ("must define a callable `reset`", {"environment_factory": dict}),
+            ("no docstring", {"reward_funcs": score, "tools": [lambda a: a]}),
+            ("two are called multiply", {"reward_funcs": score, "tools": [multiply, multiply]}),
+            ("environment_factory takes classes", {"reward_funcs": score, "tools": [Counter]}),
+            ("rollout_func", {"reward_funcs": score, "rollout_func": score})):
+        raises(ValueError, words, lambda arguments=arguments: trainer_of(folder, **arguments))
+    raises(ValueError, "GRPOTrainer(tools=[...])", lambda: trl.RLOOTrainer(TINY, score, train_dataset=PROMPTS, tools=[multiply]))
+
+
+# ---- the workers' side
+
+WORKER = ["src/python/worker_base.py", None, "src/tools/worker/fork.py", "python/hone/schemas.py", "src/tools/worker/loading.py",
+          "src/tools/worker/host.py", "src/tools/worker/owners.py"]
+
+
+class Host:
+    """The process that the program starts for tools, spoken to in its frames."""
+
+    def __init__(self, environment, **load):
+        text = "".join("\nBUILT_IN = {}\n" if part is None else (SOURCE / part).read_text(encoding="utf-8") for part in WORKER)
+        self.link, theirs = socket.socketpair()
+        self.link.settimeout(60)
+        start = (f"import os, sys\nPIPE, MOST_BYTES, ME = {theirs.fileno()}, 64 << 20, '<hone host of tools>'\nPATH = [p for p in sys.path if p]\n"
+                 "LIBRARY = os.path.dirname(os.__file__)\nexec(compile(sys.stdin.read(), ME, 'exec'))")
+        self.process = subprocess.Popen([sys.executable, "-c", start], stdin=subprocess.PIPE, pass_fds=[theirs.fileno()], text=True,
+                                        env={**os.environ, **environment, "PYTHONPATH": str(SOURCE / "python")})
+        theirs.close()
+        self.process.stdin.write(text)
+        self.process.stdin.close()
+        self.count = 0
+        self.send({"do": "load", "tools": [], "environments": {}, "workers": 2, "timeout": 20, "load_seconds": 60, "most": 1000, "lost": [], **load})
+        self.loaded = self.receive()
+
+    def send(self, message):
+        data = json.dumps(message).encode()
+        self.link.sendall(struct.pack("<I", len(data)) + data)
+
+    def receive(self):
+        def exactly(count):
+            data = b""
+            while len(data) < count:
+                part = self.link.recv(count - len(data))
+                holds(part, "the host has ended")
+                data += part
+            return data
+
+        return json.loads(exactly(struct.unpack("<I", exactly(4))[0]))
+
+    def ask(self, do, environment="", instance=0, **more):
+        self.count += 1
+        self.send({"do": do, "id": self.count, "environment": environment, "instance": instance, **more})
+        return self.receive()
+
+    def call(self, name, arguments, environment="", instance=0):
+        return self.ask("call", environment, instance, name=name, arguments=arguments)
+
+    def close(self):
+        self.link.close()
+        self.process.wait(20)
+
+
+@contextlib.contextmanager
+def called_by(trainer, folder):
+    """A host whose hone.caller is this process, which answers as train() does."""
+    from hone.trl.child import Connection
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(folder / "caller"))
+    listener.listen(64)
+
+    def serve(connection):
+        while (messages := connection.messages()) is not None:
+            for message in messages:
+                with lock:
+                    connection.answer(trainer._answer(message))
+
+    def accept():
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=serve, args=(Connection(listener.accept()[0]),), daemon=True).start()
+
+    lock = threading.Lock()
+    threading.Thread(target=accept, daemon=True).start()
+    words = trainer._settings.get("environment") or {}
+    words = words if isinstance(words, dict) else {"": words}
+    entry = lambda word: {"word": word, "module": word.split(":")[0], "names": [word.split(":")[1]]}  # noqa: E731
+    host = Host({"HONE_CALLER": str(folder / "caller")}, tools=[entry(word) for word in trainer._settings.get("tools", ())],
+                environments={name: entry(word) for name, word in words.items()})
+    try:
+        yield host
+    finally:
+        host.close()
+        listener.close()
+
+
+def test_callers_tools(folder):
+    """the caller's tools: schemas, results, exceptions as TRL renders them, async ones; what is no Exception ends the run"""
+    trainer = trainer_of(folder, reward_funcs=lambda completions, **kwargs: [0.0] * len(completions), tools=[multiply, later, ends])
+    with called_by(trainer, folder) as host:
+        from hone import schemas
+        same([tool["schema"] for tool in host.loaded["tools"]], [schemas.schema_of(tool) for tool in (multiply, later, ends)])
+        same(host.call("multiply", {"a": 6, "b": 7})["text"], "42")
+        same(host.call("later", {"text": "Ü"})["text"], "Ü")
+        failed = host.call("multiply", {"a": -1, "b": 7})
+        same((failed["text"], failed["failed"]), (str({"error": "'negative'"}), True))
+        holds("multiply raised KeyError: 'negative' (tools_test.py:" in failed["note"], failed["note"])
+        same(host.call("multiply", {"a": 1})["text"], str({"error": "multiply() missing 1 required positional argument: 'b'"}))
+        holds("argument after ** must be a mapping, not list" in host.call("multiply", [1, 2])["text"], "no mapping")
+        ended = host.call("ends", {"how": "Ctrl-C"})
+        holds("KeyboardInterrupt" in ended["fault"]["found"], str(ended))
+        same(type(trainer._functions.failure), KeyboardInterrupt)
+
+
+def test_callers_environments(folder):
+    """the caller's environments: each instance is one object of this process, its pool TRL's; rewards get the objects"""
+    seen = []
+
+    def score(completions, environments, **kwargs):
+        seen.extend(environments)
+        return [0.0] * len(completions)
+
+    trainer = trainer_of(folder, reward_funcs=score, tools=[multiply], environment_factory={"counter": Counter, "echo": Echo},
+                         train_dataset=[{"environment": "counter"}, {"environment": "echo"}])
+    probe = trainer._environment_pool["counter"][0]
+    with called_by(trainer, folder) as host:
+        told = {name: (one["class"], [tool["name"] for tool in one["tools"]], one["reward"], one["seed"])
+                for name, one in host.loaded["environments"].items()}
+        same(told, {"counter": ("Counter", ["increment"], True, False), "echo": ("Echo", ["echo"], False, True)})
+        for number in (0, 1):
+            same(host.ask("reset", "counter", number, row={"start": number, "prompt": "p"})["text"], f"count {number}")
+        for step in (1, 2):
+            host.call("increment", {"step": step}, "counter", 1)
+        same(host.call("increment", {"step": 5}, "counter", 0)["text"], "5")
+        same(host.ask("reward", "counter", 1)["reward"], 0.3)
+        same(host.call("multiply", {"a": 2, "b": 2}, "counter", 1)["text"], "4")
+        same(host.call("increment", {"step": 5}, "echo", 0)["text"], str({"error": "Tool increment not found."}))
+        same(host.ask("reset", "echo", 0, row={})["text"], "")
+        same(host.call("echo", {"text": "hello"}, "echo", 0)["text"], "hello")
+    pool = trainer._environment_pool["counter"]
+    holds(pool[0] is probe and len(pool) == 2, "the first instance is the probe")
+    same(([one.count for one in pool], pool[1].rows), ([5, 3], [{"start": 1, "prompt": "p"}]))
+    same([type(one) for one in trainer.environments], [Counter, Counter, Echo])
+    arguments = {"completions": ["a", "b"], "prompts": ["", ""], "completion_ids": [[], []], "environments": [["counter", 1], ["echo", 0]]}
+    trainer._answer({"ask": "call", "name": "score", "arguments": arguments, "state": {}})
+    holds(seen[0] is pool[1] and seen[1] is trainer._environment_pool["echo"][0], "environments of a reward")
+
+
+def test_callers_environment_fails(folder):
+    """an environment of the caller's that raises in reset ends the run with its own exception, as in TRL"""
+
+    class Broken(Counter):
+        def reset(self, **row):
+            raise ValueError("no such task")
+
+    trainer = trainer_of(folder, environment_factory=Broken)
+    with called_by(trainer, folder) as host:
+        ended = host.ask("reset", "", 0, row={})
+        holds("reset raised ValueError: no such task" in ended["fault"]["found"], str(ended))
+        same(str(trainer._functions.failure), "no such task")
+
+
+def test_busy_share(folder):
+    """a run that waits for the caller's tools is told so once, with what to do"""
+    import warnings
+
+    from hone.trl import tools
+    trainer = trainer_of(folder, reward_funcs=lambda completions, **kwargs: [0.0] * len(completions), tools=[multiply])
+    before, tools.LONG = tools.LONG, 0.05
+    try:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            for seconds in (0.02, 0.02, 0.02, 0.02, 0.02):
+                trainer._tools._note_time(time.monotonic(), time.monotonic() + seconds)
+                time.sleep(seconds)
+        same(len(said), 1)
+        holds("side by side" in str(said[0].message), str(said[0].message))
+        quiet = tools.Tools(trainer._functions)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(5):
+                quiet._note_time(time.monotonic(), time.monotonic())
+                time.sleep(0.02)
+    finally:
+        tools.LONG = before
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("--hone")
+    given = options.parse_args()
+    if given.hone:
+        os.environ["HONE_PROGRAM"] = str(pathlib.Path(given.hone).resolve())
+    tests = Tests()
+    for function in [value for name, value in sorted(globals().items()) if name.startswith("test_")]:
+        with tempfile.TemporaryDirectory(prefix="hone-tools-") as folder:
+            tests.run([function], pathlib.Path(folder))
+    return 1 if tests.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
