@@ -1,5 +1,6 @@
 #include "tools/families.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -39,15 +40,24 @@ class Probe {
             "probe_text": {"type": "string", "description": "A text."},
             "probe_count": {"type": "integer", "description": "A number."}},
           "required": ["probe_text", "probe_count"]}}}])");
-    call_ = call_message("probe_tool", {{"probe_text", "two words"}, {"probe_count", 7}});
+    // Arguments in the order of their names: some templates sort them.
+    call_ = call_message("probe_tool", {{"probe_count", 7}, {"probe_text", "two words"}});
     one_ = render(Json::array({call_}), false);
+    if (one_.empty()) {  // Mistral's templates want ids of nine letters
+      call_["tool_calls"][0]["id"] = "call00000";
+      one_ = render(Json::array({call_}), false);
+    }
     Json two = call_;
     two["tool_calls"].push_back(two["tool_calls"][0]);
     two_ = render(Json::array({two}), false);
     plain_ = render(Json::array({{{"role", "assistant"}, {"content", kAnswer}}}), false);
     prompt_ = render(Json::array(), true);
     const std::string bare = render(Json::array(), false);
-    header_ = prompt_.starts_with(bare) ? prompt_.substr(bare.size()) : "";
+    // What stands before a plain answer too: some prompts close the reasoning.
+    const auto common = static_cast<std::size_t>(
+        std::mismatch(prompt_.begin(), prompt_.end(), plain_.begin(), plain_.end()).first - prompt_.begin());
+    if (prompt_.starts_with(bare) && common > bare.size())
+      header_ = prompt_.substr(bare.size(), common - bare.size());
     header_ = header_.substr(0, header_.find("<think>"));
     end_ = text::text_after_answer(chat_);
     end_.erase(end_.find_last_not_of(" \t\r\n") + 1);
@@ -57,7 +67,8 @@ class Probe {
   const std::string& end() const { return end_; }
 
   bool is_read_by(const ResponseTemplate& spec) const {
-    return calls_of(spec, one_) == 1 && (two_.empty() || calls_of(spec, two_) == 2) && reads_plain(spec);
+    // Some templates refuse a second call in a turn, or leave it out.
+    return calls_of(spec, one_) == 1 && (two_.empty() || calls_of(spec, two_) > 0) && reads_plain(spec);
   }
 
  private:

@@ -25,6 +25,7 @@ struct SuffixChecks::Case {
   std::vector<Call> calls;
   std::vector<std::string> results;
   int rounds = 1;
+  bool needed = true;  // else notes() says what differs
 };
 
 // "" when the turn and its suffix are the whole; else what differs.
@@ -66,18 +67,33 @@ void SuffixChecks::conversations() {
       {.name = "one call", .content = "", .calls = {call("first")}, .results = {"12"}},
       {.name = "two calls in one turn",
        .content = "",
-       .calls = {call("first"), call("second")},
+       .calls = {call("first"), call("first")},
        .results = {"12", "x"}},
+      // TRL's suffix names the first call only; Gemma 4 writes each result under the name of a call.
+      {.name = "calls of two tools in one turn",
+       .content = "",
+       .calls = {call("first"), call("second")},
+       .results = {"12", "x"},
+       .needed = false},
       {.name = "two rounds of a call", .content = "", .calls = {call("first")}, .results = {"12"}, .rounds = 2},
       {.name = "an empty result", .content = "", .calls = {call("first")}, .results = {""}},
       {.name = "a long result", .content = "", .calls = {call("first")}, .results = {long_result}},
-      {.name = "words before a call", .content = "I look it up.", .calls = {call("first")}, .results = {"12"}}};
+      // Some templates put the words behind the call. What was sampled stays as it is.
+      {.name = "words before a call",
+       .content = "I look it up.",
+       .calls = {call("first")},
+       .results = {"12"},
+       .needed = false}};
   bool only_with = false, only_without = false;
   for (const Case& one : cases) {
     bool refused = false;
     const std::string without = difference(one, "", refused);
     const std::string with = difference(one, "A short thought.", refused);
     if (refused) notes_.push_back("the chat template refuses a conversation with " + one.name);
+    if (!without.empty() && !with.empty() && !one.needed) {
+      notes_.push_back("in a conversation with " + one.name + ", " + without);
+      continue;
+    }
     if (!without.empty() && !with.empty())
       throw base::UserError({.where = where_,
                              .expected = "a turn with calls that stays as it was once results follow",

@@ -11,6 +11,9 @@ generated them, `slices` after TRL's shuffle. old_logprobs are there where TRL c
 where beta is not 0, sampling_logprobs in the importance_* cases: TRL knows the sampler's log-probabilities under vLLM
 alone, so there they are the trainer's own and a known noise, put where vLLM's would be.
 
+Of the masked_* cases a part of each completion is given, as by a tool: TRL's rollout_func says so in its env_mask. The case tools is one
+of TRL's own tool loops, over turns that are written here instead of sampled. Their gradients are kept of one layer only.
+
 <case>.json: versions; method (grpo, rloo); model, adapter (the PEFT folder the run starts from), data (prompts); options (what
 differs from TRL's defaults, in TRL's names; loss_type gmpo is GMPOTrainer); reward_names; steps: one an optimizer step, as logged, unrounded, under
 TRL's names. null is TRL's None: NaN everywhere. A metric of the generation batch is logged by the step that generated.
@@ -28,7 +31,7 @@ import torch
 from datasets import Dataset
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
-from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
+from trl import chat_template_utils, GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 from trl.experimental.gmpo import GMPOConfig, GMPOTrainer
 
 MODEL = FIXTURES / "tiny_llama"
@@ -69,6 +72,27 @@ def some_none(completion_ids, **_):
 
 def other_none(completion_ids, **_):
     return [None if sum(ids) % 4 == 0 else sum(ids) % 7 / 4 for ids in completion_ids]
+
+
+def add(a: int, b: int) -> int:
+    """
+    Adds two numbers.
+
+    Args:
+        a: The first number.
+        b: The second number.
+    """
+    return a + b
+
+
+def half(number: float) -> float:
+    """
+    Halves a number.
+
+    Args:
+        number: The number.
+    """
+    return number / 2
 
 
 def policy_cases():
@@ -120,6 +144,12 @@ def policy_cases():
         case(f"importance_{mode}", vllm_importance_sampling_correction=True, vllm_importance_sampling_mode=mode,
              vllm_importance_sampling_clip_max=1.1, vllm_importance_sampling_clip_min=0.9, loss_type=loss)
     case("importance_off", vllm_importance_sampling_correction=True, off_policy_mask_threshold=0.02, **OFF)
+    masked = {**OFF, "max_completion_length": 20}
+    for one in TYPES + ["gmpo"]:
+        case(f"masked_{one}", loss_type=one, beta=0.04 if one in ("grpo", "gmpo") else 0.0, **masked)
+    case("masked_sequence", loss_type="grpo", importance_sampling_level="sequence", **{**masked, "epsilon": 0.01})
+    case("masked_entropy", top_entropy_quantile=0.4, entropy_coef=0.02, mask_truncated_completions=True, seed=7, **masked)
+    case("tools", max_completion_length=440, max_tool_calling_iterations=2, max_steps=2, beta=0.04)
     plain = dict(steps_per_generation=2)
     case("rloo", method="rloo", **plain)
     case("rloo_off", method="rloo", **{**OFF, "epsilon": 0.15, "learning_rate": 1e-3})
@@ -162,7 +192,7 @@ class Recorder:
     def generate(self, inner):
         def wrapped(prompts):
             out = inner(prompts)
-            self.now |= dict(prompt_ids=[list(ids) for ids in out[0]], ids=[list(ids) for ids in out[1]])
+            self.now |= dict(prompt_ids=[list(ids) for ids in out[0]], ids=[list(ids) for ids in out[1]], mask=out[2], messages=out[3])
             if self.trainer.__dict__.get("use_vllm"):
                 self.now["sampling"] = out[4]
             return out
@@ -247,14 +277,75 @@ class Recorder:
         for at, ids in enumerate(now["ids"]):
             assert now["prompt_ids"][at] == prompts[at // group]["ids"]
             one = {"prompt": at // group, "ids": ids, "truncated": ids[-1] not in ends, "rewards": now["rewards"][at]}
+            mask = now["mask"][at] if now["mask"] else [1] * len(ids)
             for key in ("old", "ref"):
                 if key in now:
-                    one[f"{key}_logprobs"] = digits9(now[key][at, :len(ids)].tolist())
+                    one[f"{key}_logprobs"] = digits9([value for value, drawn in zip(now[key][at, :len(ids)].tolist(), mask) if drawn])
+            if now["mask"]:
+                one |= {"given": given_of(mask), "messages": None, "calls": calls_of(now["messages"][at])}
             if now.get("sampling"):
                 one["sampling_logprobs"] = now["sampling"][at]
             samples.append(one)
-        return {"format": "hone-rollouts-1", "generation": len(self.batches),
-                "reward_names": self.trainer.reward_func_names, "prompts": prompts, "samples": samples}
+        return {"format": "hone-rollouts-2" if now["mask"] else "hone-rollouts-1", "generation": len(self.batches),
+                "reward_names": self.trainer.reward_func_names, "prompts": prompts, "samples": samples} | (
+                    {"tools": True} if now["mask"] else {})
+
+
+def given_of(mask):
+    """[begin, end) of the zeros."""
+    ends = [at for at in range(1, len(mask) + 1) if mask[at - 1] == 0 and (at == len(mask) or mask[at] == 1)]
+    return [[max(at for at in range(end) if mask[at] == 0 and (at == 0 or mask[at - 1] == 1)), end] for end in ends]
+
+
+def calls_of(messages):
+    """The calls of a completion with their results; none of a completion that is text."""
+    out, turn, waiting = [], -1, []
+    for message in messages if isinstance(messages, list) else []:
+        if message["role"] == "assistant":
+            turn, waiting = turn + 1, [call["function"] for call in message.get("tool_calls", [])]
+            continue
+        call = waiting.pop(0)
+        out.append({"turn": turn, "name": call["name"], "arguments": call["arguments"], "result": message["content"],
+                    "failed": message["content"].startswith("{'error'"), "seconds": 0})
+    return out
+
+
+def gives_some(trainer):
+    """rollout_func: samples as the trainer does, and puts ids that nobody sampled behind the first ones."""
+    random = torch.Generator().manual_seed(11)
+
+    def rollout(prompts, _):
+        prompt_ids, *rest = trainer._tokenize_prompts(prompts)
+        ids, _logprobs = trainer._generate_single_turn(prompt_ids, *rest, trainer.num_generations)
+        completions, masks = [], []
+        for one in ids:
+            place = 1 + int(torch.randint(len(one), (1,), generator=random))
+            given = torch.randint(5, 384, (int(torch.randint(1, 7, (1,), generator=random)),), generator=random).tolist()
+            completions.append(one[:place] + given + one[place:])
+            masks.append([1] * place + [0] * len(given) + [1] * (len(one) - place))
+        return {"prompt_ids": prompt_ids, "completion_ids": completions, "env_mask": masks,
+                "logprobs": [[0.0] * len(one) for one in completions]}
+
+    return rollout
+
+
+class Written:
+    """Turns instead of _generate_single_turn: some call a tool, in the right way or not, others answer."""
+    TURNS = ['<tool_call>\n{"name": "add", "arguments": {"a": 4, "b": 3}}\n</tool_call>', "It is 7, I think.",
+             '<tool_call>\n{"name": "half", "arguments": {"number": "9"}}\n</tool_call>\n'
+             '<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>', '<tool_call>\n{"name": "sub"}\n</tool_call>', "No.",
+             "Then it is so, and a long sentence follows."]
+
+    def __init__(self, trainer):
+        self.tokenizer, self.count = trainer._tokenizer, 0
+
+    def __call__(self, prompt_ids, *_, **__):
+        ids = []
+        for _one in prompt_ids:
+            text = self.TURNS[self.count % len(self.TURNS)] + ("<|im_end|>" if self.count % 7 else "")
+            ids.append(self.tokenizer.encode(text, add_special_tokens=False))
+            self.count += 1
+        return ids, None
 
 
 def adapter(model):
@@ -284,14 +375,25 @@ def run(name, out):
         del given["loss_type"]
     if "reward_clip_range" in given:
         given["reward_clip_range"] = tuple(given["reward_clip_range"])
+    extra = {}
+    if name == "tools":
+        tokenizer.chat_template = chat_template_utils.qwen2_5_chat_template
+        prompts = [[{"role": "user", "content": prompt}] for prompt in prompts]
+        extra["tools"] = [add, half]
+        model.base_model.model.config.max_position_embeddings = 4096  # the tokenizer has few words: its prompts are long
+        model.generation_config.eos_token_id = [tokenizer.convert_tokens_to_ids("<|im_end|>")]
     with tempfile.TemporaryDirectory() as folder:
         trainer = trainer(model, list(rewards), train_dataset=Dataset.from_list(
-            [{"prompt": prompt, "row": row} for row, prompt in enumerate(prompts)]), processing_class=tokenizer,
+            [{"prompt": prompt, "row": row} for row, prompt in enumerate(prompts)]), processing_class=tokenizer, **extra,
             args=config(output_dir=folder, use_cpu=True, report_to="none", logging_steps=1, disable_tqdm=True,
                         save_strategy="no", **given))
         recorder = Recorder(trainer, method, "vllm_importance_sampling_mode" in options
                             or options.get("vllm_importance_sampling_correction", False))
         trainer.pop_callback(PrinterCallback)
+        if name.startswith("masked_"):
+            trainer.rollout_func = gives_some(trainer)
+        if name == "tools":
+            trainer._generate_single_turn = Written(trainer)
         trainer.train()
     lengths = {len(one["ids"]) for batch in recorder.batches for one in batch["prompts"]}
     assert data == "prompts" or len(lengths) == 1, f"{name}: prompts of {sorted(lengths)} tokens"
@@ -310,7 +412,8 @@ def run(name, out):
         "steps": steps})
     lines = [json.dumps(batch) for batch in recorder.batches]
     (out / FOLDER / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
-    tensors = {f"grad.{key}": value for key, value in recorder.gradients.items()}
+    small = name == "tools" or name.startswith("masked_")
+    tensors = {f"grad.{key}": value for key, value in recorder.gradients.items() if not small or "layers.1.self_attn.v_proj" in key}
     if name.endswith(KEPT):
         tensors |= {f"after.{key}": value for key, value in adapter(trainer.model).items()}
     write_tensors(out / FOLDER / f"{name}.safetensors", tensors)

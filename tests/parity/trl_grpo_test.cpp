@@ -178,11 +178,15 @@ void compare_tensors(const std::string& name, const config::Plan& plan, const fs
   const Golden theirs(fixture(name, ".safetensors"));
   const at::Tensor gradient = first_gradient(out, grad_norm, plan);
   const Golden after(out / train::kAdapterWeightsFile);
-  std::int64_t begin = 0;
+  const bool all = !name.starts_with("masked_") && name != "tools";  // those have the gradients of one layer
+  std::int64_t begin = 0, compared = 0;
   for (const auto& tensor : trained_tensors(plan)) {
     const std::int64_t size = tensor.value.numel();
-    first.compare("gradient of " + tensor.name, gradient.narrow(0, begin, size).reshape(tensor.value.sizes()),
-                  theirs.tensor("grad." + tensor.name));
+    if (all || theirs.has("grad." + tensor.name)) {
+      first.compare("gradient of " + tensor.name, gradient.narrow(0, begin, size).reshape(tensor.value.sizes()),
+                    theirs.tensor("grad." + tensor.name));
+      compared += 1;
+    }
     begin += size;
     if (theirs.has("after." + tensor.name)) {
       later.compare("after the last step: " + tensor.name, after.tensor(tensor.name),
@@ -190,7 +194,8 @@ void compare_tensors(const std::string& name, const config::Plan& plan, const fs
     }
   }
   EXPECT_EQ(begin, gradient.numel());
-  EXPECT_EQ(theirs.file().tensors().size() % trained_tensors(plan).size(), 0U);
+  EXPECT_GT(compared, 0);
+  EXPECT_TRUE(!all || theirs.file().tensors().size() % trained_tensors(plan).size() == 0);
 }
 
 TEST_P(TrlGrpo, EveryStepEqualsTrl) {
