@@ -14,6 +14,7 @@ def few(prompts, completions, completion_ids, answer, trainer_state, log_extra, 
   Request request = request_of(3);
   request.environments = {{"shop", 4}, {"shop", 5}, {"", 6}};
   EXPECT_TRUE(file.open("shown")->required_columns().empty());
+  EXPECT_TRUE(file.open("any")->read_columns().empty());
   EXPECT_EQ(file.score("shown", request).values, (std::vector<double>{4, 5, 6}));
   EXPECT_EQ(file.score("any", request).values, (std::vector<double>{3, 3, 3}));
   EXPECT_EQ(file.score("few", request).values, (std::vector<double>{1, 1, 1}));

@@ -78,7 +78,7 @@ def columns_read(function):
     keywords = {p.name for p in parameters if p.kind == inspect.Parameter.VAR_KEYWORD}
     for node in own_import("ast").walk(tree):
         found += [name for mapping, name in looked_up(node) if mapping in keywords and isinstance(name, str)]
-    return [name for name in dict.fromkeys(found) if name not in GIVEN]
+    return [name for name in dict.fromkeys(found) if name not in GIVEN and name != "environments"]
 
 
 def looked_up(node):
