@@ -69,6 +69,7 @@ std::shared_ptr<ToolUse> open_tools(OpenedRun& run) {
               .vocab_size = model.vocab_size});
   out->pool = std::make_unique<tools::ToolPool>(pool_options(plan));
   for (const auto& [name, word] : pool_options(plan).environments) out->environments.push_back(name);
+  for (const std::string& note : out->pool->notes()) run.start.notes.push_back("tools: " + note);
   for (const std::string& note : out->parser.notes()) run.start.notes.push_back("tools: " + note);
   for (const std::string& note : out->suffixes.notes()) run.start.notes.push_back("tools: " + note);
   return out;
