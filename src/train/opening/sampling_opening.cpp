@@ -270,6 +270,10 @@ std::unique_ptr<OpenedRun> open_sampling(const config::Plan& asked, RunListener&
 
   StartFacts& start = run->start;
   start.streamed = plan.dataset_streaming;
+  if (data.train_prompts.stream != nullptr && plan.max_prompt_length == 0) {
+    start.notes.push_back("dataset_streaming: memory is planned for prompts of at most " + std::to_string(sizes.longest) +
+                          " tokens, the longest of the first rows; max_prompt_length would be a bound for all");
+  }
   start.train_rows = sizes.count;
   start.overlap = eval_overlap(data.train_prompts, data.eval_prompts);
   start.conversational =
