@@ -124,12 +124,15 @@ class ToolRuns : public testing::Test {
     Json config = base::parse_json(base::read_text(from / "config.json"), "config.json");
     config["max_position_embeddings"] = 2048;
     base::put(model / "config.json", base::dump_json(config));
-    const Json words = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"eos_token", "<|im_end|>"}, {"chat_template", kTemplate}};
+    const Json words = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                        {"eos_token", "<|im_end|>"},
+                        {"chat_template", kTemplate}};
     base::put(model / "tokenizer_config.json", base::dump_json(words));
     base::put(root_ / "tools.py", kTools);
     std::string rows;
     for (int i = 0; i < 6; ++i) {
-      const Json row = {{"prompt", {{{"role", "user"}, {"content", "Number " + std::to_string(i)}}}}, {"start", i}};
+      const Json row = {{"prompt", {{{"role", "user"}, {"content", "Number " + std::to_string(i)}}}},
+                        {"start", i}};
       rows += base::dump_json(row) + "\n";
     }
     base::put(root_ / "rows.jsonl", rows);
@@ -140,23 +143,45 @@ class ToolRuns : public testing::Test {
     unsetenv("TOOLS_TEST_LIE");
   }
 
-  std::vector<std::string> tools() const { return {"--tools", (root_ / "tools.py").string() + ":add,double"}; }
+  std::vector<std::string> tools() const {
+    return {"--tools", (root_ / "tools.py").string() + ":add,double"};
+  }
   std::vector<std::string> counter() const {
     return {"--environment", (root_ / "tools.py").string() + ":Counter"};
   }
 
   config::Plan plan(const std::string& name, const std::vector<std::string>& more,
                     config::Method method = config::Method::kGrpo) const {
-    std::vector<std::string> words = {
-        "--model_name_or_path", (root_ / "model").string(), "--dataset_name", (root_ / "rows.jsonl").string(),
-        "--use_peft", "--lora_dropout", "0", "--bf16", "false", "--max_steps", "2", "--per_device_train_batch_size", "8",
-        "--num_generations", "4", "--max_completion_length", "220", "--dump_rollouts", "--logging_steps", "1",
-        "--save_strategy", "no", "--output_dir", (root_ / name).string()};
+    std::vector<std::string> words = {"--model_name_or_path",
+                                      (root_ / "model").string(),
+                                      "--dataset_name",
+                                      (root_ / "rows.jsonl").string(),
+                                      "--use_peft",
+                                      "--lora_dropout",
+                                      "0",
+                                      "--bf16",
+                                      "false",
+                                      "--max_steps",
+                                      "2",
+                                      "--per_device_train_batch_size",
+                                      "8",
+                                      "--num_generations",
+                                      "4",
+                                      "--max_completion_length",
+                                      "220",
+                                      "--dump_rollouts",
+                                      "--logging_steps",
+                                      "1",
+                                      "--save_strategy",
+                                      "no",
+                                      "--output_dir",
+                                      (root_ / name).string()};
     words.insert(words.end(), more.begin(), more.end());
     return config::parse_run(method, words);
   }
   std::unique_ptr<Watcher> go(const std::string& name, const std::vector<std::string>& more,
-                              config::Method method = config::Method::kGrpo, std::int64_t stop_after = 0) const {
+                              config::Method method = config::Method::kGrpo,
+                              std::int64_t stop_after = 0) const {
     auto watcher = std::make_unique<Watcher>();
     watcher->stop_after = stop_after;
     const auto run = open_run(plan(name, more, method), *watcher);
@@ -164,7 +189,8 @@ class ToolRuns : public testing::Test {
     return watcher;
   }
   std::unique_ptr<Watcher> act(const std::string& name, std::vector<std::string> more = {},
-                               config::Method method = config::Method::kGrpo, std::int64_t stop_after = 0) const {
+                               config::Method method = config::Method::kGrpo,
+                               std::int64_t stop_after = 0) const {
     const std::vector<std::string> words = {"--reward_funcs", (root_ / "tools.py").string() + ":calls",
                                             "--vllm_structured_outputs_regex", kActs};
     more.insert(more.end(), words.begin(), words.end());
@@ -216,7 +242,8 @@ TEST_F(ToolRuns, TheModelCallsReadsAndIsTrainedOnWhatItDrew) {
         calls += static_cast<int>(sample.calls.size());
         for (const ToolCall& call : sample.calls) {
           const Json& arguments = call.arguments;
-          const bool is_right = call.name == "add" ? arguments.contains("b") : arguments["a"] != 7 && !arguments.contains("b");
+          const bool is_right =
+              call.name == "add" ? arguments.contains("b") : arguments["a"] != 7 && !arguments.contains("b");
           EXPECT_EQ(call.failed, !is_right) << call.name << base::dump_json(arguments) << call.result;
           failed += call.failed ? 1 : 0;
           EXPECT_EQ(call.failed, call.result.starts_with("{'error': ")) << call.result;
@@ -282,7 +309,8 @@ TEST_F(ToolRuns, RoundsFailuresAndLengthsHaveBounds) {
 
 TEST_F(ToolRuns, EachCompletionHasAnEnvironmentOfItsOwnWithItsReward) {
   std::vector<std::string> words = counter();
-  words.insert(words.end(), {"--vllm_structured_outputs_regex", kCounts, "--max_tool_calling_iterations", "2"});
+  words.insert(words.end(),
+               {"--vllm_structured_outputs_regex", kCounts, "--max_tool_calling_iterations", "2"});
   const auto run = go("counter", words);
   ASSERT_FALSE(run->rollouts.empty());
   EXPECT_EQ(run->rollouts[0].reward_names, std::vector<std::string>{"Counter"});
@@ -300,7 +328,8 @@ TEST_F(ToolRuns, EachCompletionHasAnEnvironmentOfItsOwnWithItsReward) {
 
 // A run that was killed in its second batch draws the same calls again, and reads what their tools answered the first time.
 TEST_F(ToolRuns, ARunThatGoesOnCallsNoToolTwice) {
-  const std::vector<std::string> saves = {"--max_steps", "3", "--save_strategy", "steps", "--save_steps", "1"};
+  const std::vector<std::string> saves = {"--max_steps",  "3", "--save_strategy", "steps",
+                                          "--save_steps", "1"};
   act("whole", saves);
   ASSERT_GT(call_count(rollouts("whole")), 6);
   act("parts", saves, config::Method::kGrpo, 1);
@@ -321,8 +350,9 @@ TEST_F(ToolRuns, ARunThatGoesOnCallsNoToolTwice) {
 // What was sampled with tools is trained on again without them, bit for bit.
 TEST_F(ToolRuns, AReplayNeedsNoTools) {
   const auto first = act("first");
-  const auto again = go("again", {"--replay", (root_ / "first" / std::string(kRolloutsFile)).string(), "--dump_rollouts", "false",
-                                     "--reward_funcs", (root_ / "tools.py").string() + ":calls"});
+  const auto again =
+      go("again", {"--replay", (root_ / "first" / std::string(kRolloutsFile)).string(), "--dump_rollouts",
+                   "false", "--reward_funcs", (root_ / "tools.py").string() + ":calls"});
   for (std::size_t i = 0; i < 2; ++i) {
     EXPECT_EQ(again->steps[i].loss, first->steps[i].loss);
     EXPECT_EQ(again->metric(i, "tools/call_frequency"), first->metric(i, "tools/call_frequency"));
@@ -345,7 +375,8 @@ TEST_F(ToolRuns, WhatCannotBeIsSaidBeforeStep1) {
   EXPECT_NE(refused(words).find("calls"), std::string::npos);
   base::put(root_ / "text.jsonl", "{\"prompt\": \"text\"}\n");
   words = tools();
-  words.insert(words.end(), {"--reward_funcs", "length(target=6)", "--dataset_name", (root_ / "text.jsonl").string()});
+  words.insert(words.end(),
+               {"--reward_funcs", "length(target=6)", "--dataset_name", (root_ / "text.jsonl").string()});
   EXPECT_NE(refused(words).find("conversation"), std::string::npos) << refused(words);
 }
 

@@ -175,7 +175,8 @@ struct LiveRollouts::Making {
 };
 
 // `count` samples from `first` on. A column that some rows lack is None there, as in TRL's data.
-rewards::Request LiveRollouts::reward_request(const Making& making, std::size_t first, std::size_t count) const {
+rewards::Request LiveRollouts::reward_request(const Making& making, std::size_t first,
+                                              std::size_t count) const {
   const RolloutBatch& batch = making.out.batch;
   const auto group = static_cast<std::size_t>(making.request.num_generations);
   rewards::Request out;
@@ -248,7 +249,8 @@ void LiveRollouts::sample(Making& making) {
   generate_with_tools(model_, making.acting, options, tokenizer_, *tools_, journal,
                       [&](std::size_t index, RolloutSample sample, const std::vector<std::string>& notes) {
                         const std::string who = "sample " + std::to_string(sample_number(request, index));
-                        for (const std::string& note : notes) making.out.facts.warnings.push_back(who + ": " + note);
+                        for (const std::string& note : notes)
+                          making.out.facts.warnings.push_back(who + ": " + note);
                         take_sample(making, index, std::move(sample));
                       });
 }

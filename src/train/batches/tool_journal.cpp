@@ -68,7 +68,8 @@ ToolJournal::ToolJournal(const fs::path& output_dir, int rank, bool resumes, std
   if (!resumes) return;
   for (const auto& entry : fs::directory_iterator(output_dir)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with(kJournal) && name.ends_with(".jsonl")) read_journal(entry.path(), first_generation, known_);
+    if (name.starts_with(kJournal) && name.ends_with(".jsonl"))
+      read_journal(entry.path(), first_generation, known_);
   }
 }
 

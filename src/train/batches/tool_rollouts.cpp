@@ -33,8 +33,8 @@ void append(std::vector<float>& to, const std::vector<float>& from) {
 class ToolLoop {
  public:
   ToolLoop(const model::CausalLm& model, const std::vector<ActingPrompt>& prompts,
-           const rollout::GenerateOptions& options, const text::Tokenizer& tokenizer, ToolUse& use, ToolJournal* journal,
-           const OnActed& on_done)
+           const rollout::GenerateOptions& options, const text::Tokenizer& tokenizer, ToolUse& use,
+           ToolJournal* journal, const OnActed& on_done)
       : positions_(model.config().max_position_embeddings),
         prompts_(prompts),
         options_(options),
@@ -126,7 +126,8 @@ class ToolLoop {
     one.first_call = one.sample.calls.size();
     for (std::size_t i = 0; i < one.calls.size(); ++i) {
       const tools::Call& call = one.calls[i];
-      one.sample.calls.push_back({.turn = one.turn, .name = call.name, .arguments = call.arguments, .result = ""});
+      one.sample.calls.push_back(
+          {.turn = one.turn, .name = call.name, .arguments = call.arguments, .result = ""});
       const auto known = recorded(one, i);
       if (known && one.actor.instance < 0) {  // no environment that has to get into its state again
         take(one, i, *known);
@@ -213,8 +214,7 @@ class ToolLoop {
     sample.ids.insert(sample.ids.end(), suffix.begin(), suffix.end());
     one.said += tokenizer_.decode(suffix, false);
     for (std::size_t i = 0; i < one.calls.size(); ++i) {
-      sample.messages.push_back(
-          {{"role", "tool"}, {"name", one.calls[i].name}, {"content", one.results[i]}});
+      sample.messages.push_back({{"role", "tool"}, {"name", one.calls[i].name}, {"content", one.results[i]}});
     }
     if (length == options_.max_new_tokens) {
       sample.truncated = true;
@@ -259,8 +259,8 @@ void open_journal(ToolUse& use, std::uint64_t generation) {
 }
 
 void generate_with_tools(const model::CausalLm& model, const std::vector<ActingPrompt>& prompts,
-                         const rollout::GenerateOptions& options, const text::Tokenizer& tokenizer, ToolUse& use,
-                         ToolJournal* journal, const OnActed& on_done) {
+                         const rollout::GenerateOptions& options, const text::Tokenizer& tokenizer,
+                         ToolUse& use, ToolJournal* journal, const OnActed& on_done) {
   ToolLoop(model, prompts, options, tokenizer, use, journal, on_done).run();
 }
 

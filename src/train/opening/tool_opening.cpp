@@ -26,10 +26,11 @@ std::shared_ptr<const text::ChatTemplate> acting_template(OpenedRun& run) {
   const OpenedText& text = *run.text;
   const std::optional<std::string>& source = text.tokenizer.chat_template();
   if (text.chat_template == nullptr || !source) {
-    throw base::UserError({.where = run.plan.model_name_or_path,
-                           .expected = "a chat template, which shows the model its tools and what they answer",
-                           .found = "none",
-                           .fix = "train an instruct model, or name a template with chat_template_path"});
+    throw base::UserError(
+        {.where = run.plan.model_name_or_path,
+         .expected = "a chat template, which shows the model its tools and what they answer",
+         .found = "none",
+         .fix = "train an instruct model, or name a template with chat_template_path"});
   }
   const std::string where = "the chat template of " + run.plan.model_name_or_path;
   const std::optional<std::string> other = tools::tool_training_template(text.tokenizer, *source, where);
@@ -38,7 +39,8 @@ std::shared_ptr<const text::ChatTemplate> acting_template(OpenedRun& run) {
         "tools: the chat template changes earlier turns once a result follows, so prompts and results are written with its "
         "training form, as TRL does; the saved tokenizer keeps its own");
   }
-  return std::make_shared<const text::ChatTemplate>(other ? *other : *source, text.tokenizer.special(), where);
+  return std::make_shared<const text::ChatTemplate>(other ? *other : *source, text.tokenizer.special(),
+                                                    where);
 }
 
 }  // namespace
@@ -77,10 +79,11 @@ std::shared_ptr<ToolUse> open_tools(OpenedRun& run) {
 
 void require_rewards(const config::Plan& plan, const ToolUse& tools) {
   if (!plan.policy.reward_funcs.empty() || !tools.reward_names().empty()) return;
-  throw base::UserError({.where = "reward_funcs",
-                         .expected = "something that scores: reward_funcs, or a get_reward of the environment",
-                         .found = "neither",
-                         .fix = "write reward_funcs, or give the environment a method get_reward(self)"});
+  throw base::UserError(
+      {.where = "reward_funcs",
+       .expected = "something that scores: reward_funcs, or a get_reward of the environment",
+       .found = "neither",
+       .fix = "write reward_funcs, or give the environment a method get_reward(self)"});
 }
 
 }  // namespace hone::train
