@@ -14,11 +14,6 @@ namespace {
 using base::Json;
 using Ids = std::vector<std::int32_t>;
 
-bool is_white(const std::string& text) {
-  const std::u32string points = base::to_code_points(text);
-  return std::ranges::all_of(points, base::is_space);
-}
-
 // A character that no text of `texts` has: one of Unicode's that stand for nothing.
 std::string mark_for(const std::vector<std::string>& texts) {
   for (char32_t c = 0xFDD0; c <= 0xFDEF; ++c) {
@@ -30,7 +25,8 @@ std::string mark_for(const std::vector<std::string>& texts) {
 }
 
 std::string without(std::string text, const std::string& part) {
-  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at)) text.erase(at, part.size());
+  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at))
+    text.erase(at, part.size());
   return text;
 }
 
@@ -50,8 +46,8 @@ std::string characters_around(const std::string& text, std::size_t at) {
   return out + "'";
 }
 
-SuffixForms::SuffixForms(const text::Tokenizer& tokenizer, const text::ChatTemplate& chat, Json template_kwargs,
-                         bool plain_control_tokens, std::string where)
+SuffixForms::SuffixForms(const text::Tokenizer& tokenizer, const text::ChatTemplate& chat,
+                         Json template_kwargs, bool plain_control_tokens, std::string where)
     : tokenizer_(&tokenizer),
       chat_(&chat),
       template_kwargs_(std::move(template_kwargs)),
@@ -68,11 +64,12 @@ SuffixForms::SuffixForms(const text::Tokenizer& tokenizer, const text::ChatTempl
     if (shows_calls(lost)) return;
     if (first.empty()) first = lost;
   }
-  throw base::UserError({.where = where_,
-                         .expected = "a chat template that shows calls of tools and their results",
-                         .found = first,
-                         .cause = "a model that was not trained to call tools",
-                         .fix = "use a model whose template has tools (docs/tools.md), or chat_template_path"});
+  throw base::UserError(
+      {.where = where_,
+       .expected = "a chat template that shows calls of tools and their results",
+       .found = first,
+       .cause = "a model that was not trained to call tools",
+       .fix = "use a model whose template has tools (docs/tools.md), or chat_template_path"});
 }
 
 // TRL's supports_tool_calling.
@@ -165,17 +162,22 @@ bool SuffixForms::is_special(std::int32_t id) const {
   return !text_of(id).empty() && tokenizer_->decode(std::span(&id, 1), true).empty();
 }
 
+bool SuffixForms::is_white(std::int32_t id) const {
+  const std::u32string points = base::to_code_points(text_of(id));
+  return std::ranges::all_of(points, base::is_space);
+}
+
 Ids SuffixForms::up_to_turn_end(const std::string& text) const {
   Ids ids = encode(text);
   std::size_t end = ids.size();
-  while (end > 0 && !is_control(ids[end - 1]) && is_white(text_of(ids[end - 1]))) --end;
+  while (end > 0 && !is_control(ids[end - 1]) && is_white(ids[end - 1])) --end;
   if (end > 0 && is_control(ids[end - 1])) ids.resize(end);
   return ids;
 }
 
 std::string SuffixForms::dummy_prefix(const std::vector<Call>& calls, Json& messages) const {
-  // TRL names one call, the first: gpt-oss makes the header of a result from it. Templates that match results with
-  // calls by their ids need all of them.
+  // TRL names one call, the first: gpt-oss makes the header of a result from it. Templates that match results
+  // with calls by their ids need all of them.
   std::vector<Call> dummies;
   for (const Call& call : calls) {
     dummies.push_back({.name = call.name, .arguments = Json::object()});
@@ -217,7 +219,8 @@ Ids SuffixForms::encode_pieces(const std::string& text, const std::string& mark)
 }
 
 std::size_t SuffixForms::control_ids_in(const Ids& ids) const {
-  return static_cast<std::size_t>(std::ranges::count_if(ids, [this](std::int32_t id) { return is_control(id); }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(ids, [this](std::int32_t id) { return is_control(id); }));
 }
 
 void SuffixForms::refuse_other_prefix(const Json& turn, const std::string& alone,
@@ -235,7 +238,8 @@ void SuffixForms::refuse_other_prefix(const Json& turn, const std::string& alone
 }
 
 Ids SuffixForms::suffix(const std::vector<Call>& calls, const std::vector<std::string>& texts) const {
-  base::require(!calls.empty() && calls.size() == texts.size(), "tools::SuffixForms", "a result for each call");
+  base::require(!calls.empty() && calls.size() == texts.size(), "tools::SuffixForms",
+                "a result for each call");
   Json dummy;
   const std::string prefix_text = dummy_prefix(calls, dummy);
   const Ids prefix = up_to_turn_end(prefix_text);

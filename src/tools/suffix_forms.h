@@ -19,24 +19,28 @@ std::string characters_around(const std::string& text, std::size_t at);
 
 class SuffixForms {
  public:
-  // Keeps references to both. UserError for a template that loses a call or a result (TRL's supports_tool_calling).
+  // Keeps references to both. UserError for a template that loses a call or a result (TRL's
+  // supports_tool_calling).
   SuffixForms(const text::Tokenizer& tokenizer, const text::ChatTemplate& chat, base::Json template_kwargs,
               bool plain_control_tokens, std::string where);
 
-  // ids(dummy question, dummy call of the first name, results, header) without ids(dummy question, dummy call), which ends
-  // where the sampled turn does. UserError when the latter do not begin the former.
-  std::vector<std::int32_t> suffix(const std::vector<Call>& calls, const std::vector<std::string>& results) const;
+  // ids(dummy question, dummy call of the first name, results, header) without ids(dummy question, dummy
+  // call), which ends where the sampled turn does. UserError when the latter do not begin the former.
+  std::vector<std::int32_t> suffix(const std::vector<Call>& calls,
+                                   const std::vector<std::string>& results) const;
 
   // A turn with calls; `reasoning` under both names that templates read.
-  base::Json turn(const std::vector<Call>& calls, const std::string& content, const std::string& reasoning) const;
+  base::Json turn(const std::vector<Call>& calls, const std::string& content,
+                  const std::string& reasoning) const;
   base::Json results(const std::vector<Call>& calls, const std::vector<std::string>& texts) const;
   std::string render(const base::Json& messages, bool header) const;
   std::vector<std::int32_t> encode(const std::string& text) const;
-  // The ids of a conversation that ends in a turn with calls, up to where the sampled turn ends: behind its last control
-  // token, if only white space follows it.
+  // The ids of a conversation that ends in a turn with calls, up to where the sampled turn ends: behind its
+  // last control token, if only white space follows it.
   std::vector<std::int32_t> up_to_turn_end(const std::string& text) const;
 
   bool is_special(std::int32_t id) const;  // left out by a decoder that skips special tokens
+  bool is_white(std::int32_t id) const;
   bool is_control(std::int32_t id) const { return control_ids_.contains(id); }
   const std::vector<std::string>& control_tokens() const { return control_; }
   std::string text_of(std::int32_t id) const;
@@ -61,7 +65,8 @@ class SuffixForms {
   std::string where_;
   std::vector<std::string> control_;
   std::unordered_set<std::int32_t> control_ids_;
-  // What the template takes: arguments as JSON text instead of an object; ids of calls, and then every call of a turn.
+  // What the template takes: arguments as JSON text instead of an object; ids of calls, and then every call
+  // of a turn.
   bool text_arguments_ = false, with_ids_ = false;
 };
 

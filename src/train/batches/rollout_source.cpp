@@ -243,7 +243,9 @@ void LiveRollouts::sample(Making& making) {
     });
     return;
   }
-  generate_with_tools(model_, making.acting, options, tokenizer_, *tools_,
+  if (!request.evaluation) open_journal(*tools_, options.step);
+  ToolJournal* const journal = request.evaluation ? nullptr : tools_->journal.get();
+  generate_with_tools(model_, making.acting, options, tokenizer_, *tools_, journal,
                       [&](std::size_t index, RolloutSample sample, const std::vector<std::string>& notes) {
                         const std::string who = "sample " + std::to_string(sample_number(request, index));
                         for (const std::string& note : notes) making.out.facts.warnings.push_back(who + ": " + note);

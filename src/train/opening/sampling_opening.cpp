@@ -278,6 +278,11 @@ std::unique_ptr<OpenedRun> open_sampling(const config::Plan& asked, RunListener&
   sampling.samples = plan.policy.num_generations;
   plan_run_memory(*run, sampling_memory(*run, attached.program_bytes, passes, sizes.longest, sampling));
   open_sources(*run, data, sampling);
+  if (data.tools != nullptr) {
+    data.tools->journal_place = JournalPlace{.output_dir = run->directory.output_dir(),
+                                             .rank = static_cast<int>(plan.rank),
+                                             .resumes = run->directory.resuming()};
+  }
   run->method = opening.method(
       {.plan = plan,
        .model = *run->model,
