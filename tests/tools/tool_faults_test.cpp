@@ -250,8 +250,7 @@ TEST_F(ToolFaults, TheHostIsStartedAgain) {
   for (const rewards::ProcessFacts& child : rewards::our_children()) ::kill(child.pid, SIGKILL);
   const Done lost = one(*pool, ticket);
   EXPECT_TRUE(lost.failed);
-  expect_says(lost.note,
-              {"the process that forks the tools was killed by SIGKILL", "all environments are lost"});
+  expect_says(lost.note, {"the process that forks the tools was killed by SIGKILL", "all environments are lost"});
   for (const std::int64_t i : {0, 1, 4}) {
     const Done after = one(*pool, pool->call("", i, "step", {{"how", "fine"}}));
     EXPECT_TRUE(after.failed) << i;

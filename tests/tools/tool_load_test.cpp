@@ -99,8 +99,7 @@ number = 3
   expect_says(file.refusal("", "NoReset"), {"environment ", "a method `reset`", "NoReset, which has go"});
   expect_says(file.refusal("same", "Clash"), {"environment ", "two are called same"});
   expect_says(file.refusal("", "Untyped"), {"environment ", "step, argument way (tools.py:", "a type hint"});
-  expect_says(file.refusal("", "Raises"),
-              {"environment ", "Raises(), which makes", "FileNotFoundError", "/nowhere/at/all"});
+  expect_says(file.refusal("", "Raises"), {"environment ", "Raises(), which makes", "FileNotFoundError", "/nowhere/at/all"});
   expect_says(file.refusal("", "Leaves"), {"environment ", "it ended its process with status 5", "goodbye"});
   expect_says(file.refusal("", "number"), {"a class or function number in tools.py", "of type int"});
   expect_says(file.refusal("", "Nothing"), {"no such name", "NoReset"});

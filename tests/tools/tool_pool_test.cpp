@@ -134,11 +134,10 @@ TEST_F(ToolPoolTest, WhatThereIs) {
   const Tool& add = pool->tools("").front();
   EXPECT_FALSE(add.is_async);
   EXPECT_TRUE(pool->tools("")[2].is_async);
-  EXPECT_EQ(
-      base::dump_json(add.schema),
-      R"({"type":"function","function":{"name":"add","description":"Adds.","parameters":{"type":"object",)"
-      R"("properties":{"a":{"type":"integer","description":"first"},"b":{"type":"integer","description":)"
-      R"("second"}},"required":["a","b"]},"return":{"type":"integer"}}})");
+  EXPECT_EQ(base::dump_json(add.schema),
+            R"({"type":"function","function":{"name":"add","description":"Adds.","parameters":{"type":"object",)"
+            R"("properties":{"a":{"type":"integer","description":"first"},"b":{"type":"integer","description":)"
+            R"("second"}},"required":["a","b"]},"return":{"type":"integer"}}})");
 }
 
 TEST_F(ToolPoolTest, ResultsAreText) {
