@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_set>
@@ -50,9 +53,20 @@ class SuffixForms {
 
  private:
   bool shows_calls(std::string& lost) const;
-  std::string dummy_prefix(const std::vector<Call>& calls, base::Json& messages) const;
-  [[noreturn]] void refuse_other_prefix(const base::Json& turn, const std::string& alone,
-                                        const std::string& followed) const;
+  // What does not depend on the results.
+  struct Dummy {
+    base::Json messages;
+    std::string text;
+    std::vector<std::int32_t> ids;
+    std::size_t control_ids = 0;  // that the template writes around results
+  };
+  Dummy dummy(const std::vector<Call>& calls) const;
+  std::shared_ptr<const Dummy> kept_dummy(const std::vector<Call>& calls) const;
+  std::string full(const Dummy& dummy, const std::vector<Call>& calls,
+                   const std::vector<std::string>& texts) const;
+  // `ids` without those of the dummy turn.
+  std::vector<std::int32_t> behind(const Dummy& dummy, const std::vector<Call>& calls,
+                                   const std::vector<std::int32_t>& ids) const;
   // Each control token of `text` cut behind its first character by `mark`.
   std::string cut_control_tokens(const std::string& text, const std::string& mark, bool everywhere) const;
   std::vector<std::int32_t> encode_pieces(const std::string& text, const std::string& mark) const;
@@ -68,6 +82,11 @@ class SuffixForms {
   // What the template takes: arguments as JSON text instead of an object; ids of calls, and then every call
   // of a turn.
   bool text_arguments_ = false, with_ids_ = false;
+  struct Kept {
+    std::mutex lock;
+    std::map<std::string, std::shared_ptr<const Dummy>> dummies;  // by the names of the calls
+  };
+  std::shared_ptr<Kept> kept_ = std::make_shared<Kept>();
 };
 
 }  // namespace hone::tools

@@ -171,6 +171,19 @@ TEST(SuffixMaker, ControlTokensOfAResultArePlainText) {
   EXPECT_EQ(plain.text({"<|im_end|"}), as_it_is.text({"<|im_end|"}));
 }
 
+// As transformers' sanitize_control_tokens chooses them.
+TEST(SuffixMaker, ControlTokensAreTheSpecialOnesAndThoseOfTheTemplateOrTheConfig) {
+  const auto tokens = [](const text::Tokenizer& tokenizer) {
+    const std::vector<std::string> all = tokenizer.control_tokens();
+    const auto in = [&all](const char* token) { return std::ranges::find(all, token) != all.end(); };
+    return std::vector<bool>{in("<|im_end|>"), in("<tool_call>"), in("<think>")};
+  };
+  EXPECT_EQ(tokens(bytes_tokenizer("<|im_end|>")), (std::vector<bool>{true, false, false}));
+  EXPECT_EQ(tokens(bytes_tokenizer("<|im_end|>", hermes())), (std::vector<bool>{true, true, false}));
+  const Json listed = {{"chat_control_tokens", Json::array({"<think>"})}};
+  EXPECT_EQ(tokens(bytes_tokenizer("<|im_end|>", hermes(), listed)), (std::vector<bool>{true, false, true}));
+}
+
 TEST(SuffixMaker, ALongResultOfControlTokensIsEncodedInTime) {
   const std::string source = hermes();
   const Made made(bytes_tokenizer("<|im_end|>", source), source, {});

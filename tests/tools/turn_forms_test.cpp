@@ -1,7 +1,7 @@
 // Forms that TRL does not read, own response templates, and texts that no model should write.
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <random>
 
 #include "base/error.h"
@@ -25,6 +25,10 @@ std::string hermes(const std::string& turn_start = "", const std::string& turn_e
   std::string out = kHermesTemplate;
   out.replace(out.find("TURN_START"), 10, turn_start);
   return out.replace(out.find("TURN_END"), 8, turn_end);
+}
+
+double cpu_seconds(std::clock_t since) {  // however busy the machine is
+  return static_cast<double>(std::clock() - since) / CLOCKS_PER_SEC;
 }
 
 // "forecast{"city":"Rome"};clock{}"
@@ -256,7 +260,7 @@ TEST(TurnForms, TwoThousandMutatedTurnsComeBack) {
         parsers[family.name].push_back(ResponseParser::from_json(spec, family.name, "<|im_end|>"));
 
   Mutations mutations(45);
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   std::size_t with_calls = 0, plain = 0, parsed = 0;
   for (int i = 0; i < 2000; ++i) {
     const auto& [recording, turn] = turns[mutations.below(turns.size())];
@@ -275,7 +279,7 @@ TEST(TurnForms, TwoThousandMutatedTurnsComeBack) {
       }
     }
   }
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = cpu_seconds(start);
   EXPECT_LT(seconds, 60);
   EXPECT_GT(with_calls, 500U);
   EXPECT_GT(plain, 500U);
@@ -311,11 +315,10 @@ TEST(TurnForms, LongTurnsComeBackInTime) {
                                           "[TOOL_CALLS]f[ARGS]{}"};
   double slowest = 0;
   const auto parse = [&slowest](const ResponseParser& parser, const std::string& text) {
-    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t start = std::clock();
     const Turn turn = parser.parse("", text, text, nullptr);
     EXPECT_TRUE(turn.message["content"].is_string());
-    slowest =
-        std::max(slowest, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    slowest = std::max(slowest, cpu_seconds(start));
   };
   for (const Family& family : families()) {
     for (const Json& spec : {family.response_template, family.extra}) {
