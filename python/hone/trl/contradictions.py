@@ -5,8 +5,12 @@ import sys
 import warnings
 
 from hone.errors import Refused
-from hone.trl import models
+from hone.trl import models, options
 from hone.trl.rows import is_named, is_splits
+
+# Of options that the program refuses: what is to be said of them in Python, where full training is TRL's default.
+OWN_REASONS = {"sync_ref_model": "the reference is the model as the run began, and stays that; with PEFT, `sync_ref_model=True` is currently not "
+                                 "supported in TRL either"}
 
 # Trainers that want rows when they are made; the others of TRL's take them at train().
 WANT_ROWS = ("SFT", "DPO", "KTO", "Reward", "GRPO", "RLOO", "GMPO")
@@ -15,6 +19,7 @@ WANT_ROWS = ("SFT", "DPO", "KTO", "Reward", "GRPO", "RLOO", "GMPO")
 def refuse(method, where, args, settings, train, evaluation):
     """`settings`: the options that the arguments gave. Called last, so that a wrong argument is named before what is missing."""
     refuse_remote_code(settings, where)
+    refuse_options(method, settings, where)
     refuse_absent_rewards(method, settings, where)
     refuse_absent_rows(method, train, evaluation, where)
     if method == "Reward":
@@ -48,6 +53,15 @@ def refuse_remote_code(settings, where):
     if own and "--" not in own and (folder / f"{own.split('.')[0]}.py").is_file():
         raise Refused(f"{where}, model", "a family that hone has", f"{os.fspath(name)}, of type {config.get('model_type')!r}: it contains custom "
                       f"code, {own.split('.')[0]}.py, which hone does not run", "docs/comparison.md has the families; trust_remote_code adds none")
+
+
+def refuse_options(method, settings, where):
+    """Options that the program refuses at anything but their default, in its words."""
+    for name, row in options.rows(options.METHODS[method]).items():
+        value = settings.get(name)
+        if row["class"] == "refused" and value not in (None, False, "", [], {}) and value != row["default"]:
+            why = OWN_REASONS.get(name) or row.get("reason") or row["meaning"]
+            raise Refused(f"{where}, args.{name}", f"its default, {row['default']}", f"{value!r}: {why}", f"leave {name} out")
 
 
 def refuse_labels(model, where):
