@@ -153,6 +153,20 @@ def test_families(folder):
     trl.DPOTrainer(TINY, args=config("DPO", folder, sync_ref_model=False, fp16=False), train_dataset=PAIRS)
 
 
+def test_heads(folder):
+    """a reward model's adapter that would leave the head untrained in TRL is refused; with the head it is taken"""
+    from checks import LoraConfig
+    from hone import trl
+
+    def make(**more):
+        return trl.RewardTrainer(TINY, config("Reward", folder), train_dataset=PAIRS, peft_config=LoraConfig(**more))
+
+    for more in ({}, {"task_type": None}, {"modules_to_save": ["embed_tokens"]}):
+        raises(ValueError, "as it was drawn", lambda more=more: make(**more))
+    make(task_type="SEQ_CLS")
+    make(task_type=None, modules_to_save=["score"])
+
+
 def test_own_metrics(folder):
     """compute_metrics gets the numbers of each evaluation, and what it returns is logged; one that reads logits is refused"""
     from hone import trl

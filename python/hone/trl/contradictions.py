@@ -71,6 +71,15 @@ def refuse_labels(model, where):
         raise Refused(f"{where}, model", "one score: reward models require `num_labels=1`", f"{labels}", "load it with num_labels=1")
 
 
+def refuse_head(config, where):
+    """Of a LoraConfig for a reward model: TRL leaves a new head as it was drawn where neither is set, and here the head always trains."""
+    task = getattr(config, "task_type", "SEQ_CLS")
+    if config is not None and getattr(task, "value", task) != "SEQ_CLS" and "score" not in (getattr(config, "modules_to_save", None) or ()):
+        raise Refused(f"{where}, peft_config", "an adapter with the head of a reward model, which is trained as a whole",
+                      f"task_type={getattr(task, 'value', task)!r}, and no 'score' in modules_to_save: TRL would leave a new head as it was drawn",
+                      "LoraConfig(..., task_type='SEQ_CLS') or LoraConfig(..., modules_to_save=['score'])")
+
+
 def refuse_absent_rewards(method, settings, where):
     if method in ("GRPO", "RLOO", "GMPO") and not settings.get("reward_funcs"):
         raise Refused(f"{where}, reward_funcs", "one or more", "No reward source provided", "pass a function, a reward model, or a list of them")

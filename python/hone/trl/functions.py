@@ -80,6 +80,7 @@ class Functions:
         self.trainer = trainer
         self.all, self.judges = {}, set()
         self.failure = None  # the exception that ended the run
+        self.last = {"prompt": [], "completion": [], "rewards": {}, "extra": {}}  # of the last call of each function
         self._thread = None
         self._loop = None
 
@@ -136,6 +137,10 @@ class Functions:
         except BaseException as error:
             self.failure = error
             return {"raised": f"{name} raised {traceback.format_exception_only(type(error), error)[-1].strip()[:300]}"}
+        if name not in self.judges:
+            self.last["prompt"], self.last["completion"] = arguments.get("prompts", []), arguments.get("completions", [])
+            self.last["rewards"][name] = result
+            self.last["extra"].update(extra)
         return {"result": result, "extra": extra, "metrics": metrics}
 
     def _result(self, function, arguments):

@@ -22,6 +22,13 @@ class Sampling:
         self.args.reward_weights = None if value is None else [float(one) for one in value]
 
     @property
+    def _logs(self):
+        """TRL's table of completions, of the last batch that the functions of this process have scored."""
+        if self._name not in models.SAMPLERS:
+            raise AttributeError(f"{type(self).__name__} has no attribute '_logs'.")
+        return self._functions.last
+
+    @property
     def generation_config(self):
         """transformers' GenerationConfig of the options that sampling reads; changing it changes nothing."""
         where = f"{type(self).__name__}.generation_config"

@@ -98,6 +98,7 @@ class Trainer(Data, RewardModels, Sampling, Results, metaclass=Names):
         self.callback_handler = Callbacks(callbacks, self)
         if self._name == "Reward":
             contradictions.refuse_labels(model, title)
+            contradictions.refuse_head(self._peft_config, title)
         contradictions.refuse(self._name, title, self.args, self._settings, self._train_rows, self._eval_rows)
         families.refuse(model, self._settings, title)
         self.state = TrainerState()
