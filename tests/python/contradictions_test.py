@@ -113,7 +113,7 @@ def test_custom_code(folder):
 def test_names_of_classes(folder):
     """a method of TRL's class, asked of the class, is refused with what to do, and hasattr() says that it is not there"""
     from hone import Refused, trl
-    for name in ("compute_loss", "get_high_entropy_mask"):
+    for name in ("compute_loss", "get_gamma_weights"):
         raises(Refused, f"GRPOTrainer.{name}", lambda name=name: getattr(trl.GRPOTrainer, name))
         holds(not hasattr(trl.GRPOTrainer, name), name)
     error = raises(AttributeError, "GRPOTrainer has no attribute 'nothing'", lambda: trl.GRPOTrainer.nothing)
@@ -165,6 +165,42 @@ def test_heads(folder):
         raises(ValueError, "as it was drawn", lambda more=more: make(**more))
     make(task_type="SEQ_CLS")
     make(task_type=None, modules_to_save=["score"])
+
+
+def test_sampling(folder):
+    """trainers that sample have TRL's weights, coefficient and table of completions; an objective that weights lengths is told by a logger"""
+    import logging
+    from hone import trl
+    said = []
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())
+    logging.getLogger("hone.trl").addHandler(handler)
+
+    def scores(completions, log_extra, **_):
+        log_extra("length", [len(text) for text in completions])
+        return [float(len(text)) for text in completions]
+
+    def make(kind="GRPO", **more):
+        args = config(kind, folder, **{"num_generations": 2, "max_completion_length": 4, "save_strategy": "steps", "max_steps": 3, "reward_weights": [0.5], **more})
+        return getattr(trl, f"{kind}Trainer")(TINY, scores, args, train_dataset=PROMPTS)
+
+    try:
+        for loss, count in (("dapo", 1), ("grpo", 0)):
+            said.clear()
+            make(importance_sampling_level="sequence", loss_type=loss)
+            same(len([text for text in said if "by its completion length" in text]), count, loss)
+    finally:
+        logging.getLogger("hone.trl").removeHandler(handler)
+    trainer = make(entropy_coef=0.01, use_adaptive_entropy=True, entropy_target=15.0, entropy_coef_delta=0.005)
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        trainer.train()
+    holds(abs(trainer.entropy_coef - 0.025) < 1e-9, f"one step of the coefficient in each of 3: {trainer.entropy_coef}")
+    same((list(trainer.reward_weights), sorted(trainer._logs["rewards"])), ([0.5], ["scores"]), "weights and rewards")
+    same(len(trainer._logs["extra"]["length"]), len(trainer._logs["completion"]), "a column of the table")
+    for name in ("llm", "vllm_client", "_generate"):
+        holds(not hasattr(trainer, name), name)
+        raises(ValueError, "do:", lambda name=name: getattr(trainer, name))
+    raises(AttributeError, "reward_weights", lambda: trl.SFTTrainer(TINY, config("SFT", folder), train_dataset=TEXTS).reward_weights)
 
 
 def test_own_metrics(folder):

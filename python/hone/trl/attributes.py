@@ -57,6 +57,10 @@ OPTIONS |= {"loss_types": "loss_type", "precompute_ref_logps": "precompute_ref_l
 # What TRL's trainers have with use_vllm only: hasattr() says False, as there without it.
 ABSENT = ("llm", "vllm_client", "vllm_generation")
 
+# Names that are TRL's own, and that scripts use all the same: hasattr() says False.
+PRIVATE = ("_prepare_dataset", "_generate_and_score_completions", "_get_per_token_logps", "_get_per_token_logps_and_entropies", "_compute_loss",
+           "_prepare_inputs", "_calculate_rewards", "_generate", "_get_train_sampler", "_entropy_bonus_enabled", "_metrics")
+
 TRAINER = {
     **{name: Row(APPLIED) for name in OPTIONS},
     **applied("accelerator add_callback args callback_handler control create_model_card end eval_dataset evaluate get_learning_rates "
@@ -213,6 +217,8 @@ def refuse(name, where, row, kind=Refused):
 
 def missing(table, name, where):
     """The value of a name that the object does not have by itself: of its row, or the error that its row has."""
+    if name in PRIVATE and table is TRAINER:
+        refuse(name, where, Row(REFUSED, STEP), RefusedName)
     row = None if name.startswith("_") else table.get(name)
     if row is None:
         raise AttributeError(f"{where} has no attribute {name!r}." + near(name, table))

@@ -1,5 +1,6 @@
 """What TRL's constructors refuse, refused in the constructor here: a ValueError with the words that TRL's users look for."""
 import json
+import logging
 import os
 import sys
 import warnings
@@ -25,6 +26,8 @@ def refuse(method, where, args, settings, train, evaluation):
     if method == "Reward":
         for name, data in named(train, evaluation):
             warn_of_names(data, f"{where}, {name}")
+    if method == "GRPO":
+        warn_of_lengths(args, where)
     if method == "SFT":
         refuse_uncut(args, where)
         for name, data in named(train, evaluation):
@@ -97,6 +100,14 @@ def warn_of_names(data, where):
     if {"chosen_input_ids", "rejected_input_ids"} <= set(columns) and "chosen_ids" not in columns:
         warnings.warn(f"hone: {where} has chosen_input_ids and rejected_input_ids, which will not be supported in v1 of TRL: name them "
                       "chosen_ids and rejected_ids", FutureWarning, stacklevel=4)
+
+
+def warn_of_lengths(args, where):
+    """As TRL, by a logger: losses that add up tokens, beside one weight for a completion."""
+    loss = getattr(args.loss_type, "value", args.loss_type)
+    if getattr(args, "importance_sampling_level", "token") == "sequence" and loss in ("bnpo", "dr_grpo", "dapo", "cispo"):
+        logging.getLogger("hone.trl").warning("%s: with importance_sampling_level='sequence' the loss_type %r weights each sequence by its completion length; "
+                                              "GSPO's objective is loss_type='grpo'", where, loss)
 
 
 def refuse_uncut(args, where):

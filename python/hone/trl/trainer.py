@@ -19,7 +19,7 @@ from hone.trl.evaluation import is_evaluation
 from hone.trl.notebook import Progress
 from hone.trl.results import Results, entry_of
 from hone.trl.reward_models import RewardModels
-from hone.trl.sampling import Sampling
+from hone.trl.sampling import Masks, Sampling
 from hone.trl.trained_model import TrainedModel
 
 TrainOutput = collections.namedtuple("TrainOutput", "global_step training_loss metrics")
@@ -392,7 +392,7 @@ class Trainer(Data, RewardModels, Sampling, Results, metaclass=Names):
 @functools.lru_cache(maxsize=None)
 def trainer_class(name):
     """Of "GRPO": GRPOTrainer."""
-    made = type(f"{name}Trainer", (Trainer,), {"_name": name, "__module__": "hone.trl"})
+    made = type(f"{name}Trainer", (Masks, Trainer) if options.METHODS[name] == "grpo" else (Trainer,), {"_name": name, "__module__": "hone.trl"})
     made.__doc__ = f"TRL's {name}Trainer, run by hone {options.METHODS[name]}: train() writes an adapter or a model to args.output_dir."
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     made.__signature__ = inspect.Signature([inspect.Parameter(one, kind, default=None) for one in ARGUMENTS[name]])
