@@ -191,6 +191,8 @@ def test_sampling(folder):
             same(len([text for text in said if "by its completion length" in text]), count, loss)
     finally:
         logging.getLogger("hone.trl").removeHandler(handler)
+    raises(ValueError, "search no beams", lambda: make(generation_kwargs={"num_beams": 2}))
+    make(generation_kwargs={"num_beams": 1})
     trainer = make(entropy_coef=0.01, use_adaptive_entropy=True, entropy_target=15.0, entropy_coef_delta=0.005)
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         trainer.train()

@@ -26,6 +26,8 @@ def refuse(method, where, args, settings, train, evaluation):
     if method == "Reward":
         for name, data in named(train, evaluation):
             warn_of_names(data, f"{where}, {name}")
+    if method in models.SAMPLERS:
+        refuse_searches(args, where)
     if method == "GRPO":
         warn_of_lengths(args, where)
     if method == "SFT":
@@ -100,6 +102,14 @@ def warn_of_names(data, where):
     if {"chosen_input_ids", "rejected_input_ids"} <= set(columns) and "chosen_ids" not in columns:
         warnings.warn(f"hone: {where} has chosen_input_ids and rejected_input_ids, which will not be supported in v1 of TRL: name them "
                       "chosen_ids and rejected_ids", FutureWarning, stacklevel=4)
+
+
+def refuse_searches(args, where):
+    """The program looks at generation_kwargs when it begins; a search it never has."""
+    beams = (getattr(args, "generation_kwargs", None) or {}).get("num_beams")
+    if beams not in (None, 1):
+        raise Refused(f"{where}, args.generation_kwargs", "sampling, with num_beams=1", f"num_beams={beams}: the methods sample, and search no beams",
+                      "leave num_beams and length_penalty out; temperature, top_p, top_k and min_p shape what is sampled")
 
 
 def warn_of_lengths(args, where):
