@@ -165,6 +165,8 @@ def test_heads(folder):
         raises(ValueError, "as it was drawn", lambda more=more: make(**more))
     make(task_type="SEQ_CLS")
     make(task_type=None, modules_to_save=["score"])
+    of_script = trl.get_peft_config(trl.ModelConfig(use_peft=True))
+    trl.RewardTrainer(TINY, config("Reward", folder), train_dataset=PAIRS, peft_config=of_script)
 
 
 def test_sampling(folder):

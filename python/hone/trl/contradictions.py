@@ -77,9 +77,12 @@ def refuse_labels(model, where):
 
 
 def refuse_head(config, where):
-    """Of a LoraConfig for a reward model: TRL leaves a new head as it was drawn where neither is set, and here the head always trains."""
+    """Of a LoraConfig for a reward model: TRL leaves a new head as it was drawn where neither is set, and here the head always trains. What
+    get_peft_config() makes of a command line is no LoraConfig: scripts leave lora_task_type out, and mean a reward model."""
+    if config is None or not hasattr(config, "peft_type"):
+        return
     task = getattr(config, "task_type", "SEQ_CLS")
-    if config is not None and getattr(task, "value", task) != "SEQ_CLS" and "score" not in (getattr(config, "modules_to_save", None) or ()):
+    if getattr(task, "value", task) != "SEQ_CLS" and "score" not in (getattr(config, "modules_to_save", None) or ()):
         raise Refused(f"{where}, peft_config", "an adapter with the head of a reward model, which is trained as a whole",
                       f"task_type={getattr(task, 'value', task)!r}, and no 'score' in modules_to_save: TRL would leave a new head as it was drawn",
                       "LoraConfig(..., task_type='SEQ_CLS') or LoraConfig(..., modules_to_save=['score'])")
