@@ -227,7 +227,8 @@ class TrainedModel:
     @property
     def dtype(self):
         import torch
-        name = self._trainer._settings.get("dtype") or "float32"
+        value = live.opening(self._trainer._settings, self._trainer._name)["dtype"]
+        name = str(value).removeprefix("torch.")
         return getattr(torch, name if name != "auto" else "float32")
 
     @property

@@ -71,6 +71,8 @@ class Trainer(Data, RewardModels, Results, metaclass=Names):
             models.refuse_sampling(models.base_of(model), f"{title}, model", self._name)
         self._begun = model if model is not None and models.is_wrapped(model) else None  # its adapter is what the run begins with
         self.args = self._config(args, model)
+        if self.args.output_dir is None:
+            self.args.output_dir = "trainer_output"  # transformers' default, which scripts read in args
         self._given_tokenizer, self._tokenizer = given.pop("processing_class", None), tokenizers.Taken()
         self.train_dataset, self.eval_dataset = given.pop("train_dataset", None), given.pop("eval_dataset", None)
         self._formatting = given.pop("formatting_func", None)
@@ -156,7 +158,7 @@ class Trainer(Data, RewardModels, Results, metaclass=Names):
         out = dict(self.args.settings())
         plan.init_kwargs(out, title)
         out |= tokenizers.template_settings(out)
-        out["output_dir"] = os.fspath(self.args.output_dir) if self.args.output_dir is not None else "trainer_output"
+        out["output_dir"] = os.fspath(self.args.output_dir)
         inputs = pathlib.Path(out["output_dir"]) / plan.FOLDER
         if model is not None:
             plan.take(out, {"model_name_or_path": states.name_of(model, inputs)}, title)
