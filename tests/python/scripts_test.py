@@ -227,6 +227,12 @@ def test_data_helpers(folder):
     run(folder, str(OBJECTS_FOLDER / "data_helpers.py"), [TINY])
 
 
+def test_optimizers(folder):
+    """PyTorch's optimizers and transformers' schedules as arguments give TRL's losses, or are refused"""
+    package()
+    run(folder, str(OBJECTS_FOLDER / "optimizers.py"), [TINY, str(folder)])
+
+
 def test_example(folder):
     """the example of docs/python.md runs, with a small model and two steps"""
     package()
@@ -407,7 +413,7 @@ def main():
     given = parser.parse_args()
     cases = [(one.__name__[5:], one.__doc__, one)
              for one in (test_objects, test_models, test_changed_tokenizers, test_after_training, test_live_models, test_data_helpers,
-                         test_held_models, test_prepared_rows, test_arguments, test_open_r1, test_example)]
+                         test_held_models, test_prepared_rows, test_arguments, test_optimizers, test_open_r1, test_example)]
     cases += [(name, f"TRL's script {name}.py runs with its import changed", functools.partial(adapter_test, name=name)) for name in SCRIPTS]
     cases += [(f"{name}-losses", f"TRL's script {name}.py gives TRL's losses and gradient norms in float32", functools.partial(losses_test, name=name))
               for name in SCRIPTS]

@@ -343,7 +343,8 @@ class TrainedModel:
         live.needed(where, "transformers", *(["peft"] if adapter else []))
         if adapter:
             import peft
-            opened = peft.PeftModel.from_pretrained(live.open_base(settings, self._trainer._name, self.config, where), str(folder))
+            base = live.open_base(settings, self._trainer._name, self.config, where)
+            opened = peft.PeftModel.from_pretrained(base, str(folder), is_trainable=True).eval()
         else:
             opened = live.open_base({**settings, "model_name_or_path": str(folder)}, self._trainer._name, self.config, where)
         return opened if str(self.device) == "cpu" else opened.to(self.device)

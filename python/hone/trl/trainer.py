@@ -17,6 +17,7 @@ from hone.trl.config import config_class
 from hone.trl.data_sets import Data
 from hone.trl.evaluation import is_evaluation
 from hone.trl.notebook import Progress
+from hone.trl.optimizers import settings_of as optimizer_settings
 from hone.trl.results import Results, entry_of
 from hone.trl.reward_models import RewardModels
 from hone.trl.trained_model import TrainedModel
@@ -172,6 +173,7 @@ class Trainer(Data, RewardModels, Results, metaclass=Names):
         if self._begun is not None:
             refusals.refuse_second_adapter(given, out, title)
             plan.take(out, {"use_peft": True, "adapter_name_or_path": os.fspath(inputs / "adapter")}, title)
+        out |= optimizer_settings(given, model, self.args, title)  # args have other values in silence, as in transformers
         plan.take(out, adapters.quantization_settings(given.pop("quantization_config", None), title), title)
         plan.take(out, adapters.lora_settings(given.pop("peft_config", None), title), title)
         if models.is_model(model) and not out.get("use_peft") and not out.get("unfrozen_parameters"):

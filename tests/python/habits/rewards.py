@@ -68,7 +68,7 @@ def of_some_tasks():
     return sampled(grpo_of([sums, words], rows), "reward", "rewards/sums/mean", "rewards/words/mean")
 
 
-@habit()
+@habit(fast=True)
 def of_coroutines():
     """an async function beside another one"""
     async def asked(prompts, completions, **kwargs):
@@ -95,7 +95,7 @@ def with_a_log():
     return sampled(grpo_of(right, log_completions=True), "reward", "share")
 
 
-@habit(fast=True)
+@habit()
 def weights():
     """several functions with reward_weights"""
     def first(completions, **kwargs):
@@ -123,7 +123,7 @@ def built_in():
 @habit()
 def model_as_reward():
     """a reward model by its name, and beside it the reference's distance: beta"""
-    return sampled(grpo_of(REWARD_MODEL, options={**GREEDY, "beta": 0.04}), "reward", "kl", "entropy")
+    return sampled(grpo_of(REWARD_MODEL, options={**GREEDY, "beta": 0.04, "learning_rate": 1e-7}), "reward", "kl", "entropy")
 
 
 @habit(fast=True)

@@ -55,6 +55,7 @@ def script():
 @habit()
 def clone_chat_template():
     """a base model and its tokenizer get the template, the tokens and the end of another"""
+    import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from trl import SFTConfig, SFTTrainer, clone_chat_template
     other = AutoTokenizer.from_pretrained(MODEL)
@@ -62,6 +63,7 @@ def clone_chat_template():
     other.chat_template = "{% for m in messages %}<|turn|>{{ m.role }} {{ m.content }}<|end_of_turn|>{% endfor %}"
     other.save_pretrained("instructed")
     model, tokenizer = AutoModelForCausalLM.from_pretrained(MODEL), AutoTokenizer.from_pretrained(MODEL)
+    torch.manual_seed(0)  # new rows are drawn
     model, tokenizer, added = clone_chat_template(model, tokenizer, "instructed")
     trainer = SFTTrainer(model, args=SFTConfig("out", **FEW), processing_class=tokenizer, train_dataset=data(CHATS))
     return {"added": added, "rows": model.get_input_embeddings().weight.shape[0], "eos": tokenizer.eos_token,
