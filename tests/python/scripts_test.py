@@ -77,7 +77,7 @@ SCRIPTS |= {
     "grpo_continuous_batching": Script(GSM8K, GROUPS, is_example=True, here=False, changes={'script_args.dataset_config or "main"': "None"}),
     "rloo_of_examples": Script(MANY_SUMS, is_example=True, here=False, fixed="Qwen3-0.6B-RLOO",
                                changes={'"AI-MO/NuminaMath-TIR", split=["train[:5%]", "test[:5%]"]': '"data", split=["train", "test"]',
-                                        'model="Qwen/Qwen3-0.6B"': f"model={TINY!r}", "max_completion_length=1024": "max_completion_length=48",
+                                        'model="Qwen/Qwen3-0.6B"': f"model={TINY!r}", "max_completion_length=1024": "max_completion_length=48, max_steps=4",
                                         'trainer.push_to_hub(dataset_name="AI-MO/NuminaMath-TIR")': "pass"}),
     "sft_gemma3": Script(CHATTED, is_example=True, here=False, fixed="gemma",
                          changes={'"open-r1/codeforces-cots", split': '"data", split', '"google/gemma-3-12b-it"': repr(str(PARITY / "tiny_gemma3_images")),
