@@ -229,7 +229,8 @@ class TrainedModel:
     @property
     def dtype(self):
         import torch
-        name = self._trainer._settings.get("dtype") or "float32"
+        value = live.opening(self._trainer._settings, self._trainer._name)["dtype"]
+        name = str(value).removeprefix("torch.")
         return getattr(torch, name if name != "auto" else "float32")
 
     @property
@@ -344,7 +345,8 @@ class TrainedModel:
         live.needed(where, "transformers", *(["peft"] if adapter else []))
         if adapter:
             import peft
-            opened = peft.PeftModel.from_pretrained(live.open_base(settings, self._trainer._name, self.config, where), str(folder))
+            base = live.open_base(settings, self._trainer._name, self.config, where)
+            opened = peft.PeftModel.from_pretrained(base, str(folder), is_trainable=True).eval()
         else:
             opened = live.open_base({**settings, "model_name_or_path": str(folder)}, self._trainer._name, self.config, where)
         return opened if str(self.device) == "cpu" else opened.to(self.device)

@@ -17,6 +17,7 @@ from hone.trl.config import config_class
 from hone.trl.data_sets import Data
 from hone.trl.evaluation import is_evaluation
 from hone.trl.notebook import Progress
+from hone.trl.optimizers import settings_of as optimizer_settings
 from hone.trl.results import Results, entry_of
 from hone.trl.reward_models import RewardModels
 from hone.trl.sampling import Masks, Sampling
@@ -72,6 +73,8 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, metaclass=
             models.refuse_sampling(models.base_of(model), f"{title}, model", self._name)
         self._begun = model if model is not None and models.is_wrapped(model) else None  # its adapter is what the run begins with
         self.args = self._config(args, model)
+        if self.args.output_dir is None:
+            self.args.output_dir = "trainer_output"  # transformers' default, which scripts read in args
         self._given_tokenizer, self._tokenizer = given.pop("processing_class", None), tokenizers.Taken()
         self.train_dataset, self.eval_dataset = given.pop("train_dataset", None), given.pop("eval_dataset", None)
         self._formatting = given.pop("formatting_func", None)
@@ -162,7 +165,7 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, metaclass=
         out = dict(self.args.settings())
         plan.init_kwargs(out, title)
         out |= tokenizers.template_settings(out)
-        out["output_dir"] = os.fspath(self.args.output_dir) if self.args.output_dir is not None else "trainer_output"
+        out["output_dir"] = os.fspath(self.args.output_dir)
         inputs = pathlib.Path(out["output_dir"]) / plan.FOLDER
         if model is not None:
             plan.take(out, {"model_name_or_path": states.name_of(model, inputs)}, title)
@@ -176,6 +179,7 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, metaclass=
         if self._begun is not None:
             refusals.refuse_second_adapter(given, out, title)
             plan.take(out, {"use_peft": True, "adapter_name_or_path": os.fspath(inputs / "adapter")}, title)
+        out |= optimizer_settings(given, model, self.args, title)  # args have other values in silence, as in transformers
         plan.take(out, adapters.quantization_settings(given.pop("quantization_config", None), title), title)
         plan.take(out, adapters.lora_settings(given.pop("peft_config", None), title), title)
         if models.is_model(model) and not out.get("use_peft") and not out.get("unfrozen_parameters"):
