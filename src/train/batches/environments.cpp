@@ -121,8 +121,10 @@ std::vector<ActingPrompt> begin_dialogues(const std::vector<const data::PromptRo
   }
   while (!asked.empty()) {
     for (const tools::Done& done : use.pool->wait(/*block=*/true)) {
-      const std::size_t i = asked.at(done.ticket);
-      asked.erase(done.ticket);
+      const auto place = asked.find(done.ticket);
+      if (place == asked.end()) continue;  // of a batch that an error has ended
+      const std::size_t i = place->second;
+      asked.erase(place);
       if (!done.failed) {
         observations[i] = done.text;
         continue;
@@ -169,8 +171,10 @@ std::vector<std::vector<double>> environment_rewards(const std::vector<ActingPro
   }
   while (!asked.empty()) {
     for (const tools::Done& done : use.pool->wait(/*block=*/true)) {
-      const auto [sample, reward] = asked.at(done.ticket);
-      asked.erase(done.ticket);
+      const auto place = asked.find(done.ticket);
+      if (place == asked.end()) continue;
+      const auto [sample, reward] = place->second;
+      asked.erase(place);
       out[sample][reward] = done.failed ? rewards::kNone : done.reward;
       if (done.failed) {
         warnings.push_back("reward " + names[reward] + " could not score sample " + std::to_string(sample) +
