@@ -65,6 +65,26 @@ void add_token_facts(CompletionFacts& to, const std::vector<std::int32_t>& ids,
   to.most_common_fraction = static_cast<double>(most->second) / static_cast<double>(ids.size());
 }
 
+// The dialogue and its calls. Whether a call was begun is looked for in what the model drew, not in what it was given.
+void add_call_facts(CompletionFacts& to, const RolloutSample& sample, const text::Tokenizer& tokenizer,
+                    const ToolUse* tools) {
+  to.messages = sample.messages;
+  for (const ToolCall& one : sample.calls)
+    to.calls.push_back({one.name, base::dump_json(one.arguments), one.failed, one.seconds});
+  if (tools == nullptr) return;
+  std::int64_t begin = 0;
+  const auto look = [&](std::int64_t end) {
+    const std::span<const std::int32_t> ids = sample.ids;
+    const auto drawn = ids.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+    to.opens_call = to.opens_call || tools->parser.opens_call(tokenizer.decode(drawn, false));
+  };
+  for (const GivenTokens& given : sample.given) {
+    look(given.begin);
+    begin = given.end;
+  }
+  look(std::ssize(sample.ids));
+}
+
 }  // namespace
 
 std::int64_t PolicyPrompts::longest() const {
@@ -238,12 +258,16 @@ void LiveRollouts::sample(Making& making) {
     });
     return;
   }
-  generate_with_tools(model_, making.acting, options, tokenizer_, *tools_,
-                      [&](std::size_t index, RolloutSample sample, const std::vector<std::string>& notes) {
-                        const std::string who = "sample " + std::to_string(sample_number(request, index));
-                        for (const std::string& note : notes) making.out.facts.warnings.push_back(who + ": " + note);
-                        take_sample(making, index, std::move(sample));
-                      });
+  const auto start = base::Clock::now();
+  making.out.facts.tool_wait_seconds =
+      generate_with_tools(model_, making.acting, options, tokenizer_, *tools_,
+                          [&](std::size_t index, RolloutSample sample, const std::vector<std::string>& notes) {
+                            const std::string who = "sample " + std::to_string(sample_number(request, index));
+                            for (const std::string& note : notes)
+                              making.out.facts.warnings.push_back(who + ": " + note);
+                            take_sample(making, index, std::move(sample));
+                          });
+  making.out.facts.sampling_seconds = seconds_since(start);
 }
 
 // get_reward() of the environments: the last reward functions.
@@ -267,7 +291,7 @@ void LiveRollouts::fill_facts(Making& making) const {
          .completion = sample.text,
          .truncated = sample.truncated});
     add_token_facts(facts.completions.back(), sample.ids, tokenizer_);
-    facts.completions.back().messages = sample.messages;
+    add_call_facts(facts.completions.back(), sample, tokenizer_, tools_);
   }
   facts.reward_names = names_;
 }
@@ -345,7 +369,7 @@ SourcedRollouts ReplayedRollouts::make(const RolloutRequest& request) {
          .completion = sample.text.empty() ? tokenizer_.decode(sample.ids, true) : sample.text,
          .truncated = sample.truncated,
          .rewards = sample.rewards});
-    out.facts.completions.back().messages = sample.messages;
+    add_call_facts(out.facts.completions.back(), sample, tokenizer_, nullptr);
     add_token_facts(out.facts.completions.back(), sample.ids, tokenizer_);
   }
   return out;

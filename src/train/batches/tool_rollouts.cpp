@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/stopwatch.h"
 
 namespace hone::train {
 
@@ -47,15 +48,19 @@ class ToolLoop {
     }
   }
 
-  void run() {
+  double run() {
+    double waited = 0;
     add_all();
     for (;;) {
       const bool sampled = engine_.advance();
       for (const rollout::Event& event : engine_.poll()) {
         if (event.has_ended) end_turn(*by_id_.at(event.id));
       }
-      if (!sampled && use_.pool->under_way() == 0) return;
-      for (const tools::Done& done : use_.pool->wait(!sampled)) take_result(done);
+      if (!sampled && use_.pool->under_way() == 0) return waited;
+      const auto start = base::Clock::now();
+      const std::vector<tools::Done> found = use_.pool->wait(!sampled);
+      if (!sampled) waited += base::seconds_since(start);
+      for (const tools::Done& done : found) take_result(done);
     }
   }
 
@@ -213,10 +218,10 @@ class ToolLoop {
 
 }  // namespace
 
-void generate_with_tools(const model::CausalLm& model, const std::vector<ActingPrompt>& prompts,
-                         const rollout::GenerateOptions& options, const text::Tokenizer& tokenizer, ToolUse& use,
-                         const OnActed& on_done) {
-  ToolLoop(model, prompts, options, tokenizer, use, on_done).run();
+double generate_with_tools(const model::CausalLm& model, const std::vector<ActingPrompt>& prompts,
+                           const rollout::GenerateOptions& options, const text::Tokenizer& tokenizer, ToolUse& use,
+                           const OnActed& on_done) {
+  return ToolLoop(model, prompts, options, tokenizer, use, on_done).run();
 }
 
 }  // namespace hone::train

@@ -79,9 +79,10 @@ std::vector<std::vector<double>> environment_rewards(const std::vector<ActingPro
 using OnActed = std::function<void(std::size_t index, RolloutSample sample, std::vector<std::string> notes)>;
 
 // As rollout::generate(): completion prompt * samples + sample, options.prompt_keys, and on_done as they finish. A sample has
-// everything but its prompt and rewards. UserError of generate() and of the pool.
-void generate_with_tools(const model::CausalLm& model, const std::vector<ActingPrompt>& prompts,
-                         const rollout::GenerateOptions& options, const text::Tokenizer& tokenizer, ToolUse& use,
-                         const OnActed& on_done);
+// everything but its prompt and rewards. Returns the seconds in which nothing could be sampled, since every sample waited for a tool.
+// UserError of generate() and of the pool.
+double generate_with_tools(const model::CausalLm& model, const std::vector<ActingPrompt>& prompts,
+                           const rollout::GenerateOptions& options, const text::Tokenizer& tokenizer, ToolUse& use,
+                           const OnActed& on_done);
 
 }  // namespace hone::train
