@@ -125,7 +125,7 @@ def line_verdicts(out, err):
             step, level, code, text = match.groups()
             found.append(Verdict(code or "", level.lower(), f"step {step}" if step else "before step 1", text))
     if "hone: " in err:
-        for code in dict.fromkeys(re.findall(r"\b(?:GRAD|NUM|DATA|PREF|RL|DIST|CKPT|ENV|MEM)-\d\d\b", err)):
+        for code in dict.fromkeys(re.findall(r"\b(?:GRAD|NUM|DATA|PREF|RL|TOOL|DIST|CKPT|ENV|MEM)-\d\d\b", err)):
             at = re.search(r"\[step (\d+)\]", err)
             found.append(Verdict(code, "fail", f"step {at.group(1)}" if at else "before step 1", err.strip()))
     return found
