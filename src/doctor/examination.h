@@ -55,7 +55,7 @@ Verdicts probe_loss(const train::RunView& run);      // P3
 Verdicts probe_sampler(const train::RunView& run);   // P7
 bool has_rewards(const train::RunView& run);         // that P8 can call: of its training or of an evaluation
 Verdicts probe_reward(const train::RunView& run, Depth depth);  // P8
-bool has_tools(const train::RunView& run);                       // that its model may call
+bool has_tools(const train::RunView& run);                      // that its model may call
 Verdicts probe_tools(const train::RunView& run, Depth depth);   // P14: of a run with tools
 Verdicts probe_calls(const train::RunView& run, Depth depth);   // P15: of a run with tools
 Verdicts probe_rollout(const train::RunView& run);              // P6, deep

@@ -29,18 +29,21 @@ constexpr const char* kTemplate =
 
 // `body` is the function's.
 std::string tool(const std::string& body, const std::string& before = "") {
-  return before + "def search(q: str) -> str:\n    \"\"\"\n    Finds a page.\n\n    Args:\n        q: What for.\n    \"\"\"\n" + body;
+  return before +
+         "def search(q: str) -> str:\n    \"\"\"\n    Finds a page.\n\n    Args:\n        q: What for.\n    \"\"\"\n" +
+         body;
 }
 
 // Pays what `read` makes of a completion's messages.
 std::string reward(const std::string& read) {
-  return "\n\ndef score(completions, answer, **kwargs):\n    return [float(a in " + read + ") for c, a in zip(completions, answer)]\n";
+  return "\n\ndef score(completions, answer, **kwargs):\n    return [float(a in " + read +
+         ") for c, a in zip(completions, answer)]\n";
 }
 const std::string kLast = reward("c[-1]['content']");
 
 std::string environment(const std::string& reset, const std::string& init = "") {
-  return "import itertools\n\nNUMBERS = itertools.count()\n\n\nclass World:\n    def __init__(self):\n        self.seen = 0\n" + init +
-         "\n    def reset(self, **row):\n" + reset +
+  return "import itertools\n\nNUMBERS = itertools.count()\n\n\nclass World:\n    def __init__(self):\n        self.seen = 0\n" +
+         init + "\n    def reset(self, **row):\n" + reset +
          "\n    def look(self, at: int) -> str:\n        \"\"\"\n        Looks.\n\n        Args:\n            at: Where.\n        \"\"\"\n"
          "        self.seen += 1\n        return str(self.seen)\n";
 }
@@ -56,7 +59,9 @@ class ProbeTools : public ProbeTest {
     Json config = base::parse_json(base::read_text(from / "config.json"), "config.json");
     config["max_position_embeddings"] = 2048;
     base::put(model / "config.json", base::dump_json(config));
-    const Json words = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"eos_token", "<|im_end|>"}, {"chat_template", kTemplate}};
+    const Json words = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                        {"eos_token", "<|im_end|>"},
+                        {"chat_template", kTemplate}};
     base::put(model / "tokenizer_config.json", base::dump_json(words));
     std::string rows;
     for (int i = 0; i < 12; ++i) {
@@ -70,8 +75,13 @@ class ProbeTools : public ProbeTest {
   std::unique_ptr<train::OpenedRun> with(const std::string& python, Words more = {}, bool acts = false) {
     base::put(root_ / "tools.py", python);
     const std::string file = (root_ / "tools.py").string();
-    Words words = {"--model_name_or_path", (root_ / "model").string(), "--dataset_name", (root_ / "rows.jsonl").string(),
-                   "--reward_funcs", acts ? "length(target=6)" : file + ":score", acts ? "--environment" : "--tools",
+    Words words = {"--model_name_or_path",
+                   (root_ / "model").string(),
+                   "--dataset_name",
+                   (root_ / "rows.jsonl").string(),
+                   "--reward_funcs",
+                   acts ? "length(target=6)" : file + ":score",
+                   acts ? "--environment" : "--tools",
                    file + (acts ? ":World" : ":search")};
     if (std::find(more.begin(), more.end(), "--max_completion_length") == more.end())
       words.insert(words.end(), {"--max_completion_length", "300"});
@@ -96,37 +106,52 @@ TEST_F(ProbeTools, AHealthyOneIsQuiet) {
   EXPECT_EQ(worst(found), Level::kOk) << describe(found);
   EXPECT_VERDICT(found, "TOOL-01", Level::kOk, "a page about 1");
   EXPECT_VERDICT(found, "TOOL-05", Level::kOk, "pays what the last turn says");
-  const Verdicts world = examined(environment("        self.seen = 0\n        return ' Look around.'\n"), {}, true);
+  const Verdicts world =
+      examined(environment("        self.seen = 0\n        return ' Look around.'\n"), {}, true);
   EXPECT_EQ(worst(world), Level::kOk) << describe(world);
   EXPECT_TRUE(probe_tools(*open(grpo("plain")), Depth::kRun).empty());
 }
 
 TEST_F(ProbeTools, AToolThatFails) {
-  EXPECT_VERDICT(examined(tool("    return indexx[q]\n") + kLast), "TOOL-01", Level::kWarn, "NameError is seldom about arguments");
-  EXPECT_VERDICT(examined(tool("    while True:\n        pass\n") + kLast, {"--tool_timeout", "1"}), "TOOL-01", Level::kWarn, "it hangs");
-  EXPECT_VERDICT(examined(tool("    os._exit(3)\n", "import os\n\n\n") + kLast), "TOOL-01", Level::kWarn, "its process ended");
+  EXPECT_VERDICT(examined(tool("    return indexx[q]\n") + kLast), "TOOL-01", Level::kWarn,
+                 "NameError is seldom about arguments");
+  EXPECT_VERDICT(examined(tool("    while True:\n        pass\n") + kLast, {"--tool_timeout", "1"}),
+                 "TOOL-01", Level::kWarn, "it hangs");
+  EXPECT_VERDICT(examined(tool("    os._exit(3)\n", "import os\n\n\n") + kLast), "TOOL-01", Level::kWarn,
+                 "its process ended");
   // What the arguments may be wrong for is no fault.
-  EXPECT_VERDICT(examined(tool("    raise ValueError('no page')\n") + kLast), "TOOL-01", Level::kNote, "made-up arguments");
-  EXPECT_VERDICT(examined(tool("    print('found')\n    return q\n") + kLast), "TOOL-01", Level::kNote, "prints");
+  EXPECT_VERDICT(examined(tool("    raise ValueError('no page')\n") + kLast), "TOOL-01", Level::kNote,
+                 "made-up arguments");
+  EXPECT_VERDICT(examined(tool("    print('found')\n    return q\n") + kLast), "TOOL-01", Level::kNote,
+                 "prints");
 }
 
 TEST_F(ProbeTools, AResetThatFails) {
-  EXPECT_VERDICT(examined(environment("        return row['task']\n"), {}, true), "TOOL-01", Level::kFail, "task");
+  EXPECT_VERDICT(examined(environment("        return row['task']\n"), {}, true), "TOOL-01", Level::kFail,
+                 "task");
 }
 
 TEST_F(ProbeTools, WhatIsNotDeterministic) {
-  EXPECT_VERDICT(examined(tool("    return str(time.perf_counter_ns())\n", "import time\n\n\n") + kLast), "TOOL-02", Level::kWarn, "clock");
-  EXPECT_VERDICT(examined(environment("        return str(id(self)) + str(__import__('os').getpid())\n"), {}, true), "TOOL-02", Level::kFail,
-                 "each completion of a prompt");
-  EXPECT_VERDICT(examined(environment("        self.resets = getattr(self, 'resets', 0) + 1\n        return str(self.resets)\n"), {}, true),
-                 "TOOL-02", Level::kWarn, "the second time");
+  EXPECT_VERDICT(examined(tool("    return str(time.perf_counter_ns())\n", "import time\n\n\n") + kLast),
+                 "TOOL-02", Level::kWarn, "clock");
+  EXPECT_VERDICT(
+      examined(environment("        return str(id(self)) + str(__import__('os').getpid())\n"), {}, true),
+      "TOOL-02", Level::kFail, "each completion of a prompt");
+  EXPECT_VERDICT(
+      examined(environment(
+                   "        self.resets = getattr(self, 'resets', 0) + 1\n        return str(self.resets)\n"),
+               {}, true),
+      "TOOL-02", Level::kWarn, "the second time");
 }
 
 TEST_F(ProbeTools, TheRoomForADialogue) {
   const std::string python = tool("    return q\n") + kLast;
-  EXPECT_VERDICT(examined(python, {"--max_completion_length", "30"}), "TOOL-03", Level::kFail, "shorter than a call");
-  EXPECT_VERDICT(examined(python, {"--max_tool_calling_iterations", "40"}), "TOOL-03", Level::kNote, "allows 40");
-  EXPECT_VERDICT(examined(python, {"--max_tool_calling_iterations", "1"}), "TOOL-03", Level::kOk, "fit into a completion");
+  EXPECT_VERDICT(examined(python, {"--max_completion_length", "30"}), "TOOL-03", Level::kFail,
+                 "shorter than a call");
+  EXPECT_VERDICT(examined(python, {"--max_tool_calling_iterations", "40"}), "TOOL-03", Level::kNote,
+                 "allows 40");
+  EXPECT_VERDICT(examined(python, {"--max_tool_calling_iterations", "1"}), "TOOL-03", Level::kOk,
+                 "fit into a completion");
   const std::string wordy = tool("    return 'words ' * 500\n") + kLast;
   EXPECT_VERDICT(examined(wordy), "TOOL-03", Level::kWarn, "returns all that it has");
   EXPECT_LT(worst(examined(wordy, {"--max_tool_result_tokens", "50"})), Level::kWarn);
@@ -140,22 +165,28 @@ TEST_F(ProbeTools, ControlTokensInAResult) {
 
 TEST_F(ProbeTools, ARewardThatMisreadsADialogue) {
   const std::string good = tool("    return q\n");
-  EXPECT_VERDICT(examined(good + reward("' '.join(m['content'] for m in c)")), "TOOL-05", Level::kWarn, "takes what a tool answers");
-  EXPECT_VERDICT(examined(good + reward("c[0]['content']")), "TOOL-05", Level::kWarn, "reads the first message");
-  EXPECT_VERDICT(examined(good + reward("[m['content'] for m in c if {'user': 1, 'assistant': 1}[m['role']]][-1]")), "TOOL-05", Level::kWarn,
-                 "list of several messages");
+  EXPECT_VERDICT(examined(good + reward("' '.join(m['content'] for m in c)")), "TOOL-05", Level::kWarn,
+                 "takes what a tool answers");
+  EXPECT_VERDICT(examined(good + reward("c[0]['content']")), "TOOL-05", Level::kWarn,
+                 "reads the first message");
+  EXPECT_VERDICT(
+      examined(good + reward("[m['content'] for m in c if {'user': 1, 'assistant': 1}[m['role']]][-1]")),
+      "TOOL-05", Level::kWarn, "list of several messages");
 }
 
 TEST_F(ProbeTools, SlowTools) {
   EXPECT_VERDICT(examined(tool("    time.sleep(0.2)\n    return q\n", "import time\n\n\n") + kLast,
                           {"--tool_workers", "1", "--per_device_train_batch_size", "400"}),
                  "TOOL-10", Level::kWarn, "tool_workers");
-  EXPECT_VERDICT(examined(tool("    time.sleep(0.2)\n    return q\n", "import time\n\n\n") + kLast), "TOOL-10", Level::kOk, "a call of search");
+  EXPECT_VERDICT(examined(tool("    time.sleep(0.2)\n    return q\n", "import time\n\n\n") + kLast),
+                 "TOOL-10", Level::kOk, "a call of search");
 }
 
 TEST_F(ProbeTools, WhetherTheModelCalls) {
-  EXPECT_VERDICT(called("(<tool_call>\\n\\{\"name\": \"search\", \"arguments\": \\{\"q\": \"[a-z]\"\\}\\}\\n</tool_call>)"), "TOOL-06", Level::kOk,
-                 "a call is begun for");
+  EXPECT_VERDICT(
+      called(
+          "(<tool_call>\\n\\{\"name\": \"search\", \"arguments\": \\{\"q\": \"[a-z]\"\\}\\}\\n</tool_call>)"),
+      "TOOL-06", Level::kOk, "a call is begun for");
   EXPECT_VERDICT(called("(no|yes)"), "TOOL-06", Level::kWarn, "a base model");
   EXPECT_VERDICT(called("<tool_call>search\\([a-z]\\)</tool_call>"), "TOOL-07", Level::kWarn, "another form");
   EXPECT_VERDICT(called("<think>[a-z ]{400}</think>no"), "TOOL-06", Level::kNote, "still thinks");
@@ -163,12 +194,15 @@ TEST_F(ProbeTools, WhetherTheModelCalls) {
 
 TEST_F(ProbeTools, NothingIsCalledWhereThatIsNotWanted) {
   const std::string python = tool("    raise NameError('called')\n") + kLast;
-  EXPECT_VERDICT(examined(python, {"--probe_rewards", "false"}), "TOOL-01", Level::kNote, "probe_rewards is false");
+  EXPECT_VERDICT(examined(python, {"--probe_rewards", "false"}), "TOOL-01", Level::kNote,
+                 "probe_rewards is false");
 }
 
 TEST_F(ProbeTools, ARunWithToolsHasItsPartsInAnExamination) {
-  const auto run = with(tool("    return missing\n") + kLast,
-                        {"--vllm_structured_outputs_regex", "(ok|<tool_call>\\n\\{\"name\": \"search\", \"arguments\": \\{\"q\": \"[a-z]\"\\}\\}\\n</tool_call>)"});
+  const auto run = with(
+      tool("    return missing\n") + kLast,
+      {"--vllm_structured_outputs_regex",
+       "(ok|<tool_call>\\n\\{\"name\": \"search\", \"arguments\": \\{\"q\": \"[a-z]\"\\}\\}\\n</tool_call>)"});
   const Examination found = examine(*run, {});
   Verdicts all;
   std::string parts;

@@ -16,9 +16,11 @@ using base::Level;
 constexpr std::int64_t kGroup = 4, kGroups = 8;
 
 Json asks(const std::string& name) {
-  return {{"role", "assistant"},
-          {"content", ""},
-          {"tool_calls", Json::array({{{"type", "function"}, {"function", {{"name", name}, {"arguments", Json::object()}}}}})}};
+  return {
+      {"role", "assistant"},
+      {"content", ""},
+      {"tool_calls",
+       Json::array({{{"type", "function"}, {"function", {{"name", name}, {"arguments", Json::object()}}}}})}};
 }
 
 Json says(const std::string& role, const std::string& text) {
@@ -34,7 +36,10 @@ train::CompletionFacts dialogue(int k, bool failed = false, int calls = 1) {
   out.messages = Json::array();
   out.opens_call = calls > 0;
   for (int i = 0; i < calls; ++i) {
-    out.calls.push_back({.name = "search", .arguments = "{\"q\":" + std::to_string(k) + "}", .failed = failed, .seconds = 0.01});
+    out.calls.push_back({.name = "search",
+                         .arguments = "{\"q\":" + std::to_string(k) + "}",
+                         .failed = failed,
+                         .seconds = 0.01});
     out.messages.push_back(asks("search"));
     out.messages.push_back(says("tool", failed ? "{'error': 'no index'}" : "a page"));
   }
@@ -56,7 +61,8 @@ train::RolloutFacts batch(const Change& change = {}) {
   return out;
 }
 
-Findings watched(const train::RolloutFacts& facts, ToolWatch::Setup setup = {.group_size = kGroup, .most_rounds = 4, .most_tokens = 256},
+Findings watched(const train::RolloutFacts& facts,
+                 ToolWatch::Setup setup = {.group_size = kGroup, .most_rounds = 4, .most_tokens = 256},
                  int batches = 4) {
   ToolWatch watch(setup);
   Findings out;
@@ -74,12 +80,14 @@ std::string all_of(const base::Verdict& one) {
   return one.what + " | " + one.evidence + " | " + one.cause + " | " + one.fix;
 }
 
-void expect_only(const Findings& found, const std::string& key, const std::string& words, Level level = Level::kWarn) {
+void expect_only(const Findings& found, const std::string& key, const std::string& words,
+                 Level level = Level::kWarn) {
   ASSERT_EQ(codes(found), key);
   const base::Verdict& one = found.front().verdict;
   EXPECT_EQ(one.level, level);
   EXPECT_NE(all_of(one).find(words), std::string::npos) << all_of(one);
-  for (const std::string& field : {one.what, one.evidence, one.cause, one.fix, one.cost}) EXPECT_FALSE(field.empty());
+  for (const std::string& field : {one.what, one.evidence, one.cause, one.fix, one.cost})
+    EXPECT_FALSE(field.empty());
 }
 
 TEST(ToolWatch, HealthyDialoguesSayNothing) {
@@ -132,8 +140,10 @@ TEST(ToolWatch, AToolWhoseCallsFail) {
 
 TEST(ToolWatch, OneFailingCallAgainAndAgain) {
   const auto circling = batch([](train::CompletionFacts& one, int k) {
-    if (k % 4 == 0) one = dialogue(k, true, 3);
-    else one = dialogue(k, false, 4);
+    if (k % 4 == 0)
+      one = dialogue(k, true, 3);
+    else
+      one = dialogue(k, false, 4);
   });
   expect_only(watched(circling), "TOOL-09 repeated", "search{\"q\":");
 }
@@ -157,7 +167,8 @@ TEST(ToolWatch, ResultsThatDoNotFit) {
     one = dialogue(k, true);
     one.messages = Json::array({asks("search")});
   };
-  EXPECT_EQ(codes(watched(batch(given_up), {.group_size = kGroup, .failures_to_stop = 1, .most_tokens = 256})), "");
+  EXPECT_EQ(
+      codes(watched(batch(given_up), {.group_size = kGroup, .failures_to_stop = 1, .most_tokens = 256})), "");
 }
 
 TEST(ToolWatch, SamplingThatWaits) {
@@ -191,17 +202,21 @@ TEST(ToolWatch, AResumedOneGoesOn) {
   first.see(silent);
   second.restore(base::parse_json(base::dump_json(first.state()), "state"));
   EXPECT_EQ(codes(second.see(silent)), "TOOL-06");
-  EXPECT_EQ(base::dump_json(second.state()), base::dump_json([&] { return first.see(silent), first.state(); }()));
+  EXPECT_EQ(base::dump_json(second.state()),
+            base::dump_json([&] { return first.see(silent), first.state(); }()));
   EXPECT_THROW(second.restore(Json::object()), BadWatchState);
 }
 
 TEST(SmallestArguments, AreWhatTheSchemaRequires) {
-  const Json schema = base::parse_json(R"({"type": "function", "function": {"name": "f", "parameters": {"type": "object",
+  const Json schema =
+      base::parse_json(R"({"type": "function", "function": {"name": "f", "parameters": {"type": "object",
     "properties": {"a": {"type": "integer"}, "b": {"type": "string", "enum": ["x", "y"]}, "c": {"type": "array", "items": {"type": "number"}},
       "d": {"type": "boolean"}, "e": {"anyOf": [{"type": "object"}, {"type": "null"}]}, "f": {"type": ["null", "string"]}, "g": {}},
-    "required": ["a", "b", "c", "d", "e", "f"]}}})", "schema");
+    "required": ["a", "b", "c", "d", "e", "f"]}}})",
+                       "schema");
   EXPECT_EQ(base::dump_json(smallest_arguments(schema)),
-            base::dump_json(base::parse_json(R"({"a": 1, "b": "x", "c": [1.0], "d": true, "e": {}, "f": null})", "expected")));
+            base::dump_json(base::parse_json(
+                R"({"a": 1, "b": "x", "c": [1.0], "d": true, "e": {}, "f": null})", "expected")));
   EXPECT_EQ(base::dump_json(smallest_arguments(Json::object())), "{}");
 }
 

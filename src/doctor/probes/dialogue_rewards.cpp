@@ -18,7 +18,7 @@ using base::Verdict;
 
 namespace {
 
-constexpr std::size_t kRows = 8;
+constexpr std::size_t kDialogueRows = 8;
 constexpr const char* kNobody = "I do not know.";
 constexpr double kPaid = 0.5;  // of what the right answer earns above no answer
 
@@ -28,7 +28,8 @@ struct Dialogue {
 
 class DialogueTrial {
  public:
-  DialogueTrial(rewards::Reward& reward, const RewardRows& rows, const TriedTool& call, const text::Tokenizer& tokenizer)
+  DialogueTrial(rewards::Reward& reward, const RewardRows& rows, const TriedTool& call,
+                const text::Tokenizer& tokenizer)
       : reward_(reward), rows_(rows), call_(call), tokenizer_(tokenizer) {}
 
   // The mean score; kNone: none, and error() may say why.
@@ -105,7 +106,8 @@ Verdict judge(const std::string& name, const Paid& paid) {
     out.level = Level::kWarn;
     out.what = "reward " + name + " cannot read a dialogue with a tool";
     out.evidence = paid.error;
-    out.cause = "with tools a completion is a list of several messages: calls, what the tools answered, the last answer";
+    out.cause =
+        "with tools a completion is a list of several messages: calls, what the tools answered, the last answer";
     out.fix = "read completion[-1][\"content\"], and expect messages of the role tool";
     out.cost = "completions that call are not scored";
   } else if (paid.by_tool - paid.nobody > kPaid * std::max(worth, 1e-9) && paid.by_tool > paid.nobody) {
@@ -131,7 +133,7 @@ Verdicts judge_dialogue_rewards(const train::RunView& run, double patience) {
   const train::SampledData& data = run.sampled();
   const std::string gold = format::gold_column(data.train_prompts);
   if (gold.empty() || data.rewards.empty()) return {};
-  const RewardRows rows(run, data.train_prompts, kRows);
+  const RewardRows rows(run, data.train_prompts, kDialogueRows);
   if (rows.size() == 0) return {};
   const std::string& environment = data.tools->environment_of(rows.row(0));
   const std::vector<tools::Tool>& tools = data.tools->pool->tools(environment);

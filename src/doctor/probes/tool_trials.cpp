@@ -12,13 +12,15 @@ namespace {
 
 using base::Json;
 
-constexpr std::size_t kRows = 2;  // of each environment
+constexpr std::size_t kResetRows = 2;      // of each environment
+constexpr std::size_t kRowsLookedAt = 64;  // of them those are taken
 
 Json smallest_value(const Json& of) {
   if (!of.is_object()) return "1";
   if (of.contains("enum") && of["enum"].is_array() && !of["enum"].empty()) return of["enum"].front();
   for (const char* several : {"anyOf", "oneOf"}) {
-    if (of.contains(several) && of[several].is_array() && !of[several].empty()) return smallest_value(of[several].front());
+    if (of.contains(several) && of[several].is_array() && !of[several].empty())
+      return smallest_value(of[several].front());
   }
   Json type = of.value("type", Json("string"));
   if (type.is_array()) type = type.empty() ? Json("string") : type.front();
@@ -75,9 +77,9 @@ class Trials {
   std::vector<const data::PromptRow*> rows_of(const std::string& environment) const {
     const train::PolicyPrompts& prompts = run_.sampled().train_prompts;
     std::vector<const data::PromptRow*> out;
-    for (const std::size_t place : draw_rows(prompts, prompts.rows.size())) {
+    for (const std::size_t place : draw_rows(prompts, kRowsLookedAt)) {
       const data::PromptRow& row = prompts.rows[place];
-      if (out.size() < kRows && (use_.environments.empty() || use_.environment_of(row) == environment))
+      if (out.size() < kResetRows && (use_.environments.empty() || use_.environment_of(row) == environment))
         out.push_back(&row);
     }
     return out;
@@ -114,18 +116,21 @@ class Trials {
     return result_of(*use_.pool, use_.pool->call(tool.environment, acts ? 0 : -1, tool.name, tool.arguments));
   }
 
-  void call(const std::string& environment, const tools::Tool& tool, const std::vector<const data::PromptRow*>& rows) {
+  void call(const std::string& environment, const tools::Tool& tool,
+            const std::vector<const data::PromptRow*>& rows) {
     const bool known = std::any_of(out_.tools.begin(), out_.tools.end(), [&](const TriedTool& one) {
       return one.name == tool.name && one.environment == environment;
     });
     if (known || late()) return;
-    TriedTool out{.name = tool.name, .environment = environment, .arguments = smallest_arguments(tool.schema)};
+    TriedTool out{
+        .name = tool.name, .environment = environment, .arguments = smallest_arguments(tool.schema)};
     out.first = call_once(out, rows);
     if (!late()) {
       out.second = call_once(out, rows);
       out.twice = true;
       // An error's text may well name an address or a time.
-      out.differs = out.first.failed != out.second.failed || (!out.first.failed && out.first.text != out.second.text);
+      out.differs =
+          out.first.failed != out.second.failed || (!out.first.failed && out.first.text != out.second.text);
     }
     out_.tools.push_back(std::move(out));
   }
@@ -145,7 +150,8 @@ Json smallest_arguments(const Json& schema) {
   const Json parameters = function.value("parameters", Json::object());
   const Json properties = parameters.value("properties", Json::object());
   for (const Json& name : parameters.value("required", Json::array())) {
-    if (name.is_string()) out[name.get<std::string>()] = smallest_value(properties.value(name.get<std::string>(), Json()));
+    if (name.is_string())
+      out[name.get<std::string>()] = smallest_value(properties.value(name.get<std::string>(), Json()));
   }
   return out;
 }
@@ -155,7 +161,9 @@ ToolTrials try_tools(const train::RunView& run, double patience) {
 }
 
 bool calls_the_caller(const config::Plan& plan) {
-  const auto of_caller = [](const std::string& word) { return word.find("hone.caller:") != std::string::npos; };
+  const auto of_caller = [](const std::string& word) {
+    return word.find("hone.caller:") != std::string::npos;
+  };
   return std::any_of(plan.acting.tools.begin(), plan.acting.tools.end(), of_caller) ||
          std::any_of(plan.acting.environment.begin(), plan.acting.environment.end(), of_caller);
 }

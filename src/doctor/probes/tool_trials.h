@@ -21,19 +21,19 @@ struct TriedTool {
   std::string name, environment;  // of ToolUse::environments; "": the only one, or none
   base::Json arguments;
   tools::Done first, second;
-  bool twice = false;     // second is there
-  bool differs = false;   // it answered otherwise, from the same state
+  bool twice = false;    // second is there
+  bool differs = false;  // it answered otherwise, from the same state
 };
 
 // An environment's resets for one row.
 struct TriedEnvironment {
   std::string name, class_name;
-  std::string where;       // the row
-  std::string error;       // of a reset; "" where there was none
+  std::string where;           // the row
+  std::string error;           // of a reset; "" where there was none
   bool worlds_differ = false;  // the error is that one prompt's instances said otherwise
-  bool differs = false;    // a second reset of the same row said otherwise
+  bool differs = false;        // a second reset of the same row said otherwise
   std::string first, second;   // what it said then
-  double seconds = 0;      // of a reset
+  double seconds = 0;          // of a reset
 };
 
 struct ToolTrials {

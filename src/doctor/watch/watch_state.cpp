@@ -224,9 +224,9 @@ void RewardWatch::reset_evidence() {
 Json ToolWatch::Batch::state() const {
   Json of_tools = Json::object();
   for (const auto& [name, one] : tools) of_tools[name] = {{"calls", one.calls}, {"failed", one.failed}};
-  return {{"samples", samples}, {"calling", calling},   {"calls", calls},   {"unparsed", unparsed},
-          {"unread", unread},   {"capped", capped},     {"groups", groups}, {"repeating", repeating},
-          {"dead", dead},       {"alike", alike},       {"tools", of_tools}, {"alike_at_top", alike_at_top},
+  return {{"samples", samples},   {"calling", calling}, {"calls", calls},    {"unparsed", unparsed},
+          {"unread", unread},     {"capped", capped},   {"groups", groups},  {"repeating", repeating},
+          {"dead", dead},         {"alike", alike},     {"tools", of_tools}, {"alike_at_top", alike_at_top},
           {"sampling", sampling}, {"waiting", waiting}};
 }
 

@@ -13,11 +13,11 @@ namespace {
 
 using base::Level;
 
-constexpr double kSame = 1e-9;  // of rewards and advantages
-constexpr std::size_t kShownBytes = 160;
+constexpr double kEqualRewards = 1e-9;  // of rewards and advantages
+constexpr std::size_t kCallBytes = 160;
 
 std::string text_of(const train::CallFacts& call) {
-  return call.name + excerpt(call.arguments, kShownBytes);
+  return call.name + excerpt(call.arguments, kCallBytes);
 }
 
 // The sum of its rewards; NaN: no function scored it.
@@ -33,7 +33,7 @@ double total_of(const train::CompletionFacts& one) {
 }
 
 bool is_dead(const train::CompletionFacts& one) {
-  return std::abs(one.advantage) < kSame;
+  return std::abs(one.advantage) < kEqualRewards;
 }
 
 bool same_calls(const train::CompletionFacts& a, const train::CompletionFacts& b) {
@@ -97,8 +97,9 @@ void ToolWatch::add_completion(const train::CompletionFacts& one, Batch& to) {
     if (message.value("role", "") != "tool") continue;
     if (read < one.calls.size() && one.calls[read].failed && message.contains("content"))
       errors_[one.calls[read].name] =
-          excerpt(message["content"].is_string() ? message["content"].get<std::string>() : base::dump_json(message["content"]),
-                  kShownBytes);
+          excerpt(message["content"].is_string() ? message["content"].get<std::string>()
+                                                 : base::dump_json(message["content"]),
+                  kCallBytes);
     read += 1;
   }
   const bool gave_up = setup_.failures_to_stop > 0 && !one.calls.empty() && one.calls.back().failed;
@@ -110,7 +111,7 @@ void ToolWatch::add_completion(const train::CompletionFacts& one, Batch& to) {
   }
   if (one.opens_call && !parsed && !one.truncated) {
     to.unparsed += 1;
-    unparsed_ = excerpt(one.completion, kShownBytes, /*from_end=*/true);
+    unparsed_ = excerpt(one.completion, kCallBytes, /*from_end=*/true);
   }
 }
 
@@ -129,10 +130,11 @@ void ToolWatch::add_groups(const train::RolloutFacts& rollouts, Batch& to) {
     to.groups += 1;
     if (!std::all_of(first, last, is_dead)) continue;
     to.dead += 1;
-    if (first->calls.empty() || !std::all_of(first, last, [&](const auto& one) { return same_calls(one, *first); }))
+    if (first->calls.empty() ||
+        !std::all_of(first, last, [&](const auto& one) { return same_calls(one, *first); }))
       continue;
     to.alike += 1;
-    to.alike_at_top += lowest_ < highest_ && total_of(*first) >= highest_ - kSame ? 1 : 0;
+    to.alike_at_top += lowest_ < highest_ && total_of(*first) >= highest_ - kEqualRewards ? 1 : 0;
   }
 }
 
@@ -163,29 +165,37 @@ Findings ToolWatch::see(const train::RolloutFacts& rollouts) {
 // TOOL-07 where calls are begun and not read, else TOOL-06.
 void ToolWatch::judge_calling(const Batch& all, Findings& out) const {
   if (all.unparsed > all.calling && share(all.unparsed, all.samples) > limits::kToolShare) {
-    add_finding(out, {.code = "TOOL-07",
-                      .level = Level::kWarn,
-                      .what = percent(share(all.unparsed, all.samples)) +
-                              " of the completions begin a call that cannot be read: it is plain text, and no tool runs",
-                      .evidence = of_completions(all.unparsed, all.samples) + ", with calls that were read in " +
-                                  std::to_string(all.calling) + "; one ends: \"" + unparsed_ + "\"",
-                      .cause = "suspected: the model writes calls in another form than its chat template's, or JSON that does not parse",
-                      .fix = "compare the completion above with the form of the chat template; show the form in the prompt, or train "
-                             "with SFT on dialogues with calls first",
-                      .cost = "completions that wanted a tool and got none"});
+    add_finding(
+        out,
+        {.code = "TOOL-07",
+         .level = Level::kWarn,
+         .what = percent(share(all.unparsed, all.samples)) +
+                 " of the completions begin a call that cannot be read: it is plain text, and no tool runs",
+         .evidence = of_completions(all.unparsed, all.samples) + ", with calls that were read in " +
+                     std::to_string(all.calling) + "; one ends: \"" + unparsed_ + "\"",
+         .cause =
+             "suspected: the model writes calls in another form than its chat template's, or JSON that does not parse",
+         .fix =
+             "compare the completion above with the form of the chat template; show the form in the prompt, or train "
+             "with SFT on dialogues with calls first",
+         .cost = "completions that wanted a tool and got none"});
     return;
   }
   if (all.calls > 0 || all.unparsed > 0 || setup_.most_rounds == 0) return;
-  add_finding(out, {.code = "TOOL-06",
-                    .level = Level::kWarn,
-                    .what = ever_called_ ? "the model does not call its tools any more" : "the model has not called a tool yet",
-                    .evidence = "no call in " + base::counted(all.samples, "completion") + " of " +
-                                base::counted(std::ssize(batches_), "generation batch", "generation batches"),
-                    .cause = ever_called_ ? "suspected: the reward is as high without calls, which are longer and may fail"
-                                          : "suspected: a base model, or a prompt that does not ask for the tools",
-                    .fix = ever_called_ ? "reward what only a tool can tell, or remove the penalty on calls"
-                                        : "train with SFT on dialogues with calls first, or ask for the tools in the prompt",
-                    .cost = "what is never sampled is never learned: this is a run without tools"});
+  add_finding(
+      out,
+      {.code = "TOOL-06",
+       .level = Level::kWarn,
+       .what = ever_called_ ? "the model does not call its tools any more"
+                            : "the model has not called a tool yet",
+       .evidence = "no call in " + base::counted(all.samples, "completion") + " of " +
+                   base::counted(std::ssize(batches_), "generation batch", "generation batches"),
+       .cause = ever_called_ ? "suspected: the reward is as high without calls, which are longer and may fail"
+                             : "suspected: a base model, or a prompt that does not ask for the tools",
+       .fix = ever_called_
+                  ? "reward what only a tool can tell, or remove the penalty on calls"
+                  : "train with SFT on dialogues with calls first, or ask for the tools in the prompt",
+       .cost = "what is never sampled is never learned: this is a run without tools"});
 }
 
 // TOOL-08
@@ -195,45 +205,50 @@ void ToolWatch::judge_failures(const Batch& all, Findings& out) const {
     const auto error = errors_.find(name);
     const bool unknown = error != errors_.end() && error->second.find("not found.") != std::string::npos &&
                          error->second.find("Tool " + name) != std::string::npos;
-    add_finding(out,
-                {.code = "TOOL-08",
-                 .level = Level::kWarn,
-                 .what = percent(share(one.failed, one.calls)) + " of the calls of " + name + " fail",
-                 .evidence = std::to_string(one.failed) + " of " + base::counted(one.calls, "call") +
-                             (error == errors_.end() ? std::string() : "; one was answered: " + error->second),
-                 .cause = unknown ? "there is no tool of that name: the model makes it up"
-                                  : "suspected: arguments that the tool does not take, or a tool that is broken",
-                 .fix = unknown ? "name the tools in the prompt, or give the tool that name"
-                                : "call it by hand with the arguments of a completion (completions/); say in its docstring what it takes",
-                 .cost = "turns that teach nothing, in every completion"},
-                name);
+    add_finding(
+        out,
+        {.code = "TOOL-08",
+         .level = Level::kWarn,
+         .what = percent(share(one.failed, one.calls)) + " of the calls of " + name + " fail",
+         .evidence = std::to_string(one.failed) + " of " + base::counted(one.calls, "call") +
+                     (error == errors_.end() ? std::string() : "; one was answered: " + error->second),
+         .cause = unknown ? "there is no tool of that name: the model makes it up"
+                          : "suspected: arguments that the tool does not take, or a tool that is broken",
+         .fix =
+             unknown
+                 ? "name the tools in the prompt, or give the tool that name"
+                 : "call it by hand with the arguments of a completion (completions/); say in its docstring what it takes",
+         .cost = "turns that teach nothing, in every completion"},
+        name);
   }
 }
 
 // TOOL-09
 void ToolWatch::judge_loops(const Batch& all, Findings& out) const {
   if (share(all.repeating, all.samples) > limits::kToolShare) {
-    add_finding(out,
-                {.code = "TOOL-09",
-                 .level = Level::kWarn,
-                 .what = percent(share(all.repeating, all.samples)) +
-                         " of the completions make one failing call again and again",
-                 .evidence = of_completions(all.repeating, all.samples) + ", each at least " +
-                             std::to_string(limits::kSameFailingCalls) + " times; one: " + repeated_,
-                 .cause = "the model does not take the error as a reason to call otherwise",
-                 .fix = setup_.failures_to_stop > 0
-                            ? "a lower tool_failures_to_stop, and errors that say what to call instead"
-                            : "tool_failures_to_stop: 3 ends such completions; let errors say what to call instead",
-                 .cost = "the tokens of these turns"},
-                "repeated");
+    add_finding(
+        out,
+        {.code = "TOOL-09",
+         .level = Level::kWarn,
+         .what = percent(share(all.repeating, all.samples)) +
+                 " of the completions make one failing call again and again",
+         .evidence = of_completions(all.repeating, all.samples) + ", each at least " +
+                     std::to_string(limits::kSameFailingCalls) + " times; one: " + repeated_,
+         .cause = "the model does not take the error as a reason to call otherwise",
+         .fix = setup_.failures_to_stop > 0
+                    ? "a lower tool_failures_to_stop, and errors that say what to call instead"
+                    : "tool_failures_to_stop: 3 ends such completions; let errors say what to call instead",
+         .cost = "the tokens of these turns"},
+        "repeated");
   }
   if (share(all.capped, all.samples) <= limits::kCutWarn || setup_.most_rounds <= 0) return;
   add_finding(out,
               {.code = "TOOL-09",
                .level = Level::kWarn,
-               .what = percent(share(all.capped, all.samples)) + " of the completions end with a call that is never answered",
-               .evidence = of_completions(all.capped, all.samples) + " after " + base::counted(setup_.most_rounds, "round") +
-                           " of calls",
+               .what = percent(share(all.capped, all.samples)) +
+                       " of the completions end with a call that is never answered",
+               .evidence = of_completions(all.capped, all.samples) + " after " +
+                           base::counted(setup_.most_rounds, "round") + " of calls",
                .cause = "max_tool_calling_iterations ends the dialogue before the answer",
                .fix = "max_tool_calling_iterations: " + std::to_string(2 * setup_.most_rounds) +
                       ", or say in the prompt how many calls there are",
@@ -244,47 +259,62 @@ void ToolWatch::judge_loops(const Batch& all, Findings& out) const {
 // TOOL-03
 void ToolWatch::judge_room(const Batch& all, Findings& out) const {
   if (share(all.unread, all.samples) <= limits::kToolShare) return;
-  add_finding(out, {.code = "TOOL-03",
-                    .level = Level::kWarn,
-                    .what = percent(share(all.unread, all.samples)) +
-                            " of the completions end at a call whose result does not fit",
-                    .evidence = of_completions(all.unread, all.samples) + "; the tools had been called: an environment's state and reward "
-                                "know calls that the dialogue does not show",
-                    .cause = "results and turns are longer than max_completion_length (" + std::to_string(setup_.most_tokens) + ")",
-                    .fix = "a higher max_completion_length, a max_tool_result_tokens, or tools that answer more briefly",
-                    .cost = "completions without an answer"});
+  add_finding(
+      out,
+      {.code = "TOOL-03",
+       .level = Level::kWarn,
+       .what = percent(share(all.unread, all.samples)) +
+               " of the completions end at a call whose result does not fit",
+       .evidence = of_completions(all.unread, all.samples) +
+                   "; the tools had been called: an environment's state and reward "
+                   "know calls that the dialogue does not show",
+       .cause = "results and turns are longer than max_completion_length (" +
+                std::to_string(setup_.most_tokens) + ")",
+       .fix = "a higher max_completion_length, a max_tool_result_tokens, or tools that answer more briefly",
+       .cost = "completions without an answer"});
 }
 
 // TOOL-10
 void ToolWatch::judge_waiting(const Batch& all, Findings& out) const {
   if (all.sampling < limits::kSecondsOfWaiting || all.waiting <= limits::kToolWaiting * all.sampling) return;
-  add_finding(out, {.code = "TOOL-10",
-                    .level = Level::kWarn,
-                    .what = percent(all.waiting / all.sampling) + " of the sampling time nothing is sampled: all completions wait for tools",
-                    .evidence = short_number(all.waiting) + " of " + short_number(all.sampling) + " s in " +
-                                base::counted(std::ssize(batches_), "generation batch", "generation batches") + ", " +
-                                base::counted(all.calls, "call"),
-                    .cause = "calls are slow, or more of them are made than tool_workers run at once",
-                    .fix = "a higher tool_workers, async tools where they wait for a network, a lower tool_timeout, a cache in the tool",
-                    .cost = percent(all.waiting / all.sampling) + " of the sampling time"});
+  add_finding(
+      out,
+      {.code = "TOOL-10",
+       .level = Level::kWarn,
+       .what = percent(all.waiting / all.sampling) +
+               " of the sampling time nothing is sampled: all completions wait for tools",
+       .evidence = short_number(all.waiting) + " of " + short_number(all.sampling) + " s in " +
+                   base::counted(std::ssize(batches_), "generation batch", "generation batches") + ", " +
+                   base::counted(all.calls, "call"),
+       .cause = "calls are slow, or more of them are made than tool_workers run at once",
+       .fix =
+           "a higher tool_workers, async tools where they wait for a network, a lower tool_timeout, a cache in the tool",
+       .cost = percent(all.waiting / all.sampling) + " of the sampling time"});
 }
 
 // TOOL-11
 void ToolWatch::judge_groups(const Batch& all, Findings& out) const {
-  if (share(all.dead, all.groups) <= limits::kDeadShareWarn || share(all.alike, all.dead) <= limits::kDeadShareWarn)
+  if (share(all.dead, all.groups) <= limits::kDeadShareWarn ||
+      share(all.alike, all.dead) <= limits::kDeadShareWarn)
     return;
   const bool solved = share(all.alike_at_top, all.alike) > limits::kCeilingRate;
-  add_finding(out, {.code = "TOOL-11",
-                    .level = solved ? Level::kNote : Level::kWarn,
-                    .what = percent(share(all.alike, all.groups)) +
-                            " of the groups are dead, and all their completions make the same calls",
-                    .evidence = std::to_string(all.alike) + " of " + base::counted(all.dead, "dead group") + "; " +
-                                base::counted(all.calls, "call") + " in " + base::counted(all.samples, "completion"),
-                    .cause = solved ? "suspected: these prompts are solved"
-                                    : "suspected: the tool gives the answer away or withholds it, so that the reward cannot differ",
-                    .fix = solved ? "harder prompts, where there are such"
-                                  : "rows that one call does not decide, a reward that also sees the way, or a higher temperature",
-                    .cost = "groups without a gradient"});
+  add_finding(
+      out,
+      {.code = "TOOL-11",
+       .level = solved ? Level::kNote : Level::kWarn,
+       .what = percent(share(all.alike, all.groups)) +
+               " of the groups are dead, and all their completions make the same calls",
+       .evidence = std::to_string(all.alike) + " of " + base::counted(all.dead, "dead group") + "; " +
+                   base::counted(all.calls, "call") + " in " + base::counted(all.samples, "completion"),
+       .cause =
+           solved
+               ? "suspected: these prompts are solved"
+               : "suspected: the tool gives the answer away or withholds it, so that the reward cannot differ",
+       .fix =
+           solved
+               ? "harder prompts, where there are such"
+               : "rows that one call does not decide, a reward that also sees the way, or a higher temperature",
+       .cost = "groups without a gradient"});
 }
 
 void ToolWatch::reset_evidence() {

@@ -156,9 +156,9 @@ struct CompletionFacts {
   std::vector<double> rewards;      // one a function, NaN for None
   double advantage = 0;
   std::vector<std::pair<std::string, base::Json>> extra;  // log_extra columns
-  base::Json messages = {};  // of a dialogue with tools: the turns after the prompt; null: one turn
+  base::Json messages = {};           // of a dialogue with tools: the turns after the prompt; null: one turn
   std::vector<CallFacts> calls = {};  // of tools, in the order in which the model wrote them
-  bool opens_call = false;            // what the model drew holds what begins a call in its template, called or not
+  bool opens_call = false;  // what the model drew holds what begins a call in its template, called or not
 };
 
 // What a reward function printed during one call, and the samples of that call, 0-based in the generation batch.
