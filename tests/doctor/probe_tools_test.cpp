@@ -82,11 +82,15 @@ class ProbeTools : public ProbeTest {
                    "--reward_funcs",
                    acts ? "length(target=6)" : file + ":score",
                    acts ? "--environment" : "--tools",
-                   file + (acts ? ":World" : ":search")};
-    if (std::find(more.begin(), more.end(), "--max_completion_length") == more.end())
-      words.insert(words.end(), {"--max_completion_length", "300"});
+                   file + (acts ? ":World" : ":search"),
+                   "--output_dir",
+                   (root_ / ("out" + std::to_string(++runs_))).string()};
+    for (const char* one :
+         {"--use_peft", "--max_steps", "3", "--lora_dropout", "0", "--threads", "1", "--num_generations", "4",
+          "--per_device_train_batch_size", "4", "--max_completion_length", "300"})
+      words.emplace_back(one);
     words.insert(words.end(), more.begin(), more.end());
-    return open(grpo("out" + std::to_string(++runs_), words));
+    return open(config::parse_run(config::Method::kGrpo, words));
   }
   Verdicts examined(const std::string& python, Words more = {}, bool acts = false) {
     const auto run = with(python, std::move(more), acts);
@@ -175,11 +179,15 @@ TEST_F(ProbeTools, ARewardThatMisreadsADialogue) {
 }
 
 TEST_F(ProbeTools, SlowTools) {
-  EXPECT_VERDICT(examined(tool("    time.sleep(0.2)\n    return q\n", "import time\n\n\n") + kLast,
-                          {"--tool_workers", "1", "--per_device_train_batch_size", "400"}),
-                 "TOOL-10", Level::kWarn, "tool_workers");
-  EXPECT_VERDICT(examined(tool("    time.sleep(0.2)\n    return q\n", "import time\n\n\n") + kLast),
-                 "TOOL-10", Level::kOk, "a call of search");
+  const auto run = with(tool("    return q\n") + kLast, {"--tool_workers", "1"});
+  ToolTrials trials{.tools = {{.name = "search", .arguments = {{"q", "1"}}, .twice = true}}};
+  trials.tools[0].first.seconds = 40;
+  trials.tools[0].second.seconds = 3;  // the first call pays for an import
+  EXPECT_VERDICT(judge_trials(*run, trials), "TOOL-10", Level::kOk, "a call of search takes 3 s");
+  trials.tools[0].second.seconds = 20;
+  EXPECT_VERDICT(judge_trials(*run, trials), "TOOL-10", Level::kWarn, "80 s in each generation batch");
+  ToolTrials resets{.environments = {{.class_name = "World", .where = "row 1", .seconds = 9}}};
+  EXPECT_VERDICT(judge_trials(*run, resets), "TOOL-10", Level::kWarn, "reset() of World takes 9 s");
 }
 
 TEST_F(ProbeTools, WhetherTheModelCalls) {
@@ -196,6 +204,19 @@ TEST_F(ProbeTools, NothingIsCalledWhereThatIsNotWanted) {
   const std::string python = tool("    raise NameError('called')\n") + kLast;
   EXPECT_VERDICT(examined(python, {"--probe_rewards", "false"}), "TOOL-01", Level::kNote,
                  "probe_rewards is false");
+}
+
+// What the doctor calls is not what the run calls: its own instances begin where a run without an examination begins.
+TEST_F(ProbeTools, LeavesNothingBehind) {
+  const auto run = with(
+      environment("        self.resets = getattr(self, 'resets', 0) + 1\n        return str(self.resets)\n"),
+      {"--vllm_structured_outputs_regex", "(no|yes)"}, true);
+  EXPECT_VERDICT(probe_tools(*run, Depth::kRun), "TOOL-02", Level::kWarn, "the second time");
+  EXPECT_VERDICT(probe_calls(*run, Depth::kRun), "TOOL-06", Level::kWarn, "a base model");
+  train::ToolUse& use = *run->data.sampled().tools;
+  const data::PromptRow& row = run->data.sampled().train_prompts.rows[0];
+  const auto asked = train::begin_dialogues({&row}, 4, run->text->tokenizer, use);
+  EXPECT_EQ(asked[0].prompt.back()["content"], row.prompt.back()["content"].get<std::string>() + "1");
 }
 
 TEST_F(ProbeTools, ARunWithToolsHasItsPartsInAnExamination) {

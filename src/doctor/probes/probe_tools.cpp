@@ -1,5 +1,6 @@
 // Probes P14 and P15 (docs/design.md): the tools of a run are called once before it, and its model is asked whether it calls them.
 #include <algorithm>
+#include <memory>
 
 #include "base/error.h"
 #include "base/plural.h"
@@ -41,7 +42,8 @@ class Sampler {
  public:
   Sampler(const train::RunView& run, std::int64_t most_tokens)
       : run_(run),
-        use_(*run.sampled().tools),
+        own_(run.sampled().tools->environments.empty() ? nullptr : new train::ToolUse(own_tools(run))),
+        use_(own_ != nullptr ? *own_ : *run.sampled().tools),
         options_(train::sampling_options(run.plan, run.model->config(), run.text->tokenizer)) {
     options_.max_new_tokens = std::min(options_.max_new_tokens, most_tokens);
     options_.samples = 1;
@@ -84,6 +86,7 @@ class Sampler {
   }
 
   const train::RunView run_;
+  const std::unique_ptr<train::ToolUse> own_;  // where environments are reset
   train::ToolUse& use_;
   rollout::GenerateOptions options_;
 };

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/stopwatch.h"
 #include "doctor/probes/drawn_rows.h"
+#include "train/opening/tool_opening.h"
 
 namespace hone::doctor {
 
@@ -51,7 +52,7 @@ tools::Done result_of(tools::ToolPool& pool, std::uint64_t ticket) {
 class Trials {
  public:
   Trials(const train::RunView& run, double patience)
-      : run_(run), use_(*run.sampled().tools), patience_(patience), start_(base::Clock::now()) {}
+      : run_(run), use_(own_tools(run)), patience_(patience), start_(base::Clock::now()) {}
 
   ToolTrials run() {
     std::vector<std::string> names = use_.environments;
@@ -89,7 +90,7 @@ class Trials {
     return train::begin_dialogues({&row}, samples, run_.text->tokenizer, use_).front().prompt;
   }
 
-  // Of two instances, as a group has them, and once more of the first.
+  // Of two instances, as a group has them, and once more.
   TriedEnvironment reset(const std::string& name, const data::PromptRow& row) {
     TriedEnvironment out{.name = name, .class_name = use_.pool->class_name(name), .where = row.where};
     try {
@@ -97,7 +98,7 @@ class Trials {
       const Json first = prompt_after_reset(row, 2);
       out.seconds = base::seconds_since(start) / 2;
       if (late()) return out;
-      const Json second = prompt_after_reset(row, 1);
+      const Json second = prompt_after_reset(row, 2);
       out.differs = first != second;
       if (out.differs) {
         out.first = base::dump_json(first.back());
@@ -136,7 +137,7 @@ class Trials {
   }
 
   const train::RunView run_;
-  train::ToolUse& use_;
+  train::ToolUse use_;
   const double patience_;
   const base::Clock::time_point start_;
   ToolTrials out_;
@@ -154,6 +155,20 @@ Json smallest_arguments(const Json& schema) {
       out[name.get<std::string>()] = smallest_value(properties.value(name.get<std::string>(), Json()));
   }
   return out;
+}
+
+train::ToolUse own_tools(const train::RunView& run) {
+  const train::ToolUse& of = *run.sampled().tools;
+  return {.pool = train::open_tool_pool(run.plan),
+          .chat = of.chat,
+          .parser = of.parser,
+          .suffixes = of.suffixes,
+          .most_rounds = of.most_rounds,
+          .most_result_tokens = of.most_result_tokens,
+          .failures_to_stop = of.failures_to_stop,
+          .environments = of.environments,
+          .template_kwargs = of.template_kwargs,
+          .vocab_size = of.vocab_size};
 }
 
 ToolTrials try_tools(const train::RunView& run, double patience) {

@@ -42,7 +42,11 @@ struct ToolTrials {
   bool late = false;  // there was no time for the rest
 };
 
-// The state of environments is lost: each batch of the run begins with reset(). `patience`: seconds, after which no call is begun.
+// The run's tools with a pool of their own: what is called here leaves nothing behind, neither in environments nor in modules. UserError
+// of the pool.
+train::ToolUse own_tools(const train::RunView& run);
+
+// `patience`: seconds, after which no call is begun.
 ToolTrials try_tools(const train::RunView& run, double patience);
 
 // Whether they are functions of the program that called hone, whose calls only it can take back.

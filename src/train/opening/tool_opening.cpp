@@ -67,11 +67,15 @@ std::shared_ptr<ToolUse> open_tools(OpenedRun& run) {
               .failures_to_stop = plan.acting.tool_failures_to_stop,
               .template_kwargs = template_kwargs(plan),
               .vocab_size = model.vocab_size});
-  out->pool = std::make_unique<tools::ToolPool>(pool_options(plan));
+  out->pool = open_tool_pool(plan);
   for (const auto& [name, word] : pool_options(plan).environments) out->environments.push_back(name);
   for (const std::string& note : out->parser.notes()) run.start.notes.push_back("tools: " + note);
   for (const std::string& note : out->suffixes.notes()) run.start.notes.push_back("tools: " + note);
   return out;
+}
+
+std::unique_ptr<tools::ToolPool> open_tool_pool(const config::Plan& plan) {
+  return std::make_unique<tools::ToolPool>(pool_options(plan));
 }
 
 void require_rewards(const config::Plan& plan, const ToolUse& tools) {
