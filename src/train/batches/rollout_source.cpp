@@ -10,6 +10,7 @@
 #include "base/stopwatch.h"
 #include "rollout/generate.h"
 #include "text/token_pattern.h"
+#include "train/batches/dialogue_facts.h"
 #include "train/batches/tool_rollouts.h"
 #include "train/opening/generate_options.h"
 
@@ -267,7 +268,7 @@ void LiveRollouts::fill_facts(Making& making) const {
          .completion = sample.text,
          .truncated = sample.truncated});
     add_token_facts(facts.completions.back(), sample.ids, tokenizer_);
-    facts.completions.back().messages = sample.messages;
+    add_dialogue(facts.completions.back(), sample, tokenizer_);
   }
   facts.reward_names = names_;
 }
@@ -345,7 +346,7 @@ SourcedRollouts ReplayedRollouts::make(const RolloutRequest& request) {
          .completion = sample.text.empty() ? tokenizer_.decode(sample.ids, true) : sample.text,
          .truncated = sample.truncated,
          .rewards = sample.rewards});
-    out.facts.completions.back().messages = sample.messages;
+    add_dialogue(out.facts.completions.back(), sample, tokenizer_);
     add_token_facts(out.facts.completions.back(), sample.ids, tokenizer_);
   }
   return out;

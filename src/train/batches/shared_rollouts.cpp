@@ -31,7 +31,8 @@ void fields(Archive& archive, RolloutSample& facts) {
 template <typename Archive>
 void fields(Archive& archive, CompletionFacts& facts) {
   archive(facts.prompt, facts.asked, facts.completion, facts.truncated, facts.tokens, facts.most_common_token,
-          facts.most_common_fraction, facts.rewards, facts.advantage, facts.extra, facts.messages);
+          facts.most_common_fraction, facts.rewards, facts.advantage, facts.extra, facts.messages,
+          facts.calls, facts.spans);
 }
 
 template <typename Archive>

@@ -149,6 +149,9 @@ struct CompletionFacts {
   double advantage = 0;
   std::vector<std::pair<std::string, base::Json>> extra;  // log_extra columns
   base::Json messages = {};  // of a dialogue with tools: the turns after the prompt; null: one turn
+  // Of a dialogue, in order: {"turn", "name", "failed", "unread"?: the result, where the dialogue ended before it}, and
+  // [text, whether the model drew it], with control tokens.
+  base::Json calls = {}, spans = {};
 };
 
 // What a reward function printed during one call, and the samples of that call, 0-based in the generation batch.
