@@ -18,12 +18,6 @@ std::string template_of(const std::string& model) {
   return "the chat template of " + model;
 }
 
-std::vector<std::int32_t> narrow(const std::vector<std::int64_t>& ids) {
-  std::vector<std::int32_t> out;
-  for (const std::int64_t id : ids) out.push_back(static_cast<std::int32_t>(id));
-  return out;
-}
-
 std::string shown_arguments(const Json& arguments) {
   return arguments.is_string() ? arguments.get<std::string>() : base::dump_json(arguments);
 }
@@ -43,7 +37,7 @@ ChatTools::ChatTools(std::unique_ptr<tools::ToolPool> pool, const train::OpenedT
       chat_(train::acting_template(text, model, notes_)),
       parser_(tools::ResponseParser::open(tokenizer_, *chat_, template_of(model))),
       forms_(tokenizer_, *chat_, variables, true, template_of(model)),
-      suffixes_(tokenizer_, *chat_, {.template_kwargs = variables, .stop_ids = narrow(stop_ids)}, template_of(model)),
+      suffixes_(tokenizer_, *chat_, {.template_kwargs = variables, .stop_ids = {}}, template_of(model)),
       schemas_(Json::array()) {
   for (const tools::Tool& tool : pool_->tools("")) schemas_.push_back(tool.schema);
   for (const std::string& note : parser_.notes()) notes_.push_back("tools: " + note);
