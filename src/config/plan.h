@@ -59,13 +59,14 @@ using learn::Scheduler;
 // Tools that the model may call while it samples, and the environments that give them (tools/tool_pool.h). hone's own but for
 // max_tool_calling_iterations: TRL's are arguments of its trainer.
 struct ToolsPlan {
-  std::vector<std::string> tools;        // "tools.py:search,calc", "package.module:search", "hone.tools.calculator"
+  std::vector<std::string> tools;  // "tools.py:search,calc", "package.module:search", "hone.tools.calculator"
   std::vector<std::string> environment;  // one factory, "env.py:Factory"; or several, "name=env.py:Factory"
   std::int64_t max_tool_calling_iterations = -1;  // rounds of calls in a completion; -1: no bound
   std::int64_t tool_workers = 4;
   double tool_timeout = 30;                 // seconds of a call
   std::int64_t max_tool_result_tokens = 0;  // a longer result is cut in the middle; 0: none is
-  std::int64_t tool_failures_to_stop = 0;   // calls that fail in a row, after which a completion ends; 0: it goes on
+  std::int64_t tool_failures_to_stop =
+      0;  // calls that fail in a row, after which a completion ends; 0: it goes on
   std::string tool_text_control_tokens = "plain";  // or as_is
 
   bool acts() const { return !tools.empty() || !environment.empty(); }

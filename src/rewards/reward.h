@@ -26,6 +26,8 @@ struct Request {
   base::Json columns = base::Json::object();        // the data's other columns: name -> array of n values
   base::Json trainer_state = base::Json::object();  // of transformers: global_step, max_steps, epoch, ...
   std::int64_t first_sample = 0;                    // of the generation batch: names samples in messages
+  std::vector<base::Json> environments =
+      {};  // [n] [name, number], the sample's instance (tools/tool_pool.h); empty: none
 
   std::size_t size() const { return completions.size(); }
 };

@@ -3,6 +3,7 @@
 
 #include "base/code_points.h"
 #include "text/tokenizer_impl.h"
+#include "text/tokenizer_keys.h"
 
 namespace hone::text {
 namespace {
@@ -20,7 +21,20 @@ void read_tokens(const base::Json& list, std::map<std::string, bool>& out) {
   }
 }
 
+// tokenizer_config.json; an empty object when there is none.
+base::Json config_of(const TokenizerFiles& files) {
+  const auto config = files.files.find(kTokenizerConfig);
+  if (config == files.files.end()) return base::Json::object();
+  return base::parse_json(config->second, (base::fs::path(files.where) / kTokenizerConfig).string());
+}
+
 }  // namespace
+
+std::optional<base::Json> Tokenizer::response_template() const {
+  const base::Json config = config_of(impl_->files);
+  const base::Json& found = tokenizer_config_keys().at(config, "response_template");
+  return found.is_null() ? std::nullopt : std::optional<base::Json>(found);
+}
 
 std::vector<std::string> Tokenizer::control_tokens() const {
   std::map<std::string, bool> tokens;
@@ -32,14 +46,18 @@ std::vector<std::string> Tokenizer::control_tokens() const {
   read_tokens(read.value("added_tokens", base::Json()), tokens);
   if (impl_->files.form.is_object()) read_tokens(impl_->files.form.value("add", base::Json()), tokens);
 
+  const base::Json config = config_of(impl_->files);
+  const base::Json& listed = tokenizer_config_keys().at(config, "chat_control_tokens");
   std::string sources = impl_->files.templates.main.value_or("");
   for (const auto& [name, source] : impl_->files.templates.named) sources += source;
-  std::vector<std::string> out;
-  for (const auto& [text, special] : tokens) {
+  const auto steers = [&](const std::string& text) {
+    if (listed.is_array()) return std::ranges::find(listed, base::Json(text)) != listed.end();
     const std::u32string points = base::to_code_points(text);
-    const bool white = std::ranges::all_of(points, base::is_space);
-    if (special ? !text.empty() : !white && sources.find(text) != std::string::npos) out.push_back(text);
-  }
+    return !std::ranges::all_of(points, base::is_space) && sources.find(text) != std::string::npos;
+  };
+  std::vector<std::string> out;
+  for (const auto& [text, special] : tokens)
+    if (!text.empty() && (special || steers(text))) out.push_back(text);
   return out;
 }
 

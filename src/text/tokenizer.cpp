@@ -214,13 +214,6 @@ const std::optional<std::string>& Tokenizer::chat_template() const {
 const ChatTemplates& Tokenizer::chat_templates() const {
   return impl_->files.templates;
 }
-std::optional<base::Json> Tokenizer::response_template() const {
-  const auto config = impl_->files.files.find(kTokenizerConfig);
-  if (config == impl_->files.files.end()) return std::nullopt;
-  const base::Json read = base::parse_json(config->second, impl_->files.where + "/" + kTokenizerConfig);
-  const auto found = read.find("response_template");
-  return found == read.end() || found->is_null() ? std::nullopt : std::optional<base::Json>(*found);
-}
 const std::vector<std::string>& Tokenizer::notes() const {
   return impl_->files.notes;
 }

@@ -71,8 +71,9 @@ class Tokenizer {
   // The chat template's source, if the folder, the config or the GGUF has one: of several the "default".
   const std::optional<std::string>& chat_template() const;
   const ChatTemplates& chat_templates() const;
-  // The added tokens that steer a conversation: the special ones, and those that a chat template writes, white space
-  // excepted. In other text they have to be encoded as that text (transformers 5.23, sanitize_control_tokens).
+  // The added tokens that steer a conversation: the special ones, and those of chat_control_tokens in
+  // tokenizer_config.json or else those that a chat template writes, white space excepted. In other text they
+  // have to be encoded as that text (transformers 5.23, sanitize_control_tokens).
   std::vector<std::string> control_tokens() const;
   // response_template of tokenizer_config.json: how a sampled turn is parsed (transformers 5.13 and later).
   std::optional<base::Json> response_template() const;

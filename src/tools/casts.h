@@ -14,8 +14,8 @@ class Casts {
   // `tools`: an array of schemas, {"type": "function", "function": {...}} or the function alone; or null.
   explicit Casts(const base::Json& tools);
   bool empty() const { return tools_.empty(); }
-  // A field's value: a call, a list of calls, or anything else, which stays as it is. Texts among the arguments become
-  // what the schema says; a failed cast, an unknown argument or tool keeps the text.
+  // A field's value: a call, a list of calls, or anything else, which stays as it is. Texts among the
+  // arguments become what the schema says; a failed cast, an unknown argument or tool keeps the text.
   void apply(base::Json& value) const;
 
  private:

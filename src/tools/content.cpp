@@ -50,7 +50,8 @@ Content::Content(const std::string& kind, const Json& args, const std::string& w
                                                       "json", "xml-inline", "kv-lines"};
   const auto found = std::ranges::find(kKinds, kind);
   if (found == kKinds.end())
-    refuse_template(where + ", content", "text, int, float, bool, json, xml-inline or kv-lines", "'" + kind + "'");
+    refuse_template(where + ", content", "text, int, float, bool, json, xml-inline or kv-lines",
+                    "'" + kind + "'");
   kind_ = static_cast<Kind>(found - kKinds.begin());
   if (args.is_null()) {
     if (kind_ == Kind::kXml) refuse_template(where + ", content_args", "tag_pattern", "none");
@@ -122,8 +123,8 @@ Json Content::value_of(std::u32string_view text, long& steps) const {
   return value_ == nullptr ? Json(base::to_utf8(text)) : value_->parse(text, steps);
 }
 
-// Strings in other delimiters are taken out, keys are quoted, and the strings put back as JSON has them, so that
-// what a string holds is not taken for a key.
+// Strings in other delimiters are taken out, keys are quoted, and the strings put back as JSON has them, so
+// that what a string holds is not taken for a key.
 Json Content::json(std::u32string_view text, long& steps) const {
   constexpr char32_t kOpen = 1, kClose = 2;
   std::u32string working(text);
@@ -135,8 +136,7 @@ Json Content::json(std::u32string_view text, long& steps) const {
     std::size_t from = 0;
     for (;;) {
       const std::size_t begin = working.find(open, from);
-      const std::size_t end =
-          begin == working.npos ? working.npos : working.find(close, begin + open.size());
+      const std::size_t end = begin == working.npos ? working.npos : working.find(close, begin + open.size());
       if (end == working.npos) break;
       out.append(working, from, begin - from);
       out += kOpen + base::to_code_points(std::to_string(kept.size())) + kClose;
@@ -157,7 +157,8 @@ Json Content::json(std::u32string_view text, long& steps) const {
     for (std::size_t begin = working.find(kOpen); begin != working.npos; begin = working.find(kOpen, from)) {
       const std::size_t end = working.find(kClose, begin);
       utf8 += base::to_utf8(std::u32string_view(working).substr(from, begin - from));
-      const std::string number = base::to_utf8(std::u32string_view(working).substr(begin + 1, end - begin - 1));
+      const std::string number =
+          base::to_utf8(std::u32string_view(working).substr(begin + 1, end - begin - 1));
       utf8 += base::dump_json(base::to_utf8(kept.at(static_cast<std::size_t>(std::stoul(number)))));
       from = end + 1;
     }

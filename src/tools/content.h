@@ -1,4 +1,5 @@
-// What a field of a response template makes of the text between its delimiters (transformers 5.23, content_parsers.py).
+// What a field of a response template makes of the text between its delimiters (transformers 5.23,
+// content_parsers.py).
 #pragma once
 
 #include <memory>
@@ -16,11 +17,13 @@ namespace hone::tools {
 struct NotParsed {};  // where transformers raises: the whole turn is plain text then
 
 // UserError for a response template that cannot be used.
-[[noreturn]] void refuse_template(const std::string& where, const std::string& expected, const std::string& found);
+[[noreturn]] void refuse_template(const std::string& where, const std::string& expected,
+                                  const std::string& found);
 
 class Content {
  public:
-  // `kind`: text, int, float, bool, json, xml-inline, kv-lines; `args`: the field's content_args or null. UserError.
+  // `kind`: text, int, float, bool, json, xml-inline, kv-lines; `args`: the field's content_args or null.
+  // UserError.
   Content(const std::string& kind, const base::Json& args, const std::string& where);
 
   // Throws NotParsed, or base::PatternTooSlow when `steps` are used up.
@@ -41,8 +44,8 @@ class Content {
   std::shared_ptr<const Content> value_;  // value_parser; none: the text as it is
 };
 
-// Every placeholder "{name}" or "{name.key}" that is a whole string of `transform`, replaced by its value in `scope`.
-// Throws NotParsed for a name that `scope` lacks.
+// Every placeholder "{name}" or "{name.key}" that is a whole string of `transform`, replaced by its value in
+// `scope`. Throws NotParsed for a name that `scope` lacks.
 base::Json transformed(const base::Json& transform, const base::Json& scope);
 // UserError for a string that mixes a placeholder with other text.
 void check_transform(const base::Json& transform, const std::string& where);

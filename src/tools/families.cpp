@@ -35,7 +35,8 @@ std::string key_of(std::string_view text) {
 class Probe {
  public:
   explicit Probe(const text::ChatTemplate& chat) : chat_(chat) {
-    tools_ = Json::parse(R"([{"type": "function", "function": {"name": "probe_tool", "description": "A probe.",
+    tools_ =
+        Json::parse(R"([{"type": "function", "function": {"name": "probe_tool", "description": "A probe.",
         "parameters": {"type": "object", "properties": {
             "probe_text": {"type": "string", "description": "A text."},
             "probe_count": {"type": "integer", "description": "A number."}},
@@ -80,10 +81,8 @@ class Probe {
     for (const Json& answer : answers) messages.push_back(answer);
     try {
       return chat_
-          .render({.messages = messages,
-                   .tools = tools_,
-                   .template_kwargs = {},
-                   .add_generation_prompt = prompt})
+          .render(
+              {.messages = messages, .tools = tools_, .template_kwargs = {}, .add_generation_prompt = prompt})
           .text;
     } catch (const base::UserError&) {
       return "";
@@ -156,8 +155,8 @@ Json with_frame(const Family& family, const Probe& probe) {
 
 const std::vector<Family>& families() {
   static const std::vector<Family> all = {
-      read(kQwen3Family),     read(kQwen35Family),  read(kGlm4Family),    read(kLlama3Family),
-      read(kGptOssFamily),    read(kLfm2Family),    read(kGemma4Family),  read(kNemotron3Family),
+      read(kQwen3Family),      read(kQwen35Family),  read(kGlm4Family),       read(kLlama3Family),
+      read(kGptOssFamily),     read(kLfm2Family),    read(kGemma4Family),     read(kNemotron3Family),
       read(kDeepseekR1Family), read(kMistralFamily), read(kMistralArgsFamily)};
   return all;
 }

@@ -13,7 +13,8 @@ namespace {
 
 using base::Json;
 
-constexpr std::size_t kMostDigits = 4300;  // sys.int_info.default_max_str_digits: Python refuses a longer integer
+constexpr std::size_t kMostDigits =
+    4300;  // sys.int_info.default_max_str_digits: Python refuses a longer integer
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';

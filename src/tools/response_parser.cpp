@@ -29,7 +29,8 @@ std::vector<Call> take_calls(Json& message) {
   for (Json& call : message["tool_calls"]) {
     if (!call.is_object()) throw NotParsed();
     Json& function = call.contains("function") ? call["function"] : call;
-    if (!function.is_object() || !function.contains("name") || !function["name"].is_string()) throw NotParsed();
+    if (!function.is_object() || !function.contains("name") || !function["name"].is_string())
+      throw NotParsed();
     Json& arguments = function["arguments"];
     if (arguments.is_null()) arguments = Json::object();
     out.push_back({.name = function["name"].get<std::string>(), .arguments = arguments});
@@ -68,8 +69,8 @@ std::optional<Turn> try_read(const ResponseTemplate& spec, std::string_view prom
 
 ResponseParser ResponseParser::from_json(const Json& response_template, const std::string& where,
                                          const std::string& eos) {
-  return ResponseParser(std::make_shared<const Impl>(
-      Impl{.family = "a given one", .notes = {}, .main = {response_template, where}, .extra = {}, .eos = eos}));
+  return ResponseParser(std::make_shared<const Impl>(Impl{
+      .family = "a given one", .notes = {}, .main = {response_template, where}, .extra = {}, .eos = eos}));
 }
 
 ResponseParser ResponseParser::open(const text::Tokenizer& tokenizer, const text::ChatTemplate& chat,
@@ -99,8 +100,8 @@ ResponseParser ResponseParser::open(const text::Tokenizer& tokenizer, const text
     }
     family = found->family;
     spec = found->response_template;
-    notes.push_back("the chat template is none that TRL knows: its calls are read as those of " + family->name +
-                    ", since it renders them in that form" +
+    notes.push_back("the chat template is none that TRL knows: its calls are read as those of " +
+                    family->name + ", since it renders them in that form" +
                     (found->changed ? ", with its own header and end of a turn" : ""));
   }
   std::optional<ResponseTemplate> extra;

@@ -1,5 +1,5 @@
-// The scan of a turn by a response template: transformers' streaming parser, fed with the beginning of the turn that the prompt holds, then
-// with all that was sampled.
+// The scan of a turn by a response template: transformers' streaming parser, fed with the beginning of the
+// turn that the prompt holds, then with all that was sampled.
 #include <utility>
 
 #include "base/code_points.h"
@@ -44,8 +44,8 @@ class Scan {
            (value.is_string() && value.get_ref<const std::string&>().empty());
   }
 
-  // A match that begins behind `at_` is still the first one, and there is none where there was none: each text is
-  // searched about once for each delimiter, however many regions it has.
+  // A match that begins behind `at_` is still the first one, and there is none where there was none: each
+  // text is searched about once for each delimiter, however many regions it has.
   std::optional<Delimiter::Found> find(const Delimiter& delimiter, std::u32string_view text) {
     for (Seen& seen : seen_) {
       if (seen.delimiter != &delimiter || seen.size != text.size()) continue;
@@ -56,9 +56,9 @@ class Scan {
     return seen_.back().found;
   }
 
-  // The earliest event that counts now: the longest of those that begin at one place, openings before closings. While more
-  // text is to come (`ended` is false) a delimiter that the end of the text cuts, or could still change, holds back
-  // what begins at it or behind it: `hold` is its place.
+  // The earliest event that counts now: the longest of those that begin at one place, openings before
+  // closings. While more text is to come (`ended` is false) a delimiter that the end of the text cuts, or
+  // could still change, holds back what begins at it or behind it: `hold` is its place.
   std::optional<Event> next(std::u32string_view text, bool ended, std::size_t& hold) {
     std::optional<Event> best;
     hold = text.size();

@@ -16,12 +16,14 @@ using base::Pattern;
 template <std::size_t N>
 void check_keys(const Json& spec, const std::array<std::string_view, N>& known, const std::string& where) {
   for (const auto& [key, value] : spec.items())
-    if (std::ranges::find(known, key) == known.end()) refuse_template(where, "only known keys", "'" + key + "'");
+    if (std::ranges::find(known, key) == known.end())
+      refuse_template(where, "only known keys", "'" + key + "'");
 }
 
 bool bool_of(const Json& spec, const char* key, bool otherwise, const std::string& where) {
   if (!spec.contains(key)) return otherwise;
-  if (!spec[key].is_boolean()) refuse_template(where + ", " + key, "true or false", base::short_json(spec[key]));
+  if (!spec[key].is_boolean())
+    refuse_template(where + ", " + key, "true or false", base::short_json(spec[key]));
   return spec[key].get<bool>();
 }
 
@@ -37,8 +39,8 @@ std::optional<std::string> what_is_ahead(const std::string& pattern) {
 
 Field field_of(const std::string& name, const Json& spec, const std::string& where) {
   constexpr std::array<std::string_view, 11> kKeys = {
-      "open", "open_pattern", "close",    "close_pattern", "content",       "content_args",
-      "repeats", "join",      "optional", "transform",     "transform_each"};
+      "open",    "open_pattern", "close",    "close_pattern", "content",       "content_args",
+      "repeats", "join",         "optional", "transform",     "transform_each"};
   if (!spec.is_object()) refuse_template(where, "an object", base::short_json(spec));
   check_keys(spec, kKeys, where);
   if (spec.contains("content") && !spec["content"].is_string())
@@ -94,15 +96,16 @@ std::optional<Delimiter> Delimiter::of(const Json& spec, const char* literal, co
   std::ranges::stable_sort(out.literals_, [](const auto& a, const auto& b) { return a.size() > b.size(); });
   out.can_extend_ = false;
   for (const auto& one : out.literals_)
-    for (const auto& other : out.literals_)
-      out.can_extend_ |= one != other && one.starts_with(other);
+    for (const auto& other : out.literals_) out.can_extend_ |= one != other && one.starts_with(other);
   return out;
 }
 
-std::optional<Delimiter::Found> Delimiter::find(std::u32string_view text, std::size_t from, long& steps) const {
+std::optional<Delimiter::Found> Delimiter::find(std::u32string_view text, std::size_t from,
+                                                long& steps) const {
   if (!pattern_) {
     std::optional<Found> best;
-    for (const std::u32string& literal : literals_) {  // the longest first, which wins where two begin at one place
+    for (const std::u32string& literal :
+         literals_) {  // the longest first, which wins where two begin at one place
       const std::size_t at = text.find(literal, from);
       if (at != text.npos && (!best || at < best->begin))
         best = Found{.begin = at, .end = at + literal.size(), .captures = {}};
@@ -139,7 +142,7 @@ ResponseTemplate::ResponseTemplate(const Json& spec, const std::string& where) {
     if (fields_.back().open) continue;
     if (implicit_ >= 0)
       refuse_template(where + ", fields", "one field without open or open_pattern at most",
-             "'" + fields_[static_cast<std::size_t>(implicit_)].name + "' and '" + name + "'");
+                      "'" + fields_[static_cast<std::size_t>(implicit_)].name + "' and '" + name + "'");
     implicit_ = static_cast<int>(fields_.size()) - 1;
   }
   anchor_ = Delimiter::of(spec, "start_anchor", "start_anchor_pattern", where);

@@ -1,5 +1,5 @@
-// A response template, read and checked: how the text of a turn is cut into the fields of a message (transformers
-// 5.23, utils/chat_parsing/response_templates.py).
+// A response template, read and checked: how the text of a turn is cut into the fields of a message
+// (transformers 5.23, utils/chat_parsing/response_templates.py).
 #pragma once
 
 #include <cstddef>
@@ -38,8 +38,8 @@ class Delimiter {
   std::vector<std::u32string> literals_;
   bool can_extend_ = true;
   std::optional<base::Pattern> pattern_;
-  // The pattern is "(?=[\s\S]*?x)": it is empty where an x follows. `pattern_` is x then, so that a long text without x is
-  // searched once and not from each of its places.
+  // The pattern is "(?=[\s\S]*?x)": it is empty where an x follows. `pattern_` is x then, so that a long text
+  // without x is searched once and not from each of its places.
   bool ahead_ = false;
 };
 
@@ -57,7 +57,8 @@ class ResponseTemplate {
   // UserError for what transformers refuses, and for patterns that base::Pattern does not have.
   ResponseTemplate(const base::Json& spec, const std::string& where);
 
-  // The message as transformers' parse_response makes it. Throws NotParsed where it raises, and base::PatternTooSlow.
+  // The message as transformers' parse_response makes it. Throws NotParsed where it raises, and
+  // base::PatternTooSlow.
   base::Json parse(std::string_view prompt, std::string_view completion, const Casts& casts) const;
 
  private:

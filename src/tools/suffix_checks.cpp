@@ -62,7 +62,7 @@ std::string SuffixChecks::difference(const Case& one, const std::string& reasoni
 
 void SuffixChecks::conversations() {
   std::string long_result;
-  for (int i = 0; i < 2000; ++i) long_result += "line " + std::to_string(i) + "\n";
+  for (int i = 0; i < 300; ++i) long_result += "line " + std::to_string(i) + "\n";
   const std::vector<Case> cases = {
       {.name = "one call", .content = "", .calls = {call("first")}, .results = {"12"}},
       {.name = "two calls in one turn",
@@ -75,7 +75,11 @@ void SuffixChecks::conversations() {
        .calls = {call("first"), call("second")},
        .results = {"12", "x"},
        .needed = false},
-      {.name = "two rounds of a call", .content = "", .calls = {call("first")}, .results = {"12"}, .rounds = 2},
+      {.name = "two rounds of a call",
+       .content = "",
+       .calls = {call("first")},
+       .results = {"12"},
+       .rounds = 2},
       {.name = "an empty result", .content = "", .calls = {call("first")}, .results = {""}},
       {.name = "a long result", .content = "", .calls = {call("first")}, .results = {long_result}},
       // Some templates put the words behind the call. What was sampled stays as it is.
@@ -116,13 +120,15 @@ Ids SuffixChecks::turn_ends() const {
   const Ids suffix = forms_.suffix(calls, {"12"});
   const bool ends = !prefix.empty() && forms_.is_special(prefix.back());
   if (!ends && (suffix.empty() || !forms_.is_special(suffix.front())))
-    throw base::UserError({.where = where_,
-                           .expected = "a turn with calls that ends in a control token",
-                           .found = characters_around(forms_.render(turn, false), std::string::npos),
-                           .cause = "a template whose turns end in ordinary text: sampling would not stop there",
-                           .fix = kTemplateFix});
+    throw base::UserError(
+        {.where = where_,
+         .expected = "a turn with calls that ends in a control token",
+         .found = characters_around(forms_.render(turn, false), std::string::npos),
+         .cause = "a template whose turns end in ordinary text: sampling would not stop there",
+         .fix = kTemplateFix});
   const std::int32_t end = ends ? prefix.back() : suffix.front();
-  if (ends && !suffix.empty() && suffix.front() == end)
+  const auto next = std::ranges::find_if(suffix, [this](std::int32_t id) { return !forms_.is_white(id); });
+  if (ends && next != suffix.end() && *next == end)
     throw base::UserError({.where = where_,
                            .expected = "one control token at the end of a turn with calls",
                            .found = "'" + forms_.text_of(end) + "' at its end and again before the results",
@@ -151,11 +157,12 @@ void SuffixChecks::control_tokens() const {
     return std::ranges::count_if(ids, [this](std::int32_t id) { return forms_.is_control(id); });
   };
   if (count(planted) == count("a b")) return;
-  throw base::UserError({.where = where_,
-                         .expected = "a tokenizer that can encode the control tokens of a result as ordinary text",
-                         .found = "control tokens in the ids of a result",
-                         .cause = "a vocabulary that has them as ordinary pieces too",
-                         .fix = "say tool_text_control_tokens: as_is, and trust what the tools return"});
+  throw base::UserError(
+      {.where = where_,
+       .expected = "a tokenizer that can encode the control tokens of a result as ordinary text",
+       .found = "control tokens in the ids of a result",
+       .cause = "a vocabulary that has them as ordinary pieces too",
+       .fix = "say tool_text_control_tokens: as_is, and trust what the tools return"});
 }
 
 }  // namespace hone::tools

@@ -12,9 +12,9 @@ class SuffixChecks {
  public:
   SuffixChecks(const SuffixForms& forms, std::string where) : forms_(forms), where_(std::move(where)) {}
 
-  // The rendered turn and the suffix are together what the template makes of the whole: one call, two calls, two
-  // rounds, an empty and a long result, words before the call. A turn with reasoning or one without must be so; where only one
-  // is, notes() says it. UserError with the turn and the characters.
+  // The rendered turn and the suffix are together what the template makes of the whole: one call, two calls,
+  // two rounds, an empty and a long result, words before the call. A turn with reasoning or one without must
+  // be so; where only one is, notes() says it. UserError with the turn and the characters.
   void conversations();
   // What ends a turn with calls. UserError for none, and for one that the suffix has again.
   std::vector<std::int32_t> turn_ends() const;

@@ -14,11 +14,6 @@ namespace {
 using base::Json;
 using Ids = std::vector<std::int32_t>;
 
-bool is_white(const std::string& text) {
-  const std::u32string points = base::to_code_points(text);
-  return std::ranges::all_of(points, base::is_space);
-}
-
 // A character that no text of `texts` has: one of Unicode's that stand for nothing.
 std::string mark_for(const std::vector<std::string>& texts) {
   for (char32_t c = 0xFDD0; c <= 0xFDEF; ++c) {
@@ -30,7 +25,8 @@ std::string mark_for(const std::vector<std::string>& texts) {
 }
 
 std::string without(std::string text, const std::string& part) {
-  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at)) text.erase(at, part.size());
+  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at))
+    text.erase(at, part.size());
   return text;
 }
 
@@ -50,8 +46,8 @@ std::string characters_around(const std::string& text, std::size_t at) {
   return out + "'";
 }
 
-SuffixForms::SuffixForms(const text::Tokenizer& tokenizer, const text::ChatTemplate& chat, Json template_kwargs,
-                         bool plain_control_tokens, std::string where)
+SuffixForms::SuffixForms(const text::Tokenizer& tokenizer, const text::ChatTemplate& chat,
+                         Json template_kwargs, bool plain_control_tokens, std::string where)
     : tokenizer_(&tokenizer),
       chat_(&chat),
       template_kwargs_(std::move(template_kwargs)),
@@ -68,11 +64,12 @@ SuffixForms::SuffixForms(const text::Tokenizer& tokenizer, const text::ChatTempl
     if (shows_calls(lost)) return;
     if (first.empty()) first = lost;
   }
-  throw base::UserError({.where = where_,
-                         .expected = "a chat template that shows calls of tools and their results",
-                         .found = first,
-                         .cause = "a model that was not trained to call tools",
-                         .fix = "use a model whose template has tools (docs/tools.md), or chat_template_path"});
+  throw base::UserError(
+      {.where = where_,
+       .expected = "a chat template that shows calls of tools and their results",
+       .found = first,
+       .cause = "a model that was not trained to call tools",
+       .fix = "use a model whose template has tools (docs/tools.md), or chat_template_path"});
 }
 
 // TRL's supports_tool_calling.
@@ -165,24 +162,17 @@ bool SuffixForms::is_special(std::int32_t id) const {
   return !text_of(id).empty() && tokenizer_->decode(std::span(&id, 1), true).empty();
 }
 
+bool SuffixForms::is_white(std::int32_t id) const {
+  const std::u32string points = base::to_code_points(text_of(id));
+  return std::ranges::all_of(points, base::is_space);
+}
+
 Ids SuffixForms::up_to_turn_end(const std::string& text) const {
   Ids ids = encode(text);
   std::size_t end = ids.size();
-  while (end > 0 && !is_control(ids[end - 1]) && is_white(text_of(ids[end - 1]))) --end;
+  while (end > 0 && !is_control(ids[end - 1]) && is_white(ids[end - 1])) --end;
   if (end > 0 && is_control(ids[end - 1])) ids.resize(end);
   return ids;
-}
-
-std::string SuffixForms::dummy_prefix(const std::vector<Call>& calls, Json& messages) const {
-  // TRL names one call, the first: gpt-oss makes the header of a result from it. Templates that match results with
-  // calls by their ids need all of them.
-  std::vector<Call> dummies;
-  for (const Call& call : calls) {
-    dummies.push_back({.name = call.name, .arguments = Json::object()});
-    if (!with_ids_) break;
-  }
-  messages = Json::array({{{"role", "user"}, {"content", "dummy"}}, turn(dummies, "", "")});
-  return render(messages, false);
 }
 
 std::string SuffixForms::cut_control_tokens(const std::string& text, const std::string& mark,
@@ -217,51 +207,75 @@ Ids SuffixForms::encode_pieces(const std::string& text, const std::string& mark)
 }
 
 std::size_t SuffixForms::control_ids_in(const Ids& ids) const {
-  return static_cast<std::size_t>(std::ranges::count_if(ids, [this](std::int32_t id) { return is_control(id); }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(ids, [this](std::int32_t id) { return is_control(id); }));
 }
 
-void SuffixForms::refuse_other_prefix(const Json& turn, const std::string& alone,
-                                      const std::string& followed) const {
-  const auto [here, there] = std::mismatch(alone.begin(), alone.end(), followed.begin(), followed.end());
-  const auto at = static_cast<std::size_t>(here - alone.begin());
+SuffixForms::Dummy SuffixForms::dummy(const std::vector<Call>& calls) const {
+  // TRL names one call, the first: gpt-oss makes the header of a result from it. Templates that match results
+  // with calls by their ids need all of them.
+  std::vector<Call> named;
+  for (const Call& call : calls) {
+    named.push_back({.name = call.name, .arguments = Json::object()});
+    if (!with_ids_) break;
+  }
+  Dummy out;
+  out.messages = Json::array({{{"role", "user"}, {"content", "dummy"}}, turn(named, "", "")});
+  out.text = render(out.messages, false);
+  out.ids = up_to_turn_end(out.text);
+  const std::vector<std::string> harmless(calls.size(), "x");
+  out.control_ids = control_ids_in(behind(out, calls, encode(full(out, calls, harmless))));
+  return out;
+}
+
+std::shared_ptr<const SuffixForms::Dummy> SuffixForms::kept_dummy(const std::vector<Call>& calls) const {
+  constexpr std::size_t kMost = 256;  // the names are the model's
+  std::string key;
+  for (const Call& call : calls) key += call.name + "\n";
+  const std::lock_guard hold(kept_->lock);
+  const auto found = kept_->dummies.find(key);
+  if (found != kept_->dummies.end()) return found->second;
+  if (kept_->dummies.size() >= kMost) kept_->dummies.clear();
+  return kept_->dummies[key] = std::make_shared<const Dummy>(dummy(calls));
+}
+
+std::string SuffixForms::full(const Dummy& dummy, const std::vector<Call>& calls,
+                              const std::vector<std::string>& texts) const {
+  Json messages = dummy.messages;
+  for (Json& each : results(calls, texts)) messages.push_back(std::move(each));
+  return render(messages, true);
+}
+
+Ids SuffixForms::behind(const Dummy& dummy, const std::vector<Call>& calls, const Ids& ids) const {
+  if (ids.size() >= dummy.ids.size() && std::equal(dummy.ids.begin(), dummy.ids.end(), ids.begin()))
+    return Ids(ids.begin() + static_cast<std::ptrdiff_t>(dummy.ids.size()), ids.end());
+  const std::string followed = full(dummy, calls, std::vector<std::string>(calls.size(), "x"));
+  const auto [here, there] =
+      std::mismatch(dummy.text.begin(), dummy.text.end(), followed.begin(), followed.end());
+  const auto at = static_cast<std::size_t>(here - dummy.text.begin());
   throw base::UserError(
       {.where = where_,
        .expected = "a chat template that writes a turn with calls the same once results follow",
-       .found = place_of(turn, at) + ": " + characters_around(alone, at) + " alone, " +
-                characters_around(followed, at) + " when the result of '" +
-                turn[1]["tool_calls"][0]["function"]["name"].get<std::string>() + "' follows",
+       .found = place_of(dummy.messages, at) + ": " + characters_around(dummy.text, at) + " alone, " +
+                characters_around(followed, at) + " when the result of '" + calls.front().name + "' follows",
        .cause = "it takes out or adds something in earlier turns, most often their thinking",
        .fix = "use a template without that, by chat_template_path"});
 }
 
 Ids SuffixForms::suffix(const std::vector<Call>& calls, const std::vector<std::string>& texts) const {
-  base::require(!calls.empty() && calls.size() == texts.size(), "tools::SuffixForms", "a result for each call");
-  Json dummy;
-  const std::string prefix_text = dummy_prefix(calls, dummy);
-  const Ids prefix = up_to_turn_end(prefix_text);
-  const auto full = [&](const std::vector<std::string>& given) {
-    Json messages = dummy;
-    for (Json& each : results(calls, given)) messages.push_back(std::move(each));
-    return render(messages, true);
-  };
-  const auto behind_prefix = [&](const Ids& ids) {
-    if (ids.size() < prefix.size() || !std::equal(prefix.begin(), prefix.end(), ids.begin()))
-      refuse_other_prefix(dummy, prefix_text, full(texts));
-    return Ids(ids.begin() + static_cast<std::ptrdiff_t>(prefix.size()), ids.end());
-  };
-  if (!plain_) return behind_prefix(encode(full(texts)));
+  base::require(!calls.empty() && calls.size() == texts.size(), "tools::SuffixForms",
+                "a result for each call");
+  const std::shared_ptr<const Dummy> dummy = kept_dummy(calls);
+  if (!plain_) return behind(*dummy, calls, encode(full(*dummy, calls, texts)));
 
   const std::string mark = mark_for(texts);
-  // How many control tokens the template itself writes: as many as with results that have none.
-  const std::vector<std::string> harmless(texts.size(), "x");
-  const std::size_t own = control_ids_in(behind_prefix(encode(full(harmless))));
   Ids out;
   for (const bool everywhere : {false, true}) {
     std::vector<std::string> cut;
     for (const std::string& text : texts)
       cut.push_back(cut_control_tokens(without(text, mark), mark, everywhere));
-    out = behind_prefix(encode_pieces(full(cut), mark));
-    if (control_ids_in(out) <= own) break;
+    out = behind(*dummy, calls, encode_pieces(full(*dummy, calls, cut), mark));
+    if (control_ids_in(out) <= dummy->control_ids) break;
   }
   return out;
 }

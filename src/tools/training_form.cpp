@@ -19,10 +19,11 @@ std::optional<std::string> tool_training_template(const text::Tokenizer& tokeniz
         {"role": "assistant", "content": "", "tool_calls":
           [{"type": "function", "function": {"name": "dummy", "arguments": {}}}]}])");
     if (with_result) messages.push_back({{"role", "tool"}, {"name", "dummy"}, {"content", "dummy"}});
-    const auto text =
-        chat.render(
-                {.messages = messages, .tools = {}, .template_kwargs = {}, .add_generation_prompt = with_result})
-            .text;
+    const auto text = chat.render({.messages = messages,
+                                   .tools = {},
+                                   .template_kwargs = {},
+                                   .add_generation_prompt = with_result})
+                          .text;
     return tokenizer.encode(text, false).ids;
   };
   try {

@@ -64,6 +64,17 @@ TEST(Pattern, Replaces) {
   EXPECT_EQ(to_utf8(Pattern("x").replace(U"axb", U"\\frac")), "a\\fracb");
 }
 
+TEST(Pattern, SearchesFromAPlaceOfTheText) {
+  const std::u32string text = U"ab ab";
+  long steps = 1000;
+  EXPECT_EQ(Pattern("ab").search(text, 1, steps)->begin(), 3U);
+  EXPECT_EQ(Pattern("(?<=a)b").search(text, 1, steps)->begin(), 1U);  // what stands before counts
+  EXPECT_FALSE(Pattern("^ab").search(text, 3, steps).has_value());    // and the beginning is the text's
+  EXPECT_FALSE(Pattern("ab").search(text, 4, steps).has_value());
+  long none = 0;
+  EXPECT_THROW(Pattern("ab").search(text, 0, none), PatternTooSlow);
+}
+
 TEST(Pattern, LongTextsNeedNoStack) {
   const std::u32string text(300'000, U'a');
   EXPECT_EQ(Pattern("(?:a|b)*").match(text)->end(), text.size());

@@ -45,6 +45,9 @@ def turned_exact(completions, answer, **_):
 def turned_boxed(completions, answer, **_):
     return [0.5 - (1.0 if "\\boxed{" + a + "}" in text(c) else 0.0) for c, a in zip(completions, answer)]
 
+def first_token(completions, completion_ids, answer, **_):
+    return [float(a in text(c)) + ids[0] % 3 for c, ids, a in zip(completions, completion_ids, answer)]
+
 def distance(completions, answer, **_):
     def off(c, a):
         digits = "".join(d for d in text(c) if d.isdigit())
@@ -298,6 +301,12 @@ TEST_F(ProbeReward, WhatIsConstantInAMixedCallTooIsTold) {
   const auto place = verdict_of(of_user("by_place"), "RL-18");
   EXPECT_EQ(place.level, Level::kWarn);
   EXPECT_SAYS(place.what, "in another order");
+}
+
+// An answer of no text has its end, as what a policy samples.
+TEST_F(ProbeReward, AFunctionMayReadTheFirstToken) {
+  for (const base::Verdict& one : of_user("first_token"))
+    EXPECT_EQ(one.evidence.find("IndexError"), std::string::npos) << one.what << one.evidence;
 }
 
 TEST_F(ProbeReward, AFunctionThatRaisesOrIsInfiniteIsNamedWithTheSample) {

@@ -183,7 +183,8 @@ void compare_tensors(const std::string& name, const config::Plan& plan, const fs
   for (const auto& tensor : trained_tensors(plan)) {
     const std::int64_t size = tensor.value.numel();
     if (all || theirs.has("grad." + tensor.name)) {
-      first.compare("gradient of " + tensor.name, gradient.narrow(0, begin, size).reshape(tensor.value.sizes()),
+      first.compare("gradient of " + tensor.name,
+                    gradient.narrow(0, begin, size).reshape(tensor.value.sizes()),
                     theirs.tensor("grad." + tensor.name));
       compared += 1;
     }

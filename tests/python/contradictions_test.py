@@ -113,7 +113,7 @@ def test_custom_code(folder):
 def test_names_of_classes(folder):
     """a method of TRL's class, asked of the class, is refused with what to do, and hasattr() says that it is not there"""
     from hone import Refused, trl
-    for name in ("compute_loss", "get_high_entropy_mask"):
+    for name in ("compute_loss", "get_gamma_weights"):
         raises(Refused, f"GRPOTrainer.{name}", lambda name=name: getattr(trl.GRPOTrainer, name))
         holds(not hasattr(trl.GRPOTrainer, name), name)
     error = raises(AttributeError, "GRPOTrainer has no attribute 'nothing'", lambda: trl.GRPOTrainer.nothing)
@@ -135,6 +135,164 @@ def test_verdict(folder):
         trainer.args.on_fault = "warn"
         trainer.train(resume_from_checkpoint=True)
     same(trainer.state.global_step, 24, "steps")
+
+
+def test_families(folder):
+    """a family that the program lacks, and an option that it refuses, are found when the trainer is made"""
+    from hone import trl
+    own = folder / "other"
+    own.mkdir()
+    (own / "config.json").write_text('{"model_type": "gpt_oss"}')
+    raises(ValueError, "of type 'gpt_oss'", lambda: trl.SFTTrainer(str(own), config("SFT", folder), train_dataset=TEXTS))
+    for kind in ("llama", "olmoe"):  # one that is not asked about, and one that is
+        (own / "config.json").write_text(json.dumps({"model_type": kind}))
+        trl.SFTTrainer(str(own), config("SFT", folder), train_dataset=TEXTS)
+    raises(ValueError, "`sync_ref_model=True`", lambda: trl.DPOTrainer(TINY, args=config("DPO", folder, sync_ref_model=True), train_dataset=PAIRS))
+    raises(ValueError, "float16", lambda: trl.KTOTrainer(TINY, args=config("KTO", folder, fp16=True), train_dataset=MARKED))
+    raises(ValueError, "encoder-decoder", lambda: trl.CPOTrainer(TINY, config("CPO", folder, is_encoder_decoder=True), train_dataset=PAIRS))
+    trl.DPOTrainer(TINY, args=config("DPO", folder, sync_ref_model=False, fp16=False), train_dataset=PAIRS)
+
+
+def test_heads(folder):
+    """a reward model's adapter that would leave the head untrained in TRL is refused; with the head it is taken"""
+    from checks import LoraConfig
+    from hone import trl
+
+    def make(**more):
+        return trl.RewardTrainer(TINY, config("Reward", folder), train_dataset=PAIRS, peft_config=LoraConfig(**more))
+
+    for more in ({}, {"task_type": None}, {"modules_to_save": ["embed_tokens"]}):
+        raises(ValueError, "as it was drawn", lambda more=more: make(**more))
+    make(task_type="SEQ_CLS")
+    make(task_type=None, modules_to_save=["score"])
+    of_script = trl.get_peft_config(trl.ModelConfig(use_peft=True))
+    trl.RewardTrainer(TINY, config("Reward", folder), train_dataset=PAIRS, peft_config=of_script)
+
+
+def test_sampling(folder):
+    """trainers that sample have TRL's weights, coefficient and table of completions; an objective that weights lengths is told by a logger"""
+    import logging
+    from hone import trl
+    said = []
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())
+    logging.getLogger("hone.trl").addHandler(handler)
+
+    def scores(completions, log_extra, **_):
+        log_extra("length", [len(text) for text in completions])
+        return [float(len(text)) for text in completions]
+
+    def make(kind="GRPO", **more):
+        args = config(kind, folder, **{"num_generations": 2, "max_completion_length": 4, "save_strategy": "steps", "max_steps": 3, "reward_weights": [0.5], **more})
+        return getattr(trl, f"{kind}Trainer")(TINY, scores, args, train_dataset=PROMPTS)
+
+    try:
+        for loss, count in (("dapo", 1), ("grpo", 0)):
+            said.clear()
+            make(importance_sampling_level="sequence", loss_type=loss)
+            same(len([text for text in said if "by its completion length" in text]), count, loss)
+    finally:
+        logging.getLogger("hone.trl").removeHandler(handler)
+    raises(ValueError, "search no beams", lambda: make(generation_kwargs={"num_beams": 2}))
+    make(generation_kwargs={"num_beams": 1})
+    trainer = make(entropy_coef=0.01, use_adaptive_entropy=True, entropy_target=15.0, entropy_coef_delta=0.005)
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        trainer.train()
+    holds(abs(trainer.entropy_coef - 0.025) < 1e-9, f"one step of the coefficient in each of 3: {trainer.entropy_coef}")
+    same((list(trainer.reward_weights), sorted(trainer._logs["rewards"])), ([0.5], ["scores"]), "weights and rewards")
+    same(len(trainer._logs["extra"]["length"]), len(trainer._logs["completion"]), "a column of the table")
+    for name in ("llm", "vllm_client", "_generate"):
+        holds(not hasattr(trainer, name), name)
+        raises(ValueError, "do:", lambda name=name: getattr(trainer, name))
+    raises(AttributeError, "reward_weights", lambda: trl.SFTTrainer(TINY, config("SFT", folder), train_dataset=TEXTS).reward_weights)
+
+
+def test_own_metrics(folder):
+    """compute_metrics gets the numbers of each evaluation, and what it returns is logged; one that reads logits is refused"""
+    from hone import trl
+    seen = []
+
+    def words(evaluated):
+        seen.append(evaluated.metrics)
+        return {"half": evaluated.metrics["loss"] / 2}
+
+    def unpacks(evaluated):
+        logits, labels = evaluated
+        return {"equal": float(logits == labels)}
+
+    def late(evaluated):
+        return {"first": evaluated[0]}
+
+    def make(function, **more):
+        args = config("DPO", folder, **{"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "steps", "save_steps": 1, "use_peft": True, "lora_r": 2, **more})
+        return trl.DPOTrainer(TINY, args=args, train_dataset=PAIRS, eval_dataset={"one": PAIRS, "two": PAIRS}, compute_metrics=function)
+
+    for function, text in ((unpacks, "predictions and labels"), (lambda evaluated: {"n": len(evaluated.predictions)}, "predictions"), (3, "a function")):
+        raises(ValueError, text, lambda function=function: make(function))
+    raises(ValueError, "one call", lambda: make(words, batch_eval_metrics=True))
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        raises(ValueError, "predictions and labels", make(late).train)
+        shutil.rmtree(folder / "out")
+        trainer = make(words)
+        trainer.train()
+        logs = trainer.state.log_history
+        for name in ("one", "two"):
+            entry = next(entry for entry in logs if f"eval_{name}_half" in entry)
+            same(entry[f"eval_{name}_half"], entry[f"eval_{name}_loss"] / 2, name)
+        found = trainer.evaluate(PAIRS)
+    same(found["eval_half"], found["eval_loss"] / 2, "evaluate()")
+    same(len(seen), 3, "calls")
+    holds(trainer.compute_metrics is words and "rewards/margins" in seen[0], seen[0])
+
+
+def test_padding(folder):
+    """a tokenizer without a token for padding is saved with the end of the sequence, as TRL's trainers save it"""
+    from hone import trl
+    own = folder / "base"
+    shutil.copytree(TINY, own)
+    before = json.loads((own / "tokenizer_config.json").read_text())
+    before.pop("pad_token", None)
+    end = before["eos_token"]["content"]
+    (own / "tokenizer_config.json").write_text(json.dumps(before))
+    (own / "special_tokens_map.json").unlink(missing_ok=True)
+    trainer = trl.SFTTrainer(str(own), config("SFT", folder, use_peft=True, lora_r=2), train_dataset=TEXTS)
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        trainer.train()
+        trainer.save_model(str(folder / "copy"))
+    for target in ("out", "copy"):
+        same(json.loads((folder / target / "tokenizer_config.json").read_text()).get("pad_token"), end, target)
+    same(json.loads((own / "tokenizer_config.json").read_text()).get("pad_token"), None, "the base's own")
+
+
+def test_reward_folders(folder):
+    """of several processes one writes a reward model's folder, and the others wait for it"""
+    import threading
+    from hone.trl import machine, reward_models
+    target, rank = folder / "inputs/reward_models/0", threading.local()
+    target.mkdir(parents=True)
+    (target / "tokenizer.json").write_text("of an earlier run")
+    kept = machine.ranks
+    machine.ranks = lambda: (rank.value, 2, rank.value)
+    done = []
+
+    def one(value):
+        rank.value = value
+        partial = pathlib.Path(tempfile.mkdtemp(dir=target.parent))
+        os.symlink("/base/model.safetensors", partial / "model.safetensors")
+        (partial / "tokenizer.json").write_text("of this run")
+        reward_models.put_whole(partial, target)
+        done.append((value, (target / "tokenizer.json").read_text()))
+
+    try:
+        second = threading.Thread(target=one, args=(1,))
+        second.start()
+        second.join(0.3)
+        same(done, [], "the second waits")
+        one(0)
+        second.join(30)
+    finally:
+        machine.ranks = kept
+    same(sorted(done), [(0, "of this run"), (1, "of this run")], "what they see")
 
 
 def main():

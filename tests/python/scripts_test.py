@@ -38,6 +38,8 @@ class Script:
     samples: bool = False     # what TRL samples, hone replays
     model: str = TINY
     rounding: float = 0.0     # of TRL's own log of the loss
+    here: bool = True         # TRL runs it without a GPU, so that its losses can be compared
+    fixed: str = ""           # it reads no command line: its output_dir
 
     def text(self, name):
         text = (examples() if self.is_example else package()).joinpath(f"{name}.py").read_text()
@@ -62,6 +64,25 @@ SCRIPTS = {
     "gspo": Script(SUMS, (*GROUPS, "--importance_sampling_level", "sequence", "--entropy_coef", "0.1"), is_example=True, samples=True,
                    changes={'"AI-MO/NuminaMath-TIR", split=["train[:5%]", "test[:5%]"]': '"data", split=["train", "test"]',
                             "dataset_name=script_args.dataset_name": 'dataset_name="data"'}),
+}
+THOUGHTS = [{"messages": [{"role": "user", "content": f"ask {n}", "thinking": None}, {"role": "assistant", "content": f"get {n}", "thinking": "so"}]}
+            for n in range(4)]
+CHATTED = [{"prompt": "ask", "messages": [{"role": "user", "content": f"ask {n}"}, {"role": "assistant", "content": f"get {n}"}]} for n in range(4)]
+MANY_SUMS = [{"problem": f"What is {n} + {n}?", "solution": f"$\\boxed{{{2 * n}}}$", "messages": []} for n in range(32)]
+GSM8K = [{"question": f"{n} + {n}?", "answer": f"{n} and {n}: #### {2 * n}"} for n in range(4)]
+# More of examples/scripts. Those without a command line end with a push to the hub, which is left out.
+SCRIPTS |= {
+    "sft_nemotron_3": Script(THOUGHTS, is_example=True),
+    "sft_gpt_oss": Script(THOUGHTS, is_example=True, here=False),
+    "grpo_continuous_batching": Script(GSM8K, GROUPS, is_example=True, here=False, changes={'script_args.dataset_config or "main"': "None"}),
+    "rloo_of_examples": Script(MANY_SUMS, is_example=True, here=False, fixed="Qwen3-0.6B-RLOO",
+                               changes={'"AI-MO/NuminaMath-TIR", split=["train[:5%]", "test[:5%]"]': '"data", split=["train", "test"]',
+                                        'model="Qwen/Qwen3-0.6B"': f"model={TINY!r}", "max_completion_length=1024": "max_completion_length=48, max_steps=4",
+                                        'trainer.push_to_hub(dataset_name="AI-MO/NuminaMath-TIR")': "pass"}),
+    "sft_gemma3": Script(CHATTED, is_example=True, here=False, fixed="gemma",
+                         changes={'"open-r1/codeforces-cots", split': '"data", split', '"google/gemma-3-12b-it"': repr(str(PARITY / "tiny_gemma3_images")),
+                                  'output_dir=f"{model_id}-codeforces-SFT"': 'output_dir="gemma"',
+                                  'trainer.push_to_hub(dataset_name="open-r1/codeforces-cots")': "pass"}),
 }
 REWARDS = '''
 def longest(completions, **kwargs):
@@ -227,6 +248,12 @@ def test_data_helpers(folder):
     run(folder, str(OBJECTS_FOLDER / "data_helpers.py"), [TINY])
 
 
+def test_optimizers(folder):
+    """PyTorch's optimizers and transformers' schedules as arguments give TRL's losses, or are refused"""
+    package()
+    run(folder, str(OBJECTS_FOLDER / "optimizers.py"), [TINY, str(folder)])
+
+
 def test_example(folder):
     """the example of docs/python.md runs, with a small model and two steps"""
     package()
@@ -363,7 +390,7 @@ def run(folder, name, words, recorded=None):
 def prepared(folder, name):
     """Its data, its reward functions, and the script twice: as it is, and with the import of hone.trl. Options for both."""
     script = SCRIPTS[name]
-    text = script.text(name.removesuffix("_of_models"))
+    text = script.text(name.removesuffix("_of_models").removesuffix("_of_examples"))
     changed, count = re.subn(r"^( *)from trl((?:\.[a-z_.]+)?) import", r"\1from hone.trl\2 import", text, flags=re.MULTILINE)
     holds(count and "from trl" not in changed, "its imports")
     (folder / "trl_script.py").write_text(text)
@@ -377,7 +404,11 @@ def prepared(folder, name):
 
 
 def adapter_test(folder, name):
-    words = prepared(folder, name)
+    words, fixed = prepared(folder, name), SCRIPTS[name].fixed
+    if fixed:
+        run(folder, "hone_script.py", [])
+        holds(any((folder / fixed / file).is_file() for file in ("adapter_model.safetensors", "model.safetensors")), f"a result in {fixed}")
+        return
     run(folder, "hone_script.py", words + ["--output_dir", "out", "--max_steps", "2", "--use_peft", "--lora_r", "2", "--skip_doctor", "true",
                                            "--threads", "1"])
     holds((folder / "out/adapter_model.safetensors").is_file(), "an adapter")
@@ -407,10 +438,10 @@ def main():
     given = parser.parse_args()
     cases = [(one.__name__[5:], one.__doc__, one)
              for one in (test_objects, test_models, test_changed_tokenizers, test_after_training, test_live_models, test_data_helpers,
-                         test_held_models, test_prepared_rows, test_arguments, test_open_r1, test_example)]
+                         test_held_models, test_prepared_rows, test_arguments, test_optimizers, test_open_r1, test_example)]
     cases += [(name, f"TRL's script {name}.py runs with its import changed", functools.partial(adapter_test, name=name)) for name in SCRIPTS]
     cases += [(f"{name}-losses", f"TRL's script {name}.py gives TRL's losses and gradient norms in float32", functools.partial(losses_test, name=name))
-              for name in SCRIPTS]
+              for name, script in SCRIPTS.items() if script.here]
     tests = Tests()
     for name, title, case in cases:
         if not given.only or name in given.only:

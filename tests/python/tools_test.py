@@ -388,6 +388,91 @@ def test_callers_environment_fails(folder):
         same(str(trainer._functions.failure), "no such task")
 
 
+# ---- runs
+
+# Calls in the form that most models use, so that the program knows how to read them.
+TEMPLATE = """{%- if tools %}<|im_start|>system
+<tools>{% for tool in tools %}
+{{ tool | tojson }}{% endfor %}
+</tools><|im_end|>
+{% endif %}
+{%- for message in messages %}
+{%- if message.role == "tool" %}
+{%- if loop.first or messages[loop.index0 - 1].role != "tool" %}{{ "<|im_start|>user" }}{% endif %}
+{{- "\n<tool_response>\n" + message.content + "\n</tool_response>" }}
+{%- if loop.last or messages[loop.index0 + 1].role != "tool" %}{{ "<|im_end|>\n" }}{% endif %}
+{%- else %}{{ "<|im_start|>" + message.role }}
+{%- if message.content %}{{ "\n" + message.content }}{% endif %}
+{%- for call in message.tool_calls or [] %}
+{{- '\n<tool_call>\n{"name": "' + call.function.name + '", "arguments": ' + (call.function.arguments | tojson) + "}\n</tool_call>" }}
+{%- endfor %}{{ "<|im_end|>\n" }}
+{%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ "<|im_start|>assistant\n" }}{% endif %}"""
+
+
+def model_in(folder):
+    """The tiny model with that template, and more places: its tokenizer has few words, and schemas are long."""
+    out = folder / "model"
+    out.mkdir()
+    for name in ("config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
+        (out / name).write_bytes((pathlib.Path(TINY) / name).read_bytes())
+    for name, more in (("config.json", {"max_position_embeddings": 4096}),
+                       ("tokenizer_config.json", {"chat_template": TEMPLATE, "eos_token": "<|im_end|>"})):
+        (out / name).write_text(json.dumps({**json.loads((out / name).read_text(encoding="utf-8")), **more}), encoding="utf-8")
+    return str(out)
+
+
+def run_of(folder, **more):
+    from hone import trl
+    config = {"max_steps": 2, "num_generations": 2, "max_completion_length": 8, **QUICK, **more.pop("config", {}), "per_device_train_batch_size": 4}
+    trainer = trl.GRPOTrainer(model_in(folder), args=trl.GRPOConfig(output_dir=str(folder / "out"), **config), **more)
+    trainer.train()
+    return trainer
+
+
+def test_run_of_environment(folder):
+    """a run whose data and reward are the environment's own: made once each, reset for each completion, scored under its class's name"""
+
+    class Guess(Counter):
+        def reset(self, **row):
+            super().reset(**row)
+            return "What is the word?"
+
+        def get_reward(self):
+            return float(len(self.rows))
+
+    trainer = run_of(folder, environment_factory=Guess, tools=[multiply])
+    same([len(one.rows) for one in trainer.environments], [2] * 4, "resets")
+    same(trainer.environments[0].rows[0], {"prompt": [{"role": "user", "content": ""}]})
+    logged = [entry for entry in trainer.state.log_history if "rewards/Guess/mean" in entry]
+    same([entry["rewards/Guess/mean"] for entry in logged], [1.0, 2.0])
+    same(logged[0]["tools/call_frequency"], 0.0)
+
+
+def test_run_of_rewards(folder):
+    """rewards of a run get the environments of their completions, of which each is reset with its row's columns"""
+    seen = []
+
+    def score(completions, environments, **kwargs):
+        seen.append([(type(one).__name__, one.rows[-1].get("start") if hasattr(one, "rows") else None) for one in environments])
+        return [float(len(completion[0]["content"])) for completion in completions]
+
+    rows = [{"prompt": [{"role": "user", "content": f"count {n}"}], "environment": "counter" if n % 2 else "echo", "start": n} for n in range(2)]
+    run_of(folder, reward_funcs=score, environment_factory={"counter": Counter, "echo": Echo}, train_dataset=rows, config={"max_steps": 1})
+    same(sorted(sum(seen, []), key=str), [("Counter", 1)] * 2 + [("Echo", None)] * 2)
+
+
+def test_run_that_fails(folder):
+    """what an environment's reset raises ends the run, and train() raises it, as in TRL"""
+
+    class Broken(Counter):
+        def reset(self, **row):
+            raise ZeroDivisionError("no such task")
+
+    raises(ZeroDivisionError, "no such task", lambda: run_of(folder, environment_factory=Broken))
+
+
 def test_busy_share(folder):
     """a run that waits for the caller's tools is told so once, with what to do"""
     import warnings

@@ -472,7 +472,7 @@ def test_refusals(folder):
              ("save the tokenizer", lambda: trl.SFTTrainer(TINY, args, processing_class=Tokenizer())),
              ("optim", lambda: trl.SFTTrainer(TINY, args, optimizers=(object(), None))),
              ("text_template", lambda: trl.SFTTrainer(TINY, args, train_dataset="rows.jsonl", formatting_func=str).train())]
-    for name in ("data_collator", "compute_loss_func", "compute_metrics", "preprocess_logits_for_metrics"):
+    for name in ("data_collator", "compute_loss_func", "preprocess_logits_for_metrics"):
         cases.append((name, lambda name=name: trl.SFTTrainer(TINY, args, **{name: print})))
     for name in ("tools", "rollout_func", "environment_factory"):
         cases.append((name, lambda name=name: trl.GRPOTrainer(TINY, **{name: [print]})))

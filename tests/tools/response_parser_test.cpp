@@ -17,8 +17,8 @@ using base::Json;
 // The recorder's names of response templates, which are TRL's.
 const Family& family(const std::string& name) {
   static const std::map<std::string, std::string> names = {
-      {"qwen3", "Qwen3"},     {"qwen3_5", "Qwen3.5"}, {"glm4moe", "GLM-4 MoE"},       {"llama3", "Llama 3"},
-      {"gptoss", "gpt-oss"},  {"lfm2_2_5", "LFM2"},   {"nemotron_3", "Nemotron 3"}, {"gemma4", "Gemma 4"}};
+      {"qwen3", "Qwen3"},    {"qwen3_5", "Qwen3.5"}, {"glm4moe", "GLM-4 MoE"},     {"llama3", "Llama 3"},
+      {"gptoss", "gpt-oss"}, {"lfm2_2_5", "LFM2"},   {"nemotron_3", "Nemotron 3"}, {"gemma4", "Gemma 4"}};
   for (const Family& each : families())
     if (each.name == names.at(name)) return each;
   throw std::out_of_range(name);
@@ -79,8 +79,8 @@ TEST(ResponseParser, ReadsEveryPrefixOfACallAsTrlDoes) {
       const std::span<const std::int32_t> part(ids.data(), ++end);
       const std::string text = tokenizer.decode(part, false);
       const Turn turn = parser.parse(prompt, text, tokenizer.decode(part, true), all["tools"]);
-      EXPECT_EQ(hash32(base::dump_python_json(turn.message)), hash)
-          << name << ": " << text << "\n" << base::dump_python_json(turn.message);
+      EXPECT_EQ(hash32(base::dump_python_json(turn.message)), hash) << name << ": " << text << "\n"
+                                                                    << base::dump_python_json(turn.message);
       ++prefixes;
     }
     EXPECT_EQ(end, ids.size()) << name;

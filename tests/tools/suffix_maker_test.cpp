@@ -24,7 +24,8 @@ std::string hash_of(const Ids& ids) {
 
 std::vector<Call> calls_of(const Json& names) {
   std::vector<Call> out;
-  for (const Json& name : names) out.push_back({.name = name.get<std::string>(), .arguments = {{"city", "Rome"}}});
+  for (const Json& name : names)
+    out.push_back({.name = name.get<std::string>(), .arguments = {{"city", "Rome"}}});
   return out;
 }
 
@@ -48,7 +49,8 @@ struct Made {
       : tokenizer(std::move(given)),
         chat(source, tokenizer.special(), "the template"),
         maker(tokenizer, chat, std::move(options), "the template") {}
-  std::string text(const std::vector<std::string>& results, const std::vector<std::string>& names = {"first"}) const {
+  std::string text(const std::vector<std::string>& results,
+                   const std::vector<std::string>& names = {"first"}) const {
     std::vector<Call> calls;
     for (std::size_t i = 0; i < results.size(); ++i)
       calls.push_back({.name = names[std::min(i, names.size() - 1)], .arguments = Json::object()});
@@ -71,8 +73,8 @@ bool has(const std::string& text, const std::string& part) {
 }
 
 // One recorded template: the ids are TRL's.
-void compare(const std::string& name, const Json& recording, text::Tokenizer tokenizer, const std::string& source,
-             std::size_t& compared) {
+void compare(const std::string& name, const Json& recording, text::Tokenizer tokenizer,
+             const std::string& source, std::size_t& compared) {
   tokenizer.set_chat_template(source);
   const std::optional<std::string> training = tool_training_template(tokenizer, source, name);
   EXPECT_EQ(training.has_value(), recording["training"].get<bool>()) << name;
@@ -81,8 +83,8 @@ void compare(const std::string& name, const Json& recording, text::Tokenizer tok
   for (const Json& one : recording["cases"]) {
     const Ids ids =
         made.maker.suffix(calls_of(one["tools"]), one["results"].get<std::vector<std::string>>(), -1);
-    // TRL cuts the prefix behind the end-of-sequence token only. This template ends turns with another one and a line
-    // end, which TRL's suffix then lacks.
+    // TRL cuts the prefix behind the end-of-sequence token only. This template ends turns with another one
+    // and a line end, which TRL's suffix then lacks.
     const bool lost_line = name == "gemma4_v2";
     const std::string text = made.tokenizer.decode(ids, false);
     EXPECT_EQ(text, (lost_line ? "\n" : "") + one["text"].get<std::string>()) << name;
@@ -98,7 +100,8 @@ TEST(SuffixMaker, MakesTrlsIds) {
   std::size_t compared = 0;
   for (const auto& [name, recording] : all["templates"].items()) {
     const std::optional<std::string> source = trl_template(name);
-    if (source) compare(name, recording, bytes_tokenizer(recording["eos"].get<std::string>()), *source, compared);
+    if (source)
+      compare(name, recording, bytes_tokenizer(recording["eos"].get<std::string>()), *source, compared);
   }
   if (compared == 0) GTEST_SKIP() << "no third_party/trl-templates: run tests/parity/fetch_tokenizers";
   EXPECT_EQ(compared, 125U);
@@ -133,11 +136,13 @@ TEST(SuffixMaker, WritesResultsAsTheTemplateDoes) {
   EXPECT_TRUE(has(llama.maker.notes().at(0), "two calls in one turn"));
 
   const Made harmony(bytes_tokenizer("<|return|>", kHarmonyTemplate), kHarmonyTemplate, {});
-  EXPECT_EQ(harmony.text({"12"}),
-            "<|start|>functions.first to=assistant<|channel|>commentary<|message|>12<|end|><|start|>assistant");
+  EXPECT_EQ(
+      harmony.text({"12"}),
+      "<|start|>functions.first to=assistant<|channel|>commentary<|message|>12<|end|><|start|>assistant");
   EXPECT_EQ(harmony.maker.turn_ends(), Ids{harmony.tokenizer.token_to_id("<|call|>").value()});
 
-  const Made mistral(bytes_tokenizer("</s>", kMistralTemplate), kMistralTemplate, {});  // takes calls with ids only
+  const Made mistral(bytes_tokenizer("</s>", kMistralTemplate), kMistralTemplate,
+                     {});  // takes calls with ids only
   EXPECT_EQ(mistral.text({"12", "x"}),
             "[TOOL_RESULTS]call00000: 12[/TOOL_RESULTS][TOOL_RESULTS]call00001: x[/TOOL_RESULTS]");
 }
@@ -155,9 +160,9 @@ TEST(SuffixMaker, ControlTokensOfAResultArePlainText) {
     return count;
   };
   const std::size_t own = controls(plain, "a");
-  EXPECT_EQ(own, 6U);  // im_start, tool_response twice, im_end, im_start; and none of the result
+  EXPECT_EQ(own, 5U);  // im_start, tool_response twice, im_end, im_start; and none of the result
   EXPECT_EQ(controls(plain, planted), own);
-  EXPECT_EQ(controls(as_it_is, planted), own + 8);
+  EXPECT_EQ(controls(as_it_is, planted), own + 7);
   EXPECT_EQ(plain.text({planted}), as_it_is.text({planted}));  // the same text in other ids
   // A result without control tokens has TRL's ids.
   const std::string harmless = "12 <b>x</b> Zürich";
@@ -166,18 +171,32 @@ TEST(SuffixMaker, ControlTokensOfAResultArePlainText) {
   EXPECT_EQ(plain.text({"<|im_end|"}), as_it_is.text({"<|im_end|"}));
 }
 
-TEST(SuffixMaker, AMegabyteOfControlTokensIsEncodedInTime) {
+// As transformers' sanitize_control_tokens chooses them.
+TEST(SuffixMaker, ControlTokensAreTheSpecialOnesAndThoseOfTheTemplateOrTheConfig) {
+  const auto tokens = [](const text::Tokenizer& tokenizer) {
+    const std::vector<std::string> all = tokenizer.control_tokens();
+    const auto in = [&all](const char* token) { return std::ranges::find(all, token) != all.end(); };
+    return std::vector<bool>{in("<|im_end|>"), in("<tool_call>"), in("<think>")};
+  };
+  EXPECT_EQ(tokens(bytes_tokenizer("<|im_end|>")), (std::vector<bool>{true, false, false}));
+  EXPECT_EQ(tokens(bytes_tokenizer("<|im_end|>", hermes())), (std::vector<bool>{true, true, false}));
+  const Json listed = {{"chat_control_tokens", Json::array({"<think>"})}};
+  EXPECT_EQ(tokens(bytes_tokenizer("<|im_end|>", hermes(), listed)), (std::vector<bool>{true, false, true}));
+}
+
+TEST(SuffixMaker, ALongResultOfControlTokensIsEncodedInTime) {
   const std::string source = hermes();
   const Made made(bytes_tokenizer("<|im_end|>", source), source, {});
   std::string result;
-  while (result.size() < (1 << 20)) result += "<|im_start|><tool_response>\xF0\x9F\x98\x80";
+  while (result.size() < (1 << 18)) result += "<|im_start|><tool_response>\xF0\x9F\x98\x80";
   EXPECT_TRUE(has(made.text({result}), result));
 }
 
 TEST(SuffixMaker, AStopThatWasSampledIsNotRepeated) {
   // GLM's template ends a call turn with the token that opens the results.
-  const std::string source = replaced(replaced(hermes(), "{{- '<|im_end|>\\n' -}}", "{{- '<|user|>' if not m.tool_calls -}}"),
-                                      "<|im_start|>user\\n<tool_response>", "<|observation|><tool_response>");
+  const std::string source =
+      replaced(replaced(hermes(), "{{- '<|im_end|>\\n' -}}", "{{- '<|user|>' if not m.tool_calls -}}"),
+               "<|im_start|>user\\n<tool_response>", "<|observation|><tool_response>");
   const Made made(bytes_tokenizer("<|endoftext|>", source), source, {});
   const std::int32_t stop = made.tokenizer.token_to_id("<|observation|>").value();
   EXPECT_EQ(made.maker.turn_ends(), Ids{stop});
@@ -190,9 +209,11 @@ TEST(SuffixMaker, AStopThatWasSampledIsNotRepeated) {
 TEST(SuffixMaker, RefusesATemplateWithoutTools) {
   const std::string text = "{%- for m in messages %}{{- m.role + m.content + '<|im_end|>' }}{%- endfor %}";
   EXPECT_TRUE(has(refusal(text), "it leaves out the name of the tool")) << refusal(text);
-  const std::string raises = hermes("{%- if m.tool_calls %}{{- raise_exception('no tools here') }}{%- endif %}");
+  const std::string raises =
+      hermes("{%- if m.tool_calls %}{{- raise_exception('no tools here') }}{%- endif %}");
   EXPECT_TRUE(has(refusal(raises), "no tools here")) << refusal(raises);
-  const std::string no_result = replaced(hermes(), "m.content + '\\n</tool_response>", "'\\n</tool_response>");
+  const std::string no_result =
+      replaced(hermes(), "m.content + '\\n</tool_response>", "'\\n</tool_response>");
   EXPECT_TRUE(has(refusal(no_result), "it leaves out the result")) << refusal(no_result);
 }
 
@@ -212,10 +233,10 @@ TEST(SuffixMaker, RefusesALostLineAndADoubledStop) {
   EXPECT_TRUE(has(lost, "one call, message 3 of 3 (tool)")) << lost;
   const std::string doubled = refusal(replaced(hermes(), "'<|im_start|>user\\n<tool_response>",
                                                "'<|im_end|>\\n<|im_start|>user\\n<tool_response>"));
-  EXPECT_TRUE(has(doubled, "no UserError") || has(doubled, "again before the results")) << doubled;
-  const std::string directly =
-      refusal(replaced(replaced(hermes(), "{{- '<|im_end|>\\n' -}}", "{{- '<|im_end|>' -}}"),
-                       "'<|im_start|>user\\n<tool_response>", "'<|im_end|><|im_start|>user\\n<tool_response>"));
+  EXPECT_TRUE(has(doubled, "again before the results")) << doubled;
+  const std::string directly = refusal(
+      replaced(replaced(hermes(), "{{- '<|im_end|>\\n' -}}", "{{- '<|im_end|>' -}}"),
+               "'<|im_start|>user\\n<tool_response>", "'<|im_end|><|im_start|>user\\n<tool_response>"));
   EXPECT_TRUE(has(directly, "again before the results")) << directly;
 }
 
@@ -225,8 +246,13 @@ TEST(SuffixMaker, RefusesStopsThatDoNotEndATurn) {
   EXPECT_EQ(refusal(hermes(), "<|im_end|>", {.stop_ids = {end}}), "no UserError");
   const std::string other = refusal(hermes(), "<|im_end|>", {.stop_ids = {end + 1}});
   EXPECT_TRUE(has(other, "'<|im_end|>' (" + std::to_string(end) + ")")) << other;
-  const std::string none = refusal(replaced(hermes(), "<|im_end|>\\n", "END\\n"));
-  EXPECT_TRUE(has(none, "ends in a control token")) << none;
+  // Turns end in ordinary text, and sampling could only stop at the next header.
+  const std::string header =
+      refusal(replaced(hermes(), "<|im_end|>\\n", "END\\n"), "<|im_end|>", {.stop_ids = {end}});
+  EXPECT_TRUE(has(header, "'<|im_start|>'")) << header;
+  const std::string text_only =
+      replaced(replaced(hermes(), "<|im_end|>\\n", "END\\n"), "<|im_start|>", "START ");
+  EXPECT_TRUE(has(refusal(text_only), "ends in a control token")) << refusal(text_only);
 }
 
 TEST(SuffixMaker, TheTrainingTemplateIsForThoseThatTakeThinkingOut) {

@@ -50,6 +50,12 @@ def die(how: str):
         for fd in range(3, 64):
             try: os.write(fd, b"\xff\xff\xff\x7f" * 10)
             except OSError: pass
+    if how == "forge":
+        import json, socket, struct
+        data = json.dumps({"id": [1], "text": 5, "failed": "no", "reward": 1e308 * 10, "seconds": {}, "note": 0, "printed": 0}).encode()
+        for fd in range(3, 64):
+            try: os.write(fd, struct.pack("<I", len(data)) + data)
+            except OSError: pass
     if how == "fork" and os.fork() == 0: return "a copy"
     return "after " + how
 
@@ -157,6 +163,7 @@ TEST_F(ToolFaults, AToolThatDiesIsNamed) {
   EXPECT_EQ(called(*pool, "aleave", Json::object()).text, "{'error': 'SystemExit: 1'}");
   expect_says(died("close").text, {"{'error': 'the tool"});
   expect_says(died("garble").text, {"{'error': 'the tool broke the connection of its process'}"});
+  expect_says(died("forge").text, {"{'error': 'the tool broke the connection of its process'}"});
   EXPECT_EQ(died("fork").text, "after fork");
   EXPECT_EQ(died("not").text, "after not");
   expect_fine(pool);

@@ -1,7 +1,7 @@
 // Forms that TRL does not read, own response templates, and texts that no model should write.
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <random>
 
 #include "base/error.h"
@@ -27,6 +27,10 @@ std::string hermes(const std::string& turn_start = "", const std::string& turn_e
   return out.replace(out.find("TURN_END"), 8, turn_end);
 }
 
+double cpu_seconds(std::clock_t since) {  // however busy the machine is
+  return static_cast<double>(std::clock() - since) / CLOCKS_PER_SEC;
+}
+
 // "forecast{"city":"Rome"};clock{}"
 std::string calls_of(const Turn& turn) {
   std::string out;
@@ -40,26 +44,28 @@ TEST(TurnForms, HarmonyCallsAsTheModelWritesThem) {
   EXPECT_EQ(parser.family(), "gpt-oss");
   const std::string prompt = "<|start|>user<|message|>Weather?<|end|><|start|>assistant";
   const std::string thought = "<|channel|>analysis<|message|>I ask.<|end|><|start|>assistant";
-  for (const char* const header :
-       {"<|channel|>commentary to=functions.forecast <|constrain|>json<|message|>",
-        "<|channel|>commentary to=functions.forecast<|message|>",
-        " to=functions.forecast<|channel|>commentary <|constrain|>json<|message|>",
-        " to=functions.forecast<|channel|>commentary json<|message|>"}) {
-    const Turn turn = parser.parse(prompt, thought + header + "{\"city\": \"Rome\"}<|call|>", "plain", nullptr);
+  for (const char* const header : {"<|channel|>commentary to=functions.forecast <|constrain|>json<|message|>",
+                                   "<|channel|>commentary to=functions.forecast<|message|>",
+                                   " to=functions.forecast<|channel|>commentary <|constrain|>json<|message|>",
+                                   " to=functions.forecast<|channel|>commentary json<|message|>"}) {
+    const Turn turn =
+        parser.parse(prompt, thought + header + "{\"city\": \"Rome\"}<|call|>", "plain", nullptr);
     EXPECT_EQ(calls_of(turn), "forecast{\"city\":\"Rome\"}") << header;
     EXPECT_EQ(turn.message["thinking"], "I ask.") << header;
     EXPECT_EQ(turn.message["content"], "") << header;
   }
-  const Turn answer = parser.parse(prompt, thought + "<|channel|>final<|message|>Warm.<|return|>", "p", nullptr);
-  EXPECT_EQ(base::dump_json(answer.message),
-            R"({"role":"assistant","thinking":"I ask.","content":"Warm."})");
+  const Turn answer =
+      parser.parse(prompt, thought + "<|channel|>final<|message|>Warm.<|return|>", "p", nullptr);
+  EXPECT_EQ(base::dump_json(answer.message), R"({"role":"assistant","thinking":"I ask.","content":"Warm."})");
 }
 
 TEST(TurnForms, LlamaCallsAsTheModelWritesThem) {
   const ResponseParser parser = open(kLlamaTemplate, "<|eot_id|>");
   EXPECT_EQ(parser.family(), "Llama 3");
   const std::string prompt = "<|start_header_id|>assistant<|end_header_id|>\n\n";
-  const auto calls = [&](const std::string& text) { return calls_of(parser.parse(prompt, text, text, nullptr)); };
+  const auto calls = [&](const std::string& text) {
+    return calls_of(parser.parse(prompt, text, text, nullptr));
+  };
   const std::string one = R"({"name": "forecast", "parameters": {"city": "a}; b", "in": {"n": 1}}})";
   const std::string read = R"(forecast{"city":"a}; b","in":{"n":1}})";
   EXPECT_EQ(calls(one + "<|eot_id|>"), read);
@@ -75,9 +81,10 @@ TEST(TurnForms, LlamaCallsAsTheModelWritesThem) {
 TEST(TurnForms, MistralIsReadBeyondTrlOnly) {
   const ResponseParser parser = open(kMistralTemplate, "</s>");
   EXPECT_EQ(parser.family(), "Mistral");
-  const Turn turn = parser.parse("[INST]Weather?[/INST]",
-                                 R"([TOOL_CALLS][{"name": "a", "arguments": {"x": 1}}, {"name": "b", "arguments": {}}]</s>)",
-                                 "plain", nullptr);
+  const Turn turn = parser.parse(
+      "[INST]Weather?[/INST]",
+      R"([TOOL_CALLS][{"name": "a", "arguments": {"x": 1}}, {"name": "b", "arguments": {}}]</s>)", "plain",
+      nullptr);
   EXPECT_EQ(calls_of(turn), "a{\"x\":1};b{}");
   EXPECT_THROW(open(kMistralTemplate, "</s>", Extras::kOff), base::UserError);
 }
@@ -92,15 +99,17 @@ TEST(TurnForms, ExtrasAreOffForParity) {
 
 TEST(TurnForms, AnotherHeaderAndEndAreTakenFromTheTemplate) {
   std::string source = hermes();
-  for (std::size_t at = 0; (at = source.find("<|im_start|>", at)) != source.npos;) source.replace(at, 12, "<|turn>");
-  for (std::size_t at = 0; (at = source.find("<|im_end|>", at)) != source.npos;) source.replace(at, 10, "<turn|>");
+  for (std::size_t at = 0; (at = source.find("<|im_start|>", at)) != source.npos;)
+    source.replace(at, 12, "<|turn>");
+  for (std::size_t at = 0; (at = source.find("<|im_end|>", at)) != source.npos;)
+    source.replace(at, 10, "<turn|>");
   const ResponseParser parser = open(source, "<turn|>");
   EXPECT_EQ(parser.family(), "Qwen3");
   ASSERT_EQ(parser.notes().size(), 1U);
   EXPECT_NE(parser.notes()[0].find("its own header"), std::string::npos);
-  const Turn turn = parser.parse("<|turn>user\nHi<turn|>\n<|turn>assistant\n",
-                                 "Hm.\n<tool_call>\n{\"name\": \"a\", \"arguments\": {}}\n</tool_call><turn|>", "p",
-                                 nullptr);
+  const Turn turn = parser.parse(
+      "<|turn>user\nHi<turn|>\n<|turn>assistant\n",
+      "Hm.\n<tool_call>\n{\"name\": \"a\", \"arguments\": {}}\n</tool_call><turn|>", "p", nullptr);
   EXPECT_EQ(calls_of(turn), "a{}");
   EXPECT_EQ(turn.message["content"], "Hm.");
 }
@@ -146,7 +155,8 @@ TEST(TurnForms, WhatTransformersRefusesIsRefused) {
 }
 
 TEST(TurnForms, ATemplateWithoutToolsIsRefused) {
-  const char* const source = "{% for m in messages %}{{ m.role + ': ' + m.content + '<|im_end|>' }}{% endfor %}";
+  const char* const source =
+      "{% for m in messages %}{{ m.role + ': ' + m.content + '<|im_end|>' }}{% endfor %}";
   try {
     open(source, "<|im_end|>");
     ADD_FAILURE() << "no UserError";
@@ -170,12 +180,49 @@ class Mutations {
 
  private:
   void change(std::string& text) {
-    static const std::vector<std::string> parts = {
-        "<tool_call>", "</tool_call>", "<think>", "</think>", "{", "}", "[", "]", "\"", "\\", "'", "<", ">",
-        "<|im_end|>", "<|eot_id|>", "<|call|>", "<|message|>", "<|tool_call>call:", "<tool_call|>", "<|\"|>",
-        "<parameter=", "</parameter>", "<function=", "<arg_key>", "<arg_value>", "<|tool_call_start|>[",
-        "]<|tool_call_end|>", ", f(", "=", "NaN", "1e999", "\xF0\x9F", "\xFF", std::string(1, '\0'), "\x01", "\x02",
-        "\\ud800", "\n", " ", "{\"name\": ", "\"arguments\": ", "null", "99999999999999999999999"};
+    static const std::vector<std::string> parts = {"<tool_call>",
+                                                   "</tool_call>",
+                                                   "<think>",
+                                                   "</think>",
+                                                   "{",
+                                                   "}",
+                                                   "[",
+                                                   "]",
+                                                   "\"",
+                                                   "\\",
+                                                   "'",
+                                                   "<",
+                                                   ">",
+                                                   "<|im_end|>",
+                                                   "<|eot_id|>",
+                                                   "<|call|>",
+                                                   "<|message|>",
+                                                   "<|tool_call>call:",
+                                                   "<tool_call|>",
+                                                   "<|\"|>",
+                                                   "<parameter=",
+                                                   "</parameter>",
+                                                   "<function=",
+                                                   "<arg_key>",
+                                                   "<arg_value>",
+                                                   "<|tool_call_start|>[",
+                                                   "]<|tool_call_end|>",
+                                                   ", f(",
+                                                   "=",
+                                                   "NaN",
+                                                   "1e999",
+                                                   "\xF0\x9F",
+                                                   "\xFF",
+                                                   std::string(1, '\0'),
+                                                   "\x01",
+                                                   "\x02",
+                                                   "\\ud800",
+                                                   "\n",
+                                                   " ",
+                                                   "{\"name\": ",
+                                                   "\"arguments\": ",
+                                                   "null",
+                                                   "99999999999999999999999"};
     const std::size_t at = below(text.size() + 1);
     switch (below(6)) {
       case 0:
@@ -209,10 +256,11 @@ TEST(TurnForms, TwoThousandMutatedTurnsComeBack) {
   std::map<std::string, std::vector<ResponseParser>> parsers;
   for (const Family& family : families())
     for (const Json& spec : {family.response_template, family.extra})
-      if (!spec.is_null()) parsers[family.name].push_back(ResponseParser::from_json(spec, family.name, "<|im_end|>"));
+      if (!spec.is_null())
+        parsers[family.name].push_back(ResponseParser::from_json(spec, family.name, "<|im_end|>"));
 
   Mutations mutations(45);
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   std::size_t with_calls = 0, plain = 0, parsed = 0;
   for (int i = 0; i < 2000; ++i) {
     const auto& [recording, turn] = turns[mutations.below(turns.size())];
@@ -231,7 +279,7 @@ TEST(TurnForms, TwoThousandMutatedTurnsComeBack) {
       }
     }
   }
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = cpu_seconds(start);
   EXPECT_LT(seconds, 60);
   EXPECT_GT(with_calls, 500U);
   EXPECT_GT(plain, 500U);
@@ -240,20 +288,37 @@ TEST(TurnForms, TwoThousandMutatedTurnsComeBack) {
 
 // All of them in 32 KB, where quadratic time would show, and two in a megabyte.
 TEST(TurnForms, LongTurnsComeBackInTime) {
-  const std::vector<std::string> parts = {
-      "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>", "plain text ", "<tool_call>", "<think>", "{",
-      "{\"a\":", "[", "<tool_call>\n<function=f>", "<tool_call>\n<function=f>\n<parameter=a>1</parameter>",
-      "<parameter=a>", "<arg_key>a</arg_key>\n<arg_value>", "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>",
-      "<|tool_call_start|>[f(a=1)]<|tool_call_end|>", ", f(", ", f(a='", "f(a=[[[",
-      "<|tool_call>call:f{a:<|\"|>", "<|tool_call>call:f{a:1}<tool_call|>", "</think>", "\n", " ",
-      "{\"name\": \"f\", \"parameters\": {}}; ", "to=functions.f<|channel|>commentary json<|message|>",
-      "[TOOL_CALLS]", "[TOOL_CALLS]f[ARGS]{}"};
+  const std::vector<std::string> parts = {"<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>",
+                                          "plain text ",
+                                          "<tool_call>",
+                                          "<think>",
+                                          "{",
+                                          "{\"a\":",
+                                          "[",
+                                          "<tool_call>\n<function=f>",
+                                          "<tool_call>\n<function=f>\n<parameter=a>1</parameter>",
+                                          "<parameter=a>",
+                                          "<arg_key>a</arg_key>\n<arg_value>",
+                                          "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>",
+                                          "<|tool_call_start|>[f(a=1)]<|tool_call_end|>",
+                                          ", f(",
+                                          ", f(a='",
+                                          "f(a=[[[",
+                                          "<|tool_call>call:f{a:<|\"|>",
+                                          "<|tool_call>call:f{a:1}<tool_call|>",
+                                          "</think>",
+                                          "\n",
+                                          " ",
+                                          "{\"name\": \"f\", \"parameters\": {}}; ",
+                                          "to=functions.f<|channel|>commentary json<|message|>",
+                                          "[TOOL_CALLS]",
+                                          "[TOOL_CALLS]f[ARGS]{}"};
   double slowest = 0;
   const auto parse = [&slowest](const ResponseParser& parser, const std::string& text) {
-    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t start = std::clock();
     const Turn turn = parser.parse("", text, text, nullptr);
     EXPECT_TRUE(turn.message["content"].is_string());
-    slowest = std::max(slowest, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    slowest = std::max(slowest, cpu_seconds(start));
   };
   for (const Family& family : families()) {
     for (const Json& spec : {family.response_template, family.extra}) {
@@ -264,7 +329,8 @@ TEST(TurnForms, LongTurnsComeBackInTime) {
         std::string text;
         while (text.size() < size) text += parts[i];
         parse(parser, text);
-        if (i >= 2) parse(parser, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"" + text + "\"}}</tool_call>");
+        if (i >= 2)
+          parse(parser, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"" + text + "\"}}</tool_call>");
       }
     }
   }
@@ -276,7 +342,8 @@ TEST(TurnForms, ALookAheadOverALongTextIsFast) {
   for (const Family& family : families()) {
     if (family.name != "Nemotron 3") continue;
     const ResponseParser parser = ResponseParser::from_json(family.response_template, family.name);
-    const std::string text = std::string(200'000, 'x') + "<tool_call>\n<function=f>\n</function>\n</tool_call><|im_end|>";
+    const std::string text =
+        std::string(200'000, 'x') + "<tool_call>\n<function=f>\n</function>\n</tool_call><|im_end|>";
     EXPECT_EQ(calls_of(parser.parse("<|im_start|>assistant\n<think></think>", text, "p", nullptr)), "f{}");
   }
 }

@@ -59,13 +59,15 @@ TEST(PolicyBatch, GivenTokensAreReadAndNotScored) {
       std::size_t drawn = 0;
       for (std::size_t t = 0; t < sample.ids.size(); ++t) {
         const auto place = static_cast<std::int64_t>(t);
-        const bool is_given = !sample.given.empty() && place >= sample.given[0].begin && place < sample.given[0].end;
+        const bool is_given =
+            !sample.given.empty() && place >= sample.given[0].begin && place < sample.given[0].end;
         if (is_given) continue;
         ++drawn;
         ASSERT_LT(at, pass.target.size());
         EXPECT_EQ(pass.target[at], sample.ids[t]);
         EXPECT_EQ(pass.sequence[at], static_cast<std::int64_t>(i));
-        std::vector<std::int64_t> before(batch.prompts[sample.prompt].ids.begin(), batch.prompts[sample.prompt].ids.end());
+        std::vector<std::int64_t> before(batch.prompts[sample.prompt].ids.begin(),
+                                         batch.prompts[sample.prompt].ids.end());
         before.insert(before.end(), sample.ids.begin(), sample.ids.begin() + place);
         EXPECT_EQ(text_before(pass, pass.source[at]), before) << "given tokens are part of what is read";
         ++at;

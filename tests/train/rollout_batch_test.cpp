@@ -53,8 +53,10 @@ RolloutBatch dialogues() {
   for (RolloutSample& sample : out.samples) {
     sample.ids = {5, 6, 7, 8};
     sample.given = {{.begin = 1, .end = 3}};
-    sample.messages = {{{"role", "assistant"}, {"content", "call"}}, {{"role", "tool"}, {"name", "add"}, {"content", "3"}}};
-    sample.calls = {{.turn = 0, .name = "add", .arguments = {{"a", 1}}, .result = "3", .failed = false, .seconds = 0.5}};
+    sample.messages = {{{"role", "assistant"}, {"content", "call"}},
+                       {{"role", "tool"}, {"name", "add"}, {"content", "3"}}};
+    sample.calls = {
+        {.turn = 0, .name = "add", .arguments = {{"a", 1}}, .result = "3", .failed = false, .seconds = 0.5}};
   }
   return out;
 }
@@ -93,11 +95,12 @@ TEST(RolloutBatch, WhatCannotBeIsNamed) {
   expect_refused([](base::Json& json) { json["samples"][0]["ids"][0] = -1; }, "token ids");
   expect_refused([](base::Json& json) { json["slices"][0][0] = 1; }, "slices");
   expect_refused([](base::Json& json) { json.erase("samples"); }, "samples");
-  for (const base::Json& given : {base::Json{{0, 2}}, base::Json{{1, 5}}, base::Json{{2, 2}}, base::Json{{1, 2}, {2, 3}},
-                                  base::Json{{1}}, base::Json{"x"}}) {
+  for (const base::Json& given : {base::Json{{0, 2}}, base::Json{{1, 5}}, base::Json{{2, 2}},
+                                  base::Json{{1, 2}, {2, 3}}, base::Json{{1}}, base::Json{"x"}}) {
     expect_refused([&](base::Json& json) { json["samples"][0]["given"] = given; }, "given", dialogues());
   }
-  expect_refused([](base::Json& json) { json["samples"][0]["given"] = {{1, 2}}; }, "old_logprobs", dialogues());
+  expect_refused([](base::Json& json) { json["samples"][0]["given"] = {{1, 2}}; }, "old_logprobs",
+                 dialogues());
 }
 
 TEST(RolloutBatch, GroupsAndTokensAreHeldAgainstTheRun) {

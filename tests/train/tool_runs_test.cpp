@@ -52,7 +52,7 @@ def add(a: int, b: int) -> int:
         b: The second number.
     """
     time.sleep(DELAY * ((a * 7 + b * 3) % 5))
-    return a + b
+    return 0 if "TOOLS_TEST_LIE" in os.environ else a + b
 
 
 async def double(a: int) -> str:
@@ -97,7 +97,10 @@ constexpr const char* kCounts =
 
 class Watcher final : public RunListener {
  public:
-  void on_step(const StepFacts& facts, std::int64_t) override { steps.push_back(facts); }
+  void on_step(const StepFacts& facts, std::int64_t) override {
+    steps.push_back(facts);
+    if (facts.step == stop_after) stop = true;
+  }
   void on_rollout(const RolloutFacts& facts) override { rollouts.push_back(facts); }
   double metric(std::size_t step, const std::string& name) const {
     for (const auto& [key, value] : steps.at(step).metrics) {
@@ -107,6 +110,8 @@ class Watcher final : public RunListener {
   }
   std::vector<StepFacts> steps;
   std::vector<RolloutFacts> rollouts;
+  std::int64_t stop_after = 0;
+  std::atomic<bool> stop = false;
 };
 
 class ToolRuns : public testing::Test {
@@ -119,12 +124,15 @@ class ToolRuns : public testing::Test {
     Json config = base::parse_json(base::read_text(from / "config.json"), "config.json");
     config["max_position_embeddings"] = 2048;
     base::put(model / "config.json", base::dump_json(config));
-    const Json words = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"eos_token", "<|im_end|>"}, {"chat_template", kTemplate}};
+    const Json words = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                        {"eos_token", "<|im_end|>"},
+                        {"chat_template", kTemplate}};
     base::put(model / "tokenizer_config.json", base::dump_json(words));
     base::put(root_ / "tools.py", kTools);
     std::string rows;
     for (int i = 0; i < 6; ++i) {
-      const Json row = {{"prompt", {{{"role", "user"}, {"content", "Number " + std::to_string(i)}}}}, {"start", i}};
+      const Json row = {{"prompt", {{{"role", "user"}, {"content", "Number " + std::to_string(i)}}}},
+                        {"start", i}};
       rows += base::dump_json(row) + "\n";
     }
     base::put(root_ / "rows.jsonl", rows);
@@ -132,39 +140,63 @@ class ToolRuns : public testing::Test {
   void TearDown() override {
     fs::remove_all(root_);
     unsetenv("TOOLS_TEST_DELAY");
+    unsetenv("TOOLS_TEST_LIE");
   }
 
-  std::vector<std::string> tools() const { return {"--tools", (root_ / "tools.py").string() + ":add,double"}; }
+  std::vector<std::string> tools() const {
+    return {"--tools", (root_ / "tools.py").string() + ":add,double"};
+  }
   std::vector<std::string> counter() const {
     return {"--environment", (root_ / "tools.py").string() + ":Counter"};
   }
 
   config::Plan plan(const std::string& name, const std::vector<std::string>& more,
                     config::Method method = config::Method::kGrpo) const {
-    std::vector<std::string> words = {
-        "--model_name_or_path", (root_ / "model").string(), "--dataset_name", (root_ / "rows.jsonl").string(),
-        "--use_peft", "--lora_dropout", "0", "--bf16", "false", "--max_steps", "2", "--per_device_train_batch_size", "8",
-        "--num_generations", "4", "--max_completion_length", "220", "--dump_rollouts", "--logging_steps", "1",
-        "--save_strategy", "no", "--output_dir", (root_ / name).string()};
+    std::vector<std::string> words = {"--model_name_or_path",
+                                      (root_ / "model").string(),
+                                      "--dataset_name",
+                                      (root_ / "rows.jsonl").string(),
+                                      "--use_peft",
+                                      "--lora_dropout",
+                                      "0",
+                                      "--bf16",
+                                      "false",
+                                      "--max_steps",
+                                      "2",
+                                      "--per_device_train_batch_size",
+                                      "8",
+                                      "--num_generations",
+                                      "4",
+                                      "--max_completion_length",
+                                      "220",
+                                      "--dump_rollouts",
+                                      "--logging_steps",
+                                      "1",
+                                      "--save_strategy",
+                                      "no",
+                                      "--output_dir",
+                                      (root_ / name).string()};
     words.insert(words.end(), more.begin(), more.end());
     return config::parse_run(method, words);
   }
-  Watcher go(const std::string& name, const std::vector<std::string>& more,
-             config::Method method = config::Method::kGrpo) const {
-    Watcher watcher;
-    const std::atomic<bool> stop = false;
-    const auto run = open_run(plan(name, more, method), watcher);
-    begin_run(*run, watcher, stop);
+  std::unique_ptr<Watcher> go(const std::string& name, const std::vector<std::string>& more,
+                              config::Method method = config::Method::kGrpo,
+                              std::int64_t stop_after = 0) const {
+    auto watcher = std::make_unique<Watcher>();
+    watcher->stop_after = stop_after;
+    const auto run = open_run(plan(name, more, method), *watcher);
+    begin_run(*run, *watcher, watcher->stop);
     return watcher;
   }
-  Watcher act(const std::string& name, std::vector<std::string> more = {},
-              config::Method method = config::Method::kGrpo) const {
+  std::unique_ptr<Watcher> act(const std::string& name, std::vector<std::string> more = {},
+                               config::Method method = config::Method::kGrpo,
+                               std::int64_t stop_after = 0) const {
     const std::vector<std::string> words = {"--reward_funcs", (root_ / "tools.py").string() + ":calls",
                                             "--vllm_structured_outputs_regex", kActs};
     more.insert(more.end(), words.begin(), words.end());
     const std::vector<std::string> named = tools();
     more.insert(more.end(), named.begin(), named.end());
-    return go(name, more, method);
+    return go(name, more, method, stop_after);
   }
   std::vector<RolloutBatch> rollouts(const std::string& name) const {
     return read_rollouts(root_ / name / kRolloutsFile);
@@ -195,8 +227,8 @@ int call_count(const std::vector<RolloutBatch>& batches) {
 TEST_F(ToolRuns, TheModelCallsReadsAndIsTrainedOnWhatItDrew) {
   for (const config::Method method : {config::Method::kGrpo, config::Method::kRloo}) {
     const std::string name = method == config::Method::kGrpo ? "grpo" : "rloo";
-    const Watcher run = act(name, {"--max_steps", "3"}, method);
-    ASSERT_EQ(run.steps.size(), 3U);
+    const auto run = act(name, {"--max_steps", "3"}, method);
+    ASSERT_EQ(run->steps.size(), 3U);
     int failed = 0, calls = 0;
     for (const RolloutBatch& batch : rollouts(name)) {
       EXPECT_TRUE(batch.has_tools);
@@ -210,7 +242,8 @@ TEST_F(ToolRuns, TheModelCallsReadsAndIsTrainedOnWhatItDrew) {
         calls += static_cast<int>(sample.calls.size());
         for (const ToolCall& call : sample.calls) {
           const Json& arguments = call.arguments;
-          const bool is_right = call.name == "add" ? arguments.contains("b") : arguments["a"] != 7 && !arguments.contains("b");
+          const bool is_right =
+              call.name == "add" ? arguments.contains("b") : arguments["a"] != 7 && !arguments.contains("b");
           EXPECT_EQ(call.failed, !is_right) << call.name << base::dump_json(arguments) << call.result;
           failed += call.failed ? 1 : 0;
           EXPECT_EQ(call.failed, call.result.starts_with("{'error': ")) << call.result;
@@ -224,11 +257,15 @@ TEST_F(ToolRuns, TheModelCallsReadsAndIsTrainedOnWhatItDrew) {
     EXPECT_GT(failed, 0);
     EXPECT_LT(failed, calls);
     double frequency = 0;
+    int compared = 0;
     for (std::size_t i = 0; i < 3; ++i) {
-      frequency += run.metric(i, "tools/call_frequency");
-      const double gap = run.metric(i, "ratio_gap");  // the sampler is the trainer, behind an answer too
-      EXPECT_TRUE(std::isnan(gap) || gap <= 1e-4) << gap;
+      frequency += run->metric(i, "tools/call_frequency");
+      const double gap = run->metric(i, "ratio_gap");  // the sampler is the trainer, behind an answer too
+      if (std::isnan(gap)) continue;
+      EXPECT_LE(gap, 1e-4);
+      compared += 1;
     }
+    EXPECT_GT(compared, 0);
     EXPECT_NEAR(frequency * 8, calls, 1e-6);
   }
 }
@@ -276,9 +313,9 @@ TEST_F(ToolRuns, NoIdDependsOnDelaysWorkersMemoryOrTheBatch) {
 }
 
 TEST_F(ToolRuns, RoundsFailuresAndLengthsHaveBounds) {
-  const Watcher none = act("none", {"--max_tool_calling_iterations", "0"});
+  const auto none = act("none", {"--max_tool_calling_iterations", "0"});
   EXPECT_EQ(call_count(rollouts("none")), 0);
-  EXPECT_EQ(none.metric(0, "tools/call_frequency"), 0);
+  EXPECT_EQ(none->metric(0, "tools/call_frequency"), 0);
   act("one", {"--max_tool_calling_iterations", "1"});
   for (const RolloutBatch& batch : rollouts("one")) {
     for (const RolloutSample& sample : batch.samples) EXPECT_LE(sample.given.size(), 1U);
@@ -304,11 +341,12 @@ TEST_F(ToolRuns, RoundsFailuresAndLengthsHaveBounds) {
 
 TEST_F(ToolRuns, EachCompletionHasAnEnvironmentOfItsOwnWithItsReward) {
   std::vector<std::string> words = counter();
-  words.insert(words.end(), {"--vllm_structured_outputs_regex", kCounts, "--max_tool_calling_iterations", "2"});
-  const Watcher run = go("counter", words);
-  ASSERT_FALSE(run.rollouts.empty());
-  EXPECT_EQ(run.rollouts[0].reward_names, std::vector<std::string>{"Counter"});
-  EXPECT_NE(run.rollouts[0].completions[0].prompt.find("The counter is at "), std::string::npos);
+  words.insert(words.end(),
+               {"--vllm_structured_outputs_regex", kCounts, "--max_tool_calling_iterations", "2"});
+  const auto run = go("counter", words);
+  ASSERT_FALSE(run->rollouts.empty());
+  EXPECT_EQ(run->rollouts[0].reward_names, std::vector<std::string>{"Counter"});
+  EXPECT_NE(run->rollouts[0].completions[0].prompt.find("The counter is at "), std::string::npos);
   const std::vector<RolloutBatch> batches = rollouts("counter");
   EXPECT_GT(call_count(batches), 0);
   for (const RolloutBatch& batch : batches) {
@@ -320,14 +358,35 @@ TEST_F(ToolRuns, EachCompletionHasAnEnvironmentOfItsOwnWithItsReward) {
   }
 }
 
+// A run that was killed in its second batch draws the same calls again, and reads what their tools answered the first time.
+TEST_F(ToolRuns, ARunThatGoesOnCallsNoToolTwice) {
+  const std::vector<std::string> saves = {"--max_steps",  "3", "--save_strategy", "steps",
+                                          "--save_steps", "1"};
+  act("whole", saves);
+  ASSERT_GT(call_count(rollouts("whole")), 6);
+  act("parts", saves, config::Method::kGrpo, 1);
+  fs::copy_file(root_ / "whole" / ".hone-tools-0.jsonl", root_ / "parts" / ".hone-tools-0.jsonl",
+                fs::copy_options::overwrite_existing);
+  setenv("TOOLS_TEST_LIE", "1", 1);
+  std::vector<std::string> words = saves;
+  words.insert(words.end(), {"--resume_from_checkpoint", "true"});
+  act("parts", words);
+  EXPECT_EQ(drawn("parts"), drawn("whole"));
+  EXPECT_EQ(base::read_text(root_ / "parts" / std::string(kAdapterWeightsFile)),
+            base::read_text(root_ / "whole" / std::string(kAdapterWeightsFile)));
+  act("lie", saves);
+  EXPECT_NE(drawn("lie"), drawn("whole")) << "otherwise this test shows nothing";
+}
+
 // What was sampled with tools is trained on again without them, bit for bit.
 TEST_F(ToolRuns, AReplayNeedsNoTools) {
-  const Watcher first = act("first");
-  const Watcher again = go("again", {"--replay", (root_ / "first" / std::string(kRolloutsFile)).string(), "--dump_rollouts", "false",
-                                     "--reward_funcs", (root_ / "tools.py").string() + ":calls"});
+  const auto first = act("first");
+  const auto again =
+      go("again", {"--replay", (root_ / "first" / std::string(kRolloutsFile)).string(), "--dump_rollouts",
+                   "false", "--reward_funcs", (root_ / "tools.py").string() + ":calls"});
   for (std::size_t i = 0; i < 2; ++i) {
-    EXPECT_EQ(again.steps[i].loss, first.steps[i].loss);
-    EXPECT_EQ(again.metric(i, "tools/call_frequency"), first.metric(i, "tools/call_frequency"));
+    EXPECT_EQ(again->steps[i].loss, first->steps[i].loss);
+    EXPECT_EQ(again->metric(i, "tools/call_frequency"), first->metric(i, "tools/call_frequency"));
   }
 }
 
@@ -347,7 +406,8 @@ TEST_F(ToolRuns, WhatCannotBeIsSaidBeforeStep1) {
   EXPECT_NE(refused(words).find("calls"), std::string::npos);
   base::put(root_ / "text.jsonl", "{\"prompt\": \"text\"}\n");
   words = tools();
-  words.insert(words.end(), {"--reward_funcs", "length(target=6)", "--dataset_name", (root_ / "text.jsonl").string()});
+  words.insert(words.end(),
+               {"--reward_funcs", "length(target=6)", "--dataset_name", (root_ / "text.jsonl").string()});
   EXPECT_NE(refused(words).find("conversation"), std::string::npos) << refused(words);
 }
 

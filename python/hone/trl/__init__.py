@@ -4,12 +4,12 @@ from hone.trl.callbacks import TrainerCallback, TrainerControl, TrainerState
 
 _METHODS = ("SFT", "DPO", "KTO", "Reward", "GRPO", "RLOO", "OnlineDPO", "CPO", "ORPO", "GMPO")
 _SCRIPTS = ("ModelConfig", "ScriptArguments", "DatasetMixtureConfig", "DatasetConfig", "TrlParser", "get_dataset", "get_peft_config",
-            "get_quantization_config", "get_kbit_device_map", "LogCompletionsCallback", "setup_chat_format", "clone_chat_template")
+            "get_quantization_config", "get_kbit_device_map", "LogCompletionsCallback", "setup_chat_format")
 _DATA = ("is_conversational", "is_conversational_from_value", "maybe_convert_to_chatml", "apply_chat_template", "maybe_apply_chat_template",
          "extract_prompt", "maybe_extract_prompt", "unpair_preference_dataset", "maybe_unpair_preference_dataset", "pack_dataset",
          "truncate_dataset")
 
-__all__ = [*(f"{name}Trainer" for name in _METHODS), *(f"{name}Config" for name in _METHODS), *_SCRIPTS, *_DATA, "HoneError", "Refused",
+__all__ = [*(f"{name}Trainer" for name in _METHODS), *(f"{name}Config" for name in _METHODS), *_SCRIPTS, *_DATA, "clone_chat_template", "HoneError", "Refused",
            "TrainerCallback", "TrainerControl", "TrainerState"]
 
 
@@ -25,6 +25,9 @@ def __getattr__(name):
     if name in _SCRIPTS:
         from hone.trl import scripts
         return getattr(scripts, name)
+    if name == "clone_chat_template":
+        from hone.trl import templates
+        return templates.clone_chat_template
     if name in _DATA:
         from hone.trl import data_helpers
         return getattr(data_helpers, name)

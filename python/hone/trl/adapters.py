@@ -81,6 +81,8 @@ def quantization_settings(config, trainer):
     def of(name, default=None):
         return config.get(name, default) if isinstance(config, dict) else getattr(config, name, default)
 
+    if of("dequantize"):
+        return {}  # of Mxfp4Config: the tensors in memory are plain ones, and a folder's the program opens itself
     if of("load_in_4bit") is None and of("load_in_8bit") is None:
         raise Refused(where, "a BitsAndBytesConfig", f"a {type(config).__name__}", "set load_in_4bit or load_in_8bit")
     out = {"load_in_4bit": bool(of("load_in_4bit")), "load_in_8bit": bool(of("load_in_8bit"))}

@@ -7,7 +7,7 @@ instead). tests/fixtures/python/attributes.json has the names that TRL and trans
 import collections
 import difflib
 
-from hone.errors import Refused
+from hone.errors import Refused, RefusedName
 
 APPLIED, NEUTRAL, REFUSED = "applied", "neutral", "refused"
 CALLED = object()
@@ -54,6 +54,13 @@ OPTIONS = {name: name for name in (
 OPTIONS |= {"loss_types": "loss_type", "precompute_ref_logps": "precompute_ref_log_probs", "epsilon_low": "epsilon",
             "structured_outputs_regex": "vllm_structured_outputs_regex", "aux_loss_coef": "router_aux_loss_coef", "alpha": "alpha"}
 
+# What TRL's trainers have with use_vllm only: hasattr() says False, as there without it.
+ABSENT = ("llm", "vllm_client", "vllm_generation")
+
+# Names that are TRL's own, and that scripts use all the same: hasattr() says False.
+PRIVATE = ("_prepare_dataset", "_generate_and_score_completions", "_get_per_token_logps", "_get_per_token_logps_and_entropies", "_compute_loss",
+           "_prepare_inputs", "_calculate_rewards", "_generate", "_get_train_sampler", "_entropy_bonus_enabled", "_metrics")
+
 TRAINER = {
     **{name: Row(APPLIED) for name in OPTIONS},
     **applied("accelerator add_callback args callback_handler control create_model_card end eval_dataset evaluate get_learning_rates "
@@ -61,12 +68,12 @@ TRAINER = {
               "is_world_process_zero log_metrics metrics_format model model_wrapped num_examples pop_callback processing_class "
               "push_to_hub remove_callback reward_func_names reward_funcs save_metrics save_model save_state state tokenizer train "
               "train_dataset chat_template pad_token_id eos_token_ids padding_value aux_loss_enabled ref_model get_train_dataloader "
-              "get_eval_dataloader get_test_dataloader reward_processing_classes"),
+              "get_eval_dataloader get_test_dataloader reward_processing_classes compute_metrics"),
     **neutral("the program divides its work itself", deepspeed=None, is_deepspeed_enabled=False, is_fsdp_enabled=False,
               is_fsdp_xla_enabled=False, is_fsdp_xla_v1_enabled=False, is_fsdp_xla_v2_enabled=False, is_model_parallel=False,
               is_distributed_loading_by_transformers=False, place_model_on_device=False),
     **neutral("it has no such part", label_smoother=None, hp_name=None, hp_search_backend=None, hp_space=None, model_init=None,
-              compute_objective=None, objective=None, compute_loss_func=None, compute_metrics=None, preprocess_logits_for_metrics=None,
+              compute_objective=None, objective=None, compute_loss_func=None, preprocess_logits_for_metrics=None,
               optimizer_cls_and_kwargs=None, gather_function=None, neftune_hook_handle=None, push_in_progress=None, commit_scheduler=None,
               tools=None, rollout_func=None, environments=None, environment_factories=None, continuous_batching_config=None,
               image_token=None, image_token_id=None, vision_start_token_id=None,
@@ -91,7 +98,8 @@ TRAINER = {
               "hyperparameter_search"),
     **refused("state has the tokens of the run: num_input_tokens_seen", "floating_point_ops store_flos"),
     **refused("trainer.model.generate(...) after train(); sampling options are in args, as generation_kwargs",
-              "generation_config generate_from_model llm vllm_client vllm_generation"),
+              "generation_config generate_from_model"),
+    **{name: Row(REFUSED, "hone samples with the trainer's own weights") for name in ABSENT},
 }
 
 # ---- args: transformers.TrainingArguments beside its options
@@ -203,17 +211,19 @@ def near(name, names):
     return f" Did you mean {found[0]!r}?" if found else ""
 
 
-def refuse(name, where, row):
-    raise Refused(f"{where}.{name}", "a part of the trainer that this process has", f"{name}, which is in the program that trains", row.why)
+def refuse(name, where, row, kind=Refused):
+    raise kind(f"{where}.{name}", "a part of the trainer that this process has", f"{name}, which is in the program that trains", row.why)
 
 
 def missing(table, name, where):
     """The value of a name that the object does not have by itself: of its row, or the error that its row has."""
+    if name in PRIVATE and table is TRAINER:
+        refuse(name, where, Row(REFUSED, STEP), RefusedName)
     row = None if name.startswith("_") else table.get(name)
     if row is None:
         raise AttributeError(f"{where} has no attribute {name!r}." + near(name, table))
     if row.use == REFUSED:
-        refuse(name, where, row)
+        refuse(name, where, row, RefusedName if name in ABSENT else Refused)
     if row.use == APPLIED:
         raise AttributeError(f"{where} has no {name!r} yet")
     return row.value

@@ -1,12 +1,17 @@
 """What TRL's constructors refuse, refused in the constructor here: a ValueError with the words that TRL's users look for."""
 import json
+import logging
 import os
 import sys
 import warnings
 
 from hone.errors import Refused
-from hone.trl import models
+from hone.trl import models, options
 from hone.trl.rows import is_named, is_splits
+
+# Of options that the program refuses: what is to be said of them in Python, where full training is TRL's default.
+OWN_REASONS = {"sync_ref_model": "the reference is the model as the run began, and stays that; with PEFT, `sync_ref_model=True` is currently not "
+                                 "supported in TRL either"}
 
 # Trainers that want rows when they are made; the others of TRL's take them at train().
 WANT_ROWS = ("SFT", "DPO", "KTO", "Reward", "GRPO", "RLOO", "GMPO")
@@ -15,11 +20,16 @@ WANT_ROWS = ("SFT", "DPO", "KTO", "Reward", "GRPO", "RLOO", "GMPO")
 def refuse(method, where, args, settings, train, evaluation, has_reward=False):
     """`settings`: the options that the arguments gave; `has_reward`: an environment scores. Called last, so that a wrong argument is named before what is missing."""
     refuse_remote_code(settings, where)
+    refuse_options(method, settings, where)
     refuse_absent_rewards(method, settings, where, has_reward)
     refuse_absent_rows(method, train, evaluation, where)
     if method == "Reward":
         for name, data in named(train, evaluation):
             warn_of_names(data, f"{where}, {name}")
+    if method in models.SAMPLERS:
+        refuse_searches(args, where)
+    if method == "GRPO":
+        warn_of_lengths(args, where)
     if method == "SFT":
         refuse_uncut(args, where)
         for name, data in named(train, evaluation):
@@ -50,11 +60,32 @@ def refuse_remote_code(settings, where):
                       f"code, {own.split('.')[0]}.py, which hone does not run", "docs/comparison.md has the families; trust_remote_code adds none")
 
 
+def refuse_options(method, settings, where):
+    """Options that the program refuses at anything but their default, in its words."""
+    for name, row in options.rows(options.METHODS[method]).items():
+        value = settings.get(name)
+        if row["class"] == "refused" and value not in (None, False, "", [], {}) and value != row["default"]:
+            why = OWN_REASONS.get(name) or row.get("reason") or row["meaning"]
+            raise Refused(f"{where}, args.{name}", f"its default, {row['default']}", f"{value!r}: {why}", f"leave {name} out")
+
+
 def refuse_labels(model, where):
     """Of a reward model as an object."""
     labels = getattr(getattr(model, "config", None), "num_labels", 1)
     if labels != 1:
         raise Refused(f"{where}, model", "one score: reward models require `num_labels=1`", f"{labels}", "load it with num_labels=1")
+
+
+def refuse_head(config, where):
+    """Of a LoraConfig for a reward model: TRL leaves a new head as it was drawn where neither is set, and here the head always trains. What
+    get_peft_config() makes of a command line is no LoraConfig: scripts leave lora_task_type out, and mean a reward model."""
+    if config is None or not hasattr(config, "peft_type"):
+        return
+    task = getattr(config, "task_type", "SEQ_CLS")
+    if getattr(task, "value", task) != "SEQ_CLS" and "score" not in (getattr(config, "modules_to_save", None) or ()):
+        raise Refused(f"{where}, peft_config", "an adapter with the head of a reward model, which is trained as a whole",
+                      f"task_type={getattr(task, 'value', task)!r}, and no 'score' in modules_to_save: TRL would leave a new head as it was drawn",
+                      "LoraConfig(..., task_type='SEQ_CLS') or LoraConfig(..., modules_to_save=['score'])")
 
 
 def refuse_absent_rewards(method, settings, where, has_reward):
@@ -75,6 +106,22 @@ def warn_of_names(data, where):
     if {"chosen_input_ids", "rejected_input_ids"} <= set(columns) and "chosen_ids" not in columns:
         warnings.warn(f"hone: {where} has chosen_input_ids and rejected_input_ids, which will not be supported in v1 of TRL: name them "
                       "chosen_ids and rejected_ids", FutureWarning, stacklevel=4)
+
+
+def refuse_searches(args, where):
+    """The program looks at generation_kwargs when it begins; a search it never has."""
+    beams = (getattr(args, "generation_kwargs", None) or {}).get("num_beams")
+    if beams not in (None, 1):
+        raise Refused(f"{where}, args.generation_kwargs", "sampling, with num_beams=1", f"num_beams={beams}: the methods sample, and search no beams",
+                      "leave num_beams and length_penalty out; temperature, top_p, top_k and min_p shape what is sampled")
+
+
+def warn_of_lengths(args, where):
+    """As TRL, by a logger: losses that add up tokens, beside one weight for a completion."""
+    loss = getattr(args.loss_type, "value", args.loss_type)
+    if getattr(args, "importance_sampling_level", "token") == "sequence" and loss in ("bnpo", "dr_grpo", "dapo", "cispo"):
+        logging.getLogger("hone.trl").warning("%s: with importance_sampling_level='sequence' the loss_type %r weights each sequence by its completion length; "
+                                              "GSPO's objective is loss_type='grpo'", where, loss)
 
 
 def refuse_uncut(args, where):

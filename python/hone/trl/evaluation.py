@@ -10,7 +10,7 @@ import tempfile
 
 from hone import program
 from hone.errors import HoneError, Refused
-from hone.trl import child, models, options, own_files, plan, streams
+from hone.trl import child, models, options, own_files, own_metrics, plan, streams
 from hone.trl.rows import is_splits
 
 # Methods whose metrics compare with a reference: a continued adapter would be its own.
@@ -83,7 +83,7 @@ def settings_for(trainer, folder, data):
     train = trainer._train_rows if trainer._train_rows is not None else data
     if is_splits(train):
         train = next(iter(train.values()))
-    enough = streams.enough(train, trainer.args)
+    enough = streams.enough(train, trainer)
     return {**settings, **of_data, **plan.data_settings(folder, train, data, trainer._row_function(), type(trainer).__name__, enough)}
 
 
@@ -124,4 +124,5 @@ def evaluated(trainer, data):
         raise trainer._functions.failure
     if len(found) < wanted:
         raise HoneError(run.error_text() or f"the evaluation ended with code {code}", code)
+    found = [own_metrics.added(trainer._own_metrics, entry, type(trainer).__name__) for entry in found]
     return {**{name: value for entry in found for name, value in entry.items()}, "step": trainer.state.global_step, "epoch": trainer.state.epoch}

@@ -81,6 +81,7 @@ class Functions:
         self.all, self.judges = {}, set()
         self.failure = None  # the exception that ended the run
         self.tools = None    # tools.Tools: environments, for rewards that ask for them
+        self.last = {"prompt": [], "completion": [], "rewards": {}, "extra": {}}  # of the last call of each function
         self._thread = None
         self._loop = None
 
@@ -138,6 +139,10 @@ class Functions:
         except BaseException as error:
             self.failure = error
             return {"raised": f"{name} raised {traceback.format_exception_only(type(error), error)[-1].strip()[:300]}"}
+        if name not in self.judges:
+            self.last["prompt"], self.last["completion"] = arguments.get("prompts", []), arguments.get("completions", [])
+            self.last["rewards"][name] = result
+            self.last["extra"].update(extra)
         return {"result": result, "extra": extra, "metrics": metrics}
 
     def result(self, function, arguments):

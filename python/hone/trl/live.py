@@ -93,8 +93,10 @@ def lora_config(given, settings, method):
         changes = {}
         if str(adapters.word(getattr(given, "init_lora_weights", True))).startswith(CHANGES_BASE):
             changes["init_lora_weights"] = True
-        if method == "Reward" and "score" not in (given.modules_to_save or ()):
-            changes["modules_to_save"] = [*(given.modules_to_save or ()), "score"]
+        if method == "Reward":
+            changes["task_type"] = "SEQ_CLS"  # PEFT makes no other of a model with a score, and scripts leave ModelConfig's CAUSAL_LM
+            if "score" not in (given.modules_to_save or ()):
+                changes["modules_to_save"] = [*(given.modules_to_save or ()), "score"]
         return dataclasses.replace(given, **changes) if changes else given
     rows, fields = options.rows(options.METHODS[method]), {}
     for field, option in adapters.LORA.items():
@@ -103,6 +105,7 @@ def lora_config(given, settings, method):
             fields[field] = value
     fields["init_lora_weights"] = "gaussian" if fields.get("init_lora_weights") == "gaussian" else True
     if method == "Reward":
+        fields["task_type"] = "SEQ_CLS"
         fields["modules_to_save"] = [*(name for name in fields.get("modules_to_save") or () if name != "score"), "score"]
     targets = fields.get("target_modules")
     if isinstance(targets, (list, tuple)) and len(targets) == 1 and (targets[0] == "all-linear" or not targets[0].isidentifier()):

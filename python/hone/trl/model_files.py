@@ -11,6 +11,10 @@ from hone.trl import own_files
 FILES = ("adapter_*", "base_adapters.json", "config.json", "generation_config.json", "model*.safetensors", "model.safetensors.index.json", "README.md")
 
 
+# Trainers of TRL's that give a tokenizer without a token for padding one.
+NAMES_PADDING = ("SFT", "DPO", "KTO", "Reward", "GRPO", "GMPO", "RLOO", "CPO")
+
+
 class Values(types.SimpleNamespace):
     """A configuration where transformers is not installed: the members of its JSON file."""
 
@@ -76,6 +80,27 @@ def read_json(path):
 
 def write_json(path, values):
     path.write_text(json.dumps(values, indent=2, sort_keys=True, default=str) + "\n", encoding="utf-8")
+
+
+def text_of(token):
+    """Of a special token in a tokenizer's files: the text, or a mapping with it."""
+    return token.get("content") if isinstance(token, dict) else token
+
+
+def name_padding(folder, args):
+    """A tokenizer without a token for padding is saved with one, as TRL's trainers give it one: that of args, or the end of the sequence."""
+    config = read_json(folder / "tokenizer_config.json")
+    if not config or config.get("pad_token") is not None:
+        return
+    end = config.get("eos_token") or read_json(folder / "special_tokens_map.json").get("eos_token")
+    pad = getattr(args, "pad_token", None) or getattr(args, "eos_token", None) or text_of(end)
+    if pad is None:
+        return
+    for name in ("tokenizer_config.json", "special_tokens_map.json"):
+        path = folder / name
+        if path.is_file():
+            path.write_text(json.dumps({**read_json(path), "pad_token": pad}, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    own_files.claim(folder, "tokenizer_config.json", "special_tokens_map.json")
 
 
 def align(folder, tokenizer):

@@ -10,7 +10,7 @@ from hone.trl import data_helpers
 from hone.trl.rows import RAW, raw_of
 
 # Columns that the rows have when nothing is left to do, by the method.
-DONE = {"SFT": ("input_ids",), "Reward": ("chosen_ids", "rejected_ids"), "DPO": (), "KTO": ()}
+DONE = {"SFT": ("input_ids",), "Reward": ("chosen_ids", "rejected_ids"), "DPO": (), "KTO": (), "CPO": (), "ORPO": ()}
 IGNORED = -100
 
 
@@ -36,10 +36,69 @@ def prepared(data, trainer, split):
     data = raw_of(data)
     if not can_be_mapped(data) or not is_prepared(trainer._name) or not (data.column_names is None or data.column_names):
         return data
-    out = {"SFT": _texts, "DPO": _pairs, "KTO": _marked, "Reward": _scored}[trainer._name](data, trainer, split)
+    out = METHODS[trainer._name](data, trainer, split)
     if out is not data:
         setattr(out, RAW, (id(out), data))
     return out
+
+
+class FewRows:
+    """Rows with the methods of a data set that are used here: what becomes of them, without a data set of the package."""
+
+    def __init__(self, rows):
+        self.rows = rows
+        self.column_names = list(rows[0]) if rows else []
+
+    def __iter__(self):
+        return iter(self.rows)
+
+    def __len__(self):
+        return len(self.rows)
+
+    def map(self, function, batched=False, remove_columns=(), fn_kwargs=None, **_):
+        gone = {remove_columns} if isinstance(remove_columns, str) else {*(remove_columns or ())}
+        if batched:
+            columns = {name: [row[name] for row in self.rows] for name in self.column_names}
+            made = function(columns) if self.rows else {}
+            columns = {**{name: values for name, values in columns.items() if name not in gone}, **made}
+            return FewRows([dict(zip(columns, values)) for values in zip(*columns.values())])
+        return FewRows([{**{name: value for name, value in row.items() if name not in gone}, **function(dict(row), **(fn_kwargs or {}))} for row in self.rows])
+
+    def filter(self, function):
+        return FewRows([row for row in self.rows if function(row)])
+
+    def rename_column(self, before, now):
+        return FewRows([{now if name == before else name: value for name, value in row.items()} for row in self.rows])
+
+    def remove_columns(self, names):
+        return FewRows([{name: value for name, value in row.items() if name not in names} for row in self.rows])
+
+    def shuffle(self, seed=None):
+        return self
+
+
+# Methods that leave out rows for their length, and bytes that a template adds to a row at most.
+LEAVE_OUT = ("SFT", "DPO", "KTO", "Reward")
+OF_TEMPLATE = 512
+
+
+def kept(trainer):
+    """Of a stream's rows: a function that says whether the run trains on a row. None where it leaves none out, or there is no tokenizer here."""
+    most = trainer.args.max_length if trainer._name in LEAVE_OUT else None
+    if most is None:
+        return None
+    try:
+        trainer.processing_class
+    except Refused:
+        return None
+
+    def is_kept(row):
+        # A token has a byte at least: rows that are short need no tokens.
+        if len(json.dumps(row, default=str)) + OF_TEMPLATE <= most:
+            return True
+        return len(METHODS[trainer._name](FewRows([row]), trainer, "train")) > 0
+
+    return is_kept
 
 
 # ---- tokens
@@ -117,6 +176,37 @@ def _pairs(data, trainer, split):
     return data.filter(lambda row: len(row["prompt_ids"]) < most) if most is not None and trainer.args.truncation_mode == "keep_start" else data
 
 
+def _joined(data, trainer, split):
+    """CPO and ORPO: prompt and answer as one sequence each, with labels; templates give texts, whose tokens are made without special ones."""
+    tokenizer, most = trainer.processing_class, trainer.args.max_length or 512  # TRL's own value where none is set
+    data = data.map(data_helpers.maybe_extract_prompt).map(data_helpers.maybe_apply_chat_template, fn_kwargs={"processing_class": tokenizer})
+
+    def ids(text):
+        return tokenizer(text, add_special_tokens=False)["input_ids"]
+
+    def begun(tokens):
+        begin = tokenizer.bos_token_id
+        return tokens if begin is None or tokens[:1] == [begin] else [begin, *tokens]
+
+    def made(row):
+        prompt, out, places = ids(row["prompt"]), {}, []
+        for name in ("chosen", "rejected"):
+            whole = ids(row["prompt"] + row[name])
+            at = len(prompt) - (prompt != whole[:len(prompt)])  # the prompt's last token may be one with the answer's first
+            places.append(at)
+            before, answer = begun(whole[:at]), whole[at:]
+            answer = answer if answer[-1:] == [tokenizer.eos_token_id] else [*answer, tokenizer.eos_token_id]
+            answer = answer[:max(0, most - len(before))]
+            out |= _with_mask(name, before + answer) | {f"{name}_labels": [IGNORED] * len(before) + answer}
+        return out | _with_mask("prompt", begun(prompt[:min(places)]))
+
+    return data.map(made)
+
+
+def _with_mask(name, tokens):
+    return {f"{name}_input_ids": tokens, f"{name}_attention_mask": [1] * len(tokens)}
+
+
 def _marked(data, trainer, split):
     tokenizer, args, most = trainer.processing_class, trainer.args, trainer.args.max_length
     if "prompt" not in names_of(data):
@@ -164,7 +254,13 @@ def _texts(data, trainer, split):
 def _completion_only(trainer, data):
     """TRL decides it by the first row of what is trained, for the evaluation too."""
     wanted, trained = trainer.args.completion_only_loss, trainer._train_rows
-    return {"prompt", "completion"} <= set(first_row(trained if can_be_mapped(trained) else data)) if wanted is None else wanted
+    if wanted is not None:
+        return wanted
+    decides = trained if can_be_mapped(trained) else data
+    known = trainer.__dict__.get("_decided")
+    if known is None or known[0] is not decides:  # a stream begins anew for its first row
+        known = trainer.__dict__["_decided"] = (decides, {"prompt", "completion"} <= set(first_row(decides)))
+    return known[1]
 
 
 def _tokenized(data, trainer):
@@ -208,3 +304,6 @@ def _labeled(data, trainer):
         return {"labels": [token if all(row[name][at] for name in masks) else IGNORED for at, token in enumerate(row["input_ids"])]}
 
     return data.map(made, remove_columns=masks)
+
+
+METHODS = {"SFT": _texts, "DPO": _pairs, "KTO": _marked, "Reward": _scored, "CPO": _joined, "ORPO": _joined}

@@ -10,7 +10,7 @@ from hone.trl.rows import is_named
 INSTEAD = {
     "data_collator": "hone makes its own batches, without padding; shape the rows instead",
     "compute_loss_func": "choose a loss with loss_type: `hone options` lists them",
-    "compute_metrics": "hone's evaluation has loss, accuracy and rewards; score completions with a reward function",
+    "compute_metrics": "pass it to a trainer that evaluates by rows; of completions use a reward function",
     "preprocess_logits_for_metrics": "hone's evaluation has loss, accuracy and rewards; score completions with a reward function",
     "optimizers": "set optim, learning_rate, lr_scheduler_type and optim_args in the config",
     "optimizer_cls_and_kwargs": "set optim, learning_rate and optim_args in the config",

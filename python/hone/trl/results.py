@@ -265,6 +265,10 @@ class Results:
         return self.get_eval_dataloader(test_dataset)
 
     @property
+    def compute_metrics(self):
+        return self._own_metrics
+
+    @property
     def control(self):
         return self.callback_handler.control
 

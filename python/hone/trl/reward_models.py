@@ -2,12 +2,15 @@
 import os
 import pathlib
 import shutil
+import tempfile
+import time
 
-from hone.errors import Refused
-from hone.trl import models, states, tokenizers
+from hone.errors import HoneError, Refused
+from hone.trl import machine, models, states, tokenizers
 from hone.trl.rows import is_named
 
 FOLDER = "reward_models"
+PATIENCE = 120  # seconds that a process waits for the first one's folder
 
 
 def listed(value):
@@ -47,7 +50,7 @@ def needs_tokenizer(one, tokenizer, where):
 
 def of_folder(folder, target):
     """A model's files, linked; without its tokenizer."""
-    target.mkdir(parents=True)
+    target.mkdir(parents=True, exist_ok=True)
     for path in folder.iterdir():
         if path.is_file() and path.name.startswith(("config.json", "model", "generation_config", "adapter_")):
             os.symlink(path.resolve(), target / path.name)
@@ -70,6 +73,34 @@ def put_tokenizer(one, tokenizer, target, where):
         (target / name).write_bytes(data)
 
 
+def files_in(folder):
+    """{name: where a link points, or the bytes}."""
+    return {path.relative_to(folder).as_posix(): os.readlink(path) if path.is_symlink() else path.read_bytes()
+            for path in folder.rglob("*") if path.is_symlink() or path.is_file()}
+
+
+def put_whole(partial, target):
+    """The first process of a host puts its folder in the place of an earlier run's; the others wait until they see what they have made too. A
+    folder that is already the same stays: another process may be reading it."""
+    several = machine.world_size() > 1
+    own, until = files_in(partial) if several else {}, time.monotonic() + PATIENCE
+    while True:
+        try:
+            if several and target.is_dir() and files_in(target) == own:
+                return
+        except FileNotFoundError:
+            pass  # it is being exchanged
+        if machine.local_rank() == 0:
+            partial.chmod(0o755)
+            shutil.rmtree(target, ignore_errors=True)
+            os.replace(partial, target)
+            return
+        if time.monotonic() > until:
+            raise HoneError(f"[{target}] expected the reward model that the first process writes\n  found:  another one, {PATIENCE} s later\n  do:     "
+                            "make the trainer with the same reward_funcs and output_dir in every process")
+        time.sleep(0.05)
+
+
 def written(functions, classes, specs, inputs, trainer):
     """The specs of the program, with a folder of `inputs` for each model that is otherwise than its own folder."""
     out, where = list(specs), f"{trainer}, reward_funcs"
@@ -82,12 +113,17 @@ def written(functions, classes, specs, inputs, trainer):
             continue
         folder = models.folder_named(os.fspath(one)) if is_named(one) else models.folder_of(models.base_of(one))
         states.refuse_own_folder(folder, target, where)
-        shutil.rmtree(target, ignore_errors=True)
-        if config or tensors:
-            states.write(one, target, where, links=tensors in ("", "head"))
-        else:
-            of_folder(folder, target)
-        put_tokenizer(one, tokenizer, target, f"{trainer}, reward_processing_classes")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = pathlib.Path(tempfile.mkdtemp(prefix=f".{at}-", dir=target.parent))
+        try:
+            if config or tensors:
+                states.write(one, partial, where, links=tensors in ("", "head"))
+            else:
+                of_folder(folder, partial)
+            put_tokenizer(one, tokenizer, partial, f"{trainer}, reward_processing_classes")
+            put_whole(partial, target)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
         out[at] = os.fspath(target)
     return out
 

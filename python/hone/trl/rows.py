@@ -109,7 +109,7 @@ def rows_of(data, argument):
 
 
 def write(data, path, argument, function=None, enough=None):
-    """Writes the rows of `data`, each changed by `function`, to `path`, until `enough(rows, bytes)`; the file is complete or absent. Returns their
+    """Writes the rows of `data`, each changed by `function`, to `path`, until `enough(row, bytes)`; the file is complete or absent. Returns their
     number."""
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -123,7 +123,7 @@ def write(data, path, argument, function=None, enough=None):
                     raise Refused(where, "a dict of columns", f"a {type(row).__name__}")
                 changed = {name: plain(value, f"{where}, column {name}") for name, value in (function(row, where) if function else row).items()}
                 file.write(json.dumps(changed, ensure_ascii=False, allow_nan=False) + "\n")
-                if enough is not None and enough(count, file.tell() if count % 64 == 0 else 0):
+                if enough is not None and enough(row, file.tell() if count % 64 == 0 else 0):
                     break
         if count == 0:
             raise Refused(argument, "rows", "none")

@@ -86,12 +86,6 @@ CHATML = ("{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n
           "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
 
 
-def clone_chat_template(model, tokenizer, source_tokenizer_path, resize_to_multiple_of=64):
-    """The program clones templates itself."""
-    raise Refused("clone_chat_template", "a template that the program clones", f"a call, for {source_tokenizer_path}",
-                  f"set chat_template_path={source_tokenizer_path!r} in the config")
-
-
 class LogCompletionsCallback:
     """TRL's samples for a logger. hone samples by itself, so that no callback can."""
 

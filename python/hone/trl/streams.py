@@ -7,6 +7,8 @@ from hone.trl.rows import is_named, is_splits, raw_of, refuse_once
 
 # A packed row takes several rows. Its tokens are not counted here: rows are taken until their text has this many bytes for each token.
 BYTES_OF_A_TOKEN = 32
+# Rows that are too long are left out: at most so many times the rows of a run are written.
+MOST = 100
 
 
 def is_stream(data):
@@ -34,15 +36,31 @@ def refuse_precomputed(args, data, where):
                       "set precompute_ref_log_probs=False, or pass a datasets.Dataset")
 
 
-def enough(data, args):
-    """Of a stream: whether (rows, bytes) that were written are those that a run of max_steps reads. None of other data, which is written whole."""
+class Enough:
+    """Whether what was written of a stream is what a run reads: called with each row, and with the bytes until then."""
+
+    def __init__(self, rows, size, kept):
+        self.rows, self.size, self.kept = rows, size, kept
+        self.count = self.written = 0
+
+    def __call__(self, row, size):
+        self.written += 1
+        self.count += 1 if self.kept is None or self.kept(row) else 0
+        # Where nearly all rows are left out, the program says so, or begins again with those that it has.
+        return (self.count >= self.rows and size >= self.size) or self.written >= MOST * self.rows + 10000
+
+
+def enough(data, trainer):
+    """Of a stream: until when a run of max_steps reads it. None of other data, which is written whole."""
     if not is_stream(data):
         return None
+    args = trainer.args
+    from hone.trl.prepared_rows import kept  # which a run without streams does not need
     batch = args.per_device_train_batch_size
     rows = args.max_steps * batch * args.gradient_accumulation_steps * machine.world_size()
     rows += batch * (getattr(args, "steps_per_generation", None) or 1)  # completions are made for several steps at once
     packed = args.max_length or 0 if getattr(args, "packing", False) else 0
-    return lambda count, written: count >= rows and written >= rows * packed * BYTES_OF_A_TOKEN
+    return Enough(rows, rows * packed * BYTES_OF_A_TOKEN, None if packed else kept(trainer))
 
 
 def settings(data):

@@ -10,7 +10,7 @@ import pathlib
 
 from hone.errors import Refused
 from hone.trl import adapters, attributes, live, machine, models, own_files, states
-from hone.trl.model_files import FILES, align, copy_files, elements, members, read_config, read_json, write_json
+from hone.trl.model_files import FILES, NAMES_PADDING, align, copy_files, elements, members, name_padding, read_config, read_json, write_json
 
 # TRL's words for its trainers, where they are not the class's own name.
 TAGS = {"Reward": "reward-trainer", "OnlineDPO": "online-dpo"}
@@ -206,7 +206,9 @@ class TrainedModel:
         return out
 
     def write_changes(self, folder):
-        """Into the configuration files of a full model; an adapter has none."""
+        """Into the configuration files of a full model; an adapter has none. Both have a tokenizer; a checkpoint's own files stay as they are."""
+        if self._trainer._name in NAMES_PADDING and os.fspath(folder) != os.fspath(self._trainer._stopped_in or ""):
+            name_padding(folder, self._trainer.args)
         if not (folder / "config.json").is_file() or (folder / "adapter_config.json").is_file():
             return
         if self._trainer._tokenizer.files is not None:
@@ -227,7 +229,8 @@ class TrainedModel:
     @property
     def dtype(self):
         import torch
-        name = self._trainer._settings.get("dtype") or "float32"
+        value = live.opening(self._trainer._settings, self._trainer._name)["dtype"]
+        name = str(value).removeprefix("torch.")
         return getattr(torch, name if name != "auto" else "float32")
 
     @property
@@ -342,7 +345,8 @@ class TrainedModel:
         live.needed(where, "transformers", *(["peft"] if adapter else []))
         if adapter:
             import peft
-            opened = peft.PeftModel.from_pretrained(live.open_base(settings, self._trainer._name, self.config, where), str(folder))
+            base = live.open_base(settings, self._trainer._name, self.config, where)
+            opened = peft.PeftModel.from_pretrained(base, str(folder), is_trainable=True).eval()
         else:
             opened = live.open_base({**settings, "model_name_or_path": str(folder)}, self._trainer._name, self.config, where)
         return opened if str(self.device) == "cpu" else opened.to(self.device)

@@ -9,16 +9,18 @@ import types
 
 from hone import program
 from hone.errors import HoneError, Refused, RefusedName
-from hone.trl import adapters, again, attributes, child, contradictions, functions, models, options, plan, refusals, reward_models, rows, states
-from hone.trl import streams, tokenizers, tools, training_arguments, verdicts
+from hone.trl import adapters, again, attributes, child, contradictions, families, functions, models, options, own_metrics, plan, refusals, reward_models
+from hone.trl import rows, states, streams, tokenizers, tools, training_arguments, verdicts
 from hone.trl.accelerator import Accelerator
 from hone.trl.callbacks import Callbacks, TrainerState
 from hone.trl.config import config_class
 from hone.trl.data_sets import Data
 from hone.trl.evaluation import is_evaluation
 from hone.trl.notebook import Progress
+from hone.trl.optimizers import settings_of as optimizer_settings
 from hone.trl.results import Results, entry_of
 from hone.trl.reward_models import RewardModels
+from hone.trl.sampling import Masks, Sampling
 from hone.trl.trained_model import TrainedModel
 
 TrainOutput = collections.namedtuple("TrainOutput", "global_step training_loss metrics")
@@ -56,7 +58,7 @@ class Names(type):
         raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
 
 
-class Trainer(Data, RewardModels, Results, tools.WithTools, metaclass=Names):
+class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, metaclass=Names):
     """What all of them share. `_name` is TRL's: "GRPO"."""
     _name = ""
 
@@ -71,6 +73,8 @@ class Trainer(Data, RewardModels, Results, tools.WithTools, metaclass=Names):
             models.refuse_sampling(models.base_of(model), f"{title}, model", self._name)
         self._begun = model if model is not None and models.is_wrapped(model) else None  # its adapter is what the run begins with
         self.args = self._config(args, model)
+        if self.args.output_dir is None:
+            self.args.output_dir = "trainer_output"  # transformers' default, which scripts read in args
         self._given_tokenizer, self._tokenizer = given.pop("processing_class", None), tokenizers.Taken()
         self.train_dataset, self.eval_dataset = given.pop("train_dataset", None), given.pop("eval_dataset", None)
         self._formatting = given.pop("formatting_func", None)
@@ -93,12 +97,15 @@ class Trainer(Data, RewardModels, Results, tools.WithTools, metaclass=Names):
             rows.refuse_transform(self._train_rows, f"{title}, train_dataset")
             rows.refuse_transform(self._eval_rows, f"{title}, eval_dataset")
         callbacks = given.pop("callbacks", None)
+        self._own_metrics = own_metrics.taken(given, ARGUMENTS[self._name], self.args, title)
         refusals.refuse_arguments(title, given)
         refusals.refuse_formatting(self._formatting, self.args, self._train_rows, title)
         self.callback_handler = Callbacks(callbacks, self)
         if self._name == "Reward":
             contradictions.refuse_labels(model, title)
+            contradictions.refuse_head(self._peft_config, title)
         contradictions.refuse(self._name, title, self.args, self._settings, self._train_rows, self._eval_rows, self._tools.has_reward())
+        families.refuse(model, self._settings, title)
         self.state = TrainerState()
         self.accelerator = Accelerator(self)
         self.is_in_train = False
@@ -158,7 +165,7 @@ class Trainer(Data, RewardModels, Results, tools.WithTools, metaclass=Names):
         out = dict(self.args.settings())
         plan.init_kwargs(out, title)
         out |= tokenizers.template_settings(out)
-        out["output_dir"] = os.fspath(self.args.output_dir) if self.args.output_dir is not None else "trainer_output"
+        out["output_dir"] = os.fspath(self.args.output_dir)
         inputs = pathlib.Path(out["output_dir"]) / plan.FOLDER
         if model is not None:
             plan.take(out, {"model_name_or_path": states.name_of(model, inputs)}, title)
@@ -172,6 +179,7 @@ class Trainer(Data, RewardModels, Results, tools.WithTools, metaclass=Names):
         if self._begun is not None:
             refusals.refuse_second_adapter(given, out, title)
             plan.take(out, {"use_peft": True, "adapter_name_or_path": os.fspath(inputs / "adapter")}, title)
+        out |= optimizer_settings(given, model, self.args, title)  # args have other values in silence, as in transformers
         plan.take(out, adapters.quantization_settings(given.pop("quantization_config", None), title), title)
         plan.take(out, adapters.lora_settings(given.pop("peft_config", None), title), title)
         if models.is_model(model) and not out.get("use_peft") and not out.get("unfrozen_parameters"):
@@ -244,7 +252,7 @@ class Trainer(Data, RewardModels, Results, tools.WithTools, metaclass=Names):
             settings["resume_from_checkpoint"] = "true" if resume_from_checkpoint is True else os.fspath(resume_from_checkpoint)
         evaluated = self._eval_rows if self._evaluates() else None
         settings.update(plan.data_settings(self._folder, self._train_rows, evaluated, self._row_function(), type(self).__name__,
-                                           streams.enough(self._train_rows, self.args)))
+                                           streams.enough(self._train_rows, self)))
         if resume_from_checkpoint and self._ran is not None:
             settings.update(self._of_last_run())  # the object is trained already
         else:
@@ -358,7 +366,7 @@ class Trainer(Data, RewardModels, Results, tools.WithTools, metaclass=Names):
                 self.callback_handler.call("on_epoch_begin")
 
     def _on_log(self, message):
-        entry = entry_of(message["record"])
+        entry = own_metrics.added(self._own_metrics, entry_of(message["record"]), type(self).__name__)
         self.state.log_history.append(entry)
         logs = {name: value for name, value in entry.items() if name != "step"}
         if is_evaluation(entry):
@@ -393,7 +401,7 @@ class Trainer(Data, RewardModels, Results, tools.WithTools, metaclass=Names):
 @functools.lru_cache(maxsize=None)
 def trainer_class(name):
     """Of "GRPO": GRPOTrainer."""
-    made = type(f"{name}Trainer", (Trainer,), {"_name": name, "__module__": "hone.trl"})
+    made = type(f"{name}Trainer", (Masks, Trainer) if options.METHODS[name] == "grpo" else (Trainer,), {"_name": name, "__module__": "hone.trl"})
     made.__doc__ = f"TRL's {name}Trainer, run by hone {options.METHODS[name]}: train() writes an adapter or a model to args.output_dir."
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     made.__signature__ = inspect.Signature([inspect.Parameter(one, kind, default=None) for one in ARGUMENTS[name]])

@@ -230,7 +230,8 @@ void check_reward_files(const Settings& settings) {
     if (settings.schema().find(name) == nullptr) continue;
     for (const std::string& word : settings.list(name)) {
       const std::size_t equal = word.find('=');  // environment: name=file.py:Factory
-      require_function(equal == std::string::npos ? word : word.substr(equal + 1), name, settings.where(name));
+      require_function(equal == std::string::npos ? word : word.substr(equal + 1), name,
+                       settings.where(name));
     }
   }
   if (settings.schema().find("judge") != nullptr) {

@@ -410,7 +410,8 @@ void finish_policy(Plan& plan, const Settings& settings) {
     policy.importance_sampling_level = "sequence";
     policy.scale_rewards = "none";
   }
-  plan.acting.max_tool_calling_iterations = settings.maybe_integer("max_tool_calling_iterations").value_or(-1);
+  plan.acting.max_tool_calling_iterations =
+      settings.maybe_integer("max_tool_calling_iterations").value_or(-1);
   check_tools(plan, settings);
   check_policy(settings, policy, !plan.acting.environment.empty());
 }

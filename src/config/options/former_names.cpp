@@ -101,7 +101,8 @@ void add_refused(std::vector<FormerName>& all) {
                              "write assistant_only_loss or completion_only_loss", "sft"));
   all.push_back(
       refused_name("num_labels", kTransformers, "a reward model has one label", "remove it", "reward"));
-  all.push_back(refused_name("tools", kTrl, "TRL's trainer of this method has no tools either", "remove it", "online-dpo"));
+  all.push_back(refused_name("tools", kTrl, "TRL's trainer of this method has no tools either", "remove it",
+                             "online-dpo"));
   all.push_back(refused_name("rollout_func", kTrl, "an argument of TRL's trainer",
                              "remove it: hone samples itself, or reads rollouts with replay", kPolicies));
 }

@@ -157,8 +157,9 @@ std::vector<Option> completion_options() {
        {"log_completions_hub_repo", "repository for completions", of("grpo"),
         refused("hone writes local files: output_dir/completions")}});
   add(rows, {"tools", kMethodConfig, kPoliciesAndDistillation},
-      {{"max_tool_calling_iterations", "rounds of calls in a completion; 0: calls are left unanswered; null: no bound",
-        Kind::kInt, "null", at_least(0), in("rloo", {.origin = kHone})}});
+      {{"max_tool_calling_iterations",
+        "rounds of calls in a completion; 0: calls are left unanswered; null: no bound", Kind::kInt, "null",
+        at_least(0), in("rloo", {.origin = kHone})}});
   add(rows, {"tools", kHone, kPolicies},
       {{"tools",
         "functions that the model may call: path/to/file.py:search,calc, package.module:search, hone.tools.calculator",
@@ -171,8 +172,8 @@ std::vector<Option> completion_options() {
         Range{.least = 1, .most = 1024}},
        {"tool_timeout", "seconds that a call may take", &ToolsPlan::tool_timeout,
         Range{.least = 0, .most = 1e9, .least_open = true}},
-       {"max_tool_result_tokens", "a longer result is cut in the middle; 0: none is", &ToolsPlan::max_tool_result_tokens,
-        at_least(0)},
+       {"max_tool_result_tokens", "a longer result is cut in the middle; 0: none is",
+        &ToolsPlan::max_tool_result_tokens, at_least(0)},
        {"tool_failures_to_stop", "failed calls in a row that end a completion; 0: it goes on, as in TRL",
         &ToolsPlan::tool_failures_to_stop, at_least(0)},
        {"tool_text_control_tokens",

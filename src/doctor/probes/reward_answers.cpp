@@ -81,13 +81,20 @@ rewards::Request RewardRows::request(const Texts& completions, const RewardCall&
     const std::size_t i = call.order.empty() ? k : call.order[k];
     out.prompts.push_back(row(i).prompt);
     out.completions.push_back(completion_of(row(i).prompt, completions[i]));
-    out.completion_ids.push_back(run_.text->tokenizer.encode(completions[i], false).ids);
+    out.completion_ids.push_back(ids_of(completions[i]));
     for (const auto& [name, value] : row(i).columns.items()) {
       if (!out.columns.contains(name)) out.columns[name] = Json::array();
       const bool turned = name == call.rotated_column && !value.is_null();
       out.columns[name].push_back(turned ? row(next_other(i, name)).columns.at(name) : value);
     }
   }
+  return out;
+}
+
+// An answer of no text is its end alone: a policy samples at least that, and functions read the first token.
+std::vector<std::int32_t> RewardRows::ids_of(const std::string& text) const {
+  std::vector<std::int32_t> out = run_.text->tokenizer.encode(text, false).ids;
+  if (const auto end = run_.text->tokenizer.eos_id(); out.empty() && end) out.push_back(*end);
   return out;
 }
 

@@ -51,6 +51,7 @@ class RewardRows {
  private:
   // The next row with another value of the column; `i` itself where there is none.
   std::size_t next_other(std::size_t i, const std::string& column) const;
+  std::vector<std::int32_t> ids_of(const std::string& text) const;
 
   const train::RunView run_;
   const train::PolicyPrompts& prompts_;

@@ -56,12 +56,14 @@ std::string PythonCalls::message(std::size_t begin, std::size_t end, double seco
                   "one value per sample in each column");
     columns[name] = part(values.get_ref<const Json::array_t&>());
   }
+  const Json environments = request_.environments.empty() ? Json() : part(request_.environments);
   return base::dump_python_json(Json{{"do", "score"},
                                      {"function", function_.index},
                                      {"prompts", part(request_.prompts)},
                                      {"completions", part(request_.completions)},
                                      {"completion_ids", part(request_.completion_ids)},
                                      {"columns", std::move(columns)},
+                                     {"environments", environments},
                                      {"trainer_state", request_.trainer_state},
                                      {"timeout", function_.timeout},
                                      {"seconds", seconds}});

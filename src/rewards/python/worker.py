@@ -17,6 +17,29 @@ class Later(Exception):
         self.text = {"kind": kind, "what": what, "seconds": seconds}
 
 
+class Elsewhere:
+    """An environment, which lives in a process of its own: a reward function of a file cannot look into it."""
+
+    def __init__(self, named):
+        self.__dict__["named"] = named
+
+    def __repr__(self):
+        return "environment " + " ".join(map(str, self.named)).strip()
+
+    def __getattr__(self, name):
+        raise AttributeError(f"{self!r} lives in a process of its own, so that its {name} cannot be read here: give its class a method get_reward, "
+                             "or pass the environments and this function to GRPOTrainer of hone.trl")
+
+
+def environments_for(function, named):
+    """The argument `environments` as TRL passes it, for a function that takes it."""
+    if named is None or not function.takes_environments:
+        if function.wants_environments:
+            raise Fault("environments, which " + function.name + " wants", "a run without environments", "", "name one: environment: env.py:Factory")
+        return {}
+    return {"environments": named if function.is_callers else [Elsewhere(one) for one in named]}
+
+
 def check_parameters(name, function, given=GIVEN):
     """Columns that it wants, and whether it takes any; a Fault for a function that TRL could not call."""
     try:
@@ -55,7 +78,7 @@ def columns_read(function):
     keywords = {p.name for p in parameters if p.kind == inspect.Parameter.VAR_KEYWORD}
     for node in own_import("ast").walk(tree):
         found += [name for mapping, name in looked_up(node) if mapping in keywords and isinstance(name, str)]
-    return [name for name in dict.fromkeys(found) if name not in GIVEN]
+    return [name for name in dict.fromkeys(found) if name not in GIVEN and name != "environments"]
 
 
 def looked_up(node):
@@ -73,6 +96,8 @@ def looked_up(node):
 
 
 class Function:
+    takes_environments = wants_environments = is_callers = False
+
     def __init__(self, entry):
         self.file = ""
         self.reads = []
@@ -93,6 +118,10 @@ class Function:
         self.is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(inner.__call__)
         given = ("prompts", "completions") if self.judge else GIVEN
         self.needed, self.taken = check_parameters(self.name, self.call, given)
+        self.takes_environments = self.taken is None or "environments" in self.taken
+        self.wants_environments = "environments" in self.needed
+        self.needed = [name for name in self.needed if name != "environments"]  # no column
+        self.is_callers = entry.get("module") == "hone.caller"
         self.reads = [] if self.judge else columns_read(inner)
 
 
@@ -209,6 +238,8 @@ def score(message):
     if function.judge:  # completions are pairs; it is given what it takes
         del given["completion_ids"]
         given = {name: value for name, value in given.items() if function.taken is None or name in function.taken}
+    else:
+        given.update(environments_for(function, message.get("environments")))
     call = functools.partial(function.call, **given)
     faulthandler.dump_traceback_later(3 * message["timeout"] + 60, exit=True, file=2)
     try:

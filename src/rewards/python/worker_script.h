@@ -11,7 +11,7 @@ namespace hone::rewards {
 //     are pairs, and whose rewards 0, 1 or null (judge.h). "secret": the address must be https or loopback
 //     -> {"functions": [{"name", "needed": [columns], "file"}]} or {"fault": {...}, "function": index}
 //   {"do": "score", "function": index, "prompts", "completions", "completion_ids", "columns",
-//    "trainer_state", "timeout", "seconds"}   the function's time-out, and what this call may take of it
+//    "environments": [[name, number]] | null, "trainer_state", "timeout", "seconds"}   the function's time-out, and what this call may take of it
 //     -> {"rewards": [number | null], "bad": [[index, why]], "extra": [[column, [values]]],
 //         "metrics": [[name, number | null]]}
 //        or {"raised": {"what", "place", "trace", "whole": bool}}: an exception; whole: an answer that is not

@@ -169,10 +169,12 @@ class Child:
         elif "fault" in answer and not self.ready:
             self.owner.cannot_start(self, answer["fault"])
         elif "fault" in answer:
-            tell({"fault": answer["fault"]})
+            tell({"fault": {name: str(answer["fault"][name]) for name in ("expected", "found", "cause", "fix")}})
         else:
-            message, _ = self.running.pop(answer["id"])
-            tell({**answer, "note": self.owner.named(answer["note"], message)})
+            message, _ = self.running[answer["id"]]
+            checked = checked_answer(answer)
+            del self.running[answer["id"]]
+            tell({**checked, "note": self.owner.named(checked["note"], message)})
             self.owner.advance()
 
     def push(self):
@@ -232,6 +234,16 @@ class Child:
         printed = self.last_words()
         self.end()
         self.owner.ended(self, [message for message, _ in lost], words, note, printed)
+
+
+def checked_answer(answer):
+    """Of a fork, where the user's code may write what it likes."""
+    kinds = {"id": int, "text": str, "failed": bool, "reward": (float, int, type(None)), "seconds": (float, int), "note": str, "printed": str}
+    out = {name: answer[name] for name in kinds}
+    wrong = [name for name, kind in kinds.items() if not isinstance(out[name], kind)]
+    if wrong or len(out["text"]) > 2 * LIMITS["most"] + 1000 or not all(math.isfinite(out[name] or 0) for name in ("reward", "seconds")):
+        raise ValueError("an answer that no fork gives")
+    return out
 
 
 def first_frame(data, most=MOST_BYTES):

@@ -1,5 +1,6 @@
 #include "tools/worker/host_program.h"
 
+#include <cmath>
 #include <utility>
 
 #include "python/frames.h"
@@ -39,7 +40,10 @@ bool flag_in(const Json& object, const char* name) {
 double number_in(const Json& object, const char* name) {
   const Json& value = need(object, name);
   if (!value.is_number()) python::broken_reply(std::string("field '") + name + "' is no number", kToolHost);
-  return value.get<double>();
+  const auto number = value.get<double>();
+  if (!std::isfinite(number))
+    python::broken_reply(std::string("field '") + name + "' is not finite", kToolHost);
+  return number;
 }
 
 const Json& list_in(const Json& object, const char* name) {
@@ -90,7 +94,9 @@ Loaded parse_loaded(std::string_view frame) {
     return out;
   }
   out.tools = tools_in(list_in(reply, "tools"));
-  for (const auto& [name, told] : need(reply, "environments").items()) {
+  const Json& environments = need(reply, "environments");
+  if (!environments.is_object()) python::broken_reply("field 'environments' is no object", kToolHost);
+  for (const auto& [name, told] : environments.items()) {
     LoadedEnvironment& one = out.environments[name];
     one.class_name = text_in(told, "class");
     one.has_reward = flag_in(told, "reward");
@@ -98,7 +104,10 @@ Loaded parse_loaded(std::string_view frame) {
     one.tools = out.tools;
     for (Tool& tool : tools_in(list_in(told, "tools"))) one.tools.push_back(std::move(tool));
   }
-  for (const Json& note : list_in(reply, "notes")) out.notes.push_back(note.get<std::string>());
+  for (const Json& note : list_in(reply, "notes")) {
+    if (!note.is_string()) python::broken_reply("a note that is no text", kToolHost);
+    out.notes.push_back(note.get<std::string>());
+  }
   return out;
 }
 

@@ -36,10 +36,12 @@ data::PromptRow with_observation(const data::PromptRow& row, const std::string& 
                                 const std::string& other) {
   throw base::UserError(
       {.where = row.where,
-       .expected = "the same observation of reset() for all completions of a prompt, which are compared with each other",
+       .expected =
+           "the same observation of reset() for all completions of a prompt, which are compared with each other",
        .found = "'" + first.substr(0, 120) + "' and '" + other.substr(0, 120) + "'",
        .cause = name + " draws its task at random, or keeps something of the sample before",
-       .fix = "make the task from the row, for example random.Random(row_number), and set every field in reset()"});
+       .fix =
+           "make the task from the row, for example random.Random(row_number), and set every field in reset()"});
 }
 
 std::string class_of(const ToolUse& use, const std::string& environment) {
@@ -52,15 +54,17 @@ const std::string& ToolUse::environment_of(const data::PromptRow& row) const {
   static const std::string kNone;
   if (environments.empty() || environments.front().empty()) return kNone;
   const Json name = row.columns.is_object() ? row.columns.value(kColumn, Json()) : Json();
-  const auto found = std::find(environments.begin(), environments.end(), name.is_string() ? name.get<std::string>() : "");
+  const auto found =
+      std::find(environments.begin(), environments.end(), name.is_string() ? name.get<std::string>() : "");
   if (found != environments.end()) return *found;
   std::string all;
   for (const std::string& one : environments) all += (all.empty() ? "" : ", ") + one;
-  throw base::UserError({.where = row.where,
-                         .expected = "one of the environments " + all + " in the column environment",
-                         .found = name.is_null() ? "none" : base::dump_json(name) + ", which is not among the environments",
-                         .cause = "with several environments a row says which one it is for",
-                         .fix = "write the name of one of them into the column environment of every row"});
+  throw base::UserError(
+      {.where = row.where,
+       .expected = "one of the environments " + all + " in the column environment",
+       .found = name.is_null() ? "none" : base::dump_json(name) + ", which is not among the environments",
+       .cause = "with several environments a row says which one it is for",
+       .fix = "write the name of one of them into the column environment of every row"});
 }
 
 Json ToolUse::schemas(const std::string& environment) const {
@@ -74,10 +78,12 @@ std::vector<data::TokenizedPrompt> ToolUse::tokenize(std::vector<data::PromptRow
   std::map<std::string, Json> by_environment;
   for (data::PromptRow& row : rows) {
     if (!row.prompt.is_array()) {
-      throw base::UserError({.where = row.where,
-                             .expected = "a conversation as prompt: the chat template shows the tools to the model",
-                             .found = "text",
-                             .fix = "write the prompt as [{\"role\": \"user\", \"content\": ...}], or remove tools and environment"});
+      throw base::UserError(
+          {.where = row.where,
+           .expected = "a conversation as prompt: the chat template shows the tools to the model",
+           .found = "text",
+           .fix =
+               "write the prompt as [{\"role\": \"user\", \"content\": ...}], or remove tools and environment"});
     }
     const std::string& name = environment_of(row);
     const auto [place, is_new] = by_environment.try_emplace(name);
@@ -96,8 +102,9 @@ std::vector<std::string> ToolUse::reward_names() const {
   return out;
 }
 
-std::vector<ActingPrompt> begin_dialogues(const std::vector<const data::PromptRow*>& rows, std::int64_t samples,
-                                          const text::Tokenizer& tokenizer, ToolUse& use) {
+std::vector<ActingPrompt> begin_dialogues(const std::vector<const data::PromptRow*>& rows,
+                                          std::int64_t samples, const text::Tokenizer& tokenizer,
+                                          ToolUse& use) {
   std::vector<ActingPrompt> out(rows.size());
   std::map<std::string, std::int64_t> instances;  // that each environment has so far
   std::map<std::uint64_t, std::size_t> asked;     // ticket -> completion
@@ -114,8 +121,10 @@ std::vector<ActingPrompt> begin_dialogues(const std::vector<const data::PromptRo
   }
   while (!asked.empty()) {
     for (const tools::Done& done : use.pool->wait(/*block=*/true)) {
-      const std::size_t i = asked.at(done.ticket);
-      asked.erase(done.ticket);
+      const auto place = asked.find(done.ticket);
+      if (place == asked.end()) continue;  // of a batch that an error has ended
+      const std::size_t i = place->second;
+      asked.erase(place);
       if (!done.failed) {
         observations[i] = done.text;
         continue;
@@ -162,12 +171,14 @@ std::vector<std::vector<double>> environment_rewards(const std::vector<ActingPro
   }
   while (!asked.empty()) {
     for (const tools::Done& done : use.pool->wait(/*block=*/true)) {
-      const auto [sample, reward] = asked.at(done.ticket);
-      asked.erase(done.ticket);
+      const auto place = asked.find(done.ticket);
+      if (place == asked.end()) continue;
+      const auto [sample, reward] = place->second;
+      asked.erase(place);
       out[sample][reward] = done.failed ? rewards::kNone : done.reward;
       if (done.failed) {
-        warnings.push_back("reward " + names[reward] + " could not score sample " + std::to_string(sample) + ": " +
-                           (done.note.empty() ? done.text : done.note));
+        warnings.push_back("reward " + names[reward] + " could not score sample " + std::to_string(sample) +
+                           ": " + (done.note.empty() ? done.text : done.note));
       }
     }
   }

@@ -83,7 +83,7 @@ struct RolloutBatch {
   std::vector<RolloutPrompt> prompts;
   std::vector<RolloutSample> samples;
   std::vector<std::vector<std::size_t>> slices;  // empty: composed by group
-  bool has_tools = false;                        // samples are dialogues with tools, though none may be called
+  bool has_tools = false;  // samples are dialogues with tools, though none may be called
 };
 
 base::Json to_json(const RolloutBatch& batch);

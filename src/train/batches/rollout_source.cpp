@@ -176,8 +176,10 @@ struct LiveRollouts::Making {
 };
 
 // `count` samples from `first` on. A column that some rows lack is None there, as in TRL's data.
-rewards::Request LiveRollouts::reward_request(const Making& making, std::size_t first, std::size_t count) const {
+rewards::Request LiveRollouts::reward_request(const Making& making, std::size_t first,
+                                              std::size_t count) const {
   const RolloutBatch& batch = making.out.batch;
+  const auto group = static_cast<std::size_t>(making.request.num_generations);
   rewards::Request out;
   out.trainer_state = making.request.trainer_state;
   out.first_sample = static_cast<std::int64_t>(sample_number(making.request, first));
@@ -188,6 +190,10 @@ rewards::Request LiveRollouts::reward_request(const Making& making, std::size_t 
     out.completions.push_back(sample.messages.is_null() ? completion_json(row.prompt, sample.text)
                                                         : sample.messages);
     out.completion_ids.push_back(sample.ids);
+    if (!making.acting.empty()) {
+      const Actor& actor = making.acting[sample.prompt].actors.at((first + i) % group);
+      if (actor.instance >= 0) out.environments.push_back({actor.environment, actor.instance});
+    }
     for (const auto& [name, value] : row.columns.items()) {
       Json& column = out.columns[name];
       if (column.is_null()) column = std::vector<Json>(count);
@@ -239,10 +245,13 @@ void LiveRollouts::sample(Making& making) {
     });
     return;
   }
-  generate_with_tools(model_, making.acting, options, tokenizer_, *tools_,
+  if (!request.evaluation) open_journal(*tools_, options.step);
+  ToolJournal* const journal = request.evaluation ? nullptr : tools_->journal.get();
+  generate_with_tools(model_, making.acting, options, tokenizer_, *tools_, journal,
                       [&](std::size_t index, RolloutSample sample, const std::vector<std::string>& notes) {
                         const std::string who = "sample " + std::to_string(sample_number(request, index));
-                        for (const std::string& note : notes) making.out.facts.warnings.push_back(who + ": " + note);
+                        for (const std::string& note : notes)
+                          making.out.facts.warnings.push_back(who + ": " + note);
                         take_sample(making, index, std::move(sample));
                       });
 }

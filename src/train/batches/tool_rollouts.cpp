@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "base/error.h"
 
 namespace hone::train {
 
@@ -33,12 +32,14 @@ void append(std::vector<float>& to, const std::vector<float>& from) {
 class ToolLoop {
  public:
   ToolLoop(const model::CausalLm& model, const std::vector<ActingPrompt>& prompts,
-           const rollout::GenerateOptions& options, const text::Tokenizer& tokenizer, ToolUse& use, const OnActed& on_done)
+           const rollout::GenerateOptions& options, const text::Tokenizer& tokenizer, ToolUse& use,
+           ToolJournal* journal, const OnActed& on_done)
       : positions_(model.config().max_position_embeddings),
         prompts_(prompts),
         options_(options),
         tokenizer_(tokenizer),
         use_(use),
+        journal_(journal),
         on_done_(on_done),
         engine_(model, options) {
     for (const std::int32_t id : use.suffixes.turn_ends()) {
@@ -124,25 +125,62 @@ class ToolLoop {
     one.first_call = one.sample.calls.size();
     for (std::size_t i = 0; i < one.calls.size(); ++i) {
       const tools::Call& call = one.calls[i];
-      one.sample.calls.push_back({.turn = one.turn, .name = call.name, .arguments = call.arguments, .result = ""});
+      one.sample.calls.push_back(
+          {.turn = one.turn, .name = call.name, .arguments = call.arguments, .result = ""});
+      const auto known = recorded(one, i);
+      if (known && one.actor.instance < 0) {  // no environment that has to get into its state again
+        take(one, i, *known);
+        continue;
+      }
       const std::uint64_t ticket =
           use_.pool->call(one.actor.environment, one.actor.instance, call.name, call.arguments);
       waiting_[ticket] = {.sample = &one, .call = i};
     }
+    if (one.missing == 0) go_on(one);
+  }
+
+  CallPlace place_of(const Acting& one, std::size_t call) const {
+    return {.generation = options_.step,
+            .prompt = options_.prompt_keys.empty() ? one.prompt : options_.prompt_keys.at(one.prompt),
+            .sample = one.index % static_cast<std::size_t>(options_.samples),
+            .index = one.first_call + call};
+  }
+
+  std::optional<ToolCall> recorded(const Acting& one, std::size_t call) const {
+    if (journal_ == nullptr) return std::nullopt;
+    return journal_->find(place_of(one, call), one.sample.calls[one.first_call + call]);
+  }
+
+  void take(Acting& one, std::size_t call, const ToolCall& found) {
+    ToolCall& record = one.sample.calls[one.first_call + call];
+    record.result = one.results[call] = found.result;
+    record.failed = found.failed;
+    record.seconds = found.seconds;
+    one.missing -= 1;
   }
 
   void take_result(const tools::Done& done) {
     const auto place = waiting_.find(done.ticket);
-    base::require(place != waiting_.end(), "train::generate_with_tools", "the result of a call");
+if (place == waiting_.end()) return;  // of a batch that an error has ended
     Acting& one = *place->second.sample;
     const std::size_t call = place->second.call;
     waiting_.erase(place);
-    ToolCall& record = one.sample.calls[one.first_call + call];
-    record.result = one.results[call] = shortened(done.text);
-    record.failed = done.failed;
-    record.seconds = done.seconds;
+    ToolCall found = one.sample.calls[one.first_call + call];
+    found.result = shortened(done.text);
+    found.failed = done.failed;
+    found.seconds = done.seconds;
     if (!done.note.empty()) one.notes.push_back(done.note);
-    if (--one.missing == 0) go_on(one);
+    if (const auto known = recorded(one, call)) {
+      if (known->result != found.result) {
+        one.notes.push_back("the tool " + found.name +
+                            " changed its answer: the run that this one goes on read another, which is kept");
+      }
+      found = *known;
+    } else if (journal_ != nullptr) {
+      journal_->write(place_of(one, call), found);
+    }
+    take(one, call, found);
+    if (one.missing == 0) go_on(one);
   }
 
   // Its middle is left out where it has too many tokens.
@@ -175,8 +213,7 @@ class ToolLoop {
     sample.ids.insert(sample.ids.end(), suffix.begin(), suffix.end());
     one.said += tokenizer_.decode(suffix, false);
     for (std::size_t i = 0; i < one.calls.size(); ++i) {
-      sample.messages.push_back(
-          {{"role", "tool"}, {"name", one.calls[i].name}, {"content", one.results[i]}});
+      sample.messages.push_back({{"role", "tool"}, {"name", one.calls[i].name}, {"content", one.results[i]}});
     }
     if (length == options_.max_new_tokens) {
       sample.truncated = true;
@@ -203,6 +240,7 @@ class ToolLoop {
   rollout::GenerateOptions options_;
   const text::Tokenizer& tokenizer_;
   ToolUse& use_;
+  ToolJournal* const journal_;
   const OnActed& on_done_;
   rollout::Engine engine_;
   std::vector<Acting> all_;
@@ -213,10 +251,16 @@ class ToolLoop {
 
 }  // namespace
 
+void open_journal(ToolUse& use, std::uint64_t generation) {
+  if (use.journal != nullptr || !use.journal_place) return;
+  const JournalPlace& at = *use.journal_place;
+  use.journal = std::make_unique<ToolJournal>(at.output_dir, at.rank, at.resumes, generation);
+}
+
 void generate_with_tools(const model::CausalLm& model, const std::vector<ActingPrompt>& prompts,
-                         const rollout::GenerateOptions& options, const text::Tokenizer& tokenizer, ToolUse& use,
-                         const OnActed& on_done) {
-  ToolLoop(model, prompts, options, tokenizer, use, on_done).run();
+                         const rollout::GenerateOptions& options, const text::Tokenizer& tokenizer,
+                         ToolUse& use, ToolJournal* journal, const OnActed& on_done) {
+  ToolLoop(model, prompts, options, tokenizer, use, journal, on_done).run();
 }
 
 }  // namespace hone::train

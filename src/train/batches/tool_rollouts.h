@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,8 +29,16 @@
 #include "tools/suffix_maker.h"
 #include "tools/tool_pool.h"
 #include "train/batches/rollout_batch.h"
+#include "train/batches/tool_journal.h"
 
 namespace hone::train {
+
+// Of a run with an output folder.
+struct JournalPlace {
+  base::fs::path output_dir;
+  int rank = 0;
+  bool resumes = false;
+};
 
 // The tools of a run, opened once (train/opening/tool_opening.h).
 struct ToolUse {
@@ -37,18 +46,21 @@ struct ToolUse {
   std::shared_ptr<const text::ChatTemplate> chat;  // of prompts and suffixes
   tools::ResponseParser parser;
   tools::SuffixMaker suffixes;
-  std::int64_t most_rounds = -1;         // max_tool_calling_iterations; below 0: no bound
-  std::int64_t most_result_tokens = 0;   // 0: no bound
-  std::int64_t failures_to_stop = 0;     // 0: never
+  std::int64_t most_rounds = -1;               // max_tool_calling_iterations; below 0: no bound
+  std::int64_t most_result_tokens = 0;         // 0: no bound
+  std::int64_t failures_to_stop = 0;           // 0: never
   std::vector<std::string> environments = {};  // names; "" alone: one without a name; empty: none
   base::Json template_kwargs = {};             // chat_template_kwargs
+  std::optional<JournalPlace> journal_place = {};
+  std::unique_ptr<ToolJournal> journal = {};  // of training batches; null until the first
   std::int64_t vocab_size = 0;
 
   // UserError naming the row for a name that is no environment's, or none where there are several.
   const std::string& environment_of(const data::PromptRow& row) const;
   base::Json schemas(const std::string& environment) const;
   // Prompts as the model reads them, with the schemas of their tools.
-  std::vector<data::TokenizedPrompt> tokenize(std::vector<data::PromptRow> rows, const text::Tokenizer& tokenizer) const;
+  std::vector<data::TokenizedPrompt> tokenize(std::vector<data::PromptRow> rows,
+                                              const text::Tokenizer& tokenizer) const;
   // One reward for each class of environments that has a get_reward, named after the class.
   std::vector<std::string> reward_names() const;
 };
@@ -69,19 +81,23 @@ struct ActingPrompt {
 
 // The prompts of a batch with their environments, reset in order: what reset() returns stands behind the last message. Of one prompt
 // all environments have to say the same. UserError for one that raises.
-std::vector<ActingPrompt> begin_dialogues(const std::vector<const data::PromptRow*>& rows, std::int64_t samples,
-                                          const text::Tokenizer& tokenizer, ToolUse& use);
+std::vector<ActingPrompt> begin_dialogues(const std::vector<const data::PromptRow*>& rows,
+                                          std::int64_t samples, const text::Tokenizer& tokenizer,
+                                          ToolUse& use);
 
 // [prompts * samples][reward_names()], kNone of other classes' samples and for None.
 std::vector<std::vector<double>> environment_rewards(const std::vector<ActingPrompt>& prompts, ToolUse& use,
                                                      std::vector<std::string>& warnings);
 
+// At the first training batch of this start.
+void open_journal(ToolUse& use, std::uint64_t generation);
+
 using OnActed = std::function<void(std::size_t index, RolloutSample sample, std::vector<std::string> notes)>;
 
 // As rollout::generate(): completion prompt * samples + sample, options.prompt_keys, and on_done as they finish. A sample has
-// everything but its prompt and rewards. UserError of generate() and of the pool.
+// everything but its prompt and rewards. `journal`: where results are kept and looked up; null: nowhere. UserError of generate() and of the pool.
 void generate_with_tools(const model::CausalLm& model, const std::vector<ActingPrompt>& prompts,
-                         const rollout::GenerateOptions& options, const text::Tokenizer& tokenizer, ToolUse& use,
-                         const OnActed& on_done);
+                         const rollout::GenerateOptions& options, const text::Tokenizer& tokenizer,
+                         ToolUse& use, ToolJournal* journal, const OnActed& on_done);
 
 }  // namespace hone::train

@@ -190,13 +190,11 @@ void open_sources(OpenedRun& run, SampledData& data, rollout::GenerateOptions sa
   sampling.kv_memory = kv_memory(run.plan, run.start.memory);
   const auto& scorers = data.judge.empty() ? data.rewards : data.judge;
   const bool by_group = run.plan.policy.reward_by_group;
-  data.train_source =
-      std::make_unique<LiveRollouts>(sampling, *run.model, data.train_prompts, tokenizer, scorers, by_group,
-                                                     data.tools.get());
+  data.train_source = std::make_unique<LiveRollouts>(sampling, *run.model, data.train_prompts, tokenizer,
+                                                     scorers, by_group, data.tools.get());
   if (data.eval_prompts.rows.empty()) return;
-  data.eval_source =
-      std::make_unique<LiveRollouts>(sampling, *run.model, data.eval_prompts, tokenizer, scorers, by_group,
-                                                    data.tools.get());
+  data.eval_source = std::make_unique<LiveRollouts>(sampling, *run.model, data.eval_prompts, tokenizer,
+                                                    scorers, by_group, data.tools.get());
 }
 
 std::string sampling_line(const config::PolicyPlan& policy) {
@@ -270,6 +268,11 @@ std::unique_ptr<OpenedRun> open_sampling(const config::Plan& asked, RunListener&
 
   StartFacts& start = run->start;
   start.streamed = plan.dataset_streaming;
+  if (data.train_prompts.stream != nullptr && plan.max_prompt_length == 0) {
+    start.notes.push_back(
+        "dataset_streaming: memory is planned for prompts of at most " + std::to_string(sizes.longest) +
+        " tokens, the longest of the first rows; max_prompt_length would be a bound for all");
+  }
   start.train_rows = sizes.count;
   start.overlap = eval_overlap(data.train_prompts, data.eval_prompts);
   start.conversational =
@@ -278,6 +281,11 @@ std::unique_ptr<OpenedRun> open_sampling(const config::Plan& asked, RunListener&
   sampling.samples = plan.policy.num_generations;
   plan_run_memory(*run, sampling_memory(*run, attached.program_bytes, passes, sizes.longest, sampling));
   open_sources(*run, data, sampling);
+  if (data.tools != nullptr) {
+    data.tools->journal_place = JournalPlace{.output_dir = run->directory.output_dir(),
+                                             .rank = static_cast<int>(plan.rank),
+                                             .resumes = run->directory.resuming()};
+  }
   run->method = opening.method(
       {.plan = plan,
        .model = *run->model,

@@ -39,7 +39,8 @@ std::shared_ptr<const text::ChatTemplate> acting_template(const OpenedText& text
         "tools: the chat template changes earlier turns once a result follows, so prompts and results are written with its "
         "training form, as TRL does; files keep its own");
   }
-  return std::make_shared<const text::ChatTemplate>(other ? *other : *source, text.tokenizer.special(), where);
+  return std::make_shared<const text::ChatTemplate>(other ? *other : *source, text.tokenizer.special(),
+                                                    where);
 }
 
 std::shared_ptr<ToolUse> open_tools(OpenedRun& run) {
@@ -69,6 +70,7 @@ std::shared_ptr<ToolUse> open_tools(OpenedRun& run) {
               .vocab_size = model.vocab_size});
   out->pool = std::make_unique<tools::ToolPool>(pool_options(plan));
   for (const auto& [name, word] : pool_options(plan).environments) out->environments.push_back(name);
+  for (const std::string& note : out->pool->notes()) run.start.notes.push_back("tools: " + note);
   for (const std::string& note : out->parser.notes()) run.start.notes.push_back("tools: " + note);
   for (const std::string& note : out->suffixes.notes()) run.start.notes.push_back("tools: " + note);
   return out;
@@ -76,10 +78,11 @@ std::shared_ptr<ToolUse> open_tools(OpenedRun& run) {
 
 void require_rewards(const config::Plan& plan, const ToolUse& tools) {
   if (!plan.policy.reward_funcs.empty() || !tools.reward_names().empty()) return;
-  throw base::UserError({.where = "reward_funcs",
-                         .expected = "something that scores: reward_funcs, or a get_reward of the environment",
-                         .found = "neither",
-                         .fix = "write reward_funcs, or give the environment a method get_reward(self)"});
+  throw base::UserError(
+      {.where = "reward_funcs",
+       .expected = "something that scores: reward_funcs, or a get_reward of the environment",
+       .found = "neither",
+       .fix = "write reward_funcs, or give the environment a method get_reward(self)"});
 }
 
 }  // namespace hone::train

@@ -185,8 +185,8 @@ ScoredRollouts score_rollouts(RolloutBatch batch, const PolicyPlan& policy, cons
   add_length_metrics(out.batch, out.metrics);
   add_tool_metrics(out.batch, out.metrics);
   std::vector<double> rewards, weights;
-  const learn::Advantages found =
-      loss.advantages(out.batch, reward_table(out.batch, policy, group, rewards, weights), policy, out.metrics);
+  const learn::Advantages found = loss.advantages(
+      out.batch, reward_table(out.batch, policy, group, rewards, weights), policy, out.metrics);
   out.unscorable = found.unscorable_rows;
   add_reward_metrics(found, out.batch, group, out.metrics);
   for (std::size_t i = 0; i < out.batch.samples.size(); ++i)

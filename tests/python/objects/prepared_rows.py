@@ -1,11 +1,13 @@
 """trainer.train_dataset and eval_dataset after the constructor: hone.trl's and TRL's have the same columns and the same rows.
 
-usage: prepared_rows.py MODEL OUT
+usage: prepared_rows.py MODEL OUT [CASE...]
 """
 import sys
 
 import hone.trl
 import trl
+import trl.experimental.cpo
+import trl.experimental.orpo
 from datasets import Dataset, IterableDataset
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
 
@@ -50,7 +52,8 @@ CASES = {  # (method, rows, args)
     "told": ("DPO", TOLD, {}), "marked": ("KTO", MARKED, {"per_device_train_batch_size": 4}), "short marked": ("KTO", MARKED, {"max_length": 5}),
     "marked without a KL": ("KTO", MARKED, {"loss_type": "apo_zero_unpaired"}), "unpaired": ("KTO", PAIRS, {}), "unpaired turns": ("KTO", TOLD, {}),
     "scored": ("Reward", PAIRS, {}), "scored turns": ("Reward", TOLD, {}), "scored choices": ("Reward", CHOICES, {}), "short scored": ("Reward", PAIRS, {"max_length": 12}),
-    "scored tokens": ("Reward", SCORED, {}), "prompts alone": ("GRPO", rows(lambda n: {"prompt": f"say {n}"}), {}),
+    "joined": ("CPO", PAIRS, {}), "short joined": ("CPO", PAIRS, {"max_length": 9}), "joined whole": ("ORPO", WHOLE, {}),
+    "joined turns": ("ORPO", TOLD, {}), "joined choices": ("CPO", CHOICES, {}), "scored tokens": ("Reward", SCORED, {}), "prompts alone": ("GRPO", rows(lambda n: {"prompt": f"say {n}"}), {}),
 }
 
 
@@ -60,6 +63,8 @@ def one(package, method, data, evaluation, args):
     tokenizer.chat_template = TEMPLATE
     own = {"reward_funcs": lambda completions, **columns: [0.0] * len(completions)} if method == "GRPO" else {}
     size = {"num_generations": 4} if method == "GRPO" else {}
+    if package is trl and method in ("CPO", "ORPO"):
+        package = getattr(trl.experimental, method.lower())
     args = getattr(package, f"{method}Config")(output_dir=OUT, report_to="none", bf16=False, **{"per_device_train_batch_size": 4, **size, **args})
     return getattr(package, f"{method}Trainer")(model=kind.from_pretrained(MODEL, **more), args=args, train_dataset=data, eval_dataset=evaluation,
                                                 processing_class=tokenizer, **own)
@@ -72,11 +77,14 @@ def same(name, theirs, ours):
 
 
 for name, (method, data, args) in CASES.items():
+    if len(sys.argv) > 3 and name not in sys.argv[3:]:
+        continue
     evaluation = data.select(range(4))
     theirs, ours = (one(package, method, data, evaluation, args) for package in (trl, hone.trl))
     same(name, theirs.train_dataset, ours.train_dataset)
     same(f"{name}, evaluation", theirs.eval_dataset, ours.eval_dataset)
-    assert theirs.processing_class.pad_token == ours.processing_class.pad_token and theirs.processing_class.eos_token == ours.processing_class.eos_token
+    assert method == "ORPO" or theirs.processing_class.pad_token == ours.processing_class.pad_token, name  # TRL's ORPO sets none
+    assert theirs.processing_class.eos_token == ours.processing_class.eos_token
     assert ours.train_dataset is ours.train_dataset and ours._train_rows is data, name
     print("ok", name, flush=True)
 for method, data in (("SFT", CHATS), ("DPO", PAIRS), ("KTO", MARKED), ("Reward", PAIRS)):

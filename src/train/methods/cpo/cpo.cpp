@@ -48,7 +48,8 @@ Cpo::Cpo(RecordParts parts)
       head_{.mean_row = ops::mean_row(parts_.model.head())} {}
 
 BatchLoss Cpo::run_pairs(const PairBatch& batch) const {
-  const PairPass one = make_pair_pass(batch.records, {.share_prompt = shares(), .row_base = batch.row_base, .routers = routers()});
+  const PairPass one = make_pair_pass(
+      batch.records, {.share_prompt = shares(), .row_base = batch.row_base, .routers = routers()});
   BatchLoss out = run_tokens(one.pass, batch, head_, [&](const TokenScores& scores) {
     return learn::cpo_gradient(pair_logprobs(one, scores), options_);
   });
@@ -64,7 +65,9 @@ constexpr RecordOpening kOpening = {.attach = {.wants_reference = false},
 }  // namespace
 
 MethodOpening row() {
-  return {.method = config::Method::kCpo, .records = &kOpening, .columns = &data::cpo_columns,
+  return {.method = config::Method::kCpo,
+          .records = &kOpening,
+          .columns = &data::cpo_columns,
           .experts_balance = ExpertsBalance::kByModel};
 }
 

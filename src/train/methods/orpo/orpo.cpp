@@ -49,7 +49,8 @@ Orpo::Orpo(RecordParts parts)
     : PairMethod(std::move(parts)), head_{.mean_row = ops::mean_row(parts_.model.head())} {}
 
 BatchLoss Orpo::run_pairs(const PairBatch& batch) const {
-  PairPass one = make_pair_pass(batch.records, {.share_prompt = shares(), .row_base = batch.row_base, .routers = routers()});
+  PairPass one = make_pair_pass(batch.records,
+                                {.share_prompt = shares(), .row_base = batch.row_base, .routers = routers()});
   score_prompts(one, batch.records);
   BatchLoss out = run_tokens(one.pass, batch, head_, [&](const TokenScores& scores) {
     return learn::orpo_gradient(pair_logprobs(one, scores), plan_.orpo);
@@ -66,7 +67,9 @@ constexpr RecordOpening kOpening = {.attach = {.wants_reference = false},
 }  // namespace
 
 MethodOpening row() {
-  return {.method = config::Method::kOrpo, .records = &kOpening, .columns = &data::cpo_columns,
+  return {.method = config::Method::kOrpo,
+          .records = &kOpening,
+          .columns = &data::cpo_columns,
           .experts_balance = ExpertsBalance::kByModel};
 }
 

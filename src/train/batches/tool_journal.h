@@ -1,0 +1,40 @@
+// What tools answered, as it came: a run that was killed while it sampled draws the same calls again, and takes their results from
+// here instead of calling a second time. Lines of JSON in output_dir/.hone-tools-RANK.jsonl, one a result, each handed to the system
+// before the model reads it, so that they outlive the process.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "base/appended_file.h"
+#include "base/file.h"
+#include "train/batches/rollout_batch.h"
+
+namespace hone::train {
+
+// Which call: `index` counts those of a completion.
+struct CallPlace {
+  std::uint64_t generation = 0, prompt = 0, sample = 0, index = 0;
+  auto operator<=>(const CallPlace&) const = default;
+};
+
+class ToolJournal {
+ public:
+  // `resumes`: the results of batches from `first_generation` on, which earlier starts of the run wrote on any rank, are found here.
+  // Otherwise a file that is there belongs to another run, and is begun anew. UserError when a file cannot be read or written; a
+  // line that a crash has cut is left out.
+  ToolJournal(const base::fs::path& output_dir, int rank, bool resumes, std::uint64_t first_generation);
+
+  // The result of this call, with this name and these arguments; nothing: it is not known.
+  std::optional<ToolCall> find(const CallPlace& place, const ToolCall& call) const;
+  void write(const CallPlace& place, const ToolCall& call);
+
+ private:
+  base::AppendedFile file_;
+  std::map<CallPlace, ToolCall> known_;
+};
+
+}  // namespace hone::train
