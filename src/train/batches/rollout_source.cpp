@@ -10,6 +10,7 @@
 #include "base/stopwatch.h"
 #include "rollout/generate.h"
 #include "text/token_pattern.h"
+#include "train/batches/dialogue_facts.h"
 #include "train/batches/tool_rollouts.h"
 #include "train/opening/generate_options.h"
 
@@ -307,6 +308,7 @@ void LiveRollouts::fill_facts(Making& making) const {
          .truncated = sample.truncated});
     add_token_facts(facts.completions.back(), sample.ids, tokenizer_);
     add_call_facts(facts.completions.back(), sample, tokenizer_, tools_);
+    add_dialogue(facts.completions.back(), sample, tokenizer_);
   }
   facts.reward_names = names_;
 }
@@ -385,6 +387,7 @@ SourcedRollouts ReplayedRollouts::make(const RolloutRequest& request) {
          .truncated = sample.truncated,
          .rewards = sample.rewards});
     add_call_facts(out.facts.completions.back(), sample, tokenizer_, nullptr);
+    add_dialogue(out.facts.completions.back(), sample, tokenizer_);
     add_token_facts(out.facts.completions.back(), sample.ids, tokenizer_);
   }
   return out;

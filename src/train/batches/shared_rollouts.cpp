@@ -37,7 +37,7 @@ template <typename Archive>
 void fields(Archive& archive, CompletionFacts& facts) {
   archive(facts.prompt, facts.asked, facts.completion, facts.truncated, facts.tokens, facts.most_common_token,
           facts.most_common_fraction, facts.rewards, facts.advantage, facts.extra, facts.messages, facts.calls,
-          facts.opens_call);
+          facts.opens_call, facts.shown_calls, facts.spans);
 }
 
 template <typename Archive>

@@ -159,6 +159,9 @@ struct CompletionFacts {
   base::Json messages = {};           // of a dialogue with tools: the turns after the prompt; null: one turn
   std::vector<CallFacts> calls = {};  // of tools, in the order in which the model wrote them
   bool opens_call = false;  // what the model drew holds what begins a call in its template, called or not
+  // Of a dialogue, in order: {"turn", "name", "failed", "unread"?: the result, where the dialogue ended before it}, and
+  // [text, whether the model drew it], with control tokens.
+  base::Json shown_calls = {}, spans = {};
 };
 
 // What a reward function printed during one call, and the samples of that call, 0-based in the generation batch.

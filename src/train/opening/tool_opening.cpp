@@ -24,29 +24,28 @@ tools::PoolOptions pool_options(const config::Plan& plan) {
   return out;
 }
 
-// The template of prompts and suffixes: TRL's training form where the model's own changes a turn that is over.
-std::shared_ptr<const text::ChatTemplate> acting_template(OpenedRun& run) {
-  const OpenedText& text = *run.text;
+}  // namespace
+
+std::shared_ptr<const text::ChatTemplate> acting_template(const OpenedText& text, const std::string& model,
+                                                          std::vector<std::string>& notes) {
   const std::optional<std::string>& source = text.tokenizer.chat_template();
   if (text.chat_template == nullptr || !source) {
     throw base::UserError(
-        {.where = run.plan.model_name_or_path,
+        {.where = model,
          .expected = "a chat template, which shows the model its tools and what they answer",
          .found = "none",
-         .fix = "train an instruct model, or name a template with chat_template_path"});
+         .fix = "use an instruct model, or name a template with chat_template_path"});
   }
-  const std::string where = "the chat template of " + run.plan.model_name_or_path;
+  const std::string where = "the chat template of " + model;
   const std::optional<std::string> other = tools::tool_training_template(text.tokenizer, *source, where);
   if (other) {
-    run.start.notes.push_back(
+    notes.push_back(
         "tools: the chat template changes earlier turns once a result follows, so prompts and results are written with its "
-        "training form, as TRL does; the saved tokenizer keeps its own");
+        "training form, as TRL does; files keep its own");
   }
   return std::make_shared<const text::ChatTemplate>(other ? *other : *source, text.tokenizer.special(),
                                                     where);
 }
-
-}  // namespace
 
 PromptLimits prompt_limits(const OpenedRun& run) {
   const model::ModelConfig& model = run.source->config();
@@ -62,7 +61,8 @@ std::shared_ptr<ToolUse> open_tools(OpenedRun& run) {
   const config::Plan& plan = run.plan;
   const std::string where = "the chat template of " + plan.model_name_or_path;
   const text::Tokenizer& tokenizer = run.text->tokenizer;
-  const std::shared_ptr<const text::ChatTemplate> chat = acting_template(run);
+  const std::shared_ptr<const text::ChatTemplate> chat =
+      acting_template(*run.text, plan.model_name_or_path, run.start.notes);
   const model::ModelConfig& model = run.source->config();
   std::vector<std::int32_t> stops;
   for (const std::int64_t id : generate_options_of(plan.policy, model, tokenizer).stop_ids)
