@@ -56,11 +56,12 @@ class Sampler {
     const train::PolicyPrompts& prompts = run_.sampled().train_prompts;
     std::vector<const data::PromptRow*> rows;
     for (const std::size_t place : places) rows.push_back(&prompts.rows[place]);
+    options_.samples = 1;
+    options_.prompt_keys = places;
     const std::vector<train::ActingPrompt> asked =
-        train::begin_dialogues(rows, 1, run_.text->tokenizer, use_);
+        train::begin_dialogues(rows, options_, run_.text->tokenizer, use_);
     std::vector<std::vector<std::int32_t>> ids;
     for (const train::ActingPrompt& one : asked) ids.push_back(one.ids);
-    options_.prompt_keys = places;
     const std::vector<rollout::Completion> done = rollout::generate(*run_.model, ids, options_);
     for (std::size_t i = 0; i < done.size(); ++i) take(asked[i], done[i], found);
   }

@@ -87,7 +87,9 @@ class Trials {
   }
 
   Json prompt_after_reset(const data::PromptRow& row, std::int64_t samples) {
-    return train::begin_dialogues({&row}, samples, run_.text->tokenizer, use_).front().prompt;
+    rollout::GenerateOptions options;  // whose seed is that of every trial
+    options.samples = samples;
+    return train::begin_dialogues({&row}, options, run_.text->tokenizer, use_).front().prompt;
   }
 
   // Of two instances, as a group has them, and once more.

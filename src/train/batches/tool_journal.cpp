@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/path_kind.h"
 
 namespace hone::train {
 
