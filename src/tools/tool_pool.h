@@ -64,7 +64,7 @@ class ToolPool {
   // Standalone tools first, then the environment's methods by name. "" where there are no environments: the standalone ones.
   const std::vector<Tool>& tools(const std::string& environment) const;
   bool has_reward(const std::string& environment) const;         // a get_reward
-  bool takes_seed(const std::string& environment) const;         // its reset names a parameter `seed`
+  bool takes_seed(const std::string& environment) const;  // its reset names a parameter `seed`, and is given one
   std::string class_name(const std::string& environment) const;  // type(factory()).__name__
 
   // What the user should know: a tool that has the network, since the system does not let it be shut off.
@@ -73,14 +73,19 @@ class ToolPool {
   // All return at once; the ticket's Done comes through wait(). An instance is (environment, number): the k-th row of a name takes
   // instance k, as in TRL's pool; it is made when it is first reset and never ended. What is asked of one instance is done in the order
   // of the asking, async methods side by side.
-  std::uint64_t reset(const std::string& environment, std::int64_t instance, const base::Json& row);
+  //
+  // What an instance draws from Python's and NumPy's generators after a reset follows from `seed` alone. A reset that names a parameter
+  // `seed` gets its low 32 bits, which every library takes, unless the row has a column of that name.
+  std::uint64_t reset(const std::string& environment, std::int64_t instance, const base::Json& row,
+                      std::uint64_t seed);
   // Of a standalone tool too: then `environment` and `instance` only say who may call it.
   std::uint64_t call(const std::string& environment, std::int64_t instance, const std::string& name,
                      const base::Json& arguments);
   std::uint64_t reward(const std::string& environment, std::int64_t instance);
 
   // What has finished since the last call; `block`: waits for one at least, if any is under way. UserError: the program that called
-  // hone has raised in an environment of its own, which ends the run; or the host has died twice.
+  // hone has raised in an environment of its own, which ends the run; or the host has died three
+  // times without an answer in between.
   std::vector<Done> wait(bool block);
   std::size_t under_way() const;
 

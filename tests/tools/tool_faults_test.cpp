@@ -217,7 +217,7 @@ TEST_F(ToolFaults, OfSeveralAsyncCallsTheOneThatBlocksIsEnded) {
 TEST_F(ToolFaults, AnEnvironmentThatIsEndedIsLostUntilItsNextReset) {
   for (const std::string how : {"hang", "die"}) {
     std::vector<std::uint64_t> other;
-    for (const std::int64_t i : {1, 2}) one(*hasty, hasty->reset("", i, Json::object()));
+    for (const std::int64_t i : {1, 2}) one(*hasty, hasty->reset("", i, Json::object(), 0));
     const std::uint64_t first = hasty->call("", 1, "step", {{"how", "fine"}});
     const std::uint64_t lost = hasty->call("", 1, "step", {{"how", how}});
     const std::uint64_t after = hasty->call("", 1, "step", {{"how", "fine"}});
@@ -231,17 +231,17 @@ TEST_F(ToolFaults, AnEnvironmentThatIsEndedIsLostUntilItsNextReset) {
     expect_says(all[after].text, {"{'error': 'the environment was lost: step " + why});
     expect_says(all[after].note, {"environment 1: step found it lost: step " + why});
     EXPECT_EQ(all[neighbour].text, "step 1");
-    EXPECT_FALSE(one(*hasty, hasty->reset("", 1, Json::object())).failed);
+    EXPECT_FALSE(one(*hasty, hasty->reset("", 1, Json::object(), 0)).failed);
     EXPECT_EQ(one(*hasty, hasty->call("", 1, "step", {{"how", "fine"}})).text, "step 1");
     EXPECT_EQ(one(*hasty, hasty->reward("", 1)).reward, 1);
   }
 }
 
 TEST_F(ToolFaults, ResetsAndRewardsHaveTheirLimits) {
-  const Done slow = one(*hasty, hasty->reset("", 3, {{"slow", 100}}));
+  const Done slow = one(*hasty, hasty->reset("", 3, {{"slow", 100}}, 0));
   EXPECT_TRUE(slow.failed);
   expect_says(slow.note, {"environment 3: reset did not end within 0.8 s (tools.py:", "in reset)"});
-  one(*hasty, hasty->reset("", 3, Json::object()));
+  one(*hasty, hasty->reset("", 3, Json::object(), 0));
   for (int i = 0; i < 3; ++i) hasty->call("", 3, "step", {{"how", "fine"}});
   const Done infinite = one(*hasty, hasty->reward("", 3));
   EXPECT_TRUE(infinite.failed);
@@ -251,7 +251,7 @@ TEST_F(ToolFaults, ResetsAndRewardsHaveTheirLimits) {
 
 // The process above all forks: nothing is left of it, and it is started again.
 TEST_F(ToolFaults, TheHostIsStartedAgain) {
-  for (const std::int64_t i : {0, 1, 4}) one(*pool, pool->reset("", i, Json::object()));
+  for (const std::int64_t i : {0, 1, 4}) one(*pool, pool->reset("", i, Json::object(), 0));
   const std::uint64_t ticket = pool->call("", 4, "step", {{"how", "hang"}});
   pool->wait(false);
   for (const rewards::ProcessFacts& child : rewards::our_children()) ::kill(child.pid, SIGKILL);
@@ -263,7 +263,7 @@ TEST_F(ToolFaults, TheHostIsStartedAgain) {
     const Done after = one(*pool, pool->call("", i, "step", {{"how", "fine"}}));
     EXPECT_TRUE(after.failed) << i;
     expect_says(after.note, {"environment " + std::to_string(i), "had to be started again"});
-    EXPECT_FALSE(one(*pool, pool->reset("", i, Json::object())).failed);
+    EXPECT_FALSE(one(*pool, pool->reset("", i, Json::object(), 0)).failed);
     EXPECT_EQ(one(*pool, pool->call("", i, "step", {{"how", "fine"}})).text, "step 1");
   }
   expect_fine(pool);

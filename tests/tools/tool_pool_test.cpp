@@ -193,7 +193,7 @@ TEST_F(ToolPoolTest, AnswersComeInAnyOrderAndCallsRunAtOnce) {
 TEST_F(ToolPoolTest, EnvironmentsKeepTheirStateApart) {
   std::vector<std::uint64_t> tickets;
   for (std::int64_t i = 0; i < 3; ++i) {
-    tickets.push_back(pool->reset("", i, {{"start", 10 * i}, {"prompt", "p"}}));
+    tickets.push_back(pool->reset("", i, {{"start", 10 * i}, {"prompt", "p"}}, 0));
     tickets.push_back(pool->call("", i, "increment", Json::object()));
     tickets.push_back(pool->call("", i, "slow", Json::object()));
     tickets.push_back(pool->call("", i, "increment", {{"step", 5}}));
@@ -207,9 +207,9 @@ TEST_F(ToolPoolTest, EnvironmentsKeepTheirStateApart) {
     EXPECT_EQ(all.at(tickets[at + 3]).text, std::to_string(10 * i + 6));
     EXPECT_EQ(all.at(tickets[at + 4]).reward, (10.0 * static_cast<double>(i) + 6) / 2);
   }
-  EXPECT_EQ(one(*pool, pool->reset("", 1, {{"start", -1}})).text, "");
+  EXPECT_EQ(one(*pool, pool->reset("", 1, {{"start", -1}}, 0)).text, "");
   EXPECT_EQ(called(*pool, "increment", Json::object(), 1).text, "0");
-  one(*pool, pool->reset("", 1, {{"start", 200}}));
+  one(*pool, pool->reset("", 1, {{"start", 200}}, 0));
   const Done none = one(*pool, pool->reward("", 1));
   EXPECT_TRUE(std::isnan(none.reward));
   EXPECT_FALSE(none.failed);
@@ -223,7 +223,7 @@ TEST_F(ToolPoolTest, WhatWasNeverResetIsNamed) {
   const Done done = called(*pool, "increment", Json::object(), 77);
   EXPECT_TRUE(done.failed);
   expect_says(done.note, {"environment 77", "never reset"});
-  const Done reset = one(*pool, pool->reset("", 5, {{"start", "text"}}));
+  const Done reset = one(*pool, pool->reset("", 5, {{"start", "text"}}, 0));
   EXPECT_TRUE(reset.failed);
   expect_says(reset.note, {"environment 5: reset raised TypeError", "tools.py:"});
 }
@@ -254,28 +254,37 @@ def make():
   EXPECT_FALSE(pool.has_reward("a"));
   EXPECT_FALSE(pool.takes_seed("a"));
   EXPECT_EQ(pool.class_name("b"), "B");
-  EXPECT_EQ(one(pool, pool.reset("b", 0, {{"x", 1}, {"prompt", Json::array()}})).text, "['prompt', 'x']");
+  EXPECT_EQ(one(pool, pool.reset("b", 0, {{"x", 1}, {"prompt", Json::array()}}, 0)).text, "['prompt', 'x']");
   EXPECT_EQ(one(pool, pool.call("b", 0, "stay", Json::object())).text, "b");
   EXPECT_EQ(one(pool, pool.call("a", 0, "stay", Json::object())).text, "{'error': 'Tool stay not found.'}");
   EXPECT_EQ(one(pool, pool.reward("b", 0)).reward, 0.5);
 }
 
-// Random numbers of an environment are the same in each run, and others than its neighbour's.
-TEST(ToolPoolSeeds, EnvironmentsDrawTheSameInEachRun) {
+// What an instance draws follows from the seed of its last reset: not from its number, nor from what it has drawn before.
+TEST(ToolPoolSeeds, AResetSeedsTheGenerators) {
   const ToolsFile file(R"(
-import random
+import random, sys, types
+numbers = []
+sys.modules["numpy"] = types.SimpleNamespace(random=types.SimpleNamespace(seed=numbers.append))
 class Dice:
-    def reset(self, seed=0): return str(random.random())
+    def reset(self, seed, **row): return f"{type(seed).__name__} {seed} {random.random()} {numbers[-1]}"
+    def roll(self) -> str:
+        """Rolls the dice."""
+        return str(random.random())
 )");
-  std::vector<std::string> drawn;
-  for (int run = 0; run < 2; ++run) {
-    ToolPool pool(file.options("", "Dice"));
-    EXPECT_TRUE(pool.takes_seed(""));
-    for (const std::int64_t i : {0, 1}) drawn.push_back(one(pool, pool.reset("", i, Json::object())).text);
-  }
-  EXPECT_EQ(drawn[0], drawn[2]);
-  EXPECT_EQ(drawn[1], drawn[3]);
-  EXPECT_NE(drawn[0], drawn[1]);
+  ToolPool pool(file.options("", "Dice"));
+  EXPECT_TRUE(pool.takes_seed(""));
+  const auto drawn = [&](std::int64_t instance, std::uint64_t seed, const Json& row) {
+    const std::string first = one(pool, pool.reset("", instance, row, seed)).text;
+    return first + " " + called(pool, "roll", Json::object(), instance).text;
+  };
+  const std::string seven = drawn(0, 7, Json::object());
+  EXPECT_TRUE(seven.starts_with("int 7 0.")) << seven;
+  EXPECT_EQ(drawn(0, 7, Json::object()), seven);
+  EXPECT_EQ(drawn(3, 7, Json::object()), seven);
+  EXPECT_NE(drawn(0, 8, Json::object()).substr(6), seven.substr(6));
+  EXPECT_TRUE(drawn(0, (std::uint64_t{5} << 60U) + 3, Json::object()).starts_with("int 3 0."));
+  EXPECT_TRUE(drawn(0, 7, {{"seed", "own"}}).starts_with("str own 0."));
 }
 
 // A module that starts a thread when it is imported: its lock would be held for ever in a fork.
@@ -299,8 +308,8 @@ class Env:
 )");
   ToolPool pool(file.options("double", "Env"));
   EXPECT_EQ(called(pool, "double", {{"x", 21}}).text, "42");
-  EXPECT_EQ(one(pool, pool.reset("", 0, Json::object())).text, "8");
-  EXPECT_EQ(one(pool, pool.reset("", 1, Json::object())).text, "8");
+  EXPECT_EQ(one(pool, pool.reset("", 0, Json::object(), 0)).text, "8");
+  EXPECT_EQ(one(pool, pool.reset("", 1, Json::object(), 0)).text, "8");
 }
 
 }  // namespace tool_pool_test

@@ -70,7 +70,7 @@ class Script {
       case 0: {
         const int start = draw(100);
         one = {true, start};
-        expect(pool_.reset("", at, {{"start", start}}), {std::to_string(start)});
+        expect(pool_.reset("", at, {{"start", start}}, 0), {std::to_string(start)});
         break;
       }
       case 1: {
@@ -160,7 +160,7 @@ TEST(ToolScripts, SurviveKillsOfTheHost) {
   std::mt19937 random(7);
   for (int kill = 0; kill < 5; ++kill) {
     std::vector<std::uint64_t> tickets;
-    for (std::int64_t i = 0; i < 3; ++i) tickets.push_back(pool.reset("", i, {{"start", 1}}));
+    for (std::int64_t i = 0; i < 3; ++i) tickets.push_back(pool.reset("", i, {{"start", 1}}, 0));
     for (int i = 0; i < 12; ++i) {
       tickets.push_back(i % 2 == 0 ? pool.call("", i % 3, "add", {{"number", 1}, {"seconds", 0.005}})
                                    : pool.call("", 0, "aecho", {{"text", "x"}, {"seconds", 0.005}}));

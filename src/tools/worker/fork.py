@@ -1,12 +1,12 @@
 # What runs the tools of a run: a fork of the host (host.py), which holds one environment, or runs standalone tools. python/worker_base.py
 # comes before this text. Frames over LINK, as between hone and the host:
 #   after the start -> {"ready": {"class", "tools": [...], "reward": bool, "seed": bool} or {}}; {"fault": {...}}: it cannot start
-#   {"do": "call", "id", "name", "arguments"} | {"do": "reset", "id", "row"} | {"do": "reward", "id"}
+#   {"do": "call", "id", "name", "arguments"} | {"do": "reset", "id", "row", "seed"} | {"do": "reward", "id"}
 #   -> {"id", "text", "failed", "reward": number or null, "seconds", "note", "printed"} or {"fault": {...}}: it ends the run
 # One is run after the other, in the order of their coming; async functions side by side, and they stand still while another one runs.
 
-own_import("collections", "ctypes", "enum", "random", "selectors", "socket", "tempfile", "typing")
-import collections, ctypes, random, selectors, socket, tempfile  # noqa: E401, F401 - these modules, whatever the user's folders hold
+own_import("collections", "ctypes", "enum", "errno", "random", "resource", "selectors", "socket", "tempfile", "typing")
+import collections, ctypes, errno, random, resource, selectors, socket, tempfile  # noqa: E401, F401 - these modules, whatever the user's folders hold
 
 LIMITS = {"timeout": 30.0, "most": 1 << 20}  # of a call, of a result
 MOST_PRINTED = 1 << 16                       # bytes that are told of one call
@@ -141,6 +141,7 @@ class Fork:
     def __init__(self, link):
         self.link, self.loop, self.tasks, self.pid = link, None, set(), os.getpid()
         self.functions, self.instance = {}, None  # name -> a tool; an environment
+        self.takes_seed = False                   # whether the environment's reset names a parameter `seed`
 
     def send(self, message):
         if os.getpid() != self.pid:  # a copy of this process, which a tool has made and let go
@@ -202,18 +203,32 @@ class Fork:
             asyncio.set_event_loop(self.loop)
         self.tasks.add(self.loop.create_task(task.run_async()))
 
+    def reset(self, row, seed):
+        """What the environment's reset gives. A column `seed` of the row goes before the number of hone."""
+        seed_generators(seed)
+        return self.instance.reset(**({"seed": seed % 2 ** 32, **row} if self.takes_seed else row))
+
     def task_of(self, message):
         if message["do"] == "call":
             function, arguments = self.functions[message["name"]], message["arguments"]
             return Task(message, message["name"], file_of(unwrapped(function)), lambda: function(**arguments),
                         lambda value: {"text": cut(result_text(value))}), inspect.iscoroutinefunction(function)
         if message["do"] == "reset":
-            function, row = self.instance.reset, message["row"]
-            return Task(message, "reset", file_of(function), lambda: function(**row),
+            function = self.instance.reset
+            return Task(message, "reset", file_of(function), lambda: self.reset(message["row"], message["seed"]),
                         lambda value: {"text": observation_text(value)}), inspect.iscoroutinefunction(function)
         function = self.instance.get_reward
         return Task(message, "get_reward", file_of(function), function,
                     lambda value: {"reward": reward_of(value)}), inspect.iscoroutinefunction(function)
+
+
+def seed_generators(number):
+    """Those that code uses without a seed of its own."""
+    random.seed(number)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(random.getrandbits(32))
+        random.seed(number)
 
 
 def taken_prints():

@@ -3,7 +3,7 @@
 #   {"do": "load", "tools": [entry], "environments": {name: entry}, "workers", "timeout", "load_seconds", "most", "lost": [[name, number]]}
 #     entry: {"word", "file" | "module", "names"}
 #     -> {"tools": [...], "environments": {name: {"class", "tools", "reward", "seed"}}, "notes": [...]} or {"fault": {..., "word", "at"}}
-#   {"do": "call", "id", "environment", "instance", "name", "arguments"}, {"do": "reset", ..., "row"}, {"do": "reward", ...}
+#   {"do": "call", "id", "environment", "instance", "name", "arguments"}, {"do": "reset", ..., "row", "seed"}, {"do": "reward", ...}
 #     -> {"id", "text", "failed", "reward", "seconds", "note", "printed"} or {"fault": {...}}
 
 MOST_PROCESSES = 256       # that one fork may have started
@@ -13,6 +13,8 @@ SETUP = {"load_seconds": 120.0, "workers": 1, "imports": False, "tools": [], "en
 TOLD = {}                  # environment -> its description
 OUT = bytearray()          # for hone
 FORKS = []
+FILES = resource.getrlimit(resource.RLIMIT_NOFILE)  # of forks; the host raises its own
+SPARE_FILES = 16           # descriptors that the host keeps for /proc and the like
 
 
 def tell(message):
@@ -89,16 +91,48 @@ def end_tree(pid):
 
 # ---- forks
 
+def raise_limits():
+    """Each fork holds two descriptors here, and an environment lives as long as the run."""
+    hard = FILES[1]
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (OSError, ValueError):  # more than the kernel gives
+        pass
+
+
+def why_no_fork(error):
+    """For the user: the limit that is reached."""
+    limit = {errno.EMFILE: f"a process may have {resource.getrlimit(resource.RLIMIT_NOFILE)[0]} open files here, and each environment needs 2: "
+                           "raise the hard limit (ulimit -Hn), or take fewer completions a batch",
+             errno.ENFILE: "the system has no more open files: raise fs.file-max, or take fewer completions a batch",
+             errno.EAGAIN: "the limit of processes is reached: raise that of the user (ulimit -u) or of the container (pids.max), or take fewer "
+                           "completions a batch",
+             errno.ENOMEM: "there is no memory for it: take fewer completions a batch, or smaller environments"}.get(error.errno, "")
+    return f"the system gives no process for it: {error}" + (f"; {limit}" if limit else "")
+
+
 class Child:
-    """A fork as the host sees it. `owner` is told what becomes of what it was given."""
+    """A fork as the host sees it. `owner` is told what becomes of what it was given. OSError: the system gives none."""
 
     def __init__(self, owner, prepare):
         self.owner, self.running, self.ready = owner, {}, False  # id -> (message, deadline)
         self.out, self.data, self.began, self.given = bytearray(), bytearray(), time.monotonic(), time.monotonic()
-        self.prints = memory_file()
-        self.link, theirs = socket.socketpair()
         host = os.getpid()
-        self.pid = os.fork()
+        self.prints = self.link = theirs = None
+        try:
+            self.prints = memory_file()
+            self.link, theirs = socket.socketpair()
+            most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            if theirs.fileno() >= most - SPARE_FILES and most != resource.RLIM_INFINITY:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            self.pid = os.fork()
+        except OSError:
+            for end in (self.link, theirs):
+                if end is not None:
+                    end.close()
+            if self.prints is not None:
+                os.close(self.prints)
+            raise
         if self.pid == 0:
             self.become(theirs, host, prepare)
         theirs.close()
@@ -112,6 +146,7 @@ class Child:
             for other in FORKS:
                 other.link.close()
                 os.close(other.prints)
+            resource.setrlimit(resource.RLIMIT_NOFILE, FILES)  # as without hone: a tool may go through all of its numbers
             fork = become_fork(theirs, self.prints, host)
             try:
                 fork.send({"ready": prepare(fork)})

@@ -92,14 +92,11 @@ class of_word:
 
 
 def load_environment(fork, entry, place, standalone):
-    """Makes the environment that `fork` holds; what it is. Its random numbers differ from those of the others and are the same in each run."""
+    """Makes the environment that `fork` holds; what it is. What its factory draws is the same in each run; each reset has a seed of its own."""
     with of_word(entry):
         where = os.path.basename(entry.get("file") or entry["module"])
         factory = find_function(import_module(entry), entry["names"][0], where, classes=True)
-        random.seed("/".join(map(str, place)))
-        numpy = sys.modules.get("numpy")
-        if numpy is not None:
-            numpy.random.seed(random.getrandbits(32))
+        seed_generators("/".join(map(str, place)))
         try:
             # The program that called hone has a place of its own for each.
             fork.instance = factory(*place[1:]) if getattr(factory, "hone_takes_place", False) else factory()
@@ -116,5 +113,6 @@ def load_environment(fork, entry, place, standalone):
         tools = [described(method) for method in methods]
         once([{"name": name} for name in standalone] + tools)
         fork.functions = {tool["name"]: method for tool, method in zip(tools, methods)}
-        return {"class": title, "tools": tools, "reward": has_reward, "seed": names_seed(fork.instance.reset)}
+        fork.takes_seed = names_seed(fork.instance.reset)
+        return {"class": title, "tools": tools, "reward": has_reward, "seed": fork.takes_seed}
 

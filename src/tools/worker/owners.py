@@ -14,9 +14,17 @@ class Instance:
         return f"{self.title()}: {note}" if note else ""
 
     def start(self):
+        """Whether the system gives a process for it."""
         entry, place = SETUP["environments"][self.name], (self.name, self.number, self.made)
-        self.made += 1
-        self.child = Child(self, lambda fork: load_environment(fork, entry, place, list(STANDALONE_NAMES)))
+        try:
+            self.child = Child(self, lambda fork: load_environment(fork, entry, place, list(STANDALONE_NAMES)))
+        except OSError as error:
+            self.lost = why_no_fork(error)
+            TOLD.setdefault(self.name, {"fault": {"expected": "a process that holds the environment", "found": self.lost, "cause": "", "fix": "",
+                                                  "word": entry["word"]}})
+            return False
+        self.made, self.lost = self.made + 1, ""
+        return True
 
     def ask(self, message):
         self.queue.append(message)
@@ -30,8 +38,9 @@ class Instance:
         while self.queue:
             message = self.queue[0]
             if message["do"] == "reset":
-                if self.child is None:
-                    self.start()
+                if self.child is None and not self.start():
+                    self.fail(self.queue.popleft(), f"the environment was lost: {self.lost}", f"failed: {self.lost}")
+                    continue
                 self.lost = ""
             elif self.child is None and not self.lost:
                 self.lost = "it was never reset"
@@ -101,14 +110,21 @@ class Standalone:
             if child is None:
                 coming = sum(1 for one in self.children if not one.ready)
                 if len(self.children) < SETUP["workers"] and coming < len(self.queue):
-                    self.children.append(Child(self, self.prepare))
+                    try:
+                        self.children.append(Child(self, self.prepare))
+                    except OSError as error:
+                        if not self.children:  # those that are there do the work
+                            self.fail_all(why_no_fork(error), self.queue)
                 break
             child.give(self.queue.popleft())
         self.advance_loop()
 
     def advance_loop(self):
         if self.waiting and self.loop is None:
-            self.loop = Child(self, self.prepare)
+            try:
+                self.loop = Child(self, self.prepare)
+            except OSError as error:
+                self.fail_all(why_no_fork(error), self.waiting)
         while self.waiting and self.loop.ready:
             alone = self.waiting[0].get("again") or any(message.get("again") for message, _ in self.loop.running.values())
             if alone and self.loop.running:
@@ -129,8 +145,8 @@ class Standalone:
         else:
             self.children.remove(child)
 
-    def fail_all(self, why):
-        for waiting in (self.queue, self.waiting):
+    def fail_all(self, why, *queues):
+        for waiting in queues or (self.queue, self.waiting):
             while waiting:
                 message = waiting.popleft()
                 failure_of(message, f"the tool cannot be called: {why}", f"{message['name']}: {why}")
@@ -342,6 +358,7 @@ def main():
     except Fault as fault:
         send({"fault": fault.text})
         return
+    raise_limits()
     os.set_blocking(PIPE, False)
     own_import("gc").freeze()
     STANDALONE_NAMES.update({tool["name"]: tool["is_async"] for tool in tools})
