@@ -9,7 +9,8 @@ _DATA = ("is_conversational", "is_conversational_from_value", "maybe_convert_to_
          "extract_prompt", "maybe_extract_prompt", "unpair_preference_dataset", "maybe_unpair_preference_dataset", "pack_dataset",
          "truncate_dataset")
 
-__all__ = [*(f"{name}Trainer" for name in _METHODS), *(f"{name}Config" for name in _METHODS), *_SCRIPTS, *_DATA, "clone_chat_template", "HoneError", "Refused",
+__all__ = [*(f"{name}Trainer" for name in _METHODS), *(f"{name}Config" for name in _METHODS), *_SCRIPTS, *_DATA,
+           "clone_chat_template", "HoneError", "Refused",
            "TrainerCallback", "TrainerControl", "TrainerState"]
 
 

@@ -21,8 +21,8 @@ def used():
     inputs = tokenizer("the number 3", return_tensors="pt")
     ids = model.generate(**inputs, max_new_tokens=8, do_sample=False)
     files = {path.name for path in pathlib.Path("saved").iterdir()}
-    return {"ids": ids[0].tolist(), "sum": float(model.lm_head.weight.abs().sum()), "files": sorted(files & {
-        "config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "training_args.bin"} - {"training_args.bin"})}
+    wanted = {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+    return {"ids": ids[0].tolist(), "sum": float(model.lm_head.weight.abs().sum()), "files": sorted(files & wanted)}
 
 
 @habit()

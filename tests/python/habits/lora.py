@@ -15,8 +15,9 @@ def peft_config():
     trainer.train()
     trainer.save_model("adapter")
     files = {path.name for path in pathlib.Path("adapter").iterdir()}
-    return {"names": names, "first loss": logged(trainer, "loss")[0], "steps": trainer.state.global_step, "log_history": len(trainer.state.log_history),
-            "files": sorted(files & {"adapter_model.safetensors", "adapter_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"})}
+    wanted = {"adapter_model.safetensors", "adapter_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+    return {"names": names, "first loss": logged(trainer, "loss")[0], "steps": trainer.state.global_step,
+            "log_history": len(trainer.state.log_history), "files": sorted(files & wanted)}
 
 
 @habit()
@@ -65,7 +66,8 @@ def trainable_parameters():
     """how many parameters are trained, of trainer.model"""
     from peft import LoraConfig
     from trl import SFTConfig, SFTTrainer
-    trainer = SFTTrainer(model=MODEL, args=SFTConfig("out", **FEW), train_dataset=data(TEXTS), peft_config=LoraConfig(r=2, target_modules="all-linear"))
+    config = LoraConfig(r=2, target_modules="all-linear")
+    trainer = SFTTrainer(model=MODEL, args=SFTConfig("out", **FEW), train_dataset=data(TEXTS), peft_config=config)
     trainer.model.print_trainable_parameters()
     return {"numbers": list(trainer.model.get_nb_trainable_parameters()), "of the trainer": trainer.get_num_trainable_parameters()}
 

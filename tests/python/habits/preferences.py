@@ -73,7 +73,8 @@ def reward_model():
     from trl import RewardConfig, RewardTrainer
     model = AutoModelForSequenceClassification.from_pretrained(REWARD_MODEL, num_labels=1)
     args = RewardConfig("out", **FEW, center_rewards_coefficient=0.01, eval_strategy="steps", eval_steps=3)
-    return run_of(RewardTrainer(model=model, args=args, train_dataset=data(CHAT_PAIRS), eval_dataset=data(CHAT_PAIRS[:4])), "accuracy", "margin", "eval_loss")
+    trainer = RewardTrainer(model=model, args=args, train_dataset=data(CHAT_PAIRS), eval_dataset=data(CHAT_PAIRS[:4]))
+    return run_of(trainer, "accuracy", "margin", "eval_loss")
 
 
 @habit()
