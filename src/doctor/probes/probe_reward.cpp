@@ -42,6 +42,7 @@ Verdicts probe_training(const train::RunView& run, Depth depth, double& left) {
   const std::string gold = format::gold_column(data.train_prompts);
   std::vector<TriedReward> trials;
   for (std::size_t i = 0; i < data.rewards.size(); ++i) {
+    if (data.rewards[i]->wants_environments()) continue;  // probe_rollout asks it, with those of dialogues
     AskedReward asked{.word = run.plan.policy.reward_funcs[i],
                       .needed = i < data.columns.size() ? data.columns[i] : std::vector<std::string>(),
                       .depth = depth,
@@ -62,7 +63,7 @@ Verdicts probe_training(const train::RunView& run, Depth depth, double& left) {
     if (auto one = scored_answers(trials[i], i < weights.size() ? weights[i] : 1.0))
       scored.push_back(*std::move(one));
   }
-  if (scored.size() == trials.size()) {
+  if (scored.size() == data.rewards.size()) {
     for (Verdict& one : judge_sums(scored)) out.push_back(std::move(one));
   }
   // The run's calls find them as a run without an examination does.

@@ -107,6 +107,8 @@ class PythonReward : public Reward {
 
   std::vector<std::string> required_columns() const override { return pool_->functions()[function_].needed; }
 
+  bool wants_environments() const override { return pool_->functions()[function_].wants_environments; }
+
   std::vector<std::string> read_columns() const override { return pool_->functions()[function_].reads; }
 
   void reset() override {

@@ -134,7 +134,8 @@ def load(message):
             FUNCTIONS.append(Function(entry))
         except Fault as fault:
             return {"fault": fault.text, "function": index}
-    return {"functions": [{"name": f.name, "needed": f.needed, "reads": f.reads, "file": f.file} for f in FUNCTIONS]}
+    return {"functions": [{"name": f.name, "needed": f.needed, "reads": f.reads, "file": f.file,
+                           "environments": f.wants_environments} for f in FUNCTIONS]}
 
 
 # ---- calling

@@ -98,6 +98,7 @@ LoadReply parse_load_reply(std::string_view frame, std::size_t functions) {
     if (item.contains("reads")) {
       for (const Json& column : list_field(item, "reads")) function.reads.push_back(text(column, "reads"));
     }
+    function.wants_environments = item.value("environments", Json()) == true;
     out.functions.push_back(std::move(function));
   }
   if (out.functions.size() != functions)

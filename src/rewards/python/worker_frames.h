@@ -21,6 +21,7 @@ struct LoadedFunction {
   std::string name;                 // __name__
   std::vector<std::string> needed;  // columns without a default
   std::vector<std::string> reads;   // columns that its source looks up where they are there; no proof
+  bool wants_environments = false;  // it cannot be called without them
   std::string file;                 // that its code is in, as Python names it in tracebacks; may be empty
 };
 

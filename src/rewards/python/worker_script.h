@@ -9,7 +9,7 @@ namespace hone::rewards {
 //   {"do": "load", "functions": [{"file", "function"} | {"module", "function"} | {"url", "secret": bool}]}
 //     with "judge" ({} or, with url, {"model", "prompt", "key": variable or ""}): a judge, whose completions
 //     are pairs, and whose rewards 0, 1 or null (judge.h). "secret": the address must be https or loopback
-//     -> {"functions": [{"name", "needed": [columns], "file"}]} or {"fault": {...}, "function": index}
+//     -> {"functions": [{"name", "needed": [columns], "file", "environments": bool}]} or {"fault": {...}, "function": index}
 //   {"do": "score", "function": index, "prompts", "completions", "completion_ids", "columns",
 //    "environments": [[name, number]] | null, "trainer_state", "timeout", "seconds"}   the function's time-out, and what this call may take of it
 //     -> {"rewards": [number | null], "bad": [[index, why]], "extra": [[column, [values]]],

@@ -187,6 +187,9 @@ std::size_t sample_number(const RolloutRequest& request, std::size_t i) {
 
 }  // namespace
 
+// A model that calls badly fails often, and each note has its words: the rest is in the rollouts.
+constexpr std::size_t kMostToolNotes = 4;  // of a batch
+
 struct LiveRollouts::Making {
   const RolloutRequest& request;
   SourcedRollouts out = {};
@@ -272,14 +275,21 @@ void LiveRollouts::sample(Making& making) {
     journal = journal_.get();
   }
   const auto start = base::Clock::now();
+  std::size_t told = 0;
   making.out.facts.tool_wait_seconds = generate_with_tools(
       model_, making.acting, options, tokenizer_, *tools_, journal,
       [&](std::size_t index, RolloutSample sample, const std::vector<std::string>& notes) {
         const std::string who = "sample " + std::to_string(sample_number(request, index));
-        for (const std::string& note : notes) making.out.facts.warnings.push_back(who + ": " + note);
+        for (const std::string& note : notes) {
+          if (++told <= kMostToolNotes) making.out.facts.warnings.push_back(who + ": " + note);
+        }
         take_sample(making, index, std::move(sample));
       });
   making.out.facts.sampling_seconds = seconds_since(start);
+  if (told > kMostToolNotes) {
+    making.out.facts.warnings.push_back("tools: " + std::to_string(told - kMostToolNotes) +
+                                        " more such calls in this batch");
+  }
 }
 
 // get_reward() of the environments: the last reward functions.
