@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <fstream>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -52,6 +53,9 @@ def add(a: int, b: int) -> int:
         b: The second number.
     """
     time.sleep(DELAY * ((a * 7 + b * 3) % 5))
+    if "TOOLS_TEST_COUNT" in os.environ:
+        with open(os.environ["TOOLS_TEST_COUNT"], "a") as file:
+            file.write("x")
     return 0 if "TOOLS_TEST_LIE" in os.environ else a + b
 
 
@@ -141,6 +145,7 @@ class ToolRuns : public testing::Test {
     fs::remove_all(root_);
     unsetenv("TOOLS_TEST_DELAY");
     unsetenv("TOOLS_TEST_LIE");
+    unsetenv("TOOLS_TEST_COUNT");
   }
 
   std::vector<std::string> tools() const {
@@ -368,13 +373,18 @@ TEST_F(ToolRuns, ARunThatGoesOnCallsNoToolTwice) {
   act("parts", saves, config::Method::kGrpo, 1);
   fs::copy_file(root_ / "whole" / ".hone-tools-0.jsonl", root_ / "parts" / ".hone-tools-0.jsonl",
                 fs::copy_options::overwrite_existing);
+  std::ofstream(root_ / "parts" / ".hone-tools-0.jsonl", std::ios::app) << "{\"call\": [2, 0";  // the machine went down
   setenv("TOOLS_TEST_LIE", "1", 1);
+  setenv("TOOLS_TEST_COUNT", (root_ / "count").c_str(), 1);
   std::vector<std::string> words = saves;
   words.insert(words.end(), {"--resume_from_checkpoint", "true"});
   act("parts", words);
   EXPECT_EQ(drawn("parts"), drawn("whole"));
   EXPECT_EQ(base::read_text(root_ / "parts" / std::string(kAdapterWeightsFile)),
             base::read_text(root_ / "whole" / std::string(kAdapterWeightsFile)));
+  EXPECT_FALSE(fs::exists(root_ / "count"));
+  words[1] = "4";
+  act("parts", words);  // the line that was cut is no part of one that came later
   act("lie", saves);
   EXPECT_NE(drawn("lie"), drawn("whole")) << "otherwise this test shows nothing";
 }
