@@ -188,7 +188,7 @@ class Counter:
 
 class Echo:
     def reset(self, seed=None, **row):
-        return None
+        self.seed = seed
 
     async def echo(self, text: str) -> str:
         """Says it.
@@ -232,6 +232,7 @@ def test_constructor(folder):
             ("no docstring", {"reward_funcs": score, "tools": [lambda a: a]}),
             ("two are called multiply", {"reward_funcs": score, "tools": [multiply, multiply]}),
             ("environment_factory takes classes", {"reward_funcs": score, "tools": [Counter]}),
+            ("one call after the other", {"reward_funcs": score, "tools": [multiply], "config": {"tool_timeout": 30}}),
             ("rollout_func", {"reward_funcs": score, "rollout_func": score})):
         raises(ValueError, words, lambda arguments=arguments: trainer_of(folder, **arguments))
     raises(ValueError, "GRPOTrainer(tools=[...])", lambda: trl.RLOOTrainer(TINY, score, train_dataset=PROMPTS, tools=[multiply]))
@@ -278,6 +279,7 @@ class Host:
 
     def ask(self, do, environment="", instance=0, **more):
         self.count += 1
+        more = {"seed": 11, **more} if do == "reset" else more
         self.send({"do": do, "id": self.count, "environment": environment, "instance": instance, **more})
         return self.receive()
 
@@ -364,6 +366,7 @@ def test_callers_environments(folder):
         same(host.call("multiply", {"a": 2, "b": 2}, "counter", 1)["text"], "4")
         same(host.call("increment", {"step": 5}, "echo", 0)["text"], str({"error": "Tool increment not found."}))
         same(host.ask("reset", "echo", 0, row={})["text"], "")
+        same(trainer._environment_pool["echo"][0].seed, 11)
         same(host.call("echo", {"text": "hello"}, "echo", 0)["text"], "hello")
     pool = trainer._environment_pool["counter"]
     holds(pool[0] is probe and len(pool) == 2, "the first instance is the probe")
