@@ -14,14 +14,20 @@ namespace {
 using base::Json;
 using Ids = std::vector<std::int32_t>;
 
-// A character that no text of `texts` has: one of Unicode's that stand for nothing.
-std::string mark_for(const std::vector<std::string>& texts) {
-  for (char32_t c = 0xFDD0; c <= 0xFDEF; ++c) {
-    const std::string mark = base::to_utf8(std::u32string_view(&c, 1));
-    const auto has = [&mark](const std::string& text) { return text.find(mark) != text.npos; };
-    if (std::ranges::none_of(texts, has)) return mark;
+// A character that neither the names of the calls nor the results have: one of Unicode's that stand for nothing, else a private one. The
+// conversation is cut wherever it stands, so that it may not be anywhere else.
+std::string mark_for(const std::vector<Call>& calls, const std::vector<std::string>& texts) {
+  constexpr std::array<std::pair<char32_t, char32_t>, 3> kRanges{
+      {{0xFDD0, 0xFDEF}, {0xE000, 0xF8FF}, {0xF0000, 0xFFFFD}}};
+  for (const auto& [first, last] : kRanges) {
+    for (char32_t c = first; c <= last; ++c) {
+      const std::string mark = base::to_utf8(std::u32string_view(&c, 1));
+      const auto has = [&mark](const std::string& text) { return text.find(mark) != text.npos; };
+      const auto named = [&has](const Call& call) { return has(call.name); };
+      if (std::ranges::none_of(texts, has) && std::ranges::none_of(calls, named)) return mark;
+    }
   }
-  return base::to_utf8(U"\uFDD0");
+  return base::to_utf8(U"\uFDD0");  // texts with more than 70,000 different characters
 }
 
 std::string without(std::string text, const std::string& part) {
@@ -231,7 +237,7 @@ SuffixForms::Dummy SuffixForms::dummy(const std::vector<Call>& calls) const {
 std::shared_ptr<const SuffixForms::Dummy> SuffixForms::kept_dummy(const std::vector<Call>& calls) const {
   constexpr std::size_t kMost = 256;  // the names are the model's
   std::string key;
-  for (const Call& call : calls) key += call.name + "\n";
+  for (const Call& call : calls) key += std::to_string(call.name.size()) + " " + call.name;
   const std::lock_guard hold(kept_->lock);
   const auto found = kept_->dummies.find(key);
   if (found != kept_->dummies.end()) return found->second;
@@ -268,7 +274,7 @@ Ids SuffixForms::suffix(const std::vector<Call>& calls, const std::vector<std::s
   const std::shared_ptr<const Dummy> dummy = kept_dummy(calls);
   if (!plain_) return behind(*dummy, calls, encode(full(*dummy, calls, texts)));
 
-  const std::string mark = mark_for(texts);
+  const std::string mark = mark_for(calls, texts);
   Ids out;
   for (const bool everywhere : {false, true}) {
     std::vector<std::string> cut;

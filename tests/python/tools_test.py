@@ -84,21 +84,60 @@ def test_python(folder):
     raises(RuntimeError, "File too large", lambda: python("with open('f', 'wb') as f:\n  f.write(b'x' * (100 << 20))\n  f.flush()"))
     same(python("import os\nos.listdir(), os.environ.get('HOME') == os.getcwd(), 'SECRET' in os.environ"), "([], True, False)\n")
     same(python("import sys\nsys.stdin.read()"), "''\n")
-    marker = folder / "pid"
+    marker, length = folder / "started", f"1000.{os.getpid()}"
     seconds, _python.SECONDS = _python.SECONDS, 1
     try:
         begun = time.monotonic()
         raises(TimeoutError, "within 1 s", lambda: python(
-            f"import subprocess, time\np = subprocess.Popen(['sleep', '1000'])\nopen({str(marker)!r}, 'w').write(str(p.pid))\ntime.sleep(100)"))
+            f"import subprocess, time\nsubprocess.Popen(['sleep', {length!r}], start_new_session=True)\nopen({str(marker)!r}, 'w')\ntime.sleep(100)"))
         holds(time.monotonic() - begun < 8, "the limit of time")
     finally:
         _python.SECONDS = seconds
-    pid = int(marker.read_text())
+    holds(marker.exists(), "the code has started a process")
+    if not _python.what_is_open():
+        ends_soon(length)
+
+
+def ends_soon(argument):
+    """Until no process has that argument."""
+    def has(path):
+        with contextlib.suppress(OSError):
+            return argument.encode() in path.read_bytes().split(b"\0")
+        return False
+
     for _ in range(100):
-        if not pathlib.Path(f"/proc/{pid}/stat").exists() or b") Z" in pathlib.Path(f"/proc/{pid}/stat").read_bytes():
+        if not any(has(path) for path in pathlib.Path("/proc").glob("[0-9]*/cmdline")):
             return
         time.sleep(0.05)
     raise AssertionError("what the code has started still runs")
+
+
+def test_python_is_shut_in(folder):
+    """the python tool's code can neither see nor end other processes, has no network, and leaves none; where the system lets it, a note says so"""
+    from hone.tools import _python, python
+    os.environ["HONE_TEST_SECRET"] = "a key"
+    real = _python._SPACES
+    try:
+        if _python.what_is_open():
+            holds("it reaches" in _python._note() and "API keys" in _python._note(), "the note")
+            return
+        same(_python._note(), "")
+        # Its own, and the first of its namespace.
+        same(python("import os\nlen([n for n in os.listdir('/proc') if n.isdigit()]) <= 2, os.getpid() < 5"), "(True, True)\n")
+        same(python("import glob\nany(b'HONE_TEST_SECRET' in open(f, 'rb').read() for f in glob.glob('/proc/[0-9]*/environ'))"), "False\n")
+        same(python("import os, signal\nfor number in range(2, 400):\n  try:\n    os.kill(number if number != os.getpid() else 2 ** 22, 0)\n"
+                    "    print(number)\n  except OSError:\n    pass"), "")
+        raises((OSError, RuntimeError), "unreachable", lambda: python("import socket\nsocket.create_connection(('192.0.2.1', 80), 2)"))
+        length = f"1001.{os.getpid()}"
+        same(python(f"import subprocess\nsubprocess.Popen(['sleep', {length!r}], start_new_session=True).pid > 0"), "True\n")
+        ends_soon(length)
+        _python._SPACES = real.replace("library.unshare(spaces)", "1").replace("library.unshare(spaces | USER)", "1")
+        holds("whose environment variables" in _python._note() and "network" not in _python._note(), "the note without a namespace of processes")
+        _python._SPACES = _python._SPACES.replace("library.unshare(NETWORK)", "1").replace("library.unshare(NETWORK | USER)", "1")
+        holds("the network, and your processes" in _python._note(), "the note without any")
+    finally:
+        _python._SPACES = real
+        del os.environ["HONE_TEST_SECRET"]
 
 
 def test_sqlite(folder):
@@ -188,7 +227,7 @@ class Counter:
 
 class Echo:
     def reset(self, seed=None, **row):
-        return None
+        self.seed = seed
 
     async def echo(self, text: str) -> str:
         """Says it.
@@ -232,6 +271,7 @@ def test_constructor(folder):
             ("no docstring", {"reward_funcs": score, "tools": [lambda a: a]}),
             ("two are called multiply", {"reward_funcs": score, "tools": [multiply, multiply]}),
             ("environment_factory takes classes", {"reward_funcs": score, "tools": [Counter]}),
+            ("one call after the other", {"reward_funcs": score, "tools": [multiply], "config": {"tool_timeout": 30}}),
             ("rollout_func", {"reward_funcs": score, "rollout_func": score})):
         raises(ValueError, words, lambda arguments=arguments: trainer_of(folder, **arguments))
     raises(ValueError, "GRPOTrainer(tools=[...])", lambda: trl.RLOOTrainer(TINY, score, train_dataset=PROMPTS, tools=[multiply]))
@@ -278,6 +318,7 @@ class Host:
 
     def ask(self, do, environment="", instance=0, **more):
         self.count += 1
+        more = {"seed": 11, **more} if do == "reset" else more
         self.send({"do": do, "id": self.count, "environment": environment, "instance": instance, **more})
         return self.receive()
 
@@ -364,6 +405,7 @@ def test_callers_environments(folder):
         same(host.call("multiply", {"a": 2, "b": 2}, "counter", 1)["text"], "4")
         same(host.call("increment", {"step": 5}, "echo", 0)["text"], str({"error": "Tool increment not found."}))
         same(host.ask("reset", "echo", 0, row={})["text"], "")
+        same(trainer._environment_pool["echo"][0].seed, 11)
         same(host.call("echo", {"text": "hello"}, "echo", 0)["text"], "hello")
     pool = trainer._environment_pool["counter"]
     holds(pool[0] is probe and len(pool) == 2, "the first instance is the probe")

@@ -122,6 +122,25 @@ TEST(SuffixMaker, MakesTrlsIdsWithRealTokenizers) {
   EXPECT_EQ(compared, 15U);
 }
 
+// The names of calls are the model's: none of them ends a run or changes what stands around results.
+TEST(SuffixMaker, TakesAnyNameOfACall) {
+  const Made made(bytes_tokenizer("<|im_end|>", hermes()), hermes(), {});
+  const std::string expected = made.text({"<|im_end|>"});
+  std::string every_mark;  // U+FDD0 to U+FDEF in UTF-8
+  for (int last = 0x90; last <= 0xAF; ++last) every_mark += {'\xEF', '\xB7', static_cast<char>(last)};
+  for (const std::string& name : {every_mark.substr(0, 3), "a" + every_mark + "b", std::string("<|im_end|>"),
+                                  std::string("\"\n</tool_call>"), std::string()}) {
+    EXPECT_EQ(made.text({"<|im_end|>"}, {name}), expected);
+  }
+  EXPECT_EQ(made.text({every_mark}, {every_mark}), made.text({every_mark}));
+
+  // One call whose name is two lines, behind two calls that are called like these lines, where each call is in the turn.
+  const Made mistral(bytes_tokenizer("</s>", kMistralTemplate), kMistralTemplate, {});
+  const std::string two = mistral.text({"1", "2"}, {"a", "b"});
+  EXPECT_EQ(mistral.text({"1"}, {"a\nb"}), mistral.text({"1"}));
+  EXPECT_EQ(mistral.text({"1", "2"}, {"a", "b"}), two);
+}
+
 TEST(SuffixMaker, WritesResultsAsTheTemplateDoes) {
   const Made hermes_made(bytes_tokenizer("<|im_end|>", hermes()), hermes(), {});
   EXPECT_EQ(hermes_made.text({"12"}),

@@ -78,5 +78,33 @@ TEST(ToolLimits, AProcessThatIsNotGivenIsNamed) {
               {"environment ", "a process that holds the environment", "Resource temporarily unavailable"});
 }
 
+// What tools start in the background is adopted by their process, which lives long: what ends does not stay in the table of processes.
+TEST(ToolLimits, WhatToolsLeaveBehindIsTakenAway) {
+  const ToolsFile file(R"PY(
+import os, subprocess, sys
+kept = []
+def leave() -> str:
+    """Leaves an orphan that ends at once, and tells how many ended ones there are."""
+    subprocess.run([sys.executable, "-c", "import os\nif os.fork() == 0: os._exit(0)\nos._exit(0)"])
+    count = 0
+    for pid in open("/proc/self/task/%d/children" % os.getpid()).read().split():
+        count += open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] == "Z"
+    return str(count)
+def start() -> str:
+    """Starts a process that is waited for in another call."""
+    kept.append(subprocess.Popen([sys.executable, "-c", "raise SystemExit(5)"]))
+    return "started"
+def waited() -> str:
+    """Waits for it."""
+    return str(kept.pop().wait())
+)PY");
+  ToolPool pool(file.options("leave,start,waited"));
+  called(pool, "start", Json::object());
+  std::string count;
+  for (int i = 0; i < 6; ++i) count = called(pool, "leave", Json::object()).text;
+  EXPECT_LE(std::stoi(count), 4);  // the newest two or so, and that of start(); without an end to it 7
+  EXPECT_EQ(called(pool, "waited", Json::object()).text, "5");
+}
+
 }  // namespace tool_limits_test
 }  // namespace hone::tools

@@ -8,14 +8,56 @@ import tempfile
 
 SECONDS, MEGABYTES, FILE_MEGABYTES, PROCESSES, MOST_CHARACTERS = 10, 1024, 16, 64, 20000
 
-# What the process runs before the code: limits, no network where the system lets it be shut, and the value of a last expression is shown.
-_RUNNER = r'''
-import ast, ctypes, os, resource, sys
+# Namespaces of the process. What root may do by itself needs CLONE_NEWUSER from others.
+_SPACES = r'''
+import ctypes, os, resource, signal
+library = ctypes.CDLL(None, use_errno=True)
+library.mount.argtypes = [ctypes.c_char_p] * 3 + [ctypes.c_ulong, ctypes.c_char_p]
+NETWORK, PROCESSES, MOUNTS, USER = 0x40000000, 0x20000000, 0x20000, 0x10000000
+
+def without_network():
+    return library.unshare(NETWORK) == 0 or library.unshare(NETWORK | USER) == 0
+
+def alone():
+    """Goes on in a process that sees and reaches none but those that it starts, which end with it, and has no network. The process that was
+    called ends as that one does. False: the system does not give that."""
+    spaces = NETWORK | PROCESSES | MOUNTS
+    if library.unshare(spaces) != 0 and library.unshare(spaces | USER) != 0:
+        return False
+    ours, theirs = os.pipe()
+    first = os.fork()
+    if first:
+        os.close(theirs)
+        status = int(os.read(ours, 64) or signal.SIGKILL)  # nothing: the first process of the namespace was killed
+        os.waitpid(first, 0)
+        if os.WIFSIGNALED(status):
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            if os.WTERMSIG(status) != signal.SIGKILL:
+                signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+            os.kill(os.getpid(), os.WTERMSIG(status))
+        os._exit(os.WEXITSTATUS(status))
+    os.close(ours)
+    library.prctl(1, 9, 0, 0, 0)  # PR_SET_PDEATHSIG; all of a namespace end with its first process
+    # MS_REC | MS_PRIVATE, so that nothing outside is mounted over; then MS_NOSUID | MS_NODEV | MS_NOEXEC.
+    hidden = library.mount(None, b"/", None, 0x4000 | 0x40000, None) == 0 and (
+        library.mount(b"proc", b"/proc", b"proc", 14, None) == 0 or library.mount(b"none", b"/proc", b"tmpfs", 14, None) == 0)
+    code = os.fork()
+    if code:
+        ended = 0
+        while ended != code:
+            ended, status = os.wait()
+        os.write(theirs, str(status).encode())
+        os._exit(0)
+    os.close(theirs)
+    return hidden
+'''
+
+# What the process runs before the code: limits, a namespace of its own where the system gives one, and the value of a last expression is shown.
+_RUNNER = _SPACES + r'''
+import ast, sys
 seconds, megabytes, file_megabytes, processes, shut = map(int, sys.argv[1:6])
-if shut:
-    library = ctypes.CDLL(None, use_errno=True)
-    if library.unshare(0x40000000) != 0:             # CLONE_NEWNET
-        library.unshare(0x40000000 | 0x10000000)     # CLONE_NEWUSER
+if shut and not alone():
+    without_network()
 for name, value in (("CPU", seconds), ("AS", megabytes << 20), ("FSIZE", file_megabytes << 20), ("CORE", 0), ("NPROC", processes)):
     limit = getattr(resource, "RLIMIT_" + name)
     try:
@@ -71,12 +113,13 @@ def _cut(text):
     return f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[len(text) - half:]}"
 
 
-def network_is_shut():
-    """Whether the code has no network here: it is shut off by a namespace of its own, which not every system gives."""
-    test = ("import ctypes, os; c = ctypes.CDLL(None, use_errno=True); "
-            "os._exit(0 if c.unshare(0x40000000) == 0 or c.unshare(0x50000000) == 0 else 1)")
-    return subprocess.run([sys.executable, "-I", "-c", test], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL).returncode == 0
+def what_is_open():
+    """What the code reaches on this system, which does not give every namespace: a list of texts, empty where it is shut in."""
+    test = _SPACES + "os._exit(0 if alone() else 3 if without_network() else 4)"
+    status = subprocess.run([sys.executable, "-I", "-c", test], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                            stderr=subprocess.DEVNULL).returncode
+    processes = "your processes, which it can end, and whose environment variables (API keys) it can read"
+    return {0: [], 3: [processes]}.get(status, ["the network", processes])
 
 
 def python(code: str) -> str:
@@ -122,7 +165,8 @@ def python(code: str) -> str:
 
 
 def _note():
-    return "" if network_is_shut() else "hone.tools.python: this system does not let the network be shut off: the code can reach it"
+    reached = what_is_open()
+    return f"hone.tools.python: this system does not let the code be shut in: it reaches {', and '.join(reached)}" if reached else ""
 
 
 python.hone_note = _note

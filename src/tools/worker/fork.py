@@ -141,6 +141,7 @@ class Fork:
     def __init__(self, link):
         self.link, self.loop, self.tasks, self.pid = link, None, set(), os.getpid()
         self.functions, self.instance = {}, None  # name -> a tool; an environment
+        self.zombies = set()                      # children that had ended when the last task did
         self.takes_seed = False                   # whether the environment's reset names a parameter `seed`
 
     def send(self, message):
@@ -153,11 +154,29 @@ class Fork:
                 pass
         if not self.tasks and "id" in message:
             message["printed"] = taken_prints()
+            self.reap()
         try:
             data = pack(message)
         except Exception as error:
             data = pack({**message, "text": str({"error": describe(error)}), "failed": True, "printed": ""})
         self.link.sendall(data)
+
+    def reap(self):
+        """Takes away what tools have started and left, and what has ended since: this process has adopted it (PR_SET_CHILD_SUBREAPER). What a
+        tool may still wait for stays: processes of Popen objects, and those that have ended in this task only."""
+        try:
+            zombies = {pid for pid in children_of("self") if is_zombie(pid)}
+        except OSError:  # a kernel that does not list them
+            return
+        old, self.zombies = zombies & self.zombies, zombies
+        if not old:
+            return
+        held = {getattr(one, "pid", None) for one in own_import("gc").get_objects() if type(one).__name__ == "Popen"}
+        for pid in old - held:
+            try:
+                os.waitpid(pid, os.WNOHANG)
+            except OSError:  # a thread of the tool has waited for it
+                pass
 
     def receive(self):
         head = self.exactly(4)
@@ -220,6 +239,23 @@ class Fork:
         function = self.instance.get_reward
         return Task(message, "get_reward", file_of(function), function,
                     lambda value: {"reward": reward_of(value)}), inspect.iscoroutinefunction(function)
+
+
+def children_of(pid):
+    """Its processes, of all of its threads; OSError where the kernel does not list them."""
+    out = []
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/children") as file:
+            out += map(int, file.read().split())
+    return out
+
+
+def is_zombie(pid):
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] == b"Z"
+    except (OSError, IndexError):
+        return False
 
 
 def seed_generators(number):

@@ -217,11 +217,7 @@ def look_after():
 
 def has_children(pid):
     try:
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{thread}/children") as file:
-                if file.read(1):
-                    return True
-        return False
+        return bool(children_of(pid))
     except OSError:  # a kernel that does not list them
         return True
 
