@@ -19,7 +19,7 @@ TEMPLATE = (
     "{%- endfor %}{% endif %}<|im_end|>\n{% endif %}"
     "{%- endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
 CALL = r'<tool_call>\n\{"name": "add", "arguments": \{"a": [0-9], "b": [0-9]\}\}\n</tool_call>'
-ACTS = {"vllm_structured_outputs_regex": f"({CALL}|[0-9])"}
+ACTS = {"vllm_structured_outputs_regex": f"({CALL}|sum [0-9])"}
 HEAD = 'def add(a: int, b: int) -> int:\n    """\n    Adds.\n\n    Args:\n        a: The first number.\n        b: The second number.\n    """\n'
 RIGHT = "    return a + b\n"
 LAST = "c[-1]['content']"
@@ -94,12 +94,12 @@ def other_form(s):
 
 @CASES.fault("TOOL-08", "a tool that takes other arguments than the model gives", "train", level="warn", exactly=True, cause="does not take")
 def failing(s):
-    acts(s, "    raise ValueError('only numbers above 10')\n", vllm_structured_outputs_regex=f"({CALL}|[0-9])", max_tool_calling_iterations=1)
+    acts(s, "    raise ValueError('only numbers above 10')\n", max_tool_calling_iterations=1)
 
 
 @CASES.fault("TOOL-09", "one failing call, until there is no room", "train", level="warn", exactly=True, cause="as a reason to call otherwise")
 def circling(s):
-    acts(s, "    raise ValueError('not now')\n", vllm_structured_outputs_regex=CALL.replace("[0-9]", "1"), max_completion_length=700, max_steps=6)
+    acts(s, "    raise ValueError('not now')\n", vllm_structured_outputs_regex=CALL.replace("[0-9]", "1"), max_completion_length=700, max_steps=9)
 
 
 @CASES.fault("TOOL-10", "a tool that sleeps, and one worker", level="warn", exactly=True, varies=True)
@@ -123,11 +123,16 @@ CASES.exclude("TOOL-17", "an environment that crashes its process")
 CASES.exclude("TOOL-18", "an environment's reward beside another weight")
 
 
+# A model that is learning: it calls now and then, and a call is worth something.
+CALLS = ("\n\ndef score(completions, answer, **_):\n"
+         "    return [0.5 * any(m['role'] == 'tool' for m in c) + float(a in c[-1]['content']) for c, a in zip(completions, answer)]\n")
+
+
 @HEALTHY.healthy("grpo: a calculator that is called and answered", quiet=True)
 def healthy_calculator(s):
-    acts(s, max_tool_calling_iterations=1)
+    acts(s, reward=CALLS, max_tool_calling_iterations=3, max_completion_length=400)
 
 
 @HEALTHY.healthy("rloo: a calculator that is called and answered", quiet=True, slow=True)
 def healthy_rloo(s):
-    acts(s, method="rloo", max_tool_calling_iterations=1)
+    acts(s, reward=CALLS, method="rloo", max_tool_calling_iterations=3, max_completion_length=400)

@@ -318,6 +318,36 @@ TEST_F(ToolRuns, NoIdDependsOnDelaysWorkersMemoryOrTheBatch) {
   EXPECT_EQ(drawn("one"), drawn("plain"));
 }
 
+// What the doctor watches.
+TEST_F(ToolRuns, FactsHaveTheCallsOfEachCompletion) {
+  setenv("TOOLS_TEST_DELAY", "0.03", 1);
+  const Watcher run = act("facts");
+  const std::vector<RolloutBatch> batches = rollouts("facts");
+  ASSERT_EQ(run.rollouts.size(), batches.size());
+  double waited = 0;
+  for (std::size_t b = 0; b < batches.size(); ++b) {
+    const RolloutFacts& facts = run.rollouts[b];
+    ASSERT_EQ(facts.completions.size(), batches[b].samples.size());
+    for (std::size_t i = 0; i < facts.completions.size(); ++i) {
+      const std::vector<ToolCall>& calls = batches[b].samples[i].calls;
+      const CompletionFacts& one = facts.completions[i];
+      ASSERT_EQ(one.calls.size(), calls.size());
+      EXPECT_EQ(one.messages, batches[b].samples[i].messages);
+      for (std::size_t k = 0; k < calls.size(); ++k) {
+        EXPECT_EQ(one.calls[k].name, calls[k].name);
+        EXPECT_EQ(one.calls[k].arguments, base::dump_json(calls[k].arguments));
+        EXPECT_EQ(one.calls[k].failed, calls[k].failed);
+        EXPECT_EQ(one.calls[k].seconds, calls[k].seconds);
+      }
+      // The results of others are no calls of its own.
+      EXPECT_EQ(one.opens_call, one.completion.find("<tool_call>") != std::string::npos) << one.completion;
+    }
+    EXPECT_LE(facts.tool_wait_seconds, facts.sampling_seconds);
+    waited += facts.tool_wait_seconds;
+  }
+  EXPECT_GT(waited, 0);
+}
+
 TEST_F(ToolRuns, RoundsFailuresAndLengthsHaveBounds) {
   const auto none = act("none", {"--max_tool_calling_iterations", "0"});
   EXPECT_EQ(call_count(rollouts("none")), 0);
