@@ -341,7 +341,7 @@ class Chat {
   rollout::GenerateOptions options_;
   rollout::Dialogue dialogue_;
   std::unique_ptr<ChatTools> tools_;  // null: none
-  bool typed_;  // standard input is a terminal
+  bool typed_;                        // standard input is a terminal
   Lines lines_;
   Json messages_;
   std::uint64_t turn_ = 0;

@@ -29,8 +29,8 @@ std::string text_member(const Json& message, const char* name) {
 
 }  // namespace
 
-ChatTools::ChatTools(std::unique_ptr<tools::ToolPool> pool, const train::OpenedText& text, const std::string& model,
-                     const Json& variables, std::vector<std::int64_t>& stop_ids)
+ChatTools::ChatTools(std::unique_ptr<tools::ToolPool> pool, const train::OpenedText& text,
+                     const std::string& model, const Json& variables, std::vector<std::int64_t>& stop_ids)
     : tokenizer_(text.tokenizer),
       pool_(std::move(pool)),
       notes_(pool_->notes()),

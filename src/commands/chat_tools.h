@@ -26,8 +26,8 @@ class ChatTools {
   ChatTools(std::unique_ptr<tools::ToolPool> pool, const train::OpenedText& text, const std::string& model,
             const base::Json& variables, std::vector<std::int64_t>& stop_ids);
 
-  const text::ChatTemplate& chat() const { return *chat_; }     // of all prompts
-  const base::Json& schemas() const { return schemas_; }        // of all prompts
+  const text::ChatTemplate& chat() const { return *chat_; }         // of all prompts
+  const base::Json& schemas() const { return schemas_; }            // of all prompts
   const std::vector<std::string>& notes() const { return notes_; }  // a sentence each
 
   // What a turn sampled after `prompt` says. Without calls it is the answer.
@@ -35,11 +35,12 @@ class ChatTools {
 
   struct Results {
     std::vector<std::int32_t> suffix;  // what stands between the turn and the next one
-    base::Json messages;               // the turn and its results, as the template takes them when it renders them again
-    std::vector<std::string> notes;    // what the model is not told of failures
+    base::Json messages;  // the turn and its results, as the template takes them when it renders them again
+    std::vector<std::string> notes;  // what the model is not told of failures
   };
   // Runs the calls of a turn, whose last id is `last_id`. `show` gets a line for each call, and one for its result.
-  Results run(const tools::Turn& turn, std::int32_t last_id, const std::function<void(const std::string&)>& show);
+  Results run(const tools::Turn& turn, std::int32_t last_id,
+              const std::function<void(const std::string&)>& show);
 
  private:
   const text::Tokenizer& tokenizer_;

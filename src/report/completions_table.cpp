@@ -102,12 +102,17 @@ void set_widths(std::vector<Column>& columns, int for_columns) {
 
 std::string turn_text(const DialogueTurn& turn) {
   switch (turn.kind) {
-    case DialogueTurn::Kind::kReasoning: return "(thinks) " + turn.text;
-    case DialogueTurn::Kind::kSaid: return turn.text;
-    case DialogueTurn::Kind::kCall: return "-> " + turn.name + " " + turn.text;
-    case DialogueTurn::Kind::kResult: break;
+    case DialogueTurn::Kind::kReasoning:
+      return "(thinks) " + turn.text;
+    case DialogueTurn::Kind::kSaid:
+      return turn.text;
+    case DialogueTurn::Kind::kCall:
+      return "-> " + turn.name + " " + turn.text;
+    case DialogueTurn::Kind::kResult:
+      break;
   }
-  return "<- " + turn.name + (turn.failed ? " failed: " : ": ") + turn.text + (turn.unread ? " (not read)" : "");
+  return "<- " + turn.name + (turn.failed ? " failed: " : ": ") + turn.text +
+         (turn.unread ? " (not read)" : "");
 }
 
 // One line for each thing that was said. What the model drew is green, a result is not.

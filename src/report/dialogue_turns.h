@@ -11,8 +11,8 @@ namespace hone::report {
 struct DialogueTurn {
   enum class Kind : unsigned char { kReasoning, kSaid, kCall, kResult };
   Kind kind = Kind::kSaid;
-  std::string text;   // of a call: its arguments as JSON
-  std::string name;   // of a call or a result: the tool
+  std::string text;     // of a call: its arguments as JSON
+  std::string name;     // of a call or a result: the tool
   bool failed = false;  // a result: of a call that failed
   bool unread = false;  // a result: the dialogue ended before the model could read it
 };

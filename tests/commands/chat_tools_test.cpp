@@ -45,7 +45,8 @@ std::string hermes() {
 class ChatToolsTest : public testing::Test {
  protected:
   train::OpenedText open(const std::string& source) const {
-    train::OpenedText out{.tokenizer = tools::bytes_tokenizer("<|im_end|>", source), .chat_template = nullptr};
+    train::OpenedText out{.tokenizer = tools::bytes_tokenizer("<|im_end|>", source),
+                          .chat_template = nullptr};
     out.chat_template = std::make_unique<text::ChatTemplate>(source, out.tokenizer.special(), "test");
     return out;
   }
@@ -66,7 +67,9 @@ TEST_F(ChatToolsTest, CallsAreShownRunAndWrittenBehindTheTurn) {
   const Json user = {{"role", "user"}, {"content", "2 + 3?"}};
   Json messages = Json::array({user});
   const auto prompt_of = [&](bool header) {
-    return text::tokenize_chat(text.tokenizer, chat.chat(), {.messages = messages, .tools = chat.schemas(), .add_generation_prompt = header})
+    return text::tokenize_chat(
+               text.tokenizer, chat.chat(),
+               {.messages = messages, .tools = chat.schemas(), .add_generation_prompt = header})
         .ids;
   };
   const Ids prompt = prompt_of(true);
@@ -80,8 +83,8 @@ TEST_F(ChatToolsTest, CallsAreShownRunAndWrittenBehindTheTurn) {
   std::vector<std::string> shown;
   const ChatTools::Results results =
       chat.run(turn, drawn.back(), [&](const std::string& line) { shown.push_back(line); });
-  EXPECT_EQ(shown, (std::vector<std::string>{"-> add {\"a\":2,\"b\":3}", "-> look {\"where\":\"up\"}", "<- add: 5",
-                                             "<- look failed: {'error': \"'up'\"}"}));
+  EXPECT_EQ(shown, (std::vector<std::string>{"-> add {\"a\":2,\"b\":3}", "-> look {\"where\":\"up\"}",
+                                             "<- add: 5", "<- look failed: {'error': \"'up'\"}"}));
   ASSERT_EQ(results.notes.size(), 1U);
   EXPECT_NE(results.notes[0].find("KeyError"), std::string::npos) << results.notes[0];
 
@@ -101,7 +104,8 @@ TEST_F(ChatToolsTest, ACallThatIsNoObjectStaysAConversation) {
   const train::OpenedText text = open(hermes());
   std::vector<std::int64_t> stops;
   ChatTools chat(pool(), text, "a model", {}, stops);
-  const tools::Turn turn = {.message = {{"role", "assistant"}, {"content", ""}}, .calls = {{"add", "two and three"}, {"gone", Json::object()}}};
+  const tools::Turn turn = {.message = {{"role", "assistant"}, {"content", ""}},
+                            .calls = {{"add", "two and three"}, {"gone", Json::object()}}};
   const ChatTools::Results results = chat.run(turn, -1, [](const std::string&) {});
   ASSERT_EQ(results.messages.size(), 3U);
   EXPECT_TRUE(results.messages[0]["tool_calls"][0]["function"]["arguments"].is_object());
@@ -109,7 +113,8 @@ TEST_F(ChatToolsTest, ACallThatIsNoObjectStaysAConversation) {
 }
 
 TEST_F(ChatToolsTest, ATemplateWithoutToolsIsRefused) {
-  const train::OpenedText text = open("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}");
+  const train::OpenedText text =
+      open("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}");
   std::vector<std::int64_t> stops;
   const std::string said = base::message_of([&] { ChatTools(pool(), text, "models/base", {}, stops); });
   EXPECT_NE(said.find("the chat template of models/base"), std::string::npos) << said;

@@ -51,7 +51,8 @@ TEST(CompletionsFile, ADialogueIsItsMessagesAsInTrl) {
   train::RolloutFacts facts = dialogues(1);
   facts.completions[0].extra = {{"calls", 7}};
   CompletionsFiles(folder.path(), 0).write(facts);
-  const base::Json line = base::Json::parse(lines_of(folder.path() / "completions" / "completions_00001.jsonl").at(0));
+  const base::Json line =
+      base::Json::parse(lines_of(folder.path() / "completions" / "completions_00001.jsonl").at(0));
   EXPECT_EQ(line["completion"], facts.completions[0].messages);
   EXPECT_EQ(line["calls"], facts.completions[0].calls);
   EXPECT_EQ(line["spans"], facts.completions[0].spans);

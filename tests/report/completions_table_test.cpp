@@ -45,10 +45,12 @@ TEST(CompletionsTable, TheMiddleOfALongDialogueIsLeftOut) {
   train::RolloutFacts facts = dialogues(1);
   base::Json& messages = facts.completions[0].messages;
   messages = base::Json::array();
-  for (int i = 1; i <= 40; ++i) messages.push_back({{"role", "assistant"}, {"content", "turn " + std::to_string(i)}});
+  for (int i = 1; i <= 40; ++i)
+    messages.push_back({{"role", "assistant"}, {"content", "turn " + std::to_string(i)}});
   facts.completions[0].calls = base::Json::array();
   const std::string table = completions_table(facts, {}, {});
-  EXPECT_NE(table.find("turn 8\n" + std::string(41, ' ') + "... 24 more ...\n" + std::string(41, ' ') + "turn 33\n"),
+  EXPECT_NE(table.find("turn 8\n" + std::string(41, ' ') + "... 24 more ...\n" + std::string(41, ' ') +
+                       "turn 33\n"),
             std::string::npos)
       << table;
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 3 + 17) << table;

@@ -141,11 +141,12 @@ TEST_F(PageCompletions, ADialogueIsReadTurnByTurn) {
   const train::RolloutFacts facts = dialogues(1);
   const auto& one = facts.completions[0];
   const auto written = [&](const base::Json& messages) {
-    const base::Json line = {{"step", 1},         {"prompt", "2 + 3?"}, {"completion", messages}, {"calls", one.calls},
-                             {"spans", one.spans}, {"right", 1.0}};
+    const base::Json line = {{"step", 1},          {"prompt", "2 + 3?"}, {"completion", messages},
+                             {"calls", one.calls}, {"spans", one.spans}, {"right", 1.0}};
     return base::dump_json(line) + "\n";
   };
-  write(1, written(one.messages) + written(base::Json{7, nullptr, {{"role", "tool"}}, {{"tool_calls", {1, "x"}}}}));
+  write(1, written(one.messages) +
+               written(base::Json{7, nullptr, {{"role", "tool"}}, {{"tool_calls", {1, "x"}}}}));
   CompletionsReader reader(folder_.path());
   const base::Json step = reader.read().steps.at(0);
   EXPECT_EQ(step["columns"], base::Json::array({"right"}));

@@ -288,8 +288,9 @@ TEST_F(ToolRuns, TheFactsSayWhatWasDrawnAndWhatBecameOfEachCall) {
         given += drawn ? 0 : 1;
       }
       ASSERT_EQ(facts.calls.size(), sample.calls.size());
-      const auto read = static_cast<std::size_t>(std::count_if(
-          sample.messages.begin(), sample.messages.end(), [](const Json& one) { return one["role"] == "tool"; }));
+      const auto read =
+          static_cast<std::size_t>(std::count_if(sample.messages.begin(), sample.messages.end(),
+                                                 [](const Json& one) { return one["role"] == "tool"; }));
       for (std::size_t c = 0; c < sample.calls.size(); ++c) {
         EXPECT_EQ(facts.calls[c]["name"], sample.calls[c].name);
         EXPECT_EQ(facts.calls[c]["failed"], sample.calls[c].failed);

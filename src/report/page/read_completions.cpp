@@ -45,10 +45,14 @@ bool is_dialogue(const Json& record) {
 
 const char* word_of(DialogueTurn::Kind kind) {
   switch (kind) {
-    case DialogueTurn::Kind::kReasoning: return "reasoning";
-    case DialogueTurn::Kind::kSaid: return "said";
-    case DialogueTurn::Kind::kCall: return "call";
-    case DialogueTurn::Kind::kResult: break;
+    case DialogueTurn::Kind::kReasoning:
+      return "reasoning";
+    case DialogueTurn::Kind::kSaid:
+      return "said";
+    case DialogueTurn::Kind::kCall:
+      return "call";
+    case DialogueTurn::Kind::kResult:
+      break;
   }
   return "result";
 }
@@ -123,7 +127,8 @@ const CompletionsReader::File& CompletionsReader::read_file(std::int64_t step, c
       used += prompt.size();
     }
     Json row = {place->second, is_dialogue(record) ? dialogue(record, limits_.completion_bytes)
-                                                   : Json(shown_text(member(record, "completion"), limits_.completion_bytes))};
+                                                   : Json(shown_text(member(record, "completion"),
+                                                                     limits_.completion_bytes))};
     used += row[1].is_string() ? row[1].get_ref<const std::string&>().size() : base::dump_json(row[1]).size();
     for (const std::string& column : columns) {
       row.push_back(cell(member(record, column)));

@@ -27,10 +27,11 @@ std::shared_ptr<const text::ChatTemplate> acting_template(const OpenedText& text
                                                           std::vector<std::string>& notes) {
   const std::optional<std::string>& source = text.tokenizer.chat_template();
   if (text.chat_template == nullptr || !source) {
-    throw base::UserError({.where = model,
-                           .expected = "a chat template, which shows the model its tools and what they answer",
-                           .found = "none",
-                           .fix = "use an instruct model, or name a template with chat_template_path"});
+    throw base::UserError(
+        {.where = model,
+         .expected = "a chat template, which shows the model its tools and what they answer",
+         .found = "none",
+         .fix = "use an instruct model, or name a template with chat_template_path"});
   }
   const std::string where = "the chat template of " + model;
   const std::optional<std::string> other = tools::tool_training_template(text.tokenizer, *source, where);
