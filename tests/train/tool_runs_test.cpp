@@ -277,14 +277,14 @@ TEST_F(ToolRuns, TheModelCallsReadsAndIsTrainedOnWhatItDrew) {
 
 // What the page and the completions' files show.
 TEST_F(ToolRuns, TheFactsSayWhatWasDrawnAndWhatBecameOfEachCall) {
-  const Watcher run = act("facts", {"--max_completion_length", "130"});
+  const std::unique_ptr<Watcher> run = act("facts", {"--max_completion_length", "130"});
   const std::vector<RolloutBatch> batches = rollouts("facts");
-  ASSERT_EQ(run.rollouts.size(), batches.size());
+  ASSERT_EQ(run->rollouts.size(), batches.size());
   int given = 0, unread = 0;
   for (std::size_t i = 0; i < batches.size(); ++i) {
     for (std::size_t k = 0; k < batches[i].samples.size(); ++k) {
       const RolloutSample& sample = batches[i].samples[k];
-      const CompletionFacts& facts = run.rollouts[i].completions.at(k);
+      const CompletionFacts& facts = run->rollouts[i].completions.at(k);
       EXPECT_EQ(facts.messages, sample.messages);
       for (std::size_t s = 0; s < facts.spans.size(); ++s) {
         const bool drawn = facts.spans[s][1];
