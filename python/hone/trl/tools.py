@@ -121,9 +121,10 @@ class Tools:
             words = {name: f"hone.caller:environments.{key}" for name, key in self.keys.items()}
             out["environment"] = words[None] if self.single else words
         if out and "tool_timeout" in settings:
-            raise Refused(f"{self.where}, tool_timeout", "no such option beside tools and environments of this process", str(settings["tool_timeout"]),
-                          "remove it: this process answers one call after the other, and a call that waits for the others would be taken for a late "
-                          "one; a file's run side by side, each with its own clock: tools: tools.py:function, environment: env.py:Class")
+            raise Refused(f"{self.where}, tool_timeout", "no such option beside tools and environments of this process",
+                          str(settings["tool_timeout"]),
+                          "remove it: this process answers one call after the other, and a call that waits for the others would be taken for a "
+                          "late one; a file's run side by side, each with its own clock: tools: tools.py:function, environment: env.py:Class")
         if out:
             out["tool_timeout"] = TIMEOUT  # TRL waits for a tool for ever
         return out

@@ -23,7 +23,7 @@ class Instance:
             TOLD.setdefault(self.name, {"fault": {"expected": "a process that holds the environment", "found": self.lost, "cause": "", "fix": "",
                                                   "word": entry["word"]}})
             return False
-        self.made, self.lost = self.made + 1, ""
+        self.made += 1
         return True
 
     def ask(self, message):
