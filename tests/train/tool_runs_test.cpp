@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <fstream>
@@ -292,14 +293,15 @@ TEST_F(ToolRuns, TheFactsSayWhatWasDrawnAndWhatBecameOfEachCall) {
         EXPECT_EQ(facts.spans[s][0].get<std::string>().find("<tool_response>") == std::string::npos, drawn);
         given += drawn ? 0 : 1;
       }
-      ASSERT_EQ(facts.calls.size(), sample.calls.size());
+      ASSERT_EQ(facts.shown_calls.size(), sample.calls.size());
       const auto read =
           static_cast<std::size_t>(std::count_if(sample.messages.begin(), sample.messages.end(),
                                                  [](const Json& one) { return one["role"] == "tool"; }));
       for (std::size_t c = 0; c < sample.calls.size(); ++c) {
-        EXPECT_EQ(facts.calls[c]["name"], sample.calls[c].name);
-        EXPECT_EQ(facts.calls[c]["failed"], sample.calls[c].failed);
-        EXPECT_EQ(facts.calls[c].value("unread", Json()), c >= read ? Json(sample.calls[c].result) : Json());
+        EXPECT_EQ(facts.shown_calls[c]["name"], sample.calls[c].name);
+        EXPECT_EQ(facts.shown_calls[c]["failed"], sample.calls[c].failed);
+        EXPECT_EQ(facts.shown_calls[c].value("unread", Json()),
+                  c >= read ? Json(sample.calls[c].result) : Json());
         unread += c >= read ? 1 : 0;
       }
     }
@@ -321,12 +323,12 @@ TEST_F(ToolRuns, NoIdDependsOnDelaysWorkersMemoryOrTheBatch) {
 // What the doctor watches.
 TEST_F(ToolRuns, FactsHaveTheCallsOfEachCompletion) {
   setenv("TOOLS_TEST_DELAY", "0.03", 1);
-  const Watcher run = act("facts");
-  const std::vector<RolloutBatch> batches = rollouts("facts");
-  ASSERT_EQ(run.rollouts.size(), batches.size());
+  const std::unique_ptr<Watcher> run = act("called");
+  const std::vector<RolloutBatch> batches = rollouts("called");
+  ASSERT_EQ(run->rollouts.size(), batches.size());
   double waited = 0;
   for (std::size_t b = 0; b < batches.size(); ++b) {
-    const RolloutFacts& facts = run.rollouts[b];
+    const RolloutFacts& facts = run->rollouts[b];
     ASSERT_EQ(facts.completions.size(), batches[b].samples.size());
     for (std::size_t i = 0; i < facts.completions.size(); ++i) {
       const std::vector<ToolCall>& calls = batches[b].samples[i].calls;
@@ -403,7 +405,8 @@ TEST_F(ToolRuns, ARunThatGoesOnCallsNoToolTwice) {
   act("parts", saves, config::Method::kGrpo, 1);
   fs::copy_file(root_ / "whole" / ".hone-tools-0.jsonl", root_ / "parts" / ".hone-tools-0.jsonl",
                 fs::copy_options::overwrite_existing);
-  std::ofstream(root_ / "parts" / ".hone-tools-0.jsonl", std::ios::app) << "{\"call\": [2, 0";  // the machine went down
+  std::ofstream(root_ / "parts" / ".hone-tools-0.jsonl", std::ios::app)
+      << "{\"call\": [2, 0";  // the machine went down
   setenv("TOOLS_TEST_LIE", "1", 1);
   setenv("TOOLS_TEST_COUNT", (root_ / "count").c_str(), 1);
   std::vector<std::string> words = saves;
