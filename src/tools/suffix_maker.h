@@ -25,7 +25,8 @@ std::optional<std::string> tool_training_template(const text::Tokenizer& tokeniz
 class SuffixMaker {
  public:
   struct Options {
-    // Control tokens in a result's text are encoded as ordinary text; false: they become the tokens, as in TRL.
+    // Control tokens in a result's text are encoded as ordinary text; false: they become the tokens, as in
+    // TRL.
     bool plain_control_tokens = true;
     base::Json template_kwargs;          // an object or null
     std::vector<std::int32_t> stop_ids;  // what ends sampling; empty: check (e) is left out
