@@ -36,7 +36,7 @@ class SuffixMaker {
   // characters, unless (a) a call turn is rendered the same once results follow, (b) turn and suffix are the
   // full text, (c) the suffix does not repeat the token that ends the turn, (d) with plain_control_tokens a
   // result has no control token, (e) what ends a call turn is one of stop_ids.
-  SuffixMaker(const text::Tokenizer& tokenizer, const text::ChatTemplate& chat, Options options,
+  SuffixMaker(const text::Tokenizer& tokenizer, const text::ChatTemplate& chat, const Options& options,
               const std::string& where);
 
   // The calls of the turn and their results, in call order. last_id: the last sampled id; where the suffix
