@@ -89,7 +89,7 @@ void compare(const std::string& name, const Json& recording, text::Tokenizer tok
     const std::string text = made.tokenizer.decode(ids, false);
     EXPECT_EQ(text, (lost_line ? "\n" : "") + one["text"].get<std::string>()) << name;
     if (!lost_line) {
-      EXPECT_EQ(hash_of(ids), one["ids"]) << name << ": " << text;
+      EXPECT_EQ(hash_of(ids), one["ids"].get<std::string>()) << name << ": " << text;
     }
     ++compared;
   }
