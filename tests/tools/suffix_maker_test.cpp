@@ -45,10 +45,10 @@ struct Made {
   text::ChatTemplate chat;
   SuffixMaker maker;
 
-  Made(text::Tokenizer given, const std::string& source, SuffixMaker::Options options)
+  Made(text::Tokenizer given, const std::string& source, const SuffixMaker::Options& options)
       : tokenizer(std::move(given)),
         chat(source, tokenizer.special(), "the template"),
-        maker(tokenizer, chat, std::move(options), "the template") {}
+        maker(tokenizer, chat, options, "the template") {}
   std::string text(const std::vector<std::string>& results,
                    const std::vector<std::string>& names = {"first"}) const {
     std::vector<Call> calls;
