@@ -26,7 +26,8 @@ enum class Purpose : std::uint8_t {
   kSampling = 3,
   kDemoData = 4,
   kOrder = 5,
-  kEmbeddingNoise = 6
+  kEmbeddingNoise = 6,
+  kEnvironment = 7
 };
 
 // Ten rounds of Philox 4x32.

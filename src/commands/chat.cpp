@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/plural.h"
 #include "base/suggest.h"
+#include "commands/chat_tools.h"
 #include "commands/commands.h"
 #include "commands/decoding.h"
 #include "commands/hub_download.h"
@@ -104,7 +105,8 @@ void require_utf8(const std::string& message) {
 
 class Chat {
  public:
-  Chat(const config::ChatPlan& plan, train::OpenedText text)
+  // `pool`: null without tools.
+  Chat(const config::ChatPlan& plan, train::OpenedText text, std::unique_ptr<tools::ToolPool> pool)
       : plan_(plan),
         text_(std::move(text)),
         opened_(open_model(plan)),
@@ -113,6 +115,11 @@ class Chat {
         typed_(isatty(STDIN_FILENO) == 1) {
     options_.logprobs = false;
     stop_at_turn_end(options_, text_, opened_.model->config());
+    if (pool != nullptr) {
+      tools_ = std::make_unique<ChatTools>(std::move(pool), text_, plan.model_name_or_path,
+                                           template_variables(plan), options_.stop_ids);
+      print_notes(tools_->notes());
+    }
     reset();
   }
 
@@ -255,9 +262,9 @@ class Chat {
   }
 
   std::vector<std::int32_t> conversation() const {
-    return text::tokenize_chat(text_.tokenizer, *text_.chat_template,
+    return text::tokenize_chat(text_.tokenizer, tools_ ? tools_->chat() : *text_.chat_template,
                                {.messages = messages_,
-                                .tools = {},
+                                .tools = tools_ ? tools_->schemas() : Json(),
                                 .template_kwargs = template_variables(plan_),
                                 .add_generation_prompt = true})
         .ids;
@@ -265,8 +272,33 @@ class Chat {
 
   void show(const std::string& piece) const { std::cout << report::visible_controls(piece) << std::flush; }
 
+  struct Turn {
+    std::string said;
+    std::vector<std::int32_t> ids;
+    bool is_whole = false;  // the model ended it
+  };
+
+  // With tools, what the model says after its last call; the turns before are in messages_ then.
   std::string answer() {
-    const std::vector<std::int32_t> prompt = conversation();
+    std::vector<std::int32_t> prompt = conversation();
+    for (;;) {
+      const Turn turn = sample(prompt);
+      if (tools_ == nullptr || !turn.is_whole) return turn.said;
+      const tools::Turn read = tools_->read(prompt, turn.ids);
+      if (read.calls.empty()) return turn.said;
+      const ChatTools::Results results =
+          tools_->run(read, turn.ids.back(), [this](const std::string& line) { show(line + "\n"); });
+      print_notes(results.notes);
+      messages_.insert(messages_.end(), results.messages.begin(), results.messages.end());
+      prompt.insert(prompt.end(), turn.ids.begin(), turn.ids.end());
+      prompt.insert(prompt.end(), results.suffix.begin(), results.suffix.end());
+      if (!interrupted && std::cout) continue;
+      if (typed_) std::cerr << "(stopped)\n";
+      return "";
+    }
+  }
+
+  Turn sample(const std::vector<std::int32_t>& prompt) {
     rollout::GenerateOptions options = options_;
     options.max_new_tokens = room_for_answer(prompt.size());
     TextStream stream(text_.tokenizer);
@@ -288,7 +320,8 @@ class Chat {
                        ? "the answer ends at the model's last position; /reset starts again"
                        : "the answer ends at max_new_tokens " + std::to_string(plan_.max_new_tokens)});
     }
-    return said;
+    const bool is_whole = completion.finish_reason == rollout::FinishReason::kStopToken;
+    return {.said = std::move(said), .ids = completion.ids, .is_whole = is_whole};
   }
 
   // max_new_tokens, or what the model's positions leave.
@@ -307,7 +340,8 @@ class Chat {
   OpenedModel opened_;
   rollout::GenerateOptions options_;
   rollout::Dialogue dialogue_;
-  bool typed_;  // standard input is a terminal
+  std::unique_ptr<ChatTools> tools_;  // null: none
+  bool typed_;                        // standard input is a terminal
   Lines lines_;
   Json messages_;
   std::uint64_t turn_ = 0;
@@ -329,7 +363,9 @@ int chat(const std::vector<std::string>& arguments) {
                            .cause = "a base model that was never tuned for conversation",
                            .fix = "name a template with --chat_template_path, or use hone generate"});
   }
-  return Chat(plan, std::move(text)).run();
+  std::unique_ptr<tools::ToolPool> pool;
+  if (!plan.tools.empty()) pool = std::make_unique<tools::ToolPool>(tools::PoolOptions{.tools = plan.tools});
+  return Chat(plan, std::move(text), std::move(pool)).run();
 }
 
 }  // namespace hone::commands

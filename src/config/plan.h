@@ -400,7 +400,7 @@ struct MachinePlan {
 // The doctor, before and during a run.
 struct WatchPlan {
   bool skip_doctor = false;            // no checks before step 1
-  bool probe_rewards = true;           // before step 1, rewards are called with right answers and with junk
+  bool probe_rewards = true;           // before step 1, rewards are called (right answers, junk) and tools
   OnFault on_fault = OnFault::kPause;  // for a failure during the run; one before step 1 always stops it
 
   bool operator==(const WatchPlan&) const = default;

@@ -36,6 +36,7 @@ struct Part {
   bool runs_model, samples, deep;
   Verdicts (*look)(const train::RunView&, const ExamOptions&);
   bool off_host = false;  // only where the model is not on the CPU; not remembered: a driver may have changed
+  bool tools = false;     // only where the model may call tools
 };
 
 constexpr Part kParts[] = {
@@ -44,12 +45,16 @@ constexpr Part kParts[] = {
     {"budget", false, false, false, [](auto& run, const auto&) { return probe_budget(run); }},
     {"reward", false, true, false,
      [](auto& run, const auto& options) { return probe_reward(run, options.depth); }},
+    {"tools", false, true, false,
+     [](auto& run, const auto& options) { return probe_tools(run, options.depth); }, false, true},
     {"hardware", false, false, false,
      [](auto& run, const auto& options) { return probe_hardware(run, options); }},
     {"device", true, false, false, [](auto& run, const auto&) { return probe_device(run); }, true},
     {"gradient", true, false, false, [](auto& run, const auto&) { return probe_gradient(run); }},
     {"numerics", true, false, false, [](auto& run, const auto&) { return probe_loss(run); }},
     {"rollout", true, true, false, [](auto& run, const auto&) { return probe_sampler(run); }},
+    {"calls", true, true, false,
+     [](auto& run, const auto& options) { return probe_calls(run, options.depth); }, false, true},
     {"rollouts", true, true, true, [](auto& run, const auto&) { return probe_rollout(run); }},
     {"learning", true, false, true, [](auto& run, const auto&) { return probe_overfit(run); }},
     {"files", true, false, true, [](auto& run, const auto&) { return probe_round_trip(run); }},
@@ -101,12 +106,13 @@ Verdicts look(const Part& part, const train::RunView& run, const ExamOptions& op
 }
 
 bool takes_part(const Part& part, bool samples, Depth depth) {
-  return (samples || !part.samples) && (depth == Depth::kDeep || !part.deep) && !part.off_host;
+  return (samples || !part.samples) && (depth == Depth::kDeep || !part.deep) && !part.off_host && !part.tools;
 }
 
 // Rewards of an evaluation are examined in runs of any method.
 bool takes_part(const Part& part, const train::RunView& run, Depth depth) {
   if (part.off_host) return !ops::is_host(run.model->device());
+  if (part.tools) return has_tools(run);
   return takes_part(part, run.samples() || (part.name == "reward" && has_rewards(run)), depth);
 }
 

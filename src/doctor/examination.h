@@ -15,7 +15,7 @@
 namespace hone::doctor {
 
 enum class Depth {
-  kRun,  // before every run: static checks, probes P1 to P4, P7 to P9, P11, P13; at most 20 s for 0.5B on 2 cores
+  kRun,  // before every run: static checks, probes P1 to P4, P7 to P9, P11, P13 to P15; at most 20 s for 0.5B on 2 cores
   kDeep,  // `hone doctor --deep`: also P5, P6, P10, P12, and rewards called with junk
 };
 
@@ -38,7 +38,7 @@ struct Examination {
   std::vector<const base::Verdict*> failures() const;
 };
 
-// The names of the parts of examine(), in order; `samples`: a method with rollouts. Of a run on the CPU.
+// The names of the parts of examine(), in order; `samples`: a method with rollouts. Of a run on the CPU without tools.
 std::vector<std::string> exam_parts(bool samples, Depth depth);
 
 // `on_part` is called after each part; may be empty. Parts that are blocked by a failure are left out.
@@ -55,6 +55,9 @@ Verdicts probe_loss(const train::RunView& run);      // P3
 Verdicts probe_sampler(const train::RunView& run);   // P7
 bool has_rewards(const train::RunView& run);         // that P8 can call: of its training or of an evaluation
 Verdicts probe_reward(const train::RunView& run, Depth depth);  // P8
+bool has_tools(const train::RunView& run);                      // that its model may call
+Verdicts probe_tools(const train::RunView& run, Depth depth);   // P14: of a run with tools
+Verdicts probe_calls(const train::RunView& run, Depth depth);   // P15: of a run with tools
 Verdicts probe_rollout(const train::RunView& run);              // P6, deep
 Verdicts probe_budget(const train::RunView& run);               // P9
 Verdicts probe_overfit(const train::RunView& run);              // P5, deep

@@ -24,7 +24,14 @@ std::string free_key(const Json& line, const std::string& name) {
 }
 
 Json line_of(const train::RolloutFacts& facts, const train::CompletionFacts& completion) {
-  Json line = {{"step", facts.step}, {"prompt", completion.prompt}, {"completion", completion.completion}};
+  const bool acts = !completion.messages.is_null();
+  Json line = {{"step", facts.step},
+               {"prompt", completion.prompt},
+               {"completion", acts ? completion.messages : Json(completion.completion)}};
+  if (acts) {
+    line["calls"] = completion.shown_calls;
+    line["spans"] = completion.spans;
+  }
   for (std::size_t i = 0; i < facts.reward_names.size(); ++i) {
     const double reward = completion.rewards.at(i);
     line[free_key(line, facts.reward_names[i])] = std::isnan(reward) ? Json() : Json(reward);

@@ -1,6 +1,8 @@
 // output_dir/completions/completions_<step>.jsonl: every completion of a run with its rewards, one file per
 // generation batch, named after the step that first trains on it. Columns as TRL's tables: step, prompt,
 // completion, one a reward (null for None), the columns of log_extra, advantage; and truncated.
+// The completion of a run with tools is the list of its messages, as TRL writes it, and the columns "calls" and "spans" of
+// CompletionFacts follow it.
 #pragma once
 
 #include <cstdint>

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "report/dialogue_turns.h"
 #include "report/text_width.h"
 
 namespace hone::report {
@@ -20,6 +21,7 @@ constexpr int kLeastText = 16;                  // columns of a completion
 constexpr int kLeastNumber = 7, kMaxName = 24;  // columns of a number: "-100.00"
 constexpr int kMaxExtra = 24;
 constexpr std::string_view kCut = " (truncated)";
+constexpr std::size_t kMostTurns = 16;  // lines of a dialogue; those in its middle are left out
 
 std::string number(double value) {
   return std::isnan(value) ? "-" : fmt::format("{:.2f}", value);
@@ -98,6 +100,40 @@ void set_widths(std::vector<Column>& columns, int for_columns) {
   }
 }
 
+std::string turn_text(const DialogueTurn& turn) {
+  switch (turn.kind) {
+    case DialogueTurn::Kind::kReasoning:
+      return "(thinks) " + turn.text;
+    case DialogueTurn::Kind::kSaid:
+      return turn.text;
+    case DialogueTurn::Kind::kCall:
+      return "-> " + turn.name + " " + turn.text;
+    case DialogueTurn::Kind::kResult:
+      break;
+  }
+  return "<- " + turn.name + (turn.failed ? " failed: " : ": ") + turn.text +
+         (turn.unread ? " (not read)" : "");
+}
+
+// One line for each thing that was said. What the model drew is green, a result is not.
+std::vector<std::string> completion_lines(const train::CompletionFacts& completion, int width,
+                                          const Terminal& terminal) {
+  if (completion.messages.is_null()) return {terminal.green(fit_line(completion.completion, width))};
+  const std::vector<DialogueTurn> turns = dialogue_turns(completion.messages, completion.shown_calls);
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < turns.size(); ++i) {
+    if (turns.size() > kMostTurns && i == kMostTurns / 2) {
+      const std::size_t left = turns.size() - kMostTurns;
+      out.push_back(terminal.dim(fit_line(fmt::format("... {} more ...", left), width)));
+      i += left;
+    }
+    const std::string text = fit_line(turn_text(turns[i]), width);
+    out.push_back(turns[i].kind == DialogueTurn::Kind::kResult ? text : terminal.green(text));
+  }
+  if (out.empty()) out.emplace_back();
+  return out;
+}
+
 }  // namespace
 
 std::string completions_table(const train::RolloutFacts& facts, const CompletionsTableOptions& shown,
@@ -129,8 +165,13 @@ std::string completions_table(const train::RolloutFacts& facts, const Completion
     std::string line = indent;
     for (const Column& column : columns) line += cell(column.cells[i], column.width, column.right) + gap;
     const int mark = completion.truncated ? static_cast<int>(kCut.size()) : 0;
-    const std::string text = fit_line(completion.completion, std::max(1, text_width - mark));
-    out += line + terminal.green(text) + (completion.truncated ? terminal.dim(kCut) : "") + "\n";
+    const std::vector<std::string> texts =
+        completion_lines(completion, std::max(1, text_width - mark), terminal);
+    for (const std::string& text : texts) {
+      const bool is_last = &text == &texts.back();
+      out += line + text + (is_last && completion.truncated ? terminal.dim(kCut) : "") + "\n";
+      line.assign(static_cast<std::size_t>(left), ' ');
+    }
   }
   return out;
 }

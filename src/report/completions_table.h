@@ -23,6 +23,11 @@ struct CompletionsTableOptions {
 //          exact_match  think_format  advantage  completion
 //                 1.00             -       0.71  The answer is 5
 //                 0.00          0.50      -0.71  6 and more of it … and so on  (truncated)
+// A dialogue with tools has a line for each thing that was said in it:
+//                 1.00             -       0.71  (thinks) I should add.
+//                                               -> add {"a":2,"b":3}
+//                                               <- add: 5
+//                                               The answer is 5
 // "-" is None. Columns of log_extra are between advantage and completion. Texts are cut to the terminal's
 // width (100 columns when it has none), with control characters made visible; in a narrow terminal names and
 // columns of log_extra are cut too, and at least 16 columns are left to a completion.

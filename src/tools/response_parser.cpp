@@ -135,4 +135,9 @@ Turn ResponseParser::parse(std::string_view prompt, std::string_view completion,
   return out;
 }
 
+bool ResponseParser::opens_call(std::string_view completion) const {
+  return impl_->main.opens(completion, "tool_calls") ||
+         (impl_->extra && impl_->extra->opens(completion, "tool_calls"));
+}
+
 }  // namespace hone::tools

@@ -40,6 +40,9 @@ class ResponseParser {
   Turn parse(std::string_view prompt, std::string_view completion, const std::string& plain,
              const base::Json& tools) const;
 
+  // Whether a text has what begins a call in this form, though the rest may not parse. Never throws.
+  bool opens_call(std::string_view completion) const;
+
  private:
   struct Impl;
   explicit ResponseParser(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}

@@ -204,4 +204,18 @@ Json ResponseTemplate::parse(std::string_view prompt, std::string_view completio
   return Scan(*this, casts, steps).run(text, given);
 }
 
+bool ResponseTemplate::opens(std::string_view text, std::string_view field) const {
+  const std::u32string all = base::to_code_points(text);
+  for (const Field& one : fields_) {
+    if (one.name != field || !one.open) continue;
+    long steps = base::Pattern::kMaxSteps;
+    try {
+      return one.open->find(all, 0, steps).has_value();
+    } catch (const base::PatternTooSlow&) {
+      return false;
+    }
+  }
+  return false;
+}
+
 }  // namespace hone::tools

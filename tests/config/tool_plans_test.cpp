@@ -142,6 +142,21 @@ TEST_F(ToolsTest, ChatTakesItsModelFirst) {
   EXPECT_EQ(plan.threads, 1);
 }
 
+TEST_F(ToolsTest, ChatTakesTools) {
+  write("tools.py", "def add(): pass\ndef look(): pass\n");
+  const ChatPlan plan =
+      parse_chat({path("model"), "--tools", path("tools.py") + ":add,look", "hone.tools.calculator"});
+  EXPECT_EQ(plan.tools, (std::vector<std::string>{path("tools.py") + ":add,look", "hone.tools.calculator"}));
+  const std::string said =
+      error_of([&] { parse_chat({path("model"), "--tools", path("tool.py") + ":add"}); });
+  EXPECT_NE(said.find("tool.py"), std::string::npos) << said;
+  EXPECT_NE(
+      error_of([&] {
+        parse_generate({"--model_name_or_path", path("model"), "--prompt", "Hi", "--tools", "t.py:add"});
+      }).find("tools"),
+      std::string::npos);
+}
+
 // hone chat --adapter_name_or_path X, and hone chat X: the base that adapter_config.json names.
 TEST_F(ToolsTest, AnAdapterNamesItsBase) {
   write("own/adapter_config.json", "{\"base_model_name_or_path\": \"" + path("model") + "\"}");

@@ -74,7 +74,7 @@ TEST(Catalogue, WhatIsCheckedIsNamedWhereItIsChecked) {
 }
 
 TEST(Catalogue, NoCodeIsOutsideIt) {
-  const std::regex code("\\b(GRAD|NUM|DATA|PREF|RL|DIST|CKPT|ENV|MEM)-[0-9]{2}\\b");
+  const std::regex code("\\b(GRAD|NUM|DATA|PREF|RL|TOOL|DIST|CKPT|ENV|MEM)-[0-9]{2}\\b");
   for (const auto& entry : fs::recursive_directory_iterator(kSource / "src")) {
     if (!entry.is_regular_file()) continue;
     const std::string text = base::read_text(entry.path());

@@ -29,6 +29,7 @@ import cases_data
 import cases_policy
 import cases_rows
 import cases_run
+import cases_tools
 import cases_users
 import cases_values
 import cases_weights
@@ -125,7 +126,7 @@ def line_verdicts(out, err):
             step, level, code, text = match.groups()
             found.append(Verdict(code or "", level.lower(), f"step {step}" if step else "before step 1", text))
     if "hone: " in err:
-        for code in dict.fromkeys(re.findall(r"\b(?:GRAD|NUM|DATA|PREF|RL|DIST|CKPT|ENV|MEM)-\d\d\b", err)):
+        for code in dict.fromkeys(re.findall(r"\b(?:GRAD|NUM|DATA|PREF|RL|TOOL|DIST|CKPT|ENV|MEM)-\d\d\b", err)):
             at = re.search(r"\[step (\d+)\]", err)
             found.append(Verdict(code, "fail", f"step {at.group(1)}" if at else "before step 1", err.strip()))
     return found
@@ -340,10 +341,10 @@ def main():
     args = parser.parse_args()
     hone = pathlib.Path(args.hone).resolve()
     wanted = lambda name: not args.only or any(word in name for word in args.only)  # noqa: E731
-    faults = [c for module in (cases_weights, cases_data, cases_policy, cases_run, cases_values, cases_causes, cases_users, cases_rows) for c in module.CASES]
+    faults = [c for module in (cases_weights, cases_data, cases_policy, cases_run, cases_values, cases_causes, cases_users, cases_rows, cases_tools) for c in module.CASES]
     jobs = [(function, c) for function, c in fault_jobs(faults, args.slow or args.write or args.only)
             if wanted(f"fault {c.code} {c.name}")]
-    jobs += [(run_healthy, c) for c in (*healthy.CASES, *healthy_more.CASES, *healthy_users.CASES)
+    jobs += [(run_healthy, c) for c in (*healthy.CASES, *healthy_more.CASES, *healthy_users.CASES, *cases_tools.HEALTHY)
              if wanted(f"healthy {c.name}") and (args.slow or not c.slow)]
     jobs += [(founding.run, c) for c in founding.CASES if wanted(f"founding {c.name}") and (args.slow or not c.slow)]
     started = time.monotonic()

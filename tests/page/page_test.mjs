@@ -257,6 +257,39 @@ async function hostile() {
   await close();
 }
 
+// A completion that is a dialogue with tools, as a run leaves it: what each turn says, what failed, and what was drawn.
+async function dialogues() {
+  const bad = "<img src=x onerror='window.hacked=1'>", long = "line\n".repeat(40);
+  const call = (name, value) => ({type: "function", function: {name, arguments: value}});
+  const messages = [{role: "assistant", content: "", reasoning_content: "I should add.", tool_calls: [call("add", {a: 2, b: 3}), call("look", {at: bad})]},
+    {role: "tool", name: "add", content: long}, {role: "tool", name: "look", content: "{'error': 'gone'}"}, {role: "assistant", content: "It is 5."}];
+  const rows = [{step: 1, prompt: "2 + 3?", completion: messages, calls: [{turn: 0, name: "add", failed: false}, {turn: 0, name: "look", failed: true}],
+    spans: [["<tool_call>", true], ["<tool_response>", false], ["It is 5.", true]], right: 1, advantage: 0.5, truncated: false},
+  {step: 1, prompt: "2 + 3?", completion: [{role: "assistant", content: "Six."}], calls: [], spans: [["Six.", true]], right: 0, advantage: -0.5, truncated: false}];
+  const at = folderOf("runs/tools", [{step: 1, epoch: 1, loss: 1}], {1: rows.map((row) => JSON.stringify(row) + "\n").join("")});
+  const made = run("report", "runs/tools");
+  check("dialogues: the page is made", made.code === 0, made.said);
+  const {page, wrong, close} = await open(path.join(at, "report.html"));
+  const kinds = await page.locator(".turn").evaluateAll((all) => all.map((one) => one.className).join("|"));
+  check("dialogues: turn by turn, with what failed", kinds === "turn reasoning|turn call|turn call|turn result|turn result failed|turn said|turn said", kinds);
+  const tags = (await page.locator(".turn .tag").allTextContents()).join("|");
+  check("dialogues: what was drawn and what was given", tags === "reasoning · drawn|calls add · drawn|calls look · drawn|add answers · given|" +
+    "look answers · given · the call failed|assistant · drawn|assistant · drawn", tags);
+  check("dialogues: a long result is folded", (await page.locator(".turn.result .said.cut").count()) === 1);
+  const text = await page.evaluate(() => document.getElementById("completions-table").innerText);
+  check("dialogues: arguments are text", text.includes('{"a":2,"b":3}') && text.includes(bad), text);
+  check("dialogues: rewards and advantage beside, and no columns of the dialogue", !/calls\tspans/.test(text) && text.includes("0.5") && text.includes("advantage"), text);
+  await page.locator(".spans summary").first().click();
+  const drawn = (await page.locator(".spans").first().locator(".target").allTextContents()).join("|");
+  check("dialogues: the mask is underlined", drawn.includes("<tool_call>") && drawn.includes("It is 5.") && !drawn.includes("<tool_response>"), drawn);
+  await page.locator("#completions-find").fill("gone");
+  check("dialogues: the search looks in results", (await page.locator("#completions-said").textContent()).startsWith("1 of 2"));
+  const findings = await seriousFindings(page);
+  check("dialogues: no error, nothing serious", wrong.length + findings.length === 0, [...wrong, ...findings]);
+  await shot(page, "dialogues-wide-light", true);
+  await close();
+}
+
 async function manySteps() {
   const steps = 100_000, records = [];
   for (let step = 1; step <= steps; ++step) {
@@ -366,7 +399,7 @@ async function main() {
   }
   browser = await chromium.launch({executablePath: program, args: ["--no-sandbox"]});
   try {
-    for (const part of [realRuns, controls, samples, hostile, manySteps, severalRuns, goingOn, served]) {
+    for (const part of [realRuns, controls, samples, hostile, dialogues, manySteps, severalRuns, goingOn, served]) {
       try {
         await part();
       } catch (error) {

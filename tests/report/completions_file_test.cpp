@@ -46,6 +46,20 @@ TEST(CompletionsFile, ExtraColumnsStandBeforeTheAdvantageAndNothingOfOneNameIsLo
             R"("advantage":0.7071,"truncated":false})");
 }
 
+TEST(CompletionsFile, ADialogueIsItsMessagesAsInTrl) {
+  const TestFolder folder("completions_dialogue");
+  train::RolloutFacts facts = dialogues(1);
+  facts.completions[0].extra = {{"calls", 7}};
+  CompletionsFiles(folder.path(), 0).write(facts);
+  const base::Json line =
+      base::Json::parse(lines_of(folder.path() / "completions" / "completions_00001.jsonl").at(0));
+  EXPECT_EQ(line["completion"], facts.completions[0].messages);
+  EXPECT_EQ(line["calls"], facts.completions[0].shown_calls);
+  EXPECT_EQ(line["spans"], facts.completions[0].spans);
+  EXPECT_EQ(line["calls_2"], 7) << "a column of log_extra with that name is not lost";
+  EXPECT_EQ(line["advantage"], 0.7071);
+}
+
 TEST(CompletionsFile, AResumedRunReplacesWhatItRepeatsAndNothingElse) {
   const TestFolder folder("completions_resumed");
   CompletionsFiles first(folder.path(), 0);

@@ -24,6 +24,38 @@ TEST(CompletionsTable, PutsEachPromptAboveItsCompletions) {
             "               1.00     1.00       0.00  8\n");
 }
 
+TEST(CompletionsTable, ADialogueHasALineForEachThingThatWasSaid) {
+  train::RolloutFacts facts = dialogues(3);
+  facts.completions[0].truncated = true;
+  EXPECT_EQ(completions_table(facts, {}, {}),
+            "completions of step 3\n"
+            "  prompt  2 + 3?\n"
+            "    accuracy_reward   format  advantage  completion\n"
+            "               1.00        -       0.71  (thinks) Add.\\nThen look.\n"
+            "                                         -> add {\"a\":2}\n"
+            "                                         -> look not an object\n"
+            "                                         <- add: 5\n"
+            "                                         <- look failed: {'error': 'gone'}\n"
+            "                                         So 5, or more.\n"
+            "                                         -> add {\"a\":3}\n"
+            "                                         <- add: too long (not read) (truncated)\n");
+}
+
+TEST(CompletionsTable, TheMiddleOfALongDialogueIsLeftOut) {
+  train::RolloutFacts facts = dialogues(1);
+  base::Json& messages = facts.completions[0].messages;
+  messages = base::Json::array();
+  for (int i = 1; i <= 40; ++i)
+    messages.push_back({{"role", "assistant"}, {"content", "turn " + std::to_string(i)}});
+  facts.completions[0].shown_calls = base::Json::array();
+  const std::string table = completions_table(facts, {}, {});
+  EXPECT_NE(table.find("turn 8\n" + std::string(41, ' ') + "... 24 more ...\n" + std::string(41, ' ') +
+                       "turn 33\n"),
+            std::string::npos)
+      << table;
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 3 + 17) << table;
+}
+
 TEST(CompletionsTable, ShowsAsManyAsWereAskedForSpreadOverTheBatch) {
   const std::string two = completions_table(rollouts(1), {.most = 2}, {});
   EXPECT_NE(two.find("  5\n"), std::string::npos) << two;

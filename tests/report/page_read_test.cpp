@@ -137,6 +137,50 @@ TEST_F(PageCompletions, HoldsRewardsByNameAndAPromptOnce) {
   EXPECT_EQ(sample.steps[0]["completions"][2][0], 1);
 }
 
+TEST_F(PageCompletions, ADialogueIsReadTurnByTurn) {
+  const train::RolloutFacts facts = dialogues(1);
+  const auto& one = facts.completions[0];
+  const auto written = [&](const base::Json& messages) {
+    const base::Json line = {
+        {"step", 1},          {"prompt", "2 + 3?"}, {"completion", messages}, {"calls", one.shown_calls},
+        {"spans", one.spans}, {"right", 1.0}};
+    return base::dump_json(line) + "\n";
+  };
+  write(1, written(one.messages) +
+               written(base::Json{7, nullptr, {{"role", "tool"}}, {{"tool_calls", {1, "x"}}}}));
+  CompletionsReader reader(folder_.path());
+  const base::Json step = reader.read().steps.at(0);
+  EXPECT_EQ(step["columns"], base::Json::array({"right"}));
+  const base::Json& said = step["completions"][0][1];
+  EXPECT_EQ(said["turns"], (base::Json{{"reasoning", "Add.\nThen look.", "", false, false},
+                                       {"call", "{\"a\":2}", "add", false, false},
+                                       {"call", "not an object", "look", false, false},
+                                       {"result", "5", "add", false, false},
+                                       {"result", "{'error': 'gone'}", "look", true, false},
+                                       {"said", "So 5, or more.", "", false, false},
+                                       {"call", "{\"a\":3}", "add", false, false},
+                                       {"result", "too long", "add", false, true}}));
+  EXPECT_EQ(said["spans"], one.spans);
+  EXPECT_EQ(said["left_out"], 0);
+  EXPECT_EQ(step["completions"][0][2], 1.0);
+  EXPECT_EQ(step["completions"].size(), 2U) << "what is no dialogue is shown as far as it goes";
+}
+
+TEST_F(PageCompletions, ALongDialogueIsCut) {
+  base::Json messages = base::Json::array();
+  for (int i = 0; i < 50; ++i)
+    messages.push_back({{"role", "tool"}, {"name", "look"}, {"content", std::string(2'000, 'r')}});
+  base::Json spans = base::Json::array();
+  spans.push_back({std::string(90'000, 's'), true});
+  write(1, base::dump_json({{"prompt", "p"}, {"completion", messages}, {"spans", spans}}) + "\n");
+  CompletionsReader reader(folder_.path(), {.completion_bytes = 4'000});
+  const base::Json said = reader.read().steps.at(0)["completions"][0][1];
+  EXPECT_EQ(said["turns"].size(), 4U) << "a result has a quarter of the bytes at most";
+  EXPECT_EQ(said["left_out"], 46);
+  EXPECT_EQ(said["spans"].size(), 1U);
+  EXPECT_LT(base::dump_json(said).size(), 9'000U);
+}
+
 TEST_F(PageCompletions, ManyFilesAreSampledAtEvenDistancesWithTheNewest) {
   for (std::int64_t step = 1; step <= 100; ++step) write(step, line("p", std::to_string(step), 0));
   CompletionsReader reader(folder_.path(), {.files = 10});

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "train/facts/step_facts.h"
 
 namespace hone::report {
@@ -24,6 +25,34 @@ inline train::RolloutFacts rollouts(std::int64_t step) {
                       .advantage = -0.7071},
                      {.prompt = "4 + 4?", .completion = "8", .rewards = {1, 1}, .advantage = 0},
                      {.prompt = "4 + 4?", .completion = "8", .rewards = {1, 1}, .advantage = 0}};
+  return out;
+}
+
+// The first completion as a dialogue: two calls, of which one failed, an answer, and a last call that nobody read.
+inline train::RolloutFacts dialogues(std::int64_t step) {
+  const auto call = [](const char* name, const base::Json& arguments) {
+    return base::Json{{"type", "function"}, {"function", {{"name", name}, {"arguments", arguments}}}};
+  };
+  train::RolloutFacts out = rollouts(step);
+  out.completions.resize(1);
+  train::CompletionFacts& one = out.completions[0];
+  one.completion = "all of it as one text";
+  one.messages = {{{"role", "assistant"},
+                   {"content", ""},
+                   {"reasoning_content", "Add.\nThen look."},
+                   {"tool_calls", {call("add", {{"a", 2}}), call("look", "not an object")}}},
+                  {{"role", "tool"}, {"name", "add"}, {"content", "5"}},
+                  {{"role", "tool"}, {"name", "look"}, {"content", "{'error': 'gone'}"}},
+                  {{"role", "assistant"},
+                   {"content", "So 5, or more."},
+                   {"tool_calls", base::Json::array({call("add", {{"a", 3}})})}}};
+  one.shown_calls = {{{"turn", 0}, {"name", "add"}, {"failed", false}},
+                     {{"turn", 0}, {"name", "look"}, {"failed", true}},
+                     {{"turn", 1}, {"name", "add"}, {"failed", false}, {"unread", "too long"}}};
+  one.spans = base::Json::array();
+  one.spans.push_back({"<call>", true});
+  one.spans.push_back({"<result>", false});
+  one.spans.push_back({"So 5, or more.<call>", true});
   return out;
 }
 

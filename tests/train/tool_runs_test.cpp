@@ -270,6 +270,39 @@ TEST_F(ToolRuns, TheModelCallsReadsAndIsTrainedOnWhatItDrew) {
   }
 }
 
+// What the page and the completions' files show.
+TEST_F(ToolRuns, TheFactsSayWhatWasDrawnAndWhatBecameOfEachCall) {
+  const Watcher run = act("facts", {"--max_completion_length", "130"});
+  const std::vector<RolloutBatch> batches = rollouts("facts");
+  ASSERT_EQ(run.rollouts.size(), batches.size());
+  int given = 0, unread = 0;
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    for (std::size_t k = 0; k < batches[i].samples.size(); ++k) {
+      const RolloutSample& sample = batches[i].samples[k];
+      const CompletionFacts& facts = run.rollouts[i].completions.at(k);
+      EXPECT_EQ(facts.messages, sample.messages);
+      for (std::size_t s = 0; s < facts.spans.size(); ++s) {
+        const bool drawn = facts.spans[s][1];
+        EXPECT_EQ(drawn, s % 2 == 0);
+        EXPECT_EQ(facts.spans[s][0].get<std::string>().find("<tool_response>") == std::string::npos, drawn);
+        given += drawn ? 0 : 1;
+      }
+      ASSERT_EQ(facts.calls.size(), sample.calls.size());
+      const auto read =
+          static_cast<std::size_t>(std::count_if(sample.messages.begin(), sample.messages.end(),
+                                                 [](const Json& one) { return one["role"] == "tool"; }));
+      for (std::size_t c = 0; c < sample.calls.size(); ++c) {
+        EXPECT_EQ(facts.calls[c]["name"], sample.calls[c].name);
+        EXPECT_EQ(facts.calls[c]["failed"], sample.calls[c].failed);
+        EXPECT_EQ(facts.calls[c].value("unread", Json()), c >= read ? Json(sample.calls[c].result) : Json());
+        unread += c >= read ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(given, 0);
+  EXPECT_GT(unread, 0);
+}
+
 TEST_F(ToolRuns, NoIdDependsOnDelaysWorkersMemoryOrTheBatch) {
   act("plain");
   ASSERT_GT(call_count(rollouts("plain")), 3);

@@ -139,7 +139,8 @@ constexpr CommandRow kCommands[] = {
            "A conversation with the model, in its chat template. /help lists the commands, /reset starts again, /exit or\n"
            "Ctrl-D leaves, Ctrl-C stops an answer. MODEL may be the folder of an adapter, whose base is then found.\n"
            " Reads a pipe too: one message per line. With --adapters NAME=DIR NAME=DIR the model is\n"
-           "loaded once: /adapter NAME or /adapter none switches, /adapters lists; the conversation stays.\n",
+           "loaded once: /adapter NAME or /adapter none switches, /adapters lists; the conversation stays.\n"
+           "With --tools tools.py:search,calc the model may call these functions; calls (->) and results (<-) are shown.\n",
      .schema = &chat_schema,
      .check = [](const Words& words) { parse_chat(words); }},
     {.name = "convert",

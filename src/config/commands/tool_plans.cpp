@@ -283,6 +283,7 @@ ChatPlan parse_chat(const std::vector<std::string>& arguments) {
   if (!plan.chat_template_path.empty()) {
     require_file(plan.chat_template_path, "chat_template_path", settings.where("chat_template_path"));
   }
+  for (const std::string& word : plan.tools) require_function(word, "tools", settings.where("tools"));
   return plan;
 }
 

@@ -72,6 +72,7 @@ struct GeneratePlan : DecodingPlan {
 struct ChatPlan : DecodingPlan {
   std::string system_prompt;       // empty: none
   std::string chat_template_path;  // empty: the tokenizer's
+  std::vector<std::string> tools;  // tools/tool_spec.h
 
   bool operator==(const ChatPlan&) const = default;
 };

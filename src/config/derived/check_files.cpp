@@ -15,6 +15,7 @@
 #include "config/derived/finish_samples.h"
 #include "config/hub_names.h"
 #include "config/methods/policy_plan.h"
+#include "config/named_word.h"
 #include "config/option_secrets.h"
 #include "config/parse.h"
 
@@ -229,9 +230,7 @@ void check_reward_files(const Settings& settings) {
   for (const char* name : {"tools", "environment"}) {
     if (settings.schema().find(name) == nullptr) continue;
     for (const std::string& word : settings.list(name)) {
-      const std::size_t equal = word.find('=');  // environment: name=file.py:Factory
-      require_function(equal == std::string::npos ? word : word.substr(equal + 1), name,
-                       settings.where(name));
+      require_function(split_named(word).second, name, settings.where(name));
     }
   }
   if (settings.schema().find("judge") != nullptr) {

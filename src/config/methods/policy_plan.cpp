@@ -15,6 +15,7 @@
 #include "config/methods.h"
 #include "config/methods/generation_kwargs.h"
 #include "config/methods/recipe_rewards.h"
+#include "config/named_word.h"
 
 namespace hone::config {
 namespace {
@@ -307,8 +308,7 @@ void check_tools(const Plan& plan, const Settings& settings) {
   }
   std::set<std::string> names;
   for (const std::string& word : all) {
-    const std::size_t equal = word.find('=');
-    const std::string name = equal == std::string::npos ? "" : word.substr(0, equal);
+    const std::string name = split_named(word).first;
     if ((all.size() == 1 || !name.empty()) && names.insert(name).second) continue;
     conflict(settings, "environment", "a name of its own for each environment, where there are several",
              fmt::format("'{}'", word), "the rows' column environment chooses by name",

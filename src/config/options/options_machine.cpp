@@ -89,7 +89,7 @@ std::vector<Option> doctor_options() {
   add(rows, {"doctor", kHone, kAll},
       {{"skip_doctor", "no checks before step 1; the watch stays on", &WatchPlan::skip_doctor},
        {"probe_rewards",
-        "before step 1, call the rewards with right answers and with junk, for at most 10 s; false: not at all",
+        "before step 1, call the rewards with right answers and with junk, and the tools; false: not at all",
         &WatchPlan::probe_rewards, of(kScorers)},
        {"on_fault",
         "a fault found during the run: warn, pause (save and end, to be resumed) or stop (end at once)",

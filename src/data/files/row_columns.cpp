@@ -97,7 +97,7 @@ constexpr std::array kPrompts = {
     ReadKey{.name = "chat_template_kwargs"},
     neutral("completion", "the model samples completions itself, and TRL gives rewards only those"),
     neutral("completion_ids", "the model samples completions itself, and TRL gives rewards only those"),
-    neutral("environment", "TRL reads it only with an environment_factory, which hone does not have"),
+    ReadKey{.name = "environment"},
     refused("image"),
     refused("images")};
 

@@ -37,7 +37,7 @@ struct FaultClass {
   std::string_view proof = {};  // "tests/train/x_test.cpp Suite.Name"
 };
 
-// All, in the order GRAD NUM DATA PREF RL DIST CKPT ENV MEM. InternalError for a malformed line of
+// All, in the order GRAD NUM DATA PREF RL TOOL DIST CKPT ENV MEM. InternalError for a malformed line of
 // faults.txt.
 const std::vector<FaultClass>& fault_classes();
 // Upper or lower case; null: no such code.

@@ -59,7 +59,8 @@ SampledRollouts sample_rollouts(const train::RunView& run, const RolloutLimits& 
   rollout::GenerateOptions options =
       train::sampling_options(run.plan, run.model->config(), run.text->tokenizer);
   if (limits.max_new_tokens > 0) options.max_new_tokens = limits.max_new_tokens;
-  train::LiveRollouts source(options, *run.model, prompts, run.text->tokenizer, rewards);
+  train::LiveRollouts source(options, *run.model, prompts, run.text->tokenizer, rewards, /*by_group=*/false,
+                             run.sampled().tools.get());
 
   SampledRollouts out;
   out.group = limits.samples > 0 ? limits.samples : run.plan.policy.num_generations;

@@ -92,7 +92,7 @@ std::string describe_signal(int number) {
 
 // The first class of fault that a text names: "GRAD-07"; empty: none.
 std::string class_code(const std::string& text) {
-  static const base::Pattern code(R"(\b(?:GRAD|NUM|DATA|PREF|RL|DIST|CKPT|ENV|MEM)-[0-9]{2}\b)");
+  static const base::Pattern code(R"(\b(?:GRAD|NUM|DATA|PREF|RL|TOOL|DIST|CKPT|ENV|MEM)-[0-9]{2}\b)");
   const std::u32string points = base::to_code_points(text.substr(0, 100'000));  // far from kMaxSteps
   const auto found = code.search(points);
   return found ? base::to_utf8(found->text(points)) : "";

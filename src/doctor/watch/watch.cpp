@@ -99,8 +99,9 @@ void Watch::on_start(const train::StartFacts& facts) {
 void Watch::on_rollout(const train::RolloutFacts& facts) {
   report_.on_rollout(facts);
   if (!rewards_) return;
-  if (!before_ && facts.step > state_.step) before_ = {rewards_, reported_, suspected_};
+  if (!before_ && facts.step > state_.step) before_ = {rewards_, tools_, reported_, suspected_};
   tell(rewards_->see(facts), facts.step);
+  if (tools_) tell(tools_->see(facts), facts.step);
 }
 
 void Watch::on_step(const train::StepFacts& facts, std::int64_t total_steps) {
@@ -172,6 +173,12 @@ void Watch::begin(const train::RunView& run) {
   if (config::samples(plan.method)) {
     rewards_.emplace(plan.policy.num_generations, plan.policy.reward_weights,
                      plan.policy.mask_truncated_completions, resumed);
+  }
+  if (run.samples() && run.sampled().tools != nullptr) {
+    tools_.emplace(ToolWatch::Setup{.group_size = plan.policy.num_generations,
+                                    .most_rounds = plan.acting.max_tool_calling_iterations,
+                                    .failures_to_stop = plan.acting.tool_failures_to_stop,
+                                    .most_tokens = plan.policy.max_completion_length});
   }
   if (!config::samples(plan.method)) {
     pace_.emplace(run.start.products,

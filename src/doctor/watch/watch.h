@@ -13,6 +13,7 @@
 //
 // Thresholds and their sources: watch_limits.h. What it watches:
 //   watch_rewards.h  RL-02 RL-03 RL-04 RL-07 RL-08      of generation batches
+//   watch_tools.h    TOOL-03 TOOL-06 to TOOL-11         of dialogues with tools
 //   watch_steps.h    RL-08 RL-10 GRAD-02 NUM-08 MEM-02 PREF-01 PREF-02   of a step's numbers
 //   overfit_watch.h  NUM-11                             of evaluations
 //   pace_watch.h     ENV-03                             of the time of a step
@@ -38,6 +39,7 @@
 #include "doctor/watch/tensor_watch.h"
 #include "doctor/watch/watch_rewards.h"
 #include "doctor/watch/watch_steps.h"
+#include "doctor/watch/watch_tools.h"
 #include "train/facts/step_facts.h"
 #include "train/loop/guard.h"
 
@@ -137,10 +139,12 @@ class Watch final : public train::RunListener {
   std::optional<TensorWatch> tensors_;
   std::optional<PaceWatch> pace_;
   std::optional<RewardWatch> rewards_;
+  std::optional<ToolWatch> tools_;
   // The state before the current step received its rollouts. A checkpoint that is saved after an error in
   // this step stores it, since the step is repeated.
   struct BeforeRollouts {
     std::optional<RewardWatch> rewards;
+    std::optional<ToolWatch> tools;
     Reported told;
     bool suspected = false;
   };

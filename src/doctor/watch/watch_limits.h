@@ -20,6 +20,14 @@ constexpr double kDeadShareWarn = 0.8;
 constexpr double kCutWarn = 0.3, kCutFail = 0.8;  // the same guide: healthy below 0.3, above 0.8 red
 constexpr double kUsefulWhenCut = 0.2;  // ours: with so many live groups a run learns to end in time
 
+// ---- TOOL-03, TOOL-06 to TOOL-11
+constexpr std::int64_t kCallsToJudge = 32;     // ours: of one tool
+constexpr double kToolFailures = 0.5;          // ours: above it a tool is broken, or not understood
+constexpr std::int64_t kSameFailingCalls = 3;  // ours: one completion, the same arguments
+constexpr double kToolShare = 0.1;             // ours: of completions
+constexpr double kToolWaiting = 0.5;           // ours: share of the sampling time
+constexpr double kSecondsOfWaiting = 5;        // ours: of a window; less is no matter
+
 // ---- RL-07
 constexpr double kComponentShare = 0.90;  // rewardspy: alert above 0.90 of the total
 constexpr double kCeilingRate = 0.80;     // rewardspy: ceiling rate above 0.80

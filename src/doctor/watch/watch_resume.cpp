@@ -73,6 +73,7 @@ train::StateFiles Watch::state_files() const {
   if (!run_) return {};
   const bool suspected = before_ ? before_->suspected : suspected_;
   const std::optional<RewardWatch>& rewards = before_ ? before_->rewards : rewards_;
+  const std::optional<ToolWatch>& tools = before_ ? before_->tools : tools_;
   Json told = Json::object();
   for (const auto& [key, level] : before_ ? before_->told : reported_) {
     if (key != kMemoryKey) told[key] = static_cast<int>(level);
@@ -88,6 +89,7 @@ train::StateFiles Watch::state_files() const {
               {"trend", trend_->state()},
               {"preference", preference_.state()}};
   if (rewards) out["rewards"] = rewards->state();
+  if (tools) out["tools"] = tools->state();
   if (policy_) out["policy"] = policy_->state();
   return {{kWatchStateFile, base::dump_json(out) + "\n"}};
 }
@@ -122,6 +124,7 @@ void Watch::restore_state(const Json& json) {
   TrendWatch trend = *trend_;
   PreferenceWatch preference = preference_;
   std::optional<RewardWatch> rewards = rewards_;
+  std::optional<ToolWatch> tools = tools_;
   std::optional<PolicyWatch> policy = policy_;
   std::map<std::string, Level> told;
   const bool suspected = in.flag("suspected"), loss_explained = in.flag("loss_explained");
@@ -134,6 +137,7 @@ void Watch::restore_state(const Json& json) {
     trend.restore(in.at("trend"));
     preference.restore(in.at("preference"));
     if (rewards) rewards->restore(in.at("rewards"));
+    if (tools && json.contains("tools")) tools->restore(in.at("tools"));
     if (policy) policy->restore(in.at("policy"));
   }
   reported_ = std::move(told);
@@ -141,6 +145,7 @@ void Watch::restore_state(const Json& json) {
   trend_ = std::move(trend);
   preference_ = preference;
   rewards_ = std::move(rewards);
+  tools_ = std::move(tools);
   policy_ = policy;
   loss_explained_ = loss_explained;
   last_reward_ = last_reward;
@@ -154,6 +159,7 @@ void Watch::restore_state(const Json& json) {
   trend_->reset_evidence();
   preference_.reset_evidence();
   if (rewards_) rewards_->reset_evidence();
+  if (tools_) tools_->reset_evidence();
   if (policy_) policy_->reset_evidence();
 }
 

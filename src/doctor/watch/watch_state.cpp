@@ -7,6 +7,7 @@
 #include "doctor/watch/watch_limits.h"
 #include "doctor/watch/watch_rewards.h"
 #include "doctor/watch/watch_steps.h"
+#include "doctor/watch/watch_tools.h"
 
 namespace hone::doctor {
 
@@ -216,6 +217,61 @@ void RewardWatch::reset_evidence() {
   batches_.clear();
   streak_ = {};
   streak_batches_ = 0;
+}
+
+// ---- dialogues with tools
+
+Json ToolWatch::Batch::state() const {
+  Json of_tools = Json::object();
+  for (const auto& [name, one] : tools) of_tools[name] = {{"calls", one.calls}, {"failed", one.failed}};
+  return {{"samples", samples},   {"calling", calling}, {"calls", calls},    {"unparsed", unparsed},
+          {"unread", unread},     {"capped", capped},   {"groups", groups},  {"repeating", repeating},
+          {"dead", dead},         {"alike", alike},     {"tools", of_tools}, {"alike_at_top", alike_at_top},
+          {"sampling", sampling}, {"waiting", waiting}};
+}
+
+ToolWatch::Batch ToolWatch::Batch::of(const Json& state) {
+  const StateReader in(state);
+  Batch out{.samples = in.count("samples"),
+            .calling = in.count("calling"),
+            .calls = in.count("calls"),
+            .unparsed = in.count("unparsed"),
+            .unread = in.count("unread"),
+            .capped = in.count("capped"),
+            .repeating = in.count("repeating"),
+            .groups = in.count("groups"),
+            .dead = in.count("dead"),
+            .alike = in.count("alike"),
+            .alike_at_top = in.count("alike_at_top"),
+            .sampling = in.number("sampling"),
+            .waiting = in.number("waiting")};
+  const Json& tools = in.at("tools");
+  if (!tools.is_object() || tools.size() > kMaxNames) StateReader::refuse("tools");
+  for (const auto& [name, one] : tools.items()) {
+    const StateReader of(one);
+    out.tools[name] = {.calls = of.count("calls"), .failed = of.count("failed")};
+  }
+  return out;
+}
+
+Json ToolWatch::state() const {
+  Json batches = Json::array();
+  for (const Batch& one : batches_) batches.push_back(one.state());
+  return {{"batches", batches},
+          {"ever_called", ever_called_},
+          {"lowest", lowest_},
+          {"highest", highest_},
+          {"seen_reward", seen_reward_}};
+}
+
+void ToolWatch::restore(const Json& state) {
+  const StateReader in(state);
+  batches_.clear();
+  for (const Json& one : in.list("batches", limits::kBatchesInWindow)) batches_.push_back(Batch::of(one));
+  ever_called_ = in.flag("ever_called");
+  lowest_ = in.number("lowest");
+  highest_ = in.number("highest");
+  seen_reward_ = in.flag("seen_reward");
 }
 
 }  // namespace hone::doctor

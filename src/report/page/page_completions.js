@@ -124,7 +124,7 @@ class Completions {
   }
 
   matching(step, find) {
-    const rows = step.completions.filter((row) => !find || row[1].toLowerCase().includes(find) || step.prompts[row[0]].toLowerCase().includes(find));
+    const rows = step.completions.filter((row) => !find || textOf(row[1]).toLowerCase().includes(find) || step.prompts[row[0]].toLowerCase().includes(find));
     const [, column, way] = kept("order").match(/^(.*) (up|down)$/s) || [];
     const i = step.columns.indexOf(column);
     if (i < 0) return rows;
@@ -147,7 +147,7 @@ class Completions {
             cutText(step.prompts[prompt], find)))));
       }
       bodies[bodies.length - 1].append(el("tr", {role: "row"},
-        el("td", {role: "cell", class: "text", "data-name": "completion"}, cutText(row[1], find)),
+        el("td", {role: "cell", class: "text", "data-name": "completion"}, saidView(row[1], find)),
         columns.map((name, i) => this.cell(name, row[i + 2]))));
     }
     const caption = named ? "Step " + whole(step.step) : "Completions of step " + whole(step.step);

@@ -9,6 +9,7 @@
 
 #include "base/printable.h"
 #include "base/utf8.h"
+#include "report/dialogue_turns.h"
 #include "report/page/read_metrics.h"
 #include "report/page/spread.h"
 #include "train/saves/run_folder.h"
@@ -38,10 +39,57 @@ Json cell(const Json& value) {
   return shown_text(value, kCellBytes);
 }
 
+bool is_dialogue(const Json& record) {
+  return member(record, "completion").is_array();
+}
+
+const char* word_of(DialogueTurn::Kind kind) {
+  switch (kind) {
+    case DialogueTurn::Kind::kReasoning:
+      return "reasoning";
+    case DialogueTurn::Kind::kSaid:
+      return "said";
+    case DialogueTurn::Kind::kCall:
+      return "call";
+    case DialogueTurn::Kind::kResult:
+      break;
+  }
+  return "result";
+}
+
+// {"turns": [[kind, text, tool, failed, unread]], "spans": [[text, drawn]], "left_out": turns}. The texts of each have at
+// most `most` bytes together, and a result at most a quarter of that.
+Json dialogue(const Json& record, std::size_t most) {
+  const std::vector<DialogueTurn> all = dialogue_turns(member(record, "completion"), member(record, "calls"));
+  Json turns = Json::array(), spans = Json::array();
+  std::size_t left = most;
+  const auto cut = [&left](const std::string& text, std::size_t bound) {
+    std::string out = shown_text(text, std::min(left, bound));
+    left -= std::min(left, out.size());
+    return out;
+  };
+  for (const DialogueTurn& turn : all) {
+    if (left == 0) break;
+    const bool given = turn.kind == DialogueTurn::Kind::kResult;
+    const std::string text = cut(turn.text, given ? most / 4 : most);
+    turns.push_back({word_of(turn.kind), text, shown_text(turn.name, kCellBytes), turn.failed, turn.unread});
+  }
+  left = most;
+  const Json& written = member(record, "spans");
+  for (const Json& span : written.is_array() ? written : Json::array()) {
+    if (left == 0) break;
+    if (span.is_array() && span.size() == 2 && span[0].is_string())
+      spans.push_back({cut(span[0].get<std::string>(), most), span[1] == true});
+  }
+  const std::size_t left_out = all.size() - turns.size();
+  return {{"turns", std::move(turns)}, {"spans", std::move(spans)}, {"left_out", left_out}};
+}
+
 // The columns of `record` after prompt and completion, added to those of the file.
 void add_columns(const Json& record, std::vector<std::string>& columns) {
   for (const auto& [name, value] : record.items()) {
     if (name == "step" || name == "prompt" || name == "completion") continue;
+    if (is_dialogue(record) && (name == "calls" || name == "spans")) continue;
     if (std::ranges::find(columns, name) == columns.end()) columns.push_back(name);
   }
 }
@@ -78,8 +126,10 @@ const CompletionsReader::File& CompletionsReader::read_file(std::int64_t step, c
       prompts.push_back(prompt);
       used += prompt.size();
     }
-    Json row = {place->second, shown_text(member(record, "completion"), limits_.completion_bytes)};
-    used += row[1].get_ref<const std::string&>().size();
+    Json row = {place->second, is_dialogue(record) ? dialogue(record, limits_.completion_bytes)
+                                                   : Json(shown_text(member(record, "completion"),
+                                                                     limits_.completion_bytes))};
+    used += row[1].is_string() ? row[1].get_ref<const std::string&>().size() : base::dump_json(row[1]).size();
     for (const std::string& column : columns) {
       row.push_back(cell(member(record, column)));
       used += 8;

@@ -25,6 +25,8 @@ struct CompletionsSample {
   std::int64_t skipped = 0;  // lines that are no JSON objects
   // {"step", "rows": number in the file, "columns": names, "prompts": [text], "completions": [[prompt, text, values...]]},
   // ascending; "prompt" is an index, since the completions of a prompt are beside each other.
+  // The text of a dialogue with tools is an object: {"turns": [[kind, text, tool, failed, unread]], "spans": [[text, drawn]],
+  // "left_out": turns}; kind: "reasoning", "said", "call", "result".
   std::vector<base::Json> steps;
 };
 

@@ -323,6 +323,8 @@ class Swanlab:
 def plain_table(rows):
     """Columns, and a list of values for each row."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
+    if isinstance(rows[0].get("completion"), list):
+        columns.remove("spans")  # the dialogue once more
     return columns, [[json.dumps(v) if isinstance(v, (list, dict)) else v for v in map(row.get, columns)] for row in rows]
 
 

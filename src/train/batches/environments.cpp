@@ -2,6 +2,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/rng.h"
 #include "rewards/reward.h"
 #include "train/batches/tool_rollouts.h"
 
@@ -42,6 +43,13 @@ data::PromptRow with_observation(const data::PromptRow& row, const std::string& 
        .cause = name + " draws its task at random, or keeps something of the sample before",
        .fix =
            "make the task from the row, for example random.Random(row_number), and set every field in reset()"});
+}
+
+// What draws the task, and whatever a method draws: the same for all completions of a prompt, which are compared, and others in each
+// batch.
+std::uint64_t seed_of(const rollout::GenerateOptions& options, std::size_t prompt) {
+  const std::uint64_t key = options.prompt_keys.empty() ? prompt : options.prompt_keys.at(prompt);
+  return base::Stream(options.seed, base::Purpose::kEnvironment, options.step, key).bits(0);
 }
 
 std::string class_of(const ToolUse& use, const std::string& environment) {
@@ -90,7 +98,18 @@ std::vector<data::TokenizedPrompt> ToolUse::tokenize(std::vector<data::PromptRow
     if (is_new) place->second = schemas(name);
     row.columns["tools"] = place->second;
   }
-  return data::tokenize_prompts(rows, tokenizer, chat.get(), template_kwargs, vocab_size);
+  std::vector<data::TokenizedPrompt> out =
+      data::tokenize_prompts(rows, tokenizer, chat.get(), template_kwargs, vocab_size);
+  limit_prompts(out, rows, tokenizer, limits);
+  return out;
+}
+
+bool ToolUse::is_method(const std::string& environment, const std::string& name) const {
+  if (environments.empty()) return false;
+  const std::vector<tools::Tool>& all = pool->tools(environment);
+  const auto shared = static_cast<std::ptrdiff_t>(shared_tools);
+  return std::any_of(all.begin() + std::min<std::ptrdiff_t>(shared, std::ssize(all)), all.end(),
+                     [&](const tools::Tool& one) { return one.name == name; });
 }
 
 std::vector<std::string> ToolUse::reward_names() const {
@@ -103,8 +122,9 @@ std::vector<std::string> ToolUse::reward_names() const {
 }
 
 std::vector<ActingPrompt> begin_dialogues(const std::vector<const data::PromptRow*>& rows,
-                                          std::int64_t samples, const text::Tokenizer& tokenizer,
-                                          ToolUse& use) {
+                                          const rollout::GenerateOptions& options,
+                                          const text::Tokenizer& tokenizer, ToolUse& use) {
+  const std::int64_t samples = options.samples;
   std::vector<ActingPrompt> out(rows.size());
   std::map<std::string, std::int64_t> instances;  // that each environment has so far
   std::map<std::uint64_t, std::size_t> asked;     // ticket -> completion
@@ -115,14 +135,17 @@ std::vector<ActingPrompt> begin_dialogues(const std::vector<const data::PromptRo
     Actor actor{.environment = use.environment_of(row)};
     if (!use.environments.empty()) {
       actor.instance = instances[actor.environment]++;
-      asked[use.pool->reset(actor.environment, actor.instance, reset_row(row, by_column))] = i;
+      asked[use.pool->reset(actor.environment, actor.instance, reset_row(row, by_column),
+                            seed_of(options, i / static_cast<std::size_t>(samples)))] = i;
     }
     out[i / static_cast<std::size_t>(samples)].actors.push_back(std::move(actor));
   }
   while (!asked.empty()) {
     for (const tools::Done& done : use.pool->wait(/*block=*/true)) {
-      const std::size_t i = asked.at(done.ticket);
-      asked.erase(done.ticket);
+      const auto place = asked.find(done.ticket);
+      if (place == asked.end()) continue;  // of a batch that an error has ended
+      const std::size_t i = place->second;
+      asked.erase(place);
       if (!done.failed) {
         observations[i] = done.text;
         continue;
@@ -153,8 +176,9 @@ std::vector<ActingPrompt> begin_dialogues(const std::vector<const data::PromptRo
   return out;
 }
 
-std::vector<std::vector<double>> environment_rewards(const std::vector<ActingPrompt>& prompts, ToolUse& use,
-                                                     std::vector<std::string>& warnings) {
+std::vector<std::vector<double>> environment_rewards(
+    const std::vector<ActingPrompt>& prompts, ToolUse& use,
+    const std::function<void(std::size_t sample, const std::string& what)>& warn) {
   const std::vector<std::string> names = use.reward_names();
   std::vector<std::vector<double>> out;
   std::map<std::uint64_t, std::pair<std::size_t, std::size_t>> asked;  // ticket -> completion, reward
@@ -169,13 +193,12 @@ std::vector<std::vector<double>> environment_rewards(const std::vector<ActingPro
   }
   while (!asked.empty()) {
     for (const tools::Done& done : use.pool->wait(/*block=*/true)) {
-      const auto [sample, reward] = asked.at(done.ticket);
-      asked.erase(done.ticket);
+      const auto place = asked.find(done.ticket);
+      if (place == asked.end()) continue;
+      const auto [sample, reward] = place->second;
+      asked.erase(place);
       out[sample][reward] = done.failed ? rewards::kNone : done.reward;
-      if (done.failed) {
-        warnings.push_back("reward " + names[reward] + " could not score sample " + std::to_string(sample) +
-                           ": " + (done.note.empty() ? done.text : done.note));
-      }
+      if (done.failed) warn(sample, names[reward] + ": " + (done.note.empty() ? done.text : done.note));
     }
   }
   return out;

@@ -1,5 +1,6 @@
 #include "train/batches/rollout_batch.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -86,8 +87,13 @@ std::vector<GivenTokens> given_of(const Json& sample, std::size_t tokens, const 
   return out;
 }
 
-void read_dialogue(const Json& json, RolloutSample& out) {
+void read_dialogue(const Json& json, RolloutSample& out, const std::string& where) {
   out.messages = json.value("messages", Json());
+  if (!out.messages.is_null() && !out.messages.is_array()) {
+    throw UserError({.where = where + " messages",
+                     .expected = "a list of messages, or null",
+                     .found = base::dump_json(out.messages).substr(0, 200)});
+  }
   for (const Json& one : json.value("calls", Json::array())) {
     out.calls.push_back({.turn = one.at("turn").get<std::int64_t>(),
                          .name = one.at("name").get<std::string>(),
@@ -131,7 +137,7 @@ RolloutSample sample_from_json(const Json& json, std::size_t prompts, std::size_
                               " tokens, " + std::to_string(out.rewards.size()) + " rewards"});
   }
   out.given = given_of(json, out.ids.size(), where);
-  read_dialogue(json, out);
+  read_dialogue(json, out, where);
   out.old_logprobs = floats_of(json, "old_logprobs", out.drawn(), where);
   out.sampling_logprobs = floats_of(json, "sampling_logprobs", out.drawn(), where);
   out.ref_logprobs = floats_of(json, "ref_logprobs", out.drawn(), where);
@@ -204,6 +210,16 @@ RolloutBatch rollout_batch_from_json(const Json& json, const std::string& where)
     for (const Json& sample : json.at("samples")) {
       out.samples.push_back(sample_from_json(sample, out.prompts.size(), out.reward_names.size(),
                                              where + " sample " + std::to_string(out.samples.size())));
+    }
+    const bool acts = std::any_of(out.samples.begin(), out.samples.end(), [](const RolloutSample& one) {
+      return !one.given.empty() || !one.calls.empty() || !one.messages.is_null();
+    });
+    if (acts && !out.has_tools) {
+      throw UserError(
+          {.where = where,
+           .expected = std::string("format ") + kDialoguesFormat + " for dialogues with tools",
+           .found = kRolloutsFormat,
+           .fix = std::string("write \"format\": \"") + kDialoguesFormat + "\", \"tools\": true"});
     }
     for (const Json& slice : json.value("slices", Json::array())) {
       std::vector<std::size_t>& samples = out.slices.emplace_back();

@@ -10,6 +10,7 @@
 #include "base/stopwatch.h"
 #include "rollout/generate.h"
 #include "text/token_pattern.h"
+#include "train/batches/dialogue_facts.h"
 #include "train/batches/tool_rollouts.h"
 #include "train/opening/generate_options.h"
 
@@ -63,6 +64,26 @@ void add_token_facts(CompletionFacts& to, const std::vector<std::int32_t>& ids,
   if (most == counts.end()) return;
   to.most_common_token = tokenizer.decode(std::span(&most->first, 1), false);
   to.most_common_fraction = static_cast<double>(most->second) / static_cast<double>(ids.size());
+}
+
+// The dialogue and its calls. Whether a call was begun is looked for in what the model drew, not in what it was given.
+void add_call_facts(CompletionFacts& to, const RolloutSample& sample, const text::Tokenizer& tokenizer,
+                    const ToolUse* tools) {
+  to.messages = sample.messages;
+  for (const ToolCall& one : sample.calls)
+    to.calls.push_back({one.name, base::dump_json(one.arguments), one.failed, one.seconds});
+  if (tools == nullptr) return;
+  std::int64_t begin = 0;
+  const auto look = [&](std::int64_t end) {
+    const std::span<const std::int32_t> ids = sample.ids;
+    const auto drawn = ids.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+    to.opens_call = to.opens_call || tools->parser.opens_call(tokenizer.decode(drawn, false));
+  };
+  for (const GivenTokens& given : sample.given) {
+    look(given.begin);
+    begin = given.end;
+  }
+  look(std::ssize(sample.ids));
 }
 
 }  // namespace
@@ -224,19 +245,19 @@ void LiveRollouts::sample(Making& making) {
     rows.push_back(&prompts_.row(row));
     prompts.push_back(prompts_.token_row(row).ids);
   }
+  rollout::GenerateOptions options = options_;
+  options.samples = request.num_generations;
+  options.prompt_keys = request.places;
+  options.step = request.evaluation ? kEvaluationStep : static_cast<std::uint64_t>(request.generation);
+  if (request.evaluation) options.seed += static_cast<std::uint64_t>(request.generation) << 32;
   if (tools_ != nullptr) {
-    making.acting = begin_dialogues(rows, request.num_generations, tokenizer_, *tools_);
+    making.acting = begin_dialogues(rows, options, tokenizer_, *tools_);
     for (std::size_t i = 0; i < prompts.size(); ++i) prompts[i] = making.acting[i].ids;
   }
   for (std::size_t i = 0; i < prompts.size(); ++i)
     batch.prompts.push_back({.row = request.rows[i], .ids = prompts[i]});
   batch.samples.resize(prompts.size() * static_cast<std::size_t>(request.num_generations));
   making.left.assign(prompts.size(), static_cast<std::size_t>(request.num_generations));
-  rollout::GenerateOptions options = options_;
-  options.samples = request.num_generations;
-  options.prompt_keys = request.places;
-  options.step = request.evaluation ? kEvaluationStep : static_cast<std::uint64_t>(request.generation);
-  if (request.evaluation) options.seed += static_cast<std::uint64_t>(request.generation) << 32;
   base::begin_part("sampling", "completions", static_cast<std::int64_t>(batch.samples.size()));
   if (tools_ == nullptr) {
     rollout::generate(model_, prompts, options, [&](std::size_t index, const rollout::Completion& done) {
@@ -244,23 +265,33 @@ void LiveRollouts::sample(Making& making) {
     });
     return;
   }
-  if (!request.evaluation) open_journal(*tools_, options.step);
-  ToolJournal* const journal = request.evaluation ? nullptr : tools_->journal.get();
-  generate_with_tools(model_, making.acting, options, tokenizer_, *tools_, journal,
-                      [&](std::size_t index, RolloutSample sample, const std::vector<std::string>& notes) {
-                        const std::string who = "sample " + std::to_string(sample_number(request, index));
-                        for (const std::string& note : notes)
-                          making.out.facts.warnings.push_back(who + ": " + note);
-                        take_sample(making, index, std::move(sample));
-                      });
+  ToolJournal* journal = nullptr;
+  if (!request.evaluation && journal_place_) {
+    if (journal_ == nullptr) journal_ = std::make_unique<ToolJournal>(*journal_place_, options.step);
+    journal_->forget_before(options.step);
+    journal = journal_.get();
+  }
+  const auto start = base::Clock::now();
+  making.out.facts.tool_wait_seconds = generate_with_tools(
+      model_, making.acting, options, tokenizer_, *tools_, journal,
+      [&](std::size_t index, RolloutSample sample, const std::vector<std::string>& notes) {
+        const std::string who = "sample " + std::to_string(sample_number(request, index));
+        for (const std::string& note : notes) making.out.facts.warnings.push_back(who + ": " + note);
+        take_sample(making, index, std::move(sample));
+      });
+  making.out.facts.sampling_seconds = seconds_since(start);
 }
 
 // get_reward() of the environments: the last reward functions.
 void LiveRollouts::ask_environments(Making& making) {
   if (tools_ == nullptr) return;
   std::vector<RolloutSample>& samples = making.out.batch.samples;
-  const std::vector<std::vector<double>> found =
-      environment_rewards(making.acting, *tools_, making.out.facts.warnings);
+  const auto warn = [&](std::size_t sample, const std::string& what) {
+    making.out.facts.warnings.push_back(
+        "reward " + what + ": sample " + std::to_string(sample_number(making.request, sample)) +
+        " of generation " + std::to_string(making.request.generation) + " is not scored by it");
+  };
+  const std::vector<std::vector<double>> found = environment_rewards(making.acting, *tools_, warn);
   for (std::size_t i = 0; i < samples.size(); ++i)
     std::copy(found[i].begin(), found[i].end(), samples[i].rewards.end() - std::ssize(found[i]));
 }
@@ -276,7 +307,8 @@ void LiveRollouts::fill_facts(Making& making) const {
          .completion = sample.text,
          .truncated = sample.truncated});
     add_token_facts(facts.completions.back(), sample.ids, tokenizer_);
-    facts.completions.back().messages = sample.messages;
+    add_call_facts(facts.completions.back(), sample, tokenizer_, tools_);
+    add_dialogue(facts.completions.back(), sample, tokenizer_);
   }
   facts.reward_names = names_;
 }
@@ -354,7 +386,8 @@ SourcedRollouts ReplayedRollouts::make(const RolloutRequest& request) {
          .completion = sample.text.empty() ? tokenizer_.decode(sample.ids, true) : sample.text,
          .truncated = sample.truncated,
          .rewards = sample.rewards});
-    out.facts.completions.back().messages = sample.messages;
+    add_call_facts(out.facts.completions.back(), sample, tokenizer_, nullptr);
+    add_dialogue(out.facts.completions.back(), sample, tokenizer_);
     add_token_facts(out.facts.completions.back(), sample.ids, tokenizer_);
   }
   return out;

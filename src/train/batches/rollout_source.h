@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "rollout/completion.h"
 #include "text/tokenizer.h"
 #include "train/batches/rollout_batch.h"
+#include "train/batches/tool_journal.h"
 #include "train/facts/step_facts.h"
 
 namespace hone::train {
@@ -80,6 +82,8 @@ class LiveRollouts final : public RolloutSource {
   // UserError of a reward function; rollout::generate's.
   SourcedRollouts make(const RolloutRequest& request) override;
   bool has_parts() const override { return true; }
+  // Of training batches: what tools answer is kept at `place`, and looked up by a run that goes on.
+  void keep_journal(JournalPlace place) { journal_place_ = std::move(place); }
   std::int64_t prompt_tokens(std::int64_t row) const override {
     return static_cast<std::int64_t>(prompts_.token_row(row).ids.size());
   }
@@ -101,6 +105,8 @@ class LiveRollouts final : public RolloutSource {
   rollout::GenerateOptions options_;
   bool by_group_;
   ToolUse* tools_;
+  std::optional<JournalPlace> journal_place_;
+  std::unique_ptr<ToolJournal> journal_;  // once there was a training batch
   rewards::RewardQueue queue_;
 };
 

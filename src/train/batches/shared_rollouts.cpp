@@ -29,9 +29,15 @@ void fields(Archive& archive, RolloutSample& facts) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, CallFacts& facts) {
+  archive(facts.name, facts.arguments, facts.failed, facts.seconds);
+}
+
+template <typename Archive>
 void fields(Archive& archive, CompletionFacts& facts) {
   archive(facts.prompt, facts.asked, facts.completion, facts.truncated, facts.tokens, facts.most_common_token,
-          facts.most_common_fraction, facts.rewards, facts.advantage, facts.extra, facts.messages);
+          facts.most_common_fraction, facts.rewards, facts.advantage, facts.extra, facts.messages, facts.calls,
+          facts.opens_call, facts.shown_calls, facts.spans);
 }
 
 template <typename Archive>
@@ -51,13 +57,14 @@ struct PartFacts {
   std::vector<std::string> warnings;
   std::vector<PrintedFacts> printed;
   std::vector<NamedValue> metrics;
-  double rollout_seconds = 0, reward_seconds = 0;
+  double rollout_seconds = 0, reward_seconds = 0, sampling_seconds = 0, tool_wait_seconds = 0;
 };
 
 template <typename Archive>
 void fields(Archive& archive, PartFacts& facts) {
   archive(facts.rank, facts.prompts, facts.samples, facts.completions, facts.warnings, facts.printed,
-          facts.metrics, facts.rollout_seconds, facts.reward_seconds);
+          facts.metrics, facts.rollout_seconds, facts.reward_seconds, facts.sampling_seconds,
+          facts.tool_wait_seconds);
 }
 
 template <typename T>
@@ -84,6 +91,8 @@ void put(SourcedRollouts& all, PartFacts part, const std::vector<std::int64_t>& 
   append(all.metrics, part.metrics);
   all.rollout_seconds = std::max(all.rollout_seconds, part.rollout_seconds);
   all.reward_seconds = std::max(all.reward_seconds, part.reward_seconds);
+  all.facts.sampling_seconds = std::max(all.facts.sampling_seconds, part.sampling_seconds);
+  all.facts.tool_wait_seconds = std::max(all.facts.tool_wait_seconds, part.tool_wait_seconds);
 }
 
 }  // namespace
@@ -106,6 +115,8 @@ std::string SharedRollouts::make_own(const RolloutRequest& request, const parall
     part.metrics = std::move(made.metrics);
     part.rollout_seconds = made.rollout_seconds;
     part.reward_seconds = made.reward_seconds;
+    part.sampling_seconds = made.facts.sampling_seconds;
+    part.tool_wait_seconds = made.facts.tool_wait_seconds;
   }
   return write_facts(std::move(part));
 }

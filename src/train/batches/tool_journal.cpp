@@ -1,6 +1,7 @@
 #include "train/batches/tool_journal.h"
 
 #include <system_error>
+#include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -29,13 +30,16 @@ void read_line(const std::string& line, const fs::path& file, std::uint64_t firs
   if (at.generation < first_generation) return;
   to[at] = {.turn = json.at("turn").get<std::int64_t>(),
             .name = json.at("name").get<std::string>(),
-            .arguments = json.at("arguments"),
+            .arguments = json.at("arguments"),  // as text: NaN is no JSON, and equals nothing
             .result = json.at("result").get<std::string>(),
             .failed = json.at("failed").get<bool>(),
             .seconds = json.at("seconds").get<double>()};
 }
 
-// Only the last line of a file can be half written.
+std::string text_of(const Json& arguments) {
+  return base::dump_python_json(arguments);
+}
+
 void read_journal(const fs::path& file, std::uint64_t first_generation, std::map<CallPlace, ToolCall>& to) {
   const std::string text = base::read_text(file);
   for (std::size_t begin = 0; begin < text.size();) {
@@ -54,38 +58,60 @@ void read_journal(const fs::path& file, std::uint64_t first_generation, std::map
   }
 }
 
-// The journal's file as this start begins it.
-fs::path begun(const fs::path& file, bool resumes) {
+bool is_journal(const fs::path& file) {
+  const std::string name = file.filename().string();
+  return name.starts_with(kJournal) && name.ends_with(".jsonl");
+}
+
+// This rank's file, as this start goes on with it.
+fs::path begun(const JournalPlace& place) {
+  const fs::path own = journal_of(place.output_dir, place.rank);
   std::error_code error;
-  if (!resumes) fs::remove(file, error);
-  return file;
+  if (!place.resumes) fs::remove(own, error);
+  if (!place.resumes && place.rank == 0) {
+    std::vector<fs::path> others;
+    for (const auto& entry : fs::directory_iterator(place.output_dir, error)) {
+      if (is_journal(entry.path())) others.push_back(entry.path());
+    }
+    for (int rank = 0; rank < place.ranks; ++rank) std::erase(others, journal_of(place.output_dir, rank));
+    for (const fs::path& file : others) fs::remove(file, error);
+  }
+  if (place.resumes && base::is_file(own)) {
+    const std::string text = base::read_text(own);
+    const std::size_t whole = text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1;
+    if (whole < text.size()) base::AppendedFile(own).truncate(whole);
+  }
+  return own;
 }
 
 }  // namespace
 
-ToolJournal::ToolJournal(const fs::path& output_dir, int rank, bool resumes, std::uint64_t first_generation)
-    : file_(begun(journal_of(output_dir, rank), resumes)) {
-  if (!resumes) return;
-  for (const auto& entry : fs::directory_iterator(output_dir)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with(kJournal) && name.ends_with(".jsonl"))
-      read_journal(entry.path(), first_generation, known_);
+ToolJournal::ToolJournal(const JournalPlace& place, std::uint64_t first_generation) : file_(begun(place)) {
+  if (!place.resumes) return;
+  for (const auto& entry : fs::directory_iterator(place.output_dir)) {
+    if (is_journal(entry.path())) read_journal(entry.path(), first_generation, known_);
   }
+}
+
+void ToolJournal::forget_before(std::uint64_t generation) {
+  known_.erase(known_.begin(), known_.lower_bound({.generation = generation}));
 }
 
 std::optional<ToolCall> ToolJournal::find(const CallPlace& place, const ToolCall& call) const {
   const auto found = known_.find(place);
   if (found == known_.end()) return std::nullopt;
   const ToolCall& known = found->second;
-  if (known.name != call.name || known.arguments != call.arguments) return std::nullopt;
-  return known;
+  if (known.name != call.name || known.arguments != Json(text_of(call.arguments))) return std::nullopt;
+  ToolCall out = known;
+  out.arguments = call.arguments;
+  return out;
 }
 
 void ToolJournal::write(const CallPlace& place, const ToolCall& call) {
   const Json line = {{"call", {place.generation, place.prompt, place.sample, place.index}},
                      {"turn", call.turn},
                      {"name", call.name},
-                     {"arguments", call.arguments},
+                     {"arguments", text_of(call.arguments)},
                      {"result", call.result},
                      {"failed", call.failed},
                      {"seconds", call.seconds}};

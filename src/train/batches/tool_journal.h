@@ -21,16 +21,24 @@ struct CallPlace {
   auto operator<=>(const CallPlace&) const = default;
 };
 
+// A run's files.
+struct JournalPlace {
+  base::fs::path output_dir;
+  int rank = 0, ranks = 1;
+  bool resumes = false;
+};
+
 class ToolJournal {
  public:
-  // `resumes`: the results of batches from `first_generation` on, which earlier starts of the run wrote on any rank, are found here.
-  // Otherwise a file that is there belongs to another run, and is begun anew. UserError when a file cannot be read or written; a
-  // line that a crash has cut is left out.
-  ToolJournal(const base::fs::path& output_dir, int rank, bool resumes, std::uint64_t first_generation);
+  // A run that resumes finds the results of batches from `first_generation` on that earlier starts wrote, on any rank. One that does
+  // not takes this rank's file away, and the first rank those of ranks that it does not have: they belong to another run. UserError when a file
+  // cannot be read or written. A last line that a crash has cut is cut off.
+  ToolJournal(const JournalPlace& place, std::uint64_t first_generation);
 
   // The result of this call, with this name and these arguments; nothing: it is not known.
   std::optional<ToolCall> find(const CallPlace& place, const ToolCall& call) const;
   void write(const CallPlace& place, const ToolCall& call);
+  void forget_before(std::uint64_t generation);  // what is found, not the file
 
  private:
   base::AppendedFile file_;

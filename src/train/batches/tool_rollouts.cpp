@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/stopwatch.h"
 
 namespace hone::train {
 
@@ -49,15 +50,19 @@ class ToolLoop {
     }
   }
 
-  void run() {
+  double run() {
+    double waited = 0;
     add_all();
     for (;;) {
       const bool sampled = engine_.advance();
       for (const rollout::Event& event : engine_.poll()) {
         if (event.has_ended) end_turn(*by_id_.at(event.id));
       }
-      if (!sampled && use_.pool->under_way() == 0) return;
-      for (const tools::Done& done : use_.pool->wait(!sampled)) take_result(done);
+      if (!sampled && use_.pool->under_way() == 0) return waited;
+      const auto start = base::Clock::now();
+      const std::vector<tools::Done> found = use_.pool->wait(!sampled);
+      if (!sampled) waited += base::seconds_since(start);
+      for (const tools::Done& done : found) take_result(done);
     }
   }
 
@@ -129,7 +134,8 @@ class ToolLoop {
       one.sample.calls.push_back(
           {.turn = one.turn, .name = call.name, .arguments = call.arguments, .result = ""});
       const auto known = recorded(one, i);
-      if (known && one.actor.instance < 0) {  // no environment that has to get into its state again
+      if (known && !use_.is_method(one.actor.environment,
+                                   call.name)) {  // an environment has to get into its state again
         take(one, i, *known);
         continue;
       }
@@ -162,7 +168,7 @@ class ToolLoop {
 
   void take_result(const tools::Done& done) {
     const auto place = waiting_.find(done.ticket);
-    base::require(place != waiting_.end(), "train::generate_with_tools", "the result of a call");
+    if (place == waiting_.end()) return;  // of a batch that an error has ended
     Acting& one = *place->second.sample;
     const std::size_t call = place->second.call;
     waiting_.erase(place);
@@ -206,7 +212,13 @@ class ToolLoop {
   void go_on(Acting& one) {
     RolloutSample& sample = one.sample;
     if (gives_up(one)) return finish(one);
-    const std::vector<std::int32_t> suffix = use_.suffixes.suffix(one.calls, one.results, sample.ids.back());
+    std::vector<std::int32_t> suffix;
+    try {
+      suffix = use_.suffixes.suffix(one.calls, one.results, sample.ids.back());
+    } catch (const base::UserError& error) {  // of what the model or a tool wrote
+      one.notes.push_back("the chat template could not write the results: " + error.text().found);
+      return finish(one);
+    }
     const std::int64_t length = std::ssize(sample.ids) + std::ssize(suffix);
     const std::int64_t prompt = std::ssize(prompts_[one.prompt].ids);
     if (length > options_.max_new_tokens || prompt + length >= positions_) return finish(one);
@@ -252,16 +264,10 @@ class ToolLoop {
 
 }  // namespace
 
-void open_journal(ToolUse& use, std::uint64_t generation) {
-  if (use.journal != nullptr || !use.journal_place) return;
-  const JournalPlace& at = *use.journal_place;
-  use.journal = std::make_unique<ToolJournal>(at.output_dir, at.rank, at.resumes, generation);
-}
-
-void generate_with_tools(const model::CausalLm& model, const std::vector<ActingPrompt>& prompts,
-                         const rollout::GenerateOptions& options, const text::Tokenizer& tokenizer,
-                         ToolUse& use, ToolJournal* journal, const OnActed& on_done) {
-  ToolLoop(model, prompts, options, tokenizer, use, journal, on_done).run();
+double generate_with_tools(const model::CausalLm& model, const std::vector<ActingPrompt>& prompts,
+                           const rollout::GenerateOptions& options, const text::Tokenizer& tokenizer,
+                           ToolUse& use, ToolJournal* journal, const OnActed& on_done) {
+  return ToolLoop(model, prompts, options, tokenizer, use, journal, on_done).run();
 }
 
 }  // namespace hone::train

@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,17 +27,11 @@
 #include "tools/response_parser.h"
 #include "tools/suffix_maker.h"
 #include "tools/tool_pool.h"
+#include "train/batches/prompt_limits.h"
 #include "train/batches/rollout_batch.h"
 #include "train/batches/tool_journal.h"
 
 namespace hone::train {
-
-// Of a run with an output folder.
-struct JournalPlace {
-  base::fs::path output_dir;
-  int rank = 0;
-  bool resumes = false;
-};
 
 // The tools of a run, opened once (train/opening/tool_opening.h).
 struct ToolUse {
@@ -49,11 +42,11 @@ struct ToolUse {
   std::int64_t most_rounds = -1;               // max_tool_calling_iterations; below 0: no bound
   std::int64_t most_result_tokens = 0;         // 0: no bound
   std::int64_t failures_to_stop = 0;           // 0: never
+  std::size_t shared_tools = 0;                // the first ones of tools(): functions, not methods
   std::vector<std::string> environments = {};  // names; "" alone: one without a name; empty: none
   base::Json template_kwargs = {};             // chat_template_kwargs
-  std::optional<JournalPlace> journal_place = {};
-  std::unique_ptr<ToolJournal> journal = {};  // of training batches; null until the first
   std::int64_t vocab_size = 0;
+  PromptLimits limits = {};  // of prompts with their tools and what reset() says
 
   // UserError naming the row for a name that is no environment's, or none where there are several.
   const std::string& environment_of(const data::PromptRow& row) const;
@@ -61,6 +54,8 @@ struct ToolUse {
   // Prompts as the model reads them, with the schemas of their tools.
   std::vector<data::TokenizedPrompt> tokenize(std::vector<data::PromptRow> rows,
                                               const text::Tokenizer& tokenizer) const;
+  // Whether `name` is a method of the environment rather than a function that all share.
+  bool is_method(const std::string& environment, const std::string& name) const;
   // One reward for each class of environments that has a get_reward, named after the class.
   std::vector<std::string> reward_names() const;
 };
@@ -80,24 +75,25 @@ struct ActingPrompt {
 };
 
 // The prompts of a batch with their environments, reset in order: what reset() returns stands behind the last message. Of one prompt
-// all environments have to say the same. UserError for one that raises.
+// all environments have to say the same, and get the same seed, which depends on `options` (seed, step, prompt_keys) alone. UserError
+// for one that raises, and for a prompt that is too long with what it says.
 std::vector<ActingPrompt> begin_dialogues(const std::vector<const data::PromptRow*>& rows,
-                                          std::int64_t samples, const text::Tokenizer& tokenizer,
-                                          ToolUse& use);
+                                          const rollout::GenerateOptions& options,
+                                          const text::Tokenizer& tokenizer, ToolUse& use);
 
 // [prompts * samples][reward_names()], kNone of other classes' samples and for None.
-std::vector<std::vector<double>> environment_rewards(const std::vector<ActingPrompt>& prompts, ToolUse& use,
-                                                     std::vector<std::string>& warnings);
-
-// At the first training batch of this start.
-void open_journal(ToolUse& use, std::uint64_t generation);
+// `warn` is told of those that could not be asked.
+std::vector<std::vector<double>> environment_rewards(
+    const std::vector<ActingPrompt>& prompts, ToolUse& use,
+    const std::function<void(std::size_t sample, const std::string& what)>& warn);
 
 using OnActed = std::function<void(std::size_t index, RolloutSample sample, std::vector<std::string> notes)>;
 
 // As rollout::generate(): completion prompt * samples + sample, options.prompt_keys, and on_done as they finish. A sample has
-// everything but its prompt and rewards. `journal`: where results are kept and looked up; null: nowhere. UserError of generate() and of the pool.
-void generate_with_tools(const model::CausalLm& model, const std::vector<ActingPrompt>& prompts,
-                         const rollout::GenerateOptions& options, const text::Tokenizer& tokenizer,
-                         ToolUse& use, ToolJournal* journal, const OnActed& on_done);
+// everything but its prompt and rewards. `journal`: where results are kept and looked up; null: nowhere. Returns the seconds in which
+// nothing could be sampled, since every sample waited for a tool. UserError of generate() and of the pool.
+double generate_with_tools(const model::CausalLm& model, const std::vector<ActingPrompt>& prompts,
+                           const rollout::GenerateOptions& options, const text::Tokenizer& tokenizer,
+                           ToolUse& use, ToolJournal* journal, const OnActed& on_done);
 
 }  // namespace hone::train

@@ -136,6 +136,14 @@ struct StartFacts {
 // A named number of a step, under TRL's name where TRL has it.
 using NamedValue = std::pair<std::string, double>;
 
+// A call of a tool in a completion.
+struct CallFacts {
+  std::string name;
+  std::string arguments;  // JSON
+  bool failed = false;
+  double seconds = 0;
+};
+
 // One completion with its rewards: what completions/ and the terminal's table show.
 struct CompletionFacts {
   std::string prompt;      // as the model reads it: a conversation as its template renders it
@@ -148,7 +156,12 @@ struct CompletionFacts {
   std::vector<double> rewards;      // one a function, NaN for None
   double advantage = 0;
   std::vector<std::pair<std::string, base::Json>> extra;  // log_extra columns
-  base::Json messages = {};  // of a dialogue with tools: the turns after the prompt; null: one turn
+  base::Json messages = {};           // of a dialogue with tools: the turns after the prompt; null: one turn
+  std::vector<CallFacts> calls = {};  // of tools, in the order in which the model wrote them
+  bool opens_call = false;  // what the model drew holds what begins a call in its template, called or not
+  // Of a dialogue, in order: {"turn", "name", "failed", "unread"?: the result, where the dialogue ended before it}, and
+  // [text, whether the model drew it], with control tokens.
+  base::Json shown_calls = {}, spans = {};
 };
 
 // What a reward function printed during one call, and the samples of that call, 0-based in the generation batch.
@@ -165,6 +178,8 @@ struct RolloutFacts {
   std::vector<CompletionFacts> completions;  // groups beside each other
   std::vector<std::string> warnings;         // samples that could not be scored, dead workers: one line each
   std::vector<PrintedFacts> printed = {};
+  // Of a run with tools: seconds of sampling, and those of them in which every completion waited for a tool.
+  double sampling_seconds = 0, tool_wait_seconds = 0;
 };
 
 // Greedy completions of the run's fixed prompts (sample_prompts) by the weights after `step` steps.

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json_tools.h"
+#include "config/named_word.h"
 #include "config/write_plan.h"
 #include "train/saves/run_folder.h"
 
@@ -75,7 +76,8 @@ Json input_files(const config::Plan& plan, const OpenedText& text) {
   for (const auto* const words :
        {&plan.policy.reward_funcs, &plan.eval_reward_funcs, &plan.acting.tools, &plan.acting.environment}) {
     for (const std::string& word : *words) {
-      if (const fs::path file = reward_file(word); !file.empty()) add_file(files, kReward, file);
+      if (const fs::path file = reward_file(config::split_named(word).second); !file.empty())
+        add_file(files, kReward, file);
     }
   }
   return {{"method", config::method_name(plan.method)}, {"files", files}};

@@ -29,35 +29,13 @@ namespace {
 // Tokens of rows that are read, cut to max_prompt_length.
 PolicyPrompts tokenized(std::vector<data::PromptRow> rows, const OpenedRun& run) {
   const model::ModelConfig& model = run.source->config();
-  const std::int64_t longest = run.plan.policy.max_completion_length;
-  const std::string option(config::method_traits(run.plan.method).completion_limit);
   PolicyPrompts out{.rows = std::move(rows), .tokens = {}};
   const ToolUse* const tools = run.data.sampled().tools.get();
   out.tokens = tools != nullptr
                    ? tools->tokenize(out.rows, run.text->tokenizer)
                    : data::tokenize_prompts(out.rows, run.text->tokenizer, run.text->chat_template.get(),
                                             template_kwargs(run.plan), model.vocab_size);
-  const auto kept = static_cast<std::size_t>(run.plan.max_prompt_length);
-  for (data::TokenizedPrompt& prompt : out.tokens) {
-    if (kept == 0 || prompt.ids.size() <= kept) continue;
-    prompt.ids.erase(prompt.ids.begin(), prompt.ids.end() - static_cast<std::ptrdiff_t>(kept));
-    prompt.text = run.text->tokenizer.decode(prompt.ids, /*skip_special=*/false);
-  }
-  const std::int64_t positions = model::longest_generated(model);
-  for (std::size_t i = 0; i < out.rows.size(); ++i) {
-    const auto length = static_cast<std::int64_t>(out.tokens[i].ids.size());
-    if (length + longest <= positions) continue;
-    throw base::UserError(
-        {.where = out.rows[i].where,
-         .expected = "a prompt that leaves room for " + option + " " + std::to_string(longest) +
-                     " within the model's " + std::to_string(positions) + " positions",
-         .found = base::counted(length, "token"),
-         .cause =
-             positions < model.max_position_embeddings
-                 ? "beyond original_max_position_embeddings longrope has other factors, for the whole sequence"
-                 : "the model was not trained on later positions",
-         .fix = "lower " + option + ", set max_prompt_length, or remove such prompts from the data"});
-  }
+  if (tools == nullptr) limit_prompts(out.tokens, out.rows, run.text->tokenizer, prompt_limits(run));
   return out;
 }
 
@@ -190,8 +168,13 @@ void open_sources(OpenedRun& run, SampledData& data, rollout::GenerateOptions sa
   sampling.kv_memory = kv_memory(run.plan, run.start.memory);
   const auto& scorers = data.judge.empty() ? data.rewards : data.judge;
   const bool by_group = run.plan.policy.reward_by_group;
-  data.train_source = std::make_unique<LiveRollouts>(sampling, *run.model, data.train_prompts, tokenizer,
-                                                     scorers, by_group, data.tools.get());
+  auto source = std::make_unique<LiveRollouts>(sampling, *run.model, data.train_prompts, tokenizer, scorers,
+                                               by_group, data.tools.get());
+  source->keep_journal({.output_dir = run.directory.output_dir(),
+                        .rank = static_cast<int>(run.plan.rank),
+                        .ranks = static_cast<int>(run.plan.ranks),
+                        .resumes = run.directory.resuming()});
+  data.train_source = std::move(source);
   if (data.eval_prompts.rows.empty()) return;
   data.eval_source = std::make_unique<LiveRollouts>(sampling, *run.model, data.eval_prompts, tokenizer,
                                                     scorers, by_group, data.tools.get());
@@ -281,11 +264,6 @@ std::unique_ptr<OpenedRun> open_sampling(const config::Plan& asked, RunListener&
   sampling.samples = plan.policy.num_generations;
   plan_run_memory(*run, sampling_memory(*run, attached.program_bytes, passes, sizes.longest, sampling));
   open_sources(*run, data, sampling);
-  if (data.tools != nullptr) {
-    data.tools->journal_place = JournalPlace{.output_dir = run->directory.output_dir(),
-                                             .rank = static_cast<int>(plan.rank),
-                                             .resumes = run->directory.resuming()};
-  }
   run->method = opening.method(
       {.plan = plan,
        .model = *run->model,

@@ -1,6 +1,10 @@
 #include "train/opening/tool_opening.h"
 
 #include "base/error.h"
+#include "config/method_traits.h"
+#include "config/named_word.h"
+#include "model/config/rotations.h"
+#include "tools/tool_spec.h"
 #include "train/opening/generate_options.h"
 #include "train/opening/reward_opening.h"
 
@@ -14,42 +18,51 @@ tools::PoolOptions pool_options(const config::Plan& plan) {
                          .timeout = plan.acting.tool_timeout,
                          .tools = plan.acting.tools};
   for (const std::string& word : plan.acting.environment) {
-    const std::size_t equal = word.find('=');
-    const bool named = equal != std::string::npos;
-    out.environments[named ? word.substr(0, equal) : ""] = named ? word.substr(equal + 1) : word;
+    const auto [name, factory] = config::split_named(word);
+    out.environments[name] = factory;
   }
   return out;
 }
 
-// The template of prompts and suffixes: TRL's training form where the model's own changes a turn that is over.
-std::shared_ptr<const text::ChatTemplate> acting_template(OpenedRun& run) {
-  const OpenedText& text = *run.text;
+}  // namespace
+
+std::shared_ptr<const text::ChatTemplate> acting_template(const OpenedText& text, const std::string& model,
+                                                          std::vector<std::string>& notes) {
   const std::optional<std::string>& source = text.tokenizer.chat_template();
   if (text.chat_template == nullptr || !source) {
     throw base::UserError(
-        {.where = run.plan.model_name_or_path,
+        {.where = model,
          .expected = "a chat template, which shows the model its tools and what they answer",
          .found = "none",
-         .fix = "train an instruct model, or name a template with chat_template_path"});
+         .fix = "use an instruct model, or name a template with chat_template_path"});
   }
-  const std::string where = "the chat template of " + run.plan.model_name_or_path;
+  const std::string where = "the chat template of " + model;
   const std::optional<std::string> other = tools::tool_training_template(text.tokenizer, *source, where);
   if (other) {
-    run.start.notes.push_back(
+    notes.push_back(
         "tools: the chat template changes earlier turns once a result follows, so prompts and results are written with its "
-        "training form, as TRL does; the saved tokenizer keeps its own");
+        "training form, as TRL does; files keep its own");
   }
   return std::make_shared<const text::ChatTemplate>(other ? *other : *source, text.tokenizer.special(),
                                                     where);
 }
 
-}  // namespace
+PromptLimits prompt_limits(const OpenedRun& run) {
+  const model::ModelConfig& model = run.source->config();
+  const std::int64_t positions = model::longest_generated(model);
+  return {.most_tokens = run.plan.max_prompt_length,
+          .completion = run.plan.policy.max_completion_length,
+          .completion_option = std::string(config::method_traits(run.plan.method).completion_limit),
+          .positions = positions,
+          .positions_by_factors = positions < model.max_position_embeddings};
+}
 
 std::shared_ptr<ToolUse> open_tools(OpenedRun& run) {
   const config::Plan& plan = run.plan;
   const std::string where = "the chat template of " + plan.model_name_or_path;
   const text::Tokenizer& tokenizer = run.text->tokenizer;
-  const std::shared_ptr<const text::ChatTemplate> chat = acting_template(run);
+  const std::shared_ptr<const text::ChatTemplate> chat =
+      acting_template(*run.text, plan.model_name_or_path, run.start.notes);
   const model::ModelConfig& model = run.source->config();
   std::vector<std::int32_t> stops;
   for (const std::int64_t id : generate_options_of(plan.policy, model, tokenizer).stop_ids)
@@ -69,12 +82,19 @@ std::shared_ptr<ToolUse> open_tools(OpenedRun& run) {
               .failures_to_stop = plan.acting.tool_failures_to_stop,
               .template_kwargs = template_kwargs(plan),
               .vocab_size = model.vocab_size});
-  out->pool = std::make_unique<tools::ToolPool>(pool_options(plan));
+  out->pool = open_tool_pool(plan);
   for (const auto& [name, word] : pool_options(plan).environments) out->environments.push_back(name);
+  out->limits = prompt_limits(run);
+  for (const std::string& word : plan.acting.tools)
+    out->shared_tools += tools::parse_tool_word(word, "tools").names.size();
   for (const std::string& note : out->pool->notes()) run.start.notes.push_back("tools: " + note);
   for (const std::string& note : out->parser.notes()) run.start.notes.push_back("tools: " + note);
   for (const std::string& note : out->suffixes.notes()) run.start.notes.push_back("tools: " + note);
   return out;
+}
+
+std::unique_ptr<tools::ToolPool> open_tool_pool(const config::Plan& plan) {
+  return std::make_unique<tools::ToolPool>(pool_options(plan));
 }
 
 void require_rewards(const config::Plan& plan, const ToolUse& tools) {

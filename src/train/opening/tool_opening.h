@@ -12,6 +12,16 @@ namespace hone::train {
 // and SuffixMaker refuse, and for a model without a chat template.
 std::shared_ptr<ToolUse> open_tools(OpenedRun& run);
 
+// The same workers once more, for who calls them and leaves nothing behind: the doctor.
+std::unique_ptr<tools::ToolPool> open_tool_pool(const config::Plan& plan);
+
+// How long the run's prompts may be.
+PromptLimits prompt_limits(const OpenedRun& run);
+// The template of prompts and suffixes: TRL's training form, which `notes` then says, where the model's own changes a turn that is
+// over. UserError for a model without a chat template; `model` names it.
+std::shared_ptr<const text::ChatTemplate> acting_template(const OpenedText& text, const std::string& model,
+                                                          std::vector<std::string>& notes);
+
 // UserError for a run without anything that scores: neither reward_funcs nor an environment's get_reward.
 void require_rewards(const config::Plan& plan, const ToolUse& tools);
 

@@ -60,7 +60,8 @@ std::vector<float> floats_of(const at::Tensor& values) {
 
 // Samples of prompts [begin, end) as a batch of their own.
 RolloutBatch part_of(const RolloutBatch& all, std::size_t begin, std::size_t end) {
-  RolloutBatch out{.generation = all.generation, .reward_names = all.reward_names};
+  RolloutBatch out{
+      .generation = all.generation, .reward_names = all.reward_names, .has_tools = all.has_tools};
   out.prompts.assign(all.prompts.begin() + static_cast<std::ptrdiff_t>(begin),
                      all.prompts.begin() + static_cast<std::ptrdiff_t>(end));
   for (const RolloutSample& sample : all.samples) {

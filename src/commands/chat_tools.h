@@ -1,0 +1,56 @@
+// The tools of a conversation: hone chat --tools. Turns are parsed, and results written, as in training
+// (train/batches/tool_rollouts.h). Otherwise than there, the next message renders and tokenizes all turns again.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "text/chat_template.h"
+#include "tools/response_parser.h"
+#include "tools/suffix_forms.h"
+#include "tools/suffix_maker.h"
+#include "tools/tool_pool.h"
+#include "train/opening/open_model.h"
+
+namespace hone::commands {
+
+class ChatTools {
+ public:
+  // `text` must outlive it. `model` and `variables`: the template's origin and its variables. What ends a turn with calls is
+  // added to `stop_ids`. UserError for a template that cannot show tools, or of which no parser is known.
+  ChatTools(std::unique_ptr<tools::ToolPool> pool, const train::OpenedText& text, const std::string& model,
+            const base::Json& variables, std::vector<std::int64_t>& stop_ids);
+
+  const text::ChatTemplate& chat() const { return *chat_; }         // of all prompts
+  const base::Json& schemas() const { return schemas_; }            // of all prompts
+  const std::vector<std::string>& notes() const { return notes_; }  // a sentence each
+
+  // What a turn sampled after `prompt` says. Without calls it is the answer.
+  tools::Turn read(std::span<const std::int32_t> prompt, std::span<const std::int32_t> drawn) const;
+
+  struct Results {
+    std::vector<std::int32_t> suffix;  // what stands between the turn and the next one
+    base::Json messages;  // the turn and its results, as the template takes them when it renders them again
+    std::vector<std::string> notes;  // what the model is not told of failures
+  };
+  // Runs the calls of a turn, whose last id is `last_id`. `show` gets a line for each call, and one for its result.
+  Results run(const tools::Turn& turn, std::int32_t last_id,
+              const std::function<void(const std::string&)>& show);
+
+ private:
+  const text::Tokenizer& tokenizer_;
+  std::unique_ptr<tools::ToolPool> pool_;
+  std::vector<std::string> notes_;
+  std::shared_ptr<const text::ChatTemplate> chat_;
+  tools::ResponseParser parser_;
+  tools::SuffixForms forms_;
+  tools::SuffixMaker suffixes_;
+  base::Json schemas_;
+};
+
+}  // namespace hone::commands
