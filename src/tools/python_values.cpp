@@ -23,14 +23,13 @@ bool is_digit(char c) {
 // An integer of JSON's or Python's form, without "_".
 std::optional<Json> integer(std::string_view digits) {
   if (digits.starts_with('+')) digits.remove_prefix(1);
-  const char* const end = digits.data() + digits.size();
+  const char* const begin = digits.data();
+  const char* const end = begin + digits.size();
   std::int64_t value = 0;
-  if (const auto [rest, error] = std::from_chars(digits.data(), end, value);
-      error == std::errc() && rest == end)
+  if (const auto [rest, error] = std::from_chars(begin, end, value); error == std::errc() && rest == end)
     return Json(value);
   std::uint64_t large = 0;
-  if (const auto [rest, error] = std::from_chars(digits.data(), end, large);
-      error == std::errc() && rest == end)
+  if (const auto [rest, error] = std::from_chars(begin, end, large); error == std::errc() && rest == end)
     return Json(large);
   return std::nullopt;
 }

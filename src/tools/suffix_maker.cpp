@@ -13,15 +13,14 @@ struct SuffixMaker::Impl {
   std::vector<std::string> notes;
 };
 
-SuffixMaker::SuffixMaker(const text::Tokenizer& tokenizer, const text::ChatTemplate& chat, Options options,
-                         const std::string& where) {
-  const Ids stops = options.stop_ids;
+SuffixMaker::SuffixMaker(const text::Tokenizer& tokenizer, const text::ChatTemplate& chat,
+                         const Options& options, const std::string& where) {
   auto impl = std::make_shared<Impl>(
       SuffixForms(tokenizer, chat, options.template_kwargs, options.plain_control_tokens, where));
   SuffixChecks checks(impl->forms, where);
   checks.conversations();
   impl->ends = checks.turn_ends();
-  if (!stops.empty()) checks.stops(impl->ends, stops);
+  if (!options.stop_ids.empty()) checks.stops(impl->ends, options.stop_ids);
   if (options.plain_control_tokens) checks.control_tokens();
   impl->notes = checks.notes();
   impl_ = std::move(impl);

@@ -25,17 +25,18 @@ std::optional<std::string> tool_training_template(const text::Tokenizer& tokeniz
 class SuffixMaker {
  public:
   struct Options {
-    bool plain_control_tokens =
-        true;  // control tokens in a result's text are encoded as ordinary text; false: TRL's ids
+    // Control tokens in a result's text are encoded as ordinary text; false: they become the tokens, as in
+    // TRL.
+    bool plain_control_tokens = true;
     base::Json template_kwargs;          // an object or null
     std::vector<std::int32_t> stop_ids;  // what ends sampling; empty: check (e) is left out
   };
-  // Renders conversations of one call, two calls, two rounds, empty and long results, with and without
-  // reasoning. UserError, which names the turn and the characters, unless (a) a call turn is rendered the
-  // same once results follow, (b) prefix and suffix are the full text, (c) the suffix does not repeat the id
-  // that stopped the turn, (d) with plain_control_tokens a result has no control id, (e) what ends a call
-  // turn is one of stop_ids.
-  SuffixMaker(const text::Tokenizer& tokenizer, const text::ChatTemplate& chat, Options options,
+  // Keeps references to both, which have to live as long. Renders conversations of one call, two calls, two
+  // rounds, an empty and a long result, with and without reasoning. UserError, which names the turn and the
+  // characters, unless (a) a call turn is rendered the same once results follow, (b) turn and suffix are the
+  // full text, (c) the suffix does not repeat the token that ends the turn, (d) with plain_control_tokens a
+  // result has no control token, (e) what ends a call turn is one of stop_ids.
+  SuffixMaker(const text::Tokenizer& tokenizer, const text::ChatTemplate& chat, const Options& options,
               const std::string& where);
 
   // The calls of the turn and their results, in call order. last_id: the last sampled id; where the suffix

@@ -52,7 +52,7 @@ TEST(ResponseParser, ReadsTurnsAsTrlDoes) {
       const Json calls = turn["message"].value("tool_calls", Json::array());
       ASSERT_EQ(typed.calls.size(), calls.size()) << name << ", " << turn["name"];
       for (std::size_t i = 0; i < calls.size(); ++i) {
-        EXPECT_EQ(typed.calls[i].name, calls[i]["function"]["name"]);
+        EXPECT_EQ(typed.calls[i].name, calls[i]["function"]["name"].get<std::string>());
         EXPECT_EQ(base::dump_python_json(typed.calls[i].arguments),
                   base::dump_python_json(calls[i]["function"]["arguments"]));
       }

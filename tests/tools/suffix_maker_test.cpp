@@ -45,10 +45,10 @@ struct Made {
   text::ChatTemplate chat;
   SuffixMaker maker;
 
-  Made(text::Tokenizer given, const std::string& source, SuffixMaker::Options options)
+  Made(text::Tokenizer given, const std::string& source, const SuffixMaker::Options& options)
       : tokenizer(std::move(given)),
         chat(source, tokenizer.special(), "the template"),
-        maker(tokenizer, chat, std::move(options), "the template") {}
+        maker(tokenizer, chat, options, "the template") {}
   std::string text(const std::vector<std::string>& results,
                    const std::vector<std::string>& names = {"first"}) const {
     std::vector<Call> calls;
@@ -89,7 +89,7 @@ void compare(const std::string& name, const Json& recording, text::Tokenizer tok
     const std::string text = made.tokenizer.decode(ids, false);
     EXPECT_EQ(text, (lost_line ? "\n" : "") + one["text"].get<std::string>()) << name;
     if (!lost_line) {
-      EXPECT_EQ(hash_of(ids), one["ids"]) << name << ": " << text;
+      EXPECT_EQ(hash_of(ids), one["ids"].get<std::string>()) << name << ": " << text;
     }
     ++compared;
   }
