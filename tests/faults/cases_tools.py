@@ -1,6 +1,5 @@
 """TOOL: runs whose model may call tools. The fixture's model learned sums and no calls: where it has to call, a pattern holds it to that."""
 from fault import Cases
-import scene
 
 CASES, HEALTHY = Cases(), Cases()
 
