@@ -215,7 +215,9 @@ TEST_F(ProbeTools, LeavesNothingBehind) {
   EXPECT_VERDICT(probe_calls(*run, Depth::kRun), "TOOL-06", Level::kWarn, "a base model");
   train::ToolUse& use = *run->data.sampled().tools;
   const data::PromptRow& row = run->data.sampled().train_prompts.rows[0];
-  const auto asked = train::begin_dialogues({&row}, 4, run->text->tokenizer, use);
+  rollout::GenerateOptions options;
+  options.samples = 4;
+  const auto asked = train::begin_dialogues({&row}, options, run->text->tokenizer, use);
   EXPECT_EQ(asked[0].prompt.back()["content"], row.prompt.back()["content"].get<std::string>() + "1");
 }
 
