@@ -199,11 +199,8 @@ const std::vector<std::string>& ToolPool::notes() const {
 std::uint64_t ToolPool::reset(const std::string& environment, std::int64_t instance, const Json& row,
                               std::uint64_t seed) {
   state_->instances.emplace(environment, instance);
-  return state_->ask({{"do", "reset"},
-                      {"environment", environment},
-                      {"instance", instance},
-                      {"row", row},
-                      {"seed", seed}});
+  return state_->ask(
+      {{"do", "reset"}, {"environment", environment}, {"instance", instance}, {"row", row}, {"seed", seed}});
 }
 
 std::uint64_t ToolPool::call(const std::string& environment, std::int64_t instance, const std::string& name,

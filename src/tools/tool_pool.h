@@ -63,8 +63,9 @@ class ToolPool {
 
   // Standalone tools first, then the environment's methods by name. "" where there are no environments: the standalone ones.
   const std::vector<Tool>& tools(const std::string& environment) const;
-  bool has_reward(const std::string& environment) const;         // a get_reward
-  bool takes_seed(const std::string& environment) const;  // its reset names a parameter `seed`, and is given one
+  bool has_reward(const std::string& environment) const;  // a get_reward
+  bool takes_seed(
+      const std::string& environment) const;  // its reset names a parameter `seed`, and is given one
   std::string class_name(const std::string& environment) const;  // type(factory()).__name__
 
   // What the user should know: a tool that has the network, since the system does not let it be shut off.

@@ -58,7 +58,8 @@ TEST(ToolLimits, TheHardLimitOfOpenFilesIsNamed) {
   const std::vector<Done> done = resets(pool, 40);
   EXPECT_FALSE(done[0].failed || done[9].failed);
   EXPECT_TRUE(done[39].failed);
-  expect_says(done[39].note, {"environment 39: reset failed", "Too many open files", "60 open files", "ulimit -Hn"});
+  expect_says(done[39].note,
+              {"environment 39: reset failed", "Too many open files", "60 open files", "ulimit -Hn"});
   const Done tool = called(pool, "tool", Json::object());
   EXPECT_TRUE(tool.failed);
   expect_says(tool.note, {"tool: the system gives no process", "ulimit -Hn"});
