@@ -30,7 +30,8 @@ def main():
         except Exception as error:
             print(f"{name}: {type(error).__name__}: {str(error)[:100]}")
             schemas[name] = None
-    text = json.dumps({"transformers": transformers.__version__, "schemas": schemas}, indent=1, ensure_ascii=False)
+    lines = [f"{json.dumps(name)}: {json.dumps(schema, ensure_ascii=False)}" for name, schema in schemas.items()]
+    text = f'{{"transformers": {json.dumps(transformers.__version__)}, "schemas": {{\n' + ",\n".join(lines) + "\n}}"
     (folder / "schemas.json").write_text(text + "\n", encoding="utf-8")
 
 

@@ -9,7 +9,7 @@ defaults, in TRL's names); steps: one an optimizer step, as logged, unrounded, u
 not TRL's, whose mean has every position of the padded batch: here they are the mean over the positions that predict a completion's
 token, from the same logits.
 <case>.safetensors: grad.<PEFT key> of the first optimizer step before clipping, and after.<PEFT key>, the adapter after the last
-step, of the cases whose names end in KEPT.
+step, of the cases whose names end in KEPT. Of balanced_<name> the gradients of one layer are kept.
 
 record_trl_orpo.py uses the same functions."""
 import json
@@ -141,7 +141,8 @@ def run(name, case, make_config, make_trainer, folder, out):
         "versions": versions(), "model": str(base), "adapter": None if new else str(base / "adapter"),
         "data": str(FIXTURES / folder / f"{data}.jsonl"), "options": options, "steps": steps, "evals": evals}
         | ({"tokens": given["peft_config"].trainable_token_indices} if new else {}))
-    tensors |= {f"grad.{key}": value for key, value in gradients.items()}
+    small = name.startswith("balanced_")  # of one layer only
+    tensors |= {f"grad.{key}": value for key, value in gradients.items() if not small or "layers.1.self_attn.v_proj" in key}
     if name.endswith(KEPT):
         tensors |= {f"after.{key}": value for key, value in adapter(trainer.model).items()}
     write_tensors(out / folder / f"{name}.safetensors", tensors)

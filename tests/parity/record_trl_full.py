@@ -10,7 +10,8 @@ second copy. Completions of GRPO, RLOO and Online DPO are replayed, as those of 
 <case>.json: versions; method; model; data; options (what differs from TRL's defaults, in TRL's names); steps: one an optimizer step, as
 logged, unrounded, under TRL's names; evals: as logged; unfrozen: the patterns of a Spectrum file, in cases named spectrum_*.
 <case>.safetensors: grad.<name> of the first optimizer step before clipping, after.<name>, the weights after the last step; logits
-[8, V], the trained model's of the tokens IDS (not of reward models)."""
+[8, V], the trained model's of the tokens IDS (not of reward models). All but sft_* and spectrum_* leave
+the first layer out, and the embedding after the last step."""
 import json
 import re
 import tempfile
@@ -38,6 +39,7 @@ QWEN2, QWEN3, LLAMA3 = (FIXTURES / FOLDER / family for family in ("qwen2", "qwen
 REWARD = FIXTURES / "rewards" / "tiny_reward"
 KEPT = ("sft_qwen2", "sft_qwen3", "sft_llama3", "dpo_qwen2", "reward", "grpo_kl", "spectrum_qwen3", "kto_qwen2",
         "cpo_qwen2", "orpo_llama3", "rloo_qwen2", "online_dpo_llama3")
+WHOLE = ("sft", "spectrum")  # the others leave out the first layer, and the embedding after the last step: backward and AdamW are those of these
 TEXT, COMPLETION = FIXTURES / "sft/text.jsonl", FIXTURES / "sft/prompt_completion.jsonl"
 PAIRS, UNPAIRED, SCORED = (FIXTURES / "trl_dpo/explicit.jsonl", FIXTURES / "trl_kto/rows.jsonl", FIXTURES / "trl_reward/explicit.jsonl")
 CPO_PAIRS = FIXTURES / "trl_cpo/eval.jsonl"  # without a pair of equal sides, whose accuracy is a toss-up of rounding
@@ -221,9 +223,11 @@ def run(name, out):
         "data": str(data or FIXTURES / "trl_grpo/prompts.jsonl"), "options": options, "steps": steps, "evals": evals}
         | ({"unfrozen": UNFROZEN} if name.startswith("spectrum") else {}))
     if name in KEPT:
+        kept = lambda key: name.startswith(WHOLE) or ".layers.0." not in key
         write_tensors(out / FOLDER / f"{name}.safetensors",
-                      {f"grad.{key}": value for key, value in gradients.items()}
-                      | {f"after.{key}": value for key, value in parameters(trainer.model).items()}
+                      {f"grad.{key}": value for key, value in gradients.items() if kept(key)}
+                      | {f"after.{key}": value for key, value in parameters(trainer.model).items()
+                         if kept(key) and (name.startswith(WHOLE) or "embed_tokens" not in key)}
                       | ({} if method == "reward" else {"logits": logits_of(trainer.model)}))
     shown = [f"{key} {[float(f'{step[key]:.4g}') for step in steps]}" for key in ("loss", "grad_norm")]
     print(f"{name}: " + ", ".join(shown), flush=True)

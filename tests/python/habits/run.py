@@ -124,7 +124,8 @@ def whole_suite(habits, program, writes):
     outcome = {name: judged(ours[name], kept(control[name]), one.near) for name, one in habits.items()}
     if writes:
         expected |= {name: {**kept(control[name]), "hone": outcome[name][0]} for name in habits}
-        EXPECTED.write_text(json.dumps(expected, indent=1, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
+        lines = [f"{json.dumps(name)}: {json.dumps(one, ensure_ascii=False, sort_keys=True)}" for name, one in sorted(expected.items())]
+        EXPECTED.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
     lost = [f"{name} {kind}, expected {expected[name]['hone']}: {reason}" for name, (kind, reason) in outcome.items()
             if RANK[kind] > RANK[expected[name]["hone"]]]
     moved = [f"{name}: TRL itself gives other values than expected.json: {text}" for name, one in habits.items()
