@@ -149,7 +149,7 @@ def policy_cases():
         case(f"masked_{one}", loss_type=one, beta=0.04 if one in ("grpo", "gmpo") else 0.0, **masked)
     case("masked_sequence", loss_type="grpo", importance_sampling_level="sequence", **{**masked, "epsilon": 0.01})
     case("masked_entropy", top_entropy_quantile=0.4, entropy_coef=0.02, mask_truncated_completions=True, seed=7, **masked)
-    case("tools", max_completion_length=440, max_tool_calling_iterations=2, max_steps=1, beta=0.04)
+    case("tools", max_completion_length=440, max_tool_calling_iterations=2, max_steps=2, beta=0.04)
     plain = dict(steps_per_generation=2)
     case("rloo", method="rloo", **plain)
     case("rloo_off", method="rloo", **{**OFF, "epsilon": 0.15, "learning_rate": 1e-3})
