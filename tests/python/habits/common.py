@@ -86,6 +86,13 @@ def tokenizer_of(folder):
     return AutoTokenizer.from_pretrained(folder)
 
 
+def calling_model():
+    """tiny_llama with room for a chat template's words about tools, of which its tokenizer makes many tokens."""
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(MODEL, max_position_embeddings=2048)
+
+
 def calling_tokenizer():
     """With a template that knows calls of tools, and that TRL can read answers of: Qwen3's, of TRL's package."""
     from transformers import AutoTokenizer

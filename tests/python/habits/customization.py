@@ -1,5 +1,7 @@
 """What scripts change around the steps: callbacks, optimizers, metrics, precision, tools."""
-from common import CHAT_PROMPTS, FEW, GREEDY, MODEL, PAIRS, TEXTS, calling_tokenizer, data, habit, logged, run_of, sampled
+from common import CHAT_PROMPTS, FEW, GREEDY, MODEL, PAIRS, TEXTS, calling_model, calling_tokenizer, data, habit, logged, run_of, sampled
+
+ROOMY = {**GREEDY, "max_completion_length": 700}  # a call, its result and an answer
 
 
 @habit()
@@ -97,7 +99,7 @@ def tools():
     def long_answers(completions, **kwargs):
         return [float(len(one[0]["content"])) for one in completions]
 
-    trainer = GRPOTrainer(MODEL, reward_funcs=long_answers, args=GRPOConfig("out", **GREEDY), train_dataset=data(CHAT_PROMPTS),
+    trainer = GRPOTrainer(calling_model(), reward_funcs=long_answers, args=GRPOConfig("out", **ROOMY), train_dataset=data(CHAT_PROMPTS),
                           processing_class=calling_tokenizer(), tools=[product])
     return sampled(trainer, "reward")
 
@@ -125,6 +127,6 @@ def environment():
             self.counter += step
             return self.counter
 
-    trainer = GRPOTrainer(MODEL, args=GRPOConfig("out", **GREEDY), train_dataset=data(CHAT_PROMPTS),
+    trainer = GRPOTrainer(calling_model(), args=GRPOConfig("out", **ROOMY), train_dataset=data(CHAT_PROMPTS),
                           processing_class=calling_tokenizer(), environment_factory=Counter)
     return sampled(trainer, "reward")
