@@ -11,6 +11,7 @@
 #include "config/parse.h"
 #include "doctor/examination.h"
 #include "model/tiny_model.h"
+#include "train/opening/open_run.h"
 
 namespace hone::test_tools {
 

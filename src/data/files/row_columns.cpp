@@ -104,29 +104,29 @@ constexpr std::array kPrompts = {
 }  // namespace
 
 const ReadKeys& sft_columns() {
-  static constexpr ReadKeys keys("columns of sft", kSft);
-  return keys;
+  static constexpr ReadKeys kKeys("columns of sft", kSft);
+  return kKeys;
 }
 const ReadKeys& cpo_columns() {
-  static constexpr ReadKeys keys("columns of cpo and orpo", kCpo);
-  return keys;
+  static constexpr ReadKeys kKeys("columns of cpo and orpo", kCpo);
+  return kKeys;
 }
 
 const ReadKeys& pair_columns() {
-  static constexpr ReadKeys keys("columns of dpo", kPairs);
-  return keys;
+  static constexpr ReadKeys kKeys("columns of dpo", kPairs);
+  return kKeys;
 }
 const ReadKeys& reward_columns() {
-  static constexpr ReadKeys keys("columns of reward", kReward);
-  return keys;
+  static constexpr ReadKeys kKeys("columns of reward", kReward);
+  return kKeys;
 }
 const ReadKeys& kto_columns() {
-  static constexpr ReadKeys keys("columns of kto", kKto);
-  return keys;
+  static constexpr ReadKeys kKeys("columns of kto", kKto);
+  return kKeys;
 }
 const ReadKeys& prompt_columns() {
-  static constexpr ReadKeys keys("columns of grpo, rloo and online-dpo", kPrompts);
-  return keys;
+  static constexpr ReadKeys kKeys("columns of grpo, rloo and online-dpo", kPrompts);
+  return kKeys;
 }
 
 void refuse_columns(const Json& row, const ReadKeys& columns, const std::string& where) {
