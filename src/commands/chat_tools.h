@@ -30,7 +30,7 @@ class ChatTools {
   const base::Json& schemas() const { return schemas_; }            // of all prompts
   const std::vector<std::string>& notes() const { return notes_; }  // a sentence each
 
-  // What a turn sampled after `prompt` says. Without calls it is the answer.
+  // Reads a turn that was sampled after `prompt`. Without calls it is the answer.
   tools::Turn read(std::span<const std::int32_t> prompt, std::span<const std::int32_t> drawn) const;
 
   struct Results {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "report/dialogue_turns.h"
 #include "train/saves/run_folder.h"
 
 namespace hone::report {
@@ -29,7 +30,7 @@ Json line_of(const train::RolloutFacts& facts, const train::CompletionFacts& com
                {"prompt", completion.prompt},
                {"completion", acts ? completion.messages : Json(completion.completion)}};
   if (acts) {
-    line["calls"] = completion.shown_calls;
+    line["calls"] = calls_json(completion.calls);
     line["spans"] = completion.spans;
   }
   for (std::size_t i = 0; i < facts.reward_names.size(); ++i) {

@@ -119,7 +119,7 @@ std::string turn_text(const DialogueTurn& turn) {
 std::vector<std::string> completion_lines(const train::CompletionFacts& completion, int width,
                                           const Terminal& terminal) {
   if (completion.messages.is_null()) return {terminal.green(fit_line(completion.completion, width))};
-  const std::vector<DialogueTurn> turns = dialogue_turns(completion.messages, completion.shown_calls);
+  const std::vector<DialogueTurn> turns = dialogue_turns(completion.messages, calls_json(completion.calls));
   std::vector<std::string> out;
   for (std::size_t i = 0; i < turns.size(); ++i) {
     if (turns.size() > kMostTurns && i == kMostTurns / 2) {

@@ -38,6 +38,16 @@ void add_assistant(const Json& message, std::vector<DialogueTurn>& out) {
 
 }  // namespace
 
+Json calls_json(const std::vector<train::CallFacts>& calls) {
+  Json out = Json::array();
+  for (const train::CallFacts& call : calls) {
+    Json one = {{"turn", call.turn}, {"name", call.name}, {"failed", call.failed}};
+    if (call.is_unread) one["unread"] = call.unread;
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
 std::vector<DialogueTurn> dialogue_turns(const Json& messages, const Json& calls) {
   std::vector<DialogueTurn> out;
   std::size_t results = 0;

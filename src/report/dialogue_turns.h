@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "train/facts/step_facts.h"
 
 namespace hone::report {
 
@@ -17,7 +18,10 @@ struct DialogueTurn {
   bool unread = false;  // a result: the dialogue ended before the model could read it
 };
 
-// `messages` and `calls` as CompletionFacts has them, or whatever stands in their place in a file: what is no such
+// As they stand in completions/: {"turn", "name", "failed", "unread"?: the result, where the dialogue ended before it}.
+base::Json calls_json(const std::vector<train::CallFacts>& calls);
+
+// `messages` as CompletionFacts has them and `calls` as calls_json(), or whatever stands in their place in a file: what is no such
 // thing is left out or shown as JSON.
 std::vector<DialogueTurn> dialogue_turns(const base::Json& messages, const base::Json& calls);
 

@@ -81,7 +81,7 @@ class Reward {
   // Columns that its source looks up where the data have them, `kwargs.get("answer")` or `answer=None`; a
   // function may read others too.
   virtual std::vector<std::string> read_columns() const { return {}; }
-  // Whether it can be called only with Request::environments: no answer can be made up for it.
+  // True: it can be called only with Request::environments, so no answer can be made up for it.
   virtual bool wants_environments() const { return false; }
   // The useful number of concurrent calls: the workers of a function, 1 for built-in ones.
   virtual int parallel_calls() const { return 1; }

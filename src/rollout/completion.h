@@ -56,6 +56,10 @@ struct GenerateOptions : RequestOptions, EngineOptions {
   std::vector<std::size_t> prompt_keys;
   // Each prompt has its Request::adapter here. Where this is empty, the model is used as it is.
   std::vector<std::shared_ptr<const ops::AdapterSides>> adapters = {};
+
+  std::size_t key_of(std::size_t prompt) const {
+    return prompt_keys.empty() ? prompt : prompt_keys.at(prompt);
+  }
 };
 
 enum class FinishReason {

@@ -12,7 +12,7 @@ std::vector<Completion> generate(const model::CausalLm& model,
                 "rollout::generate", "at least one new token, sample and sequence");
   Engine engine(model, options);
   for (std::size_t i = 0; i < prompts.size(); ++i) {
-    const std::size_t key = options.prompt_keys.empty() ? i : options.prompt_keys.at(i);
+    const std::size_t key = options.key_of(i);
     engine.add({.ids = prompts[i],
                 .options = options,
                 .key = {.prompt = key},

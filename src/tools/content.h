@@ -1,4 +1,4 @@
-// What a field of a response template makes of the text between its delimiters (transformers 5.23,
+// A field of a response template turns the text between its delimiters into a value (transformers 5.23,
 // content_parsers.py).
 #pragma once
 

@@ -1,14 +1,11 @@
 #include "tools/tool_spec.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/error.h"
-#include "base/suggest.h"
+#include "python/user_file.h"
 
 namespace hone::tools {
-
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -25,22 +22,6 @@ std::string trimmed(const std::string& text) {
   const std::size_t begin = text.find_first_not_of(" \t");
   if (begin == std::string::npos) return {};
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
-}
-
-std::string whole_path(const std::string& file, const std::string& word, const std::string& option) {
-  std::error_code error;
-  const fs::path path = fs::absolute(file, error);
-  if (fs::is_regular_file(path, error)) return path.lexically_normal().string();
-  std::vector<std::string> near;
-  for (const auto& entry : fs::directory_iterator(path.parent_path(), error)) {
-    if (entry.path().extension() == ".py") near.push_back(entry.path().filename().string());
-  }
-  const std::string guess = base::did_you_mean(path.filename().string(), near);
-  throw base::UserError({.where = option + " " + word,
-                         .expected = "a Python file " + file,
-                         .found = fs::exists(path, error) ? "something else of this name" : "no such file",
-                         .cause = "looked for " + path.string(),
-                         .fix = "name the file from the working folder, or in full." + guess});
 }
 
 }  // namespace
@@ -72,7 +53,7 @@ ToolFile parse_tool_word(const std::string& word, const std::string& option) {
     begin = end + 1;
   }
   out.is_file = out.file_or_module.ends_with(".py") || out.file_or_module.find('/') != std::string::npos;
-  if (out.is_file) out.file_or_module = whole_path(out.file_or_module, word, option);
+  if (out.is_file) out.file_or_module = python::whole_path(out.file_or_module, option + " " + word);
   return out;
 }
 

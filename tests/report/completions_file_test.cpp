@@ -54,7 +54,10 @@ TEST(CompletionsFile, ADialogueIsItsMessagesAsInTrl) {
   const base::Json line =
       base::Json::parse(lines_of(folder.path() / "completions" / "completions_00001.jsonl").at(0));
   EXPECT_EQ(line["completion"], facts.completions[0].messages);
-  EXPECT_EQ(line["calls"], facts.completions[0].shown_calls);
+  EXPECT_EQ(line["calls"],
+            base::Json({{{"turn", 0}, {"name", "add"}, {"failed", false}},
+                        {{"turn", 0}, {"name", "look"}, {"failed", true}},
+                        {{"turn", 1}, {"name", "add"}, {"failed", false}, {"unread", "too long"}}}));
   EXPECT_EQ(line["spans"], facts.completions[0].spans);
   EXPECT_EQ(line["calls_2"], 7) << "a column of log_extra with that name is not lost";
   EXPECT_EQ(line["advantage"], 0.7071);

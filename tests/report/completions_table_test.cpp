@@ -47,7 +47,7 @@ TEST(CompletionsTable, TheMiddleOfALongDialogueIsLeftOut) {
   messages = base::Json::array();
   for (int i = 1; i <= 40; ++i)
     messages.push_back({{"role", "assistant"}, {"content", "turn " + std::to_string(i)}});
-  facts.completions[0].shown_calls = base::Json::array();
+  facts.completions[0].calls.clear();
   const std::string table = completions_table(facts, {}, {});
   EXPECT_NE(table.find("turn 8\n" + std::string(41, ' ') + "... 24 more ...\n" + std::string(41, ' ') +
                        "turn 33\n"),

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "report/dialogue_turns.h"
 #include "report/page/read_completions.h"
 #include "report/page/read_metrics.h"
 #include "report/rollouts.h"
@@ -141,9 +142,12 @@ TEST_F(PageCompletions, ADialogueIsReadTurnByTurn) {
   const train::RolloutFacts facts = dialogues(1);
   const auto& one = facts.completions[0];
   const auto written = [&](const base::Json& messages) {
-    const base::Json line = {
-        {"step", 1},          {"prompt", "2 + 3?"}, {"completion", messages}, {"calls", one.shown_calls},
-        {"spans", one.spans}, {"right", 1.0}};
+    const base::Json line = {{"step", 1},
+                             {"prompt", "2 + 3?"},
+                             {"completion", messages},
+                             {"calls", calls_json(one.calls)},
+                             {"spans", one.spans},
+                             {"right", 1.0}};
     return base::dump_json(line) + "\n";
   };
   write(1, written(one.messages) +

@@ -46,9 +46,9 @@ inline train::RolloutFacts dialogues(std::int64_t step) {
                   {{"role", "assistant"},
                    {"content", "So 5, or more."},
                    {"tool_calls", base::Json::array({call("add", {{"a", 3}})})}}};
-  one.shown_calls = {{{"turn", 0}, {"name", "add"}, {"failed", false}},
-                     {{"turn", 0}, {"name", "look"}, {"failed", true}},
-                     {{"turn", 1}, {"name", "add"}, {"failed", false}, {"unread", "too long"}}};
+  one.calls = {{.turn = 0, .name = "add"},
+               {.turn = 0, .name = "look", .failed = true},
+               {.turn = 1, .name = "add", .is_unread = true, .unread = "too long"}};
   one.spans = base::Json::array();
   one.spans.push_back({"<call>", true});
   one.spans.push_back({"<result>", false});

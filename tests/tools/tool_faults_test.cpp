@@ -222,7 +222,7 @@ TEST_F(ToolFaults, AnEnvironmentThatIsEndedIsLostUntilItsNextReset) {
     const std::uint64_t lost = hasty->call("", 1, "step", {{"how", how}});
     const std::uint64_t after = hasty->call("", 1, "step", {{"how", "fine"}});
     const std::uint64_t reward = hasty->reward("", 1);
-    const std::uint64_t neighbour = hasty->call("", 2, "step", {{"how", "fine"}});
+    const std::uint64_t neighbor = hasty->call("", 2, "step", {{"how", "fine"}});
     std::map<std::uint64_t, Done> all = all_of(*hasty);
     EXPECT_EQ(all[first].text, "step 1");
     EXPECT_TRUE(all[lost].failed && all[after].failed && all[reward].failed);
@@ -230,7 +230,7 @@ TEST_F(ToolFaults, AnEnvironmentThatIsEndedIsLostUntilItsNextReset) {
     const std::string why = how == "hang" ? "did not end within 0.8 s" : "ended its process with status 9";
     expect_says(all[after].text, {"{'error': 'the environment was lost: step " + why});
     expect_says(all[after].note, {"environment 1: step found it lost: step " + why});
-    EXPECT_EQ(all[neighbour].text, "step 1");
+    EXPECT_EQ(all[neighbor].text, "step 1");
     EXPECT_FALSE(one(*hasty, hasty->reset("", 1, Json::object(), 0)).failed);
     EXPECT_EQ(one(*hasty, hasty->call("", 1, "step", {{"how", "fine"}})).text, "step 1");
     EXPECT_EQ(one(*hasty, hasty->reward("", 1)).reward, 1);

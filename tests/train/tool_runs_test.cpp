@@ -293,15 +293,15 @@ TEST_F(ToolRuns, TheFactsSayWhatWasDrawnAndWhatBecameOfEachCall) {
         EXPECT_EQ(facts.spans[s][0].get<std::string>().find("<tool_response>") == std::string::npos, drawn);
         given += drawn ? 0 : 1;
       }
-      ASSERT_EQ(facts.shown_calls.size(), sample.calls.size());
+      ASSERT_EQ(facts.calls.size(), sample.calls.size());
       const auto read =
           static_cast<std::size_t>(std::count_if(sample.messages.begin(), sample.messages.end(),
                                                  [](const Json& one) { return one["role"] == "tool"; }));
       for (std::size_t c = 0; c < sample.calls.size(); ++c) {
-        EXPECT_EQ(facts.shown_calls[c]["name"], sample.calls[c].name);
-        EXPECT_EQ(facts.shown_calls[c]["failed"], sample.calls[c].failed);
-        EXPECT_EQ(facts.shown_calls[c].value("unread", Json()),
-                  c >= read ? Json(sample.calls[c].result) : Json());
+        EXPECT_EQ(facts.calls[c].name, sample.calls[c].name);
+        EXPECT_EQ(facts.calls[c].failed, sample.calls[c].failed);
+        EXPECT_EQ(facts.calls[c].is_unread, c >= read);
+        EXPECT_EQ(facts.calls[c].unread, c >= read ? sample.calls[c].result : "");
         unread += c >= read ? 1 : 0;
       }
     }

@@ -258,7 +258,7 @@ def _completion_only(trainer, data):
         return wanted
     decides = trained if can_be_mapped(trained) else data
     known = trainer.__dict__.get("_decided")
-    if known is None or known[0] is not decides:  # a stream begins anew for its first row
+    if known is None or known[0] is not decides:  # a stream begins again for its first row
         known = trainer.__dict__["_decided"] = (decides, {"prompt", "completion"} <= set(first_row(decides)))
     return known[1]
 

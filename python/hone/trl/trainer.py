@@ -231,7 +231,7 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, metaclass=
         return out
 
     def _of_last_run(self):
-        """The options that name what this process wrote for its last run: nothing is written anew."""
+        """The options that name what this process wrote for its last run: nothing is written again."""
         return {name: self._ran[name] for name in OF_OBJECTS if name in self._ran}
 
     # ---- the run

@@ -56,7 +56,6 @@ class Sampler {
     const train::PolicyPrompts& prompts = run_.sampled().train_prompts;
     std::vector<const data::PromptRow*> rows;
     for (const std::size_t place : places) rows.push_back(&prompts.rows[place]);
-    options_.samples = 1;
     options_.prompt_keys = places;
     const std::vector<train::ActingPrompt> asked =
         train::begin_dialogues(rows, options_, run_.text->tokenizer, use_);

@@ -106,9 +106,11 @@ class Trials {
         out.first = base::dump_json(first.back());
         out.second = base::dump_json(second.back());
       }
+    } catch (const train::WorldsDiffer& error) {
+      out.error = error.text().found;
+      out.worlds_differ = true;
     } catch (const base::UserError& error) {
       out.error = error.text().found;
-      out.worlds_differ = error.text().expected.starts_with("the same observation");
     }
     return out;
   }
@@ -160,17 +162,9 @@ Json smallest_arguments(const Json& schema) {
 }
 
 train::ToolUse own_tools(const train::RunView& run) {
-  const train::ToolUse& of = *run.sampled().tools;
-  return {.pool = train::open_tool_pool(run.plan),
-          .chat = of.chat,
-          .parser = of.parser,
-          .suffixes = of.suffixes,
-          .most_rounds = of.most_rounds,
-          .most_result_tokens = of.most_result_tokens,
-          .failures_to_stop = of.failures_to_stop,
-          .environments = of.environments,
-          .template_kwargs = of.template_kwargs,
-          .vocab_size = of.vocab_size};
+  train::ToolUse out = *run.sampled().tools;
+  out.pool = train::open_tool_pool(run.plan);
+  return out;
 }
 
 ToolTrials try_tools(const train::RunView& run, double patience) {

@@ -49,7 +49,7 @@ train::ToolUse own_tools(const train::RunView& run);
 // `patience`: seconds, after which no call is begun.
 ToolTrials try_tools(const train::RunView& run, double patience);
 
-// Whether they are functions of the program that called hone, whose calls only it can take back.
+// True where the tools are functions of the program that called hone: only it could take their calls back.
 bool calls_the_caller(const config::Plan& plan);
 
 }  // namespace hone::doctor

@@ -1,4 +1,4 @@
-// What dialogues with tools show: a model that does not call (TOOL-06), calls that do not parse (TOOL-07), tools that fail (TOOL-08),
+// This watches dialogues with tools: a model that does not call (TOOL-06), calls that do not parse (TOOL-07), tools that fail (TOOL-08),
 // one failing call again and again and dialogues that end at a bound (TOOL-09), results that do not fit (TOOL-03), waiting for tools
 // (TOOL-10), groups that are dead since all their completions call alike (TOOL-11).
 #pragma once

@@ -1,11 +1,10 @@
 #include "rewards/python/python_reward.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/error.h"
 #include "base/secrets.h"
-#include "base/suggest.h"
+#include "python/user_file.h"
 #include "rewards/http/http_reward.h"
 #include "rewards/http/judge.h"
 #include "rewards/python/python_calls.h"
@@ -14,7 +13,6 @@
 namespace hone::rewards {
 
 using base::Json;
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -24,22 +22,6 @@ constexpr double kMaxTimeout = 1e8;
 
 bool is_address(const std::string& word) {
   return word.starts_with("http://") || word.starts_with("https://");
-}
-
-std::string absolute_file(const std::string& file, const std::string& word) {
-  std::error_code error;
-  const fs::path path = fs::absolute(file, error);
-  if (fs::is_regular_file(path, error)) return path.lexically_normal().string();
-  std::vector<std::string> near;
-  for (const auto& entry : fs::directory_iterator(path.parent_path(), error)) {
-    if (entry.path().extension() == ".py") near.push_back(entry.path().filename().string());
-  }
-  const std::string guess = base::did_you_mean(path.filename().string(), near);
-  throw base::UserError({.where = "reward " + word,
-                         .expected = "a Python file " + file,
-                         .found = fs::exists(path, error) ? "something else of this name" : "no such file",
-                         .cause = "looked for " + path.string(),
-                         .fix = "name the file from the working folder, or in full." + guess});
 }
 
 // The entry of worker_script.h's "load".
@@ -64,7 +46,7 @@ Json parsed(const std::string& word) {
   if (const std::size_t colon = word.rfind(':'); colon != std::string::npos) {
     const std::string function = word.substr(colon + 1);
     if (colon == 0 || function.empty()) refuse(colon == 0 ? "no file" : "no function");
-    return {{"file", absolute_file(word.substr(0, colon), word)}, {"function", function}};
+    return {{"file", python::whole_path(word.substr(0, colon), "reward " + word)}, {"function", function}};
   }
   if (word.ends_with(".py")) refuse("no function");
   const std::size_t dot = word.rfind('.');

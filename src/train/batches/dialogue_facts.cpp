@@ -10,14 +10,19 @@ using base::Json;
 namespace {
 
 // Results are read in the order of the calls, those of a turn all or not at all: so the unread ones are the last.
-Json calls_of(const RolloutSample& sample) {
+std::vector<CallFacts> calls_of(const RolloutSample& sample) {
   const auto read = std::count_if(sample.messages.begin(), sample.messages.end(),
                                   [](const Json& message) { return message.value("role", "") == "tool"; });
-  Json out = Json::array();
+  std::vector<CallFacts> out;
   for (const ToolCall& call : sample.calls) {
-    Json one = {{"turn", call.turn}, {"name", call.name}, {"failed", call.failed}};
-    if (std::ssize(out) >= read) one["unread"] = call.result;
-    out.push_back(std::move(one));
+    const bool is_unread = std::ssize(out) >= read;
+    out.push_back({.turn = call.turn,
+                   .name = call.name,
+                   .arguments = base::dump_json(call.arguments),
+                   .failed = call.failed,
+                   .seconds = call.seconds,
+                   .is_unread = is_unread,
+                   .unread = is_unread ? call.result : ""});
   }
   return out;
 }
@@ -40,11 +45,17 @@ Json spans_of(const RolloutSample& sample, const text::Tokenizer& tokenizer) {
 
 }  // namespace
 
-void add_dialogue(CompletionFacts& to, const RolloutSample& sample, const text::Tokenizer& tokenizer) {
+void add_dialogue(CompletionFacts& to, const RolloutSample& sample, const text::Tokenizer& tokenizer,
+                  const tools::ResponseParser* parser) {
+  to.calls = calls_of(sample);
   if (sample.messages.is_null()) return;
   to.messages = sample.messages;
-  to.shown_calls = calls_of(sample);
   to.spans = spans_of(sample, tokenizer);
+  if (parser == nullptr) return;
+  // A call is looked for in what the model drew, not in what it was given.
+  to.opens_call = std::any_of(to.spans.begin(), to.spans.end(), [&](const Json& span) {
+    return span[1].get<bool>() && parser->opens_call(span[0].get<std::string>());
+  });
 }
 
 }  // namespace hone::train

@@ -1,13 +1,15 @@
-// What is shown of a dialogue with tools: its turns, what became of each call, and which of its text the model drew.
+// What is shown and watched of a dialogue with tools: its turns, what became of each call, and which of its text the model drew.
 #pragma once
 
 #include "text/tokenizer.h"
+#include "tools/response_parser.h"
 #include "train/batches/rollout_batch.h"
 #include "train/facts/step_facts.h"
 
 namespace hone::train {
 
-// Sets messages, calls and spans; nothing for a sample that is one turn.
-void add_dialogue(CompletionFacts& to, const RolloutSample& sample, const text::Tokenizer& tokenizer);
+// Sets calls, and of a dialogue its messages, spans, and with a parser opens_call.
+void add_dialogue(CompletionFacts& to, const RolloutSample& sample, const text::Tokenizer& tokenizer,
+                  const tools::ResponseParser* parser);
 
 }  // namespace hone::train

@@ -35,7 +35,7 @@ data::PromptRow with_observation(const data::PromptRow& row, const std::string& 
 
 [[noreturn]] void worlds_differ(const data::PromptRow& row, const std::string& name, const std::string& first,
                                 const std::string& other) {
-  throw base::UserError(
+  throw WorldsDiffer(
       {.where = row.where,
        .expected =
            "the same observation of reset() for all completions of a prompt, which are compared with each other",
@@ -48,12 +48,8 @@ data::PromptRow with_observation(const data::PromptRow& row, const std::string& 
 // What draws the task, and whatever a method draws: the same for all completions of a prompt, which are compared, and others in each
 // batch.
 std::uint64_t seed_of(const rollout::GenerateOptions& options, std::size_t prompt) {
-  const std::uint64_t key = options.prompt_keys.empty() ? prompt : options.prompt_keys.at(prompt);
-  return base::Stream(options.seed, base::Purpose::kEnvironment, options.step, key).bits(0);
-}
-
-std::string class_of(const ToolUse& use, const std::string& environment) {
-  return use.pool->class_name(environment);
+  return base::Stream(options.seed, base::Purpose::kEnvironment, options.step, options.key_of(prompt))
+      .bits(0);
 }
 
 }  // namespace
@@ -115,7 +111,7 @@ bool ToolUse::is_method(const std::string& environment, const std::string& name)
 std::vector<std::string> ToolUse::reward_names() const {
   std::vector<std::string> out;
   for (const std::string& name : environments) {
-    const std::string of = class_of(*this, name);
+    const std::string of = pool->class_name(name);
     if (pool->has_reward(name) && std::find(out.begin(), out.end(), of) == out.end()) out.push_back(of);
   }
   return out;
@@ -162,7 +158,7 @@ std::vector<ActingPrompt> begin_dialogues(const std::vector<const data::PromptRo
     const std::size_t first = p * static_cast<std::size_t>(samples);
     for (std::size_t k = 1; k < static_cast<std::size_t>(samples); ++k) {
       if (observations[first + k] != observations[first])
-        worlds_differ(*rows[p], class_of(use, out[p].actors.front().environment), observations[first],
+        worlds_differ(*rows[p], use.pool->class_name(out[p].actors.front().environment), observations[first],
                       observations[first + k]);
     }
     read.push_back(observations[first].empty() ? *rows[p] : with_observation(*rows[p], observations[first]));
@@ -186,7 +182,7 @@ std::vector<std::vector<double>> environment_rewards(
     for (const Actor& actor : prompt.actors) {
       out.emplace_back(names.size(), rewards::kNone);
       if (actor.instance < 0 || !use.pool->has_reward(actor.environment)) continue;
-      const auto place = std::find(names.begin(), names.end(), class_of(use, actor.environment));
+      const auto place = std::find(names.begin(), names.end(), use.pool->class_name(actor.environment));
       asked[use.pool->reward(actor.environment, actor.instance)] = {
           out.size() - 1, static_cast<std::size_t>(place - names.begin())};
     }

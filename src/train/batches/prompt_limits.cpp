@@ -16,7 +16,7 @@ void limit_prompts(std::vector<data::TokenizedPrompt>& tokens, const std::vector
   const std::string& option = limits.completion_option;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto length = static_cast<std::int64_t>(tokens[i].ids.size());
-    if (limits.positions == 0 || length + limits.completion <= limits.positions) continue;
+    if (length + limits.completion <= limits.positions) continue;
     throw base::UserError(
         {.where = rows[i].where,
          .expected = "a prompt that leaves room for " + option + " " + std::to_string(limits.completion) +

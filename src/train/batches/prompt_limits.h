@@ -14,7 +14,7 @@ struct PromptLimits {
   std::int64_t most_tokens = 0;       // max_prompt_length, whose last tokens stay; 0: no bound
   std::int64_t completion = 0;        // the most tokens of a completion
   std::string completion_option;      // that says so, for messages
-  std::int64_t positions = 0;         // of the model for what it generates; 0: no bound
+  std::int64_t positions = 0;         // of the model for what it generates
   bool positions_by_factors = false;  // beyond them longrope has other factors
 };
 

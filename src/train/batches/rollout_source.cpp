@@ -66,26 +66,6 @@ void add_token_facts(CompletionFacts& to, const std::vector<std::int32_t>& ids,
   to.most_common_fraction = static_cast<double>(most->second) / static_cast<double>(ids.size());
 }
 
-// The dialogue and its calls. Whether a call was begun is looked for in what the model drew, not in what it was given.
-void add_call_facts(CompletionFacts& to, const RolloutSample& sample, const text::Tokenizer& tokenizer,
-                    const ToolUse* tools) {
-  to.messages = sample.messages;
-  for (const ToolCall& one : sample.calls)
-    to.calls.push_back({one.name, base::dump_json(one.arguments), one.failed, one.seconds});
-  if (tools == nullptr) return;
-  std::int64_t begin = 0;
-  const auto look = [&](std::int64_t end) {
-    const std::span<const std::int32_t> ids = sample.ids;
-    const auto drawn = ids.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
-    to.opens_call = to.opens_call || tools->parser.opens_call(tokenizer.decode(drawn, false));
-  };
-  for (const GivenTokens& given : sample.given) {
-    look(given.begin);
-    begin = given.end;
-  }
-  look(std::ssize(sample.ids));
-}
-
 }  // namespace
 
 std::int64_t PolicyPrompts::longest() const {
@@ -317,8 +297,7 @@ void LiveRollouts::fill_facts(Making& making) const {
          .completion = sample.text,
          .truncated = sample.truncated});
     add_token_facts(facts.completions.back(), sample.ids, tokenizer_);
-    add_call_facts(facts.completions.back(), sample, tokenizer_, tools_);
-    add_dialogue(facts.completions.back(), sample, tokenizer_);
+    add_dialogue(facts.completions.back(), sample, tokenizer_, acts ? &tools_->parser : nullptr);
   }
   facts.reward_names = names_;
 }
@@ -396,8 +375,7 @@ SourcedRollouts ReplayedRollouts::make(const RolloutRequest& request) {
          .completion = sample.text.empty() ? tokenizer_.decode(sample.ids, true) : sample.text,
          .truncated = sample.truncated,
          .rewards = sample.rewards});
-    add_call_facts(out.facts.completions.back(), sample, tokenizer_, nullptr);
-    add_dialogue(out.facts.completions.back(), sample, tokenizer_);
+    add_dialogue(out.facts.completions.back(), sample, tokenizer_, nullptr);
     add_token_facts(out.facts.completions.back(), sample.ids, tokenizer_);
   }
   return out;

@@ -30,14 +30,14 @@ void fields(Archive& archive, RolloutSample& facts) {
 
 template <typename Archive>
 void fields(Archive& archive, CallFacts& facts) {
-  archive(facts.name, facts.arguments, facts.failed, facts.seconds);
+  archive(facts.turn, facts.name, facts.arguments, facts.failed, facts.seconds, facts.is_unread, facts.unread);
 }
 
 template <typename Archive>
 void fields(Archive& archive, CompletionFacts& facts) {
   archive(facts.prompt, facts.asked, facts.completion, facts.truncated, facts.tokens, facts.most_common_token,
           facts.most_common_fraction, facts.rewards, facts.advantage, facts.extra, facts.messages, facts.calls,
-          facts.opens_call, facts.shown_calls, facts.spans);
+          facts.opens_call, facts.spans);
 }
 
 template <typename Archive>

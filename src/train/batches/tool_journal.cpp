@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/path_kind.h"
 
 namespace hone::train {
 
@@ -41,11 +40,12 @@ std::string text_of(const Json& arguments) {
   return base::dump_python_json(arguments);
 }
 
-void read_journal(const fs::path& file, std::uint64_t first_generation, std::map<CallPlace, ToolCall>& to) {
+// The bytes of whole lines: what follows is a line that a crash has cut.
+std::size_t read_journal(const fs::path& file, std::uint64_t first_generation,
+                         std::map<CallPlace, ToolCall>& to) {
   const std::string text = base::read_text(file);
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = text.find('\n', begin);
-    if (end == std::string::npos) return;
+  std::size_t begin = 0;
+  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
     try {
       read_line(text.substr(begin, end - begin), file, first_generation, to);
     } catch (const Json::exception& error) {
@@ -57,6 +57,7 @@ void read_journal(const fs::path& file, std::uint64_t first_generation, std::map
     }
     begin = end + 1;
   }
+  return begin;
 }
 
 bool is_journal(const fs::path& file) {
@@ -64,24 +65,19 @@ bool is_journal(const fs::path& file) {
   return name.starts_with(kJournal) && name.ends_with(".jsonl");
 }
 
-// This rank's file, as this start goes on with it.
+// The file of this rank, where what another run has left is taken away first.
 fs::path begun(const JournalPlace& place) {
   const fs::path own = journal_of(place.output_dir, place.rank);
+  if (place.resumes) return own;
   std::error_code error;
-  if (!place.resumes) fs::remove(own, error);
-  if (!place.resumes && place.rank == 0) {
-    std::vector<fs::path> others;
+  std::vector<fs::path> others = {own};
+  if (place.rank == 0) {
     for (const auto& entry : fs::directory_iterator(place.output_dir, error)) {
       if (is_journal(entry.path())) others.push_back(entry.path());
     }
-    for (int rank = 0; rank < place.ranks; ++rank) std::erase(others, journal_of(place.output_dir, rank));
-    for (const fs::path& file : others) fs::remove(file, error);
+    for (int rank = 1; rank < place.ranks; ++rank) std::erase(others, journal_of(place.output_dir, rank));
   }
-  if (place.resumes && base::is_file(own)) {
-    const std::string text = base::read_text(own);
-    const std::size_t whole = text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1;
-    if (whole < text.size()) base::AppendedFile(own).truncate(whole);
-  }
+  for (const fs::path& file : others) fs::remove(file, error);
   return own;
 }
 
@@ -89,8 +85,11 @@ fs::path begun(const JournalPlace& place) {
 
 ToolJournal::ToolJournal(const JournalPlace& place, std::uint64_t first_generation) : file_(begun(place)) {
   if (!place.resumes) return;
+  const fs::path own = journal_of(place.output_dir, place.rank);
   for (const auto& entry : fs::directory_iterator(place.output_dir)) {
-    if (is_journal(entry.path())) read_journal(entry.path(), first_generation, known_);
+    if (!is_journal(entry.path())) continue;
+    const std::size_t whole = read_journal(entry.path(), first_generation, known_);
+    if (entry.path() == own) file_.truncate(whole);
   }
 }
 

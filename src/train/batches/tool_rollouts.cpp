@@ -76,7 +76,7 @@ class ToolLoop {
     const auto samples = static_cast<std::size_t>(options_.samples);
     all_.resize(prompts_.size() * samples);
     for (std::size_t p = 0; p < prompts_.size(); ++p) {
-      const std::size_t key = options_.prompt_keys.empty() ? p : options_.prompt_keys.at(p);
+      const std::size_t key = options_.key_of(p);
       const rollout::RequestId first = engine_.add({.ids = prompts_[p].ids,
                                                     .options = options_,
                                                     .key = {.prompt = key},
@@ -134,8 +134,8 @@ class ToolLoop {
       one.sample.calls.push_back(
           {.turn = one.turn, .name = call.name, .arguments = call.arguments, .result = ""});
       const auto known = recorded(one, i);
-      if (known && !use_.is_method(one.actor.environment,
-                                   call.name)) {  // an environment has to get into its state again
+      // A method is called all the same: its environment has to get into its state again.
+      if (known && !use_.is_method(one.actor.environment, call.name)) {
         take(one, i, *known);
         continue;
       }
@@ -146,10 +146,17 @@ class ToolLoop {
     if (one.missing == 0) go_on(one);
   }
 
-  CallPlace place_of(const Acting& one, std::size_t call) const {
-    return {.generation = options_.step,
-            .prompt = options_.prompt_keys.empty() ? one.prompt : options_.prompt_keys.at(one.prompt),
+  rollout::DrawKey key_of(const Acting& one) const {  // of what it draws next
+    return {.prompt = options_.key_of(one.prompt),
             .sample = one.index % static_cast<std::size_t>(options_.samples),
+            .position = one.sample.ids.size()};
+  }
+
+  CallPlace place_of(const Acting& one, std::size_t call) const {
+    const rollout::DrawKey key = key_of(one);
+    return {.generation = options_.step,
+            .prompt = key.prompt,
+            .sample = key.sample,
             .index = one.first_call + call};
   }
 
@@ -234,12 +241,7 @@ class ToolLoop {
     }
     rollout::RequestOptions next = options_;
     next.max_new_tokens = options_.max_new_tokens - length;
-    const std::size_t key = options_.prompt_keys.empty() ? one.prompt : options_.prompt_keys.at(one.prompt);
-    engine_.append(one.id, {.ids = suffix,
-                            .options = std::move(next),
-                            .key = {.prompt = key,
-                                    .sample = one.index % static_cast<std::size_t>(options_.samples),
-                                    .position = static_cast<std::uint64_t>(length)}});
+    engine_.append(one.id, {.ids = suffix, .options = std::move(next), .key = key_of(one)});
   }
 
   void finish(Acting& one) {

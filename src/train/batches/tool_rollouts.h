@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "data/forms/prompts.h"
 #include "model/causal_lm.h"
 #include "rollout/completion.h"
@@ -35,7 +36,7 @@ namespace hone::train {
 
 // The tools of a run, opened once (train/opening/tool_opening.h).
 struct ToolUse {
-  std::unique_ptr<tools::ToolPool> pool;
+  std::shared_ptr<tools::ToolPool> pool;
   std::shared_ptr<const text::ChatTemplate> chat;  // of prompts and suffixes
   tools::ResponseParser parser;
   tools::SuffixMaker suffixes;
@@ -74,8 +75,14 @@ struct ActingPrompt {
   std::vector<Actor> actors;
 };
 
+// The environments of one prompt do not begin alike.
+class WorldsDiffer final : public base::UserError {
+ public:
+  using base::UserError::UserError;
+};
+
 // The prompts of a batch with their environments, reset in order: what reset() returns stands behind the last message. Of one prompt
-// all environments have to say the same, and get the same seed, which depends on `options` (seed, step, prompt_keys) alone. UserError
+// all environments have to say the same (WorldsDiffer), and get the same seed, which depends on `options` (seed, step, prompt_keys) alone. UserError
 // for one that raises, and for a prompt that is too long with what it says.
 std::vector<ActingPrompt> begin_dialogues(const std::vector<const data::PromptRow*>& rows,
                                           const rollout::GenerateOptions& options,

@@ -138,10 +138,13 @@ using NamedValue = std::pair<std::string, double>;
 
 // A call of a tool in a completion.
 struct CallFacts {
+  std::int64_t turn = 0;  // of the model's turns
   std::string name;
   std::string arguments;  // JSON
   bool failed = false;
   double seconds = 0;
+  bool is_unread = false;  // the dialogue ended before the model could read the result
+  std::string unread;      // that result
 };
 
 // One completion with its rewards: what completions/ and the terminal's table show.
@@ -159,9 +162,8 @@ struct CompletionFacts {
   base::Json messages = {};           // of a dialogue with tools: the turns after the prompt; null: one turn
   std::vector<CallFacts> calls = {};  // of tools, in the order in which the model wrote them
   bool opens_call = false;  // what the model drew holds what begins a call in its template, called or not
-  // Of a dialogue, in order: {"turn", "name", "failed", "unread"?: the result, where the dialogue ended before it}, and
-  // [text, whether the model drew it], with control tokens.
-  base::Json shown_calls = {}, spans = {};
+  // Of a dialogue, in order: [text, whether the model drew it], with control tokens.
+  base::Json spans = {};
 };
 
 // What a reward function printed during one call, and the samples of that call, 0-based in the generation batch.
