@@ -3,11 +3,14 @@
 
 Names what failed and what was skipped, then prints `N passed, N failed[, N skipped]` as the last line.
 NAME.exit holds each program's exit code: one that failed without saying which case counts as one failure.
+NAME.seconds holds the time of what has no GoogleTest; the longest of both kinds are named, so that the suite's time has an address.
 """
 import json
 import pathlib
 import re
 import sys
+
+LONGEST = 12
 
 
 def skip_reasons(log):
@@ -67,8 +70,26 @@ def collect(folder):
     return cases
 
 
+def seconds_of(folder):
+    """(seconds, name) of every GoogleTest case, and of every other test as a whole."""
+    for path in folder.glob("*.seconds"):
+        yield float(path.read_text()), path.stem
+    for path in folder.glob("*.json"):
+        try:
+            suites = json.loads(path.read_text())["testsuites"]
+        except (ValueError, KeyError, TypeError):
+            continue  # collect() has named it
+        for suite in suites:
+            for case in suite["testsuite"]:
+                yield float(case.get("time", "0").rstrip("s")), f"{path.stem}: {suite['name']}.{case['name']}"
+
+
 def main():
-    cases = collect(pathlib.Path(sys.argv[1]))
+    folder = pathlib.Path(sys.argv[1])
+    cases = collect(folder)
+    longest = sorted((found for found in seconds_of(folder) if found[0] >= 1), reverse=True)[:LONGEST]
+    if longest:
+        print("the longest, in seconds beside the others: " + ", ".join(f"{name} {seconds:.0f}" for seconds, name in longest))
     of = lambda outcome: [case for case in cases if case[0] == outcome]
     for word, outcome in (("skipped", "skip"), ("FAILED", "not ok")):
         for _, name, why in of(outcome):

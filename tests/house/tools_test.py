@@ -245,7 +245,7 @@ def test_answers_are_marked_by_their_last_number(folder):
 
 def test_counting_names_failures_skips_and_crashes(folder):
     case = lambda name, result, **more: {"name": name, "status": "RUN", "result": result, **more}
-    suite = {"name": "S", "testsuite": [case("a", "COMPLETED"), case("b", "COMPLETED", failures=[{}]),
+    suite = {"name": "S", "testsuite": [case("a", "COMPLETED", time="7.4s"), case("b", "COMPLETED", failures=[{}]),
                                         case("c", "SKIPPED"), {"name": "d", "status": "NOTRUN", "result": "SUPPRESSED"}]}
     (folder / "p.json").write_text(json.dumps({"testsuites": [suite]}))
     (folder / "p.log").write_text("x.cpp:3: Skipped\nno model here\n\n[  SKIPPED ] S.c (0 ms)\n")
@@ -253,12 +253,14 @@ def test_counting_names_failures_skips_and_crashes(folder):
     (folder / "crashed.exit").write_text("139\n")
     (folder / "q.tap").write_text("ok one\nnoise\nskip two: why\n")
     (folder / "q.exit").write_text("0\n")
+    (folder / "q.seconds").write_text("9\n")
     done = run(ROOT / "tools" / "count_tests.py", folder)
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     assert lines[-1] == "2 passed, 2 failed, 2 skipped", lines
     assert "skipped  p: S.c: no model here" in lines and "FAILED   p: S.b" in lines, lines
     assert "FAILED   crashed: ended with exit code 139" in lines, lines
+    assert lines[0].endswith(": q 9, p: S.a 7"), lines[0]
 
 
 def test_counting_names_results_that_were_cut_short(folder):
