@@ -21,8 +21,8 @@
 #include "train/loop/optimizer.h"
 #include "train/opening/host_base.h"
 #include "train/opening/input_files.h"
-#include "train/opening/open_reference.h"
 #include "train/opening/score_source.h"
+#include "train/references/open_reference.h"
 
 namespace hone::train {
 

@@ -64,10 +64,6 @@ struct LoadedCheckpoint {
 LoadedCheckpoint load_checkpoint(const base::fs::path& folder, learn::Optimizer& optimizer,
                                  const config::Plan& plan);
 
-// The parameters [P] of a reference that moves, on the CPU, from the checkpoint of a run with sync_ref_model. UserError
-// when it has none, or another shape.
-at::Tensor load_reference(const base::fs::path& folder, const adapters::Adapter& adapter);
-
 // The finished adapter, tokenizer and trainer state at the top of output_dir; each file is written
 // atomically.
 void publish_final(const base::fs::path& output_dir, const CheckpointParts& parts);

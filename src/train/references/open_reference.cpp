@@ -1,4 +1,4 @@
-#include "train/opening/open_reference.h"
+#include "train/references/open_reference.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -12,7 +12,9 @@
 #include "base/error.h"
 #include "base/plural.h"
 #include "train/opening/memory_inputs.h"
-#include "train/saves/checkpoint.h"
+#include "train/opening/open_model.h"
+#include "train/opening/open_run.h"
+#include "train/saves/reference_file.h"
 
 namespace hone::train {
 

@@ -1,13 +1,13 @@
 // The reference model of a run, as its options ask for one: the model itself, another one, or one that moves.
 #pragma once
 
-#include <memory>
-
 #include "config/plan.h"
-#include "train/opening/open_run.h"
+#include "train/facts/memory_plan.h"
 #include "train/passes/reference.h"
 
 namespace hone::train {
+
+struct OpenedRun;  // train/opening/open_run.h
 
 // The reference is the run's own model, without its adapter or as it began: no second set of weights is read. ref_model may
 // name the same folder.
