@@ -280,9 +280,8 @@ void collect_files(Plan& plan, Settings& settings) {
     });
   }
   if (!plan.ref_model.empty()) {
-    settings.collect([&] {
-      find_model(plan.ref_model, "", "ref_model", settings.where("ref_model"), plan.downloads);
-    });
+    settings.collect(
+        [&] { find_model(plan.ref_model, "", "ref_model", settings.where("ref_model"), plan.downloads); });
   }
   settings.collect([&] {
     if (plan.adapter_name_or_path.empty()) return;

@@ -9,14 +9,16 @@
 namespace hone::config {
 namespace {
 
-constexpr const char *kSync = "sync_ref_model", *kDtype = "ref_model_dtype", *kRemove = "remove sync_ref_model";
+constexpr const char *kSync = "sync_ref_model", *kDtype = "ref_model_dtype",
+                     *kRemove = "remove sync_ref_model";
 
 void check_moving(const Plan& plan, const Settings& settings) {
   if (plan.use_peft) {
-    conflict(settings, kSync, "sync_ref_model: false with use_peft: true", "true",
-             "TRL refuses it with PEFT: the reference is the model without its adapter, so that no other model is there "
-             "that could move",
-             "remove sync_ref_model, or train all weights: use_peft: false");
+    conflict(
+        settings, kSync, "sync_ref_model: false with use_peft: true", "true",
+        "TRL refuses it with PEFT: the reference is the model without its adapter, so that no other model is there "
+        "that could move",
+        "remove sync_ref_model, or train all weights: use_peft: false");
   }
   if (plan.precompute_ref_log_probs) {
     conflict(settings, kSync, "sync_ref_model or precompute_ref_log_probs", "both",
@@ -42,7 +44,7 @@ void finish_reference(Plan& plan, const Settings& settings) {
   if (plan.ref_model.empty()) {
     if (settings.changed(kDtype)) plan.notes.push_back(fmt::format("{}: not used without ref_model", kDtype));
   } else if (settings.changed(kDtype)) {
-    plan.ref_precision = settings.text(kDtype) != "float32"                  ? Precision::kBFloat16
+    plan.ref_precision = settings.text(kDtype) != "float32"           ? Precision::kBFloat16
                          : settings.maybe_flag("bf16").value_or(true) ? Precision::kAutocast
                                                                       : Precision::kFloat32;
   }

@@ -120,9 +120,9 @@ void add_preferences(std::vector<FormerName>& all) {
   }
   note(all, {"force_use_ref_model"}, kTrl, "ref_model names another reference than the model itself",
        "dpo kto online-dpo");
-  all.push_back(refused_name("ref_model", kTrl,
-                             "TRL's trainer of this method takes no other reference than the model itself",
-                             "remove it: with beta above 0 the reference is the model as the run begins", kPolicies));
+  all.push_back(refused_name(
+      "ref_model", kTrl, "TRL's trainer of this method takes no other reference than the model itself",
+      "remove it: with beta above 0 the reference is the model as the run begins", kPolicies));
   all.push_back(refused_name("ref_model", kTrl, "the loss of this method has no reference", "remove it",
                              "sft reward cpo orpo"));
   note(all, {"model_adapter_name"}, kTrl, "adapter_name_or_path names the adapter to continue", "dpo kto");

@@ -68,7 +68,7 @@ struct MemoryInputs {
   // whether its weights are there only before step 1.
   std::int64_t reference_bytes = 0, reference_pass = 0;
   bool reference_released = false;
-  std::int64_t accumulation = 1;        // micro-batches of a step, all laid out at once
+  std::int64_t accumulation = 1;  // micro-batches of a step, all laid out at once
   std::int64_t gradient_copies =
       0;  // of the whole gradient, while micro-batches are added up (parallel/tree_sum.h)
   std::int64_t threads = 1;

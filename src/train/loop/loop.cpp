@@ -20,9 +20,9 @@
 #include "train/loop/shards.h"
 #include "train/loop/step_account.h"
 #include "train/loop/triggers.h"
-#include "train/passes/moving_reference.h"
 #include "train/opening/input_watch.h"
 #include "train/opening/same_run.h"
+#include "train/passes/moving_reference.h"
 
 namespace hone::train {
 

@@ -17,8 +17,8 @@ namespace hone::train {
 
 class InputWatch;       // train/opening/input_watch.h
 class MovingReference;  // train/passes/moving_reference.h
-class RunGuard;    // train/loop/guard.h
-class RunSampler;  // train/loop/run_sampler.h
+class RunGuard;         // train/loop/guard.h
+class RunSampler;       // train/loop/run_sampler.h
 
 struct LoopParts {
   const config::Plan& plan;

@@ -21,8 +21,8 @@ namespace {
 constexpr std::size_t kPiece = 1 << 16, kPieces = 64;
 
 // Kinds of files, in the words of messages.
-constexpr const char *kBase = "the base model", *kReference = "the reference model", *kTokenizer = "the tokenizer",
-                     *kTemplate = "the chat template", *kReward = "the reward";
+constexpr const char *kBase = "the base model", *kReference = "the reference model",
+                     *kTokenizer = "the tokenizer", *kTemplate = "the chat template", *kReward = "the reward";
 
 Json print_of(std::span<const std::byte> bytes) {
   if (bytes.size() <= kPiece * (kPieces + 2)) return {bytes.size(), base::crc32c(bytes)};
@@ -135,12 +135,13 @@ void require_same_reference(const Json& before, const Json& now) {
   const auto words = [](const Json& files) {
     return std::string(files.empty() ? "no ref_model" : "a ref_model with other files");
   };
-  throw base::UserError({.where = "option ref_model",
-                         .expected = had.empty() ? "no ref_model, as when the run began (CKPT-05)"
-                                                 : "the reference model that the run began with (CKPT-05)",
-                         .found = words(has),
-                         .cause = "the loss is a distance from the reference: with another one it is another run",
-                         .fix = "set ref_model as in plan.yaml of that run, or begin a new run from its adapter"});
+  throw base::UserError(
+      {.where = "option ref_model",
+       .expected = had.empty() ? "no ref_model, as when the run began (CKPT-05)"
+                               : "the reference model that the run began with (CKPT-05)",
+       .found = words(has),
+       .cause = "the loss is a distance from the reference: with another one it is another run",
+       .fix = "set ref_model as in plan.yaml of that run, or begin a new run from its adapter"});
 }
 
 void require_same_method(const fs::path& checkpoint, const config::Plan& plan) {

@@ -177,7 +177,8 @@ std::vector<std::string> full_names(const model::CausalLm& model, const adapters
 std::int64_t checkpoint_bytes(const adapters::Adapter& adapter, const learn::Optimizer& optimizer,
                               bool moves) {
   constexpr std::int64_t kTokenizerBytes = 32LL << 20;
-  return static_cast<std::int64_t>(adapter.flat().nbytes()) * (moves ? 2 : 1) + optimizer.state_bytes() + kTokenizerBytes;
+  return static_cast<std::int64_t>(adapter.flat().nbytes()) * (moves ? 2 : 1) + optimizer.state_bytes() +
+         kTokenizerBytes;
 }
 
 }  // namespace

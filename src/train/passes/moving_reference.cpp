@@ -14,8 +14,7 @@ constexpr std::int64_t kPiece = std::int64_t{1} << 20;  // numbers at a time, so
 
 template <typename Call>
 void for_pieces(std::int64_t count, const Call& call) {
-  for (std::int64_t begin = 0; begin < count; begin += kPiece)
-    call(begin, std::min(kPiece, count - begin));
+  for (std::int64_t begin = 0; begin < count; begin += kPiece) call(begin, std::min(kPiece, count - begin));
 }
 
 }  // namespace

@@ -46,7 +46,8 @@ class ScopedExchange {
 struct Reference {
   at::Tensor parameters;  // Adapter::flat() [P]
   at::Tensor values;      // [P], which replace `parameters`; undefined: only the base
-  std::shared_ptr<const model::CausalLm> other = nullptr;    // another model; null: none, or release() was called
+  std::shared_ptr<const model::CausalLm> other =
+      nullptr;  // another model; null: none, or release() was called
   std::shared_ptr<const MovingReference> moving = nullptr;  // null: the reference stays
   bool released = false;
 

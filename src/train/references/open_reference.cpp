@@ -50,9 +50,9 @@ std::shared_ptr<const model::CausalLm> open_second(OpenedRun& run, bool packs) {
   static_cast<config::ModelPlan&>(all) = as;
   all.shared_base = {};
   require_room_for_base(*source, all, /*keep_blocks=*/true);
-  const auto out = std::make_shared<model::CausalLm>(
-      *source, dtype_policy(as), packs ? model::Storage::kPacked : model::Storage::kPlain, quantize(as),
-      device(run.plan), /*keep_blocks=*/true);
+  const auto out = std::make_shared<model::CausalLm>(*source, dtype_policy(as),
+                                                     packs ? model::Storage::kPacked : model::Storage::kPlain,
+                                                     quantize(as), device(run.plan), /*keep_blocks=*/true);
   out->join_linears();
   if (const auto note = quantized_note(as, *out)) run.start.notes.push_back("ref_model: " + *note);
   if (run.plan.ranks > 1) run.start.notes.emplace_back("each rank has its own copy of ref_model");
@@ -93,8 +93,8 @@ std::shared_ptr<MovingReference> make_moving(OpenedRun& run) {
     values = values_of(*open_source_of(run), adapter);
   }
   const at::ScalarType dtype = dtype_policy(model_plan(plan)).residual;
-  run.moving_reference = std::make_shared<MovingReference>(
-      adapter.flat().detach(), values.to(adapter.flat().device()), dtype, plan);
+  run.moving_reference = std::make_shared<MovingReference>(adapter.flat().detach(),
+                                                           values.to(adapter.flat().device()), dtype, plan);
   return run.moving_reference;
 }
 

@@ -44,8 +44,8 @@ struct CheckpointParts {
   std::vector<std::pair<std::string, std::string>> method_files = {};
   // publish_final: the checkpoint whose adapter is the result (load_best_model_at_end); empty: `adapter`.
   base::fs::path best = {};
-  at::Tensor reference = {};       // [P] fp32, of a reference that moves; undefined: it stays
-  Shards* shards = nullptr;  // where other ranks keep parts of it: within Shards::reading()
+  at::Tensor reference = {};  // [P] fp32, of a reference that moves; undefined: it stays
+  Shards* shards = nullptr;   // where other ranks keep parts of it: within Shards::reading()
 };
 
 // Writes output_dir/checkpoint-<step>. UserError on a full disk; no partial folder is left.

@@ -57,8 +57,8 @@ at::Tensor load_reference(const fs::path& folder, const adapters::Adapter& adapt
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::string& name = adapter.tensors()[i].name;
     const auto* stored = file.find(name);
-    const bool fits = stored != nullptr && stored->dtype == base::DType::kF32 &&
-                      stored->shape == parts[i].sizes().vec();
+    const bool fits =
+        stored != nullptr && stored->dtype == base::DType::kF32 && stored->shape == parts[i].sizes().vec();
     if (!fits) {
       throw UserError({.where = path.string() + " tensor " + name,
                        .expected = "F32 with " + std::to_string(parts[i].numel()) + " numbers",
