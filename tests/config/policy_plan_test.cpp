@@ -448,11 +448,6 @@ TEST_F(PolicyPlanTest, SettingsThatDoNothingAreNoted) {
 }
 
 TEST_F(PolicyPlanTest, WhatIsRefused) {
-  EXPECT_EQ(grpo_error({"--sync_ref_model"}),
-            "[--sync_ref_model] expected sync_ref_model at its default false\n"
-            "  found:  true\n"
-            "  likely: TRL refuses it with PEFT: the reference is the model without its adapter\n"
-            "  do:     remove sync_ref_model");
   EXPECT_NE(grpo_error({"--remove_unused_columns"}).find("at its default false"), std::string::npos);
   EXPECT_NE(grpo_error({"--log_completions_hub_repo", "a/b"}).find("output_dir/completions"),
             std::string::npos);
