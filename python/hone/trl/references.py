@@ -19,13 +19,12 @@ def take(given, model, name, inputs, trainer, method):
     if reference is model and not is_named(model):
         raise Refused(f"{trainer}, ref_model", "a copy of the model, or nothing", "the object of `model` itself: `model` and `ref_model` cannot be the "
                       "same object", "leave ref_model out: the reference is the model as it begins")
-    if not is_named(reference):
-        states.refuse_unknown(reference, f"{trainer}, ref_model", wrapped=False)
     del given["ref_model"]
-    if states.is_same_model(model, reference, name, method):
+    if (is_named(reference) or models.is_model(reference)) and states.is_same_model(model, reference, name, method):
         return None, {}
     if is_named(reference):
         return None, {"ref_model": os.fspath(reference)}
+    states.refuse_unknown(reference, f"{trainer}, ref_model", wrapped=False)
     states.refuse_inside(reference, f"{trainer}, ref_model", method)
     return reference, {"ref_model": place_of(reference, inputs), "ref_model_dtype": dtype_of(reference)}
 
