@@ -182,7 +182,7 @@ TEST_F(ReferenceTest, AMovingOneResumesBitForBit) {
     EXPECT_THROW(go(method, "cut", all, 5), Killed);
     go(method, "cut", all + Words{"--resume_from_checkpoint", "true"});
     EXPECT_EQ(keeper_.start.first_step, 4);
-    for (const fs::path name : {fs::path("model.safetensors"), fs::path(kReferenceFile)})
+    for (const fs::path& name : {fs::path("model.safetensors"), fs::path(kReferenceFile)})
       EXPECT_TRUE(file("cut" / name) == file("whole" / name)) << name;
     EXPECT_TRUE(file(fs::path("cut/checkpoint-6") / kReferenceFile) ==
                 file(fs::path("whole/checkpoint-6") / kReferenceFile));

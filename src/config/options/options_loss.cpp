@@ -66,8 +66,8 @@ void add_reference(std::vector<Option>& rows) {
       {{"ref_model",
         "the reference: a model folder, a .gguf file, or a name of the hub; null: the model as the run begins",
         &ReferencePlan::ref_model},
-       {"ref_model_dtype", "dtype of ref_model's weights; null: as dtype", Kind::kChoice, "null",
-        choice("float32 bfloat16 auto")}});
+       {"ref_model_dtype", "dtype of ref_model's weights; same: as dtype", Kind::kChoice, "\"same\"",
+        choice("same float32 bfloat16")}});
   add(rows, {"loss", kMethodConfig, "dpo, kto"},
       {{"precompute_ref_log_probs", "compute the reference of every pair once, before step 1",
         &ReferencePlan::precompute_ref_log_probs,
