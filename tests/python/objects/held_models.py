@@ -177,7 +177,7 @@ def compared(package, make, reference, name, method="DPO", **more):
 
 def compared_as_theirs(make, reference, name, *rest, **more):
     (theirs, their, _, _), (ours, trainer, began, given) = (compared(package, make, reference, name, *rest, **more) for package in (trl, hone.trl))
-    assert len(ours) == len(theirs) == 3 and all(abs(a - b) <= 2e-5 * abs(b) + 1e-6 for a, b in zip(ours, theirs)), (name, ours, theirs)
+    assert len(ours) == len(theirs) == 3 and all(abs(a - b) <= 2e-5 * abs(b) + 1e-5 for a, b in zip(ours, theirs)), (name, ours, theirs)
     assert given is None or trainer.ref_model is given, name
     print("ok", name, flush=True)
     return their, trainer, began
@@ -193,10 +193,11 @@ compared_as_theirs(moved, fresh, "reference without the adapter")
 
 # One that moves has the numbers of TRL's at the end, in the object that is there.
 for reference, name in ((None, "moving"), (nudged, "moving from another")):
-    their, trainer, began = compared_as_theirs(fresh, reference, name, sync_ref_model=True, ref_model_sync_steps=2)
+    their, trainer, began = compared_as_theirs(fresh, reference, name, sync_ref_model=True, ref_model_sync_steps=2, adam_epsilon=1e-4)
     theirs = their.ref_model.state_dict()
     for key, value in trainer.ref_model.state_dict().items():
-        assert not torch.equal(value, began[key]) and torch.allclose(value, theirs[key], atol=1e-4), (name, key)
+        assert not torch.equal(value, began[key]), (name, key)
+        assert torch.allclose(value, theirs[key], atol=1e-4), (name, key, (value - theirs[key]).abs().max())
 refused("`model` and `ref_model` cannot be the same object", lambda: hone.trl.DPOTrainer(model, model))
 
 # In 4 bits: the folder's, quantized by the program. Without bitsandbytes the object here has numbers that nobody can read.
