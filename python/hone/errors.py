@@ -21,5 +21,9 @@ class RefusedType(Refused, TypeError):
     """Where TRL raises a TypeError."""
 
 
+class RefusedMissing(Refused, NotImplementedError):
+    """Where TRL raises a NotImplementedError."""
+
+
 class RefusedName(Refused, AttributeError):
     """Of a class of hone.trl: a name that TRL's has. hasattr() says False, as of any name that is not there."""

@@ -19,6 +19,7 @@
 #include "config/derived/full_plan.h"
 #include "config/derived/init_kwargs.h"
 #include "config/derived/optim_args.h"
+#include "config/derived/reference_plan.h"
 #include "config/derived/schedule_kwargs.h"
 #include "config/methods.h"
 #include "config/methods/recipe_rewards.h"
@@ -240,6 +241,7 @@ void finish_plan(Plan& plan, Settings& settings) {
   settings.collect([&] { require_quantized_base(settings); });
   if (plan.use_peft) settings.collect([&] { finish_adapter(plan, settings); });
   settings.collect([&] { finish_full(plan, settings); });
+  settings.collect([&] { finish_reference(plan, settings); });
   settings.collect([&] { finish_placement(plan, settings); });
   settings.collect([&] { finish_report(plan, settings); });
   settings.collect([&] { finish_recipe(plan, settings); });

@@ -406,10 +406,18 @@ struct WatchPlan {
   bool operator==(const WatchPlan&) const = default;
 };
 
-// The reference model of DPO and KTO.
+// The reference model of the methods that have one (train/passes/reference.h).
 struct ReferencePlan {
+  // hone's own ##2: TRL's trainers take a model as the argument ref_model. Empty: the model as the run begins.
+  std::string ref_model;                   // as model_name_or_path
+  std::optional<Precision> ref_precision;  // of ref_model, by ref_model_dtype; empty: the model's
   bool precompute_ref_log_probs = false;
   std::optional<std::int64_t> precompute_ref_batch_size;
+  // After each step whose number ref_model_sync_steps divides, with alpha the mixup:
+  // reference = alpha * policy + (1 - alpha) * reference.
+  bool sync_ref_model = false;
+  double ref_model_mixup_alpha = 0.6;
+  std::int64_t ref_model_sync_steps = 512;
 
   bool operator==(const ReferencePlan&) const = default;
 };

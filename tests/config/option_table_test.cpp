@@ -147,6 +147,8 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
                           schema.command == "orpo";
     if (on_pairs) expected.emplace_back("share_prompt");
     if (schema.command == "sft") expected.emplace_back("text_template");
+    if (contains_word("dpo, kto, online-dpo", schema.command))
+      expected.insert(expected.end(), {"ref_model", "ref_model_dtype"});
     if (contains_word("sft, dpo, kto, reward, cpo, orpo", schema.command))
       expected.emplace_back("cache_tokens");
     if (schema.command == "cpo") expected.emplace_back("gamma_beta_ratio");
@@ -235,6 +237,7 @@ TEST(OptionTable, EveryRowIsWhole) {
 // fills, or a function reads it with others.
 TEST(OptionTable, EverySupportedOptionIsRead) {
   const std::set<std::string_view> by_rules = {"dtype",
+                                               "ref_model_dtype",
                                                "use_cpu",
                                                "streaming",
                                                "bf16",

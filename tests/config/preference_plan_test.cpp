@@ -83,7 +83,6 @@ TEST_F(PreferencePlanTest, WhatDoesNotGoTogetherIsAnError) {
   expect_parts(dpo_error({"--loss_type", "robust", "--label_smoothing", "0.5"}), {"below 0.5"});
   expect_parts(dpo_error({"--beta", "0"}), {"beta", "above 0"});
   expect_parts(dpo_error({"--ld_alpha", "1.5"}), {"ld_alpha", "from 0 to 1"});
-  expect_parts(dpo_error({"--sync_ref_model"}), {"sync_ref_model", "TRL refuses it with PEFT"});
   expect_parts(dpo_error({"--rpo_alpha", "1"}), {"loss_type: [sigmoid, sft]"});
   expect_parts(dpo_error({"--assistant_only_loss"}), {"assistant_only_loss", "sft"});
   expect_parts(dpo_error({"--num_generations", "4"}), {"num_generations", "grpo, rloo"});
@@ -99,7 +98,6 @@ TEST_F(PreferencePlanTest, WhatHasNoEffectIsTold) {
   expect_parts(notes({"--label_smoothing", "0.1"}), {"label_smoothing: not used"});
   expect_parts(notes({"--discopop_tau", "0.1"}), {"discopop_tau: not used"});
   expect_parts(notes({"--precompute_ref_batch_size", "4"}), {"precompute_ref_batch_size: not used"});
-  expect_parts(notes({"--ref_model_sync_steps", "4"}), {"ref_model_sync_steps", "sync_ref_model"});
   expect_parts(notes({"--padding_free"}), {"hone never pads"});
   expect_parts(notes({"--loss_type", "aot", "--per_device_train_batch_size", "1"}), {"one pair"});
 }

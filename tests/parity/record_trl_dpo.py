@@ -4,13 +4,13 @@ usage: record_trl_dpo.py [--only PREFIX] [--out FOLDER]
 The model is tiny_llama, of experts_<name> tiny_<name>, with its adapter, whose B is not zero: a run continues it,
 and TRL's reference is a copy of it; cases named
 new_* begin with an adapter of their own, whose values (B not zero either) the safetensors hold as `before.<PEFT key>`, and TRL's
-reference is the base. Cases named smollm2_* are the first ROWS pairs of gsm8k-preference (its folder is $HONE_DATA/gsm8k-preference;
+reference is the base; in cases named other_* it is OTHER, passed as ref_model. Cases named smollm2_* are the first ROWS pairs of gsm8k-preference (its folder is $HONE_DATA/gsm8k-preference;
 without it they are left out) on SmolLM2 (models/smollm2-f32 and the deterministic adapter of common.py), every loss type.
 
-<case>.json: versions; model, adapter (the PEFT folder the run starts from, or null), data; options (what differs from TRL's
+<case>.json: versions; model, adapter (the PEFT folder the run starts from, or null), data; ref_model, of other_*; options (what differs from TRL's
 defaults, in TRL's names); steps: one an optimizer step, as logged, unrounded, under TRL's names; evals: as logged.
 <case>.safetensors: grad.<PEFT key> of the first optimizer step before clipping, and after.<PEFT key>, the adapter after the last
-step, of the cases whose names end in KEPT; of smollm2_* the gradients of REAL_TENSORS alone."""
+step, of the cases whose names end in KEPT; other_* has none; of smollm2_* the gradients of REAL_TENSORS alone."""
 import json
 import os
 import tempfile
@@ -28,6 +28,7 @@ from trl import DPOConfig, DPOTrainer
 
 MODEL = FIXTURES / "tiny_llama"
 FOLDER = "trl_dpo"
+OTHER = FIXTURES / "trl_full/llama3"  # another shape, another family, the same vocabulary
 KEPT = ("sigmoid", "aot", "mpo", "everything", "new_base", "clipped")
 PAIRS = [("What is 43 + 21?", " 64", " I think it is 63, but I am not sure at all."), ("Add 7 and 12.", " 19", " 20"),
          ("Name a colour.", " Green, like the grass.", " Seven."), ("How many legs has a spider, and how many has an ant?",
@@ -76,6 +77,8 @@ def dpo_cases():
     case("streamed", dataset_streaming=True, per_device_train_batch_size=4, gradient_accumulation_steps=1, max_steps=6)  # passes of 4 steps
     case("new_base", new=True, loss_type=["sigmoid", "ipo"], max_steps=4)
     case("tokens_new_base", new=True, weight_decay=0.1, max_steps=4)  # trainable_token_indices, the head tied
+    case("other_model", eval_strategy="steps", eval_steps=2, per_device_eval_batch_size=4)
+    case("other_precomputed", loss_type=["ipo"], precompute_ref_log_probs=True, num_train_epochs=2, max_steps=-1)
     # experts_<family>: tiny_<family>, with the load-balancing loss of its routers
     case("experts_qwen3_moe", eval_strategy="steps", eval_steps=2, per_device_eval_batch_size=4)  # its own factor
     case("experts_olmoe", router_aux_loss_coef=0.5, max_length=20)
@@ -127,6 +130,8 @@ def run(name, out):
                                           trainable_token_indices=tokens)
     else:
         model = PeftModel.from_pretrained(model, str(start), is_trainable=True)
+    if name.startswith("other"):
+        given["ref_model"] = AutoModelForCausalLM.from_pretrained(str(OTHER), dtype=torch.float32, attn_implementation="sdpa")
     rows = rows_of(data)
     train, config = train_set(rows, options)
     with tempfile.TemporaryDirectory() as folder:
@@ -143,12 +148,14 @@ def run(name, out):
     write_json(out / FOLDER / f"{name}.json", {
         "versions": versions(), "model": str(base if not real else SMOLLM2), "adapter": None if new else str(start),
         "data": str(FIXTURES / FOLDER / f"{data}.jsonl") if not real else ROWS, "options": options, "steps": steps, "evals": evals}
-        | ({"tokens": given["peft_config"].trainable_token_indices} if name.startswith("tokens") else {}))
+        | ({"tokens": given["peft_config"].trainable_token_indices} if name.startswith("tokens") else {})
+        | ({"ref_model": str(OTHER)} if name.startswith("other") else {}))
     kept = lambda key: not real or any(one + "." in key for one in REAL_TENSORS)
     tensors |= {f"grad.{key}": value for key, value in gradients.items() if kept(key)}
     if name.endswith(KEPT) and not real:
         tensors |= {f"after.{key}": value for key, value in adapter(trainer.model).items()}
-    write_tensors(out / FOLDER / f"{name}.safetensors", tensors)
+    if not name.startswith("other"):
+        write_tensors(out / FOLDER / f"{name}.safetensors", tensors)
     shown = [f"{key} {[float(f'{step[key]:.3g}') for step in steps]}" for key in
              ("loss", "grad_norm", "rewards/margins", "rewards/accuracies", "logps/chosen", "entropy")]
     print(f"{name}: " + ", ".join(shown), flush=True)

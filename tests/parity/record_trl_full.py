@@ -5,7 +5,7 @@ Models: tiny_llama (tied head); qwen2 (biases, tied), qwen3 (Q/K norm, a head of
 here, in trl_full/<family>, with tiny_llama's tokenizer; for reward models rewards/tiny_reward, and trl_full/reward_<family>, the same
 with a score head; SmolLM2 (models/smollm2-f32) in cases named smollm2_*. The reference of DPO, KTO and of methods that sample is TRL's
 second copy. Completions of GRPO, RLOO and Online DPO are replayed, as those of record_trl_grpo.py and record_trl_online_dpo.py:
-<case>.jsonl. TRL's defects in Online DPO and the logits/* of CPO and ORPO are as there and in record_trl_cpo.py.
+<case>.jsonl; without the reference's log-probabilities in cases named *_sync, whose reference moves. TRL's defects in Online DPO and the logits/* of CPO and ORPO are as there and in record_trl_cpo.py.
 
 <case>.json: versions; method; model; data; options (what differs from TRL's defaults, in TRL's names); steps: one an optimizer step, as
 logged, unrounded, under TRL's names; evals: as logged; unfrozen: the patterns of a Spectrum file, in cases named spectrum_*.
@@ -91,6 +91,11 @@ def cases():
         out[f"online_dpo_{family}"] = ("online_dpo", model, None, dict(
             {**online.SHARED, "learning_rate": 1e-3, "max_steps": 10}, gradient_accumulation_steps=2,
             per_device_train_batch_size=2, **(clipped if family == "qwen2" else {})))
+    # a reference that moves at steps 2, 4, ...
+    moving = dict(sync_ref_model=True, ref_model_mixup_alpha=0.6, ref_model_sync_steps=2)
+    out["dpo_sync"] = ("dpo", QWEN2, PAIRS, dict(pairs, max_steps=6, beta=0.5, learning_rate=5e-3, **moving))
+    out["kto_sync"] = ("kto", LLAMA3, UNPAIRED, dict(pairs, max_steps=6, beta=0.5, learning_rate=5e-3, **moving))
+    out["grpo_sync"] = ("grpo", QWEN3, None, dict(sampled, max_steps=6, beta=0.1, learning_rate=5e-3, **moving))
     for family in ("mistral", "smollm3", "granite", "olmo2", "gemma3", "phi3", "lfm2_bias", "phi3_short", "ministral3", "gemma2", "gemma", "olmo3", "qwen3_5", "gemma4", "exaone4"):
         out[f"sft_{family}"] = ("sft", FIXTURES / f"tiny_{family}", TEXT, dict(SFT, max_steps=4))
     for family, coef in (("qwen3_moe", 0.5), ("mixtral", None), ("olmoe", 0.5), ("granitemoe", 0.0), ("granite4", 0.0)):
@@ -185,6 +190,10 @@ def sampled_run(name, method, model, tokenizer, options, place, out):
             step["loss"] = loss
     else:
         batches, gradients = recorder.batches, recorder.gradients
+    if options.get("sync_ref_model"):  # hone computes them from the reference that has moved
+        for batch in batches:
+            for sample in batch["samples"]:
+                del sample["ref_logprobs"]
     (out / FOLDER / f"{name}.jsonl").write_text("\n".join(json.dumps(batch) for batch in batches) + "\n")
     return trainer, gradients, steps
 

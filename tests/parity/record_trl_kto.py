@@ -4,14 +4,14 @@ usage: record_trl_kto.py [--only PREFIX] [--out FOLDER]
 The model is tiny_llama, of experts_<name> tiny_<name>, with its adapter, whose B is not zero: a run continues it,
 and TRL's reference is a copy of it; cases named
 new_* begin with an adapter of their own, whose values (B not zero either) the safetensors hold as `before.<PEFT key>`, and TRL's
-reference is the base. Cases named smollm2_* are the first ROWS pairs of gsm8k-preference (its folder is $HONE_DATA/gsm8k-preference;
+reference is the base; in cases named other_* it is OTHER, passed as ref_model. Cases named smollm2_* are the first ROWS pairs of gsm8k-preference (its folder is $HONE_DATA/gsm8k-preference;
 without it they are left out), unpaired by TRL and then, for cases named *_mixed, one of each in turn, on SmolLM2
 (models/smollm2-f32 and the deterministic adapter of common.py).
 
-<case>.json: versions; model, adapter (the PEFT folder the run starts from, or null), data; options (what differs from TRL's
+<case>.json: versions; model, adapter (the PEFT folder the run starts from, or null), data; ref_model, of other_*; options (what differs from TRL's
 defaults, in TRL's names); steps: one an optimizer step, as logged, unrounded, under TRL's names; evals: as logged.
 <case>.safetensors: grad.<PEFT key> of the first optimizer step before clipping, and after.<PEFT key>, the adapter after the last
-step, of the cases whose names end in KEPT; of smollm2_* the gradients of REAL_TENSORS alone."""
+step, of the cases whose names end in KEPT; other_* has none; of smollm2_* the gradients of REAL_TENSORS alone."""
 import json
 import os
 import tempfile
@@ -28,6 +28,7 @@ from trl import KTOConfig, KTOTrainer
 
 MODEL = FIXTURES / "tiny_llama"
 FOLDER = "trl_kto"
+OTHER = FIXTURES / "trl_full/llama3"  # another shape, another family, the same vocabulary
 KEPT = ("kto", "apo", "weights", "new_base", "clipped")
 ROWS_OF_TEXT = [
     ("What is 43 + 21?", " 64", True), ("Add 7 and 12.", " 20", False), ("Name a colour.", " Green, like the grass.", True),
@@ -67,6 +68,7 @@ def kto_cases():
     case("evaluated", eval_strategy="steps", eval_steps=2, per_device_eval_batch_size=4)
     case("streamed", dataset_streaming=True, per_device_train_batch_size=4, gradient_accumulation_steps=1, max_steps=6)  # passes of 4 steps
     case("evaluated_precomputed", eval_strategy="steps", eval_steps=2, per_device_eval_batch_size=2, precompute_ref_log_probs=True)
+    case("other_model", eval_strategy="steps", eval_steps=2, per_device_eval_batch_size=4)
     # experts_<family>: tiny_<family>, with the load-balancing loss of its routers
     case("experts_qwen3_moe", eval_strategy="steps", eval_steps=2, per_device_eval_batch_size=4)  # its own factor
     case("experts_olmoe", router_aux_loss_coef=0.5, max_length=14)
@@ -121,6 +123,8 @@ def run(name, out):
         given["peft_config"] = LoraConfig(r=4, lora_alpha=8, target_modules="all-linear", task_type="CAUSAL_LM")
     else:
         model = PeftModel.from_pretrained(model, str(start), is_trainable=True)
+    if name.startswith("other"):
+        given["ref_model"] = AutoModelForCausalLM.from_pretrained(str(OTHER), dtype=torch.float32, attn_implementation="sdpa")
     rows = rows_of(data)
     train, config = train_set(rows, options)
     with tempfile.TemporaryDirectory() as folder:
@@ -137,12 +141,14 @@ def run(name, out):
     write_json(out / FOLDER / f"{name}.json", {
         "versions": versions(), "model": str(base if not real else SMOLLM2), "adapter": None if new else str(start),
         "data": str(FIXTURES / FOLDER / f"{data}.jsonl") if not real else {"rows": ROWS, "mixed": data == "real_mixed"},
-        "options": options, "steps": steps, "evals": evals})
+        "options": options, "steps": steps, "evals": evals}
+        | ({"ref_model": str(OTHER)} if name.startswith("other") else {}))
     kept = lambda key: not real or any(one + "." in key for one in REAL_TENSORS)
     tensors |= {f"grad.{key}": value for key, value in gradients.items() if kept(key)}
     if name.endswith(KEPT) and not real:
         tensors |= {f"after.{key}": value for key, value in adapter(trainer.model).items()}
-    write_tensors(out / FOLDER / f"{name}.safetensors", tensors)
+    if not name.startswith("other"):
+        write_tensors(out / FOLDER / f"{name}.safetensors", tensors)
     shown = [f"{key} {[float(f'{step[key]:.3g}') for step in steps if key in step]}" for key in
              ("loss", "grad_norm", "kl", "rewards/margins", "logps/chosen", "logps/rejected", "entropy")]
     print(f"{name}: " + ", ".join(shown), flush=True)

@@ -147,10 +147,26 @@ def test_families(folder):
     for kind in ("llama", "olmoe"):  # one that is not asked about, and one that is
         (own / "config.json").write_text(json.dumps({"model_type": kind}))
         trl.SFTTrainer(str(own), config("SFT", folder), train_dataset=TEXTS)
-    raises(ValueError, "`sync_ref_model=True`", lambda: trl.DPOTrainer(TINY, args=config("DPO", folder, sync_ref_model=True), train_dataset=PAIRS))
     raises(ValueError, "float16", lambda: trl.KTOTrainer(TINY, args=config("KTO", folder, fp16=True), train_dataset=MARKED))
     raises(ValueError, "encoder-decoder", lambda: trl.CPOTrainer(TINY, config("CPO", folder, is_encoder_decoder=True), train_dataset=PAIRS))
     trl.DPOTrainer(TINY, args=config("DPO", folder, sync_ref_model=False, fp16=False), train_dataset=PAIRS)
+
+
+def test_moving_references(folder):
+    """sync_ref_model goes with all weights, log-probabilities of each step, and a reference; TRL raises the same"""
+    from hone import trl
+
+    def made(kind, rows, *arguments, **options):
+        return getattr(trl, f"{kind}Trainer")(TINY, *arguments, args=config(kind, folder, sync_ref_model=True, **options), train_dataset=rows)
+
+    for kind in (NotImplementedError, ValueError):
+        raises(kind, "`sync_ref_model=True` while using a PEFT model", lambda: made("DPO", PAIRS, use_peft=True))
+    raises(ValueError, "`precompute_ref_log_probs=True`", lambda: made("KTO", MARKED, precompute_ref_log_probs=True))
+    raises(NotImplementedError, "`beta=0.0`", lambda: made("GRPO", PROMPTS, len))
+    same(made("DPO", PAIRS, ref_model_sync_steps=3)._settings["ref_model_sync_steps"], 3, "an option")
+    made("GRPO", PROMPTS, len, beta=0.1)
+    made("RLOO", PROMPTS, len)
+    raises(ValueError, "make a trainer of the other model", lambda: setattr(made("DPO", PAIRS), "ref_model", TINY))
 
 
 def test_heads(folder):

@@ -6,12 +6,8 @@ import sys
 import warnings
 
 from hone.errors import Refused
-from hone.trl import models, options
+from hone.trl import models, options, references
 from hone.trl.rows import is_named, is_splits
-
-# Of options that the program refuses: what is to be said of them in Python, where full training is TRL's default.
-OWN_REASONS = {"sync_ref_model": "the reference is the model as the run began, and stays that; with PEFT, `sync_ref_model=True` is currently not "
-                                 "supported in TRL either"}
 
 # Trainers that want rows when they are made; the others of TRL's take them at train().
 WANT_ROWS = ("SFT", "DPO", "KTO", "Reward", "GRPO", "RLOO", "GMPO")
@@ -21,6 +17,7 @@ def refuse(method, where, args, settings, train, evaluation, has_reward=False):
     """`settings`: the options that the arguments gave; `has_reward`: an environment scores. Called last, so that a wrong argument is named before what is missing."""
     refuse_remote_code(settings, where)
     refuse_options(method, settings, where)
+    references.refuse_moving(method, settings, where)
     refuse_absent_rewards(method, settings, where, has_reward)
     refuse_absent_rows(method, train, evaluation, where)
     if method == "Reward":
@@ -65,7 +62,7 @@ def refuse_options(method, settings, where):
     for name, row in options.rows(options.METHODS[method]).items():
         value = settings.get(name)
         if row["class"] == "refused" and value not in (None, False, "", [], {}) and value != row["default"]:
-            why = OWN_REASONS.get(name) or row.get("reason") or row["meaning"]
+            why = row.get("reason") or row["meaning"]
             raise Refused(f"{where}, args.{name}", f"its default, {row['default']}", f"{value!r}: {why}", f"leave {name} out")
 
 

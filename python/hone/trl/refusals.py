@@ -3,8 +3,7 @@ import inspect
 import warnings
 
 from hone.errors import Refused
-from hone.trl import models, states
-from hone.trl.rows import is_named
+from hone.trl import models
 
 # Arguments of TRL's trainers that are code or objects of this process; None, and what `EMPTY` has, is no refusal.
 INSTEAD = {
@@ -15,14 +14,13 @@ INSTEAD = {
     "optimizers": "set optim, learning_rate, lr_scheduler_type and optim_args in the config",
     "optimizer_cls_and_kwargs": "set optim, learning_rate and optim_args in the config",
     "model_init": "name the model: model='folder or name'",
-    "ref_model": "the reference is the model without its adapter, or a copy of it at the start; another one hone does not have",
     "reward_processing_classes": "pass reward_funcs, which have them",
     "tools": "GRPOTrainer(tools=[...]) trains a model that calls tools",
     "rollout_func": "hone samples by itself; replay reads rollouts from a file",
     "environment_factory": "GRPOTrainer(environment_factory=...) trains in environments",
     "value_model": "hone's policies need none",
 }
-EMPTY = {"optimizers": (None, None), "reward_processing_classes": [], "tools": [], "ref_model": None}
+EMPTY = {"optimizers": (None, None), "reward_processing_classes": [], "tools": []}
 
 def refuse_arguments(trainer, arguments):
     for name, value in arguments.items():
@@ -60,18 +58,6 @@ INSTEAD_OF_STEPS = {
     "_prepare_dataset": "prepare the rows before the trainer gets them",
     "_calculate_rewards": "pass reward_funcs",
 }
-
-
-def same_reference(given, model, name, trainer, method):
-    """Takes away a ref_model that is the model itself, as it begins, loaded twice. `name`: what the options call the model."""
-    reference = given.get("ref_model")
-    if reference is None or not (is_named(reference) or models.is_model(reference)):
-        return
-    if reference is model and not is_named(model):
-        raise Refused(f"{trainer}, ref_model", "a copy of the model, or nothing", "the object of `model` itself: `model` and `ref_model` cannot be the "
-                      "same object", "leave ref_model out: the reference is the model as it begins")
-    if states.is_same_model(model, reference, name, method):
-        del given["ref_model"]
 
 
 def refuse_second_adapter(given, settings, trainer):

@@ -6,7 +6,7 @@ import pathlib
 import warnings
 
 from hone.errors import Refused
-from hone.trl import machine, models, options, own_files, streams, tokenizers
+from hone.trl import machine, models, options, own_files, references, streams, tokenizers
 from hone.trl.evaluation import compares, evaluated, is_evaluation, refuse_unseen
 from hone.trl.loaders import loader
 from hone.trl.model_card import card
@@ -231,13 +231,23 @@ class Results:
 
     @property
     def ref_model(self):
-        """The object that was passed; else, where TRL has a copy of the model, the model as it began, opened by transformers once."""
+        """The object that was passed; else, where TRL has a copy of the model, the model as it began, opened by transformers once. One that
+        moves has its values of the end."""
         if "ref_model" not in TRL_HAS[self._name]:
             raise AttributeError(f"{type(self).__name__} has no attribute 'ref_model'.")
-        if self._given_reference is None or is_named(self._given_reference):
+        if is_named(self._given_reference) and self._settings.get("ref_model"):
+            self._given_reference = self._trained.named_reference(f"{type(self).__name__}.ref_model")
+            self._take_reference()
+        elif self._given_reference is None or is_named(self._given_reference):
             alone = not self._settings.get("use_peft") and compares(self) and not getattr(self.args, "precompute_ref_log_probs", False)
             self._given_reference = self._trained.reference(f"{type(self).__name__}.ref_model") if alone else None
+            self._take_reference()
         return self._given_reference
+
+    def _take_reference(self):
+        """What moved in a run, into the object that is there."""
+        if self._settings.get("sync_ref_model") and self._ran is not None and models.is_model(self._given_reference):
+            references.take_moved(self._result_folder(), self._given_reference)
 
     @property
     def aux_loss_enabled(self):

@@ -155,6 +155,11 @@ class TrainedModel:
             return copy.deepcopy(self._given).requires_grad_(False)
         return live.open_base(self.base_settings(), self._trainer._name, self.config, where).requires_grad_(False)
 
+    def named_reference(self, where):
+        """Another model, whose name was passed."""
+        settings = {**self._trainer._settings, "model_name_or_path": self._trainer._settings["ref_model"], "model_revision": None}
+        return live.open_base(settings, self._trainer._name, read_config(settings["ref_model"], "config.json", "AutoConfig"), where).requires_grad_(False)
+
     def begin(self, settings, resumes):
         """The settings of a run that begins with the adapter that was made here."""
         if self._given is not None and self._live is None and settings.get("use_peft"):

@@ -9,7 +9,7 @@ import types
 
 from hone import program
 from hone.errors import HoneError, Refused, RefusedName
-from hone.trl import adapters, again, attributes, child, contradictions, families, functions, models, options, own_metrics, plan, refusals, reward_models
+from hone.trl import adapters, again, attributes, child, contradictions, families, functions, models, options, own_metrics, plan, references, refusals, reward_models
 from hone.trl import rows, states, streams, tokenizers, tools, training_arguments, verdicts
 from hone.trl.accelerator import Accelerator
 from hone.trl.callbacks import Callbacks, TrainerState
@@ -27,7 +27,7 @@ TrainOutput = collections.namedtuple("TrainOutput", "global_step training_loss m
 
 # Options whose values this process has written for a run.
 OF_OBJECTS = ("model_name_or_path", "model_revision", "dtype", "tokenizer_name_or_path", "adapter_name_or_path", "unfrozen_parameters",
-              "reward_funcs")
+              "reward_funcs", "ref_model", "ref_model_dtype")
 
 # The arguments of TRL 1.16's trainers, in their order.
 _ROWS = ["model", "args", "data_collator", "train_dataset", "eval_dataset", "processing_class", "compute_loss_func", "compute_metrics", "callbacks",
@@ -128,7 +128,7 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, metaclass=
             attributes.refuse(name, type(self).__name__, row)
         if name in refusals.INSTEAD:
             refusals.refuse_arguments(type(self).__name__, {name: value})
-        if name in ("model", "model_wrapped") or (name == "accelerator" and name in vars(self)):
+        if name in ("model", "model_wrapped", "ref_model") or (name == "accelerator" and name in vars(self)):
             attributes.refuse(name, type(self).__name__, attributes.Row(attributes.REFUSED, "make a trainer of the other model"))
         if name in attributes.OPTIONS:
             setattr(self.args, attributes.OPTIONS[name], value)
@@ -173,7 +173,8 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, metaclass=
                 plan.take(out, states.settings_of(model, title), title)
         if out.get("model_name_or_path") is None:
             raise Refused(f"{title}, model", "a name or a path", "none")
-        refusals.same_reference(given, model, out["model_name_or_path"], title, self._name)
+        self._reference, named = references.take(given, model, out["model_name_or_path"], inputs, title, self._name)
+        plan.take(out, named, title)
         self._tokenizer = tokenizers.taken(self._given_tokenizer, out["model_name_or_path"], title, states.rows_of_embedding(model))
         plan.take(out, self._tokenizer.settings(inputs), title)
         if self._begun is not None:
@@ -182,6 +183,8 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, metaclass=
         out |= optimizer_settings(given, model, self.args, title)  # args have other values in silence, as in transformers
         plan.take(out, adapters.quantization_settings(given.pop("quantization_config", None), title), title)
         plan.take(out, adapters.lora_settings(given.pop("peft_config", None), title), title)
+        if self._reference is not None:
+            references.refuse_quantized(self._reference, out, title)
         if models.is_model(model) and not out.get("use_peft") and not out.get("unfrozen_parameters"):
             models.trained_parameters(model, title)  # what of it cannot be said in options
         for name in ("reward_funcs", "judge"):
@@ -226,6 +229,8 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, metaclass=
             models.write_adapter(self._begun, inputs / "adapter")
             out["adapter_name_or_path"] = os.fspath(inputs / "adapter")
         out |= self._trained.written(inputs, out, title)
+        if self._reference is not None:
+            out |= references.written(self._reference, inputs, self._name, title)
         if self.reward_funcs is not None and self._settings.get("reward_funcs") is not None:
             out["reward_funcs"] = reward_models.written(self.reward_funcs, self._reward_classes, self._settings["reward_funcs"], inputs, title)
         return out
@@ -274,6 +279,7 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, metaclass=
             self._trained.write_changes(self._result_folder())
         self._ran = settings
         self._trained.take_result()
+        self._take_reference()
         self.callback_handler.call("on_train_end")
         last = next((entry for entry in reversed(self.state.log_history) if "train_loss" in entry), {})
         metrics = {name: value for name, value in last.items() if name != "step"}

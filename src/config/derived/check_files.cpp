@@ -279,6 +279,10 @@ void collect_files(Plan& plan, Settings& settings) {
                  settings.where("model_name_or_path"), plan.downloads);
     });
   }
+  if (!plan.ref_model.empty()) {
+    settings.collect(
+        [&] { find_model(plan.ref_model, "", "ref_model", settings.where("ref_model"), plan.downloads); });
+  }
   settings.collect([&] {
     if (plan.adapter_name_or_path.empty()) return;
     require_adapter_path(plan.adapter_name_or_path, "adapter_name_or_path",

@@ -71,6 +71,7 @@ void finish_division(Plan& plan) {
   }
   if (plan.layer_form == LayerForm::kAutograd)
     lower(1, "the plain layer form has the gradients of all layers at once");
+  if (plan.sync_ref_model) lower(2, "because a reference that moves takes all weights of the policy");
   if (samples(plan.method)) lower(2, "because sampling reads all weights for every token");
 }
 

@@ -118,8 +118,13 @@ void add_preferences(std::vector<FormerName>& all) {
     all.push_back(
         refused_name(name, kTrl, "max_length bounds a prompt with its completion", "remove it", "dpo kto"));
   }
-  note(all, {"force_use_ref_model", "ref_model"}, kTrl, "the reference is the model without its adapter",
+  note(all, {"force_use_ref_model"}, kTrl, "ref_model names another reference than the model itself",
        "dpo kto online-dpo");
+  all.push_back(refused_name(
+      "ref_model", kTrl, "TRL's trainer of this method takes no other reference than the model itself",
+      "remove it: with beta above 0 the reference is the model as the run begins", kPolicies));
+  all.push_back(refused_name("ref_model", kTrl, "the loss of this method has no reference", "remove it",
+                             "sft reward cpo orpo"));
   note(all, {"model_adapter_name"}, kTrl, "adapter_name_or_path names the adapter to continue", "dpo kto");
   note(all, {"ref_adapter_name"}, kTrl, "the reference of a continued adapter is that adapter at the start",
        "dpo kto");

@@ -4,7 +4,6 @@
 
 namespace hone::config {
 namespace {
-constexpr std::string_view kSyncRef = "only read with sync_ref_model, which TRL refuses with PEFT";
 
 // DPOConfig.
 void add_dpo_loss(std::vector<Option>& rows) {
@@ -61,8 +60,14 @@ void add_kto_loss(std::vector<Option>& rows) {
         at_least(0)}});
 }
 
-// The frozen reference of DPO, KTO, GRPO and RLOO.
+// The reference of DPO, KTO, GRPO, RLOO and Online DPO.
 void add_reference(std::vector<Option>& rows) {
+  add(rows, {"loss", kHone, "dpo, kto, online-dpo"},
+      {{"ref_model",
+        "the reference: a model folder, a .gguf file, or a name of the hub; null: the model as the run begins",
+        &ReferencePlan::ref_model},
+       {"ref_model_dtype", "dtype of ref_model's weights; same: as dtype", Kind::kChoice, "\"same\"",
+        choice("same float32 bfloat16")}});
   add(rows, {"loss", kMethodConfig, "dpo, kto"},
       {{"precompute_ref_log_probs", "compute the reference of every pair once, before step 1",
         &ReferencePlan::precompute_ref_log_probs,
@@ -75,10 +80,12 @@ void add_reference(std::vector<Option>& rows) {
                 "rows at a time for that; null: per_device_train_batch_size, and per_device_eval_batch_size"}),
         with("precompute_ref_log_probs")}});
   add(rows, {"loss", kMethodConfig, "dpo, grpo, rloo, kto"},
-      {{"sync_ref_model", "move the reference towards the policy", Kind::kBool, "false",
-        refused("TRL refuses it with PEFT: the reference is the model without its adapter")},
-       {"ref_model_mixup_alpha", "share of the policy", Kind::kFloat, "0.6", ignored(kSyncRef)},
-       {"ref_model_sync_steps", "steps between moves", Kind::kInt, "512", ignored(kSyncRef)}});
+      {{"sync_ref_model", "with use_peft: false, move the reference towards the policy",
+        &ReferencePlan::sync_ref_model},
+       {"ref_model_mixup_alpha", "share of the policy in the moved reference",
+        &ReferencePlan::ref_model_mixup_alpha, Range{.least = 0, .most = 1}, with("sync_ref_model")},
+       {"ref_model_sync_steps", "steps between moves", &ReferencePlan::ref_model_sync_steps, at_least(1),
+        with("sync_ref_model")}});
 }
 
 // GRPO's loss types and advantages.

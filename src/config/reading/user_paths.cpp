@@ -16,8 +16,9 @@ namespace {
 
 using base::Json;
 
-constexpr std::array<std::pair<std::string_view, PathForm>, 43> kForms = {{
+constexpr std::array<std::pair<std::string_view, PathForm>, 44> kForms = {{
     {"model_name_or_path", PathForm::kPath},
+    {"ref_model", PathForm::kPath},
     {"tokenizer_name_or_path", PathForm::kPath},
     {"adapter_name_or_path", PathForm::kPath},
     {"base_adapters", PathForm::kPath},

@@ -168,7 +168,7 @@ void Watch::begin(const train::RunView& run) {
   // -p log p rises while a target's p grows to 1/e
   const bool rises = run.has_examples() && plan.sft.loss_type == "dft";
   trend_.emplace(run.start.warmup_steps, !config::samples(plan.method) && !rises, resumed);
-  preference_ = PreferenceWatch(resumed);
+  preference_ = PreferenceWatch(resumed, plan.sync_ref_model);
   overfit_.recall(run.resume_state->state.log_history);
   if (config::samples(plan.method)) {
     rewards_.emplace(plan.policy.num_generations, plan.policy.reward_weights,

@@ -239,7 +239,7 @@ Findings PreferenceWatch::see(const train::StepFacts& step) {
   const bool still = std::abs(*margin) < limits::kStuckMargin && std::abs(*chosen) < limits::kStuckMargin;
   if (!still) {
     stuck_ = 0;
-  } else if (step.learning_rate > 0) {
+  } else if (step.learning_rate > 0 && !follows_) {
     stuck_ += 1;
   }
   if (stuck_ > limits::kStuckSteps) {

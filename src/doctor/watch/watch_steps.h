@@ -83,7 +83,9 @@ class MemoryWatch {
 // DPO's metrics by TRL's names; does nothing without them.
 class PreferenceWatch {
  public:
-  explicit PreferenceWatch(bool past_unknown = false) : past_unknown_(past_unknown) {}  // as TrendWatch
+  // `past_unknown`: as TrendWatch. `follows`: the reference moves towards the policy, and may become equal to it.
+  explicit PreferenceWatch(bool past_unknown = false, bool follows = false)
+      : past_unknown_(past_unknown), follows_(follows) {}
   Findings see(const train::StepFacts& step);
 
   base::Json state() const;
@@ -91,7 +93,7 @@ class PreferenceWatch {
   void reset_evidence();
 
  private:
-  bool past_unknown_;
+  bool past_unknown_, follows_;
   std::int64_t stuck_ = 0, seen_ = 0;
   double first_chosen_ = 0, first_margin_ = 0, chosen_ = 0,
          margin_ = 0;  // margin and chosen: moving averages

@@ -366,7 +366,8 @@ std::string describe_limit(const MemoryLimit& limit) {
     found +=
         (i == 0 ? " " : ", ") + leanest.segments[i].name + " " + base::gigabytes(leanest.segments[i].bytes);
     // what comes after program, base and adapter
-    if (i >= kFirstOfBatch) of_batch += leanest.segments[i].bytes;
+    if (i >= kFirstOfBatch && leanest.segments[i].name != kReferenceSegment)
+      of_batch += leanest.segments[i].bytes;
   }
   const bool batch_can = leanest.total - of_batch < limit.bytes;
   std::string fix = batch_can ? "lower per_device_train_batch_size or max_length" : "take a smaller model";
@@ -468,6 +469,11 @@ MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode lev
     extra.name = "sampling, beyond a training pass";
     extra.bytes = in.sampling - training;
   }
+  if (in.reference_pass > std::max(training, in.sampling)) {
+    MemorySegment& extra = out.segments.emplace_back();
+    extra.name = "a pass of the reference, beyond a training pass";
+    extra.bytes = in.reference_pass - std::max(training, in.sampling);
+  }
   if (in.unfilled_share > 0) {
     std::int64_t filled = 0;
     for (std::size_t i = kFirstOfBatch; i < out.segments.size(); ++i) filled += out.segments[i].bytes;
@@ -475,6 +481,9 @@ MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode lev
         {"what the allocator cannot fill",
          in.unfilled_bytes + static_cast<std::int64_t>(in.unfilled_share * static_cast<double>(filled))});
   }
+  // Before step 1 there is no tape, whose memory a reference has that is released then.
+  const std::int64_t tape = in.reference_released ? out.segments[kFirstOfBatch].bytes : 0;
+  if (in.reference_bytes > tape) out.segments.push_back({kReferenceSegment, in.reference_bytes - tape});
   if (in.context_bytes > 0) out.segments.push_back({kContextSegment, in.context_bytes});
   if (in.device_bytes > 0) out.segments.push_back({"in use before the model", in.device_bytes});
   for (MemorySegment& segment : out.segments) {
@@ -482,6 +491,17 @@ MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode lev
     (segment.on_device ? out.device_total : out.host_total) += segment.bytes;
   }
   out.total = in.on_device ? out.device_total : out.host_total;
+  return out;
+}
+
+std::int64_t forward_bytes(const MemoryInputs& in) {
+  MemoryInputs pass = in;
+  pass.train = {};
+  pass.context_bytes = pass.device_bytes = 0;
+  pass.unfilled_share = 0;
+  const MemoryPlan plan = memory_of(pass, /*fused_layer=*/true, RecomputeMode::kNone);
+  std::int64_t out = 0;
+  for (std::size_t i = kFirstOfBatch; i < plan.segments.size(); ++i) out += plan.segments[i].bytes;
   return out;
 }
 

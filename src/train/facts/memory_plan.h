@@ -64,7 +64,11 @@ struct MemoryInputs {
   std::int64_t attention_backward = 0;  // ops::packed_attention_backward_bytes of the longest training batch
   LongestBatch train, eval;             // eval: zeros without an evaluation
   std::int64_t sampling = 0;            // keys, values, prefill and logits of a method that samples
-  std::int64_t accumulation = 1;        // micro-batches of a step, all laid out at once
+  // Of a reference that is not the model itself: its weights; what a forward pass of another model needs (forward_bytes); and
+  // whether its weights are there only before step 1.
+  std::int64_t reference_bytes = 0, reference_pass = 0;
+  bool reference_released = false;
+  std::int64_t accumulation = 1;  // micro-batches of a step, all laid out at once
   std::int64_t gradient_copies =
       0;  // of the whole gradient, while micro-batches are added up (parallel/tree_sum.h)
   std::int64_t threads = 1;
@@ -86,6 +90,9 @@ struct MemoryInputs {
 
 // The segment of the device's runtime, which libtorch's allocator does not count.
 inline constexpr const char* kContextSegment = "CUDA's own memory";
+
+// The segment of the weights of a reference that is not the model itself.
+inline constexpr const char* kReferenceSegment = "reference model";
 
 struct MemorySegment {
   std::string name;
@@ -122,6 +129,9 @@ struct MemorySavings {
 // The plan of one form and level, whether it fits or not; level is not kAuto.
 MemoryPlan memory_of(const MemoryInputs& inputs, bool fused_layer, config::RecomputeMode level,
                      const MemorySavings& savings = {});
+
+// What one forward pass over the largest batch needs beside the weights, in the fused form.
+std::int64_t forward_bytes(const MemoryInputs& inputs);
 
 // The requested form, or with kAuto the fused one where it is supported; in fused form the requested level,
 // or with kAuto the first of none, cheap, layer whose total is within the limit. Full fine-tuning also saves memory, in

@@ -22,6 +22,7 @@
 #include "train/loop/triggers.h"
 #include "train/opening/input_watch.h"
 #include "train/opening/same_run.h"
+#include "train/passes/moving_reference.h"
 
 namespace hone::train {
 
@@ -115,6 +116,7 @@ class Loop {
     const StepResult done = p_.steps.step({.backward = backward, .seen = guard}, learning_rate);
     if (!done.is_finite()) end_not_finite(done, index);
     p_.method.on_step(index);
+    if (p_.reference != nullptr) p_.reference->after_step(index + 1);
     StepFacts facts = account_.add(done, learning_rate, seconds_since(start));
     facts.epoch = p_.method.epoch_after(p_.state.step);
     return facts;

@@ -15,9 +15,10 @@
 
 namespace hone::train {
 
-class InputWatch;  // train/opening/input_watch.h
-class RunGuard;    // train/loop/guard.h
-class RunSampler;  // train/loop/run_sampler.h
+class InputWatch;       // train/opening/input_watch.h
+class MovingReference;  // train/passes/moving_reference.h
+class RunGuard;         // train/loop/guard.h
+class RunSampler;       // train/loop/run_sampler.h
 
 struct LoopParts {
   const config::Plan& plan;
@@ -33,6 +34,7 @@ struct LoopParts {
   std::int64_t planned_memory = 0;  // bytes of StartFacts::memory; 0: the peak is not compared
   RunGuard* guard = nullptr;
   RunSampler* sampler = nullptr;
+  MovingReference* reference = nullptr;  // null: it stays
   InputWatch* inputs = nullptr;  // looked at before evaluations and checkpoints, and where an epoch ends
 };
 

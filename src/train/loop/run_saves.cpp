@@ -14,6 +14,7 @@
 #include "parallel/turns.h"
 #include "rewards/reward.h"
 #include "train/loop/guard.h"
+#include "train/passes/moving_reference.h"
 #include "train/saves/run_folder.h"
 
 namespace hone::train {
@@ -117,6 +118,7 @@ CheckpointParts RunSaves::checkpoint_parts() {
           .tokenizer = p_.tokenizer,
           .method_files = std::move(files),
           .best = {},
+          .reference = p_.reference == nullptr ? at::Tensor() : p_.reference->values(),
           .shards = p_.steps.shards()};
 }
 

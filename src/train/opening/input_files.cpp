@@ -21,8 +21,8 @@ namespace {
 constexpr std::size_t kPiece = 1 << 16, kPieces = 64;
 
 // Kinds of files, in the words of messages.
-constexpr const char *kBase = "the base model", *kTokenizer = "the tokenizer",
-                     *kTemplate = "the chat template", *kReward = "the reward";
+constexpr const char *kBase = "the base model", *kReference = "the reference model",
+                     *kTokenizer = "the tokenizer", *kTemplate = "the chat template", *kReward = "the reward";
 
 Json print_of(std::span<const std::byte> bytes) {
   if (bytes.size() <= kPiece * (kPieces + 2)) return {bytes.size(), base::crc32c(bytes)};
@@ -38,11 +38,11 @@ void add_file(Json& out, const char* kind, const fs::path& file) {
   out[kind][file.filename().string()] = file_print(file);
 }
 
-void add_base(Json& out, const fs::path& model) {
-  if (!fs::is_directory(model)) return add_file(out, kBase, model);
-  add_file(out, kBase, model / "config.json");
+void add_model(Json& out, const char* kind, const fs::path& model) {
+  if (!fs::is_directory(model)) return add_file(out, kind, model);
+  add_file(out, kind, model / "config.json");
   for (const auto& entry : fs::directory_iterator(model)) {
-    if (entry.path().extension() == ".safetensors") add_file(out, kBase, entry.path());
+    if (entry.path().extension() == ".safetensors") add_file(out, kind, entry.path());
   }
 }
 
@@ -66,7 +66,8 @@ Json file_print(const fs::path& file) {
 
 Json input_files(const config::Plan& plan, const OpenedText& text) {
   Json files = Json::object();
-  add_base(files, plan.model_name_or_path);
+  add_model(files, kBase, plan.model_name_or_path);
+  if (!plan.ref_model.empty()) add_model(files, kReference, plan.ref_model);
   const fs::path place =
       plan.tokenizer_name_or_path.empty() ? plan.model_name_or_path : plan.tokenizer_name_or_path;
   for (const char* const name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"})
@@ -94,7 +95,7 @@ BaseComparison compare_base(const fs::path& adapter, const fs::path& model) {
   const Json noted = adapter_inputs(adapter).value("files", Json());
   const Json before = noted.is_object() ? noted.value(kBase, Json()) : Json();
   Json now = Json::object();
-  add_base(now, model);
+  add_model(now, kBase, model);
   BaseComparison out;
   if (!before.is_object() || !now.contains(kBase)) return out;
   for (const auto& [name, print] : now[kBase].items()) {
@@ -122,6 +123,25 @@ std::vector<std::string> changed_inputs(const Json& before, const Json& now) {
     if (!changed.empty()) out.push_back(kind + " changed: " + list_of(changed));
   }
   return out;
+}
+
+void require_same_reference(const Json& before, const Json& now) {
+  const auto prints = [](const Json& inputs) {
+    const Json files = inputs.is_object() ? inputs.value("files", Json()) : Json();
+    return files.is_object() ? files.value(kReference, Json::object()) : Json::object();
+  };
+  const Json had = prints(before), has = prints(now);
+  if (!before.is_object() || before.empty() || had == has) return;
+  const auto words = [](const Json& files) {
+    return std::string(files.empty() ? "no ref_model" : "a ref_model with other files");
+  };
+  throw base::UserError(
+      {.where = "option ref_model",
+       .expected = had.empty() ? "no ref_model, as when the run began (CKPT-05)"
+                               : "the reference model that the run began with (CKPT-05)",
+       .found = words(has),
+       .cause = "the loss is a distance from the reference: with another one it is another run",
+       .fix = "set ref_model as in plan.yaml of that run, or begin a new run from its adapter"});
 }
 
 void require_same_method(const fs::path& checkpoint, const config::Plan& plan) {

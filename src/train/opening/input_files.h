@@ -34,6 +34,10 @@ BaseComparison compare_base(const base::fs::path& adapter, const base::fs::path&
 // One sentence a change, of those that both know: "the base model changed: model.safetensors has other contents".
 std::vector<std::string> changed_inputs(const base::Json& before, const base::Json& now);
 
+// UserError when a run would go on with another reference model (ref_model) than it began with, by its files; where those lie
+// does not matter. `before`: of the checkpoint; null: it does not say.
+void require_same_reference(const base::Json& before, const base::Json& now);
+
 // UserError (CKPT-05) when the checkpoint, which is whole, is of a run of another method.
 void require_same_method(const base::fs::path& checkpoint, const config::Plan& plan);
 

@@ -33,12 +33,13 @@ std::uint32_t sampled_print(const fs::path& path) {
 InputWatch::InputWatch(const config::Plan& plan) {
   for (const fs::path& path : plan.train_rows.files()) add(path, plan.dataset_streaming);
   for (const fs::path& path : plan.eval_rows.files()) add(path, false);
-  const fs::path model = plan.model_name_or_path;
-  std::error_code none;
-  if (!fs::is_directory(model, none)) add(model, false);
-  for (fs::directory_iterator entry(model, none); !none && entry != fs::directory_iterator();
-       entry.increment(none)) {
-    if (entry->path().extension() == ".safetensors") add(entry->path(), false);
+  for (const fs::path& model : {fs::path(plan.model_name_or_path), fs::path(plan.ref_model)}) {
+    std::error_code none;
+    if (!fs::is_directory(model, none)) add(model, false);
+    for (fs::directory_iterator entry(model, none); !none && entry != fs::directory_iterator();
+         entry.increment(none)) {
+      if (entry->path().extension() == ".safetensors") add(entry->path(), false);
+    }
   }
 }
 

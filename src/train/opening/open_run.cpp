@@ -70,6 +70,7 @@ LoopResult begin_run(OpenedRun& run, RunListener& listener, const std::atomic<bo
                                       .planned_memory = run.start.memory.total,
                                       .guard = guard,
                                       .sampler = run.sampler.get(),
+                                      .reference = run.moving_reference.get(),
                                       .inputs = &run.inputs});
   listener.on_finish(run.plan.output_dir, result.interrupted, result.step);
   return result;

@@ -23,6 +23,7 @@
 #include "train/opening/input_watch.h"
 #include "train/opening/open_model.h"
 #include "train/opening/run_setup.h"
+#include "train/passes/moving_reference.h"
 
 namespace hone::train {
 
@@ -53,6 +54,9 @@ struct OpenedRun {
   std::optional<MemoryInputs> memory_inputs;  // what start.memory was planned from
   RunData data;
   std::unique_ptr<TrainingMethod> method;
+  // Of the reference: another model, which the method holds as long as it needs it; and one that moves, or null.
+  std::weak_ptr<const model::CausalLm> second_model;
+  std::shared_ptr<MovingReference> moving_reference;
   std::unique_ptr<RunSampler> sampler;  // null: neither sample_prompts nor eval_reward_funcs
 };
 

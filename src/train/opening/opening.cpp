@@ -22,6 +22,7 @@
 #include "train/opening/host_base.h"
 #include "train/opening/input_files.h"
 #include "train/opening/score_source.h"
+#include "train/references/open_reference.h"
 
 namespace hone::train {
 
@@ -162,33 +163,39 @@ Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t
   require_experts(run.source->config(), plan);
   require_room_for_base(*run.source, plan, keeps_blocks(plan));
   const bool packs = options.packs && plan.layer_form != config::LayerForm::kAutograd;
-  HostBase host_base(run, options.wants_reference);
+  const bool from_model = options.wants_reference && reference_is_model(plan);
+  HostBase host_base(run, from_model);
   model::CausalLm& model = run.model.emplace(
       *run.source, dtype_policy(plan), packs ? model::Storage::kPacked : model::Storage::kPlain,
       quantize(plan), device(plan), keeps_blocks(plan), host_base.while_read());
   at::Tensor continued;  // before the run's own is attached: the model holds one at a time
-  if (options.wants_reference && !plan.adapter_name_or_path.empty()) {
+  if (from_model && plan.ref_model.empty() && !plan.adapter_name_or_path.empty()) {
     continued = adapters::Adapter::load(model, plan.adapter_name_or_path).flat().clone();
   }
   adapters::Adapter& adapter =
-      run.adapter.emplace(open_adapter(model, plan, run.directory, *run.source, options.wants_reference));
+      run.adapter.emplace(open_adapter(model, plan, run.directory, *run.source, from_model));
   if (!run.source->replaced().empty() && !adapter.is_full()) adapter.set_vocabulary(*run.source);
   host_base.finish(run);
-  out.reference = {.parameters = adapter.flat(),
-                   .values = options.wants_reference && adapter.initial_values().defined()
-                                 ? adapter.initial_values()
-                                 : continued};
+  if (options.wants_reference && !from_model) {
+    out.reference = open_reference(run, packs);
+  } else {
+    out.reference = {
+        .parameters = adapter.flat(),
+        .values = from_model && adapter.initial_values().defined() ? adapter.initial_values() : continued};
+  }
   if (adapter.is_full()) base::return_freed_memory();  // the numbers of the base, where they were replaced
   if (plan.disable_dropout) adapter.set_dropout(0);
   run.resume_state.emplace(find_resume_state(
       plan, run.directory, adapter, data_fingerprint(file.files, file.rows), input_files(plan, *run.text)));
-  require_room_for_checkpoint(run.directory, adapter, run.resume_state->optimizer);
+  require_room_for_checkpoint(run.directory, adapter, run.resume_state->optimizer,
+                              run.moving_reference != nullptr);
   begin_start_page(run, longest);
   return out;
 }
 
 void plan_run_memory(OpenedRun& run, MemoryInputs inputs) {
   inputs.optimizer_bytes = run.resume_state->optimizer.memory_bytes();
+  count_reference(inputs, run);
   if (run.sampler != nullptr) inputs.sampling = std::max(inputs.sampling, run.sampler->bytes(*run.model));
   run.memory_inputs = inputs;
   MemoryLimit limit = memory_limit(run.plan);

@@ -33,7 +33,8 @@ struct Attached {
   Reference reference;
 };
 // Base, adapter and the adapters below it, the resume state, and the start page's first facts. The reference
-// is TRL's: for a continued adapter its initial values (PEFT's "ref"), also in a resumed run; for a PiSSA
+// is TRL's: ref_model, or one that moves (train/references/open_reference.h); for a continued adapter its initial
+// values (PEFT's "ref"), also in a resumed run; for a PiSSA
 // adapter, whose initial values were subtracted from the base, those values; else only the base. `longest`
 // sequence before the cut at max_length, where it is known.
 Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t> longest,

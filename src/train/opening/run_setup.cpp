@@ -174,9 +174,11 @@ std::vector<std::string> full_names(const model::CausalLm& model, const adapters
   return {std::to_string(trained) + " of " + std::to_string(all) + " tensors of the model"};
 }
 
-std::int64_t checkpoint_bytes(const adapters::Adapter& adapter, const learn::Optimizer& optimizer) {
+std::int64_t checkpoint_bytes(const adapters::Adapter& adapter, const learn::Optimizer& optimizer,
+                              bool moves) {
   constexpr std::int64_t kTokenizerBytes = 32LL << 20;
-  return static_cast<std::int64_t>(adapter.flat().nbytes()) + optimizer.state_bytes() + kTokenizerBytes;
+  return static_cast<std::int64_t>(adapter.flat().nbytes()) * (moves ? 2 : 1) + optimizer.state_bytes() +
+         kTokenizerBytes;
 }
 
 }  // namespace
@@ -330,6 +332,7 @@ ResumeState find_resume_state(const config::Plan& plan, const RunDirectory& dire
     if (std::string note = changed_machine(out.state.machine, machine); !note.empty())
       out.notes.push_back(std::move(note));
     out.changed_inputs = changed_inputs(out.state.inputs, inputs);
+    require_same_reference(out.state.inputs, inputs);
   }
   if (!plan.adapter_name_or_path.empty()) {
     if (const auto note = adapters::frozen_adapters_note(plan.adapter_name_or_path, plan.base_adapters))
@@ -373,9 +376,10 @@ TrainedFacts trained_facts(const model::CausalLm& model, const adapters::Adapter
 }
 
 void require_room_for_checkpoint(const RunDirectory& directory, const adapters::Adapter& adapter,
-                                 const learn::Optimizer& optimizer) {
+                                 const learn::Optimizer& optimizer, bool moves) {
   base::require_free_space(directory.output_dir(),
-                           static_cast<std::uint64_t>(checkpoint_bytes(adapter, optimizer)), "a checkpoint");
+                           static_cast<std::uint64_t>(checkpoint_bytes(adapter, optimizer, moves)),
+                           "a checkpoint");
 }
 
 std::optional<std::string> convert_note(const config::Plan& plan, const model::WeightSource& source) {

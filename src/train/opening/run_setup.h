@@ -86,9 +86,9 @@ ResumeState find_resume_state(const config::Plan& plan, const RunDirectory& dire
 
 TrainedFacts trained_facts(const model::CausalLm& model, const adapters::Adapter& adapter);
 
-// UserError when output_dir has no room for a checkpoint.
+// UserError when output_dir has no room for a checkpoint. `moves`: the reference's parameters are in it too.
 void require_room_for_checkpoint(const RunDirectory& directory, const adapters::Adapter& adapter,
-                                 const learn::Optimizer& optimizer);
+                                 const learn::Optimizer& optimizer, bool moves);
 
 // The note that PEFT needs a folder, for a GGUF without one beside it.
 std::optional<std::string> convert_note(const config::Plan& plan, const model::WeightSource& source);

@@ -137,6 +137,10 @@ void require_same_run(parallel::Ranks& ranks, const OpenedRun& run) {
   values.push_back({"base model", "norms with " + words_of(base_hash(*run.model))});
   const std::string& difference = run.shared_base.difference;
   values.push_back({"base of the host", difference.empty() ? "the same" : difference});
+  if (const auto second = run.second_model.lock())
+    values.push_back({"reference model", "norms with " + words_of(base_hash(*second))});
+  if (run.moving_reference != nullptr)
+    values.push_back({"reference model", words_of(hash_of(run.moving_reference->values()))});
   values.push_back({"parameters", words_of(parameter_hash(*run.adapter))});
   values.push_back({"first step", std::to_string(state.step)});
   parallel::require_same(

@@ -16,6 +16,7 @@
 #include "train/loop/shards.h"
 #include "train/saves/checkpoint_check.h"
 #include "train/saves/publish.h"
+#include "train/saves/reference_file.h"
 #include "train/saves/run_folder.h"
 
 namespace hone::train {
@@ -191,6 +192,8 @@ void save_checkpoint(const fs::path& output_dir, const CheckpointParts& parts) {
   base::StagedFolder staged(checkpoint_path(output_dir, parts.state.step));
   write_result_files(staged.path(), parts, Weights::kMasters);
   write_optimizer(staged.path() / kOptimizerFile, parts.optimizer, parts.shards);
+  if (parts.reference.defined())
+    write_reference(staged.path() / kReferenceFile, parts.adapter, parts.reference);
   Json method_files = Json::array();
   for (const auto& [name, text] : parts.method_files) {
     base::write_file_atomic(staged.path() / name, text);

@@ -7,6 +7,7 @@
 //     the fp32 masters: a checkpoint is a usable model
 //   - optimizer.safetensors: the optimizer's name and state (learn/optimizer.h); AdamW's are exp_avg, exp_avg_sq,
 //     [P] fp32 each, in the order of the adapter's tensors
+//   - reference.safetensors, of a run with sync_ref_model: the reference's parameters, fp32, by the adapter's names
 //   - trainer_state.json: transformers' format
 //   - the tokenizer's files, plan.yaml
 //   - hone_state.json: RunState, the resolved options, size and CRC-32C of each file, and its own CRC-32C
@@ -43,7 +44,8 @@ struct CheckpointParts {
   std::vector<std::pair<std::string, std::string>> method_files = {};
   // publish_final: the checkpoint whose adapter is the result (load_best_model_at_end); empty: `adapter`.
   base::fs::path best = {};
-  Shards* shards = nullptr;  // where other ranks keep parts of it: within Shards::reading()
+  at::Tensor reference = {};  // [P] fp32, of a reference that moves; undefined: it stays
+  Shards* shards = nullptr;   // where other ranks keep parts of it: within Shards::reading()
 };
 
 // Writes output_dir/checkpoint-<step>. UserError on a full disk; no partial folder is left.

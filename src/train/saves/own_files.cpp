@@ -47,8 +47,8 @@ bool is_record(std::string_view name) {
 bool is_result(std::string_view name, bool adapter) {
   constexpr std::array<std::string_view, 3> kAdapter = {kAdapterConfigFile, kAdapterWeightsFile,
                                                         "base_adapters.json"};
-  constexpr std::array<std::string_view, 6> kModel = {
-      kModelConfigFile,           kModelIndexFile,         "generation_config.json",
+  constexpr std::array<std::string_view, 7> kModel = {
+      kModelConfigFile,           kModelIndexFile,         "generation_config.json",        kReferenceFile,
       "preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json"};
   if (name == kInputsFile || text::is_tokenizer_file(name)) return true;
   if (adapter) return is_one_of(kAdapter, name);

@@ -11,6 +11,7 @@
 #include "train/loop/shards.h"
 #include "train/saves/checkpoint_check.h"
 #include "train/saves/own_files.h"
+#include "train/saves/reference_file.h"
 #include "train/saves/run_folder.h"
 
 namespace hone::train {
@@ -81,6 +82,7 @@ void publish_final(const fs::path& output_dir, const CheckpointParts& parts) {
   const auto write = [&](const fs::path& folder) {
     write_result_files(folder, parts, Weights::kResult);
     if (!parts.best.empty()) take_best(parts.best, folder, parts);
+    if (parts.reference.defined()) write_reference(folder / kReferenceFile, parts.adapter, parts.reference);
     if (!parts.adapter.is_full() && !parts.state.inputs.empty())
       base::write_file_atomic(folder / kInputsFile, base::dump_json(parts.state.inputs, 2) + "\n");
     now = prints_of_files(folder);

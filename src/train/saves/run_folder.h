@@ -38,6 +38,7 @@ constexpr std::string_view kInputsFile = "hone_inputs.json";
 constexpr std::string_view kOwnFile =
     "hone_files.json";  // what of the folder is hone's (train/saves/own_files.h)
 constexpr std::string_view kOptimizerFile = "optimizer.safetensors";
+constexpr std::string_view kReferenceFile = "reference.safetensors";  // of a reference that moves
 constexpr std::string_view kAdapterConfigFile = "adapter_config.json";
 constexpr std::string_view kAdapterWeightsFile = "adapter_model.safetensors";
 // Of full fine-tuning: a model's folder, with its weights in one file or in shards with an index.

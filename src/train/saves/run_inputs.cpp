@@ -39,6 +39,7 @@ std::vector<ReadPlace> run_inputs(const config::Plan& plan) {
     for (const std::string& word : words) add(option, file_of_word(word));
   };
   add("model_name_or_path", plan.model_name_or_path);
+  add("ref_model", plan.ref_model);
   add("tokenizer_name_or_path", plan.tokenizer_name_or_path);
   add("adapter_name_or_path", plan.adapter_name_or_path);
   add_words("base_adapters", plan.base_adapters);

@@ -134,14 +134,13 @@ std::int64_t GroupMethod::next_generation(std::int64_t steps) const {
 
 void GroupMethod::add_reference(RolloutBatch& batch) {
   const auto passes = compose_passes(batch, all_of(batch.samples.size()), pass_limit());
-  parts_.reference.score([&](bool adapters_on) {
+  parts_.reference.score(parts_.model, [&](const model::CausalLm& model, bool adapters_on) {
     const auto found = work().each<std::vector<float>>(
         costs_of(batch, passes),
         [&](std::size_t i) {
           const PolicyPass pass = make_policy_pass(batch, passes[i], shares());
           return floats_of(
-              score_policy(parts_.model, pass, {.adapters_on = adapters_on}, parts_.form, head_options())
-                  .logprob);
+              score_policy(model, pass, {.adapters_on = adapters_on}, parts_.form, head_options()).logprob);
         },
         "reference log-probabilities");
     for (std::size_t i = 0; i < passes.size(); ++i) {

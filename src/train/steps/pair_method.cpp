@@ -50,8 +50,8 @@ PairReference PairMethod::score_reference(const std::vector<data::RecordView>& /
 }
 
 at::Tensor PairMethod::reference_logprobs(const PolicyPass& pass) const {
-  return parts_.reference.score([&](bool adapters_on) {
-    return score_policy(parts_.model, pass, {.adapters_on = adapters_on}, parts_.form).logprob;
+  return parts_.reference.score(parts_.model, [&](const model::CausalLm& model, bool adapters_on) {
+    return score_policy(model, pass, {.adapters_on = adapters_on}, parts_.form).logprob;
   });
 }
 
@@ -84,6 +84,7 @@ void PairMethod::before_first_pass() {
   const auto size = [&](std::int64_t batch) { return plan_.precompute_ref_batch_size.value_or(batch); };
   train_reference_ = precompute(parts_.train, size(plan_.per_device_train_batch_size));
   if (parts_.eval) eval_reference_ = precompute(*parts_.eval, size(plan_.per_device_eval_batch_size));
+  parts_.reference.release();
 }
 
 PairReference PairMethod::reference_of(const PairBatch& batch) const {

@@ -158,11 +158,46 @@ with torch.no_grad():
     expected = PeftModel.from_pretrained(nudged(), str(OUT / "hone.trl-merged"))(**text).logits
     assert torch.allclose(trainer.model.merge_and_unload()(**text).logits, expected, atol=1e-4)
 
-# References: a copy of what the model is, however it is; another is refused.
-hone.trl.DPOTrainer(nudged(), nudged(), train_dataset=TEXTS)
-hone.trl.DPOTrainer(wrapped(nudged), nudged(), train_dataset=TEXTS)
-refused("ref_model", lambda: hone.trl.DPOTrainer(nudged(), fresh()))
-refused("ref_model", lambda: hone.trl.DPOTrainer(moved(), fresh()))
+# References: a copy of what the model is, however it is, is no second model.
+for trainer in (hone.trl.DPOTrainer(nudged(), nudged(), train_dataset=TEXTS), hone.trl.DPOTrainer(wrapped(nudged), nudged(), train_dataset=TEXTS)):
+    assert "ref_model" not in trainer._settings
+refused("merge_and_unload()", lambda: hone.trl.DPOTrainer(fresh(), moved()))
+
+
+def compared(package, make, reference, name, method="DPO", **more):
+    own = {"skip_doctor": True, "threads": 1} if package is hone.trl else {"use_cpu": True}
+    args = getattr(package, f"{method}Config")(output_dir=str(OUT / f"{package.__name__}-{name}"), **{**QUICK, **own, **more})
+    rows = PAIRS if method == "DPO" else [{"prompt": "say", "completion": f" word {n}", "label": n % 2 == 0} for n in range(8)]
+    named = {} if reference is None else {"ref_model": reference()}
+    trainer = getattr(package, f"{method}Trainer")(make(), args=args, train_dataset=Dataset.from_list(rows), **named)
+    began = None if trainer.ref_model is None else copy.deepcopy(trainer.ref_model.state_dict())
+    trainer.train()
+    return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry], trainer, began, named.get("ref_model")
+
+
+def compared_as_theirs(make, reference, name, *rest, **more):
+    (theirs, their, _, _), (ours, trainer, began, given) = (compared(package, make, reference, name, *rest, **more) for package in (trl, hone.trl))
+    assert len(ours) == len(theirs) == 3 and all(abs(a - b) <= 2e-5 * abs(b) + 1e-5 for a, b in zip(ours, theirs)), (name, ours, theirs)
+    assert given is None or trainer.ref_model is given, name
+    print("ok", name, flush=True)
+    return their, trainer, began
+
+
+# Another model: of its folder's numbers, changed in memory, beside an adapter, of an adapter that goes on.
+compared_as_theirs(nudged, fresh, "reference of the folder")
+assert settings_of("reference of the folder")["ref_model"] == MODEL
+compared_as_theirs(fresh, nudged, "reference in memory", "KTO")
+assert settings_of("reference in memory")["ref_model"] == str(OUT / "hone.trl-reference in memory/inputs/ref_model")
+compared_as_theirs(wrapped, nudged, "reference beside an adapter")
+compared_as_theirs(moved, fresh, "reference without the adapter")
+
+# One that moves has the numbers of TRL's at the end, in the object that is there.
+for reference, name in ((None, "moving"), (nudged, "moving from another")):
+    their, trainer, began = compared_as_theirs(fresh, reference, name, sync_ref_model=True, ref_model_sync_steps=2, adam_epsilon=1e-4)
+    theirs = their.ref_model.state_dict()
+    for key, value in trainer.ref_model.state_dict().items():
+        assert not torch.equal(value, began[key]), (name, key)
+        assert torch.allclose(value, theirs[key], atol=1e-4), (name, key, (value - theirs[key]).abs().max())
 refused("`model` and `ref_model` cannot be the same object", lambda: hone.trl.DPOTrainer(model, model))
 
 # In 4 bits: the folder's, quantized by the program. Without bitsandbytes the object here has numbers that nobody can read.

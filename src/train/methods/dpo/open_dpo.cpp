@@ -26,8 +26,8 @@ std::string loss_line(const config::PreferencePlan& plan) {
 // A new policy is its reference: no margin, whatever the pair.
 bool begins_at_ln2(const config::Plan& all) {
   const config::PreferencePlan& plan = all.preference;
-  return plan.loss_type == std::vector<std::string>{"sigmoid"} && plan.loss_weights.empty() &&
-         !plan.use_weighting && plan.f_divergence_type == "reverse_kl";
+  return all.ref_model.empty() && plan.loss_type == std::vector<std::string>{"sigmoid"} &&
+         plan.loss_weights.empty() && !plan.use_weighting && plan.f_divergence_type == "reverse_kl";
 }
 
 RecordMaking making(const RowText& text) {

@@ -129,9 +129,10 @@ PairPass OnlineDpo::pass_of(std::span<const OnlinePair> pairs, std::int64_t row_
 
 // [2B] fp64.
 at::Tensor OnlineDpo::reference_of(const PairPass& one) const {
-  const at::Tensor logprob = parts_.reference.score([&](bool adapters_on) {
-    return score_policy(parts_.model, one.pass, {.adapters_on = adapters_on}, parts_.form).logprob;
-  });
+  const auto score = [&](const model::CausalLm& model, bool adapters_on) {
+    return score_policy(model, one.pass, {.adapters_on = adapters_on}, parts_.form).logprob;
+  };
+  const at::Tensor logprob = parts_.reference.score(parts_.model, score);
   return learn::sum_logps(logprob, one.scored, std::nullopt);
 }
 
