@@ -1,6 +1,7 @@
 // Answers of known quality for some rows of the run's data, and their scores from a reward.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,6 +50,7 @@ class RewardRows {
   bool opens_thinking() const { return opens_thinking_; }
 
  private:
+  std::optional<NamedTexts> gold_programs(const std::string& column) const;
   // The next row with another value of the column; `i` itself where there is none.
   std::size_t next_other(std::size_t i, const std::string& column) const;
   std::vector<std::int32_t> ids_of(const std::string& text) const;

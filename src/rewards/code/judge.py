@@ -4,6 +4,8 @@
 #     -> {"results": [{"passed", "what": "" or what went wrong first, "late", "failed"}]}; late: it is worth 0, whatever passed; failed: a case ended in
 #        an error
 # After the start -> {"open": [what programs reach on this system]} or {"fault": {...}}
+import socket
+
 GRACE = 5  # seconds that a program's process has beyond the limits that it keeps itself
 
 

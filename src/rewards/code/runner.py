@@ -7,6 +7,7 @@
 # byte of what the system gives (1: a namespace of processes, 2: no network, 4: only the folder can be written), and for each input 1 byte, late or
 # not, 4 bytes of status as os.wait gives it, 4 bytes of length, and the output. Then it ends. "e" with a number on
 # descriptor 3: all that the program's process has left is to be ended; answered by one byte.
+HONE_RUNS_PROGRAMS = True  # by which the process is known
 import array, json, select, socket, struct, time
 
 FILE_MEGABYTES, FOLDER_MEGABYTES, MOST_PROCESSES = 16, 64, 64
