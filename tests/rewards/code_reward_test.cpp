@@ -2,6 +2,7 @@
 #include "rewards/code/code_reward.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -12,6 +13,7 @@
 #include "base/error.h"
 #include "base/helpers.h"
 #include "base/stopwatch.h"
+#include "rewards/python_processes.h"
 
 namespace hone::rewards {
 namespace code_reward_test {
@@ -139,8 +141,8 @@ bool are_shut_in() {
 
 TEST(CodeReward, HostileProgramsEarnNothingAndHurtNothing) {
   if (!are_shut_in()) GTEST_SKIP() << "this system gives no namespace of processes";
-  const base::TemporaryFolder folder;
-  const std::string kept = (folder / "kept").string();
+  const base::TempFolder folder;
+  const std::string kept = folder / "kept";
   std::ofstream(kept) << "kept";
   ::chmod(kept.c_str(), 0666);
   const std::vector<std::string> programs = {
@@ -181,17 +183,22 @@ TEST(CodeReward, HostileProgramsEarnNothingAndHurtNothing) {
   EXPECT_EQ(share("import os\nprint(len(os.listdir('.')), len(os.environ) < 12)", info({{"", "0 True"}})), 1);
 }
 
-// Numbers of processes below this one whose command line has `text`.
-std::vector<pid_t> with_text(const std::string& text) {
-  std::vector<pid_t> out;
+bool is_below_us(int pid) {
+  while (pid > 1 && pid != ::getpid()) pid = process_facts(std::to_string(pid)).parent;
+  return pid == ::getpid();
+}
+
+// Processes below this one whose command line has `text`.
+std::vector<int> ours_with(const std::string& text) {
+  std::vector<int> out;
   for (const auto& place : std::filesystem::directory_iterator("/proc")) {
     const std::string name = place.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const ProcessFacts facts = process_facts(name);
     std::ifstream file(place.path() / "cmdline");
     const std::string line(std::istreambuf_iterator<char>(file), {});
-    std::ifstream status(place.path() / "stat");
-    const std::string facts(std::istreambuf_iterator<char>(status), {});
-    if (line.find(text) != std::string::npos && facts.find(" Z ") == std::string::npos) out.push_back(std::stoi(name));
+    if (facts.pid != 0 && facts.state != 'Z' && line.find(text) != std::string::npos && is_below_us(facts.pid))
+      out.push_back(facts.pid);
   }
   return out;
 }
@@ -199,19 +206,7 @@ std::vector<pid_t> with_text(const std::string& text) {
 TEST(CodeReward, AProcessThatWasEndedIsStartedAgain) {
   const std::unique_ptr<Reward> reward = open_one("code(name=restarted)");
   EXPECT_EQ(score(*reward, "print(3)").values, std::vector<double>{0.25});
-  // Only runners whose chain of parents leads to this process.
-  int ended = 0;
-  for (const pid_t pid : with_text("HONE_RUNS_PROGRAMS")) {
-    for (pid_t above = pid; above > 1;) {
-      std::ifstream status("/proc/" + std::to_string(above) + "/stat");
-      const std::string facts(std::istreambuf_iterator<char>(status), {});
-      const std::size_t at = facts.rfind(')');
-      if (at == std::string::npos) break;
-      above = std::stoi(facts.substr(at + 4));
-      if (above == ::getpid()) ended += ::kill(pid, SIGKILL) == 0 ? 1 : 0;
-    }
-  }
-  EXPECT_GE(ended, 1);
+  for (const int pid : ours_with("HONE_RUNS_PROGRAMS")) EXPECT_EQ(::kill(pid, SIGKILL), 0);
   const Scores again = reward->score(request_of({block("print(3)"), block("print(9)")}, {kSums, kSums}));
   EXPECT_EQ(again.values, (std::vector<double>{0.25, 0.25}));
   ASSERT_EQ(again.notes.size(), 1U);

@@ -112,7 +112,12 @@ PromptRow to_prompt_row(Json row, const std::string& where, const base::fs::path
     check_messages(row, "prompt", out.where);
     check_template_columns(row, out.where);
   }
-  for (const char* left_out : {"prompt", "completion", "completion_ids"}) row.erase(left_out);
+  row.erase("prompt");
+  for (const char* left_out : {"completion", "completion_ids"}) {
+    if (!row.contains(left_out)) continue;
+    out.not_for_rewards[left_out] = std::move(row[left_out]);
+    row.erase(left_out);
+  }
   out.columns = std::move(row);
   return out;
 }

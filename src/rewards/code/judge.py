@@ -107,6 +107,8 @@ class Run:
             self.runner.end(self.pid)
         self.link.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+        if self.given is None:  # before the program was begun: nobody's fault here, and hone starts this process again
+            raise OSError("the process that runs programs has ended")
         if not self.late and self.at < len(self.cases):
             over = time.monotonic() > self.stops
             self.at += 1
