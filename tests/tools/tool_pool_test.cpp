@@ -1,5 +1,7 @@
 // Tools and environments in real Python processes: what they are given, what comes back, in which order.
+#include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "base/stopwatch.h"
 #include "tools/pool_helpers.h"
