@@ -144,6 +144,7 @@ TEST(CodeReward, HostileProgramsEarnNothingAndHurtNothing) {
   const base::TempFolder folder;
   const std::string kept = folder / "kept";
   std::ofstream(kept) << "kept";
+  ::chmod(folder.path().c_str(), 0777);
   ::chmod(kept.c_str(), 0666);
   const std::vector<std::string> programs = {
       "while True: pass",
