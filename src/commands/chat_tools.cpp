@@ -57,7 +57,11 @@ std::optional<std::vector<std::int32_t>> ChatTools::behind(const Json& messages,
   Json before = messages;
   before.erase(before.size() - 1);
   const auto rendered = [&](const Json& all, bool header) {
-    return chat_->render({.messages = all, .tools = schemas_, .template_kwargs = variables_, .add_generation_prompt = header})
+    return chat_
+        ->render({.messages = all,
+                  .tools = schemas_,
+                  .template_kwargs = variables_,
+                  .add_generation_prompt = header})
         .text;
   };
   const std::string old = rendered(before, false), now = rendered(messages, true);

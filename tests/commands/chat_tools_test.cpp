@@ -107,7 +107,8 @@ TEST_F(ChatToolsTest, CallsAreShownRunAndWrittenBehindTheTurn) {
   messages.push_back(user);
   const auto more = chat.behind(messages, end);
   ASSERT_TRUE(more);
-  EXPECT_EQ(text.tokenizer.decode(*more, false), "\n<|im_start|>user\n2 + 3?<|im_end|>\n<|im_start|>assistant\n");
+  EXPECT_EQ(text.tokenizer.decode(*more, false),
+            "\n<|im_start|>user\n2 + 3?<|im_end|>\n<|im_start|>assistant\n");
   all.insert(all.end(), drawn_answer.begin(), drawn_answer.end());
   all.insert(all.end(), more->begin(), more->end());
   EXPECT_EQ(text.tokenizer.decode(all, false), text.tokenizer.decode(prompt_of(true), false));

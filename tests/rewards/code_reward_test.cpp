@@ -63,19 +63,20 @@ double share(const std::string& program, const Json& row = kSums) {
 }
 
 TEST(CodeReward, GivesTheShareOfPassedCases) {
-  const Scores scores =
-      code().score(request_of({block("print(sum(map(int, input().split())))"), block("print(3)"), "no code",
-                               block("print(9)") + block("a, b = map(int, open(0).read().split())\nprint(a + b)"),
-                               "```python\nnever closed"},
-                              {kSums, kSums, kSums, kSums.dump(), kSums}));
+  const Scores scores = code().score(
+      request_of({block("print(sum(map(int, input().split())))"), block("print(3)"), "no code",
+                  block("print(9)") + block("a, b = map(int, open(0).read().split())\nprint(a + b)"),
+                  "```python\nnever closed"},
+                 {kSums, kSums, kSums, kSums.dump(), kSums}));
   EXPECT_EQ(scores.values, (std::vector<double>{0.75, 0.25, 0, 0.75, 0}));
   EXPECT_TRUE(scores.failures.empty());
   ASSERT_EQ(scores.extra.size(), 1U);
   EXPECT_EQ(scores.extra[0].first, "code_reward cases");
   EXPECT_EQ(scores.extra[0].second[0], "3 of 4; case 4 ended with status 1");
   EXPECT_EQ(scores.extra[0].second[1], "1 of 4; case 2 printed something else");
-  EXPECT_EQ(scores.metrics, (std::vector<std::pair<std::string, double>>{
-                                {"code_reward/late", 0}, {"code_reward/failed", 0.4}, {"code_reward/no_code", 0.4}}));
+  EXPECT_EQ(scores.metrics,
+            (std::vector<std::pair<std::string, double>>{
+                {"code_reward/late", 0}, {"code_reward/failed", 0.4}, {"code_reward/no_code", 0.4}}));
   EXPECT_EQ(code().name(), "code_reward");
 }
 
@@ -110,8 +111,9 @@ TEST(CodeReward, BinaryWantsAllCases) {
 
 TEST(CodeReward, RowsThatCannotBeScoredAreFailures) {
   const Json other = {{"language", "javascript"}, {"test_cases", kSums["test_cases"]}};
-  const Scores scores = code().score(request_of(std::vector<std::string>(5, block("print(3)")),
-                                                {other, nullptr, info({}), Json::parse(R"({"test_cases": [3]})"), kSums}));
+  const Scores scores =
+      code().score(request_of(std::vector<std::string>(5, block("print(3)")),
+                              {other, nullptr, info({}), Json::parse(R"({"test_cases": [3]})"), kSums}));
   EXPECT_TRUE(std::isnan(scores.values[0]));
   EXPECT_EQ(scores.values[4], 0.25);
   ASSERT_EQ(scores.failures.size(), 4U);
@@ -198,7 +200,8 @@ std::vector<int> ours_with(const std::string& text) {
     const ProcessFacts facts = process_facts(name);
     std::ifstream file(place.path() / "cmdline");
     const std::string line(std::istreambuf_iterator<char>(file), {});
-    if (facts.pid != 0 && facts.state != 'Z' && line.find(text) != std::string::npos && is_below_us(facts.pid))
+    if (facts.pid != 0 && facts.state != 'Z' && line.find(text) != std::string::npos &&
+        is_below_us(facts.pid))
       out.push_back(facts.pid);
   }
   return out;

@@ -297,7 +297,8 @@ TEST(ToolFaultsEnd, TheFolderOfCodeThatWasEndedIsRemoved) {
   ::setenv("TMPDIR", folder.path().c_str(), 1);
   {
     ToolPool pool({.timeout = 1, .tools = {"hone.tools.python"}});
-    expect_says(called(pool, "python", {{"code", "import time\nopen('x', 'w')\ntime.sleep(100)"}}).text, {"timeout"});
+    expect_says(called(pool, "python", {{"code", "import time\nopen('x', 'w')\ntime.sleep(100)"}}).text,
+                {"timeout"});
     EXPECT_EQ(called(pool, "python", {{"code", "1 + 1"}}).text, "2\n");
     EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
   }

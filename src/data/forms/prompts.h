@@ -25,7 +25,8 @@ struct PromptRow {
   base::Json columns;  // object: the row's other columns, for rewards; the same names, in the same order, in
                        // every row
   std::string where;   // "train.jsonl:12", for messages
-  base::Json not_for_rewards = base::Json::object();  // its `completion` and `completion_ids`, which an environment's reset gets
+  base::Json not_for_rewards =
+      base::Json::object();  // its `completion` and `completion_ids`, which an environment's reset gets
 };
 
 // Rows of GRPO and RLOO. What a row lacks that another has is null, as datasets fills it in. `completion` and

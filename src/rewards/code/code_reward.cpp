@@ -32,11 +32,10 @@ const python::Program& judge_program() {
   static const python::Program program = {
       .who = kProgramJudge,
       .what_for = "to run the programs of completions",
-      .text =
-          std::string(python::worker_base()) +
-          "\nown_import('fcntl', 'select', 'shutil', 'socket', 'subprocess', 'tempfile')\n" +
-          std::string(kSandboxPython) +
-          "\nRUNNER = " + base::dump_json(Json(std::string(kRunnerPython))) + "\n" + std::string(kJudgePython)};
+      .text = std::string(python::worker_base()) +
+              "\nown_import('fcntl', 'select', 'shutil', 'socket', 'subprocess', 'tempfile')\n" +
+              std::string(kSandboxPython) + "\nRUNNER = " +
+              base::dump_json(Json(std::string(kRunnerPython))) + "\n" + std::string(kJudgePython)};
   return program;
 }
 
@@ -130,7 +129,9 @@ void CodeReward::start() {
   }
   const Json hello = python::parse_reply(frame, kProgramJudge);
   if (hello.is_object() && hello.contains("fault")) {
-    const auto text = [&](const char* name) { return python::reply_text(hello["fault"], name, kProgramJudge); };
+    const auto text = [&](const char* name) {
+      return python::reply_text(hello["fault"], name, kProgramJudge);
+    };
     throw base::UserError({.where = "reward " + options_.name,
                            .expected = text("expected"),
                            .found = text("found"),
@@ -160,7 +161,8 @@ CodeReward::Programs CodeReward::programs_of(const Request& request, Scores& out
     std::string why;
     Json cases = cases_of(rows[i], why);
     if (!why.empty()) {
-      out.failures.push_back({request.first_sample + static_cast<std::int64_t>(i), options_.column + ": " + why});
+      out.failures.push_back(
+          {request.first_sample + static_cast<std::int64_t>(i), options_.column + ": " + why});
       continue;
     }
     std::string code = last_python_block(last_text(request.completions[i]));
@@ -184,8 +186,8 @@ std::vector<Judged> CodeReward::ask(const Json& programs) {
   std::vector<Judged> out;
   try {
     std::string frame;
-    if (worker_->exchange(deadline_in(rounds * (options_.program_seconds + kProgramGrace) + kCallGrace), frame) !=
-        WorkerProcess::Outcome::kAnswered) {
+    if (worker_->exchange(deadline_in(rounds * (options_.program_seconds + kProgramGrace) + kCallGrace),
+                          frame) != WorkerProcess::Outcome::kAnswered) {
       worker_.reset();
       return {};
     }
@@ -260,15 +262,15 @@ Scores CodeReward::score(const Request& request) {
 
 std::unique_ptr<Reward> open_programs(Parameters parameters, const OpenOptions& given, bool binary) {
   CodeOptions options{.name = parameters.text("name", binary ? "binary_code_reward" : "code_reward"),
-                  .column = parameters.text("column", "verification_info"),
-                  .python = given.python,
-                  .binary = binary};
+                      .column = parameters.text("column", "verification_info"),
+                      .python = given.python,
+                      .binary = binary};
   options.parallel = parameters.integer("num_parallel", options.parallel, 1);
   options.megabytes = parameters.integer("memory", options.megabytes, 64);
   options.case_seconds = parameters.number("exec_timeout", options.case_seconds);
   options.program_seconds = parameters.number("timeout", options.program_seconds);
-  for (const auto& [key, value] : {std::pair("exec_timeout", options.case_seconds),
-                                   std::pair("timeout", options.program_seconds)}) {
+  for (const auto& [key, value] :
+       {std::pair("exec_timeout", options.case_seconds), std::pair("timeout", options.program_seconds)}) {
     if (!(value > 0 && value <= 1e6)) parameters.fail(key, "seconds above 0", std::to_string(value));
   }
   parameters.finish();

@@ -245,11 +245,13 @@ std::unique_ptr<Reward> needs_piston(Parameters) {
       {.where = "reward_funcs",
        .expected = "a reward that hone has, or a Python function",
        .found = kNames[kAt],
-       .cause = "open-r1 compiles and grades these programs on Piston servers, which have the graders of the contests and which "
-                "hone does not call",
-       .fix = "write a function def score(completions, **columns) that calls your servers "
-              "and returns a number for each completion, and name it: reward_funcs: rewards.py:score; for Python "
-              "with test cases as texts, `code` runs on this machine"});
+       .cause =
+           "open-r1 compiles and grades these programs on Piston servers, which have the graders of the contests and which "
+           "hone does not call",
+       .fix =
+           "write a function def score(completions, **columns) that calls your servers "
+           "and returns a number for each completion, and name it: reward_funcs: rewards.py:score; for Python "
+           "with test cases as texts, `code` runs on this machine"});
 }
 
 }  // namespace
@@ -266,7 +268,10 @@ std::span<const BuiltInReward> open_r1_rewards() {
       {"code_format", &code_format},
       {"soft_overlong_punishment", &open_r1_overlong},
       {.name = "code", .make = nullptr, .column = "verification_info", .open = &open_code_reward},
-      {.name = "binary_code", .make = nullptr, .column = "verification_info", .open = &open_binary_code_reward},
+      {.name = "binary_code",
+       .make = nullptr,
+       .column = "verification_info",
+       .open = &open_binary_code_reward},
       {"ioi_code", &needs_piston<0>},
       {"cf_code", &needs_piston<1>},
   };

@@ -109,7 +109,8 @@ void ToolJournal::trim(std::uint64_t generation) {
   try {
     const std::string text = base::read_text(path_);
     std::string kept;
-    for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos;
+         begin = end + 1) {
       const std::string_view line = std::string_view(text).substr(begin, end - begin + 1);
       if (generation_of(line) >= generation) kept += line;
     }
