@@ -1,8 +1,8 @@
 # The process that judges programs (code_reward.h): it holds the tests' outputs, and has runner.py run the programs. worker_base.py, _sandbox.py
 # and RUNNER, the text of runner.py, come before this text. Frames with hone:
 #   {"programs": [{"code", "cases": [[input, output]]}], "parallel", "seconds", "total", "megabytes"}
-#     -> {"results": [{"passed", "what": "" or what went wrong first, "late", "failed"}]}; late: it is worth 0, whatever passed; failed: a case ended in
-#        an error
+#     -> {"results": [{"passed", "what": "" or what went wrong first, "late", "failed"}]}; late: it is worth 0, whatever passed; failed: a case
+#        ended in an error
 # After the start -> {"open": [what programs reach on this system]} or {"fault": {...}}
 import socket
 
