@@ -318,17 +318,17 @@ class Env:
 TEST(ToolPoolThreads, InstancesThatImportAreNotStartedAllAtOnce) {
   const base::TempFolder folder;
   const std::string log = folder / "log";
-  const ToolsFile file(R"(
+  const ToolsFile file(R"PY(
 import os, threading, time
 def mark(sign):
-    with open(")" + log + R"(", "a") as log: log.write(sign)
+    with open(")PY" + log + R"PY(", "a") as log: log.write(sign)
 mark("(")
 threading.Thread(target=lambda: time.sleep(100), daemon=True).start()
 time.sleep(0.1)
 mark(")")
 class Env:
     def reset(self, **row): return str(os.getpid())
-)");
+)PY");
   PoolOptions options = file.options("", "Env");
   options.workers = 2;
   ToolPool pool(options);
