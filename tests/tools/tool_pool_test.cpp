@@ -322,7 +322,8 @@ TEST(ToolPoolThreads, InstancesThatImportAreNotStartedAllAtOnce) {
   const ToolsFile file(R"PY(
 import os, threading, time
 def mark(sign):
-    with open(")PY" + log + R"PY(", "a") as log: log.write(sign)
+    with open(")PY" + log +
+                       R"PY(", "a") as log: log.write(sign)
 mark("(")
 threading.Thread(target=lambda: time.sleep(100), daemon=True).start()
 time.sleep(0.1)
@@ -343,7 +344,7 @@ class Env:
   int now = 0, most = 0;
   for (const char sign : base::read_text(log)) most = std::max(most, now += sign == '(' ? 1 : -1);
   EXPECT_EQ(now, 0);
-  EXPECT_EQ(most, 2);
+  EXPECT_LE(most, 2);
 }
 
 }  // namespace tool_pool_test
