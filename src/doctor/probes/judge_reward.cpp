@@ -154,8 +154,10 @@ class RewardJudge {
       out.level = Level::kWarn;
       out.what = tried_.name() + " takes " + format::number(tried_.call_seconds()) + " s for " +
                  format::counted(static_cast<std::int64_t>(tried_.rows().size()), "answer");
-      out.cause = "the function itself";
-      out.fix = "reward_workers: 2 or more, or a faster function";
+      out.cause = tried_.is_user_code() ? "the function itself" : "it runs programs, or reads long answers";
+      out.fix = tried_.is_user_code()
+                    ? "reward_workers: 2 or more, or a faster function"
+                    : "of code: a higher parallel_code_exec_per_proc, or fewer test cases a row";
       out.cost = "rewards run in parallel with generation; if they take longer, the run waits";
     }
     return out;

@@ -113,7 +113,7 @@ std::optional<NamedTexts> RewardRows::gold_programs(const std::string& column) c
     out.push_back(*program);
   }
   if (out.empty()) return std::nullopt;
-  return NamedTexts{{"a program that has the outputs of the tests", out}};
+  return NamedTexts{{kGoldProgram, out}};
 }
 
 NamedTexts RewardRows::gold_answers(const std::string& column) const {
