@@ -243,7 +243,7 @@ TEST_F(ProbeTools, ARunWithToolsHasItsPartsInAnExamination) {
 // What was found of a run is kept for the same tools only.
 TEST_F(ProbeTools, AnotherTextOfTheToolsIsAnotherExamination) {
   base::put(root_ / "hone", "a program");
-  const auto is_known = [&](const train::OpenedRun& run) {
+  const auto is_known = [&](train::OpenedRun& run) {
     return ExamCache(root_ / "cache", root_ / "hone", run).find("calls").has_value();
   };
   const std::string python = tool("    return q\n") + kLast;
