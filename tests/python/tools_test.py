@@ -164,6 +164,53 @@ def test_python_is_shut_in(folder):
         del os.environ["HONE_TEST_SECRET"]
 
 
+def judge_of_programs(change=lambda text: text):
+    """What the code reward's process says when it has started, and then of a program; `change`: of its text."""
+    read = lambda path: (SOURCE / path).read_text(encoding="utf-8")  # noqa: E731
+    text = (read("src/python/worker_base.py") + "\nown_import('fcntl', 'select', 'shutil', 'socket', 'subprocess', 'tempfile')\n"
+            + change(read("python/hone/tools/_sandbox.py")) + "\nRUNNER = " + json.dumps(read("src/rewards/code/runner.py")) + "\n"
+            + read("src/rewards/code/judge.py"))
+    start = ("import os, sys\nPATH, LIBRARY, PIPE, MOST_BYTES, ME = sys.path[1:], os.path.dirname(os.__file__), 3, 1 << 26, 'judge'\n"
+             "os.dup2(int(sys.argv[1]), 3)\nexec(compile(sys.stdin.read(), ME, 'exec'))")
+    ours, theirs = socket.socketpair()
+    with ours, theirs, subprocess.Popen([sys.executable, "-c", start, str(theirs.fileno())], stdin=subprocess.PIPE, text=True,
+                                        pass_fds=(theirs.fileno(),)) as process:
+        theirs.close()
+        process.stdin.write(text)
+        process.stdin.close()
+        ours.settimeout(60)
+
+        def answer():
+            head = ours.recv(4, socket.MSG_WAITALL)
+            return json.loads(ours.recv(struct.unpack("<I", head)[0], socket.MSG_WAITALL))
+
+        hello = answer()
+        data = json.dumps({"programs": [{"code": "print(input())", "cases": [["1", "1"], ["2", "3"]]}], "parallel": 1, "seconds": 30, "total": 60,
+                           "megabytes": 512}).encode()
+        if "fault" not in hello:
+            ours.sendall(struct.pack("<I", len(data)) + data)
+            hello["first"] = answer()["results"][0]["passed"]
+        ours.shutdown(socket.SHUT_RDWR)
+        return hello
+
+
+def test_code_reward_is_shut_in(_):
+    """the code reward says what its programs reach on this system, and refuses to run them as root where nothing shuts them in"""
+    from hone.tools import _sandbox
+    same(judge_of_programs(), {"open": _sandbox.what_is_open(), "first": 1})
+
+    def nothing(text):
+        text = text.replace("library.unshare(spaces)", "1").replace("library.unshare(spaces | USER)", "1")
+        return text.replace("    if os.getuid() != 0:\n        return False\n    places", "    return False\n    places")
+
+    found = judge_of_programs(nothing)
+    if os.getuid() == 0:
+        holds("change every file" in found["fault"]["found"] and "not below /root" in found["fault"]["fix"], found)
+    else:
+        same(found["open"], [_sandbox.REACHED["processes"], _sandbox.REACHED["files"]])
+        same(found["first"], 1)
+
+
 def test_sqlite(folder):
     """the sqlite tool reads and never writes: no statement changes the file, opens another or runs for ever"""
     from hone.tools import sqlite

@@ -142,7 +142,8 @@ def as_nobody(user):
 def without_rights():
     """Neither this process nor what it starts can have a capability, or trace a process that had one."""
     library.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
-    library.capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)())
+    if hasattr(library, "capset"):
+        library.capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)())
 
 def shut_in(megabytes):
     """What the process reaches all the same: some of "network", "processes", "files"; and whether its user is its own."""

@@ -14,7 +14,7 @@
 // - in namespaces, where the system gives them: no network, no other process, nothing that can be written but an empty folder. As root, with
 //   namespaces or without, another user;
 // - without the environment variables of the run and the outputs of the tests.
-// What a system does not give is told in Scores::notes of the first call. A program that breaks its own process, or even the one that judges, earns 0.
+// What a system does not give is told in Scores::notes of the first call; a run as root that nothing shuts in is refused. A program that breaks its own process, or even the one that judges, earns 0.
 //
 // Scores::extra, "NAME cases": "3 of 5; case 4 did not end in time". Scores::metrics: shares of completions, NAME/late, NAME/failed (a case ended
 // with an error), NAME/no_code.
@@ -30,7 +30,7 @@
 
 namespace hone::rewards {
 
-// Starts the processes. UserError: no Python, or one in which no program runs.
+// Starts the processes. UserError: no Python, one in which no program runs, or nothing that shuts programs of root in.
 std::unique_ptr<Reward> open_code_reward(Parameters parameters, const OpenOptions& options);
 std::unique_ptr<Reward> open_binary_code_reward(Parameters parameters, const OpenOptions& options);
 

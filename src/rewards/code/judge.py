@@ -42,7 +42,7 @@ class Run:
     def __init__(self, runner, task, cases, total):
         self.runner, self.cases, self.data, self.pid = runner, cases, bytearray(), 0
         self.passed, self.what, self.late, self.failed, self.at = 0, "", False, False, 0
-        self.given = None  # by the system: runner.py
+        self.given, self.other = None, False  # by the system: runner.py
         self.folder = tempfile.mkdtemp(prefix=f"{FOLDERS}{os.getpid()}-")
         os.chmod(self.folder, 0o777)
         self.deadline, self.total = time.monotonic() + total + GRACE, total
@@ -66,11 +66,12 @@ class Run:
         if self.pid and self.given is None and self.data:
             self.given = self.take(1)[0]
         while self.given is not None and self.at < len(self.cases) and not self.late and len(self.data) >= 9:
-            late, status, size = struct.unpack("<?iI", self.data[:9])
+            how, status, size = struct.unpack("<BiI", self.data[:9])
             if len(self.data) < 9 + size:
                 break
             self.take(9)
-            self.judge(late, status, bytes(self.take(size)))
+            self.other = bool(how & 2)
+            self.judge(how & 1, status, bytes(self.take(size)))
         return bool(data) and not self.late and self.at < len(self.cases)
 
     def take(self, count):
@@ -113,7 +114,7 @@ class Run:
             over = time.monotonic() > self.stops
             self.at += 1
             self.ends_late(f"was under way when the program's {self.total:g} s were over" if over else "took the program's process with it")
-        GIVEN[0] = self.given
+        GIVEN[:] = self.given, self.other
         return {"passed": 0 if self.late else self.passed, "what": self.what, "late": self.late, "failed": self.failed}
 
 
@@ -164,18 +165,21 @@ def judge_all(message):
     return {"results": results}
 
 
-RUNNER_PROCESS, GIVEN = [], [None]
-WHO = "import os\nprint(os.getuid())"
+RUNNER_PROCESS, GIVEN = [], []  # the process; Run.given and Run.other of the last program
 
 
 def what_programs_reach():
     """Of one that was run as all are; a Fault where none can be."""
-    program = {"code": WHO, "cases": [["", str(os.getuid())]]}
+    program = {"code": "print(1 + 1)", "cases": [["", "2"]]}
     found = judge_all({"programs": [program], "parallel": 1, "seconds": 30, "total": 60, "megabytes": 1024})["results"][0]
-    if found["late"] or found["failed"]:
+    if not found["passed"]:
         raise Fault("a program that prints a number", found["what"], f"Python is {sys.executable}", "name another Python with --python")
-    given, other = GIVEN[0], not found["passed"]
+    given, other = GIVEN
     shut = {"network": given & 2, "processes": given & 1 or other, "files": given & 4 or other}
+    if os.getuid() == 0 and not shut["processes"]:
+        raise Fault("a system on which the model's programs can be shut in", "as root they could end every process and change every file here",
+                    "this system gives no namespaces, and another user could not read this Python",
+                    "use a Python that every user may read (not below /root), or start hone as another user than root")
     return [REACHED[name] for name in REACHED if not shut[name]]
 
 

@@ -4,8 +4,8 @@
 #
 # Over descriptor 3, for each program: one byte with a socket. A program's process tells its number (four bytes, all integers are
 # little-endian), is sent the length of a JSON text and the text, {"code", "inputs", "folder", "seconds", "megabytes", "others"}. It sends a
-# byte of what the system gives (1: a namespace of processes, 2: no network, 4: only the folder can be written), and for each input 1 byte, late or
-# not, 4 bytes of status as os.wait gives it, 4 bytes of length, and the output. Then it ends. "e" with a number on
+# byte of what the system gives (1: a namespace of processes, 2: no network, 4: only the folder can be written), and for each input a byte (1: it was
+# late, 2: its process was another user's), 4 bytes of status as os.wait gives it, 4 bytes of length, and the output. Then it ends. "e" with a number on
 # descriptor 3: all that the program's process has left is to be ended; answered by one byte.
 HONE_RUNS_PROGRAMS = True  # by which the process is known
 import array, json, select, socket, struct, time
@@ -70,19 +70,24 @@ def limited(task, nobody):
 
 
 def run_case(task, text, inside, user):
-    """(late, status, output); in the process that is to run the program, the program's text."""
+    """(1: late + 2: another user, status, output); in the process that is to run the program, the program's text."""
     data, output = memory_file(text.encode("utf-8", "surrogatepass")), memory_file(b"")
+    told, telling = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.setsid()
+        nobody = as_nobody(user)
+        without_rights()
+        os.write(telling, bytes([2 * nobody]))
         nothing = os.open(os.devnull, os.O_RDWR)
         for file, number in ((data, 0), (output, 1), (nothing, 2)):
             os.dup2(file, number)
         os.closerange(3, 1 << 16)
-        nobody = as_nobody(user)
-        without_rights()
         limited(task, nobody)
         return task["code"]
+    os.close(telling)
+    other = (os.read(told, 1) or b"\0")[0]
+    os.close(told)
     status = ended_within(pid, task["seconds"])
     late = status is None
     if inside:
@@ -100,7 +105,8 @@ def run_case(task, text, inside, user):
     out = os.pread(output, FILE_MEGABYTES << 20, 0)
     os.close(data)
     os.close(output)
-    return late or (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU), status, out
+    late = late or (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU)
+    return late + other, status, out
 
 
 def run_program(link):
@@ -125,9 +131,9 @@ def run_program(link):
         result = run_case(task, text, inside, user)
         if isinstance(result, str):
             return result
-        late, status, output = result
-        link.sendall(struct.pack("<?iI", late, status, len(output)) + output)
-        if late:
+        how, status, output = result
+        link.sendall(struct.pack("<BiI", how, status, len(output)) + output)
+        if how & 1:
             break
     os._exit(0)
 
