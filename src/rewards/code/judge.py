@@ -43,12 +43,12 @@ class Run:
         self.runner, self.cases, self.data, self.pid = runner, cases, bytearray(), 0
         self.passed, self.what, self.late, self.failed, self.at = 0, "", False, False, 0
         self.given, self.other = None, False  # by the system: runner.py
+        self.link = runner.start()
         self.folder = tempfile.mkdtemp(prefix=f"{FOLDERS}{os.getpid()}-")
         os.chmod(self.folder, 0o777)
         self.deadline, self.total = time.monotonic() + total + GRACE, total
         self.stops = time.monotonic() + total
         self.task = json.dumps({**task, "folder": self.folder}).encode()
-        self.link = runner.start()
 
     def read(self):
         """Whether it has more to say."""
@@ -136,7 +136,16 @@ def is_right(output, wanted):
 
 
 def judge_all(message):
-    results, waiting, running = [None] * len(message["programs"]), [], {}
+    running = {}  # descriptor -> (number, Run)
+    try:
+        return judge_each(message, running)
+    finally:  # where the process that runs programs has ended
+        for _, run in running.values():
+            shutil.rmtree(run.folder, ignore_errors=True)
+
+
+def judge_each(message, running):
+    results, waiting = [None] * len(message["programs"]), []
     others = _counts(os.getuid())
     for number, program in enumerate(message["programs"]):
         if not program["code"].strip():  # it would print nothing

@@ -32,11 +32,10 @@ class Instance:
 
     def waits(self):
         """Whether others are to start first: each imports the modules, and many at once would take the memory of all."""
-        if not SETUP["imports"] or sum(isinstance(one.owner, Instance) and not one.ready for one in FORKS) < SETUP["workers"]:
-            return False
-        if self not in STARTS:
+        full = SETUP["imports"] and sum(isinstance(one.owner, Instance) and not one.ready for one in FORKS) >= SETUP["workers"]
+        if full and self not in STARTS:
             STARTS.append(self)
-        return True
+        return full
 
     def is_async(self, message):
         tools = {tool["name"]: tool["is_async"] for tool in TOLD.get(self.name, {"tools": []})["tools"]}
@@ -179,9 +178,8 @@ STARTS = []  # instances that wait to be started
 
 
 def start_waiting():
-    """As many as may start now; advance() puts the others back."""
     waiting, STARTS[:] = list(STARTS), []
-    for one in waiting:
+    for one in waiting:  # as many start as may now; the others are put back
         one.advance()
 
 
