@@ -154,6 +154,7 @@ class Chat {
     messages_ = Json::array();
     if (!plan_.system_prompt.empty()) add("system", plan_.system_prompt);
     dialogue_.reset();
+    kept_.clear();
   }
 
   void add(const char* role, const std::string& content) {
@@ -262,6 +263,13 @@ class Chat {
   }
 
   std::vector<std::int32_t> conversation() const {
+    if (tools_ != nullptr && !kept_.empty()) {  // what was drawn is not tokenized again
+      if (const auto more = tools_->behind(messages_, kept_.back())) {
+        std::vector<std::int32_t> out = kept_;
+        out.insert(out.end(), more->begin(), more->end());
+        return out;
+      }
+    }
     return text::tokenize_chat(text_.tokenizer, tools_ ? tools_->chat() : *text_.chat_template,
                                {.messages = messages_,
                                 .tools = tools_ ? tools_->schemas() : Json(),
@@ -281,11 +289,16 @@ class Chat {
   // With tools, what the model says after its last call; the turns before are in messages_ then.
   std::string answer() {
     std::vector<std::int32_t> prompt = conversation();
+    kept_.clear();
     for (;;) {
       const Turn turn = sample(prompt);
       if (tools_ == nullptr || !turn.is_whole) return turn.said;
       const tools::Turn read = tools_->read(prompt, turn.ids);
-      if (read.calls.empty()) return turn.said;
+      if (read.calls.empty()) {
+        kept_ = std::move(prompt);
+        kept_.insert(kept_.end(), turn.ids.begin(), turn.ids.end());
+        return turn.said;
+      }
       const ChatTools::Results results =
           tools_->run(read, turn.ids.back(), [this](const std::string& line) { show(line + "\n"); });
       print_notes(results.notes);
@@ -344,6 +357,7 @@ class Chat {
   bool typed_;                        // standard input is a terminal
   Lines lines_;
   Json messages_;
+  std::vector<std::int32_t> kept_;  // ids of messages_, with tools, where the model ended its last turn
   std::uint64_t turn_ = 0;
 };
 

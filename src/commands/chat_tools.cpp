@@ -32,6 +32,7 @@ std::string text_member(const Json& message, const char* name) {
 ChatTools::ChatTools(std::unique_ptr<tools::ToolPool> pool, const train::OpenedText& text,
                      const std::string& model, const Json& variables, std::vector<std::int64_t>& stop_ids)
     : tokenizer_(text.tokenizer),
+      variables_(variables),
       pool_(std::move(pool)),
       notes_(pool_->notes()),
       chat_(train::acting_template(text, model, notes_)),
@@ -50,6 +51,26 @@ ChatTools::ChatTools(std::unique_ptr<tools::ToolPool> pool, const train::OpenedT
 tools::Turn ChatTools::read(std::span<const std::int32_t> prompt, std::span<const std::int32_t> drawn) const {
   return parser_.parse(tokenizer_.decode(prompt, false), tokenizer_.decode(drawn, false),
                        tokenizer_.decode(drawn, true), schemas_);
+}
+
+std::optional<std::vector<std::int32_t>> ChatTools::behind(const Json& messages, std::int32_t last_id) const {
+  Json before = messages;
+  before.erase(before.size() - 1);
+  const auto rendered = [&](const Json& all, bool header) {
+    return chat_
+        ->render({.messages = all,
+                  .tools = schemas_,
+                  .template_kwargs = variables_,
+                  .add_generation_prompt = header})
+        .text;
+  };
+  const std::string old = rendered(before, false), now = rendered(messages, true);
+  const std::string end = tokenizer_.decode(std::vector<std::int32_t>{last_id}, false);
+  const std::size_t at = end.empty() ? std::string::npos : old.rfind(end);
+  if (!now.starts_with(old) || at == std::string::npos) return std::nullopt;
+  const std::size_t after = at + end.size();
+  if (old.find_first_not_of(" \n", after) != std::string::npos) return std::nullopt;  // it is of another turn
+  return tokenizer_.encode(now.substr(after), false).ids;
 }
 
 ChatTools::Results ChatTools::run(const tools::Turn& turn, std::int32_t last_id,

@@ -1,10 +1,11 @@
 // The tools of a conversation: hone chat --tools. Turns are parsed, and results written, as in training
-// (train/batches/tool_rollouts.h). Otherwise than there, the next message renders and tokenizes all turns again.
+// (train/batches/tool_rollouts.h).
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,6 +34,11 @@ class ChatTools {
   // Reads a turn that was sampled after `prompt`. Without calls it is the answer.
   tools::Turn read(std::span<const std::int32_t> prompt, std::span<const std::int32_t> drawn) const;
 
+  // What stands between a turn that ended with `last_id` and the next one, where a message of the user follows: the last of `messages`, before
+  // which that turn stands. nullopt: the template writes the turns before otherwise once a message follows (it takes their reasoning
+  // out), so that the conversation has to be rendered again.
+  std::optional<std::vector<std::int32_t>> behind(const base::Json& messages, std::int32_t last_id) const;
+
   struct Results {
     std::vector<std::int32_t> suffix;  // what stands between the turn and the next one
     base::Json messages;  // the turn and its results, as the template takes them when it renders them again
@@ -44,6 +50,7 @@ class ChatTools {
 
  private:
   const text::Tokenizer& tokenizer_;
+  base::Json variables_;
   std::unique_ptr<tools::ToolPool> pool_;
   std::vector<std::string> notes_;
   std::shared_ptr<const text::ChatTemplate> chat_;

@@ -10,6 +10,8 @@
 #include "base/hash.h"
 #include "base/instruction_level.h"
 #include "base/json.h"
+#include "config/named_word.h"
+#include "tools/tool_spec.h"
 #include "train/facts/machine.h"
 
 namespace hone::doctor {
@@ -54,6 +56,38 @@ Json identity_of(const fs::path& file) {
   return {file.filename().string(), size, fs::last_write_time(file, none).time_since_epoch().count()};
 }
 
+// The text of a file of tools or environments, and what lies beside it, which it may import.
+Json python_of(const fs::path& file) {
+  Json out = {base::hash64(base::read_text(file))};
+  std::set<fs::path> beside;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(file.parent_path(), none)) {
+    if (entry.path().extension() == ".py" && entry.path() != file) beside.insert(entry.path());
+  }
+  for (const fs::path& one : beside) out.push_back(identity_of(one));
+  return out;
+}
+
+// Of the functions that the model may call; nullopt: what they are cannot be seen from here, in a package or in the program that called
+// hone. Those of hone are part of the program.
+std::optional<Json> tools_of(const config::Plan& plan) {
+  std::vector<std::pair<std::string, std::string>> words;
+  for (const std::string& word : plan.acting.tools) words.emplace_back("tools", word);
+  for (const std::string& entry : plan.acting.environment) {
+    words.emplace_back("environment", config::split_named(entry).second);
+  }
+  Json out = Json::array();
+  for (const auto& [option, word] : words) {
+    const tools::ToolFile parsed = tools::parse_tool_word(word, option);
+    if (parsed.is_file) {
+      out.push_back(python_of(parsed.file_or_module));
+    } else if (parsed.file_or_module != "hone.tools") {
+      return std::nullopt;
+    }
+  }
+  return out;
+}
+
 // Sizes and times beside the checksums of samples: a value that changes in place changes these.
 Json files_of(const fs::path& model) {
   Json out = Json::array();
@@ -65,7 +99,7 @@ Json files_of(const fs::path& model) {
   return out;
 }
 
-std::string key_of(const fs::path& program, const train::RunView& run) {
+std::string key_of(const fs::path& program, const train::RunView& run, const Json& tools) {
   Json out = {{"inputs", run.resume_state->state.inputs},
               {"model", files_of(run.plan.model_name_or_path)},
               {"rows", run.resume_state->state.data_rows},
@@ -73,6 +107,7 @@ std::string key_of(const fs::path& program, const train::RunView& run) {
               {"threads", train::threads_or_default(run.plan.threads)},
               {"instructions", base::name_of(base::instruction_level())},
               {"form", {run.start.memory.fused_layer, train::recompute_name(run.start.memory.recompute)}},
+              {"tools", tools},
               {"program", {identity_of(program), identity_of(program.parent_path() / "libhone_core.so")}}};
   for (const auto& [name, value] : run.plan.resolved) {
     if (std::find(kNotRehearsed.begin(), kNotRehearsed.end(), name) == kNotRehearsed.end())
@@ -132,7 +167,9 @@ ExamCache::ExamCache(const fs::path& folder, const fs::path& program, const trai
   const bool new_adapter =
       !run.directory.resuming() && run.plan.adapter_name_or_path.empty() && run.plan.base_adapters.empty();
   if (folder.empty() || program.empty() || !new_adapter) return;
-  path_ = folder / ("examination-" + std::to_string(base::hash64(key_of(program, run))) + ".json");
+  const std::optional<Json> tools = tools_of(run.plan);
+  if (!tools) return;
+  path_ = folder / ("examination-" + std::to_string(base::hash64(key_of(program, run, *tools))) + ".json");
   std::error_code none;
   if (!fs::exists(path_, none)) return;
   try {

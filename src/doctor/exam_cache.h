@@ -14,7 +14,8 @@ namespace hone::doctor {
 
 class ExamCache {
  public:
-  // `folder` empty, or a run that is resumed or goes on from an adapter: nothing is kept. `program`: hone itself.
+  // `folder` empty, or a run that is resumed, goes on from an adapter, or has tools of a package or of the program that called hone, which may have
+  // changed unseen: nothing is kept. `program`: hone itself.
   ExamCache(const base::fs::path& folder, const base::fs::path& program, const train::RunView& run);
 
   // The part as it was found before; empty: not known.

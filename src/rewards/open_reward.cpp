@@ -155,7 +155,8 @@ std::vector<std::unique_ptr<Reward>> open_rewards(const std::vector<std::string>
        ++i) {  // what is wrong with a word is said before a worker starts
     if (kinds[i] == Kind::kBuiltIn) {
       const RewardSpec parsed = parse_reward_spec(words[i]);
-      out[i] = built_in().at(parsed.name).make(Parameters(parsed));
+      const BuiltInReward& row = built_in().at(parsed.name);
+      out[i] = row.open != nullptr ? row.open(Parameters(parsed), options) : row.make(Parameters(parsed));
     } else if (kinds[i] == Kind::kModel) {
       if (!options.open_model) {
         throw base::UserError(

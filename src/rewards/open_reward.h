@@ -4,7 +4,7 @@
 //   think_format_reward, get_soft_overlong_punishment, get_repetition_penalty_reward, exact_match, regex
 //   (native_rewards.h),
 //   accuracy, format, tag_count, reasoning_steps, cosine, repetition_penalty, length, code_format,
-//   soft_overlong_punishment (open_r1_rewards.h)
+//   soft_overlong_punishment (open_r1_rewards.h), code, binary_code (code_reward.h)
 //       built in; parameters in parentheses: exact_match(column=answer), regex(pattern="^\\d+$"),
 //       length(target=100); name= gives the metric another name
 //   path/to/file.py:function                                     a function of the user's Python

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/plural.h"
+#include "rewards/code/code_reward.h"
 #include "rewards/math/accuracy_reward.h"
 
 namespace hone::rewards {
@@ -144,6 +145,17 @@ class Tester {
     return out;
   }
 
+  // Of a column of test cases; empty: it is another one.
+  Texts programs_of(const std::string& column) const {
+    Texts out;
+    for (const Json& one : data_.columns[column]) {
+      const auto program = answer_by_table(one);
+      if (!program) return {};
+      out.push_back(*program);
+    }
+    return out;
+  }
+
   // The gold in several forms, and what is made of the form that scores best.
   void gold_answers(const std::string& column) {
     Request all;
@@ -152,13 +164,15 @@ class Tester {
     Texts texts;
     for (const auto& one : column_texts(all, column, out_.name))
       texts.push_back(one ? strip_blanks(after_hashes(*one)) : "");
-    const std::vector<std::pair<std::string, Texts>> forms = {
+    std::vector<std::pair<std::string, Texts>> forms = {
         {"gold", texts},
         {"gold in \\boxed{}", each(texts, [](const auto& text) { return "\\boxed{" + text + "}"; })},
         {"gold after ####", each(texts, [](const auto& text) { return "#### " + text; })},
         {"gold after <think>", each(texts, [](const auto& text) {
            return "<think>\nstep by step\n</think>\n\\boxed{" + text + "}";
          })}};
+    if (Texts programs = programs_of(column); !programs.empty())
+      forms = {{"a program that has the outputs of the tests", std::move(programs)}};
     std::size_t best = 0;
     for (std::size_t i = 0; i < forms.size(); ++i) {
       score(forms[i].first, forms[i].second);

@@ -22,6 +22,8 @@ constexpr double kLeastToolLoad = 120;            // seconds that imports and fa
 constexpr double kHostGrace = 60;                 // that the host has beyond any limit of its own
 constexpr double kLongestTimeout = 1e8;           // what the clocks on both sides can hold
 constexpr int kMostDeaths = 3;                    // of the host, without an answer in between
+constexpr double kMostWeight = 10;                // of all its deaths: each weighs 1, of which
+constexpr double kForgiven = 0.02;                // every answer takes this much away
 constexpr std::size_t kMostCharacters = 8000000;  // of a result: a frame has to hold it
 
 base::Clock::time_point seconds_from_now(double seconds) {
@@ -56,7 +58,8 @@ struct ToolPool::State {
   std::set<std::uint64_t> open;                              // tickets
   std::vector<Done> finished;
   std::uint64_t next_ticket = 1;
-  int deaths = 0;
+  int deaths = 0, all_deaths = 0;  // without an answer since; in the run
+  double weight = 0;               // of all
 };
 
 ToolPool::State::State(PoolOptions given) : options(std::move(given)) {
@@ -130,11 +133,13 @@ void ToolPool::State::cannot_load(WorkerProcess::Outcome outcome) {
 
 // Everything under way is lost with it, and so are all environments: what uses one before its next reset is told.
 void ToolPool::State::host_died(const std::string& how) {
-  if (++deaths >= kMostDeaths) {
+  all_deaths += 1;
+  weight += 1;
+  if (++deaths >= kMostDeaths || weight > kMostWeight) {
     throw base::UserError({.where = "tools",
                            .expected = "a process that forks what runs the tools",
-                           .found = "it " + how + ", " + std::to_string(deaths) + " times",
-                           .cause = "memory ran out, or somebody ends it",
+                           .found = "it " + how + ", " + std::to_string(all_deaths) + " times in this run",
+                           .cause = "memory ran out, or a tool or somebody ends it",
                            .fix = "fewer tool_workers, smaller environments, or more memory"});
   }
   for (const std::uint64_t ticket : open) {
@@ -165,6 +170,7 @@ void ToolPool::State::take(std::string_view frame) {
     throw base::UserError(text);
   }
   deaths = 0;
+  weight = std::max(0.0, weight - kForgiven);
   if (open.erase(answer.done.ticket) > 0) finished.push_back(std::move(answer.done));
 }
 

@@ -86,7 +86,7 @@ class ToolPool {
 
   // What has finished since the last call; `block`: waits for one at least, if any is under way. UserError: the program that called
   // hone has raised in an environment of its own, which ends the run; or the host has died three
-  // times without an answer in between.
+  // times without an answer in between, or again and again: more than ten times, less one for every fifty answers.
   std::vector<Done> wait(bool block);
   std::size_t under_way() const;
 

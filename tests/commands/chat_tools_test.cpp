@@ -98,6 +98,36 @@ TEST_F(ChatToolsTest, CallsAreShownRunAndWrittenBehindTheTurn) {
 
   const Ids answer = text.tokenizer.encode("It is 5.<|im_end|>", false).ids;
   EXPECT_TRUE(chat.read(all, answer).calls.empty());
+
+  // The next message is written behind what was drawn, though the answer's text would be tokenized otherwise.
+  Ids drawn_answer = text.tokenizer.encode("It is ", false).ids;
+  const Ids rest = text.tokenizer.encode("5.<|im_end|>", false).ids;
+  drawn_answer.insert(drawn_answer.end(), rest.begin(), rest.end());
+  messages.push_back({{"role", "assistant"}, {"content", "It is 5."}});
+  messages.push_back(user);
+  const auto more = chat.behind(messages, end);
+  ASSERT_TRUE(more);
+  EXPECT_EQ(text.tokenizer.decode(*more, false),
+            "\n<|im_start|>user\n2 + 3?<|im_end|>\n<|im_start|>assistant\n");
+  all.insert(all.end(), drawn_answer.begin(), drawn_answer.end());
+  all.insert(all.end(), more->begin(), more->end());
+  EXPECT_EQ(text.tokenizer.decode(all, false), text.tokenizer.decode(prompt_of(true), false));
+}
+
+// A template that takes the reasoning out of turns that are over: the conversation is rendered again.
+TEST_F(ChatToolsTest, ATurnThatChangesIsRenderedAgain) {
+  std::string source = hermes();
+  const std::string content = "{{- m.content -}}";
+  ASSERT_NE(source.find(content), std::string::npos);
+  source.replace(source.find(content), content.size(),
+                 "{{- '' if m.role == 'assistant' and not m.tool_calls and not loop.last else m.content -}}");
+  const train::OpenedText text = open(source);
+  std::vector<std::int64_t> stops;
+  ChatTools chat(pool(), text, "a model", {}, stops);
+  const Json messages = Json::array({{{"role", "user"}, {"content", "a"}},
+                                     {{"role", "assistant"}, {"content", "b"}},
+                                     {{"role", "user"}, {"content", "c"}}});
+  EXPECT_FALSE(chat.behind(messages, text.tokenizer.token_to_id("<|im_end|>").value()));
 }
 
 TEST_F(ChatToolsTest, ACallThatIsNoObjectStaysAConversation) {

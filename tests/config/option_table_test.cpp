@@ -107,6 +107,7 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
                                             "repetition_n_grams",
                                             "repetition_max_penalty",
                                             "code_language",
+                                            "parallel_code_exec_per_proc",
                                             "max_completion_len",
                                             "soft_punish_cache"};
   const std::vector<std::string> machine = {
@@ -282,6 +283,7 @@ TEST(OptionTable, EverySupportedOptionIsRead) {
                                                "repetition_n_grams",
                                                "repetition_max_penalty",
                                                "code_language",
+                                               "parallel_code_exec_per_proc",
                                                "max_completion_len",
                                                "soft_punish_cache",
                                                "dataset_revision",

@@ -123,6 +123,7 @@ const std::map<std::string, Words>& changes() {
       {"repetition_n_grams", {"4", "--reward_funcs", "repetition_penalty"}},
       {"repetition_max_penalty", {"-2", "--reward_funcs", "repetition_penalty"}},
       {"code_language", {"cpp", "--reward_funcs", "code_format"}},
+      {"parallel_code_exec_per_proc", {"4", "--reward_funcs", "binary_code"}},
       {"max_tool_calling_iterations", {"3"}},
       {"tools", {"hone.tools.calculator"}},
       {"environment", {"shop=package.Shop", "shell=package.Shell"}},

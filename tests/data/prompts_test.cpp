@@ -102,6 +102,8 @@ TEST_F(PromptRows, KeepEveryOtherColumnAndFillInWhatARowLacks) {
   EXPECT_EQ(rows[0].prompt, "a");
   EXPECT_EQ(rows[0].columns.dump(), R"({"answer":"1","level":null})");
   EXPECT_EQ(rows[1].columns.dump(), R"({"answer":null,"level":3})") << "in the same order";
+  EXPECT_EQ(rows[0].not_for_rewards.dump(), R"({"completion":"x","completion_ids":[1]})");
+  EXPECT_EQ(rows[1].not_for_rewards.dump(), R"({"completion":null,"completion_ids":null})");
   EXPECT_NE(rows[1].where.find("train.jsonl:3"), std::string::npos);
 }
 

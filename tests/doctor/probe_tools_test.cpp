@@ -3,6 +3,7 @@
 
 #include "base/helpers.h"
 #include "base/json.h"
+#include "doctor/exam_cache.h"
 #include "doctor/probes/judge_tools.h"
 #include "probe_runs.h"
 
@@ -237,6 +238,25 @@ TEST_F(ProbeTools, ARunWithToolsHasItsPartsInAnExamination) {
   EXPECT_NE(parts.find(" calls "), std::string::npos) << parts;
   EXPECT_VERDICT(all, "TOOL-01", Level::kWarn, "NameError");
   EXPECT_FALSE(found.failed()) << describe(all);
+}
+
+// What was found of a run is kept for the same tools only.
+TEST_F(ProbeTools, AnotherTextOfTheToolsIsAnotherExamination) {
+  base::put(root_ / "hone", "a program");
+  const auto is_known = [&](train::OpenedRun& run) {
+    return ExamCache(root_ / "cache", root_ / "hone", run).find("calls").has_value();
+  };
+  const std::string python = tool("    return q\n") + kLast;
+  {
+    ExamCache cache(root_ / "cache", root_ / "hone", *with(python));
+    cache.add({.name = "calls"});
+    cache.write();
+  }
+  EXPECT_TRUE(is_known(*with(python)));
+  EXPECT_FALSE(is_known(*with(tool("    return q + q\n") + kLast)));
+  const auto again = with(python);
+  base::put(root_ / "helper.py", "x = 1\n");  // the tool may import it
+  EXPECT_FALSE(is_known(*again));
 }
 
 }  // namespace probe_tools_test

@@ -73,7 +73,7 @@ def test_calculator(_):
 
 def test_python(folder):
     """the python tool shows prints and the last value; limits of time, memory, files and output hold, and nothing stays"""
-    from hone.tools import _python, python
+    from hone.tools import _python, _sandbox, python
     same(python("print('a')\nx = 6\nx * 7"), "a\n42\n")
     raises(RuntimeError, "ZeroDivisionError", lambda: python("1/0"))
     raises(RuntimeError, "SyntaxError", lambda: python("def"))
@@ -89,13 +89,17 @@ def test_python(folder):
     try:
         begun = time.monotonic()
         raises(TimeoutError, "within 1 s", lambda: python(
-            f"import subprocess, time\nsubprocess.Popen(['sleep', {length!r}], start_new_session=True)\nopen({str(marker)!r}, 'w')\ntime.sleep(100)"))
+            f"import subprocess, time\nsubprocess.Popen(['sleep', {length!r}], start_new_session=True)\ntry: open({str(marker)!r}, 'w')\n"
+            "except OSError: pass\ntime.sleep(100)"))
         holds(time.monotonic() - begun < 8, "the limit of time")
     finally:
         _python.SECONDS = seconds
-    holds(marker.exists(), "the code has started a process")
-    if not _python.what_is_open():
+    if _sandbox.what_is_open():
+        holds(marker.exists(), "the code has started a process")
+    else:
+        holds(not marker.exists(), "the code cannot write outside of its folder")
         ends_soon(length)
+    raises(RuntimeError, "No space left", lambda: python("for n in range(10):\n  with open(str(n), 'wb') as f: f.write(bytes(15 << 20))"))
 
 
 def ends_soon(argument):
@@ -114,30 +118,97 @@ def ends_soon(argument):
 
 def test_python_is_shut_in(folder):
     """the python tool's code can neither see nor end other processes, has no network, and leaves none; where the system lets it, a note says so"""
-    from hone.tools import _python, python
+    from hone.tools import _python, _sandbox, python
     os.environ["HONE_TEST_SECRET"] = "a key"
-    real = _python._SPACES
+    real = _sandbox._SPACES
     try:
-        if _python.what_is_open():
+        if _sandbox.what_is_open():
             holds("it reaches" in _python._note() and "API keys" in _python._note(), "the note")
             return
         same(_python._note(), "")
         # Its own, and the first of its namespace.
         same(python("import os\nlen([n for n in os.listdir('/proc') if n.isdigit()]) <= 2, os.getpid() < 5"), "(True, True)\n")
-        same(python("import glob\nany(b'HONE_TEST_SECRET' in open(f, 'rb').read() for f in glob.glob('/proc/[0-9]*/environ'))"), "False\n")
+        same(python("import glob\ndef read(f):\n  try: return open(f, 'rb').read()\n  except OSError: return b''\n"
+                    "any(b'HONE_TEST_SECRET' in read(f) for f in glob.glob('/proc/[0-9]*/environ'))"), "False\n")
         same(python("import os, signal\nfor number in range(2, 400):\n  try:\n    os.kill(number if number != os.getpid() else 2 ** 22, 0)\n"
                     "    print(number)\n  except OSError:\n    pass"), "")
         raises((OSError, RuntimeError), "unreachable", lambda: python("import socket\nsocket.create_connection(('192.0.2.1', 80), 2)"))
         length = f"1001.{os.getpid()}"
         same(python(f"import subprocess\nsubprocess.Popen(['sleep', {length!r}], start_new_session=True).pid > 0"), "True\n")
         ends_soon(length)
-        _python._SPACES = real.replace("library.unshare(spaces)", "1").replace("library.unshare(spaces | USER)", "1")
-        holds("whose environment variables" in _python._note() and "network" not in _python._note(), "the note without a namespace of processes")
-        _python._SPACES = _python._SPACES.replace("library.unshare(NETWORK)", "1").replace("library.unshare(NETWORK | USER)", "1")
-        holds("the network, and your processes" in _python._note(), "the note without any")
+        folder.chmod(0o777)
+        kept = folder / "kept"
+        kept.write_text("kept")
+        kept.chmod(0o666)
+        raises(RuntimeError, "Read-only", lambda: python(f"open({str(kept)!r}, 'w')"))
+        raises(RuntimeError, "", lambda: python(f"import os\nos.remove({str(kept)!r})"))
+        same(kept.read_text(), "kept")
+        same(python("import multiprocessing\nwith open('x', 'w') as f: f.write('y')\nopen('x').read(), multiprocessing.Lock() is None"),
+             "('y', False)\n")
+        # What it may not do there is not won back.
+        same(python("import ctypes\nctypes.CDLL(None).mount(None, b'/', None, 32 | 4096, None)"), "-1\n")
+        raises(RuntimeError, "unavailable", lambda: python(
+            "import os, time\nfor n in range(1000):\n  if os.fork() == 0:\n    time.sleep(20)\n    os._exit(0)"))
+        without_processes = real.replace("library.unshare(spaces)", "1").replace("library.unshare(spaces | USER)", "1")
+        _sandbox._SPACES = without_processes.replace("    nobody = as_nobody(user)", "    nobody = False")
+        holds("whose environment variables" in _python._note() and "your files" in _python._note() and "network" not in _python._note(),
+              "the note without a namespace of processes")
+        everybody = all(place.stat().st_mode & 1 for place in pathlib.Path(sys.base_prefix).resolve().parents)
+        if os.getuid() == 0 and everybody:  # another user is as good for processes and files
+            _sandbox._SPACES = without_processes
+            same(_python._note(), "")
+        _sandbox._SPACES = without_processes.replace("library.unshare(NETWORK)", "1").replace("library.unshare(NETWORK | USER)", "1")
+        holds("it reaches the network" in _python._note(), "the note without any")
     finally:
-        _python._SPACES = real
+        _sandbox._SPACES = real
         del os.environ["HONE_TEST_SECRET"]
+
+
+def judge_of_programs(change=lambda text: text):
+    """What the code reward's process says when it has started, and then of a program; `change`: of its text."""
+    read = lambda path: (SOURCE / path).read_text(encoding="utf-8")  # noqa: E731
+    text = (read("src/python/worker_base.py") + "\nown_import('fcntl', 'select', 'shutil', 'socket', 'subprocess', 'tempfile')\n"
+            + change(read("python/hone/tools/_sandbox.py")) + "\nRUNNER = " + json.dumps(read("src/rewards/code/runner.py")) + "\n"
+            + read("src/rewards/code/judge.py"))
+    start = ("import os, sys\nPATH, LIBRARY, PIPE, MOST_BYTES, ME = sys.path[1:], os.path.dirname(os.__file__), 3, 1 << 26, 'judge'\n"
+             "os.dup2(int(sys.argv[1]), 3)\nexec(compile(sys.stdin.read(), ME, 'exec'))")
+    ours, theirs = socket.socketpair()
+    with ours, theirs, subprocess.Popen([sys.executable, "-c", start, str(theirs.fileno())], stdin=subprocess.PIPE, text=True,
+                                        pass_fds=(theirs.fileno(),)) as process:
+        theirs.close()
+        process.stdin.write(text)
+        process.stdin.close()
+        ours.settimeout(60)
+
+        def answer():
+            head = ours.recv(4, socket.MSG_WAITALL)
+            return json.loads(ours.recv(struct.unpack("<I", head)[0], socket.MSG_WAITALL))
+
+        hello = answer()
+        data = json.dumps({"programs": [{"code": "print(input())", "cases": [["1", "1"], ["2", "3"]]}], "parallel": 1, "seconds": 30, "total": 60,
+                           "megabytes": 512}).encode()
+        if "fault" not in hello:
+            ours.sendall(struct.pack("<I", len(data)) + data)
+            hello["first"] = answer()["results"][0]["passed"]
+        ours.shutdown(socket.SHUT_RDWR)
+        return hello
+
+
+def test_code_reward_is_shut_in(_):
+    """the code reward says what its programs reach on this system, and refuses to run them as root where nothing shuts them in"""
+    from hone.tools import _sandbox
+    same(judge_of_programs(), {"open": _sandbox.what_is_open(), "first": 1})
+
+    def nothing(text):
+        text = text.replace("library.unshare(spaces)", "1").replace("library.unshare(spaces | USER)", "1")
+        return text.replace("    if os.getuid() != 0:\n        return False\n    places", "    return False\n    places")
+
+    found = judge_of_programs(nothing)
+    if os.getuid() == 0:
+        holds("change every file" in found["fault"]["found"] and "not below /root" in found["fault"]["fix"], found)
+    else:
+        same(found["open"], [_sandbox.REACHED["processes"], _sandbox.REACHED["files"]])
+        same(found["first"], 1)
 
 
 def test_sqlite(folder):

@@ -7,7 +7,7 @@ usage: run.py --hone PROGRAM [--jobs 2] [--only TEXT] [--few]
 
 A set has names and values as recipes of alignment-handbook, open-r1, SageMaker, philschmid and TRL's own scripts have them.
 Its first line names the command (`# hone sft`); a second one, `# refused: TEXT`, says that it is refused, and what the message
-holds. {model} is a tiny model; {chat}, {pairs}, {comparisons}, {marked}, {math}, {questions}, {prompts}, {text} are folders of rows that
+holds. {model} is a tiny model; {chat}, {pairs}, {comparisons}, {marked}, {math}, {programs}, {questions}, {prompts}, {text} are folders of rows that
 this program writes, {spectrum} a file of patterns. Sizes are cut on the command line. Prints `ok NAME` or `not ok NAME: why`, then how many run and why the others
 are refused."""
 import argparse
@@ -27,7 +27,7 @@ SOURCE = HERE.parents[1]
 LIMIT_S = 120
 SAMPLERS = ("grpo", "rloo", "online-dpo")
 # Why a refused set is refused, by what its message holds: the reasons that a user is told at the end.
-TRUE_REASONS = {"sandbox": "a reward that runs code", "float16": "float16 overflows in training"}
+TRUE_REASONS = {"Piston": "a reward of Piston's servers", "float16": "float16 overflows in training"}
 # What a run leaves: an adapter, or with use_peft false the model.
 RESULTS = {True: "adapter_config.json", False: "config.json"}
 # A file as Spectrum writes it.
@@ -55,6 +55,9 @@ def rows_of_kinds():
         "marked": [{"prompt": [turn("user", f"What is {a} + 3?")], "completion": [turn("assistant", f"It is {b}.")],
                     "label": a % 2 == 0} for a, b in sums],
         "math": [{"problem": f"What is {a} + 3?", "solution": f"$ {b} $"} for a, b in sums],
+        "programs": [{"problem": f"Print {a} more than the number that you read.",
+                      "verification_info": {"language": "python", "test_cases": [
+                          {"input": f"{b}\n", "output": f"{a + b}\n", "type": "stdin_stdout"}]}} for a, b in sums],
         "questions": [{"question": f"What is {a} + 3?", "answer": f"{b}"} for a, b in sums],
         "prompts": [{"prompt": [turn("user", f"What is {a} + 3?")], "solution": f"$ {b} $"} for a, b in sums],
     }

@@ -1,5 +1,7 @@
 // Tools that hang, die, leave, print, start processes or return too much: each costs what it was doing, and is named.
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
 
 #include "base/stopwatch.h"
 #include "rewards/python_processes.h"
@@ -91,6 +93,11 @@ async def amend(seconds: float, block: bool) -> str:
 async def aleave() -> str:
     """Leaves."""
     sys.exit(1)
+
+def end_host():
+    """Ends the process above all forks."""
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(100)
 
 class Env:
     def reset(self, slow=0, **row):
@@ -267,6 +274,35 @@ TEST_F(ToolFaults, TheHostIsStartedAgain) {
     EXPECT_EQ(one(*pool, pool->call("", i, "step", {{"how", "fine"}})).text, "step 1");
   }
   expect_fine(pool);
+}
+
+// Answers between its ends do not make it go on for ever.
+TEST(ToolFaultsEnd, AHostThatEndsAgainAndAgainEndsTheRun) {
+  const ToolsFile file(kFaulty);
+  ToolPool pool(file.options("fine,end_host"));
+  int ended = 0;
+  const std::string told = message_of([&] {
+    for (; ended < 40; ++ended) {
+      EXPECT_TRUE(called(pool, "end_host", Json::object()).failed);
+      EXPECT_FALSE(called(pool, "fine", {{"x", ended}}).failed);
+    }
+  });
+  EXPECT_EQ(ended, 10);
+  expect_says(told, {"was killed by SIGKILL", "11 times in this run"});
+}
+
+// The tool that comes with hone makes a folder, and is ended before it can remove it.
+TEST(ToolFaultsEnd, TheFolderOfCodeThatWasEndedIsRemoved) {
+  const base::TempFolder folder;
+  ::setenv("TMPDIR", folder.path().c_str(), 1);
+  {
+    ToolPool pool({.timeout = 1, .tools = {"hone.tools.python"}});
+    expect_says(called(pool, "python", {{"code", "import time\nopen('x', 'w')\ntime.sleep(100)"}}).text,
+                {"timeout"});
+    EXPECT_EQ(called(pool, "python", {{"code", "1 + 1"}}).text, "2\n");
+    EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  }
+  ::unsetenv("TMPDIR");
 }
 
 TEST(ToolFaultsEnd, NothingIsLeft) {

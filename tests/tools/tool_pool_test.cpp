@@ -1,6 +1,9 @@
 // Tools and environments in real Python processes: what they are given, what comes back, in which order.
+#include <algorithm>
 #include <chrono>
+#include <set>
 
+#include "base/file.h"
 #include "base/stopwatch.h"
 #include "tools/pool_helpers.h"
 
@@ -310,6 +313,38 @@ class Env:
   EXPECT_EQ(called(pool, "double", {{"x", 21}}).text, "42");
   EXPECT_EQ(one(pool, pool.reset("", 0, Json::object(), 0)).text, "8");
   EXPECT_EQ(one(pool, pool.reset("", 1, Json::object(), 0)).text, "8");
+}
+
+// Each of those imports for itself: they start one after the other, as many at once as there are workers.
+TEST(ToolPoolThreads, InstancesThatImportAreNotStartedAllAtOnce) {
+  const base::TempFolder folder;
+  const std::string log = folder / "log";
+  const ToolsFile file(R"PY(
+import os, threading, time
+def mark(sign):
+    with open(")PY" + log +
+                       R"PY(", "a") as log: log.write(sign)
+mark("(")
+threading.Thread(target=lambda: time.sleep(100), daemon=True).start()
+time.sleep(0.1)
+mark(")")
+class Env:
+    def reset(self, **row): return str(os.getpid())
+)PY");
+  PoolOptions options = file.options("", "Env");
+  options.workers = 2;
+  ToolPool pool(options);
+  for (const std::int64_t i : {0, 1, 2, 3, 4, 5, 6}) pool.reset("", i, Json::object(), 0);
+  std::set<std::string> processes;
+  for (const auto& [ticket, done] : all_of(pool)) {
+    EXPECT_FALSE(done.failed) << done.note;
+    processes.insert(done.text);
+  }
+  EXPECT_EQ(processes.size(), 7U);
+  int now = 0, most = 0;
+  for (const char sign : base::read_text(log)) most = std::max(most, now += sign == '(' ? 1 : -1);
+  EXPECT_EQ(now, 0);
+  EXPECT_LE(most, 2);
 }
 
 }  // namespace tool_pool_test

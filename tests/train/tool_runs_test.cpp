@@ -400,7 +400,7 @@ TEST_F(ToolRuns, EachCompletionHasAnEnvironmentOfItsOwnWithItsReward) {
 TEST_F(ToolRuns, ARunThatGoesOnCallsNoToolTwice) {
   const std::vector<std::string> saves = {"--max_steps",  "3", "--save_strategy", "steps",
                                           "--save_steps", "1"};
-  act("whole", saves);
+  act("whole", {"--max_steps", "3", "--save_strategy", "no"});
   ASSERT_GT(call_count(rollouts("whole")), 6);
   act("parts", saves, config::Method::kGrpo, 1);
   fs::copy_file(root_ / "whole" / ".hone-tools-0.jsonl", root_ / "parts" / ".hone-tools-0.jsonl",
@@ -419,6 +419,11 @@ TEST_F(ToolRuns, ARunThatGoesOnCallsNoToolTwice) {
   words[1] = "4";
   act("parts", words);  // the line that was cut is no part of one that came later
   act("lie", saves);
+  // Its checkpoints have taken out what no run can need, and left the batches since the one before the last.
+  const std::string left = base::read_text(root_ / "lie" / ".hone-tools-0.jsonl");
+  EXPECT_EQ(left.find("\"call\":[0,"), std::string::npos);
+  EXPECT_EQ(left.find("\"call\":[1,"), std::string::npos);
+  EXPECT_NE(base::read_text(root_ / "whole" / ".hone-tools-0.jsonl").find("\"call\":[0,"), std::string::npos);
   EXPECT_NE(drawn("lie"), drawn("whole")) << "otherwise this test shows nothing";
 }
 

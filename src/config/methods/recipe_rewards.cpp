@@ -11,12 +11,12 @@ namespace hone::config {
 namespace {
 
 struct RewardOption {
-  std::string_view word;       // of reward_funcs
+  std::string_view word;       // of reward_funcs; several: blanks between them
   std::string_view parameter;  // of the reward
   std::string_view option;
 };
 
-constexpr std::array<RewardOption, 10> kRewardOptions = {{
+constexpr std::array<RewardOption, 11> kRewardOptions = {{
     {"cosine", "min_value_wrong", "cosine_min_value_wrong"},
     {"cosine", "max_value_wrong", "cosine_max_value_wrong"},
     {"cosine", "min_value_correct", "cosine_min_value_correct"},
@@ -25,9 +25,26 @@ constexpr std::array<RewardOption, 10> kRewardOptions = {{
     {"repetition_penalty", "ngram_size", "repetition_n_grams"},
     {"repetition_penalty", "max_penalty", "repetition_max_penalty"},
     {"code_format", "language", "code_language"},
+    {"code binary_code", "num_parallel", "parallel_code_exec_per_proc"},
     {"soft_overlong_punishment", "max_completion_len", "max_completion_len"},
     {"soft_overlong_punishment", "soft_punish_cache", "soft_punish_cache"},
 }};
+
+bool is_for(const RewardOption& one, std::string_view word) {
+  const std::string padded = fmt::format(" {} ", one.word);
+  return !word.empty() && padded.find(fmt::format(" {} ", word)) != std::string::npos;
+}
+
+bool is_for_any(const RewardOption& one, const std::vector<std::string>& words) {
+  return std::ranges::any_of(words, [&](const std::string& word) { return is_for(one, word); });
+}
+
+std::string names_of(const RewardOption& one) {
+  const std::size_t blank = one.word.find(' ');
+  return blank == std::string_view::npos
+             ? std::string(one.word)
+             : fmt::format("{} or {}", one.word.substr(0, blank), one.word.substr(blank + 1));
+}
 
 bool is_any_set(const Settings& settings, std::span<const std::string_view> names) {
   return std::ranges::any_of(
@@ -51,7 +68,7 @@ const ReadName* find_sign(const Settings& settings, std::initializer_list<std::s
 std::string with_reward_options(const std::string& word, const Settings& settings) {
   std::string inner;
   for (const RewardOption& one : kRewardOptions) {
-    if (one.word != word || !settings.changed(one.option)) continue;
+    if (!is_for(one, word) || !settings.changed(one.option)) continue;
     const base::Json& value = settings.value(one.option);
     const std::string text = value.is_number_float() ? number_text(value.get<double>())
                              : value.is_string()     ? json_string(value.get<std::string>())
@@ -66,8 +83,8 @@ std::vector<std::string> idle_reward_options(const Settings& settings) {
   const std::vector<std::string> words = settings.list("reward_funcs");
   for (const RewardOption& one : kRewardOptions) {
     if (!settings.changed(one.option)) continue;
-    const bool used = std::find(words.begin(), words.end(), one.word) != words.end();
-    if (!used) notes.push_back(fmt::format("{}: not used, no {} in reward_funcs", one.option, one.word));
+    if (!is_for_any(one, words))
+      notes.push_back(fmt::format("{}: not used, no {} in reward_funcs", one.option, names_of(one)));
   }
   return notes;
 }
@@ -76,10 +93,9 @@ std::string idle_reward_option(const Settings& settings, std::string_view name) 
   for (const RewardOption& one : kRewardOptions) {
     if (one.option != name) continue;
     for (const char* option : {"reward_funcs", "eval_reward_funcs"}) {
-      const std::vector<std::string> words = settings.list(option);
-      if (std::find(words.begin(), words.end(), one.word) != words.end()) return {};
+      if (is_for_any(one, settings.list(option))) return {};
     }
-    return fmt::format("no {} in reward_funcs", one.word);
+    return fmt::format("no {} in reward_funcs", names_of(one));
   }
   return {};
 }

@@ -10,22 +10,21 @@ constexpr std::string_view kHandbook = "alignment-handbook", kOpenR1 = "open-r1"
                            kForks = "a fork of open-r1", kAxolotl = "axolotl", kFactory = "LLaMA-Factory";
 constexpr std::string_view kNoUpload = "after training, hone uploads and evaluates nothing";
 constexpr std::string_view kNoTracker = "read only by parts of its own trackers";
-constexpr std::string_view kSandbox =
-    "read only by rewards that run code in a sandbox, which hone does not have";
+constexpr std::string_view kServers = "read only by cf_code and ioi_code, whose servers hone does not call";
+constexpr std::string_view kSandbox = "the programs of code and binary_code run on this machine, shut in";
 constexpr std::string_view kOnlyText = "hone trains only on text";
 
 // clang-format off
 std::vector<FormerName> of_rewards() {
   return {
       // rewards of open-r1
-      noted("code_eval_test_batch_size", kOpenR1, kSandbox),
-      noted("code_eval_scoring_mode", kOpenR1, kSandbox),
-      noted("parallel_code_exec_per_proc", kOpenR1, kSandbox),
+      noted("code_eval_test_batch_size", kOpenR1, kServers),
+      noted("code_eval_scoring_mode", kOpenR1, kServers),
       noted("code_provider", kOpenR1, kSandbox),
-      noted("ioi_provider", kOpenR1, kSandbox),
+      noted("ioi_provider", kOpenR1, kServers),
       noted("e2b_router_url", kOpenR1, kSandbox),
       noted("morph_router_url", kOpenR1, kSandbox),
-      noted("enforce_same_language", kOpenR1, kSandbox),
+      noted("enforce_same_language", kOpenR1, "code runs Python only, and names rows of other languages"),
       // other losses
       noted("reward_batch_size", kForks, "hone scores the completions of a generation batch together", "grpo rloo online-dpo"),
       // values that say what hone does; others change the loss

@@ -22,6 +22,8 @@ void add_reward_parameters(std::vector<Option>& rows) {
        {"repetition_max_penalty", "repetition_penalty: the score where everything is repeated", Kind::kFloat,
         "-1.0", Range{.most = 0}},
        {"code_language", "code_format: the language of the block of code", Kind::kString, "\"python\""},
+       {"parallel_code_exec_per_proc", "code, binary_code: programs that run at once", Kind::kInt, "2",
+        at_least(1)},
        {"max_completion_len", "soft_overlong_punishment: tokens from which on the score is -1", Kind::kInt,
         "16384", at_least(1)},
        {"soft_punish_cache", "soft_overlong_punishment: tokens before that in which it falls from 0",

@@ -112,7 +112,12 @@ PromptRow to_prompt_row(Json row, const std::string& where, const base::fs::path
     check_messages(row, "prompt", out.where);
     check_template_columns(row, out.where);
   }
-  for (const char* left_out : {"prompt", "completion", "completion_ids"}) row.erase(left_out);
+  row.erase("prompt");
+  for (const char* left_out : {"completion", "completion_ids"}) {
+    if (!row.contains(left_out)) continue;
+    out.not_for_rewards[left_out] = std::move(row[left_out]);
+    row.erase(left_out);
+  }
   out.columns = std::move(row);
   return out;
 }
@@ -210,7 +215,23 @@ void add_row(Json row, int number, PromptRows& to) {
 }
 
 // Every row gets every column, in the order in which the file first names them.
+namespace {
+
+void fill_left_out(PromptRows& block) {
+  for (const char* const name : {"completion", "completion_ids"}) {
+    const bool there = std::any_of(block.rows.begin(), block.rows.end(),
+                                   [&](const PromptRow& row) { return row.not_for_rewards.contains(name); });
+    if (!there) continue;
+    for (PromptRow& row : block.rows) {
+      if (!row.not_for_rewards.contains(name)) row.not_for_rewards[name] = nullptr;
+    }
+  }
+}
+
+}  // namespace
+
 void close_block(PromptRows& block) {
+  fill_left_out(block);
   base::ObjectFiller names(block.columns);
   for (const PromptRow& row : block.rows) {
     for (const auto& [name, value] : row.columns.items()) names.at(name);

@@ -25,10 +25,12 @@ struct PromptRow {
   base::Json columns;  // object: the row's other columns, for rewards; the same names, in the same order, in
                        // every row
   std::string where;   // "train.jsonl:12", for messages
+  base::Json not_for_rewards =
+      base::Json::object();  // its `completion` and `completion_ids`, which an environment's reset gets
 };
 
 // Rows of GRPO and RLOO. What a row lacks that another has is null, as datasets fills it in. `completion` and
-// `completion_ids` are left out: TRL hands those to no reward. `tools` (parsed when text) and
+// `completion_ids` are no columns: TRL hands those to no reward. `tools` (parsed when text) and
 // `chat_template_kwargs` are both: columns, and the template's.
 // UserError as read_prompts, and for prompts of both kinds, and messages as data/forms/rows.h checks them.
 std::vector<PromptRow> read_prompt_rows(const RowSource& source);

@@ -90,6 +90,18 @@ class RewardJudge {
                            only);
   }
 
+  Verdict judge_slow(Verdict out) const {
+    out.level = Level::kWarn;
+    out.what = tried_.name() + " takes " + format::number(tried_.call_seconds()) + " s for " +
+               format::counted(static_cast<std::int64_t>(tried_.rows().size()), "answer");
+    out.cause = tried_.is_user_code() ? "the function itself" : "it runs programs";
+    out.fix = tried_.is_user_code()
+                  ? "reward_workers: 2 or more, or a faster function"
+                  : "of code: a higher parallel_code_exec_per_proc, or fewer test cases a row";
+    out.cost = "rewards run in parallel with generation; if they take longer, the run waits";
+    return out;
+  }
+
   // RL-05
   Verdict judge_calls(bool only) const {
     Verdict out{.code = "RL-05"};
@@ -151,12 +163,7 @@ class RewardJudge {
       out.fix = "make it depend only on its arguments";
       out.cost = "noisy advantages, and runs that cannot be reproduced";
     } else if (tried_.call_seconds() > kSlow) {
-      out.level = Level::kWarn;
-      out.what = tried_.name() + " takes " + format::number(tried_.call_seconds()) + " s for " +
-                 format::counted(static_cast<std::int64_t>(tried_.rows().size()), "answer");
-      out.cause = "the function itself";
-      out.fix = "reward_workers: 2 or more, or a faster function";
-      out.cost = "rewards run in parallel with generation; if they take longer, the run waits";
+      return judge_slow(std::move(out));
     }
     return out;
   }

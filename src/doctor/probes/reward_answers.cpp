@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "doctor/checks/check_format.h"
 #include "doctor/probes/drawn_rows.h"
+#include "rewards/code/code_reward.h"
 #include "rewards/math/accuracy_reward.h"
 
 namespace hone::doctor {
@@ -102,7 +103,21 @@ bool RewardRows::has(const std::string& column) const {
   return !rows_.empty() && row(0).columns.contains(column);
 }
 
+// Of a column of test cases: programs that have the outputs.
+std::optional<NamedTexts> RewardRows::gold_programs(const std::string& column) const {
+  Texts out;
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (!has(column)) return std::nullopt;
+    const auto program = rewards::answer_by_table(row(i).columns.value(column, Json()));
+    if (!program) return std::nullopt;
+    out.push_back(*program);
+  }
+  if (out.empty()) return std::nullopt;
+  return NamedTexts{{kGoldProgram, out}};
+}
+
 NamedTexts RewardRows::gold_answers(const std::string& column) const {
+  if (auto programs = gold_programs(column)) return *std::move(programs);
   Texts whole, bare;
   for (std::size_t i = 0; i < size(); ++i) {
     whole.push_back(strip(format::column_text(row(i).columns, column).value_or("")));

@@ -1,6 +1,7 @@
 // Answers of known quality for some rows of the run's data, and their scores from a reward.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,8 @@ constexpr const char* kOneLine = "gold in \\boxed{} after <think> in one line";
 constexpr const char* kSeveralLines = "gold in \\boxed{} after <think>";
 // The column's text with its reasoning, where the answer alone is another text (after ####).
 constexpr const char* kWhole = "gold as the column has it";
+// Of test cases: a program that has their outputs, where one that finds them may be much shorter.
+constexpr const char* kGoldProgram = "a program that has the outputs of the tests";
 
 // How a call differs from the plain one: all rows in their order, each with its own columns.
 struct RewardCall {
@@ -49,6 +52,7 @@ class RewardRows {
   bool opens_thinking() const { return opens_thinking_; }
 
  private:
+  std::optional<NamedTexts> gold_programs(const std::string& column) const;
   // The next row with another value of the column; `i` itself where there is none.
   std::size_t next_other(std::size_t i, const std::string& column) const;
   std::vector<std::int32_t> ids_of(const std::string& text) const;

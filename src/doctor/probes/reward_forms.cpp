@@ -62,6 +62,7 @@ std::optional<Verdict> judge_room(const AskedForms& asked, const RewardRows& row
     for (std::size_t i = 0; i < std::min(one.values.size(), asked.texts[k].size()); ++i) {
       if (std::isnan(one.values[i]) || one.values[i] <= asked.lowest) continue;
       if (one.kind == "long junk") return std::nullopt;  // it pays for length, in whatever words
+      if (one.kind == kGoldProgram) return std::nullopt;
       const std::int64_t tokens = rows.tokens(asked.texts[k][i]);
       if (tokens <= most_tokens) return std::nullopt;
       if (tokens < shortest) text = asked.texts[k][i];

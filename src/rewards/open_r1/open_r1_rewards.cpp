@@ -8,6 +8,7 @@
 
 #include "base/code_points.h"
 #include "base/error.h"
+#include "rewards/code/code_reward.h"
 #include "rewards/math/accuracy_reward.h"
 
 namespace hone::rewards {
@@ -238,15 +239,19 @@ std::unique_ptr<Reward> open_r1_overlong(Parameters parameters) {
 }
 
 template <std::size_t kAt>
-std::unique_ptr<Reward> needs_sandbox(Parameters) {
-  constexpr std::array<const char*, 4> kNames = {"code", "binary_code", "ioi_code", "cf_code"};
+std::unique_ptr<Reward> needs_piston(Parameters) {
+  constexpr std::array<const char*, 2> kNames = {"ioi_code", "cf_code"};
   throw base::UserError(
       {.where = "reward_funcs",
        .expected = "a reward that hone has, or a Python function",
        .found = kNames[kAt],
-       .cause = "open-r1 runs the model's code in a sandbox (E2B, Morph, Piston), which hone does not call",
-       .fix = "write a function def score(completions, verification_info, **columns) that calls your sandbox "
-              "and returns a number for each completion, and name it: reward_funcs: rewards.py:score"});
+       .cause =
+           "open-r1 compiles and grades these programs on Piston servers, which have the graders of the contests and which "
+           "hone does not call",
+       .fix =
+           "write a function def score(completions, **columns) that calls your servers "
+           "and returns a number for each completion, and name it: reward_funcs: rewards.py:score; for Python "
+           "with test cases as texts, `code` runs on this machine"});
 }
 
 }  // namespace
@@ -262,10 +267,13 @@ std::span<const BuiltInReward> open_r1_rewards() {
       {.name = "length", .make = &length, .column = "solution", .instead = "target"},
       {"code_format", &code_format},
       {"soft_overlong_punishment", &open_r1_overlong},
-      {"code", &needs_sandbox<0>},
-      {"binary_code", &needs_sandbox<1>},
-      {"ioi_code", &needs_sandbox<2>},
-      {"cf_code", &needs_sandbox<3>},
+      {.name = "code", .make = nullptr, .column = "verification_info", .open = &open_code_reward},
+      {.name = "binary_code",
+       .make = nullptr,
+       .column = "verification_info",
+       .open = &open_binary_code_reward},
+      {"ioi_code", &needs_piston<0>},
+      {"cf_code", &needs_piston<1>},
   };
   return kRewards;
 }

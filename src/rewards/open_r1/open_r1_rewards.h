@@ -19,7 +19,8 @@
 // Other than in open-r1: `length` compares the completions of one call, which are those of one prompt, as the paper
 // does; open-r1 compares all of a device's batch. `$\boxed{x}$` is read as \boxed{x} by cosine and length too.
 //
-// code, binary_code, ioi_code and cf_code run what a model writes in a sandbox: UserError, which says how to call it.
+// code and binary_code run what a model writes: code/code_reward.h. ioi_code and cf_code need Piston's servers with their own packages of tests:
+// UserError, which says how to call them.
 // All are linear in the length of a text, but for those with an answer (math/accuracy_reward.h) and a sort of its
 // n-grams.
 #pragma once

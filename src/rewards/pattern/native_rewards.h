@@ -18,6 +18,8 @@
 
 namespace hone::rewards {
 
+struct OpenOptions;  // open_reward.h
+
 // The text of a completion: itself, or the content of its first message. UserError for anything else.
 std::string completion_text(const base::Json& completion, std::string_view reward);
 std::vector<std::string> completion_texts(const Request& request, std::string_view reward);
@@ -37,6 +39,8 @@ struct BuiltInReward {
   std::string_view column = {};   // which it reads unless column= names another; empty: none
   std::string_view python = {};   // the same in TRL, for engine=math_verify; empty: there is none
   std::string_view instead = {};  // with this parameter it reads no column
+  // In place of `make`, for one that has processes of its own.
+  std::unique_ptr<Reward> (*open)(Parameters, const OpenOptions&) = nullptr;
 };
 
 // How many of the n-grams stood before already.

@@ -89,6 +89,17 @@ def end_tree(pid):
             pass
 
 
+def remove_folders(pid):
+    """Those that hone.tools has made in a process that was ended (tools/_sandbox.py)."""
+    start = f"hone-python-{pid}-"
+    try:
+        left = [name for name in os.listdir(tempfile.gettempdir()) if name.startswith(start)]
+    except OSError:
+        return
+    for name in left:
+        own_import("shutil").rmtree(os.path.join(tempfile.gettempdir(), name), ignore_errors=True)
+
+
 # ---- forks
 
 def raise_limits():
@@ -259,6 +270,7 @@ class Child:
         how = ended_by_itself(self.pid)
         end_tree(self.pid)
         os.waitpid(self.pid, 0)
+        remove_folders(self.pid)
         self.link.close()
         os.close(self.prints)
         return how

@@ -17,6 +17,7 @@ std::string built_in() {
   const Json texts{{"hone.tools", kToolsPython},
                    {"hone.tools._calculator", kCalculatorPython},
                    {"hone.tools._python", kPythonPython},
+                   {"hone.tools._sandbox", kSandboxPython},
                    {"hone.tools._sqlite", kSqlitePython}};
   return "\nBUILT_IN = " + base::dump_json(texts) + "\n";
 }

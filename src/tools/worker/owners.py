@@ -30,6 +30,13 @@ class Instance:
         self.queue.append(message)
         self.advance()
 
+    def waits(self):
+        """Whether others are to start first: each imports the modules, and many at once would take the memory of all."""
+        full = SETUP["imports"] and sum(isinstance(one.owner, Instance) and not one.ready for one in FORKS) >= SETUP["workers"]
+        if full and self not in STARTS:
+            STARTS.append(self)
+        return full
+
     def is_async(self, message):
         tools = {tool["name"]: tool["is_async"] for tool in TOLD.get(self.name, {"tools": []})["tools"]}
         return message["do"] == "call" and tools.get(message["name"], False)
@@ -38,6 +45,8 @@ class Instance:
         while self.queue:
             message = self.queue[0]
             if message["do"] == "reset":
+                if self.child is None and self.waits():
+                    return
                 if self.child is None and not self.start():
                     self.fail(self.queue.popleft(), f"the environment was lost: {self.lost}", f"failed: {self.lost}")
                     continue
@@ -60,6 +69,7 @@ class Instance:
     def is_ready(self, child, told):
         TOLD.setdefault(self.name, told)
         self.advance()
+        start_waiting()
 
     def cannot_start(self, child, fault):
         child.end()
@@ -82,6 +92,7 @@ class Instance:
             self.fail(self.queue.popleft(), f"the environment was lost: {why}", f"failed: {why}")
         self.lost = why
         self.advance()
+        start_waiting()
 
 
 class Standalone:
@@ -161,6 +172,15 @@ class Standalone:
             else:
                 failure_of(message, words, f"{message['name']} {note}", child.seconds(), printed)
         self.advance()
+
+
+STARTS = []  # instances that wait to be started
+
+
+def start_waiting():
+    waiting, STARTS[:] = list(STARTS), []
+    for one in waiting:  # as many start as may now; the others are put back
+        one.advance()
 
 
 INSTANCES, TOOLS, STANDALONE_NAMES = {}, Standalone(), {}  # (name, number) -> Instance; name -> is async

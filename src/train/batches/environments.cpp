@@ -18,6 +18,7 @@ constexpr const char* kColumn = "environment";  // that chooses one, as TRL's
 Json reset_row(const data::PromptRow& row, bool chosen_by_column) {
   Json out = row.columns.is_object() ? row.columns : Json::object();
   if (chosen_by_column) out.erase(kColumn);
+  out.update(row.not_for_rewards);
   out["prompt"] = row.prompt;
   return out;
 }

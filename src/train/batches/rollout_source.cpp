@@ -272,6 +272,10 @@ void LiveRollouts::sample(Making& making) {
   }
 }
 
+void LiveRollouts::forget_before(std::int64_t generation) {
+  if (journal_ != nullptr) journal_->trim(static_cast<std::uint64_t>(generation));
+}
+
 // get_reward() of the environments: the last reward functions.
 void LiveRollouts::ask_environments(Making& making) {
   if (tools_ == nullptr) return;

@@ -60,6 +60,8 @@ class RolloutSource {
   virtual const std::vector<std::string>& reward_names() const = 0;
   virtual SourcedRollouts make(const RolloutRequest& request) = 0;
   virtual bool has_tools() const { return false; }  // of its batches: RolloutBatch::has_tools
+  // No batch before that one is made again, also not by a run that goes on from a checkpoint.
+  virtual void forget_before(std::int64_t /*generation*/) {}
   // Whether parts of a batch may be made by several ranks, and the tokens of a prompt, by which they are balanced.
   virtual bool has_parts() const { return false; }
   virtual std::int64_t prompt_tokens(std::int64_t /*row*/) const { return 1; }
@@ -81,6 +83,7 @@ class LiveRollouts final : public RolloutSource {
   bool has_tools() const override { return tools_ != nullptr; }
   // UserError of a reward function; rollout::generate's.
   SourcedRollouts make(const RolloutRequest& request) override;
+  void forget_before(std::int64_t generation) override;
   bool has_parts() const override { return true; }
   // Of training batches: what tools answer is kept at `place`, and looked up by a run that goes on.
   void keep_journal(JournalPlace place) { journal_place_ = std::move(place); }

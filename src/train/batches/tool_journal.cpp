@@ -36,6 +36,13 @@ void read_line(const std::string& line, const fs::path& file, std::uint64_t firs
             .seconds = json.at("seconds").get<double>()};
 }
 
+// Of a line that this program has written.
+std::uint64_t generation_of(std::string_view line) {
+  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const Json call = json.is_object() ? json.value("call", Json()) : Json();
+  return call.is_array() && !call.empty() && call[0].is_number_unsigned() ? call[0].get<std::uint64_t>() : 0;
+}
+
 std::string text_of(const Json& arguments) {
   return base::dump_python_json(arguments);
 }
@@ -83,18 +90,34 @@ fs::path begun(const JournalPlace& place) {
 
 }  // namespace
 
-ToolJournal::ToolJournal(const JournalPlace& place, std::uint64_t first_generation) : file_(begun(place)) {
+ToolJournal::ToolJournal(const JournalPlace& place, std::uint64_t first_generation) : path_(begun(place)) {
+  file_.emplace(path_);
   if (!place.resumes) return;
-  const fs::path own = journal_of(place.output_dir, place.rank);
   for (const auto& entry : fs::directory_iterator(place.output_dir)) {
     if (!is_journal(entry.path())) continue;
     const std::size_t whole = read_journal(entry.path(), first_generation, known_);
-    if (entry.path() == own) file_.truncate(whole);
+    if (entry.path() == path_) file_->truncate(whole);
   }
 }
 
 void ToolJournal::forget_before(std::uint64_t generation) {
   known_.erase(known_.begin(), known_.lower_bound({.generation = generation}));
+}
+
+void ToolJournal::trim(std::uint64_t generation) {
+  file_.reset();  // writes what it has kept
+  try {
+    const std::string text = base::read_text(path_);
+    std::string kept;
+    for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos;
+         begin = end + 1) {
+      const std::string_view line = std::string_view(text).substr(begin, end - begin + 1);
+      if (generation_of(line) >= generation) kept += line;
+    }
+    if (kept.size() < text.size()) base::write_file_atomic(path_, kept);
+  } catch (const base::UserError&) {  // the file is as it was
+  }
+  file_.emplace(path_);
 }
 
 std::optional<ToolCall> ToolJournal::find(const CallPlace& place, const ToolCall& call) const {
@@ -115,7 +138,7 @@ void ToolJournal::write(const CallPlace& place, const ToolCall& call) {
                      {"result", call.result},
                      {"failed", call.failed},
                      {"seconds", call.seconds}};
-  file_.append(base::dump_json(line) + "\n");
+  file_->append(base::dump_json(line) + "\n");
 }
 
 }  // namespace hone::train

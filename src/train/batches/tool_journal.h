@@ -1,6 +1,6 @@
 // What tools answered, as it came: a run that was killed while it sampled draws the same calls again, and takes their results from
 // here instead of calling a second time. Lines of JSON in output_dir/.hone-tools-RANK.jsonl, one a result, each handed to the system
-// before the model reads it, so that they outlive the process.
+// before the model reads it, so that they outlive the process. Results of batches that no run makes again are taken out with a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -39,9 +39,12 @@ class ToolJournal {
   std::optional<ToolCall> find(const CallPlace& place, const ToolCall& call) const;
   void write(const CallPlace& place, const ToolCall& call);
   void forget_before(std::uint64_t generation);  // what is found, not the file
+  // Takes results of earlier batches out of the file; where storage does not let it they stay until the next time.
+  void trim(std::uint64_t generation);
 
  private:
-  base::AppendedFile file_;
+  base::fs::path path_;
+  std::optional<base::AppendedFile> file_;
   std::map<CallPlace, ToolCall> known_;
 };
 

@@ -141,6 +141,7 @@ void RunSaves::save(bool last) {
     }
   };
   by_rank_0(write, "checkpoint");
+  if (!p_.ranks.leads() || is_saved()) p_.method.on_saved(p_.state.step);
 }
 
 std::string RunSaves::not_saved(const base::ErrorText& why) const {

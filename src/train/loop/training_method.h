@@ -77,6 +77,8 @@ class TrainingMethod {
   virtual StepLoss backward(std::int64_t step) = 0;
   // Step `step` (0-based) is done: the optimizer has updated the parameters.
   virtual void on_step(std::int64_t /*step*/) {}
+  // A checkpoint after `steps` steps was written.
+  virtual void on_saved(std::int64_t /*steps*/) {}
   virtual bool has_evaluation() const = 0;
   virtual EvalFacts evaluate() = 0;  // of several sets the first
   virtual std::vector<EvalFacts> evaluate_sets() { return {evaluate()}; }

@@ -27,7 +27,14 @@ void trim_rollouts(const fs::path& path, std::int64_t first_generation) {
 // The file too of a fresh start, after one that was stopped before its first checkpoint.
 void SamplingMethod::resume_after(std::int64_t steps) {
   last_step_ = steps - 1;
+  saved_ = steps;
   if (!parts_.rollouts_file.empty()) trim_rollouts(parts_.rollouts_file, next_generation(steps));
+}
+
+// A run goes on from the last checkpoint, or from the one before where that is damaged.
+void SamplingMethod::on_saved(std::int64_t steps) {
+  parts_.source.forget_before(next_generation(saved_));
+  saved_ = steps;
 }
 
 void SamplingMethod::tell(RolloutFacts& facts, const RolloutBatch& batch, std::int64_t step,

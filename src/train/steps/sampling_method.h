@@ -41,6 +41,7 @@ class SamplingMethod : public TrainingMethod {
 
   // Also takes out of rollouts_file what an earlier start wrote of batches that are made again.
   void resume_after(std::int64_t steps) final;
+  void on_saved(std::int64_t steps) final;
   bool has_evaluation() const final { return parts_.evaluation != nullptr; }
   std::int64_t total_steps() const final { return total_steps_; }
   void share(SharedWork* work) final;
@@ -65,6 +66,7 @@ class SamplingMethod : public TrainingMethod {
   std::int64_t last_step_ = -1;
 
  private:
+  std::int64_t saved_ = 0;  // steps of the last checkpoint
   std::optional<SharedRollouts> shared_, shared_evaluation_;
   UnscoredBatches unscored_;
 };
