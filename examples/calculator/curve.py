@@ -7,8 +7,6 @@ import argparse
 import json
 import pathlib
 
-SETS = {"known": "known words", "new": "new words"}
-
 
 def evaluations(folder):
     """(step, logged) of every evaluation in that run."""
@@ -17,25 +15,15 @@ def evaluations(folder):
     return [(entry["step"], entry) for entry in logged if any(name.startswith("eval_") for name in entry)]
 
 
-def by_step(found):
-    """{step: what all sets logged there}."""
-    out = {}
-    for step, entry in found:
-        out.setdefault(step, {}).update(entry)
-    return out
-
-
 def row(name, entry):
-    success = [entry[f"eval_{which}_rewards/used_calculator/mean"] for which in SETS]
-    calls = [entry[f"eval_{which}_tools/call_frequency"] for which in SETS]
-    return [name, *(f"{100 * share:.0f} %" for share in success), f"{50 * sum(success):.0f} %", f"{sum(calls) / 2:.2f}"]
+    return [name, f"{100 * entry['eval_rewards/used_calculator/mean']:.0f} %", f"{entry['eval_tools/call_frequency']:.2f}",
+            f"{entry['eval_completions/mean_length']:.0f}"]
 
 
 def table(out):
-    before, after = by_step(evaluations(out / "before")), by_step(evaluations(out / "grpo"))
-    rows = [row("before", before[min(before)])]
-    rows += [row("SFT" if step == 0 else f"GRPO step {step}", entry) for step, entry in sorted(after.items())]
-    head = ["", *SETS.values(), "all", "calls a question"]
+    rows = [row("before", evaluations(out / "before")[0][1])]
+    rows += [row("SFT" if step == 0 else f"GRPO step {step}", entry) for step, entry in evaluations(out / "grpo")]
+    head = ["", "held-out success", "calls a question", "tokens a question"]
     return ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1), *("| " + " | ".join(cells) + " |" for cells in rows)]
 
 

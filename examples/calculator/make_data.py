@@ -3,8 +3,7 @@
 
   dialogues.jsonl  for SFT: `What is 12 * 7?`, a call, its result, the answer; operands of one and two digits, the expression is there to copy
   train.jsonl      for GRPO: the same four operations in words, operands of three digits; {"prompt", "answer"}, no call is shown
-  known.jsonl      held out: the words of train.jsonl with other numbers
-  new.jsonl        held out: words that train.jsonl never uses
+  test.jsonl       held out: the words of train.jsonl with other numbers, then as many questions in words that train.jsonl never uses
 """
 import argparse
 import itertools
@@ -17,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 from hone.schemas import schema_of
 from hone.tools import calculator
 
-# Of each operation the last two stand in new.jsonl alone.
+# Of each operation the last two stand in test.jsonl alone.
 WORDS = {
     "+": ["What is the sum of {a} and {b}?",
           "Add {b} to {a}.",
@@ -106,15 +105,14 @@ def main():
     parser.add_argument("--seed", type=int, default=42)
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
-    known, new = questions(random.Random(args.seed + 1), args.test // 2), questions(random.Random(args.seed + 2), args.test // 2, new=True)
-    asked = {text(row) for row in known}
+    test = questions(random.Random(args.seed + 1), args.test // 2) + questions(random.Random(args.seed + 2), args.test // 2, new=True)
+    asked = {text(row) for row in test}
     train = [row for row in questions(random.Random(args.seed), args.train) if text(row) not in asked]
     chance = random.Random(args.seed + 3)
     write(args.folder / "dialogues.jsonl", [dialogue(chance) for _ in range(args.dialogues)])
     write(args.folder / "train.jsonl", train)
-    write(args.folder / "known.jsonl", known)
-    write(args.folder / "new.jsonl", new)
-    print(f"data: {args.dialogues} dialogues, {len(train)} questions to train on, {len(known) + len(new)} held out -> {args.folder}")
+    write(args.folder / "test.jsonl", test)
+    print(f"data: {args.dialogues} dialogues, {len(train)} questions to train on, {len(test)} held out -> {args.folder}")
 
 
 if __name__ == "__main__":
