@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Questions for a model with a calculator, into FOLDER: the same files from the same seed.
 
-  dialogues.jsonl  for SFT: `What is 12 * 7?`, a call, its result, the answer; operands of one and two digits, the expression is there to copy
-  train.jsonl      for GRPO: the same four operations in words, operands of three digits; {"prompt", "answer"}, no call is shown
+  dialogues.jsonl  for SFT: a question in words, a call, its result, an answer. They show how to call, not what: the operation and the
+                   order of the numbers are drawn by lot, whatever the question asks, so most answers are wrong.
+  train.jsonl      for GRPO: {"prompt", "answer"}, no call is shown
   test.jsonl       held out: the words of train.jsonl with other numbers, then as many questions in words that train.jsonl never uses
 """
 import argparse
@@ -10,6 +11,7 @@ import itertools
 import json
 import pathlib
 import random
+import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
@@ -64,16 +66,13 @@ def result(a, operation, b):
 
 
 def dialogue(chance):
-    operation = chance.choice("+-*/")
-    a, b = chance.randint(2, 99), chance.randint(2, 99)
-    if operation == "/":
-        a *= b
-    if operation == "-":
-        a, b = max(a, b) + 1, min(a, b)
-    call = {"type": "function", "function": {"name": "calculator", "arguments": {"expression": f"{a} {operation} {b}"}}}
-    answer = result(a, operation, b)
-    return {"messages": [{"role": "user", "content": f"What is {a} {operation} {b}?"}, {"role": "assistant", "content": "", "tool_calls": [call]},
-                         {"role": "tool", "name": "calculator", "content": answer}, {"role": "assistant", "content": f"The answer is {answer}."}],
+    asked = question(chance, *chance.choice([(operation, words[:-UNKNOWN]) for operation, words in WORDS.items()]))
+    a, b = chance.sample(re.findall(r"\d+", text(asked)), 2)
+    expression = f"{a} {chance.choice('+-*/')} {b}"
+    given = calculator(expression)
+    call = {"type": "function", "function": {"name": "calculator", "arguments": {"expression": expression}}}
+    return {"messages": [*asked["prompt"], {"role": "assistant", "content": "", "tool_calls": [call]},
+                         {"role": "tool", "name": "calculator", "content": given}, {"role": "assistant", "content": f"The answer is {given}."}],
             "tools": [schema_of(calculator)]}
 
 
