@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """The calculator example (examples/calculator) as hone and TRL train it, in turn: the same model folder, adapter, chat template, questions,
 tool, reward, batch and bound of a completion. Seconds a step and of its parts, tokens and calls a completion, peak memory, and the ratio
-pair by pair.
+pair by pair. With --learn: what both have learned in the same seconds.
 
 usage: bench/tools_beside_trl.py --model models/smollm2-f32 --out bench/results/NAME.md [--adapter runs/calculator/sft] [--questions 4]
-                                 [--group 8] [--completion 96] [--steps 4] [--pairs 2] [--threads 2] [--quick]
+                                 [--group 8] [--completion 96] [--steps 4] [--pairs 2] [--threads 2] [--learn] [--quick]
 --adapter: what both go on with, from stage 1 of the example; without it that stage is run first, a minute on an idle machine. How long a
 completion is follows from what the model draws: both sides' means stand in the result, and a warning where they differ by more than 10 %.
-The reward never ties, so that hone, which does not train on rows without an advantage, trains on all of them, as TRL does.
+In the pairs the reward never ties, so that hone, which does not train on rows without an advantage, trains on all of them, as TRL does.
+--learn, after the pairs: hone trains with the example's own reward, steps and rate (grpo.yaml), then TRL does for as many seconds as hone's
+steps took. hone then answers the example's held-out questions with the adapter before, hone's and TRL's.
 Needs build/hone and tests/parity/setup's environment. Run it on an idle machine.
 """
 import argparse
@@ -36,11 +38,13 @@ from trl import GRPOConfig, GRPOTrainer
 from trl.chat_template_utils import qwen3_template
 o = json.loads(sys.argv[1]); torch.set_num_threads(o["threads"]); sys.path[:0] = [o["rewards"], o["python"]]
 from hone.tools import calculator
-from letters_reward import letters
+reward = getattr(__import__(o["reward"][0]), o["reward"][1])
 steps, first = [], []
 class Clock(TrainerCallback):
     def on_step_begin(self, *_, **__): first.append(time.time()); steps.append(dict(rollout=0, reward=0)); self.started = time.perf_counter()
-    def on_step_end(self, *_, **__): steps[-1]["seconds"] = time.perf_counter() - self.started
+    def on_step_end(self, args, state, control, **__):
+        steps[-1]["seconds"] = time.perf_counter() - self.started
+        control.should_training_stop |= 0 < o["seconds"] <= sum(step["seconds"] for step in steps)
 class Timed(GRPOTrainer):
     def timed(self, part, what, *more):
         started = time.perf_counter(); out = what(*more); steps[-1][part] += time.perf_counter() - started
@@ -51,13 +55,16 @@ tokenizer = AutoTokenizer.from_pretrained(o["model"])
 tokenizer.chat_template, tokenizer.response_template = open(o["template"]).read(), qwen3_template
 model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(o["model"], dtype=torch.bfloat16), o["adapter"], is_trainable=True)
 args = GRPOConfig(output_dir=o["out"], max_steps=o["steps"], bf16=True, use_cpu=True, gradient_checkpointing=False, logging_steps=1,
-                  save_strategy="no", learning_rate=o["learning_rate"], disable_tqdm=True, report_to="none", beta=0.0, shuffle_dataset=False,
+                  save_strategy="no", learning_rate=o["learning_rate"], disable_tqdm=True, report_to="none", beta=0.0,
+                  shuffle_dataset=False, warmup_steps=o["warmup"],
                   per_device_train_batch_size=o["batch"], num_generations=o["group"], max_completion_length=o["completion"],
                   max_tool_calling_iterations=2)
-trainer = Timed(model, reward_funcs=letters, args=args, train_dataset=load_dataset("json", data_files=o["data"], split="train"),
+trainer = Timed(model, reward_funcs=reward, args=args, train_dataset=load_dataset("json", data_files=o["data"], split="train"),
                 processing_class=tokenizer, tools=[calculator], callbacks=[Clock()])
 trainer.train()
-print("RESULT", json.dumps({"steps": steps, "first": first[0], "logs": [entry for entry in trainer.state.log_history if "num_tokens" in entry]}), flush=True)
+trainer.save_model(o["out"])
+print("RESULT", json.dumps({"steps": steps, "first": first[0],
+                            "logs": [entry for entry in trainer.state.log_history if "num_tokens" in entry]}), flush=True)
 '''
 
 PARTS = re.compile(r"^step +\d+/.* rollout ([\d.]+)s reward ([\d.]+)s train ([\d.]+)s")
@@ -68,8 +75,8 @@ def words_of(o, folder):
     return [build("hone"), "grpo", "--model_name_or_path", o["model"], "--adapter_name_or_path", o["adapter"], "--chat_template", o["template"],
             "--dataset_name", o["data"], "--shuffle_dataset", "false", "--output_dir", folder, "--use_peft", "true", "--dtype", "bfloat16",
             "--bf16", "true", "--tools", "hone.tools.calculator", "--max_tool_calling_iterations", 2, "--beta", 0, "--learning_rate",
-            o["learning_rate"], "--max_steps", o["steps"], "--per_device_train_batch_size", o["batch"], "--num_generations", o["group"],
-            "--max_completion_length", o["completion"], "--reward_funcs", f"{o['rewards']}/letters_reward.py:letters", "--python", PYTHON,
+            o["learning_rate"], "--warmup_steps", o["warmup"], "--max_steps", o["steps"], "--per_device_train_batch_size", o["batch"],
+            "--num_generations", o["group"], "--max_completion_length", o["completion"], "--reward_funcs", f"{o['rewards']}/{o['reward'][0]}.py:{o['reward'][1]}", "--python", PYTHON,
             "--logging_steps", 1, "--save_strategy", "no", "--report_to", "none", "--threads", o["threads"], "--recompute", "none"]
 
 
@@ -97,7 +104,8 @@ def hone(o, folder):
     steps = [dict(part, seconds=end - begin) for part, begin, end in zip(parts, [first, *ends], ends)]
     logs = [json.loads(line) for line in pathlib.Path(folder, "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     logs = [entry for entry in logs if "num_tokens" in entry]
-    return dict(medians(steps), **told(logs), peak_mb=run.peak_mb, start=first, skipped=sum(entry.get("skipped_rows", 0) for entry in logs))
+    return dict(medians(steps), **told(logs), count=len(steps), all=sum(step["seconds"] for step in steps), peak_mb=run.peak_mb, start=first,
+                skipped=sum(entry.get("skipped_rows", 0) for entry in logs))
 
 
 def trl(o, folder):
@@ -105,7 +113,38 @@ def trl(o, folder):
     run = Run([PYTHON, "-W", "ignore", "-c", TRL, json.dumps(dict(o, out=folder))], o["threads"])
     result = run.result()
     steps = [dict(step, train=step["seconds"] - step["rollout"] - step["reward"]) for step in result["steps"]]
-    return dict(medians(steps), **told(result["logs"]), peak_mb=run.peak_mb, start=result["first"] - run.began)
+    return dict(medians(steps), **told(result["logs"]), count=len(steps), all=sum(step["seconds"] for step in steps), peak_mb=run.peak_mb,
+                start=result["first"] - run.began)
+
+
+def of_example(name):
+    """That option's value in grpo.yaml."""
+    return re.search(rf"(?m)^{name}: *(\S+)", (EXAMPLE / "grpo.yaml").read_text(encoding="utf-8")).group(1)
+
+
+def success(o, adapter, folder):
+    """Of the held-out questions, answered with that adapter: the evaluation before a step that changes nothing."""
+    Run([*words_of(dict(o, adapter=adapter, learning_rate=0, warmup=0, steps=1, batch=o["group"]), folder), "--eval_dataset", o["held_out"],
+         "--eval_on_start", "true", "--num_generations_eval", 1, "--per_device_eval_batch_size", 100, "--skip_doctor", "true"], o["threads"])
+    logs = [json.loads(line) for line in pathlib.Path(folder, "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    return next(entry["eval_rewards/used_calculator/mean"] for entry in logs if "eval_reward" in entry)
+
+
+def learn(a, o, temporary):
+    """The lines of --learn."""
+    o = dict(o, rewards=str(EXAMPLE), reward=("reward", "used_calculator"), learning_rate=float(of_example("learning_rate")),
+             warmup=int(of_example("warmup_steps")), steps=2 if a.quick else int(of_example("max_steps")))
+    if not a.quick:
+        o.update(batch=int(of_example("per_device_train_batch_size")))
+    ours = hone(o, f"{temporary}/hone_learned")
+    theirs = trl(dict(o, seconds=ours["all"]), f"{temporary}/trl_learned")
+    rows = [["stage 1, which both go on with", "", "", success(o, o["adapter"], f"{temporary}/answers")]]
+    rows += [[who, one["count"], f"{one['all']:.0f}", success(o, f"{temporary}/{who.lower()}_learned", f"{temporary}/{who}_answers")]
+             for who, one in (("hone", ours), ("TRL", theirs))]
+    return ["## Learned in the same seconds", "",
+            *table(["", "steps", "seconds in steps", "held-out success"], [[*row[:3], f"{100 * row[3]:.1f} %"] for row in rows]), "",
+            f"Each trains with the reward, rate and batch of examples/calculator/grpo.yaml for {o['steps']} steps or the seconds of hone's. One completion "
+            "of each held-out question, at temperature 1, drawn by hone for all three.", ""]
 
 
 def stage_1(a, temporary):
@@ -118,13 +157,15 @@ def stage_1(a, temporary):
 
 def options(a, temporary):
     subprocess.run([sys.executable, EXAMPLE / "make_data.py", f"{temporary}/data"], check=True, stdout=subprocess.DEVNULL)
+    adapter = a.adapter or stage_1(a, temporary)
     pathlib.Path(temporary, "letters_reward.py").write_text(REWARD, encoding="utf-8")
-    return dict(model=str(pathlib.Path(a.model).resolve()), adapter=str(pathlib.Path(a.adapter or stage_1(a, temporary)).resolve()), group=a.group,
-                batch=a.questions * a.group, completion=a.completion, steps=a.steps, threads=a.threads, learning_rate=LEARNING_RATE,
-                template=str(EXAMPLE / "tools.jinja"), data=f"{temporary}/data/train.jsonl", rewards=temporary, python=str(SOURCE / "python"))
+    return dict(model=str(pathlib.Path(a.model).resolve()), adapter=str(pathlib.Path(adapter).resolve()), group=a.group,
+                batch=a.questions * a.group, completion=a.completion, steps=a.steps, threads=a.threads, learning_rate=LEARNING_RATE, warmup=0,
+                seconds=0, template=str(EXAMPLE / "tools.jinja"), data=f"{temporary}/data/train.jsonl", held_out=f"{temporary}/data/test.jsonl",
+                rewards=temporary, reward=("letters_reward", "letters"), python=str(SOURCE / "python"))
 
 
-def report(a, results, lines_of_setting):
+def report(a, results, lines_of_setting, learned=()):
     head = ["pair", "who", "step s", "rollout s", "reward s", "train s", "tokens", "calls", "failed", "MB", "start s", "ratio", "memory"]
     body = []
     for pair, (ours, theirs) in enumerate(results, 1):
@@ -149,7 +190,7 @@ def report(a, results, lines_of_setting):
         "`tools/failure_frequency`. MB: VmHWM of the main process. Rows whose advantage was 0, which hone does not train on: "
         f"{sum(ours['skipped'] for ours, _ in results):.0f} of {a.pairs * a.steps * a.questions * a.group}.", "",
         f"`bench/tools_beside_trl.py --model {pathlib.Path(a.model).name} --questions {a.questions} --group {a.group} --completion {a.completion} "
-        f"--steps {a.steps} --pairs {a.pairs} --threads {a.threads}`", ""])
+        f"--steps {a.steps} --pairs {a.pairs} --threads {a.threads}{' --learn' if a.learn else ''}`", "", *learned])
 
 
 def main():
@@ -159,6 +200,7 @@ def main():
     parser.add_argument("--adapter")
     for name, default in dict(questions=4, group=8, completion=96, pairs=2, steps=4, threads=2).items():
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--learn", action="store_true", help="also success after the same seconds, 8 minutes more")
     parser.add_argument("--quick", action="store_true", help="one pair of two small steps: does it run?")
     a = parser.parse_args()
     if a.quick:
@@ -174,6 +216,8 @@ def main():
                                                f"{one['tokens']:.1f} tokens, {one['peak_mb']:.0f} MB" for who, one in (("hone", ours), ("TRL", theirs)))
                   + f"; ratio {theirs['seconds'] / ours['seconds']:.2f}", flush=True)
             a.out.write_text(report(a, results, lines_of_setting), encoding="utf-8")  # what there is, should the next pair fail
+        if a.learn:
+            a.out.write_text(report(a, results, lines_of_setting, learn(a, o, temporary)), encoding="utf-8")
     print(a.out)
 
 
