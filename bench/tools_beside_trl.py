@@ -76,8 +76,8 @@ def words_of(o, folder):
             "--dataset_name", o["data"], "--shuffle_dataset", "false", "--output_dir", folder, "--use_peft", "true", "--dtype", "bfloat16",
             "--bf16", "true", "--tools", "hone.tools.calculator", "--max_tool_calling_iterations", 2, "--beta", 0, "--learning_rate",
             o["learning_rate"], "--warmup_steps", o["warmup"], "--max_steps", o["steps"], "--per_device_train_batch_size", o["batch"],
-            "--num_generations", o["group"], "--max_completion_length", o["completion"], "--reward_funcs", f"{o['rewards']}/{o['reward'][0]}.py:{o['reward'][1]}", "--python", PYTHON,
-            "--logging_steps", 1, "--save_strategy", "no", "--report_to", "none", "--threads", o["threads"], "--recompute", "none"]
+            "--num_generations", o["group"], "--max_completion_length", o["completion"],
+            "--reward_funcs", f"{o['rewards']}/{o['reward'][0]}.py:{o['reward'][1]}", "--python", PYTHON, "--logging_steps", 1, "--save_strategy", "no", "--report_to", "none", "--threads", o["threads"], "--recompute", "none"]
 
 
 def told(logs):
@@ -143,8 +143,8 @@ def learn(a, o, temporary):
              for who, one in (("hone", ours), ("TRL", theirs))]
     return ["## Learned in the same seconds", "",
             *table(["", "steps", "seconds in steps", "held-out success"], [[*row[:3], f"{100 * row[3]:.1f} %"] for row in rows]), "",
-            f"Each trains with the reward, rate and batch of examples/calculator/grpo.yaml for {o['steps']} steps or the seconds of hone's. One completion "
-            "of each held-out question, at temperature 1, drawn by hone for all three.", ""]
+            f"Each trains with the reward, rate and batch of examples/calculator/grpo.yaml for {o['steps']} steps or the seconds of hone's. One "
+            "completion of each held-out question, at temperature 1, drawn by hone for all three.", ""]
 
 
 def stage_1(a, temporary):
