@@ -203,7 +203,7 @@ def test_commands_and_options_that_are_quoted_exist(program):
 def test_examples_hold_options_that_exist(program):
     """The YAML of examples/, and the commands in its comments."""
     found = []
-    for path in sorted((ROOT / "examples").glob("*.yaml")):
+    for path in sorted((ROOT / "examples").rglob("*.yaml")):
         text = path.read_text(encoding="utf-8")
         name = path.relative_to(ROOT).as_posix()
         commands = "\n".join(re.sub(r"^# *(.*&& )?", "", line) if line.startswith("#") else "" for line in text.splitlines())
