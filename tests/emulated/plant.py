@@ -47,6 +47,28 @@ PLANTED = [
     ("head", "tile_backward", "the sign", "s.upstream[token] / -s.temperature", "s.upstream[token] / s.temperature"),
     ("head", "tile_backward", "the target's column by one", "column + j == target ? expm1f", "column + j == target + 1 ? expm1f"),
     ("head", "tile_backward", "a thread beyond the rows goes on", "if (at >= s.tokens * of_row)", "if (at > s.tokens * of_row)"),
+    ("optimizer", "adamw", "the sign of the step", "s.decay), change)", "s.decay), -change)"),
+    ("optimizer", "adamw", "the share of the nearer end", "__fadd_rn(1, -weight)", "weight"),
+    ("optimizer", "adamw", "a thread beyond the end goes on", "if (first >= s.size) return;\n  float p", "float p"),
+    ("optimizer", "adamw", UNALIGNED, "by_fours(s.p, s.size) &&", "s.size % kFour == 0 || by_fours(s.p, s.size) &&"),
+    ("optimizer", "block_sums_of_squares", "no barrier before the numbers are read", "    __syncthreads();\n    for", "    for"),
+    ("optimizer", "block_sums_of_squares", "no barrier before the next numbers", "    __syncthreads();  // before", "    // before"),
+    ("optimizer", "block_sums_of_squares", "no barrier before the lanes are folded", "lanes[thread] = sum;\n  __syncthreads();",
+     "lanes[thread] = sum;"),
+    ("optimizer", "block_sums_of_squares", "a number past the end", "i < count; i += kThreads", "i <= count; i += kThreads"),
+    ("optimizer", "scale", "the first of each read left out", "for (int j = 0; j < kCount; ++j) x[j] *=", "for (int j = 1; j < kCount; ++j) x[j] *="),
+    ("optimizer", "scale", UNALIGNED, "with_count(by_fours(s.x, s.size)", "with_count(s.size % kFour == 0"),
+    ("quantized", "dequantize", "no barrier before the table is read", "  __syncthreads();\n", ""),
+    ("quantized", "dequantize", "the halves of a byte", "j % 2 == 0 ?", "j % 2 != 0 ?"),
+    ("quantized", "dequantize", "the halves of a byte, one by one", "first % 2 == 0 ?", "first % 2 != 0 ?"),
+    ("quantized", "dequantize", "the first matrix's offset for all", "d.offsets[block / d.blocks_of_matrix]", "d.offsets[0]"),
+    ("quantized", "dequantize", "a scale for each block where many share one", "d.scales[block / d.nested_block]", "d.scales[block]"),
+    ("quantized", "dequantize", "a thread beyond the end goes on", "if (first >= d.rows * d.in) return;\n  const auto* const codes",
+     "const auto* const codes"),
+    ("quantized", "dequantize", "eight numbers of rows that are not whole eights",
+     "const bool eights = d.in % kEight == 0 && (!is_narrow || d.block % kEight == 0) &&\n                      d.out.stride % kEight == 0 &&",
+     "const bool eights ="),
+    ("quantized", "dequantize", "the scale of a column", "d.scales[first / d.in]", "d.scales[first % d.in]"),
     ("swiglu", "swiglu", "the column of a thread", "at % of_row * kCount}", "at % of_row}"),
     ("swiglu", "swiglu", "a thread beyond the rows goes on", "if (at >= tokens * of_row)", "if (at > tokens * of_row)"),
     ("swiglu", "swiglu", UNALIGNED, "by_fours(s.out, s.width) && by_fours(s.gate, s.width) && by_fours(s.up, s.width)", "s.width % kFour == 0"),
@@ -54,7 +76,8 @@ PLANTED = [
     ("swiglu", "swiglu_backward", "a number read after it was written", "up[j] = d[j] * g * p", "up[j] = d[j] * gate[j] * p"),
 ]
 # A row of the operators' table whose kernel has another name.
-KERNELS = {"dropout_backward_add": "dropout", "take_tile": "softmax_tile", "take_row": "softmax_tile", "tile_backward": "softmax_backward"}
+KERNELS = {"block_sums_of_squares": "squares", "dropout_backward_add": "dropout",
+           "take_tile": "softmax_tile", "take_row": "softmax_tile", "tile_backward": "softmax_backward"}
 NAMESPACE = "namespace hone::ops::cuda::kernels {"
 
 

@@ -119,6 +119,38 @@ void move(kernels::SoftmaxBackward& x, Mover& to) {
   to.numbers(x.upstream, x.tokens, "upstream");
 }
 
+void move(kernels::Adamw& x, Mover& to) {
+  to.numbers(x.p, x.size, "p");
+  to.numbers(x.g, x.size, "g");
+  to.numbers(x.m, x.size, "m");
+  to.numbers(x.v, x.size, "v");
+}
+
+void move(kernels::SquareSums& x, Mover& to) {
+  to.numbers(x.sums, (x.size + kernels::kSquaresBlock - 1) / kernels::kSquaresBlock, "sums");
+  to.numbers(x.x, x.size, "x");
+}
+
+void move(kernels::Scale& x, Mover& to) {
+  to.numbers(x.x, x.size, "x");
+}
+
+void move(kernels::Dequantize& x, Mover& to) {
+  const std::int64_t numbers = x.rows * x.in, blocks = (numbers + x.block - 1) / x.block;
+  const bool is_narrow = x.table != nullptr, nested = x.scale_codes != nullptr;
+  to.rows(x.out, x.rows, x.in, Access::kWritten, "out");
+  to.dense(x.codes, is_narrow ? (numbers + 1) / 2 : numbers, "codes");
+  to.numbers(x.table, 16, "table");
+  to.numbers(x.scales,
+             !is_narrow ? x.rows
+             : nested   ? (blocks + x.nested_block - 1) / x.nested_block
+                        : blocks,
+             "scales");
+  to.numbers(x.scale_codes, blocks, "scale_codes");
+  to.numbers(x.scale_table, 256, "scale_table");
+  to.numbers(x.offsets, blocks / x.blocks_of_matrix, "offsets");
+}
+
 // Tensors lie with their ends at a closed page, and in every other call with their beginnings.
 template <auto Function, typename Call>
 int between_guards(const Call& call, void* stream) {
@@ -147,7 +179,11 @@ const Kernels& guarded(const Kernels& some) {
       .swiglu = between_guards<&Kernels::swiglu, kernels::Swiglu>,
       .swiglu_backward = between_guards<&Kernels::swiglu_backward, kernels::SwigluBackward>,
       .softmax_tile = between_guards<&Kernels::softmax_tile, kernels::SoftmaxTile>,
-      .softmax_backward = between_guards<&Kernels::softmax_backward, kernels::SoftmaxBackward>};
+      .softmax_backward = between_guards<&Kernels::softmax_backward, kernels::SoftmaxBackward>,
+      .adamw = between_guards<&Kernels::adamw, kernels::Adamw>,
+      .squares = between_guards<&Kernels::squares, kernels::SquareSums>,
+      .scale = between_guards<&Kernels::scale, kernels::Scale>,
+      .dequantize = between_guards<&Kernels::dequantize, kernels::Dequantize>};
   inner = &some;
   return kTable;
 }

@@ -14,6 +14,10 @@ int swiglu(const Swiglu& x, void* stream);  // swiglu.cu
 int swiglu_backward(const SwigluBackward& x, void* stream);
 int softmax_tile(const SoftmaxTile& x, void* stream);  // head.cu
 int softmax_backward(const SoftmaxBackward& x, void* stream);
+int adamw(const Adamw& x, void* stream);  // optimizer.cu
+int squares(const SquareSums& x, void* stream);
+int scale(const Scale& x, void* stream);
+int dequantize(const Dequantize& x, void* stream);  // quantized.cu
 
 const Kernels& all_kernels();  // table.cu
 

@@ -12,7 +12,7 @@
 namespace hone::ops::cuda::kernels {
 
 // Of the table: what the core and the library must agree on.
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 
 enum class Dtype : int { kFloat, kBFloat16 };
 
@@ -106,6 +106,44 @@ struct SoftmaxBackward {
   float temperature = 1;
 };
 
+// AdamwStep (ops/adamw.h) of `size` neighbors, with the CPU's bits.
+struct Adamw {
+  float* p = nullptr;
+  const float* g = nullptr;
+  float *m = nullptr, *v = nullptr;
+  std::int64_t size = 0;
+  float decay = 1, lerp = 0, beta2 = 0, one_minus_beta2 = 1, root_correction2 = 1, epsilon = 0,
+        minus_step_size = 0;
+};
+
+// sums[b] = the sum of squares of the numbers from b * kSquaresBlock on, with the CPU's bits.
+constexpr std::int64_t kSquaresBlock = 1 << 14;
+struct SquareSums {
+  double* sums = nullptr;
+  const float* x = nullptr;
+  std::int64_t size = 0;
+};
+
+// x *= factor
+struct Scale {
+  float* x = nullptr;
+  std::int64_t size = 0;
+  float factor = 1;
+};
+
+// out [rows, in] = the numbers of a Quantized in the order of files (ops/quantized.h).
+struct Dequantize {
+  Rows out;
+  const void* codes = nullptr;    // two in a byte, the first in its upper half; without a table int8
+  const float* table = nullptr;   // [16]; null: codes of 8 bits
+  const float* scales = nullptr;  // of a block; of 8 bits: of a row; nested: of nested_block blocks
+  // Of codes whose scales are codes too: scale_table[256] at scale_codes, times scales, plus the offset of its matrix.
+  const std::uint8_t* scale_codes = nullptr;
+  const float *scale_table = nullptr, *offsets = nullptr;  // offsets null: `offset` is that of all
+  float offset = 0;
+  std::int64_t rows = 0, in = 0, block = 1, nested_block = 1, blocks_of_matrix = 1;
+};
+
 struct Kernels {
   int version = kVersion;
   int (*dropout)(const Dropout& x, void* stream) = nullptr;
@@ -117,6 +155,10 @@ struct Kernels {
   int (*swiglu_backward)(const SwigluBackward& x, void* stream) = nullptr;
   int (*softmax_tile)(const SoftmaxTile& x, void* stream) = nullptr;
   int (*softmax_backward)(const SoftmaxBackward& x, void* stream) = nullptr;
+  int (*adamw)(const Adamw& x, void* stream) = nullptr;
+  int (*squares)(const SquareSums& x, void* stream) = nullptr;
+  int (*scale)(const Scale& x, void* stream) = nullptr;
+  int (*dequantize)(const Dequantize& x, void* stream) = nullptr;
 };
 
 // The library's one entry: its first field is read before any other.

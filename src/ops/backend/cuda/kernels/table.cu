@@ -11,7 +11,11 @@ const Kernels& all_kernels() {
                                      .swiglu = swiglu,
                                      .swiglu_backward = swiglu_backward,
                                      .softmax_tile = softmax_tile,
-                                     .softmax_backward = softmax_backward};
+                                     .softmax_backward = softmax_backward,
+                                     .adamw = adamw,
+                                     .squares = squares,
+                                     .scale = scale,
+                                     .dequantize = dequantize};
   return kTable;
 }
 
