@@ -17,6 +17,7 @@
 #include "ops/backend/cuda/own_kernels.h"
 #include "ops/cases/check.h"
 #include "ops/dropout.h"
+#include "ops/dynamic_codes.h"
 #include "ops/head/logprob_tile.h"
 
 namespace hone::emulated {
@@ -47,13 +48,16 @@ class UseKernels {
                                              .norm_rope_backward = cuda.norm_rope_backward,
                                              .swiglu = cuda.swiglu,
                                              .swiglu_backward = cuda.swiglu_backward,
+                                             .add_rows = cuda.add_rows,
                                              .dropout = cuda.dropout,
                                              .dropout_backward_add = cuda.dropout_backward_add,
+                                             .join_attention = cuda.join_attention,
                                              .dequantize = ops::cuda::dequantize,
                                              .take_tile = ops::cuda::take_tile,
                                              .take_row = ops::cuda::take_row,
                                              .tile_backward = ops::cuda::tile_backward,
                                              .adamw = cuda.adamw,
+                                             .adamw_codes = cuda.adamw_codes,
                                              .block_sums_of_squares = cuda.block_sums_of_squares,
                                              .scale = cuda.scale,
                                              .roundings = 1};
@@ -81,7 +85,10 @@ constexpr const char* kOperators[] = {"rms_norm",
                                       "adamw",
                                       "block_sums_of_squares",
                                       "scale",
-                                      "dequantize"};
+                                      "dequantize",
+                                      "add_rows",
+                                      "join_attention",
+                                      "adamw_codes"};
 
 // Thousands of blocks: one order of threads is enough for them.
 bool is_long(const cases::Case& one) {
@@ -202,6 +209,37 @@ TEST(EmulatedOptimizer, HasTheCpusBits) {
       const UseKernels use(emulated_kernels());
       expect_same_bits(stepped(size, lerp), of_cpu, std::to_string(size));
     }
+  }
+}
+
+// Fused operations of one side may move a number over the border between two codes.
+TEST(EmulatedOptimizer, HasTheCpusCodes) {
+  constexpr std::int64_t kSize = 5000, kBlocks = (kSize + ops::kCodeBlock - 1) / ops::kCodeBlock;
+  const auto stepped = [] {
+    const ops::AdamwCodesStep step = {.p = cases::noise({kSize}, 1),
+                                      .g = cases::noise({kSize}, 2),
+                                      .codes1 = at::arange(kSize).remainder(256).to(at::kByte),
+                                      .codes2 = at::arange(kSize).remainder(251).to(at::kByte),
+                                      .scales1 = cases::noise({kBlocks}, 3).abs(),
+                                      .scales2 = cases::noise({kBlocks}, 4).square(),
+                                      .beta1 = 0.9,
+                                      .one_minus_beta1 = 0.1,
+                                      .beta2 = 0.999,
+                                      .one_minus_beta2 = 0.001,
+                                      .epsilon = 1e-8,
+                                      .minus_step_size = -0.01};
+    ops::adamw_codes(step);
+    return step;
+  };
+  const ops::AdamwCodesStep of_cpu = stepped();
+  const UseKernels use(emulated_kernels());
+  const ops::AdamwCodesStep found = stepped();
+  EXPECT_TRUE(at::allclose(found.p, of_cpu.p, 1e-6, 1e-6));
+  for (at::Tensor ops::AdamwCodesStep::* const codes :
+       {&ops::AdamwCodesStep::codes1, &ops::AdamwCodesStep::codes2}) {
+    const at::Tensor apart = (found.*codes).to(at::kInt).sub((of_cpu.*codes).to(at::kInt)).abs();
+    EXPECT_LE(apart.max().item<int>(), 1);
+    EXPECT_LE(apart.sum().item<std::int64_t>(), kSize / 1000);
   }
 }
 

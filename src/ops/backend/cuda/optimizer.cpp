@@ -3,6 +3,7 @@
 
 #include "ops/backend/cuda/cuda_operators.h"
 #include "ops/backend/cuda/own_kernels.h"
+#include "ops/dynamic_codes.h"
 
 namespace hone::ops::cuda {
 
@@ -23,6 +24,38 @@ bool adamw(const AdamwStep& step) {
                 .minus_step_size = step.minus_step_size};
       });
   if (own) step.p.unsafeGetTensorImpl()->bump_version();  // shadows of the parameters are made again
+  return own;
+}
+
+bool adamw_codes(const AdamwCodesStep& step) {
+  static_assert(kernels::kCodeBlock == kCodeBlock && kernels::kLeastCodeScale == DynamicCodes::kLeastScale);
+  const auto moment = [&](KernelViews& of, const DynamicCodes& map, const Tensor& codes,
+                          const Tensor& scales) {
+    const CodeTables& tables = tables_on(map, step.p.device());
+    return kernels::CodedMoment{.codes = of.numbers<std::uint8_t>(codes),
+                                .scales = of.numbers<float>(scales),
+                                .values = of.numbers<const float>(tables.values),
+                                .places = of.numbers<const std::uint8_t>(tables.places)};
+  };
+  if (step.p.scalar_type() != at::kFloat) return false;
+  const bool own =
+      run_own(step.p.device(), &kernels::Kernels::adamw_codes, "adamw_codes",
+              [&](KernelViews& of) -> kernels::AdamwCodes {
+                return {.p = of.numbers<float>(step.p),
+                        .g = of.numbers<const float>(step.g),
+                        .first = moment(of, DynamicCodes::with_sign(), step.codes1, step.scales1),
+                        .second = moment(of, DynamicCodes::without_sign(), step.codes2, step.scales2),
+                        .size = step.p.numel(),
+                        .decay = static_cast<float>(step.decay),
+                        .beta1 = static_cast<float>(step.beta1),
+                        .one_minus_beta1 = static_cast<float>(step.one_minus_beta1),
+                        .beta2 = static_cast<float>(step.beta2),
+                        .one_minus_beta2 = static_cast<float>(step.one_minus_beta2),
+                        .root_correction2 = static_cast<float>(step.root_correction2),
+                        .epsilon = static_cast<float>(step.epsilon),
+                        .minus_step_size = static_cast<float>(step.minus_step_size)};
+              });
+  if (own) step.p.unsafeGetTensorImpl()->bump_version();
   return own;
 }
 

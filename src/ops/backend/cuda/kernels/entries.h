@@ -17,7 +17,10 @@ int softmax_backward(const SoftmaxBackward& x, void* stream);
 int adamw(const Adamw& x, void* stream);  // optimizer.cu
 int squares(const SquareSums& x, void* stream);
 int scale(const Scale& x, void* stream);
-int dequantize(const Dequantize& x, void* stream);  // quantized.cu
+int dequantize(const Dequantize& x, void* stream);         // quantized.cu
+int add_rows(const AddRows& x, void* stream);              // scattered_rows.cu
+int join_attention(const JoinAttention& x, void* stream);  // join.cu
+int adamw_codes(const AdamwCodes& x, void* stream);        // codes.cu
 
 const Kernels& all_kernels();  // table.cu
 

@@ -144,6 +144,49 @@ struct Dequantize {
   std::int64_t rows = 0, in = 0, block = 1, nested_block = 1, blocks_of_matrix = 1;
 };
 
+// out[rows[g]] += d[from[i]], i from starts[g] on and below starts[g + 1], in this order; out [.., width] fp32.
+struct AddRows {
+  Rows out, d;
+  const std::int64_t *rows = nullptr, *starts = nullptr,
+                     *from = nullptr;  // [groups], [groups + 1], [starts[groups]]
+  std::int64_t groups = 0, width = 0;
+};
+
+// A number for each token and head; null: there are none.
+struct HeadNumbers {
+  float* data = nullptr;
+  std::int64_t token_stride = 0, head_stride = 0;
+};
+
+// AttentionParts (ops/backend/join_attention.h): `part` of `tokens` rows joins rows rows[i], or i, of the others. A log-sum-exp of
+// infinity is that of no keys.
+struct JoinAttention {
+  Heads out, own, part;  // own and part of one type
+  HeadNumbers own_lse, part_lse, lse;
+  const std::int32_t* rows = nullptr;  // [tokens]
+  std::int64_t tokens = 0, all_tokens = 0, heads = 0, dim = 0;
+};
+
+// A moment as codes of a map of 256 values; `scales` of kCodeBlock numbers each. As ops/dynamic_codes.h says.
+constexpr std::int64_t kCodeBlock = 256;
+constexpr float kLeastCodeScale = 1e-38F;
+struct CodedMoment {
+  std::uint8_t* codes = nullptr;
+  float* scales = nullptr;
+  const float* values = nullptr;         // [256]
+  const std::uint8_t* places = nullptr;  // [65536]
+};
+
+// AdamwCodesStep (ops/adamw.h)
+struct AdamwCodes {
+  float* p = nullptr;
+  const float* g = nullptr;
+  CodedMoment first, second;
+  std::int64_t size = 0;
+  float decay = 1, beta1 = 0, one_minus_beta1 = 1, beta2 = 0, one_minus_beta2 = 1, root_correction2 = 1,
+        epsilon = 0, minus_step_size = 0;
+};
+
 struct Kernels {
   int version = kVersion;
   int (*dropout)(const Dropout& x, void* stream) = nullptr;
@@ -159,6 +202,9 @@ struct Kernels {
   int (*squares)(const SquareSums& x, void* stream) = nullptr;
   int (*scale)(const Scale& x, void* stream) = nullptr;
   int (*dequantize)(const Dequantize& x, void* stream) = nullptr;
+  int (*add_rows)(const AddRows& x, void* stream) = nullptr;
+  int (*join_attention)(const JoinAttention& x, void* stream) = nullptr;
+  int (*adamw_codes)(const AdamwCodes& x, void* stream) = nullptr;
 };
 
 // The library's one entry: its first field is read before any other.

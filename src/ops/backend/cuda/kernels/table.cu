@@ -15,7 +15,10 @@ const Kernels& all_kernels() {
                                      .adamw = adamw,
                                      .squares = squares,
                                      .scale = scale,
-                                     .dequantize = dequantize};
+                                     .dequantize = dequantize,
+                                     .add_rows = add_rows,
+                                     .join_attention = join_attention,
+                                     .adamw_codes = adamw_codes};
   return kTable;
 }
 
