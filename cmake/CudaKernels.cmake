@@ -1,7 +1,11 @@
 # libhone_cuda.so: hone's own kernels for NVIDIA GPUs (src/ops/backend/cuda/kernels), a library that the core loads where it lies beside it.
 # AUTO: where tools/cuda_kernels has fetched nvcc. ON: also by the nvcc on PATH. Either has to be of CUDA 13, as libtorch is.
 set(HONE_CUDA_KERNELS AUTO CACHE STRING "libhone_cuda.so by nvcc: AUTO, ON, OFF")
-set(HONE_CUDA_ARCHITECTURES "80;90" CACHE STRING "compute capabilities of libhone_cuda.so, in order; the last one as PTX too")
+set(HONE_CUDA_ARCHITECTURES "80;90" CACHE STRING "compute capabilities of libhone_cuda.so; release: those of HONE_CUDA_RELEASE")
+# No kernel has instructions of one card alone (90a), so that each serves later cards of its major number too. Other cards compile the
+# PTX, which has to be no newer than any of them.
+set(HONE_CUDA_RELEASE 80 86 89 90 100 120)
+set(HONE_CUDA_PTX 90)
 
 set(cuda_fetched ${CMAKE_SOURCE_DIR}/third_party/nvcc/nvidia/cu13)
 if(NOT HONE_CUDA_KERNELS OR HONE_ASAN OR HONE_TSAN OR CMAKE_CROSSCOMPILING
@@ -17,12 +21,14 @@ get_filename_component(cuda_toolkit ${HONE_NVCC} REALPATH)
 get_filename_component(cuda_toolkit ${cuda_toolkit}/../.. ABSOLUTE)
 find_library(HONE_CUDART libcudart.so.13 PATHS ${cuda_toolkit}/lib ${cuda_toolkit}/lib64 NO_DEFAULT_PATH REQUIRED)
 
-set(cuda_targets)
-foreach(one IN LISTS HONE_CUDA_ARCHITECTURES)
+set(cuda_architectures ${HONE_CUDA_ARCHITECTURES})
+if(cuda_architectures STREQUAL release)
+  set(cuda_architectures ${HONE_CUDA_RELEASE})
+endif()
+set(cuda_targets -gencode arch=compute_${HONE_CUDA_PTX},code=compute_${HONE_CUDA_PTX})
+foreach(one IN LISTS cuda_architectures)
   list(APPEND cuda_targets -gencode arch=compute_${one},code=sm_${one})
 endforeach()
-list(GET HONE_CUDA_ARCHITECTURES -1 newest)
-list(APPEND cuda_targets -gencode arch=compute_${newest},code=compute_${newest})
 
 # What ptxas says of registers and spills is kept beside each object (tests/emulated/ptxas.py).
 file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/ops/backend/cuda/kernels/*.cu)

@@ -4,12 +4,14 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
 #include "base/where.h"
 #include "ops/index_tensor.h"
 #include "ops/rms_norm.h"
+#include "ops/routed_rows.h"
 
 namespace hone::model {
 namespace {
@@ -41,10 +43,10 @@ void add_embedding_gradient(const CausalLm& model, const std::vector<std::int64_
     tokens.push_back(static_cast<std::int64_t>(t));
     rows.push_back(ids[t]);
   }
+  if (rows.empty()) return;
   const bool all = tokens.size() == ids.size();
-  const at::Tensor d = all ? dx : dx.index_select(0, ops::index_tensor(tokens, dx.device()));
-  model.trained_parts().embedding.grad().index_add_(0, ops::index_tensor(rows, dx.device()),
-                                                    d.to(at::kFloat));
+  ops::add_rows(model.trained_parts().embedding.grad(), dx, rows,
+                all ? std::span<const std::int64_t>() : tokens);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "ops/backend/operators.h"
 #include "ops/backend/reference/reference.h"
+#include "ops/dynamic_codes.h"
 
 namespace hone::ops {
 namespace {
@@ -22,6 +23,16 @@ void adamw(const AdamwStep& step) {
     base::require(x->numel() == step.p.numel(), "ops::adamw", "tensors of one size");
   }
   backend::run(step.p.device(), &backend::Operators::adamw, reference::adamw, step);
+}
+
+void adamw_codes(const AdamwCodesStep& step) {
+  constexpr const char* kWhere = "ops::adamw_codes";
+  const std::int64_t size = step.p.numel(), blocks = (size + kCodeBlock - 1) / kCodeBlock;
+  for (const at::Tensor* x : {&step.p, &step.g, &step.codes1, &step.codes2})
+    base::require(x->dim() == 1 && x->numel() == size && x->is_contiguous(), kWhere,
+                  "flat tensors of one size");
+  base::require(step.scales1.numel() == blocks && step.scales2.numel() == blocks, kWhere, "a scale a block");
+  backend::run(step.p.device(), &backend::Operators::adamw_codes, reference::adamw_codes, step);
 }
 
 void block_sums_of_squares_into(at::Tensor sums, const at::Tensor& x) {

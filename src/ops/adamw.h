@@ -18,6 +18,17 @@ struct AdamwStep {
 };
 void adamw(const AdamwStep& step);
 
+// bitsandbytes' AdamW on moments of 8 bits, in blocks of kCodeBlock numbers (ops/dynamic_codes.h): decoded, stepped in fp32 in the
+// order above, but with m = beta1 m + one_minus_beta1 g, and made codes again.
+struct AdamwCodesStep {
+  at::Tensor p, g;            // [n] fp32 contiguous; fp64 for a reference, which leaves the codes as they are
+  at::Tensor codes1, codes2;  // [n] uint8: with a sign, and without
+  at::Tensor scales1, scales2;  // [blocks] fp32
+  double decay = 1, beta1 = 0, one_minus_beta1 = 1, beta2 = 0, one_minus_beta2 = 1, root_correction2 = 1,
+         epsilon = 0, minus_step_size = 0;
+};
+void adamw_codes(const AdamwCodesStep& step);
+
 // Elements of one partial sum of a norm.
 constexpr std::int64_t kSumBlock = 1 << 14;
 

@@ -3,6 +3,8 @@
 // place of its value in ascending order.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -33,5 +35,23 @@ class DynamicCodes {
   std::array<float, 256> values_{};
   std::vector<std::uint8_t> places_;
 };
+
+// ---- tensors, in blocks of kCodeBlock numbers; all of a call on one device, which is not waited for
+
+inline constexpr std::int64_t kCodeBlock = 256;
+
+// A map's tables on a device, made once: [256] fp32, [65536] uint8.
+struct CodeTables {
+  at::Tensor values, places;
+};
+const CodeTables& tables_on(const DynamicCodes& map, at::Device device);
+
+// codes uint8 [n], scales fp32 or fp64 [blocks] -> [shape of like], like's dtype. Computed in fp32. Every device gives
+// the same bits, here and in to_codes.
+at::Tensor from_codes(const DynamicCodes& map, const at::Tensor& codes, const at::Tensor& scales,
+                      const at::Tensor& like);
+// The other way; value fp32, codes and scales are written. Nothing for an fp64 value: a reference has no use
+// for it.
+void to_codes(const DynamicCodes& map, const at::Tensor& value, at::Tensor codes, at::Tensor scales);
 
 }  // namespace hone::ops

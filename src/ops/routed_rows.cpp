@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "ops/backend/operators.h"
 #include "ops/backend/reference/reference.h"
@@ -39,6 +41,22 @@ at::Tensor weigh_rows_backward(at::Tensor d, const at::Tensor& x, const at::Tens
   backend::run(d.device(), &backend::Operators::weigh_rows_backward, reference::weigh_rows_backward, d, x,
                weights, sums);
   return sums;
+}
+
+void add_rows(at::Tensor out, const at::Tensor& d, std::span<const std::int64_t> rows,
+              std::span<const std::int64_t> from) {
+  constexpr const char* kWhere = "ops::add_rows";
+  base::require(out.dim() == 2 && d.dim() == 2 && out.size(1) == d.size(1) && out.scalar_type() == at::kFloat,
+                kWhere, "out [V, W] fp32 and d [T, W]");
+  base::require(
+      from.empty() ? static_cast<std::int64_t>(rows.size()) == d.size(0) : rows.size() == from.size(), kWhere,
+      "a row of d for each of out's");
+  const auto within = [](std::span<const std::int64_t> all, std::int64_t count) {
+    return std::all_of(all.begin(), all.end(), [=](std::int64_t one) { return one >= 0 && one < count; });
+  };
+  base::require(within(rows, out.size(0)) && within(from, d.size(0)), kWhere, "rows of out and d");
+  if (rows.empty()) return;
+  backend::run(out.device(), &backend::Operators::add_rows, reference::add_rows, out, d, rows, from);
 }
 
 }  // namespace hone::ops

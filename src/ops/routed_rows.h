@@ -1,9 +1,13 @@
-// Rows by expert, of a layer whose tokens go through some experts each: sums by token, and the gradients of a router's weights.
+// Rows that are added up by an index. Most are rows by expert, of a layer whose tokens go through some experts each: sums by
+// token, and the gradients of a router's weights.
 //
 // Shapes: T tokens, k experts of each, S = T k rows by expert, W columns.
 #pragma once
 
 #include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
 
 namespace hone::ops {
 
@@ -25,5 +29,12 @@ void weigh_rows(at::Tensor out, const at::Tensor& x, const at::Tensor& weights);
 // y = weights x by rows. Given d, the gradient of y, [S, W] of x's dtype: returns that of weights, [S] fp32, each a sum over a
 // row in fp32; d becomes that of x, in place. x [S, W], weights [S] fp32.
 at::Tensor weigh_rows_backward(at::Tensor d, const at::Tensor& x, const at::Tensor& weights);
+
+// ---- gradients of rows that were looked up, which meet where a row was looked up again
+
+// out[rows[i]] += d[from[i]] for i = 0, 1, ..., in fp32 and in this order, on every device: a second run has the same bits. out
+// [V, W] fp32; d [T, W] of any float dtype; from empty: i.
+void add_rows(at::Tensor out, const at::Tensor& d, std::span<const std::int64_t> rows,
+              std::span<const std::int64_t> from = {});
 
 }  // namespace hone::ops

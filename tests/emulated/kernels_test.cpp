@@ -11,11 +11,13 @@
 #include "emulated/machine/emulator.h"
 #include "emulated/machine/guarded_kernels.h"
 #include "emulated/machine/planted.h"
+#include "ops/adamw.h"
 #include "ops/backend/cuda.h"
 #include "ops/backend/cuda/cuda_operators.h"
 #include "ops/backend/cuda/own_kernels.h"
 #include "ops/cases/check.h"
 #include "ops/dropout.h"
+#include "ops/dynamic_codes.h"
 #include "ops/head/logprob_tile.h"
 
 namespace hone::emulated {
@@ -46,11 +48,18 @@ class UseKernels {
                                              .norm_rope_backward = cuda.norm_rope_backward,
                                              .swiglu = cuda.swiglu,
                                              .swiglu_backward = cuda.swiglu_backward,
+                                             .add_rows = cuda.add_rows,
                                              .dropout = cuda.dropout,
                                              .dropout_backward_add = cuda.dropout_backward_add,
+                                             .join_attention = cuda.join_attention,
+                                             .dequantize = ops::cuda::dequantize,
                                              .take_tile = ops::cuda::take_tile,
                                              .take_row = ops::cuda::take_row,
                                              .tile_backward = ops::cuda::tile_backward,
+                                             .adamw = cuda.adamw,
+                                             .adamw_codes = cuda.adamw_codes,
+                                             .block_sums_of_squares = cuda.block_sums_of_squares,
+                                             .scale = cuda.scale,
                                              .roundings = 1};
     return table;
   }
@@ -62,9 +71,24 @@ const char* name_of(Schedule schedule) {
   return kNames[static_cast<std::size_t>(schedule)];
 }
 
-constexpr const char* kOperators[] = {
-    "rms_norm", "rms_norm_backward",    "norm_rope", "norm_rope_backward", "swiglu",       "swiglu_backward",
-    "dropout",  "dropout_backward_add", "take_tile", "take_row",           "tile_backward"};
+constexpr const char* kOperators[] = {"rms_norm",
+                                      "rms_norm_backward",
+                                      "norm_rope",
+                                      "norm_rope_backward",
+                                      "swiglu",
+                                      "swiglu_backward",
+                                      "dropout",
+                                      "dropout_backward_add",
+                                      "take_tile",
+                                      "take_row",
+                                      "tile_backward",
+                                      "adamw",
+                                      "block_sums_of_squares",
+                                      "scale",
+                                      "dequantize",
+                                      "add_rows",
+                                      "join_attention",
+                                      "adamw_codes"};
 
 // Thousands of blocks: one order of threads is enough for them.
 bool is_long(const cases::Case& one) {
@@ -72,7 +96,7 @@ bool is_long(const cases::Case& one) {
 }
 
 bool has_kernel(const cases::Case& one) {
-  return one.what.find("fp64") == std::string::npos;
+  return one.what.find("fp64") == std::string::npos && one.what.find("Half") == std::string::npos;
 }
 
 class Emulated : public testing::TestWithParam<const char*> {};
@@ -158,6 +182,64 @@ TEST(EmulatedDropout, HasTheBitsOfTheCpusMask) {
     EXPECT_TRUE(at::equal(out, mask)) << features;
     ops::dropout_backward_add(out, ones, pass, 11, 0.05);
     EXPECT_TRUE(at::equal(out, mask * 2)) << features;
+  }
+}
+
+// Moments, parameters and a norm of the card go on where those of the CPU would.
+TEST(EmulatedOptimizer, HasTheCpusBits) {
+  const auto stepped = [](std::int64_t size, float lerp) {
+    ops::AdamwStep step = {.p = cases::noise({size}, 1),
+                           .g = cases::noise({size}, 2),
+                           .m = cases::noise({size}, 3),
+                           .v = cases::noise({size}, 4).square(),
+                           .decay = 0.9999F,
+                           .lerp = lerp,
+                           .beta2 = 0.999F,
+                           .one_minus_beta2 = 0.001F,
+                           .root_correction2 = 0.3F,
+                           .epsilon = 1e-8F,
+                           .minus_step_size = -0.02F};
+    ops::adamw(step);
+    ops::scale(step.g, 0.3F);
+    return cases::Tensors{step.p, step.m, step.v, step.g, ops::block_sums_of_squares(step.g)};
+  };
+  for (const std::int64_t size : {1, 4096, 16385, 40001}) {
+    for (const float lerp : {0.1F, 0.7F}) {
+      const cases::Tensors of_cpu = stepped(size, lerp);
+      const UseKernels use(emulated_kernels());
+      expect_same_bits(stepped(size, lerp), of_cpu, std::to_string(size));
+    }
+  }
+}
+
+// Fused operations of one side may move a number over the border between two codes.
+TEST(EmulatedOptimizer, HasTheCpusCodes) {
+  constexpr std::int64_t kSize = 5000, kBlocks = (kSize + ops::kCodeBlock - 1) / ops::kCodeBlock;
+  const auto stepped = [] {
+    const ops::AdamwCodesStep step = {.p = cases::noise({kSize}, 1),
+                                      .g = cases::noise({kSize}, 2),
+                                      .codes1 = at::arange(kSize).remainder(256).to(at::kByte),
+                                      .codes2 = at::arange(kSize).remainder(251).to(at::kByte),
+                                      .scales1 = cases::noise({kBlocks}, 3).abs(),
+                                      .scales2 = cases::noise({kBlocks}, 4).square(),
+                                      .beta1 = 0.9,
+                                      .one_minus_beta1 = 0.1,
+                                      .beta2 = 0.999,
+                                      .one_minus_beta2 = 0.001,
+                                      .epsilon = 1e-8,
+                                      .minus_step_size = -0.01};
+    ops::adamw_codes(step);
+    return step;
+  };
+  const ops::AdamwCodesStep of_cpu = stepped();
+  const UseKernels use(emulated_kernels());
+  const ops::AdamwCodesStep found = stepped();
+  EXPECT_TRUE(at::allclose(found.p, of_cpu.p, 1e-6, 1e-6));
+  for (at::Tensor ops::AdamwCodesStep::* const codes :
+       {&ops::AdamwCodesStep::codes1, &ops::AdamwCodesStep::codes2}) {
+    const at::Tensor apart = (found.*codes).to(at::kInt).sub((of_cpu.*codes).to(at::kInt)).abs();
+    EXPECT_LE(apart.max().item<int>(), 1);
+    EXPECT_LE(apart.sum().item<std::int64_t>(), kSize / 1000);
   }
 }
 

@@ -355,6 +355,26 @@ TEST(MemoryPlan, TheAutogradFormKeepsMoreAndNeverRecomputes) {
       << "after dropout every side has an input of its own";
 }
 
+TEST(MemoryPlan, MasksOfDropoutAreBitsThatTheHostSendsOrNothing) {
+  const auto bytes = [](DropoutMasks masks, const std::string& segment) {
+    MemoryInputs in = qwen();
+    in.dropout = true;
+    in.masks = masks;
+    return bytes_of(memory_of(in, true, RecomputeMode::kNone), segment);
+  };
+  std::int64_t inputs = 0;
+  for (const AdaptedLinear& linear : qwen().adapted) inputs += linear.in;
+  ASSERT_GT(inputs, 0);
+  const std::int64_t widened = bytes(DropoutMasks::kWidened, "tape");
+  EXPECT_EQ(bytes(DropoutMasks::kSentAsBits, "tape") - widened, qwen().train.tokens * inputs / 8);
+  EXPECT_EQ(bytes(DropoutMasks::kInKernel, "tape"), widened);
+  const std::int64_t scratch = bytes(DropoutMasks::kWidened, "one layer's scratch");
+  EXPECT_EQ(bytes(DropoutMasks::kSentAsBits, "one layer's scratch"), scratch);
+  EXPECT_EQ(scratch - bytes(DropoutMasks::kInKernel, "one layer's scratch"),
+            4 * qwen().train.tokens * qwen().model.intermediate_size)
+      << "of the widest linear, in fp32";
+}
+
 TEST(MemoryPlan, WhatTheFusedLayerHasNoGradientForRunsInAutograd) {
   MemoryInputs in = qwen();
   in.fused_trains = false;

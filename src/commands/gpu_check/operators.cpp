@@ -72,7 +72,7 @@ void stage_rows(const StageInput& input, StageLog& log) {
   check_cases(
       {"rms_norm", "rms_norm_backward", "norm_rope", "norm_rope_backward", "swiglu", "swiglu_backward",
        "sigmoid_gate", "sigmoid_gate_backward", "soft_cap", "soft_cap_backward", "sum_routed_rows",
-       "weigh_rows", "weigh_rows_backward", "draw_mask", "dropout", "dropout_backward_add"},
+       "weigh_rows", "weigh_rows_backward", "add_rows", "draw_mask", "dropout", "dropout_backward_add"},
       input, log);
 }
 
@@ -82,7 +82,7 @@ void stage_sequences(const StageInput& input, StageLog& log) {
 }
 
 void stage_attention(const StageInput& input, StageLog& log) {
-  check_cases({"attend_packed", "attend_tiles", "attention_backward"}, input, log);
+  check_cases({"attend_packed", "attend_tiles", "attention_backward", "join_attention"}, input, log);
 }
 
 void stage_products(const StageInput& input, StageLog& log) {
@@ -96,7 +96,7 @@ void stage_head(const StageInput& input, StageLog& log) {
 }
 
 void stage_optimizer(const StageInput& input, StageLog& log) {
-  check_cases({"adamw", "block_sums_of_squares", "scale"}, input, log);
+  check_cases({"adamw", "adamw_codes", "block_sums_of_squares", "scale"}, input, log);
 }
 
 void stage_shapes(const StageInput& input, StageLog& log) {

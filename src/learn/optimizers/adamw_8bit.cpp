@@ -7,6 +7,7 @@
 
 #include "learn/optimizers/blockwise.h"
 #include "learn/optimizers/rows.h"
+#include "ops/adamw.h"
 #include "ops/machine/device_memory.h"
 
 namespace hone::learn {
@@ -25,11 +26,15 @@ struct Corrections {
   double first, second_root;
 };
 
-Corrections update_moments(const StepNumbers& n, at::Tensor m, at::Tensor v, const at::Tensor& g) {
-  const double beta1 = n.options.beta1, beta2 = n.options.beta2, step = static_cast<double>(n.step);
-  m.mul_(beta1).add_(g, 1.0 - beta1);
-  v.mul_(beta2).addcmul_(g, g, 1.0 - beta2);
-  return {.first = 1.0 - std::pow(beta1, step), .second_root = std::sqrt(1.0 - std::pow(beta2, step))};
+Corrections corrections_of(const StepNumbers& n) {
+  const auto step = static_cast<double>(n.step);
+  return {.first = 1.0 - std::pow(n.options.beta1, step),
+          .second_root = std::sqrt(1.0 - std::pow(n.options.beta2, step))};
+}
+
+void update_moments(const StepNumbers& n, at::Tensor m, at::Tensor v, const at::Tensor& g) {
+  m.mul_(n.options.beta1).add_(g, 1.0 - n.options.beta1);
+  v.mul_(n.options.beta2).addcmul_(g, g, 1.0 - n.options.beta2);
 }
 
 void decay(const StepNumbers& n, at::Tensor p) {
@@ -46,7 +51,8 @@ void plain_apply(const StepNumbers& n, const at::Tensor& p, const at::Tensor& g,
     const auto part = [&](const at::Tensor& all) { return all.narrow(0, begin, size); };
     at::Tensor to = part(p_flat);
     const at::Tensor m = part(state[kMoment1]), v = part(state[kMoment2]);
-    const Corrections c = update_moments(n, m, v, part(g_flat));
+    const Corrections c = corrections_of(n);
+    update_moments(n, m, v, part(g_flat));
     decay(n, to);
     to.add_(m.div(v.sqrt().add_(n.options.epsilon * c.second_root)),
             -n.learning_rate * c.second_root / c.first);
@@ -54,20 +60,26 @@ void plain_apply(const StepNumbers& n, const at::Tensor& p, const at::Tensor& g,
 }
 
 void adamw8_apply(const StepNumbers& n, at::Tensor p, const at::Tensor& g, std::vector<at::Tensor>& state) {
-  const double epsilon = n.options.epsilon;
   if (state[kCodes1].numel() == 0) {
     plain_apply(n, p, g, state);
     return;
   }
-  const auto& with_sign = ops::DynamicCodes::with_sign();
-  const auto& without_sign = ops::DynamicCodes::without_sign();
-  at::Tensor m = from_codes(with_sign, state[kCodes1], state[kScales1], p);
-  at::Tensor v = from_codes(without_sign, state[kCodes2], state[kScales2], p);
-  const Corrections c = update_moments(n, m, v, g);
-  decay(n, p);
-  p.addcdiv_(m, v.sqrt().div_(c.second_root).add_(epsilon), -n.learning_rate / c.first);
-  to_codes(with_sign, m, state[kCodes1], state[kScales1]);
-  to_codes(without_sign, v, state[kCodes2], state[kScales2]);
+  const double beta1 = n.options.beta1, beta2 = n.options.beta2;
+  const Corrections c = corrections_of(n);
+  ops::adamw_codes({.p = p.flatten(),
+                    .g = g.flatten(),
+                    .codes1 = state[kCodes1],
+                    .codes2 = state[kCodes2],
+                    .scales1 = state[kScales1],
+                    .scales2 = state[kScales2],
+                    .decay = n.weight_decay > 0 ? 1.0 - n.learning_rate * n.weight_decay : 1.0,
+                    .beta1 = beta1,
+                    .one_minus_beta1 = 1.0 - beta1,
+                    .beta2 = beta2,
+                    .one_minus_beta2 = 1.0 - beta2,
+                    .root_correction2 = c.second_root,
+                    .epsilon = n.options.epsilon,
+                    .minus_step_size = -n.learning_rate / c.first});
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "ops/fused_linear.h"
 #include "ops/index_tensor.h"
 #include "ops/rms_norm.h"
+#include "ops/routed_rows.h"
 
 namespace hone::model {
 namespace {
@@ -88,8 +89,7 @@ void fused_per_layer_backward(const PerLayerInputs& inputs, const PerLayerSource
       rows.push_back(source.ids[t]);
     }
     const at::Tensor of_rows = scaled.index_select(0, ops::index_tensor(tokens, d.device())).to(at::kFloat);
-    inputs.trained_embedding.grad().index_add_(0, ops::index_tensor(rows, d.device()),
-                                               of_rows * embedding_scale(source));
+    ops::add_rows(inputs.trained_embedding.grad(), of_rows * embedding_scale(source), rows);
   }
   const at::Tensor d_normed = by_layer(scaled, config), projected = by_layer(tape.projected, config);
   if (inputs.trained_norm.defined())

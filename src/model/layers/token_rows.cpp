@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ops/index_tensor.h"
+#include "ops/routed_rows.h"
 
 namespace hone::model {
 
@@ -27,7 +28,9 @@ TokenRows::Places TokenRows::places(const std::vector<std::int64_t>& ids,
   }
   if (rows.empty()) return {};
   return {.token = ops::index_tensor(tokens, values_.device()),
-          .row = ops::index_tensor(rows, values_.device())};
+          .row = ops::index_tensor(rows, values_.device()),
+          .tokens = tokens,
+          .rows = rows};
 }
 
 at::Tensor TokenRows::put(const at::Tensor& x, const Places& places) const {
@@ -36,8 +39,7 @@ at::Tensor TokenRows::put(const at::Tensor& x, const Places& places) const {
 }
 
 void TokenRows::add_gradient(const at::Tensor& d, const Places& places) const {
-  at::Tensor gradient = values_.grad();
-  gradient.index_add_(0, places.row, d.index_select(0, places.token).to(at::kFloat));
+  ops::add_rows(values_.grad(), d, places.rows, places.tokens);
 }
 
 }  // namespace hone::model

@@ -30,6 +30,7 @@ class TokenRows {
   // Undefined: none, or the pass has adapters off.
   struct Places {
     at::Tensor token, row;
+    std::vector<std::int64_t> tokens, rows;  // the same numbers on the host
     bool any() const { return token.defined(); }
   };
   Places places(const std::vector<std::int64_t>& ids, const ops::PassContext& pass) const;

@@ -21,6 +21,7 @@
 #include "ops/adamw.h"
 #include "ops/attention.h"
 #include "ops/backend/attention_backward.h"
+#include "ops/backend/join_attention.h"
 #include "ops/backend/layouts.h"
 #include "ops/delta_rule.h"
 #include "ops/dropout.h"
@@ -66,6 +67,8 @@ struct Operators {
   // sums [S] fp32 is overwritten.
   bool (*weigh_rows_backward)(const Tensor& d, const Tensor& x, const Tensor& weights,
                               const Tensor& sums) = nullptr;
+  bool (*add_rows)(const Tensor& out, const Tensor& d, std::span<const std::int64_t> rows,
+                   std::span<const std::int64_t> from) = nullptr;
   // out [T, features] fp32 = the mask, of 0 and kept().
   bool (*draw_mask)(const Tensor& out, const DropoutMask& mask) = nullptr;
   bool (*dropout)(const Tensor& out, const Tensor& x, const DropoutMask& mask) = nullptr;
@@ -93,6 +96,8 @@ struct Operators {
   // False where attention_backward would be refused for its dtype or head_dim.
   bool (*attention_backward_bytes)(std::int64_t& bytes, const AttentionSizes& sizes) = nullptr;
 
+  bool (*join_attention)(const AttentionParts& x) = nullptr;
+
   // ---- products: all of a call, or none. A weight's gradient is add_outers' where it is refused.
   bool (*gemms)(std::span<const Gemm* const> products) = nullptr;
   bool (*add_outers)(std::span<const Outer* const> products) = nullptr;
@@ -115,6 +120,7 @@ struct Operators {
 
   // ---- the optimizer
   bool (*adamw)(const AdamwStep& step) = nullptr;
+  bool (*adamw_codes)(const AdamwCodesStep& step) = nullptr;
   // sums [blocks] fp64 on x's device is overwritten.
   bool (*block_sums_of_squares)(const Tensor& sums, const Tensor& x) = nullptr;
   bool (*scale)(const Tensor& x, float factor) = nullptr;

@@ -1,5 +1,6 @@
 #include "ops/adamw.h"
 #include "ops/cases/case.h"
+#include "ops/dynamic_codes.h"
 
 namespace hone::ops::cases {
 namespace adamw_cases {
@@ -52,6 +53,73 @@ Case step_of(std::int64_t size, float lerp, Layout layout) {
   return promised(c);
 }
 
+// Codes of moments, as a step before would have left them; a block is zeros.
+struct CodedMoment {
+  at::Tensor codes, scales, values;  // values: decoded
+  CodedMoment(const DynamicCodes& map, at::Tensor x) {
+    const std::int64_t size = x.numel(), block = std::min(size, kCodeBlock);
+    x.narrow(0, size - block, block).zero_();
+    codes = at::empty({size}, at::kByte);
+    scales = at::empty({(size + kCodeBlock - 1) / kCodeBlock});
+    to_codes(map, x, codes, scales);
+    values = from_codes(map, codes, scales, x);
+  }
+};
+
+// Zero in the last block.
+at::Tensor gradient_of(std::int64_t size) {
+  const at::Tensor g = noise({size}, 4) * 3;
+  const std::int64_t block = std::min(size, kCodeBlock);
+  g.narrow(0, size - block, block).zero_();
+  return g;
+}
+
+// A number between two values of the map may become either: those near 1 are the farthest apart, 0.0071 of the scale with a sign.
+Case codes_step_of(std::int64_t size, Layout layout) {
+  const AdamwCodesStep step{.decay = 0.9999,
+                            .beta1 = 0.9,
+                            .one_minus_beta1 = 0.1,
+                            .beta2 = 0.95,
+                            .one_minus_beta2 = 0.05,
+                            .root_correction2 = 0.3,
+                            .epsilon = 1e-8,
+                            .minus_step_size = -0.02};
+  const auto m = [=] { return CodedMoment(DynamicCodes::with_sign(), noise({size}, 2)); };
+  const auto v = [=] { return CodedMoment(DynamicCodes::without_sign(), noise({size}, 3).square()); };
+  Case c{.op = "adamw_codes", .what = what(size, layout), .bounds = {1e-6, 1e-6, 1e-6, 8e-3, 8e-3}};
+  c.run = [=](at::Device device) {
+    const Placed p(noise({size}, 1), device, layout), g(gradient_of(size), device, layout);
+    const Placed m_codes(m().codes, device, layout), v_codes(v().codes, device, layout);
+    const Placed m_scales(m().scales, device, layout), v_scales(v().scales, device, layout);
+    AdamwCodesStep now = step;
+    now.p = p.view();
+    now.g = g.view();
+    now.codes1 = m_codes.view();
+    now.codes2 = v_codes.view();
+    now.scales1 = m_scales.view();
+    now.scales2 = v_scales.view();
+    adamw_codes(now);
+    const at::Tensor like = at::empty({size});
+    return Tensors{p.taken(), m_scales.taken(), v_scales.taken(),
+                   from_codes(DynamicCodes::with_sign(), m_codes.taken(), m_scales.taken(), like),
+                   from_codes(DynamicCodes::without_sign(), v_codes.taken(), v_scales.taken(), like)};
+  };
+  c.exact = [=] {
+    const at::Tensor g = wide(gradient_of(size));
+    const at::Tensor moment = step.beta1 * wide(m().values) + step.one_minus_beta1 * g;
+    const at::Tensor square = step.beta2 * wide(v().values) + step.one_minus_beta2 * g.square();
+    const auto largest = [](const at::Tensor& x) {
+      std::vector<at::Tensor> out;
+      for (const at::Tensor& block : x.split(kCodeBlock)) out.push_back(block.abs().max());
+      return at::stack(out);
+    };
+    const at::Tensor root = square.sqrt() / step.root_correction2 + step.epsilon;
+    return Tensors{step.decay * wide(noise({size}, 1)) + step.minus_step_size * moment / root,
+                   largest(moment), largest(square), moment, square};
+  };
+  return c;
+}
+
 Case sums_of(std::int64_t size, Layout layout) {
   Case c{.op = "block_sums_of_squares", .what = what(size, layout), .bounds = {1e-12}};
   c.run = [=](at::Device device) {
@@ -86,6 +154,7 @@ void add_adamw_cases(Cases& all) {
   for (const std::int64_t size : {1, 7, 16, 33, 1000, 16384, 16399, 200001}) {
     for (const Layout layout : {Layout::kDense, Layout::kUnaligned}) {
       for (const float lerp : {0.1F, 0.7F}) all.push_back(step_of(size, lerp, layout));  // both forms of lerp
+      if (size <= 16399) all.push_back(codes_step_of(size, layout));
       all.push_back(sums_of(size, layout));
       all.push_back(scale_of(size, layout));
     }

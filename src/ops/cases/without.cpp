@@ -35,6 +35,7 @@ constexpr Row kRows[] = {
     row<&Operators::sum_routed_rows>("sum_routed_rows"),
     row<&Operators::weigh_rows>("weigh_rows"),
     row<&Operators::weigh_rows_backward>("weigh_rows_backward"),
+    row<&Operators::add_rows>("add_rows"),
     row<&Operators::draw_mask>("draw_mask"),
     row<&Operators::dropout>("dropout"),
     row<&Operators::dropout_backward_add>("dropout_backward_add"),
@@ -46,6 +47,7 @@ constexpr Row kRows[] = {
     row<&Operators::attend_packed>("attend_packed"),
     row<&Operators::attend_tiles>("attend_tiles"),
     row<&Operators::attention_backward>("attention_backward"),
+    row<&Operators::join_attention>("join_attention"),
     row<&Operators::gemms>("gemms"),
     row<&Operators::add_outers>("add_outers"),
     row<&Operators::add_weight_gradient>("add_weight_gradient"),
@@ -57,6 +59,7 @@ constexpr Row kRows[] = {
     row<&Operators::finish>("finish"),
     row<&Operators::tile_backward>("tile_backward"),
     row<&Operators::adamw>("adamw"),
+    row<&Operators::adamw_codes>("adamw_codes"),
     row<&Operators::block_sums_of_squares>("block_sums_of_squares"),
     row<&Operators::scale>("scale"),
 };

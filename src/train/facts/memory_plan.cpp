@@ -165,6 +165,14 @@ std::int64_t stack_bytes(const MemoryInputs& in) {
   return largest + copies;
 }
 
+// Bits of the masks of all modules.
+std::int64_t mask_bits(const MemoryInputs& in) {
+  if (!in.dropout || in.masks != DropoutMasks::kSentAsBits) return 0;
+  std::int64_t token = 0;
+  for (const AdaptedLinear& linear : in.adapted) token += (linear.in + 7) / 8;
+  return in.train.tokens * token;
+}
+
 // The most that one layer holds beyond the tape, over its forward and its backward.
 std::int64_t fused_scratch(const MemoryInputs& in, const Shapes& s, RecomputeMode level) {
   const bool all = level == RecomputeMode::kNone, some = level != RecomputeMode::kLayer;
@@ -178,9 +186,8 @@ std::int64_t fused_scratch(const MemoryInputs& in, const Shapes& s, RecomputeMod
   // with norms after a branch, or a scale of it: the branch, its norm, its gradient
   const bool branch = in.model.norms_after || in.model.residual_scale != 1;
   const std::int64_t stream = s.hidden * s.residual + (branch ? 3 * s.hidden * s.e : 0);
-  const auto dropped = [&](std::int64_t width) {
-    return in.dropout ? width * (s.e + 4) : 0;
-  };  // + its fp32 mask
+  const std::int64_t mask = in.masks == DropoutMasks::kInKernel ? 0 : 4;  // in fp32
+  const auto dropped = [&](std::int64_t width) { return in.dropout ? width * (s.e + mask) : 0; };
 
   // keys and values again, in tiles; room for odd ends
   const std::int64_t tiles = std::max(2 * (s.qkv - s.heads), s.other_scratch) * s.e;
@@ -452,7 +459,7 @@ MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode lev
        weights * 4 + copied_parameters(in, savings) * shadow + gradients * 4 * (1 + in.gradient_copies) +
            in.optimizer_bytes.value_or(2 * 4 * in.adapter_parameters)},
       {"tape of " + std::to_string(s.taped_layers()) + " layers",
-       fused_layer ? fused_tape(in, s, level) : plain_tape(in, s)},
+       fused_layer ? fused_tape(in, s, level) + mask_bits(in) : plain_tape(in, s)},
       {"one layer's scratch", (fused_layer ? fused_scratch(in, s, level) : portable_scratch(in, s)) +
                                   dequantized_bytes(in, fused_layer)},
       {"head", (fused_layer && !in.tiled_head ? fused_head_bytes(in, s) : plain_head_bytes(in, s)) +

@@ -32,6 +32,10 @@ struct LongestBatch {
   std::int64_t segment = 0;  // the longest sequence
 };
 
+// Where a module's dropout mask comes from. kWidened: it is a tensor of fp32 while it is used. kSentAsBits: besides, the host
+// draws it, and the device keeps its bits from the module's forward to its backward. kInKernel: it is no tensor.
+enum class DropoutMasks { kWidened, kSentAsBits, kInKernel };
+
 struct MemoryInputs {
   model::ModelConfig model;
   std::int64_t linear_size = 2;  // bytes of an element: frozen linears and their GEMMs
@@ -61,6 +65,7 @@ struct MemoryInputs {
   std::int64_t token_rows = 0;  // rows of the embedding that are trained
   bool tied_head = false;       // ... and of the head
   bool dropout = false;
+  DropoutMasks masks = DropoutMasks::kWidened;  // of it
   std::int64_t attention_backward = 0;  // ops::packed_attention_backward_bytes of the longest training batch
   LongestBatch train, eval;             // eval: zeros without an evaluation
   std::int64_t sampling = 0;            // keys, values, prefill and logits of a method that samples

@@ -16,6 +16,7 @@
 #include "model/config/planned_bytes.h"
 #include "ops/attention.h"
 #include "ops/head/linear_logprob.h"
+#include "ops/machine/cuda.h"
 #include "ops/machine/device_memory.h"
 #include "ops/machine/product_rates.h"
 #include "parallel/tree_sum.h"
@@ -348,6 +349,7 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
   }
   if (model.device().is_cuda()) {
     out.context_bytes = kCudaContext;
+    out.masks = ops::own_kernels_missing().empty() ? DropoutMasks::kInKernel : DropoutMasks::kSentAsBits;
     const bool pages = ops::grows_by_pages(model.device());
     out.unfilled_share = pages ? kUnfilledPages : kUnfilledBlocks;
     out.unfilled_bytes = pages ? kLastPages : 0;

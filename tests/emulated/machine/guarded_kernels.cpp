@@ -1,5 +1,6 @@
 #include "emulated/machine/guarded_kernels.h"
 
+#include <algorithm>
 #include <type_traits>
 
 #include "emulated/machine/guarded_memory.h"
@@ -27,15 +28,28 @@ class Mover {
     x.data = memory_.take(
         x.data, {.outer = count, .outer_bytes = x.stride * bytes, .row_bytes = width * bytes}, access, name);
   }
-  void heads(kernels::Heads& x, const kernels::NormRope& n, Access access, const char* name) {
+  void heads(kernels::Heads& x, std::int64_t tokens, std::int64_t heads, std::int64_t dim, Access access,
+             const char* name) {
     const std::int64_t bytes = bytes_of(x.dtype);
     x.data = memory_.take(x.data,
-                          {.outer = n.tokens,
+                          {.outer = tokens,
                            .outer_bytes = x.token_stride * bytes,
-                           .inner = n.heads,
+                           .inner = heads,
                            .inner_bytes = x.head_stride * bytes,
-                           .row_bytes = n.dim * bytes},
+                           .row_bytes = dim * bytes},
                           access, name);
+  }
+  void head_numbers(kernels::HeadNumbers& x, std::int64_t tokens, std::int64_t heads, Access access,
+                    const char* name) {
+    constexpr std::int64_t kBytes = sizeof(float);
+    if (x.data == nullptr) return;
+    x.data = static_cast<float*>(memory_.take(x.data,
+                                              {.outer = tokens,
+                                               .outer_bytes = x.token_stride * kBytes,
+                                               .inner = heads,
+                                               .inner_bytes = x.head_stride * kBytes,
+                                               .row_bytes = kBytes},
+                                              access, name));
   }
   void dense(const void*& data, std::int64_t bytes, const char* name) {
     if (data == nullptr) return;
@@ -77,8 +91,8 @@ void move(kernels::RmsNormBackward& x, Mover& to) {
 }
 
 void move(kernels::NormRope& x, Mover& to) {
-  to.heads(x.out, x, Access::kWritten, "out");
-  to.heads(x.x, x, Access::kRead, "x");
+  to.heads(x.out, x.tokens, x.heads, x.dim, Access::kWritten, "out");
+  to.heads(x.x, x.tokens, x.heads, x.dim, Access::kRead, "x");
   to.vector(x.weight, x.dim, "weight");
   to.vector(x.cos, x.tokens * x.rotated, "cos");
   to.vector(x.sin, x.tokens * x.rotated, "sin");
@@ -119,6 +133,68 @@ void move(kernels::SoftmaxBackward& x, Mover& to) {
   to.numbers(x.upstream, x.tokens, "upstream");
 }
 
+void move(kernels::Adamw& x, Mover& to) {
+  to.numbers(x.p, x.size, "p");
+  to.numbers(x.g, x.size, "g");
+  to.numbers(x.m, x.size, "m");
+  to.numbers(x.v, x.size, "v");
+}
+
+void move(kernels::SquareSums& x, Mover& to) {
+  to.numbers(x.sums, (x.size + kernels::kSquaresBlock - 1) / kernels::kSquaresBlock, "sums");
+  to.numbers(x.x, x.size, "x");
+}
+
+void move(kernels::Scale& x, Mover& to) {
+  to.numbers(x.x, x.size, "x");
+}
+
+void move(kernels::Dequantize& x, Mover& to) {
+  const std::int64_t numbers = x.rows * x.in, blocks = (numbers + x.block - 1) / x.block;
+  const bool is_narrow = x.table != nullptr, nested = x.scale_codes != nullptr;
+  to.rows(x.out, x.rows, x.in, Access::kWritten, "out");
+  to.dense(x.codes, is_narrow ? (numbers + 1) / 2 : numbers, "codes");
+  to.numbers(x.table, 16, "table");
+  to.numbers(x.scales,
+             !is_narrow ? x.rows
+             : nested   ? (blocks + x.nested_block - 1) / x.nested_block
+                        : blocks,
+             "scales");
+  to.numbers(x.scale_codes, blocks, "scale_codes");
+  to.numbers(x.scale_table, 256, "scale_table");
+  to.numbers(x.offsets, blocks / x.blocks_of_matrix, "offsets");
+}
+
+void move(kernels::AddRows& x, Mover& to) {
+  const std::int64_t added = x.starts[x.groups];
+  to.rows(x.out, *std::max_element(x.rows, x.rows + x.groups) + 1, x.width, Access::kWritten, "out");
+  to.rows(x.d, *std::max_element(x.from, x.from + added) + 1, x.width, Access::kRead, "d");
+  to.numbers(x.rows, x.groups, "rows");
+  to.numbers(x.starts, x.groups + 1, "starts");
+  to.numbers(x.from, added, "from");
+}
+
+void move(kernels::JoinAttention& x, Mover& to) {
+  to.heads(x.out, x.all_tokens, x.heads, x.dim, Access::kWritten, "out");
+  to.heads(x.own, x.all_tokens, x.heads, x.dim, Access::kRead, "own");
+  to.heads(x.part, x.tokens, x.heads, x.dim, Access::kRead, "part");
+  to.head_numbers(x.own_lse, x.all_tokens, x.heads, Access::kRead, "own_lse");
+  to.head_numbers(x.part_lse, x.tokens, x.heads, Access::kRead, "part_lse");
+  to.head_numbers(x.lse, x.all_tokens, x.heads, Access::kWritten, "lse");
+  to.numbers(x.rows, x.tokens, "rows");
+}
+
+void move(kernels::AdamwCodes& x, Mover& to) {
+  to.numbers(x.p, x.size, "p");
+  to.numbers(x.g, x.size, "g");
+  for (kernels::CodedMoment* const one : {&x.first, &x.second}) {
+    to.numbers(one->codes, x.size, "codes");
+    to.numbers(one->scales, (x.size + kernels::kCodeBlock - 1) / kernels::kCodeBlock, "scales");
+    to.numbers(one->values, 256, "values");
+    to.numbers(one->places, 65536, "places");
+  }
+}
+
 // Tensors lie with their ends at a closed page, and in every other call with their beginnings.
 template <auto Function, typename Call>
 int between_guards(const Call& call, void* stream) {
@@ -147,7 +223,14 @@ const Kernels& guarded(const Kernels& some) {
       .swiglu = between_guards<&Kernels::swiglu, kernels::Swiglu>,
       .swiglu_backward = between_guards<&Kernels::swiglu_backward, kernels::SwigluBackward>,
       .softmax_tile = between_guards<&Kernels::softmax_tile, kernels::SoftmaxTile>,
-      .softmax_backward = between_guards<&Kernels::softmax_backward, kernels::SoftmaxBackward>};
+      .softmax_backward = between_guards<&Kernels::softmax_backward, kernels::SoftmaxBackward>,
+      .adamw = between_guards<&Kernels::adamw, kernels::Adamw>,
+      .squares = between_guards<&Kernels::squares, kernels::SquareSums>,
+      .scale = between_guards<&Kernels::scale, kernels::Scale>,
+      .dequantize = between_guards<&Kernels::dequantize, kernels::Dequantize>,
+      .add_rows = between_guards<&Kernels::add_rows, kernels::AddRows>,
+      .join_attention = between_guards<&Kernels::join_attention, kernels::JoinAttention>,
+      .adamw_codes = between_guards<&Kernels::adamw_codes, kernels::AdamwCodes>};
   inner = &some;
   return kTable;
 }

@@ -38,7 +38,20 @@ bool tile_backward(const TileBackward& rows, const Tensor& logits, std::int64_t 
 bool gemms(std::span<const Gemm* const> products);
 bool add_outers(std::span<const Outer* const> products);
 
-// ---- matrices of 4 bits (quantized.cpp)
+// ---- rows that are added to others (scattered_rows.cpp); false without our own kernels
+bool add_rows(const Tensor& out, const Tensor& d, std::span<const std::int64_t> rows,
+              std::span<const std::int64_t> from);
+
+// ---- attention of two parts of the keys (join.cpp); false without our own kernels
+bool join_attention(const backend::AttentionParts& x);
+
+// ---- the optimizer (optimizer.cpp); false without our own kernels
+bool adamw(const AdamwStep& step);
+bool adamw_codes(const AdamwCodesStep& step);
+bool block_sums_of_squares(const Tensor& sums, const Tensor& x);
+bool scale(const Tensor& x, float factor);
+
+// ---- matrices of 4 and 8 bits (quantized.cpp)
 bool dequantize(const Tensor& out, const Quantized& matrix);
 
 // ---- rows by expert (experts.cpp)

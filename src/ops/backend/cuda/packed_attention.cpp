@@ -78,16 +78,6 @@ Gradients back(const Tensor& d_out, const Tensor& q, const Tensor& k, const Tens
   return {dq, dk, dv};
 }
 
-// The rows of `all` that also attended to a prefix become those of both parts.
-void join(const Attended& all, const Attended& part, const Tensor& rows) {
-  const Tensor own_lse = all.lse.index_select(1, rows), lse = at::logaddexp(own_lse, part.lse);
-  const auto share = [&](const Tensor& one) { return (one - lse).exp_().t().unsqueeze(2); };
-  const Tensor out = all.out.index_select(0, rows).to(at::kFloat).mul_(share(own_lse));
-  out.addcmul_(part.out.to(at::kFloat), share(part.lse));
-  all.out.index_copy_(0, rows.to(at::kLong), out.to(all.out.scalar_type()));
-  all.lse.index_copy_(1, rows.to(at::kLong), lse);
-}
-
 Tensor by_heads(const Tensor& x, std::int64_t head_dim) {
   return x.unflatten(1, {x.size(1) / head_dim, head_dim});
 }
@@ -98,14 +88,22 @@ bool attend_packed(const Tensor& out, const Tensor& lse, const Tensor& q, const 
                    const Segments& segments, const AttentionRule& rule) {
   if (!takes(q, segments, rule)) return false;
   const PackedIndex& index = packed_index(segments, q.device());
+  const PrefixIndex& prefixes = index.prefixes;
   const Attended found = attend(q, k, v, own_rows(index), rule);
-  if (const PrefixIndex& prefixes = index.prefixes; prefixes.queries.defined()) {
-    const Attended part = attend(q.index_select(0, prefixes.queries), k.index_select(0, prefixes.keys),
-                                 v.index_select(0, prefixes.keys), of_prefixes(prefixes), rule);
-    join(found, part, prefixes.queries);
-  }
+  Attended part;
+  if (prefixes.queries.defined())
+    part = attend(q.index_select(0, prefixes.queries), k.index_select(0, prefixes.keys),
+                  v.index_select(0, prefixes.keys), of_prefixes(prefixes), rule);
   out.copy_(found.out.flatten(1));
   if (lse.defined()) lse.copy_(found.lse.t());
+  if (prefixes.queries.defined())
+    backend::join_attention({.out = by_heads(out, q.size(2)),
+                             .lse = lse,
+                             .own = found.out,
+                             .own_lse = found.lse,
+                             .part = part.out,
+                             .part_lse = part.lse,
+                             .rows = prefixes.queries});
   return true;
 }
 

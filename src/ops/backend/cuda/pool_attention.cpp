@@ -5,7 +5,6 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
-#include <limits>
 
 #include "ops/backend/cuda/cuda_operators.h"
 #include "ops/backend/cuda/pool_index.h"
@@ -63,13 +62,6 @@ Part over_own(const PoolAttention& attention, const PoolIndex& index, const Tens
   return out;
 }
 
-// out [n, N, D] = own s + prefix (1 - s), in fp32 and rounded once, where s is the share of the own keys in each row's sum.
-void join_parts(Tensor out, const Part& own, const Part& prefix) {
-  const Tensor share = at::sigmoid(own.lse - prefix.lse).t().unsqueeze(2);
-  const Tensor more = own.out.to(at::kFloat).sub_(prefix.out);
-  at::addcmul_out(out, prefix.out, more, share);
-}
-
 }  // namespace
 
 bool attend_tiles(const Tensor& out, const Tensor& lse, const Tensor& q,
@@ -86,13 +78,14 @@ bool attend_tiles(const Tensor& out, const Tensor& lse, const Tensor& q,
     if (lse.defined()) lse.copy_(own.lse.t());
     return true;
   }
-  Part prefix = attention.alone(index.prefixes);
-  if (index.some_without_prefix) {  // the kernel says infinity of no keys, whose sum is zero
-    constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    prefix.lse = at::nan_to_num(prefix.lse, 0.0, -kInfinity, -kInfinity);
-  }
-  join_parts(out.unflatten(1, {q.size(1), q.size(2)}), own, prefix);
-  if (lse.defined()) lse.copy_(at::logaddexp(own.lse, prefix.lse).t());
+  const Part prefix = attention.alone(index.prefixes);
+  backend::join_attention({.out = out.unflatten(1, {q.size(1), q.size(2)}),
+                           .lse = lse,
+                           .own = own.out,
+                           .own_lse = own.lse,
+                           .part = prefix.out,
+                           .part_lse = prefix.lse,
+                           .may_be_empty = index.some_without_prefix});
   return true;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ops/backend/reference/reference.h"
+#include "ops/dynamic_codes.h"
 
 namespace hone::ops::reference {
 
@@ -28,6 +29,19 @@ void adamw(const AdamwStep& step) {
     v.mul_(step.beta2).addcmul_(g, g, step.one_minus_beta2);
     p.addcdiv_(m, v.sqrt().div_(step.root_correction2).add_(step.epsilon), step.minus_step_size);
   }
+}
+
+void adamw_codes(const AdamwCodesStep& step) {
+  const at::NoGradGuard no_grad;
+  const auto &with_sign = DynamicCodes::with_sign(), &without_sign = DynamicCodes::without_sign();
+  const Tensor m = from_codes(with_sign, step.codes1, step.scales1, step.p);
+  const Tensor v = from_codes(without_sign, step.codes2, step.scales2, step.p);
+  m.mul_(step.beta1).add_(step.g, step.one_minus_beta1);
+  v.mul_(step.beta2).addcmul_(step.g, step.g, step.one_minus_beta2);
+  if (step.decay != 1) step.p.mul_(step.decay);
+  step.p.addcdiv_(m, v.sqrt().div_(step.root_correction2).add_(step.epsilon), step.minus_step_size);
+  to_codes(with_sign, m, step.codes1, step.scales1);
+  to_codes(without_sign, v, step.codes2, step.scales2);
 }
 
 void block_sums_of_squares(const Tensor& sums, const Tensor& x) {

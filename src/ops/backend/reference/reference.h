@@ -13,6 +13,7 @@
 #include "ops/adamw.h"
 #include "ops/attention.h"
 #include "ops/backend/attention_backward.h"
+#include "ops/backend/join_attention.h"
 #include "ops/backend/layouts.h"
 #include "ops/delta_rule.h"
 #include "ops/dropout.h"
@@ -49,6 +50,8 @@ void sum_routed_rows(const Tensor& out, const Tensor& rows, const Tensor& place,
                      const Tensor& start);
 void weigh_rows(const Tensor& out, const Tensor& x, const Tensor& weights);
 void weigh_rows_backward(const Tensor& d, const Tensor& x, const Tensor& weights, const Tensor& sums);
+void add_rows(const Tensor& out, const Tensor& d, std::span<const std::int64_t> rows,
+              std::span<const std::int64_t> from);
 void draw_mask(const Tensor& out, const DropoutMask& mask);
 void dropout(const Tensor& out, const Tensor& x, const DropoutMask& mask);
 void dropout_backward_add(const Tensor& dx, const Tensor& d, const DropoutMask& mask);
@@ -72,6 +75,7 @@ Tensor delta_rule_packed(const Tensor& in, const DeltaWeights& weights, const De
                          const std::vector<std::pair<std::int64_t, std::int64_t>>& segments);
 void attend_tiles(const Tensor& out, const Tensor& lse, const Tensor& q,
                   const std::vector<AttentionRows>& rows, const AttentionRule& rule);
+void join_attention(const backend::AttentionParts& x);
 void attention_backward(const AttentionBackward& x, const std::vector<Family>& families);
 void attention_backward_bytes(std::int64_t& bytes, const AttentionSizes& sizes);
 
@@ -93,6 +97,7 @@ void tile_backward(const TileBackward& rows, const Tensor& logits, std::int64_t 
 
 // ---- the optimizer
 void adamw(const AdamwStep& step);
+void adamw_codes(const AdamwCodesStep& step);
 void block_sums_of_squares(const Tensor& sums, const Tensor& x);
 void scale(const Tensor& x, float factor);
 

@@ -3,8 +3,10 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "ops/backend/reference/reference.h"
+#include "ops/index_tensor.h"
 
 namespace hone::ops {
 
@@ -41,6 +43,16 @@ void weigh_rows_backward(const Tensor& d, const Tensor& x, const Tensor& weights
     sums.narrow(0, first, count).copy_((wide * x.narrow(0, first, count)).sum(1));
     part.copy_(wide * weights.narrow(0, first, count).unsqueeze(1));
   }
+}
+
+// On a GPU without a kernel of our own, libtorch's operator adds rows that meet in an order that depends on time.
+void add_rows(const Tensor& out, const Tensor& d, std::span<const std::int64_t> rows,
+              std::span<const std::int64_t> from) {
+  const auto index = [&](std::span<const std::int64_t> all) {
+    return index_tensor(std::vector<std::int64_t>(all.begin(), all.end()), out.device());
+  };
+  const Tensor some = from.empty() ? d : d.index_select(0, index(from));
+  Tensor(out).index_add_(0, index(rows), some.to(at::kFloat));
 }
 
 }  // namespace reference

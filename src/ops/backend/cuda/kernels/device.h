@@ -114,6 +114,9 @@ inline bool by_fours(const Rows& x, std::int64_t columns) {
          reinterpret_cast<std::uintptr_t>(x.data) % static_cast<std::uintptr_t>(kFour * bytes_of(x.dtype)) ==
              0;
 }
+inline bool by_fours(const float* x, std::int64_t size) {
+  return by_fours(Rows{.data = const_cast<float*>(x)}, size);
+}
 
 // call(T()) with T the type of `dtype`.
 template <typename Call>

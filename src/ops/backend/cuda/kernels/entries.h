@@ -14,6 +14,13 @@ int swiglu(const Swiglu& x, void* stream);  // swiglu.cu
 int swiglu_backward(const SwigluBackward& x, void* stream);
 int softmax_tile(const SoftmaxTile& x, void* stream);  // head.cu
 int softmax_backward(const SoftmaxBackward& x, void* stream);
+int adamw(const Adamw& x, void* stream);  // optimizer.cu
+int squares(const SquareSums& x, void* stream);
+int scale(const Scale& x, void* stream);
+int dequantize(const Dequantize& x, void* stream);         // quantized.cu
+int add_rows(const AddRows& x, void* stream);              // scattered_rows.cu
+int join_attention(const JoinAttention& x, void* stream);  // join.cu
+int adamw_codes(const AdamwCodes& x, void* stream);        // codes.cu
 
 const Kernels& all_kernels();  // table.cu
 

@@ -12,7 +12,7 @@
 namespace hone::ops::cuda::kernels {
 
 // Of the table: what the core and the library must agree on.
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 
 enum class Dtype : int { kFloat, kBFloat16 };
 
@@ -106,6 +106,87 @@ struct SoftmaxBackward {
   float temperature = 1;
 };
 
+// AdamwStep (ops/adamw.h) of `size` neighbors, with the CPU's bits.
+struct Adamw {
+  float* p = nullptr;
+  const float* g = nullptr;
+  float *m = nullptr, *v = nullptr;
+  std::int64_t size = 0;
+  float decay = 1, lerp = 0, beta2 = 0, one_minus_beta2 = 1, root_correction2 = 1, epsilon = 0,
+        minus_step_size = 0;
+};
+
+// sums[b] = the sum of squares of the numbers from b * kSquaresBlock on, with the CPU's bits.
+constexpr std::int64_t kSquaresBlock = 1 << 14;
+struct SquareSums {
+  double* sums = nullptr;
+  const float* x = nullptr;
+  std::int64_t size = 0;
+};
+
+// x *= factor
+struct Scale {
+  float* x = nullptr;
+  std::int64_t size = 0;
+  float factor = 1;
+};
+
+// out [rows, in] = the numbers of a Quantized in the order of files (ops/quantized.h).
+struct Dequantize {
+  Rows out;
+  const void* codes = nullptr;    // two in a byte, the first in its upper half; without a table int8
+  const float* table = nullptr;   // [16]; null: codes of 8 bits
+  const float* scales = nullptr;  // of a block; of 8 bits: of a row; nested: of nested_block blocks
+  // Of codes whose scales are codes too: scale_table[256] at scale_codes, times scales, plus the offset of its matrix.
+  const std::uint8_t* scale_codes = nullptr;
+  const float *scale_table = nullptr, *offsets = nullptr;  // offsets null: `offset` is that of all
+  float offset = 0;
+  std::int64_t rows = 0, in = 0, block = 1, nested_block = 1, blocks_of_matrix = 1;
+};
+
+// out[rows[g]] += d[from[i]], i from starts[g] on and below starts[g + 1], in this order; out [.., width] fp32.
+struct AddRows {
+  Rows out, d;
+  const std::int64_t *rows = nullptr, *starts = nullptr,
+                     *from = nullptr;  // [groups], [groups + 1], [starts[groups]]
+  std::int64_t groups = 0, width = 0;
+};
+
+// A number for each token and head; null: there are none.
+struct HeadNumbers {
+  float* data = nullptr;
+  std::int64_t token_stride = 0, head_stride = 0;
+};
+
+// AttentionParts (ops/backend/join_attention.h): `part` of `tokens` rows joins rows rows[i], or i, of the others. A log-sum-exp of
+// infinity is that of no keys.
+struct JoinAttention {
+  Heads out, own, part;  // own and part of one type
+  HeadNumbers own_lse, part_lse, lse;
+  const std::int32_t* rows = nullptr;  // [tokens]
+  std::int64_t tokens = 0, all_tokens = 0, heads = 0, dim = 0;
+};
+
+// A moment as codes of a map of 256 values; `scales` of kCodeBlock numbers each. As ops/dynamic_codes.h says.
+constexpr std::int64_t kCodeBlock = 256;
+constexpr float kLeastCodeScale = 1e-38F;
+struct CodedMoment {
+  std::uint8_t* codes = nullptr;
+  float* scales = nullptr;
+  const float* values = nullptr;         // [256]
+  const std::uint8_t* places = nullptr;  // [65536]
+};
+
+// AdamwCodesStep (ops/adamw.h)
+struct AdamwCodes {
+  float* p = nullptr;
+  const float* g = nullptr;
+  CodedMoment first, second;
+  std::int64_t size = 0;
+  float decay = 1, beta1 = 0, one_minus_beta1 = 1, beta2 = 0, one_minus_beta2 = 1, root_correction2 = 1,
+        epsilon = 0, minus_step_size = 0;
+};
+
 struct Kernels {
   int version = kVersion;
   int (*dropout)(const Dropout& x, void* stream) = nullptr;
@@ -117,6 +198,13 @@ struct Kernels {
   int (*swiglu_backward)(const SwigluBackward& x, void* stream) = nullptr;
   int (*softmax_tile)(const SoftmaxTile& x, void* stream) = nullptr;
   int (*softmax_backward)(const SoftmaxBackward& x, void* stream) = nullptr;
+  int (*adamw)(const Adamw& x, void* stream) = nullptr;
+  int (*squares)(const SquareSums& x, void* stream) = nullptr;
+  int (*scale)(const Scale& x, void* stream) = nullptr;
+  int (*dequantize)(const Dequantize& x, void* stream) = nullptr;
+  int (*add_rows)(const AddRows& x, void* stream) = nullptr;
+  int (*join_attention)(const JoinAttention& x, void* stream) = nullptr;
+  int (*adamw_codes)(const AdamwCodes& x, void* stream) = nullptr;
 };
 
 // The library's one entry: its first field is read before any other.

@@ -11,7 +11,14 @@ const Kernels& all_kernels() {
                                      .swiglu = swiglu,
                                      .swiglu_backward = swiglu_backward,
                                      .softmax_tile = softmax_tile,
-                                     .softmax_backward = softmax_backward};
+                                     .softmax_backward = softmax_backward,
+                                     .adamw = adamw,
+                                     .squares = squares,
+                                     .scale = scale,
+                                     .dequantize = dequantize,
+                                     .add_rows = add_rows,
+                                     .join_attention = join_attention,
+                                     .adamw_codes = adamw_codes};
   return kTable;
 }
 
