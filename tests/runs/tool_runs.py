@@ -1,0 +1,481 @@
+#!/usr/bin/env python3
+"""Whole runs with tools and environments at random: neither delays, workers, threads, memory, ranks nor kills change a byte of them.
+
+A tiny model is held to calls by a pattern. Its functions sleep, raise and end their processes; its environments draw random numbers and
+get lost. Each run has its own delays, tool_workers, threads, memory for keys (little: sequences are evicted) and 1 or 2 ranks. It is
+killed up to twice, at a random event of its tools, environments and rewards or at a random time, and resumed, perhaps on
+another number of ranks. Compared with a run of its story that nobody disturbs: rollouts (ids, masks, calls, results, rewards), metrics,
+each checkpoint and the adapter.
+
+Functions are called once over all starts. The exception is counted exactly: a call that was asked for when the run was killed and
+whose result had not been written. Methods of environments are called once in each start, in those batches that the start samples.
+
+Prints `ok NAME` or `not ok NAME`; a run that fails prints how to run it again.
+usage: tool_runs.py [--count N] [--seed N] [--case INDEX] [--hone PROGRAM]
+"""
+import argparse
+import collections
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(SOURCE / "tests/fuzz"), str(SOURCE / "tests/faults")]
+from cases_tools import TEMPLATE  # noqa: E402
+from ranks_kills import ranks_of  # noqa: E402
+from small_runs import checkpoint_content, quick_folder, results, steps_of, timeless  # noqa: E402
+from small_runs import difference as file_difference  # noqa: E402
+
+MODEL = SOURCE / "tests/fixtures/parity/tiny_llama"
+STEPS, LIMIT_S, LOST = 3, 120, 75
+CALLS_FILE, ROLLOUTS = "calls.txt", "rollouts.jsonl"
+
+# What each function has to say of itself is written before it does anything.
+TOOLS = '''
+import asyncio
+import os
+import random
+import signal
+import sys
+import time
+
+START, DELAY = os.environ.get("TOOL_RUNS_START", "0"), float(os.environ.get("TOOL_RUNS_DELAY", "0"))
+PLACE = os.environ["TOOL_RUNS_EVENTS"]
+LATE = random.Random(os.getpid() * 7919 + time.monotonic_ns())  # of this process alone: the generators of Python are the environment's
+
+
+def tell(*words):
+    file = os.open(PLACE, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(file, (" ".join(map(str, (START, *words))) + "\\n").encode())
+    os.close(file)
+
+
+def begun(name, a):
+    tell("function", name, a)
+    if LATE.random() < 0.5:
+        time.sleep(DELAY * LATE.random())
+
+
+def add(a: int) -> int:
+    """Adds seven.
+
+    Args:
+        a: The number.
+    """
+    begun("add", a)
+    return a + 7
+
+
+async def later(a: int) -> str:
+    """Says it later.
+
+    Args:
+        a: The number.
+    """
+    tell("function", "later", a)
+    await asyncio.sleep(DELAY * LATE.random())
+    if a == 9:
+        raise KeyError("nine")
+    return "later " * a
+
+
+def risk(a: int) -> str:
+    """Fails in several ways.
+
+    Args:
+        a: How.
+    """
+    begun("risk", a)
+    if a == 0:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if a == 1:
+        os._exit(3)
+    if a == 2:
+        sys.exit("enough")
+    if a < 5:
+        raise ValueError(f"not {a}")
+    return "went well"
+
+
+class Bag:
+    """Its numbers come from Python's generator, which each reset seeds."""
+
+    def reset(self, start, **row):
+        tell("reset", "Bag", start)
+        time.sleep(DELAY * LATE.random())
+        self.sum = start
+        return f" {random.randrange(100)} things."
+
+    def put(self, a: int) -> str:
+        """Puts something in.
+
+        Args:
+            a: How much.
+        """
+        tell("method", "put", a)
+        time.sleep(DELAY * LATE.random())
+        self.sum += a * random.randrange(1, 4) + int(os.environ.get("TOOL_RUNS_LIE", "0"))
+        return f"{self.sum} in it"
+
+    def drop(self, a: int) -> str:
+        """Drops it.
+
+        Args:
+            a: How.
+        """
+        tell("method", "drop", a)
+        if a < 3:
+            os._exit(a)
+        self.sum = random.randrange(10)
+        return "dropped"
+
+    def get_reward(self):
+        tell("reward", "Bag", self.sum)
+        return float(self.sum)
+
+
+class Clock:
+    def reset(self, seed, start, **row):
+        tell("reset", "Clock", start)
+        self.random, self.hours = random.Random(seed), start
+
+    async def tick(self, a: int) -> str:
+        """Goes on.
+
+        Args:
+            a: How far.
+        """
+        tell("method", "tick", a)
+        self.hours = now = self.hours + a + self.random.randrange(3)
+        await asyncio.sleep(DELAY * LATE.random())
+        return f"{now} o'clock"
+
+    def get_reward(self):
+        return None if self.hours > 30 else self.hours / 10
+
+
+def calls(completions, **kwargs):
+    tell("reward", "calls", len(completions))
+    return [float(sum(m["role"] == "tool" for m in c)) + 0.25 * c[-1].get("content", "").endswith("3") for c in completions]
+'''
+
+
+def acts(names):
+    call = f'<tool_call>\\n\\{{"name": "({names})", "arguments": \\{{"a": [0-9]\\}}\\}}\\n</tool_call>'
+    return f"({call}|{call}\\n{call}|{call}|ok [0-9])"
+
+
+# name: method, options
+STORIES = {
+    "functions": ("grpo", {"tools": "tools.py:add,later,risk", "vllm_structured_outputs_regex": acts("add|later|risk"), "reward_funcs": "tools.py:calls"}),
+    "environments": ("grpo", {"environment": {"bag": "tools.py:Bag", "clock": "tools.py:Clock"}, "vllm_structured_outputs_regex": acts("put|drop|tick")}),
+    "both, off-policy": ("grpo", {"tools": "tools.py:add,risk", "environment": "tools.py:Bag", "vllm_structured_outputs_regex": acts("add|risk|put|drop"),
+                                  "reward_funcs": "tools.py:calls", "num_iterations": 2, "tool_failures_to_stop": 2}),
+    "rloo": ("rloo", {"tools": "tools.py:add,later", "environment": "tools.py:Clock", "vllm_structured_outputs_regex": acts("add|later|tick"),
+                      "reward_funcs": "tools.py:calls", "max_tool_calling_iterations": 2}),
+}
+COMMON = {"use_peft": True, "lora_r": 4, "lora_target_modules": "all-linear", "lora_dropout": 0, "bf16": False, "learning_rate": 0.01,
+          "max_steps": STEPS, "per_device_train_batch_size": 4, "num_generations": 4, "max_completion_length": 260, "logging_steps": 1,
+          "save_strategy": "steps", "save_steps": 1, "dump_rollouts": True, "report_to": "none", "report_page": False,
+          "skip_doctor": True}
+ALL_WORK = 2  # ranks x accumulation
+
+
+class Wrong(Exception):
+    """What a run found."""
+
+
+def make_model(folder):
+    folder.mkdir()
+    for name in ("model.safetensors", "tokenizer.json", "generation_config.json"):
+        shutil.copyfile(MODEL / name, folder / name)
+    config = json.loads((MODEL / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 2048}))
+    (folder / "tokenizer_config.json").write_text(json.dumps(
+        {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|im_end|>", "chat_template": TEMPLATE}))
+
+
+def places_of(lines):
+    """{(generation, prompt, sample, index): call} of rollouts."""
+    out = {}
+    for batch in lines:
+        samples = collections.Counter()
+        for sample in batch["samples"]:
+            at = sample["prompt"], samples[sample["prompt"]]
+            samples[sample["prompt"]] += 1
+            for index, call in enumerate(sample.get("calls", [])):
+                out[(batch["generation"], *at, index)] = call
+    return out
+
+
+def read_lines(path):
+    """Whole lines: a kill may have cut the last one."""
+    return [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")] if path.exists() else []
+
+
+def untimed(batches):
+    for batch in batches:
+        for sample in batch["samples"]:
+            for call in sample.get("calls", []):
+                call.pop("seconds", None)
+    return batches
+
+
+def end_of(folder):
+    """What must not differ of a run that has ended."""
+    out = {name: value for name, value in results(folder).items() if not name.startswith((".hone", "checkpoint-")) and name != "log.txt"}
+    out[ROLLOUTS] = untimed(read_lines(folder / ROLLOUTS))
+    out.pop("hone_files.json", None)  # sizes and checksums of files, of which some hold times
+    return out
+
+
+def checkpoint_of(folder):
+    """Of generation batches that are still trained on, without the seconds of their calls."""
+    out = checkpoint_content(folder)
+    if "rollouts.json" in out:
+        out["rollouts.json"] = without_seconds(json.loads(out["rollouts.json"]))
+    out.pop("hone_files.json", None)
+    return out
+
+
+def without_seconds(value):
+    if isinstance(value, dict):
+        return {key: without_seconds(part) for key, part in timeless(value).items() if key != "seconds"}
+    return [without_seconds(part) for part in value] if isinstance(value, list) else value
+
+
+class Story:
+    """How it goes when nobody disturbs it."""
+
+    def __init__(self, hone, root, name):
+        self.hone, self.root, self.name = hone, root, name
+        self.method, self.options = STORIES[name]
+        self.folder = root / name.replace(" ", "_").replace(",", "")
+        self.folder.mkdir()
+        is_map = isinstance(self.options.get("environment"), dict)
+        rows = [{"prompt": [{"role": "user", "content": f"Number {i}"}], "start": i, **({"environment": ("bag", "clock")[i % 2]} if is_map else {})}
+                for i in range(7)]
+        (self.folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (self.folder / "tools.py").write_text(TOOLS)
+        options = {**COMMON, **self.options, "model_name_or_path": str(self.root / "model"), "dataset_name": "rows.jsonl"}
+        (self.folder / "run.yaml").write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in options.items()))
+        self.calls, self.checkpoints, self.end, self.seconds = {}, {}, None, LIMIT_S
+        started = time.monotonic()
+        one = Run(self, "whole")
+        code, said, _ = one.live({"threads": 1, "tool_workers": 2}, 1, {})
+        self.seconds = time.monotonic() - started
+        if code:
+            raise Wrong(f"{name}: the run that nobody disturbs does not end: {said[-3000:]}")
+        self.end = end_of(one.output)
+        self.checkpoints = {step: checkpoint_of(one.output / f"checkpoint-{step}") for step in steps_of(one.output)}
+        self.calls = places_of(self.end[ROLLOUTS])
+        self.events = len(one.events(1))
+        if len(self.calls) < 15 or not any(call["failed"] for call in self.calls.values()):
+            raise Wrong(f"{name}: the model makes too few calls, or none fails: {len(self.calls)}")
+        one.done.append(set(self.calls))
+        one.check_calls()
+
+    def command(self, output, ranks, changes):
+        words = [str(self.hone)] + (["launch", "--nproc", str(ranks), "--grace", "5"] if ranks > 1 else []) + [self.method, "--config", "run.yaml"]
+        for name, value in {"gradient_accumulation_steps": ALL_WORK // ranks, "output_dir": output, **changes}.items():
+            words += [f"--{name}", str(value)]
+        return words
+
+    def first_generation(self, step):
+        """That a run which goes on from this step's checkpoint samples first."""
+        return -(-step // self.options.get("num_iterations", 1))
+
+
+class Run:
+    """A run with its starts."""
+
+    def __init__(self, story, name):
+        self.story, self.output, self.place = story, story.folder / name, story.folder / f"{name}.events"
+        self.forget()
+
+    def forget(self):
+        """What was killed before its first checkpoint is begun anew, by another run."""
+        shutil.rmtree(self.output, ignore_errors=True)
+        self.place.unlink(missing_ok=True)
+        # Of each start: places of calls whose results were written before it, and generations that it begins with.
+        self.starts, self.done, self.first = 0, [], []
+
+    def events(self, start):
+        """(kind, name, number) of a start, as its processes have told them."""
+        lines = self.place.read_text().splitlines() if self.place.exists() else []
+        return [tuple(words[1:]) for words in map(str.split, lines) if words[0] == str(start)]
+
+    def written(self):
+        """Places of calls whose results are on disk: those of batches that lie behind the newest checkpoint, and of the journals."""
+        first = self.story.first_generation(max(steps_of(self.output), default=0))
+        out = {place for place in self.story.calls if place[0] < first}
+        for journal in self.output.glob(".hone-tools-*.jsonl"):
+            out |= {tuple(line["call"]) for line in read_lines(journal)}
+        return out
+
+    def live(self, changes, ranks, environment, kill=None):
+        """One start. `kill`: (events, seconds, which) after which which processes are killed. Returns (exit code, output, whether it was killed)."""
+        self.done.append(self.written())
+        self.first.append(self.story.first_generation(max(steps_of(self.output), default=0)))
+        self.starts += 1
+        process = subprocess.Popen(self.story.command(self.output, ranks, changes), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                   start_new_session=True, cwd=self.story.folder,
+                                   env={**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1", "TOOL_RUNS_EVENTS": str(self.place),
+                                        "TOOL_RUNS_START": str(self.starts), **environment})
+        killed = False
+        try:
+            if kill is not None:
+                killed = self.kill(process, ranks, *kill)
+            said = process.communicate(timeout=LIMIT_S)[0]
+        except subprocess.TimeoutExpired as late:
+            for pid in [*ranks_of(process.pid).values(), process.pid]:
+                os.kill(pid, signal.SIGKILL)
+            process.communicate()
+            raise Wrong("it hangs") from late
+        return process.returncode, said, killed
+
+    def kill(self, process, ranks, events, seconds, which):
+        """Waits for so many events of this start, or so long; False: it has ended before. `which`: a rank, or "all"."""
+        begin = time.monotonic()
+        while process.poll() is None and time.monotonic() - begin < LIMIT_S:
+            if events is not None and len(self.events(self.starts)) >= events:
+                break
+            if events is None and time.monotonic() - begin >= seconds:
+                break
+            time.sleep(0.002)
+        if events is not None:
+            time.sleep(seconds)
+        pids = ranks_of(process.pid) if ranks > 1 else {}
+        victims = list(pids.values()) if which == "all" else [pids[which]] if which in pids else []
+        if ranks == 1 or which == "all":
+            victims.append(process.pid)
+        elif not victims:
+            return False  # of a busy machine: there is no rank yet
+        if process.poll() is not None:
+            return False
+        for pid in victims:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        return True
+
+    # ---- what is compared
+
+    def check_calls(self):
+        """After the end: each function was called once for each result. Returns how many calls were made again after a kill, which has to
+        be those whose results nobody had written. Methods: once in each start."""
+        again = 0
+        for start in range(1, self.starts + 1):
+            before, after, is_last = self.done[start - 1], self.done[start], start == self.starts
+            begun, methods = tallied(self.events(start), "function"), tallied(self.events(start), "method")
+            missing = called(self.story.calls, FUNCTIONS, lambda place, seen=before: place not in seen)
+            answered = called(self.story.calls, FUNCTIONS, lambda place, seen=before, now=after: place in now and place not in seen)
+            if wrong := (begun - missing) or (answered - begun) or (is_last and missing - begun):
+                raise Wrong(f"start {start} called functions {dict(begun)}, of which were due {dict(missing)}, and wrote {dict(answered)}: {dict(wrong)}")
+            if not is_last:
+                again += sum((begun - answered).values())
+            due = called(self.story.calls, METHODS, lambda place, first=self.first[start - 1]: place[0] >= first)
+            if wrong := (methods - due) or (is_last and due - methods):
+                raise Wrong(f"start {start} called methods {dict(methods)}, of which were due {dict(due)}: {dict(wrong)}")
+        return again
+
+    def check_checkpoints(self):
+        for step in steps_of(self.output):
+            if wrong := file_difference(self.story.checkpoints[step], checkpoint_of(self.output / f"checkpoint-{step}")):
+                raise Wrong(f"checkpoint-{step} is not that of the run that nobody disturbed: {wrong}")
+
+    def check_end(self):
+        self.check_checkpoints()
+        if wrong := file_difference(self.story.end, end_of(self.output)):
+            raise Wrong(f"the end differs: {wrong}")
+
+
+FUNCTIONS, METHODS = ("add", "later", "risk"), ("put", "drop", "tick")
+
+
+def tallied(events, kind):
+    return collections.Counter((name, int(number)) for one, name, number in events if one == kind)
+
+
+def called(calls, names, is_wanted):
+    """Of these names, how often each is begun: what is asked of a lost environment is not."""
+    return collections.Counter((call["name"], call["arguments"]["a"]) for place, call in calls.items()
+                               if call["name"] in names and is_wanted(place)
+                               and not call["result"].startswith(("{'error': 'the environment was lost", "{'error': 'Tool ")))
+
+
+def one_case(stories, seed, index):
+    """A run from its start to its end. Returns (kills, calls that were made again)."""
+    chance = random.Random(f"{seed}:{index}")
+    story = stories[index % len(stories)]
+    run, trail, kills = Run(story, f"case_{index}"), [], 0
+    wanted = chance.choice((0, 1, 1, 2))
+    try:
+        while True:
+            ranks = chance.choice((1, 1, 2))
+            changes = {"threads": chance.randint(1, 3), "tool_workers": chance.randint(1, 4)}
+            if chance.random() < 0.6:
+                changes["kv_memory"] = f"{chance.choice((300, 400, 600, 1000))}KB"
+            if run.starts:
+                changes["resume_from_checkpoint"] = "true"
+            environment = {"TOOL_RUNS_DELAY": str(chance.choice((0, 0.01, 0.05)))}
+            kill = None
+            if kills < wanted:
+                which = chance.choice([*range(ranks), "all"])
+                by_event = chance.random() < 0.8
+                kill = ((chance.randint(1, story.events), chance.uniform(0, 0.03), which) if by_event else
+                        (None, chance.uniform(0.05, story.seconds), which))
+            trail.append(f"{ranks} ranks, {changes} {environment}, killed after {kill}")
+            code, said, killed = run.live(changes, ranks, environment, kill)
+            trail[-1] += f": exit {code}"
+            kills += killed
+            run.check_checkpoints()
+            if code == 0:
+                run.done.append(set(story.calls))
+                run.check_end()
+                return kills, run.check_calls()
+            if not killed or code not in (LOST, -signal.SIGKILL):
+                raise Wrong(f"exit {code}: {said[-2500:]}")
+            if not steps_of(run.output):
+                run.forget()
+    except Wrong as wrong:
+        raise Wrong(f"{story.name}: {wrong}\n    " + "\n    ".join(trail)) from wrong
+    finally:
+        shutil.rmtree(run.output, ignore_errors=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--case", type=int, default=-1)
+    parser.add_argument("--hone", type=pathlib.Path, default=SOURCE / "build/hone")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="hone-tools-", dir=quick_folder()) as temporary:
+        root = pathlib.Path(temporary)
+        make_model(root / "model")
+        stories = [Story(options.hone.resolve(), root, name) for name in STORIES]
+        indices = range(options.count) if options.case < 0 else [options.case]
+        kills = again = 0
+        problems = []
+        for index in indices:
+            try:
+                of_case = one_case(stories, options.seed, index)
+                kills, again = kills + of_case[0], again + of_case[1]
+            except Wrong as wrong:
+                problems.append(f"  --seed {options.seed} --case {index}: {wrong}")
+        print(f"{'not ok' if problems else 'ok'} tools: {len(indices)} runs at random with {kills} kills end with the bytes of undisturbed ones; "
+              f"{again} calls without a written result were made again", *problems, sep="\n", flush=True)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
