@@ -181,7 +181,7 @@ STORIES = {
     "rloo": ("rloo", {"tools": "tools.py:add,later", "environment": "tools.py:Clock", "vllm_structured_outputs_regex": acts("add|later|tick"),
                       "reward_funcs": "tools.py:calls", "max_tool_calling_iterations": 2}),
 }
-COMMON = {"use_peft": True, "lora_r": 4, "lora_target_modules": "all-linear", "lora_dropout": 0, "bf16": False, "learning_rate": 0.01,
+COMMON = {"use_peft": True, "lora_r": 4, "lora_target_modules": "all-linear", "lora_dropout": 0, "learning_rate": 0.01,
           "max_steps": STEPS, "per_device_train_batch_size": 4, "num_generations": 4, "max_completion_length": 260, "logging_steps": 1,
           "save_strategy": "steps", "save_steps": 1, "dump_rollouts": True, "report_to": "none", "report_page": False,
           "skip_doctor": True}
@@ -237,17 +237,19 @@ def end_of(folder):
 
 
 def checkpoint_of(folder):
-    """Of generation batches that are still trained on, without the seconds of their calls."""
+    """Its files, without the seconds of calls and of waiting for them."""
     out = checkpoint_content(folder)
     if "rollouts.json" in out:
         out["rollouts.json"] = without_seconds(json.loads(out["rollouts.json"]))
+    if "watch_state.json" in out:
+        out["watch_state.json"] = without_seconds(json.loads(out["watch_state.json"].splitlines()[0]))
     out.pop("hone_files.json", None)
     return out
 
 
 def without_seconds(value):
     if isinstance(value, dict):
-        return {key: without_seconds(part) for key, part in timeless(value).items() if key != "seconds"}
+        return {key: without_seconds(part) for key, part in timeless(value).items() if key not in ("seconds", "sampling", "waiting")}
     return [without_seconds(part) for part in value] if isinstance(value, list) else value
 
 
