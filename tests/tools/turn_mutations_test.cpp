@@ -19,8 +19,9 @@ namespace turn_mutations_test {
 using base::Json;
 
 constexpr std::size_t kMegabyte = std::size_t{1} << 20U;
-constexpr int kLongOnes = 50;   // one in so many is a megabyte
-constexpr double kLongest = 20;  // seconds of a processor for one of them
+constexpr int kLongOnes = 50;          // one in so many is a megabyte
+constexpr std::size_t kTemplates = 4;  // one in so many writes the results
+constexpr double kLongest = 20;        // seconds of a processor for one of them
 
 class Mutations {
  public:
@@ -188,7 +189,8 @@ std::vector<std::unique_ptr<Maker>> makers() {
   out.push_back(std::make_unique<Maker>("Llama", "<|eot_id|>", kLlamaTemplate));
   out.push_back(std::make_unique<Maker>("Harmony", "<|return|>", kHarmonyTemplate));
   out.push_back(std::make_unique<Maker>("Mistral", "</s>", kMistralTemplate));
-  for (const auto& [name, recording] : recorded("suffixes.json")["templates"].items()) {
+  const Json all = recorded("suffixes.json");
+  for (const auto& [name, recording] : all["templates"].items()) {
     const std::optional<std::string> source = trl_template(name);
     if (source) out.push_back(std::make_unique<Maker>(name, recording["eos"].get<std::string>(), *source));
   }
@@ -200,11 +202,10 @@ struct Made {
   double slowest = 0;
 };
 
-// The suffix has those control tokens that it has with harmless results.
+// The suffix has those control tokens that it has with harmless results. Names of calls are the model's own words: some templates write
+// them again.
 void make_suffix(const Maker& maker, const std::vector<Call>& calls, const std::vector<std::string>& results,
                  Made& made) {
-  std::vector<Call> plain_calls = calls;
-  for (Call& call : plain_calls) call = {.name = "f", .arguments = Json::object()};
   const std::vector<std::string> harmless(results.size(), "12");
   const std::clock_t start = std::clock();
   const auto found = maker.controls_of(calls, results);
@@ -214,7 +215,7 @@ void make_suffix(const Maker& maker, const std::vector<Call>& calls, const std::
     made.refused += 1;
     return;
   }
-  const auto expected = maker.controls_of(plain_calls, harmless);
+  const auto expected = maker.controls_of(calls, harmless);
   ASSERT_TRUE(expected.has_value()) << maker.name;
   EXPECT_EQ(*found, *expected) << maker.name << ": " << results.front().substr(0, 2000);
 }
@@ -258,13 +259,14 @@ void run(int count, unsigned seed) {
     const Json& turn = *turns[mutations.below(turns.size())];
     const std::string text = mutations.of(turn["text"].get<std::string>());
     const std::vector<Call> calls = some_calls(
-        parsers.parse(turn["prompt"].get<std::string>(), is_long ? grown(text) : text, all["tools"]), mutations);
+        parsers.parse(turn["prompt"].get<std::string>(), is_long ? grown(text) : text, all["tools"]),
+        mutations);
     std::vector<std::string> results;
-    for (std::size_t k = 0; k < calls.size(); ++k) results.push_back(some_result(is_long && k == 0, mutations));
-    const std::size_t only = mutations.below(all_makers.size());
-    for (std::size_t k = 0; k < all_makers.size(); ++k) {
-      if (!is_long || k == only) make_suffix(*all_makers[k], calls, results, made);
-    }
+    for (std::size_t k = 0; k < calls.size(); ++k)
+      results.push_back(some_result(is_long && k == 0, mutations));
+    const std::size_t first = mutations.below(kTemplates), step = is_long ? all_makers.size() : kTemplates;
+    for (std::size_t k = first; k < all_makers.size(); k += step)
+      make_suffix(*all_makers[k], calls, results, made);
   }
   const auto all_of_them = static_cast<std::size_t>(count);
   EXPECT_EQ(parsers.parsed, all_of_them * parsers.size());
@@ -273,9 +275,9 @@ void run(int count, unsigned seed) {
   EXPECT_LT(made.refused, made.suffixes / 2);
   EXPECT_LT(parsers.slowest, kLongest);
   EXPECT_LT(made.slowest, kLongest);
-  std::printf("[fuzz] %d turns and results: %zu parsed, %zu suffixes by %zu templates, %zu refused; slowest %.1f and %.1f s\n",
-              count, parsers.parsed, made.suffixes, all_makers.size(), made.refused, parsers.slowest,
-              made.slowest);
+  std::printf(
+      "[fuzz] %d turns and results: %zu parsed, %zu suffixes by %zu templates, %zu refused; slowest %.1f and %.1f s\n",
+      count, parsers.parsed, made.suffixes, all_makers.size(), made.refused, parsers.slowest, made.slowest);
 }
 
 TEST(TurnMutations, TwoHundredComeBack) {

@@ -91,6 +91,7 @@ class LiveRollouts final : public RolloutSource {
  private:
   struct Making;  // a batch under way
   void sample(Making& making);
+  ToolJournal* journal_from(std::uint64_t generation);
   void take_sample(Making& making, std::size_t index, RolloutSample sample);
   void ask_environments(Making& making);
   void fill_facts(Making& making) const;
