@@ -46,6 +46,11 @@ def refusing_tool(s):
     acts(s, "    raise ValueError('two of the same')\n")
 
 
+@CASES.fault("TOOL-01", "a tool that answers with an image", level="warn", exactly=True, cause="trains on text only")
+def image(s):
+    acts(s, "    return [{'type': 'text', 'text': str(a + b)}, {'type': 'image', 'image': b'x'}]\n")
+
+
 @CASES.fault("TOOL-02", "a tool that answers by the clock", level="warn", exactly=True, cause="the clock", varies=True)
 def clock(s):
     acts(s, "    return a + time.perf_counter_ns()\n", "import time\n\n\n")

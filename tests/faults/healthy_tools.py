@@ -1,5 +1,5 @@
 """Runs with tools and environments without a fault: none may have a warning, nor any verdict of the classes TOOL."""
-from cases_tools import CALL, CALLS, HEAD, RIGHT, TEMPLATE, acts, score
+from cases_tools import CALL, CALLS, RIGHT, TEMPLATE, acts
 from fault import Cases
 
 CASES = Cases()
@@ -7,6 +7,11 @@ ROOM = {"max_tool_calling_iterations": 3, "max_completion_length": 400}
 
 SECOND = ('\n\ndef double(a: int) -> int:\n    """Doubles.\n\n    Args:\n        a: The number.\n    """\n    return 2 * a\n')
 TWICE = CALL.replace('"add", "arguments": \\{"a": [0-9], "b": [0-9]\\}', '"double", "arguments": \\{"a": [0-9]\\}')
+# What a model earns that says a number without asking.
+NEAR = ("\n\ndef near(said, answer):\n"
+        "    found = re.search('[0-9]+', said)\n"
+        "    return 1.0 if answer in said else 0.5 / (1 + abs(int(found.group()[:3]) - int(answer))) if found else 0.0\n"
+        "\n\ndef score(completions, answer, **_):\n    return [near(c[-1]['content'], a) for c, a in zip(completions, answer)]\n")
 ASYNC = "import asyncio\n\n\nasync "
 # Tools of the row's sum: what is right depends on what was called.
 COUNTER = '''
@@ -89,12 +94,13 @@ def unbounded(s):
 
 @CASES.healthy("grpo: max_tool_calling_iterations 0", without="TOOL", quiet=True, slow=True)
 def no_round(s):
-    acts(s, reward=score(), max_tool_calling_iterations=0)
+    acts(s, before="import re\n\n\n", reward=NEAR, max_tool_calling_iterations=0)
 
 
 @CASES.healthy("grpo: max_tool_calling_iterations 1", without="TOOL", quiet=True, slow=True)
 def one_round(s):
-    acts(s, reward=CALLS, max_tool_calling_iterations=1, max_completion_length=300)
+    acts(s, reward=CALLS, max_tool_calling_iterations=1, max_completion_length=300,
+         vllm_structured_outputs_regex=f"({CALL}|(sum|it) [0-9])")  # it seldom calls once more
 
 
 @CASES.healthy("grpo: the built-in calculator", without="TOOL", quiet=True, slow=True)

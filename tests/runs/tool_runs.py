@@ -47,6 +47,7 @@ import sys
 import time
 
 START, DELAY = os.environ.get("TOOL_RUNS_START", "0"), float(os.environ.get("TOOL_RUNS_DELAY", "0"))
+LIE = os.environ.get("TOOL_RUNS_LIE", "")
 PLACE = os.environ["TOOL_RUNS_EVENTS"]
 LATE = random.Random(os.getpid() * 7919 + time.monotonic_ns())  # of this process alone: the generators of Python are the environment's
 
@@ -111,7 +112,7 @@ class Bag:
         tell("reset", "Bag", start)
         time.sleep(DELAY * LATE.random())
         self.sum = start
-        return f" {random.randrange(100)} things."
+        return f" {random.randrange(100)} things." + LIE
 
     def put(self, a: int) -> str:
         """Puts something in.
@@ -121,8 +122,8 @@ class Bag:
         """
         tell("method", "put", a)
         time.sleep(DELAY * LATE.random())
-        self.sum += a * random.randrange(1, 4) + int(os.environ.get("TOOL_RUNS_LIE", "0"))
-        return f"{self.sum} in it"
+        self.sum += a * random.randrange(1, 4)
+        return f"{self.sum} in it" + LIE
 
     def drop(self, a: int) -> str:
         """Drops it.
@@ -138,6 +139,7 @@ class Bag:
 
     def get_reward(self):
         tell("reward", "Bag", self.sum)
+        time.sleep(float(os.environ.get("TOOL_RUNS_PAUSE", "0")))
         return float(self.sum)
 
 
@@ -344,10 +346,10 @@ class Run:
         return process.returncode, said, killed
 
     def kill(self, process, ranks, events, seconds, which):
-        """Waits for so many events of this start, or so long; False: it has ended before. `which`: a rank, or "all"."""
+        """Waits for so many events of this start (or until events() says so), or so long; False: it has ended before. `which`: a rank, or "all"."""
         begin = time.monotonic()
         while process.poll() is None and time.monotonic() - begin < LIMIT_S:
-            if events is not None and len(self.events(self.starts)) >= events:
+            if events() if callable(events) else events is not None and len(self.events(self.starts)) >= events:
                 break
             if events is None and time.monotonic() - begin >= seconds:
                 break
@@ -454,6 +456,43 @@ def one_case(stories, seed, index):
         shutil.rmtree(run.output, ignore_errors=True)
 
 
+def check_changed_answers(story):
+    """Environments that answer otherwise after a kill are told of, and what the run has read stays."""
+    run = Run(story, "changed")
+    written = set()
+
+    def enough():
+        first = story.first_generation(max(steps_of(run.output), default=0))
+        written.update(place for place in run.written() if first and place[0] >= first and place in story.calls)
+        return any(story.calls[place]["name"] == "put" and not story.calls[place]["failed"] for place in written)
+
+    code, said, killed = run.live({"threads": 1}, 1, {"TOOL_RUNS_PAUSE": "1"}, (enough, 0, "all"))
+    if not killed:
+        raise Wrong(f"the run ends before a method has answered: exit {code}: {said[-2000:]}")
+    first = story.first_generation(max(steps_of(run.output)))
+    code, said, _ = run.live({"threads": 1, "resume_from_checkpoint": "true"}, 1, {"TOOL_RUNS_LIE": ", or not"})
+    if code or "the tool put changed its answer" not in said or "reset() of Bag says" not in said:
+        raise Wrong(f"exit {code}, and not a word of the answers that changed: {said[-2500:]}")
+    batches = read_lines(run.output / ROLLOUTS)
+    calls = places_of(batches)
+    if wrong := [place for place in written if calls[place]["result"] != story.calls[place]["result"]]:
+        raise Wrong(f"other results than those that were read: {wrong}")
+    if batches[first]["prompts"] != story.end[ROLLOUTS][first]["prompts"]:
+        raise Wrong("the prompts of the batch are others")
+    if not any(", or not" in call["result"] for call in calls.values()):
+        raise Wrong("nothing answered otherwise: this check shows nothing")
+
+
+def tell(name, check, *arguments):
+    try:
+        check(*arguments)
+    except Wrong as wrong:
+        print(f"not ok tools: {name}\n  {wrong}", flush=True)
+        return False
+    print(f"ok tools: {name}", flush=True)
+    return True
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=5)
@@ -476,7 +515,10 @@ def main():
                 problems.append(f"  --seed {options.seed} --case {index}: {wrong}")
         print(f"{'not ok' if problems else 'ok'} tools: {len(indices)} runs at random with {kills} kills end with the bytes of undisturbed ones; "
               f"{again} calls without a written result were made again", *problems, sep="\n", flush=True)
-    return 1 if problems else 0
+        passed = not problems
+        if options.case < 0:
+            passed &= tell("environments that answer otherwise after a kill are told of", check_changed_answers, stories[1])
+    return 0 if passed else 1
 
 
 if __name__ == "__main__":
