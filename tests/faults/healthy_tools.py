@@ -78,8 +78,8 @@ def rloo(s):
 
 @CASES.healthy("grpo: two tools, and two calls in a turn", without="TOOL", quiet=True, slow=True)
 def two_tools(s):
-    acts(s, body=RIGHT + SECOND, reward=CALLS, tools="tools.py:add,double", vllm_structured_outputs_regex=f"({CALL}|{TWICE}|{CALL}\\n{TWICE}|sum [0-9])",
-         **ROOM)
+    acts(s, body=RIGHT + SECOND, reward=CALLS, tools="tools.py:add,double", **ROOM,
+         vllm_structured_outputs_regex=f"({CALL}|{TWICE}|{CALL}\\n{TWICE}|sum [0-9])")
 
 
 @CASES.healthy("grpo: an async tool", without="TOOL", quiet=True, slow=True)

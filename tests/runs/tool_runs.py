@@ -37,150 +37,18 @@ MODEL = SOURCE / "tests/fixtures/parity/tiny_llama"
 STEPS, LIMIT_S, LOST = 3, 120, 75
 CALLS_FILE, ROLLOUTS = "calls.txt", "rollouts.jsonl"
 
-# What each function has to say of itself is written before it does anything.
-TOOLS = '''
-import asyncio
-import os
-import random
-import signal
-import sys
-import time
-
-START, DELAY = os.environ.get("TOOL_RUNS_START", "0"), float(os.environ.get("TOOL_RUNS_DELAY", "0"))
-LIE = os.environ.get("TOOL_RUNS_LIE", "")
-PLACE = os.environ["TOOL_RUNS_EVENTS"]
-LATE = random.Random(os.getpid() * 7919 + time.monotonic_ns())  # of this process alone: the generators of Python are the environment's
-
-
-def tell(*words):
-    file = os.open(PLACE, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.write(file, (" ".join(map(str, (START, *words))) + "\\n").encode())
-    os.close(file)
-
-
-def begun(name, a):
-    tell("function", name, a)
-    if LATE.random() < 0.5:
-        time.sleep(DELAY * LATE.random())
-
-
-def add(a: int) -> int:
-    """Adds seven.
-
-    Args:
-        a: The number.
-    """
-    begun("add", a)
-    return a + 7
-
-
-async def later(a: int) -> str:
-    """Says it later.
-
-    Args:
-        a: The number.
-    """
-    tell("function", "later", a)
-    await asyncio.sleep(DELAY * LATE.random())
-    if a == 9:
-        raise KeyError("nine")
-    return "later " * a
-
-
-def risk(a: int) -> str:
-    """Fails in several ways.
-
-    Args:
-        a: How.
-    """
-    begun("risk", a)
-    if a == 0:
-        os.kill(os.getpid(), signal.SIGSEGV)
-    if a == 1:
-        os._exit(3)
-    if a == 2:
-        sys.exit("enough")
-    if a < 5:
-        raise ValueError(f"not {a}")
-    return "went well"
-
-
-class Bag:
-    """Its numbers come from Python's generator, which each reset seeds."""
-
-    def reset(self, start, **row):
-        tell("reset", "Bag", start)
-        time.sleep(DELAY * LATE.random())
-        self.sum = start
-        return f" {random.randrange(100)} things." + LIE
-
-    def put(self, a: int) -> str:
-        """Puts something in.
-
-        Args:
-            a: How much.
-        """
-        tell("method", "put", a)
-        time.sleep(DELAY * LATE.random())
-        self.sum += a * random.randrange(1, 4)
-        return f"{self.sum} in it" + LIE
-
-    def drop(self, a: int) -> str:
-        """Drops it.
-
-        Args:
-            a: How.
-        """
-        tell("method", "drop", a)
-        if a < 3:
-            os._exit(a)
-        self.sum = random.randrange(10)
-        return "dropped"
-
-    def get_reward(self):
-        tell("reward", "Bag", self.sum)
-        time.sleep(float(os.environ.get("TOOL_RUNS_PAUSE", "0")))
-        return float(self.sum)
-
-
-class Clock:
-    def reset(self, seed, start, **row):
-        tell("reset", "Clock", start)
-        self.random, self.hours = random.Random(seed), start
-
-    async def tick(self, a: int) -> str:
-        """Goes on.
-
-        Args:
-            a: How far.
-        """
-        tell("method", "tick", a)
-        self.hours = now = self.hours + a + self.random.randrange(3)
-        await asyncio.sleep(DELAY * LATE.random())
-        return f"{now} o'clock"
-
-    def get_reward(self):
-        return None if self.hours > 30 else self.hours / 10
-
-
-def calls(completions, **kwargs):
-    tell("reward", "calls", len(completions))
-    return [float(sum(m["role"] == "tool" for m in c)) + 0.25 * c[-1].get("content", "").endswith("3") for c in completions]
-'''
-
-
 def acts(names):
     call = f'<tool_call>\\n\\{{"name": "({names})", "arguments": \\{{"a": [0-9]\\}}\\}}\\n</tool_call>'
-    return f"({call}|{call}\\n{call}|{call}|ok [0-9])"
+    return {"vllm_structured_outputs_regex": f"({call}|{call}\\n{call}|{call}|ok [0-9])"}
 
 
 # name: method, options
 STORIES = {
-    "functions": ("grpo", {"tools": "tools.py:add,later,risk", "vllm_structured_outputs_regex": acts("add|later|risk"), "reward_funcs": "tools.py:calls"}),
-    "environments": ("grpo", {"environment": {"bag": "tools.py:Bag", "clock": "tools.py:Clock"}, "vllm_structured_outputs_regex": acts("put|drop|tick")}),
-    "both, off-policy": ("grpo", {"tools": "tools.py:add,risk", "environment": "tools.py:Bag", "vllm_structured_outputs_regex": acts("add|risk|put|drop"),
+    "functions": ("grpo", {"tools": "tools.py:add,later,risk", **acts("add|later|risk"), "reward_funcs": "tools.py:calls"}),
+    "environments": ("grpo", {"environment": {"bag": "tools.py:Bag", "clock": "tools.py:Clock"}, **acts("put|drop|tick")}),
+    "both, off-policy": ("grpo", {"tools": "tools.py:add,risk", "environment": "tools.py:Bag", **acts("add|risk|put|drop"),
                                   "reward_funcs": "tools.py:calls", "num_iterations": 2, "tool_failures_to_stop": 2}),
-    "rloo": ("rloo", {"tools": "tools.py:add,later", "environment": "tools.py:Clock", "vllm_structured_outputs_regex": acts("add|later|tick"),
+    "rloo": ("rloo", {"tools": "tools.py:add,later", "environment": "tools.py:Clock", **acts("add|later|tick"),
                       "reward_funcs": "tools.py:calls", "max_tool_calling_iterations": 2}),
 }
 COMMON = {"use_peft": True, "lora_r": 4, "lora_target_modules": "all-linear", "lora_dropout": 0, "learning_rate": 0.01,
@@ -267,7 +135,7 @@ class Story:
         rows = [{"prompt": [{"role": "user", "content": f"Number {i}"}], "start": i, **({"environment": ("bag", "clock")[i % 2]} if is_map else {})}
                 for i in range(7)]
         (self.folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        (self.folder / "tools.py").write_text(TOOLS)
+        shutil.copyfile(SOURCE / "tests/runs/random_tools.py", self.folder / "tools.py")
         options = {**COMMON, **self.options, "model_name_or_path": str(self.root / "model"), "dataset_name": "rows.jsonl"}
         (self.folder / "run.yaml").write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in options.items()))
         self.calls, self.checkpoints, self.end, self.seconds = {}, {}, None, LIMIT_S
@@ -383,7 +251,8 @@ class Run:
             missing = called(self.story.calls, FUNCTIONS, lambda place, seen=before: place not in seen)
             answered = called(self.story.calls, FUNCTIONS, lambda place, seen=before, now=after: place in now and place not in seen)
             if wrong := (begun - missing) or (answered - begun) or (is_last and missing - begun):
-                raise Wrong(f"start {start} called functions {dict(begun)}, of which were due {dict(missing)}, and wrote {dict(answered)}: {dict(wrong)}")
+                raise Wrong(f"start {start} called functions {dict(begun)}, of which were due {dict(missing)}, and wrote {dict(answered)}: "
+                            f"{dict(wrong)}")
             if not is_last:
                 again += sum((begun - answered).values())
             due = called(self.story.calls, METHODS, lambda place, first=self.first[start - 1]: place[0] >= first)

@@ -25,7 +25,8 @@ constexpr std::array<std::string_view, 11> kDefects = {
     "SyntaxError", "RecursionError", "NotImplementedError", "ConnectionError", "ConnectionRefusedError",
     "URLError"};
 
-constexpr std::string_view kNotText = "the model is shown text only";  // of tools/worker/fork.py: a block of another type
+constexpr std::string_view kNotText =
+    "the model is shown text only";  // of tools/worker/fork.py: a block of another type
 
 // "KeyError" of "search raised KeyError: 'x' (tools.py:12 in search)"; empty: none was raised.
 std::string raised(const std::string& note) {

@@ -251,14 +251,14 @@ void LiveRollouts::sample(Making& making) {
     return;
   }
   const auto start = base::Clock::now();
-  making.out.facts.tool_wait_seconds = generate_with_tools(
-      model_, making.acting, options, tokenizer_, *tools_, journal,
-      [&](std::size_t index, RolloutSample sample, const ActingNotes& notes) {
-        const std::string who = "sample " + std::to_string(sample_number(request, index));
-        calls.tell(who, notes.calls);
-        changed.tell(who, notes.changed);
-        take_sample(making, index, std::move(sample));
-      });
+  making.out.facts.tool_wait_seconds =
+      generate_with_tools(model_, making.acting, options, tokenizer_, *tools_, journal,
+                          [&](std::size_t index, RolloutSample sample, const ActingNotes& notes) {
+                            const std::string who = "sample " + std::to_string(sample_number(request, index));
+                            calls.tell(who, notes.calls);
+                            changed.tell(who, notes.changed);
+                            take_sample(making, index, std::move(sample));
+                          });
   making.out.facts.sampling_seconds = seconds_since(start);
   calls.end("such calls in this batch");
   changed.end("changed answers in this batch");
