@@ -220,6 +220,8 @@ void LiveRollouts::take_sample(Making& making, std::size_t index, RolloutSample 
 void LiveRollouts::sample(Making& making) {
   const RolloutRequest& request = making.request;
   RolloutBatch& batch = making.out.batch;
+  ToolJournal* journal = nullptr;
+  FewNotes calls(making.out.facts.warnings), changed(making.out.facts.warnings);
   std::vector<const data::PromptRow*> rows;
   std::vector<std::vector<std::int32_t>> prompts;
   for (const std::int64_t row : request.rows) {
@@ -231,9 +233,8 @@ void LiveRollouts::sample(Making& making) {
   options.prompt_keys = request.places;
   options.step = request.evaluation ? kEvaluationStep : static_cast<std::uint64_t>(request.generation);
   if (request.evaluation) options.seed += static_cast<std::uint64_t>(request.generation) << 32;
-  ToolJournal* const journal = request.evaluation ? nullptr : journal_from(options.step);
-  FewNotes calls(making.out.facts.warnings), changed(making.out.facts.warnings);
   if (tools_ != nullptr) {
+    journal = request.evaluation ? nullptr : journal_from(options.step);
     std::vector<std::string> resets;
     making.acting = begin_dialogues(rows, options, tokenizer_, *tools_, journal, &resets);
     changed.tell("generation " + std::to_string(request.generation), resets);
@@ -262,14 +263,6 @@ void LiveRollouts::sample(Making& making) {
   making.out.facts.sampling_seconds = seconds_since(start);
   calls.end("such calls in this batch");
   changed.end("changed answers in this batch");
-}
-
-// What tools answered in training batches from this one on; null: it is kept nowhere.
-ToolJournal* LiveRollouts::journal_from(std::uint64_t generation) {
-  if (tools_ == nullptr || !journal_place_) return nullptr;
-  if (journal_ == nullptr) journal_ = std::make_unique<ToolJournal>(*journal_place_, generation);
-  journal_->forget_before(generation);
-  return journal_.get();
 }
 
 // get_reward() of the environments: the last reward functions.
@@ -357,6 +350,14 @@ void LiveRollouts::take_scores(SourcedRollouts& out, const RolloutRequest& reque
       out.facts.warnings.push_back("reward " + names_[k] + ": " + note);
     out.metrics.insert(out.metrics.end(), one.metrics.begin(), one.metrics.end());
   }
+}
+
+// What tools answered in training batches from this one on; null: it is kept nowhere.
+ToolJournal* LiveRollouts::journal_from(std::uint64_t generation) {
+  if (tools_ == nullptr || !journal_place_) return nullptr;
+  if (journal_ == nullptr) journal_ = std::make_unique<ToolJournal>(*journal_place_, generation);
+  journal_->forget_before(generation);
+  return journal_.get();
 }
 
 ReplayedRollouts::ReplayedRollouts(std::vector<RolloutBatch> batches, const text::Tokenizer& tokenizer)

@@ -91,13 +91,13 @@ class LiveRollouts final : public RolloutSource {
  private:
   struct Making;  // a batch under way
   void sample(Making& making);
-  ToolJournal* journal_from(std::uint64_t generation);
   void take_sample(Making& making, std::size_t index, RolloutSample sample);
   void ask_environments(Making& making);
   void fill_facts(Making& making) const;
   rewards::Request reward_request(const Making& making, std::size_t first, std::size_t count) const;
   void take_scores(SourcedRollouts& out, const RolloutRequest& request, std::size_t first,
                    const std::vector<rewards::Scores>& by_function) const;
+  ToolJournal* journal_from(std::uint64_t generation);
 
   const model::CausalLm& model_;
   const PolicyPrompts& prompts_;
