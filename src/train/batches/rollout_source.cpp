@@ -10,8 +10,8 @@
 #include "base/stopwatch.h"
 #include "rollout/generate.h"
 #include "text/token_pattern.h"
+#include "train/batches/call_notes.h"
 #include "train/batches/dialogue_facts.h"
-#include "train/batches/few_notes.h"
 #include "train/batches/tool_rollouts.h"
 #include "train/opening/generate_options.h"
 
