@@ -15,6 +15,7 @@ usage: tool_runs.py [--count N] [--seed N] [--case INDEX] [--hone PROGRAM]
 """
 import argparse
 import collections
+import contextlib
 import json
 import os
 import pathlib
@@ -30,12 +31,13 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(SOURCE / "tests/fuzz"), str(SOURCE / "tests/faults")]
 from cases_tools import TEMPLATE  # noqa: E402
 from ranks_kills import ranks_of  # noqa: E402
-from small_runs import checkpoint_content, quick_folder, results, steps_of, timeless  # noqa: E402
+from small_runs import quick_folder, steps_of  # noqa: E402
 from small_runs import difference as file_difference  # noqa: E402
+from tool_ends import ROLLOUTS, checkpoint_of, end_of, places_of, read_lines  # noqa: E402
 
 MODEL = SOURCE / "tests/fixtures/parity/tiny_llama"
 STEPS, LIMIT_S, LOST = 3, 120, 75
-CALLS_FILE, ROLLOUTS = "calls.txt", "rollouts.jsonl"
+
 
 def acts(names):
     call = f'<tool_call>\\n\\{{"name": "({names})", "arguments": \\{{"a": [0-9]\\}}\\}}\\n</tool_call>'
@@ -70,57 +72,6 @@ def make_model(folder):
     (folder / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 2048}))
     (folder / "tokenizer_config.json").write_text(json.dumps(
         {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|im_end|>", "chat_template": TEMPLATE}))
-
-
-def places_of(lines):
-    """{(generation, prompt, sample, index): call} of rollouts."""
-    out = {}
-    for batch in lines:
-        samples = collections.Counter()
-        for sample in batch["samples"]:
-            at = sample["prompt"], samples[sample["prompt"]]
-            samples[sample["prompt"]] += 1
-            for index, call in enumerate(sample.get("calls", [])):
-                out[(batch["generation"], *at, index)] = call
-    return out
-
-
-def read_lines(path):
-    """Whole lines: a kill may have cut the last one."""
-    return [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")] if path.exists() else []
-
-
-def untimed(batches):
-    for batch in batches:
-        for sample in batch["samples"]:
-            for call in sample.get("calls", []):
-                call.pop("seconds", None)
-    return batches
-
-
-def end_of(folder):
-    """What must not differ of a run that has ended."""
-    out = {name: value for name, value in results(folder).items() if not name.startswith((".hone", "checkpoint-")) and name != "log.txt"}
-    out[ROLLOUTS] = untimed(read_lines(folder / ROLLOUTS))
-    out.pop("hone_files.json", None)  # sizes and checksums of files, of which some hold times
-    return out
-
-
-def checkpoint_of(folder):
-    """Its files, without the seconds of calls and of waiting for them."""
-    out = checkpoint_content(folder)
-    if "rollouts.json" in out:
-        out["rollouts.json"] = without_seconds(json.loads(out["rollouts.json"]))
-    if "watch_state.json" in out:
-        out["watch_state.json"] = without_seconds(json.loads(out["watch_state.json"].splitlines()[0]))
-    out.pop("hone_files.json", None)
-    return out
-
-
-def without_seconds(value):
-    if isinstance(value, dict):
-        return {key: without_seconds(part) for key, part in timeless(value).items() if key not in ("seconds", "sampling", "waiting")}
-    return [without_seconds(part) for part in value] if isinstance(value, list) else value
 
 
 class Story:
@@ -207,8 +158,7 @@ class Run:
                 killed = self.kill(process, ranks, *kill)
             said = process.communicate(timeout=LIMIT_S)[0]
         except subprocess.TimeoutExpired as late:
-            for pid in [*ranks_of(process.pid).values(), process.pid]:
-                os.kill(pid, signal.SIGKILL)
+            kill_all([*ranks_of(process.pid).values(), process.pid])
             process.communicate()
             raise Wrong("it hangs") from late
         return process.returncode, said, killed
@@ -232,11 +182,7 @@ class Run:
             return False  # of a busy machine: there is no rank yet
         if process.poll() is not None:
             return False
-        for pid in victims:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        kill_all(victims)
         return True
 
     # ---- what is compared
@@ -276,6 +222,12 @@ FUNCTIONS, METHODS = ("add", "later", "risk"), ("put", "drop", "tick")
 
 def tallied(events, kind):
     return collections.Counter((name, int(number)) for one, name, number in events if one == kind)
+
+
+def kill_all(pids):
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def called(calls, names, is_wanted):
@@ -352,6 +304,19 @@ def check_changed_answers(story):
         raise Wrong("nothing answered otherwise: this check shows nothing")
 
 
+def check_taken_back(story):
+    """Who goes back to an earlier checkpoint has the tools called again: what they answered the first time is not taken."""
+    run = Run(story, "whole")
+    run.starts = 1  # which the story has made
+    code, said, _ = run.live({"threads": 1, "resume_from_checkpoint": run.output / "checkpoint-1"}, 1, {})
+    if code:
+        raise Wrong(f"exit {code}: {said[-2500:]}")
+    begun = tallied(run.events(2), "function")
+    due = called(story.calls, FUNCTIONS, lambda place: place[0] >= story.first_generation(1))
+    if begun != due:
+        raise Wrong(f"called {dict(begun)}, of {dict(due)}")
+
+
 def tell(name, check, *arguments):
     try:
         check(*arguments)
@@ -387,6 +352,7 @@ def main():
         passed = not problems
         if options.case < 0:
             passed &= tell("environments that answer otherwise after a kill are told of", check_changed_answers, stories[1])
+            passed &= tell("a run that is taken back to an earlier checkpoint calls its tools again", check_taken_back, stories[0])
     return 0 if passed else 1
 
 
