@@ -417,6 +417,30 @@ def test_callers_environments(folder):
     holds(seen[0] is pool[1] and seen[1] is trainer._environment_pool["echo"][0], "environments of a reward")
 
 
+def test_callers_images(folder):
+    """a block that is no text is a failed call, and of reset the end of the run: the model is shown text only"""
+
+    class Camera(Counter):
+        def reset(self, shows=False, **row):
+            return [{"type": "text", "text": "Look"}, *([{"type": "image", "image": b"x"}] if shows else [])]
+
+        def look(self, zoom: int):
+            """Looks.
+
+            Args:
+                zoom: how near
+            """
+            return [{"type": "image", "image": b"x"}]
+
+    trainer = trainer_of(folder, environment_factory=Camera)
+    with called_by(trainer, folder) as host:
+        same(host.ask("reset", "", 0, row={})["text"], "Look")
+        looked = host.call("look", {"zoom": 2}, "", 0)
+        holds(looked["failed"] and "'image': the model is shown text only" in looked["text"], str(looked))
+        began = host.ask("reset", "", 0, row={"shows": True})
+        holds("the model is shown text only" in str(began) and (began.get("failed") or "fault" in began), str(began))
+
+
 def test_callers_environment_fails(folder):
     """an environment of the caller's that raises in reset ends the run with its own exception, as in TRL"""
 
