@@ -1,7 +1,7 @@
 """TOOL: runs whose model may call tools. The fixture's model learned sums and no calls: where it has to call, a pattern holds it to that."""
 from fault import Cases
 
-CASES, HEALTHY = Cases(), Cases()
+CASES = Cases()
 
 # Hermes' form of calls and results, as Qwen2.5 and others have it.
 TEMPLATE = (
@@ -44,6 +44,11 @@ def broken_tool(s):
 @CASES.fault("TOOL-01", "a tool that refuses made-up arguments", level="note", exactly=True, cause="made-up arguments")
 def refusing_tool(s):
     acts(s, "    raise ValueError('two of the same')\n")
+
+
+@CASES.fault("TOOL-01", "a tool that answers with an image", level="warn", exactly=True, cause="trains on text only")
+def image(s):
+    acts(s, "    return [{'type': 'text', 'text': str(a + b)}, {'type': 'image', 'image': b'x'}]\n")
 
 
 @CASES.fault("TOOL-02", "a tool that answers by the clock", level="warn", exactly=True, cause="the clock", varies=True)
@@ -125,13 +130,3 @@ CASES.exclude("TOOL-18", "an environment's reward beside another weight")
 # A model that is learning: it calls now and then, and a call is worth something.
 CALLS = ("\n\ndef score(completions, answer, **_):\n"
          "    return [0.5 * any(m['role'] == 'tool' for m in c) + float(a in c[-1]['content']) for c, a in zip(completions, answer)]\n")
-
-
-@HEALTHY.healthy("grpo: a calculator that is called and answered", quiet=True)
-def healthy_calculator(s):
-    acts(s, reward=CALLS, max_tool_calling_iterations=3, max_completion_length=400)
-
-
-@HEALTHY.healthy("rloo: a calculator that is called and answered", quiet=True, slow=True)
-def healthy_rloo(s):
-    acts(s, reward=CALLS, method="rloo", max_tool_calling_iterations=3, max_completion_length=400)

@@ -27,6 +27,7 @@ class Healthy:
     before: tuple = ()
     slow: bool = False
     quiet: bool = True  # no warning either
+    without: str = ""   # no verdict of these classes, of no level
 
 
 class Outcome:
@@ -51,8 +52,8 @@ class Cases(list):
     def exclude(self, code, name):
         self.append(Fault(code, name, None, excluded=True))
 
-    def healthy(self, name, family="llama", deep=(), before=(), slow=False, quiet=False):
+    def healthy(self, name, family="llama", deep=(), before=(), slow=False, quiet=False, without=""):
         def add(build):
-            self.append(Healthy(name, build, family, deep, before, slow, quiet))
+            self.append(Healthy(name, build, family, deep, before, slow, quiet, without))
             return build
         return add

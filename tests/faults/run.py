@@ -36,6 +36,7 @@ import cases_weights
 import founding
 import healthy
 import healthy_more
+import healthy_tools
 import healthy_users
 import scene
 import study
@@ -274,6 +275,9 @@ def run_healthy(case, runner):
             warned = [f"{v.code} {v.text} | {v.words}" for v in verdicts if v.level == "warn"]
             if case.quiet and warned:
                 problems.append(f"{words[0]}: warns of {warned}")
+            named = [f"{v.code} {v.text}" for v in verdicts if case.without and v.code.startswith(case.without) and v.level != "ok"]
+            if named:
+                problems.append(f"{words[0]}: names {named}")
             if "could not run" in said:
                 problems.append(f"{words[0]}: a probe could not run")
     shown = None if case.slow else ("healthy", case.name, "no FAIL" if not problems else "FAIL")
@@ -344,7 +348,7 @@ def main():
     faults = [c for module in (cases_weights, cases_data, cases_policy, cases_run, cases_values, cases_causes, cases_users, cases_rows, cases_tools) for c in module.CASES]
     jobs = [(function, c) for function, c in fault_jobs(faults, args.slow or args.write or args.only)
             if wanted(f"fault {c.code} {c.name}")]
-    jobs += [(run_healthy, c) for c in (*healthy.CASES, *healthy_more.CASES, *healthy_users.CASES, *cases_tools.HEALTHY)
+    jobs += [(run_healthy, c) for c in (*healthy.CASES, *healthy_more.CASES, *healthy_users.CASES, *healthy_tools.CASES)
              if wanted(f"healthy {c.name}") and (args.slow or not c.slow)]
     jobs += [(founding.run, c) for c in founding.CASES if wanted(f"founding {c.name}") and (args.slow or not c.slow)]
     started = time.monotonic()

@@ -9,6 +9,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import socket
 import sqlite3
 import struct
@@ -487,6 +488,30 @@ def test_callers_environments(folder):
     holds(seen[0] is pool[1] and seen[1] is trainer._environment_pool["echo"][0], "environments of a reward")
 
 
+def test_callers_images(folder):
+    """a block that is no text is a failed call, and of reset the end of the run: the model is shown text only"""
+
+    class Camera(Counter):
+        def reset(self, shows=False, **row):
+            return [{"type": "text", "text": "Look"}, *([{"type": "image", "image": b"x"}] if shows else [])]
+
+        def look(self, zoom: int):
+            """Looks.
+
+            Args:
+                zoom: how near
+            """
+            return [{"type": "image", "image": b"x"}]
+
+    trainer = trainer_of(folder, environment_factory=Camera)
+    with called_by(trainer, folder) as host:
+        same(host.ask("reset", "", 0, row={})["text"], "Look")
+        looked = host.call("look", {"zoom": 2}, "", 0)
+        holds(looked["failed"] and "'image': the model is shown text only" in looked["text"], str(looked))
+        began = host.ask("reset", "", 0, row={"shows": True})
+        holds("the model is shown text only" in str(began) and (began.get("failed") or "fault" in began), str(began))
+
+
 def test_callers_environment_fails(folder):
     """an environment of the caller's that raises in reset ends the run with its own exception, as in TRL"""
 
@@ -584,6 +609,59 @@ def test_run_that_fails(folder):
             raise ZeroDivisionError("no such task")
 
     raises(ZeroDivisionError, "no such task", lambda: run_of(folder, environment_factory=Broken))
+
+
+HEALTHY = r"""
+import sys
+from hone.trl import GRPOConfig, GRPOTrainer
+
+def add(a: int, b: int) -> int:
+    '''Adds.
+
+    Args:
+        a: The first number.
+        b: The second number.
+    '''
+    return a + b
+
+async def double(a: int) -> int:
+    '''Doubles.
+
+    Args:
+        a: The number.
+    '''
+    return 2 * a
+
+def score(completions, answer, **_):
+    return [0.5 * any(m["role"] == "tool" for m in c) + float(a in c[-1]["content"]) for c, a in zip(completions, answer)]
+
+sums = [((i * 7) % 10, (i * 3 + i // 10) % 10) for i in range(60)]
+rows = [{"prompt": [{"role": "user", "content": f"What is {a} + {b}?"}], "answer": str(a + b)} for a, b in sums]
+call = r'<tool_call>\n\{"name": "(add", "arguments": \{"a": [0-9], "b": [0-9]|double", "arguments": \{"a": [0-9])\}\}\n</tool_call>'
+args = GRPOConfig(output_dir="out", max_steps=8, learning_rate=1e-5, per_device_train_batch_size=8, num_generations=4, max_completion_length=400,
+                  max_tool_calling_iterations=3, logging_steps=1, save_strategy="no", report_to="none", threads=1, seed=5,
+                  vllm_structured_outputs_regex=f"({call}|sum [0-9])")
+trainer = GRPOTrainer(sys.argv[1], score, args=args, train_dataset=rows, tools=[add, double])
+trainer.train()
+assert sum(entry.get("tools/call_frequency", 0) for entry in trainer.state.log_history) > 0
+"""
+
+
+def test_healthy_run(folder):
+    """a healthy run with tools of the caller, sync and async, is not warned of, and no other verdict names its tools than that they were not tried"""
+    model = pathlib.Path(model_in(folder))
+    for path in (SOURCE / "tests/fixtures/faults/llama").iterdir():  # it has learned to answer these rows
+        if path.name != "tokenizer_config.json":
+            (model / path.name).write_bytes(path.read_bytes())
+    config = json.loads((model / "config.json").read_text(encoding="utf-8"))
+    (model / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 4096}), encoding="utf-8")
+    done = subprocess.run([sys.executable, "-c", HEALTHY, str(model)], cwd=folder, capture_output=True, text=True, check=False, timeout=300,
+                          env={**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(SOURCE / "python")})
+    said = done.stdout + done.stderr
+    same(done.returncode, 0, said[-3000:])
+    holds("step 8/8" in said, said[-3000:])
+    told = [line for line in said.splitlines() if re.match(r"doctor .*(warn|FAIL)  |warning |hone: |.*TOOL-", line) or "Warning" in line]
+    same(told, ["doctor    note  TOOL-01  tools were not called: they are functions of the program that called hone"], said[-3000:])
 
 
 def test_busy_share(folder):

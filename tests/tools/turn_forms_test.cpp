@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <ctime>
-#include <random>
 
 #include "base/error.h"
 #include "tools/families.h"
@@ -163,127 +162,6 @@ TEST(TurnForms, ATemplateWithoutToolsIsRefused) {
   } catch (const base::UserError& error) {
     EXPECT_NE(std::string(error.what()).find("response_template"), std::string::npos) << error.what();
   }
-}
-
-// ---- 2,000 turns that were broken: each comes back, in time
-
-class Mutations {
- public:
-  explicit Mutations(unsigned seed) : random_(seed) {}
-
-  std::string of(const std::string& text) {
-    std::string out = text;
-    for (std::size_t changes = 1 + below(4); changes > 0; --changes) change(out);
-    return out;
-  }
-  std::size_t below(std::size_t n) { return random_() % n; }
-
- private:
-  void change(std::string& text) {
-    static const std::vector<std::string> parts = {"<tool_call>",
-                                                   "</tool_call>",
-                                                   "<think>",
-                                                   "</think>",
-                                                   "{",
-                                                   "}",
-                                                   "[",
-                                                   "]",
-                                                   "\"",
-                                                   "\\",
-                                                   "'",
-                                                   "<",
-                                                   ">",
-                                                   "<|im_end|>",
-                                                   "<|eot_id|>",
-                                                   "<|call|>",
-                                                   "<|message|>",
-                                                   "<|tool_call>call:",
-                                                   "<tool_call|>",
-                                                   "<|\"|>",
-                                                   "<parameter=",
-                                                   "</parameter>",
-                                                   "<function=",
-                                                   "<arg_key>",
-                                                   "<arg_value>",
-                                                   "<|tool_call_start|>[",
-                                                   "]<|tool_call_end|>",
-                                                   ", f(",
-                                                   "=",
-                                                   "NaN",
-                                                   "1e999",
-                                                   "\xF0\x9F",
-                                                   "\xFF",
-                                                   std::string(1, '\0'),
-                                                   "\x01",
-                                                   "\x02",
-                                                   "\\ud800",
-                                                   "\n",
-                                                   " ",
-                                                   "{\"name\": ",
-                                                   "\"arguments\": ",
-                                                   "null",
-                                                   "99999999999999999999999"};
-    const std::size_t at = below(text.size() + 1);
-    switch (below(6)) {
-      case 0:
-        text.insert(at, parts[below(parts.size())]);
-        break;
-      case 1:
-        text.erase(at, below(20));
-        break;
-      case 2:
-        text.resize(at);
-        break;
-      case 3:
-        text += text.substr(at);
-        break;
-      case 4:
-        if (at < text.size()) text[at] = static_cast<char>(below(256));
-        break;
-      default:
-        for (std::size_t i = below(40); i > 0; --i) text += parts[below(parts.size())];
-    }
-  }
-
-  std::mt19937 random_;
-};
-
-TEST(TurnForms, TwoThousandMutatedTurnsComeBack) {
-  const Json all = recorded("responses.json");
-  std::vector<std::pair<const Json*, const Json*>> turns;
-  for (const auto& [name, recording] : all["templates"].items())
-    for (const Json& turn : recording["turns"]) turns.emplace_back(&recording, &turn);
-  std::map<std::string, std::vector<ResponseParser>> parsers;
-  for (const Family& family : families())
-    for (const Json& spec : {family.response_template, family.extra})
-      if (!spec.is_null())
-        parsers[family.name].push_back(ResponseParser::from_json(spec, family.name, "<|im_end|>"));
-
-  Mutations mutations(45);
-  const std::clock_t start = std::clock();
-  std::size_t with_calls = 0, plain = 0, parsed = 0;
-  for (int i = 0; i < 2000; ++i) {
-    const auto& [recording, turn] = turns[mutations.below(turns.size())];
-    const std::string text = mutations.of((*turn)["text"].get<std::string>());
-    const std::string prompt = (*turn)["prompt"].get<std::string>();
-    for (const auto& [family, list] : parsers) {
-      for (const ResponseParser& parser : list) {
-        const Turn out = parser.parse(prompt, text, "THE PLAIN TEXT", all["tools"]);
-        ASSERT_EQ(out.message["role"], "assistant");
-        ASSERT_TRUE(out.message["content"].is_string()) << text;
-        for (const Call& call : out.calls) ASSERT_FALSE(call.arguments.is_null()) << text;
-        base::dump_python_json(out.message);
-        with_calls += out.calls.empty() ? 0U : 1U;
-        plain += out.message["content"] == "THE PLAIN TEXT" ? 1U : 0U;
-        ++parsed;
-      }
-    }
-  }
-  const double seconds = cpu_seconds(start);
-  EXPECT_LT(seconds, 60);
-  EXPECT_GT(with_calls, 500U);
-  EXPECT_GT(plain, 500U);
-  EXPECT_EQ(parsed % 2000, 0U);
 }
 
 // All of them in 32 KB, where quadratic time would show, and two in a megabyte.

@@ -25,6 +25,9 @@ constexpr std::array<std::string_view, 11> kDefects = {
     "SyntaxError", "RecursionError", "NotImplementedError", "ConnectionError", "ConnectionRefusedError",
     "URLError"};
 
+constexpr std::string_view kNotText =
+    "the model is shown text only";  // of tools/worker/fork.py: a block of another type
+
 // "KeyError" of "search raised KeyError: 'x' (tools.py:12 in search)"; empty: none was raised.
 std::string raised(const std::string& note) {
   constexpr std::string_view kWord = " raised ";
@@ -55,6 +58,14 @@ Verdict judge_call(const TriedTool& tool) {
     out.what = "the tool " + tool.name + " prints: the model is told what it returns, and nothing else";
     out.evidence = format::shown(done.printed);
     out.fix = "return what the model has to know";
+    return out;
+  }
+  if (done.note.find(kNotText) != std::string::npos) {
+    out.level = Level::kWarn;
+    out.what = "the tool " + tool.name + " returns what the model cannot be shown";
+    out.evidence = said(done);
+    out.cause = "hone trains on text only: such a call is a failed one";
+    out.fix = "return text, or blocks of type text alone";
     return out;
   }
   const std::string error = raised(done.note);

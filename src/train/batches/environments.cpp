@@ -53,6 +53,24 @@ std::uint64_t seed_of(const rollout::GenerateOptions& options, std::size_t promp
       .bits(0);
 }
 
+constexpr std::uint64_t kReset = 0xFFFFFFFF;  // the journal's index of a prompt's reset, behind all calls
+
+// What reset() said when this prompt was first begun: a later start reads the same, and draws the same calls.
+std::string first_said(const std::string& said, const std::string& class_name, const CallPlace& place,
+                       ToolJournal& journal, std::vector<std::string>* changed) {
+  const ToolCall reset = {.turn = -1, .name = "reset", .arguments = {}, .result = said};
+  const auto known = journal.find(place, reset);
+  if (!known) {
+    journal.write(place, reset);
+    return said;
+  }
+  if (known->result != said && changed != nullptr) {
+    changed->push_back("reset() of " + class_name + " says '" + said.substr(0, 120) + "' and said '" +
+                       known->result.substr(0, 120) + "' in the run that this one goes on, which is kept");
+  }
+  return known->result;
+}
+
 }  // namespace
 
 const std::string& ToolUse::environment_of(const data::PromptRow& row) const {
@@ -120,7 +138,8 @@ std::vector<std::string> ToolUse::reward_names() const {
 
 std::vector<ActingPrompt> begin_dialogues(const std::vector<const data::PromptRow*>& rows,
                                           const rollout::GenerateOptions& options,
-                                          const text::Tokenizer& tokenizer, ToolUse& use) {
+                                          const text::Tokenizer& tokenizer, ToolUse& use,
+                                          ToolJournal* journal, std::vector<std::string>* changed) {
   const std::int64_t samples = options.samples;
   std::vector<ActingPrompt> out(rows.size());
   std::map<std::string, std::int64_t> instances;  // that each environment has so far
@@ -162,7 +181,13 @@ std::vector<ActingPrompt> begin_dialogues(const std::vector<const data::PromptRo
         worlds_differ(*rows[p], use.pool->class_name(out[p].actors.front().environment), observations[first],
                       observations[first + k]);
     }
-    read.push_back(observations[first].empty() ? *rows[p] : with_observation(*rows[p], observations[first]));
+    std::string said = observations[first];
+    if (journal != nullptr && !use.environments.empty()) {
+      said = first_said(said, use.pool->class_name(out[p].actors.front().environment),
+                        {.generation = options.step, .prompt = options.key_of(p), .index = kReset}, *journal,
+                        changed);
+    }
+    read.push_back(said.empty() ? *rows[p] : with_observation(*rows[p], said));
   }
   for (std::size_t p = 0; p < rows.size(); ++p) out[p].prompt = read[p].prompt;
   std::vector<data::TokenizedPrompt> tokens = use.tokenize(std::move(read), tokenizer);

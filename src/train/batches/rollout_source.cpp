@@ -10,6 +10,7 @@
 #include "base/stopwatch.h"
 #include "rollout/generate.h"
 #include "text/token_pattern.h"
+#include "train/batches/call_notes.h"
 #include "train/batches/dialogue_facts.h"
 #include "train/batches/tool_rollouts.h"
 #include "train/opening/generate_options.h"
@@ -167,9 +168,6 @@ std::size_t sample_number(const RolloutRequest& request, std::size_t i) {
 
 }  // namespace
 
-// A model that calls badly fails often, and each note has its words: the rest is in the rollouts.
-constexpr std::size_t kMostToolNotes = 4;  // of a batch
-
 struct LiveRollouts::Making {
   const RolloutRequest& request;
   SourcedRollouts out = {};
@@ -222,6 +220,8 @@ void LiveRollouts::take_sample(Making& making, std::size_t index, RolloutSample 
 void LiveRollouts::sample(Making& making) {
   const RolloutRequest& request = making.request;
   RolloutBatch& batch = making.out.batch;
+  ToolJournal* journal = nullptr;
+  FewNotes calls(making.out.facts.warnings), changed(making.out.facts.warnings);
   std::vector<const data::PromptRow*> rows;
   std::vector<std::vector<std::int32_t>> prompts;
   for (const std::int64_t row : request.rows) {
@@ -234,7 +234,10 @@ void LiveRollouts::sample(Making& making) {
   options.step = request.evaluation ? kEvaluationStep : static_cast<std::uint64_t>(request.generation);
   if (request.evaluation) options.seed += static_cast<std::uint64_t>(request.generation) << 32;
   if (tools_ != nullptr) {
-    making.acting = begin_dialogues(rows, options, tokenizer_, *tools_);
+    journal = request.evaluation ? nullptr : journal_from(options.step);
+    std::vector<std::string> resets;
+    making.acting = begin_dialogues(rows, options, tokenizer_, *tools_, journal, &resets);
+    changed.tell("generation " + std::to_string(request.generation), resets);
     for (std::size_t i = 0; i < prompts.size(); ++i) prompts[i] = making.acting[i].ids;
   }
   for (std::size_t i = 0; i < prompts.size(); ++i)
@@ -248,28 +251,18 @@ void LiveRollouts::sample(Making& making) {
     });
     return;
   }
-  ToolJournal* journal = nullptr;
-  if (!request.evaluation && journal_place_) {
-    if (journal_ == nullptr) journal_ = std::make_unique<ToolJournal>(*journal_place_, options.step);
-    journal_->forget_before(options.step);
-    journal = journal_.get();
-  }
   const auto start = base::Clock::now();
-  std::size_t told = 0;
-  making.out.facts.tool_wait_seconds = generate_with_tools(
-      model_, making.acting, options, tokenizer_, *tools_, journal,
-      [&](std::size_t index, RolloutSample sample, const std::vector<std::string>& notes) {
-        const std::string who = "sample " + std::to_string(sample_number(request, index));
-        for (const std::string& note : notes) {
-          if (++told <= kMostToolNotes) making.out.facts.warnings.push_back(who + ": " + note);
-        }
-        take_sample(making, index, std::move(sample));
-      });
+  making.out.facts.tool_wait_seconds =
+      generate_with_tools(model_, making.acting, options, tokenizer_, *tools_, journal,
+                          [&](std::size_t index, RolloutSample sample, const ActingNotes& notes) {
+                            const std::string who = "sample " + std::to_string(sample_number(request, index));
+                            calls.tell(who, notes.calls);
+                            changed.tell(who, notes.changed);
+                            take_sample(making, index, std::move(sample));
+                          });
   making.out.facts.sampling_seconds = seconds_since(start);
-  if (told > kMostToolNotes) {
-    making.out.facts.warnings.push_back("tools: " + std::to_string(told - kMostToolNotes) +
-                                        " more such calls in this batch");
-  }
+  calls.end("such calls in this batch");
+  changed.end("changed answers in this batch");
 }
 
 void LiveRollouts::forget_before(std::int64_t generation) {
@@ -361,6 +354,14 @@ void LiveRollouts::take_scores(SourcedRollouts& out, const RolloutRequest& reque
       out.facts.warnings.push_back("reward " + names_[k] + ": " + note);
     out.metrics.insert(out.metrics.end(), one.metrics.begin(), one.metrics.end());
   }
+}
+
+// What tools answered in training batches from this one on; null: it is kept nowhere.
+ToolJournal* LiveRollouts::journal_from(std::uint64_t generation) {
+  if (tools_ == nullptr || !journal_place_) return nullptr;
+  if (journal_ == nullptr) journal_ = std::make_unique<ToolJournal>(*journal_place_, generation);
+  journal_->forget_before(generation);
+  return journal_.get();
 }
 
 ReplayedRollouts::ReplayedRollouts(std::vector<RolloutBatch> batches, const text::Tokenizer& tokenizer)

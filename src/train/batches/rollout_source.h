@@ -100,6 +100,7 @@ class LiveRollouts final : public RolloutSource {
   rewards::Request reward_request(const Making& making, std::size_t first, std::size_t count) const;
   void take_scores(SourcedRollouts& out, const RolloutRequest& request, std::size_t first,
                    const std::vector<rewards::Scores>& by_function) const;
+  ToolJournal* journal_from(std::uint64_t generation);
 
   const model::CausalLm& model_;
   const PolicyPrompts& prompts_;

@@ -141,4 +141,13 @@ void ToolJournal::write(const CallPlace& place, const ToolCall& call) {
   file_->append(base::dump_json(line) + "\n");
 }
 
+void remove_journals(const fs::path& output_dir) {
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(output_dir, error)) {
+    if (is_journal(entry.path())) found.push_back(entry.path());
+  }
+  for (const fs::path& file : found) fs::remove(file, error);
+}
+
 }  // namespace hone::train

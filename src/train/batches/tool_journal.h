@@ -48,4 +48,7 @@ class ToolJournal {
   std::map<CallPlace, ToolCall> known_;
 };
 
+// What another run, or one that somebody has taken back to an earlier checkpoint, left in its folder: tools are called again.
+void remove_journals(const base::fs::path& output_dir);
+
 }  // namespace hone::train

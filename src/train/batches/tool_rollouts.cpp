@@ -24,7 +24,7 @@ struct Acting {
   std::vector<tools::Call> calls;
   std::vector<std::string> results;
   std::size_t missing = 0, first_call = 0;  // of sample.calls
-  std::vector<std::string> notes;
+  ActingNotes notes;
 };
 
 void append(std::vector<float>& to, const std::vector<float>& from) {
@@ -183,11 +183,12 @@ class ToolLoop {
     found.result = shortened(done.text);
     found.failed = done.failed;
     found.seconds = done.seconds;
-    if (!done.note.empty()) one.notes.push_back(done.note);
+    if (!done.note.empty()) one.notes.calls.push_back(done.note);
     if (const auto known = recorded(one, call)) {
       if (known->result != found.result) {
-        one.notes.push_back("the tool " + found.name +
-                            " changed its answer: the run that this one goes on read another, which is kept");
+        one.notes.changed.push_back(
+            "the tool " + found.name +
+            " changed its answer: the run that this one goes on read another, which is kept");
       }
       found = *known;
     } else if (journal_ != nullptr) {
@@ -223,7 +224,7 @@ class ToolLoop {
     try {
       suffix = use_.suffixes.suffix(one.calls, one.results, sample.ids.back());
     } catch (const base::UserError& error) {  // of what the model or a tool wrote
-      one.notes.push_back("the chat template could not write the results: " + error.text().found);
+      one.notes.calls.push_back("the chat template could not write the results: " + error.text().found);
       return finish(one);
     }
     const std::int64_t length = std::ssize(sample.ids) + std::ssize(suffix);
@@ -247,7 +248,7 @@ class ToolLoop {
   void finish(Acting& one) {
     engine_.forget(one.id);
     one.sample.text = tokenizer_.decode(one.sample.ids, true);
-    on_done_(one.index, std::move(one.sample), std::move(one.notes));
+    on_done_(one.index, std::move(one.sample), one.notes);
   }
 
   const std::int64_t positions_;

@@ -83,10 +83,13 @@ class WorldsDiffer final : public base::UserError {
 
 // The prompts of a batch with their environments, reset in order: what reset() returns stands behind the last message. Of one prompt
 // all environments have to say the same (WorldsDiffer), and get the same seed, which depends on `options` (seed, step, prompt_keys) alone. UserError
-// for one that raises, and for a prompt that is too long with what it says.
+// for one that raises, and for a prompt that is too long with what it says. `journal`: where what they say is kept; what it has of an
+// earlier start is taken, and `changed` is told of a reset() that says something else now.
 std::vector<ActingPrompt> begin_dialogues(const std::vector<const data::PromptRow*>& rows,
                                           const rollout::GenerateOptions& options,
-                                          const text::Tokenizer& tokenizer, ToolUse& use);
+                                          const text::Tokenizer& tokenizer, ToolUse& use,
+                                          ToolJournal* journal = nullptr,
+                                          std::vector<std::string>* changed = nullptr);
 
 // [prompts * samples][reward_names()], kNone of other classes' samples and for None.
 // `warn` is told of those that could not be asked.
@@ -94,7 +97,13 @@ std::vector<std::vector<double>> environment_rewards(
     const std::vector<ActingPrompt>& prompts, ToolUse& use,
     const std::function<void(std::size_t sample, const std::string& what)>& warn);
 
-using OnActed = std::function<void(std::size_t index, RolloutSample sample, std::vector<std::string> notes)>;
+// A sentence each.
+struct ActingNotes {
+  std::vector<std::string> calls;    // failures and the like
+  std::vector<std::string> changed;  // other answers than those that the journal has
+};
+
+using OnActed = std::function<void(std::size_t index, RolloutSample sample, const ActingNotes& notes)>;
 
 // As rollout::generate(): completion prompt * samples + sample, options.prompt_keys, and on_done as they finish. A sample has
 // everything but its prompt and rewards. `journal`: where results are kept and looked up; null: nowhere. Returns the seconds in which

@@ -15,6 +15,7 @@
 #include "config/method_traits.h"
 #include "config/write_plan.h"
 #include "model/config/families.h"
+#include "train/batches/tool_journal.h"
 #include "train/loop/optimizer.h"
 #include "train/opening/input_files.h"
 #include "train/opening/open_model.h"
@@ -262,6 +263,9 @@ void RunDirectory::open(const config::Plan& plan) {
   lock_->begin();
   const OwnFiles own = own_files(output_dir_);
   base::write_file_atomic(output_dir_ / kOwnFile, own_files_text(own.result));
+  const bool goes_on = !resume_from_.empty() && in_place(resume_from_) &&
+                       (!branch_ || plan.resume_from_checkpoint == "true");
+  if (!goes_on) remove_journals(output_dir_);
   if (branch_) make_branch(output_dir_, *branch_);
   // A run that was killed before its first checkpoint has left records too.
   if (resume_from_.empty() || !in_place(resume_from_))
