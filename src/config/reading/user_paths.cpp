@@ -16,7 +16,7 @@ namespace {
 
 using base::Json;
 
-constexpr std::array<std::pair<std::string_view, PathForm>, 43> kForms = {{
+constexpr std::array<std::pair<std::string_view, PathForm>, 44> kForms = {{
     {"model_name_or_path", PathForm::kPath},
     {"tokenizer_name_or_path", PathForm::kPath},
     {"adapter_name_or_path", PathForm::kPath},
@@ -37,6 +37,7 @@ constexpr std::array<std::pair<std::string_view, PathForm>, 43> kForms = {{
     {"judge", PathForm::kFunction},
     {"tools", PathForm::kFunction},
     {"environment", PathForm::kNamed},
+    {"rollout", PathForm::kFunction},
     {"sample_prompts", PathForm::kMaybe},
     {"replay", PathForm::kPath},
     {"output_dir", PathForm::kPath},

@@ -13,6 +13,7 @@
 #include "rewards/open_reward.h"
 #include "train/notes/eval_overlap.h"
 #include "train/notes/row_notes.h"
+#include "train/opening/function_opening.h"
 #include "train/opening/memory_inputs.h"
 #include "train/opening/opening.h"
 #include "train/opening/prompt_form.h"
@@ -81,6 +82,7 @@ void open_rewards(const config::Plan& plan, SampledData& data) {
   data.rewards = rewards::open_rewards(plan.policy.reward_funcs, options);
   if (data.tools != nullptr) require_rewards(plan, *data.tools);
   data.columns = needed_columns(plan.policy.reward_funcs, data.rewards);
+  if (data.function != nullptr) return;  // which may give the columns
   const auto require = [&](const PolicyPrompts& prompts) {
     require_columns("reward_funcs", plan.policy.reward_funcs, data.columns, prompts);
   };
@@ -111,6 +113,7 @@ void open_prompts_and_rewards(OpenedRun& run, SampledData& data) {
   const config::Plan& plan = run.plan;
   const bool replays = !plan.policy.replay.empty();
   if (!replays && plan.acting.acts()) data.tools = open_tools(run);
+  if (!replays && !plan.acting.rollout.empty()) data.function = open_function(run);
   data::SeenRows seen;
   if (!plan.dataset_name.empty()) {
     const data::RowSource source(plan.train_rows);
@@ -174,10 +177,13 @@ void open_sources(OpenedRun& run, SampledData& data, rollout::GenerateOptions sa
                         .rank = static_cast<int>(run.plan.rank),
                         .ranks = static_cast<int>(run.plan.ranks),
                         .resumes = run.directory.resuming()});
+  source->roll_out_by(data.function.get());
   data.train_source = std::move(source);
   if (data.eval_prompts.rows.empty()) return;
-  data.eval_source = std::make_unique<LiveRollouts>(sampling, *run.model, data.eval_prompts, tokenizer,
-                                                    scorers, by_group, data.tools.get());
+  auto evaluation = std::make_unique<LiveRollouts>(sampling, *run.model, data.eval_prompts, tokenizer, scorers,
+                                                   by_group, data.tools.get());
+  evaluation->roll_out_by(data.function.get());
+  data.eval_source = std::move(evaluation);
 }
 
 std::string sampling_line(const config::PolicyPlan& policy) {

@@ -111,7 +111,7 @@ void add_sampling_ratio(ScoredRollouts& out, const learn::PolicyLossOptions& opt
     throw base::UserError({.where = "vllm_importance_sampling_correction",
                            .expected = "sampling_logprobs and old_logprobs of every sample",
                            .found = "a rollout without them",
-                           .cause = "the file of --replay does not have them",
+                           .cause = "the file of --replay does not have them, or the rollout function gives None as logprobs",
                            .fix = "leave the correction off"});
   }
   const learn::SamplingRatio found = learn::sampling_ratio(tokens, options);
