@@ -18,7 +18,7 @@ INSTEAD = {
     "ref_model": "the reference is the model without its adapter, or a copy of it at the start; another one hone does not have",
     "reward_processing_classes": "pass reward_funcs, which have them",
     "tools": "GRPOTrainer(tools=[...]) trains a model that calls tools",
-    "rollout_func": "hone samples by itself; replay reads rollouts from a file",
+    "rollout_func": "GRPOTrainer(rollout_func=...) has a function that makes the completions",
     "environment_factory": "GRPOTrainer(environment_factory=...) trains in environments",
     "value_model": "hone's policies need none",
 }

@@ -39,11 +39,11 @@ class Elsewhere:
 class Trainer:
     """What a rollout function of a file gets as its trainer: the run's options, its state, its tokenizer."""
 
-    def __init__(self):
-        self._about = {}
+    hone_about = {}
+    hone_generated = staticmethod(generated)
 
-    def _begin(self, about):
-        self._about = about
+    def hone_begin(self, about):
+        self.hone_about = about
         self.args = types.SimpleNamespace(**about["options"])
         self.state = types.SimpleNamespace(**about["state"])
         self.model = Elsewhere(about["training"])
@@ -52,7 +52,7 @@ class Trainer:
     def processing_class(self):
         if "tokenizer" not in vars(self):
             from transformers import AutoTokenizer
-            self.tokenizer = AutoTokenizer.from_pretrained(self._about["model"])
+            self.tokenizer = AutoTokenizer.from_pretrained(self.hone_about["model"])
         return self.tokenizer
 
     def generate_rollout_completions(self, prompts, *, generation_overrides=None, as_chat=None):
@@ -85,7 +85,7 @@ def load(message):
 
 def rollout(message):
     prompts, about = message["prompts"], message["about"]
-    TRAINER._begin(about)
+    TRAINER.hone_begin(about)
     try:
         result = FUNCTION(prompts, TRAINER)
         if not getattr(FUNCTION, "hone_checked", False):

@@ -82,7 +82,9 @@ std::shared_ptr<ToolUse> open_tools(OpenedRun& run) {
               .failures_to_stop = plan.acting.tool_failures_to_stop,
               .template_kwargs = template_kwargs(plan),
               .vocab_size = model.vocab_size});
-  out->pool = open_tool_pool(plan);
+  tools::PoolOptions pool = pool_options(plan);
+  pool.sessions = plan.policy.generation_batch_size;
+  out->pool = std::make_shared<tools::ToolPool>(std::move(pool));
   for (const auto& [name, word] : pool_options(plan).environments) out->environments.push_back(name);
   out->limits = prompt_limits(run);
   for (const std::string& word : plan.acting.tools)
