@@ -7,12 +7,15 @@ over resets. Tools are those of MCP's tools/list; a server without has one tool,
 import json
 import re
 import threading
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
 
 CONNECT, ANSWER, LARGEST = 10, 60, 100 << 20  # seconds, seconds, bytes: OpenEnv's own
+WAITS = (0.1, 0.3, 1, 2)                       # seconds between resets of a server that is full
 CALL = "call_tool"
+BESIDE = ("metadata", "reward", "done")         # of an observation: not for the model
 OWN = ("reset", "get_reward")                 # names that an environment's tools cannot have
 
 
@@ -76,7 +79,7 @@ class Session:
     def ask(self, kind, data=None):
         message = {"type": kind} if data is None else {"type": kind, "data": data}
         try:
-            self.socket.send(json.dumps(message))
+            self.send(json.dumps(message))
             answer = json.loads(self.socket.recv(timeout=ANSWER))
         except TimeoutError:
             self.end()
@@ -94,6 +97,12 @@ class Session:
                 self.end()  # the server closes it behind these
             raise ServerError(answer["data"])
         return answer.get("data", {})
+
+    def send(self, text):
+        try:
+            self.socket.send(text)
+        except Exception:
+            pass  # closed: what the server said before that, such as CAPACITY_REACHED, is still to be read, and else recv() raises
 
     def end(self):
         socket, self.socket = self.socket, None
@@ -162,7 +171,7 @@ def text_of(value):
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
-        kept = {name: one for name, one in value.items() if one not in (None, "", [], {})}
+        kept = {name: one for name, one in value.items() if name not in BESIDE and one not in (None, "", [], {})}
         if len(kept) == 1 and isinstance(next(iter(kept.values())), str):
             return next(iter(kept.values()))
         return json.dumps(kept, ensure_ascii=False) if kept else ""
@@ -211,7 +220,8 @@ class Environment:
             raise
 
     def _observed(self, answer):
-        self._reward = answer.get("reward")
+        if answer.get("reward") is not None:
+            self._reward = answer["reward"]
         self._done = bool(answer.get("done"))
         return answer.get("observation")
 
@@ -221,10 +231,21 @@ class Environment:
         if seed is not None:
             data["seed"] = seed
         self._reward, self._done = None, False
-        return text_of(self._observed(self._ask("reset", data))) or None
+        return text_of(self._observed(self._begun(data))) or None
+
+    def _begun(self, data):
+        """The answer to a reset. A server that is full is asked again for some seconds: it notices late that a session has ended."""
+        for seconds in (*WAITS, None):
+            try:
+                return self._ask("reset", data)
+            except ServerError as error:
+                if error.code != "CAPACITY_REACHED" or seconds is None:
+                    raise
+                time.sleep(seconds)
+        return {}
 
     def get_reward(self):
-        """Of the last observation."""
+        """Of the last observation that has one."""
         return None if self._reward is None else float(self._reward)
 
     def _call(self, name, arguments):
@@ -256,23 +277,22 @@ class Environment:
 
     def _hone_capacity(self, count):
         """ServerRefused where the server does not hold `count` sessions at once, this one among them."""
-        opened = []
+        sessions = []
         try:
-            while 1 + len(opened) < count:
-                opened.append(Session(self._address))
+            for number in range(1, count + 1):
+                sessions.append(self._open() if number == 1 else Session(self._address))
                 try:
-                    opened[-1].ask("state")
+                    sessions[-1].ask("state")
                 except ServerError as error:
                     if error.code != "CAPACITY_REACHED":
                         continue  # it has a session, whose state is not there before a reset
-                    most = error.data.get("max_sessions", len(opened))
                     raise ServerRefused(
                         f"a server that holds {count} sessions at once, one for each completion that is sampled together",
-                        f"{self._address} holds {most}: CAPACITY_REACHED at session {len(opened) + 1}",
+                        f"{self._address} holds {error.data.get('max_sessions', number - 1)}: CAPACITY_REACHED at session {number}",
                         f"start the server with max_concurrent_envs={count} (its environment class needs SUPPORTS_CONCURRENT_SESSIONS = True), or lower "
                         "generation_batch_size, which is per_device_train_batch_size times steps_per_generation", "servers take one session by default") from None
         finally:
-            for one in opened:
+            for one in sessions[1:]:
                 one.end()
 
 
