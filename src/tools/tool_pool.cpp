@@ -39,7 +39,10 @@ bool is_address(const std::string& word) {
 
 Json entry_of(const std::string& word, const std::string& option) {
   if (option == "environment" && is_address(word))
-    return {{"word", word}, {"module", "hone.tools._openenv"}, {"names", Json::array({"openenv"})}, {"url", word}};
+    return {{"word", word},
+            {"module", "hone.tools._openenv"},
+            {"names", Json::array({"openenv"})},
+            {"url", word}};
   const ToolFile parsed = parse_tool_word(word, option);
   return {
       {"word", word}, {parsed.is_file ? "file" : "module", parsed.file_or_module}, {"names", parsed.names}};

@@ -22,10 +22,10 @@ constexpr auto kLoad = std::chrono::minutes(5);  // that imports have
 constexpr auto kGlance = std::chrono::seconds(5);
 
 const python::Program& rollout_program() {
-  static const python::Program program = {
-      .who = kHost,
-      .what_for = "to run the rollout function",
-      .text = std::string(python::worker_base()) + std::string(kRolloutsPython) + std::string(kRolloutPython)};
+  static const python::Program program = {.who = kHost,
+                                          .what_for = "to run the rollout function",
+                                          .text = std::string(python::worker_base()) +
+                                                  std::string(kRolloutsPython) + std::string(kRolloutPython)};
   return program;
 }
 
@@ -100,7 +100,8 @@ Json RolloutHost::call(const Json& prompts, const Json& about, const Complete& c
     for (;;) {
       const Json reply = python::parse_reply(receive("runs it"), kHost);
       if (reply.is_object() && reply.contains("fault")) refuse(reply["fault"], where());
-      if (!reply.is_object() || !reply.contains("generate")) return python::reply_field(reply, "rollout", kHost);
+      if (!reply.is_object() || !reply.contains("generate"))
+        return python::reply_field(reply, "rollout", kHost);
       Json answer;
       try {
         answer = complete(reply["generate"]);

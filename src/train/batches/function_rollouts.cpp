@@ -114,16 +114,15 @@ class Completer {
     const std::int64_t room = positions_ - std::ssize(ids);
     const std::string where = "generate_rollout_completions, prompt " + std::to_string(place);
     if (room < 1) {
-      throw base::UserError(
-          {.where = where,
-           .expected = "a prompt of fewer tokens than the model's " + std::to_string(positions_) + " positions",
-           .found = std::to_string(ids.size()),
-           .fix = "leave earlier turns out of the prompt"});
+      throw base::UserError({.where = where,
+                             .expected = "a prompt of fewer tokens than the model's " +
+                                         std::to_string(positions_) + " positions",
+                             .found = std::to_string(ids.size()),
+                             .fix = "leave earlier turns out of the prompt"});
     }
     options.max_new_tokens = std::min(options.max_new_tokens, room);  // as vLLM ends at its context's length
     options.min_new_tokens = std::min(options.min_new_tokens, options.max_new_tokens);
-    return engine_.add(
-        {.ids = ids, .options = std::move(options), .key = {.prompt = place}, .where = where});
+    return engine_.add({.ids = ids, .options = std::move(options), .key = {.prompt = place}, .where = where});
   }
 
   const rollout::GenerateOptions& options_;
@@ -139,7 +138,8 @@ float number_or_nan(const Json& value) {
 }
 
 // Of completion `i` of what the function returned, which its process has checked.
-RolloutSample sample_of(const Json& made, std::size_t i, const FunctionUse& use, const text::Tokenizer& tokenizer) {
+RolloutSample sample_of(const Json& made, std::size_t i, const FunctionUse& use,
+                        const text::Tokenizer& tokenizer) {
   RolloutSample out;
   out.ids = made.at("completion_ids").at(i).get<std::vector<std::int32_t>>();
   const Json& mask = made.at("env_mask");
@@ -165,10 +165,10 @@ void require_ids(const std::vector<std::int32_t>& ids, const FunctionUse& use, c
     return id >= 0 && id < use.vocab_size;
   });
   if (good) return;
-  throw base::UserError(
-      {.where = "rollout",
-       .expected = "token ids below the model's vocabulary of " + std::to_string(use.vocab_size) + " in " + where,
-       .found = ids.empty() ? "none" : "others"});
+  throw base::UserError({.where = "rollout",
+                         .expected = "token ids below the model's vocabulary of " +
+                                     std::to_string(use.vocab_size) + " in " + where,
+                         .found = ids.empty() ? "none" : "others"});
 }
 
 FunctionBatch read_rollout(const Json& made, std::size_t count, const FunctionUse& use,

@@ -30,15 +30,15 @@ struct FunctionUse {
   std::unique_ptr<tools::RolloutHost> host;
   const text::ChatTemplate* chat = nullptr;  // null: the model has none
   base::Json template_kwargs = {};
-  base::Json options = {};             // of the run, for the function's trainer
-  std::string model;                   // its folder or name, for the function's tokenizer
+  base::Json options = {};  // of the run, for the function's trainer
+  std::string model;        // its folder or name, for the function's tokenizer
   std::int64_t vocab_size = 0;
   std::vector<std::int64_t> ends = {};  // a completion that ends otherwise was cut
 };
 
 struct FunctionBatch {
-  std::vector<RolloutPrompt> prompts;   // of each sample
-  std::vector<RolloutSample> samples;   // everything but its prompt and rewards
+  std::vector<RolloutPrompt> prompts;    // of each sample
+  std::vector<RolloutSample> samples;    // everything but its prompt and rewards
   std::vector<base::Json> columns = {};  // of each sample: an object, for rewards
   std::string printed = {};
 };

@@ -319,9 +319,10 @@ void LiveRollouts::fill_facts(Making& making) const {
     const std::int64_t row = making.out.batch.prompts[sample.prompt].row;
     const bool acts = !making.acting.empty();
     facts.completions.push_back(
-        {.prompt = function_ != nullptr ? tokenizer_.decode(making.out.batch.prompts[sample.prompt].ids, false)
-                   : acts               ? making.acting[sample.prompt].text
-                                        : prompts_.token_row(row).text,
+        {.prompt = function_ != nullptr
+                       ? tokenizer_.decode(making.out.batch.prompts[sample.prompt].ids, false)
+                   : acts ? making.acting[sample.prompt].text
+                          : prompts_.token_row(row).text,
          .asked = asked_by_user(acts ? making.acting[sample.prompt].prompt : prompts_.row(row).prompt),
          .completion = sample.text,
          .truncated = sample.truncated});

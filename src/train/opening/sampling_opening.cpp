@@ -180,8 +180,8 @@ void open_sources(OpenedRun& run, SampledData& data, rollout::GenerateOptions sa
   source->roll_out_by(data.function.get());
   data.train_source = std::move(source);
   if (data.eval_prompts.rows.empty()) return;
-  auto evaluation = std::make_unique<LiveRollouts>(sampling, *run.model, data.eval_prompts, tokenizer, scorers,
-                                                   by_group, data.tools.get());
+  auto evaluation = std::make_unique<LiveRollouts>(sampling, *run.model, data.eval_prompts, tokenizer,
+                                                   scorers, by_group, data.tools.get());
   evaluation->roll_out_by(data.function.get());
   data.eval_source = std::move(evaluation);
 }
