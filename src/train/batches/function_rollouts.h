@@ -25,7 +25,7 @@
 
 namespace hone::train {
 
-// The function of a run, opened once (train/opening/function_opening.h).
+// The function of a run, opened once (train/opening/tool_opening.h).
 struct FunctionUse {
   std::unique_ptr<tools::RolloutHost> host;
   const text::ChatTemplate* chat = nullptr;  // null: the model has none

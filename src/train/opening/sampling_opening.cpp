@@ -13,7 +13,6 @@
 #include "rewards/open_reward.h"
 #include "train/notes/eval_overlap.h"
 #include "train/notes/row_notes.h"
-#include "train/opening/function_opening.h"
 #include "train/opening/memory_inputs.h"
 #include "train/opening/opening.h"
 #include "train/opening/prompt_form.h"
