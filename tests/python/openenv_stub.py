@@ -107,6 +107,10 @@ class Server:
             threading.Thread(target=self.serve, args=(end,), daemon=True).start()
 
     def close(self):
+        try:
+            self.socket.shutdown(socket.SHUT_RDWR)  # ends accept(), which would otherwise take connections of the number's next socket
+        except OSError:
+            pass
         self.socket.close()
         self.drop()
 
@@ -152,7 +156,9 @@ class Server:
         if full:
             error = {"message": f"Server at capacity: {self.most}/{self.most} sessions active", "code": "CAPACITY_REACHED", "max_sessions": self.most}
             write_frame(end, json.dumps({"type": "error", "data": error}))
-            return write_frame(end, "", code=8)
+            write_frame(end, "", code=8)
+            read_frame(end)  # what the client has asked: closing without that would throw the answer away
+            return
         state = {"count": 0, "limit": 3}
         try:
             while (text := read_frame(end)) is not None:

@@ -99,20 +99,25 @@ def test_capacity(folder):
     one = factory()
     one.reset()
     one._hone_capacity(3)
+    module = sys.modules["hone.tools._openenv"]
+    waits, module.WAITS = module.WAITS, (0.01, 0.2)
+    try:
+        refused_beyond(one, factory, folder)
+    finally:
+        module.WAITS = waits
+    server.close()
+
+
+def refused_beyond(one, factory, folder):
     found = raises(ValueError, "a server that holds 4 sessions at once", lambda: one._hone_capacity(4)).hone_fault
     holds("holds 3: CAPACITY_REACHED" in found[1] and "max_concurrent_envs=4" in found[3], str(found))
     others = [factory(), factory()]
     for other in others:
         other.reset()
-    waits, sys.modules["hone.tools._openenv"].WAITS = sys.modules["hone.tools._openenv"].WAITS, (0.01,)
-    try:
-        raises(RuntimeError, "Raise the server's max_concurrent_envs", factory().reset)
-    finally:
-        sys.modules["hone.tools._openenv"].WAITS = waits
+    raises(RuntimeError, "Raise the server's max_concurrent_envs", factory().reset)
     for other in (one, *others):
         other._session.end()
     raises(ValueError, "a server that holds 4 sessions at once", lambda: trainer_of(folder, factory))
-    server.close()
 
 
 def trainer_of(folder, factory, **more):

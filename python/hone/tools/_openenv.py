@@ -13,7 +13,7 @@ import urllib.parse
 import urllib.request
 
 CONNECT, ANSWER, LARGEST = 10, 60, 100 << 20  # seconds, seconds, bytes: OpenEnv's own
-WAITS = (0.1, 0.3, 1, 2)                       # seconds between resets of a server that is full
+WAITS = (0.1, 0.3, 1, 2)                        # seconds after which a server that is full is asked again
 CALL = "call_tool"
 BESIDE = ("metadata", "reward", "done")         # of an observation: not for the model
 OWN = ("reset", "get_reward")                 # names that an environment's tools cannot have
@@ -194,6 +194,18 @@ def tool_text(result):
 
 # ---- environments
 
+def patient(ask):
+    """What ask() gives. A server that is full is asked again for some seconds: it notices late that a session has ended."""
+    for seconds in WAITS:
+        try:
+            return ask()
+        except ServerError as error:
+            if error.code != "CAPACITY_REACHED":
+                raise
+        time.sleep(seconds)
+    return ask()
+
+
 class Environment:
     """What all environments of a server share; a class for each server has its tools as methods."""
 
@@ -234,15 +246,8 @@ class Environment:
         return text_of(self._observed(self._begun(data))) or None
 
     def _begun(self, data):
-        """The answer to a reset. A server that is full is asked again for some seconds: it notices late that a session has ended."""
-        for seconds in (*WAITS, None):
-            try:
-                return self._ask("reset", data)
-            except ServerError as error:
-                if error.code != "CAPACITY_REACHED" or seconds is None:
-                    raise
-                time.sleep(seconds)
-        return {}
+        """The answer to a reset."""
+        return patient(lambda: self._ask("reset", data))
 
     def get_reward(self):
         """Of the last observation that has one."""
@@ -278,11 +283,16 @@ class Environment:
     def _hone_capacity(self, count):
         """ServerRefused where the server does not hold `count` sessions at once, this one among them."""
         sessions = []
+
+        def state(number):
+            del sessions[number - 1:]
+            sessions.append(self._open() if number == 1 else Session(self._address))
+            return sessions[-1].ask("state")
+
         try:
             for number in range(1, count + 1):
-                sessions.append(self._open() if number == 1 else Session(self._address))
                 try:
-                    sessions[-1].ask("state")
+                    patient(lambda number=number: state(number))
                 except ServerError as error:
                     if error.code != "CAPACITY_REACHED":
                         continue  # it has a session, whose state is not there before a reset

@@ -17,6 +17,8 @@ namespace {
 
 using base::Json;
 
+constexpr std::size_t kMostSamples = 1 << 15;  // of one prompt: below what keys hold
+
 // Answers the requests of one call of the function. Keys that one request has read stay for the next, which often begins alike.
 class Completer {
  public:
@@ -35,7 +37,7 @@ class Completer {
     base::begin_part("sampling", "completions", static_cast<std::int64_t>(prompts.size()));
     std::vector<rollout::RequestId> ids;
     try {
-      for (std::size_t i = 0; i < prompts.size(); ++i) ids.push_back(add(prompts[i], i, one));
+      while (ids.size() < prompts.size()) add(prompts, ids, one);
       while (engine_.advance()) {
         for (const rollout::Event& event : engine_.poll()) base::advance_part(event.has_ended ? 1 : 0);
       }
@@ -109,20 +111,30 @@ class Completer {
     return random.bits(0) | std::uint64_t{random.bits(1)} << 32U;
   }
 
-  rollout::RequestId add(const std::vector<std::int32_t>& ids, std::size_t place,
-                         rollout::RequestOptions options) {
-    const std::int64_t room = positions_ - std::ssize(ids);
+  // The next prompt, and those behind it that equal it: it is read once for all of them.
+  void add(const std::vector<std::vector<std::int32_t>>& prompts, std::vector<rollout::RequestId>& ids,
+           rollout::RequestOptions options) {
+    const std::size_t place = ids.size();
+    const std::vector<std::int32_t>& prompt = prompts[place];
+    const std::int64_t room = positions_ - std::ssize(prompt);
     const std::string where = "generate_rollout_completions, prompt " + std::to_string(place);
     if (room < 1) {
       throw base::UserError({.where = where,
                              .expected = "a prompt of fewer tokens than the model's " +
                                          std::to_string(positions_) + " positions",
-                             .found = std::to_string(ids.size()),
+                             .found = std::to_string(prompt.size()),
                              .fix = "leave earlier turns out of the prompt"});
     }
     options.max_new_tokens = std::min(options.max_new_tokens, room);  // as vLLM ends at its context's length
     options.min_new_tokens = std::min(options.min_new_tokens, options.max_new_tokens);
-    return engine_.add({.ids = ids, .options = std::move(options), .key = {.prompt = place}, .where = where});
+    std::size_t end = place + 1;
+    while (end < prompts.size() && end - place < kMostSamples && prompts[end] == prompt) ++end;
+    const rollout::RequestId first = engine_.add({.ids = prompt,
+                                                  .options = std::move(options),
+                                                  .key = {.prompt = place},
+                                                  .samples = static_cast<std::int64_t>(end - place),
+                                                  .where = where});
+    for (std::size_t i = place; i < end; ++i) ids.push_back(first + (i - place));
   }
 
   const rollout::GenerateOptions& options_;

@@ -112,7 +112,10 @@ void open_prompts_and_rewards(OpenedRun& run, SampledData& data) {
   const config::Plan& plan = run.plan;
   const bool replays = !plan.policy.replay.empty();
   if (!replays && plan.acting.acts()) data.tools = open_tools(run);
-  if (!replays && !plan.acting.rollout.empty()) data.function = open_function(run);
+  if (!replays && !plan.acting.rollout.empty()) {
+    data.function = open_function(run);
+    run.start.notes.push_back("rollout: " + plan.acting.rollout + " makes the completions");
+  }
   data::SeenRows seen;
   if (!plan.dataset_name.empty()) {
     const data::RowSource source(plan.train_rows);
