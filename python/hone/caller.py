@@ -7,9 +7,11 @@ call on to it. Lines of JSON; NaN and infinities are written as Python writes th
   {"ask": "functions"}                                    -> {"functions": [{"name", "parameters": [[name, kind, has default]] | null}]}
   {"ask": "call", "name", "arguments": {...}, "state"}    -> {"result": ..., "extra": [[column, values]], "metrics": [[name, value]]}
                                                              or {"raised": text}: hone ends the run, and the caller raises it
-  in the reply to "functions": "tools": [{"name", "schema", "module", "qualname"}],
+  in the reply to "functions": "rollout": bool, "tools": [{"name", "schema", "module", "qualname"}],
                                "environments": [{"key", "class", "reward": bool, "seed": bool, "tools": [as above]}]
   {"ask": "tool", "name", "arguments"}                    -> {"result": text or blocks}, {"error", "kind", "place"} or {"raised": text}
+  {"ask": "rollout", "prompts", "about"}                  -> {"result": {...}} or {"raised": text}; before that, as often as it likes,
+                                                             {"generate": {...}}, which {"rolled": {...}} answers
   {"ask": "make", "key", "number", "again"}               -> {"result": null} or {"raised": text}
   {"ask": "reset" | "method" | "reward", "key", "number", "name", "arguments"}  -> as above
 """
@@ -159,11 +161,35 @@ def _environment(entry):
     return type(entry["class"], (), {**members, "hone_takes_place": True})
 
 
+# ---- rollouts
+
+def _rollout(prompts, trainer):
+    """The caller's rollout_func, which that process has checked; what it asks for meanwhile goes to the program."""
+    message = {"ask": "rollout", "prompts": prompts, "about": {name: value for name, value in trainer.hone_about.items() if name != "options"}}
+    while True:
+        reply = _ask(message)
+        if "raised" in reply:
+            raise CallerError(reply["raised"])
+        if "generate" not in reply:
+            return reply["result"]
+        try:
+            message = {"rolled": {"completions": trainer.hone_generated(reply["generate"])}}
+        except ValueError as error:
+            if not hasattr(error, "hone_refused"):
+                raise
+            message = {"rolled": {"refused": error.hone_refused}}
+
+
+_rollout.hone_checked = True
+
+
 def _load():
     told = _ask({"ask": "functions"})
     module = sys.modules[__name__]
     for entry in told["functions"]:
         setattr(module, entry["name"], _function(entry))
+    if told.get("rollout"):
+        module.rollout = _rollout
     module.tools = types.SimpleNamespace(**{entry["name"]: _tool(entry) for entry in told.get("tools", ())})
     module.environments = types.SimpleNamespace(**{entry["key"]: _environment(entry) for entry in told.get("environments", ())})
 

@@ -27,7 +27,8 @@ enum class Purpose : std::uint8_t {
   kDemoData = 4,
   kOrder = 5,
   kEmbeddingNoise = 6,
-  kEnvironment = 7
+  kEnvironment = 7,
+  kRollout = 8
 };
 
 // Ten rounds of Philox 4x32.

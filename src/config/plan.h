@@ -60,7 +60,9 @@ using learn::Scheduler;
 // max_tool_calling_iterations: TRL's are arguments of its trainer.
 struct ToolsPlan {
   std::vector<std::string> tools;  // "tools.py:search,calc", "package.module:search", "hone.tools.calculator"
-  std::vector<std::string> environment;  // one factory, "env.py:Factory"; or several, "name=env.py:Factory"
+  // One factory, "env.py:Factory"; a server of OpenEnv, "ws://host:port"; or several, "name=env.py:Factory".
+  std::vector<std::string> environment;
+  std::string rollout;  // TRL's rollout_func, which makes the completions: "rollout.py:function"; empty: none
   std::int64_t max_tool_calling_iterations = -1;  // rounds of calls in a completion; -1: no bound
   std::int64_t tool_workers = 4;
   double tool_timeout = 30;                 // seconds of a call

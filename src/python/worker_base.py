@@ -212,15 +212,16 @@ def file_of(function):
 
 # ---- the loop
 
-def serve(answer):
-    """answer(message) gives the reply to each message; never returns before hone ends."""
+def serve(answer, frames=None):
+    """answer(message) gives the reply to each message; never returns before hone ends. `frames`: where messages arrive, for an answer that
+    takes some of them itself."""
     os.set_inheritable(PIPE, False)
     sys.stdout.reconfigure(errors="backslashreplace", line_buffering=True)
     sys.stderr.reconfigure(errors="backslashreplace")
     faulthandler.enable(file=2)
     faulthandler.register(signal.SIGUSR2, file=2, all_threads=False)  # hone asks where a function hangs
     add_folder(os.getcwd())
-    frames = queue.Queue()
+    frames = queue.Queue() if frames is None else frames
     threading.Thread(target=read_frames, args=(frames,), daemon=True).start()
     while True:
         frame = frames.get()

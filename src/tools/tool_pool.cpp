@@ -1,7 +1,9 @@
 #include "tools/tool_pool.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "base/active_python.h"
@@ -31,7 +33,18 @@ base::Clock::time_point seconds_from_now(double seconds) {
          std::chrono::duration_cast<base::Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
+// A server of OpenEnv (hone/tools/_openenv.py).
+bool is_address(const std::string& word) {
+  constexpr std::array<std::string_view, 4> kSchemes = {"ws://", "wss://", "http://", "https://"};
+  return std::ranges::any_of(kSchemes, [&](std::string_view scheme) { return word.starts_with(scheme); });
+}
+
 Json entry_of(const std::string& word, const std::string& option) {
+  if (option == "environment" && is_address(word))
+    return {{"word", word},
+            {"module", "hone.tools._openenv"},
+            {"names", Json::array({"openenv"})},
+            {"url", word}};
   const ToolFile parsed = parse_tool_word(word, option);
   return {
       {"word", word}, {parsed.is_file ? "file" : "module", parsed.file_or_module}, {"names", parsed.names}};
@@ -86,6 +99,7 @@ ToolPool::State::State(PoolOptions given) : options(std::move(given)) {
                   {"workers", std::max(1, options.workers)},
                   {"timeout", options.timeout},
                   {"load_seconds", kLeastToolLoad},
+                  {"sessions", options.sessions},
                   {"most", std::min(most, kMostCharacters)}};
   start();
 }

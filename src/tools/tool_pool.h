@@ -32,12 +32,15 @@ struct Tool {
 };
 
 struct PoolOptions {
-  std::string python;                               // empty: base/active_python.h
-  int workers = 1;                                  // standalone tools that run at once
-  double timeout = 30;                              // seconds of a call, a reset, a reward
-  std::vector<std::string> tools;                   // tool_spec.h
-  std::map<std::string, std::string> environments;  // name ("" where there is one only) -> "file.py:Factory"
+  std::string python;              // empty: base/active_python.h
+  int workers = 1;                 // standalone tools that run at once
+  double timeout = 30;             // seconds of a call, a reset, a reward
+  std::vector<std::string> tools;  // tool_spec.h
+  std::map<std::string, std::string>
+      environments;  // name ("" where there is one only) -> "file.py:Factory", or a server's address
   std::size_t most_characters = std::size_t{1} << 20;  // of a result; 0: 8 million
+  // Instances of an environment that will be there at once; a server that holds fewer is refused. 0: nobody asks.
+  std::int64_t sessions = 0;
 };
 
 struct Done {

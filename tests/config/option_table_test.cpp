@@ -136,6 +136,7 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
                                            "log_unique_prompts"};
   const std::vector<std::string> tools = {"tools",
                                           "environment",
+                                          "rollout",
                                           "tool_workers",
                                           "tool_timeout",
                                           "max_tool_result_tokens",

@@ -481,6 +481,19 @@ TEST_F(PolicyPlanTest, ToolsAndEnvironmentsHaveAPlace) {
   EXPECT_NE(grpo_error({"--environment", "x=a.b.C", "x=a.b.D"}).find("a name of its own"), std::string::npos);
 }
 
+TEST_F(PolicyPlanTest, ARolloutFunctionStandsAlone) {
+  const std::string file = write("rollout.py", "");
+  EXPECT_EQ(policy(Method::kRloo, {"--rollout", file + ":make"}).acting.rollout, file + ":make");
+  EXPECT_NE(grpo_error({"--rollout", "make"}).find("write rollout.py:make"), std::string::npos);
+  EXPECT_NE(grpo_error({"--rollout", "no.py:make"}).find("no.py"), std::string::npos);
+  EXPECT_NE(grpo_error({"--rollout", file + ":make", "--tools", "hone.tools.calculator"})
+                .find("either a rollout function"),
+            std::string::npos);
+  EXPECT_NE(grpo_error({"--rollout", file + ":make", "--environment", "ws://localhost:8000"})
+                .find("remove environment"),
+            std::string::npos);
+}
+
 // Each answers at once: with a UserError, or with a plan.
 TEST_F(PolicyPlanTest, HugeCountsAreAnsweredAtOnce) {
   const std::string most = "1000000000";

@@ -343,8 +343,7 @@ def test_constructor(folder):
             ("no docstring", {"reward_funcs": score, "tools": [lambda a: a]}),
             ("two are called multiply", {"reward_funcs": score, "tools": [multiply, multiply]}),
             ("environment_factory takes classes", {"reward_funcs": score, "tools": [Counter]}),
-            ("one call after the other", {"reward_funcs": score, "tools": [multiply], "config": {"tool_timeout": 30}}),
-            ("rollout_func", {"reward_funcs": score, "rollout_func": score})):
+            ("one call after the other", {"reward_funcs": score, "tools": [multiply], "config": {"tool_timeout": 30}})):
         raises(ValueError, words, lambda arguments=arguments: trainer_of(folder, **arguments))
     raises(ValueError, "GRPOTrainer(tools=[...])", lambda: trl.RLOOTrainer(TINY, score, train_dataset=PROMPTS, tools=[multiply]))
 

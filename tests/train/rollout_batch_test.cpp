@@ -95,7 +95,7 @@ TEST(RolloutBatch, WhatCannotBeIsNamed) {
   expect_refused([](base::Json& json) { json["samples"][0]["ids"][0] = -1; }, "token ids");
   expect_refused([](base::Json& json) { json["slices"][0][0] = 1; }, "slices");
   expect_refused([](base::Json& json) { json.erase("samples"); }, "samples");
-  for (const base::Json& given : {base::Json{{0, 2}}, base::Json{{1, 5}}, base::Json{{2, 2}},
+  for (const base::Json& given : {base::Json{{-1, 2}}, base::Json{{1, 5}}, base::Json{{2, 2}},
                                   base::Json{{1, 2}, {2, 3}}, base::Json{{1}}, base::Json{"x"}}) {
     expect_refused([&](base::Json& json) { json["samples"][0]["given"] = given; }, "given", dialogues());
   }
@@ -107,6 +107,34 @@ TEST(RolloutBatch, GroupsAndTokensAreHeldAgainstTheRun) {
   EXPECT_NO_THROW(check_rollouts(batch(), 2, 10, "line"));
   EXPECT_THROW(check_rollouts(batch(), 4, 10, "line"), base::UserError);
   EXPECT_THROW(check_rollouts(batch(), 2, 9, "line"), base::UserError);
+}
+
+// Of a function of the user's: tokens that nobody drew, also the first ones, and a prompt of its own for each sample.
+TEST(RolloutBatch, SamplesOfAFunctionHavePromptsOfTheirOwn) {
+  RolloutBatch before = batch();
+  before.slices.clear();
+  before.samples[0].given = {{.begin = 0, .end = 1}};
+  before.samples[0].old_logprobs = {-1};
+  before.samples[0].entropies = {1};
+  set_prompts(before,
+              {{.row = 4, .ids = {1}},
+               {.row = 4, .ids = {1, 2}},
+               {.row = 0, .ids = {1, 2}},
+               {.row = 0, .ids = {1, 2}}},
+              2);
+  ASSERT_EQ(before.prompts.size(), 3U);
+  EXPECT_EQ(before.prompts[2].row, 0) << "equal prompts of two rows stay two";
+  EXPECT_EQ(before.samples[2].prompt, 2U);
+  EXPECT_EQ(before.samples[3].prompt, 2U);
+  const base::Json json = to_json(before);
+  EXPECT_EQ(json["format"], "hone-rollouts-2");
+  EXPECT_EQ(json["tools"], false);
+  const RolloutBatch after = rollout_batch_from_json(base::parse_json(text_of(json), "t"), "t");
+  EXPECT_EQ(text_of(to_json(after)), text_of(json));
+  EXPECT_FALSE(after.has_tools);
+  EXPECT_EQ(after.samples[0].given, before.samples[0].given);
+  EXPECT_NO_THROW(check_rollouts(after, 2, 10, "line"));
+  EXPECT_THROW(check_rollouts(after, 4, 10, "line"), base::UserError);
 }
 
 // Deterministic mutations: taken, or a UserError; never anything else.

@@ -10,7 +10,7 @@ _DATA = ("is_conversational", "is_conversational_from_value", "maybe_convert_to_
          "truncate_dataset")
 
 __all__ = [*(f"{name}Trainer" for name in _METHODS), *(f"{name}Config" for name in _METHODS), *_SCRIPTS, *_DATA,
-           "clone_chat_template", "HoneError", "Refused",
+           "clone_chat_template", "generate_rollout_completions", "HoneError", "Refused",
            "TrainerCallback", "TrainerControl", "TrainerState"]
 
 
@@ -29,6 +29,9 @@ def __getattr__(name):
     if name == "clone_chat_template":
         from hone.trl import templates
         return templates.clone_chat_template
+    if name == "generate_rollout_completions":
+        from hone.trl import rollout
+        return rollout.generate_rollout_completions
     if name in _DATA:
         from hone.trl import data_helpers
         return getattr(data_helpers, name)

@@ -68,14 +68,14 @@ TRAINER = {
               "is_world_process_zero log_metrics metrics_format model model_wrapped num_examples pop_callback processing_class "
               "push_to_hub remove_callback reward_func_names reward_funcs save_metrics save_model save_state state tokenizer train "
               "train_dataset chat_template pad_token_id eos_token_ids padding_value aux_loss_enabled ref_model get_train_dataloader "
-              "get_eval_dataloader get_test_dataloader reward_processing_classes compute_metrics"),
+              "get_eval_dataloader get_test_dataloader reward_processing_classes compute_metrics rollout_func"),
     **neutral("the program divides its work itself", deepspeed=None, is_deepspeed_enabled=False, is_fsdp_enabled=False,
               is_fsdp_xla_enabled=False, is_fsdp_xla_v1_enabled=False, is_fsdp_xla_v2_enabled=False, is_model_parallel=False,
               is_distributed_loading_by_transformers=False, place_model_on_device=False),
     **neutral("it has no such part", label_smoother=None, hp_name=None, hp_search_backend=None, hp_space=None, model_init=None,
               compute_objective=None, objective=None, compute_loss_func=None, preprocess_logits_for_metrics=None,
               optimizer_cls_and_kwargs=None, gather_function=None, neftune_hook_handle=None, push_in_progress=None, commit_scheduler=None,
-              tools=None, rollout_func=None, environments=None, environment_factories=None, continuous_batching_config=None,
+              tools=None, environments=None, environment_factories=None, continuous_batching_config=None,
               image_token=None, image_token_id=None, vision_start_token_id=None,
               vision_end_token_id=None, is_vision_model=False, is_encoder_decoder=False, decoder_start_token_id=None,
               use_dpo_data_collator=False, can_return_loss=True, label_names=["labels"], model_accepts_loss_kwargs=True,
@@ -99,7 +99,8 @@ TRAINER = {
     **refused("state has the tokens of the run: num_input_tokens_seen", "floating_point_ops store_flos"),
     **refused("trainer.model.generate(...) after train(); sampling options are in args, as generation_kwargs",
               "generation_config generate_from_model"),
-    **{name: Row(REFUSED, "hone samples with the trainer's own weights") for name in ABSENT},
+    **{name: Row(REFUSED, "hone samples with the trainer's own weights; a rollout_func has hone.trl.generate_rollout_completions(trainer, prompts)")
+       for name in ABSENT},
 }
 
 # ---- args: transformers.TrainingArguments beside its options

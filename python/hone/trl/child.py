@@ -51,6 +51,10 @@ def environment(socket_path, base=None):
     return out
 
 
+class ProgramEnded(BaseException):
+    """The program has gone while this process's own code waited for it: what it said is its error."""
+
+
 class Output:
     """Bytes of a pipe as text for a stream. With `holds`, what comes after a line that begins with it is kept instead."""
 
@@ -91,6 +95,8 @@ class Connection:
     def __init__(self, end):
         self.socket = end
         self.data = b""
+        self.is_asked = False  # it answers a question of ours: what comes is no question of its own
+        self.answers = []
 
     def messages(self):
         """Those that are complete; None when the other end is closed."""
@@ -119,6 +125,7 @@ class Child:
         self.interrupts = 0
         self.process = None
         self.failure = None
+        self.answering = None  # the connection whose question is being answered
         self.error = Output(sys.stderr, holds="hone: ")
         self.selector = None
 
@@ -188,8 +195,16 @@ class Child:
             if messages is None:
                 self.selector.unregister(end)
                 end.close()
+            if connection.is_asked:
+                connection.answers += [None] if messages is None else messages
+                return
             for message in messages or ():
-                connection.answer(self.reply(message))
+                before, self.answering = self.answering, connection
+                try:
+                    reply = self.reply(message)
+                finally:
+                    self.answering = before
+                connection.answer(reply)
 
         self.selector.register(end, selectors.EVENT_READ, take)
 
@@ -198,12 +213,28 @@ class Child:
             return {"stop": True, "raised": "the caller has raised"}
         try:
             return self.answer(message)
+        except ProgramEnded:
+            return {"stop": True, "raised": "the program has ended"}
         except BaseException as error:
             self.failure = error
             return {"stop": True, "raised": f"{type(error).__name__}: {error}"[:300]}
 
-    def serve(self):
-        while True:
+    def ask(self, message):
+        """From within an answer: asks the process that waits for it; what that says. ProgramEnded where it says nothing any more."""
+        connection = self.answering
+        connection.is_asked = True
+        try:
+            connection.answer(message)
+            self.serve(until=lambda: connection.answers)
+        finally:
+            connection.is_asked = False
+        answer = connection.answers.pop(0) if connection.answers else None
+        if answer is None:
+            raise ProgramEnded
+        return answer
+
+    def serve(self, until=lambda: False):
+        while not until():
             ended = self.process.poll() is not None
             ready = self.selector.select(0 if ended else GLANCE)
             for key, _ in ready:

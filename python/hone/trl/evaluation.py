@@ -114,7 +114,7 @@ def evaluated(trainer, data):
 
     with tempfile.TemporaryDirectory(prefix="hone-evaluation-") as folder:
         path = plan.write(folder, settings_for(trainer, folder, data))
-        run = child.Child([options.METHODS[trainer._name], "--config", path], answer)
+        run = trainer._program = child.Child([options.METHODS[trainer._name], "--config", path], answer)
         trainer._functions.failure = None
         try:
             code = run.run()

@@ -16,7 +16,7 @@ INSTEAD = {
     "model_init": "name the model: model='folder or name'",
     "reward_processing_classes": "pass reward_funcs, which have them",
     "tools": "GRPOTrainer(tools=[...]) trains a model that calls tools",
-    "rollout_func": "hone samples by itself; replay reads rollouts from a file",
+    "rollout_func": "GRPOTrainer(rollout_func=...) has a function that makes the completions",
     "environment_factory": "GRPOTrainer(environment_factory=...) trains in environments",
     "value_model": "hone's policies need none",
 }

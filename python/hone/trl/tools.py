@@ -12,12 +12,12 @@ from hone.trl.functions import TIMEOUT, name_of, short
 ASKS = ("tool", "make", "reset", "method", "reward")  # messages of hone.caller
 LONG, SHARE = 60, 0.2  # seconds after which, and the share of time from which on, a run waits for this process's tools
 MOST_CHARACTERS = 8_000_000  # of a result; the program cuts further
-ROLLOUT = ("hone samples by itself, in a program of its own; tools=[...] and environment_factory run in its rollouts, and `replay` reads rollouts "
-           "from a file")
 
 
 def schema_of(function, where):
     """ValueError where TRL's first render would raise."""
+    if hasattr(function, "hone_schema"):  # of a server's tool, which says it
+        return function.hone_schema
     try:
         return schemas.schema_of(function)
     except schemas.BadTool as bad:
@@ -67,6 +67,12 @@ def place_of(error):
     return f"{os.path.basename(last.filename)}:{last.lineno} in {last.name}" if last else ""
 
 
+def sampled_at_once(args):
+    """Completions of a generation batch."""
+    batch = args.per_device_train_batch_size * (getattr(args, "steps_per_generation", None) or args.gradient_accumulation_steps)
+    return getattr(args, "generation_batch_size", None) or batch
+
+
 class Environment:
     """A factory and its instances, by number: TRL's pool. The first one is made now, and tells what the others have."""
 
@@ -108,8 +114,6 @@ class Tools:
         """Takes TRL's arguments out of `given`, if the trainer has them; the options that say them, beside those of `settings`."""
         if "tools" not in arguments:
             return {}
-        if given.pop("rollout_func", None) is not None:
-            raise Refused(f"{self.where}, rollout_func", "no such argument: the run is a program of its own", "a function", ROLLOUT)
         self._take_tools(given.pop("tools", None) or [])
         factory = given.pop("environment_factory", None)
         if factory is not None:
@@ -173,9 +177,21 @@ class Tools:
         if (args.max_steps or 0) <= 0:
             raise Refused(f"{where}, train_dataset", "rows, or `max_steps` where the environment owns the data and returns the prompt from reset()",
                           f"max_steps={args.max_steps}", f"set it in the config: {type(args).__name__}(max_steps=...)")
-        batch = args.per_device_train_batch_size * (getattr(args, "steps_per_generation", None) or args.gradient_accumulation_steps)
-        batch = getattr(args, "generation_batch_size", None) or batch
-        return [{"prompt": [{"role": "user", "content": ""}]} for _ in range(max(1, batch // args.num_generations))]
+        return [{"prompt": [{"role": "user", "content": ""}]} for _ in range(max(1, sampled_at_once(args) // args.num_generations))]
+
+    def require_capacity(self, args):
+        """Of servers that limit their sessions (hone.tools.openenv)."""
+        for environment in self.environments.values():
+            check = getattr(environment.pool[0], "_hone_capacity", None)
+            if check is None:
+                continue
+            try:
+                check(sampled_at_once(args))
+            except ValueError as error:
+                if not hasattr(error, "hone_fault"):
+                    raise
+                expected, found, cause, fix = error.hone_fault
+                raise Refused(f"{self.where}, environment_factory {environment.title}", expected, found, fix) from None
 
     def refuse_unknown(self, data, where):
         """Rows whose environment is none of the factory's: TRL's error at the batch, now."""
@@ -281,6 +297,7 @@ class WithTools:
         vars(self).update(self._tools.attributes())
         self._train_rows = self._tools.rows(self._train_rows, self.args, title)
         self._tools.refuse_unknown(self._train_rows, f"{title}, train_dataset")
+        self._tools.require_capacity(self.args)
 
     @property
     def environments(self):

@@ -120,7 +120,10 @@ class TrainedModel:
         """The object, opened now where there is none."""
         where = f"{self._where}.{name}"
         if self._trainer.is_in_train:
-            raise Refused(where, "a model in this process", "a run that goes on: the program has it", "use it after train(); state and logs are there")
+            instead = "use it after train(); state and logs are there"
+            if self._trainer.rollout_func is not None:
+                instead = "hone.trl.generate_rollout_completions(trainer, prompts) samples with it as it is now; after train() it is here"
+            raise Refused(where, "a model in this process", "a run that goes on: the program has it", instead)
         if self.current() is not self:
             return self._live
         if self._trainer.state.global_step > 0:

@@ -9,8 +9,8 @@ import types
 
 from hone import program
 from hone.errors import HoneError, Refused, RefusedName
-from hone.trl import adapters, again, attributes, child, contradictions, families, functions, models, options, own_metrics, plan, references, refusals, reward_models
-from hone.trl import rows, states, streams, tokenizers, tools, training_arguments, verdicts
+from hone.trl import adapters, again, attributes, child, contradictions, families, functions, models, options, own_metrics, plan, references, refusals
+from hone.trl import reward_models, rollout, rows, states, streams, tokenizers, tools, training_arguments, verdicts
 from hone.trl.accelerator import Accelerator
 from hone.trl.callbacks import Callbacks, TrainerState
 from hone.trl.config import config_class
@@ -58,7 +58,7 @@ class Names(type):
         raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
 
 
-class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, metaclass=Names):
+class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, rollout.WithRollout, metaclass=Names):
     """What all of them share. `_name` is TRL's: "GRPO"."""
     _name = ""
 
@@ -81,6 +81,7 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, metaclass=
         self._peft_config = given.get("peft_config") or (next(iter(model.peft_config.values())) if self._begun is not None else None)
         self._functions = functions.Functions(title)
         self._tools = tools.Tools(self._functions)
+        self._rollout = rollout.Rollout(self._functions)
         self.reward_funcs = given.get("reward_funcs")
         self._given_reference = given.get("ref_model")
         self._settings = self._own_settings(given, model, title)
@@ -112,6 +113,7 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, metaclass=
         self._trained = TrainedModel(self, None if model is None or models.is_named(model) else model)
         self._stopped_in = None  # the checkpoint of a run that was stopped
         self._ran = None         # the options of the last run that ended
+        self._program = None     # the newest run of the program
         self.callback_handler.call("on_init_end")
 
     # ---- what else TRL's trainers have (attributes.py)
@@ -126,7 +128,7 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, metaclass=
         row = attributes.TRAINER.get(name)
         if row is not None and row.use == attributes.REFUSED and value is not None:
             attributes.refuse(name, type(self).__name__, row)
-        if name in refusals.INSTEAD:
+        if name in refusals.INSTEAD and not (name == "rollout_func" and name in ARGUMENTS[self._name]):
             refusals.refuse_arguments(type(self).__name__, {name: value})
         if name in ("model", "model_wrapped", "ref_model") or (name == "accelerator" and name in vars(self)):
             attributes.refuse(name, type(self).__name__, attributes.Row(attributes.REFUSED, "make a trainer of the other model"))
@@ -200,6 +202,7 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, metaclass=
             out["eval_reward_funcs"] = self._functions.specs(out["eval_reward_funcs"], option="eval_reward_funcs")
         if self._functions.all and "reward_timeout" not in out:
             out["reward_timeout"] = functions.TIMEOUT
+        plan.take(out, self._rollout.take(given, ARGUMENTS[self._name]), title)
         plan.take(out, self._tools.take(given, out, ARGUMENTS[self._name]), title)
         out.pop("resume_from_checkpoint", None)  # an argument of train(), as in transformers
         return plan.known(out, options.METHODS[self._name])
@@ -291,7 +294,7 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, metaclass=
                                                  or self.args.eval_on_start)
 
     def _run(self, path):
-        run = child.Child([options.METHODS[self._name], "--config", path], self._answer)
+        run = self._program = child.Child([options.METHODS[self._name], "--config", path], self._answer)
         self._functions.failure = None
         try:
             code = run.run()
@@ -321,7 +324,9 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, metaclass=
 
     def _answer(self, message):
         if message.get("ask") == "functions":
-            return {**self._functions.listed(), **self._tools.listed()}
+            return {**self._functions.listed(), **self._tools.listed(), **self._rollout.listed()}
+        if message.get("ask") == "rollout":
+            return self._rollout.answer(message, self, self._program)
         if message.get("ask") in tools.ASKS:
             return self._tools.answer(message)
         if message.get("ask") == "call":

@@ -227,7 +227,7 @@ void check_reward_files(const Settings& settings) {
   for (const std::string& word : settings.list("reward_funcs")) {
     check_reward_spec(word, settings.where("reward_funcs"));
   }
-  for (const char* name : {"tools", "environment"}) {
+  for (const char* name : {"tools", "environment", "rollout"}) {
     if (settings.schema().find(name) == nullptr) continue;
     for (const std::string& word : settings.list(name)) {
       require_function(split_named(word).second, name, settings.where(name));

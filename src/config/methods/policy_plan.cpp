@@ -316,6 +316,23 @@ void check_tools(const Plan& plan, const Settings& settings) {
   }
 }
 
+// What makes the completions itself calls its tools itself.
+void check_rollout(const Plan& plan, const Settings& settings) {
+  const std::string& word = plan.acting.rollout;
+  if (word.empty()) return;
+  if (word.find(':') == std::string::npos) {
+    conflict(settings, "rollout", "path/to/file.py:function or package.module:function",
+             fmt::format("'{}'", word), "a name alone does not say where the function is",
+             fmt::format("write rollout.py:{}, with the file that it is in", word));
+  }
+  for (const char* name : {"tools", "environment"}) {
+    if (settings.list(name).empty()) continue;
+    conflict(settings, name, "either a rollout function or tools and environment", "both",
+             "the function makes whole completions, so that hone samples no turn whose calls it could answer",
+             fmt::format("call the tools in the function, and remove {}; or remove rollout", name));
+  }
+}
+
 }  // namespace
 
 // Lists hold words; these are numbers.
@@ -413,6 +430,7 @@ void finish_policy(Plan& plan, const Settings& settings) {
   plan.acting.max_tool_calling_iterations =
       settings.maybe_integer("max_tool_calling_iterations").value_or(-1);
   check_tools(plan, settings);
+  check_rollout(plan, settings);
   check_policy(settings, policy, !plan.acting.environment.empty());
 }
 

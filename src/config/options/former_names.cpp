@@ -43,6 +43,7 @@ void add_renamed(std::vector<FormerName>& all) {
   all.push_back(renamed("gradient_clipping", "DeepSpeed", "max_grad_norm"));
   all.push_back(renamed("no_cuda", kTransformers, "use_cpu"));
   all.push_back(renamed("environment_factory", kTrl, "environment", kPolicies));
+  all.push_back(renamed("rollout_func", kTrl, "rollout", kPolicies));
   all.push_back(renamed("push_to_hub_model_id", kTransformers, "hub_model_id"));
   all.push_back(renamed("push_to_hub_token", kTransformers, "hub_token"));
   all.push_back(renamed("include_inputs_for_metrics", kTransformers, "include_for_metrics", kTraining,
@@ -103,8 +104,6 @@ void add_refused(std::vector<FormerName>& all) {
       refused_name("num_labels", kTransformers, "a reward model has one label", "remove it", "reward"));
   all.push_back(refused_name("tools", kTrl, "TRL's trainer of this method has no tools either", "remove it",
                              "online-dpo"));
-  all.push_back(refused_name("rollout_func", kTrl, "an argument of TRL's trainer",
-                             "remove it: hone samples itself, or reads rollouts with replay", kPolicies));
 }
 
 // Of pairs and marked answers.

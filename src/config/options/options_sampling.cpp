@@ -168,6 +168,9 @@ std::vector<Option> completion_options() {
         "what gives each completion tools of its own: path/to/file.py:Factory; or several by name, of which the rows' column "
         "environment chooses: {shop: shop.py:Shop, shell: shell.py:Shell}",
         &ToolsPlan::environment, kNamedValues, for_rows(kConversations)},
+       {"rollout",
+        "a function that makes the completions itself, as TRL's rollout_func: path/to/file.py:function",
+        &ToolsPlan::rollout},
        {"tool_workers", "calls of functions that run at once", &ToolsPlan::tool_workers,
         Range{.least = 1, .most = 1024}},
        {"tool_timeout", "seconds that a call may take", &ToolsPlan::tool_timeout,

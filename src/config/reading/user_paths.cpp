@@ -38,6 +38,7 @@ constexpr std::array<std::pair<std::string_view, PathForm>, 44> kForms = {{
     {"judge", PathForm::kFunction},
     {"tools", PathForm::kFunction},
     {"environment", PathForm::kNamed},
+    {"rollout", PathForm::kFunction},
     {"sample_prompts", PathForm::kMaybe},
     {"replay", PathForm::kPath},
     {"output_dir", PathForm::kPath},

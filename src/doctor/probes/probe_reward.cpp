@@ -20,6 +20,8 @@ namespace {
 constexpr std::size_t kQuickRows = 8, kDeepRows = 16;
 constexpr double kPatience = 10;  // seconds of all rewards together, before a run
 constexpr const char* kNoted = "rewards were not called: probe_rewards is false";
+constexpr const char* kByFunction =
+    "rewards were not called: they may read columns that only the rollout function gives";
 
 // For judge_sums(); none where it was asked other rows than the others, or otherwise.
 std::optional<ScoredAnswers> scored_answers(const TriedReward& tried, double weight) {
@@ -126,8 +128,11 @@ Verdicts probe_reward(const train::RunView& run, Depth depth) {
     return {{.code = "RL-05", .level = Level::kNote, .what = kNoted}};
   double left = kPatience;
   Verdicts out;
-  if (run.samples() && !run.sampled().train_prompts.rows.empty() && !run.sampled().rewards.empty())
+  if (run.samples() && run.sampled().function != nullptr) {
+    out.push_back({.code = "RL-05", .level = Level::kNote, .what = kByFunction});
+  } else if (run.samples() && !run.sampled().train_prompts.rows.empty() && !run.sampled().rewards.empty()) {
     out = probe_training(run, depth, left);
+  }
   if (run.plan.scores_completions()) {
     for (Verdict& one : probe_evaluation(run, depth, left)) out.push_back(std::move(one));
   }

@@ -299,6 +299,12 @@ Verdict judge_speed(const train::RunView& run, const SampledRollouts& sample) {
 
 Verdicts probe_rollout(const train::RunView& run) {
   if (!run.samples() || run.sampled().train_prompts.rows.empty() || run.sampled().rewards.empty()) return {};
+  if (run.sampled().function != nullptr) {
+    return {
+        {.code = "RL-05",
+         .level = Level::kNote,
+         .what = "nothing was sampled: the rollout function makes the completions, from the first step on"}};
+  }
   SampledRollouts sample;
   try {
     sample = sample_rollouts(run, {.seconds = kSeconds});

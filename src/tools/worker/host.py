@@ -9,7 +9,7 @@
 MOST_PROCESSES = 256       # that one fork may have started
 MOST_PRINTS = 64 << 20     # bytes that one call may print
 GLANCE = 0.1               # seconds between looks at forks that are at work
-SETUP = {"load_seconds": 120.0, "workers": 1, "imports": False, "tools": [], "environments": {}}
+SETUP = {"load_seconds": 120.0, "sessions": 0, "workers": 1, "imports": False, "tools": [], "environments": {}}
 TOLD = {}                  # environment -> its description
 OUT = bytearray()          # for hone
 FORKS = []

@@ -16,6 +16,7 @@ namespace {
 std::string built_in() {
   const Json texts{{"hone.tools", kToolsPython},
                    {"hone.tools._calculator", kCalculatorPython},
+                   {"hone.tools._openenv", kOpenEnvPython},
                    {"hone.tools._python", kPythonPython},
                    {"hone.tools._sandbox", kSandboxPython},
                    {"hone.tools._sqlite", kSqlitePython}};

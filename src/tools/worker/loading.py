@@ -91,6 +91,17 @@ class of_word:
         return False
 
 
+def require_capacity(instance, number):
+    """Of a server that limits its sessions: a Fault where it does not hold one for each completion that is sampled at once."""
+    check = getattr(instance, "_hone_capacity", None)
+    if check is None or number != 0 or SETUP["sessions"] < 2:
+        return
+    try:
+        check(SETUP["sessions"])
+    except BaseException as error:
+        raise Fault(*getattr(error, "hone_fault", ("a server that answers", trace_of(error))))
+
+
 def load_environment(fork, entry, place, standalone):
     """Makes the environment that `fork` holds; what it is. What its factory draws is the same in each run; each reset has a seed of its own."""
     with of_word(entry):
@@ -98,12 +109,15 @@ def load_environment(fork, entry, place, standalone):
         factory = find_function(import_module(entry), entry["names"][0], where, classes=True)
         seed_generators("/".join(map(str, place)))
         try:
+            if "url" in entry:  # of a server, which the class asks for its tools
+                factory = factory(entry["url"])
             # The program that called hone has a place of its own for each.
             fork.instance = factory(*place[1:]) if getattr(factory, "hone_takes_place", False) else factory()
         except BaseException as error:
             if hasattr(error, "hone_fault"):
                 raise Fault(*error.hone_fault)
             raise Fault(f"{entry['names'][0]}(), which makes an environment", trace_of(error))
+        require_capacity(fork.instance, place[1])
         names, has_reset, has_reward = methods_of(fork.instance)
         title = type(fork.instance).__name__
         if not has_reset:

@@ -332,7 +332,8 @@ def spare():
 def begin(message):
     """Imports and describes the standalone tools; returns in the process that serves, with their descriptions."""
     LIMITS.update(timeout=message["timeout"], most=message["most"])
-    SETUP.update({name: message[name] for name in ("tools", "environments", "workers", "load_seconds")})
+    SETUP.update({name: message[name] for name in ("tools", "environments", "workers", "load_seconds")},
+                 sessions=message.get("sessions", 0))
     pid, theirs, told = spare()
     if pid == 0:  # the user's modules have started threads, which a fork would not have: each fork imports them itself
         SETUP["imports"] = True

@@ -6,7 +6,7 @@
 namespace hone::tools {
 
 extern const std::string_view kForkPython, kLoadingPython, kHostPython, kOwnersPython, kSchemasPython;
-extern const std::string_view kToolsPython, kCalculatorPython, kPythonPython, kSandboxPython,
+extern const std::string_view kToolsPython, kCalculatorPython, kOpenEnvPython, kPythonPython, kSandboxPython,
     kSqlitePython;  // hone.tools
 
 }  // namespace hone::tools

@@ -70,14 +70,14 @@ std::vector<std::int32_t> ids_of(const Json& json, const std::string& where) {
 
 std::vector<GivenTokens> given_of(const Json& sample, std::size_t tokens, const std::string& where) {
   std::vector<GivenTokens> out;
-  std::int64_t from = 1;
+  std::int64_t from = 0;
   for (const Json& one : sample.value("given", Json::array())) {
     const bool is_pair = one.is_array() && one.size() == 2;
     const GivenTokens span = {.begin = is_pair ? whole_of(one[0], "a token's place", where) : -1,
                               .end = is_pair ? whole_of(one[1], "a token's place", where) : -1};
     if (span.begin < from || span.end <= span.begin || span.end > static_cast<std::int64_t>(tokens)) {
       throw UserError({.where = where + " given",
-                       .expected = "[begin, end) of the tokens 1 to " + std::to_string(tokens) +
+                       .expected = "[begin, end) of the tokens 0 to " + std::to_string(tokens) +
                                    ", in order and apart from each other",
                        .found = base::dump_json(one).substr(0, 200)});
     }
@@ -162,7 +162,18 @@ void check_slices(const RolloutBatch& batch, const std::string& where) {
 
 }  // namespace
 
+namespace {
+
+bool has_dialogues(const RolloutBatch& batch) {
+  return std::any_of(batch.samples.begin(), batch.samples.end(), [](const RolloutSample& one) {
+    return !one.given.empty() || !one.calls.empty() || !one.messages.is_null();
+  });
+}
+
+}  // namespace
+
 Json to_json(const RolloutBatch& batch) {
+  const bool second = batch.has_tools || has_dialogues(batch);
   Json prompts = Json::array(), samples = Json::array();
   for (const RolloutPrompt& prompt : batch.prompts)
     prompts.push_back({{"row", prompt.row}, {"ids", prompt.ids}});
@@ -176,15 +187,15 @@ Json to_json(const RolloutBatch& batch) {
     if (!sample.ref_logprobs.empty()) one["ref_logprobs"] = floats(sample.ref_logprobs);
     if (!sample.entropies.empty()) one["entropies"] = floats(sample.entropies);
     if (!sample.text.empty()) one["text"] = sample.text;
-    if (batch.has_tools) write_dialogue(sample, one);
+    if (second) write_dialogue(sample, one);
     samples.push_back(std::move(one));
   }
-  Json out = {{"format", batch.has_tools ? kDialoguesFormat : kRolloutsFormat},
+  Json out = {{"format", second ? kDialoguesFormat : kRolloutsFormat},
               {"generation", batch.generation},
               {"reward_names", batch.reward_names},
               {"prompts", prompts},
               {"samples", samples}};
-  if (batch.has_tools) out["tools"] = true;
+  if (second) out["tools"] = batch.has_tools;
   if (!batch.slices.empty()) out["slices"] = batch.slices;
   return out;
 }
@@ -192,8 +203,9 @@ Json to_json(const RolloutBatch& batch) {
 RolloutBatch rollout_batch_from_json(const Json& json, const std::string& where) {
   RolloutBatch out;
   try {
-    out.has_tools = json.at("format") == kDialoguesFormat;
-    if (!out.has_tools && json.at("format") != kRolloutsFormat) {
+    const bool second = json.at("format") == kDialoguesFormat;
+    out.has_tools = second && json.value("tools", true);
+    if (!second && json.at("format") != kRolloutsFormat) {
       throw UserError({.where = where,
                        .expected = std::string("format ") + kRolloutsFormat + " or " + kDialoguesFormat,
                        .found = base::dump_json(json.at("format"))});
@@ -211,10 +223,7 @@ RolloutBatch rollout_batch_from_json(const Json& json, const std::string& where)
       out.samples.push_back(sample_from_json(sample, out.prompts.size(), out.reward_names.size(),
                                              where + " sample " + std::to_string(out.samples.size())));
     }
-    const bool acts = std::any_of(out.samples.begin(), out.samples.end(), [](const RolloutSample& one) {
-      return !one.given.empty() || !one.calls.empty() || !one.messages.is_null();
-    });
-    if (acts && !out.has_tools) {
+    if (has_dialogues(out) && !second) {
       throw UserError(
           {.where = where,
            .expected = std::string("format ") + kDialoguesFormat + " for dialogues with tools",
@@ -236,11 +245,23 @@ RolloutBatch rollout_batch_from_json(const Json& json, const std::string& where)
   return out;
 }
 
+void set_prompts(RolloutBatch& batch, std::vector<RolloutPrompt> of_samples, std::int64_t group_size) {
+  base::require(of_samples.size() == batch.samples.size(), "train::set_prompts", "a prompt of each sample");
+  batch.prompts.clear();
+  for (std::size_t i = 0; i < of_samples.size(); ++i) {
+    const bool begins = i % static_cast<std::size_t>(group_size) == 0;
+    if (begins || of_samples[i] != batch.prompts.back()) batch.prompts.push_back(std::move(of_samples[i]));
+    batch.samples[i].prompt = batch.prompts.size() - 1;
+  }
+}
+
 void check_rollouts(const RolloutBatch& batch, std::int64_t group_size, std::int64_t vocab_size,
                     const std::string& where) {
   const auto group = static_cast<std::size_t>(group_size);
   for (std::size_t i = 0; i < batch.samples.size(); ++i) {
-    if (batch.samples[i].prompt == batch.samples[i / group * group].prompt) continue;
+    const std::size_t prompt = batch.samples[i].prompt, first = batch.samples[i / group * group].prompt;
+    const bool own = batch.prompts.size() > batch.samples.size() / group;  // prompts of their own
+    if (prompt == first || (own && batch.prompts[prompt].row == batch.prompts[first].row)) continue;
     throw UserError(
         {.where = where + " sample " + std::to_string(i),
          .expected = "num_generations (" + std::to_string(group) + ") samples of a prompt next to each other",

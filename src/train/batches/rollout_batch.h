@@ -12,6 +12,8 @@
 //   "given": [[12, 31], ..]     the ids that the model did not draw: [begin, end) of "ids", in order
 //   "messages": [{..}, ..]      the dialogue after the prompt, as reward functions get it
 //   "calls": [{"turn": 0, "name": "search", "arguments": {..}, "result": "..", "failed": false, "seconds": 0.01}, ..]
+// It is the form too of completions that a function of the user's has made, with "tools": false. Such samples of one row may each have
+// a prompt of their own, then with the same "row".
 // Samples of a prompt are adjacent (num_generations of each). A reward of null is TRL's None. Of a sample,
 // "ids", "truncated" and "rewards" are needed; of the rest what is absent is computed or left out:
 // [tokens] below are the drawn ones.
@@ -66,7 +68,7 @@ struct RolloutSample {
   std::vector<float> old_logprobs, sampling_logprobs, ref_logprobs, entropies;
   double advantage = 0;  // not in the file: computed from the rewards
 
-  std::vector<GivenTokens> given = {};  // in order, apart from each other; the first id is never given
+  std::vector<GivenTokens> given = {};  // in order, apart from each other
   base::Json messages = {};             // null: the completion is one turn, its text
   std::vector<ToolCall> calls = {};
 
@@ -96,7 +98,10 @@ std::vector<RolloutBatch> read_rollouts(const base::fs::path& path);
 // Appends one line; UserError when the file cannot be written.
 void append_rollouts(const base::fs::path& path, const RolloutBatch& batch);
 
-// UserError naming `where` unless every group_size samples are of one prompt and every token is below
+// Prompts of samples that have each their own: those of a group (group_size samples) that are equal and next to each other become one.
+void set_prompts(RolloutBatch& batch, std::vector<RolloutPrompt> of_samples, std::int64_t group_size);
+
+// UserError naming `where` unless every group_size samples are of one prompt, or of prompts of one row, and every token is below
 // `vocab_size`.
 void check_rollouts(const RolloutBatch& batch, std::int64_t group_size, std::int64_t vocab_size,
                     const std::string& where);

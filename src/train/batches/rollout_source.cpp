@@ -12,6 +12,7 @@
 #include "text/token_pattern.h"
 #include "train/batches/call_notes.h"
 #include "train/batches/dialogue_facts.h"
+#include "train/batches/function_rollouts.h"
 #include "train/batches/tool_rollouts.h"
 #include "train/opening/generate_options.h"
 
@@ -174,6 +175,7 @@ struct LiveRollouts::Making {
   std::vector<ActingPrompt> acting = {};    // with tools: its prompts
   std::vector<std::size_t> left = {};       // completions of each prompt that are not there yet
   std::vector<std::size_t> submitted = {};  // first samples of what rewards were asked for
+  std::vector<Json> columns = {};           // of a rollout function: of each sample, beside its row's
 };
 
 // `count` samples from `first` on. A column that some rows lack is None there, as in TRL's data.
@@ -195,11 +197,15 @@ rewards::Request LiveRollouts::reward_request(const Making& making, std::size_t 
       const Actor& actor = making.acting[sample.prompt].actors.at((first + i) % group);
       if (actor.instance >= 0) out.environments.push_back({actor.environment, actor.instance});
     }
-    for (const auto& [name, value] : row.columns.items()) {
-      Json& column = out.columns[name];
-      if (column.is_null()) column = std::vector<Json>(count);
-      column[i] = value;
-    }
+    const auto take = [&](const Json& columns) {
+      for (const auto& [name, value] : columns.items()) {
+        Json& column = out.columns[name];
+        if (column.is_null()) column = std::vector<Json>(count);
+        column[i] = value;
+      }
+    };
+    take(row.columns);
+    if (!making.columns.empty()) take(making.columns[first + i]);
   }
   return out;
 }
@@ -233,6 +239,7 @@ void LiveRollouts::sample(Making& making) {
   options.prompt_keys = request.places;
   options.step = request.evaluation ? kEvaluationStep : static_cast<std::uint64_t>(request.generation);
   if (request.evaluation) options.seed += static_cast<std::uint64_t>(request.generation) << 32;
+  if (function_ != nullptr) return sample_by_function(making, rows, options);
   if (tools_ != nullptr) {
     journal = request.evaluation ? nullptr : journal_from(options.step);
     std::vector<std::string> resets;
@@ -269,6 +276,26 @@ void LiveRollouts::forget_before(std::int64_t generation) {
   if (journal_ != nullptr) journal_->trim(static_cast<std::uint64_t>(generation));
 }
 
+void LiveRollouts::sample_by_function(Making& making, const std::vector<const data::PromptRow*>& rows,
+                                      const rollout::GenerateOptions& options) {
+  const RolloutRequest& request = making.request;
+  RolloutBatch& batch = making.out.batch;
+  FunctionBatch made = roll_out(model_, rows, request.rows, options, tokenizer_, *function_,
+                                request.trainer_state, request.evaluation);
+  making.columns = std::move(made.columns);
+  for (const std::int64_t row : request.rows) batch.prompts.push_back({.row = row, .ids = {}});
+  batch.samples.resize(made.samples.size());
+  making.left.assign(rows.size(), static_cast<std::size_t>(request.num_generations));
+  if (!made.printed.empty()) {
+    making.out.facts.printed.push_back({.reward = "rollout",
+                                        .first = static_cast<std::int64_t>(sample_number(request, 0)),
+                                        .count = std::ssize(made.samples),
+                                        .text = std::move(made.printed)});
+  }
+  for (std::size_t i = 0; i < made.samples.size(); ++i) take_sample(making, i, std::move(made.samples[i]));
+  set_prompts(batch, std::move(made.prompts), request.num_generations);
+}
+
 // get_reward() of the environments: the last reward functions.
 void LiveRollouts::ask_environments(Making& making) {
   if (tools_ == nullptr) return;
@@ -289,7 +316,10 @@ void LiveRollouts::fill_facts(Making& making) const {
     const std::int64_t row = making.out.batch.prompts[sample.prompt].row;
     const bool acts = !making.acting.empty();
     facts.completions.push_back(
-        {.prompt = acts ? making.acting[sample.prompt].text : prompts_.token_row(row).text,
+        {.prompt = function_ != nullptr
+                       ? tokenizer_.decode(making.out.batch.prompts[sample.prompt].ids, false)
+                   : acts ? making.acting[sample.prompt].text
+                          : prompts_.token_row(row).text,
          .asked = asked_by_user(acts ? making.acting[sample.prompt].prompt : prompts_.row(row).prompt),
          .completion = sample.text,
          .truncated = sample.truncated});

@@ -65,9 +65,12 @@ class RolloutSource {
   // Whether parts of a batch may be made by several ranks, and the tokens of a prompt, by which they are balanced.
   virtual bool has_parts() const { return false; }
   virtual std::int64_t prompt_tokens(std::int64_t /*row*/) const { return 1; }
+  // Whether what the model says of the completions is to be computed by a pass: a function of the user's has made them.
+  virtual bool lacks_scores() const { return false; }
 };
 
-struct ToolUse;  // train/batches/tool_rollouts.h
+struct ToolUse;      // train/batches/tool_rollouts.h
+struct FunctionUse;  // train/batches/function_rollouts.h
 
 // Samples with the trainer's own weights and adapter, dropout off. All must outlive it.
 class LiveRollouts final : public RolloutSource {
@@ -87,6 +90,9 @@ class LiveRollouts final : public RolloutSource {
   bool has_parts() const override { return true; }
   // Of training batches: what tools answer is kept at `place`, and looked up by a run that goes on.
   void keep_journal(JournalPlace place) { journal_place_ = std::move(place); }
+  // A function of the user's makes the completions; it must outlive this.
+  void roll_out_by(FunctionUse* function) { function_ = function; }
+  bool lacks_scores() const override { return function_ != nullptr; }
   std::int64_t prompt_tokens(std::int64_t row) const override {
     return static_cast<std::int64_t>(prompts_.token_row(row).ids.size());
   }
@@ -94,6 +100,8 @@ class LiveRollouts final : public RolloutSource {
  private:
   struct Making;  // a batch under way
   void sample(Making& making);
+  void sample_by_function(Making& making, const std::vector<const data::PromptRow*>& rows,
+                          const rollout::GenerateOptions& options);
   void take_sample(Making& making, std::size_t index, RolloutSample sample);
   void ask_environments(Making& making);
   void fill_facts(Making& making) const;
@@ -109,6 +117,7 @@ class LiveRollouts final : public RolloutSource {
   rollout::GenerateOptions options_;
   bool by_group_;
   ToolUse* tools_;
+  FunctionUse* function_ = nullptr;
   std::optional<JournalPlace> journal_place_;
   std::unique_ptr<ToolJournal> journal_;  // once there was a training batch
   rewards::RewardQueue queue_;

@@ -43,7 +43,8 @@ struct RecordData {
 };
 // GRPO, RLOO and Online DPO: prompts, and what samples and scores completions of them.
 struct SampledData {
-  std::shared_ptr<ToolUse> tools = nullptr;  // that the model may call; null: none
+  std::shared_ptr<ToolUse> tools = nullptr;         // that the model may call; null: none
+  std::shared_ptr<FunctionUse> function = nullptr;  // that makes the completions; null: hone samples
   PolicyPrompts train_prompts, eval_prompts;
   std::vector<std::unique_ptr<rewards::Reward>> rewards;
   std::vector<std::unique_ptr<rewards::Reward>> judge;  // Online DPO's, in their place: one or none

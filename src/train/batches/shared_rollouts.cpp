@@ -72,17 +72,17 @@ void append(std::vector<T>& to, std::vector<T>& from) {
   to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
 }
 
-// Of prompts in places `items` of the whole batch, which is as large already.
-void put(SourcedRollouts& all, PartFacts part, const std::vector<std::int64_t>& items, std::size_t group) {
-  base::require(part.prompts.size() == items.size() && part.samples.size() == items.size() * group,
-                "train::SharedRollouts", "a rank's prompts with their completions");
+// Of prompts in places `items` of the whole batch, which is as large already; so is `prompts`, of each sample.
+void put(SourcedRollouts& all, std::vector<RolloutPrompt>& prompts, PartFacts part,
+         const std::vector<std::int64_t>& items, std::size_t group) {
+  base::require(part.samples.size() == items.size() * group, "train::SharedRollouts",
+                "the completions of a rank's prompts");
   for (std::size_t i = 0; i < items.size(); ++i) {
     const auto place = static_cast<std::size_t>(items[i]);
-    all.batch.prompts[place] = std::move(part.prompts[i]);
     for (std::size_t k = 0; k < group; ++k) {
       RolloutSample& sample = all.batch.samples[place * group + k];
       sample = std::move(part.samples[i * group + k]);
-      sample.prompt = place;
+      prompts[place * group + k] = part.prompts.at(sample.prompt);
       all.facts.completions[place * group + k] = std::move(part.completions[i * group + k]);
     }
   }
@@ -130,7 +130,7 @@ SourcedRollouts SharedRollouts::make(const RolloutRequest& request) {
   out.batch.generation = request.generation;
   out.batch.reward_names = own_.reward_names();
   out.batch.has_tools = own_.has_tools();
-  out.batch.prompts.resize(request.rows.size());
+  std::vector<RolloutPrompt> prompts(request.rows.size() * group);
   out.batch.samples.resize(request.rows.size() * group);
   out.facts.completions.resize(request.rows.size() * group);
   out.facts.reward_names = own_.reward_names();
@@ -142,7 +142,8 @@ SourcedRollouts SharedRollouts::make(const RolloutRequest& request) {
     by_rank.at(static_cast<std::size_t>(part.rank)) = std::move(part);
   }
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank)
-    put(out, std::move(by_rank[rank]), work.items_of_rank(static_cast<int>(rank)), group);
+    put(out, prompts, std::move(by_rank[rank]), work.items_of_rank(static_cast<int>(rank)), group);
+  set_prompts(out.batch, std::move(prompts), request.num_generations);
   return out;
 }
 

@@ -81,6 +81,7 @@ Json input_files(const config::Plan& plan, const OpenedText& text) {
         add_file(files, kReward, file);
     }
   }
+  if (const fs::path file = reward_file(plan.acting.rollout); !file.empty()) add_file(files, kReward, file);
   return {{"method", config::method_name(plan.method)}, {"files", files}};
 }
 

@@ -81,6 +81,7 @@ void open_rewards(const config::Plan& plan, SampledData& data) {
   data.rewards = rewards::open_rewards(plan.policy.reward_funcs, options);
   if (data.tools != nullptr) require_rewards(plan, *data.tools);
   data.columns = needed_columns(plan.policy.reward_funcs, data.rewards);
+  if (data.function != nullptr) return;  // which may give the columns
   const auto require = [&](const PolicyPrompts& prompts) {
     require_columns("reward_funcs", plan.policy.reward_funcs, data.columns, prompts);
   };
@@ -111,6 +112,10 @@ void open_prompts_and_rewards(OpenedRun& run, SampledData& data) {
   const config::Plan& plan = run.plan;
   const bool replays = !plan.policy.replay.empty();
   if (!replays && plan.acting.acts()) data.tools = open_tools(run);
+  if (!replays && !plan.acting.rollout.empty()) {
+    data.function = open_function(run);
+    run.start.notes.push_back("rollout: " + plan.acting.rollout + " makes the completions");
+  }
   data::SeenRows seen;
   if (!plan.dataset_name.empty()) {
     const data::RowSource source(plan.train_rows);
@@ -174,10 +179,13 @@ void open_sources(OpenedRun& run, SampledData& data, rollout::GenerateOptions sa
                         .rank = static_cast<int>(run.plan.rank),
                         .ranks = static_cast<int>(run.plan.ranks),
                         .resumes = run.directory.resuming()});
+  source->roll_out_by(data.function.get());
   data.train_source = std::move(source);
   if (data.eval_prompts.rows.empty()) return;
-  data.eval_source = std::make_unique<LiveRollouts>(sampling, *run.model, data.eval_prompts, tokenizer,
-                                                    scorers, by_group, data.tools.get());
+  auto evaluation = std::make_unique<LiveRollouts>(sampling, *run.model, data.eval_prompts, tokenizer,
+                                                   scorers, by_group, data.tools.get());
+  evaluation->roll_out_by(data.function.get());
+  data.eval_source = std::move(evaluation);
 }
 
 std::string sampling_line(const config::PolicyPlan& policy) {

@@ -24,6 +24,16 @@ tools::PoolOptions pool_options(const config::Plan& plan) {
   return out;
 }
 
+// Every option as plan.yaml has it; values that are no JSON are texts.
+base::Json options_of(const config::Plan& plan) {
+  base::Json out = base::Json::object();
+  for (const auto& [name, text] : plan.resolved) {
+    base::Json value = base::Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    out[name] = value.is_discarded() ? base::Json(text) : std::move(value);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::shared_ptr<const text::ChatTemplate> acting_template(const OpenedText& text, const std::string& model,
@@ -82,7 +92,9 @@ std::shared_ptr<ToolUse> open_tools(OpenedRun& run) {
               .failures_to_stop = plan.acting.tool_failures_to_stop,
               .template_kwargs = template_kwargs(plan),
               .vocab_size = model.vocab_size});
-  out->pool = open_tool_pool(plan);
+  tools::PoolOptions pool = pool_options(plan);
+  pool.sessions = plan.policy.generation_batch_size;
+  out->pool = std::make_shared<tools::ToolPool>(std::move(pool));
   for (const auto& [name, word] : pool_options(plan).environments) out->environments.push_back(name);
   out->limits = prompt_limits(run);
   for (const std::string& word : plan.acting.tools)
@@ -95,6 +107,26 @@ std::shared_ptr<ToolUse> open_tools(OpenedRun& run) {
 
 std::unique_ptr<tools::ToolPool> open_tool_pool(const config::Plan& plan) {
   return std::make_unique<tools::ToolPool>(pool_options(plan));
+}
+
+std::shared_ptr<FunctionUse> open_function(const OpenedRun& run) {
+  const config::Plan& plan = run.plan;
+  const text::Tokenizer& tokenizer = run.text->tokenizer;
+  const model::ModelConfig& model = run.source->config();
+  const std::string& folder =
+      plan.tokenizer_name_or_path.empty() ? plan.model_name_or_path : plan.tokenizer_name_or_path;
+  auto out = std::make_shared<FunctionUse>(
+      FunctionUse{.host = nullptr,
+                  .chat = run.text->chat_template.get(),
+                  .template_kwargs = template_kwargs(plan),
+                  .options = options_of(plan),
+                  .model = folder,
+                  .vocab_size = model.vocab_size,
+                  .ends = generate_options_of(plan.policy, model, tokenizer).stop_ids});
+  if (const auto pad = tokenizer.pad_id()) out->ends.push_back(*pad);
+  out->host = std::make_unique<tools::RolloutHost>(
+      tools::RolloutHostOptions{.python = plan.policy.python, .word = plan.acting.rollout});
+  return out;
 }
 
 void require_rewards(const config::Plan& plan, const ToolUse& tools) {

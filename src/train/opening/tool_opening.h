@@ -1,8 +1,10 @@
-// The tools and environments of a run, opened before its prompts: their schemas stand in the prompts.
+// The tools and environments of a run, opened before its prompts: their schemas stand in the prompts. And the function that makes a
+// run's completions in their place.
 #pragma once
 
 #include <memory>
 
+#include "train/batches/function_rollouts.h"
 #include "train/batches/tool_rollouts.h"
 #include "train/opening/open_run.h"
 
@@ -21,6 +23,9 @@ PromptLimits prompt_limits(const OpenedRun& run);
 // over. UserError for a model without a chat template; `model` names it.
 std::shared_ptr<const text::ChatTemplate> acting_template(const OpenedText& text, const std::string& model,
                                                           std::vector<std::string>& notes);
+
+// Starts the process of the plan's rollout function. UserError of tools::RolloutHost. `run` must outlive the result.
+std::shared_ptr<FunctionUse> open_function(const OpenedRun& run);
 
 // UserError for a run without anything that scores: neither reward_funcs nor an environment's get_reward.
 void require_rewards(const config::Plan& plan, const ToolUse& tools);

@@ -58,16 +58,16 @@ std::vector<float> floats_of(const at::Tensor& values) {
   return {first, first + here.numel()};
 }
 
-// Samples of prompts [begin, end) as a batch of their own.
+// Samples [begin, end), whole groups, as a batch of their own. Prompts stand in the order of the samples.
 RolloutBatch part_of(const RolloutBatch& all, std::size_t begin, std::size_t end) {
   RolloutBatch out{
       .generation = all.generation, .reward_names = all.reward_names, .has_tools = all.has_tools};
-  out.prompts.assign(all.prompts.begin() + static_cast<std::ptrdiff_t>(begin),
-                     all.prompts.begin() + static_cast<std::ptrdiff_t>(end));
-  for (const RolloutSample& sample : all.samples) {
-    if (sample.prompt < begin || sample.prompt >= end) continue;
-    out.samples.push_back(sample);
-    out.samples.back().prompt -= begin;
+  const std::size_t first = all.samples[begin].prompt, last = all.samples[end - 1].prompt;
+  out.prompts.assign(all.prompts.begin() + static_cast<std::ptrdiff_t>(first),
+                     all.prompts.begin() + static_cast<std::ptrdiff_t>(last + 1));
+  for (std::size_t i = begin; i < end; ++i) {
+    out.samples.push_back(all.samples[i]);
+    out.samples.back().prompt -= first;
   }
   return out;
 }
@@ -154,6 +154,31 @@ void GroupMethod::add_reference(RolloutBatch& batch) {
   });
 }
 
+// TRL's old log-probabilities: those of the trained model before it is updated.
+void GroupMethod::add_scores(RolloutBatch& batch) {
+  const auto passes = compose_passes(batch, all_of(batch.samples.size()), pass_limit());
+  const auto found = work().each<std::vector<float>>(
+      costs_of(batch, passes),
+      [&](std::size_t i) {
+        const at::NoGradGuard no_grad;
+        const PolicyPass pass = make_policy_pass(batch, passes[i], shares());
+        const TokenScores scores = score_policy(parts_.model, pass, {}, parts_.form, head_options());
+        return floats_of(at::cat({scores.logprob, scores.entropy}));
+      },
+      "old log-probabilities");
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    const float* logprob = found[i].data();
+    const float* entropy = logprob + found[i].size() / 2;
+    for (const std::size_t at : make_policy_pass(batch, passes[i], shares()).samples) {
+      RolloutSample& sample = batch.samples[at];
+      sample.old_logprobs.assign(logprob, logprob + sample.drawn());
+      sample.entropies.assign(entropy, entropy + sample.drawn());
+      logprob += sample.drawn();
+      entropy += sample.drawn();
+    }
+  }
+}
+
 ScoredRollouts GroupMethod::score(RolloutBatch batch, std::int64_t group) {
   return score_rollouts(std::move(batch), parts_.plan.policy, loss_, group,
                         [this](RolloutBatch& one) { add_reference(one); });
@@ -165,6 +190,7 @@ std::shared_ptr<ScoredRollouts> GroupMethod::generate(std::int64_t generation, s
                                         .rows = order_.prompts(generation),
                                         .num_generations = parts_.plan.policy.num_generations,
                                         .trainer_state = state_of(step)});
+  if (uses_old_logprobs() && parts_.source.lacks_scores()) add_scores(made.batch);
   require_fitting(made.batch, "generation batch " + std::to_string(generation));
   auto out =
       std::make_shared<ScoredRollouts>(score(std::move(made.batch), parts_.plan.policy.num_generations));
@@ -492,7 +518,8 @@ double GroupMethod::eval_balance(const RolloutBatch& batch) const {
 EvalFacts GroupMethod::evaluate() {
   const auto start = Clock::now();
   const std::int64_t group = parts_.plan.policy.num_generations_eval;
-  const SourcedRollouts made = sample_evaluation(group);
+  SourcedRollouts made = sample_evaluation(group);
+  if (parts_.evaluation->lacks_scores()) add_scores(made.batch);
   EvalFacts out;
   MetricMeans means;
   const auto prompts =
@@ -500,8 +527,9 @@ EvalFacts GroupMethod::evaluate() {
   learn::PolicyLossOptions options = options_;
   options.span = learn::Span::kStep;
   options.entropy_coef = applied_entropy_coef();
-  for (std::size_t begin = 0; begin < made.batch.prompts.size(); begin += prompts) {
-    const std::size_t end = std::min(begin + prompts, made.batch.prompts.size());
+  const std::size_t at_once = prompts * static_cast<std::size_t>(group);
+  for (std::size_t begin = 0; begin < made.batch.samples.size(); begin += at_once) {
+    const std::size_t end = std::min(begin + at_once, made.batch.samples.size());
     const ScoredRollouts scored = score(part_of(made.batch, begin, end), group);
     const std::vector<std::size_t> all = all_of(scored.batch.samples.size());
     const learn::PolicyTokens tokens = policy_tokens(scored, all, recorded_scores(scored.batch, all),

@@ -10,7 +10,8 @@
 //   - reward functions are called once per group, while other groups are still being generated; TRL calls
 //     them once per generation batch. trainer_state.log_history is empty, and step_time is not a metric:
 //     metrics.jsonl is reproducible bit for bit.
-//   - old log-probabilities are those that the sampler recorded (dropout off), not from a separate pass.
+//   - old log-probabilities are those that the sampler recorded (dropout off), not from a separate pass. Completions of a rollout
+//     function have no such record: there they are from a pass, as TRL's.
 #pragma once
 
 #include <functional>
@@ -81,6 +82,7 @@ class GroupMethod final : public SamplingMethod {
   std::vector<Part> load(std::int64_t step, Found& found);
   std::shared_ptr<ScoredRollouts> generate(std::int64_t generation, std::int64_t step, Found& found);
   void add_reference(RolloutBatch& batch);
+  void add_scores(RolloutBatch& batch);
   ScoredRollouts score(RolloutBatch batch, std::int64_t group);
   // Whole batches are pooled, and a pass is by group; by slice TRL's micro-batches are passes.
   std::vector<Pass> passes_of(const std::vector<Part>& parts, bool by_slice, const learn::StepTotals& totals,

@@ -108,11 +108,12 @@ void add_sampling_ratio(ScoredRollouts& out, const learn::PolicyLossOptions& opt
   const std::vector<std::size_t> all = all_of(out.batch.samples.size());
   const learn::PolicyTokens tokens = batch_tokens(out.batch, all);
   if (!tokens.old_logprob.defined() || !tokens.sampling_logprob.defined()) {
-    throw base::UserError({.where = "vllm_importance_sampling_correction",
-                           .expected = "sampling_logprobs and old_logprobs of every sample",
-                           .found = "a rollout without them",
-                           .cause = "the file of --replay does not have them",
-                           .fix = "leave the correction off"});
+    throw base::UserError(
+        {.where = "vllm_importance_sampling_correction",
+         .expected = "sampling_logprobs and old_logprobs of every sample",
+         .found = "a rollout without them",
+         .cause = "the file of --replay does not have them, or the rollout function gives None as logprobs",
+         .fix = "leave the correction off"});
   }
   const learn::SamplingRatio found = learn::sampling_ratio(tokens, options);
   const bool by_sequence = found.ratio.numel() == static_cast<std::int64_t>(all.size()) &&
