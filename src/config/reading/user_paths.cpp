@@ -16,7 +16,7 @@ namespace {
 
 using base::Json;
 
-constexpr std::array<std::pair<std::string_view, PathForm>, 44> kForms = {{
+constexpr std::array<std::pair<std::string_view, PathForm>, 45> kForms = {{
     {"model_name_or_path", PathForm::kPath},
     {"ref_model", PathForm::kPath},
     {"tokenizer_name_or_path", PathForm::kPath},
