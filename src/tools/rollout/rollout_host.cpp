@@ -13,7 +13,6 @@
 namespace hone::tools {
 
 using base::Json;
-using Outcome = python::WorkerProcess::Outcome;
 
 namespace {
 
@@ -61,13 +60,13 @@ void RolloutHost::start() {
                                {parsed.is_file ? "file" : "module", parsed.file_or_module},
                                {"function", parsed.names.front()}}));
   std::string frame;
-  const Outcome outcome = host_->exchange(base::Clock::now() + kLoad, frame);
-  if (outcome == Outcome::kLate) {
+  const python::WorkerProcess::Outcome outcome = host_->exchange(base::Clock::now() + kLoad, frame);
+  if (outcome == python::WorkerProcess::Outcome::kLate) {
     const std::string last = python::last_line(host_->ask_where());
     host_.reset();
     ended("imports it", "did not answer within 5 minutes" + (last.empty() ? "" : ": " + last));
   }
-  if (outcome == Outcome::kGone) ended("imports it", host_->how_it_ended());
+  if (outcome == python::WorkerProcess::Outcome::kGone) ended("imports it", host_->how_it_ended());
   const Json reply = python::parse_reply(frame, kHost);
   if (reply.contains("fault")) refuse(reply["fault"], where());
 }
@@ -86,9 +85,9 @@ void RolloutHost::ended(const char* doing, const std::string& how) const {
 std::string RolloutHost::receive(const char* doing) {
   std::string frame;
   for (;;) {
-    const Outcome outcome = host_->exchange(base::Clock::now() + kGlance, frame);
-    if (outcome == Outcome::kAnswered) return frame;
-    if (outcome == Outcome::kGone) ended(doing, host_->how_it_ended());
+    const python::WorkerProcess::Outcome outcome = host_->exchange(base::Clock::now() + kGlance, frame);
+    if (outcome == python::WorkerProcess::Outcome::kAnswered) return frame;
+    if (outcome == python::WorkerProcess::Outcome::kGone) ended(doing, host_->how_it_ended());
     base::cut_if_overdue();
   }
 }
