@@ -11,7 +11,7 @@ Functions are called once over all starts. The exception is counted exactly: a c
 whose result had not been written. Methods of environments are called once in each start, in those batches that the start samples.
 
 Prints `ok NAME` or `not ok NAME`; a run that fails prints how to run it again.
-usage: tool_runs.py [--count N] [--seed N] [--case INDEX] [--hone PROGRAM]
+usage: tool_runs.py [--count N] [--seconds S] [--seed N] [--case INDEX] [--hone PROGRAM]
 """
 import argparse
 import collections
@@ -330,6 +330,7 @@ def tell(name, check, *arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1e9, help="no run is begun after so many")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--case", type=int, default=-1)
     parser.add_argument("--hone", type=pathlib.Path, default=SOURCE / "build/hone")
@@ -338,17 +339,20 @@ def main():
         root = pathlib.Path(temporary)
         make_model(root / "model")
         stories = [Story(options.hone.resolve(), root, name) for name in STORIES]
-        indices = range(options.count) if options.case < 0 else [options.case]
-        kills = again = 0
-        problems = []
-        for index in indices:
+        count = kills = again = problems = 0
+        end = time.monotonic() + options.seconds
+        for index in range(options.count) if options.case < 0 else [options.case]:
+            if time.monotonic() > end:
+                break
+            count += 1
             try:
                 of_case = one_case(stories, options.seed, index)
                 kills, again = kills + of_case[0], again + of_case[1]
             except Wrong as wrong:
-                problems.append(f"  --seed {options.seed} --case {index}: {wrong}")
-        print(f"{'not ok' if problems else 'ok'} tools: {len(indices)} runs at random with {kills} kills end with the bytes of undisturbed ones; "
-              f"{again} calls without a written result were made again", *problems, sep="\n", flush=True)
+                problems += 1
+                print(f"  --seed {options.seed} --case {index}: {wrong}", flush=True)
+        print(f"{'not ok' if problems else 'ok'} tools: {count} runs at random with {kills} kills end with the bytes of undisturbed ones; "
+              f"{again} calls without a written result were made again", flush=True)
         passed = not problems
         if options.case < 0:
             passed &= tell("environments that answer otherwise after a kill are told of", check_changed_answers, stories[1])
