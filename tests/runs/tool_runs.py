@@ -248,7 +248,7 @@ def one_case(stories, seed, index):
             ranks = chance.choice((1, 1, 2))
             changes = {"threads": chance.randint(1, 3), "tool_workers": chance.randint(1, 4)}
             if chance.random() < 0.6:
-                changes["kv_memory"] = f"{chance.choice((300, 400, 600, 1000))}KB"
+                changes["kv_memory"] = f"{chance.choice((180, 250, 400, 800))}KB"
             if run.starts:
                 changes["resume_from_checkpoint"] = "true"
             environment = {"TOOL_RUNS_DELAY": str(chance.choice((0, 0.01, 0.05)))}
