@@ -43,6 +43,7 @@ import os
 import time
 
 DELAY = float(os.environ.get("TOOLS_TEST_DELAY", "0"))
+OTHERWISE = " or not" if "TOOLS_TEST_LIE" in os.environ else ""
 
 
 def add(a: int, b: int) -> int:
@@ -75,7 +76,7 @@ async def double(a: int) -> str:
 class Counter:
     def reset(self, start, **row):
         self.count = start
-        return " The counter is at %d." % start
+        return " The counter is at %d%s." % (start, OTHERWISE)
 
     def more(self, by: int) -> int:
         """
@@ -85,7 +86,7 @@ class Counter:
             by: How far.
         """
         self.count += by
-        return self.count
+        return str(self.count) + OTHERWISE
 
     def get_reward(self):
         return float(self.count)
@@ -424,6 +425,34 @@ TEST_F(ToolRuns, ARunThatGoesOnCallsNoToolTwice) {
   EXPECT_EQ(left.find("\"call\":[0,"), std::string::npos);
   EXPECT_EQ(left.find("\"call\":[1,"), std::string::npos);
   EXPECT_NE(base::read_text(root_ / "whole" / ".hone-tools-0.jsonl").find("\"call\":[0,"), std::string::npos);
+  EXPECT_NE(drawn("lie"), drawn("whole")) << "otherwise this test shows nothing";
+}
+
+// Environments have to get into their state again. What they say otherwise by then is told, and is not read.
+TEST_F(ToolRuns, WhatAnEnvironmentSaysOtherwiseIsToldAndNotRead) {
+  std::vector<std::string> words = counter();
+  words.insert(words.end(), {"--vllm_structured_outputs_regex", kCounts, "--max_tool_calling_iterations", "2",
+                             "--max_steps", "3"});
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  go("whole", words);
+  go("parts", with({"--save_strategy", "steps", "--save_steps", "1"}), config::Method::kGrpo, 1);
+  fs::copy_file(root_ / "whole" / ".hone-tools-0.jsonl", root_ / "parts" / ".hone-tools-0.jsonl",
+                fs::copy_options::overwrite_existing);
+  setenv("TOOLS_TEST_LIE", "1", 1);
+  const auto run = go("parts", with({"--resume_from_checkpoint", "true"}));
+  EXPECT_EQ(drawn("parts"), drawn("whole"));
+  EXPECT_EQ(base::read_text(root_ / "parts" / std::string(kAdapterWeightsFile)),
+            base::read_text(root_ / "whole" / std::string(kAdapterWeightsFile)));
+  ASSERT_EQ(run->rollouts.size(), 2U);
+  std::string told;
+  for (const std::string& warning : run->rollouts[0].warnings) told += warning + "\n";
+  EXPECT_NE(told.find("the tool more changed its answer"), std::string::npos) << told;
+  EXPECT_NE(told.find("reset() of Counter says ' The counter is at "), std::string::npos) << told;
+  go("lie", words);
   EXPECT_NE(drawn("lie"), drawn("whole")) << "otherwise this test shows nothing";
 }
 
