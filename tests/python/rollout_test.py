@@ -11,7 +11,10 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-from checks import PROMPTS, QUICK, TINY, Tests, holds, raises, same
+from checks import PARITY, PROMPTS, QUICK, SOURCE, TINY, Tests, holds, raises, same
+
+sys.path.append(str(SOURCE / "tests/parity"))
+import rollout_cases
 
 VOCABULARY, POSITIONS = 100, 64
 GOOD = {"prompt_ids": [[1, 2], [3]], "completion_ids": [[4, 5, 6], [7]], "logprobs": [[-0.1, -0.2, -0.3], [0]]}
@@ -243,6 +246,30 @@ def test_off_policy(folder):
     other = trainer_of(folder, lambda *_: 1 / 0, "replayed", replay=str(folder / "out/rollouts.jsonl"), num_iterations=2, learning_rate=0.01, max_steps=4)
     other.train()
     same([entry["loss"] for entry in other.state.log_history if "loss" in entry], [entry["loss"] for entry in logged])
+
+
+def test_as_trl(folder):
+    """losses, gradients and all metrics are those that TRL logs with the same function: masks, own prompts, old log-probabilities, evaluation"""
+    from hone import trl
+    recorded = json.loads((PARITY / "trl_rollouts.json").read_text(encoding="utf-8"))["cases"]
+    rows = [{"prompt": prompt} for prompt in rollout_cases.PROMPTS]
+    same(sorted(recorded), sorted(rollout_cases.CASES))
+    for name, (more, masks) in rollout_cases.CASES.items():
+        args = trl.GRPOConfig(output_dir=str(folder / name), threads=1, skip_doctor=True, report_to="none", **{**rollout_cases.SHARED, **more})
+        trainer = trl.GRPOTrainer(TINY, rollout_cases.reward, args=args, train_dataset=rows, eval_dataset=rows[:2], rollout_func=rollout_cases.rollout_of(masks))
+        trainer.train()
+        found = rollout_cases.logged(trainer)
+        same([entry["step"] for entry in found], [entry["step"] for entry in recorded[name]], name)
+        for ours, theirs in zip(found, recorded[name]):
+            same(sorted(set(theirs) - set(ours)), [], f"{name}: names")
+            for key, value in theirs.items():
+                holds(close(ours[key], value), f"{name}, step {ours['step']}, {key}: TRL has {value}, hone {ours[key]}")
+
+
+def close(ours, theirs):
+    if theirs is None or ours is None:
+        return theirs is None and (ours is None or ours != ours)
+    return abs(ours - theirs) <= 2e-6 + 2e-5 * abs(theirs)
 
 
 def test_failures(folder):
