@@ -11,7 +11,7 @@ second copy. Completions of GRPO, RLOO and Online DPO are replayed, as those of 
 logged, unrounded, under TRL's names; evals: as logged; unfrozen: the patterns of a Spectrum file, in cases named spectrum_*.
 <case>.safetensors: grad.<name> of the first optimizer step before clipping, after.<name>, the weights after the last step; logits
 [8, V], the trained model's of the tokens IDS (not of reward models). All but sft_* and spectrum_* leave
-the first layer out, and the embedding after the last step."""
+the first layer out, the embedding after the last step, and its gradient where the head has weights of its own."""
 import json
 import re
 import tempfile
@@ -39,7 +39,8 @@ QWEN2, QWEN3, LLAMA3 = (FIXTURES / FOLDER / family for family in ("qwen2", "qwen
 REWARD = FIXTURES / "rewards" / "tiny_reward"
 KEPT = ("sft_qwen2", "sft_qwen3", "sft_llama3", "dpo_qwen2", "reward", "grpo_kl", "spectrum_qwen3", "kto_qwen2",
         "cpo_qwen2", "orpo_llama3", "rloo_qwen2", "online_dpo_llama3")
-WHOLE = ("sft", "spectrum")  # the others leave out the first layer, and the embedding after the last step: backward and AdamW are those of these
+# The others leave out the first layer and, where the head has weights of its own, the embedding: backward and AdamW are those of these.
+WHOLE = ("sft", "spectrum")
 TEXT, COMPLETION = FIXTURES / "sft/text.jsonl", FIXTURES / "sft/prompt_completion.jsonl"
 PAIRS, UNPAIRED, SCORED = (FIXTURES / "trl_dpo/explicit.jsonl", FIXTURES / "trl_kto/rows.jsonl", FIXTURES / "trl_reward/explicit.jsonl")
 CPO_PAIRS = FIXTURES / "trl_cpo/eval.jsonl"  # without a pair of equal sides, whose accuracy is a toss-up of rounding
@@ -232,7 +233,8 @@ def run(name, out):
         "data": str(data or FIXTURES / "trl_grpo/prompts.jsonl"), "options": options, "steps": steps, "evals": evals}
         | ({"unfrozen": UNFROZEN} if name.startswith("spectrum") else {}))
     if name in KEPT:
-        kept = lambda key: name.startswith(WHOLE) or ".layers.0." not in key
+        tied = trainer.model.config.tie_word_embeddings
+        kept = lambda key: name.startswith(WHOLE) or (".layers.0." not in key and (tied or "embed_tokens" not in key))
         write_tensors(out / FOLDER / f"{name}.safetensors",
                       {f"grad.{key}": value for key, value in gradients.items() if kept(key)}
                       | {f"after.{key}": value for key, value in parameters(trainer.model).items()
