@@ -109,6 +109,7 @@ std::string key_of(const fs::path& program, const train::RunView& run, const Jso
               {"form", {run.start.memory.fused_layer, train::recompute_name(run.start.memory.recompute)}},
               {"tools", tools},
               {"program", {identity_of(program), identity_of(program.parent_path() / "libhone_core.so")}}};
+  if (!run.plan.ref_model.empty()) out["reference"] = files_of(run.plan.ref_model);
   for (const auto& [name, value] : run.plan.resolved) {
     if (std::find(kNotRehearsed.begin(), kNotRehearsed.end(), name) == kNotRehearsed.end())
       out["options"][name] = value;

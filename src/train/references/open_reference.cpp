@@ -95,6 +95,8 @@ std::shared_ptr<MovingReference> make_moving(OpenedRun& run) {
   const at::ScalarType dtype = dtype_policy(model_plan(plan)).residual;
   run.moving_reference = std::make_shared<MovingReference>(adapter.flat().detach(),
                                                            values.to(adapter.flat().device()), dtype, plan);
+  // pages of pairs have a line for it
+  if (config::samples(plan.method)) run.start.notes.push_back("reference: " + describe_reference(plan));
   return run.moving_reference;
 }
 
