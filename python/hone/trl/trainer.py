@@ -9,8 +9,8 @@ import types
 
 from hone import program
 from hone.errors import HoneError, Refused, RefusedName
-from hone.trl import adapters, again, attributes, child, contradictions, families, functions, models, options, own_metrics, plan, refusals, reward_models
-from hone.trl import rollout, rows, states, streams, tokenizers, tools, training_arguments, verdicts
+from hone.trl import adapters, again, attributes, child, contradictions, families, functions, models, options, own_metrics, plan, refusals
+from hone.trl import reward_models, rollout, rows, states, streams, tokenizers, tools, training_arguments, verdicts
 from hone.trl.accelerator import Accelerator
 from hone.trl.callbacks import Callbacks, TrainerState
 from hone.trl.config import config_class
