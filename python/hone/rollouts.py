@@ -100,7 +100,8 @@ def checked(output, count, vocab_size, positions):
                          f"keys {sorted(KEYS)} in its output dict.", "a `return` is missing" if output is None else "")
     missing = sorted(set(KEYS) - set(output.keys()))
     if missing:
-        raise BadRollout(f"a dict with {', '.join(KEYS)}", f"one without {', '.join(missing)}: rollout_func must return keys {missing} in its output dict.",
+        raise BadRollout(f"a dict with {', '.join(KEYS)}",
+                         f"one without {', '.join(missing)}: rollout_func must return keys {missing} in its output dict.",
                          "logprobs may be None where no importance sampling is corrected" if "logprobs" in missing else "")
     out = {MASK: None}
     for key in KEYS:
@@ -116,7 +117,8 @@ def checked(output, count, vocab_size, positions):
             raise BadRollout(f"at most {positions} tokens, the model's positions, in prompt_ids[{at}] and completion_ids[{at}] together",
                              f"{len(prompt)} and {length}", "end the rollout earlier, or leave earlier turns out of the prompt")
     if out["logprobs"] is not None:
-        out["logprobs"] = [[number_of(value, f"logprobs[{at}]") for value in listed(one, f"logprobs[{at}]")] for at, one in enumerate(out["logprobs"])]
+        out["logprobs"] = [[number_of(value, f"logprobs[{at}]") for value in listed(one, f"logprobs[{at}]")]
+                           for at, one in enumerate(out["logprobs"])]
         for at, one in enumerate(out["logprobs"]):
             same_length(len(one), lengths[at], f"logprobs[{at}]", f"completion_ids[{at}]")
     if output.get(MASK) is not None:
@@ -165,7 +167,8 @@ def overrides_of(given):
             continue
         if name in NOTHING:
             if name in ("n", "best_of") and value != 1:
-                raise BadRollout("n=1: generate_rollout_completions expects n=1.", f"{name}={value!r}", "repeat the prompt for several completions of it")
+                raise BadRollout("n=1: generate_rollout_completions expects n=1.", f"{name}={value!r}",
+                                 "repeat the prompt for several completions of it")
             continue
         if name in NUMBERS:
             out[name] = number_for(name, value)

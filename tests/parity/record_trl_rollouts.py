@@ -1,5 +1,5 @@
-"""What TRL's GRPOTrainer logs of runs whose completions a rollout_func makes (rollout_cases.py), on CPU in fp32: FIXTURES/trl_rollouts.json, {"versions",
-"model", "cases": {name: [one entry a step or evaluation, null for NaN]}}. usage: record_trl_rollouts.py [--out FOLDER]"""
+"""What TRL's GRPOTrainer logs of runs whose completions a rollout_func makes (rollout_cases.py), on CPU in fp32: FIXTURES/trl_rollouts.json,
+{"versions", "model", "cases": {name: [one entry a step or evaluation, null for NaN]}}. usage: record_trl_rollouts.py [--out FOLDER]"""
 import math
 import os
 import tempfile
@@ -27,4 +27,5 @@ def run(name):
 
 
 given = options(__doc__)
-write_json(given.out / "trl_rollouts.json", {"versions": versions(), "model": str(FIXTURES / "tiny_llama"), "cases": {name: run(name) for name in CASES}})
+write_json(given.out / "trl_rollouts.json", {"versions": versions(), "model": str(FIXTURES / "tiny_llama"),
+                                              "cases": {name: run(name) for name in CASES}})

@@ -38,7 +38,10 @@ def read_frame(end):
 
 def write_frame(end, text, masked=False, code=1):
     data = text.encode()
-    size = bytes([len(data)]) if len(data) < 126 else b"\x7e" + struct.pack(">H", len(data)) if len(data) < 65536 else b"\x7f" + struct.pack(">Q", len(data))
+    if len(data) < 126:
+        size = bytes([len(data)])
+    else:
+        size = b"\x7e" + struct.pack(">H", len(data)) if len(data) < 65536 else b"\x7f" + struct.pack(">Q", len(data))
     if masked:
         size = bytes([size[0] | 128]) + size[1:] + b"\0" * 4
     end.sendall(bytes([128 | code]) + size + data)
@@ -134,7 +137,8 @@ class Server:
                 return self.page(end, path)
             key = next(line.split(": ")[1] for line in lines if line.lower().startswith("sec-websocket-key"))
             accepted = base64.b64encode(hashlib.sha1((key + GUID).encode()).digest()).decode()
-            end.sendall(f"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accepted}\r\n\r\n".encode())
+            end.sendall("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                        f"Sec-WebSocket-Accept: {accepted}\r\n\r\n".encode())
             self.session(end)
         except (OSError, StopIteration):
             pass
@@ -142,11 +146,12 @@ class Server:
             end.close()
 
     def page(self, end, path):
-        action = {"type": "object", "description": "Counts.", "properties": {"by": {"type": "integer"}, "metadata": {"type": "object"}}, "required": ["by"]}
+        action = {"type": "object", "description": "Counts.", "properties": {"by": {"type": "integer"}, "metadata": {"type": "object"}},
+                  "required": ["by"]}
         found = {"/metadata": {"name": "Counter Server"}, "/schema": {"action": action, "observation": {}, "state": {}}}.get(path)
         body = json.dumps(found).encode() if found is not None else b"{}"
-        end.sendall(f"HTTP/1.1 {'200 OK' if found is not None else '404 Not Found'}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-                    "Connection: close\r\n\r\n".encode() + body)
+        status = "200 OK" if found is not None else "404 Not Found"
+        end.sendall(f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
 
     def session(self, end):
         with self.lock:

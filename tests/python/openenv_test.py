@@ -124,7 +124,8 @@ def trainer_of(folder, factory, **more):
     from hone import trl
     config = {"max_steps": 1, "num_generations": 2, "max_completion_length": 8, **QUICK, "per_device_train_batch_size": 4}
     rows = [{"prompt": [{"role": "user", "content": f"count {n}. "}], "limit": 5 + n} for n in range(2)]
-    return trl.GRPOTrainer(model_in(folder), environment_factory=factory, train_dataset=rows, args=trl.GRPOConfig(output_dir=str(folder / "out"), **config))
+    args = trl.GRPOConfig(output_dir=str(folder / "out"), **config)
+    return trl.GRPOTrainer(model_in(folder), environment_factory=factory, train_dataset=rows, args=args)
 
 
 def test_run(folder):
@@ -151,8 +152,9 @@ def test_file(folder):
     model = model_in(folder)
     for sessions, code in ((3, 2), (4, 0)):
         server = openenv_stub.Server(sessions=sessions)
-        options = {"model_name_or_path": model, "dataset_name": "rows.jsonl", "environment": "ws" + server.url.removeprefix("http"), "output_dir": "out",
-                   "use_peft": True, "max_steps": 1, "num_generations": 2, "max_completion_length": 8, **QUICK, "per_device_train_batch_size": 4,
+        options = {"model_name_or_path": model, "dataset_name": "rows.jsonl", "environment": "ws" + server.url.removeprefix("http"),
+                   "output_dir": "out", "use_peft": True, "max_steps": 1,
+                   "num_generations": 2, "max_completion_length": 8, **QUICK, "per_device_train_batch_size": 4,
                    "report_to": "none", "python": sys.executable}
         (folder / "run.yaml").write_text("".join(f"{name}: {json.dumps(value)}\n" for name, value in options.items()), encoding="utf-8")
         paths = [str(folder / "site")] if STAND_IN else []

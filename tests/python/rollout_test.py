@@ -83,7 +83,8 @@ def test_requests(_):
     """prompts are texts, conversations or ids; overrides have vLLM's names, and those of transformers"""
     from hone import rollouts
     chat = [{"role": "user", "content": "hello"}]
-    same(rollouts.request_of(["a", chat, [1, 2]], {"temperature": 0, "max_new_tokens": 3, "stop": "x", "top_k": -1, "n": 1, "logprobs": 0, "min_p": None}, None),
+    given = {"temperature": 0, "max_new_tokens": 3, "stop": "x", "top_k": -1, "n": 1, "logprobs": 0, "min_p": None}
+    same(rollouts.request_of(["a", chat, [1, 2]], given, None),
          {"prompts": ["a", chat, [1, 2]], "overrides": {"temperature": 0, "max_tokens": 3, "stop": ["x"], "top_k": -1}})
     for words, prompts, overrides, as_chat in (
             ("expects n=1", ["a"], {"n": 2}, None), ("'seed'", ["a"], {"seed": 1}, None), ("'beams'", ["a"], {"beams": 1}, None),
@@ -124,7 +125,8 @@ def test_arguments(folder):
     trainer.rollout_func = None
     same("rollout" in trainer._settings, False)
     raises(ValueError, "a function of (prompts, trainer)", lambda: trainer_of(folder, 3))
-    raises(ValueError, "either rollout_func or tools", lambda: trl.GRPOTrainer(TINY, lengths, train_dataset=PROMPTS, rollout_func=by_itself, tools=[by_itself]))
+    both = {"rollout_func": by_itself, "tools": [by_itself]}
+    raises(ValueError, "either rollout_func or tools", lambda: trl.GRPOTrainer(TINY, lengths, train_dataset=PROMPTS, **both))
     raises(ValueError, "GRPOTrainer(rollout_func=...)", lambda: trl.RLOOTrainer(TINY, lengths, train_dataset=PROMPTS, rollout_func=by_itself))
     raises(ValueError, "while train() runs", lambda: trl.generate_rollout_completions(trainer, ["a"]))
     same(openenv.generate_rollout_completions, trl.generate_rollout_completions)
@@ -182,7 +184,7 @@ def asking(overrides=None):
 
 
 def test_completions(folder):
-    """completions that it asks for are sampled with the weights of now: the same in each run, whatever is sampled together, and no others when resumed"""
+    """completions that it asks for are sampled with the weights of now: the same in each run, with any threads, and when resumed"""
     def run(name, **config):
         trainer = trainer_of(folder, asking(), name, dump_rollouts=True, save_strategy="steps", save_steps=1, learning_rate=0.05, **config)
         trainer.train()
@@ -243,7 +245,8 @@ def test_off_policy(folder):
     logged = [entry for entry in trainer.state.log_history if "loss" in entry]
     holds(any("eval_loss" in entry for entry in trainer.state.log_history), "an evaluation")
     same(logged[0]["loss"] == logged[1]["loss"], False, "the second step is off policy")
-    other = trainer_of(folder, lambda *_: 1 / 0, "replayed", replay=str(folder / "out/rollouts.jsonl"), num_iterations=2, learning_rate=0.01, max_steps=4)
+    other = trainer_of(folder, lambda *_: 1 / 0, "replayed", replay=str(folder / "out/rollouts.jsonl"), num_iterations=2, learning_rate=0.01,
+                       max_steps=4)
     other.train()
     same([entry["loss"] for entry in other.state.log_history if "loss" in entry], [entry["loss"] for entry in logged])
 
@@ -256,7 +259,8 @@ def test_as_trl(folder):
     same(sorted(recorded), sorted(rollout_cases.CASES))
     for name, (more, masks) in rollout_cases.CASES.items():
         args = trl.GRPOConfig(output_dir=str(folder / name), threads=1, skip_doctor=True, report_to="none", **{**rollout_cases.SHARED, **more})
-        trainer = trl.GRPOTrainer(TINY, rollout_cases.reward, args=args, train_dataset=rows, eval_dataset=rows[:2], rollout_func=rollout_cases.rollout_of(masks))
+        trainer = trl.GRPOTrainer(TINY, rollout_cases.reward, args=args, train_dataset=rows, eval_dataset=rows[:2],
+                                  rollout_func=rollout_cases.rollout_of(masks))
         trainer.train()
         found = rollout_cases.logged(trainer)
         same([entry["step"] for entry in found], [entry["step"] for entry in recorded[name]], name)

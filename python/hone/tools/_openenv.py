@@ -42,7 +42,8 @@ def client():
     try:
         from websockets.sync import client as found
     except ImportError as error:
-        raise ServerRefused("the package websockets, by which hone speaks to servers of OpenEnv", str(error), "pip install 'websockets>=13'") from None
+        raise ServerRefused("the package websockets, by which hone speaks to servers of OpenEnv", str(error),
+                            "pip install 'websockets>=13'") from None
     return found
 
 
@@ -156,7 +157,8 @@ def action_tool(http):
     told = get(http + "/schema") or {}
     action = told.get("action")
     if not isinstance(action, dict) or not isinstance(action.get("properties"), dict):
-        raise ServerRefused(f"tools of {http}: MCP's tools/list, or an action in /schema", "neither", "name the address of a server of OpenEnv 0.2 or later")
+        raise ServerRefused(f"tools of {http}: MCP's tools/list, or an action in /schema", "neither",
+                            "name the address of a server of OpenEnv 0.2 or later")
     properties = {name: value for name, value in action["properties"].items() if name != "metadata"}
     parameters = {"type": "object", "properties": properties, "required": [name for name in action.get("required", []) if name in properties]}
     if "$defs" in action:
@@ -227,8 +229,8 @@ class Environment:
             return self._open().ask(kind, data)
         except ServerError as error:
             if error.code == "CAPACITY_REACHED":
-                raise ServerError({**error.data, "message": f"{error.data.get('message', '')} Raise the server's max_concurrent_envs: each completion that "
-                                   "is sampled at once, and each row that is evaluated, has a session."}) from None
+                advice = "Raise the server's max_concurrent_envs: each completion that is sampled or evaluated at once has a session."
+                raise ServerError({**error.data, "message": f"{error.data.get('message', '')} {advice}"}) from None
             raise
 
     def _observed(self, answer):
@@ -299,8 +301,9 @@ class Environment:
                     raise ServerRefused(
                         f"a server that holds {count} sessions at once, one for each completion that is sampled together",
                         f"{self._address} holds {error.data.get('max_sessions', number - 1)}: CAPACITY_REACHED at session {number}",
-                        f"start the server with max_concurrent_envs={count} (its environment class needs SUPPORTS_CONCURRENT_SESSIONS = True), or lower "
-                        "generation_batch_size, which is per_device_train_batch_size times steps_per_generation", "servers take one session by default") from None
+                        f"start the server with max_concurrent_envs={count} (its environment class needs SUPPORTS_CONCURRENT_SESSIONS = True), or "
+                        "lower generation_batch_size, which is per_device_train_batch_size times steps_per_generation",
+                        "servers take one session by default") from None
         finally:
             for one in sessions[1:]:
                 one.end()
@@ -341,7 +344,8 @@ def openenv(url):
     for one in tools:
         name = one["function"]["name"]
         if name in OWN or name.startswith("_"):
-            raise ServerRefused(f"tools of other names than {' and '.join(OWN)}, and without _ before them", f"{url} has one called {name}", "rename it")
+            raise ServerRefused(f"tools of other names than {' and '.join(OWN)}, and without _ before them", f"{url} has one called {name}",
+                                "rename it")
         members[name] = method(name, one)
     title = re.sub(r"\W", "", str(told.get("name") or "OpenEnv"), flags=re.ASCII) or "OpenEnv"
     with _LOCK:
