@@ -127,6 +127,7 @@ const std::map<std::string, Words>& changes() {
       {"max_tool_calling_iterations", {"3"}},
       {"tools", {"hone.tools.calculator"}},
       {"environment", {"shop=package.Shop", "shell=package.Shell"}},
+      {"rollout", {"package:function"}},
       {"tool_workers", {"2"}},
       {"tool_timeout", {"5"}},
       {"max_tool_result_tokens", {"64"}},
