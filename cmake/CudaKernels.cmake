@@ -22,7 +22,7 @@ get_filename_component(cuda_toolkit ${cuda_toolkit}/../.. ABSOLUTE)
 find_library(HONE_CUDART libcudart.so.13 PATHS ${cuda_toolkit}/lib ${cuda_toolkit}/lib64 NO_DEFAULT_PATH REQUIRED)
 
 set(cuda_architectures ${HONE_CUDA_ARCHITECTURES})
-if(cuda_architectures STREQUAL release)
+if(cuda_architectures STREQUAL "release")
   set(cuda_architectures ${HONE_CUDA_RELEASE})
 endif()
 set(cuda_targets -gencode arch=compute_${HONE_CUDA_PTX},code=compute_${HONE_CUDA_PTX})

@@ -69,7 +69,7 @@ std::vector<Case> sft_cases() {
       {.name = "sft_token_rows",
        .data = rows,
        .words = with({"--trainable_token_indices", "224", "3", "25"}),
-       .a_step = {.staged = 13, .to_host = 3}},
+       .a_step = {.staged = 15, .to_host = 3}},
       {.name = "sft_whole_modules",
        .data = rows,
        .words = with({"--lora_modules_to_save", "lm_head", "embed_tokens", "norm"}),

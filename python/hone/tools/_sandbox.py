@@ -110,11 +110,15 @@ def only_this_folder(megabytes):
             open_python()
         except OSError:
             pass
-    folders = [os.getcwd().encode(), b"/dev/shm"]
+    here = os.getcwd().encode()
     options = f"size={megabytes}m,nr_inodes=10000,mode=0777".encode()
-    own = [folder for folder in folders if library.mount(b"none", folder, b"tmpfs", 6, options) == 0]  # MS_NOSUID | MS_NODEV
-    os.chdir(folders[0])
-    return change_mount(b"/", 1, 0, 0x8000) and all(change_mount(folder, 0, 1, 0) for folder in own) and folders[0] in own
+    own = []
+    for folder in (b"/dev/shm", here):  # in this order: the working folder may be in the other one
+        os.makedirs(folder, exist_ok=True)
+        if library.mount(b"none", folder, b"tmpfs", 6, options) == 0:  # MS_NOSUID | MS_NODEV
+            own.append(folder)
+    os.chdir(here)
+    return change_mount(b"/", 1, 0, 0x8000) and all(change_mount(folder, 0, 1, 0) for folder in own) and here in own
 
 def as_nobody(user):
     """Root becomes a user who owns nothing: the kernel limits the processes of any user but root. False: not root, or the system does not
