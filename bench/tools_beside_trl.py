@@ -77,7 +77,8 @@ def words_of(o, folder):
             "--bf16", "true", "--tools", "hone.tools.calculator", "--max_tool_calling_iterations", 2, "--beta", 0, "--learning_rate",
             o["learning_rate"], "--warmup_steps", o["warmup"], "--max_steps", o["steps"], "--per_device_train_batch_size", o["batch"],
             "--num_generations", o["group"], "--max_completion_length", o["completion"],
-            "--reward_funcs", f"{o['rewards']}/{o['reward'][0]}.py:{o['reward'][1]}", "--python", PYTHON, "--logging_steps", 1, "--save_strategy", "no", "--report_to", "none", "--threads", o["threads"], "--recompute", "none"]
+            "--reward_funcs", f"{o['rewards']}/{o['reward'][0]}.py:{o['reward'][1]}", "--python", PYTHON, "--logging_steps", 1, "--save_strategy", "no", "--report_to", "none", "--threads", o["threads"], "--recompute", "none",
+            "--skip_doctor", "true"]  # it would say that this reward reads the tool's messages too
 
 
 def told(logs):
@@ -125,7 +126,7 @@ def of_example(name):
 def success(o, adapter, folder):
     """Of the held-out questions, answered with that adapter: the evaluation before a step that changes nothing."""
     Run([*words_of(dict(o, adapter=adapter, learning_rate=0, warmup=0, steps=1, batch=o["group"]), folder), "--eval_dataset", o["held_out"],
-         "--eval_on_start", "true", "--num_generations_eval", 1, "--per_device_eval_batch_size", 100, "--skip_doctor", "true"], o["threads"])
+         "--eval_on_start", "true", "--num_generations_eval", 1, "--per_device_eval_batch_size", 100], o["threads"])
     logs = [json.loads(line) for line in pathlib.Path(folder, "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     return next(entry["eval_rewards/used_calculator/mean"] for entry in logs if "eval_reward" in entry)
 
