@@ -66,7 +66,7 @@ TEST(OpenR1Rewards, Names) {
 }
 
 TEST(OpenR1Rewards, ColumnsThatTheyRead) {
-  const auto columns = [](const std::string& word) { return required_columns(word, {}); };
+  const auto columns = [](const std::string& word) { return required_columns(word, OpenOptions{}); };
   EXPECT_EQ(columns("accuracy"), std::vector<std::string>{"solution"});
   EXPECT_EQ(columns("length"), std::vector<std::string>{"solution"});
   EXPECT_EQ(columns("length(target=3)"), std::vector<std::string>{});

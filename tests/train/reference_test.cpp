@@ -8,6 +8,7 @@
 #include <atomic>
 #include <map>
 
+#include "adapters/adapter.h"
 #include "base/error.h"
 #include "base/safetensors.h"
 #include "config/parse.h"

@@ -27,7 +27,7 @@ constexpr std::int64_t kEnoughSamples = 64;
 
 double quantile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
-  return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1) + 0.5)];
+  return values[static_cast<std::size_t>(std::lround(share * static_cast<double>(values.size() - 1)))];
 }
 
 // What the verdicts are made of.

@@ -238,13 +238,14 @@ std::unique_ptr<Reward> open_r1_overlong(Parameters parameters) {
                      [=](const Request& request) { return overlong_scores(request, name, most, cache); });
 }
 
-template <std::size_t kAt>
-std::unique_ptr<Reward> needs_piston(Parameters) {
+template <std::size_t At>
+std::unique_ptr<Reward> needs_piston(
+    Parameters /*parameters*/) {  // NOLINT(performance-unnecessary-value-param): the table's form
   constexpr std::array<const char*, 2> kNames = {"ioi_code", "cf_code"};
   throw base::UserError(
       {.where = "reward_funcs",
        .expected = "a reward that hone has, or a Python function",
-       .found = kNames[kAt],
+       .found = kNames[At],
        .cause =
            "open-r1 compiles and grades these programs on Piston servers, which have the graders of the contests and which "
            "hone does not call",

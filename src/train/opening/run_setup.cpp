@@ -263,8 +263,8 @@ void RunDirectory::open(const config::Plan& plan) {
   lock_->begin();
   const OwnFiles own = own_files(output_dir_);
   base::write_file_atomic(output_dir_ / kOwnFile, own_files_text(own.result));
-  const bool goes_on = !resume_from_.empty() && in_place(resume_from_) &&
-                       (!branch_ || plan.resume_from_checkpoint == "true");
+  const bool goes_on =
+      !resume_from_.empty() && in_place(resume_from_) && (!branch_ || plan.resume_from_checkpoint == "true");
   if (!goes_on) remove_journals(output_dir_);
   if (branch_) make_branch(output_dir_, *branch_);
   // A run that was killed before its first checkpoint has left records too.
