@@ -8,7 +8,7 @@
 #include <atomic>
 #include <map>
 
-#include "adapters/adapter.h"
+#include "adapters/lora.h"
 #include "base/error.h"
 #include "base/safetensors.h"
 #include "config/parse.h"
