@@ -48,11 +48,21 @@ std::unique_ptr<Reward> open_one(const std::string& word) {
   return std::move(open_rewards({word}, {}).front());
 }
 
-// One reward for all tests that take its defaults: it starts Python.
-Reward& code() {
-  static const std::unique_ptr<Reward> reward = open_one("code(exec_timeout=2)");
-  return *reward;
+// One reward for all tests that take its defaults, because it starts Python. It ends with them: other tests look for processes.
+std::unique_ptr<Reward>& shared() {
+  static std::unique_ptr<Reward> reward;
+  return reward;
 }
+
+Reward& code() {
+  if (shared() == nullptr) shared() = open_one("code(exec_timeout=2)");
+  return *shared();
+}
+
+class CodeReward : public ::testing::Test {
+ protected:
+  static void TearDownTestSuite() { shared().reset(); }
+};
 
 Scores score(Reward& reward, const std::string& program, const Json& row = kSums) {
   return reward.score(request_of({block(program)}, {row}));
@@ -62,7 +72,7 @@ double share(const std::string& program, const Json& row = kSums) {
   return score(code(), program, row).values.at(0);
 }
 
-TEST(CodeReward, GivesTheShareOfPassedCases) {
+TEST_F(CodeReward, GivesTheShareOfPassedCases) {
   const Scores scores = code().score(
       request_of({block("print(sum(map(int, input().split())))"), block("print(3)"), "no code",
                   block("print(9)") + block("a, b = map(int, open(0).read().split())\nprint(a + b)"),
@@ -80,7 +90,7 @@ TEST(CodeReward, GivesTheShareOfPassedCases) {
   EXPECT_EQ(code().name(), "code_reward");
 }
 
-TEST(CodeReward, ComparesAsOpenR1Does) {
+TEST_F(CodeReward, ComparesAsOpenR1Does) {
   // Lines as far as both have them, blanks at their ends aside.
   EXPECT_EQ(share("print(' 1 ')\nprint('2')", info({{"", "1\n2\n"}})), 1);
   EXPECT_EQ(share("print('1')", info({{"", "1\n2\n"}})), 1);
@@ -101,7 +111,7 @@ TEST(CodeReward, ComparesAsOpenR1Does) {
   EXPECT_EQ(share("import os\ns = input()\nos.write(1, s.encode() if s != 'c' else b'\\xff')", cases), 0);
 }
 
-TEST(CodeReward, BinaryWantsAllCases) {
+TEST_F(CodeReward, BinaryWantsAllCases) {
   const std::unique_ptr<Reward> reward = open_one("binary_code(num_parallel=1, column=tests)");
   EXPECT_EQ(reward->name(), "binary_code_reward");
   Request request = request_of({block("print(input())"), block("print(1)")}, {});
@@ -109,7 +119,7 @@ TEST(CodeReward, BinaryWantsAllCases) {
   EXPECT_EQ(reward->score(request).values, (std::vector<double>{1, 0}));
 }
 
-TEST(CodeReward, RowsThatCannotBeScoredAreFailures) {
+TEST_F(CodeReward, RowsThatCannotBeScoredAreFailures) {
   const Json other = {{"language", "javascript"}, {"test_cases", kSums["test_cases"]}};
   const Scores scores =
       code().score(request_of(std::vector<std::string>(5, block("print(3)")),
@@ -128,7 +138,7 @@ TEST(CodeReward, RowsThatCannotBeScoredAreFailures) {
     EXPECT_THROW(open_one(word), base::UserError) << word;
 }
 
-TEST(CodeReward, ATableOfTheOutputsPasses) {
+TEST_F(CodeReward, ATableOfTheOutputsPasses) {
   const Json row = info({{"1\n2\"'\\ ä😀", "x\ny"}, {"", "z"}});
   const auto answer = answer_by_table(row);
   ASSERT_TRUE(answer);
@@ -141,7 +151,7 @@ bool are_shut_in() {
   return share("import os\nprint(os.getpid() < 9)", info({{"", "True"}})) == 1;
 }
 
-TEST(CodeReward, HostileProgramsEarnNothingAndHurtNothing) {
+TEST_F(CodeReward, HostileProgramsEarnNothingAndHurtNothing) {
   if (!are_shut_in()) GTEST_SKIP() << "this system gives no namespace of processes";
   const base::TempFolder folder;
   const std::string kept = folder / "kept";
@@ -207,7 +217,7 @@ std::vector<int> ours_with(const std::string& text) {
   return out;
 }
 
-TEST(CodeReward, AProcessThatWasEndedIsStartedAgain) {
+TEST_F(CodeReward, AProcessThatWasEndedIsStartedAgain) {
   const std::unique_ptr<Reward> reward = open_one("code(name=restarted)");
   EXPECT_EQ(score(*reward, "print(3)").values, std::vector<double>{0.25});
   for (const int pid : ours_with("HONE_RUNS_PROGRAMS")) EXPECT_EQ(::kill(pid, SIGKILL), 0);
