@@ -141,7 +141,8 @@ def test_python_is_shut_in(folder):
         kept = folder / "kept"
         kept.write_text("kept")
         kept.chmod(0o666)
-        raises(RuntimeError, "Read-only", lambda: python(f"open({str(kept)!r}, 'w')"))
+        hidden = str(kept).startswith("/dev/shm/")  # where the code has a folder of its own
+        raises(RuntimeError, "No such file" if hidden else "Read-only", lambda: python(f"open({str(kept)!r}, 'w')"))
         raises(RuntimeError, "", lambda: python(f"import os\nos.remove({str(kept)!r})"))
         same(kept.read_text(), "kept")
         same(python("import multiprocessing\nwith open('x', 'w') as f: f.write('y')\nopen('x').read(), multiprocessing.Lock() is None"),
