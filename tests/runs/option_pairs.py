@@ -38,8 +38,9 @@ lr_scheduler_type warmup_steps bf16 dtype use_peft load_in_4bit load_in_8bit use
 lora_dropout lora_target_modules lora_modules_to_save bias trainable_token_indices layers_to_transform rank_pattern init_lora_weights
 disable_dropout cast_lm_head_to_fp32 neftune_noise_alpha label_smoothing_factor freeze_embeddings
 unfrozen_parameters reward_weights reward_by_group eval_strategy eval_on_start""".split()
-# Sizes of the machine, and what is for other models: variables of a template, and experts.
-LEFT_OUT = {"kv_memory", "chat_template_kwargs"}
+# Sizes of the machine, and what is for other models: variables of a template, and experts. A reference that is another model, or moves,
+# wants all weights trained or a second model; tests/train/reference_test.cpp and the runs of TRL have those.
+LEFT_OUT = {"kv_memory", "chat_template_kwargs", "ref_model", "ref_model_dtype", "sync_ref_model", "ref_model_mixup_alpha", "ref_model_sync_steps"}
 # option -> values, where the table has a type only, or where the next number is not a valid one.
 VALUES = {
     "loss_weights": [[0.5]], "beta": [0.3], "epsilon_high": [0.3], "delta": [1.2], "ld_alpha": [0.5], "reward_clip_range": [[-1, 1]],
