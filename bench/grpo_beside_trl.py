@@ -16,13 +16,13 @@ import argparse
 import json
 import os
 import pathlib
-import re
 import statistics
 import subprocess
 import tempfile
 
 from chart import chart
 from grpo_limit import Limit
+from sampled_steps import medians, sampled_steps
 from setting import PYTHON, Run, better, build, precision_words, probe, rates_sentence, setting, table, warm
 
 # Deterministic, and practically never the mean of its group: hone does not train on rows whose advantage is 0, TRL does.
@@ -84,14 +84,6 @@ def checked(who, o, num_tokens, shortest):
         raise SystemExit(f"{who} had {num_tokens:.0f} tokens, not {expected}; its shortest completion {shortest:.0f}, not {o['completion']}")
 
 
-def medians(steps):
-    """Of every part, without the first step."""
-    return {name: statistics.median(step[name] for step in steps[1:]) for name in ("seconds", "rollout", "reward", "train")}
-
-
-PARTS = re.compile(r"^step +\d+/.* rollout ([\d.]+)s reward ([\d.]+)s train ([\d.]+)s")
-
-
 def hone(o, folder):
     words = [build("hone"), "grpo", "--model_name_or_path", o["model"], "--dataset_name", o["data"], "--output_dir", folder,
              "--use_peft", "true", "--lora_r", 16, "--lora_alpha", 32, "--lora_dropout", 0, "--lora_target_modules", "all-linear",
@@ -102,16 +94,7 @@ def hone(o, folder):
              "--report_to", "none", "--threads", o["threads"], "--recompute", o["recompute"]]
     warm(o["model"])
     run = Run(words, o["threads"])
-    found = [(when, PARTS.match(text)) for when, text in run.lines]
-    ends = [when for when, parts in found if parts]
-    parts = [dict(zip(("rollout", "reward", "train"), map(float, parts.groups()))) for _, parts in found if parts]
-    if len(parts) != o["steps"]:
-        raise SystemExit("hone's progress lines tell no parts:\n" + "\n".join(text for _, text in run.lines[-8:]))
-    # From line to line, logging included; the first step's own seconds are the ones that its line tells.
-    first = ends[0] - sum(parts[0].values())
-    steps = [dict(part, seconds=end - begin) for part, begin, end in zip(parts, [first, *ends], ends)]
-    logs = [json.loads(line) for line in pathlib.Path(folder, "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    logs = [entry for entry in logs if "num_tokens" in entry]
+    first, steps, logs = sampled_steps(run, folder, o["steps"])
     checked("hone", o, logs[-1]["num_tokens"], min(entry["completions/min_length"] for entry in logs))
     return dict(medians(steps), peak_mb=run.peak_mb, start=first, skipped=sum(entry.get("skipped_rows", 0) for entry in logs))
 

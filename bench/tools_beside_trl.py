@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 
+from sampled_steps import medians, sampled_steps
 from setting import PYTHON, SOURCE, Run, build, setting, table, warm
 
 EXAMPLE = SOURCE / "examples/calculator"
@@ -67,9 +68,6 @@ print("RESULT", json.dumps({"steps": steps, "first": first[0],
                             "logs": [entry for entry in trainer.state.log_history if "num_tokens" in entry]}), flush=True)
 '''
 
-PARTS = re.compile(r"^step +\d+/.* rollout ([\d.]+)s reward ([\d.]+)s train ([\d.]+)s")
-
-
 def words_of(o, folder):
     """hone's command; what it has in common with TRL's is `o`."""
     return [build("hone"), "grpo", "--model_name_or_path", o["model"], "--adapter_name_or_path", o["adapter"], "--chat_template", o["template"],
@@ -87,24 +85,10 @@ def told(logs):
     return {"tokens": mean("completions/mean_length"), "calls": mean("tools/call_frequency"), "failed": mean("tools/failure_frequency")}
 
 
-def medians(steps):
-    """Of every part, without the first step."""
-    return {name: statistics.median(step[name] for step in steps[1:]) for name in ("seconds", "rollout", "reward", "train")}
-
-
 def hone(o, folder):
     warm(o["model"])
     run = Run(words_of(o, folder), o["threads"])
-    found = [(when, PARTS.match(text)) for when, text in run.lines]
-    ends = [when for when, parts in found if parts]
-    parts = [dict(zip(("rollout", "reward", "train"), map(float, parts.groups()))) for _, parts in found if parts]
-    if len(parts) != o["steps"]:
-        raise SystemExit("hone's progress lines tell no parts:\n" + "\n".join(text for _, text in run.lines[-8:]))
-    # From line to line, logging included; the first step's own seconds are the ones that its line tells.
-    first = ends[0] - sum(parts[0].values())
-    steps = [dict(part, seconds=end - begin) for part, begin, end in zip(parts, [first, *ends], ends)]
-    logs = [json.loads(line) for line in pathlib.Path(folder, "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    logs = [entry for entry in logs if "num_tokens" in entry]
+    first, steps, logs = sampled_steps(run, folder, o["steps"])
     return dict(medians(steps), **told(logs), count=len(steps), all=sum(step["seconds"] for step in steps), peak_mb=run.peak_mb, start=first,
                 skipped=sum(entry.get("skipped_rows", 0) for entry in logs))
 

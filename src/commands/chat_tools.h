@@ -34,8 +34,8 @@ class ChatTools {
   // Reads a turn that was sampled after `prompt`. Without calls it is the answer.
   tools::Turn read(std::span<const std::int32_t> prompt, std::span<const std::int32_t> drawn) const;
 
-  // What stands between a turn that ended with `last_id` and the next one, where a message of the user follows: the last of `messages`, before
-  // which that turn stands. nullopt: the template writes the turns before otherwise once a message follows (it takes their reasoning
+  // Returns the ids between a turn that ended with `last_id` and the next one, where a message of the user follows: the last of
+  // `messages`, before which that turn stands. nullopt: the template writes the turns before otherwise once a message follows (it takes their reasoning
   // out), so that the conversation has to be rendered again.
   std::optional<std::vector<std::int32_t>> behind(const base::Json& messages, std::int32_t last_id) const;
 

@@ -149,6 +149,17 @@ def without_rights():
     if hasattr(library, "capset"):
         library.capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)())
 
+def limited(limits):
+    """`limits`: {"CPU": seconds, "AS": bytes, ...}, never above what the system has set. The second of CPU more is for SIGXCPU to be seen."""
+    for name, value in limits.items():
+        limit = getattr(resource, "RLIMIT_" + name)
+        try:
+            hard = resource.getrlimit(limit)[1]
+            value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(limit, (value, value + (name == "CPU" and value != hard)))
+        except (OSError, ValueError):
+            pass
+
 def shut_in(megabytes):
     """What the process reaches all the same: some of "network", "processes", "files"; and whether its user is its own."""
     user = 62000 + os.getpid() % 3000
@@ -169,18 +180,11 @@ try:
 except OSError:
     pass
 nobody = shut_in(folder_megabytes)[1]
-for name, value in (("CPU", seconds), ("AS", megabytes << 20), ("FSIZE", file_megabytes << 20), ("CORE", 0),
-                    ("NPROC", processes if nobody else others + processes)):
-    limit = getattr(resource, "RLIMIT_" + name)
-    try:
-        hard = resource.getrlimit(limit)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(limit, (value, value + (name == "CPU" and value != hard)))
-    except (OSError, ValueError):
-        pass
+limited({"CPU": seconds, "AS": megabytes << 20, "FSIZE": file_megabytes << 20, "CORE": 0,
+         "NPROC": processes if nobody else others + processes})
 with os.fdopen(code_file, "rb") as file:
     text = file.read().decode("utf-8", "surrogatepass")
-del code_file, seconds, megabytes, file_megabytes, folder_megabytes, processes, others, nobody, limit, value, hard, name, file
+del code_file, seconds, megabytes, file_megabytes, folder_megabytes, processes, others, nobody, file
 '''
 
 

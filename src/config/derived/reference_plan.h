@@ -1,4 +1,4 @@
-// What the options of the reference model say together.
+// Checks the options of the reference model against the others, and fills in its part of the plan.
 #pragma once
 
 #include "config/plan.h"

@@ -56,19 +56,6 @@ def ended_within(pid, seconds):
             os.close(file)
 
 
-def limited(task, nobody):
-    limits = {"CPU": int(task["seconds"]) + 1, "AS": task["megabytes"] << 20, "FSIZE": FILE_MEGABYTES << 20, "CORE": 0,
-              "NPROC": MOST_PROCESSES if nobody else task["others"] + MOST_PROCESSES}
-    for name, value in limits.items():
-        limit = getattr(resource, "RLIMIT_" + name)
-        try:
-            hard = resource.getrlimit(limit)[1]
-            value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            resource.setrlimit(limit, (value, value + (name == "CPU" and value != hard)))
-        except (OSError, ValueError):
-            pass
-
-
 def run_case(task, text, inside, user):
     """(1: late + 2: another user, status, output); in the process that is to run the program, the program's text."""
     data, output = memory_file(text.encode("utf-8", "surrogatepass")), memory_file(b"")
@@ -83,7 +70,8 @@ def run_case(task, text, inside, user):
         for file, number in ((data, 0), (output, 1), (nothing, 2)):
             os.dup2(file, number)
         os.closerange(3, 1 << 16)
-        limited(task, nobody)
+        limited({"CPU": int(task["seconds"]) + 1, "AS": task["megabytes"] << 20, "FSIZE": FILE_MEGABYTES << 20, "CORE": 0,
+                 "NPROC": MOST_PROCESSES if nobody else task["others"] + MOST_PROCESSES})
         return task["code"]
     os.close(telling)
     other = (os.read(told, 1) or b"\0")[0]
