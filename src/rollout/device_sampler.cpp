@@ -8,15 +8,15 @@
 
 #include "base/error.h"
 #include "base/numeric.h"
-#include "ops/backend/cuda/sample_tokens.h"
 #include "ops/index_tensor.h"
+#include "ops/sampling/sample_tokens.h"
 
 namespace hone::rollout {
 
 namespace {
 
-using ops::cuda::kernels::DrawRule;
-using ops::cuda::kernels::DrawState;
+using ops::DrawRule;
+using ops::DrawState;
 
 constexpr std::int64_t kWord = 32;
 
@@ -52,7 +52,7 @@ DeviceSampler::DeviceSampler(std::int64_t rows, std::int64_t vocabulary, at::Dev
   const auto numbers = [&](at::IntArrayRef shape, at::ScalarType dtype) {
     return at::zeros(shape, at::TensorOptions(device).dtype(dtype));
   };
-  constexpr std::int64_t kMass = ops::cuda::kernels::kMassTokens;
+  constexpr std::int64_t kMass = ops::kMassTokens;
   seen_ = numbers({rows, (vocabulary + kWord - 1) / kWord}, at::kInt);
   masses_ = numbers({rows, (vocabulary + kMass - 1) / kMass}, at::kDouble);
   drawn_ = numbers({rows}, at::kLong);
@@ -104,20 +104,20 @@ void DeviceSampler::send_rules() {
 }
 
 bool DeviceSampler::step(const at::Tensor& logits) {
-  base::require(logits.dim() == 2 && logits.size(0) == rows_ && logits.size(1) == vocabulary_, "DeviceSampler::step",
-                "logits [rows, vocabulary]");
+  base::require(logits.dim() == 2 && logits.size(0) == rows_ && logits.size(1) == vocabulary_,
+                "DeviceSampler::step", "logits [rows, vocabulary]");
   if (changed_) send_rules();
-  return ops::cuda::sample_tokens({.logits = logits,
-                                   .rules = sent_rules_,
-                                   .stop_ids = sent_stops_,
-                                   .seen = seen_,
-                                   .masses = masses_,
-                                   .drawn = drawn_,
-                                   .ids = ids_,
-                                   .states = states_,
-                                   .sampled_logprobs = sampled_logprobs_,
-                                   .logprobs = logprobs_,
-                                   .entropies = entropies_});
+  return ops::sample_tokens({.logits = logits,
+                             .rules = sent_rules_,
+                             .stop_ids = sent_stops_,
+                             .seen = seen_,
+                             .masses = masses_,
+                             .drawn = drawn_,
+                             .ids = ids_,
+                             .states = states_,
+                             .sampled_logprobs = sampled_logprobs_,
+                             .logprobs = logprobs_,
+                             .entropies = entropies_});
 }
 
 std::vector<DeviceSampler::Token> DeviceSampler::tokens() const {

@@ -1,5 +1,5 @@
 // The sampler of a device that draws tokens itself: rows of a batch, each with options of its own, whose state stays on the device
-// between steps. It draws what Decoder draws on the host from the same logits (ops/backend/cuda/sample_tokens.h has the exact rule).
+// between steps. It draws what Decoder draws on the host from the same logits (ops/sampling/sample_tokens.h has the exact rule).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "ops/backend/cuda/kernels/kernels.h"
+#include "ops/sampling/lists.h"
 #include "rollout/completion.h"
 #include "rollout/engine.h"
 
@@ -24,8 +24,8 @@ class DeviceSampler {
 
   // From the next step on row `row` draws by `options`; ids [n] are its prompt. `drawn` of its tokens came before: they are
   // among ids. InternalError unless takes(options).
-  void begin(std::int64_t row, const RequestOptions& options, const DrawKey& key, std::span<const std::int32_t> ids,
-             std::int64_t drawn = 0);
+  void begin(std::int64_t row, const RequestOptions& options, const DrawKey& key,
+             std::span<const std::int32_t> ids, std::int64_t drawn = 0);
   void end(std::int64_t row);  // draws nothing from now on; so does every row at first
 
   // A token of each row that goes on, from logits [rows, vocabulary] fp32 on the device. False: the device has no kernel for
@@ -48,10 +48,11 @@ class DeviceSampler {
   void send_rules();
 
   const std::int64_t rows_, vocabulary_;
-  std::vector<ops::cuda::kernels::DrawRule> rules_;
+  std::vector<ops::DrawRule> rules_;
   std::vector<std::vector<std::int32_t>> stop_ids_;  // of each row
   bool changed_ = true;
-  at::Tensor sent_rules_, sent_stops_, seen_, masses_, drawn_, ids_, states_, sampled_logprobs_, logprobs_, entropies_;
+  at::Tensor sent_rules_, sent_stops_, seen_, masses_, drawn_, ids_, states_, sampled_logprobs_, logprobs_,
+      entropies_;
 };
 
 }  // namespace hone::rollout

@@ -66,7 +66,8 @@ bool PagedTokens::extend(std::int64_t count, std::vector<PageCopy>& copies) {
     pages_.back() = own;
   }
   length_ += count;
-  while (static_cast<std::int64_t>(pages_.size()) < KvPages::pages_for(length_)) pages_.push_back(book_->take());
+  while (static_cast<std::int64_t>(pages_.size()) < KvPages::pages_for(length_))
+    pages_.push_back(book_->take());
   return true;
 }
 
@@ -90,8 +91,10 @@ std::vector<std::int32_t> block_table(std::span<const PagedTokens* const> rows, 
   std::vector<std::int32_t> out(rows.size() * static_cast<std::size_t>(width), -1);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::span<const std::int32_t> pages = rows[i]->pages();
-    base::require(static_cast<std::int64_t>(pages.size()) <= width, "block_table", "a width of the most pages of a row");
-    std::copy(pages.begin(), pages.end(), out.begin() + static_cast<std::ptrdiff_t>(i * static_cast<std::size_t>(width)));
+    base::require(static_cast<std::int64_t>(pages.size()) <= width, "block_table",
+                  "a width of the most pages of a row");
+    std::copy(pages.begin(), pages.end(),
+              out.begin() + static_cast<std::ptrdiff_t>(i * static_cast<std::size_t>(width)));
   }
   return out;
 }

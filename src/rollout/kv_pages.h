@@ -32,7 +32,7 @@ class PagedTokens {
   PagedTokens& operator=(const PagedTokens&) = delete;
 
   // Another one with these tokens. Its parts of attention begin anew behind the whole pages of them, so that what its own tokens see
-  // is summed in the same order whether or not others share them (ops/backend/cuda/page_parts.h).
+  // is summed in the same order whether or not others share them (ops/sampling/page_parts.h).
   PagedTokens fork() const;
 
   // `count` tokens more. False: too few pages are free, and nothing has changed. Appends to `copies` what is to be copied first.

@@ -1,7 +1,6 @@
 // hone's own kernels in the emulator, through the operators of the CUDA backend, on the CPU's tensors: the list of the
 // operators' cases (ops/cases), in each order of threads, between guards.
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,10 +12,9 @@
 #include "emulated/machine/guarded_kernels.h"
 #include "emulated/machine/planted.h"
 #include "emulated/own_checks.h"
+#include "emulated/use_kernels.h"
 #include "ops/adamw.h"
 #include "ops/backend/cuda.h"
-#include "ops/backend/cuda/cuda_operators.h"
-#include "ops/backend/cuda/own_kernels.h"
 #include "ops/cases/check.h"
 #include "ops/dropout.h"
 #include "ops/dynamic_codes.h"
@@ -27,46 +25,6 @@ namespace kernels_test {
 
 namespace backend = ops::backend;
 namespace cases = ops::cases;
-
-// The CUDA backend's rows that have kernels of our own, for the CPU's tensors, with `kernels` between guards. Their bf16 is
-// rounded as the definition's, so that its bounds are held without the room that libtorch's operators get.
-class UseKernels {
- public:
-  explicit UseKernels(const Kernels& kernels) : only_(rows()) {
-    ops::cuda::set_own_kernels(&guarded(kernels));
-    at::set_num_threads(1);  // others would wait in a loop while the emulator runs
-  }
-  ~UseKernels() { ops::cuda::set_own_kernels(nullptr); }
-  UseKernels(const UseKernels&) = delete;
-  UseKernels& operator=(const UseKernels&) = delete;
-
- private:
-  static const backend::Operators& rows() {
-    static const backend::Operators& cuda = backend::cuda_operators();
-    static const backend::Operators table = {.name = "emulated",
-                                             .rms_norm = cuda.rms_norm,
-                                             .rms_norm_backward = cuda.rms_norm_backward,
-                                             .norm_rope = cuda.norm_rope,
-                                             .norm_rope_backward = cuda.norm_rope_backward,
-                                             .swiglu = cuda.swiglu,
-                                             .swiglu_backward = cuda.swiglu_backward,
-                                             .add_rows = cuda.add_rows,
-                                             .dropout = cuda.dropout,
-                                             .dropout_backward_add = cuda.dropout_backward_add,
-                                             .join_attention = cuda.join_attention,
-                                             .dequantize = ops::cuda::dequantize,
-                                             .take_tile = ops::cuda::take_tile,
-                                             .take_row = ops::cuda::take_row,
-                                             .tile_backward = ops::cuda::tile_backward,
-                                             .adamw = cuda.adamw,
-                                             .adamw_codes = cuda.adamw_codes,
-                                             .block_sums_of_squares = cuda.block_sums_of_squares,
-                                             .scale = cuda.scale,
-                                             .roundings = 1};
-    return table;
-  }
-  backend::OnlyOperators only_;
-};
 
 const char* name_of(Schedule schedule) {
   constexpr const char* kNames[] = {"in order", "reversed", "shuffled", "warp by warp"};

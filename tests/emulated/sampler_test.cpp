@@ -10,9 +10,8 @@
 #include <vector>
 
 #include "emulated/machine/emulator.h"
-#include "emulated/machine/guarded_kernels.h"
 #include "emulated/own_checks.h"
-#include "ops/backend/cuda/own_kernels.h"
+#include "emulated/use_kernels.h"
 #include "ops/head/linear_logprob.h"
 #include "rollout/device_sampler.h"
 #include "rollout/sampler.h"
@@ -39,8 +38,8 @@ RequestOptions options_of(Random& random, std::int64_t vocabulary) {
   constexpr std::array kTopP = {1.0, 1.0, 0.9, 0.5, 0.05, 0.0, 0.999999};
   constexpr std::array kMinP = {0.0, 0.0, 0.05, 0.5, 1.0, 1e-30};
   constexpr std::array kPenalties = {1.0, 1.0, 1.2, 0.5, 3.0};
-  const std::array top_k = {std::int64_t{0}, std::int64_t{0}, std::int64_t{1}, std::int64_t{5}, vocabulary / 2,
-                            vocabulary,      vocabulary + 1};
+  const std::array top_k = {std::int64_t{0}, std::int64_t{0}, std::int64_t{1}, std::int64_t{5},
+                            vocabulary / 2,  vocabulary,      vocabulary + 1};
   const auto pick = [&](const auto& list) {
     return list[static_cast<std::size_t>(below(random, static_cast<std::int64_t>(list.size())))];
   };
@@ -86,13 +85,14 @@ struct HostRow {
     std::vector<std::int32_t> seen = ids;
     std::sort(seen.begin(), seen.end());
     seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
-    if (options.sampler.repetition_penalty != 1) rollout::penalize(out, seen, options.sampler.repetition_penalty);
+    if (options.sampler.repetition_penalty != 1)
+      rollout::penalize(out, seen, options.sampler.repetition_penalty);
     if (drawn < options.min_new_tokens) rollout::forbid(out, options.stop_ids);
     return out;
   }
   double uniform() const {
     return rollout::sampling_uniform(options.seed, options.step, key.prompt, key.sample,
-                            key.position + static_cast<std::uint64_t>(drawn));
+                                     key.position + static_cast<std::uint64_t>(drawn));
   }
 };
 
@@ -103,7 +103,8 @@ bool is_near(const HostRow& row, const std::vector<float>& scores, std::int64_t 
     for (const double uniform : {-1e-12, 0.0, 1e-12}) {
       rollout::SamplerOptions options = row.options.sampler;
       if (options.top_p < 1) options.top_p = std::max(0.0, options.top_p + top_p);
-      if (sampler.draw(scores, options, std::clamp(row.uniform() + uniform, 0.0, 1.0 - 0x1p-53)).id == id) return true;
+      if (sampler.draw(scores, options, std::clamp(row.uniform() + uniform, 0.0, 1.0 - 0x1p-53)).id == id)
+        return true;
     }
   }
   return false;
@@ -115,8 +116,8 @@ std::string differs(const char* what, double found, double expected, double boun
 }
 
 // What is wrong with a row's token. `near` counts those that differ as they may.
-std::string wrong_token(const HostRow& row, const std::vector<float>& logits, const DeviceSampler::Token& token,
-                        std::int64_t& near) {
+std::string wrong_token(const HostRow& row, const std::vector<float>& logits,
+                        const DeviceSampler::Token& token, std::int64_t& near) {
   const std::vector<float> scores = row.scores(logits);
   const auto& options = row.options;
   rollout::Sampler sampler;
@@ -143,9 +144,10 @@ std::string wrong_token(const HostRow& row, const std::vector<float>& logits, co
 
 std::string told(const HostRow& row, std::int64_t vocabulary, const std::string& wrong) {
   const auto& s = row.options.sampler;
-  return wrong + "; token " + std::to_string(row.drawn) + " of " + std::to_string(vocabulary) + ", temperature " +
-         std::to_string(s.temperature) + ", top_k " + std::to_string(s.top_k) + ", top_p " + std::to_string(s.top_p) +
-         ", min_p " + std::to_string(s.min_p) + ", penalty " + std::to_string(s.repetition_penalty);
+  return wrong + "; token " + std::to_string(row.drawn) + " of " + std::to_string(vocabulary) +
+         ", temperature " + std::to_string(s.temperature) + ", top_k " + std::to_string(s.top_k) +
+         ", top_p " + std::to_string(s.top_p) + ", min_p " + std::to_string(s.min_p) + ", penalty " +
+         std::to_string(s.repetition_penalty);
 }
 
 // Some rows begin, and draw until all have ended or the steps are over.
@@ -154,8 +156,10 @@ class Batch {
   Batch(Random& random, std::int64_t vocabulary)
       : random_(random), vocabulary_(vocabulary), sampler_(kRows, vocabulary, at::kCPU) {
     for (std::int64_t i = 0; i < kRows; ++i) {
-      HostRow row{.options = options_of(random, vocabulary),
-                  .key = {.prompt = random(), .sample = random() % 65536U, .position = std::uint64_t{random()} << 7U}};
+      HostRow row{
+          .options = options_of(random, vocabulary),
+          .key = {
+              .prompt = random(), .sample = random() % 65536U, .position = std::uint64_t{random()} << 7U}};
       for (std::int64_t n = below(random, 40); n > 0; --n)
         row.ids.push_back(static_cast<std::int32_t>(below(random, vocabulary + 2) - 1));  // and some outside
       row.drawn = below(random, 2) * std::min<std::int64_t>(row.options.max_new_tokens - 1, 3);
@@ -175,7 +179,8 @@ class Batch {
     const auto tokens = sampler_.tokens();
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       HostRow& row = rows_[i];
-      if (!row.goes_on && tokens[i].id != row.ids.back()) return told(row, vocabulary_, "an ended row has a token");
+      if (!row.goes_on && tokens[i].id != row.ids.back())
+        return told(row, vocabulary_, "an ended row has a token");
       if (!row.goes_on) continue;
       ++draws;
       if (!tokens[i].is_finite) return told(row, vocabulary_, "its logits were called infinite");
@@ -193,14 +198,6 @@ class Batch {
   std::int64_t vocabulary_;
   DeviceSampler sampler_;
   std::vector<HostRow> rows_;
-};
-
-class UseKernels {
- public:
-  explicit UseKernels(const Kernels& kernels) { ops::cuda::set_own_kernels(&guarded(kernels)); }
-  ~UseKernels() { ops::cuda::set_own_kernels(nullptr); }
-  UseKernels(const UseKernels&) = delete;
-  UseKernels& operator=(const UseKernels&) = delete;
 };
 
 void expect_the_cpus_tokens(std::int64_t draws) {

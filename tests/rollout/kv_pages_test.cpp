@@ -47,7 +47,9 @@ TEST(KvPages, TakesPagesAsTokensComeAndGivesThemBack) {
   EXPECT_EQ(b.book->unused(), 1);
   one.truncate(64);
   EXPECT_EQ(b.book->unused(), 3);
-  { const PagedTokens moved = std::move(one); }
+  {
+    const PagedTokens moved = std::move(one);
+  }
   EXPECT_EQ(b.book->unused(), 4);
   EXPECT_TRUE(b.copies.empty());
 }
@@ -125,7 +127,8 @@ TEST(KvPages, ABlockTableHasThePagesOfEachRow) {
 // A memory of numbers that follows the book: each sequence finds its own tokens, whatever the others do.
 class Contents {
  public:
-  explicit Contents(std::int64_t pages) : numbers_(static_cast<std::size_t>(pages * KvPages::kPageTokens), -1) {}
+  explicit Contents(std::int64_t pages)
+      : numbers_(static_cast<std::size_t>(pages * KvPages::kPageTokens), -1) {}
   void copy(const std::vector<PageCopy>& copies) {
     for (const auto& [from, to] : copies)
       std::copy_n(numbers_.begin() + from * KvPages::kPageTokens, KvPages::kPageTokens,
@@ -140,7 +143,9 @@ class Contents {
 TEST(KvPages, RandomUseKeepsEachSequencesTokensAndLeaksNoPage) {
   constexpr std::int64_t kPages = 40;
   std::mt19937 random(3);  // NOLINT(bugprone-random-generator-seed): the same each time
-  const auto below = [&](std::size_t end) { return std::uniform_int_distribution<std::size_t>(0, end - 1)(random); };
+  const auto below = [&](std::size_t end) {
+    return std::uniform_int_distribution<std::size_t>(0, end - 1)(random);
+  };
   const auto book = std::make_shared<KvPages>(kPages);
   struct Sequence {
     PagedTokens tokens;

@@ -201,7 +201,7 @@ void move(kernels::SampleTokens& x, Mover& to) {
   to.numbers(x.rules, x.rows, "rules");
   to.numbers(x.stop_ids, x.all_stops, "stop_ids");
   to.numbers(x.seen, x.rows * ((x.vocabulary + kWord - 1) / kWord), "seen");
-  to.numbers(x.masses, x.rows * ((x.vocabulary + kernels::kMassTokens - 1) / kernels::kMassTokens), "masses");
+  to.numbers(x.masses, x.rows * ((x.vocabulary + ops::kMassTokens - 1) / ops::kMassTokens), "masses");
   to.numbers(x.drawn, x.rows, "drawn");
   to.numbers(x.ids, x.rows, "ids");
   to.numbers(x.states, x.rows, "states");
@@ -211,7 +211,7 @@ void move(kernels::SampleTokens& x, Mover& to) {
 }
 
 void move(kernels::AttendPages& x, Mover& to) {
-  const std::int64_t memory = x.all_pages * x.kv_heads * kernels::kPageTokens * x.dim * bytes_of(x.q.dtype);
+  const std::int64_t memory = x.all_pages * x.kv_heads * ops::kPageTokens * x.dim * bytes_of(x.q.dtype);
   to.heads(x.out, x.tokens, x.heads, x.dim, Access::kWritten, "out");
   to.heads(x.q, x.tokens, x.heads, x.dim, Access::kRead, "q");
   to.dense(x.keys, memory, "keys");

@@ -7,8 +7,9 @@
 // an order that depends on time, so that the same input has the same bits.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
+
+#include "ops/sampling/lists.h"
 
 namespace hone::ops::cuda::kernels {
 
@@ -188,61 +189,32 @@ struct AdamwCodes {
         epsilon = 0, minus_step_size = 0;
 };
 
-// What decides a row's next token: rollout::SamplerOptions, and what its draw is keyed by (rollout::sampling_uniform).
-struct DrawRule {
-  double top_p = 1;           // 1: off
-  double least = -INFINITY;   // temperature * ln(min_p): how far below the best a score may be; -inf: off
-  std::int64_t top_k = 0;     // 0: off
-  std::int64_t position = 0;  // of the first token that is drawn; below 2^40
-  std::int64_t min_new_tokens = 0, max_new_tokens = 0;
-  std::uint64_t seed = 0;
-  std::uint32_t step = 0, prompt = 0, sample = 0;  // sample below 2^16
-  float scale = 0;                                 // 1 / temperature; 0: greedy
-  float penalty = 1;                               // 1: off
-  std::int32_t first_stop = 0, stops = 0;          // its part of SampleTokens::stop_ids
-};
-
-enum class DrawState : int { kGoesOn, kLength, kStopToken, kNotFinite };
-
 // The next token of each row that goes on. What is written of others: nothing.
-constexpr std::int64_t kMassTokens = 64;
 struct SampleTokens {
-  Rows logits;                                                 // [rows, vocabulary] fp32; not written
-  const DrawRule* rules = nullptr;                             // [rows]
-  const std::int32_t* stop_ids = nullptr;                      // [all_stops]
-  std::uint32_t* seen = nullptr;                               // [rows, ceil(vocabulary / 32)]: a bit for each id; null: nobody has a penalty
-  double* masses = nullptr;                                    // [rows, ceil(vocabulary / kMassTokens)], scratch
-  std::int64_t* drawn = nullptr;                               // [rows], tokens so far: one more
-  std::int32_t* ids = nullptr;                                 // [rows], written; -1 where a logit is not finite
-  DrawState* states = nullptr;                                 // [rows]
-  float *sampled_logprobs = nullptr, *logprobs = nullptr, *entropies = nullptr;  // [rows]; the last two may be null
+  Rows logits;                             // [rows, vocabulary] fp32; not written
+  const DrawRule* rules = nullptr;         // [rows]
+  const std::int32_t* stop_ids = nullptr;  // [all_stops]
+  std::uint32_t* seen =
+      nullptr;               // [rows, ceil(vocabulary / 32)]: a bit for each id; null: nobody has a penalty
+  double* masses = nullptr;  // [rows, ceil(vocabulary / kMassTokens)], scratch
+  std::int64_t* drawn = nullptr;  // [rows], tokens so far: one more
+  std::int32_t* ids = nullptr;    // [rows], written; -1 where a logit is not finite
+  DrawState* states = nullptr;    // [rows]
+  float *sampled_logprobs = nullptr, *logprobs = nullptr,
+        *entropies = nullptr;  // [rows]; the last two may be null
   std::int64_t rows = 0, vocabulary = 0, all_stops = 0;
-};
-
-// Rows of queries that read the same tokens, which are at most kPartPages pages.
-constexpr std::int64_t kPageTokens = 64, kPartPages = 8;
-struct PagePart {
-  std::int32_t first_row = 0, rows = 0;     // in AttendPages::rows; none: nothing to do
-  std::int32_t first_page = 0, tokens = 0;  // in AttendPages::pages
-};
-struct PartRow {
-  std::int32_t query = 0, result = 0;  // which of q; where what it sees of the part goes
 };
 
 // Attention of single tokens to keys and values in pages. A part's rows times heads / kv_heads are at most widest_part() where it is
 // wide, else kNarrowPart. results_of[i] is the first result of row i, whose results are joined in their order.
-constexpr std::int64_t kNarrowPart = 8;
-constexpr std::int64_t widest_part(std::int64_t dim) {
-  return dim <= 128 ? 64 : 32;
-}
 struct AttendPages {
   Heads out, q;                                   // [tokens, heads, dim], of one type
   const void *keys = nullptr, *values = nullptr;  // [all_pages, kv_heads, kPageTokens, dim], of q's type
   const PagePart* parts = nullptr;                // the wide ones, then the narrow ones
   const PartRow* rows = nullptr;
   const std::int32_t *pages = nullptr, *results_of = nullptr;  // results_of [tokens + 1]
-  float *partial = nullptr, *partial_lse = nullptr;            // [results, heads, dim], [results, heads], scratch
-  HeadNumbers lse;                                             // [tokens, heads]; may be null
+  float *partial = nullptr, *partial_lse = nullptr;  // [results, heads, dim], [results, heads], scratch
+  HeadNumbers lse;                                   // [tokens, heads]; may be null
   std::int64_t tokens = 0, heads = 0, kv_heads = 0, dim = 0;
   std::int64_t wide = 0, narrow = 0, results = 0, all_pages = 0, listed_rows = 0, listed_pages = 0;
   float scale = 1;

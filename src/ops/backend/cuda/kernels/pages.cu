@@ -16,10 +16,12 @@ template <typename T, int kMostDim, int kMostQueries, int kEach>
 struct Sizes {
   using Number = T;
   static constexpr int kDim = kMostDim, kQueries = kMostQueries, kOfThread = kEach;
-  static constexpr int kVector = kPackBytes / static_cast<int>(sizeof(T)), kRowBytes = kDim * static_cast<int>(sizeof(T));
+  static constexpr int kVector = kPackBytes / static_cast<int>(sizeof(T)),
+                       kRowBytes = kDim * static_cast<int>(sizeof(T));
   static constexpr int kRow = kDim / kVector + 1;
   static constexpr int kTokens = kRowBytes <= 256 ? 32 : kRowBytes <= 512 ? 16 : 8;
-  static constexpr int kSlots = kQueries / kOfThread, kThreads = kSlots * kLanes, kColumns = kDim / (kLanes * kFour);
+  static constexpr int kSlots = kQueries / kOfThread, kThreads = kSlots * kLanes,
+                       kColumns = kDim / (kLanes * kFour);
   static_assert(kPage % kTokens == 0);
   using Numbers = Pack<T, kVector>;
 };
@@ -55,15 +57,17 @@ __device__ void load_queries(const AttendPages& a, const PagePart& part, std::in
   for (int i = static_cast<int>(threadIdx.x); i < queries * packs; i += S::kThreads) {
     const int query = i / packs;
     const auto* const from = static_cast<const typename S::Number*>(a.q.data) +
-                             query_at(a, part, query) * a.q.token_stride + head_at(a, kv_head, query) * a.q.head_stride;
-    block.queries[query * S::kRow + i % packs] = reinterpret_cast<const typename S::Numbers*>(from)[i % packs];
+                             query_at(a, part, query) * a.q.token_stride +
+                             head_at(a, kv_head, query) * a.q.head_stride;
+    block.queries[query * S::kRow + i % packs] =
+        reinterpret_cast<const typename S::Numbers*>(from)[i % packs];
   }
 }
 
 // `count` tokens of the part, from `first` on; they are of one page.
 template <typename S>
-__device__ void load_tile(const AttendPages& a, const void* memory, const PagePart& part, std::int64_t kv_head, int first,
-                          int count, const Block<S>& block) {
+__device__ void load_tile(const AttendPages& a, const void* memory, const PagePart& part,
+                          std::int64_t kv_head, int first, int count, const Block<S>& block) {
   const int packs = static_cast<int>(a.dim) / S::kVector;
   const std::int64_t page = a.pages[part.first_page + first / kPage];
   const auto* const from = static_cast<const typename S::Numbers*>(memory) +
@@ -114,8 +118,8 @@ __device__ void weigh_tile(float* scores, int lane, Sum<S>& sum) {
 }
 
 template <typename S>
-__device__ void add_values(const float* weights, const typename S::Numbers* tile, int lane, int count, std::int64_t dim,
-                           Sum<S>& sum) {
+__device__ void add_values(const float* weights, const typename S::Numbers* tile, int lane, int count,
+                           std::int64_t dim, Sum<S>& sum) {
   HONE_ROLLED
   for (int t = 0; t < count; ++t) {
     const auto* const row = reinterpret_cast<const typename S::Number*>(tile + t * S::kRow);
@@ -183,9 +187,11 @@ __global__ void __launch_bounds__(S::kThreads) part_kernel(AttendPages a, std::i
 
 template <typename T>
 __global__ void __launch_bounds__(kJoinThreads) join_parts_kernel(AttendPages a) {
-  const std::int64_t of_head = a.dim / kFour, place = static_cast<std::int64_t>(blockIdx.x) * kJoinThreads + threadIdx.x;
+  const std::int64_t of_head = a.dim / kFour,
+                     place = static_cast<std::int64_t>(blockIdx.x) * kJoinThreads + threadIdx.x;
   if (place >= a.tokens * a.heads * of_head) return;
-  const std::int64_t column = place % of_head * kFour, head = place / of_head % a.heads, token = place / of_head / a.heads;
+  const std::int64_t column = place % of_head * kFour, head = place / of_head % a.heads,
+                     token = place / of_head / a.heads;
   const std::int32_t begin = a.results_of[token], end = a.results_of[token + 1];
   float peak = -INFINITY, weights = 0, sum[kFour] = {};
   for (std::int32_t i = begin; i < end; ++i) peak = fmaxf(peak, a.partial_lse[i * a.heads + head]);
@@ -197,9 +203,11 @@ __global__ void __launch_bounds__(kJoinThreads) join_parts_kernel(AttendPages a)
     weights += weight;
   }
   for (float& x : sum) x = begin == end ? 0 : x / weights;
-  store<kFour>(static_cast<T*>(a.out.data) + token * a.out.token_stride + head * a.out.head_stride + column, sum);
+  store<kFour>(static_cast<T*>(a.out.data) + token * a.out.token_stride + head * a.out.head_stride + column,
+               sum);
   if (column == 0 && a.lse.data != nullptr)
-    a.lse.data[token * a.lse.token_stride + head * a.lse.head_stride] = begin == end ? -INFINITY : peak + logf(weights);
+    a.lse.data[token * a.lse.token_stride + head * a.lse.head_stride] =
+        begin == end ? -INFINITY : peak + logf(weights);
 }
 
 template <typename S>
@@ -224,7 +232,8 @@ int attend_pages(const AttendPages& a, void* stream) {
                       : a.dim <= 128 ? attend_parts<T, 128>(a, stream)
                                      : attend_parts<T, 256>(a, stream);
     if (error != 0) return error;
-    return launch(join_parts_kernel<T>, ceil_div(a.tokens * a.heads * (a.dim / kFour), kJoinThreads), kJoinThreads, stream, a);
+    return launch(join_parts_kernel<T>, ceil_div(a.tokens * a.heads * (a.dim / kFour), kJoinThreads),
+                  kJoinThreads, stream, a);
   });
 }
 

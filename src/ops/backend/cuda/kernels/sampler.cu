@@ -127,7 +127,8 @@ __device__ Border border_of(Search search, const Row& row, float best, const Cut
   std::uint32_t prefix = 0;
   HONE_ROLLED
   for (int shift = kFirst; shift >= 0; shift -= kDigit) {
-    for (int bin = thread; bin < kBins; bin += kThreads) bins.high[bin] = bins.low[bin] = bins.counts[bin] = 0;
+    for (int bin = thread; bin < kBins; bin += kThreads)
+      bins.high[bin] = bins.low[bin] = bins.counts[bin] = 0;
     __syncthreads();
     for (int i = thread; i < row.count; i += kThreads) {
       const Item item = item_of(search, row, best, cut, i);
@@ -198,10 +199,11 @@ __device__ Cut cut_of(const Row& row, float best, const DrawRule& rule) {
 // rollout::sampling_uniform
 __device__ double uniform_of(const DrawRule& rule, std::int64_t drawn) {
   const auto block = static_cast<std::uint64_t>(rule.position + drawn);
-  const Words words = philox({{static_cast<std::uint32_t>(block),
-                               static_cast<std::uint32_t>(block >> 32U) | kPurpose << 8U | rule.sample << 16U,
-                               rule.step, rule.prompt}},
-                             static_cast<std::uint32_t>(rule.seed), static_cast<std::uint32_t>(rule.seed >> 32U));
+  const Words words =
+      philox({{static_cast<std::uint32_t>(block),
+               static_cast<std::uint32_t>(block >> 32U) | kPurpose << 8U | rule.sample << 16U, rule.step,
+               rule.prompt}},
+             static_cast<std::uint32_t>(rule.seed), static_cast<std::uint32_t>(rule.seed >> 32U));
   const std::uint64_t bits = std::uint64_t{words.at[0]} << 21U | words.at[1] >> 11U;
   return static_cast<double>(bits) * 0x1p-53;
 }
@@ -256,14 +258,17 @@ __device__ Drawn draw(const SampleTokens& s, std::int64_t at, const Row& row, fl
     const int warp = reach<true>(before, needed, kThreads / kWarp, [&](int i) { return warps[i]; });
     const int lane = reach<true>(before, needed, kWarp, [&](int i) { return threads[warp * kWarp + i]; });
     const int from = (warp * kWarp + lane) * each, left = blocks - from;
-    chosen = from + reach<true>(before, needed, left < each ? left : each, [&](int i) { return masses[from + i]; });
+    chosen = from +
+             reach<true>(before, needed, left < each ? left : each, [&](int i) { return masses[from + i]; });
   }
   __syncthreads();
   const int first = chosen * kMass;
-  if (thread < kMass) weights[thread] = first + thread < row.count ? kept_weight(row, best, cut, first + thread) : 0;
+  if (thread < kMass)
+    weights[thread] = first + thread < row.count ? kept_weight(row, best, cut, first + thread) : 0;
   __syncthreads();
   if (thread != 0) return {0, 1};
-  return {first + reach<true>(before, needed, kMass, [&](int i) { return static_cast<double>(weights[i]); }), total};
+  return {first + reach<true>(before, needed, kMass, [&](int i) { return static_cast<double>(weights[i]); }),
+          total};
 }
 
 // What the first thread says of the row.

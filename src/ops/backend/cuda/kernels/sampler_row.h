@@ -13,8 +13,7 @@ __device__ inline float exp_of(float x) {
   constexpr float kRound = 12582912.0F;
   constexpr float kTaylor[] = {1.0F / 720, 1.0F / 120, 1.0F / 24, 1.0F / 6, 0.5F, 1.0F, 1.0F};
   const float shifted = __fadd_rn(__fmul_rn(x, 1.44269504F), kRound), n = __fadd_rn(shifted, -kRound);
-  const float r =
-      __fadd_rn(__fadd_rn(x, -__fmul_rn(n, 0.693359375F)), __fmul_rn(n, 2.12194440e-4F));
+  const float r = __fadd_rn(__fadd_rn(x, -__fmul_rn(n, 0.693359375F)), __fmul_rn(n, 2.12194440e-4F));
   float p = 1.0F / 5040;
   for (const float c : kTaylor) p = __fadd_rn(__fmul_rn(p, r), c);
   return __uint_as_float(__float_as_uint(p) + (__float_as_uint(shifted) << 23U));
@@ -50,7 +49,8 @@ struct Best {
 
 __device__ inline Best better(const Best& a, const Best& b) {
   const bool other = b.score > a.score || (b.score == a.score && b.id < a.id);
-  return {b.logit > a.logit ? b.logit : a.logit, other ? b.score : a.score, other ? b.id : a.id, a.bad | b.bad};
+  return {b.logit > a.logit ? b.logit : a.logit, other ? b.score : a.score, other ? b.id : a.id,
+          a.bad | b.bad};
 }
 
 // In all threads of the block.
@@ -64,10 +64,10 @@ __device__ Best look(const Row& row) {
     best = better(best, {row.logits[i], row.score(i), i, bad ? 1 : 0});
   }
   for (int distance = kWarp / 2; distance > 0; distance /= 2)
-    best = better(best, {__shfl_xor_sync(kAllLanes, best.logit, distance),
-                         __shfl_xor_sync(kAllLanes, best.score, distance),
-                         __shfl_xor_sync(kAllLanes, best.id, distance),
-                         __shfl_xor_sync(kAllLanes, best.bad, distance)});
+    best = better(
+        best,
+        {__shfl_xor_sync(kAllLanes, best.logit, distance), __shfl_xor_sync(kAllLanes, best.score, distance),
+         __shfl_xor_sync(kAllLanes, best.id, distance), __shfl_xor_sync(kAllLanes, best.bad, distance)});
   if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = best;
   __syncthreads();
   best = parts[0];

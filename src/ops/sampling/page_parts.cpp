@@ -1,4 +1,4 @@
-#include "ops/backend/cuda/page_parts.h"
+#include "ops/sampling/page_parts.h"
 
 #include <algorithm>
 #include <map>
@@ -6,17 +6,16 @@
 #include "base/error.h"
 #include "base/numeric.h"
 
-namespace hone::ops::cuda {
+namespace hone::ops {
 namespace {
 
 using base::narrow;
-using kernels::kPageTokens, kernels::kPartPages;
 
 // Tokens that some rows read together.
 struct Shared {
   std::span<const std::int32_t> pages;
   std::int64_t tokens = 0;
-  std::vector<kernels::PartRow> rows;
+  std::vector<PartRow> rows;
 };
 
 // The pieces of all rows, in the order in which they are first met.
@@ -57,7 +56,7 @@ class Pieces {
 }  // namespace
 
 PageParts page_parts(std::span<const PagedRow> rows, std::int64_t group, std::int64_t dim) {
-  const std::int64_t most = kernels::widest_part(dim) / group;
+  const std::int64_t most = widest_part(dim) / group;
   base::require(most >= 1, "page_parts", "a group of heads that fits into a part");
   Pieces pieces;
   PageParts out;
@@ -67,14 +66,14 @@ PageParts page_parts(std::span<const PagedRow> rows, std::int64_t group, std::in
   }
   out.results = pieces.results();
   out.results_of.push_back(narrow<std::int32_t>(out.results));
-  std::vector<kernels::PagePart> narrow_parts;
+  std::vector<PagePart> narrow_parts;
   for (const Shared& piece : pieces.all()) {
     const auto first_page = narrow<std::int32_t>(out.pages.size());
     out.pages.insert(out.pages.end(), piece.pages.begin(), piece.pages.end());
     const auto count = static_cast<std::int64_t>(piece.rows.size());
     for (std::int64_t from = 0; from < count; from += most) {
       const std::int64_t some = std::min(most, count - from);
-      auto& list = some * group <= kernels::kNarrowPart ? narrow_parts : out.parts;
+      auto& list = some * group <= kNarrowPart ? narrow_parts : out.parts;
       list.push_back({.first_row = narrow<std::int32_t>(static_cast<std::int64_t>(out.rows.size()) + from),
                       .rows = narrow<std::int32_t>(some),
                       .first_page = first_page,
@@ -88,4 +87,4 @@ PageParts page_parts(std::span<const PagedRow> rows, std::int64_t group, std::in
   return out;
 }
 
-}  // namespace hone::ops::cuda
+}  // namespace hone::ops

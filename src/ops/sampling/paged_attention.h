@@ -4,20 +4,19 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <span>
 
-#include "ops/backend/cuda/page_parts.h"
+#include "ops/sampling/page_parts.h"
 
-namespace hone::ops::cuda {
+namespace hone::ops {
 
-// Of one layer: [pages, K, kernels::kPageTokens, D] each, dense, of one dtype.
+// Of one layer: [pages, K, kPageTokens, D] each, dense, of one dtype.
 struct PageMemory {
   at::Tensor keys, values;
 };
 
 PageMemory make_pages(std::int64_t pages, std::int64_t kv_heads, std::int64_t head_dim, const at::TensorOptions& options);
 
-// k and v [n, K, D] become the tokens at `slots` [n] int64: page * kernels::kPageTokens + place in the page.
+// k and v [n, K, D] become the tokens at `slots` [n] int64: page * kPageTokens + place in the page.
 void write_pages(const PageMemory& memory, const at::Tensor& k, const at::Tensor& v, const at::Tensor& slots);
 
 // The whole of page from[i] becomes page to[i]; [n] int64 each. None of `to` is one of `from`.
@@ -32,9 +31,9 @@ SentParts send(const PageParts& parts, at::Device device);
 
 // q [T, N, D], a row of `parts` each, attends to the row's tokens -> out [T, N, D] and lse [T, N] fp32 (undefined: not wanted), the
 // natural log-sum-exp of the scores, which are products of queries and keys times `scale`. fp32 and bf16, sums in fp32, one
-// rounding; D a multiple of 8 and at most 256. A row's bits do not depend on the other rows. False: there is no kernel of hone's
-// own for this, and nothing was written.
+// rounding; D a multiple of 8 and at most 256. A row's bits do not depend on the other rows. False: the device has no
+// kernel for this, and nothing was written.
 bool attend_pages(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q, const PageMemory& memory,
                   const SentParts& parts, double scale);
 
-}  // namespace hone::ops::cuda
+}  // namespace hone::ops
