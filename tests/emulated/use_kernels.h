@@ -44,9 +44,7 @@ class UseKernels {
                                                   .adamw_codes = cuda.adamw_codes,
                                                   .block_sums_of_squares = cuda.block_sums_of_squares,
                                                   .scale = cuda.scale,
-                                                  .roundings = 1,
-                                                  .sample_tokens = cuda.sample_tokens,
-                                                  .attend_pages = cuda.attend_pages};
+                                                  .roundings = 1};
     return table;
   }
   ops::backend::OnlyOperators only_;

@@ -30,8 +30,6 @@
 #include "ops/kv_tiles.h"
 #include "ops/quantized.h"
 #include "ops/rope.h"
-#include "ops/sampling/paged_attention.h"
-#include "ops/sampling/sample_tokens.h"
 #include "ops/short_conv.h"
 #include "ops/weight.h"
 
@@ -142,11 +140,6 @@ struct Operators {
   // ---- the processor; null: nothing is known
   const char* (*product_kernels)(at::ScalarType dtype) = nullptr;  // null: libtorch's
   double (*product_limit)(at::ScalarType dtype) = nullptr;         // GFLOP/s of all threads; 0: not known
-
-  // ---- a sampler that draws where the logits are, and reads keys in pages
-  bool (*sample_tokens)(const SampledTokens& x) = nullptr;
-  bool (*attend_pages)(const Tensor& out, const Tensor& lse, const Tensor& q, const PageMemory& memory,
-                       const SentParts& parts, double scale) = nullptr;
 };
 
 const Operators& cpu_operators();

@@ -23,15 +23,18 @@ class Pieces {
  public:
   void add(const PagedRow& row, std::int64_t query) {
     const std::int64_t end = (row.length + kPageTokens - 1) / kPageTokens;
-    base::require(end >= 1 && end <= static_cast<std::int64_t>(row.pages.size()), "page_parts", "pages for each token");
+    base::require(end >= 1 && end <= static_cast<std::int64_t>(row.pages.size()), "page_parts",
+                  "pages for each token");
     auto cut = row.cuts.begin();
     for (std::int64_t page = 0; page < end;) {
       while (cut != row.cuts.end() && *cut <= page) ++cut;
       std::int64_t next = std::min(end, (page / kPartPages + 1) * kPartPages);
       if (cut != row.cuts.end()) next = std::min(next, *cut);
       const std::int64_t tokens = std::min(row.length, next * kPageTokens) - page * kPageTokens;
-      Shared& piece = found(row.pages.subspan(static_cast<std::size_t>(page), static_cast<std::size_t>(next - page)), tokens);
-      piece.rows.push_back({.query = narrow<std::int32_t>(query), .result = narrow<std::int32_t>(results_++)});
+      Shared& piece = found(
+          row.pages.subspan(static_cast<std::size_t>(page), static_cast<std::size_t>(next - page)), tokens);
+      piece.rows.push_back(
+          {.query = narrow<std::int32_t>(query), .result = narrow<std::int32_t>(results_++)});
       page = next;
     }
   }
@@ -43,7 +46,8 @@ class Pieces {
     std::vector<std::size_t>& places = by_page_[pages.front()];
     for (const std::size_t place : places) {
       Shared& one = all_[place];
-      if (one.tokens == tokens && std::equal(one.pages.begin(), one.pages.end(), pages.begin(), pages.end())) return one;
+      if (one.tokens == tokens && std::equal(one.pages.begin(), one.pages.end(), pages.begin(), pages.end()))
+        return one;
     }
     places.push_back(all_.size());
     return all_.emplace_back(Shared{.pages = pages, .tokens = tokens, .rows = {}});

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "ops/backend/operators.h"
+#include "ops/backend/cuda.h"
 #include "ops/index_tensor.h"
 
 namespace hone::ops {
@@ -56,8 +56,7 @@ SentParts send(const PageParts& parts, at::Device device) {
 bool attend_pages(const Tensor& out, const Tensor& lse, const Tensor& q, const PageMemory& memory,
                   const SentParts& parts, double scale) {
   base::require(parts.results_of.numel() == q.size(0) + 1, "attend_pages", "a row of parts for each of q");
-  const auto kernel = backend::operators_of(q.device()).attend_pages;
-  return kernel != nullptr && kernel(out, lse, q, memory, parts, scale);
+  return cuda::attend_pages(out, lse, q, memory, parts, scale);
 }
 
 }  // namespace hone::ops

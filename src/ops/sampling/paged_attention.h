@@ -14,7 +14,8 @@ struct PageMemory {
   at::Tensor keys, values;
 };
 
-PageMemory make_pages(std::int64_t pages, std::int64_t kv_heads, std::int64_t head_dim, const at::TensorOptions& options);
+PageMemory make_pages(std::int64_t pages, std::int64_t kv_heads, std::int64_t head_dim,
+                      const at::TensorOptions& options);
 
 // k and v [n, K, D] become the tokens at `slots` [n] int64: page * kPageTokens + place in the page.
 void write_pages(const PageMemory& memory, const at::Tensor& k, const at::Tensor& v, const at::Tensor& slots);

@@ -1,12 +1,11 @@
 #include "ops/sampling/sample_tokens.h"
 
-#include "ops/backend/operators.h"
+#include "ops/backend/cuda.h"
 
 namespace hone::ops {
 
 bool sample_tokens(const SampledTokens& x) {
-  const auto kernel = backend::operators_of(x.logits.device()).sample_tokens;
-  return kernel != nullptr && kernel(x);
+  return cuda::sample_tokens(x);
 }
 
 }  // namespace hone::ops

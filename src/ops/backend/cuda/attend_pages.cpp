@@ -1,11 +1,13 @@
 // Attention to pages by kernels of our own.
 #include <ATen/ATen.h>
 
-#include "ops/backend/cuda/cuda_operators.h"
+#include "ops/backend/cuda.h"
 #include "ops/backend/cuda/own_kernels.h"
 
 namespace hone::ops::cuda {
 namespace {
+
+using at::Tensor;
 
 constexpr std::int64_t kAligned = 16, kMostDim = 256, kDimStep = 8;
 

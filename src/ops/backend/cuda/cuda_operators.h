@@ -73,9 +73,4 @@ bool attention_backward_bytes(std::int64_t& bytes, const AttentionSizes& sizes);
 bool attend_tiles(const Tensor& out, const Tensor& lse, const Tensor& q,
                   const std::vector<AttentionRows>& rows, const AttentionRule& rule);
 
-// ---- a sampler on the device (sample_tokens.cpp, attend_pages.cpp); false without our own kernels
-bool sample_tokens(const SampledTokens& x);
-bool attend_pages(const Tensor& out, const Tensor& lse, const Tensor& q, const PageMemory& memory,
-                  const SentParts& parts, double scale);
-
 }  // namespace hone::ops::cuda

@@ -50,8 +50,6 @@ const Operators& cuda_operators() {
       .head_rows = 8192,
       .head_columns = 16384,
       .norm_rows = 8192,
-      .sample_tokens = cuda::sample_tokens,
-      .attend_pages = cuda::attend_pages,
   };
   return table;
 }

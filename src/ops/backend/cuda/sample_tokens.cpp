@@ -1,7 +1,7 @@
 // The next tokens by a kernel of our own.
 #include <ATen/ATen.h>
 
-#include "ops/backend/cuda/cuda_operators.h"
+#include "ops/backend/cuda.h"
 #include "ops/backend/cuda/own_kernels.h"
 
 namespace hone::ops::cuda {
