@@ -35,7 +35,8 @@ class PagedTokens {
   // is summed in the same order whether or not others share them (ops/sampling/page_parts.h).
   PagedTokens fork() const;
 
-  // `count` tokens more. False: too few pages are free, and nothing has changed. Appends to `copies` what is to be copied first.
+  // `count` tokens more. False: too few pages are free, and nothing has changed. Appends to `copies` what
+  // is to be copied, in this order, before anything is written.
   bool extend(std::int64_t count, std::vector<PageCopy>& copies);
   // Pages that extend(count) takes.
   std::int64_t needed(std::int64_t count) const;

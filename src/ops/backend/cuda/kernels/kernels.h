@@ -189,19 +189,19 @@ struct AdamwCodes {
         epsilon = 0, minus_step_size = 0;
 };
 
-// The next token of each row that goes on. What is written of others: nothing.
+// The next token of each row that goes on; nothing is written of the others.
 struct SampleTokens {
   Rows logits;                             // [rows, vocabulary] fp32; not written
   const DrawRule* rules = nullptr;         // [rows]
   const std::int32_t* stop_ids = nullptr;  // [all_stops]
-  std::uint32_t* seen =
-      nullptr;               // [rows, ceil(vocabulary / 32)]: a bit for each id; null: nobody has a penalty
-  double* masses = nullptr;  // [rows, ceil(vocabulary / kMassTokens)], scratch
+  // [rows, ceil(vocabulary / 32)], a bit for each id so far; null: nobody has a penalty
+  std::uint32_t* seen = nullptr;
+  double* masses = nullptr;       // [rows, ceil(vocabulary / kMassTokens)], scratch
   std::int64_t* drawn = nullptr;  // [rows], tokens so far: one more
   std::int32_t* ids = nullptr;    // [rows], written; -1 where a logit is not finite
   DrawState* states = nullptr;    // [rows]
-  float *sampled_logprobs = nullptr, *logprobs = nullptr,
-        *entropies = nullptr;  // [rows]; the last two may be null
+  // [rows]; the last two may be null
+  float *sampled_logprobs = nullptr, *logprobs = nullptr, *entropies = nullptr;
   std::int64_t rows = 0, vocabulary = 0, all_stops = 0;
 };
 
