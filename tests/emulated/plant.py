@@ -94,16 +94,68 @@ PLANTED = [
     ("swiglu", "swiglu", UNALIGNED, "by_fours(s.out, s.width) && by_fours(s.gate, s.width) && by_fours(s.up, s.width)", "s.width % kFour == 0"),
     ("swiglu", "swiglu_backward", "the sign of the slope", "(1 - p))", "(1 + p))"),
     ("swiglu", "swiglu_backward", "a number read after it was written", "up[j] = d[j] * g * p", "up[j] = d[j] * gate[j] * p"),
+    ("sampler", "sample_tokens", "a round of Philox less", "round < 10", "round < 9"),
+    ("sampler", "sample_tokens", "the words of the number", "words.at[0]} << 21U", "words.at[1]} << 21U"),
+    ("sampler", "sample_tokens", "no barrier before bins are filled", "= bins.counts[bin] = 0;\n    __syncthreads();", "= bins.counts[bin] = 0;"),
+    ("sampler", "sample_tokens", "no barrier before bins are read", "    __syncthreads();\n    if (thread < kWarp) {", "    if (thread < kWarp) {"),
+    ("sampler", "sample_tokens", "no barrier before the next border", "  __syncthreads();  // before the next border takes the bins\n", ""),
+    ("sampler", "sample_tokens", "no barrier before masses are read",
+     "masses[block] = mass;\n  }\n  __syncthreads();", "masses[block] = mass;\n  }"),
+    ("sampler", "sample_tokens", "no barrier before sums are read",
+     "warps[thread / kWarp] = sum;\n  __syncthreads();", "warps[thread / kWarp] = sum;"),
+    ("sampler", "sample_tokens", "the higher ids of equals", "{~static_cast<std::uint32_t>(id), score", "{static_cast<std::uint32_t>(id), score"),
+    ("sampler", "sample_tokens", "a token less of top-k", "static_cast<double>(rule.top_k);", "static_cast<double>(rule.top_k - 1);"),
+    ("sampler", "sample_tokens", "top-p of a sum of one", "search == kTopP ? needed * all : needed", "needed"),
+    ("sampler", "sample_tokens", "top-p of what top-k has removed too",
+     "kept_weight(row, best, cut, id)};", "kept_weight(row, best, {-INFINITY, row.count}, id)};"),
+    ("sampler", "sample_tokens", "the sign of min-p", "static_cast<double>(best) + distance", "static_cast<double>(best) - distance"),
+    ("sampler", "sample_tokens", "keys of scores below zero", "bits >> 31U != 0 ? ~bits : bits | 0x80000000U", "bits | 0x80000000U"),
+    ("sampler", "sample_tokens", "the sign of a penalized score", "x < 0 ? __fmul_rn(x, penalty)", "x > 0 ? __fmul_rn(x, penalty)"),
+    ("sampler", "sample_tokens", "the bit of a seen token", "seen[id / kWord] >> (id % kWord)", "seen[id / kWord] >> ((id + 1) % kWord)"),
+    ("sampler", "sample_tokens", "drawn tokens are not seen", "|= 1U << (found.id % kWord)", "|= 0U"),
+    ("sampler", "sample_tokens", "stop tokens too early", "s.drawn[at] < rule.min_new_tokens ? rule.stops : 0", "0"),
+    ("sampler", "sample_tokens", "the stop tokens of another row", "s.stop_ids[rule.first_stop + i] == found.id", "s.stop_ids[i] == found.id"),
+    ("sampler", "sample_tokens", "a token past the end", "if (id < row.count) sum", "if (id <= row.count) sum"),
+    ("sampler", "sample_tokens", "the mass of a warp left out", "i < kThreads / kWarp; ++i) total", "i < kThreads / kWarp - 1; ++i) total"),
+    ("sampler", "sample_tokens", "the sign of the entropy", "facts.log_sum - facts.mean", "facts.log_sum + facts.mean"),
+    ("sampler", "sample_tokens", "a token more than the length", "drawn >= rule.max_new_tokens", "drawn > rule.max_new_tokens"),
+    ("sampler", "sample_tokens", "rows that have ended go on", "if (s.states[at] != DrawState::kGoesOn) return;", ""),
+    ("pages", "attend_pages", "no barrier before keys are read", "    __syncthreads();  // keys, and at first queries\n", ""),
+    ("pages", "attend_pages", "no barrier before scores are read", "    __syncthreads();  // scores\n", ""),
+    ("pages", "attend_pages", "no barrier before values are read", "    __syncthreads();  // values and weights\n", ""),
+    ("pages", "attend_pages", "no barrier before the next keys", "    __syncthreads();  // before the next keys take their place\n", ""),
+    ("pages", "attend_pages", "tokens past the end", "if (token < count && query < queries)", "if (query < queries)"),
+    ("pages", "attend_pages", "the first page for all", "a.pages[part.first_page + first / kPage]", "a.pages[part.first_page]"),
+    ("pages", "attend_pages", "the first tokens of a page for all", "first % kPage)", "0)"),
+    ("pages", "attend_pages", "the sums so far at the peak before", "sum.weights * factor + weights", "sum.weights + weights"),
+    ("pages", "attend_pages", "the values so far at the peak before", "sum.values[c][j] *= factor", "sum.values[c][j] *= 1"),
+    ("pages", "attend_pages", "scores without their scale", "score = a.scale * dot", "score = dot"),
+    ("pages", "attend_pages", "the first head of keys for all queries", "kv_head * group + i % group", "i % group"),
+    ("pages", "attend_pages", "the first row of a part for all", "a.rows[part.first_row + i / ", "a.rows[part.first_row + 0 * i / "),
+    ("pages", "attend_pages", "the wide parts again", "(a, a.wide, a.narrow, stream)", "(a, 0, a.narrow, stream)"),
+    ("pages", "attend_pages", "a column past the end", "if (column >= a.dim) continue;\n    float x", "float x"),
+    ("pages", "attend_pages", "the log-sum-exp of a part", "sum.peak + logf(sum.weights)", "sum.peak"),
+    ("pages", "attend_pages", "parts that weigh alike", "expf(a.partial_lse[i * a.heads + head] - peak)", "1.0F"),
+    ("pages", "attend_pages", "a thread beyond the rows goes on", "if (place >= a.tokens * a.heads * of_head) return;", ""),
 ]
 # A row of the operators' table whose kernel has another name.
 KERNELS = {"block_sums_of_squares": "squares", "dropout_backward_add": "dropout",
            "take_tile": "softmax_tile", "take_row": "softmax_tile", "tile_backward": "softmax_backward"}
+# Headers that every kernel's file shares; a fault's file gets its own copy of others.
+SHARED = ("device.h", "entries.h", "kernels.h")
+INCLUDE = re.compile(r'^#include "ops/backend/cuda/kernels/(\w+\.h)"\n', re.M)
 NAMESPACE = "namespace hone::ops::cuda::kernels {"
+
+
+def text_of(folder, name):
+    """A kernel's file with its own headers in the place of their includes."""
+    source = (folder / name).read_text(encoding="utf-8").replace("#pragma once\n", "")
+    return INCLUDE.sub(lambda found: found[0] if found[1] in SHARED else text_of(folder, found[1]), source)
 
 
 def planted(folder, number):
     file, _, what, text, fault = PLANTED[number]
-    source = (folder / f"{file}.cu").read_text(encoding="utf-8")
+    source = text_of(folder, f"{file}.cu")
     if source.count(text) != 1:
         sys.exit(f"{folder / file}.cu has {source.count(text)} times what the fault '{what}' changes: {text!r}")
     source = source.replace(text, fault).replace(NAMESPACE, f"namespace hone::ops::cuda::kernels::planted{number} {{")
@@ -112,7 +164,7 @@ def planted(folder, number):
 
 def main():
     folder = pathlib.Path(sys.argv[1])
-    includes = sorted({line for file in folder.glob("*.cu") for line in file.read_text(encoding="utf-8").splitlines()
+    includes = sorted({line for file in folder.glob("*.cu") for line in text_of(folder, file.name).splitlines()
                        if line.startswith("#include")}, key=lambda line: ("device.h" not in line, line))
     print("// Made by tests/emulated/plant.py.", '#include "emulated/machine/planted.h"', *includes, sep="\n")
     for number in range(len(PLANTED)):

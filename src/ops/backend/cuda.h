@@ -4,6 +4,8 @@
 #include <cstdint>
 
 #include "ops/backend/operators.h"
+#include "ops/sampling/paged_attention.h"
+#include "ops/sampling/sample_tokens.h"
 
 namespace hone::ops::backend {
 
@@ -22,3 +24,13 @@ class WithoutOwnKernels {
 };
 
 }  // namespace hone::ops::backend
+
+namespace hone::ops::cuda {
+
+// What only hone's own kernels have (ops/sampling): no rows of a table, since the host does the same in another form.
+// False: there is no kernel for these tensors.
+bool sample_tokens(const SampledTokens& x);
+bool attend_pages(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q, const PageMemory& memory,
+                  const SentParts& parts, double scale);
+
+}  // namespace hone::ops::cuda

@@ -17,6 +17,7 @@
 #define __global__
 #define __device__
 #define __launch_bounds__(...)
+#define HONE_ROLLED
 
 namespace hone::emulated {
 
@@ -52,12 +53,32 @@ inline void __syncthreads() {
   hone::emulated::wait_for_block();
 }
 
-template <typename T>  // float or int, as nvcc's
+template <typename T>  // float, int or double, as nvcc's
 inline T __shfl_xor_sync(std::uint32_t mask, T x, int distance) {
+  constexpr std::size_t kWords = sizeof(T) / sizeof(std::uint32_t);
+  static_assert(kWords * sizeof(std::uint32_t) == sizeof x);
+  std::uint32_t bits[kWords];
+  std::memcpy(bits, &x, sizeof x);
+  for (std::uint32_t& word : bits) word = hone::emulated::exchanged(mask, word, distance);
+  std::memcpy(&x, bits, sizeof x);
+  return x;
+}
+
+// A thread of the emulator is not interrupted.
+template <typename T>  // of whole numbers
+inline T atomicAdd(T* to, T x) {
+  const T before = *to;
+  *to += x;
+  return before;
+}
+
+inline std::uint32_t __float_as_uint(float x) {
   std::uint32_t bits = 0;
-  static_assert(sizeof bits == sizeof x);
   std::memcpy(&bits, &x, sizeof bits);
-  bits = hone::emulated::exchanged(mask, bits, distance);
+  return bits;
+}
+inline float __uint_as_float(std::uint32_t bits) {
+  float x = 0;
   std::memcpy(&x, &bits, sizeof x);
   return x;
 }

@@ -195,6 +195,36 @@ void move(kernels::AdamwCodes& x, Mover& to) {
   }
 }
 
+void move(kernels::SampleTokens& x, Mover& to) {
+  constexpr std::int64_t kWord = 32;
+  to.rows(x.logits, x.rows, x.vocabulary, Access::kRead, "logits");
+  to.numbers(x.rules, x.rows, "rules");
+  to.numbers(x.stop_ids, x.all_stops, "stop_ids");
+  to.numbers(x.seen, x.rows * ((x.vocabulary + kWord - 1) / kWord), "seen");
+  to.numbers(x.masses, x.rows * ((x.vocabulary + ops::kMassTokens - 1) / ops::kMassTokens), "masses");
+  to.numbers(x.drawn, x.rows, "drawn");
+  to.numbers(x.ids, x.rows, "ids");
+  to.numbers(x.states, x.rows, "states");
+  to.numbers(x.sampled_logprobs, x.rows, "sampled_logprobs");
+  to.numbers(x.logprobs, x.rows, "logprobs");
+  to.numbers(x.entropies, x.rows, "entropies");
+}
+
+void move(kernels::AttendPages& x, Mover& to) {
+  const std::int64_t memory = x.all_pages * x.kv_heads * ops::kPageTokens * x.dim * bytes_of(x.q.dtype);
+  to.heads(x.out, x.tokens, x.heads, x.dim, Access::kWritten, "out");
+  to.heads(x.q, x.tokens, x.heads, x.dim, Access::kRead, "q");
+  to.dense(x.keys, memory, "keys");
+  to.dense(x.values, memory, "values");
+  to.numbers(x.parts, x.wide + x.narrow, "parts");
+  to.numbers(x.rows, x.listed_rows, "rows");
+  to.numbers(x.pages, x.listed_pages, "pages");
+  to.numbers(x.results_of, x.tokens + 1, "results_of");
+  to.numbers(x.partial, x.results * x.heads * x.dim, "partial");
+  to.numbers(x.partial_lse, x.results * x.heads, "partial_lse");
+  to.head_numbers(x.lse, x.tokens, x.heads, Access::kWritten, "lse");
+}
+
 // Tensors lie with their ends at a closed page, and in every other call with their beginnings.
 template <auto Function, typename Call>
 int between_guards(const Call& call, void* stream) {
@@ -230,7 +260,9 @@ const Kernels& guarded(const Kernels& some) {
       .dequantize = between_guards<&Kernels::dequantize, kernels::Dequantize>,
       .add_rows = between_guards<&Kernels::add_rows, kernels::AddRows>,
       .join_attention = between_guards<&Kernels::join_attention, kernels::JoinAttention>,
-      .adamw_codes = between_guards<&Kernels::adamw_codes, kernels::AdamwCodes>};
+      .adamw_codes = between_guards<&Kernels::adamw_codes, kernels::AdamwCodes>,
+      .sample_tokens = between_guards<&Kernels::sample_tokens, kernels::SampleTokens>,
+      .attend_pages = between_guards<&Kernels::attend_pages, kernels::AttendPages>};
   inner = &some;
   return kTable;
 }

@@ -14,6 +14,9 @@ namespace hone::ops::cuda::kernels {
 
 using bf16 = __nv_bfloat16;
 
+// Before a loop whose turns share registers instead of having their own.
+#define HONE_ROLLED _Pragma("unroll 1")
+
 template <typename Kernel, typename... Arguments>
 int start(Kernel kernel, std::int64_t blocks, int threads, void* stream, const Arguments&... arguments) {
   kernel<<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads), 0,

@@ -21,6 +21,8 @@ int dequantize(const Dequantize& x, void* stream);         // quantized.cu
 int add_rows(const AddRows& x, void* stream);              // scattered_rows.cu
 int join_attention(const JoinAttention& x, void* stream);  // join.cu
 int adamw_codes(const AdamwCodes& x, void* stream);        // codes.cu
+int sample_tokens(const SampleTokens& x, void* stream);    // sampler.cu
+int attend_pages(const AttendPages& x, void* stream);      // pages.cu
 
 const Kernels& all_kernels();  // table.cu
 

@@ -9,10 +9,12 @@
 
 #include <cstdint>
 
+#include "ops/sampling/lists.h"
+
 namespace hone::ops::cuda::kernels {
 
 // Of the table: what the core and the library must agree on.
-constexpr int kVersion = 3;
+constexpr int kVersion = 4;
 
 enum class Dtype : int { kFloat, kBFloat16 };
 
@@ -187,6 +189,37 @@ struct AdamwCodes {
         epsilon = 0, minus_step_size = 0;
 };
 
+// The next token of each row that goes on; nothing is written of the others.
+struct SampleTokens {
+  Rows logits;                             // [rows, vocabulary] fp32; not written
+  const DrawRule* rules = nullptr;         // [rows]
+  const std::int32_t* stop_ids = nullptr;  // [all_stops]
+  // [rows, ceil(vocabulary / 32)], a bit for each id so far; null: nobody has a penalty
+  std::uint32_t* seen = nullptr;
+  double* masses = nullptr;       // [rows, ceil(vocabulary / kMassTokens)], scratch
+  std::int64_t* drawn = nullptr;  // [rows], tokens so far: one more
+  std::int32_t* ids = nullptr;    // [rows], written; -1 where a logit is not finite
+  DrawState* states = nullptr;    // [rows]
+  // [rows]; the last two may be null
+  float *sampled_logprobs = nullptr, *logprobs = nullptr, *entropies = nullptr;
+  std::int64_t rows = 0, vocabulary = 0, all_stops = 0;
+};
+
+// Attention of single tokens to keys and values in pages. A part's rows times heads / kv_heads are at most widest_part() where it is
+// wide, else kNarrowPart. results_of[i] is the first result of row i, whose results are joined in their order.
+struct AttendPages {
+  Heads out, q;                                   // [tokens, heads, dim], of one type
+  const void *keys = nullptr, *values = nullptr;  // [all_pages, kv_heads, kPageTokens, dim], of q's type
+  const PagePart* parts = nullptr;                // the wide ones, then the narrow ones
+  const PartRow* rows = nullptr;
+  const std::int32_t *pages = nullptr, *results_of = nullptr;  // results_of [tokens + 1]
+  float *partial = nullptr, *partial_lse = nullptr;  // [results, heads, dim], [results, heads], scratch
+  HeadNumbers lse;                                   // [tokens, heads]; may be null
+  std::int64_t tokens = 0, heads = 0, kv_heads = 0, dim = 0;
+  std::int64_t wide = 0, narrow = 0, results = 0, all_pages = 0, listed_rows = 0, listed_pages = 0;
+  float scale = 1;
+};
+
 struct Kernels {
   int version = kVersion;
   int (*dropout)(const Dropout& x, void* stream) = nullptr;
@@ -205,6 +238,8 @@ struct Kernels {
   int (*add_rows)(const AddRows& x, void* stream) = nullptr;
   int (*join_attention)(const JoinAttention& x, void* stream) = nullptr;
   int (*adamw_codes)(const AdamwCodes& x, void* stream) = nullptr;
+  int (*sample_tokens)(const SampleTokens& x, void* stream) = nullptr;
+  int (*attend_pages)(const AttendPages& x, void* stream) = nullptr;
 };
 
 // The library's one entry: its first field is read before any other.

@@ -18,7 +18,9 @@ const Kernels& all_kernels() {
                                      .dequantize = dequantize,
                                      .add_rows = add_rows,
                                      .join_attention = join_attention,
-                                     .adamw_codes = adamw_codes};
+                                     .adamw_codes = adamw_codes,
+                                     .sample_tokens = sample_tokens,
+                                     .attend_pages = attend_pages};
   return kTable;
 }
 

@@ -1,0 +1,33 @@
+// Which tokens a step's rows read together: the lists that attend_pages takes (paged_attention.h).
+//
+// A row's tokens are cut where a part is full, and where the row says so: at the end of its prompt, for example. Rows with the same
+// pages in a part share it, and it is read once for all of them. Where a row is cut depends on the row alone, and so do its bits.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ops/sampling/lists.h"
+
+namespace hone::ops {
+
+// A row's keys: `length` tokens, at least one, in pages of kPageTokens, the last of which may be full in part.
+struct PagedRow {
+  std::span<const std::int32_t> pages;
+  std::int64_t length = 0;
+  std::span<const std::int64_t> cuts;  // rising numbers of pages, from where on a part begins
+};
+
+struct PageParts {
+  std::vector<PagePart> parts;  // `wide` of them, then narrow ones
+  std::vector<PartRow> rows;
+  std::vector<std::int32_t> pages, results_of;  // results_of [rows + 1]
+  std::int64_t wide = 0, results = 0;
+  std::int64_t tokens = 0;  // keys that are read, each as often as a part has them
+};
+
+// `group` heads of queries have a head of keys, at most widest_part(dim) of them.
+PageParts page_parts(std::span<const PagedRow> rows, std::int64_t group, std::int64_t dim);
+
+}  // namespace hone::ops

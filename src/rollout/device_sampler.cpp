@@ -1,0 +1,143 @@
+#include "rollout/device_sampler.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/numeric.h"
+#include "ops/index_tensor.h"
+#include "ops/sampling/sample_tokens.h"
+
+namespace hone::rollout {
+
+namespace {
+
+using ops::DrawRule;
+using ops::DrawState;
+
+constexpr std::int64_t kWord = 32;
+
+DrawRule rule_of(const RequestOptions& options, const DrawKey& key) {
+  const SamplerOptions& sampler = options.sampler;
+  DrawRule rule;
+  rule.top_p = sampler.top_p;
+  rule.least = sampler.min_p > 0 ? sampler.temperature * std::log(sampler.min_p) : -INFINITY;
+  rule.top_k = sampler.top_k;
+  rule.position = static_cast<std::int64_t>(key.position);
+  rule.min_new_tokens = options.min_new_tokens;
+  rule.max_new_tokens = options.max_new_tokens;
+  rule.seed = options.seed;
+  rule.step = base::narrow<std::uint32_t>(options.step);
+  rule.prompt = base::narrow<std::uint32_t>(key.prompt);
+  rule.sample = base::narrow<std::uint16_t>(key.sample);
+  rule.scale = sampler.temperature == 0 ? 0 : static_cast<float>(1.0 / std::max(sampler.temperature, 1e-30));
+  rule.penalty = static_cast<float>(sampler.repetition_penalty);
+  return rule;
+}
+
+std::int32_t state(DrawState one) {
+  return static_cast<std::int32_t>(one);
+}
+
+}  // namespace
+
+DeviceSampler::DeviceSampler(std::int64_t rows, std::int64_t vocabulary, at::Device device)
+    : rows_(rows),
+      vocabulary_(vocabulary),
+      rules_(static_cast<std::size_t>(rows)),
+      stop_ids_(static_cast<std::size_t>(rows)) {
+  const auto numbers = [&](at::IntArrayRef shape, at::ScalarType dtype) {
+    return at::zeros(shape, at::TensorOptions(device).dtype(dtype));
+  };
+  constexpr std::int64_t kMass = ops::kMassTokens;
+  seen_ = numbers({rows, (vocabulary + kWord - 1) / kWord}, at::kInt);
+  masses_ = numbers({rows, (vocabulary + kMass - 1) / kMass}, at::kDouble);
+  drawn_ = numbers({rows}, at::kLong);
+  ids_ = numbers({rows}, at::kInt);
+  states_ = numbers({rows}, at::kInt).fill_(state(DrawState::kLength));
+  sampled_logprobs_ = numbers({rows}, at::kFloat);
+  logprobs_ = numbers({rows}, at::kFloat);
+  entropies_ = numbers({rows}, at::kFloat);
+}
+
+void DeviceSampler::begin(std::int64_t row, const RequestOptions& options, const DrawKey& key,
+                          std::span<const std::int32_t> ids, std::int64_t drawn) {
+  base::require(takes(options), "DeviceSampler::begin", "options that a device can take");
+  const auto at = static_cast<std::size_t>(row);
+  rules_.at(at) = rule_of(options, key);
+  stop_ids_[at].clear();
+  for (const std::int64_t id : options.stop_ids)
+    if (id >= 0 && id < vocabulary_) stop_ids_[at].push_back(static_cast<std::int32_t>(id));
+  changed_ = true;
+  const at::Tensor seen = at::zeros({seen_.size(1)}, at::kInt);
+  auto* const words = seen.mutable_data_ptr<std::int32_t>();
+  for (const std::int32_t id : ids) {
+    if (id < 0 || id >= vocabulary_) continue;
+    const std::uint32_t bit = std::uint32_t{1} << static_cast<std::uint32_t>(id % kWord);
+    words[id / kWord] = static_cast<std::int32_t>(static_cast<std::uint32_t>(words[id / kWord]) | bit);
+  }
+  seen_.select(0, row).copy_(ops::staged(seen, seen_.device()));
+  drawn_.select(0, row).fill_(drawn);
+  states_.select(0, row).fill_(state(DrawState::kGoesOn));
+}
+
+void DeviceSampler::end(std::int64_t row) {
+  states_.select(0, row).fill_(state(DrawState::kLength));
+}
+
+void DeviceSampler::send_rules() {
+  std::vector<std::int32_t> stops;
+  for (std::size_t i = 0; i < rules_.size(); ++i) {
+    rules_[i].first_stop = static_cast<std::int32_t>(stops.size());
+    rules_[i].stops = static_cast<std::int32_t>(stop_ids_[i].size());
+    stops.insert(stops.end(), stop_ids_[i].begin(), stop_ids_[i].end());
+  }
+  const auto bytes = static_cast<std::int64_t>(rules_.size() * sizeof(DrawRule));
+  const at::Tensor rules = at::empty({bytes}, at::kByte);
+  std::memcpy(rules.mutable_data_ptr(), rules_.data(), static_cast<std::size_t>(bytes));
+  sent_rules_ = ops::staged(rules, seen_.device());
+  sent_stops_ = ops::staged(at::tensor(stops, at::kInt), seen_.device());
+  changed_ = false;
+}
+
+bool DeviceSampler::step(const at::Tensor& logits) {
+  base::require(logits.dim() == 2 && logits.size(0) == rows_ && logits.size(1) == vocabulary_,
+                "DeviceSampler::step", "logits [rows, vocabulary]");
+  if (changed_) send_rules();
+  return ops::sample_tokens({.logits = logits,
+                             .rules = sent_rules_,
+                             .stop_ids = sent_stops_,
+                             .seen = seen_,
+                             .masses = masses_,
+                             .drawn = drawn_,
+                             .ids = ids_,
+                             .states = states_,
+                             .sampled_logprobs = sampled_logprobs_,
+                             .logprobs = logprobs_,
+                             .entropies = entropies_});
+}
+
+std::vector<DeviceSampler::Token> DeviceSampler::tokens() const {
+  // One copy: whole numbers below 2^24 are not enough for ids, so that the floats go as their bits.
+  const at::Tensor all = at::stack({ids_, states_, sampled_logprobs_.view(at::kInt), logprobs_.view(at::kInt),
+                                    entropies_.view(at::kInt)})
+                             .cpu();
+  const at::Tensor floats = all.view(at::kFloat);
+  const auto whole = all.accessor<std::int32_t, 2>();
+  const auto real = floats.accessor<float, 2>();
+  std::vector<Token> out(static_cast<std::size_t>(rows_));
+  for (std::int64_t i = 0; i < rows_; ++i) {
+    Token& one = out[static_cast<std::size_t>(i)];
+    one = {.id = whole[0][i], .sampled_logprob = real[2][i], .logprob = real[3][i], .entropy = real[4][i]};
+    const auto now = static_cast<DrawState>(whole[1][i]);
+    one.is_finite = now != DrawState::kNotFinite;
+    if (now == DrawState::kLength) one.ended = FinishReason::kLength;
+    if (now == DrawState::kStopToken) one.ended = FinishReason::kStopToken;
+  }
+  return out;
+}
+
+}  // namespace hone::rollout
