@@ -194,12 +194,17 @@ int serve(const std::vector<std::string>& arguments) {
   // The APIs, each with its own paths.
   router.add(std::make_unique<serve::openai::OpenAiApi>(served));
 
+  std::atomic<const serve::HttpServer*> listening = nullptr;
+  served.connections = [&listening] {
+    const serve::HttpServer* const now = listening;
+    return now == nullptr ? std::int64_t{0} : now->connections();
+  };
   say_plan(plan, opened, served, weights);
   watch_signals();
   auto network = std::make_unique<serve::HttpServer>(
       serve::HttpOptions{.host = plan.host, .port = static_cast<int>(plan.port), .names = plan.host_names},
       [&router](std::shared_ptr<serve::Exchange> exchange) { router.handle(std::move(exchange)); });
-  served.connections = [network = network.get()] { return network->connections(); };
+  listening = network.get();
   std::cout << "serving   http://" << plan.host << ":" << network->port() << std::endl;
   wait_for_signal();
 
@@ -208,7 +213,7 @@ int serve(const std::vector<std::string>& arguments) {
   std::cerr << "stopping  " << base::counted(static_cast<std::int64_t>(running.jobs), "request")
             << " running; once more: at once" << std::endl;
   const bool ended = network->drain(plan.drain);
-  served.connections = [] { return std::int64_t{0}; };
+  listening = nullptr;
   scheduler.stop();
   network.reset();
   background.reset();
