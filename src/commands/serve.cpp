@@ -41,7 +41,7 @@ void on_stop(int signal) {
 }
 
 // The second signal ends the process, as by default.
-void watch_signals() {
+void end_on_signals() {
   struct sigaction action = {};
   action.sa_handler = &on_stop;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
@@ -142,6 +142,15 @@ void say_plan(const config::ServePlan& plan, const OpenedModel& opened, const se
             << '\n';
 }
 
+// No new work; running requests have their time. Whether all of them ended.
+bool let_end(const config::ServePlan& plan, serve::Served& served, serve::HttpServer& network) {
+  served.drains = true;
+  const serve::SchedulerFacts running = served.scheduler.facts();
+  std::cerr << "stopping  " << base::counted(static_cast<std::int64_t>(running.jobs), "request")
+            << " running; once more: at once" << std::endl;
+  return network.drain(plan.drain);
+}
+
 // Sleeps until a signal comes.
 void wait_for_signal() {
   while (stop_signal == 0) poll(nullptr, 0, 100);
@@ -156,7 +165,8 @@ int serve(const std::vector<std::string>& arguments) {
   const std::string key = key_of(plan);
   raise_descriptors();
   at::set_num_threads(static_cast<int>(train::threads_or_default(plan.threads)));
-  const train::OpenedText text = train::open_text(open_source(plan)->tokenizer_path(), plan.chat_template_path);
+  const train::OpenedText text =
+      train::open_text(open_source(plan)->tokenizer_path(), plan.chat_template_path);
   print_notes(text.tokenizer.notes());
   OpenedModel opened = open_model(plan);
   serve::Weights weights(name_of(plan));
@@ -184,7 +194,8 @@ int serve(const std::vector<std::string>& arguments) {
                        .raw_logprobs = plan.logprobs_mode == "raw",
                        .started = static_cast<std::int64_t>(std::time(nullptr)),
                        .fingerprint = std::string("hone-") + base::kHoneVersion + "-" +
-                                      base::name_of(base::instruction_level()) + "-" + std::to_string(plan.seed),
+                                      base::name_of(base::instruction_level()) + "-" +
+                                      std::to_string(plan.seed),
                        .root = weights.base_name(),
                        .weights = weights,
                        .scheduler = scheduler,
@@ -200,7 +211,7 @@ int serve(const std::vector<std::string>& arguments) {
     return now == nullptr ? std::int64_t{0} : now->connections();
   };
   say_plan(plan, opened, served, weights);
-  watch_signals();
+  end_on_signals();
   auto network = std::make_unique<serve::HttpServer>(
       serve::HttpOptions{.host = plan.host, .port = static_cast<int>(plan.port), .names = plan.host_names},
       [&router](std::shared_ptr<serve::Exchange> exchange) { router.handle(std::move(exchange)); });
@@ -208,11 +219,7 @@ int serve(const std::vector<std::string>& arguments) {
   std::cout << "serving   http://" << plan.host << ":" << network->port() << std::endl;
   wait_for_signal();
 
-  served.drains = true;
-  const serve::SchedulerFacts running = scheduler.facts();
-  std::cerr << "stopping  " << base::counted(static_cast<std::int64_t>(running.jobs), "request")
-            << " running; once more: at once" << std::endl;
-  const bool ended = network->drain(plan.drain);
+  const bool ended = let_end(plan, served, *network);
   listening = nullptr;
   scheduler.stop();
   network.reset();

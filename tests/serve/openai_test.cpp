@@ -15,7 +15,8 @@ using base::Json;
 
 TEST(OpenAi, ACompletionAnswersOnce) {
   TinyServed tiny;
-  const auto one = tiny.ask("/v1/completions", {{"prompt", "one two"}, {"max_tokens", 3}, {"temperature", 0}});
+  const auto one =
+      tiny.ask("/v1/completions", {{"prompt", "one two"}, {"max_tokens", 3}, {"temperature", 0}});
   const Json said = one->wait();
   EXPECT_EQ(one->answers, 1);
   EXPECT_EQ(said["model"], "tiny");
@@ -25,7 +26,8 @@ TEST(OpenAi, ACompletionAnswersOnce) {
 
 TEST(OpenAi, AClientThatLeavesEndsItsRequest) {
   TinyServed tiny;
-  const auto one = tiny.ask("/v1/completions", {{"prompt", "one two"}, {"max_tokens", 400}, {"ignore_eos", true}});
+  const auto one =
+      tiny.ask("/v1/completions", {{"prompt", "one two"}, {"max_tokens", 400}, {"ignore_eos", true}});
   std::function<void()> left;
   while (!left && one->answers == 0) left = one->left;
   if (left) left();
