@@ -187,6 +187,7 @@ int serve(const std::vector<std::string>& arguments) {
                        .chat_template = text.chat_template.get(),
                        .parser = parser ? &*parser : nullptr,
                        .no_parser = no_parser,
+                       .template_variables = template_variables(plan),
                        .stop_ids = ends.stop_ids,
                        .max_length = model::longest_generated(opened.model->config()),
                        .seed = static_cast<std::uint64_t>(plan.seed),

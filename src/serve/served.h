@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "model/causal_lm.h"
 #include "serve/background.h"
 #include "serve/scheduler.h"
@@ -41,14 +42,15 @@ struct Served {
   const text::ChatTemplate* chat_template = nullptr;  // null: the tokenizer has none
   const tools::ResponseParser* parser = nullptr;      // null: turns with calls cannot be read
   std::string no_parser;                              // why
-  std::vector<std::int64_t> stop_ids;                 // where a text or a turn ends
-  std::int64_t max_length = 0;                        // tokens of a prompt and its completion
-  std::uint64_t seed = 0;                             // of requests that name none
-  std::int64_t most_waiting = 1024;                   // requests that are not answered yet; more are a 429
-  bool raw_logprobs = true;                           // at temperature 1; false: at the sampler's
-  std::int64_t started = 0;                           // seconds since 1970
-  std::string fingerprint;                            // version and instruction level
-  std::string root;                                   // what /v1/models says of the base: its name
+  base::Json template_variables;       // of the chat template, beside those of a request; an object or null
+  std::vector<std::int64_t> stop_ids;  // where a text or a turn ends
+  std::int64_t max_length = 0;         // tokens of a prompt and its completion
+  std::uint64_t seed = 0;              // of requests that name none
+  std::int64_t most_waiting = 1024;    // requests that are not answered yet; more are a 429
+  bool raw_logprobs = true;            // at temperature 1; false: at the sampler's
+  std::int64_t started = 0;            // seconds since 1970
+  std::string fingerprint;             // version and instruction level
+  std::string root;                    // what /v1/models says of the base: its name
   Weights& weights;
   Scheduler& scheduler;
   Background& background;

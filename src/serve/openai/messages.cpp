@@ -97,8 +97,10 @@ std::vector<std::int32_t> prompt_of_chat(const Served& served, Fields& fields, b
     throw Refusal(400, "the model has no chat template: ask /v1/completions", "messages");
   base::Json messages = read_messages(fields);
   tools = read_tools(served, fields);
-  base::Json variables = fields.value("chat_template_kwargs");
-  if (!variables.is_null() && !variables.is_object()) fields.refuse("chat_template_kwargs", "an object");
+  const base::Json& own = fields.value("chat_template_kwargs");
+  if (!own.is_null() && !own.is_object()) fields.refuse("chat_template_kwargs", "an object");
+  base::Json variables = served.template_variables;
+  for (const auto& [name, value] : own.items()) variables[name] = value;
   fields.neutral("chat_template", nullptr, "a template comes with the model, never with a request");
   fields.neutral("continue_final_message", false, "a turn always begins anew");
   fields.neutral("add_special_tokens", false, "the chat template writes them");
