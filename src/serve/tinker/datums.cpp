@@ -12,7 +12,7 @@
 namespace hone::serve {
 namespace {
 
-[[noreturn]] void fail(const std::string& where, const std::string& expected, const std::string& found) {
+[[noreturn]] void no_datum(const std::string& where, const std::string& expected, const std::string& found) {
   throw base::UserError({.where = where, .expected = expected, .found = found, .cause = {}, .fix = {}});
 }
 
@@ -30,14 +30,14 @@ std::vector<std::string> inputs_of(const LossSpec& spec) {
 const WireTensor& input(const WireDatum& datum, const std::string& name, const std::string& where) {
   const auto found = datum.inputs.find(name);
   if (found == datum.inputs.end())
-    fail(where, "loss_fn_inputs['" + name + "']", "none");
+    no_datum(where, "loss_fn_inputs['" + name + "']", "none");
   return found->second;
 }
 
 // As `shape`, finite, in fp32.
 std::vector<float> numbers(const WireTensor& tensor, const std::vector<std::int64_t>& shape,
                            const std::string& where) {
-  if (tensor.shape != shape) fail(where, "the shape " + shape_of(shape) + " of target_tokens", shape_of(tensor.shape));
+  if (tensor.shape != shape) no_datum(where, "the shape " + shape_of(shape) + " of target_tokens", shape_of(tensor.shape));
   std::vector<float> out;
   if (tensor.is_float()) {
     out = std::get<0>(tensor.values);
@@ -47,22 +47,22 @@ std::vector<float> numbers(const WireTensor& tensor, const std::vector<std::int6
   }
   const auto bad = std::find_if(out.begin(), out.end(), [](float one) { return !std::isfinite(one); });
   if (bad != out.end())
-    fail(where + " [" + std::to_string(bad - out.begin()) + "]", "finite numbers", std::to_string(*bad));
+    no_datum(where + " [" + std::to_string(bad - out.begin()) + "]", "finite numbers", std::to_string(*bad));
   return out;
 }
 
 void read_targets(const WireTensor& tensor, Datum& datum, const std::string& where) {
-  if (tensor.is_float()) fail(where, "int64 token ids", "floating-point numbers");
+  if (tensor.is_float()) no_datum(where, "int64 token ids", "floating-point numbers");
   if (tensor.rows() != static_cast<std::int64_t>(datum.tokens.size()))
-    fail(where, "a target, or a row of them, for each of the " + std::to_string(datum.tokens.size()) +
+    no_datum(where, "a target, or a row of them, for each of the " + std::to_string(datum.tokens.size()) +
                     " tokens of model_input",
          "the shape " + shape_of(tensor.shape));
   datum.is_flat = tensor.shape.size() == 1;
   datum.columns = tensor.columns();
-  if (datum.columns < 1) fail(where, "one target at least", "none");
+  if (datum.columns < 1) no_datum(where, "one target at least", "none");
   for (const std::int64_t target : std::get<1>(tensor.values)) {
     if (target < 0 || target > std::numeric_limits<std::int32_t>::max())
-      fail(where, "token ids", std::to_string(target));
+      no_datum(where, "token ids", std::to_string(target));
     datum.targets.push_back(static_cast<std::int32_t>(target));
   }
 }
@@ -75,11 +75,11 @@ Datum datum_of(const WireDatum& wire, const LossSpec& spec, bool trains, const s
     if (std::find(wanted.begin(), wanted.end(), name) != wanted.end()) continue;
     std::string names;
     for (const std::string& each : wanted) names += (names.empty() ? "" : ", ") + each;
-    fail(where + ", loss_fn_inputs", names, "'" + name + "'." + base::did_you_mean(name, wanted));
+    no_datum(where + ", loss_fn_inputs", names, "'" + name + "'." + base::did_you_mean(name, wanted));
   }
   Datum out;
   out.tokens = wire.tokens;
-  if (out.tokens.empty()) fail(where + ", model_input", "one token at least", "none");
+  if (out.tokens.empty()) no_datum(where + ", model_input", "one token at least", "none");
   const WireTensor& targets = input(wire, "target_tokens", where);
   read_targets(targets, out, where + ", target_tokens");
   if (spec.kind == LossKind::kCrossEntropy) {
@@ -90,7 +90,7 @@ Datum datum_of(const WireDatum& wire, const LossSpec& spec, bool trains, const s
     }
     return out;
   }
-  if (!out.is_flat) fail(where + ", target_tokens", "one dimension, but for cross_entropy", shape_of(targets.shape));
+  if (!out.is_flat) no_datum(where + ", target_tokens", "one dimension, but for cross_entropy", shape_of(targets.shape));
   out.logprobs = numbers(input(wire, "logprobs", where), targets.shape, where + ", logprobs");
   out.advantages = numbers(input(wire, "advantages", where), targets.shape, where + ", advantages");
   return out;

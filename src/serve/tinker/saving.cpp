@@ -13,11 +13,6 @@ namespace {
 
 constexpr std::int64_t kLongestTtl = std::int64_t{10} * 366 * 24 * 3600;
 
-TrainedModel& made(Runtime& runtime) {
-  if (runtime.model) return *runtime.model;
-  throw ApiError{400, "the model was not made: the future of create_model says why"};
-}
-
 }  // namespace
 
 SavedFacts Service::saved_facts(const ModelState& model, const Fields& fields, WeightsKind kind,

@@ -40,6 +40,16 @@ struct Runtime {
   std::atomic<bool> is_abandoned = false;  // its session has ended: what waits is not done
 };
 
+// An error with a status of its own: {"detail": sentence}.
+struct ApiError {
+  int status = 400;
+  std::string sentence;
+  int retry_after = 0;  // seconds; 0: no such header
+};
+
+// The model of a work. ApiError where it was not made.
+TrainedModel& made(Runtime& runtime);
+
 struct ModelState {
   std::string id, session;
   std::uint64_t queue = 0;  // of Compute
@@ -170,13 +180,6 @@ class Service {
   std::size_t waiting_bytes_ = 0;
   Mailbox* mailbox_ = nullptr;
   friend class TinkerApi;
-};
-
-// An error with a status of its own: {"detail": sentence}.
-struct ApiError {
-  int status = 400;
-  std::string sentence;
-  int retry_after = 0;  // seconds; 0: no such header
 };
 
 }  // namespace hone::serve

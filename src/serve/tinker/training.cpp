@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "model/config/families.h"
 #include "serve/tinker/datums.h"
 #include "serve/tinker/sample_run.h"
 #include "serve/tinker/service.h"
@@ -45,12 +46,12 @@ LoraChoice lora_choice(const Fields& fields, std::uint64_t absent_seed) {
   return out;
 }
 
+}  // namespace
+
 TrainedModel& made(Runtime& runtime) {
   if (runtime.model) return *runtime.model;
   throw ApiError{400, "the model was not made: the future of create_model says why"};
 }
-
-}  // namespace
 
 ModelState& Service::add_model(const std::string& session, std::int64_t number, RunFacts facts) {
   auto model = std::make_unique<ModelState>();
@@ -159,7 +160,7 @@ void Service::get_info(const Held& exchange, const std::string&) {
                                 {"lora_rank", found.facts.lora.rank},
                                 {"model_name", options_.model_name},
                                 {"model_data",
-                                 {{"arch", model_.config().model_type},
+                                 {{"arch", model::traits_of(model_.config().family).model_type},
                                   {"model_name", options_.model_name},
                                   {"tokenizer_id", options_.model_name}}},
                                 {"optimizer_config", {{"type", "adamw"}}},

@@ -176,7 +176,7 @@ ForwardBackward read_forward_backward(std::string_view bytes) {
 
 namespace {
 
-constexpr std::uint64_t kFloat32 = 1;
+constexpr std::uint64_t kRecordDtype = 1;
 
 // Datums [begin, end), which have as many columns.
 std::string array_record(const std::vector<DatumLogprobs>& datums, std::size_t begin, std::size_t end) {
@@ -189,7 +189,7 @@ std::string array_record(const std::vector<DatumLogprobs>& datums, std::size_t b
   ProtoWriter tensor;
   tensor.bytes(1, bytes_of(values));
   tensor.bytes(2, bytes_of(offsets));
-  tensor.varint(3, kFloat32);
+  tensor.varint(3, kRecordDtype);
   if (datums[begin].columns > 0) {  // packed
     ProtoWriter number;
     number.varint(1, static_cast<std::uint64_t>(datums[begin].columns));

@@ -9,7 +9,7 @@ namespace {
 
 enum class Type : std::uint8_t { kNone = 0, kFloat32 = 1, kInt64 = 2, kInt32 = 3, kBfloat16 = 4 };
 
-[[noreturn]] void fail(const std::string& where, const std::string& expected, const std::string& found) {
+[[noreturn]] void no_tensor(const std::string& where, const std::string& expected, const std::string& found) {
   throw base::UserError({.where = where,
                          .expected = expected,
                          .found = found,
@@ -38,7 +38,7 @@ Values values_of(std::string_view bytes, Type type, const std::string& where) {
     case Type::kNone:
       break;
   }
-  fail(where, "dtype float32, int64, int32 or bfloat16", "none of them");
+  no_tensor(where, "dtype float32, int64, int32 or bfloat16", "none of them");
 }
 
 struct Parts {
@@ -70,14 +70,14 @@ void read_shape(std::string_view bytes, std::vector<std::int64_t>& shape,
     unsigned shift = 0;
     bool more = true;
     while (more) {
-      if (bytes.empty() || shift > 56) fail(where, "a shape of whole numbers", "bytes that are none");
+      if (bytes.empty() || shift > 56) no_tensor(where, "a shape of whole numbers", "bytes that are none");
       const auto byte = static_cast<std::uint8_t>(bytes.front());
       bytes.remove_prefix(1);
       value |= std::uint64_t{byte & 0x7FU} << shift;
       shift += 7;
       more = (byte & 0x80U) != 0;
     }
-    if (shape.size() == 2) fail(where, "one or two dimensions", "more");
+    if (shape.size() == 2) no_tensor(where, "one or two dimensions", "more");
     shape.push_back(static_cast<std::int64_t>(value));
   }
 }
@@ -98,7 +98,7 @@ Parts read_parts(std::string_view bytes, const std::string& where) {
         break;
       case 3: {
         const std::uint64_t type = reader.varint();
-        if (type > 4) fail(where, "dtype float32, int64, int32 or bfloat16", std::to_string(type));
+        if (type > 4) no_tensor(where, "dtype float32, int64, int32 or bfloat16", std::to_string(type));
         parts.type = static_cast<Type>(type);
         break;
       }
@@ -115,10 +115,10 @@ Parts read_parts(std::string_view bytes, const std::string& where) {
 std::int64_t elements(const std::vector<std::int64_t>& shape, const std::string& where) {
   std::int64_t out = 1;
   for (const std::int64_t size : shape) {
-    if (size < 0 || size > kMaxTensorElements) fail(where, "sizes up to 16777216", std::to_string(size));
+    if (size < 0 || size > kMaxTensorElements) no_tensor(where, "sizes up to 16777216", std::to_string(size));
     out *= size;  // of two sizes: no more than 2^48
   }
-  if (out > kMaxTensorElements) fail(where, "up to 16777216 numbers", std::to_string(out));
+  if (out > kMaxTensorElements) no_tensor(where, "up to 16777216 numbers", std::to_string(out));
   return out;
 }
 
@@ -132,16 +132,16 @@ std::vector<Number> densified(const std::vector<Number>& values, const Parts& pa
   const auto stored = static_cast<std::int64_t>(values.size());
   if (static_cast<std::int64_t>(starts.size()) != rows + 1 || columns.size() != values.size() ||
       starts.front() != 0 || starts.back() != stored)
-    fail(where, "crow_indices of every row and a column for each value", "others");
+    no_tensor(where, "crow_indices of every row and a column for each value", "others");
   std::vector<Number> out(static_cast<std::size_t>(count));
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::int64_t begin = starts[static_cast<std::size_t>(row)];
     const std::int64_t end = starts[static_cast<std::size_t>(row) + 1];
-    if (begin < 0 || end < begin || end > stored) fail(where, "crow_indices that ascend", "others");
+    if (begin < 0 || end < begin || end > stored) no_tensor(where, "crow_indices that ascend", "others");
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t column = columns[static_cast<std::size_t>(i)];
       if (column < 0 || column >= width)
-        fail(where, "columns below " + std::to_string(width), std::to_string(column));
+        no_tensor(where, "columns below " + std::to_string(width), std::to_string(column));
       out[static_cast<std::size_t>(row * width + column)] = values[static_cast<std::size_t>(i)];
     }
   }
@@ -159,12 +159,12 @@ WireTensor read_tensor(std::string_view bytes, const std::string& where) {
   if (out.shape.empty() && !parts.is_sparse) out.shape = {stored};
   const std::int64_t count = elements(out.shape, where);
   if (parts.is_sparse) {
-    if (out.shape.size() != 2) fail(where, "two dimensions of a sparse tensor", "another shape");
+    if (out.shape.size() != 2) no_tensor(where, "two dimensions of a sparse tensor", "another shape");
     std::visit([&](const auto& some) { out.values = densified(some, parts, count, where); }, values);
     return out;
   }
   if (stored != count)
-    fail(where, std::to_string(count) + " numbers, as its shape says", std::to_string(stored));
+    no_tensor(where, std::to_string(count) + " numbers, as its shape says", std::to_string(stored));
   out.values = std::move(values);
   return out;
 }
