@@ -109,25 +109,4 @@ std::string_view finish_reason_name(rollout::FinishReason finish_reason) {
   return base::enum_name(kNames, finish_reason);
 }
 
-std::string TextStream::next(std::span<const std::int32_t> ids) {
-  return piece(ids, true);
-}
-
-std::string TextStream::rest(std::span<const std::int32_t> ids) {
-  return piece(ids, false);
-}
-
-std::string TextStream::piece(std::span<const std::int32_t> ids, bool whole) {
-  constexpr std::string_view kIncomplete = "\xEF\xBF\xBD";  // U+FFFD
-  // An incomplete character has at most 3 bytes, so a longer wait is for a character that was never one.
-  constexpr std::size_t kLongestWait = 4;
-  const std::string before = tokenizer_.decode(ids.subspan(begin_, emitted_ - begin_), true);
-  const std::string now = tokenizer_.decode(ids.subspan(begin_), true);
-  const bool waits = whole && now.ends_with(kIncomplete) && ids.size() - emitted_ < kLongestWait;
-  if (waits || now.size() <= before.size()) return "";
-  begin_ = emitted_;
-  emitted_ = ids.size();
-  return now.substr(before.size());
-}
-
 }  // namespace hone::commands

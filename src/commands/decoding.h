@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "config/commands/tool_plans.h"
 #include "model/causal_lm.h"
 #include "rollout/completion.h"
+#include "text/text_stream.h"
 #include "text/tokenizer.h"
 #include "train/opening/open_model.h"
 
@@ -54,23 +54,6 @@ void stop_at_turn_end(rollout::GenerateOptions& options, const train::OpenedText
 // "stop_token", "stop_string", "length" or "cancelled"
 std::string_view finish_reason_name(rollout::FinishReason finish_reason);
 
-// The text of a growing list of tokens, piece by piece. A token that ends within a character is held back
-// until the next, so that the concatenated pieces equal the decoding of all tokens; special tokens are left
-// out.
-class TextStream {
- public:
-  explicit TextStream(const text::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}  // which must outlive it
-
-  std::string next(std::span<const std::int32_t> ids);  // `ids` is the list before and at least one more
-  std::string rest(std::span<const std::int32_t> ids);  // the rest, even if incomplete
-
- private:
-  std::string piece(std::span<const std::int32_t> ids, bool whole);
-
-  const text::Tokenizer& tokenizer_;
-  // Text of ids[0, emitted_) has been given; decoding begins at begin_, some tokens before: some decoders
-  // look at the token before (a space is left out at the beginning of a text).
-  std::size_t begin_ = 0, emitted_ = 0;
-};
+using text::TextStream;
 
 }  // namespace hone::commands

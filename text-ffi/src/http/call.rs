@@ -1,0 +1,195 @@
+//! One request, and what becomes of it.
+
+use super::body::Out;
+use bytes::Bytes;
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use tokio::sync::{mpsc, oneshot, Notify};
+
+/// What all calls of a server count together.
+#[derive(Default)]
+pub struct Counts {
+    pub ids: AtomicU64,
+    pub connections: AtomicU64,
+    pub calls: AtomicU64,
+    pub body_bytes: AtomicU64,
+}
+
+pub struct Left {
+    pub function: unsafe extern "C" fn(*mut c_void),
+    pub user: *mut c_void,
+}
+// The user's pointer is the user's affair; the header says on which thread it is used.
+unsafe impl Send for Left {}
+
+#[derive(Default)]
+struct State {
+    head: Option<oneshot::Sender<Response<Out>>>,
+    parts: Option<mpsc::UnboundedSender<Bytes>>,
+    left: Option<Left>,
+    over: bool,
+}
+
+pub struct Call {
+    state: Mutex<State>,
+    gone: AtomicBool,
+    /// Bytes of the stream that wait for the client.
+    pub held: AtomicU64,
+    most_held: u64,
+    close: Arc<Notify>,
+    counts: Arc<Counts>,
+    body_bytes: u64,
+}
+
+impl Call {
+    pub fn new(
+        head: oneshot::Sender<Response<Out>>,
+        most_held: u64,
+        close: Arc<Notify>,
+        counts: Arc<Counts>,
+        body_bytes: u64,
+    ) -> Arc<Self> {
+        counts.calls.fetch_add(1, Ordering::SeqCst);
+        Arc::new(Call {
+            state: Mutex::new(State { head: Some(head), ..State::default() }),
+            gone: AtomicBool::new(false),
+            held: AtomicU64::new(0),
+            most_held,
+            close,
+            counts,
+            body_bytes,
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The whole answer, or the head of a stream. False: there was one before.
+    pub fn answer(
+        self: &Arc<Self>,
+        status: u16,
+        headers: &[(Vec<u8>, Vec<u8>)],
+        bytes: Bytes,
+        whole: bool,
+    ) -> bool {
+        let mut state = self.state();
+        let Some(sender) = state.head.take() else { return false };
+        let body = if whole {
+            Out::whole(bytes, Ended::new(self.clone()))
+        } else {
+            let (send, receive) = mpsc::unbounded_channel();
+            if !bytes.is_empty() {
+                self.held.fetch_add(bytes.len() as u64, Ordering::SeqCst);
+                let _ = send.send(bytes);
+            }
+            state.parts = Some(send);
+            Out::stream(receive, Ended::new(self.clone()))
+        };
+        let mut response = Response::new(body);
+        *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        for (name, value) in headers {
+            if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+                response.headers_mut().append(name, value);
+            }
+        }
+        drop(state);
+        // What comes back for a client that has left is dropped outside of the lock: it takes it.
+        drop(sender.send(response));
+        true
+    }
+
+    pub fn part(&self, bytes: Bytes) {
+        let waits = self.held.fetch_add(bytes.len() as u64, Ordering::SeqCst) + bytes.len() as u64;
+        let state = self.state();
+        if let Some(parts) = &state.parts {
+            let _ = parts.send(bytes);
+        }
+        if waits > self.most_held {
+            self.close.notify_one();
+        }
+    }
+
+    pub fn end(&self) {
+        self.state().parts = None;
+    }
+
+    /// Its owner is done with it: without an answer the sender is dropped, and a stream ends.
+    pub fn give_up(&self) {
+        let mut state = self.state();
+        let unsent = state.head.take();
+        state.parts = None;
+        drop(state);
+        drop(unsent);
+    }
+
+    pub fn gone(&self) -> bool {
+        self.gone.load(Ordering::SeqCst)
+    }
+
+    pub fn when_gone(&self, left: Option<Left>) {
+        let mut state = self.state();
+        state.left = left;
+        if self.gone() {
+            if let Some(left) = state.left.take() {
+                unsafe { (left.function)(left.user) };
+            }
+        }
+    }
+
+    /// The answer has been sent, or the client has left. The function is called under the lock, so that none is called
+    /// after when_gone() has replaced it.
+    fn over(&self, gone: bool) {
+        let mut state = self.state();
+        if state.over {
+            return;
+        }
+        state.over = true;
+        self.counts.calls.fetch_sub(1, Ordering::SeqCst);
+        if !gone {
+            state.left = None;
+            return;
+        }
+        self.gone.store(true, Ordering::SeqCst);
+        state.parts = None;
+        if let Some(left) = state.left.take() {
+            unsafe { (left.function)(left.user) };
+        }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.counts.body_bytes.fetch_sub(self.body_bytes, Ordering::SeqCst);
+    }
+}
+
+/// Lives until the answer has been sent or is given up.
+pub struct Ended {
+    pub call: Arc<Call>,
+    is_passed_on: bool,
+}
+
+impl Ended {
+    pub fn new(call: Arc<Call>) -> Self {
+        Ended { call, is_passed_on: false }
+    }
+    pub fn sent(&self) {
+        self.call.over(false);
+    }
+    /// Another one, of the answer's body, says so instead.
+    pub fn pass_on(mut self) {
+        self.is_passed_on = true;
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        if !self.is_passed_on {
+            self.call.over(true);
+        }
+    }
+}
