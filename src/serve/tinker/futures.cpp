@@ -50,7 +50,7 @@ void Futures::settle(const std::string& id, HttpAnswer result, bool is_failed) {
   future.is_done = true;
   future.is_failed = is_failed;
   future.result = std::move(result);
-  future.done_at = Clock::now();
+  future.done_at = Steady::now();
   pending_ -= 1;
   pending_bytes_ -= future.bytes;
   Owner& owner = owners_[future.owner];
@@ -65,7 +65,7 @@ void Futures::settle(const std::string& id, HttpAnswer result, bool is_failed) {
   keep_within_bytes();
 }
 
-void Futures::give(Future& future, const Waiting& poll, Clock::time_point now) {
+void Futures::give(Future& future, const Waiting& poll, Steady::time_point now) {
   if (poll.allows_metadata && future.result.body.size() >= limits_.large) {
     poll.exchange->answer(json_answer(
         {{"status", "complete_metadata"}, {"response_payload_size", future.result.body.size()}}));
@@ -77,7 +77,7 @@ void Futures::give(Future& future, const Waiting& poll, Clock::time_point now) {
 }
 
 void Futures::poll(std::shared_ptr<Exchange> exchange, const std::string& id, bool allows_metadata,
-                   bool was_given, Clock::time_point now) {
+                   bool was_given, Steady::time_point now) {
   const auto found = all_.find(id);
   if (found == all_.end()) {
     exchange->answer(
@@ -113,7 +113,7 @@ void Futures::give_owner(const Owner& owner, const OwnerPoll& poll) const {
 }
 
 void Futures::poll_owner(std::shared_ptr<Exchange> exchange, const std::string& id, std::size_t cursor,
-                         std::chrono::milliseconds wait, Clock::time_point now) {
+                         std::chrono::milliseconds wait, Steady::time_point now) {
   Owner& owner = owners_[id];
   const OwnerPoll poll = {
       .exchange = std::move(exchange), .cursor = cursor, .until = now + std::min(wait, limits_.poll)};
@@ -157,7 +157,7 @@ void Futures::keep_within_bytes() {
   }
 }
 
-void Futures::tick(Clock::time_point now) {
+void Futures::tick(Steady::time_point now) {
   for (auto it = all_.begin(); it != all_.end();) {
     const auto here = it++;
     Future& future = here->second;

@@ -48,39 +48,39 @@ class Futures {
 
   // `was_given`: the id is of an owner that is there and has given it.
   void poll(std::shared_ptr<Exchange> exchange, const std::string& id, bool allows_metadata, bool was_given,
-            Clock::time_point now);
+            Steady::time_point now);
   // Of `owner`: what has finished after `cursor` results had, but not those in `known`; held as a poll is.
   void poll_owner(std::shared_ptr<Exchange> exchange, const std::string& owner, std::size_t cursor,
-                  std::chrono::milliseconds wait, Clock::time_point now);
+                  std::chrono::milliseconds wait, Steady::time_point now);
 
   void drop_owner(const std::string& owner);
-  void tick(Clock::time_point now);
+  void tick(Steady::time_point now);
 
  private:
   struct Waiting {
     std::shared_ptr<Exchange> exchange;
     bool allows_metadata = true;
-    Clock::time_point until;
+    Steady::time_point until;
   };
   struct Future {
     std::string owner;
     bool is_sample = false, is_done = false, is_failed = false, was_fetched = false;
     std::size_t bytes = 0;
     HttpAnswer result;
-    Clock::time_point done_at, fetched_at;
+    Steady::time_point done_at, fetched_at;
     std::vector<Waiting> polls;
   };
   struct OwnerPoll {
     std::shared_ptr<Exchange> exchange;
     std::size_t cursor = 0;
-    Clock::time_point until;
+    Steady::time_point until;
   };
   struct Owner {
     std::vector<std::string> finished;  // ids, in order
     std::vector<OwnerPoll> polls;
   };
   void settle(const std::string& id, HttpAnswer result, bool is_failed);
-  void give(Future& future, const Waiting& poll, Clock::time_point now);
+  void give(Future& future, const Waiting& poll, Steady::time_point now);
   void give_owner(const Owner& owner, const OwnerPoll& poll) const;
   void forget(std::map<std::string, Future>::iterator it);
   void keep_within_bytes();

@@ -35,7 +35,7 @@ void Mailbox::guarded(const std::function<void()>& call) {
 }
 
 void Mailbox::run() {
-  auto next_tick = Clock::now() + interval_;
+  auto next_tick = Steady::now() + interval_;
   for (;;) {
     std::function<void()> letter;
     {
@@ -48,7 +48,7 @@ void Mailbox::run() {
       }
     }
     if (letter) guarded(letter);
-    if (const auto now = Clock::now(); now >= next_tick) {
+    if (const auto now = Steady::now(); now >= next_tick) {
       guarded(tick_);
       next_tick = now + interval_;
     }

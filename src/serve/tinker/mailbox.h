@@ -11,7 +11,7 @@
 
 namespace hone::serve {
 
-using Clock = std::chrono::steady_clock;  // a machine's sleep does not count
+using Steady = std::chrono::steady_clock;  // a machine's sleep does not count
 
 class Mailbox {
  public:

@@ -12,7 +12,7 @@ RequestOrder::Place RequestOrder::look(std::int64_t seq) const {
   return seq < next_ || held_.contains(seq) ? Place::kRepeated : Place::kTaken;
 }
 
-void RequestOrder::take(std::int64_t seq, std::function<void()> run, Clock::time_point now) {
+void RequestOrder::take(std::int64_t seq, std::function<void()> run, Steady::time_point now) {
   base::require(look(seq) == Place::kTaken, "serve::RequestOrder", "a request that has not come before");
   held_.emplace(seq, Held{std::move(run), now});
   while (!held_.empty() && held_.begin()->first == next_) {
@@ -22,7 +22,7 @@ void RequestOrder::take(std::int64_t seq, std::function<void()> run, Clock::time
   }
 }
 
-std::vector<RequestOrder::Failed> RequestOrder::give_up(Clock::time_point since) {
+std::vector<RequestOrder::Failed> RequestOrder::give_up(Steady::time_point since) {
   std::vector<Failed> out;
   const bool waits_long =
       std::any_of(held_.begin(), held_.end(), [&](const auto& one) { return one.second.came < since; });

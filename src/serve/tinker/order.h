@@ -24,13 +24,13 @@ class RequestOrder {
   bool is_next(std::int64_t seq) const { return seq == next_; }
   // Takes one that look() calls kTaken: `run` is called in its turn, which may be now, and after it those that were held
   // for it.
-  void take(std::int64_t seq, std::function<void()> run, Clock::time_point now);
+  void take(std::int64_t seq, std::function<void()> run, Steady::time_point now);
 
   struct Failed {
     std::int64_t seq = 0, missing = 0;
   };
   // Those that have waited for `missing` since before `since`; their `run` is dropped, and the order goes on behind them.
-  std::vector<Failed> give_up(Clock::time_point since);
+  std::vector<Failed> give_up(Steady::time_point since);
 
   std::int64_t last_run() const { return next_ - 1; }
   std::size_t held() const { return held_.size(); }
@@ -38,7 +38,7 @@ class RequestOrder {
  private:
   struct Held {
     std::function<void()> run;
-    Clock::time_point came;
+    Steady::time_point came;
   };
   std::int64_t next_ = 1;
   std::map<std::int64_t, Held> held_;

@@ -215,7 +215,7 @@ void Service::in_turn(const Held& exchange, const std::string& id, std::int64_t 
             fail(future, std::current_exception());
           }
         },
-        Clock::now());
+        Steady::now());
   } else if (place == RequestOrder::Place::kTooLate) {
     futures_.open(future, id, false, 0);
     futures_.fail(future, "seq_id " + std::to_string(seq) + " came after the requests behind it had been told that it was missing",
@@ -269,7 +269,7 @@ void Service::work(ModelState& model, const std::string& future, std::function<b
 }
 
 void Service::tick() {
-  const auto now = Clock::now();
+  const auto now = Steady::now();
   futures_.tick(now);
   for (auto& [id, model] : models_) {
     for (const auto& [seq, missing] : model->order.give_up(now - options_.gap)) {

@@ -71,7 +71,7 @@ struct SamplingSession {
 
 struct Session {
   std::string id;
-  Clock::time_point seen;
+  Steady::time_point seen;
   std::int64_t began = 0;
   base::Json user_metadata;
 };

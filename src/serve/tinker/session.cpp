@@ -44,7 +44,7 @@ void Service::dynamic_config(const Held& exchange, const std::string&) {
 void Service::create_session(const Held& exchange, const std::string&) {
   const Fields fields(exchange->request.body);
   fields.only({"tags", "user_metadata", "sdk_version", "project_id", "display_name", "type"});
-  Session session{.id = new_session_id(), .seen = Clock::now(), .began = now_seconds(), .user_metadata = nullptr};
+  Session session{.id = new_session_id(), .seen = Steady::now(), .began = now_seconds(), .user_metadata = nullptr};
   if (const Json* metadata = fields.find("user_metadata")) session.user_metadata = *metadata;
   exchange->answer(json_answer({{"type", "create_session"}, {"session_id", session.id}}));
   sessions_.emplace(session.id, std::move(session));
@@ -55,7 +55,7 @@ void Service::heartbeat(const Held& exchange, const std::string&) {
   fields.only({"session_id", "type"});
   const auto found = sessions_.find(fields.text("session_id"));
   if (found == sessions_.end()) throw ApiError{410, "the session has ended, or the server has been started again"};
-  found->second.seen = Clock::now();
+  found->second.seen = Steady::now();
   exchange->answer(json_answer({{"type", "session_heartbeat"}}));
 }
 
@@ -93,7 +93,7 @@ void Service::retrieve_future(const Held& exchange, const std::string&) {
   const Fields fields(exchange->request.body);
   fields.only({"request_id", "allow_metadata_only"});
   const std::string id = fields.text("request_id");
-  futures_.poll(exchange, id, fields.flag_or("allow_metadata_only", false), was_given(id), Clock::now());
+  futures_.poll(exchange, id, fields.flag_or("allow_metadata_only", false), was_given(id), Steady::now());
 }
 
 void Service::retrieve_futures(const Held& exchange, const std::string&) {
@@ -106,7 +106,7 @@ void Service::retrieve_futures(const Held& exchange, const std::string&) {
   sampler(id);
   const double seconds = fields.number_or("timeout", 3600);
   const auto wait = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * std::min(std::max(seconds, 0.0), 3600.0)));
-  futures_.poll_owner(exchange, id, static_cast<std::size_t>(fields.whole_or("prev_cursor", 0)), wait, Clock::now());
+  futures_.poll_owner(exchange, id, static_cast<std::size_t>(fields.whole_or("prev_cursor", 0)), wait, Steady::now());
 }
 
 void Service::cancel_future(const Held& exchange, const std::string&) {
