@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/printable.h"
 #include "base/process_memory.h"
+#include "commands/serve.h"
 #include "config/method_of.h"
 #include "report/fit_page.h"
 #include "report/safe_streams.h"
@@ -35,6 +36,7 @@ const std::map<std::string, Command, std::less<>>& table() {
   static const std::map<std::string, Command, std::less<>> commands = {
       {"generate", &generate},
       {"chat", &chat},
+      {"serve", &serve},
       {"convert", &convert},
       {"merge", &merge},
       {"export", &export_model},

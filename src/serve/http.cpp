@@ -1,8 +1,6 @@
 #include "serve/http.h"
 
 #include <algorithm>
-#include <atomic>
-#include <mutex>
 
 #include "base/error.h"
 #include "http_ffi.h"
@@ -38,15 +36,18 @@ class FfiExchange : public Exchange {
   void end() override { hone_http_end(call_); }
   bool gone() const override { return hone_http_gone(call_) != 0; }
   void when_gone(std::function<void()> left) override {
-    // The function that is replaced must be alive until no call of it can be made.
-    auto next = left ? std::make_unique<std::function<void()>>(std::move(left)) : nullptr;
-    const std::lock_guard lock(mutex_);
-    hone_http_when_gone(call_, next ? &FfiExchange::call_left : nullptr, next.get());
-    left_ = std::move(next);
+    if (!left) {
+      hone_http_when_gone(call_, nullptr, nullptr, nullptr);
+      return;
+    }
+    hone_http_when_gone(call_, &FfiExchange::call_left, &FfiExchange::free_left,
+                        std::make_unique<std::function<void()>>(std::move(left)).release());
   }
 
  private:
-  static void call_left(void* user) { (*static_cast<std::function<void()>*>(user))(); }
+  using Left = std::function<void()>;
+  static void call_left(void* user) { (*static_cast<Left*>(user))(); }
+  static void free_left(void* user) { const std::unique_ptr<Left> freed(static_cast<Left*>(user)); }
 
   void head(int status, const std::string& type, const Headers& more, const std::string& body, bool whole) {
     static const std::string kType = "content-type";
@@ -58,8 +59,6 @@ class FfiExchange : public Exchange {
   }
 
   hone_http_call* const call_;
-  std::mutex mutex_;
-  std::unique_ptr<std::function<void()>> left_;
 };
 
 bool is_loopback(std::string_view host) {

@@ -56,8 +56,9 @@ class Exchange {
   virtual void end() = 0;
 
   virtual bool gone() const = 0;  // the client has left
-  // `left` is called once on the network's thread if the client leaves before the answer or the stream has ended, at
-  // once if it has left already. A second call replaces the first function.
+  // `left` is called once on the network's thread if the client leaves before the answer or the stream has ended, now
+  // if it has left already. A second call replaces the first function, which may run at this moment for the last time;
+  // an empty one takes it away.
   virtual void when_gone(std::function<void()> left) = 0;
 };
 

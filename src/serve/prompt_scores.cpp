@@ -84,6 +84,14 @@ std::unique_ptr<Work> score_prompt(const model::CausalLm& model, ScoreJob job) {
   return std::make_unique<ScoreWork>(model, std::move(job));
 }
 
+float log_sum_of(std::span<const float> logits) {
+  const at::NoGradGuard no_grad;  // in every thread
+  // Nothing is written to it.
+  const at::Tensor row = at::from_blob(const_cast<float*>(logits.data()),
+                                       {1, static_cast<std::int64_t>(logits.size())}, at::kFloat);
+  return ops::logprob_of(row, at::zeros({1}, at::kLong)).log_sum.item<float>();
+}
+
 TopTokens top_tokens(std::span<const float> logits, float log_sum, std::int64_t k) {
   const auto better = [](const auto& a, const auto& b) {
     return a.second > b.second || (a.second == b.second && a.first < b.first);

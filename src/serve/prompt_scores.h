@@ -36,6 +36,9 @@ struct ScoreJob {
 // One pass over all its tokens. The model must outlive it.
 std::unique_ptr<Work> score_prompt(const model::CausalLm& model, ScoreJob job);
 
+// log sum exp of a row of logits [V], with the bits that the trainer's log-probabilities are made with.
+float log_sum_of(std::span<const float> logits);
+
 // The k largest of `logits` [V] with their log-probabilities at temperature 1, given log sum exp of the row.
 TopTokens top_tokens(std::span<const float> logits, float log_sum, std::int64_t k);
 

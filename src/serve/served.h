@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -54,6 +55,7 @@ struct Served {
   Metrics& metrics;
   std::atomic<std::uint64_t> requests = 0;             // that named no seed
   std::atomic<bool> drains = false;                    // new work is a 503
+  std::function<std::int64_t()> connections = [] { return std::int64_t{0}; };  // open now
 };
 
 }  // namespace hone::serve

@@ -68,8 +68,9 @@ void hone_http_part(const hone_http_call* call, const char* data, size_t size);
 void hone_http_end(const hone_http_call* call);
 int hone_http_gone(const hone_http_call* call);
 // `left` is called once if the client leaves before the answer has been sent: on the server's thread, or now if it has
-// left already. Replaces the function before; `left` may be NULL. No call is made after this returns but by the new one.
-void hone_http_when_gone(const hone_http_call* call, hone_http_left left, void* user);
+// left already. It takes the place of the one before, which may run for the last time at this moment; NULL: none. `free`
+// is called when `user` is not needed any more, on any thread.
+void hone_http_when_gone(const hone_http_call* call, hone_http_left left, hone_http_left free, void* user);
 void hone_http_free_call(hone_http_call* call);
 
 #ifdef __cplusplus

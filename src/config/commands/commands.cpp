@@ -143,6 +143,15 @@ constexpr CommandRow kCommands[] = {
            "With --tools tools.py:search,calc the model may call these functions; calls (->) and results (<-) are shown.\n",
      .schema = &chat_schema,
      .check = [](const Words& words) { parse_chat(words); }},
+    {.name = "serve",
+     .what = "serve a model over HTTP",
+     .example = "hone serve DIR",
+     .usage = "hone serve MODEL [--adapters NAME=DIR ...] [--port 8000] [--option value ...]\n"
+           "\n"
+           "Answers OpenAI's API over HTTP: completions, chat, log-probabilities of prompts, streams. Each adapter is a model\n"
+           "of its own name. SIGTERM or Ctrl-C lets running requests end.\n",
+     .schema = &serve_schema,
+     .check = [](const Words& words) { parse_serve(words); }},
     {.name = "convert",
      .what = "GGUF or folder -> Hugging Face folder",
      .example = "hone convert --input model.gguf --output DIR",

@@ -1,4 +1,4 @@
-// Rows of generate, chat, convert, merge, export, reward-test, doctor, faults, bisect and lr-find.
+// Rows of generate, chat, serve, convert, merge, export, reward-test, doctor, faults, bisect and lr-find.
 #include <algorithm>
 
 #include "base/error.h"
@@ -179,6 +179,45 @@ const Schema& chat_schema() {
          &ChatPlan::chat_template_path},
         as_in_training("tools", &ChatPlan::tools)},
        sampling_rows("512", "0.7"),
+       machine_rows<DecodingPlan>(kBf16),
+       quantized_rows(kFourBits, kEightBits),
+       expert_rows<DecodingPlan>()});
+  return schema;
+}
+
+const Schema& serve_schema() {
+  static const Schema schema = grouped(
+      "serve",
+      {decoding_rows(
+           "model folder in Hugging Face format, or a .gguf file; may be given first, without the option "
+           "name"),
+       {{"chat_template_path", "a .jinja file; null: the tokenizer's chat template",
+         &ServePlan::chat_template_path},
+        {"served_model_name", "the model's name in requests; null: the last part of its path",
+         &ServePlan::served_model_name},
+        {"seed", "seed of requests that name none", &SamplingPlan::seed, at_least(0)},
+        {"logprobs_mode", "log-probabilities at temperature 1 (raw), or at the request's (sampled)",
+         &ServePlan::logprobs_mode, choice("raw sampled")}},
+       headed("network",
+              {{"host", "address to listen on", &ServePlan::host},
+               {"port", "port to listen on; 0: any that is free", &ServePlan::port,
+                Range{.least = 0, .most = 65535}},
+               {"api_key_env", "name of the environment variable that holds the key of requests; null: none",
+                &ServePlan::api_key_env},
+               {"host_names", "names that a Host header may have beside the host's", &ServePlan::host_names},
+               {"max_waiting", "requests that wait for their answers; more are refused with 429",
+                &ServePlan::max_waiting, at_least(1)},
+               {"drain", "seconds that running requests have after SIGTERM", &ServePlan::drain, at_least(0)}}),
+       headed("computing",
+              {{"max_batch_size", "maximum number of sequences that decode together",
+                &ServePlan::max_batch_size, Range{.least = 1, .most = 65536}},
+               {"prefill_tokens", "tokens of prompts that are read in one step, beside those that decode",
+                &ServePlan::prefill_tokens, at_least(1)},
+               {"kv_memory", "memory for keys and values, such as 2GB; null: half of what is free",
+                bytes(&ServePlan::kv_memory)},
+               {"training_share", "share of the time for scores and training while requests decode",
+                &ServePlan::training_share,
+                Range{.least = 0.01, .most = 0.99}}}),
        machine_rows<DecodingPlan>(kBf16),
        quantized_rows(kFourBits, kEightBits),
        expert_rows<DecodingPlan>()});

@@ -287,6 +287,47 @@ ChatPlan parse_chat(const std::vector<std::string>& arguments) {
   return plan;
 }
 
+namespace {
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+}  // namespace
+
+ServePlan parse_serve(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = arguments;
+  if (!words.empty() && !words[0].starts_with("-")) {
+    words[0] = user_path(words[0], "hone serve");
+    words.insert(words.begin(),
+                 is_adapter_folder(words[0]) ? "--adapter_name_or_path" : "--model_name_or_path");
+  }
+  Settings settings = read(serve_schema(), words);
+  ServePlan plan;
+  plan.notes = settings.check();
+  inherit_base_options(settings, first_adapter(settings), plan.notes);
+  take_base_of(settings, first_adapter(settings), plan.notes);
+  if (!settings.is_set("model_name_or_path")) {
+    throw UserError({.where = "hone serve",
+                     .expected = "a model to serve",
+                     .found = "none",
+                     .fix = "write hone serve MODEL, a folder in Hugging Face format, a .gguf file, or the "
+                            "folder of an adapter"});
+  }
+  read_decoding(settings, plan);
+  note_other_bases(plan, plan.notes);
+  settings.fill(plan);
+  if (!is_loopback(plan.host) && plan.api_key_env.empty()) {
+    conflict(settings, "host", "127.0.0.1, or api_key_env with another address",
+             fmt::format("'{}' without a key", plan.host), "everybody who reaches the address could use it",
+             "write --api_key_env NAME, the variable that holds the key, or leave host out");
+  }
+  require_model(settings, plan);
+  if (!plan.chat_template_path.empty())
+    require_file(plan.chat_template_path, "chat_template_path", settings.where("chat_template_path"));
+  return plan;
+}
+
 ConvertPlan parse_convert(const std::vector<std::string>& arguments) {
   const Settings settings = read(convert_schema(), arguments);
   ConvertPlan plan;

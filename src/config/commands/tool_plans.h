@@ -1,4 +1,4 @@
-// The plans of the small commands: generate, chat, convert, merge, export, reward-test, bisect and lr-find.
+// The plans of the small commands: generate, chat, serve, convert, merge, export, reward-test, bisect and lr-find.
 // They use the same option table and errors as a run.
 #pragma once
 
@@ -35,7 +35,7 @@ struct NamedAdapter {
   bool operator==(const NamedAdapter&) const = default;
 };
 
-// Shared by generate and chat: the model, its adapters, and its storage.
+// Shared by generate, chat and serve: the model, its adapters, and its storage.
 struct DecodingPlan : SamplingPlan {
   std::string model_name_or_path;          // folder, or .gguf file
   std::string adapter_name_or_path;        // empty: no adapter, or `adapters`
@@ -75,6 +75,25 @@ struct ChatPlan : DecodingPlan {
   std::vector<std::string> tools;  // tools/tool_spec.h
 
   bool operator==(const ChatPlan&) const = default;
+};
+
+// hone serve: the model and its adapters over HTTP.
+struct ServePlan : DecodingPlan {
+  std::string host = "127.0.0.1";
+  std::int64_t port = 8000;              // 0: any that is free
+  std::string served_model_name;         // empty: the last part of model_name_or_path
+  std::string api_key_env;               // name of the variable that holds the key; empty: no key
+  std::vector<std::string> host_names;   // that a Host header may have, beside `host`
+  std::string chat_template_path;        // empty: the tokenizer's
+  std::int64_t max_batch_size = 64;      // sequences that decode together
+  std::int64_t prefill_tokens = 128;     // of prompts, in one step
+  std::int64_t kv_memory = 0;            // bytes; 0: half of what is free
+  std::int64_t max_waiting = 1024;       // requests that are not answered; more are refused with 429
+  std::string logprobs_mode = "raw";     // or "sampled"
+  double training_share = 0.5;           // of the time, for other work than decoding while both wait
+  double drain = 30;                     // seconds for running requests after SIGTERM
+
+  bool operator==(const ServePlan&) const = default;
 };
 
 enum class StorageType { kFloat32, kBFloat16, kFloat16 };
@@ -189,6 +208,7 @@ struct LrFindPlan {
 // `arguments` are those after the command; each also accepts --config FILE. Throw UserError.
 GeneratePlan parse_generate(const std::vector<std::string>& arguments);
 ChatPlan parse_chat(const std::vector<std::string>& arguments);  // the first argument may be the model
+ServePlan parse_serve(const std::vector<std::string>& arguments);  // the first argument may be the model
 ConvertPlan parse_convert(const std::vector<std::string>& arguments);
 MergePlan parse_merge(const std::vector<std::string>& arguments);
 ExportPlan parse_export(const std::vector<std::string>& arguments);
@@ -196,5 +216,9 @@ RewardTestPlan parse_reward_test(const std::vector<std::string>& arguments);
 // the first two arguments may be the files
 BisectPlan parse_bisect(const std::vector<std::string>& arguments);
 LrFindPlan parse_lr_find(const std::vector<std::string>& arguments);  // the first argument may be the file
+
+// The options of hone serve.
+struct Schema;
+const Schema& serve_schema();
 
 }  // namespace hone::config

@@ -1,6 +1,6 @@
 //! The entry points of `include/http_ffi.h`.
 
-use super::call::{Call, Left};
+use super::call::{Call, Left, OfUser};
 use super::server::{Asked, Handler, Limits, Server};
 use crate::abi::{bytes, guard, text, Buffer};
 use bytes::Bytes;
@@ -172,10 +172,11 @@ pub unsafe extern "C" fn hone_http_gone(call: *const Arc<Call>) -> c_int {
 #[no_mangle]
 pub unsafe extern "C" fn hone_http_when_gone(
     call: *const Arc<Call>,
-    left: Option<unsafe extern "C" fn(*mut c_void)>,
+    left: Option<OfUser>,
+    free: Option<OfUser>,
     user: *mut c_void,
 ) {
-    (*call).when_gone(left.map(|function| Left { function, user }));
+    (*call).when_gone(left.zip(free).map(|(function, free)| Left { function, free, user }));
 }
 
 #[no_mangle]

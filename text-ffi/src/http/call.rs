@@ -18,12 +18,28 @@ pub struct Counts {
     pub body_bytes: AtomicU64,
 }
 
+pub type OfUser = unsafe extern "C" fn(*mut c_void);
+
+/// A function to call when the client leaves; its data is freed with it.
 pub struct Left {
-    pub function: unsafe extern "C" fn(*mut c_void),
+    pub function: OfUser,
+    pub free: OfUser,
     pub user: *mut c_void,
 }
-// The user's pointer is the user's affair; the header says on which thread it is used.
+// The header says that the data may be used on any thread.
 unsafe impl Send for Left {}
+
+impl Left {
+    fn call(self) {
+        unsafe { (self.function)(self.user) };
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        unsafe { (self.free)(self.user) };
+    }
+}
 
 #[derive(Default)]
 struct State {
@@ -130,18 +146,19 @@ impl Call {
         self.gone.load(Ordering::SeqCst)
     }
 
+    /// The function is called and freed outside of the lock: it may give back the call.
     pub fn when_gone(&self, left: Option<Left>) {
         let mut state = self.state();
-        state.left = left;
-        if self.gone() {
-            if let Some(left) = state.left.take() {
-                unsafe { (left.function)(left.user) };
-            }
+        let before = std::mem::replace(&mut state.left, left);
+        let now = if self.gone() { state.left.take() } else { None };
+        drop(state);
+        drop(before);
+        if let Some(left) = now {
+            left.call();
         }
     }
 
-    /// The answer has been sent, or the client has left. The function is called under the lock, so that none is called
-    /// after when_gone() has replaced it.
+    /// The answer has been sent, or the client has left.
     fn over(&self, gone: bool) {
         let mut state = self.state();
         if state.over {
@@ -149,14 +166,14 @@ impl Call {
         }
         state.over = true;
         self.counts.calls.fetch_sub(1, Ordering::SeqCst);
-        if !gone {
-            state.left = None;
-            return;
+        let left = state.left.take();
+        if gone {
+            self.gone.store(true, Ordering::SeqCst);
+            state.parts = None;
         }
-        self.gone.store(true, Ordering::SeqCst);
-        state.parts = None;
-        if let Some(left) = state.left.take() {
-            unsafe { (left.function)(left.user) };
+        drop(state);
+        if let (Some(left), true) = (left, gone) {
+            left.call();
         }
     }
 }

@@ -1,0 +1,219 @@
+#include "commands/serve.h"
+
+#include <ATen/Parallel.h>
+#include <poll.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+
+#include "base/error.h"
+#include "base/instruction_level.h"
+#include "base/plural.h"
+#include "base/printable.h"
+#include "base/process_memory.h"
+#include "base/version.h"
+#include "commands/commands.h"
+#include "commands/decoding.h"
+#include "commands/hub_download.h"
+#include "commands/placement.h"
+#include "config/commands/tool_plans.h"
+#include "model/config/rotations.h"
+#include "serve/openai/openai_api.h"
+#include "serve/router.h"
+#include "serve/served.h"
+#include "train/facts/machine.h"
+#include "train/opening/open_model.h"
+
+namespace hone::commands {
+
+namespace {
+
+std::atomic<int> stop_signal = 0;
+
+void on_stop(int signal) {
+  stop_signal = signal;
+}
+
+// The second signal ends the process, as by default.
+void watch_signals() {
+  struct sigaction action = {};
+  action.sa_handler = &on_stop;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+// Each connection is a descriptor.
+void raise_descriptors() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::string key_of(const config::ServePlan& plan) {
+  if (plan.api_key_env.empty()) return "";
+  const char* const value = std::getenv(plan.api_key_env.c_str());
+  if (value != nullptr && *value != '\0') return value;
+  throw base::UserError({.where = "option api_key_env",
+                         .expected = "a variable that holds the key",
+                         .found = plan.api_key_env + " is not set",
+                         .fix = "export " + plan.api_key_env + "=..., or leave the option out"});
+}
+
+std::string name_of(const config::ServePlan& plan) {
+  if (!plan.served_model_name.empty()) return plan.served_model_name;
+  std::filesystem::path path = plan.model_name_or_path;
+  if (path.filename().empty()) path = path.parent_path();
+  return path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
+}
+
+void add_adapters(const config::ServePlan& plan, OpenedModel& opened, serve::Weights& weights) {
+  if (!opened.adapters) return;
+  opened.adapters->deactivate();
+  for (const config::NamedAdapter& one : plan.adapters) {
+    const auto sides = opened.adapters->sides(one.name);
+    if (sides == nullptr) {
+      throw base::UserError({.where = one.folder,
+                             .expected = "an adapter of LoRA or DoRA on linears, with finite values",
+                             .found = "one that trains embeddings, whole tensors or experts",
+                             .cause = "it cannot be in one batch with others",
+                             .fix = "serve it alone: hone serve MODEL --adapter_name_or_path " + one.folder});
+    }
+    if (weights.find(one.name))
+      throw base::UserError({.where = "option adapters",
+                             .expected = "names that differ from the model's",
+                             .found = "'" + one.name + "' twice",
+                             .fix = "name it: --adapters NAME=" + one.folder});
+    weights.set({.name = one.name, .version = sides, .parent = weights.base_name()});
+  }
+}
+
+// A parser of turns with calls, or why there is none.
+std::optional<tools::ResponseParser> open_parser(const train::OpenedText& text, const std::string& model,
+                                                 std::string& why) {
+  if (text.chat_template == nullptr) {
+    why = "it has no chat template";
+    return {};
+  }
+  try {
+    return tools::ResponseParser::open(text.tokenizer, *text.chat_template, model);
+  } catch (const base::UserError& error) {
+    why = error.text().found;
+    return {};
+  }
+}
+
+std::string gigabytes(std::int64_t bytes) {
+  const std::int64_t tenths = (bytes + 50'000'000) / 100'000'000;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GB";
+}
+
+void say_plan(const config::ServePlan& plan, const OpenedModel& opened, const serve::Served& served,
+              const serve::Weights& weights) {
+  std::string adapters;
+  for (const serve::NamedWeights& one : weights.all()) {
+    if (!one.parent.empty()) adapters += (adapters.empty() ? "" : ", ") + one.name;
+  }
+  const auto free = base::free_memory_and_limit();
+  std::cerr << "model     " << base::printable(weights.base_name()) << ", "
+            << gigabytes(opened.model->parameter_bytes()) << ", " << served.max_length << " positions\n";
+  if (!adapters.empty())
+    std::cerr << "adapters  " << base::printable(adapters) << ", " << gigabytes(opened.adapters->bytes())
+              << '\n';
+  std::cerr << "keys      "
+            << (plan.kv_memory > 0 ? gigabytes(plan.kv_memory) : "half of what is free when requests come")
+            << ", " << gigabytes(static_cast<std::int64_t>(free.bytes)) << " free now; "
+            << base::counted(plan.max_batch_size, "sequence") << " together, "
+            << base::counted(plan.prefill_tokens, "token") << " of prompts a step\n";
+  if (served.chat_template == nullptr) std::cerr << "chat      no: the tokenizer has no chat template\n";
+  if (served.chat_template != nullptr && served.parser == nullptr)
+    std::cerr << "tools     no: " << base::printable(served.no_parser) << '\n';
+  std::cerr << "key       "
+            << (plan.api_key_env.empty() ? "none: everybody on this machine may ask"
+                                         : "in " + base::printable(plan.api_key_env) + "; there is no TLS")
+            << '\n';
+}
+
+// Sleeps until a signal comes.
+void wait_for_signal() {
+  while (stop_signal == 0) poll(nullptr, 0, 100);
+}
+
+}  // namespace
+
+int serve(const std::vector<std::string>& arguments) {
+  config::ServePlan plan = with_downloads([&] { return config::parse_serve(arguments); });
+  place_and_tell(plan.device, plan.notes);
+  print_notes(plan.notes);
+  const std::string key = key_of(plan);
+  raise_descriptors();
+  at::set_num_threads(static_cast<int>(train::threads_or_default(plan.threads)));
+  const train::OpenedText text = train::open_text(open_source(plan)->tokenizer_path(), plan.chat_template_path);
+  print_notes(text.tokenizer.notes());
+  OpenedModel opened = open_model(plan);
+  serve::Weights weights(name_of(plan));
+  add_adapters(plan, opened, weights);
+  rollout::GenerateOptions ends = generate_options(plan, opened.model->config(), text.tokenizer);
+  if (text.chat_template) stop_at_turn_end(ends, text, opened.model->config());
+  std::string no_parser;
+  const auto parser = open_parser(text, plan.model_name_or_path, no_parser);
+
+  serve::Metrics metrics;
+  auto background = std::make_unique<serve::Background>();
+  serve::Scheduler scheduler(*opened.model, {.engine = {.batch_size = plan.max_batch_size,
+                                                        .prefill_tokens = plan.prefill_tokens,
+                                                        .kv_memory = plan.kv_memory},
+                                             .training_share = plan.training_share});
+  serve::Served served{.model = *opened.model,
+                       .tokenizer = text.tokenizer,
+                       .chat_template = text.chat_template.get(),
+                       .parser = parser ? &*parser : nullptr,
+                       .no_parser = no_parser,
+                       .stop_ids = ends.stop_ids,
+                       .max_length = model::longest_generated(opened.model->config()),
+                       .seed = static_cast<std::uint64_t>(plan.seed),
+                       .most_waiting = plan.max_waiting,
+                       .raw_logprobs = plan.logprobs_mode == "raw",
+                       .started = static_cast<std::int64_t>(std::time(nullptr)),
+                       .fingerprint = std::string("hone-") + base::kHoneVersion + "-" +
+                                      base::name_of(base::instruction_level()) + "-" + std::to_string(plan.seed),
+                       .root = weights.base_name(),
+                       .weights = weights,
+                       .scheduler = scheduler,
+                       .background = *background,
+                       .metrics = metrics};
+  serve::Router router(key);
+  // The APIs, each with its own paths.
+  router.add(std::make_unique<serve::openai::OpenAiApi>(served));
+
+  say_plan(plan, opened, served, weights);
+  watch_signals();
+  auto network = std::make_unique<serve::HttpServer>(
+      serve::HttpOptions{.host = plan.host, .port = static_cast<int>(plan.port), .names = plan.host_names},
+      [&router](std::shared_ptr<serve::Exchange> exchange) { router.handle(std::move(exchange)); });
+  served.connections = [network = network.get()] { return network->connections(); };
+  std::cout << "serving   http://" << plan.host << ":" << network->port() << std::endl;
+  wait_for_signal();
+
+  served.drains = true;
+  const serve::SchedulerFacts running = scheduler.facts();
+  std::cerr << "stopping  " << base::counted(static_cast<std::int64_t>(running.jobs), "request")
+            << " running; once more: at once" << std::endl;
+  const bool ended = network->drain(plan.drain);
+  served.connections = [] { return std::int64_t{0}; };
+  scheduler.stop();
+  network.reset();
+  background.reset();
+  if (!ended) std::cerr << "stopping  some requests did not end within " << plan.drain << " s\n";
+  return 0;
+}
+
+}  // namespace hone::commands

@@ -1,0 +1,42 @@
+// What is seen and changed of a sequence's scores before each of its tokens is drawn: the most likely tokens beside it,
+// and the penalties, biases and allowed tokens of a request.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "serve/openai/wish.h"
+#include "serve/prompt_scores.h"
+
+namespace hone::serve::openai {
+
+class Observed {
+ public:
+  Observed(const Wish& wish, bool raw_logprobs);
+
+  bool is_needed() const { return top_ > 0 || keeps_row_ || changes_; }
+  // RequestOptions::constrain, by one thread at a time.
+  void before(std::span<const std::int32_t> ids, std::span<float> scores);
+  // After the token was drawn.
+  void after(std::span<const std::int32_t> ids);
+
+  // [tokens]; empty where none were asked for. At temperature 1, before penalties.
+  const std::vector<TopTokens>& top() const { return top_tokens_; }
+  // [tokens] at temperature 1; empty where Completion::logprobs has the same.
+  const std::vector<float>& raw() const { return raw_; }
+
+ private:
+  void change(std::span<const std::int32_t> ids, std::span<float> scores) const;
+
+  const std::int64_t top_;
+  const bool keeps_row_, changes_;
+  const double presence_, frequency_;
+  const std::map<std::int32_t, float> bias_;
+  const std::vector<std::int32_t> allowed_;
+  std::vector<TopTokens> top_tokens_;
+  std::vector<float> row_, raw_;
+  float log_sum_ = 0;
+};
+
+}  // namespace hone::serve::openai

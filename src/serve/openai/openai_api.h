@@ -1,0 +1,34 @@
+// OpenAI's API: /v1/models, /v1/completions, /v1/chat/completions; /tokenize, /detokenize and /tokenizer_info, which
+// lm-eval asks; /inference/v1/generate of renderers; /metrics, /healthz and /version.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/json.h"
+#include "serve/api.h"
+#include "serve/openai/wish.h"
+
+namespace hone::serve::openai {
+
+class OpenAiApi : public Api {
+ public:
+  // `served` must outlive it.
+  explicit OpenAiApi(Served& served) : served_(served) {}
+
+  bool takes(const HttpRequest& request) const override;
+  void handle(std::shared_ptr<Exchange> exchange) override;
+  HttpAnswer failure(int status, const std::string& message) const override;
+
+ private:
+  void answer_get(Exchange& exchange) const;
+  void post(const std::shared_ptr<Exchange>& exchange);
+  void sample(const std::shared_ptr<Exchange>& exchange, const base::Json& body);
+  base::Json models() const;
+  base::Json tokenizer_info() const;
+  void tell(Exchange& exchange, HttpAnswer answer) const;
+
+  Served& served_;
+};
+
+}  // namespace hone::serve::openai
