@@ -27,6 +27,8 @@
 #include "serve/openai/openai_api.h"
 #include "serve/router.h"
 #include "serve/served.h"
+#include "serve/tinker/api.h"
+#include "text/stop_strings.h"
 #include "train/facts/machine.h"
 #include "train/opening/open_model.h"
 
@@ -142,6 +144,34 @@ void say_plan(const config::ServePlan& plan, const OpenedModel& opened, const se
             << '\n';
 }
 
+// Null: the model has an adapter of its own, which a client's LoRA would replace.
+std::unique_ptr<serve::TinkerApi> open_tinker(const config::ServePlan& plan, model::CausalLm& model,
+                                              const serve::Served& served, serve::Compute& compute) {
+  if (!plan.adapter_name_or_path.empty()) {
+    std::cerr << "training  no: adapter_name_or_path gives the model an adapter of its own\n";
+    return nullptr;
+  }
+  serve::TinkerOptions options;
+  options.model_name = served.root;
+  options.root = plan.root;
+  options.seed = served.seed;
+  options.stop_ids = served.stop_ids;
+  options.ends_with_stop = [&tokenizer = served.tokenizer](std::span<const std::int32_t> ids,
+                                                           const std::vector<std::string>& stops) {
+    return text::ends_with_stop(ids, stops, tokenizer);
+  };
+  options.drains = [&served] { return served.drains.load(); };
+  options.max_context = served.max_length;
+  options.waiting_requests = static_cast<std::size_t>(plan.max_waiting);
+  return std::make_unique<serve::TinkerApi>(model, compute, std::move(options));
+}
+
+// What clients have trained and not saved.
+void save_updates(serve::TinkerApi& tinker) {
+  for (const std::string& path : tinker.autosave())
+    std::cerr << "stopping  updates that were not saved are at " << base::printable(path) << std::endl;
+}
+
 // Sleeps until a signal comes.
 void wait_for_signal() {
   while (stop_signal == 0) poll(nullptr, 0, 100);
@@ -156,7 +186,8 @@ int serve(const std::vector<std::string>& arguments) {
   const std::string key = key_of(plan);
   raise_descriptors();
   at::set_num_threads(static_cast<int>(train::threads_or_default(plan.threads)));
-  const train::OpenedText text = train::open_text(open_source(plan)->tokenizer_path(), plan.chat_template_path);
+  const train::OpenedText text =
+      train::open_text(open_source(plan)->tokenizer_path(), plan.chat_template_path);
   print_notes(text.tokenizer.notes());
   OpenedModel opened = open_model(plan);
   serve::Weights weights(name_of(plan));
@@ -184,15 +215,20 @@ int serve(const std::vector<std::string>& arguments) {
                        .raw_logprobs = plan.logprobs_mode == "raw",
                        .started = static_cast<std::int64_t>(std::time(nullptr)),
                        .fingerprint = std::string("hone-") + base::kHoneVersion + "-" +
-                                      base::name_of(base::instruction_level()) + "-" + std::to_string(plan.seed),
+                                      base::name_of(base::instruction_level()) + "-" +
+                                      std::to_string(plan.seed),
                        .root = weights.base_name(),
                        .weights = weights,
                        .scheduler = scheduler,
                        .background = *background,
                        .metrics = metrics};
+  serve::ScheduledCompute compute(scheduler);
   serve::Router router(key);
   // The APIs, each with its own paths.
   router.add(std::make_unique<serve::openai::OpenAiApi>(served));
+  std::unique_ptr<serve::TinkerApi> opened_tinker = open_tinker(plan, *opened.model, served, compute);
+  serve::TinkerApi* const tinker = opened_tinker.get();
+  if (tinker != nullptr) router.add(std::move(opened_tinker));
 
   say_plan(plan, opened, served, weights);
   watch_signals();
@@ -209,6 +245,7 @@ int serve(const std::vector<std::string>& arguments) {
             << " running; once more: at once" << std::endl;
   const bool ended = network->drain(plan.drain);
   served.connections = [] { return std::int64_t{0}; };
+  if (tinker != nullptr) save_updates(*tinker);
   scheduler.stop();
   network.reset();
   background.reset();

@@ -67,7 +67,8 @@ TEST_P(TinkerLossOf, ValueAndDerivativeByDifferences) {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     const Datum datum = random_datum(name == "cross_entropy", seed);
     std::vector<float> logprobs;
-    for (int i = 0; i < 40; ++i) logprobs.push_back(-0.07F * static_cast<float>((i * 13 + static_cast<int>(seed)) % 40));
+    for (int i = 0; i < 40; ++i)
+      logprobs.push_back(-0.07F * static_cast<float>((i * 13 + static_cast<int>(seed)) % 40));
     const std::vector<double> l(logprobs.begin(), logprobs.end());
     const LossOfDatum found = loss_of(spec, datum, logprobs);
     EXPECT_NEAR(found.loss, loss(name, datum, l), 1e-9 * (1 + std::abs(found.loss)));
@@ -121,7 +122,8 @@ std::string refusal(const std::string& name, const Config& config) {
 }
 
 TEST(TinkerLosses, Refusals) {
-  EXPECT_NE(refusal("gspo", {}).find("cross_entropy, importance_sampling, ppo, cispo, dro"), std::string::npos);
+  EXPECT_NE(refusal("gspo", {}).find("cross_entropy, importance_sampling, ppo, cispo, dro"),
+            std::string::npos);
   EXPECT_NE(refusal("importance_samplin", {}).find("Did you mean 'importance_sampling'"), std::string::npos);
   EXPECT_NE(refusal("dro", {}).find("beta"), std::string::npos);
   EXPECT_NE(refusal("ppo", {{"clip_low_threshold", 1.3}, {"clip_high_threshold", 0.7}}).find("ratio itself"),

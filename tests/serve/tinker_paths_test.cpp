@@ -28,22 +28,42 @@ TEST(TinkerPaths, PartsAndFolders) {
 
 // Of names and pieces that a client could think of, 300 and more.
 TEST(TinkerPaths, NoneLeavesTheRoot) {
-  const std::vector<std::string> pieces = {"..", ".", "", "/", "//etc", "%2e%2e", "..%2f", "\\..", "a/../..", "~", "a b",
-                                           std::string("a\0b", 3), std::string(129, 'a'), "\xC3\xA9", "\n", "$HOME", ".hidden", "+", "a+b"};
+  const std::vector<std::string> pieces = {"..",
+                                           ".",
+                                           "",
+                                           "/",
+                                           "//etc",
+                                           "%2e%2e",
+                                           "..%2f",
+                                           "\\..",
+                                           "a/../..",
+                                           "~",
+                                           "a b",
+                                           std::string("a\0b", 3),
+                                           std::string(129, 'a'),
+                                           "\xC3\xA9",
+                                           "\n",
+                                           "$HOME",
+                                           ".hidden",
+                                           "+",
+                                           "a+b"};
   std::size_t refused = 0;
   for (const std::string& piece : pieces) {
     for (const std::string& other : pieces) {
-      for (const std::string& text : {"tinker://" + piece + "/weights/" + other, "tinker://a/" + piece + "/" + other}) {
+      for (const std::string& text :
+           {"tinker://" + piece + "/weights/" + other, "tinker://a/" + piece + "/" + other}) {
         EXPECT_NE(user_error([&] { parse_tinker_path(text); }), "") << text;
         ++refused;
       }
     }
   }
-  for (const char* text : {"", "tinker:", "file:///etc/passwd", "/etc/passwd", "tinker://a/weights", "tinker://a/weights/b/c",
-                           "tinker://a/external_weights/b", "TINKER://a/weights/b", " tinker://a/weights/b"})
+  for (const char* text :
+       {"", "tinker:", "file:///etc/passwd", "/etc/passwd", "tinker://a/weights", "tinker://a/weights/b/c",
+        "tinker://a/external_weights/b", "TINKER://a/weights/b", " tinker://a/weights/b"})
     EXPECT_NE(user_error([&] { parse_tinker_path(text); }), "") << text;
   EXPECT_GT(refused, 300U);
-  for (const char* text : {"tinker://a/weights/b", "tinker://s1:train:0/weights/0001", "tinker://A_-.9/sampler_weights/x.y"})
+  for (const char* text :
+       {"tinker://a/weights/b", "tinker://s1:train:0/weights/0001", "tinker://A_-.9/sampler_weights/x.y"})
     EXPECT_EQ(user_error([&] { parse_tinker_path(text); }), "") << text;
 }
 
@@ -54,11 +74,13 @@ TEST(TinkerPaths, LinksAreNotFollowed) {
   write_json(outside / "weights" / "b" / "saved.json", base::Json::object());
   fs::create_directories(root);
   fs::create_directory_symlink(outside, root / "a");
-  EXPECT_SAYS(user_error([&] { existing_folder(root, parse_tinker_path("tinker://a/weights/b")); }), "a link");
+  EXPECT_SAYS(user_error([&] { existing_folder(root, parse_tinker_path("tinker://a/weights/b")); }),
+              "a link");
   EXPECT_SAYS(user_error([&] { make_parents(root, parse_tinker_path("tinker://a/weights/c")); }), "a link");
   fs::create_directories(root / "c" / "weights" / "d");
   fs::create_symlink("/etc/passwd", root / "c" / "weights" / "d" / "saved.json");
-  EXPECT_SAYS(user_error([&] { existing_folder(root, parse_tinker_path("tinker://c/weights/d")); }), "a link");
+  EXPECT_SAYS(user_error([&] { existing_folder(root, parse_tinker_path("tinker://c/weights/d")); }),
+              "a link");
   EXPECT_TRUE(Store(root).saved("c").empty());
   EXPECT_FALSE(Store(root).run("a"));
 }
@@ -80,11 +102,12 @@ TEST(TinkerPaths, TimeToLive) {
 }
 
 TEST(TinkerPathsFuzz, Texts) {
-  fuzz::run(fuzz::seconds(0.5), {"tinker://s1:train:0/weights/step-1"}, fuzz::mutated_bytes, [](const std::string& text) {
-    const fs::path folder = folder_of("/root", parse_tinker_path(text));
-    EXPECT_EQ(folder.lexically_normal(), folder);
-    EXPECT_EQ(std::distance(folder.begin(), folder.end()), 5);
-  });
+  fuzz::run(fuzz::seconds(0.5), {"tinker://s1:train:0/weights/step-1"}, fuzz::mutated_bytes,
+            [](const std::string& text) {
+              const fs::path folder = folder_of("/root", parse_tinker_path(text));
+              EXPECT_EQ(folder.lexically_normal(), folder);
+              EXPECT_EQ(std::distance(folder.begin(), folder.end()), 5);
+            });
 }
 
 }  // namespace tinker_paths_test

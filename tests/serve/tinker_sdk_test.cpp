@@ -46,9 +46,10 @@ class Server {
   }
   // The line that the script prints.
   std::string run(const std::string& more) const {
-    const std::string command = "env HF_HUB_OFFLINE=1 TINKER_TELEMETRY=0 TINKER_SUBPROCESS_SAMPLING=0 " + kPython + " " + HONE_SOURCE_DIR +
-                                "/tests/serve/tinker_sdk.py http://127.0.0.1:" + std::to_string(http_->port()) +
-                                " hone/tiny" + more;
+    const std::string command =
+        "env HF_HUB_OFFLINE=1 TINKER_TELEMETRY=0 TINKER_SUBPROCESS_SAMPLING=0 " + kPython + " " +
+        HONE_SOURCE_DIR + "/tests/serve/tinker_sdk.py http://127.0.0.1:" + std::to_string(http_->port()) +
+        " hone/tiny" + more;
     std::FILE* const pipe = popen(command.c_str(), "r");
     std::string out;
     char part[4096];
@@ -66,7 +67,8 @@ class Server {
 };
 
 TEST(TinkerSdk, LoopLossesBitsAndResume) {
-  if (!fs::exists(kPython)) GTEST_SKIP() << "no third_party/serve-venv: pip install -r tests/serve/requirements.txt";
+  if (!fs::exists(kPython))
+    GTEST_SKIP() << "no third_party/serve-venv: pip install -r tests/serve/requirements.txt";
   TempFolder folder;
   base::Json config = wide_config("qwen2");
   config["max_position_embeddings"] = 256;

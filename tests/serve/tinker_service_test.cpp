@@ -82,8 +82,8 @@ class Server {
     api_.reset();
   }
 
-  std::shared_ptr<FakeExchange> send(const std::string& method, const std::string& path, const std::string& body,
-                                     const std::string& type = "application/json") {
+  std::shared_ptr<FakeExchange> send(const std::string& method, const std::string& path,
+                                     const std::string& body, const std::string& type = "application/json") {
     HttpRequest request;
     request.method = method;
     const std::size_t query = path.find('?');
@@ -118,21 +118,24 @@ class Server {
   Json result(const std::string& id) { return base::parse_json(poll(id).body, id); }
 
   std::string new_session() {
-    return post("create_session", {{"tags", Json::array()}, {"sdk_version", "0.38.0"}, {"type", "create_session"}})
+    return post("create_session",
+                {{"tags", Json::array()}, {"sdk_version", "0.38.0"}, {"type", "create_session"}})
         .at("session_id");
   }
   std::string new_model(const std::string& session, int number = 0, bool unembed = true) {
-    const Json made = post("create_model", {{"session_id", session},
-                                            {"model_seq_id", number},
-                                            {"base_model", "hone/tiny"},
-                                            {"lora_config", {{"rank", 4}, {"seed", 0}, {"train_unembed", unembed}}},
-                                            {"type", "create_model"}});
+    const Json made =
+        post("create_model", {{"session_id", session},
+                              {"model_seq_id", number},
+                              {"base_model", "hone/tiny"},
+                              {"lora_config", {{"rank", 4}, {"seed", 0}, {"train_unembed", unembed}}},
+                              {"type", "create_model"}});
     const std::string id = session + ":train:" + std::to_string(number);
     EXPECT_EQ(result(made.at("request_id")), (Json{{"model_id", id}, {"type", "create_model"}}));
     return id;
   }
   std::string step(const std::string& model, int seq) {
-    return post("optim_step", {{"model_id", model}, {"seq_id", seq}, {"adam_params", {{"learning_rate", 0.01}}}})
+    return post("optim_step",
+                {{"model_id", model}, {"seq_id", seq}, {"adam_params", {{"learning_rate", 0.01}}}})
         .at("request_id");
   }
   // By protobuf: cross_entropy of tokens on those that follow.
@@ -189,10 +192,11 @@ std::string request(const std::string& model, int seq, const std::vector<std::ve
   return out.take();
 }
 
-std::string Server::train(const std::string& model, int seq, const std::vector<std::vector<std::int32_t>>& datums,
-                          bool forward_only) {
+std::string Server::train(const std::string& model, int seq,
+                          const std::vector<std::vector<std::int32_t>>& datums, bool forward_only) {
   const HttpAnswer answer =
-      send("POST", "forward_backward", request(model, seq, datums, forward_only), "application/x-protobuf")->wait();
+      send("POST", "forward_backward", request(model, seq, datums, forward_only), "application/x-protobuf")
+          ->wait();
   EXPECT_EQ(answer.status, 200) << answer.body;
   return base::parse_json(answer.body, "answer").at("request_id");
 }
@@ -241,8 +245,9 @@ TEST(TinkerService, TheLoopOfTheSdk) {
   EXPECT_EQ(info.at("model_data").at("tokenizer_id"), "hone/tiny");
   const std::string trained = server.train(model, 1, {kText, {7, 8, 9}});
   const std::string stepped = server.step(model, 2);
-  const Json saved = server.post("save_weights_for_sampler",
-                                 {{"model_id", model}, {"seq_id", 3}, {"sampling_session_seq_id", 0}, {"kind", "snapshot"}});
+  const Json saved =
+      server.post("save_weights_for_sampler",
+                  {{"model_id", model}, {"seq_id", 3}, {"sampling_session_seq_id", 0}, {"kind", "snapshot"}});
   const HttpAnswer output = server.poll(trained);
   EXPECT_EQ(output.type, "application/x-protobuf");
   EXPECT_EQ(numbers<float>(field(output.body, {2, 2, 2, 1})).size(), 11U);
@@ -260,9 +265,11 @@ TEST(TinkerService, TheLoopOfTheSdk) {
   ASSERT_FALSE(drawn.empty());
   std::vector<std::int32_t> all = kText;
   all.insert(all.end(), drawn.begin(), drawn.end());
-  const auto forward = numbers<float>(field(server.poll(server.train(model, 4, {all}, true)).body, {2, 2, 2, 1}));
-  EXPECT_EQ(std::vector<float>(forward.begin() + static_cast<std::ptrdiff_t>(kText.size()) - 1, forward.end()),
-            numbers<float>(field(samples.body, {1, 3})));
+  const auto forward =
+      numbers<float>(field(server.poll(server.train(model, 4, {all}, true)).body, {2, 2, 2, 1}));
+  EXPECT_EQ(
+      std::vector<float>(forward.begin() + static_cast<std::ptrdiff_t>(kText.size()) - 1, forward.end()),
+      numbers<float>(field(samples.body, {1, 3})));
   EXPECT_EQ(server.ask("sessions/" + session + "/finish", {{"reason", {{"type", "success"}}}}).status, 204);
   EXPECT_EQ(server.ask("get_info", {{"model_id", model}}).status, 404);
 }
@@ -271,7 +278,9 @@ TEST(TinkerService, PromptLogprobsAndTopTokens) {
   Server server;
   const std::string session = server.new_session();
   const std::string sampler =
-      server.post("create_sampling_session", {{"session_id", session}, {"sampling_session_seq_id", 0}, {"base_model", "hone/tiny"}})
+      server
+          .post("create_sampling_session",
+                {{"session_id", session}, {"sampling_session_seq_id", 0}, {"base_model", "hone/tiny"}})
           .at("sampling_session_id");
   Json request = sample_request(sampler, 0, 1, 4);
   request["prompt_logprobs"] = true;
@@ -289,12 +298,14 @@ TEST(TinkerService, PromptLogprobsAndTopTokens) {
   EXPECT_EQ(numbers<std::int32_t>(field(body, {1, 4, 1})).size() % 3, 0U);
   // A base sampler and one of a new LoRA, whose B is zero, give the same tokens for a seed.
   const std::string model = server.new_model(session);
-  const Json saved = server.post("save_weights_for_sampler", {{"model_id", model}, {"seq_id", 1}, {"sampling_session_seq_id", 1}});
+  const Json saved = server.post("save_weights_for_sampler",
+                                 {{"model_id", model}, {"seq_id", 1}, {"sampling_session_seq_id", 1}});
   const std::string other = server.result(saved.at("request_id")).at("sampling_session_id");
   const auto tokens = [&](const std::string& from, int seq) {
     Json seeded = sample_request(from, seq, 1, 16);
     seeded["sampling_params"]["seed"] = 7;
-    return numbers<std::int32_t>(field(server.poll(server.post("asample", seeded).at("request_id")).body, {1, 2}));
+    return numbers<std::int32_t>(
+        field(server.poll(server.post("asample", seeded).at("request_id")).body, {1, 2}));
   };
   EXPECT_EQ(tokens(sampler, 5), tokens(other, 9));
 }
@@ -363,7 +374,8 @@ TEST(TinkerService, PollsEnd) {
   const Json announced = server.result(held);
   EXPECT_EQ(announced.at("status"), "complete_metadata");
   EXPECT_GT(announced.at("response_payload_size"), 30);
-  EXPECT_EQ(server.ask("retrieve_future", {{"request_id", held}, {"allow_metadata_only", false}}).status, 200);
+  EXPECT_EQ(server.ask("retrieve_future", {{"request_id", held}, {"allow_metadata_only", false}}).status,
+            200);
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   EXPECT_EQ(server.ask("retrieve_future", {{"request_id", held}}).status, 410);
   EXPECT_EQ(server.ask("retrieve_future", {{"request_id", "s1:train:0:7"}}).status, 404);
@@ -377,10 +389,13 @@ TEST(TinkerService, SamplesOfASessionByOnePoll) {
   Server server;
   const std::string session = server.new_session();
   const std::string sampler =
-      server.post("create_sampling_session", {{"session_id", session}, {"sampling_session_seq_id", 0}, {"base_model", "hone/tiny"}})
+      server
+          .post("create_sampling_session",
+                {{"session_id", session}, {"sampling_session_seq_id", 0}, {"base_model", "hone/tiny"}})
           .at("sampling_session_id");
   for (int i = 0; i < 4; ++i) server.post("asample", sample_request(sampler, i));
-  const Json target = {{"type", "sampling_session"}, {"sampling_session_id", sampler}, {"cloned_sampler_id", 0}};
+  const Json target = {
+      {"type", "sampling_session"}, {"sampling_session_id", sampler}, {"cloned_sampler_id", 0}};
   std::size_t cursor = 0;
   std::set<std::string> finished;
   while (finished.size() < 4) {
@@ -391,7 +406,8 @@ TEST(TinkerService, SamplesOfASessionByOnePoll) {
     }
     cursor = got.at("cursor");
   }
-  const Json none = server.post("retrieve_futures", {{"target", target}, {"prev_cursor", 4}, {"timeout", 0.0}});
+  const Json none =
+      server.post("retrieve_futures", {{"target", target}, {"prev_cursor", 4}, {"timeout", 0.0}});
   EXPECT_EQ(none, (Json{{"completions", Json::array()}, {"cursor", 4}}));
   server.post("asample", sample_request(sampler, 9, 1, 200));
   EXPECT_EQ(server.ask("cancel_future", {{"request_id", sampler + ":9"}}).status, 204);
@@ -406,7 +422,11 @@ TEST(TinkerService, SavedLoadedAndListed) {
     const std::string session = server.new_session(), model = server.new_model(session);
     server.train(model, 1, {kText});
     server.step(model, 2);
-    const Json saved = server.post("save_weights", {{"model_id", model}, {"path", "step-1"}, {"seq_id", 3}, {"ttl_seconds", 604800}, {"overwrite", false}});
+    const Json saved = server.post("save_weights", {{"model_id", model},
+                                                    {"path", "step-1"},
+                                                    {"seq_id", 3},
+                                                    {"ttl_seconds", 604800},
+                                                    {"overwrite", false}});
     path = server.result(saved.at("request_id")).at("path");
     EXPECT_EQ(path, "tinker://" + model + "/weights/step-1");
     const Json twice = server.post("save_weights", {{"model_id", model}, {"path", "step-1"}, {"seq_id", 4}});
@@ -414,31 +434,40 @@ TEST(TinkerService, SavedLoadedAndListed) {
     server.train(model, 5, {{4, 5, 6}});
     server.step(model, 6);
     expected = field(server.poll(server.train(model, 7, {kText}, true)).body, {2, 2, 2, 1});
-    const Json hostile = server.post("save_weights", {{"model_id", model}, {"path", "../../x"}, {"seq_id", 8}});
+    const Json hostile =
+        server.post("save_weights", {{"model_id", model}, {"path", "../../x"}, {"seq_id", 8}});
     EXPECT_SAYS(server.result(hostile.at("request_id")).at("error").get<std::string>(), "letters, digits");
-    const Json sampler = server.post("save_weights_for_sampler", {{"model_id", model}, {"path", "s"}, {"seq_id", 9}});
+    const Json sampler =
+        server.post("save_weights_for_sampler", {{"model_id", model}, {"path", "s"}, {"seq_id", 9}});
     EXPECT_EQ(server.result(sampler.at("request_id")).at("path"), "tinker://" + model + "/sampler_weights/s");
   }
   Server server({}, root.path());  // started again
   const std::string session = server.new_session();
-  const Json loading = server.post("load_weights", {{"session_id", session}, {"model_seq_id", 0}, {"path", path}, {"optimizer", true}});
+  const Json loading = server.post(
+      "load_weights", {{"session_id", session}, {"model_seq_id", 0}, {"path", path}, {"optimizer", true}});
   const std::string model = session + ":train:0";
-  EXPECT_EQ(server.result(loading.at("request_id")), (Json{{"path", path}, {"model_id", model}, {"type", "load_weights"}}));
+  EXPECT_EQ(server.result(loading.at("request_id")),
+            (Json{{"path", path}, {"model_id", model}, {"type", "load_weights"}}));
   server.train(model, 1, {{4, 5, 6}});
   server.step(model, 2);
   EXPECT_EQ(field(server.poll(server.train(model, 3, {kText}, true)).body, {2, 2, 2, 1}), expected);
   const std::string run = path.substr(9, path.find('/', 9) - 9);
-  EXPECT_EQ(server.get("training_runs/" + run + "?access_scope=owned").at("last_checkpoint").at("tinker_path"), path);
+  EXPECT_EQ(
+      server.get("training_runs/" + run + "?access_scope=owned").at("last_checkpoint").at("tinker_path"),
+      path);
   EXPECT_EQ(server.get("training_runs/" + run + "/checkpoints").at("checkpoints").size(), 2U);
   EXPECT_EQ(server.get("checkpoints?limit=1").at("cursor").at("total_count"), 2);
   EXPECT_EQ(server.post("weights_info", {{"tinker_path", path}}).at("lora_rank"), 4);
   const std::string weights = "tinker://" + run + "/sampler_weights/s";
   const std::string sampler =
-      server.post("create_sampling_session", {{"session_id", session}, {"sampling_session_seq_id", 0}, {"model_path", weights}})
+      server
+          .post("create_sampling_session",
+                {{"session_id", session}, {"sampling_session_seq_id", 0}, {"model_path", weights}})
           .at("sampling_session_id");
   EXPECT_EQ(server.get("samplers/" + sampler).at("model_path"), weights);
   EXPECT_EQ(server.poll(server.post("asample", sample_request(sampler, 0)).at("request_id")).status, 200);
-  EXPECT_EQ(server.send("DELETE", "training_runs/" + run + "/checkpoints/weights/step-1", "")->wait().status, 204);
+  EXPECT_EQ(server.send("DELETE", "training_runs/" + run + "/checkpoints/weights/step-1", "")->wait().status,
+            204);
   EXPECT_EQ(server.get("training_runs/" + run + "/checkpoints").at("checkpoints").size(), 1U);
 }
 
@@ -456,17 +485,26 @@ TEST(TinkerService, WhatIsWrongIsToldInItsOwnForm) {
   EXPECT_EQ(server.ask("optim_step", nullptr, "GET").status, 405);
   EXPECT_EQ(server.send("POST", "get_info", "{\"model_id\":")->wait().status, 400);
   EXPECT_EQ(server.send("POST", "forward_backward", "{}")->wait().status, 400);
-  EXPECT_EQ(server.send("POST", "forward_backward", std::string(40, '\xFF'), "application/x-protobuf")->wait().status, 400);
+  EXPECT_EQ(server.send("POST", "forward_backward", std::string(40, '\xFF'), "application/x-protobuf")
+                ->wait()
+                .status,
+            400);
   // A body that is cut behind its numbers: its number is done, and the next one runs.
   const std::string body = request(model, 1, {kText}, false);
-  const HttpAnswer cut = server.send("POST", "forward_backward", body.substr(0, body.size() - 30), "application/x-protobuf")->wait();
+  const HttpAnswer cut =
+      server.send("POST", "forward_backward", body.substr(0, body.size() - 30), "application/x-protobuf")
+          ->wait();
   EXPECT_EQ(server.result(base::parse_json(cut.body, "").at("request_id")).at("category"), "user");
   server.train(model, 2, {{1, 2, 3}});
   EXPECT_EQ(server.result(server.step(model, 3)).at("metrics").at("step:max"), 1);
-  const Json other = server.post("create_model", {{"session_id", session}, {"model_seq_id", 5}, {"base_model", "x"}, {"lora_config", {{"rank", 4}}}});
+  const Json other = server.post(
+      "create_model",
+      {{"session_id", session}, {"model_seq_id", 5}, {"base_model", "x"}, {"lora_config", {{"rank", 4}}}});
   EXPECT_SAYS(server.result(other.at("request_id")).at("error").get<std::string>(), "hone/tiny");
   const std::string sampler =
-      server.post("create_sampling_session", {{"session_id", session}, {"sampling_session_seq_id", 0}, {"base_model", "hone/tiny"}})
+      server
+          .post("create_sampling_session",
+                {{"session_id", session}, {"sampling_session_seq_id", 0}, {"base_model", "hone/tiny"}})
           .at("sampling_session_id");
   Json sample = sample_request(sampler, 0, 1, 1000);
   EXPECT_SAYS(says("asample", sample, 400), "maximum context length");
@@ -480,17 +518,25 @@ TEST(TinkerServiceFuzz, Requests) {
   Server server;
   const std::string session = server.new_session(), model = server.new_model(session);
   const std::string sampler =
-      server.post("create_sampling_session", {{"session_id", session}, {"sampling_session_seq_id", 0}, {"base_model", "hone/tiny"}})
+      server
+          .post("create_sampling_session",
+                {{"session_id", session}, {"sampling_session_seq_id", 0}, {"base_model", "hone/tiny"}})
           .at("sampling_session_id");
   const std::vector<std::pair<std::string, Json>> requests = {
       {"asample", sample_request(sampler, 1)},
       {"optim_step", {{"model_id", model}, {"seq_id", 3}, {"adam_params", {{"learning_rate", 0.01}}}}},
       {"save_weights", {{"model_id", model}, {"path", "a"}, {"seq_id", 4}, {"ttl_seconds", 100}}},
-      {"load_weights", {{"session_id", session}, {"model_seq_id", 1}, {"path", "tinker://a/weights/b"}, {"optimizer", true}}},
-      {"create_model", {{"session_id", session}, {"model_seq_id", 2}, {"base_model", "hone/tiny"}, {"lora_config", {{"rank", 2}}}}},
+      {"load_weights",
+       {{"session_id", session}, {"model_seq_id", 1}, {"path", "tinker://a/weights/b"}, {"optimizer", true}}},
+      {"create_model",
+       {{"session_id", session},
+        {"model_seq_id", 2},
+        {"base_model", "hone/tiny"},
+        {"lora_config", {{"rank", 2}}}}},
       {"retrieve_future", {{"request_id", sampler + ":1"}, {"allow_metadata_only", true}}}};
   std::vector<std::string> corpus;
-  for (const auto& [path, body] : requests) corpus.push_back(base::dump_json({{"path", path}, {"body", body}}));
+  for (const auto& [path, body] : requests)
+    corpus.push_back(base::dump_json({{"path", path}, {"body", body}}));
   std::vector<std::shared_ptr<FakeExchange>> held;
   fuzz::run(fuzz::seconds(2), corpus, fuzz::mutated_json_text, [&](const std::string& text) {
     Json one;
@@ -499,7 +545,8 @@ TEST(TinkerServiceFuzz, Requests) {
     } catch (const base::UserError&) {
       return;
     }
-    if (!one.is_object() || !one.contains("path") || !one.contains("body") || !one["path"].is_string()) return;
+    if (!one.is_object() || !one.contains("path") || !one.contains("body") || !one["path"].is_string())
+      return;
     if (one["path"].get<std::string>().size() > 300) return;
     const auto exchange = server.send("POST", one["path"].get<std::string>(), base::dump_json(one["body"]));
     if (one["path"] == "retrieve_future") {

@@ -87,8 +87,8 @@ at::Tensor values(const TrainedModel& trained) {
 }
 
 // The same step by libtorch's autograd over the model's own autograd form.
-at::Tensor step_of_autograd(model::CausalLm& model, const Version& start, const Datum& datum, const LossSpec& spec,
-                            const AdamParams& params) {
+at::Tensor step_of_autograd(model::CausalLm& model, const Version& start, const Datum& datum,
+                            const LossSpec& spec, const AdamParams& params) {
   std::map<std::string, at::Tensor> leaves;
   for (ops::Linear* linear : model.linears_and_head()) {
     const auto found = start->find(linear);
@@ -111,7 +111,8 @@ at::Tensor step_of_autograd(model::CausalLm& model, const Version& start, const 
           .view({tokens, datum.columns});
   const at::Tensor l = at::log_softmax(logits.to(at::kDouble), -1).gather(1, target).flatten();
   const at::Tensor detached = l.detach().to(at::kFloat).contiguous();
-  const LossOfDatum loss = loss_of(spec, datum, {detached.const_data_ptr<float>(), static_cast<std::size_t>(l.numel())});
+  const LossOfDatum loss =
+      loss_of(spec, datum, {detached.const_data_ptr<float>(), static_cast<std::size_t>(l.numel())});
   (l * at::tensor(loss.d_logprob, at::kFloat).to(at::kDouble)).sum().backward();
   std::vector<at::Tensor> values, gradients;
   for (const auto& [name, leaf] : leaves) {
@@ -124,7 +125,10 @@ at::Tensor step_of_autograd(model::CausalLm& model, const Version& start, const 
   auto state = learn::AdamWState::zeros_like(flat);
   learn::clip_gradient(gradient, params.grad_clip_norm);
   learn::adamw_step(flat, gradient, state,
-                    {.beta1 = params.beta1, .beta2 = params.beta2, .epsilon = params.epsilon, .weight_decay = params.weight_decay},
+                    {.beta1 = params.beta1,
+                     .beta2 = params.beta2,
+                     .epsilon = params.epsilon,
+                     .weight_decay = params.weight_decay},
                     params.learning_rate);
   return flat;
 }
@@ -141,8 +145,10 @@ class TinkerUpdateOf : public ::testing::TestWithParam<Case> {};
 TEST_P(TinkerUpdateOf, OneStepIsThatOfAutograd) {
   const Case& one = GetParam();
   Base base(kFloat);
-  const LossSpec spec = read_loss(one.name, std::string(one.name) == "dro" ? std::map<std::string, std::variant<double, std::string>>{{"beta", 0.05}}
-                                                                           : std::map<std::string, std::variant<double, std::string>>{});
+  const LossSpec spec =
+      read_loss(one.name, std::string(one.name) == "dro"
+                              ? std::map<std::string, std::variant<double, std::string>>{{"beta", 0.05}}
+                              : std::map<std::string, std::variant<double, std::string>>{});
   auto trained = TrainedModel::create(base.model(), {.rank = 4, .seed = 7, .unembed = one.unembed});
   warm(*trained);
   const fs::path folder = base.folder("start");
@@ -159,11 +165,11 @@ TEST_P(TinkerUpdateOf, OneStepIsThatOfAutograd) {
   EXPECT_GT(largest_difference(before, expected), 1e-4);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, TinkerUpdateOf,
-    ::testing::Values(Case{"cross_entropy", false, 1}, Case{"cross_entropy", true, 1}, Case{"cross_entropy", false, 3},
-                      Case{"cross_entropy", true, 3}, Case{"importance_sampling", true, 1}, Case{"ppo", true, 1},
-                      Case{"cispo", false, 1}, Case{"dro", true, 1}));
+INSTANTIATE_TEST_SUITE_P(All, TinkerUpdateOf,
+                         ::testing::Values(Case{"cross_entropy", false, 1}, Case{"cross_entropy", true, 1},
+                                           Case{"cross_entropy", false, 3}, Case{"cross_entropy", true, 3},
+                                           Case{"importance_sampling", true, 1}, Case{"ppo", true, 1},
+                                           Case{"cispo", false, 1}, Case{"dro", true, 1}));
 
 TEST(TinkerTraining, ThreeChunksAreOneInBits) {
   Base base(kBfloat16);
@@ -305,8 +311,10 @@ TEST(TinkerTraining, FlagsSayWhatIsTrained) {
     return out;
   };
   using Names = std::set<std::string>;
-  EXPECT_EQ(names({.rank = 2, .mlp = false, .unembed = false}), (Names{"q_proj", "k_proj", "v_proj", "o_proj"}));
-  EXPECT_EQ(names({.rank = 2, .attention = false, .unembed = false}), (Names{"gate_proj", "up_proj", "down_proj"}));
+  EXPECT_EQ(names({.rank = 2, .mlp = false, .unembed = false}),
+            (Names{"q_proj", "k_proj", "v_proj", "o_proj"}));
+  EXPECT_EQ(names({.rank = 2, .attention = false, .unembed = false}),
+            (Names{"gate_proj", "up_proj", "down_proj"}));
   EXPECT_EQ(names({.rank = 2, .attention = false, .mlp = false}), (Names{"lm_head"}));
   const auto refusal = [&](const LoraChoice& choice) {
     return user_error([&] { TrainedModel::create(base.model(), choice); });
@@ -327,7 +335,8 @@ TEST(TinkerTraining, WhatIsRefused) {
   Datum datum = datum_of({}, 9, 1);
   datum.targets[3] = 2500;
   EXPECT_SAYS(user_error([&] { trained->forward_backward(datum, {}, true); }), "2499");
-  EXPECT_SAYS(user_error([&] { trained->forward_backward(datum_of({}, 600, 1), {}, true); }), "maximum context length");
+  EXPECT_SAYS(user_error([&] { trained->forward_backward(datum_of({}, 600, 1), {}, true); }),
+              "maximum context length");
   EXPECT_SAYS(user_error([] { check({.learning_rate = std::nan("")}); }), "learning_rate");
   EXPECT_SAYS(user_error([] { check({.beta2 = 1}); }), "beta2");
 }

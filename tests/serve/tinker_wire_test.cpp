@@ -84,18 +84,21 @@ TEST(TinkerWire, SparseTargetsBecomeDense) {
 // The recorder's answers of the same numbers, byte by byte.
 TEST(TinkerWire, AnswersAsTheSdkReadsThem) {
   const auto logprob = [](int token) { return static_cast<float>(-0.5 - 0.01 * (token % 7)); };
-  EXPECT_EQ(write_forward_backward({{.values = {logprob(2), logprob(3), logprob(4), logprob(5)}},
-                                    {.values = {logprob(8), logprob(9)}}},
-                                   {{"loss:sum", 2.1199999749660492}})
-                .substr(0, 98),
-            from_base64("CgtBcnJheVJlY29yZBJTCgtBcnJheVJlY29yZBJCCghsb2dwcm9icxI2Chi4HgW/FK4Hv3E9Cr/NzAy/XI8Cv7geBb8SGA"
-                        "AAAAAAAAAAEAAAAAAAAAAYAAAAAAAAABgBGAIaEwoIbG9zczpzdW0RAAAAkML1AEA=")
-                .substr(0, 98));
+  EXPECT_EQ(
+      write_forward_backward({{.values = {logprob(2), logprob(3), logprob(4), logprob(5)}},
+                              {.values = {logprob(8), logprob(9)}}},
+                             {{"loss:sum", 2.1199999749660492}})
+          .substr(0, 98),
+      from_base64(
+          "CgtBcnJheVJlY29yZBJTCgtBcnJheVJlY29yZBJCCghsb2dwcm9icxI2Chi4HgW/FK4Hv3E9Cr/NzAy/XI8Cv7geBb8SGA"
+          "AAAAAAAAAAEAAAAAAAAAAYAAAAAAAAABgBGAIaEwoIbG9zczpzdW0RAAAAkML1AEA=")
+          .substr(0, 98));
   const std::string top = from_base64(
       "CgtBcnJheVJlY29yZBJ2CgtBcnJheVJlY29yZBJlCghsb2dwcm9icxJZCkC4HgW/AAAAvwAAAL8AAAC/AAAAvwAAAL8AAAC/AAAAvwAAAL8AAA"
       "C/AAAAvwAAAL/NzAy/KVwPvwAAAL8AAAC/EhAAAAAAAAAAAEAAAAAAAAAAGAEiAQQYARoTCghsb3NzOnN1bREAAACgcD3xPw==");
   DatumLogprobs many{.values = {}, .columns = 4};
-  for (const int token : {2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 6, 0, 0}) many.values.push_back(logprob(token));
+  for (const int token : {2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 6, 0, 0})
+    many.values.push_back(logprob(token));
   const std::string mine = write_forward_backward({many}, {{"loss:sum", 0}});
   EXPECT_EQ(mine.substr(0, mine.size() - 8), top.substr(0, top.size() - 8));
 }
@@ -121,7 +124,8 @@ TEST(TinkerWire, WhatIsWrongIsNamed) {
   };
   EXPECT_NE(says(kTwoDatums.substr(0, 60)).find("bytes where"), std::string::npos);
   EXPECT_NE(says(std::string("\x0b", 1)).find("wire type 3"), std::string::npos);
-  EXPECT_NE(says(std::string("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF")).find("64 bits"), std::string::npos);
+  EXPECT_NE(says(std::string("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF")).find("64 bits"),
+            std::string::npos);
   std::string nan = kTwoDatums;
   nan.replace(nan.find(std::string("\0\0\x80\x3F", 4)), 4, std::string("\0\0\xC0\x7F", 4));
   EXPECT_NE(says(nan).find("finite"), std::string::npos);

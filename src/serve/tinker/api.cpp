@@ -1,5 +1,6 @@
 #include "serve/tinker/api.h"
 
+#include <future>
 #include <string_view>
 #include <utility>
 
@@ -11,6 +12,7 @@ namespace hone::serve {
 namespace {
 
 constexpr std::chrono::milliseconds kTick{50};
+constexpr std::chrono::minutes kLongestSave{5};
 
 }  // namespace
 
@@ -28,6 +30,15 @@ bool TinkerApi::takes(const HttpRequest& request) const {
 
 void TinkerApi::handle(std::shared_ptr<Exchange> exchange) {
   mailbox_->post([this, exchange = std::move(exchange)] { service_->handle(exchange); });
+}
+
+std::vector<std::string> TinkerApi::autosave() {
+  const auto saved = std::make_shared<std::promise<std::vector<std::string>>>();
+  std::future<std::vector<std::string>> result = saved->get_future();
+  mailbox_->post(
+      [this, saved] { service_->autosave([saved](auto paths) { saved->set_value(std::move(paths)); }); });
+  return result.wait_for(kLongestSave) == std::future_status::ready ? result.get()
+                                                                    : std::vector<std::string>();
 }
 
 HttpAnswer TinkerApi::failure(int status, const std::string& message) const {

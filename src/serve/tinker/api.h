@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "model/causal_lm.h"
 #include "serve/api.h"
@@ -25,6 +27,9 @@ class TinkerApi : public Api {
   bool takes(const HttpRequest& request) const override;
   void handle(std::shared_ptr<Exchange> exchange) override;
   HttpAnswer failure(int status, const std::string& message) const override;
+  // Before a stop, from another thread than those that call: each model that has been stepped since it was saved is written
+  // to its tinker://RUN/weights/autosave. Waits for that, and returns the paths.
+  std::vector<std::string> autosave();
 
  private:
   std::unique_ptr<Service> service_;

@@ -29,15 +29,15 @@ std::vector<std::string> inputs_of(const LossSpec& spec) {
 
 const WireTensor& input(const WireDatum& datum, const std::string& name, const std::string& where) {
   const auto found = datum.inputs.find(name);
-  if (found == datum.inputs.end())
-    no_datum(where, "loss_fn_inputs['" + name + "']", "none");
+  if (found == datum.inputs.end()) no_datum(where, "loss_fn_inputs['" + name + "']", "none");
   return found->second;
 }
 
 // As `shape`, finite, in fp32.
 std::vector<float> numbers(const WireTensor& tensor, const std::vector<std::int64_t>& shape,
                            const std::string& where) {
-  if (tensor.shape != shape) no_datum(where, "the shape " + shape_of(shape) + " of target_tokens", shape_of(tensor.shape));
+  if (tensor.shape != shape)
+    no_datum(where, "the shape " + shape_of(shape) + " of target_tokens", shape_of(tensor.shape));
   std::vector<float> out;
   if (tensor.is_float()) {
     out = std::get<0>(tensor.values);
@@ -54,9 +54,10 @@ std::vector<float> numbers(const WireTensor& tensor, const std::vector<std::int6
 void read_targets(const WireTensor& tensor, Datum& datum, const std::string& where) {
   if (tensor.is_float()) no_datum(where, "int64 token ids", "floating-point numbers");
   if (tensor.rows() != static_cast<std::int64_t>(datum.tokens.size()))
-    no_datum(where, "a target, or a row of them, for each of the " + std::to_string(datum.tokens.size()) +
-                    " tokens of model_input",
-         "the shape " + shape_of(tensor.shape));
+    no_datum(where,
+             "a target, or a row of them, for each of the " + std::to_string(datum.tokens.size()) +
+                 " tokens of model_input",
+             "the shape " + shape_of(tensor.shape));
   datum.is_flat = tensor.shape.size() == 1;
   datum.columns = tensor.columns();
   if (datum.columns < 1) no_datum(where, "one target at least", "none");
@@ -90,7 +91,8 @@ Datum datum_of(const WireDatum& wire, const LossSpec& spec, bool trains, const s
     }
     return out;
   }
-  if (!out.is_flat) no_datum(where + ", target_tokens", "one dimension, but for cross_entropy", shape_of(targets.shape));
+  if (!out.is_flat)
+    no_datum(where + ", target_tokens", "one dimension, but for cross_entropy", shape_of(targets.shape));
   out.logprobs = numbers(input(wire, "logprobs", where), targets.shape, where + ", logprobs");
   out.advantages = numbers(input(wire, "advantages", where), targets.shape, where + ", advantages");
   return out;

@@ -33,11 +33,8 @@ Fields::Fields(std::string_view body) {
 
 Fields::Fields(const Json& object, std::string where) : object_(object), where_(std::move(where)) {
   if (object_.is_object()) return;
-  throw base::UserError({.where = where_,
-                         .expected = "an object",
-                         .found = kind_of_json(object_),
-                         .cause = {},
-                         .fix = {}});
+  throw base::UserError(
+      {.where = where_, .expected = "an object", .found = kind_of_json(object_), .cause = {}, .fix = {}});
 }
 
 std::string Fields::named(std::string_view name) const {
@@ -45,19 +42,19 @@ std::string Fields::named(std::string_view name) const {
 }
 
 void Fields::fail(std::string_view name, const std::string& expected, const std::string& found) const {
-  throw base::UserError(
-      {.where = named(name), .expected = expected, .found = found, .cause = {}, .fix = {}});
+  throw base::UserError({.where = named(name), .expected = expected, .found = found, .cause = {}, .fix = {}});
 }
 
 void Fields::only(std::initializer_list<std::string_view> known) const {
   for (const auto& [name, value] : object_.items()) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     const std::vector<std::string> names(known.begin(), known.end());
-    throw base::UserError({.where = where_.empty() ? "the request's body" : where_,
-                           .expected = "only fields that hone knows",
-                           .found = "'" + base::printable(name.substr(0, 100)) + "'." + base::did_you_mean(name, names),
-                           .cause = "the field is of another version of the SDK, or is not supported",
-                           .fix = "docs/serve.md lists the fields, and the versions that were tested"});
+    throw base::UserError(
+        {.where = where_.empty() ? "the request's body" : where_,
+         .expected = "only fields that hone knows",
+         .found = "'" + base::printable(name.substr(0, 100)) + "'." + base::did_you_mean(name, names),
+         .cause = "the field is of another version of the SDK, or is not supported",
+         .fix = "docs/serve.md lists the fields, and the versions that were tested"});
   }
 }
 
@@ -88,8 +85,9 @@ std::int64_t Fields::whole(std::string_view name, std::int64_t least, std::int64
   const std::string expected = "a whole number from " + std::to_string(least) + " to " + std::to_string(most);
   const Json* const value = find(name);
   if (value == nullptr) fail(name, expected, "nothing");
-  const bool is_large = value->is_number_unsigned() &&
-                        value->get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  const bool is_large =
+      value->is_number_unsigned() &&
+      value->get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   if (!value->is_number_integer() || is_large) fail(name, expected, kind_of_json(*value));
   const auto number = value->get<std::int64_t>();
   if (number < least || number > most) fail(name, expected, std::to_string(number));
@@ -123,7 +121,8 @@ Json Fields::texts(std::string_view name) const {
   if (value == nullptr) return nullptr;
   if (!value->is_object()) fail(name, "an object of texts", kind_of_json(*value));
   for (const auto& [key, text] : value->items())
-    if (!text.is_string()) fail(name, "an object of texts", "'" + base::printable(key) + "' with " + kind_of_json(text));
+    if (!text.is_string())
+      fail(name, "an object of texts", "'" + base::printable(key) + "' with " + kind_of_json(text));
   return *value;
 }
 

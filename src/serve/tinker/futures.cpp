@@ -40,7 +40,8 @@ void Futures::finish_protobuf(const std::string& id, std::string result) {
 }
 
 void Futures::fail(const std::string& id, const std::string& sentence, Blame blame) {
-  settle(id, json_answer({{"error", sentence}, {"category", blame == Blame::kUser ? "user" : "server"}}), true);
+  settle(id, json_answer({{"error", sentence}, {"category", blame == Blame::kUser ? "user" : "server"}}),
+         true);
 }
 
 void Futures::settle(const std::string& id, HttpAnswer result, bool is_failed) {
@@ -67,8 +68,8 @@ void Futures::settle(const std::string& id, HttpAnswer result, bool is_failed) {
 
 void Futures::give(Future& future, const Waiting& poll, Steady::time_point now) {
   if (poll.allows_metadata && future.result.body.size() >= limits_.large) {
-    poll.exchange->answer(json_answer(
-        {{"status", "complete_metadata"}, {"response_payload_size", future.result.body.size()}}));
+    poll.exchange->answer(
+        json_answer({{"status", "complete_metadata"}, {"response_payload_size", future.result.body.size()}}));
     return;
   }
   future.was_fetched = true;
@@ -81,10 +82,12 @@ void Futures::poll(std::shared_ptr<Exchange> exchange, const std::string& id, bo
   const auto found = all_.find(id);
   if (found == all_.end()) {
     exchange->answer(
-        was_given ? detail(410, "the result of " + id + " is no longer kept")
-                  : detail(404, "no request '" + id +
-                                    "' is known: the server has been started again, or its session has ended; load the "
-                                    "last tinker:// path that was saved"));
+        was_given
+            ? detail(410, "the result of " + id + " is no longer kept")
+            : detail(404,
+                     "no request '" + id +
+                         "' is known: the server has been started again, or its session has ended; load the "
+                         "last tinker:// path that was saved"));
     return;
   }
   const Waiting waiting = {
@@ -164,8 +167,8 @@ void Futures::tick(Steady::time_point now) {
     std::erase_if(future.polls, [&](const Waiting& poll) {
       if (poll.exchange->gone()) return true;
       if (poll.until > now) return false;
-      poll.exchange->answer(json_answer(
-          {{"type", "try_again"}, {"request_id", here->first}, {"queue_state", "active"}}, 408));
+      poll.exchange->answer(
+          json_answer({{"type", "try_again"}, {"request_id", here->first}, {"queue_state", "active"}}, 408));
       return true;
     });
     if (!future.is_done) continue;

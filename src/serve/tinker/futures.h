@@ -22,7 +22,8 @@ namespace hone::serve {
 struct FutureLimits {
   std::chrono::milliseconds poll{20000};          // a poll is held so long at most
   std::chrono::milliseconds keep_sample{600000};  // a sample's result, fetched or not
-  std::chrono::milliseconds keep_fetched{60000};  // any result that was fetched: the answer may have been lost
+  std::chrono::milliseconds keep_fetched{
+      60000};  // any result that was fetched: the answer may have been lost
   std::size_t sample_bytes = std::size_t{256} << 20;  // of samples' results together: the oldest go first
   std::size_t large = std::size_t{1} << 20;           // results of so many bytes are announced first
 };

@@ -20,8 +20,9 @@ bool is_name_character(char c) {
 
 [[noreturn]] void no_path(std::string_view text) {
   throw base::UserError({.where = "path",
-                         .expected = "tinker://RUN/weights/NAME or tinker://RUN/sampler_weights/NAME, with names of "
-                                     "letters, digits and . _ : -",
+                         .expected =
+                             "tinker://RUN/weights/NAME or tinker://RUN/sampler_weights/NAME, with names of "
+                             "letters, digits and . _ : -",
                          .found = "'" + base::printable(text.substr(0, 200)) + "'",
                          .cause = {},
                          .fix = {}});

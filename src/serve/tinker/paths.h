@@ -32,8 +32,8 @@ TinkerPath parse_tinker_path(std::string_view text);
 // A name that a client gives to what it saves. UserError.
 void require_path_name(std::string_view name, const char* field);
 
-std::string folder_name(std::string_view name);                         // `:` as `+`
-std::optional<std::string> name_of_folder(std::string_view folder);     // nothing: no such name
+std::string folder_name(std::string_view name);                      // `:` as `+`
+std::optional<std::string> name_of_folder(std::string_view folder);  // nothing: no such name
 base::fs::path folder_of(const base::fs::path& root, const TinkerPath& path);
 
 // The folder of an existing path. UserError where it, what is in it, or a folder above it below `root` is absent or a link.

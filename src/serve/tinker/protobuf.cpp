@@ -45,7 +45,8 @@ std::uint64_t ProtoReader::read_varint() {
 
 std::string_view ProtoReader::take(std::uint64_t count) {
   if (count > rest_.size()) {
-    fail("a field of " + std::to_string(count) + " bytes where " + std::to_string(rest_.size()) + " are left");
+    fail("a field of " + std::to_string(count) + " bytes where " + std::to_string(rest_.size()) +
+         " are left");
   }
   const std::string_view out = rest_.substr(0, count);
   rest_.remove_prefix(count);

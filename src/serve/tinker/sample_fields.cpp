@@ -17,7 +17,8 @@ constexpr std::int64_t kMaxTokenId = std::numeric_limits<std::int32_t>::max();
 
 void require_neutral(const Fields& fields) {
   if (fields.has("target_prompt_logprobs"))
-    fields.fail("target_prompt_logprobs", "nothing: use forward with target_tokens of shape [N, K]", "a tensor");
+    fields.fail("target_prompt_logprobs", "nothing: use forward with target_tokens of shape [N, K]",
+                "a tensor");
   if (fields.whole_or("prompt_alt_tokens_k", 0) != 0)
     fields.fail("prompt_alt_tokens_k", "0: hone does not have it", "another number");
   if (fields.flag_or("record_stability_info", false))
@@ -73,7 +74,9 @@ void read_stop(const Fields& params, const SampleSetting& setting, rollout::Requ
   }
   if (texts.empty()) return;
   if (!setting.ends_with_stop) params.fail("stop", "token ids: this server has no tokenizer", "texts");
-  options.stops = [ends = setting.ends_with_stop, texts](std::span<const std::int32_t> ids) { return ends(ids, texts); };
+  options.stops = [ends = setting.ends_with_stop, texts](std::span<const std::int32_t> ids) {
+    return ends(ids, texts);
+  };
 }
 
 void read_params(const Fields& params, const SampleSetting& setting, SampleRun& run) {
@@ -87,27 +90,30 @@ void read_params(const Fields& params, const SampleSetting& setting, SampleRun& 
     params.fail("top_p", "a number above 0, up to 1", std::to_string(options.sampler.top_p));
   read_stop(params, setting, options);
   if (params.has("seed")) {
-    options.seed = static_cast<std::uint64_t>(
-        params.whole("seed", std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()));
+    options.seed = static_cast<std::uint64_t>(params.whole("seed", std::numeric_limits<std::int64_t>::min(),
+                                                           std::numeric_limits<std::int64_t>::max()));
   } else {
     options.seed = setting.seed;
     options.step = static_cast<std::uint64_t>(setting.session);
     run.key.prompt = static_cast<std::uint64_t>(setting.seq);
   }
   const auto tokens = static_cast<std::int64_t>(run.prompt.size());
-  options.max_new_tokens = params.whole_or("max_tokens", std::max<std::int64_t>(1, setting.max_context - tokens), 1);
+  options.max_new_tokens =
+      params.whole_or("max_tokens", std::max<std::int64_t>(1, setting.max_context - tokens), 1);
   if (tokens + options.max_new_tokens <= setting.max_context) return;
   params.fail("max_tokens",
-              "a prompt and max_tokens within the maximum context length of " + std::to_string(setting.max_context) + " tokens",
+              "a prompt and max_tokens within the maximum context length of " +
+                  std::to_string(setting.max_context) + " tokens",
               std::to_string(tokens) + " and " + std::to_string(options.max_new_tokens));
 }
 
 }  // namespace
 
 void read_sample(const Fields& fields, const SampleSetting& setting, SampleRun& run) {
-  fields.only({"num_samples", "prompt", "sampling_params", "base_model", "model_path", "sampling_session_id", "seq_id",
-               "prompt_logprobs", "topk_prompt_logprobs", "topk_sample_logprobs", "target_prompt_logprobs",
-               "prompt_alt_tokens_k", "prompt_logprobs_last_n", "record_stability_info", "type"});
+  fields.only({"num_samples", "prompt", "sampling_params", "base_model", "model_path", "sampling_session_id",
+               "seq_id", "prompt_logprobs", "topk_prompt_logprobs", "topk_sample_logprobs",
+               "target_prompt_logprobs", "prompt_alt_tokens_k", "prompt_logprobs_last_n",
+               "record_stability_info", "type"});
   require_neutral(fields);
   run.prompt = read_prompt(fields);
   run.samples = fields.whole_or("num_samples", 1, 1, kMostSamples);

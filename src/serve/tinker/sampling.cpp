@@ -27,9 +27,13 @@ namespace {
 // Reads weights of a file as a version.
 class LoadVersion : public Work {
  public:
-  LoadVersion(model::CausalLm& model, base::fs::path folder, LoraChoice lora, std::function<void(Version)> done,
-              std::function<void(std::exception_ptr)> failed)
-      : model_(model), folder_(std::move(folder)), lora_(lora), done_(std::move(done)), failed_(std::move(failed)) {}
+  LoadVersion(model::CausalLm& model, base::fs::path folder, LoraChoice lora,
+              std::function<void(Version)> done, std::function<void(std::exception_ptr)> failed)
+      : model_(model),
+        folder_(std::move(folder)),
+        lora_(lora),
+        done_(std::move(done)),
+        failed_(std::move(failed)) {}
 
   bool step() override {
     try {
@@ -102,6 +106,7 @@ void Service::get_sampler(const Held& exchange, const std::string& id) {
 }
 
 void Service::asample(const Held& exchange, const std::string&) {
+  require_running();
   const Fields fields(exchange->request.body);
   SamplingSession& from = sampler(fields.text("sampling_session_id"));
   const std::int64_t seq = fields.whole("seq_id");
@@ -109,8 +114,13 @@ void Service::asample(const Held& exchange, const std::string&) {
   run->future = from.id + ":" + std::to_string(seq);
   run->session = from.session;
   run->version = from.version;  // bound now: later weights do not matter to it
-  read_sample(fields, {.max_context = max_context(), .seed = options_.seed, .session = from.number, .seq = seq,
-                       .stop_ids = options_.stop_ids, .ends_with_stop = options_.ends_with_stop},
+  read_sample(fields,
+              {.max_context = max_context(),
+               .seed = options_.seed,
+               .session = from.number,
+               .seq = seq,
+               .stop_ids = options_.stop_ids,
+               .ends_with_stop = options_.ends_with_stop},
               *run);
   model_.require_ids(run->prompt);
   Json ids = Json::array();
@@ -135,23 +145,25 @@ void Service::start(const std::shared_ptr<SampleRun>& run) {
   for (std::size_t i = 0; i < run->completions.size(); ++i) {
     rollout::DrawKey key = run->key;
     key.sample += i;
-    SampleJob job = {.request = {.ids = run->prompt,
-                                 .options = run->options,
-                                 .key = key,
-                                 .where = "the prompt",
-                                 .adapter = run->version},
-                     .on_token =
-                         [this, run, i](const rollout::Completion& completion, const SampleFacts& facts, bool ended) {
-                           if (!ended) return;
-                           mailbox_->post([this, run, i, completion, cached = facts.cached] {
-                             run->completions[i] = completion;
-                             run->answer.cache_hit_tokens = std::max(run->answer.cache_hit_tokens, cached);
-                             part_done(run);
-                           });
-                         },
-                     .on_error = [this, run](const std::exception_ptr& error) {
-                       mailbox_->post([this, run, error] { part_failed(run, error); });
-                     }};
+    SampleJob job = {
+        .request = {.ids = run->prompt,
+                    .options = run->options,
+                    .key = key,
+                    .where = "the prompt",
+                    .adapter = run->version},
+        .on_token =
+            [this, run, i](const rollout::Completion& completion, const SampleFacts& facts, bool ended) {
+              if (!ended) return;
+              mailbox_->post([this, run, i, completion, cached = facts.cached] {
+                run->completions[i] = completion;
+                run->answer.cache_hit_tokens = std::max(run->answer.cache_hit_tokens, cached);
+                part_done(run);
+              });
+            },
+        .on_error =
+            [this, run](const std::exception_ptr& error) {
+              mailbox_->post([this, run, error] { part_failed(run, error); });
+            }};
     run->jobs.push_back(compute_.sample(std::move(job)));
   }
   score_prompt_of(run);
@@ -179,7 +191,8 @@ void Service::part_done(const std::shared_ptr<SampleRun>& run) {
   }
 }
 
-void Service::score(const std::shared_ptr<SampleRun>& run, ScoreJob job, std::function<void(const PromptScores&)> take) {
+void Service::score(const std::shared_ptr<SampleRun>& run, ScoreJob job,
+                    std::function<void(const PromptScores&)> take) {
   run->outstanding += 1;
   job.version = run->version;
   job.on_done = [this, run, take = std::move(take)](const PromptScores& scores) {
@@ -201,7 +214,13 @@ void Service::score_prompt_of(const std::shared_ptr<SampleRun>& run) {
     run->answer.prompt_logprobs.assign(tokens, std::numeric_limits<float>::quiet_NaN());
   if (run->prompt_top > 0) run->answer.prompt_top = empty_top(tokens, run->prompt_top);
   if (tokens < 2) return;
-  score(run, {.ids = run->prompt, .from = run->scored_from, .top = run->prompt_top, .version = {}, .on_done = {}, .on_error = {}},
+  score(run,
+        {.ids = run->prompt,
+         .from = run->scored_from,
+         .top = run->prompt_top,
+         .version = {},
+         .on_done = {},
+         .on_error = {}},
         [run](const PromptScores& scores) {
           const auto from = static_cast<std::size_t>(run->scored_from);
           if (run->prompt_logprobs)
@@ -216,8 +235,7 @@ void Service::sampled(const std::shared_ptr<SampleRun>& run) {
   for (const rollout::Completion& one : run->completions) {
     const bool is_length = one.finish_reason == rollout::FinishReason::kLength ||
                            one.finish_reason == rollout::FinishReason::kCancelled;
-    run->answer.sequences.push_back(
-        {.is_length = is_length, .tokens = one.ids, .logprobs = one.logprobs});
+    run->answer.sequences.push_back({.is_length = is_length, .tokens = one.ids, .logprobs = one.logprobs});
   }
   run->outstanding = 1;  // this
   for (std::size_t i = 0; run->sample_top > 0 && i < run->completions.size(); ++i) {
@@ -226,8 +244,13 @@ void Service::sampled(const std::shared_ptr<SampleRun>& run) {
     std::vector<std::int32_t> ids = run->prompt;
     ids.insert(ids.end(), drawn.begin(), drawn.end());
     run->answer.sequences[i].top = empty_top(drawn.size(), run->sample_top);
-    score(run, {.ids = std::move(ids), .from = static_cast<std::int64_t>(run->prompt.size()), .top = run->sample_top,
-                .version = {}, .on_done = {}, .on_error = {}},
+    score(run,
+          {.ids = std::move(ids),
+           .from = static_cast<std::int64_t>(run->prompt.size()),
+           .top = run->sample_top,
+           .version = {},
+           .on_done = {},
+           .on_error = {}},
           [run, i](const PromptScores& scores) { put_top(scores.top, 0, run->answer.sequences[i].top); });
   }
   part_done(run);

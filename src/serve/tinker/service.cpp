@@ -6,11 +6,13 @@
 
 #include "base/error.h"
 #include "serve/tinker/sample_run.h"
+#include "serve/tinker/steps.h"
 
 namespace hone::serve {
 
 struct Service::Route {
-  std::string_view method, pattern;  // {}: any part of the path, given to the handler; several are joined by '/'
+  std::string_view method,
+      pattern;  // {}: any part of the path, given to the handler; several are joined by '/'
   Handler handler;
 };
 
@@ -25,7 +27,8 @@ std::vector<std::string> parts_of(std::string_view path) {
     if (path[i] == '/') {
       out.emplace_back();
     } else if (path[i] == '%' && i + 2 < path.size() &&
-               std::from_chars(path.data() + i + 1, path.data() + i + 3, value, 16).ptr == path.data() + i + 3) {
+               std::from_chars(path.data() + i + 1, path.data() + i + 3, value, 16).ptr ==
+                   path.data() + i + 3) {
       out.back() += static_cast<char>(value);
       i += 2;
     } else {
@@ -60,7 +63,11 @@ void answer_error(Exchange& exchange, const ApiError& error) {
 }  // namespace
 
 Service::Service(model::CausalLm& model, Compute& compute, TinkerOptions options)
-    : model_(model), compute_(compute), options_(std::move(options)), futures_(options_.futures), store_(options_.root) {}
+    : model_(model),
+      compute_(compute),
+      options_(std::move(options)),
+      futures_(options_.futures),
+      store_(options_.root) {}
 
 Service::~Service() = default;
 
@@ -126,9 +133,10 @@ void Service::dispatch(const Held& exchange) {
 Session& Service::session(const std::string& id) {
   const auto found = sessions_.find(id);
   if (found != sessions_.end()) return found->second;
-  throw ApiError{404, "no session '" + id +
-                          "': the server has been started again, or the session has ended; load the last tinker:// "
-                          "path that was saved"};
+  throw ApiError{
+      404, "no session '" + id +
+               "': the server has been started again, or the session has ended; load the last tinker:// "
+               "path that was saved"};
 }
 
 ModelState& Service::model(const std::string& id) {
@@ -137,26 +145,33 @@ ModelState& Service::model(const std::string& id) {
     found->second->last_request = now_seconds();
     return *found->second;
   }
-  throw ApiError{404, "no model '" + id +
-                          "': the server has been started again, or its session has ended; load the last tinker:// "
-                          "path that was saved"};
+  throw ApiError{
+      404, "no model '" + id +
+               "': the server has been started again, or its session has ended; load the last tinker:// "
+               "path that was saved"};
 }
 
 SamplingSession& Service::sampler(const std::string& id) {
   const auto found = samplers_.find(id);
   if (found != samplers_.end()) return found->second;
-  throw ApiError{404, "no sampling session '" + id + "': the server has been started again, or its session has ended"};
+  throw ApiError{
+      404, "no sampling session '" + id + "': the server has been started again, or its session has ended"};
 }
 
 void Service::require_base(const std::optional<std::string>& name) const {
   if (!name || *name == options_.model_name) return;
   for (const std::string& other : options_.other_names)
     if (*name == other) return;
-  throw base::UserError({.where = "base_model",
-                         .expected = "'" + options_.model_name + "', the model of this server",
-                         .found = "'" + *name + "'",
-                         .cause = "a server has one base model, which it was started with",
-                         .fix = "start another server for it, or give this one the name: --served-model-name"});
+  throw base::UserError(
+      {.where = "base_model",
+       .expected = "'" + options_.model_name + "', the model of this server",
+       .found = "'" + *name + "'",
+       .cause = "a server has one base model, which it was started with",
+       .fix = "start another server for it, or give this one the name: --served-model-name"});
+}
+
+void Service::require_running() const {
+  if (options_.drains && options_.drains()) throw ApiError{503, "the server is being stopped", 5};
 }
 
 std::int64_t Service::max_context() const {
@@ -193,6 +208,7 @@ std::function<void()> Service::here(std::function<void()> call) {
 }
 
 void Service::in_turn(const Held& exchange, const std::string& id, std::int64_t seq, Turn turn) {
+  require_running();
   ModelState& asked = model(id);
   const std::string future = id + ":" + std::to_string(seq);
   const auto place = asked.order.look(seq);
@@ -209,7 +225,8 @@ void Service::in_turn(const Held& exchange, const std::string& id, std::int64_t 
         [this, exchange, id, future, turn = std::move(turn)] {
           try {
             ModelState& mine = model(id);
-            if (mine.is_failed) throw ApiError{400, "the model was not made: the future of create_model says why"};
+            if (mine.is_failed)
+              throw ApiError{400, "the model was not made: the future of create_model says why"};
             turn(mine, future);
           } catch (...) {
             fail(future, std::current_exception());
@@ -218,39 +235,13 @@ void Service::in_turn(const Held& exchange, const std::string& id, std::int64_t 
         Steady::now());
   } else if (place == RequestOrder::Place::kTooLate) {
     futures_.open(future, id, false, 0);
-    futures_.fail(future, "seq_id " + std::to_string(seq) + " came after the requests behind it had been told that it was missing",
+    futures_.fail(future,
+                  "seq_id " + std::to_string(seq) +
+                      " came after the requests behind it had been told that it was missing",
                   Blame::kUser);
   }
   exchange->answer(json_answer({{"request_id", future}, {"model_id", id}}));
 }
-
-namespace {
-
-class Steps : public Work {
- public:
-  Steps(std::shared_ptr<Runtime> runtime, std::function<bool(Runtime&)> step, std::function<void()> done,
-        std::function<void(std::exception_ptr)> failed)
-      : runtime_(std::move(runtime)), step_(std::move(step)), done_(std::move(done)), failed_(std::move(failed)) {}
-
-  bool step() override {
-    try {
-      if (runtime_->is_abandoned) return false;
-      if (step_(*runtime_)) return true;
-      done_();
-    } catch (...) {
-      failed_(std::current_exception());
-    }
-    return false;
-  }
-
- private:
-  std::shared_ptr<Runtime> runtime_;
-  std::function<bool(Runtime&)> step_;
-  std::function<void()> done_;
-  std::function<void(std::exception_ptr)> failed_;
-};
-
-}  // namespace
 
 void Service::work(ModelState& model, const std::string& future, std::function<bool(Runtime&)> step,
                    std::function<void()> done) {
@@ -274,8 +265,8 @@ void Service::tick() {
   for (auto& [id, model] : models_) {
     for (const auto& [seq, missing] : model->order.give_up(now - options_.gap)) {
       futures_.fail(id + ":" + std::to_string(seq),
-                    "seq_id " + std::to_string(missing) + " of " + id + " has not come, so " + std::to_string(seq) +
-                        " was not done; later requests of the model are",
+                    "seq_id " + std::to_string(missing) + " of " + id + " has not come, so " +
+                        std::to_string(seq) + " was not done; later requests of the model are",
                     Blame::kUser);
     }
   }

@@ -36,7 +36,8 @@ using Held = std::shared_ptr<Exchange>;
 
 // What a model's works share, on the compute thread alone.
 struct Runtime {
-  std::unique_ptr<TrainedModel> model;  // null before it was made, and where that failed
+  std::unique_ptr<TrainedModel> model;     // null before it was made, and where that failed
+  std::int64_t saved_steps = 0;            // as many steps as its last saved weights have
   std::atomic<bool> is_abandoned = false;  // its session has ended: what waits is not done
 };
 
@@ -88,6 +89,8 @@ class Service {
 
   void handle(const Held& exchange);
   void tick();
+  // `done` gets the paths of what was written.
+  void autosave(const std::function<void(std::vector<std::string>)>& done);
 
  private:
   using Handler = void (Service::*)(const Held&, const std::string& part);
@@ -127,7 +130,8 @@ class Service {
   // saving.cpp
   void save_weights(const Held&, const std::string&);
   void save_weights_for_sampler(const Held&, const std::string&);
-  SavedFacts saved_facts(const ModelState& model, const Fields& fields, WeightsKind kind, std::int64_t seq) const;
+  SavedFacts saved_facts(const ModelState& model, const Fields& fields, WeightsKind kind,
+                         std::int64_t seq) const;
   void save(ModelState& model, const std::string& future, const SavedFacts& facts, bool overwrite);
   void new_sampler(ModelState& model, const std::string& future, std::int64_t number);
 
@@ -141,7 +145,8 @@ class Service {
   void part_done(const std::shared_ptr<SampleRun>& run);
   void part_failed(const std::shared_ptr<SampleRun>& run, const std::exception_ptr& error);
   void score_prompt_of(const std::shared_ptr<SampleRun>& run);
-  void score(const std::shared_ptr<SampleRun>& run, ScoreJob job, std::function<void(const PromptScores&)> take);
+  void score(const std::shared_ptr<SampleRun>& run, ScoreJob job,
+             std::function<void(const PromptScores&)> take);
 
   // files.cpp
   void get_run(const Held&, const std::string&);
@@ -162,6 +167,7 @@ class Service {
   SamplingSession& sampler(const std::string& id);
   void require_base(const std::optional<std::string>& name) const;
   bool was_given(const std::string& future) const;
+  void require_running() const;  // ApiError 503 while the server drains
   std::int64_t max_context() const;
   void fail(const std::string& future, const std::exception_ptr& error);
   std::function<void()> here(std::function<void()> call);  // of another thread: posts it
@@ -173,8 +179,9 @@ class Service {
   std::map<std::string, Session> sessions_;
   std::map<std::string, std::unique_ptr<ModelState>> models_;
   std::map<std::string, SamplingSession> samplers_;
-  std::map<std::string, std::weak_ptr<const ops::AdapterSides>> versions_;  // of tinker:// paths, while somebody has them
-  std::map<std::string, std::shared_ptr<SampleRun>> running_;               // by future
+  std::map<std::string, std::weak_ptr<const ops::AdapterSides>>
+      versions_;                                               // of tinker:// paths, while somebody has them
+  std::map<std::string, std::shared_ptr<SampleRun>> running_;  // by future
   Store store_;
   std::uint64_t last_queue_ = 0;
   std::size_t waiting_bytes_ = 0;

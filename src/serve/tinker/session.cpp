@@ -42,9 +42,11 @@ void Service::dynamic_config(const Held& exchange, const std::string&) {
 }
 
 void Service::create_session(const Held& exchange, const std::string&) {
+  require_running();
   const Fields fields(exchange->request.body);
   fields.only({"tags", "user_metadata", "sdk_version", "project_id", "display_name", "type"});
-  Session session{.id = new_session_id(), .seen = Steady::now(), .began = now_seconds(), .user_metadata = nullptr};
+  Session session{
+      .id = new_session_id(), .seen = Steady::now(), .began = now_seconds(), .user_metadata = nullptr};
   if (const Json* metadata = fields.find("user_metadata")) session.user_metadata = *metadata;
   exchange->answer(json_answer({{"type", "create_session"}, {"session_id", session.id}}));
   sessions_.emplace(session.id, std::move(session));
@@ -54,7 +56,8 @@ void Service::heartbeat(const Held& exchange, const std::string&) {
   const Fields fields(exchange->request.body);
   fields.only({"session_id", "type"});
   const auto found = sessions_.find(fields.text("session_id"));
-  if (found == sessions_.end()) throw ApiError{410, "the session has ended, or the server has been started again"};
+  if (found == sessions_.end())
+    throw ApiError{410, "the session has ended, or the server has been started again"};
   found->second.seen = Steady::now();
   exchange->answer(json_answer({{"type", "session_heartbeat"}}));
 }
@@ -105,8 +108,10 @@ void Service::retrieve_futures(const Held& exchange, const std::string&) {
   const std::string id = target->text("sampling_session_id");
   sampler(id);
   const double seconds = fields.number_or("timeout", 3600);
-  const auto wait = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * std::min(std::max(seconds, 0.0), 3600.0)));
-  futures_.poll_owner(exchange, id, static_cast<std::size_t>(fields.whole_or("prev_cursor", 0)), wait, Steady::now());
+  const auto wait =
+      std::chrono::milliseconds(static_cast<std::int64_t>(1000 * std::min(std::max(seconds, 0.0), 3600.0)));
+  futures_.poll_owner(exchange, id, static_cast<std::size_t>(fields.whole_or("prev_cursor", 0)), wait,
+                      Steady::now());
 }
 
 void Service::cancel_future(const Held& exchange, const std::string&) {

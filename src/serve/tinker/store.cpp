@@ -21,14 +21,10 @@ constexpr const char* kSavedFile = "saved.json";
 constexpr std::int64_t kLatest = std::int64_t{1} << 40;  // seconds: no time is later
 
 Json to_json(const RunFacts& run) {
-  return {{"training_run_id", run.id},
-          {"base_model", run.base_model},
-          {"lora_rank", run.lora.rank},
-          {"lora_seed", run.lora.seed},
-          {"train_attn", run.lora.attention},
-          {"train_mlp", run.lora.mlp},
-          {"train_unembed", run.lora.unembed},
-          {"user_metadata", run.user_metadata}};
+  return {{"training_run_id", run.id},         {"base_model", run.base_model},
+          {"lora_rank", run.lora.rank},        {"lora_seed", run.lora.seed},
+          {"train_attn", run.lora.attention},  {"train_mlp", run.lora.mlp},
+          {"train_unembed", run.lora.unembed}, {"user_metadata", run.user_metadata}};
 }
 
 RunFacts run_from(const Fields& fields) {
@@ -92,8 +88,7 @@ std::string iso_time(std::int64_t seconds) {
 }
 
 std::int64_t now_seconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
 
@@ -117,7 +112,8 @@ void Store::save(const SavedFacts& facts, bool overwrite,
   }
   make_parents(root_, facts.path);
   const fs::path run_file = root_ / folder_name(facts.path.run) / kRunFile;
-  if (!base::exists(run_file)) base::write_file_atomic(run_file, base::dump_json(to_json(facts.run), 2) + "\n");
+  if (!base::exists(run_file))
+    base::write_file_atomic(run_file, base::dump_json(to_json(facts.run), 2) + "\n");
   base::StagedFolder staged(folder_of(root_, facts.path));
   write(staged.path());
   base::write_file_atomic(staged.path() / kSavedFile, base::dump_json(to_json(facts), 2) + "\n");

@@ -30,10 +30,10 @@ struct RunFacts {
 
 struct SavedFacts {
   TinkerPath path;
-  std::int64_t time = 0;                    // seconds since 1970
+  std::int64_t time = 0;                        // seconds since 1970
   std::optional<std::int64_t> expires_at = {};  // the same
-  std::int64_t steps = 0;                   // of the optimizer
-  std::int64_t bytes = 0;                   // of its files; filled by reading
+  std::int64_t steps = 0;                       // of the optimizer
+  std::int64_t bytes = 0;                       // of its files; filled by reading
   RunFacts run;
   base::Json user_metadata = nullptr;
 };
@@ -49,7 +49,8 @@ class Store {
   const base::fs::path& root() const { return root_; }
   bool exists(const TinkerPath& path) const;  // and has not expired
   // `write` puts the weights into the folder that it is given. UserError where `path` is there and `overwrite` is false.
-  void save(const SavedFacts& facts, bool overwrite, const std::function<void(const base::fs::path&)>& write) const;
+  void save(const SavedFacts& facts, bool overwrite,
+            const std::function<void(const base::fs::path&)>& write) const;
   // Facts and folder of a path. UserError where it is absent, has expired, is damaged, or is behind a link.
   SavedFacts read(const TinkerPath& path) const;
   base::fs::path folder(const TinkerPath& path) const { return existing_folder(root_, path); }
@@ -57,8 +58,8 @@ class Store {
   void set_expiry(const TinkerPath& path, std::optional<std::int64_t> expires_at) const;
 
   std::optional<RunFacts> run(const std::string& id) const;
-  std::vector<std::string> runs() const;                         // ids, in order
-  std::vector<SavedFacts> saved(const std::string& run) const;   // the oldest first; without what has expired
+  std::vector<std::string> runs() const;                        // ids, in order
+  std::vector<SavedFacts> saved(const std::string& run) const;  // the oldest first; without what has expired
 
  private:
   base::fs::path root_;

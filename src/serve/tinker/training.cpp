@@ -33,13 +33,12 @@ void require_adamw(const Fields& fields) {
 
 LoraChoice lora_choice(const Fields& fields, std::uint64_t absent_seed) {
   const auto lora = fields.maybe_object("lora_config");
-  if (!lora)
-    fields.fail("lora_config", "a LoRA: this server trains adapters on its one base", "nothing");
+  if (!lora) fields.fail("lora_config", "a LoRA: this server trains adapters on its one base", "nothing");
   lora->only({"rank", "seed", "train_unembed", "train_mlp", "train_attn"});
   LoraChoice out;
   out.rank = lora->whole("rank", 1);
-  out.seed = static_cast<std::uint64_t>(lora->whole_or(
-      "seed", static_cast<std::int64_t>(absent_seed), 0, std::numeric_limits<std::int64_t>::max()));
+  out.seed = static_cast<std::uint64_t>(lora->whole_or("seed", static_cast<std::int64_t>(absent_seed), 0,
+                                                       std::numeric_limits<std::int64_t>::max()));
   out.attention = lora->flag_or("train_attn", true);
   out.mlp = lora->flag_or("train_mlp", true);
   out.unembed = lora->flag_or("train_unembed", true);
@@ -77,7 +76,8 @@ void Service::create_model(const Held& exchange, const std::string&) {
   futures_.open(future, id, false, 0);
   exchange->answer(json_answer(answer));
   try {
-    fields.only({"session_id", "model_seq_id", "base_model", "user_metadata", "lora_config", "optimizer_config", "type"});
+    fields.only({"session_id", "model_seq_id", "base_model", "user_metadata", "lora_config",
+                 "optimizer_config", "type"});
     require_base(fields.text("base_model"));
     require_adamw(fields);
     model.facts.base_model = options_.model_name;
@@ -107,6 +107,7 @@ void Service::load_into(ModelState& model, const std::string& future, const Tink
       model, future,
       [this, lora = saved.run.lora, folder = store_.folder(path), moments](Runtime& runtime) {
         runtime.model = TrainedModel::load(model_, folder, lora, moments);
+        runtime.saved_steps = runtime.model->steps();
         return false;
       },
       [this, future, text = path.text(), id = model.id] {
@@ -221,7 +222,8 @@ void Service::forward_backward(const Held& exchange, const std::string&) {
   if (type != "application/x-protobuf")
     throw ApiError{400, "forward_backward needs application/x-protobuf, not '" + std::string(type) +
                             "': the tinker SDK sends it from 0.25 on"};
-  if (const auto coding = exchange->request.header("content-encoding"); !coding.empty() && coding != "identity")
+  if (const auto coding = exchange->request.header("content-encoding");
+      !coding.empty() && coding != "identity")
     throw ApiError{400, "content-encoding is not supported: client/config says proto_compress_fwdbwd false"};
   const ForwardBackwardHead head = read_forward_backward_head(exchange->request.body);
   in_turn(exchange, head.model_id, head.seq_id,

@@ -75,10 +75,9 @@ WireDatum read_datum(std::string_view bytes) {
         read_chunk(reader.bytes(), datum);
         break;
       case 2:
-        read_entry(reader.bytes(), "Datum.loss_fn_inputs",
-                   [&](const std::string& key, ProtoReader& value) {
-                     datum.inputs[key] = read_tensor(value.bytes(), "loss_fn_inputs['" + key + "']");
-                   });
+        read_entry(reader.bytes(), "Datum.loss_fn_inputs", [&](const std::string& key, ProtoReader& value) {
+          datum.inputs[key] = read_tensor(value.bytes(), "loss_fn_inputs['" + key + "']");
+        });
         break;
       case 3:
       case 4:

@@ -63,8 +63,7 @@ void read_sparse(std::string_view bytes, Parts& parts) {
   }
 }
 
-void read_shape(std::string_view bytes, std::vector<std::int64_t>& shape,
-                const std::string& where) {
+void read_shape(std::string_view bytes, std::vector<std::int64_t>& shape, const std::string& where) {
   while (!bytes.empty()) {  // packed
     std::uint64_t value = 0;
     unsigned shift = 0;

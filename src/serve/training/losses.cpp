@@ -136,7 +136,8 @@ Term term(const LossSpec& spec, const Datum& datum, std::size_t i, double l) {
 }  // namespace
 
 LossOfDatum loss_of(const LossSpec& spec, const Datum& datum, std::span<const float> logprobs) {
-  base::require(logprobs.size() == datum.targets.size(), "serve::loss_of", "a log-probability of each target");
+  base::require(logprobs.size() == datum.targets.size(), "serve::loss_of",
+                "a log-probability of each target");
   LossOfDatum out;
   out.d_logprob.resize(logprobs.size());
   for (std::size_t i = 0; i < logprobs.size(); ++i) {

@@ -29,7 +29,8 @@ struct LossSpec {
 
 // UserError for a name that hone does not have (the sentence names those that it has), for a key of `config` that the
 // loss does not read, for a value that is no number or out of range, and for dro without beta.
-LossSpec read_loss(const std::string& name, const std::map<std::string, std::variant<double, std::string>>& config);
+LossSpec read_loss(const std::string& name,
+                   const std::map<std::string, std::variant<double, std::string>>& config);
 
 // One datum: position i of `tokens` predicts the `columns` targets of row i.
 struct Datum {

@@ -43,9 +43,8 @@ void read(const base::SafetensorsFile& file, const char* name, at::Tensor& into)
 void write_moments(const base::fs::path& folder, const learn::AdamWState& state) {
   const at::Tensor m = state.m.cpu().contiguous(), v = state.v.cpu().contiguous();
   const std::array tensors = {stored("exp_avg", m), stored("exp_avg_sq", v)};
-  base::write_safetensors(
-      folder / kMomentsFile, tensors,
-      {{"format", "pt"}, {"step", std::to_string(state.step)}, {"optimizer", "adamw"}});
+  base::write_safetensors(folder / kMomentsFile, tensors,
+                          {{"format", "pt"}, {"step", std::to_string(state.step)}, {"optimizer", "adamw"}});
 }
 
 void read_moments(const base::fs::path& folder, learn::AdamWState& state) {

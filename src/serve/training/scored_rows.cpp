@@ -80,11 +80,12 @@ class LoraTile {
       : model_(model),
         x_(hidden.narrow(0, begin, count)),
         logits_(model.logits(x_)),
-        targets_(at::tensor(std::vector<std::int64_t>(targets.targets.begin() + begin * targets.columns,
-                                                      targets.targets.begin() + (begin + count) * targets.columns),
-                            at::kLong)
-                     .view({count, targets.columns})
-                     .to(hidden.device())) {}
+        targets_(
+            at::tensor(std::vector<std::int64_t>(targets.targets.begin() + begin * targets.columns,
+                                                 targets.targets.begin() + (begin + count) * targets.columns),
+                       at::kLong)
+                .view({count, targets.columns})
+                .to(hidden.device())) {}
 
   // [count, K]
   at::Tensor logprobs() {
@@ -133,7 +134,8 @@ at::Tensor lora_head(const model::CausalLm& model, const at::Tensor& hidden, con
   }
   const std::vector<float> d = derivative_of(logprobs);
   if (d.empty() || std::all_of(d.begin(), d.end(), [](float one) { return one == 0; })) return {};
-  const at::Tensor all = ops::staged(at::tensor(d, at::kFloat), hidden.device()).view({rows, targets.columns});
+  const at::Tensor all =
+      ops::staged(at::tensor(d, at::kFloat), hidden.device()).view({rows, targets.columns});
   const at::Tensor out = at::zeros({rows, hidden.size(1)}, hidden.options().dtype(at::kFloat));
   for (std::int64_t begin = 0; begin < rows; begin += kTileRows) {
     const std::int64_t count = std::min(kTileRows, rows - begin);

@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "data/records/record.h"
-#include "serve/training/moments.h"
 #include "serve/training/modules.h"
+#include "serve/training/moments.h"
 #include "serve/training/scored_rows.h"
 #include "train/passes/batch_pass.h"
 
@@ -42,11 +42,12 @@ void check_datum(const Datum& datum, const model::CausalLm& model) {
   const std::int64_t most = model.config().max_position_embeddings;
   const auto tokens = static_cast<std::int64_t>(datum.tokens.size());
   if (tokens == 0 || (most > 0 && tokens > most)) {
-    throw base::UserError({.where = "model_input",
-                           .expected = "1 to " + std::to_string(most) + " tokens, the model's maximum context length",
-                           .found = std::to_string(tokens),
-                           .cause = {},
-                           .fix = "cut the datum"});
+    throw base::UserError(
+        {.where = "model_input",
+         .expected = "1 to " + std::to_string(most) + " tokens, the model's maximum context length",
+         .found = std::to_string(tokens),
+         .cause = {},
+         .fix = "cut the datum"});
   }
   base::require(datum.size() == tokens * datum.columns, "serve::TrainedModel", "targets of every position");
   model.require_ids(datum.tokens);
@@ -124,8 +125,7 @@ std::unique_ptr<TrainedModel> TrainedModel::create(model::CausalLm& model, const
 std::unique_ptr<TrainedModel> TrainedModel::load(model::CausalLm& model, const base::fs::path& folder,
                                                  const LoraChoice& choice, bool moments) {
   const WithoutLora guard{model};
-  std::unique_ptr<TrainedModel> out(
-      new TrainedModel(model, adapters::Adapter::load(model, folder), choice));
+  std::unique_ptr<TrainedModel> out(new TrainedModel(model, adapters::Adapter::load(model, folder), choice));
   if (!model.takes_other_adapters()) {
     throw base::UserError({.where = folder.string(),
                            .expected = "a LoRA of linears alone",
@@ -200,11 +200,12 @@ StepReport TrainedModel::optim_step(const AdamParams& params) {
   report.gradient_l2 = learn::clip_gradient(adapter_.flat_gradient(), params.grad_clip_norm);
   if (!std::isfinite(report.gradient_l2)) {
     adapter_.zero_gradient();
-    throw base::UserError({.where = "optim_step",
-                           .expected = "a finite gradient",
-                           .found = "infinite or not-a-number values",
-                           .cause = "weights or advantages were very large",
-                           .fix = "the gradient is dropped and the weights are as before; go on with a new one"});
+    throw base::UserError(
+        {.where = "optim_step",
+         .expected = "a finite gradient",
+         .found = "infinite or not-a-number values",
+         .cause = "weights or advantages were very large",
+         .fix = "the gradient is dropped and the weights are as before; go on with a new one"});
   }
   const at::Tensor before = adapter_.flat().clone();
   learn::adamw_step(adapter_.flat(), adapter_.flat_gradient(), state_,

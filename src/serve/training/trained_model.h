@@ -39,7 +39,7 @@ struct AdamParams {
 void check(const AdamParams& params);
 
 struct StepReport {
-  std::int64_t step = 0;                                 // steps done
+  std::int64_t step = 0;                                // steps done
   double gradient_l2 = 0, update_l2 = 0, param_l2 = 0;  // before clipping; of the step; after it
 };
 
