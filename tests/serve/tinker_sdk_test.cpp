@@ -1,5 +1,5 @@
-// The real tinker SDK over the real network, against a tiny model: tests/serve/tinker_sdk.py. It needs third_party/serve-venv
-// (tests/serve/requirements.txt).
+// The real tinker SDK over the real network, against a tiny model: tests/serve/tinker_sdk.py. It needs
+// third_party/serve-venv (tests/serve/requirements.txt).
 #include <gtest/gtest.h>
 
 #include <cstdio>

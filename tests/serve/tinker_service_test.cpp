@@ -1,5 +1,5 @@
-// The Tinker API over a real compute thread, with exchanges in place of a network: the SDK's loop, the order of requests,
-// what is sent again, what is wrong.
+// The Tinker API over a real compute thread, with exchanges in place of a network: the SDK's loop, the order
+// of requests, what is sent again, what is wrong.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// Models that clients train: the losses' updates against autograd, bits of chunks, and of sampler and trainer.
+// Models that clients train: the losses' updates against autograd, bits of chunks, and of sampler and
+// trainer.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>

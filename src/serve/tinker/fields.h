@@ -1,5 +1,5 @@
-// The fields of a JSON request. Reading one that is absent, of another type or out of range is a UserError that names it; null
-// counts as absent.
+// The fields of a JSON request. Reading one that is absent, of another type or out of range is a UserError
+// that names it; null counts as absent.
 #pragma once
 
 #include <cstdint>

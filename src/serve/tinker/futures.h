@@ -1,9 +1,10 @@
-// Results of requests that are still being worked on. A client polls for each by its id; polls are held until the result is
-// there, or kPollSeconds are over.
+// Results of requests that are still being worked on. A client polls for each by its id; polls are held until
+// the result is there, or kPollSeconds are over.
 //
 // A poll's answers: 200 with the result; 200 {"error", "category"} for a request that failed; 200 {"status":
-// "complete_metadata"} for a large result, where the poll allows it; 408 {"type": "try_again"}; 410 for a result that is no
-// longer kept; 404 for an id that this server never gave. Never 5xx, at which a client polls without a pause.
+// "complete_metadata"} for a large result, where the poll allows it; 408 {"type": "try_again"}; 410 for a
+// result that is no longer kept; 404 for an id that this server never gave. Never 5xx, at which a client
+// polls without a pause.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,8 @@ class Futures {
  public:
   explicit Futures(FutureLimits limits) : limits_(limits) {}
 
-  // `owner`: the model or the sampling session; `bytes`: what the request holds until it is done. False: the id exists.
+  // `owner`: the model or the sampling session; `bytes`: what the request holds until it is done. False: the
+  // id exists.
   bool open(const std::string& id, const std::string& owner, bool is_sample, std::size_t bytes);
   bool knows(const std::string& id) const { return all_.contains(id); }
   bool is_pending(const std::string& id) const;

@@ -1,5 +1,6 @@
-// A thread that runs what it is given, one after another, and looks at the time in between. All state of the Tinker API belongs to
-// one, so that none of it needs a lock: the network's thread and the compute thread only post.
+// A thread that runs what it is given, one after another, and looks at the time in between. All state of the
+// Tinker API belongs to one, so that none of it needs a lock: the network's thread and the compute thread
+// only post.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// The order of a model's requests: they run by seq_id, whenever they come. One that comes early is held, one that has come
-// before is known again, and a gap that stays is told to those that wait behind it.
+// The order of a model's requests: they run by seq_id, whenever they come. One that comes early is held, one
+// that has come before is known again, and a gap that stays is told to those that wait behind it.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,15 @@ class RequestOrder {
   // What would become of `seq`, without taking it.
   Place look(std::int64_t seq) const;
   bool is_next(std::int64_t seq) const { return seq == next_; }
-  // Takes one that look() calls kTaken: `run` is called in its turn, which may be now, and after it those that were held
-  // for it.
+  // Takes one that look() calls kTaken: `run` is called in its turn, which may be now, and after it those
+  // that were held for it.
   void take(std::int64_t seq, std::function<void()> run, Steady::time_point now);
 
   struct Failed {
     std::int64_t seq = 0, missing = 0;
   };
-  // Those that have waited for `missing` since before `since`; their `run` is dropped, and the order goes on behind them.
+  // Those that have waited for `missing` since before `since`; their `run` is dropped, and the order goes on
+  // behind them.
   std::vector<Failed> give_up(Steady::time_point since);
 
   std::int64_t last_run() const { return next_ - 1; }

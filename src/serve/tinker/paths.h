@@ -1,5 +1,6 @@
-// tinker://RUN/KIND/NAME: where a client's weights are. A path is parsed, never joined as text: it has exactly three parts, RUN
-// and NAME match [A-Za-z0-9_:-][A-Za-z0-9._:-]{0,127}, and KIND is weights or sampler_weights.
+// tinker://RUN/KIND/NAME: where a client's weights are. A path is parsed, never joined as text: it has
+// exactly three parts, RUN and NAME match [A-Za-z0-9_:-][A-Za-z0-9._:-]{0,127}, and KIND is weights or
+// sampler_weights.
 //
 // Below the root a run is a folder, `:` in names written `+`: ROOT/RUN/weights/NAME. No link is followed.
 #pragma once
@@ -36,7 +37,8 @@ std::string folder_name(std::string_view name);                      // `:` as `
 std::optional<std::string> name_of_folder(std::string_view folder);  // nothing: no such name
 base::fs::path folder_of(const base::fs::path& root, const TinkerPath& path);
 
-// The folder of an existing path. UserError where it, what is in it, or a folder above it below `root` is absent or a link.
+// The folder of an existing path. UserError where it, what is in it, or a folder above it below `root` is
+// absent or a link.
 base::fs::path existing_folder(const base::fs::path& root, const TinkerPath& path);
 // Makes ROOT/RUN/KIND; UserError where one of them is a link or a file.
 void make_parents(const base::fs::path& root, const TinkerPath& path);

@@ -5,8 +5,9 @@
 //     if (reader.field() == 1) ids = reader.bytes(); else reader.skip();
 //   }
 //
-// Every length is checked against the bytes that are there. UserError, which names the message, for what is cut,
-// for a number of more than 64 bits, for groups, and for a field of another wire type than the one that is asked for.
+// Every length is checked against the bytes that are there. UserError, which names the message, for what is
+// cut, for a number of more than 64 bits, for groups, and for a field of another wire type than the one that
+// is asked for.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +44,8 @@ class ProtoReader {
   Wire wire_ = Wire::kVarint;
 };
 
-// Fields are written in the order of the calls. Zeros, and empty bytes of implicit presence, are for the caller to leave out.
+// Fields are written in the order of the calls. Zeros, and empty bytes of implicit presence, are for the
+// caller to leave out.
 class ProtoWriter {
  public:
   void varint(std::uint32_t field, std::uint64_t value);

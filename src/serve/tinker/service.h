@@ -1,9 +1,10 @@
-// The Tinker API's state and what each request does to it; everything here runs on one Mailbox's thread. Tensors are touched by works
-// of the compute thread alone, which post what became of them back.
+// The Tinker API's state and what each request does to it; everything here runs on one Mailbox's thread.
+// Tensors are touched by works of the compute thread alone, which post what became of them back.
 //
-// Ids: a session is "s" and 16 hexadecimal digits that no earlier start of a server gave; its models are SESSION:train:N, its
-// sampling sessions SESSION:sample:N, with the client's numbers; a request's future is the id of its model or sampling
-// session, a colon and its seq_id. So a request that is sent again is known by its numbers.
+// Ids: a session is "s" and 16 hexadecimal digits that no earlier start of a server gave; its models are
+// SESSION:train:N, its sampling sessions SESSION:sample:N, with the client's numbers; a request's future is
+// the id of its model or sampling session, a colon and its seq_id. So a request that is sent again is known
+// by its numbers.
 #pragma once
 
 #include <atomic>
@@ -122,8 +123,8 @@ class Service {
   // The body of a request of `model`, in its turn: what it throws goes into its future.
   using Turn = std::function<void(ModelState& model, const std::string& future)>;
   void in_turn(const Held& exchange, const std::string& model, std::int64_t seq, Turn turn);
-  // On the compute thread, after the model's earlier works: `step` until it says false, then `done` here. What either throws
-  // goes into the future.
+  // On the compute thread, after the model's earlier works: `step` until it says false, then `done` here.
+  // What either throws goes into the future.
   void work(ModelState& model, const std::string& future, std::function<bool(Runtime&)> step,
             std::function<void()> done);
 

@@ -87,7 +87,8 @@ void Service::end_session(const std::string& id) {
   sessions_.erase(id);
 }
 
-// Dropped: it has stack traces with the client's paths. SESSION_END in it comes after any error, while the session goes on.
+// Dropped: it has stack traces with the client's paths. SESSION_END in it comes after any error, while the
+// session goes on.
 void Service::telemetry(const Held& exchange, const std::string&) {
   exchange->answer(json_answer({{"status", "accepted"}}));
 }

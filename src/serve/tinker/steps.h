@@ -10,8 +10,8 @@
 
 namespace hone::serve {
 
-// `step` until it says false, then `done`; `failed` for what these throw. Nothing once the model's session has ended. All on the
-// compute thread.
+// `step` until it says false, then `done`; `failed` for what these throw. Nothing once the model's session
+// has ended. All on the compute thread.
 class Steps : public Work {
  public:
   Steps(std::shared_ptr<Runtime> runtime, std::function<bool(Runtime&)> step, std::function<void()> done,

@@ -4,8 +4,8 @@
 //   ROOT/RUN/weights/NAME/          PEFT's adapter, the optimizer's moments (training/moments.h), saved.json
 //   ROOT/RUN/sampler_weights/NAME/  PEFT's adapter, saved.json
 //
-// A folder is staged and renamed, so that it is whole or absent after any kill. The folders are what `hone eval`, `merge`,
-// `push` and adapter_name_or_path read. Nothing else that a client sends names a file.
+// A folder is staged and renamed, so that it is whole or absent after any kill. The folders are what `hone
+// eval`, `merge`, `push` and adapter_name_or_path read. Nothing else that a client sends names a file.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,8 @@ class Store {
 
   const base::fs::path& root() const { return root_; }
   bool exists(const TinkerPath& path) const;  // and has not expired
-  // `write` puts the weights into the folder that it is given. UserError where `path` is there and `overwrite` is false.
+  // `write` puts the weights into the folder that it is given. UserError where `path` is there and
+  // `overwrite` is false.
   void save(const SavedFacts& facts, bool overwrite,
             const std::function<void(const base::fs::path&)>& write) const;
   // Facts and folder of a path. UserError where it is absent, has expired, is damaged, or is behind a link.

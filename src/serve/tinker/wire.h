@@ -1,5 +1,6 @@
-// The messages of package tinker_public that hone reads and writes, by the field numbers of the tinker SDK 0.38, and
-// their tensors as plain vectors. Numbers on the wire are little-endian, as is every machine that hone runs on.
+// The messages of package tinker_public that hone reads and writes, by the field numbers of the tinker SDK
+// 0.38, and their tensors as plain vectors. Numbers on the wire are little-endian, as is every machine that
+// hone runs on.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +48,8 @@ struct ForwardBackwardHead {
   std::int64_t seq_id = 0;
 };
 ForwardBackwardHead read_forward_backward_head(std::string_view bytes);
-// UserError, naming the datum and the tensor: cut bytes, an image or audio chunk, a tensor whose bytes do not fit its
-// dtype and shape, indices of a sparse one that are out of order or range, more than two dimensions.
+// UserError, naming the datum and the tensor: cut bytes, an image or audio chunk, a tensor whose bytes do not
+// fit its dtype and shape, indices of a sparse one that are out of order or range, more than two dimensions.
 ForwardBackward read_forward_backward(std::string_view bytes);
 
 // Of a datum in an answer: log-probabilities in the shape of its targets.

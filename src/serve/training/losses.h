@@ -1,4 +1,5 @@
-// The losses of the Tinker API: functions of the log-probabilities l of a datum's target tokens, computed in fp64.
+// The losses of the Tinker API: functions of the log-probabilities l of a datum's target tokens, computed in
+// fp64.
 //
 //   cross_entropy         -sum w l                              d/dl = -w
 //   importance_sampling   -sum r A,  r = exp(l - q)             d/dl = -r A
@@ -6,8 +7,8 @@
 //   cispo                 -sum sg(clip(r, low, high)) A l       d/dl = -clip(r, low, high) A
 //   dro                   -sum (A l - beta/2 (l - q)^2)         d/dl = -(A - beta (l - q))
 //
-// w are `weights`, A `advantages`, q `logprobs` of the inputs; sg() has no gradient. Each is a plain sum over tokens and
-// datums, divided by nothing. low and high bound r itself.
+// w are `weights`, A `advantages`, q `logprobs` of the inputs; sg() has no gradient. Each is a plain sum over
+// tokens and datums, divided by nothing. low and high bound r itself.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +28,8 @@ struct LossSpec {
   double beta = 0;           // of dro
 };
 
-// UserError for a name that hone does not have (the sentence names those that it has), for a key of `config` that the
-// loss does not read, for a value that is no number or out of range, and for dro without beta.
+// UserError for a name that hone does not have (the sentence names those that it has), for a key of `config`
+// that the loss does not read, for a value that is no number or out of range, and for dro without beta.
 LossSpec read_loss(const std::string& name,
                    const std::map<std::string, std::variant<double, std::string>>& config);
 

@@ -10,8 +10,8 @@ namespace hone::serve {
 
 struct LoraChoice;
 
-// PEFT's target_modules, by the ends of names: attention's, the MLP's and the head. UserError for a rank out of range, for
-// flags that name nothing, and for train_mlp of a model with experts.
+// PEFT's target_modules, by the ends of names: attention's, the MLP's and the head. UserError for a rank out
+// of range, for flags that name nothing, and for train_mlp of a model with experts.
 std::vector<std::string> target_modules(const LoraChoice& choice, const model::CausalLm& model);
 
 }  // namespace hone::serve

@@ -9,7 +9,8 @@ namespace hone::serve {
 constexpr const char* kMomentsFile = "optimizer.safetensors";
 
 void write_moments(const base::fs::path& folder, const learn::AdamWState& state);
-// Into `state`, whose tensors say the size. UserError for a file that is absent, damaged or of another adapter.
+// Into `state`, whose tensors say the size. UserError for a file that is absent, damaged or of another
+// adapter.
 void read_moments(const base::fs::path& folder, learn::AdamWState& state);
 
 }  // namespace hone::serve

@@ -1,12 +1,12 @@
-// A model that a client trains: a LoRA with its gradient and moments, on the base that all of them share and that requests
-// sample from. Several may exist at a time. The base's linears hold a LoRA only within a call: between calls the model is
-// the base, so that requests of an engine go on between them.
+// A model that a client trains: a LoRA with its gradient and moments, on the base that all of them share and
+// that requests sample from. Several may exist at a time. The base's linears hold a LoRA only within a call:
+// between calls the model is the base, so that requests of an engine go on between them.
 //
 // Every function is for the compute thread.
 //
-// Bits. A datum is a pass of its own, and gradients are added datum by datum: three requests of one datum each give the bits
-// of one request of three. The log-probabilities of a datum are those that an engine records for its tokens with snapshot()
-// at temperature 1.
+// Bits. A datum is a pass of its own, and gradients are added datum by datum: three requests of one datum
+// each give the bits of one request of three. The log-probabilities of a datum are those that an engine
+// records for its tokens with snapshot() at temperature 1.
 #pragma once
 
 #include <cstdint>
@@ -50,28 +50,31 @@ struct ScoredDatum {
 
 class TrainedModel {
  public:
-  // A new LoRA: A random from the seed, B zero. UserError for a rank that is not positive or above 1024, for no module, and
-  // for modules that hone does not train beside requests (a mixture's experts).
+  // A new LoRA: A random from the seed, B zero. UserError for a rank that is not positive or above 1024, for
+  // no module, and for modules that hone does not train beside requests (a mixture's experts).
   static std::unique_ptr<TrainedModel> create(model::CausalLm& model, const LoraChoice& choice);
-  // From what save() wrote. With `moments` the optimizer goes on, else it starts anew. UserError for files that are absent,
-  // damaged, or of another model.
+  // From what save() wrote. With `moments` the optimizer goes on, else it starts anew. UserError for files
+  // that are absent, damaged, or of another model.
   static std::unique_ptr<TrainedModel> load(model::CausalLm& model, const base::fs::path& folder,
                                             const LoraChoice& choice, bool moments);
 
-  // Scores the datum; with `trains` its gradient is added to what optim_step() will use. UserError for tokens or targets
-  // outside the vocabulary, for a datum longer than the model's context, and for a loss that is not finite.
+  // Scores the datum; with `trains` its gradient is added to what optim_step() will use. UserError for tokens
+  // or targets outside the vocabulary, for a datum longer than the model's context, and for a loss that is
+  // not finite.
   ScoredDatum forward_backward(const Datum& datum, const LossSpec& spec, bool trains);
   // Gradients from here on are taken back by undo(), unless done() comes first.
   void begin();
   void undo();
   void done();
 
-  // A step, after which the gradient is zero. UserError without a gradient, or with one that is not finite (it is dropped).
+  // A step, after which the gradient is zero. UserError without a gradient, or with one that is not finite
+  // (it is dropped).
   StepReport optim_step(const AdamParams& params);
 
   // A copy of the weights, for requests: later steps do not touch it.
   std::shared_ptr<const ops::AdapterSides> snapshot() const;
-  // Writes PEFT's adapter into the existing folder, and with `moments` those of the optimizer as a checkpoint has them.
+  // Writes PEFT's adapter into the existing folder, and with `moments` those of the optimizer as a checkpoint
+  // has them.
   void save(const base::fs::path& folder, bool moments) const;
 
   const LoraChoice& choice() const { return choice_; }
