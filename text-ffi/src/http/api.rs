@@ -119,17 +119,17 @@ pub unsafe extern "C" fn hone_http_start(
 
 #[no_mangle]
 pub unsafe extern "C" fn hone_http_port(server: *const Server) -> u16 {
-    (*server).port
+    (&*server).port
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn hone_http_connections(server: *const Server) -> u64 {
-    (*server).counts.connections.load(Ordering::SeqCst)
+    (&*server).counts.connections.load(Ordering::SeqCst)
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn hone_http_drain(server: *const Server, patience: f64) -> c_int {
-    c_int::from((*server).drain(seconds(patience)))
+    c_int::from((&*server).drain(seconds(patience)))
 }
 
 #[no_mangle]
@@ -151,22 +151,22 @@ pub unsafe extern "C" fn hone_http_answer(
 ) {
     let given = if header_count == 0 { &[] } else { std::slice::from_raw_parts(headers, header_count) };
     let headers: Vec<_> = given.iter().map(|header| (header.name.copy(), header.value.copy())).collect();
-    (*call).answer(status, &headers, Bytes::copy_from_slice(bytes(body, size)), whole != 0);
+    (&*call).answer(status, &headers, Bytes::copy_from_slice(bytes(body, size)), whole != 0);
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn hone_http_part(call: *const Arc<Call>, data: *const c_char, size: usize) {
-    (*call).part(Bytes::copy_from_slice(bytes(data, size)));
+    (&*call).part(Bytes::copy_from_slice(bytes(data, size)));
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn hone_http_end(call: *const Arc<Call>) {
-    (*call).end();
+    (&*call).end();
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn hone_http_gone(call: *const Arc<Call>) -> c_int {
-    c_int::from((*call).gone())
+    c_int::from((&*call).gone())
 }
 
 #[no_mangle]
@@ -176,7 +176,7 @@ pub unsafe extern "C" fn hone_http_when_gone(
     free: Option<OfUser>,
     user: *mut c_void,
 ) {
-    (*call).when_gone(left.zip(free).map(|(function, free)| Left { function, free, user }));
+    (&*call).when_gone(left.zip(free).map(|(function, free)| Left { function, free, user }));
 }
 
 #[no_mangle]

@@ -1,0 +1,73 @@
+// OpenAI's API without a network.
+#include <gtest/gtest.h>
+
+#include "serve/openai/answers.h"
+#include "serve/openai/fields.h"
+#include "serve/router.h"
+#include "serve/tiny_served.h"
+
+namespace hone::serve {
+namespace openai_test {
+
+using base::Json;
+
+TEST(OpenAi, ACompletionAnswersOnce) {
+  TinyServed tiny;
+  const auto one = tiny.ask("/v1/completions", {{"prompt", "one two"}, {"max_tokens", 3}, {"temperature", 0}});
+  const Json said = one->wait();
+  EXPECT_EQ(one->answers, 1);
+  EXPECT_EQ(said["model"], "tiny");
+  EXPECT_EQ(said["usage"]["completion_tokens"].get<int>() <= 3, true);
+  EXPECT_EQ(said["choices"].size(), 1U);
+}
+
+TEST(OpenAi, AClientThatLeavesEndsItsRequest) {
+  TinyServed tiny;
+  const auto one = tiny.ask("/v1/completions", {{"prompt", "one two"}, {"max_tokens", 400}, {"ignore_eos", true}});
+  std::function<void()> left;
+  while (!left && one->answers == 0) left = one->left;
+  if (left) left();
+  one->wait();
+  EXPECT_EQ(tiny.scheduler.facts().jobs, 0U);
+}
+
+TEST(OpenAi, WhatIsUnknownIsNamed) {
+  TinyServed tiny;
+  const Json said = tiny.ask("/v1/completions", {{"prompt", "a"}, {"temperatur", 1}})->wait();
+  EXPECT_EQ(said["error"]["param"], "temperatur");
+  EXPECT_NE(said["error"]["message"].get<std::string>().find("'temperature'"), std::string::npos);
+}
+
+TEST(OpenAi, TheShortestNumberGivesTheFloatBack) {
+  for (const float value : {-0.1F, -1.1754944e-38F, -13.271828F, -0.33333334F, 0.0F}) {
+    const std::string text = Json(openai::shortest(value)).dump();
+    EXPECT_EQ(static_cast<float>(Json::parse(text).get<double>()), value) << text;
+    EXPECT_LE(text.size(), 16U) << text;
+  }
+}
+
+TEST(Fields, DepthIsBoundedBeforeParsing) {
+  EXPECT_THROW(openai::parse_body(std::string(100, '[') + std::string(100, ']')), openai::Refusal);
+  EXPECT_EQ(openai::parse_body(R"({"a": "[[[[\"[["})")["a"], "[[[[\"[[");
+}
+
+TEST(Router, KeysAreAskedBeforeAnything) {
+  TinyServed tiny;
+  Router router("secret");
+  router.add(std::make_unique<openai::OpenAiApi>(tiny.served));
+  const auto status = [&](const std::string& path, Headers headers) {
+    const auto one = std::make_shared<FakeExchange>(asked("GET", path, "", std::move(headers)));
+    router.handle(one);
+    return one->answered.status;
+  };
+  EXPECT_EQ(status("/v1/models", {}), 401);
+  EXPECT_EQ(status("/v1/models", {{"authorization", "Bearer secre"}}), 401);
+  EXPECT_EQ(status("/v1/models", {{"authorization", "Bearer secret"}}), 200);
+  EXPECT_EQ(status("/v1/models", {{"x-api-key", "secret"}}), 200);
+  EXPECT_EQ(status("/none", {}), 401);
+  EXPECT_EQ(status("/none", {{"x-api-key", "secret"}}), 404);
+  EXPECT_EQ(status("/healthz", {}), 200);
+}
+
+}  // namespace openai_test
+}  // namespace hone::serve
