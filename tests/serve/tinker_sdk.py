@@ -1,6 +1,7 @@
-"""The real tinker SDK against a server: python tinker_sdk.py URL BASE_MODEL VOCABULARY [resume PATH EXPECTED]
+"""The real tinker SDK against a server: python tinker_sdk.py URL BASE_MODEL [PATH]
 
-Run by tests/serve/tinker_sdk_test.cpp with third_party/serve-venv (tests/serve/requirements.txt). Prints one line of JSON.
+Without PATH: the loop, each loss against torch, bits of sampler and trainer, saving. With PATH: loads it and goes on. Prints one
+line of JSON. Run by tests/serve/tinker_test.py with third_party/serve-venv (tests/serve/requirements.txt).
 """
 
 import json
@@ -11,7 +12,7 @@ import tinker
 import torch
 from tinker import types
 
-PROMPT = [5, 900, 17, 2100, 44, 3, 1200, 8]
+PROMPT = [5, 90, 17, 210, 44, 3, 120, 8]
 
 
 def datum(tokens, **inputs):
@@ -89,7 +90,7 @@ def losses(client, sequences):
 
 def learns(client):
     """A few steps of SFT: the loss falls."""
-    text = PROMPT + [44, 3, 1200, 8]
+    text = PROMPT + [44, 3, 120, 8]
     found = []
     for _ in range(8):
         doing = client.forward_backward([datum(text, weights=[1.0] * (len(text) - 1))], "cross_entropy")

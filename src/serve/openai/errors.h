@@ -13,13 +13,13 @@ namespace hone::serve::openai {
 class Refusal : public std::runtime_error {
  public:
   // `param`: the field at fault; empty: none. `code`: a word for programs, or empty.
-  Refusal(int status, const std::string& message, std::string param = "", std::string code = "",
-          std::string type = "invalid_request_error")
+  Refusal(int http_status, const std::string& message, std::string field = "", std::string word = "",
+          std::string kind = "invalid_request_error")
       : std::runtime_error(message),
-        status(status),
-        param(std::move(param)),
-        code(std::move(code)),
-        type(std::move(type)) {}
+        status(http_status),
+        param(std::move(field)),
+        code(std::move(word)),
+        type(std::move(kind)) {}
 
   const int status;
   const std::string param, code, type;
