@@ -230,12 +230,17 @@ int serve(const std::vector<std::string>& arguments) {
   serve::TinkerApi* const tinker = opened_tinker.get();
   if (tinker != nullptr) router.add(std::move(opened_tinker));
 
+  std::atomic<const serve::HttpServer*> listening = nullptr;
+  served.connections = [&listening] {
+    const serve::HttpServer* const now = listening;
+    return now == nullptr ? std::int64_t{0} : now->connections();
+  };
   say_plan(plan, opened, served, weights);
   watch_signals();
   auto network = std::make_unique<serve::HttpServer>(
       serve::HttpOptions{.host = plan.host, .port = static_cast<int>(plan.port), .names = plan.host_names},
       [&router](std::shared_ptr<serve::Exchange> exchange) { router.handle(std::move(exchange)); });
-  served.connections = [network = network.get()] { return network->connections(); };
+  listening = network.get();
   std::cout << "serving   http://" << plan.host << ":" << network->port() << std::endl;
   wait_for_signal();
 
@@ -244,7 +249,7 @@ int serve(const std::vector<std::string>& arguments) {
   std::cerr << "stopping  " << base::counted(static_cast<std::int64_t>(running.jobs), "request")
             << " running; once more: at once" << std::endl;
   const bool ended = network->drain(plan.drain);
-  served.connections = [] { return std::int64_t{0}; };
+  listening = nullptr;
   if (tinker != nullptr) save_updates(*tinker);
   scheduler.stop();
   network.reset();

@@ -20,6 +20,7 @@ class ScoreWork : public Work {
   ScoreWork(const model::CausalLm& model, ScoreJob job) : model_(model), job_(std::move(job)) {}
 
   bool step() override {
+    if (job_.is_wanted && !job_.is_wanted()) return false;
     try {
       job_.on_done(scores());
     } catch (...) {

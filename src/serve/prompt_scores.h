@@ -31,6 +31,8 @@ struct ScoreJob {
   Version version;
   std::function<void(PromptScores)> on_done;  // on the compute thread
   std::function<void(std::exception_ptr)> on_error;
+  // Asked before the pass; false: nobody waits for it any more, and neither is called. Empty: it is wanted.
+  std::function<bool()> is_wanted = {};
 };
 
 // One pass over all its tokens. The model must outlive it.

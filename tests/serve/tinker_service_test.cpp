@@ -361,7 +361,7 @@ TEST(TinkerService, AGapIsTold) {
 TEST(TinkerService, PollsEnd) {
   TinkerOptions options;
   options.futures.poll = std::chrono::milliseconds(100);
-  options.futures.large = 30;
+  options.futures.large = 75;
   options.futures.keep_fetched = std::chrono::milliseconds(100);
   options.heartbeat = std::chrono::milliseconds(1500);
   Server server(options);
@@ -373,7 +373,7 @@ TEST(TinkerService, PollsEnd) {
   server.train(model, 1, {{1, 2, 3}});
   const Json announced = server.result(held);
   EXPECT_EQ(announced.at("status"), "complete_metadata");
-  EXPECT_GT(announced.at("response_payload_size"), 30);
+  EXPECT_GE(announced.at("response_payload_size"), 75);
   EXPECT_EQ(server.ask("retrieve_future", {{"request_id", held}, {"allow_metadata_only", false}}).status,
             200);
   std::this_thread::sleep_for(std::chrono::milliseconds(300));

@@ -307,7 +307,8 @@ TEST(TinkerTraining, FlagsSayWhatIsTrained) {
   Base base(kBfloat16);
   const auto names = [&](const LoraChoice& choice) {
     std::set<std::string> out;
-    for (const auto& [linear, side] : *TrainedModel::create(base.model(), choice)->snapshot())
+    const Version sides = TrainedModel::create(base.model(), choice)->snapshot();
+    for (const auto& [linear, side] : *sides)
       out.insert(linear->name.substr(linear->name.rfind('.') + 1));
     return out;
   };

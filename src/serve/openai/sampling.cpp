@@ -93,7 +93,8 @@ void Sampling::submit_scores(std::size_t prompt) {
                           self->one_done();
                         },
                     .on_error = [self = shared_from_this()](
-                                    const std::exception_ptr& failure) { self->fail(failure); }}),
+                                    const std::exception_ptr& failure) { self->fail(failure); },
+                    .is_wanted = [self = shared_from_this()] { return !self->cancelled_ && !self->failed_; }}),
       0);
 }
 

@@ -75,19 +75,25 @@ void check(const AdamParams& params) {
                  "a finite number from 0");
 }
 
-// The model has the LoRA while it lives.
+// The model has the LoRA of its layers, or that of its head, while it lives: the fused pass through the layers
+// takes no model that has both.
 class TrainedModel::Seat {
  public:
-  explicit Seat(const TrainedModel& trained) : trained_(trained) { exchange(); }
+  enum class Of { kLayers, kHead };
+  Seat(const TrainedModel& trained, Of of) : trained_(trained), of_(of) { exchange(); }
   ~Seat() { exchange(); }
   Seat(const Seat&) = delete;
   Seat& operator=(const Seat&) = delete;
 
  private:
   void exchange() {
-    for (Side& side : trained_.sides_) std::swap(side.linear->lora, side.weights);
+    for (Side& side : trained_.sides_) {
+      const bool is_head = side.linear == &trained_.model_.head_linear();
+      if (is_head == (of_ == Of::kHead)) std::swap(side.linear->lora, side.weights);
+    }
   }
   const TrainedModel& trained_;
+  const Of of_;
 };
 
 TrainedModel::TrainedModel(model::CausalLm& model, adapters::Adapter adapter, const LoraChoice& choice)
@@ -139,7 +145,7 @@ std::unique_ptr<TrainedModel> TrainedModel::load(model::CausalLm& model, const b
 
 ScoredDatum TrainedModel::forward_backward(const Datum& datum, const LossSpec& spec, bool trains) {
   check_datum(datum, model_);
-  const Seat seat(*this);
+  const Seat layers(*this, Seat::Of::kLayers);
   const data::Batch batch = batch_of(datum.tokens);
   RowTargets targets{.columns = datum.columns, .targets = {}, .has_gradient = {}};
   targets.targets.assign(datum.targets.begin(), datum.targets.end());
@@ -153,12 +159,16 @@ ScoredDatum TrainedModel::forward_backward(const Datum& datum, const LossSpec& s
   std::iota(rows.begin(), rows.end(), 0);
   const at::Tensor hidden = pass.forward(rows, any && trains_layers_);
   ScoredDatum out;
-  const at::Tensor d_hidden = score_rows(model_, hidden, targets, [&](const std::vector<float>& logprobs) {
-    out.logprobs = logprobs;
-    LossOfDatum loss = loss_of(spec, datum, logprobs);
-    out.loss = loss.loss;
-    return any ? std::move(loss.d_logprob) : std::vector<float>();
-  });
+  at::Tensor d_hidden;
+  {
+    const Seat head(*this, Seat::Of::kHead);
+    d_hidden = score_rows(model_, hidden, targets, [&](const std::vector<float>& logprobs) {
+      out.logprobs = logprobs;
+      LossOfDatum loss = loss_of(spec, datum, logprobs);
+      out.loss = loss.loss;
+      return any ? std::move(loss.d_logprob) : std::vector<float>();
+    });
+  }
   if (trains) has_gradient_ = true;
   if (any && trains_layers_ && d_hidden.defined()) pass.backward(d_hidden);
   return out;

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""hone serve under the clients that people use: openai-python, and lm-eval beside lm-eval on transformers.
+
+usage: tests/serve/clients_test.py [--hone PROGRAM]   (the Python of third_party/serve-venv, with tests/serve/requirements.txt)
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+from checks import Skip, Tests, holds, same
+from server import SOURCE, TINY, Server
+
+TALK = [{"role": "user", "content": "What is two and three?"}]
+
+TASK = """task: {name}
+dataset_path: json
+dataset_kwargs:
+  data_files:
+    test: {rows}
+test_split: test
+output_type: multiple_choice
+doc_to_text: "{{{{question}}}}"
+doc_to_choice: "{{{{choices}}}}"
+doc_to_target: "{{{{answer}}}}"
+metric_list:
+  - metric: acc
+    aggregation: mean
+    higher_is_better: true
+"""
+
+
+def client(server):
+    import openai
+    return openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0)
+
+
+def test_openai_completions(server, _):
+    """openai-python: models, completions by text and ids, echo, choices; a stream's text is that of one answer"""
+    ask = client(server)
+    same([model.id for model in ask.models.list()], ["tiny"])
+    one = ask.completions.create(model="tiny", prompt="one two", max_tokens=12, seed=3, logprobs=2, n=2, stop=["x"])
+    same([choice.index for choice in one.choices], [0, 1])
+    same(len(one.choices[0].logprobs.tokens), len(one.choices[0].logprobs.token_logprobs))
+    parts = {0: "", 1: ""}
+    for chunk in ask.completions.create(model="tiny", prompt="one two", max_tokens=12, seed=3, logprobs=2, n=2, stop=["x"], stream=True):
+        for choice in chunk.choices:
+            parts[choice.index] += choice.text
+    same(parts, {choice.index: choice.text for choice in one.choices})
+    echo = ask.completions.create(model="tiny", prompt=[72, 105, 80], echo=True, logprobs=1, max_tokens=0)
+    same(len(echo.choices[0].logprobs.token_logprobs), 3)
+
+
+def test_openai_chat(server, _):
+    """openai-python: chat with log-probabilities, usage and token ids; a stream's text is that of one answer"""
+    ask = client(server)
+    said = ask.chat.completions.create(model="tiny", messages=TALK, max_tokens=12, seed=4, logprobs=True, top_logprobs=2, extra_body={"return_token_ids": True})
+    one = said.choices[0]
+    same((len(one.logprobs.content), said.usage.completion_tokens), (len(one.token_ids), len(one.token_ids)))
+    text, ids, usage = "", [], None
+    for chunk in ask.chat.completions.create(model="tiny", messages=TALK, max_tokens=12, seed=4, stream=True, stream_options={"include_usage": True},
+                                             extra_body={"return_token_ids": True}):
+        usage = chunk.usage or usage
+        for choice in chunk.choices:
+            text += choice.delta.content or ""
+            ids += getattr(choice, "token_ids", None) or []
+    same((text, ids, usage.completion_tokens), (one.message.content, one.token_ids, said.usage.completion_tokens))
+
+
+def test_openai_errors(server, _):
+    """openai-python: errors become its classes, with param and code"""
+    import openai
+    ask = client(server)
+    for kind, fields, param in ((openai.NotFoundError, {"model": "nope"}, "model"), (openai.BadRequestError, {"temperature": 3000}, "temperature"),
+                                (openai.BadRequestError, {"extra_body": {"unknown": 1}}, "unknown")):
+        try:
+            ask.completions.create(**{"model": "tiny", "prompt": "a", **fields})
+        except kind as error:
+            same(error.body["param"], param)
+        else:
+            raise AssertionError(f"no {kind.__name__}")
+
+
+def samples(folder):
+    found = sorted(pathlib.Path(folder).rglob("samples_*.jsonl"))
+    holds(len(found) == 1, f"{found}")
+    rows = [json.loads(line) for line in found[0].read_text(encoding="utf-8").splitlines()]
+    return {row["doc_id"]: [float(answer[0][0]) for answer in row["resps"]] for row in rows}, {row["doc_id"]: row["acc"] for row in rows}
+
+
+def evaluate(python, folder, out, *words):
+    done = subprocess.run([str(python), "-W", "ignore", "-m", "lm_eval", "run", "--tasks", "hone_choices", "--include_path", str(folder), "--output_path", str(out), "--log_samples",
+                           *words], capture_output=True, text=True, timeout=900, cwd=folder)
+    holds(done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:])
+    return samples(out)
+
+
+def test_lm_eval(server, _):
+    """lm-eval over HTTP gives the accuracy and the log-probabilities of lm-eval on transformers, within 1e-4"""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        rows = [{"question": f"Question {n}: how many are {n} and {n + 1}?\nAnswer:", "choices": [" " + str(2 * n + k) for k in (0, 1, 2, 5)], "answer": 1} for n in range(12)]
+        (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        (folder / "hone_choices.yaml").write_text(TASK.format(name="hone_choices", rows=folder / "rows.jsonl"), encoding="utf-8")
+        logprobs, right = evaluate(sys.executable, folder, folder / "http", "--model", "local-completions", "--batch_size", "2", "--model_args",
+                                   f"base_url={server.url}/v1/completions,model=tiny,tokenizer_backend=remote,num_concurrent=1,max_length=512")
+        holds(len(logprobs) == len(rows), logprobs)
+        try:
+            expected, expected_right = evaluate(sys.executable, folder, folder / "local", "--model", "hf", "--device", "cpu", "--model_args", f"pretrained={TINY},dtype=float32")
+        except AssertionError as why:
+            if "No module named 'torch'" in str(why):
+                raise Skip("torch is not in this Python") from why
+            raise
+        same(right, expected_right)
+        worst = max(abs(a - b) for doc in expected for a, b in zip(logprobs[doc], expected[doc]))
+        holds(worst < 1e-4, f"log-probabilities differ by {worst}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--hone", default=str(SOURCE / "build/hone"))
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    tests = Tests()
+    with Server(options.hone, "--bf16", "false") as server:
+        chosen = [test for test in (test_openai_completions, test_openai_chat, test_openai_errors, test_lm_eval) if options.only in test.__name__]
+        tests.run(chosen, server, None)
+        same(server.stop(), 0, "the server's exit code")
+    return 1 if tests.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
