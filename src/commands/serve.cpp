@@ -43,7 +43,7 @@ void on_stop(int signal) {
 }
 
 // The second signal ends the process, as by default.
-void watch_signals() {
+void end_on_signals() {
   struct sigaction action = {};
   action.sa_handler = &on_stop;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
@@ -145,8 +145,8 @@ void say_plan(const config::ServePlan& plan, const OpenedModel& opened, const se
 }
 
 // Null: the model has an adapter of its own, which a client's LoRA would replace.
-std::unique_ptr<serve::TinkerApi> open_tinker(const config::ServePlan& plan, model::CausalLm& model,
-                                              const serve::Served& served, serve::Compute& compute) {
+serve::TinkerApi* add_tinker(const config::ServePlan& plan, model::CausalLm& model, const serve::Served& served,
+                             serve::Compute& compute, serve::Router& router) {
   if (!plan.adapter_name_or_path.empty()) {
     std::cerr << "training  no: adapter_name_or_path gives the model an adapter of its own\n";
     return nullptr;
@@ -163,13 +163,28 @@ std::unique_ptr<serve::TinkerApi> open_tinker(const config::ServePlan& plan, mod
   options.drains = [&served] { return served.drains.load(); };
   options.max_context = served.max_length;
   options.waiting_requests = static_cast<std::size_t>(plan.max_waiting);
-  return std::make_unique<serve::TinkerApi>(model, compute, std::move(options));
+  auto tinker = std::make_unique<serve::TinkerApi>(model, compute, std::move(options));
+  serve::TinkerApi* const out = tinker.get();
+  router.add(std::move(tinker));
+  return out;
 }
 
 // What clients have trained and not saved.
 void save_updates(serve::TinkerApi& tinker) {
   for (const std::string& path : tinker.autosave())
     std::cerr << "stopping  updates that were not saved are at " << base::printable(path) << std::endl;
+}
+
+// No new work; running requests have their time, and updates are saved. Whether all requests ended.
+bool let_end(const config::ServePlan& plan, serve::Served& served, serve::HttpServer& network,
+             serve::TinkerApi* tinker) {
+  served.drains = true;
+  const serve::SchedulerFacts running = served.scheduler.facts();
+  std::cerr << "stopping  " << base::counted(static_cast<std::int64_t>(running.jobs), "request")
+            << " running; once more: at once" << std::endl;
+  const bool ended = network.drain(plan.drain);
+  if (tinker != nullptr) save_updates(*tinker);
+  return ended;
 }
 
 // Sleeps until a signal comes.
@@ -224,11 +239,8 @@ int serve(const std::vector<std::string>& arguments) {
                        .metrics = metrics};
   serve::ScheduledCompute compute(scheduler);
   serve::Router router(key);
-  // The APIs, each with its own paths.
   router.add(std::make_unique<serve::openai::OpenAiApi>(served));
-  std::unique_ptr<serve::TinkerApi> opened_tinker = open_tinker(plan, *opened.model, served, compute);
-  serve::TinkerApi* const tinker = opened_tinker.get();
-  if (tinker != nullptr) router.add(std::move(opened_tinker));
+  serve::TinkerApi* const tinker = add_tinker(plan, *opened.model, served, compute, router);
 
   std::atomic<const serve::HttpServer*> listening = nullptr;
   served.connections = [&listening] {
@@ -236,7 +248,7 @@ int serve(const std::vector<std::string>& arguments) {
     return now == nullptr ? std::int64_t{0} : now->connections();
   };
   say_plan(plan, opened, served, weights);
-  watch_signals();
+  end_on_signals();
   auto network = std::make_unique<serve::HttpServer>(
       serve::HttpOptions{.host = plan.host, .port = static_cast<int>(plan.port), .names = plan.host_names},
       [&router](std::shared_ptr<serve::Exchange> exchange) { router.handle(std::move(exchange)); });
@@ -244,13 +256,8 @@ int serve(const std::vector<std::string>& arguments) {
   std::cout << "serving   http://" << plan.host << ":" << network->port() << std::endl;
   wait_for_signal();
 
-  served.drains = true;
-  const serve::SchedulerFacts running = scheduler.facts();
-  std::cerr << "stopping  " << base::counted(static_cast<std::int64_t>(running.jobs), "request")
-            << " running; once more: at once" << std::endl;
-  const bool ended = network->drain(plan.drain);
+  const bool ended = let_end(plan, served, *network, tinker);
   listening = nullptr;
-  if (tinker != nullptr) save_updates(*tinker);
   scheduler.stop();
   network.reset();
   background.reset();

@@ -160,6 +160,13 @@ void Futures::keep_within_bytes() {
   }
 }
 
+void Futures::end_polls(Steady::time_point now) {
+  for (auto& [id, future] : all_)
+    for (Waiting& poll : future.polls) poll.until = now;
+  for (auto& [id, owner] : owners_)
+    for (OwnerPoll& poll : owner.polls) poll.until = now;
+}
+
 void Futures::tick(Steady::time_point now) {
   for (auto it = all_.begin(); it != all_.end();) {
     const auto here = it++;

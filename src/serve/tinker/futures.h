@@ -56,6 +56,7 @@ class Futures {
   void poll_owner(std::shared_ptr<Exchange> exchange, const std::string& owner, std::size_t cursor,
                   std::chrono::milliseconds wait, Steady::time_point now);
 
+  void end_polls(Steady::time_point now);  // those that are held get their 408 at the next tick
   void drop_owner(const std::string& owner);
   void tick(Steady::time_point now);
 

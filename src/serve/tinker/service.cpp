@@ -261,6 +261,7 @@ void Service::work(ModelState& model, const std::string& future, std::function<b
 
 void Service::tick() {
   const auto now = Steady::now();
+  if (options_.drains && options_.drains()) futures_.end_polls(now);
   futures_.tick(now);
   for (auto& [id, model] : models_) {
     for (const auto& [seq, missing] : model->order.give_up(now - options_.gap)) {
