@@ -145,8 +145,8 @@ void say_plan(const config::ServePlan& plan, const OpenedModel& opened, const se
 }
 
 // Null: the model has an adapter of its own, which a client's LoRA would replace.
-serve::TinkerApi* add_tinker(const config::ServePlan& plan, model::CausalLm& model, const serve::Served& served,
-                             serve::Compute& compute, serve::Router& router) {
+serve::TinkerApi* add_tinker(const config::ServePlan& plan, model::CausalLm& model,
+                             const serve::Served& served, serve::Compute& compute, serve::Router& router) {
   if (!plan.adapter_name_or_path.empty()) {
     std::cerr << "training  no: adapter_name_or_path gives the model an adapter of its own\n";
     return nullptr;

@@ -141,7 +141,7 @@ class Server {
   // By protobuf: cross_entropy of tokens on those that follow.
   std::string train(const std::string& model, int seq, const std::vector<std::vector<std::int32_t>>& datums,
                     bool forward_only = false);
-  const fs::path& folder() const { return folder_.path(); }
+  std::vector<std::string> autosave() { return api_->autosave(); }
 
  private:
   TempFolder folder_;
@@ -469,6 +469,22 @@ TEST(TinkerService, SavedLoadedAndListed) {
   EXPECT_EQ(server.send("DELETE", "training_runs/" + run + "/checkpoints/weights/step-1", "")->wait().status,
             204);
   EXPECT_EQ(server.get("training_runs/" + run + "/checkpoints").at("checkpoints").size(), 1U);
+}
+
+// What a stop would lose is written, and only that.
+TEST(TinkerService, UpdatesAreSavedBeforeAStop) {
+  Server server;
+  const std::string session = server.new_session(), model = server.new_model(session),
+                    idle = server.new_model(session, 1);
+  EXPECT_TRUE(server.autosave().empty());
+  server.train(model, 1, {kText});
+  server.step(model, 2);
+  const std::string path = "tinker://" + model + "/weights/autosave";
+  EXPECT_EQ(server.autosave(), std::vector<std::string>{path});
+  EXPECT_EQ(server.get("training_runs/" + model).at("last_checkpoint").at("tinker_path"), path);
+  const Json saved = server.post("save_weights", {{"model_id", model}, {"path", "own"}, {"seq_id", 3}});
+  server.result(saved.at("request_id"));
+  EXPECT_TRUE(server.autosave().empty());
 }
 
 TEST(TinkerService, WhatIsWrongIsToldInItsOwnForm) {

@@ -40,9 +40,7 @@ def test_sdk(program):
         again = Server(program, "--root", root)
         same(sdk(again, first["path"])["further"], first["further"])
         again.process.send_signal(signal.SIGTERM)
-        again.process.wait(60)
-        saved = [path.name for path in pathlib.Path(root).glob("*/weights/*")]
-        holds("autosave" in saved, saved)
+        same(again.process.wait(60), 0, "the exit code")
 
 
 def main():

@@ -308,8 +308,7 @@ TEST(TinkerTraining, FlagsSayWhatIsTrained) {
   const auto names = [&](const LoraChoice& choice) {
     std::set<std::string> out;
     const Version sides = TrainedModel::create(base.model(), choice)->snapshot();
-    for (const auto& [linear, side] : *sides)
-      out.insert(linear->name.substr(linear->name.rfind('.') + 1));
+    for (const auto& [linear, side] : *sides) out.insert(linear->name.substr(linear->name.rfind('.') + 1));
     return out;
   };
   using Names = std::set<std::string>;
