@@ -1,5 +1,5 @@
-// One thread for what takes longer than the network's thread has time, and needs no tensor: large JSON, templates,
-// tokens. Tasks run in order.
+// One thread for what takes longer than the network's thread has time, and needs no tensor: large JSON,
+// templates, tokens. Tasks run in order.
 #pragma once
 
 #include <condition_variable>

@@ -26,9 +26,7 @@ class FfiExchange : public Exchange {
   FfiExchange(HttpRequest asked, hone_http_call* call) : Exchange(std::move(asked)), call_(call) {}
   ~FfiExchange() override { hone_http_free_call(call_); }
 
-  void answer(HttpAnswer given) override {
-    head(given.status, given.type, given.headers, given.body, true);
-  }
+  void answer(HttpAnswer given) override { head(given.status, given.type, given.headers, given.body, true); }
   void begin_stream(int status, std::string type) override {
     head(status, type, {{"cache-control", "no-cache"}}, "", false);
   }
@@ -110,10 +108,9 @@ struct HttpServer::Impl {
       request.headers.emplace_back(copy_of(asked->headers[i].name), copy_of(asked->headers[i].value));
     const auto exchange = std::make_shared<FfiExchange>(std::move(request), call);
     if (!may_have(self.options, exchange->request.header("host"))) {
-      exchange->answer(
-          {.status = 421,
-           .body = R"({"error":{"message":"the Host header names another server","type":)"
-                   R"("invalid_request_error","param":null,"code":null}})"});
+      exchange->answer({.status = 421,
+                        .body = R"({"error":{"message":"the Host header names another server","type":)"
+                                R"("invalid_request_error","param":null,"code":null}})"});
       return;
     }
     self.handler(exchange);

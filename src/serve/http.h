@@ -1,5 +1,6 @@
-// HTTP/1.1 over TCP, without TLS: requests come to a function, answers go back by it or later, whole or in parts. The
-// sockets, the parser and the limits are hyper's and tokio's, behind the C ABI of text-ffi (http_ffi.h).
+// HTTP/1.1 over TCP, without TLS: requests come to a function, answers go back by it or later, whole or in
+// parts. The sockets, the parser and the limits are hyper's and tokio's, behind the C ABI of text-ffi
+// (http_ffi.h).
 //
 //   HttpServer server({.port = 8000}, [](std::shared_ptr<Exchange> one) { one->answer({.body = "{}"}); });
 //   server.drain(30);
@@ -20,11 +21,11 @@ namespace hone::serve {
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpRequest {
-  std::uint64_t id = 0;       // 1, 2, 3, ... of a server
-  std::string method, path;   // "POST", "/v1/completions": as sent, without the query
-  std::string query;          // behind the '?', as sent
-  Headers headers;            // in order; names in lower case
-  std::string body;           // whole
+  std::uint64_t id = 0;      // 1, 2, 3, ... of a server
+  std::string method, path;  // "POST", "/v1/completions": as sent, without the query
+  std::string query;         // behind the '?', as sent
+  Headers headers;           // in order; names in lower case
+  std::string body;          // whole
   // The first value of a header, whose name is in lower case; empty: there is none.
   std::string_view header(std::string_view name) const;
 };
@@ -36,9 +37,9 @@ struct HttpAnswer {
   Headers headers = {};  // beside content-type, content-length, date and connection
 };
 
-// One request and what becomes of it: exactly one answer, or one stream. All functions may be called from any thread,
-// and none blocks. What is sent to a client that has left is dropped. An exchange that is destroyed without an answer
-// gets a 500.
+// One request and what becomes of it: exactly one answer, or one stream. All functions may be called from any
+// thread, and none blocks. What is sent to a client that has left is dropped. An exchange that is destroyed
+// without an answer gets a 500.
 class Exchange {
  public:
   explicit Exchange(HttpRequest asked) : request(std::move(asked)) {}
@@ -56,9 +57,9 @@ class Exchange {
   virtual void end() = 0;
 
   virtual bool gone() const = 0;  // the client has left
-  // `left` is called once on the network's thread if the client leaves before the answer or the stream has ended, now
-  // if it has left already. A second call replaces the first function, which may run at this moment for the last time;
-  // an empty one takes it away.
+  // `left` is called once on the network's thread if the client leaves before the answer or the stream has
+  // ended, now if it has left already. A second call replaces the first function, which may run at this
+  // moment for the last time; an empty one takes it away.
   virtual void when_gone(std::function<void()> left) = 0;
 };
 
@@ -72,8 +73,8 @@ struct HttpOptions {
   double read_seconds = 30;            // for a head, and for a body
   std::int64_t connections = 4096;     // at once; the next ones wait to be accepted
   std::int64_t held_bytes = 4 << 20;   // of a stream that its client does not read
-  // Names that the Host header may have, beside the loopback names when host is loopback; "*": any. A page of another
-  // site whose name was made to point here sends its own.
+  // Names that the Host header may have, beside the loopback names when host is loopback; "*": any. A page of
+  // another site whose name was made to point here sends its own.
   std::vector<std::string> names = {};
 };
 
@@ -87,8 +88,8 @@ class HttpServer {
 
   int port() const;
   std::int64_t connections() const;  // open now
-  // Accepts no more connections, closes those that are idle, and waits for the others to end. After `seconds` they are
-  // closed. Whether all ended by themselves.
+  // Accepts no more connections, closes those that are idle, and waits for the others to end. After `seconds`
+  // they are closed. Whether all ended by themselves.
   bool drain(double seconds);
 
  private:

@@ -39,9 +39,8 @@ std::string Metrics::text(const SchedulerFacts& facts, std::int64_t connections,
   for (const auto& [labels, count] : requests_)
     out += "hone_requests_total" + labels + " " + std::to_string(count) + "\n";
   out += "# TYPE hone_tokens_total counter\n";
-  for (const auto& [kind, count] : {std::pair{"prompt", facts.read},
-                                    {"cached", facts.cached},
-                                    {"sampled", facts.sampled}})
+  for (const auto& [kind, count] :
+       {std::pair{"prompt", facts.read}, {"cached", facts.cached}, {"sampled", facts.sampled}})
     out += std::string("hone_tokens_total{kind=\"") + kind + "\"} " + std::to_string(count) + "\n";
   add_metric(out, "hone_prefix_hit_tokens_total", "counter", std::to_string(facts.cached));
   out += "# TYPE hone_time_to_first_token_seconds histogram\n";

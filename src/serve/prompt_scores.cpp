@@ -70,8 +70,7 @@ class ScoreWork : public Work {
       out.logprobs.push_back(logprobs.const_data_ptr<float>()[i]);
       if (job_.top == 0) continue;
       const float* const row = logits.const_data_ptr<float>() + static_cast<std::size_t>(i) * vocabulary;
-      out.top.push_back(
-          top_tokens({row, vocabulary}, log_sums.const_data_ptr<float>()[i], job_.top));
+      out.top.push_back(top_tokens({row, vocabulary}, log_sums.const_data_ptr<float>()[i], job_.top));
     }
   }
 

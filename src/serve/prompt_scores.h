@@ -1,5 +1,5 @@
-// Log-probabilities of tokens that are given, by the trainer's own forward (model/fused_pass.h): the bits that a
-// training pass computes for them.
+// Log-probabilities of tokens that are given, by the trainer's own forward (model/fused_pass.h): the bits
+// that a training pass computes for them.
 #pragma once
 
 #include <cstdint>

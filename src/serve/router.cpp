@@ -28,7 +28,8 @@ bool Router::may_ask(const HttpRequest& request) const {
 
 void Router::handle(std::shared_ptr<Exchange> exchange) const {
   const HttpRequest& request = exchange->request;
-  const auto api = std::find_if(apis_.begin(), apis_.end(), [&](const auto& one) { return one->takes(request); });
+  const auto api =
+      std::find_if(apis_.begin(), apis_.end(), [&](const auto& one) { return one->takes(request); });
   const Api& form = api == apis_.end() ? *apis_.front() : **api;
   try {
     if (!may_ask(request)) {

@@ -13,8 +13,8 @@ namespace hone::serve {
 
 class Router {
  public:
-  // `key`: what `Authorization: Bearer KEY` or `X-API-Key` must have, compared in constant time; empty: anybody may ask.
-  // /healthz is open to all.
+  // `key`: what `Authorization: Bearer KEY` or `X-API-Key` must have, compared in constant time; empty:
+  // anybody may ask. /healthz is open to all.
   explicit Router(std::string key) : key_(std::move(key)) {}
 
   void add(std::unique_ptr<Api> api) { apis_.push_back(std::move(api)); }

@@ -155,8 +155,8 @@ void Scheduler::Impl::decode() {
     one.facts.queue_seconds = std::chrono::duration<double>(begin - one.came).count();
   }
   if (failure) {
-    // Logits that are not finite: such requests have ended as cancelled, and it is told whose they are. What else fails
-    // would fail again: nobody is left waiting.
+    // Logits that are not finite: such requests have ended as cancelled, and it is told whose they are. What
+    // else fails would fail again: nobody is left waiting.
     std::vector<rollout::RequestId> failed;
     bool some_ended = false;
     for (const auto& [id, one] : running) some_ended = some_ended || engine.has_ended(id);

@@ -1,12 +1,12 @@
-// The one thread that computes: it decodes all requests together (rollout/engine.h), and between two steps makes passes
-// of other works: training, scores of prompts.
+// The one thread that computes: it decodes all requests together (rollout/engine.h), and between two steps
+// makes passes of other works: training, scores of prompts.
 //
 //   Scheduler scheduler(model, {});
 //   const JobId id = scheduler.submit({.request = request, .on_token = show, .on_error = tell});
 //   scheduler.cancel(id);
 //
-// All functions may be called from any thread and do not wait for a step, stop() excepted. Callbacks run on the
-// compute thread, in order: they must be short, and must not throw.
+// All functions may be called from any thread and do not wait for a step, stop() excepted. Callbacks run on
+// the compute thread, in order: they must be short, and must not throw.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,15 @@ using JobId = std::uint64_t;  // 1, 2, 3, ... of a scheduler
 
 // What a request had of the engine, beside its completion.
 struct SampleFacts {
-  std::int64_t cached = 0;      // tokens of the prompt that were not computed, since their keys were there
-  double queue_seconds = 0;     // from submit() to the first step that it was in
-  double first_seconds = 0;     // from submit() to its first token
+  std::int64_t cached = 0;   // tokens of the prompt that were not computed, since their keys were there
+  double queue_seconds = 0;  // from submit() to the first step that it was in
+  double first_seconds = 0;  // from submit() to its first token
 };
 
 struct SampleJob {
   rollout::Request request;  // of one sample
-  // The completion so far, after each token; `ended`: it is whole, also after cancel(). Exactly one call has `ended`,
-  // or on_error is called.
+  // The completion so far, after each token; `ended`: it is whole, also after cancel(). Exactly one call has
+  // `ended`, or on_error is called.
   std::function<void(const rollout::Completion&, const SampleFacts&, bool ended)> on_token;
   // UserError of Engine::add() or advance(), or any other exception. The last call.
   std::function<void(std::exception_ptr)> on_error;
@@ -41,7 +41,8 @@ struct SampleJob {
 class Work {
  public:
   virtual ~Work() = default;
-  // One pass; true: there is more to do. What goes wrong it tells by itself: an exception ends the work, and is lost.
+  // One pass; true: there is more to do. What goes wrong it tells by itself: an exception ends the work, and
+  // is lost.
   virtual bool step() = 0;
 };
 
@@ -70,8 +71,8 @@ class Scheduler {
   JobId submit(SampleJob job);
   // It ends at the next step as cancelled (FinishReason::kCancelled); nothing happens to one that has ended.
   void cancel(JobId id);
-  // Works of a queue run one after another, in the order of their submission; queues take turns, a pass each. Queue 0
-  // is that of scores: each of its works is short.
+  // Works of a queue run one after another, in the order of their submission; queues take turns, a pass each.
+  // Queue 0 is that of scores: each of its works is short.
   void submit(std::unique_ptr<Work> work, std::uint64_t queue);
   // On the compute thread, between two steps, in order.
   void run_soon(std::function<void()> task);
@@ -79,8 +80,8 @@ class Scheduler {
   void lose_keys();
 
   SchedulerFacts facts() const;  // of the last step
-  // Finishes the step that is being made, cancels all jobs (each has its last call) and drops all works. Nothing is
-  // taken after it: a job's on_error is called at once.
+  // Finishes the step that is being made, cancels all jobs (each has its last call) and drops all works.
+  // Nothing is taken after it: a job's on_error is called at once.
   void stop();
 
  private:

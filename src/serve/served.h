@@ -38,23 +38,23 @@ class Metrics {
 struct Served {
   const model::CausalLm& model;
   const text::Tokenizer& tokenizer;
-  const text::ChatTemplate* chat_template = nullptr;   // null: the tokenizer has none
-  const tools::ResponseParser* parser = nullptr;       // null: turns with calls cannot be read
-  std::string no_parser;                               // why
-  std::vector<std::int64_t> stop_ids;                  // where a text or a turn ends
-  std::int64_t max_length = 0;                         // tokens of a prompt and its completion
-  std::uint64_t seed = 0;                              // of requests that name none
-  std::int64_t most_waiting = 1024;                    // requests that are not answered yet; more are a 429
-  bool raw_logprobs = true;                            // at temperature 1; false: at the sampler's
-  std::int64_t started = 0;                            // seconds since 1970
-  std::string fingerprint;                             // version and instruction level
-  std::string root;                                    // what /v1/models says of the base: its name
+  const text::ChatTemplate* chat_template = nullptr;  // null: the tokenizer has none
+  const tools::ResponseParser* parser = nullptr;      // null: turns with calls cannot be read
+  std::string no_parser;                              // why
+  std::vector<std::int64_t> stop_ids;                 // where a text or a turn ends
+  std::int64_t max_length = 0;                        // tokens of a prompt and its completion
+  std::uint64_t seed = 0;                             // of requests that name none
+  std::int64_t most_waiting = 1024;                   // requests that are not answered yet; more are a 429
+  bool raw_logprobs = true;                           // at temperature 1; false: at the sampler's
+  std::int64_t started = 0;                           // seconds since 1970
+  std::string fingerprint;                            // version and instruction level
+  std::string root;                                   // what /v1/models says of the base: its name
   Weights& weights;
   Scheduler& scheduler;
   Background& background;
   Metrics& metrics;
-  std::atomic<std::uint64_t> requests = 0;             // that named no seed
-  std::atomic<bool> drains = false;                    // new work is a 503
+  std::atomic<std::uint64_t> requests = 0;                                     // that named no seed
+  std::atomic<bool> drains = false;                                            // new work is a 503
   std::function<std::int64_t()> connections = [] { return std::int64_t{0}; };  // open now
 };
 

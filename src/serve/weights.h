@@ -1,5 +1,5 @@
-// What a request may name as its model: the base, adapters that were given at the start, versions that training has
-// saved. A version never changes; it lives as long as somebody holds it.
+// What a request may name as its model: the base, adapters that were given at the start, versions that
+// training has saved. A version never changes; it lives as long as somebody holds it.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ namespace hone::serve {
 using Version = std::shared_ptr<const ops::AdapterSides>;
 
 struct NamedWeights {
-  std::string name;       // as requests have it
-  Version version;        // null: the base
-  std::string parent;     // of an adapter: the base's name; empty: it is the base
+  std::string name;          // as requests have it
+  Version version;           // null: the base
+  std::string parent;        // of an adapter: the base's name; empty: it is the base
   std::int64_t created = 0;  // seconds since 1970
-  bool listed = true;     // GET /v1/models names it
+  bool listed = true;        // GET /v1/models names it
 };
 
 // Thread-safe. A request binds its version when it is accepted: find() once, and hold what it gives.
@@ -34,7 +34,7 @@ class Weights {
   void remove(std::string_view name);  // running requests keep theirs
   std::optional<NamedWeights> find(std::string_view name) const;
   const std::string& base_name() const { return base_name_; }
-  std::vector<NamedWeights> all() const;  // the base first, then in the order of set()
+  std::vector<NamedWeights> all() const;                // the base first, then in the order of set()
   std::string suggestion(std::string_view name) const;  // "Did you mean ...?", or empty
 
  private:

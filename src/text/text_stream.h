@@ -11,8 +11,8 @@
 
 namespace hone::text {
 
-// A token that ends within a character is held back until the next, so that the concatenated pieces equal the decoding
-// of all tokens.
+// A token that ends within a character is held back until the next, so that the concatenated pieces equal the
+// decoding of all tokens.
 class TextStream {
  public:
   // The tokenizer must outlive it. `skip_special`: special tokens are left out.
@@ -40,8 +40,8 @@ class TextStream {
 
   const Tokenizer& tokenizer_;
   const bool skip_special_;
-  // Text of ids[0, emitted_) has been given; decoding begins at begin_, some tokens before: some decoders look at the
-  // token before (a space is left out at the beginning of a text).
+  // Text of ids[0, emitted_) has been given; decoding begins at begin_, some tokens before: some decoders
+  // look at the token before (a space is left out at the beginning of a text).
   std::size_t begin_ = 0, emitted_ = 0;
 };
 

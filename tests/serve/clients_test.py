@@ -5,6 +5,7 @@ usage: tests/serve/clients_test.py [--hone PROGRAM]   (the Python of third_party
 """
 import argparse
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -92,9 +93,12 @@ def samples(folder):
     return {row["doc_id"]: [float(answer[0][0]) for answer in row["resps"]] for row in rows}, {row["doc_id"]: row["acc"] for row in rows}
 
 
-def evaluate(python, folder, out, *words):
-    done = subprocess.run([str(python), "-W", "ignore", "-m", "lm_eval", "run", "--tasks", "hone_choices", "--include_path", str(folder), "--output_path", str(out), "--log_samples",
-                           *words], capture_output=True, text=True, timeout=900, cwd=folder)
+def evaluate(folder, out, *words):
+    # torch and transformers are those of the parity folder, behind this Python's own packages.
+    others = next((SOURCE / "third_party/parity-venv/lib").glob("python3*/site-packages"), None)
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": os.pathsep.join([*(path for path in sys.path if "site-packages" in path), str(others or "")])}
+    done = subprocess.run([sys.executable, "-W", "ignore", "-m", "lm_eval", "run", "--tasks", "hone_choices", "--include_path", str(folder), "--output_path", str(out), "--log_samples",
+                           *words], capture_output=True, text=True, timeout=900, cwd=folder, env=environment)
     holds(done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:])
     return samples(out)
 
@@ -106,11 +110,11 @@ def test_lm_eval(server, _):
         rows = [{"question": f"Question {n}: how many are {n} and {n + 1}?\nAnswer:", "choices": [" " + str(2 * n + k) for k in (0, 1, 2, 5)], "answer": 1} for n in range(12)]
         (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         (folder / "hone_choices.yaml").write_text(TASK.format(name="hone_choices", rows=folder / "rows.jsonl"), encoding="utf-8")
-        logprobs, right = evaluate(sys.executable, folder, folder / "http", "--model", "local-completions", "--batch_size", "2", "--model_args",
+        logprobs, right = evaluate(folder, folder / "http", "--model", "local-completions", "--batch_size", "2", "--model_args",
                                    f"base_url={server.url}/v1/completions,model=tiny,tokenizer_backend=remote,num_concurrent=1,max_length=512")
         holds(len(logprobs) == len(rows), logprobs)
         try:
-            expected, expected_right = evaluate(sys.executable, folder, folder / "local", "--model", "hf", "--device", "cpu", "--model_args", f"pretrained={TINY},dtype=float32")
+            expected, expected_right = evaluate(folder, folder / "local", "--model", "hf", "--device", "cpu", "--model_args", f"pretrained={TINY},dtype=float32")
         except AssertionError as why:
             if "No module named 'torch'" in str(why):
                 raise Skip("torch is not in this Python") from why

@@ -73,13 +73,14 @@ TEST(Scheduler, ScoresOfAPromptAreTheSamplers) {
   Ids whole = prompt_of(70);
   whole.insert(whole.end(), sampled.ids.begin(), sampled.ids.end());
   std::promise<PromptScores> scores;
-  tiny.scheduler.submit(score_prompt(tiny.model, {.ids = whole,
-                                                  .from = 70,
-                                                  .top = 3,
-                                                  .version = nullptr,
-                                                  .on_done = [&](PromptScores done) { scores.set_value(done); },
-                                                  .on_error = [](std::exception_ptr) {}}),
-                        0);
+  tiny.scheduler.submit(
+      score_prompt(tiny.model, {.ids = whole,
+                                .from = 70,
+                                .top = 3,
+                                .version = nullptr,
+                                .on_done = [&](PromptScores done) { scores.set_value(done); },
+                                .on_error = [](std::exception_ptr) {}}),
+      0);
   const PromptScores found = scores.get_future().get();
   ASSERT_EQ(found.logprobs.size(), sampled.ids.size());
   for (std::size_t i = 0; i < found.logprobs.size(); ++i)

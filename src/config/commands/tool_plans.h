@@ -80,19 +80,19 @@ struct ChatPlan : DecodingPlan {
 // hone serve: the model and its adapters over HTTP.
 struct ServePlan : DecodingPlan {
   std::string host = "127.0.0.1";
-  std::int64_t port = 8000;              // 0: any that is free
-  std::string served_model_name;         // empty: the last part of model_name_or_path
-  std::string api_key_env;               // name of the variable that holds the key; empty: no key
-  std::vector<std::string> host_names;   // that a Host header may have, beside `host`
-  std::string chat_template_path;        // empty: the tokenizer's
-  std::int64_t max_batch_size = 64;      // sequences that decode together
-  std::int64_t prefill_tokens = 128;     // of prompts, in one step
-  std::int64_t kv_memory = 0;            // bytes; 0: half of what is free
-  std::int64_t max_waiting = 1024;       // requests that are not answered; more are refused with 429
-  std::string logprobs_mode = "raw";     // or "sampled"
-  double training_share = 0.5;           // of the time, for other work than decoding while both wait
-  double drain = 30;                     // seconds for running requests after SIGTERM
-  std::string root = "serve";            // folder of what clients train and save
+  std::int64_t port = 8000;             // 0: any that is free
+  std::string served_model_name;        // empty: the last part of model_name_or_path
+  std::string api_key_env;              // name of the variable that holds the key; empty: no key
+  std::vector<std::string> host_names;  // that a Host header may have, beside `host`
+  std::string chat_template_path;       // empty: the tokenizer's
+  std::int64_t max_batch_size = 64;     // sequences that decode together
+  std::int64_t prefill_tokens = 128;    // of prompts, in one step
+  std::int64_t kv_memory = 0;           // bytes; 0: half of what is free
+  std::int64_t max_waiting = 1024;      // requests that are not answered; more are refused with 429
+  std::string logprobs_mode = "raw";    // or "sampled"
+  double training_share = 0.5;          // of the time, for other work than decoding while both wait
+  double drain = 30;                    // seconds for running requests after SIGTERM
+  std::string root = "serve";          // folder of what clients train and save
 
   bool operator==(const ServePlan&) const = default;
 };
@@ -208,7 +208,7 @@ struct LrFindPlan {
 
 // `arguments` are those after the command; each also accepts --config FILE. Throw UserError.
 GeneratePlan parse_generate(const std::vector<std::string>& arguments);
-ChatPlan parse_chat(const std::vector<std::string>& arguments);  // the first argument may be the model
+ChatPlan parse_chat(const std::vector<std::string>& arguments);    // the first argument may be the model
 ServePlan parse_serve(const std::vector<std::string>& arguments);  // the first argument may be the model
 ConvertPlan parse_convert(const std::vector<std::string>& arguments);
 MergePlan parse_merge(const std::vector<std::string>& arguments);

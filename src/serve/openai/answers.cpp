@@ -20,8 +20,8 @@ std::string token_text(const Told& told, std::int32_t id) {
 }
 
 std::size_t characters(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
 float logprob_at(const Choice& choice, std::size_t i) {
@@ -71,10 +71,8 @@ struct Arrays {
     top.push_back(logprob && most != nullptr ? top_of(told, with_own(*most, id, *logprob)) : Json());
   }
   Json whole() const {
-    return {{"tokens", tokens},
-            {"token_logprobs", logprobs},
-            {"top_logprobs", top},
-            {"text_offset", offsets}};
+    return {
+        {"tokens", tokens}, {"token_logprobs", logprobs}, {"top_logprobs", top}, {"text_offset", offsets}};
   }
 };
 
@@ -110,7 +108,9 @@ Json completion_choice(const Told& told, const Choice& choice) {
       static const TopTokens kNone;
       const std::vector<TopTokens>& top = choice.scores.top;
       arrays.add(prompt[i], i == 0 ? std::optional<float>() : choice.scores.logprobs.at(i - 1),
-                 i == 0 ? nullptr : top.empty() ? &kNone : &top.at(i - 1));
+                 i == 0        ? nullptr
+                 : top.empty() ? &kNone
+                               : &top.at(i - 1));
     }
     add_completion(arrays, choice, 0, choice.completion.ids.size());
     out["logprobs"] = arrays.whole();
@@ -163,7 +163,8 @@ std::string text_of(const Told& told, const Choice& choice) {
   std::string text = told.served.tokenizer.decode(ids, wish.skip_special);
   if (reason != rollout::FinishReason::kStopString || wish.include_stop) return text;
   // Stop strings are looked for after each token: the one that was found has the last token as a part.
-  const std::size_t before = told.served.tokenizer.decode(ids.first(ids.size() - 1), wish.skip_special).size();
+  const std::size_t before =
+      told.served.tokenizer.decode(ids.first(ids.size() - 1), wish.skip_special).size();
   std::size_t cut = text.size();
   for (const std::string& stop : wish.stops) {
     const std::size_t from = before - std::min(before, stop.size() + 3);
@@ -231,11 +232,14 @@ Json message_of(const Told& told, const Choice& choice, bool& calls) {
   }
   const text::Tokenizer& tokenizer = told.served.tokenizer;
   const std::vector<std::int32_t>& prompt = told.wish.prompts[static_cast<std::size_t>(choice.prompt)];
-  const tools::Turn turn = told.served.parser->parse(
-      tokenizer.decode(prompt, false), tokenizer.decode(choice.completion.ids, false), plain, told.wish.tools);
+  const tools::Turn turn =
+      told.served.parser->parse(tokenizer.decode(prompt, false),
+                                tokenizer.decode(choice.completion.ids, false), plain, told.wish.tools);
   calls = !turn.calls.empty();
   const Json content = turn.message.value("content", Json());
-  out["content"] = calls && (content.is_null() || content == "") ? Json() : content.is_null() ? Json("") : content;
+  out["content"] = calls && (content.is_null() || content == "") ? Json()
+                   : content.is_null()                           ? Json("")
+                                                                 : content;
   for (const char* name : {"reasoning_content", "thinking"}) {
     if (turn.message.contains(name)) out["reasoning_content"] = turn.message[name];
   }
@@ -247,8 +251,8 @@ Json message_of(const Told& told, const Choice& choice, bool& calls) {
          {"type", "function"},
          {"function",
           {{"name", call.name},
-           {"arguments",
-            call.arguments.is_string() ? call.arguments.get<std::string>() : base::dump_json(call.arguments)}}}});
+           {"arguments", call.arguments.is_string() ? call.arguments.get<std::string>()
+                                                    : base::dump_json(call.arguments)}}}});
   }
   return out;
 }

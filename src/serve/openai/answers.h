@@ -35,7 +35,8 @@ std::string text_of(const Told& told, const Choice& choice);
 std::string finish_of(const rollout::Completion& completion);
 base::Json stop_reason_of(const Told& told, const Choice& choice);
 
-// logprobs of the completion's tokens [from, to), as /v1/completions has them; `offset`: characters before them.
+// logprobs of the completion's tokens [from, to), as /v1/completions has them; `offset`: characters before
+// them.
 base::Json completion_logprobs(const Told& told, const Choice& choice, std::size_t from, std::size_t to,
                                std::size_t offset);
 // {"content": [...]} as chat has them.

@@ -29,8 +29,8 @@ class Refusal : public std::runtime_error {
 std::string error_body(const Refusal& refusal);
 HttpAnswer answer_of(const Refusal& refusal);
 
-// A refusal for any exception: a UserError is a 400 with its sentence, what is not known a 500 that says nothing of the
-// machine.
+// A refusal for any exception: a UserError is a 400 with its sentence, what is not known a 500 that says
+// nothing of the machine.
 Refusal refusal_of(const std::exception_ptr& failure);
 
 }  // namespace hone::serve::openai

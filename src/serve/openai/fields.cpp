@@ -61,7 +61,8 @@ std::string Fields::path_of(const std::string& name) const {
 }
 
 void Fields::refuse(const std::string& name, const std::string& expected) const {
-  throw Refusal(400, path_of(name) + " must be " + expected + ", not " + shown(body_.value(name, base::Json())),
+  throw Refusal(400,
+                path_of(name) + " must be " + expected + ", not " + shown(body_.value(name, base::Json())),
                 path_of(name));
 }
 
@@ -91,8 +92,7 @@ bool Fields::flag(const std::string& name, bool otherwise) {
 }
 
 std::optional<std::int64_t> Fields::integer(const std::string& name, std::int64_t least, std::int64_t most) {
-  const std::optional<double> given =
-      number(name, static_cast<double>(least), static_cast<double>(most));
+  const std::optional<double> given = number(name, static_cast<double>(least), static_cast<double>(most));
   if (!given) return {};
   if (*given != std::floor(*given)) refuse(name, "a whole number");
   // Seeds need all 64 bits.

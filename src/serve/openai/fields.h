@@ -1,5 +1,5 @@
-// The fields of a request's JSON object, each read once with its type and range. What is left unread at the end is
-// unknown, and refused by name.
+// The fields of a request's JSON object, each read once with its type and range. What is left unread at the
+// end is unknown, and refused by name.
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,8 @@ std::string text_of_parts(const base::Json& parts, const std::string& where) {
     }
     if (!part.is_object() || part.value("type", base::Json()) != "text" ||
         !part.value("text", base::Json()).is_string())
-      throw Refusal(400, where + ".content may hold parts of type \"text\" alone: the model reads nothing else",
+      throw Refusal(400,
+                    where + ".content may hold parts of type \"text\" alone: the model reads nothing else",
                     "messages");
     out += part["text"].get<std::string>();
   }

@@ -1,5 +1,5 @@
-// What is seen and changed of a sequence's scores before each of its tokens is drawn: the most likely tokens beside it,
-// and the penalties, biases and allowed tokens of a request.
+// What is seen and changed of a sequence's scores before each of its tokens is drawn: the most likely tokens
+// beside it, and the penalties, biases and allowed tokens of a request.
 #pragma once
 
 #include <cstdint>

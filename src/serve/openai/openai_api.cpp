@@ -29,7 +29,10 @@ std::string decoded(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto digit = [](char c) {
-      return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+      return c >= '0' && c <= '9'   ? c - '0'
+             : c >= 'a' && c <= 'f' ? c - 'a' + 10
+             : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                    : -1;
     };
     if (text[i] == '%' && i + 2 < text.size() && digit(text[i + 1]) >= 0 && digit(text[i + 2]) >= 0) {
       out += static_cast<char>(digit(text[i + 1]) * 16 + digit(text[i + 2]));
@@ -57,7 +60,8 @@ bool OpenAiApi::takes(const HttpRequest& request) const {
 }
 
 HttpAnswer OpenAiApi::failure(int status, const std::string& message) const {
-  return answer_of(Refusal(status, message, "", "", status >= 500 ? "server_error" : "invalid_request_error"));
+  return answer_of(
+      Refusal(status, message, "", "", status >= 500 ? "server_error" : "invalid_request_error"));
 }
 
 void OpenAiApi::tell(Exchange& exchange, HttpAnswer answer) const {
@@ -82,12 +86,12 @@ void OpenAiApi::handle(std::shared_ptr<Exchange> exchange) {
     }
     if (!is_json(asked.header("content-type")))
       throw Refusal(415, "the content-type must be application/json");
-    if (served_.drains)
-      throw Refusal(503, "the server is being stopped", "", "", "server_error");
-    const auto waiting = static_cast<std::int64_t>(served_.scheduler.facts().jobs + served_.background.waiting());
+    if (served_.drains) throw Refusal(503, "the server is being stopped", "", "", "server_error");
+    const auto waiting =
+        static_cast<std::int64_t>(served_.scheduler.facts().jobs + served_.background.waiting());
     if (waiting >= served_.most_waiting) {
-      throw Refusal(429, std::to_string(waiting) + " requests wait already: try again in a moment", "",
-                    "", "overloaded");
+      throw Refusal(429, std::to_string(waiting) + " requests wait already: try again in a moment", "", "",
+                    "overloaded");
     }
     served_.background.run([this, exchange] { post(exchange); });
   } catch (...) {
@@ -99,8 +103,8 @@ void OpenAiApi::answer_get(Exchange& exchange) const {
   const std::string& path = exchange.request.path;
   if (path == "/healthz" || path == "/health") {
     const bool drains = served_.drains;
-    tell(exchange, {.status = drains ? 503 : 200,
-                    .body = drains ? R"({"status":"stopping"})" : R"({"status":"ok"})"});
+    tell(exchange,
+         {.status = drains ? 503 : 200, .body = drains ? R"({"status":"stopping"})" : R"({"status":"ok"})"});
   } else if (path == "/version") {
     tell(exchange, {.body = base::dump_json({{"version", base::kHoneVersion}})});
   } else if (path == "/metrics") {
@@ -171,10 +175,13 @@ void OpenAiApi::post(const std::shared_ptr<Exchange>& exchange) {
 void OpenAiApi::sample(const std::shared_ptr<Exchange>& exchange, const Json& body) {
   const std::string& path = exchange->request.path;
   const bool is_chat = path == "/v1/chat/completions", is_generate = path == "/inference/v1/generate";
-  Wish wish = is_chat ? read_chat(served_, body) : is_generate ? read_generate(served_, body)
-                                                               : read_completion(served_, body);
-  const std::string id = (is_chat ? "chatcmpl-" : is_generate ? "gen-" : "cmpl-") + std::to_string(served_.started) +
-                         "x" + std::to_string(exchange->request.id);
+  Wish wish = is_chat       ? read_chat(served_, body)
+              : is_generate ? read_generate(served_, body)
+                            : read_completion(served_, body);
+  const std::string id = (is_chat       ? "chatcmpl-"
+                          : is_generate ? "gen-"
+                                        : "cmpl-") +
+                         std::to_string(served_.started) + "x" + std::to_string(exchange->request.id);
   std::make_shared<Sampling>(served_, std::move(wish), exchange, id, [this, path](int status) {
     served_.metrics.count("openai", path, status);
   })->start();

@@ -1,5 +1,5 @@
-// OpenAI's API: /v1/models, /v1/completions, /v1/chat/completions; /tokenize, /detokenize and /tokenizer_info, which
-// lm-eval asks; /inference/v1/generate of renderers; /metrics, /healthz and /version.
+// OpenAI's API: /v1/models, /v1/completions, /v1/chat/completions; /tokenize, /detokenize and
+// /tokenizer_info, which lm-eval asks; /inference/v1/generate of renderers; /metrics, /healthz and /version.
 #pragma once
 
 #include <memory>

@@ -46,7 +46,8 @@ rollout::Request Sampling::request_of(Choice& choice) const {
   }
   if (!wish_.stops.empty()) {
     out.options.stops = [stops = wish_.stops, &tokenizer = served_.tokenizer,
-                         least = static_cast<std::size_t>(wish_.min_tokens)](std::span<const std::int32_t> ids) {
+                         least =
+                             static_cast<std::size_t>(wish_.min_tokens)](std::span<const std::int32_t> ids) {
       return ids.size() >= least && text::ends_with_stop(ids, stops, tokenizer);
     };
   }
@@ -80,21 +81,22 @@ void Sampling::start() {
 
 void Sampling::submit_scores(std::size_t prompt) {
   served_.scheduler.submit(
-      score_prompt(served_.model,
-                   {.ids = wish_.prompts[prompt],
-                    .from = 1,
-                    .top = *wish_.logprobs,
-                    .version = wish_.weights.version,
-                    .on_done =
-                        [self = shared_from_this(), prompt](PromptScores scores) {
-                          for (Choice& one : self->choices_) {
-                            if (one.prompt == static_cast<std::int64_t>(prompt)) one.scores = scores;
-                          }
-                          self->one_done();
-                        },
-                    .on_error = [self = shared_from_this()](
-                                    const std::exception_ptr& failure) { self->fail(failure); },
-                    .is_wanted = [self = shared_from_this()] { return !self->cancelled_ && !self->failed_; }}),
+      score_prompt(
+          served_.model,
+          {.ids = wish_.prompts[prompt],
+           .from = 1,
+           .top = *wish_.logprobs,
+           .version = wish_.weights.version,
+           .on_done =
+               [self = shared_from_this(), prompt](PromptScores scores) {
+                 for (Choice& one : self->choices_) {
+                   if (one.prompt == static_cast<std::int64_t>(prompt)) one.scores = scores;
+                 }
+                 self->one_done();
+               },
+           .on_error = [self =
+                            shared_from_this()](const std::exception_ptr& failure) { self->fail(failure); },
+           .is_wanted = [self = shared_from_this()] { return !self->cancelled_ && !self->failed_; }}),
       0);
 }
 

@@ -1,4 +1,5 @@
-// One request from its wish to its last byte: jobs of the scheduler, and the answer or the stream that they become.
+// One request from its wish to its last byte: jobs of the scheduler, and the answer or the stream that they
+// become.
 #pragma once
 
 #include <atomic>

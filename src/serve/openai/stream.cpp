@@ -47,8 +47,9 @@ void Stream::add_tokens(Json& chunk, const Choice& choice, State& state, bool is
     one["logprobs"] = std::move(arrays);
   }
   if (wish.return_ids) {
-    one["token_ids"] = std::vector<std::int32_t>(
-        choice.completion.ids.begin() + static_cast<std::ptrdiff_t>(state.tokens), choice.completion.ids.end());
+    one["token_ids"] =
+        std::vector<std::int32_t>(choice.completion.ids.begin() + static_cast<std::ptrdiff_t>(state.tokens),
+                                  choice.completion.ids.end());
     if (is_first) {
       const auto& prompt = wish.prompts[static_cast<std::size_t>(choice.prompt)];
       (wish.form == Form::kChat ? chunk : one)["prompt_token_ids"] = prompt;
@@ -66,8 +67,10 @@ void Stream::part(const Choice& choice, State& state, const std::string& text, b
     if (!state.has_role) delta = {{"role", "assistant"}};
     delta["content"] = text;
     state.has_role = true;
-    chunk["choices"].push_back(
-        {{"index", choice.index}, {"delta", std::move(delta)}, {"logprobs", nullptr}, {"finish_reason", nullptr}});
+    chunk["choices"].push_back({{"index", choice.index},
+                                {"delta", std::move(delta)},
+                                {"logprobs", nullptr},
+                                {"finish_reason", nullptr}});
   } else {
     chunk = head_of(told_, "text_completion");
     chunk["choices"].push_back(

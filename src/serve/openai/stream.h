@@ -15,8 +15,8 @@ class Stream {
  public:
   Stream(const Told& told, Exchange& exchange, std::size_t choices);
 
-  // The choice has more tokens, or has ended. Text that may be half a character or the beginning of a stop string is
-  // held back; that of a turn that may call tools, until it has ended.
+  // The choice has more tokens, or has ended. Text that may be half a character or the beginning of a stop
+  // string is held back; that of a turn that may call tools, until it has ended.
   void tell(const Choice& choice, bool has_ended);
   void end(const std::vector<Choice>& choices);  // usage where it was asked for, and the last event
   void fail(const std::string& error);           // the body of an error
@@ -25,9 +25,9 @@ class Stream {
  private:
   struct State {
     text::TextStream text;
-    std::string said;           // so far, held-back text included
-    std::size_t sent = 0;       // of it
-    std::size_t tokens = 0;     // told
+    std::string said;            // so far, held-back text included
+    std::size_t sent = 0;        // of it
+    std::size_t tokens = 0;      // told
     std::size_t characters = 0;  // of the texts of those
     bool has_role = false;
   };

@@ -22,8 +22,8 @@ std::vector<std::int32_t> token_ids(const Served& served, const Fields& fields, 
     const auto id = one.get<std::int64_t>();
     if (id < 0 || id >= vocabulary)
       throw Refusal(400,
-                    name + " has the token id " + std::to_string(id) + ", and the model has those from 0 to " +
-                        std::to_string(vocabulary - 1),
+                    name + " has the token id " + std::to_string(id) +
+                        ", and the model has those from 0 to " + std::to_string(vocabulary - 1),
                     name);
     out.push_back(static_cast<std::int32_t>(id));
   }
@@ -126,13 +126,15 @@ void read_common(const Served& served, Fields& fields, Wish& wish) {
   wish.return_ids = fields.flag("return_token_ids");
   wish.texts_as_ids = fields.flag("return_tokens_as_token_ids");
   fields.neutral("best_of", base::Json(wish.samples), "use n");
-  fields.neutral("response_format", base::Json{{"type", "text"}}, "hone does not constrain texts to a schema");
-  for (const char* name : {"guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs"})
+  fields.neutral("response_format", base::Json{{"type", "text"}},
+                 "hone does not constrain texts to a schema");
+  for (const char* name :
+       {"guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs"})
     fields.neutral(name, nullptr, "hone does not constrain texts");
   fields.neutral("use_prompt_embeds", false, "prompts are texts or ids");
   fields.neutral("prompt_embeds", nullptr, "prompts are texts or ids");
-  for (const char* name : {"user", "metadata", "service_tier", "store", "safety_identifier", "prompt_cache_key",
-                           "request_id"})
+  for (const char* name :
+       {"user", "metadata", "service_tier", "store", "safety_identifier", "prompt_cache_key", "request_id"})
     fields.ignore(name);
 }
 
@@ -155,7 +157,8 @@ void check_lengths(const Served& served, Wish& wish, bool to_the_end) {
   wish.min_tokens = std::min(wish.min_tokens, wish.max_tokens);
   if (wish.max_tokens == 0 && !wish.echo) throw Refusal(400, "max_tokens must be at least 1", "max_tokens");
   if (wish.logprobs.value_or(0) > 0 && (wish.sampler.repetition_penalty != 1 || wish.min_tokens > 0)) {
-    throw Refusal(400, "log-probabilities of other tokens cannot be had beside repetition_penalty or min_tokens",
+    throw Refusal(400,
+                  "log-probabilities of other tokens cannot be had beside repetition_penalty or min_tokens",
                   wish.form == Form::kChat ? "top_logprobs" : "logprobs", "unsupported_parameter");
   }
 }
@@ -195,7 +198,8 @@ Wish read_completion(const Served& served, const base::Json& body) {
   fields.neutral("suffix", nullptr, "the model completes at the end");
   fields.finish();
   check_lengths(served, wish, false);
-  if (wish.echo && wish.stream) throw Refusal(400, "echo cannot be streamed", "echo", "unsupported_parameter");
+  if (wish.echo && wish.stream)
+    throw Refusal(400, "echo cannot be streamed", "echo", "unsupported_parameter");
   return wish;
 }
 

@@ -1,4 +1,5 @@
-// A request of OpenAI's API or of renderers' generate, read and checked: what is to be sampled, and how it is told.
+// A request of OpenAI's API or of renderers' generate, read and checked: what is to be sampled, and how it is
+// told.
 #pragma once
 
 #include <cstdint>

@@ -75,7 +75,10 @@ fn hand_over(receive: Receive, user: *mut c_void, call: Arc<Call>, asked: &Asked
         .head
         .headers
         .iter()
-        .map(|(name, value)| Header { name: Text::of(name.as_str().as_bytes()), value: Text::of(value.as_bytes()) })
+        .map(|(name, value)| Header {
+            name: Text::of(name.as_str().as_bytes()),
+            value: Text::of(value.as_bytes()),
+        })
         .collect();
     let views = Views {
         id: asked.id,

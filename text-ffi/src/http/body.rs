@@ -115,7 +115,8 @@ pub async fn read<'a>(
             return Err(Refused::TooLarge);
         }
         counted.bytes += data.len() as u64;
-        if counts.body_bytes.fetch_add(data.len() as u64, Ordering::SeqCst) + data.len() as u64 > most_of_all {
+        if counts.body_bytes.fetch_add(data.len() as u64, Ordering::SeqCst) + data.len() as u64 > most_of_all
+        {
             return Err(Refused::Overloaded);
         }
         all.extend_from_slice(&data);

@@ -235,8 +235,12 @@ async fn respond(
         Ok(Err(Refused::Overloaded)) => {
             return Ok(says(StatusCode::TOO_MANY_REQUESTS, "the bodies of all requests take too much memory"))
         }
-        Ok(Err(Refused::Broken)) => return Ok(says(StatusCode::BAD_REQUEST, "the body of the request is broken")),
-        Err(_) => return Ok(says(StatusCode::REQUEST_TIMEOUT, "the body of the request did not come in time")),
+        Ok(Err(Refused::Broken)) => {
+            return Ok(says(StatusCode::BAD_REQUEST, "the body of the request is broken"))
+        }
+        Err(_) => {
+            return Ok(says(StatusCode::REQUEST_TIMEOUT, "the body of the request did not come in time"))
+        }
     };
     let (send, receive) = oneshot::channel();
     let bytes = counted.keep();
