@@ -142,6 +142,27 @@ TEST_F(ToolsTest, ChatTakesItsModelFirst) {
   EXPECT_EQ(plan.threads, 1);
 }
 
+TEST_F(ToolsTest, ServeTakesItsModelFirst) {
+  ServePlan expected;
+  expected.model_name_or_path = path("model");
+  EXPECT_EQ(parse_serve({path("model")}), expected);
+  const ServePlan plan = parse_serve({path("model"), "--port", "0", "--host", "0.0.0.0", "--api_key_env",
+                                      "KEY", "--kv_memory", "2GB", "--logprobs_mode", "sampled"});
+  EXPECT_EQ(plan.port, 0);
+  EXPECT_EQ(plan.api_key_env, "KEY");
+  EXPECT_EQ(plan.kv_memory, 2'000'000'000);
+  EXPECT_EQ(plan.logprobs_mode, "sampled");
+  const auto error = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {path("model")};
+    words.insert(words.end(), more.begin(), more.end());
+    return error_of([&] { parse_serve(words); });
+  };
+  EXPECT_NE(error({"--host", "0.0.0.0"}).find("api_key_env"), std::string::npos);
+  EXPECT_NE(error({"--port", "70000"}).find("[--port]"), std::string::npos);
+  EXPECT_NE(error({"--logprobs_mode", "rew"}).find("Did you mean 'raw'?"), std::string::npos);
+  EXPECT_NE(error_of([] { parse_serve({}); }).find("expected a model to serve"), std::string::npos);
+}
+
 TEST_F(ToolsTest, ChatTakesTools) {
   write("tools.py", "def add(): pass\ndef look(): pass\n");
   const ChatPlan plan =
