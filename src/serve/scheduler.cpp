@@ -51,6 +51,7 @@ struct Scheduler::Impl {
   void decode();
   void tell();
   void pass();
+  void count_out();  // of a job, before its last call
   void end(rollout::RequestId id);
   void drop_all();
   void publish();
@@ -99,9 +100,8 @@ void Scheduler::Impl::take_new() {
       requests[one.id] = id;
       running.emplace(id, std::move(one));
     } catch (...) {
+      count_out();
       one.job.on_error(std::current_exception());
-      const std::lock_guard lock(mutex);
-      --open_jobs;
     }
   }
   for (const JobId id : dropped) {
@@ -111,13 +111,16 @@ void Scheduler::Impl::take_new() {
   for (const auto& task : soon) task();
 }
 
+void Scheduler::Impl::count_out() {
+  const std::lock_guard lock(mutex);
+  --open_jobs;
+}
+
 void Scheduler::Impl::end(rollout::RequestId id) {
   const auto place = running.find(id);
   requests.erase(place->second.id);
   running.erase(place);
   engine.forget(id);
-  const std::lock_guard lock(mutex);
-  --open_jobs;
 }
 
 // What the engine has to say.
@@ -136,6 +139,7 @@ void Scheduler::Impl::tell() {
         facts.read += engine.tokens(event.id).size() - 1;
       }
     }
+    if (event.has_ended) count_out();
     one.job.on_token(completion, one.facts, event.has_ended);
     if (event.has_ended) end(event.id);
   }
@@ -163,6 +167,7 @@ void Scheduler::Impl::decode() {
     for (const auto& [id, one] : running)
       if (!some_ended || engine.has_ended(id)) failed.push_back(id);
     for (const rollout::RequestId id : failed) {
+      count_out();
       running.at(id).job.on_error(failure);
       end(id);
     }
