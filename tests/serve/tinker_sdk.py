@@ -5,7 +5,11 @@ line of JSON. Run by tests/serve/tinker_test.py with third_party/serve-venv (tes
 """
 
 import json
+import pathlib
 import sys
+
+# torch is that of the parity folder, behind this Python's own packages.
+sys.path += map(str, (pathlib.Path(__file__).resolve().parents[2] / "third_party/parity-venv/lib").glob("python3*/site-packages"))
 
 import numpy as np
 import tinker
