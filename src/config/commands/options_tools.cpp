@@ -193,7 +193,7 @@ const Schema& serve_schema() {
            "name"),
        {{"chat_template_path", "a .jinja file; null: the tokenizer's chat template",
          &ServePlan::chat_template_path},
-        {"served_model_name", "the model's name in requests; null: the last part of its path",
+        {"served_model_name", "the model's name in requests; null: the name that it has",
          &ServePlan::served_model_name},
         {"seed", "seed of requests that name none", &SamplingPlan::seed, at_least(0)},
         {"logprobs_mode", "log-probabilities at temperature 1 (raw), or at the request's (sampled)",
