@@ -27,6 +27,8 @@
 #include "serve/openai/openai_api.h"
 #include "serve/router.h"
 #include "serve/served.h"
+#include "serve/tinker/api.h"
+#include "text/stop_strings.h"
 #include "train/facts/machine.h"
 #include "train/opening/open_model.h"
 
@@ -142,13 +144,47 @@ void say_plan(const config::ServePlan& plan, const OpenedModel& opened, const se
             << '\n';
 }
 
-// No new work; running requests have their time. Whether all of them ended.
-bool let_end(const config::ServePlan& plan, serve::Served& served, serve::HttpServer& network) {
+// Null: the model has an adapter of its own, which a client's LoRA would replace.
+serve::TinkerApi* add_tinker(const config::ServePlan& plan, model::CausalLm& model,
+                             const serve::Served& served, serve::Compute& compute, serve::Router& router) {
+  if (!plan.adapter_name_or_path.empty()) {
+    std::cerr << "training  no: adapter_name_or_path gives the model an adapter of its own\n";
+    return nullptr;
+  }
+  serve::TinkerOptions options;
+  options.model_name = served.root;
+  options.root = plan.root;
+  options.seed = served.seed;
+  options.stop_ids = served.stop_ids;
+  options.ends_with_stop = [&tokenizer = served.tokenizer](std::span<const std::int32_t> ids,
+                                                           const std::vector<std::string>& stops) {
+    return text::ends_with_stop(ids, stops, tokenizer);
+  };
+  options.drains = [&served] { return served.drains.load(); };
+  options.max_context = served.max_length;
+  options.waiting_requests = static_cast<std::size_t>(plan.max_waiting);
+  auto tinker = std::make_unique<serve::TinkerApi>(model, compute, std::move(options));
+  serve::TinkerApi* const out = tinker.get();
+  router.add(std::move(tinker));
+  return out;
+}
+
+// What clients have trained and not saved.
+void save_updates(serve::TinkerApi& tinker) {
+  for (const std::string& path : tinker.autosave())
+    std::cerr << "stopping  updates that were not saved are at " << base::printable(path) << std::endl;
+}
+
+// No new work; running requests have their time, and updates are saved. Whether all requests ended.
+bool let_end(const config::ServePlan& plan, serve::Served& served, serve::HttpServer& network,
+             serve::TinkerApi* tinker) {
   served.drains = true;
   const serve::SchedulerFacts running = served.scheduler.facts();
   std::cerr << "stopping  " << base::counted(static_cast<std::int64_t>(running.jobs), "request")
             << " running; once more: at once" << std::endl;
-  return network.drain(plan.drain);
+  const bool ended = network.drain(plan.drain);
+  if (tinker != nullptr) save_updates(*tinker);
+  return ended;
 }
 
 // Sleeps until a signal comes.
@@ -202,9 +238,10 @@ int serve(const std::vector<std::string>& arguments) {
                        .scheduler = scheduler,
                        .background = *background,
                        .metrics = metrics};
+  serve::ScheduledCompute compute(scheduler);
   serve::Router router(key);
-  // The APIs, each with its own paths.
   router.add(std::make_unique<serve::openai::OpenAiApi>(served));
+  serve::TinkerApi* const tinker = add_tinker(plan, *opened.model, served, compute, router);
 
   std::atomic<const serve::HttpServer*> listening = nullptr;
   served.connections = [&listening] {
@@ -220,7 +257,7 @@ int serve(const std::vector<std::string>& arguments) {
   std::cout << "serving   http://" << plan.host << ":" << network->port() << std::endl;
   wait_for_signal();
 
-  const bool ended = let_end(plan, served, *network);
+  const bool ended = let_end(plan, served, *network, tinker);
   listening = nullptr;
   scheduler.stop();
   network.reset();

@@ -149,7 +149,8 @@ constexpr CommandRow kCommands[] = {
      .usage = "hone serve MODEL [--adapters NAME=DIR ...] [--port 8000] [--option value ...]\n"
            "\n"
            "Answers OpenAI's API over HTTP: completions, chat, log-probabilities of prompts, streams. Each adapter is a model\n"
-           "of its own name. SIGTERM or Ctrl-C lets running requests end.\n",
+           "of its own name. Answers the Tinker API too: clients train LoRAs on the model and sample from them.\n"
+           "SIGTERM or Ctrl-C lets running requests end.\n",
      .schema = &serve_schema,
      .check = [](const Words& words) { parse_serve(words); }},
     {.name = "convert",

@@ -197,7 +197,8 @@ const Schema& serve_schema() {
          &ServePlan::served_model_name},
         {"seed", "seed of requests that name none", &SamplingPlan::seed, at_least(0)},
         {"logprobs_mode", "log-probabilities at temperature 1 (raw), or at the request's (sampled)",
-         &ServePlan::logprobs_mode, choice("raw sampled")}},
+         &ServePlan::logprobs_mode, choice("raw sampled")},
+        {"root", "folder of what clients of the Tinker API save, made when it is needed", &ServePlan::root}},
        headed(
            "network",
            {{"host", "address to listen on", &ServePlan::host},

@@ -92,6 +92,7 @@ struct ServePlan : DecodingPlan {
   std::string logprobs_mode = "raw";    // or "sampled"
   double training_share = 0.5;          // of the time, for other work than decoding while both wait
   double drain = 30;                    // seconds for running requests after SIGTERM
+  std::string root = "serve";           // folder of what clients train and save
 
   bool operator==(const ServePlan&) const = default;
 };

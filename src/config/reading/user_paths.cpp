@@ -16,7 +16,7 @@ namespace {
 
 using base::Json;
 
-constexpr std::array<std::pair<std::string_view, PathForm>, 45> kForms = {{
+constexpr std::array<std::pair<std::string_view, PathForm>, 46> kForms = {{
     {"model_name_or_path", PathForm::kPath},
     {"ref_model", PathForm::kPath},
     {"tokenizer_name_or_path", PathForm::kPath},
@@ -51,6 +51,7 @@ constexpr std::array<std::pair<std::string_view, PathForm>, 45> kForms = {{
     {"python", PathForm::kPath},
     {"input", PathForm::kPath},
     {"output", PathForm::kPath},
+    {"root", PathForm::kPath},
     {"adapters", PathForm::kNamed},
     {"prompts", PathForm::kPath},
     {"run", PathForm::kPath},

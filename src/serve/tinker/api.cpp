@@ -1,0 +1,48 @@
+#include "serve/tinker/api.h"
+
+#include <future>
+#include <string_view>
+#include <utility>
+
+#include "serve/tinker/mailbox.h"
+#include "serve/tinker/service.h"
+
+namespace hone::serve {
+
+namespace {
+
+constexpr std::chrono::milliseconds kTick{50};
+constexpr std::chrono::minutes kLongestSave{5};
+
+}  // namespace
+
+TinkerApi::TinkerApi(model::CausalLm& model, Compute& compute, TinkerOptions options)
+    : service_(std::make_unique<Service>(model, compute, std::move(options))) {
+  mailbox_ = std::make_unique<Mailbox>([this] { service_->tick(); }, kTick, [](const std::exception_ptr&) {});
+  service_->mailbox_ = mailbox_.get();
+}
+
+TinkerApi::~TinkerApi() = default;
+
+bool TinkerApi::takes(const HttpRequest& request) const {
+  return request.path.starts_with("/api/v1/");
+}
+
+void TinkerApi::handle(std::shared_ptr<Exchange> exchange) {
+  mailbox_->post([this, exchange = std::move(exchange)] { service_->handle(exchange); });
+}
+
+std::vector<std::string> TinkerApi::autosave() {
+  const auto saved = std::make_shared<std::promise<std::vector<std::string>>>();
+  std::future<std::vector<std::string>> result = saved->get_future();
+  mailbox_->post(
+      [this, saved] { service_->autosave([saved](auto paths) { saved->set_value(std::move(paths)); }); });
+  return result.wait_for(kLongestSave) == std::future_status::ready ? result.get()
+                                                                    : std::vector<std::string>();
+}
+
+HttpAnswer TinkerApi::failure(int status, const std::string& message) const {
+  return detail(status, message);
+}
+
+}  // namespace hone::serve
