@@ -22,7 +22,7 @@ using base::printable;
 
 constexpr std::size_t kShown = 60, kPlaceColumns = 5, kNameColumns = 28;
 
-std::string in_column(const std::string& text, std::size_t width) {
+std::string in_field(const std::string& text, std::size_t width) {
   return text.size() < width ? text + std::string(width - text.size(), ' ') : text;
 }
 
@@ -39,15 +39,15 @@ void print_options(const config::OtherRun& run) {
   const std::string title(config::trainer_title(run.trainer));
   for (const config::OtherValue& one : run.options) {
     if (one.is_default()) continue;
-    std::cout << printable(in_column(place(one.where, run.file), kPlaceColumns) + "  " + in_column(one.from, kNameColumns) +
-                           "  " + one.option + ": " + shown(one))
+    std::cout << printable(in_field(place(one.where, run.file), kPlaceColumns) + "  " +
+                           in_field(one.from, kNameColumns) + "  " + one.option + ": " + shown(one))
               << '\n';
   }
   for (const config::OtherValue& one : run.options) {
     if (!one.is_default()) continue;
     const std::string why = one.from.empty() ? "" : ": " + one.from;
-    std::cout << printable(in_column("-", kPlaceColumns) + "  " + one.option + ": " + shown(one) + "  (" + title +
-                           "'s default" + why + ")")
+    std::cout << printable(in_field("-", kPlaceColumns) + "  " + one.option + ": " + shown(one) + "  (" +
+                           title + "'s default" + why + ")")
               << '\n';
   }
 }
@@ -56,17 +56,18 @@ void print_options(const config::OtherRun& run) {
 void print_ignored(const config::OtherRun& run) {
   std::vector<std::pair<std::string, std::string>> reasons;  // and the names
   for (const config::OtherNote& one : run.ignored) {
-    auto found = std::find_if(reasons.begin(), reasons.end(), [&](const auto& r) { return r.first == one.text; });
+    auto found =
+        std::find_if(reasons.begin(), reasons.end(), [&](const auto& r) { return r.first == one.text; });
     if (found == reasons.end()) found = reasons.insert(reasons.end(), {one.text, {}});
     found->second += (found->second.empty() ? "" : ", ") + one.name;
   }
-  for (const auto& [why, names] : reasons)
-    std::cout << printable("ignored   " + names + ": " + why) << '\n';
+  for (const auto& [why, names] : reasons) std::cout << printable("ignored   " + names + ": " + why) << '\n';
 }
 
 std::string title(const std::string& where, const std::string& name, const std::string& file) {
   const std::string at = place(where, file);
-  const std::string line = !at.empty() && at.find_first_not_of("0123456789") == std::string::npos ? "line " + at : at;
+  const std::string line =
+      !at.empty() && at.find_first_not_of("0123456789") == std::string::npos ? "line " + at : at;
   if (line.empty() || line == file) return name;
   return name.empty() ? line : name + " (" + line + ")";
 }
@@ -104,11 +105,13 @@ void print_waiting(const config::OtherRun& run) {
   for (const char* option : {"model_name_or_path", "dataset_name", "datasets"}) {
     if (const config::OtherValue* one = run.find(option)) of += (of.empty() ? "" : " and ") + shown(*one);
   }
-  std::cout << "waiting   " << printable(of) << (of.empty() ? "model and rows" : "") << ": not both are here\n";
+  std::cout << "waiting   " << printable(of) << (of.empty() ? "model and rows" : "")
+            << ": not both are here\n";
   for (const config::OtherCheck& one : config::other_checks()) {
     if (one.needs == config::CheckNeeds::kRows) std::cout << "          " << one.what << '\n';
   }
-  std::cout << "          do: --data ROWS.jsonl gives rows, and a model of the hub is fetched with `hf download`\n";
+  std::cout
+      << "          do: --data ROWS.jsonl gives rows, and a model of the hub is fetched with `hf download`\n";
 }
 
 }  // namespace
@@ -124,12 +127,14 @@ std::optional<config::Recognized> whose_file(const config::DoctorPlan& asked) {
       out = config::recognize(text, asked.config);
     }
   }
-  const bool others = !asked.data.empty() || !asked.dataset_info.empty() || !asked.write.empty() || asked.json;
+  const bool others =
+      !asked.data.empty() || !asked.dataset_info.empty() || !asked.write.empty() || asked.json;
   if (!out && others) {
-    throw base::UserError({.where = "hone check",
-                           .expected = "another trainer's file for --data, --dataset_info, --json and --write",
-                           .found = asked.config.empty() ? "no file" : asked.config + ", a file of hone's or TRL's names",
-                           .fix = "leave them out, or say whose file it is: --as axolotl"});
+    throw base::UserError(
+        {.where = "hone check",
+         .expected = "another trainer's file for --data, --dataset_info, --json and --write",
+         .found = asked.config.empty() ? "no file" : asked.config + ", a file of hone's or TRL's names",
+         .fix = "leave them out, or say whose file it is: --as axolotl"});
   }
   if (out && (asked.fix || asked.arguments.size() > 2)) {
     throw base::UserError(
@@ -153,7 +158,8 @@ int check_others(const config::DoctorPlan& asked, const config::Recognized& whos
     std::cout << base::dump_json(out) << '\n';
   } else {
     std::cout << "hone check   " << printable(asked.config) << " · " << config::trainer_title(run.trainer)
-              << "'s, by " << printable(run.recognized) << " · hone " << config::method_name(run.method) << '\n';
+              << "'s, by " << printable(run.recognized) << " · hone " << config::method_name(run.method)
+              << '\n';
     print_options(run);
     print_ignored(run);
     print_findings(run);

@@ -42,8 +42,8 @@ TEST(OthersAxolotl, QloraOnAlpacaWithPacking) {
 }
 
 TEST(OthersAxolotl, ItsDefaultsArePrinted) {
-  const OtherRun run =
-      other_run(kModel + kLora + "datasets:\n  - path: nowhere/rows\n    type: completion\n    field: body\n");
+  const OtherRun run = other_run(
+      kModel + kLora + "datasets:\n  - path: nowhere/rows\n    type: completion\n    field: body\n");
   expect_run(run, {.method = "sft",
                    .options = {{"max_length", "512 default"},
                                {"num_train_epochs", "1 default"},
@@ -55,7 +55,7 @@ TEST(OthersAxolotl, ItsDefaultsArePrinted) {
                                {"packing", "false default"},
                                {"dataset_name", "nowhere/rows"},
                                {"dataset_text_field", "body"},
-                               {"eval_strategy", "no default"}},
+                               {"eval_strategy", "\"no\" default"}},
                    .findings = {"drops each row above 512 tokens", "trains every token"}});
 }
 
@@ -85,63 +85,74 @@ TEST(OthersAxolotl, OwnPrompt) {
                        "datasets:\n  - path: nowhere/rows\n    type:\n      field_instruction: question\n"
                        "      field_output: answer\n      format: \"Q: {instruction}\\nA:\"\n"),
              {.method = "sft",
-              .options = {{"prompt_template", "\"Q: {question}\\nA:\""}, {"dataset_columns", "{answer: completion}"}}});
+              .options = {{"prompt_template", "\"Q: {question}\\nA:\""},
+                          {"dataset_columns", "{answer: completion}"}}});
 }
 
 TEST(OthersAxolotl, DpoWithoutAdapterIsFull) {
-  expect_run(other_run(kModel +
-                       "rl: dpo\nrl_beta: 0.2\nlearning_rate: 5e-7\ndatasets:\n  - path: nowhere/pairs\n    split: train\n"
-                       "    type: chatml.intel\n"),
-             {.method = "dpo",
-              .options = {{"use_peft", "false default"},
-                          {"beta", "0.2"},
-                          {"dataset_columns", "{question: prompt}"},
-                          {"datasets", "[{path: nowhere/pairs, split: train}]"}},
-              .findings = {"the whole model is trained", "ChatML's tags"}});
+  expect_run(
+      other_run(
+          kModel +
+          "rl: dpo\nrl_beta: 0.2\nlearning_rate: 5e-7\ndatasets:\n  - path: nowhere/pairs\n    split: train\n"
+          "    type: chatml.intel\n"),
+      {.method = "dpo",
+       .options = {{"use_peft", "false default"},
+                   {"beta", "0.2"},
+                   {"dataset_columns", "{question: prompt}"},
+                   {"datasets", "[{path: nowhere/pairs, split: train}]"}},
+       .findings = {"the whole model is trained", "ChatML's tags"}});
 }
 
 TEST(OthersAxolotl, TrainsNothingThatItAskedFor) {
-  expect_run(other_run(kModel +
-                       "adapter: qlora\nload_in_8bit: true\nlora_r: 8\nlora_alpha: 16\nlora_target_modules: [q_proj, v_proj]\n"
-                       "learning_rate: 1e-4\nval_set_size: 0\neval_steps: 50\ndatasets:\n  - path: nowhere/rows\n    type: alpaca\n"
-                       "chat_template: chatml\nlr_scheduler: rex\nplugins:\n  - my.Plugin\n"),
-             {.method = "sft",
-              .findings = {"eval_steps: evaluation is asked for, but there is no set", "qlora without load_in_4bit",
-                           "qlora with load_in_8bit", "rex is axolotl's own schedule", "my.Plugin is code",
-                           "it has no effect on rows of type alpaca"},
-              .refused = 5});
+  expect_run(
+      other_run(
+          kModel +
+          "adapter: qlora\nload_in_8bit: true\nlora_r: 8\nlora_alpha: 16\nlora_target_modules: [q_proj, v_proj]\n"
+          "learning_rate: 1e-4\nval_set_size: 0\neval_steps: 50\ndatasets:\n  - path: nowhere/rows\n    type: alpaca\n"
+          "chat_template: chatml\nlr_scheduler: rex\nplugins:\n  - my.Plugin\n"),
+      {.method = "sft",
+       .findings = {"eval_steps: evaluation is asked for, but there is no set", "qlora without load_in_4bit",
+                    "qlora with load_in_8bit", "rex is axolotl's own schedule", "my.Plugin is code",
+                    "it has no effect on rows of type alpaca"},
+       .refused = 5});
 }
 
 TEST(OthersAxolotl, NamesTwiceUnknownAndPlaces) {
-  const OtherRun run = other_run(kModel + kLora +
-                                 "learning_rate: 1e-5\nsequence_length: 2048\ndatasets:\n  - path: <the limo dataset>\n"
-                                 "    type: alpaca\nweight_decay:\n");
-  expect_run(run, {.method = "sft",
-                   .options = {{"learning_rate", "1e-05"}, {"weight_decay", "0 default"}},
-                   .findings = {"note run.yaml:8 learning_rate: it is there twice, at run.yaml:7 too",
-                                "unknown run.yaml:9 sequence_length: no name of axolotl's that hone knows. Did you mean "
-                                "'sequence_len'",
-                                "<the limo dataset> is a place to fill in"},
-                   .unknown = 2});
+  const OtherRun run =
+      other_run(kModel + kLora +
+                "learning_rate: 1e-5\nsequence_length: 2048\ndatasets:\n  - path: <the limo dataset>\n"
+                "    type: alpaca\nweight_decay:\n");
+  expect_run(
+      run,
+      {.method = "sft",
+       .options = {{"learning_rate", "1e-05"}, {"weight_decay", "0 default"}},
+       .findings = {"note run.yaml:8 learning_rate: it is there twice, at run.yaml:7 too",
+                    "unknown run.yaml:9 sequence_length: no name of axolotl's that hone knows. Did you mean "
+                    "'sequence_len'",
+                    "<the limo dataset> is a place to fill in"},
+       .unknown = 2});
 }
 
 TEST(OthersAxolotl, WhatIsNotWrittenIsNoGuess) {
-  expect_run(other_run(kModel + "adapter: lora\ndatasets:\n  - path: ${HONE_NO_SUCH_NAME}\n    type: alpaca\n"),
-             {.method = "sft",
-              .options = {{"lora_r", "absent"}, {"learning_rate", "absent"}, {"dataset_name", "absent"}},
-              .findings = {"lora_r is not written", "lora_alpha is not written", "and axolotl asks for it",
-                           "HONE_NO_SUCH_NAME, which is not set here"},
-              .unknown = 5});
+  expect_run(
+      other_run(kModel + "adapter: lora\ndatasets:\n  - path: ${HONE_NO_SUCH_NAME}\n    type: alpaca\n"),
+      {.method = "sft",
+       .options = {{"lora_r", "absent"}, {"learning_rate", "absent"}, {"dataset_name", "absent"}},
+       .findings = {"lora_r is not written", "lora_alpha is not written", "and axolotl asks for it",
+                    "HONE_NO_SUCH_NAME, which is not set here"},
+       .unknown = 5});
 }
 
 TEST(OthersAxolotl, GrpoTakesTheKeysOfTrl) {
-  expect_run(other_run(kModel + kLora +
-                       "rl: grpo\ntrl:\n  beta: 0.01\n  num_generations: 4\n  reward_funcs: [accuracy_reward]\n"
-                       "  max_completion_length: 128\ndatasets:\n  - path: nowhere/prompts\n    type: mine.transform\n"),
-             {.method = "grpo",
-              .options = {{"beta", "0.01"}, {"num_generations", "4"}, {"max_completion_length", "128"}},
-              .unknown = 1,
-              .refused = 0});
+  expect_run(
+      other_run(
+          kModel + kLora +
+          "rl: grpo\ntrl:\n  beta: 0.01\n  num_generations: 2\n  reward_funcs: [accuracy_reward]\n"
+          "  max_completion_length: 128\ndatasets:\n  - path: nowhere/prompts\n    type: mine.transform\n"),
+      {.method = "grpo",
+       .options = {{"beta", "0.01"}, {"num_generations", "2"}, {"max_completion_length", "128"}},
+       .unknown = 1,
+       .refused = 0});
 }
 
 }  // namespace others_axolotl_test

@@ -29,7 +29,9 @@ class OthersFactory : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(root_); }
 
   std::string info() const { return (root_ / "dataset_info.json").string(); }
-  OtherRun run(const std::string& text) const { return other_run(text, "run.yaml", {.dataset_info = info()}); }
+  OtherRun run(const std::string& text) const {
+    return other_run(text, "run.yaml", {.dataset_info = info()});
+  }
 
   std::filesystem::path root_;
 };
@@ -63,7 +65,8 @@ TEST_F(OthersFactory, AlphaIsTwiceTheRank) {
 }
 
 TEST_F(OthersFactory, TalksOfRolesAndSamples) {
-  expect_run(run(kLora + "dataset: talks\nmax_samples: 1000\nval_size: 0.1\neval_strategy: steps\neval_steps: 500\n"),
+  expect_run(run(kLora +
+                 "dataset: talks\nmax_samples: 1000\nval_size: 0.1\neval_strategy: steps\neval_steps: 500\n"),
              {.method = "sft",
               .options = {{"datasets", "[{path: nowhere/talks, first: 1000}]"},
                           {"assistant_only_loss", "true"},
@@ -80,13 +83,14 @@ TEST_F(OthersFactory, ColumnsTurnOthersOff) {
 }
 
 TEST_F(OthersFactory, DpoFromAnAdapter) {
-  expect_run(run("model_name_or_path: nowhere/model\nadapter_name_or_path: sft_out\nstage: dpo\nfinetuning_type: lora\n"
-                 "dataset: pairs\ntemplate: llama3\npref_beta: 0.3\npref_loss: sigmoid\n"),
-             {.method = "dpo",
-              .options = {{"beta", "0.3"},
-                          {"dataset_columns", "{question: prompt, good: chosen, bad: rejected}"},
-                          {"lora_r", "absent"}},
-              .findings = {"lora_rank is not read", "the model with adapters off"}});
+  expect_run(
+      run("model_name_or_path: nowhere/model\nadapter_name_or_path: sft_out\nstage: dpo\nfinetuning_type: lora\n"
+          "dataset: pairs\ntemplate: llama3\npref_beta: 0.3\npref_loss: sigmoid\n"),
+      {.method = "dpo",
+       .options = {{"beta", "0.3"},
+                   {"dataset_columns", "{question: prompt, good: chosen, bad: rejected}"},
+                   {"lora_r", "absent"}},
+       .findings = {"lora_rank is not read", "the model with adapters off"}});
 }
 
 TEST_F(OthersFactory, LossesWithoutReference) {
@@ -99,27 +103,33 @@ TEST_F(OthersFactory, LossesWithoutReference) {
 }
 
 TEST_F(OthersFactory, WhatItDoesNotDo) {
-  expect_run(run(kModel +
-                 "finetuning_type: full\ndataset: mine\ntemplate: sharegpt\nlora_rank: 8\ngradient_checkpointing: false\n"
-                 "pure_bf16: true\neval_strategy: steps\nshift_attn: true\n"),
-             {.method = "sft",
-              .options = {{"use_peft", "false"}, {"dtype", "bfloat16"}},
-              .findings = {"finetuning_type is full: it does nothing", "false does nothing in LLaMA-Factory", "NUM-01",
-                           "neither val_size nor eval_dataset", "shifted sparse attention",
-                           "LLaMA-Factory has no template sharegpt"},
-              .refused = 2});
+  expect_run(
+      run(kModel +
+          "finetuning_type: full\ndataset: mine\ntemplate: sharegpt\nlora_rank: 8\ngradient_checkpointing: false\n"
+          "pure_bf16: true\neval_strategy: steps\nshift_attn: true\n"),
+      {.method = "sft",
+       .options = {{"use_peft", "false"}, {"dtype", "bfloat16"}},
+       .findings = {"finetuning_type is full: it does nothing", "false does nothing in LLaMA-Factory",
+                    "NUM-01", "neither val_size nor eval_dataset", "shifted sparse attention",
+                    "LLaMA-Factory has no template sharegpt"},
+       .refused = 2});
 }
 
 TEST_F(OthersFactory, SetsThatAreNotDescribed) {
   expect_run(run(kLora + "dataset: mnie\n"),
-             {.method = "sft", .findings = {"does not describe a data set mnie. Did you mean 'mine'"}, .unknown = 1});
-  expect_run(other_run(kLora + "dataset: my_sft_data\n"),
              {.method = "sft",
-              .findings = {"unknown run.yaml:6 dataset: data set my_sft_data is described in data/dataset_info.json, which is "
-                           "not here"},
+              .findings = {"does not describe a data set mnie. Did you mean 'mine'"},
               .unknown = 1});
-  expect_run(run(kLora + "dataset: pictures\n"),
-             {.method = "sft", .findings = {"set pictures has images: hone trains only on text"}, .refused = 1});
+  expect_run(
+      other_run(kLora + "dataset: my_sft_data\n"),
+      {.method = "sft",
+       .findings =
+           {"unknown run.yaml:6 dataset: data set my_sft_data is described in data/dataset_info.json, which is "
+            "not here"},
+       .unknown = 1});
+  expect_run(
+      run(kLora + "dataset: pictures\n"),
+      {.method = "sft", .findings = {"set pictures has images: hone trains only on text"}, .refused = 1});
 }
 
 TEST_F(OthersFactory, PptAndFreezeAndPpo) {

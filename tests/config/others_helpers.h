@@ -36,8 +36,10 @@ inline std::string option_of(const OtherRun& run, std::string_view name) {
 inline std::string findings_of(const OtherRun& run) {
   std::string out;
   for (const OtherNote& one : run.notes) out += "note " + one.where + " " + one.name + ": " + one.text + "\n";
-  for (const OtherUnknown& one : run.unknown) out += "unknown " + one.where + " " + one.name + ": " + one.why + "\n";
-  for (const OtherRefusal& one : run.refused) out += "refused " + one.where + " " + one.name + ": " + one.why + "\n";
+  for (const OtherUnknown& one : run.unknown)
+    out += "unknown " + one.where + " " + one.name + ": " + one.why + "\n";
+  for (const OtherRefusal& one : run.refused)
+    out += "refused " + one.where + " " + one.name + ": " + one.why + "\n";
   return out;
 }
 

@@ -1,4 +1,5 @@
-// What is no file of a trainer, what is broken, hone's own file of a run, and mutated files: a run or a sentence.
+// What is no file of a trainer, what is broken, hone's own file of a run, and mutated files: a run or a
+// sentence.
 #include "config/helpers.h"
 #include "config/others_helpers.h"
 #include "fuzz/mutate.h"
@@ -26,7 +27,7 @@ TEST(OthersHostile, BrokenTextIsSaidWithItsPlace) {
   const std::string text = "base_model: m\nmicro_batch_size: 1\nwandb_project: \"never closed\n";
   const std::string error =
       error_of([&] { read_other(text, {.path = "run.yaml"}, {Trainer::kAxolotl, "--as axolotl"}); });
-  EXPECT_NE(error.find("run.yaml:"), std::string::npos) << error;
+  EXPECT_NE(error.find("run.yaml:3"), std::string::npos) << error;
   EXPECT_NE(error.find("unclosed quote"), std::string::npos) << error;
 }
 
@@ -73,8 +74,9 @@ TEST(OthersHostile, ChecksAreCounted) {
 }
 
 TEST(OthersHostile, MutatedFiles) {
-  const std::vector<std::string> corpus = {"0" + kAxolotl, "1" + kFactory, "2" + kScript,
-                                           "2{\"tuner_type\": \"lora\", \"model\": \"m\", \"dataset\": [\"a#5\"]}"};
+  const std::vector<std::string> corpus = {
+      "0" + kAxolotl, "1" + kFactory, "2" + kScript,
+      "2{\"tuner_type\": \"lora\", \"model\": \"m\", \"dataset\": [\"a#5\"]}"};
   const auto mutated = [](const std::string& text, fuzz::Random& random) {
     return text.substr(0, 1) + fuzz::mutated_bytes(text.substr(1), random);
   };

@@ -106,12 +106,13 @@ void add_schedule(Translation& t) {
     t.refuse("lr_scheduler", fmt::format("{} is axolotl's own schedule", schedule), "use cosine");
   }
   if (t.has("cosine_min_lr_ratio") && (schedule.empty() || schedule == "cosine")) {
-    t.run().options.push_back({"lr_scheduler_type", "cosine_with_min_lr", "cosine_min_lr_ratio",
-                               t.where("cosine_min_lr_ratio")});
+    t.run().options.push_back(
+        {"lr_scheduler_type", "cosine_with_min_lr", "cosine_min_lr_ratio", t.where("cosine_min_lr_ratio")});
     t.set("lr_scheduler_kwargs", Json::object({{"min_lr_rate", t.value("cosine_min_lr_ratio")}}),
           "cosine_min_lr_ratio");
   }
-  if (t.has("lr_scheduler_kwargs")) t.set("lr_scheduler_kwargs", t.value("lr_scheduler_kwargs"), "lr_scheduler_kwargs");
+  if (t.has("lr_scheduler_kwargs"))
+    t.set("lr_scheduler_kwargs", t.value("lr_scheduler_kwargs"), "lr_scheduler_kwargs");
   if (t.has("warmup_steps")) {
     t.set("warmup_steps", t.value("warmup_steps"), "warmup_steps");
     if (t.has("warmup_ratio"))
@@ -135,8 +136,8 @@ void add_batch(Translation& t) {
   } else if (micro && *micro > 0 && std::fmod(*whole, *micro) == 0) {
     t.set("gradient_accumulation_steps", static_cast<std::int64_t>(*whole / *micro), "batch_size");
   } else {
-    t.unknown("batch_size", "batch_size / micro_batch_size is no whole number",
-              "gradient_accumulation_steps", "write gradient_accumulation_steps");
+    t.unknown("batch_size", "batch_size / micro_batch_size is no whole number", "gradient_accumulation_steps",
+              "write gradient_accumulation_steps");
   }
 }
 
@@ -147,14 +148,16 @@ void add_lengths(Translation& t) {
   if (strategy == "truncate") {
     t.note("excess_length_strategy", "long rows are cut, as hone does");
   } else if (strategy == "raise") {
-    t.note("excess_length_strategy", fmt::format("axolotl stops at a row above {} tokens; hone cuts it", limit));
+    t.note("excess_length_strategy",
+           fmt::format("axolotl stops at a row above {} tokens; hone cuts it", limit));
   } else {
     t.note("sequence_len", fmt::format("axolotl drops each row above {} tokens; hone would cut it", limit));
   }
   if (t.flag("sample_packing")) {
-    t.note("sample_packing",
-           "axolotl fills bins of micro_batch_size x sequence_len tokens and leaves out the last: as many tokens "
-           "a step as here, in other bins, so its count of steps differs a little");
+    t.note(
+        "sample_packing",
+        "axolotl fills bins of micro_batch_size x sequence_len tokens and leaves out the last: as many tokens "
+        "a step as here, in other bins, so its count of steps differs a little");
     if (t.run().method != Method::kSft) t.refuse("sample_packing", "axolotl refuses it with rl", "remove it");
   }
   if (t.flag("group_by_length")) t.set("train_sampling_strategy", "group_by_length", "group_by_length");

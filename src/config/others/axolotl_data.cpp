@@ -44,7 +44,8 @@ void set_columns(Translation& t, const Json& wanted) {
 
 void add_conversation(Translation& t, const Json& set, bool sharegpt) {
   const Json mapping = set.value("message_property_mappings", Json::object());
-  const std::string old_role = text_of(set, "message_field_role"), old_text = text_of(set, "message_field_content");
+  const std::string old_role = text_of(set, "message_field_role"),
+                    old_text = text_of(set, "message_field_content");
   std::string role = text_of(mapping, "role", old_role.empty() ? "role" : old_role);
   std::string content = text_of(mapping, "content", old_text.empty() ? "content" : old_text);
   if (sharegpt) {
@@ -62,11 +63,13 @@ void add_conversation(Translation& t, const Json& set, bool sharegpt) {
     t.refuse("datasets", fmt::format("turns have {} and {} for role and content", role, content),
              "hone reads role and content, or from and value: write the rows so, or use row_function");
   }
-  t.set("assistant_only_loss", !t.flag("train_on_inputs"), t.has("train_on_inputs") ? "train_on_inputs" : "datasets");
+  t.set("assistant_only_loss", !t.flag("train_on_inputs"),
+        t.has("train_on_inputs") ? "train_on_inputs" : "datasets");
   if (!sharegpt)
-    t.note("datasets",
-           "axolotl finds each turn's text in the rendered whole; a turn that is not found is not trained, with one "
-           "warning");
+    t.note(
+        "datasets",
+        "axolotl finds each turn's text in the rendered whole; a turn that is not found is not trained, with one "
+        "warning");
   const std::string eos = text_of(set, "train_on_eos", "turn");
   if (eos != "turn")
     t.refuse("datasets", fmt::format("train_on_eos: {} trains other end tokens than hone", eos), "remove it");
@@ -149,12 +152,14 @@ void add_form(Translation& t, const Json& set) {
   if (t.run().method == Method::kDpo || t.run().method == Method::kOrpo || t.run().method == Method::kCpo ||
       t.run().method == Method::kReward) {
     if (add_pairs(t, set, name)) return;
-    t.unknown("datasets", fmt::format("hone does not know the columns of type {}", name.empty() ? "(none)" : name),
+    t.unknown("datasets",
+              fmt::format("hone does not know the columns of type {}", name.empty() ? "(none)" : name),
               "the form of the rows", "give rows with prompt, chosen and rejected: --data FILE");
     return;
   }
   if (t.run().method != Method::kSft) {
-    t.unknown("datasets", fmt::format("the columns of type {} are not known here", name.empty() ? "(none)" : name),
+    t.unknown("datasets",
+              fmt::format("the columns of type {} are not known here", name.empty() ? "(none)" : name),
               "the form of the rows", "give rows in TRL's form: --data FILE");
     return;
   }
@@ -162,25 +167,29 @@ void add_form(Translation& t, const Json& set) {
   name = name.substr(0, name.find_first_of(".:"));
   if (name == "alpaca" && (whole == "alpaca" || whole.starts_with("alpaca:"))) {
     t.set("row_format", "alpaca", "datasets");
-    t.set("completion_only_loss", !t.flag("train_on_inputs"), t.has("train_on_inputs") ? "train_on_inputs" : "datasets");
+    t.set("completion_only_loss", !t.flag("train_on_inputs"),
+          t.has("train_on_inputs") ? "train_on_inputs" : "datasets");
     if (t.has("chat_template"))
       t.note("chat_template", "it has no effect on rows of type alpaca, which take Stanford Alpaca's text");
   } else if (name == "sharegpt") {
     add_conversation(t, set, true);
-    t.refuse("datasets", "axolotl 0.21 refuses type sharegpt, which it removed in 2024; hone reads it as 0.4 did",
+    t.refuse("datasets",
+             "axolotl 0.21 refuses type sharegpt, which it removed in 2024; hone reads it as 0.4 did",
              "write type: chat_template with message_property_mappings: {role: from, content: value} and "
              "field_messages: conversations");
-    t.note("datasets", fmt::format("axolotl 0.4 wrote FastChat's text of conversation: {}, not the model's template",
-                                   text_of(set, "conversation", "vicuna_v1.1")));
+    t.note("datasets",
+           fmt::format("axolotl 0.4 wrote FastChat's text of conversation: {}, not the model's template",
+                       text_of(set, "conversation", "vicuna_v1.1")));
   } else if (name == "chat_template" || (name.empty() && type.is_null())) {
     add_conversation(t, set, false);
   } else if (name == "completion" || name == "pretrain") {
-    t.set_default("dataset_text_field", text_of(set, "field", "text"), "the field of type completion");
     if (set.contains("field")) t.set("dataset_text_field", text_of(set, "field", "text"), "datasets");
-    t.note("datasets", "type completion trains every token, whatever train_on_inputs says, and splits long texts");
+    t.set_default("dataset_text_field", text_of(set, "field", "text"), "the field of type completion");
+    t.note("datasets",
+           "type completion trains every token, whatever train_on_inputs says, and splits long texts");
   } else {
-    t.unknown("datasets", fmt::format("hone does not have the text of type {}", whole), "the form of the rows",
-              "give rows in TRL's form: --data FILE");
+    t.unknown("datasets", fmt::format("hone does not have the text of type {}", whole),
+              "the form of the rows", "give rows in TRL's form: --data FILE");
   }
 }
 
@@ -239,9 +248,10 @@ void add_template(Translation& t) {
     if (text)
       t.set("chat_template", name, "chat_template");
     else
-      t.note("chat_template", fmt::format("{} is axolotl's own text, not the model's template; hone examines with the "
-                                          "model's own, which a server renders too",
-                                          name));
+      t.note("chat_template",
+             fmt::format("{} is axolotl's own text, not the model's template; hone examines with the "
+                         "model's own, which a server renders too",
+                         name));
   }
   if (t.has("default_system_message"))
     t.set("dataset_system_prompt", t.value("default_system_message"), "default_system_message");

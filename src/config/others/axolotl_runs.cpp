@@ -30,9 +30,8 @@ void add_evaluation(Translation& t) {
   const bool has_rows = size > 0 || !sets.empty();
   if (!has_rows) {
     t.set_default("eval_strategy", "no", "no set to evaluate");
-    for (const char* name :
-         {"eval_steps", "evals_per_epoch", "eval_strategy", "evaluation_strategy", "early_stopping_patience",
-          "load_best_model_at_end", "eval_table_size"}) {
+    for (const char* name : {"eval_steps", "evals_per_epoch", "eval_strategy", "evaluation_strategy",
+                             "early_stopping_patience", "load_best_model_at_end", "eval_table_size"}) {
       const std::string asked = t.text(name);
       if (!asked.empty() && asked != "no" && asked != "false" && asked != "0")
         t.note(name, "evaluation is asked for, but there is no set to evaluate: it does nothing");
@@ -54,7 +53,8 @@ void add_evaluation(Translation& t) {
   if (t.has("load_best_model_at_end"))
     t.set("load_best_model_at_end", t.value("load_best_model_at_end"), "load_best_model_at_end");
   if (t.has("early_stopping_patience"))
-    t.note("early_stopping_patience", "axolotl ends after that many evaluations without a better one; hone goes on");
+    t.note("early_stopping_patience",
+           "axolotl ends after that many evaluations without a better one; hone goes on");
 }
 
 void add_saves(Translation& t) {

@@ -36,7 +36,8 @@ void add_method(Translation& t) {
     t.set_default("beta", 0.1);
   }
   if (t.number("pref_ftx").value_or(0) != 0)
-    t.refuse("pref_ftx", "a share of SFT in the loss of pairs", "write loss_type: [sigmoid, sft] in hone's own file");
+    t.refuse("pref_ftx", "a share of SFT in the loss of pairs",
+             "write loss_type: [sigmoid, sft] in hone's own file");
 }
 
 void add_lora(Translation& t) {
@@ -47,19 +48,22 @@ void add_lora(Translation& t) {
       t.refuse("create_new_adapter", "it merges the adapter into the base, then begins a new one",
                "hone merge first, and train on the result");
     } else {
-      t.note("adapter_name_or_path", "the adapter goes on: its own rank and targets count, lora_rank is not read");
+      t.note("adapter_name_or_path",
+             "the adapter goes on: its own rank and targets count, lora_rank is not read");
     }
     if (t.run().method == Method::kDpo)
-      t.note("adapter_name_or_path",
-             "LLaMA-Factory's reference is the model with adapters off, so the base; hone's and TRL's is the adapter "
-             "at its start (PREF-04)");
+      t.note(
+          "adapter_name_or_path",
+          "LLaMA-Factory's reference is the model with adapters off, so the base; hone's and TRL's is the adapter "
+          "at its start (PREF-04)");
     return;
   }
   const double rank = t.number("lora_rank").value_or(8);
   if (t.has("lora_rank")) t.set("lora_r", t.value("lora_rank"), "lora_rank");
   t.set_default("lora_r", 8);
   if (t.has("lora_alpha")) t.set("lora_alpha", t.value("lora_alpha"), "lora_alpha");
-  if (rank > 0 && rank < 1e6) t.set_default("lora_alpha", static_cast<std::int64_t>(2 * rank), "2 x lora_rank");
+  if (rank > 0 && rank < 1e6)
+    t.set_default("lora_alpha", static_cast<std::int64_t>(2 * rank), "2 x lora_rank");
   if (t.has("lora_dropout")) t.set("lora_dropout", t.value("lora_dropout"), "lora_dropout");
   t.set_default("lora_dropout", 0);
   const std::string target = t.text("lora_target");
@@ -78,9 +82,11 @@ void add_lora(Translation& t) {
     }
     t.set("lora_target_modules", names, "lora_target");
   } else {
-    t.set_default("lora_target_modules", Json::array({"all-linear"}), "lora_target: all, every linear but the head");
+    t.set_default("lora_target_modules", Json::array({"all-linear"}),
+                  "lora_target: all, every linear but the head");
   }
-  if (t.has("additional_target")) t.set("lora_modules_to_save", t.value("additional_target"), "additional_target");
+  if (t.has("additional_target"))
+    t.set("lora_modules_to_save", t.value("additional_target"), "additional_target");
   if (t.flag("use_rslora")) t.set("use_rslora", true, "use_rslora");
   if (t.flag("use_dora")) t.set("use_dora", true, "use_dora");
   if (t.flag("pissa_init")) t.set("init_lora_weights", "pissa", "pissa_init");
@@ -113,7 +119,8 @@ void add_adapter(Translation& t) {
       t.refuse("quantization_method", fmt::format("hone quantizes as bitsandbytes does, not by {}", method),
                "write quantization_method: bnb");
     if (bits == 4) {
-      if (t.has("quantization_type")) t.set("bnb_4bit_quant_type", t.value("quantization_type"), "quantization_type");
+      if (t.has("quantization_type"))
+        t.set("bnb_4bit_quant_type", t.value("quantization_type"), "quantization_type");
       if (t.has("double_quantization"))
         t.set("use_bnb_nested_quant", t.value("double_quantization"), "double_quantization");
       t.set_default("use_bnb_nested_quant", true);
@@ -134,7 +141,8 @@ void add_numbers(Translation& t) {
   }
   if (t.flag("pure_bf16")) {
     t.set("dtype", "bfloat16", "pure_bf16");
-    t.note("pure_bf16", "trained weights are bf16 too, where small steps are lost (NUM-01); hone's stay float32");
+    t.note("pure_bf16",
+           "trained weights are bf16 too, where small steps are lost (NUM-01); hone's stay float32");
   } else if (t.flag("fp16") && !t.flag("bf16")) {
     t.refuse("fp16", "NUM-03: float16 overflows in training and needs loss scaling", "write bf16: true");
   } else if (!t.has("bf16")) {
@@ -143,7 +151,8 @@ void add_numbers(Translation& t) {
   if (t.flag("group_by_length")) t.set("train_sampling_strategy", "group_by_length", "group_by_length");
   if (t.flag("use_dft_loss")) t.set("loss_type", "dft", "use_dft_loss");
   if (t.has("gradient_checkpointing") && !t.flag("gradient_checkpointing"))
-    t.note("gradient_checkpointing", "false does nothing in LLaMA-Factory: disable_gradient_checkpointing turns it off");
+    t.note("gradient_checkpointing",
+           "false does nothing in LLaMA-Factory: disable_gradient_checkpointing turns it off");
   const std::string file = t.text("deepspeed");
   if (file.empty()) return;
   if (base::fs::is_regular_file(file))
@@ -159,16 +168,19 @@ void add_evaluation(Translation& t) {
   const std::string name = t.has("eval_strategy") ? "eval_strategy" : "evaluation_strategy";
   const std::string strategy = t.text(name);
   if (!has_rows) {
-    for (const char* asked : {"eval_strategy", "evaluation_strategy", "eval_steps", "load_best_model_at_end"}) {
+    for (const char* asked :
+         {"eval_strategy", "evaluation_strategy", "eval_steps", "load_best_model_at_end"}) {
       const std::string value = t.text(asked);
       if (!value.empty() && value != "no" && value != "false")
-        t.note(asked, "evaluation is asked for, but there is no set to evaluate: neither val_size nor eval_dataset");
+        t.note(asked,
+               "evaluation is asked for, but there is no set to evaluate: neither val_size nor eval_dataset");
     }
     return;
   }
   if (!strategy.empty()) t.set("eval_strategy", strategy, name);
   if (strategy.empty() || strategy == "no")
-    t.note(size > 0 ? "val_size" : "eval_dataset", "rows are held back, but eval_strategy is no: nothing is evaluated");
+    t.note(size > 0 ? "val_size" : "eval_dataset",
+           "rows are held back, but eval_strategy is no: nothing is evaluated");
   if (t.has("eval_steps")) t.set("eval_steps", t.value("eval_steps"), "eval_steps");
   if (t.has("load_best_model_at_end"))
     t.set("load_best_model_at_end", t.value("load_best_model_at_end"), "load_best_model_at_end");

@@ -25,7 +25,8 @@ std::vector<std::string> names_of(const Json& value) {
     for (std::size_t begin = 0; begin <= text.size();) {
       const std::size_t end = std::min(text.find(',', begin), text.size());
       std::string name = text.substr(begin, end - begin);
-      name.erase(0, name.find_first_not_of(' ') == std::string::npos ? name.size() : name.find_first_not_of(' '));
+      name.erase(
+          0, name.find_first_not_of(' ') == std::string::npos ? name.size() : name.find_first_not_of(' '));
       while (name.ends_with(' ')) name.pop_back();
       if (!name.empty()) out.push_back(name);
       begin = end + 1;
@@ -55,7 +56,8 @@ Json entry_of(const Json& described, const std::string& info) {
   return out;
 }
 
-// The column of `role`: as `columns` says; where there is no `columns`, LLaMA-Factory's default name; empty: off.
+// The column of `role`: as `columns` says; where there is no `columns`, LLaMA-Factory's default name; empty:
+// off.
 std::string column_of(const Json& described, const char* role, const char* fallback) {
   if (!described.contains("columns") || !described["columns"].is_object()) return fallback;
   return text_of(described["columns"], role);
@@ -70,7 +72,8 @@ void set_columns(Translation& t, const Json& wanted) {
 }
 
 bool is_ranking(Method method) {
-  return method == Method::kDpo || method == Method::kOrpo || method == Method::kCpo || method == Method::kReward;
+  return method == Method::kDpo || method == Method::kOrpo || method == Method::kCpo ||
+         method == Method::kReward;
 }
 
 void add_alpaca(Translation& t, const Json& described, const std::string& set) {
@@ -79,13 +82,15 @@ void add_alpaca(Translation& t, const Json& described, const std::string& set) {
                     query = column_of(described, "query", "input"),
                     response = column_of(described, "response", "output");
   if (maps && query.empty())
-    t.note("dataset", fmt::format("set {} has columns without query: a column input would be dropped in silence", set));
+    t.note("dataset",
+           fmt::format("set {} has columns without query: a column input would be dropped in silence", set));
   if (t.run().method != Method::kSft) {
     set_columns(t, Json::object({{prompt, "prompt"},
                                  {column_of(described, "chosen", "chosen"), "chosen"},
                                  {column_of(described, "rejected", "rejected"), "rejected"}}));
     t.set("make_conversation", true, "dataset");
-    if (!query.empty()) t.note("dataset", fmt::format("LLaMA-Factory puts {} behind the prompt, where a row has it", query));
+    if (!query.empty())
+      t.note("dataset", fmt::format("LLaMA-Factory puts {} behind the prompt, where a row has it", query));
     return;
   }
   if (t.text("stage") == "pt") {
@@ -96,7 +101,8 @@ void add_alpaca(Translation& t, const Json& described, const std::string& set) {
   set_columns(t, Json::object({{prompt, "instruction"}, {query, "input"}, {response, "output"}}));
   // instruction and input are the user's turn in the template, as make_conversation has it
   t.set("make_conversation", true, "dataset");
-  t.set("completion_only_loss", !t.flag("train_on_prompt"), t.has("train_on_prompt") ? "train_on_prompt" : "dataset");
+  t.set("completion_only_loss", !t.flag("train_on_prompt"),
+        t.has("train_on_prompt") ? "train_on_prompt" : "dataset");
 }
 
 void add_sharegpt(Translation& t, const Json& described) {
@@ -113,9 +119,11 @@ void add_sharegpt(Translation& t, const Json& described) {
              "hone reads role and content, or from and value: write the rows so, or use row_function");
   }
   if (t.run().method == Method::kSft)
-    t.set("assistant_only_loss", !t.flag("train_on_prompt"), t.has("train_on_prompt") ? "train_on_prompt" : "dataset");
-  t.note("dataset",
-         "a conversation whose turns do not alternate, or that ends with the user, is dropped with one warning (DATA-01)");
+    t.set("assistant_only_loss", !t.flag("train_on_prompt"),
+          t.has("train_on_prompt") ? "train_on_prompt" : "dataset");
+  t.note(
+      "dataset",
+      "a conversation whose turns do not alternate, or that ends with the user, is dropped with one warning (DATA-01)");
 }
 
 void add_form(Translation& t, const Json& described, const std::string& set) {
@@ -123,7 +131,8 @@ void add_form(Translation& t, const Json& described, const std::string& set) {
   const Json columns = described.value("columns", Json::object());
   for (const char* role : {"images", "videos", "audios"}) {
     if (!text_of(columns, role).empty())
-      t.refuse("dataset", fmt::format("set {} has {}: hone trains only on text", set, role), "use a set of texts");
+      t.refuse("dataset", fmt::format("set {} has {}: hone trains only on text", set, role),
+               "use a set of texts");
   }
   if (is_ranking(t.run().method) && !described.value("ranking", Json(false)).is_boolean())
     t.note("dataset", fmt::format("ranking of set {} is no bool", set));
@@ -132,8 +141,8 @@ void add_form(Translation& t, const Json& described, const std::string& set) {
   } else if (form == "alpaca") {
     add_alpaca(t, described, set);
   } else {
-    t.unknown("dataset", fmt::format("formatting {} of set {} is not known here", form, set), "the form of the rows",
-              "it is alpaca or sharegpt, or give --data FILE");
+    t.unknown("dataset", fmt::format("formatting {} of set {} is not known here", form, set),
+              "the form of the rows", "it is alpaca or sharegpt, or give --data FILE");
   }
 }
 
@@ -158,16 +167,19 @@ void add_sets(Translation& t, const OtherFile* sets) {
     const OtherEntry* described = sets == nullptr ? nullptr : sets->find(name);
     if (described == nullptr || !described->value.is_object()) {
       const std::string dir = t.has("dataset_dir") ? t.text("dataset_dir") : "data";
-      t.unknown("dataset",
-                sets == nullptr ? fmt::format("data set {} is described in {}/dataset_info.json, which is not here", name, dir)
-                                : fmt::format("{} does not describe a data set {}.{}", sets->path, name,
-                                              base::did_you_mean(name, known)),
-                "the rows", "give --dataset_info FILE, or --data FILE");
+      t.unknown(
+          "dataset",
+          sets == nullptr
+              ? fmt::format("data set {} is described in {}/dataset_info.json, which is not here", name, dir)
+              : fmt::format("{} does not describe a data set {}.{}", sets->path, name,
+                            base::did_you_mean(name, known)),
+          "the rows", "give --dataset_info FILE, or --data FILE");
       continue;
     }
     Json entry = entry_of(described->value, sets->path);
     if (entry["path"].get<std::string>().empty()) {
-      t.unknown("dataset", fmt::format("{}: set {} has neither file_name nor hf_hub_url", described->where, name),
+      t.unknown("dataset",
+                fmt::format("{}: set {} has neither file_name nor hf_hub_url", described->where, name),
                 "the rows", "give --data FILE");
       continue;
     }
@@ -180,7 +192,8 @@ void add_sets(Translation& t, const OtherFile* sets) {
       add_form(t, described->value, name);
     else if (text_of(form, "formatting", "alpaca") != text_of(described->value, "formatting", "alpaca") ||
              form.value("columns", Json()) != described->value.value("columns", Json()))
-      t.refuse("dataset", "sets with several forms or columns: hone reads one form of rows in a run", "train on one");
+      t.refuse("dataset", "sets with several forms or columns: hone reads one form of rows in a run",
+               "train on one");
     if (form.is_null()) form = described->value;
     entries.push_back(std::move(entry));
   }
@@ -205,32 +218,41 @@ void add_template(Translation& t) {
     return;
   }
   if (is_no_template(name)) {
-    t.refuse("template", fmt::format("LLaMA-Factory has no template {}", name), "write the name of one, such as qwen");
+    t.refuse("template", fmt::format("LLaMA-Factory has no template {}", name),
+             "write the name of one, such as qwen");
     return;
   }
-  t.note("template", fmt::format("{} is LLaMA-Factory's own text, not the model's template; hone examines with the model's "
-                                 "own, which a server renders too",
-                                 name));
+  t.note(
+      "template",
+      fmt::format("{} is LLaMA-Factory's own text, not the model's template; hone examines with the model's "
+                  "own, which a server renders too",
+                  name));
   const std::string model = t.text("model_name_or_path");
   const bool newer = model.find("Qwen3") != std::string::npos || model.find("qwen3") != std::string::npos;
   if (name == "qwen" && newer)
-    t.note("template", "qwen puts Qwen2.5's default system turn before rows without one: wrong for Qwen3, whose template has none");
+    t.note(
+        "template",
+        "qwen puts Qwen2.5's default system turn before rows without one: wrong for Qwen3, whose template has none");
   if (name == "qwen3" && model.find("Instruct-2507") != std::string::npos)
-    t.note("template", "qwen3 trains an empty think block; this model never thinks: qwen3_nothink is the right one");
+    t.note("template",
+           "qwen3 trains an empty think block; this model never thinks: qwen3_nothink is the right one");
 }
 
 void add_lengths(Translation& t) {
   const std::string limit = t.has("cutoff_len") ? t.text("cutoff_len") : "2048";
-  t.note("cutoff_len", fmt::format("LLaMA-Factory cuts prompt and answer in proportion at {} tokens, and a short answer keeps "
-                                   "all; hone cuts the row's end",
-                                   limit));
+  t.note(
+      "cutoff_len",
+      fmt::format("LLaMA-Factory cuts prompt and answer in proportion at {} tokens, and a short answer keeps "
+                  "all; hone cuts the row's end",
+                  limit));
   const bool pt = t.text("stage") == "pt";
   const bool packs = t.has("packing") ? t.flag("packing") : t.flag("neat_packing");
   if (packs) {
     t.set("packing", true, t.has("packing") ? "packing" : "neat_packing");
     if (t.run().method != Method::kSft) t.note("packing", "read in stages sft and pt only");
     if (!t.flag("neat_packing") && !pt)
-      t.note("packing", "without neat_packing the rows of LLaMA-Factory see each other (DATA-07); hone's never do");
+      t.note("packing",
+             "without neat_packing the rows of LLaMA-Factory see each other (DATA-07); hone's never do");
     t.note("packing", "rows above cutoff_len are dropped when packing");
   } else if (!t.has("packing")) {
     t.set_default("packing", pt, pt ? "stage pt" : "");
@@ -239,7 +261,8 @@ void add_lengths(Translation& t) {
   }
   if (pt) t.note("stage", "pt trains every token of the text: hone sft on a column of text");
   if (t.flag("mask_history"))
-    t.refuse("mask_history", "only the last answer of a conversation is trained", "write rows that end with it, as prompt and completion");
+    t.refuse("mask_history", "only the last answer of a conversation is trained",
+             "write rows that end with it, as prompt and completion");
 }
 
 }  // namespace
@@ -253,8 +276,8 @@ void add_data(Translation& t, const OtherFile* sets) {
   for (const std::string& name : names_of(t.value("eval_dataset"))) {
     const OtherEntry* described = sets == nullptr ? nullptr : sets->find(name);
     if (described == nullptr || !described->value.is_object()) {
-      t.unknown("eval_dataset", fmt::format("data set {} is not described here", name), "the rows of evaluation",
-                "give --dataset_info FILE");
+      t.unknown("eval_dataset", fmt::format("data set {} is not described here", name),
+                "the rows of evaluation", "give --dataset_info FILE");
     } else {
       entries.push_back(entry_of(described->value, sets->path));
     }

@@ -4,8 +4,10 @@
 namespace hone::config::factory {
 namespace {
 
-constexpr std::string_view kHow = "how it is computed, not what", kCache = "LLaMA-Factory's cache and workers of rows",
-                           kCode = "hone never runs code from a model's folder", kVision = "hone trains only on text",
+constexpr std::string_view kHow = "how it is computed, not what",
+                           kCache = "LLaMA-Factory's cache and workers of rows",
+                           kCode = "hone never runs code from a model's folder",
+                           kVision = "hone trains only on text",
                            kOwn = "another form of training, which hone does not have",
                            kTrackers = "it changes nothing in what is learned",
                            kSampling = "read only when it generates, not in training";

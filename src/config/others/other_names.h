@@ -1,4 +1,5 @@
-// One table of names per trainer: what each is called here, that trainer's own default, and why a name is passed over or refused.
+// One table of names per trainer: what each is called here, that trainer's own default, and why a name is
+// passed over or refused.
 #pragma once
 
 #include <span>
@@ -18,9 +19,10 @@ enum class OtherFate {
 struct OtherName {
   std::string_view name;
   OtherFate fate = OtherFate::kPart;
-  std::string_view option = {};    // kOption
-  std::string_view fallback = {};  // kOption: that trainer's default, as JSON; empty: hone's own default is the same
-  std::string_view words = {};     // kOption: values with other names here: "left=keep_end right=keep_start"
+  std::string_view option = {};  // kOption
+  std::string_view fallback =
+      {};  // kOption: that trainer's default, as JSON; empty: hone's own default is the same
+  std::string_view words = {};  // kOption: values with other names here: "left=keep_end right=keep_start"
   std::string_view why = {}, fix = {};
 };
 

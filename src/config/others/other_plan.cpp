@@ -20,7 +20,8 @@ namespace {
 
 using base::Json;
 
-constexpr const char* kCheckedName = "hone.yaml";  // of the text that is checked; lines of it are the options' places
+constexpr const char* kCheckedName =
+    "hone.yaml";  // of the text that is checked; lines of it are the options' places
 
 constexpr OtherCheck kChecks[] = {
     {"each name is known, or told"},
@@ -66,6 +67,9 @@ void add_mistake(OtherRun& run, const base::UserError& mistake) {
     return;
   }
   // what is unknown was told already
+  for (const OtherUnknown& one : run.unknown) {
+    if (!one.depends.empty() && text.where.starts_with(one.depends + " ")) return;
+  }
   for (const char* option : {"model_name_or_path", "dataset_name"}) {
     const bool told = text.expected.find(option) != std::string::npos && run.find(option) == nullptr;
     if (told && !run.unknown.empty()) return;
@@ -127,14 +131,17 @@ void use_rows(OtherRun& run, const std::string& data) {
   run.options.push_back({"dataset_name", data, "--data", "--data"});
   const auto evaluates = std::find_if(run.options.begin(), run.options.end(),
                                       [](const OtherValue& one) { return one.option == "eval_strategy"; });
-  if (evaluates == run.options.end() || run.find("eval_datasets") != nullptr || evaluates->value == "no") return;
+  if (evaluates == run.options.end() || run.find("eval_datasets") != nullptr || evaluates->value == "no")
+    return;
   run.notes.push_back({"--data", "", "the rows are given apart: their split for evaluation is left out"});
   std::erase_if(run.options, [](const OtherValue& one) {
-    return one.option == "eval_strategy" || one.option == "eval_steps" || one.option == "load_best_model_at_end";
+    return one.option == "eval_strategy" || one.option == "eval_steps" ||
+           one.option == "load_best_model_at_end";
   });
 }
 
-Json told_json(const std::string& where, const std::string& name, const std::string& why, const std::string& fix) {
+Json told_json(const std::string& where, const std::string& name, const std::string& why,
+               const std::string& fix) {
   return Json::object({{"where", where}, {"name", name}, {"why", why}, {"do", fix}});
 }
 
@@ -227,7 +234,8 @@ Json other_json(const OtherRun& run) {
     notes.push_back(Json::object({{"where", one.where}, {"name", one.name}, {"text", one.text}}));
   for (const OtherNote& one : run.ignored)
     ignored.push_back(Json::object({{"where", one.where}, {"name", one.name}, {"text", one.text}}));
-  for (const OtherRefusal& one : run.refused) refused.push_back(told_json(one.where, one.name, one.why, one.fix));
+  for (const OtherRefusal& one : run.refused)
+    refused.push_back(told_json(one.where, one.name, one.why, one.fix));
   return Json::object({{"trainer", trainer_word(run.trainer)},
                        {"method", method_name(run.method)},
                        {"options", options},

@@ -15,15 +15,16 @@ struct OtherAsked {
   std::string data;          // rows in the place of those that the file names
 };
 
-// The run that `text` describes; combinations that hone refuses are among its refused. UserError for a text that cannot be
-// read at all. Reads no disk but LLaMA-Factory's dataset_info.json.
+// The run that `text` describes; combinations that hone refuses are among its refused. UserError for a text
+// that cannot be read at all. Reads no disk but LLaMA-Factory's dataset_info.json.
 OtherRun read_other(const std::string& text, const OtherAsked& asked, const Recognized& whose);
 
-// hone's own file of the run: `hone METHOD --config FILE` does it. Options only: what is unknown or refused is told in
-// comments.
+// hone's own file of the run: `hone METHOD --config FILE` does it. Options only: what is unknown or refused
+// is told in comments.
 std::string hone_file(const OtherRun& run);
 
-// {trainer, method, options, defaults_of_trainer, unknown, notes, refused}; defaults_of_trainer are among options too.
+// {trainer, method, options, defaults_of_trainer, unknown, notes, refused}; defaults_of_trainer are among
+// options too.
 base::Json other_json(const OtherRun& run);
 
 // The checks of a run, and what each needs before it can be made.

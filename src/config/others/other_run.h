@@ -1,5 +1,5 @@
-// A run that another trainer's file describes, in hone's options. Nothing in it is guessed: a value comes from the file, or is
-// that trainer's own default and marked so, or is among the unknown with its reason.
+// A run that another trainer's file describes, in hone's options. Nothing in it is guessed: a value comes
+// from the file, or is that trainer's own default and marked so, or is among the unknown with its reason.
 #pragma once
 
 #include <optional>

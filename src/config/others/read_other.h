@@ -18,13 +18,15 @@ struct OtherEntry {
 
 struct OtherFile {
   std::string path;
-  std::vector<OtherEntry> entries;  // each name once; of a name that is there twice the last one counts, as for PyYAML
+  std::vector<OtherEntry>
+      entries;  // each name once; of a name that is there twice the last one counts, as for PyYAML
 
   const OtherEntry* find(std::string_view name) const;  // null: it is not there
 };
 
-// YAML, or JSON in a file whose name ends with .json. Numbers, true, false and null are read by YAML 1.2's core rules.
-// UserError for text that is neither, for a file that is no mapping, and past the limits of config/reading/yaml_limits.h.
+// YAML, or JSON in a file whose name ends with .json. Numbers, true, false and null are read by YAML 1.2's
+// core rules. UserError for text that is neither, for a file that is no mapping, and past the limits of
+// config/reading/yaml_limits.h.
 OtherFile read_other_text(const std::string& text, const std::string& path);
 
 }  // namespace hone::config

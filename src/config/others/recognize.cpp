@@ -59,11 +59,10 @@ std::optional<Trainer> trainer_of_word(const std::string& word) {
     if (word == trainer_word(trainer)) return trainer;
   }
   const std::vector<std::string> known = {"axolotl", "llamafactory", "swift", "hone"};
-  throw base::UserError(
-      {.where = "--as",
-       .expected = fmt::format("one of {}", "axolotl, llamafactory, swift, hone"),
-       .found = fmt::format("'{}'.{}", word, base::did_you_mean(word, known)),
-       .fix = "leave it out: the file is recognized by its names"});
+  throw base::UserError({.where = "--as",
+                         .expected = fmt::format("one of {}", "axolotl, llamafactory, swift, hone"),
+                         .found = fmt::format("'{}'.{}", word, base::did_you_mean(word, known)),
+                         .fix = "leave it out: the file is recognized by its names"});
 }
 
 }  // namespace hone::config

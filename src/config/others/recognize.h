@@ -13,7 +13,8 @@ struct Recognized {
   std::string by;  // the names that say so
 };
 
-// Null: hone's own, TRL's, or nobody's. A file that is no YAML is nobody's too. `text` may be JSON or a script.
+// Null: hone's own, TRL's, or nobody's. A file that is no YAML is nobody's too. `text` may be JSON or a
+// script.
 std::optional<Recognized> recognize(const std::string& text, const std::string& path);
 
 // "axolotl", "llamafactory", "swift"; null for "hone". UserError for another word.

@@ -31,7 +31,8 @@ bool is_variable_letter(char c) {
 // Reads commands one after the other; variables that the script sets itself are put in.
 class Shell {
  public:
-  Shell(const std::string& text, const std::string& path, OtherRun* out) : text_(text), path_(path), out_(out) {}
+  Shell(const std::string& text, const std::string& path, OtherRun* out)
+      : text_(text), path_(path), out_(out) {}
 
   std::vector<Command> commands() {
     while (at_ < text_.size()) step();
@@ -97,7 +98,8 @@ class Shell {
       out_->notes.push_back(
           {.where = fmt::format("{}:{}", path_, line_),
            .name = "\\",
-           .text = "a blank behind the backslash: bash ends the command here, and the options below are lost"});
+           .text =
+               "a blank behind the backslash: bash ends the command here, and the options below are lost"});
       at_ = blank;  // bash gives the program a word of one blank, which sets nothing
       return;
     }
@@ -136,8 +138,9 @@ class Shell {
       if (text_[at_] == ')' || text_[at_] == '}') --depth;
       if (text_[at_] == '\n') ++line_;
       ++at_;
-    } while (at_ < text_.size() && (depth > 0 || (text_[at_] != ' ' && text_[at_] != '\n' && text_[at_] != '"' &&
-                                                  text_[at_] != '\'' && text_[at_] != '\\')));
+    } while (at_ < text_.size() &&
+             (depth > 0 || (text_[at_] != ' ' && text_[at_] != '\n' && text_[at_] != '"' &&
+                            text_[at_] != '\'' && text_[at_] != '\\')));
     const std::string shown = text_.substr(begin, std::min<std::size_t>(at_ - begin, 60));
     word_.text += shown;
     word_.unknown = fmt::format("{} is known only to the shell that runs the script", shown);
@@ -179,8 +182,10 @@ class Shell {
         continue;
       }
       const std::size_t equals = word.text.find('=');
-      const bool named = equals != std::string::npos && equals > 0 && begins_variable(word.text[0]) &&
-                         std::all_of(word.text.begin(), word.text.begin() + static_cast<std::ptrdiff_t>(equals), is_variable_letter);
+      const bool named =
+          equals != std::string::npos && equals > 0 && begins_variable(word.text[0]) &&
+          std::all_of(word.text.begin(), word.text.begin() + static_cast<std::ptrdiff_t>(equals),
+                      is_variable_letter);
       if (!named) break;
       variables_[word.text.substr(0, equals)] =
           Word{.text = word.text.substr(equals + 1), .line = word.line, .unknown = word.unknown};
@@ -259,7 +264,8 @@ void add_option(OtherFile& file, const std::string& name, Json value, const std:
 }  // namespace
 
 std::optional<std::string> swift_command(const std::string& text) {
-  if (text.find("swift") == std::string::npos && text.find("megatron") == std::string::npos) return std::nullopt;
+  if (text.find("swift") == std::string::npos && text.find("megatron") == std::string::npos)
+    return std::nullopt;
   const std::string path;
   std::optional<std::string> out;
   for (const Command& command : Shell(text, path, nullptr).commands()) {
@@ -285,7 +291,8 @@ OtherFile read_swift_script(const std::string& text, const std::string& path, Ot
     ++runs;
   }
   if (runs > 1)
-    out.notes.push_back({path, "swift", fmt::format("the script starts {} runs: this is the last of them", runs)});
+    out.notes.push_back(
+        {path, "swift", fmt::format("the script starts {} runs: this is the last of them", runs)});
   if (begin == 0) return file;
   const auto place = [&](const Word& word) { return fmt::format("{}:{}", path, word.line); };
   add_option(file, "swift_verb", verb, place(last[begin - 1]));

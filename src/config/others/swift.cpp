@@ -31,11 +31,13 @@ void add_method(Translation& t) {
   } else if (type == "rm") {
     method = Method::kReward;
   } else {
-    t.refuse("rlhf_type", fmt::format("hone has no {}", type), "it is grpo, dpo, kto, cpo, simpo, orpo or rm here");
+    t.refuse("rlhf_type", fmt::format("hone has no {}", type),
+             "it is grpo, dpo, kto, cpo, simpo, orpo or rm here");
   }
   if (type == "simpo") t.set("loss_type", "simpo", "rlhf_type");
   if (t.number("rpo_alpha").value_or(0) != 0)
-    t.refuse("rpo_alpha", "a share of SFT in the loss of pairs", "write loss_type: [sigmoid, sft] in hone's own file");
+    t.refuse("rpo_alpha", "a share of SFT in the loss of pairs",
+             "write loss_type: [sigmoid, sft] in hone's own file");
 }
 
 // Defaults of beta: after what the file sets.
@@ -99,15 +101,18 @@ void add_quantization(Translation& t) {
   if (bits == 0) return;
   const std::string method = t.text("quant_method");
   if ((bits != 4 && bits != 8) || (!method.empty() && method != "bnb"))
-    t.refuse(name, "hone quantizes to 4 and 8 bits, as bitsandbytes does", "write 4 or 8, with quant_method: bnb");
+    t.refuse(name, "hone quantizes to 4 and 8 bits, as bitsandbytes does",
+             "write 4 or 8, with quant_method: bnb");
   else
     t.set(bits == 4 ? "load_in_4bit" : "load_in_8bit", true, name);
 }
 
 void add_numbers(Translation& t) {
-  const double batch = t.number(t.has("batch_size") ? "batch_size" : "per_device_train_batch_size").value_or(1);
+  const double batch =
+      t.number(t.has("batch_size") ? "batch_size" : "per_device_train_batch_size").value_or(1);
   if (t.has("gradient_accumulation_steps")) {
-    t.set("gradient_accumulation_steps", t.value("gradient_accumulation_steps"), "gradient_accumulation_steps");
+    t.set("gradient_accumulation_steps", t.value("gradient_accumulation_steps"),
+          "gradient_accumulation_steps");
   } else if (batch >= 1 && batch < 1e6) {
     t.set_default("gradient_accumulation_steps", static_cast<std::int64_t>(std::ceil(16 / batch)),
                   "16 / batch, of one process");
@@ -126,12 +131,14 @@ void add_numbers(Translation& t) {
               "write max_length");
   const std::string strategy = t.has("truncation_strategy") ? t.text("truncation_strategy") : "delete";
   if (strategy == "delete" && t.run().method != Method::kGrpo)
-    t.note("max_length", "ms-swift drops each row above max_length (truncation_strategy delete); hone would cut it");
+    t.note("max_length",
+           "ms-swift drops each row above max_length (truncation_strategy delete); hone would cut it");
   if (t.has("init_weights") && t.text("init_weights") != "true")
     t.set("init_lora_weights", t.value("init_weights"), "init_weights");
   if (t.has("packing_length")) t.note("packing_length", "hone packs rows of max_length");
   const std::string file = t.text("deepspeed");
-  if (!file.empty()) t.note("deepspeed", fmt::format("{}: the stage divides the state among ranks (docs/ranks.md)", file));
+  if (!file.empty())
+    t.note("deepspeed", fmt::format("{}: the stage divides the state among ranks (docs/ranks.md)", file));
 }
 
 // "id:subset#500": its parts.
@@ -168,7 +175,7 @@ Json entries_of(const Json& value) {
 }
 
 void add_data(Translation& t) {
-  const char* name = t.has("dataset") ? "dataset" : "custom_train_dataset_path";
+  const char* name = t.has("custom_train_dataset_path") ? "custom_train_dataset_path" : "dataset";
   const Json entries = entries_of(t.value(name));
   const bool split = t.number("split_dataset_ratio").value_or(0) > 0;
   bool placeholder = false;
@@ -186,8 +193,8 @@ void add_data(Translation& t) {
   }
   for (const Json& one : entries) {
     if (one.contains("first"))
-      t.note(name, fmt::format("#{} draws so many rows of {}; hone takes the first", one["first"].get<std::int64_t>(),
-                               one["path"].get<std::string>()));
+      t.note(name, fmt::format("#{} draws so many rows of {}; hone takes the first",
+                               one["first"].get<std::int64_t>(), one["path"].get<std::string>()));
   }
   const Json evaluated = entries_of(t.value("val_dataset"));
   if (!evaluated.empty()) t.set("eval_datasets", evaluated, "val_dataset");
@@ -203,26 +210,32 @@ void add_data(Translation& t) {
   } else {
     for (const char* asked : {"eval_steps", "load_best_model_at_end"}) {
       if (t.has(asked) && t.value(asked) != false)
-        t.note(asked, "evaluation is asked for, but there is no set to evaluate: neither val_dataset nor split_dataset_ratio");
+        t.note(
+            asked,
+            "evaluation is asked for, but there is no set to evaluate: neither val_dataset nor split_dataset_ratio");
     }
   }
   if (t.value("columns").is_object()) t.set("dataset_columns", t.value("columns"), "columns");
   if (!entries.empty() && !t.has("columns"))
-    t.unknown(name, "ms-swift guesses the columns by their names, which only the rows say", "the form of the rows",
-              "give --data FILE, whose rows have messages, or prompt and completion");
+    t.unknown(name, "ms-swift guesses the columns by their names, which only the rows say",
+              "the form of the rows", "give --data FILE, whose rows have messages, or prompt and completion");
   if (t.run().method == Method::kSft && t.text("swift_verb") != "pt")
-    t.note("loss_scale", "sft trains every answer of a conversation: assistant_only_loss on rows of messages");
+    t.note("loss_scale",
+           "sft trains every answer of a conversation: assistant_only_loss on rows of messages");
 }
 
 void add_text(Translation& t) {
   if (t.has("system")) t.set("dataset_system_prompt", t.value("system"), "system");
   const std::string scale = t.text("loss_scale");
   if (!scale.empty() && scale != "default" && scale != "last_round" && scale != "all")
-    t.refuse("loss_scale", fmt::format("{} weights some tokens otherwise than 0 and 1", scale), "write default");
+    t.refuse("loss_scale", fmt::format("{} weights some tokens otherwise than 0 and 1", scale),
+             "write default");
   const char* name = t.has("template") ? "template" : "template_type";
   if (t.has(name))
-    t.note(name, fmt::format("{} is ms-swift's own text, not the model's template; hone examines with the model's own",
-                             t.text(name)));
+    t.note(
+        name,
+        fmt::format("{} is ms-swift's own text, not the model's template; hone examines with the model's own",
+                    t.text(name)));
   const std::string model = t.text(t.has("model") ? "model" : "model_id_or_path");
   if (model.find("Qwen3") != std::string::npos && model.find("2507") == std::string::npos)
     t.note("model", "ms-swift puts an empty think block before answers that have none, in training (Qwen3)");
@@ -232,9 +245,10 @@ void add_text(Translation& t) {
   Json rewards = t.value("reward_funcs");
   if (rewards.is_string()) rewards = Json::array({rewards});
   if (rewards.is_array() && !rewards.empty())
-    t.unknown("reward_funcs",
-              "the rewards are ms-swift's, or classes of external_plugins, which hone does not run by these names",
-              "reward_funcs", "write reward_funcs as file.py:Class in hone's own file");
+    t.unknown(
+        "reward_funcs",
+        "the rewards are ms-swift's, or classes of external_plugins, which hone does not run by these names",
+        "reward_funcs", "write reward_funcs as file.py:Class in hone's own file");
 }
 
 }  // namespace

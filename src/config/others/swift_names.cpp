@@ -4,8 +4,11 @@
 namespace hone::config::swift {
 namespace {
 
-constexpr std::string_view kHow = "how it is computed, not what", kCache = "ms-swift's cache and workers of rows", kVision = "hone trains only on text",
-                           kTrackers = "it changes nothing in what is learned", kServer = "hone samples with the trainer's own weights";
+constexpr std::string_view kHow = "how it is computed, not what",
+                           kCache = "ms-swift's cache and workers of rows",
+                           kVision = "hone trains only on text",
+                           kTrackers = "it changes nothing in what is learned",
+                           kServer = "hone samples with the trainer's own weights";
 
 // clang-format off
 constexpr OtherName kNames[] = {

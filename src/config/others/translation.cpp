@@ -103,7 +103,8 @@ void Translation::set(std::string_view option, Json value, std::string_view from
     missing.insert(missing.end(), expanded.references.begin(), expanded.references.end());
     if (!missing.empty() && takes_environment(option)) {
       unknown(from, fmt::format("its value names {}, which is not set here", fmt::join(missing, ", ")),
-              std::string(option), fmt::format("export {}=..., or write the value into the file", missing[0]));
+              std::string(option),
+              fmt::format("export {}=..., or write the value into the file", missing[0]));
       return;
     }
     if (value.get<std::string>().starts_with("<") && value.get<std::string>().ends_with(">")) {
@@ -181,10 +182,11 @@ void Translation::apply(const OtherEntry& entry, const OtherName& row) {
 void Translation::apply_names() {
   for (const OtherEntry& entry : file_.entries) {
     if (!entry.before.empty()) {
-      out_.notes.push_back({.where = entry.where,
-                            .name = entry.name,
-                            .text = fmt::format("it is there twice, at {} too: the last one counts, in silence",
-                                                fmt::join(entry.before, ", "))});
+      out_.notes.push_back(
+          {.where = entry.where,
+           .name = entry.name,
+           .text = fmt::format("it is there twice, at {} too: the last one counts, in silence",
+                               fmt::join(entry.before, ", "))});
     }
     const OtherName* known = row(entry.name);
     if (known == nullptr) {

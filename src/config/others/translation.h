@@ -1,4 +1,5 @@
-// From a trainer's names to hone's, by its table; what takes several names together is the trainer's own function.
+// From a trainer's names to hone's, by its table; what takes several names together is the trainer's own
+// function.
 #pragma once
 
 #include <optional>
@@ -16,8 +17,8 @@ class Translation {
   Translation(const OtherFile& file, std::span<const OtherName> names, OtherRun& out)
       : file_(file), names_(names), out_(out) {}
 
-  // Every name of the file by its row: options, names without effect, refusals, names that nobody knows, and names that
-  // are there twice. Then the defaults of the rows whose option has no value yet.
+  // Every name of the file by its row: options, names without effect, refusals, names that nobody knows, and
+  // names that are there twice. Then the defaults of the rows whose option has no value yet.
   void apply_names();
   void apply_defaults();
 
@@ -29,8 +30,8 @@ class Translation {
   std::optional<double> number(std::string_view name) const;
   std::string where(std::string_view name) const;  // of a name that is absent: the file
 
-  // An option of hone from the name `from` of the file. The first value of an option stays. An option that the method
-  // does not have is left out, with a note where the file asks for it.
+  // An option of hone from the name `from` of the file. The first value of an option stays. An option that
+  // the method does not have is left out, with a note where the file asks for it.
   void set(std::string_view option, base::Json value, std::string_view from);
   void set_default(std::string_view option, base::Json value, std::string_view why = {});
   bool is_set(std::string_view option) const { return out_.find(option) != nullptr; }
