@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/printable.h"
 #include "base/utf8.h"
+#include "commands/check_others.h"
 #include "commands/commands.h"
 #include "config/commands/doctor_plan.h"
 #include "config/method_of.h"
@@ -132,7 +133,8 @@ bool print_exam(const train::RowExam& exam) {
   return true;
 }
 
-// The first row: its columns, then how the model reads it; true when a run would refuse one of the first.
+}  // namespace
+
 bool print_example(const config::Plan& plan) {
   for (const config::HubRequest& request : plan.downloads)
     std::cout << "download  " << base::printable(config::how_to_fetch(request)) << '\n';
@@ -162,6 +164,8 @@ bool print_example(const config::Plan& plan) {
   return false;
 }
 
+namespace {
+
 void fix_names(const config::DoctorPlan& asked, const config::ReadRun& run) {
   const config::RenamedYaml fixed = config::renamed_yaml(base::read_text(asked.config), run, asked.config);
   if (fixed.diff.empty()) {
@@ -177,6 +181,7 @@ void fix_names(const config::DoctorPlan& asked, const config::ReadRun& run) {
 
 int check(const std::vector<std::string>& arguments) {
   const config::DoctorPlan asked = config::parse_check(arguments);
+  if (const auto whose = whose_file(asked)) return check_others(asked, *whose);
   const config::ReadRun run = config::read_run(asked.method, asked.arguments);
   const config::CheckedRun checked = config::checked_lines(run);
   std::cout << "hone check   " << base::printable(asked.config) << (asked.config.empty() ? "" : " · ")

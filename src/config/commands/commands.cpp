@@ -228,10 +228,12 @@ constexpr CommandRow kCommands[] = {
      .what = "what every line of a file becomes",
      .example = "hone check run.yaml",
      .usage = "hone check [METHOD] run.yaml [--fix] [--option value ...]\n"
+           "hone check FILE [--as TRAINER] [--data ROWS] [--dataset_info FILE] [--json] [--write run.yaml]\n"
            "\n"
            "Tells what each option of a file becomes (kept, renamed, ignored with the reason, refused with what to do),\n"
            "all mistakes at once, and the first row as the model reads it. Loads no weights and writes nothing but, with\n"
-           "--fix, the file. The exit code is 0, or 2 when the run would be refused.\n",
+           "--fix, the file. The exit code is 0, or 2 when the run would be refused.\n"
+           "FILE may be another trainer's: axolotl's or LLaMA-Factory's YAML, ms-swift's args.json or script.\n",
      .schema = &check_schema,
      .check = [](const Words& words) { parse_check(words); }},
     {.name = "doctor",

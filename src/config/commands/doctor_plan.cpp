@@ -115,7 +115,15 @@ const Schema& check_schema() {
   static const Schema schema = [] {
     Schema out{.command = "check", .options = {}};
     add(out.options, {"check", kHone, kAll},
-        {{"fix", "write today's names into the YAML file, and show the difference", &DoctorPlan::fix}});
+        {{"fix", "write today's names into the YAML file, and show the difference", &DoctorPlan::fix},
+         {"as", "whose names it has: axolotl, llamafactory, swift or hone; null: recognized by them",
+          &DoctorPlan::as},
+         {"data", "another trainer's file: rows to examine in the place of those that it names",
+          &DoctorPlan::data},
+         {"dataset_info", "LLaMA-Factory's table of data sets; null: dataset_info.json of its dataset_dir",
+          &DoctorPlan::dataset_info},
+         {"json", "of another trainer's run: print what it becomes as JSON", &DoctorPlan::json},
+         {"write", "another trainer's file: write hone's own file of the run", &DoctorPlan::write}});
     return out;
   }();
   return schema;

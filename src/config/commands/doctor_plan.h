@@ -14,6 +14,7 @@ struct DoctorPlan {
   Method method = Method::kSft;        // from the command line, else inferred from the options (method_of.h)
   std::string config;                  // the run's YAML; empty: all options are on the command line
   std::vector<std::string> arguments;  // the run's arguments, --config among them: for parse_run
+  std::string as, data, dataset_info, write;  // of another trainer's file (config/others/other_plan.h); empty: not given
   bool deep = false, strict = false, json = false, fix = false, verbose = false;
 
   bool operator==(const DoctorPlan&) const = default;
@@ -23,7 +24,8 @@ struct DoctorPlan {
 // UserError for an unknown method, a file that cannot be read, and --fix without a file.
 DoctorPlan parse_doctor(const std::vector<std::string>& arguments);
 
-// hone check [METHOD] [run.yaml] [--fix] [--option value ...]: the same, of the options that it has.
+// hone check [METHOD] [run.yaml] [--fix] [--option value ...], and for another trainer's file [--as TRAINER] [--data ROWS]
+// [--dataset_info FILE] [--json] [--write run.yaml]: the same, of the options that it has.
 DoctorPlan parse_check(const std::vector<std::string>& arguments);
 
 // hone plan: what a run would need and take on other numbers of ranks. The fields of DoctorPlan name the run.

@@ -16,7 +16,7 @@ namespace {
 
 using base::Json;
 
-constexpr std::array<std::pair<std::string_view, PathForm>, 46> kForms = {{
+constexpr std::array<std::pair<std::string_view, PathForm>, 49> kForms = {{
     {"model_name_or_path", PathForm::kPath},
     {"ref_model", PathForm::kPath},
     {"tokenizer_name_or_path", PathForm::kPath},
@@ -59,6 +59,9 @@ constexpr std::array<std::pair<std::string_view, PathForm>, 46> kForms = {{
     {"first", PathForm::kPath},
     {"second", PathForm::kPath},
     {"measured", PathForm::kPath},
+    {"data", PathForm::kPath},
+    {"dataset_info", PathForm::kPath},
+    {"write", PathForm::kPath},
     {"good", PathForm::kPath},
     {"bad", PathForm::kPath},
     {"shown", PathForm::kPath},

@@ -1,0 +1,119 @@
+// The names of axolotl 0.21 and older.
+#include "config/others/other_names.h"
+
+namespace hone::config::axolotl {
+namespace {
+
+constexpr std::string_view kHow = "how it is computed, not what", kCache = "axolotl's cache of prepared rows",
+                           kCode = "hone never runs code from a model's folder",
+                           kClass = "hone reads the class from the model's own files",
+                           kWatch = "hone always watches the run",
+                           kTrackers = "it changes nothing in what is learned",
+                           kOwnLoss = "axolotl's own, which hone does not have";
+
+// clang-format off
+constexpr OtherName kNames[] = {
+    // the model
+    becomes("base_model", "model_name_or_path"),
+    becomes("revision_of_model", "model_revision"),
+    becomes("tokenizer_config", "tokenizer_name_or_path"),
+    part("base_model_config"), part("model_type"), part("tokenizer_type"), part("is_mistral_derived_model"),
+    passed("is_llama_derived_model", kClass), passed("is_falcon_derived_model", kClass), passed("is_qwen_derived_model", kClass),
+    passed("trust_remote_code", kCode), passed("tokenizer_use_fast", kClass), passed("tokenizer_legacy", kClass),
+    passed("hf_use_auth_token", "hone has no tokens of its own"), passed("overrides_of_model_config", "read from the model's own files"),
+    // batch and time
+    becomes("micro_batch_size", "per_device_train_batch_size", "1"),
+    becomes("gradient_accumulation_steps", "gradient_accumulation_steps", "1"),
+    part("batch_size"),
+    becomes("eval_batch_size", "per_device_eval_batch_size"),
+    becomes("num_epochs", "num_train_epochs", "1"),
+    becomes("max_steps", "max_steps"),
+    becomes("sequence_len", "max_length", "512"),
+    part("excess_length_strategy"), part("eval_sequence_len"),
+    becomes("learning_rate", "learning_rate"),
+    becomes("lr_scheduler", "lr_scheduler_type", "\"cosine\""),
+    part("lr_scheduler_kwargs"), part("cosine_min_lr_ratio"), part("warmup_steps"), part("warmup_ratio"),
+    rejected("cosine_constant_lr_ratio", kOwnLoss, "use lr_scheduler: cosine"),
+    becomes("optimizer", "optim", "\"adamw_torch_fused\""),
+    becomes("optim_args", "optim_args"),
+    becomes("weight_decay", "weight_decay", "0"),
+    becomes("max_grad_norm", "max_grad_norm"),
+    becomes("adam_beta1", "adam_beta1"), becomes("adam_beta2", "adam_beta2"), becomes("adam_epsilon", "adam_epsilon"),
+    becomes("seed", "seed", "42"), becomes("data_seed", "data_seed"),
+    becomes("neftune_noise_alpha", "neftune_noise_alpha"), becomes("noisy_embedding_alpha", "neftune_noise_alpha"),
+    // the adapter
+    part("adapter"), part("load_in_4bit"), part("load_in_8bit"), part("lora_target_modules"), part("lora_target_linear"), part("lora_model_dir"),
+    becomes("lora_r", "lora_r"), becomes("lora_alpha", "lora_alpha"), becomes("lora_dropout", "lora_dropout", "0"),
+    becomes("lora_modules_to_save", "lora_modules_to_save"),
+    becomes("peft_layers_to_transform", "layers_to_transform"), becomes("peft_layers_pattern", "layers_pattern"),
+    becomes("peft_use_rslora", "use_rslora"), becomes("peft_use_dora", "use_dora"), becomes("peft_init_lora_weights", "init_lora_weights"),
+    becomes("bnb_4bit_quant_type", "bnb_4bit_quant_type"), part("bnb_config_kwargs"), passed("bnb_4bit_compute_dtype", kHow),
+    passed("lora_fan_in_fan_out", "PEFT sets it from the model"), passed("lora_on_cpu", kHow), passed("lora_out_dir", "hone writes output_dir"),
+    passed("lora_mlp_kernel", kHow), passed("lora_qkv_kernel", kHow), passed("lora_o_kernel", kHow), passed("lora_embedding_kernel", kHow),
+    rejected("loraplus_lr_ratio", "LoRA+: a second learning rate for B", "remove it"),
+    rejected("loraplus_lr_embedding", "LoRA+: a second learning rate", "remove it"),
+    rejected("relora_steps", "ReLoRA: adapters merged while training", "remove it"), rejected("relora", "ReLoRA: adapters merged while training", "remove it"),
+    rejected("gptq", "a base quantized by GPTQ is not read", "use the base in 16 bits, with load_in_4bit"),
+    becomes("unfrozen_parameters", "unfrozen_parameters"),
+    // precision
+    part("bf16"), part("fp16"), part("bfloat16"), part("float16"), passed("tf32", "hone never uses TF32"),
+    rejected("fp8", "float8 products", "write bf16: true"),
+    // packing
+    becomes("sample_packing", "packing", "false"), becomes("eval_sample_packing", "eval_packing"),
+    passed("pad_to_sequence_len", "hone never pads"), passed("sample_packing_eff_est", "hone counts the tokens itself"),
+    passed("sample_packing_group_size", "how the bins are filled"), passed("sample_packing_bin_size", "how the bins are filled"),
+    passed("sample_packing_sequentially", "how the bins are filled"), passed("multipack_real_batches", kHow), passed("total_num_tokens", kCache),
+    passed("max_packed_sequence_len", "an old form of sample_packing, which axolotl refuses today"),
+    part("train_on_inputs"), part("group_by_length"),
+    // the data
+    part("datasets"), part("test_datasets"), part("pretraining_dataset"), part("val_set_size"), part("chat_template"), part("chat_template_jinja"),
+    part("default_system_message"), part("special_tokens"), part("tokens"), part("rl"), part("reward_model"), part("conversation"),
+    rejected("added_tokens_overrides", "other texts for tokens of the vocabulary", "remove it"),
+    passed("resize_token_embeddings_to_32x", "the embedding keeps its size"), passed("mean_resizing_embeddings", "the embedding keeps its size"),
+    passed("shrink_embeddings", "the embedding keeps its size"),
+    passed("dataset_prepared_path", kCache), passed("dataset_processes", kCache), passed("dataset_num_proc", kCache), passed("dataset_keep_in_memory", kCache),
+    passed("push_dataset_to_hub", kCache), passed("dataset_exact_deduplication", "hone removes no rows; the report counts equal ones"),
+    part("shuffle_merged_datasets"), passed("skip_prepare_dataset", kCache), passed("dataset_shard_num", kCache), passed("remove_unused_columns", "other columns are never read"),
+    becomes("streaming", "dataset_streaming"),
+    // preferences
+    becomes("rl_beta", "beta"), part("dpo_beta"), part("orpo_alpha"), part("rpo_alpha"), becomes("dpo_loss_type", "loss_type"),
+    becomes("kto_desirable_weight", "desirable_weight"), becomes("kto_undesirable_weight", "undesirable_weight"),
+    becomes("cpo_alpha", "cpo_alpha"), becomes("simpo_gamma", "simpo_gamma"), part("max_prompt_len"), part("trl"),
+    passed("dpo_use_weighting", "it is false in TRL too"), part("precompute_ref_log_probs"),
+    // evaluation and saves
+    part("eval_steps"), part("evals_per_epoch"), part("eval_strategy"), part("evaluation_strategy"), part("early_stopping_patience"),
+    part("load_best_model_at_end"), part("eval_table_size"), passed("eval_max_new_tokens", "read with eval_table_size only"), passed("eval_table_max_new_tokens", "read with eval_table_size only"),
+    passed("do_bench_eval", "hone evaluates the loss, and eval_reward_funcs"), passed("eval_causal_lm_metrics", "hone evaluates the loss, and eval_reward_funcs"), passed("do_causal_lm_eval", "hone evaluates the loss, and eval_reward_funcs"),
+    becomes("metric_for_best_model", "metric_for_best_model"), becomes("greater_is_better", "greater_is_better"),
+    part("save_steps"), part("saves_per_epoch"), part("save_strategy"), becomes("save_total_limit", "save_total_limit", "4"),
+    passed("save_safetensors", "hone writes safetensors"), passed("save_only_model", "hone's checkpoints hold what resuming needs"),
+    becomes("output_dir", "output_dir"), becomes("resume_from_checkpoint", "resume_from_checkpoint"),
+    passed("auto_resume_from_checkpoints", "hone resumes with resume_from_checkpoint"),
+    becomes("logging_steps", "logging_steps"), part("wandb_project"), becomes("wandb_entity", "wandb_entity"),
+    becomes("wandb_name", "run_name"), passed("wandb_run_id", kTrackers), passed("wandb_watch", kTrackers), passed("wandb_log_model", kTrackers), passed("wandb_mode", kTrackers),
+    passed("use_wandb", kTrackers), passed("use_mlflow", kTrackers), passed("use_comet", kTrackers), passed("use_tensorboard", kTrackers),
+    becomes("mlflow_tracking_uri", "mlflow_tracking_uri"), becomes("mlflow_experiment_name", "mlflow_experiment_name"), passed("mlflow_run_name", kTrackers),
+    becomes("hub_model_id", "hub_model_id"), becomes("hub_strategy", "hub_strategy"), passed("hub_private_repo", kTrackers),
+    // the machine
+    part("deepspeed"), part("fsdp"), part("fsdp_config"), passed("fsdp_version", kHow), passed("ddp_timeout", kHow), passed("ddp_bucket_cap_mb", kHow), passed("ddp_broadcast_buffers", kHow), passed("ddp", kHow),
+    passed("ddp_find_unused_parameters", kHow), passed("local_rank", "the launcher says it"), passed("device_map", kHow), passed("device", kHow), passed("max_memory", kHow),
+    passed("use_ray", kHow), passed("ray_num_workers", kHow), passed("ray_run_name", kHow), passed("gpu_memory_limit", kHow), passed("world_size", "the launcher says it"),
+    passed("gradient_checkpointing", kHow), passed("gradient_checkpointing_kwargs", kHow), passed("activation_offloading", kHow), passed("flash_attention", kHow), passed("flash_attn_cross_entropy", kHow), passed("flash_attn_rms_norm", kHow),
+    passed("flash_attn_fuse_qkv", kHow), passed("flash_attn_fuse_mlp", kHow), passed("xformers_attention", kHow), passed("sdp_attention", kHow), passed("flex_attention", kHow), passed("eager_attention", kHow), passed("attn_implementation", kHow),
+    rejected("s2_attention", "shifted sparse attention: another model while training", "remove it"),
+    part("plugins"), passed("liger_rope", kHow), passed("liger_rms_norm", kHow), passed("liger_glu_activation", kHow), passed("liger_swiglu", kHow), passed("liger_layer_norm", kHow), passed("liger_cross_entropy", kHow),
+    passed("liger_fused_linear_cross_entropy", kHow), passed("cut_cross_entropy", kHow), passed("chunked_cross_entropy", kHow), passed("unsloth_cross_entropy_loss", kHow), passed("unsloth_lora_mlp", kHow), passed("unsloth_lora_qkv", kHow), passed("unsloth_lora_o", kHow),
+    passed("torch_compile", kHow), passed("torch_compile_backend", kHow), passed("low_cpu_mem_usage", kHow), passed("dataloader_num_workers", kHow), passed("dataloader_pin_memory", kHow), passed("dataloader_prefetch_factor", kHow),
+    passed("gc_steps", kHow), passed("sequence_parallel_degree", kHow), passed("context_parallel_size", kHow), passed("tensor_parallel_size", kHow), passed("dp_shard_size", kHow),
+    passed("strict", "hone always tells unknown names"), passed("debug", kWatch), passed("loss_watchdog_threshold", kWatch), passed("loss_watchdog_patience", kWatch), passed("include_tokens_per_second", kWatch),
+    passed("axolotl_config_path", "where axolotl found this file"), passed("prepare_ds_config", kHow),
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const OtherName> names() {
+  return kNames;
+}
+
+}  // namespace hone::config::axolotl

@@ -1,0 +1,269 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/file.h"
+#include "config/others/translation.h"
+
+namespace hone::config::swift {
+namespace {
+
+using base::Json;
+
+void add_method(Translation& t) {
+  const std::string verb = t.has("swift_verb") ? t.text("swift_verb") : t.has("rlhf_type") ? "rlhf" : "sft";
+  const std::string type = t.text("rlhf_type");
+  Method& method = t.run().method;
+  method = Method::kSft;
+  if (verb == "pt") t.note("swift_verb", "pt trains every token of the text: hone sft on a column of text");
+  if (verb != "rlhf") return;
+  if (type == "grpo") {
+    method = Method::kGrpo;
+  } else if (type.empty() || type == "dpo") {
+    method = Method::kDpo;
+  } else if (type == "kto") {
+    method = Method::kKto;
+  } else if (type == "orpo") {
+    method = Method::kOrpo;
+  } else if (type == "cpo" || type == "simpo") {
+    method = Method::kCpo;
+  } else if (type == "rm") {
+    method = Method::kReward;
+  } else {
+    t.refuse("rlhf_type", fmt::format("hone has no {}", type),
+             "it is grpo, dpo, kto, cpo, simpo, orpo or rm here");
+  }
+  if (type == "simpo") t.set("loss_type", "simpo", "rlhf_type");
+  if (t.number("rpo_alpha").value_or(0) != 0)
+    t.refuse("rpo_alpha", "a share of SFT in the loss of pairs",
+             "write loss_type: [sigmoid, sft] in hone's own file");
+}
+
+// Defaults of beta: after what the file sets.
+void add_beta(Translation& t) {
+  const std::string type = t.text("rlhf_type");
+  if (t.run().method == Method::kGrpo) t.set_default("beta", 0.04);
+  if (t.run().method == Method::kDpo) t.set_default("beta", 0.1);
+  if (t.run().method == Method::kCpo && type == "simpo") t.set_default("beta", 2);
+}
+
+void add_adapter(Translation& t) {
+  if (t.has("learning_rate")) t.set("learning_rate", t.value("learning_rate"), "learning_rate");
+  const char* name = t.has("tuner_type") ? "tuner_type" : t.has("train_type") ? "train_type" : "sft_type";
+  const std::string type = t.has(name) ? t.text(name) : "lora";
+  if (type == "full") {
+    t.set("use_peft", false, name);
+    t.set_default("learning_rate", 1e-5, "1e-5 for full");
+    return;
+  }
+  if (type != "lora") {
+    t.refuse(name, fmt::format("hone has no {}", type), "it is lora or full here");
+    return;
+  }
+  if (t.has(name)) t.set("use_peft", true, name);
+  t.set_default("use_peft", true, "lora");
+  t.set_default("learning_rate", 1e-4, "1e-4 for lora");
+  if (std::string_view(name) == "sft_type" && t.has(name))
+    t.note(name, "a name of ms-swift 2, which 4.6 refuses: today's is tuner_type");
+  for (const char* from : {"adapters", "ckpt_dir"}) {
+    Json value = t.value(from);
+    if (value.is_array() && value.size() == 1) value = value[0];
+    if (!value.is_null()) t.set("adapter_name_or_path", value, from);
+  }
+  if (t.is_set("adapter_name_or_path")) return;
+  if (t.has("lora_rank")) t.set("lora_r", t.value("lora_rank"), "lora_rank");
+  t.set_default("lora_r", 8);
+  if (t.has("lora_alpha")) t.set("lora_alpha", t.value("lora_alpha"), "lora_alpha");
+  t.set_default("lora_alpha", 32);
+  for (const char* from : {"lora_dropout", "lora_dropout_p"}) {
+    if (t.has(from)) t.set("lora_dropout", t.value(from), from);
+  }
+  t.set_default("lora_dropout", 0.05);
+  for (const char* from : {"target_modules", "lora_target_modules"}) {
+    if (!t.has(from)) continue;
+    Json value = t.value(from);
+    if (value.is_string()) value = Json::array({value});
+    if (value == Json::array({"ALL"})) value = Json::array({"all-linear"});
+    t.set("lora_target_modules", value, from);
+  }
+  t.set_default("lora_target_modules", Json::array({"all-linear"}));
+  for (const char* from : {"use_rslora", "use_dora"}) {
+    if (t.flag(from)) t.set(from, true, from);
+  }
+  if (t.has("modules_to_save") && !t.value("modules_to_save").empty())
+    t.set("lora_modules_to_save", t.value("modules_to_save"), "modules_to_save");
+}
+
+void add_quantization(Translation& t) {
+  const char* name = t.has("quant_bits") ? "quant_bits" : "quantization_bit";
+  const double bits = t.number(name).value_or(0);
+  if (bits == 0) return;
+  const std::string method = t.text("quant_method");
+  if ((bits != 4 && bits != 8) || (!method.empty() && method != "bnb"))
+    t.refuse(name, "hone quantizes to 4 and 8 bits, as bitsandbytes does",
+             "write 4 or 8, with quant_method: bnb");
+  else
+    t.set(bits == 4 ? "load_in_4bit" : "load_in_8bit", true, name);
+}
+
+void add_numbers(Translation& t) {
+  const double batch =
+      t.number(t.has("batch_size") ? "batch_size" : "per_device_train_batch_size").value_or(1);
+  if (t.has("gradient_accumulation_steps")) {
+    t.set("gradient_accumulation_steps", t.value("gradient_accumulation_steps"),
+          "gradient_accumulation_steps");
+  } else if (batch >= 1 && batch < 1e6) {
+    t.set_default("gradient_accumulation_steps", static_cast<std::int64_t>(std::ceil(16 / batch)),
+                  "16 / batch, of one process");
+  }
+  if (t.number("warmup_steps").value_or(0) > 0)
+    t.set("warmup_steps", t.value("warmup_steps"), "warmup_steps");
+  else if (t.has("warmup_ratio"))
+    t.set("warmup_steps", t.value("warmup_ratio"), "warmup_ratio");
+  t.set_default("warmup_steps", 0);
+  if (t.flag("fp16") && !t.flag("bf16"))
+    t.refuse("fp16", "NUM-03: float16 overflows in training and needs loss scaling", "write bf16: true");
+  if (t.has("max_length"))
+    t.set("max_length", t.value("max_length"), "max_length");
+  else if (t.run().method != Method::kGrpo)
+    t.unknown("max_length", "the default is the model's own limit, which its config.json says", "max_length",
+              "write max_length");
+  const std::string strategy = t.has("truncation_strategy") ? t.text("truncation_strategy") : "delete";
+  if (strategy == "delete" && t.run().method != Method::kGrpo)
+    t.note("max_length",
+           "ms-swift drops each row above max_length (truncation_strategy delete); hone would cut it");
+  if (t.has("init_weights") && t.text("init_weights") != "true")
+    t.set("init_lora_weights", t.value("init_weights"), "init_weights");
+  if (t.has("packing_length")) t.note("packing_length", "hone packs rows of max_length");
+  const std::string file = t.text("deepspeed");
+  if (!file.empty())
+    t.note("deepspeed", fmt::format("{}: the stage divides the state among ranks (docs/ranks.md)", file));
+}
+
+// "id:subset#500": its parts.
+Json entry_of(std::string text) {
+  Json out = Json::object();
+  if (const std::size_t hash = text.rfind('#'); hash != std::string::npos) {
+    const std::string count = text.substr(hash + 1);
+    const bool digits = !count.empty() && count.size() < 10 &&
+                        std::all_of(count.begin(), count.end(), [](char c) { return c >= '0' && c <= '9'; });
+    if (digits) {
+      out["first"] = std::stoll(count);
+      text.resize(hash);
+    }
+  }
+  for (const char* hub : {"HF::", "MS::", "hf::", "ms::"}) {
+    if (text.starts_with(hub)) text.erase(0, 4);
+  }
+  if (const std::size_t colon = text.rfind(':'); colon != std::string::npos && colon > 1) {
+    out["name"] = text.substr(colon + 1);
+    text.resize(colon);
+  }
+  out["path"] = text;
+  return out;
+}
+
+Json entries_of(const Json& value) {
+  Json out = Json::array();
+  if (value.is_string()) return Json::array({entry_of(value.get<std::string>())});
+  if (!value.is_array()) return out;
+  for (const Json& one : value) {
+    if (one.is_string() && !one.get<std::string>().empty()) out.push_back(entry_of(one.get<std::string>()));
+  }
+  return out;
+}
+
+void add_data(Translation& t) {
+  const char* name = t.has("custom_train_dataset_path") ? "custom_train_dataset_path" : "dataset";
+  const Json entries = entries_of(t.value(name));
+  const bool split = t.number("split_dataset_ratio").value_or(0) > 0;
+  bool placeholder = false;
+  for (const Json& one : entries) placeholder |= one["path"].get<std::string>().starts_with("<");
+  if (entries.empty() || placeholder) {
+    const bool told = std::any_of(t.run().unknown.begin(), t.run().unknown.end(),
+                                  [&](const OtherUnknown& one) { return one.name == name; });
+    if (!told)
+      t.unknown(name, placeholder ? "its value is a place to fill in" : "it is not written", "the rows",
+                "write dataset, or --data FILE");
+  } else if (entries.size() == 1 && entries[0].size() == 1 && !split) {
+    t.set("dataset_name", entries[0]["path"], name);
+  } else {
+    t.set("datasets", entries, name);
+  }
+  for (const Json& one : entries) {
+    if (one.contains("first"))
+      t.note(name, fmt::format("#{} draws so many rows of {}; hone takes the first",
+                               one["first"].get<std::int64_t>(), one["path"].get<std::string>()));
+  }
+  const Json evaluated = entries_of(t.value("val_dataset"));
+  if (!evaluated.empty()) t.set("eval_datasets", evaluated, "val_dataset");
+  if (split) t.set("test_split_size", t.value("split_dataset_ratio"), "split_dataset_ratio");
+  const bool has_rows = split || !evaluated.empty();
+  if (has_rows) {
+    if (t.has("eval_steps")) {
+      t.set("eval_strategy", "steps", "eval_steps");
+      t.set("eval_steps", t.value("eval_steps"), "eval_steps");
+    } else if (t.has("eval_strategy")) {
+      t.set("eval_strategy", t.value("eval_strategy"), "eval_strategy");
+    }
+  } else {
+    for (const char* asked : {"eval_steps", "load_best_model_at_end"}) {
+      if (t.has(asked) && t.value(asked) != false)
+        t.note(
+            asked,
+            "evaluation is asked for, but there is no set to evaluate: neither val_dataset nor split_dataset_ratio");
+    }
+  }
+  if (t.value("columns").is_object()) t.set("dataset_columns", t.value("columns"), "columns");
+  if (!entries.empty() && !t.has("columns"))
+    t.unknown(name, "ms-swift guesses the columns by their names, which only the rows say",
+              "the form of the rows", "give --data FILE, whose rows have messages, or prompt and completion");
+  if (t.run().method == Method::kSft && t.text("swift_verb") != "pt")
+    t.note("loss_scale",
+           "sft trains every answer of a conversation: assistant_only_loss on rows of messages");
+}
+
+void add_text(Translation& t) {
+  if (t.has("system")) t.set("dataset_system_prompt", t.value("system"), "system");
+  const std::string scale = t.text("loss_scale");
+  if (!scale.empty() && scale != "default" && scale != "last_round" && scale != "all")
+    t.refuse("loss_scale", fmt::format("{} weights some tokens otherwise than 0 and 1", scale),
+             "write default");
+  const char* name = t.has("template") ? "template" : "template_type";
+  if (t.has(name))
+    t.note(
+        name,
+        fmt::format("{} is ms-swift's own text, not the model's template; hone examines with the model's own",
+                    t.text(name)));
+  const std::string model = t.text(t.has("model") ? "model" : "model_id_or_path");
+  if (model.find("Qwen3") != std::string::npos && model.find("2507") == std::string::npos)
+    t.note("model", "ms-swift puts an empty think block before answers that have none, in training (Qwen3)");
+  if (!t.flag("use_hf") && !model.empty() && !model.starts_with("/") && !model.starts_with("."))
+    t.note("model", "ms-swift's hub is ModelScope: hone looks for the same name in Hugging Face's cache");
+  if (t.run().method != Method::kGrpo) return;
+  Json rewards = t.value("reward_funcs");
+  if (rewards.is_string()) rewards = Json::array({rewards});
+  if (rewards.is_array() && !rewards.empty())
+    t.unknown(
+        "reward_funcs",
+        "the rewards are ms-swift's, or classes of external_plugins, which hone does not run by these names",
+        "reward_funcs", "write reward_funcs as file.py:Class in hone's own file");
+}
+
+}  // namespace
+
+void translate(const OtherFile& file, OtherRun& out) {
+  Translation t(file, names(), out);
+  add_method(t);
+  t.apply_names();
+  add_beta(t);
+  add_adapter(t);
+  add_quantization(t);
+  add_numbers(t);
+  add_data(t);
+  add_text(t);
+  t.apply_defaults();
+}
+
+}  // namespace hone::config::swift

@@ -1,0 +1,207 @@
+#include "config/others/translation.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "base/suggest.h"
+#include "base/utf8.h"
+#include "config/reading/environment_text.h"
+#include "config/settings.h"
+#include "config/write_plan.h"
+
+namespace hone::config {
+namespace {
+
+using base::Json;
+
+constexpr std::size_t kShownName = 80;
+
+// null, false, 0, "", "none", [] and {} ask for nothing.
+bool asks_for(const Json& value) {
+  if (value.is_null()) return false;
+  if (value.is_boolean()) return value.get<bool>();
+  if (value.is_number()) return value.get<double>() != 0;
+  if (value.is_string()) {
+    const std::string text = value.get<std::string>();
+    return !text.empty() && text != "none" && text != "no" && text != "false" && text != "False";
+  }
+  return !value.empty();
+}
+
+// "left=keep_end right=keep_start"
+Json renamed_word(const Json& value, std::string_view words) {
+  if (!value.is_string()) return value;
+  const std::string text = value.get<std::string>();
+  while (!words.empty()) {
+    const std::size_t end = std::min(words.find(' '), words.size());
+    const std::string_view pair = words.substr(0, end);
+    const std::size_t middle = pair.find('=');
+    if (middle != std::string_view::npos && pair.substr(0, middle) == text)
+      return std::string(pair.substr(middle + 1));
+    words.remove_prefix(std::min(end + 1, words.size()));
+  }
+  return value;
+}
+
+}  // namespace
+
+const OtherName* Translation::row(std::string_view name) const {
+  const auto found =
+      std::find_if(names_.begin(), names_.end(), [&](const OtherName& one) { return one.name == name; });
+  return found == names_.end() ? nullptr : &*found;
+}
+
+const Json& Translation::value(std::string_view name) const {
+  static const Json nothing;
+  const OtherEntry* entry = file_.find(name);
+  return entry == nullptr ? nothing : entry->value;
+}
+
+bool Translation::flag(std::string_view name) const {
+  const Json& found = value(name);
+  if (found.is_boolean()) return found.get<bool>();
+  if (found.is_number()) return found.get<double>() != 0;
+  return found.is_string() && (found == "true" || found == "True" || found == "yes" || found == "on");
+}
+
+std::string Translation::text(std::string_view name) const {
+  const Json& found = value(name);
+  if (found.is_null()) return {};
+  return found.is_string() ? found.get<std::string>() : base::dump_json(found);
+}
+
+std::optional<double> Translation::number(std::string_view name) const {
+  const Json& found = value(name);
+  if (!found.is_number() || !std::isfinite(found.get<double>())) return std::nullopt;
+  return found.get<double>();
+}
+
+std::string Translation::where(std::string_view name) const {
+  const OtherEntry* entry = file_.find(name);
+  return entry == nullptr ? file_.path : entry->where;
+}
+
+bool Translation::has_option(std::string_view option) const {
+  if (option == "warmup_ratio") return true;  // read as warmup_steps
+  return method_schema(out_.method).find(option) != nullptr;
+}
+
+void Translation::set(std::string_view option, Json value, std::string_view from) {
+  if (is_set(option)) return;
+  if (!has_option(option)) {
+    note(from, fmt::format("hone {} has no {}: it changes nothing here", method_name(out_.method), option));
+    return;
+  }
+  if (value.is_string()) {
+    const ExpandedText expanded = expand_environment(value.get<std::string>());
+    std::vector<std::string> missing = expanded.missing;
+    missing.insert(missing.end(), expanded.references.begin(), expanded.references.end());
+    if (!missing.empty() && takes_environment(option)) {
+      unknown(from, fmt::format("its value names {}, which is not set here", fmt::join(missing, ", ")),
+              std::string(option),
+              fmt::format("export {}=..., or write the value into the file", missing[0]));
+      return;
+    }
+    if (value.get<std::string>().starts_with("<") && value.get<std::string>().ends_with(">")) {
+      unknown(from, fmt::format("{} is a place to fill in, not a value", value.get<std::string>()),
+              std::string(option), "write the name that is meant");
+      return;
+    }
+    if (takes_environment(option)) value = expanded.text;
+  }
+  out_.options.push_back({.option = std::string(option),
+                          .value = std::move(value),
+                          .from = std::string(from),
+                          .where = where(from)});
+}
+
+void Translation::set_default(std::string_view option, Json value, std::string_view why) {
+  if (is_set(option) || !has_option(option)) return;
+  const bool told = std::any_of(out_.unknown.begin(), out_.unknown.end(),
+                                [&](const OtherUnknown& one) { return one.depends == option; });
+  if (told) return;
+  out_.options.push_back(
+      {.option = std::string(option), .value = std::move(value), .from = std::string(why), .where = {}});
+}
+
+void Translation::note(std::string_view name, std::string text) {
+  out_.notes.push_back({.where = file_.find(name) == nullptr ? "" : where(name),
+                        .name = std::string(name),
+                        .text = std::move(text)});
+}
+
+void Translation::refuse(std::string_view name, std::string why, std::string fix) {
+  out_.refused.push_back(
+      {.where = where(name), .name = std::string(name), .why = std::move(why), .fix = std::move(fix)});
+}
+
+void Translation::unknown(std::string_view name, std::string why, std::string depends, std::string fix) {
+  out_.unknown.push_back({.where = where(name),
+                          .name = std::string(name),
+                          .why = std::move(why),
+                          .depends = std::move(depends),
+                          .fix = std::move(fix)});
+}
+
+void Translation::tell_unknown(const OtherEntry& entry) {
+  if (!asks_for(entry.value)) return;
+  std::vector<std::string> known;
+  for (const OtherName& one : names_) known.emplace_back(one.name);
+  const std::string name = base::cut_text(entry.name, kShownName);
+  std::string why = fmt::format("no name of {}'s that hone knows.", trainer_title(out_.trainer));
+  why += base::did_you_mean(name, known);
+  out_.unknown.push_back({.where = entry.where,
+                          .name = name,
+                          .why = why,
+                          .depends = "whatever it sets: the run is examined without it",
+                          .fix = "correct the name, or remove the line"});
+}
+
+void Translation::apply(const OtherEntry& entry, const OtherName& row) {
+  switch (row.fate) {
+    case OtherFate::kPart:
+      return;
+    case OtherFate::kOption:
+      if (!entry.value.is_null()) set(row.option, renamed_word(entry.value, row.words), entry.name);
+      return;
+    case OtherFate::kNote:
+      if (asks_for(entry.value))
+        out_.ignored.push_back({.where = entry.where, .name = entry.name, .text = std::string(row.why)});
+      return;
+    case OtherFate::kRefused:
+      if (asks_for(entry.value)) refuse(entry.name, std::string(row.why), std::string(row.fix));
+      return;
+  }
+}
+
+void Translation::apply_names() {
+  for (const OtherEntry& entry : file_.entries) {
+    if (!entry.before.empty()) {
+      out_.notes.push_back(
+          {.where = entry.where,
+           .name = entry.name,
+           .text = fmt::format("it is there twice, at {} too: the last one counts, in silence",
+                               fmt::join(entry.before, ", "))});
+    }
+    const OtherName* known = row(entry.name);
+    if (known == nullptr) {
+      tell_unknown(entry);
+    } else {
+      apply(entry, *known);
+    }
+  }
+}
+
+void Translation::apply_defaults() {
+  for (const OtherName& one : names_) {
+    if (one.fate == OtherFate::kOption && !one.fallback.empty())
+      set_default(one.option, Json::parse(one.fallback));
+  }
+}
+
+}  // namespace hone::config

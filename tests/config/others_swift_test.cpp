@@ -1,0 +1,116 @@
+// Commands and args.json of ms-swift, written after the field's habits; the shell's words.
+#include "config/others_helpers.h"
+
+namespace hone::config {
+namespace others_swift_test {
+
+OtherRun script(const std::string& text) {
+  return other_run(text, "run.sh");
+}
+
+TEST(OthersSwift, LoraWithItsDefaults) {
+  expect_run(
+      script(
+          "CUDA_VISIBLE_DEVICES=0 \\\nswift sft \\\n    --model nowhere/model \\\n    --train_type lora \\\n"
+          "    --dataset 'nowhere/rows#500' \\\n    --max_length 2048 \\\n    --output_dir output\n"),
+      {.method = "sft",
+       .options = {{"model_name_or_path", "nowhere/model"},
+                   {"datasets", "[{first: 500, path: nowhere/rows}]"},
+                   {"lora_r", "8 default"},
+                   {"lora_alpha", "32 default"},
+                   {"lora_dropout", "0.05 default"},
+                   {"learning_rate", "0.0001 default"},
+                   {"weight_decay", "0.1 default"},
+                   {"adam_beta2", "0.95 default"},
+                   {"per_device_train_batch_size", "1 default"},
+                   {"gradient_accumulation_steps", "16 default"},
+                   {"lr_scheduler_type", "cosine default"},
+                   {"max_length", "2048"}},
+       .findings = {"drops each row above max_length", "guesses the columns", "ModelScope"},
+       .unknown = 1});
+}
+
+TEST(OthersSwift, VariablesAndContinuation) {
+  expect_run(
+      script(
+          "#!/bin/bash\nMODEL=nowhere/model   # the base\nLR=${LR_OF_NOBODY:-3e-5}\nswift sft --model \"$MODEL\" "
+          "--tuner_type full --learning_rate ${LR} --dataset \"nowhere/rows\" --max_length 512\n"),
+      {.method = "sft",
+       .options = {{"model_name_or_path", "nowhere/model"},
+                   {"learning_rate", "3e-05"},
+                   {"use_peft", "false"}},
+       .unknown = 1});
+}
+
+TEST(OthersSwift, BlankBehindTheBackslash) {
+  const OtherRun run =
+      script("swift sft \\\n  --model nowhere/model \\\n  --dataset nowhere/rows \\ \n  --max_length 4096\n");
+  expect_finding(run, "note run.sh:3 \\: a blank behind the backslash: bash ends the command here");
+  EXPECT_EQ(option_of(run, "max_length"), "absent");
+}
+
+TEST(OthersSwift, WhatOnlyAShellKnows) {
+  expect_run(
+      script("swift sft --model $1 --dataset $(ls data) --max_length 512 --num_train_epochs $EPOCHS\n"),
+      {.method = "sft",
+       .options = {{"model_name_or_path", "absent"}, {"num_train_epochs", "absent"}},
+       .findings = {"model: $1 is known only to the shell", "dataset: $(ls data) is known only to the shell",
+                    "num_train_epochs: the script does not set $EPOCHS"},
+       .unknown = 3});
+}
+
+TEST(OthersSwift, Dpo) {
+  expect_run(
+      script(
+          "swift rlhf --rlhf_type dpo --model nowhere/model --dataset nowhere/pairs --max_length 1024 --lora_rank 16"
+          " --split_dataset_ratio 0.01 --eval_steps 50\n"),
+      {.method = "dpo",
+       .options =
+           {{"beta", "0.1 default"}, {"lora_r", "16"}, {"test_split_size", "0.01"}, {"eval_steps", "50"}},
+       .unknown = 1});
+}
+
+TEST(OthersSwift, GrpoNamesItsRewards) {
+  expect_run(
+      script(
+          "swift rlhf --rlhf_type grpo --per_device_train_batch_size 4 --model nowhere/model --dataset nowhere/prompts --reward_funcs accuracy format "
+          "--num_generations 4 --use_vllm true\n"),
+      {.method = "grpo",
+       .options = {{"beta", "0.04 default"},
+                   {"num_generations", "4"},
+                   {"max_completion_length", "512 default"}},
+       .findings = {"the rewards are ms-swift's"},
+       .unknown = 2,
+       .refused = 0});
+}
+
+TEST(OthersSwift, ArgsJsonAndOldNames) {
+  expect_run(
+      other_run(
+          "{\n\t\"sft_type\": \"lora\",\n\t\"model_id_or_path\": \"nowhere/model\",\n\t\"dataset\": [\"nowhere/rows\"],\n"
+          "\t\"batch_size\": 4,\n\t\"max_length\": 1024,\n\t\"eval_steps\": 50\n}\n",
+          "args.json"),
+      {.method = "sft",
+       .options = {{"model_name_or_path", "nowhere/model"},
+                   {"per_device_train_batch_size", "4"},
+                   {"gradient_accumulation_steps", "4 default"},
+                   {"dataset_name", "nowhere/rows"}},
+       .findings = {"note args.json:2 sft_type: a name of ms-swift 2",
+                    "note args.json:7 eval_steps: evaluation is asked for"},
+       .unknown = 1});
+}
+
+TEST(OthersSwift, RefusedAndUnknownNames) {
+  expect_run(
+      script(
+          "swift sft --model nowhere/model --dataset nowhere/rows --max_length 64 --loss_scale react --lora_rnk 4"
+          " --tuner_type vera\nswift rlhf --rlhf_type gkd --model m --dataset d --max_length 9 --lora_rnk 4\n"),
+      {.method = "sft",
+       .findings = {"the script starts 2 runs", "hone has no gkd",
+                    "lora_rnk: no name of ms-swift's that hone knows."},
+       .unknown = 2,
+       .refused = 1});
+}
+
+}  // namespace others_swift_test
+}  // namespace hone::config
