@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/where.h"
 #include "ops/index_tensor.h"
+#include "ops/join/join.h"
 #include "ops/rms_norm.h"
 #include "ops/routed_rows.h"
 
@@ -149,7 +150,10 @@ void FusedPass::backward(at::Tensor d, double balance) {
   pass.per_layer = per_layer_;
   if (trains_per_layer()) pass.d_per_layer = at::empty_like(per_layer_);
   if (balance != 0 && load_.defined()) pass.balance = load_.gradient() * balance;
-  at::Tensor dx = at::zeros({static_cast<std::int64_t>(batch_.ids.size()), last_.size(1)}, last_.options());
+  // with room for what joined linears want behind their outputs' gradient
+  at::Tensor dx = ops::output_rows({&layers.back().o, 1}, static_cast<std::int64_t>(batch_.ids.size()),
+                                   last_.options());
+  dx.zero_();
   d = rows_.gather(d);
   {
     at::Tensor d_rows = at::zeros_like(last_);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ops/copy_blocks.h"
 #include "ops/dora.h"
 #include "ops/dropout.h"
 #include "ops/gemm.h"
@@ -275,6 +276,37 @@ void multiply_all(std::span<const LinearOutput> outputs, const at::Tensor& x, co
   gemms(products);
 }
 
+// The gradients of all sides' factors: two products of all sides together, of which each takes its blocks. What one side's rows are
+// to another one is computed in vain, which costs less than a product for each. False: nobody gathers blocks here, x has not all
+// products behind it, or a side drops.
+bool joined_side_gradients(std::span<const LinearGradient> linears, const Join& join, const at::Tensor& d,
+                           const at::Tensor& d_sides, const at::Tensor& x, const PassContext& pass) {
+  const at::Tensor behind = join.behind(x);
+  if (linears.size() < 2 || !behind.defined() || !copies_blocks(x.device())) return false;
+  for (const LinearGradient& one : linears) {
+    if (!one.lora_a_out.defined()) continue;
+    if (!one.lora_a_out.storage().is_alias_of(behind.storage()) || drops(*one.linear->lora, pass)) return false;
+  }
+  const auto options = x.options().dtype(at::kFloat);
+  const at::Tensor of_a = at::empty({join.rank(), x.size(1)}, options),
+                   of_b = at::empty({d.size(1), join.rank()}, options);
+  multiply(of_a, d_sides.t(), x, GemmDirection::kBackward);
+  multiply(of_b, d.t(), behind, GemmDirection::kBackward);
+  std::vector<BlockCopy> added;
+  std::int64_t row = 0;
+  for (std::size_t i = 0; i < linears.size(); ++i) {
+    const std::int64_t rows = linears[i].d_out.size(1), first = join.first(i), rank = join.rank(i);
+    if (linears[i].lora_a_out.defined()) {
+      const LoraWeights& side = *linears[i].linear->lora;
+      added.push_back({gradient_of(side.a), of_a.narrow(0, first, rank), /*add=*/true});
+      added.push_back({gradient_of(side.b), of_b.narrow(0, row, rows).narrow(1, first, rank), /*add=*/true});
+    }
+    row += rows;
+  }
+  copy_blocks(added);
+  return true;
+}
+
 // The gradients of joined linears' sides, and dx. False: they are not joined.
 bool joined_backward(const at::Tensor& dx, std::span<const LinearGradient> linears, const at::Tensor& x,
                      const PassContext& pass) {
@@ -296,14 +328,17 @@ bool joined_backward(const at::Tensor& dx, std::span<const LinearGradient> linea
   const at::Tensor d_sides = behind.defined() ? behind : at::empty({d.size(0), join->rank()}, d.options());
   const GemmTerm of_b{d, &join->b(), GemmDirection::kBackward};
   gemm(d_sides, {&of_b, 1}, {.scale = join->scale()});
+  const bool together = joined_side_gradients(linears, *join, d, d_sides, x, pass);
   std::vector<GemmTerm> terms = {{d, &join->weights(), GemmDirection::kBackward}};
   std::vector<std::pair<const LoraWeights*, at::Tensor>> masked;  // with d of its A's output
   for (std::size_t i = 0; i < linears.size(); ++i) {
     if (!linears[i].lora_a_out.defined()) continue;
     const LoraWeights& side = *linears[i].linear->lora;
     const at::Tensor d_side = d_sides.narrow(1, join->first(i), join->rank(i));
-    add_outer(gradient_of(side.b).t(), linears[i].lora_a_out, linears[i].d_out);
-    add_outer(gradient_of(side.a), d_side, side_input(side, x, pass));
+    if (!together) {
+      add_outer(gradient_of(side.b).t(), linears[i].lora_a_out, linears[i].d_out);
+      add_outer(gradient_of(side.a), d_side, side_input(side, x, pass));
+    }
     if (drops(side, pass)) masked.emplace_back(&side, d_side);
   }
   if (!dx.defined()) return true;

@@ -47,6 +47,7 @@ constexpr const char* kOperators[] = {"rms_norm",
                                       "scale",
                                       "dequantize",
                                       "add_rows",
+                                      "copy_blocks",
                                       "join_attention",
                                       "adamw_codes"};
 

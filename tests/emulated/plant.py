@@ -2,6 +2,7 @@
 """Writes hone's own kernels with one fault each, as C++ that test_emulated runs: each fault has to be found.
 
 usage: tests/emulated/plant.py KERNELS_FOLDER > planted.cpp
+       tests/emulated/plant.py KERNELS_FOLDER --counted > counted.cpp: the kernels as they are, once more, whose loads and stores are counted
 
 A fault is a text that stands once in a kernel's file, and what stands there instead.
 """
@@ -75,6 +76,13 @@ PLANTED = [
     ("scattered_rows", "add_rows", "a thread beyond the columns goes on", "if (column >= a.width) return;", ""),
     ("scattered_rows", "add_rows", "the first part of a wide row for all", "(part * kThreads + threadIdx.x)", "(part * 0 + threadIdx.x)"),
     ("scattered_rows", "add_rows", UNALIGNED, "by_fours(a.out, a.width) && by_fours(a.d, a.width)", "a.width % kFour == 0"),
+    ("blocks", "copy_blocks", "a block of threads too late", "blockIdx.x) >= c.blocks", "blockIdx.x) > c.blocks"),
+    ("blocks", "copy_blocks", "the last block left out", "i + 1 < c.count", "i + 2 < c.count"),
+    ("blocks", "copy_blocks", "a thread beyond the rows goes on", "if (row >= b.rows) return;", "if (row > b.rows) return;"),
+    ("blocks", "copy_blocks", "what was there before is lost", "x[j] += sum[j]", "x[j] += 0"),
+    ("blocks", "copy_blocks", "the row of x by the stride of out", "row * b.x.stride + column", "row * b.out.stride + column"),
+    ("blocks", "copy_blocks", "columns of x for its rows", "b.transposed ? from", "!b.transposed ? from"),
+    ("blocks", "copy_blocks", UNALIGNED, "by_fours(b.out, b.columns) && by_fours(b.x, b.columns)", "b.columns % kFour == 0"),
     ("join", "join_attention", "the other part's share", "1 / (1 + expf(apart))", "1 / (1 + expf(-apart))"),
     ("join", "join_attention", "no keys count as all", "part == INFINITY ? -INFINITY : part - own", "part - own"),
     ("join", "join_attention", "the row of a part for the own", "*at(a.own_lse, row, head)", "*at(a.own_lse, token, head)"),
@@ -162,11 +170,29 @@ def planted(folder, number):
     return re.sub(r"^#include .*\n", "", source, flags=re.M)
 
 
+# The kernels once more, each file in a namespace: at each load and store the compiler calls a function of machine/traffic.cpp.
+def print_counted(folder):
+    print('#include "emulated/machine/traffic.h"')
+    bodies = {file.stem: file.read_text(encoding="utf-8").split(NAMESPACE, 1)[1].split(f"}}  // {NAMESPACE[:-2]}", 1)[0]
+              for file in sorted(folder.glob("*.cu"))}
+    table = bodies.pop("table")
+    for name, body in bodies.items():
+        print(f"namespace hone::ops::cuda::kernels::counted_{name} {{{body}}}")
+    print("namespace hone::ops::cuda::kernels::counted {")
+    for name, body in bodies.items():
+        for entry in re.findall(r"^int (\w+)\(const ", body, flags=re.M):
+            print(f"using counted_{name}::{entry};")
+    print(f"{table}}}\nnamespace hone::emulated {{\nconst Kernels& counted_kernels() {{\n"
+          "  return ops::cuda::kernels::counted::all_kernels();\n}\n}")
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     includes = sorted({line for file in folder.glob("*.cu") for line in text_of(folder, file.name).splitlines()
                        if line.startswith("#include")}, key=lambda line: ("device.h" not in line, line))
     print("// Made by tests/emulated/plant.py.", '#include "emulated/machine/planted.h"', *includes, sep="\n")
+    if "--counted" in sys.argv:
+        return print_counted(folder)
     for number in range(len(PLANTED)):
         print(planted(folder, number))
     print("namespace hone::emulated {\n\nnamespace kernels = ops::cuda::kernels;\n")

@@ -33,6 +33,7 @@ class UseKernels {
                                                   .swiglu = cuda.swiglu,
                                                   .swiglu_backward = cuda.swiglu_backward,
                                                   .add_rows = cuda.add_rows,
+                                                  .copy_blocks = ops::cuda::copy_blocks,
                                                   .dropout = cuda.dropout,
                                                   .dropout_backward_add = cuda.dropout_backward_add,
                                                   .join_attention = cuda.join_attention,

@@ -246,8 +246,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 
 }  // namespace
 
-UseCudaTable::UseCudaTable() {
-  ops::backend::register_operators(device().type(), &ops::backend::cuda_operators());
+UseCudaTable::UseCudaTable(const ops::backend::Operators& table) {
+  ops::backend::register_operators(device().type(), &table);
 }
 
 UseCudaTable::~UseCudaTable() {

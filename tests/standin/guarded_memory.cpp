@@ -4,6 +4,7 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <sys/mman.h>
 
+#include <cstring>
 #include <map>
 #include <mutex>
 
@@ -61,6 +62,14 @@ class GuardedMemory final : public c10::DeviceAllocator {
     Block& block = blocks_.at(pages);
     if (--block.open == 0) protect(pages, block, PROT_NONE);
   }
+  // The beginning of the block that has this address; null: none has.
+  void* block_of(void* address) {
+    const std::lock_guard lock(mutex_);
+    auto after = blocks_.upper_bound(address);
+    if (after == blocks_.begin()) return nullptr;
+    const auto& [pages, block] = *--after;
+    return address < static_cast<std::byte*>(pages) + block.size ? pages : nullptr;
+  }
 
  private:
   struct Block {
@@ -111,6 +120,21 @@ HostAccess::HostAccess(std::initializer_list<at::Tensor> tensors) {
 
 HostAccess::~HostAccess() {
   for (const at::Tensor& tensor : opened_) memory().close(tensor.storage().mutable_data());
+}
+
+AddressAccess::AddressAccess(const void* words, std::size_t bytes) {
+  for (std::size_t at = 0; at + sizeof(void*) <= bytes; at += sizeof(void*)) {
+    void* word = nullptr;
+    std::memcpy(&word, static_cast<const std::byte*>(words) + at, sizeof word);
+    if (void* const block = memory().block_of(word)) {
+      memory().open(block);
+      opened_.push_back(block);
+    }
+  }
+}
+
+AddressAccess::~AddressAccess() {
+  for (void* const block : opened_) memory().close(block);
 }
 
 at::Tensor host_view(const at::Tensor& tensor) {

@@ -27,6 +27,18 @@ class HostAccess {
   std::vector<at::Tensor> opened_;  // kept alive
 };
 
+// Opens the allocations of the stand-in to which words of `bytes` at `words` point: the tensors of a kernel's call.
+class AddressAccess {
+ public:
+  AddressAccess(const void* words, std::size_t bytes);
+  ~AddressAccess();
+  AddressAccess(const AddressAccess&) = delete;
+  AddressAccess& operator=(const AddressAccess&) = delete;
+
+ private:
+  std::vector<void*> opened_;
+};
+
 // The same memory as a tensor of the CPU; `tensor` itself where it is one. To be read and written under a
 // HostAccess.
 at::Tensor host_view(const at::Tensor& tensor);

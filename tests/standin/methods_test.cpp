@@ -73,21 +73,12 @@ TEST_P(TableTest, IsNearTheCpusInBf16WithTheTableOfGpus) {
   std::vector<std::string> words = options_of(GetParam());
   words.insert(words.end(), {"--bf16", "true"});
   const auto losses = [&](const std::string& device) {
-    const Outcome outcome = run_tiny(tiny_plan(GetParam().method, device, root_ / device, words),
-                                     /*stop_after=*/0, GetParam().by_layers);
-    std::vector<double> out;
-    for (const train::StepFacts& step : outcome.steps) {
-      out.push_back(step.loss);
-      out.push_back(step.grad_norm);
-    }
-    return out;
+    return losses_of(run_tiny(tiny_plan(GetParam().method, device, root_ / device, words),
+                              /*stop_after=*/0, GetParam().by_layers));
   };
   const std::vector<double> expected = losses("cpu");
   const UseCudaTable table;
-  const std::vector<double> found = losses(kName);
-  ASSERT_EQ(found.size(), expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i)
-    EXPECT_NEAR(found[i], expected[i], 2e-2 * std::max(1.0, std::fabs(expected[i]))) << GetParam().name;
+  expect_near_losses(expected, losses(kName), GetParam().name);
 }
 
 TEST_P(MethodsTest, IsTheCpusAndCrossesAsOftenAsBefore) {
@@ -136,19 +127,6 @@ TEST_P(RehearsalTest, RehearsesAndEvaluatesAsOnTheCpu) {
   for (std::size_t i = 0; i < a.metrics.size(); ++i) {
     expect_near(b.metrics[i].second, a.metrics[i].second, a.metrics[i].first);
   }
-}
-
-// Those of `all` that `names` holds, or the others.
-std::vector<Case> picked(std::vector<Case> all, const std::vector<std::string>& names, bool held) {
-  std::erase_if(all, [&](const Case& one) { return std::ranges::count(names, one.name) != (held ? 1 : 0); });
-  return all;
-}
-
-std::vector<Case> all_cases() {
-  std::vector<Case> out;
-  for (const auto& cases : {full_cases(), base_cases(), sft_cases(), preference_cases(), policy_cases()})
-    out.insert(out.end(), cases.begin(), cases.end());
-  return out;
 }
 
 const std::vector<std::string> kTableCases = {"full_sft", "sft", "sft_4bit", "sft_dora", "dpo", "grpo"};

@@ -1,7 +1,10 @@
 #include "standin/run_cases.h"
 
+#include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <ostream>
 
 #include "model/files/gguf_write.h"
@@ -305,6 +308,34 @@ std::vector<Case> base_cases() {
   };
   for (Case& one : out) one.counted = false;
   return out;
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> out;
+  for (const auto& cases : {full_cases(), base_cases(), sft_cases(), preference_cases(), policy_cases()})
+    out.insert(out.end(), cases.begin(), cases.end());
+  return out;
+}
+
+std::vector<Case> picked(std::vector<Case> all, const std::vector<std::string>& names, bool held) {
+  std::erase_if(all, [&](const Case& one) { return std::ranges::count(names, one.name) != (held ? 1 : 0); });
+  return all;
+}
+
+std::vector<double> losses_of(const Outcome& outcome) {
+  std::vector<double> out;
+  for (const train::StepFacts& step : outcome.steps) {
+    out.push_back(step.loss);
+    out.push_back(step.grad_norm);
+  }
+  return out;
+}
+
+void expect_near_losses(const std::vector<double>& expected, const std::vector<double>& found,
+                        const std::string& what) {
+  ASSERT_EQ(found.size(), expected.size()) << what;
+  for (std::size_t i = 0; i < found.size(); ++i)
+    EXPECT_NEAR(found[i], expected[i], 2e-2 * std::max(1.0, std::fabs(expected[i]))) << what;
 }
 
 }  // namespace hone::standin

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "config/plan.h"
 #include "standin/standin.h"
+#include "standin/tiny_runs.h"
 
 namespace hone::standin {
 
@@ -39,5 +40,15 @@ std::vector<Case> policy_cases();
 std::vector<Case> full_cases();
 std::vector<Case> optimizer_cases();
 std::vector<Case> base_cases();
+
+std::vector<Case> all_cases();  // but those of optimizers
+// Those of `all` that `names` holds, or the others.
+std::vector<Case> picked(std::vector<Case> all, const std::vector<std::string>& names, bool held);
+
+// Its loss and the norm of its gradient, step by step.
+std::vector<double> losses_of(const Outcome& outcome);
+// Each loss of `found` within 2e-2 of `expected`: what runs in bf16 have of one another.
+void expect_near_losses(const std::vector<double>& expected, const std::vector<double>& found,
+                        const std::string& what);
 
 }  // namespace hone::standin

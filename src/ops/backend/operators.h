@@ -23,6 +23,7 @@
 #include "ops/backend/attention_backward.h"
 #include "ops/backend/join_attention.h"
 #include "ops/backend/layouts.h"
+#include "ops/copy_blocks.h"
 #include "ops/delta_rule.h"
 #include "ops/dropout.h"
 #include "ops/gemm.h"
@@ -69,6 +70,7 @@ struct Operators {
                               const Tensor& sums) = nullptr;
   bool (*add_rows)(const Tensor& out, const Tensor& d, std::span<const std::int64_t> rows,
                    std::span<const std::int64_t> from) = nullptr;
+  bool (*copy_blocks)(std::span<const BlockCopy> all) = nullptr;
   // out [T, features] fp32 = the mask, of 0 and kept().
   bool (*draw_mask)(const Tensor& out, const DropoutMask& mask) = nullptr;
   bool (*dropout)(const Tensor& out, const Tensor& x, const DropoutMask& mask) = nullptr;

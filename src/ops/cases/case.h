@@ -112,6 +112,7 @@ void add_rope_cases(Cases& all);
 void add_gate_cases(Cases& all);
 void add_routed_cases(Cases& all);
 void add_scattered_cases(Cases& all);
+void add_block_cases(Cases& all);
 void add_dropout_cases(Cases& all);
 void add_conv_cases(Cases& all);
 void add_delta_cases(Cases& all);

@@ -36,6 +36,7 @@ constexpr Row kRows[] = {
     row<&Operators::weigh_rows>("weigh_rows"),
     row<&Operators::weigh_rows_backward>("weigh_rows_backward"),
     row<&Operators::add_rows>("add_rows"),
+    row<&Operators::copy_blocks>("copy_blocks"),
     row<&Operators::draw_mask>("draw_mask"),
     row<&Operators::dropout>("dropout"),
     row<&Operators::dropout_backward_add>("dropout_backward_add"),

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ops/backend/operators.h"
+#include "ops/copy_blocks.h"
 
 namespace hone::ops {
 namespace {
@@ -105,21 +106,23 @@ bool Join::holds(std::span<const Linear* const> linears, bool sides) const {
 }
 
 void Join::refresh(std::span<const Linear* const> linears) const {
+  std::vector<BlockCopy> copies;
   for (std::size_t i = 0; i < linears.size(); ++i) {
     const Part& part = parts_[i];
     if (part.rank == 0) continue;
     const LoraWeights& side = *linears[i]->lora;
     if (!part.a.is_same(side.a) || part.a_version != side.a._version()) {
-      matrix_.narrow(0, out_ + part.first, part.rank).narrow(1, 0, in_).copy_(side.a.detach());
+      copies.push_back({matrix_.narrow(0, out_ + part.first, part.rank).narrow(1, 0, in_), side.a.detach()});
       part.a = side.a;
       part.a_version = side.a._version();
     }
     if (!part.b.is_same(side.b) || part.b_version != side.b._version()) {
-      matrix_.narrow(0, part.row, part.out).narrow(1, in_ + part.first, part.rank).copy_(side.b.detach());
+      copies.push_back({matrix_.narrow(0, part.row, part.out).narrow(1, in_ + part.first, part.rank), side.b.detach()});
       part.b = side.b;
       part.b_version = side.b._version();
     }
   }
+  copy_blocks(copies);
 }
 
 at::Tensor Join::roomy(std::int64_t tokens, std::int64_t width, const at::TensorOptions& options) const {

@@ -16,6 +16,7 @@
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): nvcc's names, and those of device.h
 #define __global__
 #define __device__
+#define __grid_constant__
 #define __launch_bounds__(...)
 #define HONE_ROLLED
 

@@ -1,6 +1,7 @@
 #include "emulated/machine/guarded_kernels.h"
 
 #include <algorithm>
+#include <string_view>
 #include <type_traits>
 
 #include "emulated/machine/guarded_memory.h"
@@ -12,7 +13,24 @@ namespace {
 namespace kernels = ops::cuda::kernels;
 
 const Kernels* inner = nullptr;
+Opener opener = nullptr;
 std::int64_t calls = 0;
+
+std::map<std::string, std::int64_t>& calls_by_name() {
+  static std::map<std::string, std::int64_t> all;
+  return all;
+}
+
+// A function of the table; its name is what the compiler says of the pointer to it, "&...::Kernels::dropout; ...".
+template <auto Function>
+struct Counted {
+  static std::string name() {
+    const std::string_view said = __PRETTY_FUNCTION__;
+    const std::size_t begin = said.rfind("Kernels::") + std::string_view("Kernels::").size();
+    return std::string(said.substr(begin, said.find_first_of(";]", begin) - begin));
+  }
+  static inline std::int64_t& calls = calls_by_name()[name()];
+};
 
 std::int64_t bytes_of(kernels::Dtype dtype) {
   return dtype == kernels::Dtype::kFloat ? 4 : 2;
@@ -174,6 +192,15 @@ void move(kernels::AddRows& x, Mover& to) {
   to.numbers(x.from, added, "from");
 }
 
+void move(kernels::CopyBlocks& x, Mover& to) {
+  for (int i = 0; i < x.count; ++i) {
+    kernels::BlockCopy& one = x.blocks[i];
+    to.rows(one.out, one.rows, one.columns, Access::kWritten, "out");
+    to.rows(one.x, one.transposed ? one.columns : one.rows, one.transposed ? one.rows : one.columns,
+            Access::kRead, "x");
+  }
+}
+
 void move(kernels::JoinAttention& x, Mover& to) {
   to.heads(x.out, x.all_tokens, x.heads, x.dim, Access::kWritten, "out");
   to.heads(x.own, x.all_tokens, x.heads, x.dim, Access::kRead, "own");
@@ -228,6 +255,8 @@ void move(kernels::AttendPages& x, Mover& to) {
 // Tensors lie with their ends at a closed page, and in every other call with their beginnings.
 template <auto Function, typename Call>
 int between_guards(const Call& call, void* stream) {
+  ++Counted<Function>::calls;
+  const std::shared_ptr<void> opened = opener == nullptr ? nullptr : opener(&call, sizeof call);
   GuardedMemory memory(++calls % 2 == 0 ? Side::kBegin : Side::kEnd);
   Mover mover(memory);
   Call moved = call;
@@ -243,7 +272,7 @@ const Kernels& emulated_kernels() {
   return kernels::all_kernels();
 }
 
-const Kernels& guarded(const Kernels& some) {
+const Kernels& guarded(const Kernels& some, Opener open) {
   static constexpr Kernels kTable = {
       .dropout = between_guards<&Kernels::dropout, kernels::Dropout>,
       .rms_norm = between_guards<&Kernels::rms_norm, kernels::RmsNorm>,
@@ -259,16 +288,22 @@ const Kernels& guarded(const Kernels& some) {
       .scale = between_guards<&Kernels::scale, kernels::Scale>,
       .dequantize = between_guards<&Kernels::dequantize, kernels::Dequantize>,
       .add_rows = between_guards<&Kernels::add_rows, kernels::AddRows>,
+      .copy_blocks = between_guards<&Kernels::copy_blocks, kernels::CopyBlocks>,
       .join_attention = between_guards<&Kernels::join_attention, kernels::JoinAttention>,
       .adamw_codes = between_guards<&Kernels::adamw_codes, kernels::AdamwCodes>,
       .sample_tokens = between_guards<&Kernels::sample_tokens, kernels::SampleTokens>,
       .attend_pages = between_guards<&Kernels::attend_pages, kernels::AttendPages>};
   inner = &some;
+  opener = open;
   return kTable;
 }
 
 std::int64_t guarded_calls() {
   return calls;
+}
+
+std::map<std::string, std::int64_t> guarded_calls_by_name() {
+  return calls_by_name();
 }
 
 }  // namespace hone::emulated

@@ -32,7 +32,13 @@ bool is_poison(const std::byte* begin, std::size_t bytes) {
 
 }  // namespace
 
+std::vector<Watched>& watched() {
+  static std::vector<Watched> all;
+  return all;
+}
+
 GuardedMemory::~GuardedMemory() {
+  watched().clear();
   for (const Copy& one : copies_) munmap(one.pages, one.page_bytes);
 }
 
@@ -57,6 +63,7 @@ void* GuardedMemory::take(void* data, const Rows& rows, Access access, const cha
   each_row(rows, [&](std::int64_t offset) {
     std::memcpy(first + at + offset, original + offset, static_cast<std::size_t>(rows.row_bytes));
   });
+  watched().push_back({reinterpret_cast<std::uintptr_t>(first + at), size, {}, {}});
   copies_.push_back({original, static_cast<std::byte*>(pages), first + at, all, rows, access, name});
   return first + at;
 }

@@ -41,4 +41,12 @@ class GuardedMemory {
   std::vector<Copy> copies_;
 };
 
+// The copies that there are now, and of counted kernels (traffic.h) which of their bytes were read and written; empty: none yet.
+struct Watched {
+  std::uintptr_t begin = 0;
+  std::size_t bytes = 0;
+  std::vector<bool> loaded, stored;
+};
+std::vector<Watched>& watched();
+
 }  // namespace hone::emulated

@@ -17,6 +17,9 @@ bool rms_norm_backward(const Tensor& dx, const Tensor& dy, const Tensor& x, cons
 bool swiglu(const Tensor& out, const Tensor& gate, const Tensor& up, bool gelu_tanh);
 bool swiglu_backward(const Tensor& gate, const Tensor& up, const Tensor& d, bool gelu_tanh);
 
+// ---- blocks of matrices (blocks.cpp)
+bool copy_blocks(std::span<const BlockCopy> all);
+
 // ---- norms of heads, rotations (rotation.cpp)
 bool norm_rope(const Tensor& out, const Tensor& x, const Tensor& norm_weight, double eps,
                const RopeTable& table);

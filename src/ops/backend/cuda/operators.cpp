@@ -10,7 +10,8 @@ const KvLayout kPooledKeys = {.is_pooled = true};
 }  // namespace
 
 const Operators& cuda_operators() {
-  // The plan of the head's memory counts what the reference holds where there is no take_tile.
+  // The plan of the head's memory counts what the reference holds where there is no take_tile. Without copy_blocks nobody gathers
+  // blocks.
   static const bool has_own = own_kernels_missing().empty();
   static const Operators table = {
       .name = "cuda",
@@ -25,6 +26,7 @@ const Operators& cuda_operators() {
       .weigh_rows = cuda::weigh_rows,
       .weigh_rows_backward = cuda::weigh_rows_backward,
       .add_rows = cuda::add_rows,
+      .copy_blocks = has_own ? cuda::copy_blocks : nullptr,
       .dropout = cuda::dropout,
       .dropout_backward_add = cuda::dropout_backward_add,
       .attend_packed = cuda::attend_packed,

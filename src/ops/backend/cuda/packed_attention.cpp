@@ -9,6 +9,7 @@
 
 #include "ops/backend/cuda/cuda_operators.h"
 #include "ops/backend/cuda/packed_index.h"
+#include "ops/copy_blocks.h"
 
 namespace hone::ops::cuda {
 namespace {
@@ -82,6 +83,11 @@ Tensor by_heads(const Tensor& x, std::int64_t head_dim) {
   return x.unflatten(1, {x.size(1) / head_dim, head_dim});
 }
 
+// [T, N, D] as [T, N D]: heads lie side by side.
+Tensor rows_of(const Tensor& x) {
+  return x.as_strided({x.size(0), x.size(1) * x.size(2)}, {x.stride(0), 1});
+}
+
 }  // namespace
 
 bool attend_packed(const Tensor& out, const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,
@@ -94,8 +100,9 @@ bool attend_packed(const Tensor& out, const Tensor& lse, const Tensor& q, const 
   if (prefixes.queries.defined())
     part = attend(q.index_select(0, prefixes.queries), k.index_select(0, prefixes.keys),
                   v.index_select(0, prefixes.keys), of_prefixes(prefixes), rule);
-  out.copy_(found.out.flatten(1));
-  if (lse.defined()) lse.copy_(found.lse.t());
+  std::vector<BlockCopy> copies = {{out, found.out.flatten(1)}};
+  if (lse.defined()) copies.push_back({lse, found.lse.t()});
+  ops::copy_blocks(copies);
   if (prefixes.queries.defined())
     backend::join_attention({.out = by_heads(out, q.size(2)),
                              .lse = lse,
@@ -123,9 +130,10 @@ bool attention_backward(const AttentionBackward& x, const std::vector<Family>& /
     own.k.index_add_(0, prefixes.keys, part.k);
     own.v.index_add_(0, prefixes.keys, part.v);
   }
-  x.dq.copy_(own.q);
-  x.dk.copy_(own.k);
-  x.dv.copy_(own.v);
+  const std::vector<BlockCopy> copies = {{rows_of(x.dq), rows_of(own.q)},
+                                         {rows_of(x.dk), rows_of(own.k)},
+                                         {rows_of(x.dv), rows_of(own.v)}};
+  ops::copy_blocks(copies);
   return true;
 }
 

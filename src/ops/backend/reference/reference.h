@@ -15,6 +15,7 @@
 #include "ops/backend/attention_backward.h"
 #include "ops/backend/join_attention.h"
 #include "ops/backend/layouts.h"
+#include "ops/copy_blocks.h"
 #include "ops/delta_rule.h"
 #include "ops/dropout.h"
 #include "ops/gemm.h"
@@ -52,6 +53,7 @@ void weigh_rows(const Tensor& out, const Tensor& x, const Tensor& weights);
 void weigh_rows_backward(const Tensor& d, const Tensor& x, const Tensor& weights, const Tensor& sums);
 void add_rows(const Tensor& out, const Tensor& d, std::span<const std::int64_t> rows,
               std::span<const std::int64_t> from);
+void copy_blocks(std::span<const BlockCopy> all);
 void draw_mask(const Tensor& out, const DropoutMask& mask);
 void dropout(const Tensor& out, const Tensor& x, const DropoutMask& mask);
 void dropout_backward_add(const Tensor& dx, const Tensor& d, const DropoutMask& mask);

@@ -55,5 +55,12 @@ void add_rows(const Tensor& out, const Tensor& d, std::span<const std::int64_t> 
   Tensor(out).index_add_(0, index(rows), some.to(at::kFloat));
 }
 
+void copy_blocks(std::span<const BlockCopy> all) {
+  for (const BlockCopy& one : all) {
+    Tensor out = one.out;
+    one.add ? out.add_(one.x) : out.copy_(one.x);
+  }
+}
+
 }  // namespace reference
 }  // namespace hone::ops

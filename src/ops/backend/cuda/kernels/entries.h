@@ -19,6 +19,7 @@ int squares(const SquareSums& x, void* stream);
 int scale(const Scale& x, void* stream);
 int dequantize(const Dequantize& x, void* stream);         // quantized.cu
 int add_rows(const AddRows& x, void* stream);              // scattered_rows.cu
+int copy_blocks(const CopyBlocks& x, void* stream);        // blocks.cu
 int join_attention(const JoinAttention& x, void* stream);  // join.cu
 int adamw_codes(const AdamwCodes& x, void* stream);        // codes.cu
 int sample_tokens(const SampleTokens& x, void* stream);    // sampler.cu

@@ -154,6 +154,21 @@ struct AddRows {
   std::int64_t groups = 0, width = 0;
 };
 
+// out [rows, columns] = x, or += x with `add`. `transposed`: x lies as [columns, rows].
+struct BlockCopy {
+  Rows out, x;
+  std::int64_t rows = 0, columns = 0;
+  bool add = false, transposed = false;
+  bool four = false;        // of the kernel: numbers are read four at a time
+  std::int64_t first = 0;  // of the kernel: its first thread block
+};
+// `count` blocks that have numbers each and none of another's; they travel with the launch, which has room for 4 KB.
+constexpr int kMostBlocks = 32;
+struct CopyBlocks {
+  BlockCopy blocks[kMostBlocks];
+  int count = 0;
+};
+
 // A number for each token and head; null: there are none.
 struct HeadNumbers {
   float* data = nullptr;
@@ -236,6 +251,7 @@ struct Kernels {
   int (*scale)(const Scale& x, void* stream) = nullptr;
   int (*dequantize)(const Dequantize& x, void* stream) = nullptr;
   int (*add_rows)(const AddRows& x, void* stream) = nullptr;
+  int (*copy_blocks)(const CopyBlocks& x, void* stream) = nullptr;
   int (*join_attention)(const JoinAttention& x, void* stream) = nullptr;
   int (*adamw_codes)(const AdamwCodes& x, void* stream) = nullptr;
   int (*sample_tokens)(const SampleTokens& x, void* stream) = nullptr;

@@ -17,6 +17,7 @@ const Kernels& all_kernels() {
                                      .scale = scale,
                                      .dequantize = dequantize,
                                      .add_rows = add_rows,
+                                     .copy_blocks = copy_blocks,
                                      .join_attention = join_attention,
                                      .adamw_codes = adamw_codes,
                                      .sample_tokens = sample_tokens,

@@ -1,0 +1,104 @@
+// Every method on the stand-in, with the table of GPUs and the source of hone's own kernels, gives what it gives on the CPU.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+
+#include "emulated/machine/guarded_kernels.h"
+#include "standin/emulated_kernels.h"
+#include "standin/run_cases.h"
+#include "standin/tiny_runs.h"
+
+namespace hone::standin {
+namespace own_kernels_test {
+
+namespace fs = base::fs;
+using Names = std::set<std::string>;
+
+// A case of the fast part, and the kernels that it is there for: it has to start each of them.
+struct Picked {
+  std::string name;
+  Names in_fp32, in_bf16;
+};
+
+const std::vector<Picked> kPicked = {};
+
+class OwnKernelsTest : public testing::TestWithParam<Case> {
+ protected:
+  void TearDown() override { fs::remove_all(root_); }
+
+  Outcome run(const std::string& device, const std::vector<std::string>& more) const {
+    std::vector<std::string> words = options_of(GetParam());
+    words.insert(words.end(), more.begin(), more.end());
+    return run_tiny(tiny_plan(GetParam().method, device, root_ / device, words), /*stop_after=*/0,
+                    GetParam().by_layers);
+  }
+
+  // Of this run, or what the fast part picked it for.
+  void expect_calls(const UseEmulatedKernels& kernels, Names Picked::* which) const {
+    const auto calls = kernels.calls();
+    std::string text;
+    for (const auto& [name, count] : calls)
+      if (count > 0) text += name + ' ' + std::to_string(count) + ", ";
+    EXPECT_NE(text, "");
+    for (const Picked& one : kPicked) {
+      if (one.name != GetParam().name) continue;
+      for (const std::string& name : one.*which) EXPECT_GT(calls.at(name), 0) << name << "; " << text;
+    }
+    RecordProperty("calls", text);
+    if (std::getenv("CALLS")) std::printf("CALLS %s %s\n", GetParam().name.c_str(), text.c_str());
+  }
+
+  fs::path root_ = fs::temp_directory_path() / ("hone_own_kernels_" + std::to_string(getpid()));
+};
+
+TEST_P(OwnKernelsTest, IsTheCpus) {
+  const Outcome cpu = run("cpu", {});
+  const UseEmulatedKernels kernels;
+  expect_close(cpu, run(kName, {}), GetParam().name, GetParam().bound);
+  expect_calls(kernels, &Picked::in_fp32);
+}
+
+// Of steps whose tokens do not depend on rounding.
+TEST_P(OwnKernelsTest, IsNearTheCpusInBf16) {
+  if (config::samples(GetParam().method)) return;
+  const std::vector<double> expected = losses_of(run("cpu", {"--bf16", "true"}));
+  const UseEmulatedKernels kernels;
+  expect_near_losses(expected, losses_of(run(kName, {"--bf16", "true"})), GetParam().name);
+  expect_calls(kernels, &Picked::in_bf16);
+}
+
+std::vector<std::string> names_picked() {
+  std::vector<std::string> out;
+  for (const Picked& one : kPicked) out.push_back(one.name);
+  return out;
+}
+
+std::vector<Case> cases_and_optimizers() {
+  std::vector<Case> out = all_cases();
+  for (Case& one : optimizer_cases()) out.push_back(std::move(one));
+  return out;
+}
+
+std::string name_of(const testing::TestParamInfo<Case>& info) {
+  return info.param.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Some, OwnKernelsTest,
+                         testing::ValuesIn(picked(cases_and_optimizers(), names_picked(), true)), name_of);
+INSTANTIATE_TEST_SUITE_P(Slow, OwnKernelsTest,
+                         testing::ValuesIn(picked(cases_and_optimizers(), names_picked(), false)), name_of);
+
+// Else a kernel would be in no run of the fast part, or a name in no case.
+TEST(OwnKernelsCases, ReachEachKernel) {
+  EXPECT_EQ(picked(cases_and_optimizers(), names_picked(), true).size(), kPicked.size());
+  Names reached, all;
+  for (const Picked& one : kPicked)
+    for (const Names& names : {one.in_fp32, one.in_bf16}) reached.insert(names.begin(), names.end());
+  for (const auto& [name, count] : emulated::guarded_calls_by_name()) all.insert(name);
+  EXPECT_EQ(reached, all);
+}
+
+}  // namespace own_kernels_test
+}  // namespace hone::standin
