@@ -187,6 +187,12 @@ bool let_end(const config::ServePlan& plan, serve::Served& served, serve::HttpSe
   return ended;
 }
 
+// What equal tokens for a seed depend on, beside the request.
+std::string fingerprint_of(const config::ServePlan& plan) {
+  return std::string("hone-") + base::kHoneVersion + "-" + base::name_of(base::instruction_level()) + "-" +
+         std::to_string(plan.seed);
+}
+
 // Sleeps until a signal comes.
 void wait_for_signal() {
   while (stop_signal == 0) poll(nullptr, 0, 100);
@@ -230,9 +236,7 @@ int serve(const std::vector<std::string>& arguments) {
                        .most_waiting = plan.max_waiting,
                        .raw_logprobs = plan.logprobs_mode == "raw",
                        .started = static_cast<std::int64_t>(std::time(nullptr)),
-                       .fingerprint = std::string("hone-") + base::kHoneVersion + "-" +
-                                      base::name_of(base::instruction_level()) + "-" +
-                                      std::to_string(plan.seed),
+                       .fingerprint = fingerprint_of(plan),
                        .root = weights.base_name(),
                        .weights = weights,
                        .scheduler = scheduler,

@@ -22,7 +22,7 @@
 #include "ops/index_tensor.h"
 #include "ops/machine/device_memory.h"
 #include "ops/rms_norm.h"
-#include "ops/soft_cap.h"
+#include "ops/head/soft_cap.h"
 
 namespace hone::model {
 namespace {

@@ -14,7 +14,7 @@
 #include "ops/head/linear_logprob.h"
 #include "ops/index_tensor.h"
 #include "ops/rms_norm.h"
-#include "ops/soft_cap.h"
+#include "ops/head/soft_cap.h"
 
 namespace hone::model {
 

@@ -1,5 +1,5 @@
 // The soft cap of logits, alone and in everything that reads logits, beside autograd in fp64.
-#include "ops/soft_cap.h"
+#include "ops/head/soft_cap.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -14,7 +14,7 @@
 #include "model/fused_pass.h"
 #include "model/tiny_model.h"
 #include "ops/head/linear_logprob.h"
-#include "ops/soft_cap.h"
+#include "ops/head/soft_cap.h"
 #include "train/passes/scored_pass.h"
 
 namespace hone::train {

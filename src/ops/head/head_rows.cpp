@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "ops/gemm.h"
 #include "ops/index_tensor.h"
-#include "ops/soft_cap.h"
+#include "ops/head/soft_cap.h"
 
 namespace hone::ops {
 namespace {

@@ -15,7 +15,7 @@
 #include "ops/head/logprob_tile.h"
 #include "ops/index_tensor.h"
 #include "ops/machine/device_memory.h"
-#include "ops/soft_cap.h"
+#include "ops/head/soft_cap.h"
 
 namespace hone::ops {
 namespace {

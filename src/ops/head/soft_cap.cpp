@@ -1,4 +1,4 @@
-#include "ops/soft_cap.h"
+#include "ops/head/soft_cap.h"
 
 #include "base/error.h"
 #include "ops/backend/operators.h"
