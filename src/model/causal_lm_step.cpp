@@ -12,9 +12,9 @@
 #include "ops/attention.h"
 #include "ops/fused_linear.h"
 #include "ops/head/linear_logprob.h"
+#include "ops/head/soft_cap.h"
 #include "ops/index_tensor.h"
 #include "ops/rms_norm.h"
-#include "ops/head/soft_cap.h"
 
 namespace hone::model {
 

@@ -8,7 +8,6 @@ import concurrent.futures
 import contextlib
 import json
 import math
-import os
 import pathlib
 import random
 import signal

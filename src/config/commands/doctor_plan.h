@@ -14,7 +14,8 @@ struct DoctorPlan {
   Method method = Method::kSft;        // from the command line, else inferred from the options (method_of.h)
   std::string config;                  // the run's YAML; empty: all options are on the command line
   std::vector<std::string> arguments;  // the run's arguments, --config among them: for parse_run
-  std::string as, data, dataset_info, write;  // of another trainer's file (config/others/other_plan.h); empty: not given
+  std::string as, data, dataset_info,
+      write;  // of another trainer's file (config/others/other_plan.h); empty: not given
   bool deep = false, strict = false, json = false, fix = false, verbose = false;
 
   bool operator==(const DoctorPlan&) const = default;

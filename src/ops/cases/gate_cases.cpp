@@ -1,6 +1,6 @@
 #include "ops/cases/case.h"
-#include "ops/sigmoid_gate.h"
 #include "ops/head/soft_cap.h"
+#include "ops/sigmoid_gate.h"
 #include "ops/swiglu.h"
 
 #include <cmath>

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "ops/gemm.h"
-#include "ops/index_tensor.h"
 #include "ops/head/soft_cap.h"
+#include "ops/index_tensor.h"
 
 namespace hone::ops {
 namespace {

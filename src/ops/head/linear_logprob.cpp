@@ -13,9 +13,9 @@
 #include "ops/gemm.h"
 #include "ops/head/head_rows.h"
 #include "ops/head/logprob_tile.h"
+#include "ops/head/soft_cap.h"
 #include "ops/index_tensor.h"
 #include "ops/machine/device_memory.h"
-#include "ops/head/soft_cap.h"
 
 namespace hone::ops {
 namespace {

@@ -117,7 +117,8 @@ void Join::refresh(std::span<const Linear* const> linears) const {
       part.a_version = side.a._version();
     }
     if (!part.b.is_same(side.b) || part.b_version != side.b._version()) {
-      copies.push_back({matrix_.narrow(0, part.row, part.out).narrow(1, in_ + part.first, part.rank), side.b.detach()});
+      copies.push_back(
+          {matrix_.narrow(0, part.row, part.out).narrow(1, in_ + part.first, part.rank), side.b.detach()});
       part.b = side.b;
       part.b_version = side.b._version();
     }

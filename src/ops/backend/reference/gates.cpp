@@ -3,8 +3,8 @@
 
 #include "ops/backend/gelu_constants.h"
 #include "ops/backend/reference/reference.h"
-#include "ops/sigmoid_gate.h"
 #include "ops/head/soft_cap.h"
+#include "ops/sigmoid_gate.h"
 #include "ops/swiglu.h"
 
 namespace hone::ops {
