@@ -161,26 +161,29 @@ def text_of(folder, name):
     return INCLUDE.sub(lambda found: found[0] if found[1] in SHARED else text_of(folder, found[1]), source)
 
 
+def in_namespace(source, name):
+    """That text without its includes, in a namespace of its own."""
+    return re.sub(r"^#include .*\n", "", source.replace(NAMESPACE, f"{NAMESPACE[:-2]}::{name} {{"), flags=re.M)
+
+
 def planted(folder, number):
     file, _, what, text, fault = PLANTED[number]
     source = text_of(folder, f"{file}.cu")
     if source.count(text) != 1:
         sys.exit(f"{folder / file}.cu has {source.count(text)} times what the fault '{what}' changes: {text!r}")
-    source = source.replace(text, fault).replace(NAMESPACE, f"namespace hone::ops::cuda::kernels::planted{number} {{")
-    return re.sub(r"^#include .*\n", "", source, flags=re.M)
+    return in_namespace(source.replace(text, fault), f"planted{number}")
 
 
 # The kernels once more, each file in a namespace: at each load and store the compiler calls a function of machine/traffic.cpp.
 def print_counted(folder):
     print('#include "emulated/machine/traffic.h"')
-    bodies = {file.stem: file.read_text(encoding="utf-8").split(NAMESPACE, 1)[1].split(f"}}  // {NAMESPACE[:-2]}", 1)[0]
-              for file in sorted(folder.glob("*.cu"))}
-    table = bodies.pop("table")
-    for name, body in bodies.items():
-        print(f"namespace hone::ops::cuda::kernels::counted_{name} {{{body}}}")
+    texts = {file.stem: text_of(folder, file.name) for file in sorted(folder.glob("*.cu"))}
+    table = texts.pop("table").split(NAMESPACE, 1)[1].split(f"}}  // {NAMESPACE[:-2]}", 1)[0]
+    for name, text in texts.items():
+        print(in_namespace(text, f"counted_{name}"))
     print("namespace hone::ops::cuda::kernels::counted {")
-    for name, body in bodies.items():
-        for entry in re.findall(r"^int (\w+)\(const ", body, flags=re.M):
+    for name, text in texts.items():
+        for entry in re.findall(r"^int (\w+)\(const ", text, flags=re.M):
             print(f"using counted_{name}::{entry};")
     print(f"{table}}}\nnamespace hone::emulated {{\nconst Kernels& counted_kernels() {{\n"
           "  return ops::cuda::kernels::counted::all_kernels();\n}\n}")
