@@ -169,22 +169,30 @@ serve::TinkerApi* add_tinker(const config::ServePlan& plan, model::CausalLm& mod
   return out;
 }
 
-// What clients have trained and not saved.
-void save_updates(serve::TinkerApi& tinker) {
-  for (const std::string& path : tinker.autosave())
+// What clients have trained and not saved. Whether nothing is lost.
+bool save_updates(serve::TinkerApi& tinker) {
+  const serve::Autosaved saved = tinker.autosave();
+  for (const std::string& path : saved.paths)
     std::cerr << "stopping  updates that were not saved are at " << base::printable(path) << std::endl;
+  for (const std::string& failure : saved.failures)
+    std::cerr << "stopping  updates are lost: " << base::printable(failure) << std::endl;
+  return saved.failures.empty();
 }
 
-// No new work; running requests have their time, and updates are saved. Whether all requests ended.
-bool let_end(const config::ServePlan& plan, serve::Served& served, serve::HttpServer& network,
-             serve::TinkerApi* tinker) {
+struct Ending {
+  bool all_ended = false, all_saved = true;
+};
+
+// No new work; running requests have their time, and updates are saved.
+Ending let_end(const config::ServePlan& plan, serve::Served& served, serve::HttpServer& network,
+               serve::TinkerApi* tinker) {
   served.drains = true;
   const serve::SchedulerFacts running = served.scheduler.facts();
   std::cerr << "stopping  " << base::counted(static_cast<std::int64_t>(running.jobs), "request")
             << " running; once more: at once" << std::endl;
-  const bool ended = network.drain(plan.drain);
-  if (tinker != nullptr) save_updates(*tinker);
-  return ended;
+  Ending out{.all_ended = network.drain(plan.drain)};
+  if (tinker != nullptr) out.all_saved = save_updates(*tinker);
+  return out;
 }
 
 // What equal tokens for a seed depend on, beside the request.
@@ -261,13 +269,13 @@ int serve(const std::vector<std::string>& arguments) {
   std::cout << "serving   http://" << plan.host << ":" << network->port() << std::endl;
   wait_for_signal();
 
-  const bool ended = let_end(plan, served, *network, tinker);
+  const Ending ending = let_end(plan, served, *network, tinker);
   listening = nullptr;
   scheduler.stop();
   network.reset();
   background.reset();
-  if (!ended) std::cerr << "stopping  some requests did not end within " << plan.drain << " s\n";
-  return 0;
+  if (!ending.all_ended) std::cerr << "stopping  some requests did not end within " << plan.drain << " s\n";
+  return ending.all_saved ? 0 : 1;
 }
 
 }  // namespace hone::commands

@@ -161,11 +161,13 @@ void Scheduler::Impl::decode() {
   if (failure) {
     // Logits that are not finite: such requests have ended as cancelled, and it is told whose they are. What
     // else fails would fail again: nobody is left waiting.
-    std::vector<rollout::RequestId> failed;
-    bool some_ended = false;
-    for (const auto& [id, one] : running) some_ended = some_ended || engine.has_ended(id);
-    for (const auto& [id, one] : running)
-      if (!some_ended || engine.has_ended(id)) failed.push_back(id);
+    std::vector<rollout::RequestId> failed, all;
+    for (const auto& [id, one] : running) {
+      all.push_back(id);
+      if (engine.has_ended(id) && engine.completion(id).finish_reason == rollout::FinishReason::kCancelled)
+        failed.push_back(id);
+    }
+    if (failed.empty()) failed = std::move(all);
     for (const rollout::RequestId id : failed) {
       count_out();
       running.at(id).job.on_error(failure);

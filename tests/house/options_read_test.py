@@ -52,7 +52,7 @@ def unread(sources):
     """Findings `OPTION: what`."""
     plain = {name: COMMENT.sub("", text) for name, text in sources.items()}
     outside = "\n".join(TEXT.sub(" ", text) for name, text in plain.items() if not name.startswith("config/"))
-    names = ("config/options/former_names.cpp", "config/options/dialects.cpp", "config/options/idle_options")
+    names = ("config/options/former_names.cpp", "config/options/dialects.cpp", "config/options/idle_options", "config/others/")
     inside = "\n".join(text for name, text in plain.items() if name.startswith("config/") and not name.startswith((*TABLES, *names)))
     words = set(re.findall(r"\w+", outside))
     out = []

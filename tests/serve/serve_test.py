@@ -70,6 +70,15 @@ def test_health(server, _):
     same(server.ask("POST", WORDS, "{}", {"Content-Type": "text/plain"})[0], 415)
 
 
+def test_an_answer_without_a_body(server, _):
+    """a 204 is sent, and the server goes on when its client has left"""
+    for _ in range(3):
+        status, _, _ = server.ask("POST", "/api/v1/sessions/none/finish", "{}", {"Content-Type": "application/json"})
+        same(status, 204)
+    same(server.ask("GET", "/healthz")[2], {"status": "ok"})
+    same(server.ask("POST", "/api/v1/create_session", "{}", {"Content-Type": "text/plain"})[0], 415)
+
+
 def test_tokens(server, _):
     """/tokenize, /detokenize and /tokenizer_info are inverse, and know special tokens"""
     ids = server.post("/tokenize", prompt=TEXT, add_special_tokens=False)
@@ -422,7 +431,7 @@ def test_stop(server, _):
             holds(time.monotonic() - begin < 10, "an idle connection kept it")
 
 
-TESTS = [test_models, test_health, test_tokens, test_completion, test_echo, test_stops, test_choices, test_logprobs_of_temperature, test_chat, test_generate, test_streams,
+TESTS = [test_models, test_health, test_an_answer_without_a_body, test_tokens, test_completion, test_echo, test_stops, test_choices, test_logprobs_of_temperature, test_chat, test_generate, test_streams,
          test_equal_tokens, test_own_seed, test_refused_fields, test_host_and_key, test_limits, test_hostile, test_many_connections, test_too_many, test_stop]
 
 

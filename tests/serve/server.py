@@ -50,7 +50,7 @@ class Server:
             response = connection.getresponse()
             said = response.read().decode()
             kind = response.getheader("content-type") or ""
-            return response.status, dict(response.getheaders()), json.loads(said) if kind.startswith("application/json") else said
+            return response.status, dict(response.getheaders()), json.loads(said) if said and kind.startswith("application/json") else said
 
     def post(self, path, **fields):
         status, _, said = self.ask("POST", path, fields)

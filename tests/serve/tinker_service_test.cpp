@@ -141,7 +141,7 @@ class Server {
   // By protobuf: cross_entropy of tokens on those that follow.
   std::string train(const std::string& model, int seq, const std::vector<std::vector<std::int32_t>>& datums,
                     bool forward_only = false);
-  std::vector<std::string> autosave() { return api_->autosave(); }
+  std::vector<std::string> autosave() { return api_->autosave().paths; }
 
  private:
   TempFolder folder_;

@@ -22,7 +22,26 @@ struct Picked {
   Names in_fp32, in_bf16;
 };
 
-const std::vector<Picked> kPicked = {};
+// What a LoRA's step starts; with all weights also the gradients of norms and of the head.
+const Names kLayers = {"norm_rope", "norm_rope_backward", "rms_norm", "softmax_tile",
+                       "swiglu",    "swiglu_backward"};
+const std::vector<Picked> kPicked = {
+    {"full_sft",
+     {"adamw", "add_rows", "rms_norm_backward", "scale", "softmax_backward", "squares"},
+     {"copy_blocks"}},
+    {"sft_dropout", {"copy_blocks", "dropout"}, {"dropout"}},
+    {"sft_4bit", {"dequantize"}, {"dequantize"}},
+    {"adamw_8bit", {"adamw_codes"}, {"adamw_codes"}},
+    {"dpo", kLayers, kLayers},
+    {"kto", kLayers, kLayers},
+    {"cpo", kLayers, kLayers},
+    {"orpo", kLayers, kLayers},
+    {"reward", {"rms_norm"}, {"rms_norm"}},
+    {"grpo", kLayers, {}},
+    {"rloo", kLayers, {}},
+};
+// libtorch's flash attention, whose parts are joined, is on GPUs alone; the engine does not call the other two yet.
+const Names kInNoRun = {"attend_pages", "join_attention", "sample_tokens"};
 
 class OwnKernelsTest : public testing::TestWithParam<Case> {
  protected:
@@ -47,7 +66,6 @@ class OwnKernelsTest : public testing::TestWithParam<Case> {
       for (const std::string& name : one.*which) EXPECT_GT(calls.at(name), 0) << name << "; " << text;
     }
     RecordProperty("calls", text);
-    if (std::getenv("CALLS")) std::printf("CALLS %s %s\n", GetParam().name.c_str(), text.c_str());
   }
 
   fs::path root_ = fs::temp_directory_path() / ("hone_own_kernels_" + std::to_string(getpid()));
@@ -56,7 +74,13 @@ class OwnKernelsTest : public testing::TestWithParam<Case> {
 TEST_P(OwnKernelsTest, IsTheCpus) {
   const Outcome cpu = run("cpu", {});
   const UseEmulatedKernels kernels;
-  expect_close(cpu, run(kName, {}), GetParam().name, GetParam().bound);
+  const Outcome own = run(kName, {});
+  if (GetParam().name.starts_with("lion")) {
+    // It steps by signs: of a gradient that is as small as the rounding of a sum, either sign is right.
+    expect_near_losses(losses_of(cpu), losses_of(own), GetParam().name);
+  } else {
+    expect_close(cpu, own, GetParam().name, GetParam().bound);
+  }
   expect_calls(kernels, &Picked::in_fp32);
 }
 
@@ -96,6 +120,7 @@ TEST(OwnKernelsCases, ReachEachKernel) {
   Names reached, all;
   for (const Picked& one : kPicked)
     for (const Names& names : {one.in_fp32, one.in_bf16}) reached.insert(names.begin(), names.end());
+  for (const std::string& name : kInNoRun) EXPECT_TRUE(reached.insert(name).second) << name;
   for (const auto& [name, count] : emulated::guarded_calls_by_name()) all.insert(name);
   EXPECT_EQ(reached, all);
 }

@@ -62,6 +62,7 @@ void add_adapter(Translation& t) {
     t.refuse("load_in_8bit", "axolotl refuses qlora with load_in_8bit: true", "write load_in_8bit: false");
   if (adapter == "lora" && four) t.note("adapter", "lora with load_in_4bit is the same as qlora");
   if (four) t.set("load_in_4bit", true, "load_in_4bit");
+  if (four) t.set_default("use_bnb_nested_quant", true);
   if (eight) t.set("load_in_8bit", true, "load_in_8bit");
   if (t.has("lora_model_dir")) t.set("adapter_name_or_path", t.value("lora_model_dir"), "lora_model_dir");
   const bool linear = t.flag("lora_target_linear");

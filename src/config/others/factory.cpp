@@ -28,6 +28,7 @@ void add_method(Translation& t) {
     t.set("loss_type", "simpo", "pref_loss");
     if (t.has("simpo_gamma")) t.set("simpo_gamma", t.value("simpo_gamma"), "simpo_gamma");
     t.set_default("simpo_gamma", 0.5);
+    t.set_default("cpo_alpha", 0, "its simpo has no likelihood of the chosen answer");
   }
   if (method == Method::kOrpo || method == Method::kCpo)
     t.note("pref_loss", fmt::format("{} has no reference: hone {}", loss, loss == "orpo" ? "orpo" : "cpo"));
@@ -35,6 +36,8 @@ void add_method(Translation& t) {
     if (t.has("pref_beta")) t.set("beta", t.value("pref_beta"), "pref_beta");
     t.set_default("beta", 0.1);
   }
+  if (t.has("mix_strategy") && t.text("mix_strategy") != "concat")
+    t.refuse("mix_strategy", "sets are drawn in turns, not joined", "it is concat here");
   if (t.number("pref_ftx").value_or(0) != 0)
     t.refuse("pref_ftx", "a share of SFT in the loss of pairs",
              "write loss_type: [sigmoid, sft] in hone's own file");

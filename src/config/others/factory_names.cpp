@@ -25,7 +25,7 @@ constexpr OtherName kNames[] = {
     passed("media_dir", kVision), part("mix_strategy"), passed("interleave_probs", "read with mix_strategy interleave"), becomes("streaming", "dataset_streaming"), passed("buffer_size", kCache),
     passed("tokenized_path", kCache), passed("preprocessing_num_workers", kCache), passed("preprocessing_batch_size", kCache), passed("overwrite_cache", kCache), passed("data_shared_file_system", kCache), passed("eval_on_each_dataset", kTrackers),
     becomes("cutoff_len", "max_length", "2048"), part("train_on_prompt"), part("mask_history"), part("packing"), part("neat_packing"),
-    part("enable_thinking"), part("preserve_thinking"), becomes("default_system", "dataset_system_prompt"), part("tool_format"),
+    passed("enable_thinking", "the model's own template decides"), passed("preserve_thinking", "the model's own template decides"), becomes("default_system", "dataset_system_prompt"), passed("tool_format", "the model's own template decides"),
     passed("ignore_pad_token_for_loss", "hone never pads"), passed("group_by_length_unused", kHow), part("group_by_length"), passed("remove_unused_columns", "other columns are never read"),
     passed("reserved_label_len", "an old form of cutting, which LLaMA-Factory does not read today"), rejected("efficient_eos", "the answer's last token becomes the template's own", "remove it"),
     // batch and time
@@ -38,17 +38,17 @@ constexpr OtherName kNames[] = {
     // the adapter
     part("lora_rank"), part("lora_alpha"), part("lora_dropout"), part("lora_target"), part("additional_target"), part("use_rslora"), part("use_dora"), part("pissa_init"), passed("pissa_iter", "hone's pissa is exact"), passed("pissa_convert", "hone merge writes what is to be served"),
     rejected("loraplus_lr_ratio", "LoRA+: a second learning rate for B", "remove it"), passed("loraplus_lr_embedding", "read with loraplus_lr_ratio"),
-    part("freeze_trainable_layers"), part("freeze_trainable_modules"), part("freeze_extra_modules"),
+    part("freeze_trainable_layers"), rejected("freeze_trainable_modules", "which parts of a layer are trained", "write unfrozen_parameters in hone's own file"), rejected("freeze_extra_modules", "which tensors beside the layers are trained", "write unfrozen_parameters in hone's own file"),
     part("quantization_bit"), part("quantization_method"), part("quantization_type"), part("double_quantization"), passed("quantization_device_map", kHow), passed("upcast_layernorm", kHow), passed("upcast_lmhead_output", kHow),
     rejected("use_galore", kOwn, "write optim"), rejected("use_apollo", kOwn, "write optim"), rejected("use_badam", kOwn, "write optim"), rejected("use_muon", kOwn, "write optim"), rejected("use_adam_mini", kOwn, "write optim"),
     rejected("use_llama_pro", kOwn, "remove it"), rejected("mixture_of_depths", kOwn, "remove it"), rejected("shift_attn", "shifted sparse attention: another model while training", "remove it"), rejected("use_asft_loss", kOwn, "remove it"), part("use_dft_loss"),
     becomes("bf16", "bf16"), part("fp16"), part("pure_bf16"), passed("tf32", "hone never uses TF32"), rejected("fp8", "float8 products", "write bf16: true"),
     // preferences
-    part("pref_beta"), part("pref_loss"), part("pref_ftx"), part("simpo_gamma"), becomes("kto_chosen_weight", "desirable_weight"), becomes("kto_rejected_weight", "undesirable_weight"), part("ref_model"), becomes("dpo_label_smoothing", "label_smoothing"),
+    part("pref_beta"), part("pref_loss"), part("pref_ftx"), part("simpo_gamma"), becomes("kto_chosen_weight", "desirable_weight"), becomes("kto_rejected_weight", "undesirable_weight"), becomes("ref_model", "ref_model"), becomes("dpo_label_smoothing", "label_smoothing"),
     rejected("ld_alpha", "LD-DPO's weight of long answers", "remove it"), passed("ppo_epochs", "read with stage ppo"), passed("ppo_target", "read with stage ppo"), passed("reward_model", "read with stage ppo"),
     // evaluation and saves
     part("eval_strategy"), part("evaluation_strategy"), part("eval_steps"), becomes("save_strategy", "save_strategy"), becomes("save_steps", "save_steps", "500"), becomes("save_total_limit", "save_total_limit"), part("load_best_model_at_end"),
-    part("early_stopping_steps"), becomes("metric_for_best_model", "metric_for_best_model"), becomes("greater_is_better", "greater_is_better"), passed("compute_accuracy", "hone always logs it"), passed("save_only_model", "hone's checkpoints hold what resuming needs"), passed("save_safetensors", "hone writes safetensors"),
+    passed("early_stopping_steps", "hone does not stop early: load_best_model_at_end keeps the best"), becomes("metric_for_best_model", "metric_for_best_model"), becomes("greater_is_better", "greater_is_better"), passed("compute_accuracy", "hone always logs it"), passed("save_only_model", "hone's checkpoints hold what resuming needs"), passed("save_safetensors", "hone writes safetensors"),
     becomes("output_dir", "output_dir"), becomes("overwrite_output_dir", "overwrite_output_dir"), becomes("resume_from_checkpoint", "resume_from_checkpoint"), becomes("logging_steps", "logging_steps"), becomes("logging_strategy", "logging_strategy"), passed("logging_dir", kTrackers), passed("plot_loss", "hone report has the curves"),
     becomes("report_to", "report_to"), becomes("run_name", "run_name"), passed("use_swanlab", kTrackers), passed("swanlab_project", kTrackers), passed("swanlab_run_name", kTrackers), passed("swanlab_mode", kTrackers), passed("include_num_input_tokens_seen", "tokens are always counted"), passed("include_tokens_per_second", kHow), passed("print_param_status", kHow),
     becomes("push_to_hub", "push_to_hub"), becomes("hub_model_id", "hub_model_id"), passed("prediction_loss_only", "hone evaluates the loss"), passed("export_dir", kSampling), passed("export_size", kSampling), passed("export_device", kSampling), passed("infer_backend", kSampling),

@@ -95,7 +95,12 @@ void add_adapter(Translation& t) {
     t.set("lora_modules_to_save", t.value("modules_to_save"), "modules_to_save");
 }
 
+// The base as it is loaded, and what of it is trained on.
 void add_quantization(Translation& t) {
+  if (t.has("task_type") && t.text("task_type") != "causal_lm")
+    t.refuse("task_type", "the model has another head than that of text", "it is causal_lm here");
+  if (t.number("train_dataset_sample").value_or(-1) >= 0)
+    t.refuse("train_dataset_sample", "so many rows are drawn of all sets", "write #N behind a set");
   const char* name = t.has("quant_bits") ? "quant_bits" : "quantization_bit";
   const double bits = t.number(name).value_or(0);
   if (bits == 0) return;
@@ -105,6 +110,7 @@ void add_quantization(Translation& t) {
              "write 4 or 8, with quant_method: bnb");
   else
     t.set(bits == 4 ? "load_in_4bit" : "load_in_8bit", true, name);
+  if (bits == 4) t.set_default("use_bnb_nested_quant", true);
 }
 
 void add_numbers(Translation& t) {

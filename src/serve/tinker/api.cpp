@@ -32,13 +32,13 @@ void TinkerApi::handle(std::shared_ptr<Exchange> exchange) {
   mailbox_->post([this, exchange = std::move(exchange)] { service_->handle(exchange); });
 }
 
-std::vector<std::string> TinkerApi::autosave() {
-  const auto saved = std::make_shared<std::promise<std::vector<std::string>>>();
-  std::future<std::vector<std::string>> result = saved->get_future();
+Autosaved TinkerApi::autosave() {
+  const auto saved = std::make_shared<std::promise<Autosaved>>();
+  std::future<Autosaved> result = saved->get_future();
   mailbox_->post(
-      [this, saved] { service_->autosave([saved](auto paths) { saved->set_value(std::move(paths)); }); });
-  return result.wait_for(kLongestSave) == std::future_status::ready ? result.get()
-                                                                    : std::vector<std::string>();
+      [this, saved] { service_->autosave([saved](Autosaved all) { saved->set_value(std::move(all)); }); });
+  if (result.wait_for(kLongestSave) == std::future_status::ready) return result.get();
+  return {.paths = {}, .failures = {"all models: saving took longer than 5 minutes"}};
 }
 
 HttpAnswer TinkerApi::failure(int status, const std::string& message) const {

@@ -28,8 +28,8 @@ class TinkerApi : public Api {
   void handle(std::shared_ptr<Exchange> exchange) override;
   HttpAnswer failure(int status, const std::string& message) const override;
   // Before a stop, from another thread than those that call: each model that has been stepped since it was
-  // saved is written to its tinker://RUN/weights/autosave. Waits for that, and returns the paths.
-  std::vector<std::string> autosave();
+  // saved is written to its tinker://RUN/weights/autosave. Waits for that.
+  Autosaved autosave();
 
  private:
   std::unique_ptr<Service> service_;

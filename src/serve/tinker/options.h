@@ -30,4 +30,9 @@ struct TinkerOptions {
   FutureLimits futures;
 };
 
+// What autosave() did: the paths of what was written, and "MODEL: why" for each model that could not be.
+struct Autosaved {
+  std::vector<std::string> paths, failures;
+};
+
 }  // namespace hone::serve

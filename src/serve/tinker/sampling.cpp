@@ -52,14 +52,6 @@ class LoadVersion : public Work {
   std::function<void(std::exception_ptr)> failed_;
 };
 
-std::string sentence_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& wrong) {
-    return wrong.what();
-  }
-}
-
 }  // namespace
 
 void Service::create_sampling_session(const Held& exchange, const std::string&) {
@@ -68,6 +60,7 @@ void Service::create_sampling_session(const Held& exchange, const std::string&) 
   const std::string owner = session(fields.text("session_id")).id;
   const std::int64_t number = fields.whole("sampling_session_seq_id");
   const auto answer = [this, exchange, owner, number](const std::string& path, Version version) {
+    if (!sessions_.contains(owner)) return;  // it has ended meanwhile, and nobody waits
     SamplingSession& made = add_sampler(owner, number);
     made.model_path = path;
     made.version = std::move(version);

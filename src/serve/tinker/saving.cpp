@@ -55,14 +55,14 @@ void Service::save(ModelState& model, const std::string& future, const SavedFact
       });
 }
 
-void Service::autosave(const std::function<void(std::vector<std::string>)>& done) {
+void Service::autosave(const std::function<void(Autosaved)>& done) {
   struct Saving {
     std::size_t outstanding = 1;  // this call
-    std::vector<std::string> paths;
+    Autosaved all;
   };
   const auto saving = std::make_shared<Saving>();
   const auto one_less = [saving, done] {
-    if (--saving->outstanding == 0) done(saving->paths);
+    if (--saving->outstanding == 0) done(saving->all);
   };
   for (const auto& [id, model] : models_) {
     if (model->is_failed) continue;
@@ -85,10 +85,15 @@ void Service::autosave(const std::function<void(std::vector<std::string>)>& done
                         return false;
                       },
                       here([saving, is_written, one_less, path = facts.path.text()] {
-                        if (*is_written) saving->paths.push_back(path);
+                        if (*is_written) saving->all.paths.push_back(path);
                         one_less();
                       }),
-                      [one_less, this](const std::exception_ptr&) { mailbox_->post(one_less); }),
+                      [saving, one_less, this, id](const std::exception_ptr& error) {
+                        mailbox_->post([saving, one_less, id, why = sentence_of(error)] {
+                          saving->all.failures.push_back(id + ": " + why);
+                          one_less();
+                        });
+                      }),
                   model->queue);
   }
   one_less();
@@ -114,6 +119,7 @@ void Service::new_sampler(ModelState& model, const std::string& future, std::int
         return false;
       },
       [this, future, number, version, id = model.id, owner = model.session] {
+        if (!sessions_.contains(owner)) return;  // it has ended meanwhile, and nobody waits
         SamplingSession& sampler = add_sampler(owner, number);
         sampler.version = *version;
         if (const auto found = models_.find(id); found != models_.end()) found->second->newest = *version;

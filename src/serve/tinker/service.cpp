@@ -2,9 +2,11 @@
 
 #include <array>
 #include <charconv>
+#include <iostream>
 #include <string_view>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "serve/tinker/sample_run.h"
 #include "serve/tinker/steps.h"
 
@@ -54,6 +56,20 @@ std::optional<std::string> matched(std::string_view pattern, const std::vector<s
   return out;
 }
 
+// What a client is told of a fault of the server: paths and places in the source stay here.
+std::string told(const std::exception& fault) {
+  std::cerr << "fault     " << base::printable(fault.what()) << std::endl;
+  return "the server failed at this request; its own output says why";
+}
+
+// A page of another site can send a text here without asking first, and no JSON.
+void require_type(const HttpRequest& asked) {
+  if (asked.method == "GET" || asked.body.empty()) return;
+  const std::string_view type = asked.header("content-type");
+  if (!type.starts_with("application/json") && !type.starts_with("application/x-protobuf"))
+    throw ApiError{415, "the content-type must be application/json or application/x-protobuf"};
+}
+
 void answer_error(Exchange& exchange, const ApiError& error) {
   HttpAnswer answer = detail(error.status, error.sentence);
   if (error.retry_after > 0) answer.headers.emplace_back("retry-after", std::to_string(error.retry_after));
@@ -61,6 +77,14 @@ void answer_error(Exchange& exchange, const ApiError& error) {
 }
 
 }  // namespace
+
+std::string sentence_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& wrong) {
+    return wrong.what();
+  }
+}
 
 Service::Service(model::CausalLm& model, Compute& compute, TinkerOptions options)
     : model_(model),
@@ -79,7 +103,7 @@ void Service::handle(const Held& exchange) {
   } catch (const base::UserError& error) {
     answer_error(*exchange, {.status = 400, .sentence = error.what()});
   } catch (const std::exception& error) {
-    answer_error(*exchange, {.status = 500, .sentence = error.what()});
+    answer_error(*exchange, {.status = 500, .sentence = told(error)});
   }
 }
 
@@ -124,6 +148,7 @@ void Service::dispatch(const Held& exchange) {
     const std::optional<std::string> part = matched(route.pattern, parts);
     if (!part) continue;
     is_known = true;
+    require_type(exchange->request);
     if (route.method == exchange->request.method) return (this->*route.handler)(exchange, *part);
   }
   if (is_known) throw ApiError{405, "this path has another method than " + exchange->request.method};
@@ -199,7 +224,7 @@ void Service::fail(const std::string& future, const std::exception_ptr& error) {
   } catch (const base::UserError& wrong) {
     futures_.fail(future, wrong.what(), Blame::kUser);
   } catch (const std::exception& wrong) {
-    futures_.fail(future, wrong.what(), Blame::kServer);
+    futures_.fail(future, told(wrong), Blame::kServer);
   }
 }
 

@@ -78,6 +78,8 @@ struct Session {
   base::Json user_metadata;
 };
 
+std::string sentence_of(const std::exception_ptr& error);  // its what()
+
 // A sample's jobs on the compute thread.
 struct SampleRun;
 struct ScoreJob;
@@ -90,8 +92,7 @@ class Service {
 
   void handle(const Held& exchange);
   void tick();
-  // `done` gets the paths of what was written.
-  void autosave(const std::function<void(std::vector<std::string>)>& done);
+  void autosave(const std::function<void(Autosaved)>& done);
 
  private:
   using Handler = void (Service::*)(const Held&, const std::string& part);

@@ -14,6 +14,7 @@ namespace hone::serve {
 
 // Memory that the sender of a message can make hone take: a sparse tensor says its dense size in a few bytes.
 inline constexpr std::int64_t kMaxTensorElements = std::int64_t{1} << 24;
+inline constexpr std::int64_t kMostColumns = 128;  // of a tensor of two dimensions: targets of a position
 
 // A tensor of a datum: dense, row by row. Sparse ones have been made dense, bf16 and int32 have been widened.
 struct WireTensor {

@@ -117,6 +117,9 @@ std::int64_t elements(const std::vector<std::int64_t>& shape, const std::string&
     if (size < 0 || size > kMaxTensorElements) no_tensor(where, "sizes up to 16777216", std::to_string(size));
     out *= size;  // of two sizes: no more than 2^48
   }
+  // A sparse tensor of few bytes would become a large one, and each target is a pass over the vocabulary.
+  if (shape.size() == 2 && shape[1] > kMostColumns)
+    no_tensor(where, "up to " + std::to_string(kMostColumns) + " columns", std::to_string(shape[1]));
   if (out > kMaxTensorElements) no_tensor(where, "up to 16777216 numbers", std::to_string(out));
   return out;
 }

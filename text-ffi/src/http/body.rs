@@ -18,13 +18,6 @@ pub enum Out {
 }
 
 impl Out {
-    pub fn whole(bytes: Bytes, ended: Ended) -> Self {
-        let bytes = (!bytes.is_empty()).then_some(bytes);
-        if bytes.is_none() {
-            ended.sent();
-        }
-        Out::Whole(bytes, ended)
-    }
     pub fn stream(parts: mpsc::UnboundedReceiver<Bytes>, ended: Ended) -> Self {
         Out::Stream(parts, ended)
     }

@@ -94,8 +94,9 @@ impl Call {
     ) -> bool {
         let mut state = self.state();
         let Some(sender) = state.head.take() else { return false };
+        let is_empty = whole && bytes.is_empty();
         let body = if whole {
-            Out::whole(bytes, Ended::new(self.clone()))
+            Out::Whole((!is_empty).then_some(bytes), Ended::new(self.clone()))
         } else {
             let (send, receive) = mpsc::unbounded_channel();
             if !bytes.is_empty() {
@@ -113,6 +114,9 @@ impl Call {
             }
         }
         drop(state);
+        if is_empty {
+            self.over(false); // nobody asks for a body that has no bytes
+        }
         // What comes back for a client that has left is dropped outside of the lock: it takes it.
         drop(sender.send(response));
         true
