@@ -25,6 +25,11 @@ struct Picked {
 // What a LoRA's step starts; with all weights also the gradients of norms and of the head.
 const Names kLayers = {"norm_rope", "norm_rope_backward", "rms_norm", "softmax_tile",
                        "swiglu",    "swiglu_backward"};
+Names with(Names names, const std::string& one) {
+  names.insert(one);
+  return names;
+}
+
 const std::vector<Picked> kPicked = {
     {"full_sft",
      {"adamw", "add_rows", "rms_norm_backward", "scale", "softmax_backward", "squares"},
@@ -32,7 +37,7 @@ const std::vector<Picked> kPicked = {
     {"sft_dropout", {"copy_blocks", "dropout"}, {"dropout"}},
     {"sft_4bit", {"dequantize"}, {"dequantize"}},
     {"adamw_8bit", {"adamw_codes"}, {"adamw_codes"}},
-    {"dpo", kLayers, kLayers},
+    {"dpo", kLayers, with(kLayers, "join_attention")},
     {"kto", kLayers, kLayers},
     {"cpo", kLayers, kLayers},
     {"orpo", kLayers, kLayers},
@@ -40,8 +45,7 @@ const std::vector<Picked> kPicked = {
     {"grpo", kLayers, {}},
     {"rloo", kLayers, {}},
 };
-// libtorch's flash attention, whose parts are joined, is on GPUs alone; the engine does not call the other two yet.
-const Names kInNoRun = {"attend_pages", "join_attention", "sample_tokens"};
+const Names kInNoRun = {"attend_pages", "sample_tokens"};  // the engine does not call them yet
 
 class OwnKernelsTest : public testing::TestWithParam<Case> {
  protected:
