@@ -255,26 +255,35 @@ GeneratePlan parse_generate(const std::vector<std::string>& arguments) {
   return plan;
 }
 
-ChatPlan parse_chat(const std::vector<std::string>& arguments) {
-  std::vector<std::string> words = arguments;
+namespace {
+
+// Options of a command whose first word may be its model, or an adapter of it.
+Settings read_model_first(const Schema& schema, std::vector<std::string> words, const std::string& command,
+                          const std::string& wish, std::vector<std::string>& notes) {
   if (!words.empty() && !words[0].starts_with("-")) {
-    words[0] = user_path(words[0], "hone chat");
+    words[0] = user_path(words[0], command);
     words.insert(words.begin(),
                  is_adapter_folder(words[0]) ? "--adapter_name_or_path" : "--model_name_or_path");
   }
-  Settings settings = read(chat_schema(), words);
+  Settings settings = read(schema, words);
+  notes = settings.check();
+  inherit_base_options(settings, first_adapter(settings), notes);
+  take_base_of(settings, first_adapter(settings), notes);
+  if (settings.is_set("model_name_or_path")) return settings;
+  throw UserError(
+      {.where = command,
+       .expected = wish,
+       .found = "none",
+       .fix = "write " + command +
+              " MODEL, a folder in Hugging Face format, a .gguf file, or the folder of an adapter"});
+}
+
+}  // namespace
+
+ChatPlan parse_chat(const std::vector<std::string>& arguments) {
   ChatPlan plan;
-  plan.notes = settings.check();
-  inherit_base_options(settings, first_adapter(settings), plan.notes);
-  take_base_of(settings, first_adapter(settings), plan.notes);
-  if (!settings.is_set("model_name_or_path")) {
-    throw UserError(
-        {.where = "hone chat",
-         .expected = "a model to talk with",
-         .found = "none",
-         .fix =
-             "write hone chat MODEL, a folder in Hugging Face format, a .gguf file, or the folder of an adapter"});
-  }
+  Settings settings =
+      read_model_first(chat_schema(), arguments, "hone chat", "a model to talk with", plan.notes);
   read_decoding(settings, plan);
   note_other_bases(plan, plan.notes);
   settings.fill(plan);
@@ -296,24 +305,9 @@ bool is_loopback(const std::string& host) {
 }  // namespace
 
 ServePlan parse_serve(const std::vector<std::string>& arguments) {
-  std::vector<std::string> words = arguments;
-  if (!words.empty() && !words[0].starts_with("-")) {
-    words[0] = user_path(words[0], "hone serve");
-    words.insert(words.begin(),
-                 is_adapter_folder(words[0]) ? "--adapter_name_or_path" : "--model_name_or_path");
-  }
-  Settings settings = read(serve_schema(), words);
   ServePlan plan;
-  plan.notes = settings.check();
-  inherit_base_options(settings, first_adapter(settings), plan.notes);
-  take_base_of(settings, first_adapter(settings), plan.notes);
-  if (!settings.is_set("model_name_or_path")) {
-    throw UserError({.where = "hone serve",
-                     .expected = "a model to serve",
-                     .found = "none",
-                     .fix = "write hone serve MODEL, a folder in Hugging Face format, a .gguf file, or the "
-                            "folder of an adapter"});
-  }
+  Settings settings =
+      read_model_first(serve_schema(), arguments, "hone serve", "a model to serve", plan.notes);
   read_decoding(settings, plan);
   note_other_bases(plan, plan.notes);
   settings.fill(plan);
