@@ -150,7 +150,6 @@ int check_others(const config::DoctorPlan& asked, const config::Recognized& whos
   const config::OtherRun run = config::read_other(
       base::read_text(asked.config),
       {.path = asked.config, .dataset_info = asked.dataset_info, .data = asked.data}, whose);
-  const std::optional<config::Plan> plan = plan_with_rows(run);
   bool refuses_rows = false;
   if (asked.json) {
     base::Json out = config::other_json(run);
@@ -163,6 +162,7 @@ int check_others(const config::DoctorPlan& asked, const config::Recognized& whos
     print_options(run);
     print_ignored(run);
     print_findings(run);
+    const std::optional<config::Plan> plan = plan_with_rows(run);
     if (plan)
       refuses_rows = print_example(*plan);
     else if (run.refused.empty())
