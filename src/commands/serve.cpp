@@ -227,7 +227,7 @@ int serve(const std::vector<std::string>& arguments) {
   const auto parser = open_parser(text, plan.model_name_or_path, no_parser);
 
   serve::Metrics metrics;
-  auto background = std::make_unique<serve::Background>();
+  auto background = std::make_unique<serve::TaskThread>();
   serve::Scheduler scheduler(*opened.model, {.engine = {.batch_size = plan.max_batch_size,
                                                         .prefill_tokens = plan.prefill_tokens,
                                                         .kv_memory = plan.kv_memory},

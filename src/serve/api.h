@@ -12,7 +12,7 @@ class Api {
  public:
   virtual ~Api() = default;
   virtual bool takes(const HttpRequest& request) const = 0;
-  // On the network's thread: nothing that takes long (background.h has a thread for that). May throw: a
+  // On the network's thread: nothing that takes long (task_thread.h has a thread for that). May throw: a
   // UserError becomes failure(400), anything else failure(500).
   virtual void handle(std::shared_ptr<Exchange> exchange) = 0;
   // The body of an error in this API's form.

@@ -1,6 +1,7 @@
 #include "serve/http.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/error.h"
 #include "http_ffi.h"
@@ -89,6 +90,26 @@ std::string_view HttpRequest::header(std::string_view name) const {
   const auto place =
       std::find_if(headers.begin(), headers.end(), [&](const auto& one) { return one.first == name; });
   return place == headers.end() ? std::string_view() : std::string_view(place->second);
+}
+
+bool HttpRequest::has_type(std::string_view type) const {
+  const std::string_view given = header("content-type");
+  return given.substr(0, given.find(';')) == type;
+}
+
+std::string percent_decoded(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned value = 0;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(text.data() + i + 1, text.data() + i + 3, value, 16).ptr == text.data() + i + 3) {
+      out += static_cast<char>(value);
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
 }
 
 struct HttpServer::Impl {

@@ -28,7 +28,11 @@ struct HttpRequest {
   std::string body;          // whole
   // The first value of a header, whose name is in lower case; empty: there is none.
   std::string_view header(std::string_view name) const;
+  // Whether that is its content-type, with or without parameters.
+  bool has_type(std::string_view type) const;
 };
+
+std::string percent_decoded(std::string_view text);  // of a path; what is no %XX stays
 
 struct HttpAnswer {
   int status = 200;

@@ -11,8 +11,8 @@
 
 #include "base/json.h"
 #include "model/causal_lm.h"
-#include "serve/background.h"
 #include "serve/scheduler.h"
+#include "serve/task_thread.h"
 #include "serve/weights.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -53,7 +53,7 @@ struct Served {
   std::string root;                    // what /v1/models says of the base: its name
   Weights& weights;
   Scheduler& scheduler;
-  Background& background;
+  TaskThread& background;
   Metrics& metrics;
   std::atomic<std::uint64_t> requests = 0;                                     // that named no seed
   std::atomic<bool> drains = false;                                            // new work is a 503

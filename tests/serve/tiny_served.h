@@ -20,7 +20,7 @@ struct TinyServed {
                           tokenizer.special(), "the fixture"};
   Weights weights{"tiny"};
   Metrics metrics;
-  std::unique_ptr<Background> background = std::make_unique<Background>();
+  std::unique_ptr<TaskThread> background = std::make_unique<TaskThread>();
   Scheduler scheduler{model, {.engine = {.batch_size = 8, .prefill_tokens = 64}}};
   Served served{.model = model,
                 .tokenizer = tokenizer,

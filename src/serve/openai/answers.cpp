@@ -19,11 +19,6 @@ std::string token_text(const Told& told, std::int32_t id) {
   return told.served.tokenizer.decode({&id, 1}, false);
 }
 
-std::size_t characters(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
-}
-
 float logprob_at(const Choice& choice, std::size_t i) {
   const std::vector<float>& raw = choice.observed->raw();
   return raw.empty() ? choice.completion.logprobs.at(i) : raw.at(i);
@@ -83,6 +78,16 @@ void add_completion(Arrays& arrays, const Choice& choice, std::size_t from, std:
     arrays.add(choice.completion.ids[i], logprob_at(choice, i), top.empty() ? &kNone : &top.at(i));
 }
 
+// Nothing comes before the first token, so that it has no score.
+void add_prompt(Arrays& arrays, const Choice& choice, Ids prompt) {
+  static const TopTokens kNone;
+  arrays.add(prompt[0], std::nullopt, nullptr);
+  for (std::size_t i = 1; i < prompt.size(); ++i) {
+    const std::vector<TopTokens>& top = choice.scores->top;
+    arrays.add(prompt[i], choice.scores->logprobs.at(i - 1), top.empty() ? &kNone : &top.at(i - 1));
+  }
+}
+
 Json chat_token(const Told& told, std::int32_t id, float logprob) {
   const std::string text = token_text(told, id);
   // Bytes of the token itself, even where its text is a marker or half a character.
@@ -104,14 +109,7 @@ Json completion_choice(const Told& told, const Choice& choice) {
   out["logprobs"] = nullptr;
   if (wish.logprobs) {
     Arrays arrays{.told = told};
-    for (std::size_t i = 0; wish.echo && i < prompt.size(); ++i) {
-      static const TopTokens kNone;
-      const std::vector<TopTokens>& top = choice.scores.top;
-      arrays.add(prompt[i], i == 0 ? std::optional<float>() : choice.scores.logprobs.at(i - 1),
-                 i == 0        ? nullptr
-                 : top.empty() ? &kNone
-                               : &top.at(i - 1));
-    }
+    if (wish.echo) add_prompt(arrays, choice, prompt);
     add_completion(arrays, choice, 0, choice.completion.ids.size());
     out["logprobs"] = arrays.whole();
   }
@@ -146,6 +144,11 @@ Json generate_choice(const Told& told, const Choice& choice) {
 }
 
 }  // namespace
+
+std::size_t characters(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+}
 
 double shortest(float value) {
   std::array<char, 32> digits{};

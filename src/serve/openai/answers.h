@@ -19,7 +19,8 @@ struct Choice {
   rollout::Completion completion;
   SampleFacts facts;
   std::unique_ptr<Observed> observed;
-  PromptScores scores;  // of the prompt, with echo and logprobs: from its second token on
+  // Of the prompt, with echo and logprobs, from its second token on; null: it has no second one. Shared by its choices.
+  std::shared_ptr<const PromptScores> scores;
 };
 
 struct Told {
@@ -49,6 +50,8 @@ base::Json head_of(const Told& told, const char* object);
 
 // The whole answer.
 base::Json answer_of(const Told& told, const std::vector<Choice>& choices);
+
+std::size_t characters(const std::string& text);  // how many, of UTF-8
 
 // The shortest decimal number that is this float, as a double.
 double shortest(float value);

@@ -25,30 +25,6 @@ bool has(const Paths& paths, std::string_view path) {
   return std::find(paths.begin(), paths.end(), path) != paths.end();
 }
 
-std::string decoded(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto digit = [](char c) {
-      return c >= '0' && c <= '9'   ? c - '0'
-             : c >= 'a' && c <= 'f' ? c - 'a' + 10
-             : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                    : -1;
-    };
-    if (text[i] == '%' && i + 2 < text.size() && digit(text[i + 1]) >= 0 && digit(text[i + 2]) >= 0) {
-      out += static_cast<char>(digit(text[i + 1]) * 16 + digit(text[i + 2]));
-      i += 2;
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
-}
-
-// A page of another site cannot send this type without asking first, and there is no answer to that.
-bool is_json(std::string_view type) {
-  return type.substr(0, type.find(';')) == "application/json";
-}
-
 Json text_or_null(const std::optional<std::string>& text) {
   return text ? Json(*text) : Json();
 }
@@ -84,8 +60,8 @@ void OpenAiApi::handle(std::shared_ptr<Exchange> exchange) {
       answer_get(*exchange);
       return;
     }
-    if (!is_json(asked.header("content-type")))
-      throw Refusal(415, "the content-type must be application/json");
+    // A page of another site cannot send this type without asking first, and there is no answer to that.
+    if (!asked.has_type("application/json")) throw Refusal(415, "the content-type must be application/json");
     if (served_.drains) throw Refusal(503, "the server is being stopped", "", "", "server_error");
     const auto waiting =
         static_cast<std::int64_t>(served_.scheduler.facts().jobs + served_.background.waiting());
@@ -116,7 +92,7 @@ void OpenAiApi::answer_get(Exchange& exchange) const {
   } else if (path == "/v1/models") {
     tell(exchange, {.body = base::dump_json(models())});
   } else {
-    const std::string name = decoded(std::string_view(path).substr(kOneModel.size()));
+    const std::string name = percent_decoded(std::string_view(path).substr(kOneModel.size()));
     const Json all = models();
     for (const Json& one : all["data"]) {
       if (one["id"] != name) continue;

@@ -88,7 +88,8 @@ void Sampling::submit_scores(std::size_t prompt) {
            .top = *wish_.logprobs,
            .version = wish_.weights.version,
            .on_done =
-               [self = shared_from_this(), prompt](PromptScores scores) {
+               [self = shared_from_this(), prompt](PromptScores found) {
+                 const auto scores = std::make_shared<const PromptScores>(std::move(found));
                  for (Choice& one : self->choices_) {
                    if (one.prompt == static_cast<std::int64_t>(prompt)) one.scores = scores;
                  }

@@ -38,12 +38,8 @@ void Stream::add_tokens(Json& chunk, const Choice& choice, State& state, bool is
     one["logprobs"] = chat_logprobs(told_, choice, state.tokens, to);
   } else if (wish.logprobs) {
     Json arrays = completion_logprobs(told_, choice, state.tokens, to, state.characters);
-    for (const Json& text : arrays["tokens"]) {
-      const auto& bytes = text.get_ref<const std::string&>();
-      state.characters += static_cast<std::size_t>(std::count_if(bytes.begin(), bytes.end(), [](char c) {
-        return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
-      }));
-    }
+    for (const Json& text : arrays["tokens"])
+      state.characters += characters(text.get_ref<const std::string&>());
     one["logprobs"] = std::move(arrays);
   }
   if (wish.return_ids) {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "serve/tinker/mailbox.h"
+#include "serve/task_thread.h"
 #include "serve/tinker/service.h"
 
 namespace hone::serve {
@@ -18,8 +18,9 @@ constexpr std::chrono::minutes kLongestSave{5};
 
 TinkerApi::TinkerApi(model::CausalLm& model, Compute& compute, TinkerOptions options)
     : service_(std::make_unique<Service>(model, compute, std::move(options))) {
-  mailbox_ = std::make_unique<Mailbox>([this] { service_->tick(); }, kTick, [](const std::exception_ptr&) {});
-  service_->mailbox_ = mailbox_.get();
+  tasks_ = std::make_unique<TaskThread>([](const std::exception_ptr& fault) { error_of(fault); },
+                                        [this] { service_->tick(); }, kTick);
+  service_->tasks_ = tasks_.get();
 }
 
 TinkerApi::~TinkerApi() = default;
@@ -29,13 +30,13 @@ bool TinkerApi::takes(const HttpRequest& request) const {
 }
 
 void TinkerApi::handle(std::shared_ptr<Exchange> exchange) {
-  mailbox_->post([this, exchange = std::move(exchange)] { service_->handle(exchange); });
+  tasks_->run([this, exchange = std::move(exchange)] { service_->handle(exchange); });
 }
 
 Autosaved TinkerApi::autosave() {
   const auto saved = std::make_shared<std::promise<Autosaved>>();
   std::future<Autosaved> result = saved->get_future();
-  mailbox_->post(
+  tasks_->run(
       [this, saved] { service_->autosave([saved](Autosaved all) { saved->set_value(std::move(all)); }); });
   if (result.wait_for(kLongestSave) == std::future_status::ready) return result.get();
   return {.paths = {}, .failures = {"all models: saving took longer than 5 minutes"}};

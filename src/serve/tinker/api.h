@@ -14,7 +14,7 @@
 
 namespace hone::serve {
 
-class Mailbox;
+class TaskThread;
 class Service;
 
 class TinkerApi : public Api {
@@ -33,7 +33,7 @@ class TinkerApi : public Api {
 
  private:
   std::unique_ptr<Service> service_;
-  std::unique_ptr<Mailbox> mailbox_;
+  std::unique_ptr<TaskThread> tasks_;
 };
 
 }  // namespace hone::serve

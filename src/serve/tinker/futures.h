@@ -16,7 +16,7 @@
 
 #include "base/json.h"
 #include "serve/http.h"
-#include "serve/tinker/mailbox.h"
+#include "serve/task_thread.h"
 
 namespace hone::serve {
 

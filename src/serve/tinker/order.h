@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "serve/tinker/mailbox.h"
+#include "serve/task_thread.h"
 
 namespace hone::serve {
 

@@ -60,7 +60,7 @@ void Service::create_sampling_session(const Held& exchange, const std::string&) 
   const std::string owner = session(fields.text("session_id")).id;
   const std::int64_t number = fields.whole("sampling_session_seq_id");
   const auto answer = [this, exchange, owner, number](const std::string& path, Version version) {
-    if (!sessions_.contains(owner)) return;  // it has ended meanwhile, and nobody waits
+    if (!sessions_.contains(owner)) return answer_error(*exchange, {410, "the session has ended"});
     SamplingSession& made = add_sampler(owner, number);
     made.model_path = path;
     made.version = std::move(version);
@@ -76,19 +76,18 @@ void Service::create_sampling_session(const Held& exchange, const std::string&) 
   require_base(saved.run.base_model);
   if (const auto found = versions_.find(path.text()); found != versions_.end())
     if (Version version = found->second.lock()) return answer(path.text(), std::move(version));
-  compute_.work(
-      std::make_unique<LoadVersion>(
-          model_, store_.folder(path), saved.run.lora,
-          [this, answer, text = path.text()](const Version& version) {
-            mailbox_->post([this, answer, text, version] {
-              versions_[text] = version;
-              answer(text, version);
-            });
-          },
-          [this, exchange](const std::exception_ptr& error) {
-            mailbox_->post([exchange, error] { exchange->answer(detail(400, sentence_of(error))); });
-          }),
-      ++last_queue_);
+  compute_.work(std::make_unique<LoadVersion>(
+                    model_, store_.folder(path), saved.run.lora,
+                    [this, answer, text = path.text()](const Version& version) {
+                      tasks_->run([this, answer, text, version] {
+                        versions_[text] = version;
+                        answer(text, version);
+                      });
+                    },
+                    [this, exchange](const std::exception_ptr& error) {
+                      tasks_->run([exchange, error] { answer_error(*exchange, error_of(error)); });
+                    }),
+                ++last_queue_);
 }
 
 void Service::get_sampler(const Held& exchange, const std::string& id) {
@@ -147,7 +146,7 @@ void Service::start(const std::shared_ptr<SampleRun>& run) {
         .on_token =
             [this, run, i](const rollout::Completion& completion, const SampleFacts& facts, bool ended) {
               if (!ended) return;
-              mailbox_->post([this, run, i, completion, cached = facts.cached] {
+              tasks_->run([this, run, i, completion, cached = facts.cached] {
                 run->completions[i] = completion;
                 run->answer.cache_hit_tokens = std::max(run->answer.cache_hit_tokens, cached);
                 part_done(run);
@@ -155,7 +154,7 @@ void Service::start(const std::shared_ptr<SampleRun>& run) {
             },
         .on_error =
             [this, run](const std::exception_ptr& error) {
-              mailbox_->post([this, run, error] { part_failed(run, error); });
+              tasks_->run([this, run, error] { part_failed(run, error); });
             }};
     run->jobs.push_back(compute_.sample(std::move(job)));
   }
@@ -189,13 +188,13 @@ void Service::score(const std::shared_ptr<SampleRun>& run, ScoreJob job,
   run->outstanding += 1;
   job.version = run->version;
   job.on_done = [this, run, take = std::move(take)](const PromptScores& scores) {
-    mailbox_->post([this, run, take, scores] {
+    tasks_->run([this, run, take, scores] {
       take(scores);
       part_done(run);
     });
   };
   job.on_error = [this, run](const std::exception_ptr& error) {
-    mailbox_->post([this, run, error] { part_failed(run, error); });
+    tasks_->run([this, run, error] { part_failed(run, error); });
   };
   compute_.work(score_prompt(model_, std::move(job)), /*queue=*/0);
 }

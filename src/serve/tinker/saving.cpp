@@ -12,6 +12,15 @@ using base::Json;
 
 namespace {
 
+// For the server's own output, so whole.
+std::string sentence_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& wrong) {
+    return wrong.what();
+  }
+}
+
 constexpr std::int64_t kLongestTtl = std::int64_t{10} * 366 * 24 * 3600;
 
 }  // namespace
@@ -89,7 +98,7 @@ void Service::autosave(const std::function<void(Autosaved)>& done) {
                         one_less();
                       }),
                       [saving, one_less, this, id](const std::exception_ptr& error) {
-                        mailbox_->post([saving, one_less, id, why = sentence_of(error)] {
+                        tasks_->run([saving, one_less, id, why = sentence_of(error)] {
                           saving->all.failures.push_back(id + ": " + why);
                           one_less();
                         });

@@ -23,21 +23,13 @@ namespace {
 constexpr std::string_view kPrefix = "/api/v1/";
 
 std::vector<std::string> parts_of(std::string_view path) {
-  std::vector<std::string> out(1);
-  for (std::size_t i = 0; i < path.size(); ++i) {
-    unsigned value = 0;
-    if (path[i] == '/') {
-      out.emplace_back();
-    } else if (path[i] == '%' && i + 2 < path.size() &&
-               std::from_chars(path.data() + i + 1, path.data() + i + 3, value, 16).ptr ==
-                   path.data() + i + 3) {
-      out.back() += static_cast<char>(value);
-      i += 2;
-    } else {
-      out.back() += path[i];
-    }
+  std::vector<std::string> out;
+  for (;;) {
+    const std::size_t slash = path.find('/');
+    out.push_back(percent_decoded(path.substr(0, slash)));
+    if (slash == std::string_view::npos) return out;
+    path.remove_prefix(slash + 1);
   }
-  return out;
 }
 
 // What {} stood for; nothing: another path.
@@ -56,34 +48,39 @@ std::optional<std::string> matched(std::string_view pattern, const std::vector<s
   return out;
 }
 
-// What a client is told of a fault of the server: paths and places in the source stay here.
-std::string told(const std::exception& fault) {
-  std::cerr << "fault     " << base::printable(fault.what()) << std::endl;
-  return "the server failed at this request; its own output says why";
+constexpr std::string_view kLoadAgain = "load the last tinker:// path that was saved";
+
+ApiError not_here(const std::string& what, const std::string& id, const std::string& why) {
+  return {.status = 404,
+          .sentence = "no " + what + " '" + id + "': the server has been started again, or " + why};
 }
 
 // A page of another site can send a text here without asking first, and no JSON.
 void require_type(const HttpRequest& asked) {
   if (asked.method == "GET" || asked.body.empty()) return;
-  const std::string_view type = asked.header("content-type");
-  if (!type.starts_with("application/json") && !type.starts_with("application/x-protobuf"))
+  if (!asked.has_type("application/json") && !asked.has_type("application/x-protobuf"))
     throw ApiError{415, "the content-type must be application/json or application/x-protobuf"};
+}
+
+}  // namespace
+
+ApiError error_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const ApiError& wrong) {
+    return wrong;
+  } catch (const base::UserError& wrong) {
+    return {.status = 400, .sentence = wrong.what()};
+  } catch (const std::exception& fault) {
+    std::cerr << "fault     " << base::printable(fault.what()) << std::endl;
+    return {.status = 500, .sentence = "the server failed at this request; its own output says why"};
+  }
 }
 
 void answer_error(Exchange& exchange, const ApiError& error) {
   HttpAnswer answer = detail(error.status, error.sentence);
   if (error.retry_after > 0) answer.headers.emplace_back("retry-after", std::to_string(error.retry_after));
   exchange.answer(std::move(answer));
-}
-
-}  // namespace
-
-std::string sentence_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& wrong) {
-    return wrong.what();
-  }
 }
 
 Service::Service(model::CausalLm& model, Compute& compute, TinkerOptions options)
@@ -98,12 +95,8 @@ Service::~Service() = default;
 void Service::handle(const Held& exchange) {
   try {
     dispatch(exchange);
-  } catch (const ApiError& error) {
-    answer_error(*exchange, error);
-  } catch (const base::UserError& error) {
-    answer_error(*exchange, {.status = 400, .sentence = error.what()});
-  } catch (const std::exception& error) {
-    answer_error(*exchange, {.status = 500, .sentence = told(error)});
+  } catch (...) {
+    answer_error(*exchange, error_of(std::current_exception()));
   }
 }
 
@@ -158,29 +151,21 @@ void Service::dispatch(const Held& exchange) {
 Session& Service::session(const std::string& id) {
   const auto found = sessions_.find(id);
   if (found != sessions_.end()) return found->second;
-  throw ApiError{
-      404, "no session '" + id +
-               "': the server has been started again, or the session has ended; load the last tinker:// "
-               "path that was saved"};
+  throw not_here("session", id, "the session has ended; " + std::string(kLoadAgain));
 }
 
 ModelState& Service::model(const std::string& id) {
   const auto found = models_.find(id);
-  if (found != models_.end()) {
-    found->second->last_request = now_seconds();
-    return *found->second;
-  }
-  throw ApiError{
-      404, "no model '" + id +
-               "': the server has been started again, or its session has ended; load the last tinker:// "
-               "path that was saved"};
+  if (found == models_.end())
+    throw not_here("model", id, "its session has ended; " + std::string(kLoadAgain));
+  found->second->last_request = now_seconds();
+  return *found->second;
 }
 
 SamplingSession& Service::sampler(const std::string& id) {
   const auto found = samplers_.find(id);
   if (found != samplers_.end()) return found->second;
-  throw ApiError{
-      404, "no sampling session '" + id + "': the server has been started again, or its session has ended"};
+  throw not_here("sampling session", id, "its session has ended");
 }
 
 void Service::require_base(const std::optional<std::string>& name) const {
@@ -217,19 +202,12 @@ bool Service::was_given(const std::string& future) const {
 }
 
 void Service::fail(const std::string& future, const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const ApiError& wrong) {
-    futures_.fail(future, wrong.sentence, Blame::kUser);
-  } catch (const base::UserError& wrong) {
-    futures_.fail(future, wrong.what(), Blame::kUser);
-  } catch (const std::exception& wrong) {
-    futures_.fail(future, told(wrong), Blame::kServer);
-  }
+  const ApiError wrong = error_of(error);
+  futures_.fail(future, wrong.sentence, wrong.status >= 500 ? Blame::kServer : Blame::kUser);
 }
 
 std::function<void()> Service::here(std::function<void()> call) {
-  return [mailbox = mailbox_, call = std::move(call)] { mailbox->post(call); };
+  return [tasks = tasks_, call = std::move(call)] { tasks->run(call); };
 }
 
 void Service::in_turn(const Held& exchange, const std::string& id, std::int64_t seq, Turn turn) {
@@ -279,7 +257,7 @@ void Service::work(ModelState& model, const std::string& future, std::function<b
   };
   compute_.work(std::make_unique<Steps>(model.runtime, std::move(step), here(finish),
                                         [this, future](const std::exception_ptr& error) {
-                                          mailbox_->post([this, future, error] { fail(future, error); });
+                                          tasks_->run([this, future, error] { fail(future, error); });
                                         }),
                 model.queue);
 }

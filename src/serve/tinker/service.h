@@ -1,4 +1,4 @@
-// The Tinker API's state and what each request does to it; everything here runs on one Mailbox's thread.
+// The Tinker API's state and what each request does to it; everything here runs on one TaskThread.
 // Tensors are touched by works of the compute thread alone, which post what became of them back.
 //
 // Ids: a session is "s" and 16 hexadecimal digits that no earlier start of a server gave; its models are
@@ -20,10 +20,10 @@
 
 #include "model/causal_lm.h"
 #include "serve/http.h"
+#include "serve/task_thread.h"
 #include "serve/tinker/compute.h"
 #include "serve/tinker/fields.h"
 #include "serve/tinker/futures.h"
-#include "serve/tinker/mailbox.h"
 #include "serve/tinker/options.h"
 #include "serve/tinker/order.h"
 #include "serve/tinker/store.h"
@@ -78,7 +78,10 @@ struct Session {
   base::Json user_metadata;
 };
 
-std::string sentence_of(const std::exception_ptr& error);  // its what()
+// What a client is told of an error. Of a fault of the server it is one fixed sentence: paths and places in the source go
+// to the server's own output.
+ApiError error_of(const std::exception_ptr& error);
+void answer_error(Exchange& exchange, const ApiError& error);
 
 // A sample's jobs on the compute thread.
 struct SampleRun;
@@ -119,7 +122,8 @@ class Service {
   void get_info(const Held&, const std::string&);
   void forward_backward(const Held&, const std::string&);
   void optim_step(const Held&, const std::string&);
-  ModelState& add_model(const std::string& session, std::int64_t number, RunFacts facts);
+  // Answers a request that makes a model. Null: the request came again, and the model is there.
+  ModelState* begin_model(const Held& exchange, const Fields& fields);
   void load_into(ModelState& model, const std::string& future, const TinkerPath& path, bool moments);
   // The body of a request of `model`, in its turn: what it throws goes into its future.
   using Turn = std::function<void(ModelState& model, const std::string& future)>;
@@ -187,7 +191,7 @@ class Service {
   Store store_;
   std::uint64_t last_queue_ = 0;
   std::size_t waiting_bytes_ = 0;
-  Mailbox* mailbox_ = nullptr;
+  TaskThread* tasks_ = nullptr;
   friend class TinkerApi;
 };
 

@@ -31,6 +31,11 @@ void require_adamw(const Fields& fields) {
   if (type != "adamw") config->fail("type", "'adamw'", "'" + type + "'");
 }
 
+// Of the request that made the model.
+std::string first_future(const std::string& model) {
+  return model + ":0";
+}
+
 LoraChoice lora_choice(const Fields& fields, std::uint64_t absent_seed) {
   const auto lora = fields.maybe_object("lora_config");
   if (!lora) fields.fail("lora_config", "a LoRA: this server trains adapters on its one base", "nothing");
@@ -52,29 +57,29 @@ TrainedModel& made(Runtime& runtime) {
   throw ApiError{400, "the model was not made: the future of create_model says why"};
 }
 
-ModelState& Service::add_model(const std::string& session, std::int64_t number, RunFacts facts) {
-  auto model = std::make_unique<ModelState>();
-  model->id = session + ":train:" + std::to_string(number);
-  model->session = session;
-  model->queue = ++last_queue_;
-  model->last_request = now_seconds();
-  facts.id = model->id;
-  model->facts = std::move(facts);
-  ModelState& out = *model;
-  models_[out.id] = std::move(model);
+ModelState* Service::begin_model(const Held& exchange, const Fields& fields) {
+  const std::string owner = session(fields.text("session_id")).id;
+  const std::string id = owner + ":train:" + std::to_string(fields.whole("model_seq_id"));
+  ModelState* out = nullptr;
+  if (!models_.contains(id)) {
+    auto model = std::make_unique<ModelState>();
+    model->id = model->facts.id = id;
+    model->session = owner;
+    model->queue = ++last_queue_;
+    model->last_request = now_seconds();
+    out = (models_[id] = std::move(model)).get();
+    futures_.open(first_future(id), id, false, 0);
+  }
+  exchange->answer(json_answer({{"request_id", first_future(id)}, {"model_id", id}}));
   return out;
 }
 
 void Service::create_model(const Held& exchange, const std::string&) {
   const Fields fields(exchange->request.body);
-  const std::string owner = session(fields.text("session_id")).id;
-  const std::int64_t number = fields.whole("model_seq_id");
-  const std::string id = owner + ":train:" + std::to_string(number), future = id + ":0";
-  const Json answer = {{"request_id", future}, {"model_id", id}};
-  if (models_.contains(id)) return exchange->answer(json_answer(answer));
-  ModelState& model = add_model(owner, number, {});
-  futures_.open(future, id, false, 0);
-  exchange->answer(json_answer(answer));
+  ModelState* const begun = begin_model(exchange, fields);
+  if (begun == nullptr) return;
+  ModelState& model = *begun;
+  const std::string future = first_future(model.id);
   try {
     fields.only({"session_id", "model_seq_id", "base_model", "user_metadata", "lora_config",
                  "optimizer_config", "type"});
@@ -82,7 +87,8 @@ void Service::create_model(const Held& exchange, const std::string&) {
     require_adamw(fields);
     model.facts.base_model = options_.model_name;
     model.facts.user_metadata = metadata_of(fields);
-    model.facts.lora = lora_choice(fields, options_.seed + static_cast<std::uint64_t>(number));
+    model.facts.lora =
+        lora_choice(fields, options_.seed + static_cast<std::uint64_t>(fields.whole("model_seq_id")));
   } catch (...) {
     model.is_failed = true;
     return fail(future, std::current_exception());
@@ -93,7 +99,9 @@ void Service::create_model(const Held& exchange, const std::string&) {
         runtime.model = TrainedModel::create(model_, lora);
         return false;
       },
-      [this, future, id] { futures_.finish(future, {{"model_id", id}, {"type", "create_model"}}); });
+      [this, future, id = model.id] {
+        futures_.finish(future, {{"model_id", id}, {"type", "create_model"}});
+      });
 }
 
 void Service::load_into(ModelState& model, const std::string& future, const TinkerPath& path, bool moments) {
@@ -132,14 +140,10 @@ void Service::load_weights(const Held& exchange, const std::string&) {
                      load_into(model, future, path, fields.flag_or("optimizer", false));
                    });
   }
-  const std::string owner = session(fields.text("session_id")).id;
-  const std::int64_t number = fields.whole("model_seq_id");
-  const std::string id = owner + ":train:" + std::to_string(number), future = id + ":0";
-  const Json answer = {{"request_id", future}, {"model_id", id}};
-  if (models_.contains(id)) return exchange->answer(json_answer(answer));
-  ModelState& model = add_model(owner, number, {});
-  futures_.open(future, id, false, 0);
-  exchange->answer(json_answer(answer));
+  ModelState* const begun = begin_model(exchange, fields);
+  if (begun == nullptr) return;
+  ModelState& model = *begun;
+  const std::string future = first_future(model.id);
   try {
     const TinkerPath path = check();
     require_base(fields.maybe_text("base_model"));
