@@ -16,7 +16,7 @@ struct BlockCopy {
 // In no order: none reads or writes what another one writes.
 void copy_blocks(std::span<const BlockCopy> all);
 
-// Whether many blocks are one call on this device: else callers need not gather them.
+// True where many blocks are one call on this device; elsewhere callers need not gather them.
 bool copies_blocks(at::Device device);
 
 }  // namespace hone::ops

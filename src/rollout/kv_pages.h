@@ -31,8 +31,9 @@ class PagedTokens {
   PagedTokens(const PagedTokens&) = delete;
   PagedTokens& operator=(const PagedTokens&) = delete;
 
-  // Another one with these tokens. Its parts of attention begin anew behind the whole pages of them, so that what its own tokens see
-  // is summed in the same order whether or not others share them (ops/sampling/page_parts.h).
+  // Another one with these tokens. Its parts of attention begin again behind the whole pages of them, so that
+  // what its own tokens see is summed in the same order whether or not others share them
+  // (ops/sampling/page_parts.h).
   PagedTokens fork() const;
 
   // `count` tokens more. False: too few pages are free, and nothing has changed. Appends to `copies` what

@@ -30,12 +30,12 @@ struct OtherNote {
   std::string text;
 };
 
-// What cannot be known: why, what depends on it, and what the user can do about it.
+// A value that cannot be known: why, what depends on it, and what the user can do about it.
 struct OtherUnknown {
   std::string where, name, why, depends, fix;
 };
 
-// What hone cannot train, or what that trainer itself refuses.
+// An option that hone cannot train with, or that the trainer itself refuses.
 struct OtherRefusal {
   std::string where, name, why, fix;
 };

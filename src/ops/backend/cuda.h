@@ -27,7 +27,8 @@ class WithoutOwnKernels {
 
 namespace hone::ops::cuda {
 
-// What only hone's own kernels have (ops/sampling): no rows of a table, since the host does the same in another form.
+// These only hone's own kernels have (ops/sampling). They are no rows of a table, since the host does the same
+// in another form.
 // False: there is no kernel for these tensors.
 bool sample_tokens(const SampledTokens& x);
 bool attend_pages(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q, const PageMemory& memory,

@@ -102,7 +102,7 @@ std::vector<std::int32_t> prompt_of_chat(const Served& served, Fields& fields, b
   base::Json variables = served.template_variables;
   for (const auto& [name, value] : own.items()) variables[name] = value;
   fields.neutral("chat_template", nullptr, "a template comes with the model, never with a request");
-  fields.neutral("continue_final_message", false, "a turn always begins anew");
+  fields.neutral("continue_final_message", false, "a turn always begins at its start");
   fields.neutral("add_special_tokens", false, "the chat template writes them");
   fields.neutral("documents", nullptr, "write them into a message");
   return text::tokenize_chat(served.tokenizer, *served.chat_template,

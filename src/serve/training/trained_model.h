@@ -53,8 +53,8 @@ class TrainedModel {
   // A new LoRA: A random from the seed, B zero. UserError for a rank that is not positive or above 1024, for
   // no module, and for modules that hone does not train beside requests (a mixture's experts).
   static std::unique_ptr<TrainedModel> create(model::CausalLm& model, const LoraChoice& choice);
-  // From what save() wrote. With `moments` the optimizer goes on, else it starts anew. UserError for files
-  // that are absent, damaged, or of another model.
+  // From what save() wrote. With `moments` the optimizer goes on, else it starts again from zero. UserError for
+  // files that are absent, damaged, or of another model.
   static std::unique_ptr<TrainedModel> load(model::CausalLm& model, const base::fs::path& folder,
                                             const LoraChoice& choice, bool moments);
 

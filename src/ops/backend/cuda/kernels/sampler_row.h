@@ -81,7 +81,7 @@ __device__ inline double warp_sum(double x) {
   return x;
 }
 
-// Of z = (logit - the best) / temperature: ln sum exp(z), and sum z exp(z) / sum exp(z).
+// With z = (logit - the best) / temperature these are ln sum exp(z), and sum z exp(z) / sum exp(z).
 struct Facts {
   double log_sum, mean;
   float best;
