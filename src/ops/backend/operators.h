@@ -52,6 +52,8 @@ struct Operators {
   bool (*rms_norm)(const Tensor& out, const Tensor& x, const Tensor& weight, double eps) = nullptr;
   bool (*rms_norm_backward)(const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& weight,
                             double eps) = nullptr;
+  bool (*rms_norm_backward_cast)(const Tensor& cast, const Tensor& dx, const Tensor& dy, const Tensor& x,
+                                 const Tensor& weight, double eps) = nullptr;
   bool (*norm_rope)(const Tensor& out, const Tensor& x, const Tensor& norm_weight, double eps,
                     const RopeTable& table) = nullptr;
   bool (*norm_rope_backward)(const Tensor& d, const Tensor& x, const Tensor& norm_weight, double eps,

@@ -60,9 +60,10 @@ TokenLogprobs empty_facts(const at::TensorOptions& options, std::int64_t n, bool
           .log_sum_squares = squares ? column() : at::Tensor()};
 }
 
-void place(const TokenLogprobs& all, std::int64_t begin, const TokenLogprobs& block) {
-  const auto put = [&](const at::Tensor& to, const at::Tensor& from) {
-    to.narrow(0, begin, from.size(0)).copy_(from);
+void place(TokenLogprobs& all, std::int64_t begin, const TokenLogprobs& block) {
+  const auto put = [&](at::Tensor& to, const at::Tensor& from) {
+    const bool is_all = from.sizes() == to.sizes() && from.scalar_type() == to.scalar_type();
+    is_all ? static_cast<void>(to = from) : static_cast<void>(to.narrow(0, begin, from.size(0)).copy_(from));
   };
   put(all.logprob, block.logprob);
   put(all.entropy, block.entropy);

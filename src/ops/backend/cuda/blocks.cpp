@@ -1,4 +1,4 @@
-// Blocks of matrices by a kernel of our own: 32 of them are a launch.
+// Blocks of matrices by a kernel of our own: 48 of them are a launch.
 #include <ATen/ATen.h>
 
 #include <algorithm>

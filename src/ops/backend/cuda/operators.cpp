@@ -18,6 +18,7 @@ const Operators& cuda_operators() {
       .keys_and_values = &kPooledKeys,
       .rms_norm = cuda::rms_norm,
       .rms_norm_backward = cuda::rms_norm_backward,
+      .rms_norm_backward_cast = cuda::rms_norm_backward_cast,
       .norm_rope = cuda::norm_rope,
       .norm_rope_backward = cuda::norm_rope_backward,
       .swiglu = cuda::swiglu,
