@@ -62,8 +62,6 @@ ROWS = {
     "sft lora 0.5b 8x1024 own": Run(of_shape("sft", "qwen2.5-0.5b", "long", LORA | EIGHT), own=True),
     "sft lora dropout 0.5b 8x1024 own": Run(of_shape("sft", "qwen2.5-0.5b", "long", LORA | EIGHT | {"lora_dropout": 0.05}), own=True),
     "sft full 0.5b 8x1024 own": Run(of_shape("sft", "qwen2.5-0.5b", "long", EIGHT), own=True),
-    "sft full 8b 1x2048 own": Run(of_shape("sft", "qwen3-8b", "long", {
-        "per_device_train_batch_size": 1, "max_length": 2048, "optim": "adamw_8bit"}), slow=True, own=True),
     "sft lora 1.5b 4x2048": Run(of_shape("sft", "qwen2.5-1.5b", "long", LORA | FOUR)),
     "sft lora 8b 4x2048": Run(of_shape("sft", "qwen3-8b", "long", LORA | FOUR), slow=True),
     "sft lora moe 7b 8x1024": Run(of_shape("sft", "olmoe-1b-7b", "long", LORA | EIGHT), slow=True),
