@@ -151,8 +151,8 @@ void FusedPass::backward(at::Tensor d, double balance) {
   if (trains_per_layer()) pass.d_per_layer = at::empty_like(per_layer_);
   if (balance != 0 && load_.defined()) pass.balance = load_.gradient() * balance;
   // with room for what joined linears want behind their outputs' gradient
-  at::Tensor dx = ops::output_rows({&layers.back().o, 1}, static_cast<std::int64_t>(batch_.ids.size()),
-                                   last_.options());
+  at::Tensor dx =
+      ops::output_rows({&layers.back().o, 1}, static_cast<std::int64_t>(batch_.ids.size()), last_.options());
   dx.zero_();
   at::Tensor cast;
   if (ops::copies_blocks(dx.device())) pass.cast = &cast;

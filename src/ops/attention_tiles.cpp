@@ -6,7 +6,6 @@
 #include "ops/backend/announce.h"
 #include "ops/backend/operators.h"
 #include "ops/backend/reference/reference.h"
-#include "ops/machine/device_memory.h"
 
 namespace hone::ops {
 namespace {
@@ -55,7 +54,8 @@ void attend_tiles(at::Tensor out, at::Tensor lse, const at::Tensor& q, const std
 
 at::Tensor empty_log_sums(std::int64_t tokens, std::int64_t heads, const at::TensorOptions& options) {
   const auto wide = options.dtype(at::kFloat);
-  return is_host(options.device()) ? at::empty({tokens, heads}, wide) : at::empty({heads, tokens}, wide).t();
+  const bool by_head = backend::operators_of(options.device()).log_sums_by_head;
+  return by_head ? at::empty({heads, tokens}, wide).t() : at::empty({tokens, heads}, wide);
 }
 
 void attend_packed(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q, const at::Tensor& k,

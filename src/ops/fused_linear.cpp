@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "base/error.h"
-#include "ops/copy_blocks.h"
 #include "ops/dora.h"
 #include "ops/dropout.h"
 #include "ops/gemm.h"
 #include "ops/join/join.h"
+#include "ops/routed_rows.h"
 
 namespace hone::ops {
 namespace {
@@ -285,7 +285,8 @@ bool joined_side_gradients(std::span<const LinearGradient> linears, const Join& 
   if (linears.size() < 2 || !behind.defined() || !copies_blocks(x.device())) return false;
   for (const LinearGradient& one : linears) {
     if (!one.lora_a_out.defined()) continue;
-    if (!one.lora_a_out.storage().is_alias_of(behind.storage()) || drops(*one.linear->lora, pass)) return false;
+    if (!one.lora_a_out.storage().is_alias_of(behind.storage()) || drops(*one.linear->lora, pass))
+      return false;
   }
   const auto options = x.options().dtype(at::kFloat);
   const at::Tensor of_a = at::empty({join.rank(), x.size(1)}, options),

@@ -25,7 +25,8 @@ at::Tensor numbers(std::int64_t columns, at::ScalarType dtype = at::kBFloat16) {
   return at::ones({kTokens, columns}, dtype);
 }
 kernels::Rows rows(const at::Tensor& x) {
-  return {x.data_ptr(), x.stride(0), x.scalar_type() == at::kFloat ? kernels::Dtype::kFloat : kernels::Dtype::kBFloat16};
+  return {x.data_ptr(), x.stride(0),
+          x.scalar_type() == at::kFloat ? kernels::Dtype::kFloat : kernels::Dtype::kBFloat16};
 }
 kernels::Vector vector(const at::Tensor& x) {
   return {x.data_ptr(), kernels::Dtype::kBFloat16};
@@ -79,13 +80,9 @@ struct Tensors {
   kernels::Rows up() const { return rows(gate_up.narrow(1, kInner, kInner)); }
   kernels::CopyBlocks result() const {
     kernels::CopyBlocks out{.count = 2};
-    out.blocks[0] = {
-        .out = rows(seen), .x = rows(attended), .rows = kTokens, .columns = kHeads * kDim};
-    out.blocks[1] = {.out = rows(sums),
-                     .x = rows(sums_by_head),
-                     .rows = kTokens,
-                     .columns = kHeads,
-                     .transposed = true};
+    out.blocks[0] = {.out = rows(seen), .x = rows(attended), .rows = kTokens, .columns = kHeads * kDim};
+    out.blocks[1] = {
+        .out = rows(sums), .x = rows(sums_by_head), .rows = kTokens, .columns = kHeads, .transposed = true};
     return out;
   }
   kernels::CopyBlocks gradients() const {
@@ -114,13 +111,15 @@ std::vector<Part> parts(const Tensors& t) {
       {"its gradient", [&](const Kernels& k) { return k.norm_rope_backward(t.rope(), nullptr); }},
       {"SwiGLU",
        [&](const Kernels& k) {
-         return k.swiglu({.out = rows(t.product), .gate = t.gate(), .up = t.up(), .tokens = kTokens, .width = kInner},
-                         nullptr);
+         return k.swiglu(
+             {.out = rows(t.product), .gate = t.gate(), .up = t.up(), .tokens = kTokens, .width = kInner},
+             nullptr);
        }},
       {"its gradient",
        [&](const Kernels& k) {
          return k.swiglu_backward(
-             {.gate = t.gate(), .up = t.up(), .d = rows(t.product), .tokens = kTokens, .width = kInner}, nullptr);
+             {.gate = t.gate(), .up = t.up(), .d = rows(t.product), .tokens = kTokens, .width = kInner},
+             nullptr);
        }},
       {"attention's result", [&](const Kernels& k) { return k.copy_blocks(t.result(), nullptr); }},
       {"attention's gradients", [&](const Kernels& k) { return k.copy_blocks(t.gradients(), nullptr); }},
@@ -136,15 +135,16 @@ TEST(Traffic, OfALayerIsNearItsFloor) {
   for (const Part& part : parts(tensors)) {
     EXPECT_EQ(part.run(table), 0) << part.name;
     const Traffic found = take_traffic();
-    const std::int64_t all = found.loaded + found.stored, least = found.distinct_loaded + found.distinct_stored;
+    const std::int64_t all = found.loaded + found.stored,
+                       least = found.distinct_loaded + found.distinct_stored;
     EXPECT_GT(least, 0) << part.name;
-    std::printf("%-24s %7.0f bytes a token, %.2f times the least\n", part.name.c_str(), static_cast<double>(all) / kTokens,
-                static_cast<double>(all) / static_cast<double>(least));
+    std::printf("%-24s %7.0f bytes a token, %.2f times the least\n", part.name.c_str(),
+                static_cast<double>(all) / kTokens, static_cast<double>(all) / static_cast<double>(least));
     moved += all;
     floor += least;
   }
-  std::printf("%-24s %7.0f bytes a token, %.2f times the least\n", "all", static_cast<double>(moved) / kTokens,
-              static_cast<double>(moved) / static_cast<double>(floor));
+  std::printf("%-24s %7.0f bytes a token, %.2f times the least\n", "all",
+              static_cast<double>(moved) / kTokens, static_cast<double>(moved) / static_cast<double>(floor));
   EXPECT_LE(static_cast<double>(moved), 1.3 * static_cast<double>(floor));
 }
 

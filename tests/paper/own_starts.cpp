@@ -25,8 +25,8 @@ void name_once(const void* stub, const void* started_by) {
   const std::lock_guard lock(mutex);
   Dl_info found{};
   if (!named.insert(stub).second || dladdr(started_by, &found) == 0 || found.dli_sname == nullptr) return;
-  __cudaRegisterFunction(nullptr, static_cast<const char*>(stub), nullptr, found.dli_sname, 0, nullptr, nullptr,
-                         nullptr, nullptr, nullptr);
+  __cudaRegisterFunction(nullptr, static_cast<const char*>(stub), nullptr, found.dli_sname, 0, nullptr,
+                         nullptr, nullptr, nullptr, nullptr);
 }
 
 }  // namespace
@@ -34,8 +34,8 @@ void name_once(const void* stub, const void* started_by) {
 int run(std::int64_t blocks, int threads, void (*body)(const void*), const void* /*context*/) {
   const void* const stub = reinterpret_cast<const void*>(body);
   name_once(stub, __builtin_return_address(0));
-  return cudaLaunchKernel(stub, dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)), nullptr,
-                          0, nullptr);
+  return cudaLaunchKernel(stub, dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)),
+                          nullptr, 0, nullptr);
 }
 
 // Nobody calls these: no thread runs.

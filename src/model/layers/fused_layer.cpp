@@ -522,8 +522,7 @@ class LayerBackward {
         tape_.lora_a_out[pieces_.of_down()].defined() || layer_.down.trained_weight.defined();
     if (!tape_.product.defined() && product_wanted) tape_.product = pieces_.product(tape_.gate_up);
     const auto [gate, up] = gate_and_up(tape_.gate_up);
-    const at::Tensor d_down =
-        pieces_.linear_gradient(d, NormPlace::kAfterMlp, tape_.down_out, &layer_.down);
+    const at::Tensor d_down = pieces_.linear_gradient(d, NormPlace::kAfterMlp, tape_.down_out, &layer_.down);
     // Without a side only the shape of the product is read.
     at::Tensor d_product =
         of_linears({&layer_.down, 1}, pieces_.of_down(), d_down, product_wanted ? tape_.product : gate);
@@ -541,9 +540,10 @@ class LayerBackward {
   // o(attention(q, k, v)), with a gate between them; or o(convolution(b, c, x)), o(delta_rule(q, k, v, z, b, a))
   void mixer(at::Tensor& d, const Segments& segments, bool input_gradient) {
     if (pieces_.is_gated()) recompute_qkv();  // o reads what the gate gives
-    at::Tensor d_seen = of_linears({&layer_.o, 1}, pieces_.of_o(),
-                                   pieces_.linear_gradient(d, NormPlace::kAfterAttention, tape_.o_out, &layer_.o),
-                                   Pieces::gated(tape_.attn_out, tape_.gate));
+    at::Tensor d_seen =
+        of_linears({&layer_.o, 1}, pieces_.of_o(),
+                   pieces_.linear_gradient(d, NormPlace::kAfterAttention, tape_.o_out, &layer_.o),
+                   Pieces::gated(tape_.attn_out, tape_.gate));
     recompute_qkv();
     if (pieces_.is_gated()) ops::sigmoid_gate_backward(tape_.gate, d_seen, tape_.attn_out);
     if (layer_.kind == LayerKind::kDeltaRule) {
@@ -559,7 +559,8 @@ class LayerBackward {
     const at::Tensor d_read = of_linears(layer_.qkv, 0, tape_.qkv, tape_.normed, wanted);
     // of the layer below, which has the same shapes
     const ops::Linear* const next = layer_.experts || layer_.per_layer ? nullptr : &layer_.down;
-    pieces_.read_backward(input_gradient ? &d : nullptr, d_read, tape_.input, NormPlace::kBeforeAttention, next);
+    pieces_.read_backward(input_gradient ? &d : nullptr, d_read, tape_.input, NormPlace::kBeforeAttention,
+                          next);
   }
 
  private:

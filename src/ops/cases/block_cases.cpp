@@ -1,5 +1,5 @@
 #include "ops/cases/case.h"
-#include "ops/copy_blocks.h"
+#include "ops/routed_rows.h"
 
 namespace hone::ops::cases {
 namespace block_cases {
@@ -12,7 +12,8 @@ struct Block {
 
 std::vector<Block> blocks_of(std::int64_t count, at::ScalarType out, at::ScalarType x) {
   // a row, columns that are not whole fours, more than a block of threads, and none
-  constexpr std::pair<std::int64_t, std::int64_t> kShapes[] = {{1, 1}, {7, 33}, {16, 896}, {300, 16}, {0, 8}, {5, 2052}};
+  constexpr std::pair<std::int64_t, std::int64_t> kShapes[] = {{1, 1},    {7, 33}, {16, 896},
+                                                               {300, 16}, {0, 8},  {5, 2052}};
   std::vector<Block> all;
   for (std::int64_t i = 0; i < count; ++i) {
     const auto& [rows, columns] = kShapes[static_cast<std::size_t>(i) % std::size(kShapes)];
@@ -26,7 +27,8 @@ Tensors inputs_of(const std::vector<Block>& blocks) {
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const Block& b = blocks[i];
     all.push_back(noise({b.rows, b.columns}, 2 * i, b.out));
-    all.push_back(b.transposed ? noise({b.columns, b.rows}, 2 * i + 1, b.x) : noise({b.rows, b.columns}, 2 * i + 1, b.x));
+    all.push_back(b.transposed ? noise({b.columns, b.rows}, 2 * i + 1, b.x)
+                               : noise({b.rows, b.columns}, 2 * i + 1, b.x));
   }
   return all;
 }

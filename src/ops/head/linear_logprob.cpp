@@ -99,7 +99,8 @@ void finish_gradient(at::Tensor gradient, const SoftmaxRows& rows, const at::Ten
   if (cools) own = own / rows.temperature;
   own = own.unsqueeze(1);
   soft_cap_backward(own, rows.target.unsqueeze(1), soft_cap);
-  const at::Tensor others = (-1 / (cools ? rows.sum * rows.temperature : rows.sum)).to(at::kFloat).unsqueeze(1);
+  const at::Tensor others =
+      (-1 / (cools ? rows.sum * rows.temperature : rows.sum)).to(at::kFloat).unsqueeze(1);
   gradient.mul_(others).addcmul_(rows_of(head, own_rows, rows.targets), own);
 }
 

@@ -13,8 +13,8 @@ SoftmaxRows::SoftmaxRows(const at::Tensor& the_targets, double the_temperature, 
     : targets(the_targets.contiguous()), temperature(the_temperature) {
   // Those of one kind are rows of one tensor: a device pays for each that is filled.
   const auto options = targets.options();
-  const at::Tensor least = at::full({2, targets.size(0)}, -std::numeric_limits<double>::infinity(),
-                                    options.dtype(at::kFloat));
+  const at::Tensor least =
+      at::full({2, targets.size(0)}, -std::numeric_limits<double>::infinity(), options.dtype(at::kFloat));
   const at::Tensor sums = at::zeros({with_squares ? 3 : 2, targets.size(0)}, options.dtype(at::kDouble));
   peak = least.select(0, 0);
   target = least.select(0, 1);

@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "ops/backend/operators.h"
-#include "ops/copy_blocks.h"
+#include "ops/routed_rows.h"
 
 namespace hone::ops {
 namespace {

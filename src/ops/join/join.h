@@ -17,8 +17,8 @@
 #include <span>
 #include <vector>
 
-#include "ops/copy_blocks.h"
 #include "ops/linear.h"
+#include "ops/routed_rows.h"
 
 namespace hone::ops {
 

@@ -40,18 +40,30 @@ extern "C" {
 void __tsan_init() {}
 void __tsan_func_entry(void* /*caller*/) {}
 void __tsan_func_exit() {}
-#define HONE_ACCESSES(bytes)                                                                    \
-  void __tsan_read##bytes(void* at) { hone::emulated::accessed(at, bytes, false); }             \
-  void __tsan_write##bytes(void* at) { hone::emulated::accessed(at, bytes, true); }             \
-  void __tsan_unaligned_read##bytes(void* at) { hone::emulated::accessed(at, bytes, false); }   \
-  void __tsan_unaligned_write##bytes(void* at) { hone::emulated::accessed(at, bytes, true); }
+#define HONE_ACCESSES(bytes)                     \
+  void __tsan_read##bytes(void* at) {            \
+    hone::emulated::accessed(at, bytes, false);  \
+  }                                              \
+  void __tsan_write##bytes(void* at) {           \
+    hone::emulated::accessed(at, bytes, true);   \
+  }                                              \
+  void __tsan_unaligned_read##bytes(void* at) {  \
+    hone::emulated::accessed(at, bytes, false);  \
+  }                                              \
+  void __tsan_unaligned_write##bytes(void* at) { \
+    hone::emulated::accessed(at, bytes, true);   \
+  }
 HONE_ACCESSES(1)
 HONE_ACCESSES(2)
 HONE_ACCESSES(4)
 HONE_ACCESSES(8)
 HONE_ACCESSES(16)
 #undef HONE_ACCESSES
-void __tsan_read_range(void* at, std::size_t bytes) { hone::emulated::accessed(at, bytes, false); }
-void __tsan_write_range(void* at, std::size_t bytes) { hone::emulated::accessed(at, bytes, true); }
+void __tsan_read_range(void* at, std::size_t bytes) {
+  hone::emulated::accessed(at, bytes, false);
+}
+void __tsan_write_range(void* at, std::size_t bytes) {
+  hone::emulated::accessed(at, bytes, true);
+}
 }
 // NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)

@@ -11,7 +11,7 @@ namespace hone::emulated {
 const Kernels& counted_kernels();
 
 struct Traffic {
-  std::int64_t loaded = 0, stored = 0;    // bytes, however often
+  std::int64_t loaded = 0, stored = 0;                    // bytes, however often
   std::int64_t distinct_loaded = 0, distinct_stored = 0;  // bytes that were loaded at least once, or stored
 };
 

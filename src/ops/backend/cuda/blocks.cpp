@@ -5,7 +5,7 @@
 
 #include "ops/backend/cuda/cuda_operators.h"
 #include "ops/backend/cuda/own_kernels.h"
-#include "ops/copy_blocks.h"
+#include "ops/routed_rows.h"
 
 namespace hone::ops::cuda {
 namespace {

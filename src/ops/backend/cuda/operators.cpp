@@ -33,6 +33,7 @@ const Operators& cuda_operators() {
       .attend_packed = cuda::attend_packed,
       .attend_tiles = cuda::attend_tiles,
       .attention_backward = cuda::attention_backward,
+      .log_sums_by_head = true,
       .attention_backward_bytes = cuda::attention_backward_bytes,
       .join_attention = cuda::join_attention,
       .gemms = cuda::gemms,

@@ -9,7 +9,7 @@
 
 #include "ops/backend/cuda/cuda_operators.h"
 #include "ops/backend/cuda/packed_index.h"
-#include "ops/copy_blocks.h"
+#include "ops/routed_rows.h"
 
 namespace hone::ops::cuda {
 namespace {
@@ -130,9 +130,8 @@ bool attention_backward(const AttentionBackward& x, const std::vector<Family>& /
     own.k.index_add_(0, prefixes.keys, part.k);
     own.v.index_add_(0, prefixes.keys, part.v);
   }
-  const std::vector<BlockCopy> copies = {{rows_of(x.dq), rows_of(own.q)},
-                                         {rows_of(x.dk), rows_of(own.k)},
-                                         {rows_of(x.dv), rows_of(own.v)}};
+  const std::vector<BlockCopy> copies = {
+      {rows_of(x.dq), rows_of(own.q)}, {rows_of(x.dk), rows_of(own.k)}, {rows_of(x.dv), rows_of(own.v)}};
   ops::copy_blocks(copies);
   return true;
 }

@@ -158,7 +158,7 @@ struct BlockCopy {
   Rows out, x;
   std::int64_t rows = 0, columns = 0;
   bool add = false, transposed = false;
-  bool four = false;        // of the kernel: numbers are read four at a time
+  bool four = false;       // of the kernel: numbers are read four at a time
   std::int64_t first = 0;  // of the kernel: its first thread block
 };
 // `count` blocks that have numbers each and none of another's; they travel with the launch, which has room for 4 KB.
