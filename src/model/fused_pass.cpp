@@ -154,6 +154,8 @@ void FusedPass::backward(at::Tensor d, double balance) {
   at::Tensor dx =
       ops::output_rows({&layers.back().o, 1}, static_cast<std::int64_t>(batch_.ids.size()), last_.options());
   dx.zero_();
+  at::Tensor cast;
+  if (ops::copies_blocks(dx.device())) pass.cast = &cast;
   d = rows_.gather(d);
   {
     at::Tensor d_rows = at::zeros_like(last_);

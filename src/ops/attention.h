@@ -62,6 +62,9 @@ struct AttentionRows {
 void attend_tiles(at::Tensor out, at::Tensor lse, const at::Tensor& q, const std::vector<AttentionRows>& rows,
                   const AttentionRule& rule = {});
 
+// [T, N] fp32, uninitialized, for a forward and its backward: strided as the device's attention reads and writes it.
+at::Tensor empty_log_sums(std::int64_t tokens, std::int64_t heads, const at::TensorOptions& options);
+
 // attend_tiles() of whole sequences: `segments` in order cover 0..T without a gap, each attends to its prefix, then to
 // itself causally. k and v [T, K, D], rows may be strided. Where the backend has no form for packed rows, each segment's
 // keys and values are put into tiles for the call; the bits are then those of attend_tiles() on the same tokens.

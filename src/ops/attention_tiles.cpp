@@ -1,4 +1,6 @@
 // attend_tiles: its checks. attend_packed, by tiles where the backend has nothing else.
+#include <ATen/ATen.h>
+
 #include "base/error.h"
 #include "ops/attention.h"
 #include "ops/backend/announce.h"
@@ -38,10 +40,22 @@ void check_tiles(const at::Tensor& out, const at::Tensor& lse, const at::Tensor&
 
 void attend_tiles(at::Tensor out, at::Tensor lse, const at::Tensor& q, const std::vector<AttentionRows>& rows,
                   const AttentionRule& rule) {
+  if (lse.defined() && lse.dim() == 2 && lse.stride(1) != 1) {  // empty_log_sums()
+    const at::Tensor by_rows = at::empty(lse.sizes(), lse.options());
+    attend_tiles(out, by_rows, q, rows, rule);
+    lse.copy_(by_rows);
+    return;
+  }
   check_tiles(out, lse, q, rows);
   announce("attention", q.size(0), q.size(1), q.size(2), q.scalar_type());
   backend::run(q.device(), &backend::Operators::attend_tiles, reference::attend_tiles, out, lse, q, rows,
                rule);
+}
+
+at::Tensor empty_log_sums(std::int64_t tokens, std::int64_t heads, const at::TensorOptions& options) {
+  const auto wide = options.dtype(at::kFloat);
+  const bool by_head = backend::operators_of(options.device()).log_sums_by_head;
+  return by_head ? at::empty({heads, tokens}, wide).t() : at::empty({tokens, heads}, wide);
 }
 
 void attend_packed(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q, const at::Tensor& k,

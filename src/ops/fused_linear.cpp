@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "base/error.h"
-#include "ops/copy_blocks.h"
 #include "ops/dora.h"
 #include "ops/dropout.h"
 #include "ops/gemm.h"
 #include "ops/join/join.h"
+#include "ops/routed_rows.h"
 
 namespace hone::ops {
 namespace {

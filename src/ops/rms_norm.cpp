@@ -1,5 +1,7 @@
 #include "ops/rms_norm.h"
 
+#include <ATen/ATen.h>
+
 #include "base/error.h"
 #include "ops/backend/operators.h"
 #include "ops/backend/reference/reference.h"
@@ -25,6 +27,15 @@ void rms_norm_backward_add(at::Tensor dx, const at::Tensor& dy, const at::Tensor
                 "ops::rms_norm_backward_add", "dx, dy and x [T, H], weight [H]");
   backend::run(x.device(), &backend::Operators::rms_norm_backward, reference::rms_norm_backward, dx, dy, x,
                weight, eps);
+}
+
+void rms_norm_backward_add(at::Tensor dx, const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
+                           double eps, const at::Tensor& cast) {
+  base::require(same_rows(cast, x), "ops::rms_norm_backward_add", "cast [T, H]");
+  const auto kernel = backend::operators_of(x.device()).rms_norm_backward_cast;
+  if (kernel != nullptr && kernel(cast, dx, dy, x, weight, eps)) return;
+  rms_norm_backward_add(dx, dy, x, weight, eps);
+  at::Tensor(cast).copy_(dx);
 }
 
 }  // namespace hone::ops

@@ -24,6 +24,10 @@ void rms_norm_into(at::Tensor out, const at::Tensor& x, const at::Tensor& weight
 void rms_norm_backward_add(at::Tensor dx, const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
                            double eps);
 
+// The same, and cast [T, H] = dx as it is then, in cast's dtype: what the linears below read.
+void rms_norm_backward_add(at::Tensor dx, const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
+                           double eps, const at::Tensor& cast);
+
 // gradient [H] fp32 += the gradient of a trained weight: the sum over t of dy * cast(x * rsqrt(mean(x^2) + eps)), in
 // fp32. dy and x [T, H]; the cast is to x's dtype, as in the formula.
 void rms_norm_weight_gradient(at::Tensor gradient, const at::Tensor& dy, const at::Tensor& x, double eps);

@@ -59,4 +59,17 @@ void add_rows(at::Tensor out, const at::Tensor& d, std::span<const std::int64_t>
   backend::run(out.device(), &backend::Operators::add_rows, reference::add_rows, out, d, rows, from);
 }
 
+void copy_blocks(std::span<const BlockCopy> all) {
+  if (all.empty()) return;
+  for (const BlockCopy& one : all)
+    base::require(one.out.dim() == 2 && one.out.sizes() == one.x.sizes() &&
+                      one.out.device() == all.front().out.device() && one.x.device() == one.out.device(),
+                  "ops::copy_blocks", "matrices of one device, x of out's shape");
+  backend::run(all.front().out.device(), &backend::Operators::copy_blocks, reference::copy_blocks, all);
+}
+
+bool copies_blocks(at::Device device) {
+  return backend::operators_of(device).copy_blocks != nullptr;
+}
+
 }  // namespace hone::ops

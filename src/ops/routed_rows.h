@@ -5,6 +5,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <cstdint>
 #include <span>
@@ -36,5 +37,19 @@ at::Tensor weigh_rows_backward(at::Tensor d, const at::Tensor& x, const at::Tens
 // [V, W] fp32; d [T, W] of any float dtype; from empty: i.
 void add_rows(at::Tensor out, const at::Tensor& d, std::span<const std::int64_t> rows,
               std::span<const std::int64_t> from = {});
+
+// ---- many matrices copied, or added, to others: what a device that pays for each call does in a few
+
+// out [rows, columns] = x, in out's dtype, or out += x with `add`. x has out's shape and device; rows may be strided.
+struct BlockCopy {
+  at::Tensor out, x;
+  bool add = false;
+};
+
+// In no order: none reads or writes what another one writes.
+void copy_blocks(std::span<const BlockCopy> all);
+
+// True where many blocks are one call on this device; elsewhere callers need not gather them.
+bool copies_blocks(at::Device device);
 
 }  // namespace hone::ops

@@ -33,6 +33,7 @@ const char* name_of(Schedule schedule) {
 
 constexpr const char* kOperators[] = {"rms_norm",
                                       "rms_norm_backward",
+                                      "rms_norm_backward_cast",
                                       "norm_rope",
                                       "norm_rope_backward",
                                       "swiglu",

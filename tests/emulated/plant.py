@@ -29,6 +29,8 @@ PLANTED = [
     ("rms_norm", "rms_norm_backward", "two sums in one place, no barrier between", "block_sum(product, products)", "block_sum(product, squares)"),
     ("rms_norm", "rms_norm_backward", "the sign of the mean", "d[j] * w[j] - x[j]", "d[j] * w[j] + x[j]"),
     ("rms_norm", "rms_norm_backward", "rows of dy one number too far apart", "token * n.dy.stride", "token * (n.dy.stride + 1)"),
+    ("rms_norm", "rms_norm_backward_cast", "the cast of another row", "token * n.cast.stride", "(token + 1) * n.cast.stride"),
+    ("rms_norm", "rms_norm_backward_cast", "the cast of what comes, without what was there", "store<kCount>(cast + i, sum)", "store<kCount>(cast + i, d)"),
     ("norm_rope", "norm_rope", "the sign of the sine", "- high * to_float(sin[i])", "+ high * to_float(sin[i])"),
     ("norm_rope", "norm_rope", "lanes that leave before a shuffle", "return at < n.tokens * n.heads;",
      "return at < n.tokens * n.heads && place.lane < n.dim;"),
@@ -147,7 +149,7 @@ PLANTED = [
     ("pages", "attend_pages", "a thread beyond the rows goes on", "if (place >= a.tokens * a.heads * of_head) return;", ""),
 ]
 # A row of the operators' table whose kernel has another name.
-KERNELS = {"block_sums_of_squares": "squares", "dropout_backward_add": "dropout",
+KERNELS = {"rms_norm_backward_cast": "rms_norm_backward", "block_sums_of_squares": "squares", "dropout_backward_add": "dropout",
            "take_tile": "softmax_tile", "take_row": "softmax_tile", "tile_backward": "softmax_backward"}
 # Headers that every kernel's file shares; a fault's file gets its own copy of others.
 SHARED = ("device.h", "entries.h", "kernels.h")

@@ -28,6 +28,7 @@ class UseKernels {
     static const ops::backend::Operators table = {.name = "emulated",
                                                   .rms_norm = cuda.rms_norm,
                                                   .rms_norm_backward = cuda.rms_norm_backward,
+                                                  .rms_norm_backward_cast = cuda.rms_norm_backward_cast,
                                                   .norm_rope = cuda.norm_rope,
                                                   .norm_rope_backward = cuda.norm_rope_backward,
                                                   .swiglu = cuda.swiglu,

@@ -45,7 +45,8 @@ const std::vector<Picked> kPicked = {
     {"grpo", kLayers, {}},
     {"rloo", kLayers, {}},
 };
-const Names kInNoRun = {"attend_pages", "sample_tokens"};  // the engine does not call them yet
+// The engine does not call these yet.
+const Names kInNoRun = {"attend_pages", "sample_tokens"};
 
 class OwnKernelsTest : public testing::TestWithParam<Case> {
  protected:
@@ -58,7 +59,10 @@ class OwnKernelsTest : public testing::TestWithParam<Case> {
                     GetParam().by_layers);
   }
 
-  // Of this run, or what the fast part picked it for.
+  // A code of Lion's moment that rounding turns may turn the sign of a step.
+  double bound() const { return GetParam().name == "lion_8bit_full" ? 5e-3 : GetParam().bound; }
+
+  // Some; and what the fast part picked this run for.
   void expect_calls(const UseEmulatedKernels& kernels, Names Picked::* which) const {
     const auto calls = kernels.calls();
     std::string text;

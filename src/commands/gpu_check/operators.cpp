@@ -69,10 +69,10 @@ std::vector<doctor::KernelShape> shapes_of(const Shapes& model, bool bf16) {
 }  // namespace
 
 void stage_rows(const StageInput& input, StageLog& log) {
-  check_cases({"rms_norm", "rms_norm_backward", "norm_rope", "norm_rope_backward", "swiglu",
-               "swiglu_backward", "sigmoid_gate", "sigmoid_gate_backward", "soft_cap", "soft_cap_backward",
-               "sum_routed_rows", "weigh_rows", "weigh_rows_backward", "add_rows", "copy_blocks", "draw_mask",
-               "dropout", "dropout_backward_add"},
+  check_cases({"rms_norm", "rms_norm_backward", "rms_norm_backward_cast", "norm_rope", "norm_rope_backward",
+               "swiglu", "swiglu_backward", "sigmoid_gate", "sigmoid_gate_backward", "soft_cap",
+               "soft_cap_backward", "sum_routed_rows", "weigh_rows", "weigh_rows_backward", "add_rows",
+               "copy_blocks", "draw_mask", "dropout", "dropout_backward_add"},
               input, log);
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <ranges>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -226,11 +227,19 @@ class Pieces {
     return scale.defined() ? out * scale : out;
   }
 
-  // From the gradient of add_linear()'s result that of the linear's output, in the linears' dtype.
-  at::Tensor linear_gradient(const at::Tensor& d, NormPlace norm_after, const at::Tensor& branch) const {
+  // From the gradient of add_linear()'s result that of the linear's output, in the linears' dtype. `linear`: where one alone reads
+  // it, with the room that its join wants.
+  at::Tensor linear_gradient(const at::Tensor& d, NormPlace norm_after, const at::Tensor& branch,
+                             const ops::Linear* linear = nullptr) const {
+    const at::Tensor cast = pass_.cast == nullptr ? at::Tensor() : std::exchange(*pass_.cast, {});
     const at::Tensor scaled = config_.residual_scale == 1 ? d : d * config_.residual_scale;
     const at::Tensor& weight = norms_[norm_after];
-    if (!weight.defined()) return scaled.to(dtype_);
+    if (!weight.defined()) {
+      if (cast.defined() && scaled.is_same(d)) return cast;
+      if (linear == nullptr || scaled.scalar_type() == dtype_) return scaled.to(dtype_);
+      at::Tensor out = ops::output_rows({linear, 1}, d.size(0), d.options().dtype(dtype_));
+      return out.copy_(scaled);
+    }
     if (const at::Tensor& trained = layer_.trained[norm_after]; trained.defined())
       ops::rms_norm_weight_gradient(trained.grad(), scaled, branch, config_.rms_norm_eps);
     at::Tensor out = at::zeros_like(branch);
@@ -239,13 +248,19 @@ class Pieces {
   }
 
   // d (null: not wanted) += the gradient of what read() read, and a trained norm gets its own.
-  void read_backward(at::Tensor* d, const at::Tensor& d_read, const at::Tensor& stream,
-                     NormPlace place) const {
+  // `next`: the linear whose output's gradient d is after that, or null.
+  void read_backward(at::Tensor* d, const at::Tensor& d_read, const at::Tensor& stream, NormPlace place,
+                     const ops::Linear* next) const {
     const double eps = config_.rms_norm_eps;
     if (const at::Tensor& trained = layer_.trained[place]; trained.defined())
       ops::rms_norm_weight_gradient(trained.grad(), d_read, stream, eps);
     if (d == nullptr) return;
     if (norms_[place].defined()) {
+      if (next != nullptr && pass_.cast != nullptr && d->scalar_type() != dtype_) {
+        *pass_.cast = ops::output_rows({next, 1}, d->size(0), d->options().dtype(dtype_));
+        ops::rms_norm_backward_add(*d, d_read, stream, norms_[place], eps, *pass_.cast);
+        return;
+      }
       ops::rms_norm_backward_add(*d, d_read, stream, norms_[place], eps);
     } else {
       d->add_(d_read);
@@ -414,7 +429,7 @@ at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::T
   at::Tensor attn_out = ops::input_rows({&layer.o, 1}, x.size(0), qkv.options());
   at::Tensor lse;
   if (taped && layer.kind == LayerKind::kAttention)
-    lse = at::empty({x.size(0), config.num_attention_heads}, x.options().dtype(at::kFloat));
+    lse = ops::empty_log_sums(x.size(0), config.num_attention_heads, x.options());
   mix(attn_out, lse, qkv);
   at::Tensor seen = Pieces::gated(attn_out, gate);
   pieces.lora_a_forwards({&layer.o, 1}, seen, lora_a_out);
@@ -476,7 +491,9 @@ class LayerBackward {
 
   // projection(act(gate) * the layer's own input), and the layer's scale after it
   void own_input(at::Tensor& d) {
-    if (const at::Tensor& scale = layer_.tensors[TensorKind::kLayerScale]; scale.defined()) d.mul_(scale);
+    const at::Tensor& scale = layer_.tensors[TensorKind::kLayerScale];
+    if ((scale.defined() || layer_.per_layer) && pass_.cast != nullptr) pass_.cast->reset();
+    if (scale.defined()) d.mul_(scale);
     if (!layer_.per_layer) return;
     const ops::Linear &gate = layer_.per_layer->gate, &projection = layer_.per_layer->projection;
     const std::size_t first = pieces_.of_per_layer();
@@ -505,7 +522,7 @@ class LayerBackward {
         tape_.lora_a_out[pieces_.of_down()].defined() || layer_.down.trained_weight.defined();
     if (!tape_.product.defined() && product_wanted) tape_.product = pieces_.product(tape_.gate_up);
     const auto [gate, up] = gate_and_up(tape_.gate_up);
-    const at::Tensor d_down = pieces_.linear_gradient(d, NormPlace::kAfterMlp, tape_.down_out);
+    const at::Tensor d_down = pieces_.linear_gradient(d, NormPlace::kAfterMlp, tape_.down_out, &layer_.down);
     // Without a side only the shape of the product is read.
     at::Tensor d_product =
         of_linears({&layer_.down, 1}, pieces_.of_down(), d_down, product_wanted ? tape_.product : gate);
@@ -516,16 +533,17 @@ class LayerBackward {
         of_linears(layer_.gate_up, pieces_.of_gate_up(), tape_.gate_up, tape_.normed_mlp);
     tape_.gate_up.reset();
     tape_.normed_mlp.reset();
-    pieces_.read_backward(&d, d_read, tape_.post_attn_residual, NormPlace::kBeforeMlp);
+    pieces_.read_backward(&d, d_read, tape_.post_attn_residual, NormPlace::kBeforeMlp, &layer_.o);
     tape_.post_attn_residual.reset();
   }
 
   // o(attention(q, k, v)), with a gate between them; or o(convolution(b, c, x)), o(delta_rule(q, k, v, z, b, a))
   void mixer(at::Tensor& d, const Segments& segments, bool input_gradient) {
     if (pieces_.is_gated()) recompute_qkv();  // o reads what the gate gives
-    at::Tensor d_seen = of_linears({&layer_.o, 1}, pieces_.of_o(),
-                                   pieces_.linear_gradient(d, NormPlace::kAfterAttention, tape_.o_out),
-                                   Pieces::gated(tape_.attn_out, tape_.gate));
+    at::Tensor d_seen =
+        of_linears({&layer_.o, 1}, pieces_.of_o(),
+                   pieces_.linear_gradient(d, NormPlace::kAfterAttention, tape_.o_out, &layer_.o),
+                   Pieces::gated(tape_.attn_out, tape_.gate));
     recompute_qkv();
     if (pieces_.is_gated()) ops::sigmoid_gate_backward(tape_.gate, d_seen, tape_.attn_out);
     if (layer_.kind == LayerKind::kDeltaRule) {
@@ -539,7 +557,10 @@ class LayerBackward {
     tape_.gate.reset();
     const bool wanted = input_gradient || layer_.trained[NormPlace::kBeforeAttention].defined();
     const at::Tensor d_read = of_linears(layer_.qkv, 0, tape_.qkv, tape_.normed, wanted);
-    pieces_.read_backward(input_gradient ? &d : nullptr, d_read, tape_.input, NormPlace::kBeforeAttention);
+    // of the layer below, which has the same shapes
+    const ops::Linear* const next = layer_.experts || layer_.per_layer ? nullptr : &layer_.down;
+    pieces_.read_backward(input_gradient ? &d : nullptr, d_read, tape_.input, NormPlace::kBeforeAttention,
+                          next);
   }
 
  private:
@@ -630,7 +651,7 @@ class LayerBackward {
     const at::Tensor d_read = fused_sparse_backward(*layer_.experts, pass_.config, tape_.normed_mlp, d_out,
                                                     pass_.context, tape_.experts, pass_.balance);
     tape_.normed_mlp.reset();
-    pieces_.read_backward(&d, d_read, tape_.post_attn_residual, NormPlace::kBeforeMlp);
+    pieces_.read_backward(&d, d_read, tape_.post_attn_residual, NormPlace::kBeforeMlp, &layer_.o);
     tape_.post_attn_residual.reset();
   }
 

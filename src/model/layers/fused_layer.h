@@ -79,6 +79,9 @@ struct LayerPass {
   bool keeps_shared = false;                             // a backward follows this forward
   // [T, L P] in the linears' dtype, the layers' own inputs (per_layer.h); or undefined
   at::Tensor per_layer = {};
+  // In a backward, where a kernel makes both at once: d in the linears' dtype, from the layer that changed d last to the linear that
+  // reads it next; undefined where d was changed since. Null: not wanted.
+  at::Tensor* cast = nullptr;
   at::Tensor d_per_layer = {};  // the same, their gradients, written in a backward; undefined: not wanted
 };
 

@@ -23,7 +23,6 @@
 #include "ops/backend/attention_backward.h"
 #include "ops/backend/join_attention.h"
 #include "ops/backend/layouts.h"
-#include "ops/copy_blocks.h"
 #include "ops/delta_rule.h"
 #include "ops/dropout.h"
 #include "ops/gemm.h"
@@ -31,6 +30,7 @@
 #include "ops/kv_tiles.h"
 #include "ops/quantized.h"
 #include "ops/rope.h"
+#include "ops/routed_rows.h"
 #include "ops/short_conv.h"
 #include "ops/weight.h"
 
@@ -52,6 +52,8 @@ struct Operators {
   bool (*rms_norm)(const Tensor& out, const Tensor& x, const Tensor& weight, double eps) = nullptr;
   bool (*rms_norm_backward)(const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& weight,
                             double eps) = nullptr;
+  bool (*rms_norm_backward_cast)(const Tensor& cast, const Tensor& dx, const Tensor& dy, const Tensor& x,
+                                 const Tensor& weight, double eps) = nullptr;
   bool (*norm_rope)(const Tensor& out, const Tensor& x, const Tensor& norm_weight, double eps,
                     const RopeTable& table) = nullptr;
   bool (*norm_rope_backward)(const Tensor& d, const Tensor& x, const Tensor& norm_weight, double eps,
@@ -95,6 +97,8 @@ struct Operators {
   bool (*attend_tiles)(const Tensor& out, const Tensor& lse, const Tensor& q,
                        const std::vector<AttentionRows>& rows, const AttentionRule& rule) = nullptr;
   bool (*attention_backward)(const AttentionBackward& x, const std::vector<Family>& families) = nullptr;
+  // Its log-sum-exps of a pass lie [N, T].
+  bool log_sums_by_head = false;
   // False where attention_backward would be refused for its dtype or head_dim.
   bool (*attention_backward_bytes)(std::int64_t& bytes, const AttentionSizes& sizes) = nullptr;
 

@@ -1,5 +1,5 @@
 #include "ops/cases/case.h"
-#include "ops/copy_blocks.h"
+#include "ops/routed_rows.h"
 
 namespace hone::ops::cases {
 namespace block_cases {

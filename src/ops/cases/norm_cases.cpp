@@ -73,6 +73,36 @@ Case backward(const Grid& grid, const Dtypes& dtypes) {
        .promises = dtypes.residual != at::kDouble});
 }
 
+// The same with dx in bf16 beside it.
+Case backward_cast(const Grid& grid, const Dtypes& dtypes) {
+  const auto weight = [=] { return noise({grid.width}, 1, dtypes.residual); };
+  return of_rows(
+      {.op = "rms_norm_backward_cast",
+       .what = describe(grid) + ", " + describe(dtypes.residual) + " of " + describe(dtypes.linear),
+       .make =
+           [=] {
+             return Tensors{noise({grid.rows, grid.width}, 2, dtypes.residual),
+                            unwritten({grid.rows, grid.width}, at::kBFloat16),
+                            noise({grid.rows, grid.width}, 3, dtypes.linear),
+                            noise({grid.rows, grid.width}, 4, dtypes.residual)};
+           },
+       .outputs = {0, 1},
+       .call =
+           [=](const Tensors& t, at::Device device) {
+             rms_norm_backward_add(t[0], t[2], t[3], weight().to(device), kEps, t[1]);
+             return Tensors();
+           },
+       .exact =
+           [=](const Tensors& t) {
+             const at::Tensor w = wide(weight());
+             const auto f = [&](const Tensors& x) { return w * normed(x[0]); };
+             const at::Tensor dx = t[0] + gradients(f, {t[3]}, t[2])[0];
+             return Tensors{dx, dx};
+           },
+       .bounds = {bound(dtypes, 2e-6), 2 * kOneRounding},
+       .layout = grid.layout});
+}
+
 }  // namespace norm_cases
 
 void add_norm_cases(Cases& all) {
@@ -82,6 +112,7 @@ void add_norm_cases(Cases& all) {
       all.push_back(forward(grid, dtypes));
       all.push_back(backward(grid, dtypes));
     }
+    for (const Grid& grid : few_rows()) all.push_back(backward_cast(grid, dtypes));
   }
   all.push_back(forward(few_rows()[1], {at::kDouble, at::kDouble}));
   all.push_back(backward(few_rows()[1], {at::kDouble, at::kDouble}));

@@ -24,6 +24,7 @@ constexpr Row row(const char* name) {
 constexpr Row kRows[] = {
     row<&Operators::rms_norm>("rms_norm"),
     row<&Operators::rms_norm_backward>("rms_norm_backward"),
+    row<&Operators::rms_norm_backward_cast>("rms_norm_backward_cast"),
     row<&Operators::norm_rope>("norm_rope"),
     row<&Operators::norm_rope_backward>("norm_rope_backward"),
     row<&Operators::swiglu>("swiglu"),

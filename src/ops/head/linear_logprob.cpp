@@ -60,9 +60,10 @@ TokenLogprobs empty_facts(const at::TensorOptions& options, std::int64_t n, bool
           .log_sum_squares = squares ? column() : at::Tensor()};
 }
 
-void place(const TokenLogprobs& all, std::int64_t begin, const TokenLogprobs& block) {
-  const auto put = [&](const at::Tensor& to, const at::Tensor& from) {
-    to.narrow(0, begin, from.size(0)).copy_(from);
+void place(TokenLogprobs& all, std::int64_t begin, const TokenLogprobs& block) {
+  const auto put = [&](at::Tensor& to, const at::Tensor& from) {
+    const bool is_all = from.sizes() == to.sizes() && from.scalar_type() == to.scalar_type();
+    is_all ? static_cast<void>(to = from) : static_cast<void>(to.narrow(0, begin, from.size(0)).copy_(from));
   };
   put(all.logprob, block.logprob);
   put(all.entropy, block.entropy);
@@ -93,9 +94,13 @@ struct Tiles {
 // sum over the others exp(z_j) W_j.
 void finish_gradient(at::Tensor gradient, const SoftmaxRows& rows, const at::Tensor& logprob,
                      const Weight& head, const HeadRows* own_rows, double soft_cap) {
-  at::Tensor own = (-logprob.expm1() / rows.temperature).unsqueeze(1);
+  const bool cools = rows.temperature != 1;  // x / 1 has x's bits
+  at::Tensor own = -logprob.expm1();
+  if (cools) own = own / rows.temperature;
+  own = own.unsqueeze(1);
   soft_cap_backward(own, rows.target.unsqueeze(1), soft_cap);
-  const at::Tensor others = (-1 / (rows.sum * rows.temperature)).to(at::kFloat).unsqueeze(1);
+  const at::Tensor others =
+      (-1 / (cools ? rows.sum * rows.temperature : rows.sum)).to(at::kFloat).unsqueeze(1);
   gradient.mul_(others).addcmul_(rows_of(head, own_rows, rows.targets), own);
 }
 

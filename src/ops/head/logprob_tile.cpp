@@ -11,13 +11,17 @@ namespace hone::ops {
 
 SoftmaxRows::SoftmaxRows(const at::Tensor& the_targets, double the_temperature, bool with_squares)
     : targets(the_targets.contiguous()), temperature(the_temperature) {
+  // Those of one kind are rows of one tensor: a device pays for each that is filled.
   const auto options = targets.options();
-  peak = at::full_like(targets, -std::numeric_limits<double>::infinity(), options.dtype(at::kFloat));
+  const at::Tensor least =
+      at::full({2, targets.size(0)}, -std::numeric_limits<double>::infinity(), options.dtype(at::kFloat));
+  const at::Tensor sums = at::zeros({with_squares ? 3 : 2, targets.size(0)}, options.dtype(at::kDouble));
+  peak = least.select(0, 0);
+  target = least.select(0, 1);
   first = at::full_like(targets, -1);
-  target = at::full_like(peak, -std::numeric_limits<double>::infinity());
-  sum = at::zeros_like(targets, options.dtype(at::kDouble));
-  dot = at::zeros_like(sum);
-  if (with_squares) squares = at::zeros_like(sum);
+  sum = sums.select(0, 0);
+  dot = sums.select(0, 1);
+  if (with_squares) squares = sums.select(0, 2);
 }
 
 void take_tile(SoftmaxRows& rows, const at::Tensor& logits, std::int64_t first_column,

@@ -3,12 +3,41 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "ops/backend/operators.h"
-#include "ops/copy_blocks.h"
+#include "ops/routed_rows.h"
 
 namespace hone::ops {
 namespace {
+
+constexpr std::int64_t kNever = -1;  // no tensor's version
+
+// The joins that there are.
+class Made {
+ public:
+  void add(const std::shared_ptr<const Join>& join) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(joins_, [](const std::weak_ptr<const Join>& one) { return one.expired(); });
+    joins_.push_back(join);
+  }
+  std::vector<std::shared_ptr<const Join>> all() {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<const Join>> out;
+    for (const std::weak_ptr<const Join>& one : joins_)
+      if (std::shared_ptr<const Join> join = one.lock()) out.push_back(std::move(join));
+    return out;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<const Join>> joins_;
+};
+
+Made& made() {
+  static Made one;
+  return one;
+}
 
 constexpr std::int64_t kMultiple = 8;  // of the ranks: rows of the matrix begin at 16 bytes
 
@@ -82,6 +111,7 @@ void Join::make(std::span<Linear* const> linears) {
     linears[i]->join = join;
     linears[i]->place = i;
   }
+  made().add(join);
 }
 
 const Join* Join::of(std::span<const Linear* const> linears, bool sides) {
@@ -106,24 +136,38 @@ bool Join::holds(std::span<const Linear* const> linears, bool sides) const {
 }
 
 void Join::refresh(std::span<const Linear* const> linears) const {
-  std::vector<BlockCopy> copies;
   for (std::size_t i = 0; i < linears.size(); ++i) {
     const Part& part = parts_[i];
     if (part.rank == 0) continue;
     const LoraWeights& side = *linears[i]->lora;
-    if (!part.a.is_same(side.a) || part.a_version != side.a._version()) {
-      copies.push_back({matrix_.narrow(0, out_ + part.first, part.rank).narrow(1, 0, in_), side.a.detach()});
-      part.a = side.a;
-      part.a_version = side.a._version();
-    }
-    if (!part.b.is_same(side.b) || part.b_version != side.b._version()) {
-      copies.push_back(
-          {matrix_.narrow(0, part.row, part.out).narrow(1, in_ + part.first, part.rank), side.b.detach()});
-      part.b = side.b;
-      part.b_version = side.b._version();
-    }
+    if (!part.a.is_same(side.a)) part.a_version = kNever;
+    if (!part.b.is_same(side.b)) part.b_version = kNever;
+    part.a = side.a;
+    part.b = side.b;
+  }
+  std::vector<BlockCopy> copies;
+  take_changed(copies);
+  if (copies.empty()) return;
+  // After an optimizer's step all joins have changed: where many blocks are a call, this one is for all of them.
+  if (copies_blocks(matrix_.device())) {
+    for (const std::shared_ptr<const Join>& other : made().all())
+      if (other->matrix_.device() == matrix_.device()) other->take_changed(copies);
   }
   copy_blocks(copies);
+}
+
+void Join::take_changed(std::vector<BlockCopy>& copies) const {
+  for (const Part& part : parts_) {
+    if (part.a.defined() && part.a_version != part.a._version()) {
+      copies.push_back({matrix_.narrow(0, out_ + part.first, part.rank).narrow(1, 0, in_), part.a.detach()});
+      part.a_version = part.a._version();
+    }
+    if (part.b.defined() && part.b_version != part.b._version()) {
+      copies.push_back(
+          {matrix_.narrow(0, part.row, part.out).narrow(1, in_ + part.first, part.rank), part.b.detach()});
+      part.b_version = part.b._version();
+    }
+  }
 }
 
 at::Tensor Join::roomy(std::int64_t tokens, std::int64_t width, const at::TensorOptions& options) const {

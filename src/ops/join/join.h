@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "ops/linear.h"
+#include "ops/routed_rows.h"
 
 namespace hone::ops {
 
@@ -59,6 +60,8 @@ class Join {
   };
   bool holds(std::span<const Linear* const> linears, bool sides) const;
   void refresh(std::span<const Linear* const> linears) const;
+  // What of A and B has changed since it was copied, and is from now on taken as copied.
+  void take_changed(std::vector<BlockCopy>& copies) const;
 
   at::Tensor matrix_, bias_;
   Weight wide_, tall_, weights_, a_, b_;

@@ -103,6 +103,7 @@ void move(kernels::RmsNorm& x, Mover& to) {
 
 void move(kernels::RmsNormBackward& x, Mover& to) {
   to.rows(x.dx, x.tokens, x.width, Access::kWritten, "dx");
+  if (x.cast.data != nullptr) to.rows(x.cast, x.tokens, x.width, Access::kWritten, "cast");
   to.rows(x.dy, x.tokens, x.width, Access::kRead, "dy");
   to.rows(x.x, x.tokens, x.width, Access::kRead, "x");
   to.vector(x.weight, x.width, "weight");

@@ -51,7 +51,7 @@ int train_on_card(std::vector<std::string> words, at::Device card) {
   Lines listener(named.empty() ? 0 : std::stoll(named));
   const std::atomic<bool> stop = false;
   const auto run = train::open_run(plan, listener);
-  Json opened = {{"event", "opened"}};
+  Json opened = {{"event", "opened"}, {"planned", run->start.memory.device_total}};
   opened.update(json_of(counts()));
   print(opened);
   reset();

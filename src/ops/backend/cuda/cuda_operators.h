@@ -14,6 +14,8 @@ using Segments = std::vector<AttentionSegment>;
 // ---- rows (rows.cpp)
 bool rms_norm(const Tensor& out, const Tensor& x, const Tensor& weight, double eps);
 bool rms_norm_backward(const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& weight, double eps);
+bool rms_norm_backward_cast(const Tensor& cast, const Tensor& dx, const Tensor& dy, const Tensor& x,
+                            const Tensor& weight, double eps);
 bool swiglu(const Tensor& out, const Tensor& gate, const Tensor& up, bool gelu_tanh);
 bool swiglu_backward(const Tensor& gate, const Tensor& up, const Tensor& d, bool gelu_tanh);
 

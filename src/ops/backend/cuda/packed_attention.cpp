@@ -9,7 +9,7 @@
 
 #include "ops/backend/cuda/cuda_operators.h"
 #include "ops/backend/cuda/packed_index.h"
-#include "ops/copy_blocks.h"
+#include "ops/routed_rows.h"
 
 namespace hone::ops::cuda {
 namespace {
@@ -101,7 +101,7 @@ bool attend_packed(const Tensor& out, const Tensor& lse, const Tensor& q, const 
     part = attend(q.index_select(0, prefixes.queries), k.index_select(0, prefixes.keys),
                   v.index_select(0, prefixes.keys), of_prefixes(prefixes), rule);
   std::vector<BlockCopy> copies = {{out, found.out.flatten(1)}};
-  if (lse.defined()) copies.push_back({lse, found.lse.t()});
+  if (lse.defined()) copies.push_back({lse.t(), found.lse});
   ops::copy_blocks(copies);
   if (prefixes.queries.defined())
     backend::join_attention({.out = by_heads(out, q.size(2)),

@@ -15,6 +15,23 @@ bool is_normed(const Tensor& x, const Tensor& weight) {
   return weight.scalar_type() == x.scalar_type() && x.scalar_type() != at::kDouble;
 }
 
+// By a kernel of our own; false: there is none for these tensors. `cast` may be undefined.
+bool run_norm_backward(const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& weight, double eps,
+                       const Tensor& cast) {
+  return run_own(x.device(), &kernels::Kernels::rms_norm_backward, "rms_norm_backward",
+                 [&](KernelViews& of) -> kernels::RmsNormBackward {
+                   of.need(dx.scalar_type() == x.scalar_type());
+                   return {.dx = of.rows(dx),
+                           .dy = of.rows(dy),
+                           .x = of.rows(x),
+                           .weight = of.vector(weight),
+                           .tokens = x.size(0),
+                           .width = x.size(1),
+                           .eps = static_cast<float>(eps),
+                           .cast = cast.defined() ? of.rows(cast) : kernels::Rows()};
+                 });
+}
+
 }  // namespace
 
 // Without a kernel of our own the product with the weight is rounded once; the definition rounds the normed row before it too.
@@ -36,22 +53,17 @@ bool rms_norm(const Tensor& out, const Tensor& x, const Tensor& weight, double e
 // In bf16 libtorch's own gradient of the norm is rounded before it is added to dx.
 bool rms_norm_backward(const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& weight,
                        double eps) {
-  const auto own = [&](KernelViews& of) -> kernels::RmsNormBackward {
-    of.need(dx.scalar_type() == x.scalar_type());
-    return {.dx = of.rows(dx),
-            .dy = of.rows(dy),
-            .x = of.rows(x),
-            .weight = of.vector(weight),
-            .tokens = x.size(0),
-            .width = x.size(1),
-            .eps = static_cast<float>(eps)};
-  };
-  if (run_own(x.device(), &kernels::Kernels::rms_norm_backward, "rms_norm_backward", own)) return true;
+  if (run_norm_backward(dx, dy, x, weight, eps, {})) return true;
   if (!is_normed(x, weight)) return false;
   const Tensor inverse = std::get<1>(at::_fused_rms_norm(x, weight.sizes(), weight, eps));
   Tensor(dx).add_(std::get<0>(at::_fused_rms_norm_backward(dy.to(x.scalar_type()), x, weight.sizes(), inverse,
                                                            weight, {true, false})));
   return true;
+}
+
+bool rms_norm_backward_cast(const Tensor& cast, const Tensor& dx, const Tensor& dy, const Tensor& x,
+                            const Tensor& weight, double eps) {
+  return cast.scalar_type() == at::kBFloat16 && run_norm_backward(dx, dy, x, weight, eps, cast);
 }
 
 // Without a kernel of our own as transformers computes it: the activation is rounded to bf16 before the product.

@@ -71,11 +71,13 @@ void take_row(SoftmaxRows& rows, const Tensor& logits) {
 void finish(TokenLogprobs& facts, const SoftmaxRows& rows) {
   const Tensor base = base_of(rows.peak).to(at::kDouble);
   const Tensor log_sum = rows.sum.log();
-  const Tensor target = (rows.target.to(at::kDouble) - base) / rows.temperature;
+  // x / 1 has x's bits
+  const auto cooled = [&](const Tensor& x) { return rows.temperature == 1 ? x : x / rows.temperature; };
+  const Tensor target = cooled(rows.target.to(at::kDouble) - base);
   facts.logprob = (target - log_sum).to(at::kFloat);
   facts.entropy = (log_sum - rows.dot / rows.sum).to(at::kFloat);
   facts.is_top1 = rows.first.eq(rows.targets).to(at::kFloat);
-  facts.log_sum = (base / rows.temperature + log_sum).to(at::kFloat);
+  facts.log_sum = (cooled(base) + log_sum).to(at::kFloat);
   if (rows.squares.defined()) facts.log_sum_squares = (rows.squares.log() - 2 * log_sum).to(at::kFloat);
 }
 

@@ -15,13 +15,13 @@
 #include "ops/backend/attention_backward.h"
 #include "ops/backend/join_attention.h"
 #include "ops/backend/layouts.h"
-#include "ops/copy_blocks.h"
 #include "ops/delta_rule.h"
 #include "ops/dropout.h"
 #include "ops/gemm.h"
 #include "ops/head/logprob_tile.h"
 #include "ops/quantized.h"
 #include "ops/rope.h"
+#include "ops/routed_rows.h"
 #include "ops/short_conv.h"
 
 namespace hone::ops::reference {

@@ -48,12 +48,13 @@ struct RmsNorm {
   float eps = 0;
 };
 
-// dx [tokens, width] += the gradient of x, given that of the norm's result.
+// dx [tokens, width] += the gradient of x, given that of the norm's result. cast, in bf16, = dx as it is then; without data it is not wanted.
 struct RmsNormBackward {
   Rows dx, dy, x;
   Vector weight;
   std::int64_t tokens = 0, width = 0;
   float eps = 0;
+  Rows cast;
 };
 
 // [tokens, heads, dim]: elements from a token to the next, and from a head to the next.
@@ -163,7 +164,7 @@ struct BlockCopy {
   std::int64_t first = 0;  // of the kernel: its first thread block
 };
 // `count` blocks that have numbers each and none of another's; they travel with the launch, which has room for 4 KB.
-constexpr int kMostBlocks = 32;
+constexpr int kMostBlocks = 48;
 struct CopyBlocks {
   BlockCopy blocks[kMostBlocks];
   int count = 0;

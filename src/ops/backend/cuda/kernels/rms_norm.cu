@@ -59,6 +59,8 @@ __global__ void backward_kernel(RmsNormBackward n) {
   const D* const dy = static_cast<const D*>(n.dy.data) + token * n.dy.stride;
   const auto* const weight = static_cast<const W*>(n.weight.data);
   X* const dx = static_cast<X*>(n.dx.data) + token * n.dx.stride;
+  bf16* const cast =
+      n.cast.data == nullptr ? nullptr : static_cast<bf16*>(n.cast.data) + token * n.cast.stride;
   const auto width = static_cast<float>(n.width);
   float square = 0, product = 0;
   for (std::int64_t i = static_cast<std::int64_t>(threadIdx.x) * kCount; i < n.width;
@@ -83,6 +85,7 @@ __global__ void backward_kernel(RmsNormBackward n) {
     load<kCount>(sum, dx + i);
     for (int j = 0; j < kCount; ++j) sum[j] += inverse * (d[j] * w[j] - x[j] * inverse * mean);
     store<kCount>(dx + i, sum);
+    if (cast != nullptr) store<kCount>(cast + i, sum);
   }
 }
 
@@ -108,8 +111,8 @@ int rms_norm(const RmsNorm& n, void* stream) {
 }
 
 int rms_norm_backward(const RmsNormBackward& n, void* stream) {
-  const bool fours =
-      by_fours(n.dx, n.width) && by_fours(n.dy, n.width) && by_fours(n.x, n.width) && by_fours(n.weight);
+  const bool fours = by_fours(n.dx, n.width) && by_fours(n.dy, n.width) && by_fours(n.x, n.width) &&
+                     by_fours(n.weight) && (n.cast.data == nullptr || by_fours(n.cast, n.width));
   return with_type(n.x.dtype, [&](auto x) {
     return with_type(n.dy.dtype, [&](auto d) {
       return with_type(n.weight.dtype, [&](auto w) {
