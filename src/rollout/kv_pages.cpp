@@ -26,7 +26,7 @@ void KvPages::give_back(std::int32_t page) {
 }
 
 PagedTokens::PagedTokens(PagedTokens&& other) noexcept
-    : book_(other.book_),
+    : book_(std::move(other.book_)),
       pages_(std::exchange(other.pages_, {})),
       cuts_(std::exchange(other.cuts_, {})),
       length_(std::exchange(other.length_, 0)) {}

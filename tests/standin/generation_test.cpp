@@ -71,9 +71,9 @@ TEST(Generation, RequestsAreAsAlone) {
   for (const char* const family : {"tiny_llama", "tiny_lfm2", "tiny_qwen3_5"}) {
     SCOPED_TRACE(family);
     const model::CausalLm model = tiny(family, device());
-    const std::vector<test_tools::Play> plays = test_tools::drawn_plays(25, 4, 384, /*longest=*/20);
+    const std::vector<test_tools::Play> plays = test_tools::drawn_plays(12, 4, 384, /*longest=*/20);
     const rollout::EngineOptions options = {
-        .batch_size = 5, .prefill_tokens = 100, .kv_memory = test_tools::memory_for(model, plays, 2)};
+        .batch_size = 4, .prefill_tokens = 100, .kv_memory = test_tools::memory_for(model, plays, 2)};
     const auto found = test_tools::played_together(model, plays, options, 5);
     test_tools::expect_as_alone(plays, test_tools::all_alone(model, plays), found.turns, 1e-4);
     EXPECT_LE(found.most_held, options.kv_memory);

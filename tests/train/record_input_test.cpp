@@ -118,8 +118,10 @@ TEST_P(RecordInputs, StreamedStoppedAndResumedIsBitEqual) {
   EXPECT_EQ(trained("stopped", again), straight);
 }
 
-// More than TokenCache::kLeastTokens.
-TEST_P(RecordInputs, KeptTokensAreThoseThatWereMade) {
+// Rows of more tokens than TokenCache::kLeastTokens take a while: every layout of a record once, the other methods with --slow.
+class LargeRecordInputs : public RecordInputs {};
+
+TEST_P(LargeRecordInputs, KeptTokensAreThoseThatWereMade) {
   std::ifstream small(rows());
   std::vector<base::Json> all;
   for (std::string line; std::getline(small, line);) all.push_back(base::parse_json(line, "rows"));
@@ -175,14 +177,22 @@ TEST_P(RecordInputs, KeptTokensAreThoseThatWereMade) {
   EXPECT_EQ(kept->method->backward(0).loss, made->method->backward(0).loss);
 }
 
+const Case kDpo = {"dpo", config::Method::kDpo, "trl_dpo/explicit.jsonl"},
+           kKto = {"kto", config::Method::kKto, "trl_kto/rows.jsonl"},
+           kKtoOfPairs = {"kto_of_pairs", config::Method::kKto, "trl_kto/pairs.jsonl"},
+           kReward = {"reward", config::Method::kReward, "trl_reward/margin.jsonl"},
+           kCpo = {"cpo", config::Method::kCpo, "trl_cpo/explicit.jsonl"},
+           kOrpo = {"orpo", config::Method::kOrpo, "trl_cpo/explicit.jsonl"};
+
+std::string name_of(const testing::TestParamInfo<Case>& one) {
+  return one.param.name;
+}
+
 INSTANTIATE_TEST_SUITE_P(Methods, RecordInputs,
-                         testing::Values(Case{"dpo", config::Method::kDpo, "trl_dpo/explicit.jsonl"},
-                                         Case{"kto", config::Method::kKto, "trl_kto/rows.jsonl"},
-                                         Case{"kto_of_pairs", config::Method::kKto, "trl_kto/pairs.jsonl"},
-                                         Case{"reward", config::Method::kReward, "trl_reward/margin.jsonl"},
-                                         Case{"cpo", config::Method::kCpo, "trl_cpo/explicit.jsonl"},
-                                         Case{"orpo", config::Method::kOrpo, "trl_cpo/explicit.jsonl"}),
-                         [](const testing::TestParamInfo<Case>& one) { return std::string(one.param.name); });
+                         testing::Values(kDpo, kKto, kKtoOfPairs, kReward, kCpo, kOrpo), name_of);
+INSTANTIATE_TEST_SUITE_P(Methods, LargeRecordInputs, testing::Values(kKto, kReward), name_of);
+INSTANTIATE_TEST_SUITE_P(SlowMethods, LargeRecordInputs, testing::Values(kDpo, kKtoOfPairs, kCpo, kOrpo),
+                         name_of);
 
 }  // namespace record_input_test
 }  // namespace hone::train

@@ -71,7 +71,7 @@ base::Json read_messages(Fields& fields) {
 }
 
 base::Json read_tools(const Served& served, Fields& fields) {
-  const base::Json tools = fields.value("tools");
+  base::Json tools = fields.value("tools");
   if (!tools.is_null() && !tools.is_array()) fields.refuse("tools", "a list");
   for (const base::Json& one : tools) {
     if (!one.is_object() || !one.value("function", base::Json()).is_object() ||
