@@ -264,7 +264,7 @@ int serve(const std::vector<std::string>& arguments) {
   end_on_signals();
   auto network = std::make_unique<serve::HttpServer>(
       serve::HttpOptions{.host = plan.host, .port = static_cast<int>(plan.port), .names = plan.host_names},
-      [&router](std::shared_ptr<serve::Exchange> exchange) { router.handle(std::move(exchange)); });
+      [&router](const std::shared_ptr<serve::Exchange>& exchange) { router.handle(exchange); });
   listening = network.get();
   std::cout << "serving   http://" << plan.host << ":" << network->port() << std::endl;
   wait_for_signal();

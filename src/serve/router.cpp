@@ -26,7 +26,7 @@ bool Router::may_ask(const HttpRequest& request) const {
   return is_same(request.header("x-api-key"), key_);
 }
 
-void Router::handle(std::shared_ptr<Exchange> exchange) const {
+void Router::handle(const std::shared_ptr<Exchange>& exchange) const {
   const HttpRequest& request = exchange->request;
   const auto api =
       std::find_if(apis_.begin(), apis_.end(), [&](const auto& one) { return one->takes(request); });

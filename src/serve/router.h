@@ -19,7 +19,7 @@ class Router {
 
   void add(std::unique_ptr<Api> api) { apis_.push_back(std::move(api)); }
   // On the network's thread; never throws.
-  void handle(std::shared_ptr<Exchange> exchange) const;
+  void handle(const std::shared_ptr<Exchange>& exchange) const;
 
  private:
   bool may_ask(const HttpRequest& request) const;

@@ -216,8 +216,9 @@ inline void change_members(base::Json& value, Random& random) {
         base::Json copy = *child;
         value[random.below(2) == 0 ? child.key() + "_" : "x"] = std::move(copy);
       } else {
-        const base::Json copy = *child;
-        for (std::size_t n = random.below(20); n > 0; --n) value.push_back(copy);
+        base::Json copy = *child;
+        for (std::size_t n = random.below(19); n > 0; --n) value.push_back(copy);
+        value.push_back(std::move(copy));
       }
       break;
     default: {

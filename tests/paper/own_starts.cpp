@@ -9,6 +9,8 @@
 #include "cuda_runtime.h"
 #include "emulated/machine/emulator.h"
 
+// The name is CUDA's.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" void __cudaRegisterFunction(void** handle, const char* stub, char* device, const char* name,
                                        int threads, void* thread, void* block, void* block_size, void* grid,
                                        int* warp);

@@ -46,7 +46,7 @@ std::future<Ended> submit(Scheduler& scheduler, rollout::Request request, JobId*
            [promise](const rollout::Completion& completion, const SampleFacts&, bool ended) {
              if (ended) promise->set_value({completion, nullptr});
            },
-       .on_error = [promise](std::exception_ptr error) { promise->set_value({{}, error}); }});
+       .on_error = [promise](const std::exception_ptr& error) { promise->set_value({{}, error}); }});
   if (id != nullptr) *id = given;
   return out;
 }
@@ -78,8 +78,8 @@ TEST(Scheduler, ScoresOfAPromptAreTheSamplers) {
                                 .from = 70,
                                 .top = 3,
                                 .version = nullptr,
-                                .on_done = [&](PromptScores done) { scores.set_value(done); },
-                                .on_error = [](std::exception_ptr) {}}),
+                                .on_done = [&](const PromptScores& done) { scores.set_value(done); },
+                                .on_error = [](const std::exception_ptr&) {}}),
       0);
   const PromptScores found = scores.get_future().get();
   ASSERT_EQ(found.logprobs.size(), sampled.ids.size());

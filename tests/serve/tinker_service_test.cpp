@@ -474,8 +474,8 @@ TEST(TinkerService, SavedLoadedAndListed) {
 // What a stop would lose is written, and only that.
 TEST(TinkerService, UpdatesAreSavedBeforeAStop) {
   Server server;
-  const std::string session = server.new_session(), model = server.new_model(session),
-                    idle = server.new_model(session, 1);
+  const std::string session = server.new_session(), model = server.new_model(session);
+  server.new_model(session, 1);  // nothing is done with it
   EXPECT_TRUE(server.autosave().empty());
   server.train(model, 1, {kText});
   server.step(model, 2);

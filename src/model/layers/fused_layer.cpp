@@ -231,7 +231,7 @@ class Pieces {
   // it, with the room that its join wants.
   at::Tensor linear_gradient(const at::Tensor& d, NormPlace norm_after, const at::Tensor& branch,
                              const ops::Linear* linear = nullptr) const {
-    const at::Tensor cast = pass_.cast == nullptr ? at::Tensor() : std::exchange(*pass_.cast, {});
+    at::Tensor cast = pass_.cast == nullptr ? at::Tensor() : std::exchange(*pass_.cast, {});
     const at::Tensor scaled = config_.residual_scale == 1 ? d : d * config_.residual_scale;
     const at::Tensor& weight = norms_[norm_after];
     if (!weight.defined()) {

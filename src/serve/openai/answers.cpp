@@ -240,9 +240,9 @@ Json message_of(const Told& told, const Choice& choice, bool& calls) {
                                 tokenizer.decode(choice.completion.ids, false), plain, told.wish.tools);
   calls = !turn.calls.empty();
   const Json content = turn.message.value("content", Json());
-  out["content"] = calls && (content.is_null() || content == "") ? Json()
-                   : content.is_null()                           ? Json("")
-                                                                 : content;
+  const bool is_silent =
+      content.is_null() || (content.is_string() && content.get_ref<const std::string&>().empty());
+  out["content"] = !is_silent ? content : calls ? Json() : Json("");
   for (const char* name : {"reasoning_content", "thinking"}) {
     if (turn.message.contains(name)) out["reasoning_content"] = turn.message[name];
   }
