@@ -125,7 +125,7 @@ HostAccess::~HostAccess() {
 AddressAccess::AddressAccess(const void* words, std::size_t bytes) {
   for (std::size_t at = 0; at + sizeof(void*) <= bytes; at += sizeof(void*)) {
     void* word = nullptr;
-    std::memcpy(&word, static_cast<const std::byte*>(words) + at, sizeof word);
+    std::memcpy(static_cast<void*>(&word), static_cast<const std::byte*>(words) + at, sizeof word);
     if (void* const block = memory().block_of(word)) {
       memory().open(block);
       opened_.push_back(block);
