@@ -10,6 +10,7 @@ from hone.trl import machine, models, states, tokenizers
 from hone.trl.rows import is_named
 
 FOLDER = "reward_models"
+ATTRIBUTES = ("reward_funcs", "reward_processing_classes")  # of trainers that sample
 PATIENCE = 120  # seconds that a process waits for the first one's folder
 
 

@@ -122,7 +122,8 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, rollout.Wi
     def __getattr__(self, name):
         if name in attributes.OPTIONS and hasattr(self.args, attributes.OPTIONS[name]):
             return settled.value_of(self, name, getattr(self.args, attributes.OPTIONS[name]))
-        return attributes.missing({} if name in attributes.OPTIONS else attributes.TRAINER, name, type(self).__name__)
+        others = name in attributes.OPTIONS or name in reward_models.ATTRIBUTES  # of trainers that this one is none of
+        return attributes.missing({} if others else attributes.TRAINER, name, type(self).__name__)
 
     def __setattr__(self, name, value):
         """An attribute that TRL's trainer would read, and the program cannot, is no place for a value."""
