@@ -19,7 +19,7 @@ import tempfile
 import warnings
 
 sys.dont_write_bytecode = True
-from checks import PARITY, QUICK, SOURCE, TEXTS, TINY, Tests, holds, raises, same
+from checks import PARITY, PROMPTS, QUICK, SOURCE, TEXTS, TINY, Tests, holds, raises, same
 
 LORA = {"use_peft": True, "lora_r": 2}
 RECORDED = json.loads((PARITY / "attributes.json").read_text(encoding="utf-8"))
@@ -79,7 +79,7 @@ def test_every_name(folder):
                 holds(error.name in needs, f"{kind} {name}: {error}")
             except AttributeError as error:  # an option of another method, an adapter's configuration
                 of_others = name in attributes.OPTIONS and not hasattr(trainer.args, attributes.OPTIONS[name])
-                holds(of_others or name == "ref_model", f"{kind} {name}: {error}")
+                holds(of_others or name in ("ref_model", "reward_funcs", "reward_processing_classes"), f"{kind} {name}: {error}")
             else:
                 holds(row.use != attributes.REFUSED, f"{kind} {name} is refused, and gives {value!r}")
     raises(AttributeError, "Did you mean 'save_model'?", lambda: trainer.save_modle)
@@ -97,6 +97,65 @@ def test_options_of_trl(folder):
         recorded = json.loads((SOURCE / f"tests/fixtures/config/trl_{method}_options.json").read_text(encoding="utf-8"))["options"]
         config = [key for key, row in recorded.items() if row["class"] in (f"{name}Config", "TrainingArguments")]
         same([key for key in config if not hasattr(made, key)], [], name)
+
+
+def test_settled(folder):
+    """where an option is None, TRL's trainers have the value that it means"""
+    from hone import trl
+    made = trl.GRPOTrainer(TINY, "think_format_reward", trl.GRPOConfig(output_dir=str(folder / "out"), **QUICK, num_generations=2, epsilon=0.3),
+                           train_dataset=PROMPTS)
+    same((made.max_tool_calling_iterations, made.num_generations_eval, made.epsilon_high, made.chat_template_kwargs), (sys.maxsize, 2, 0.3, {}), "GRPO")
+    made.max_tool_calling_iterations = 3
+    same((made.max_tool_calling_iterations, made.args.max_tool_calling_iterations), (3, 3), "set")
+    pairs = [{"prompt": "a", "chosen": "b", "rejected": "c"}]
+    made = trl.DPOTrainer(TINY, args=trl.DPOConfig(output_dir=str(folder / "out"), loss_type=["sigmoid", "sft"]), train_dataset=pairs)
+    same((made.loss_types, made.loss_weights), (["sigmoid", "sft"], [1.0, 1.0]), "DPO")
+    for rows, only in ((TEXTS, False), ([{"prompt": "a", "completion": "b"}], True)):
+        made = trl.SFTTrainer(TINY, trl.SFTConfig(output_dir=str(folder / "out")), train_dataset=rows)
+        same((made.completion_only_loss, made.args.completion_only_loss), (only, None), "SFT")
+
+
+def test_own_numbers(folder):
+    """what a function of this process appends to trainer._metrics is in the next record, as its mean"""
+    from hone import trl
+    seen = []
+
+    def scores(completions, **_):
+        trainer._metrics["train"]["mine"] += [1.0, 2.0]
+        seen.extend(completions)
+        return [float(len(text)) for text in completions]
+
+    args = trl.GRPOConfig(output_dir=str(folder / "out"), **{**QUICK, "max_steps": 2}, num_generations=2, max_completion_length=8, **LORA)
+    trainer = trl.GRPOTrainer(TINY, scores, args, train_dataset=PROMPTS)
+    with contextlib.redirect_stdout(io.StringIO()):
+        trainer.train()
+    same([entry.get("mine") for entry in trainer.state.log_history if "loss" in entry], [1.5, 1.5], f"means, of {len(seen)} completions")
+    same(sum(map(len, trainer._metrics["train"].values())), 0, "noted once")
+
+
+def test_own_generate(folder):
+    """another function in the place of the model's generate, which TRL would sample with, is refused where a trainer samples"""
+    from hone import Refused
+    from hone.trl import refusals
+
+    class Model:
+        def generate(self):
+            return None
+
+        def forward(self):
+            return None
+
+        parameters = named_parameters = forward
+
+    Model.generate.__module__ = "transformers.generation.utils"
+    one, wrapped = Model(), Model()
+    wrapped.get_base_model = lambda: one
+    for model in (None, one, wrapped):
+        refusals.refuse_own_generate(model, "GRPOTrainer")
+    one.generate = print
+    for model, whose in ((one, "of the model"), (wrapped, "of the model"), (type("Own", (Model,), {"generate": test_settled})(), "of its class")):
+        error = raises(Refused, "never calls it", lambda model=model: refusals.refuse_own_generate(model, "GRPOTrainer"))
+        holds(whose in str(error) and "rollout_func" in str(error), error)
 
 
 def test_set(folder):

@@ -170,7 +170,7 @@ def test_moving_references(folder):
 
 
 def test_heads(folder):
-    """a reward model's adapter that would leave the head untrained in TRL is refused; with the head it is taken"""
+    """a reward model's adapter that would leave the head untrained in TRL is told when it is made, and not trained; with the head it is taken"""
     from checks import LoraConfig
     from hone import trl
 
@@ -178,7 +178,12 @@ def test_heads(folder):
         return trl.RewardTrainer(TINY, config("Reward", folder), train_dataset=PAIRS, peft_config=LoraConfig(**more))
 
     for more in ({}, {"task_type": None}, {"modules_to_save": ["embed_tokens"]}):
-        raises(ValueError, "as it was drawn", lambda more=more: make(**more))
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            trainer = make(**more)
+        holds(any("train() will refuse" in str(one.message) for one in said), said)
+        same(trainer.model.model_tags, ["trl", "reward-trainer"], "what scripts look at")
+        raises(ValueError, "as it was drawn", trainer.train)
     make(task_type="SEQ_CLS")
     make(task_type=None, modules_to_save=["score"])
     of_script = trl.get_peft_config(trl.ModelConfig(use_peft=True))
@@ -220,6 +225,8 @@ def test_sampling(folder):
     for name in ("llm", "vllm_client", "_generate"):
         holds(not hasattr(trainer, name), name)
         raises(ValueError, "do:", lambda name=name: getattr(trainer, name))
+    raises(ValueError, "weights (2) must match the number of reward functions (1)", lambda: make(reward_weights=[1.0, 2.0]))
+    raises(ValueError, "make a trainer", lambda: setattr(trainer, "reward_funcs", [scores]))
     raises(AttributeError, "reward_weights", lambda: trl.SFTTrainer(TINY, config("SFT", folder), train_dataset=TEXTS).reward_weights)
 
 

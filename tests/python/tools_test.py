@@ -329,6 +329,15 @@ def test_constructor(folder):
     same([tool.__name__ for tool in made.tools], ["multiply", "later", "increment", "echo"])
     same(made.reward_func_names, [score.__name__, "Counter"])
     same({name: len(pool) for name, pool in made._environment_pool.items()}, {"counter": 1, "an echo": 1})
+    same([[tool.__name__ for tool in made._env_tools[name]] for name in ("counter", "an echo")],
+         [["multiply", "later", "increment"], ["multiply", "later", "echo"]], "tools by environment")
+    same((list(made.reward_weights), len(made.reward_funcs), made.reward_processing_classes), ([1.0, 1.0], 2, [None, None]), "rewards")
+    same(made.reward_funcs[-1](environments=[Counter(), Echo()]), [Counter().get_reward(), None], "a class's own reward")
+    made.reward_weights = [0.5, 1.0]
+    same((made.args.reward_weights, list(made.reward_weights)), ([0.5], [0.5, 1.0]), "of the trainer's functions alone")
+    raises(ValueError, "stand last", lambda: setattr(made, "reward_weights", [1.0, 0.5]))
+    plain = trainer_of(folder, reward_funcs=score)
+    same((plain.tools, plain._standalone_tools, plain._multi_environment, hasattr(plain, "_env_tools")), ([], [], False, False), "without")
     owned = trainer_of(folder, environment_factory=Counter, train_dataset=None)
     same(owned.reward_func_names, ["Counter"])
     same(owned._settings["environment"], "hone.caller:environments.e_Counter")

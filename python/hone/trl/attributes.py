@@ -59,7 +59,7 @@ ABSENT = ("llm", "vllm_client", "vllm_generation")
 
 # Names that are TRL's own, and that scripts use all the same: hasattr() says False.
 PRIVATE = ("_prepare_dataset", "_generate_and_score_completions", "_get_per_token_logps", "_get_per_token_logps_and_entropies", "_compute_loss",
-           "_prepare_inputs", "_calculate_rewards", "_generate", "_get_train_sampler", "_entropy_bonus_enabled", "_metrics")
+           "_prepare_inputs", "_calculate_rewards", "_generate", "_get_train_sampler", "_entropy_bonus_enabled")
 
 TRAINER = {
     **{name: Row(APPLIED) for name in OPTIONS},

@@ -24,6 +24,7 @@ def refuse(method, where, args, settings, train, evaluation, has_reward=False):
         for name, data in named(train, evaluation):
             warn_of_names(data, f"{where}, {name}")
     if method in models.SAMPLERS:
+        refuse_weights(args, settings, where)
         refuse_searches(args, where)
     if method == "GRPO":
         warn_of_lengths(args, where)
@@ -73,16 +74,38 @@ def refuse_labels(model, where):
         raise Refused(f"{where}, model", "one score: reward models require `num_labels=1`", f"{labels}", "load it with num_labels=1")
 
 
-def refuse_head(config, where):
-    """Of a LoraConfig for a reward model: TRL leaves a new head as it was drawn where neither is set, and here the head always trains. What
-    get_peft_config() makes of a command line is no LoraConfig: scripts leave lora_task_type out, and mean a reward model."""
+def headless(config, where):
+    """The refusal of a LoraConfig for a reward model, or None: TRL leaves a new head as it was drawn where neither is set, and here the head always
+    trains. What get_peft_config() makes of a command line is no LoraConfig: scripts leave lora_task_type out, and mean a reward model."""
     if config is None or not hasattr(config, "peft_type"):
-        return
+        return None
     task = getattr(config, "task_type", "SEQ_CLS")
-    if getattr(task, "value", task) != "SEQ_CLS" and "score" not in (getattr(config, "modules_to_save", None) or ()):
-        raise Refused(f"{where}, peft_config", "an adapter with the head of a reward model, which is trained as a whole",
-                      f"task_type={getattr(task, 'value', task)!r}, and no 'score' in modules_to_save: TRL would leave a new head as it was drawn",
-                      "LoraConfig(..., task_type='SEQ_CLS') or LoraConfig(..., modules_to_save=['score'])")
+    if getattr(task, "value", task) == "SEQ_CLS" or "score" in (getattr(config, "modules_to_save", None) or ()):
+        return None
+    return Refused(f"{where}, peft_config", "an adapter with the head of a reward model, which is trained as a whole",
+                   f"task_type={getattr(task, 'value', task)!r}, and no 'score' in modules_to_save: TRL would leave a new head as it was drawn",
+                   "LoraConfig(..., task_type='SEQ_CLS') or LoraConfig(..., modules_to_save=['score'])")
+
+
+def warn_of_head(config, where):
+    """TRL makes the trainer, and scripts look at its model; train() refuses."""
+    refusal = headless(config, where)
+    if refusal is not None:
+        warnings.warn(f"hone: train() will refuse this: {refusal}", stacklevel=4)
+
+
+def refuse_head(config, where):
+    refusal = headless(config, where)
+    if refusal is not None:
+        raise refusal
+
+
+def refuse_weights(args, settings, where):
+    """Environments that score themselves have none."""
+    weights, rewards = getattr(args, "reward_weights", None), settings.get("reward_funcs")
+    if isinstance(weights, (list, tuple)) and isinstance(rewards, list) and len(weights) != len(rewards):
+        raise Refused(f"{where}, args.reward_weights", f"one for each of reward_funcs: the number of reward weights ({len(weights)}) must match the "
+                      f"number of reward functions ({len(rewards)})", f"{list(weights)}", "a weight for each function; those of environments have 1")
 
 
 def refuse_absent_rewards(method, settings, where, has_reward):

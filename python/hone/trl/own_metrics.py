@@ -91,3 +91,10 @@ def added(function, entry, trainer):
         raise Refused(where, "a mapping of names to numbers", f"a {type(made).__name__}", "return {name: number}")
     own = {name if name.startswith(f"{prefix}_") else f"{prefix}_{name}": value.item() if hasattr(value, "item") else value for name, value in made.items()}
     return {**entry, **own}
+
+
+def means(noted, prefix):
+    """Of what functions of this process have appended to trainer._metrics since the last record: TRL logs the means, and begins anew."""
+    out = {f"{prefix}{name}": sum(map(float, values)) / len(values) for name, values in noted.items() if values}
+    noted.clear()
+    return out

@@ -80,6 +80,26 @@ def refuse_changed_model(changed, method, trainer):
                               "save the model with this configuration to a folder, and pass model=FOLDER")
 
 
+def own_generate(model):
+    """Who has put a function in the place of the model's `generate`: "the model", "its class"; "" where it is transformers' or PEFT's."""
+    for one in (model, models.base_of(model)):
+        if "generate" in vars(one):
+            return "the model"
+        made = getattr(getattr(type(one), "generate", None), "__module__", None) or ""
+        if hasattr(type(one), "generate") and made.split(".")[0] not in ("transformers", "peft"):
+            return "its class"
+    return ""
+
+
+def refuse_own_generate(model, trainer):
+    """Of trainers that sample: TRL would call it for every completion. `model` is the object of this process, if there is one."""
+    whose = own_generate(model) if model is not None else ""
+    if whose:
+        raise Refused(f"{trainer}.model.generate", "the model's own generate: hone samples by itself, and never calls it",
+                      f"another function in its place, of {whose}",
+                      "pass rollout_func, a function that makes the completions, to GRPOTrainer; else take it away again")
+
+
 # ---- formatting_func
 
 def refuse_formatting(function, args, data, trainer):

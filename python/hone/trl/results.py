@@ -6,7 +6,7 @@ import pathlib
 import warnings
 
 from hone.errors import Refused
-from hone.trl import machine, models, options, own_files, references, streams, tokenizers
+from hone.trl import machine, models, options, own_files, references, reward_models, streams, tokenizers
 from hone.trl.evaluation import compares, evaluated, is_evaluation, refuse_unseen
 from hone.trl.loaders import loader
 from hone.trl.model_card import card
@@ -284,8 +284,7 @@ class Results:
 
     @property
     def reward_func_names(self):
-        given = self.reward_funcs
-        several = given if isinstance(given, (list, tuple)) else [] if given is None else [given]
+        several = reward_models.listed(self._given_rewards)
         return [pathlib.PurePath(one).name if is_named(one) else models.last_name(one) if models.is_model(one) else
                 getattr(one, "__name__", type(one).__name__) for one in several] + self._tools.reward_names()
 

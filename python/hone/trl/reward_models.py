@@ -10,6 +10,7 @@ from hone.trl import machine, models, states, tokenizers
 from hone.trl.rows import is_named
 
 FOLDER = "reward_models"
+ATTRIBUTES = ("reward_funcs", "reward_processing_classes")  # of trainers that sample
 PATIENCE = 120  # seconds that a process waits for the first one's folder
 
 
@@ -129,16 +130,26 @@ def written(functions, classes, specs, inputs, trainer):
 
 
 class RewardModels:
-    """The part of a trainer that has reward_processing_classes: of each model its tokenizer, opened when somebody asks."""
-    reward_funcs, _reward_classes = None, None
+    """The part of a trainer that has reward_funcs, and of each model among them its tokenizer, opened when somebody asks."""
+    _given_rewards, _reward_classes = None, None
+
+    def _require_rewards(self, name):
+        if self._name not in models.SAMPLERS:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
+
+    @property
+    def reward_funcs(self):
+        """What the trainer was given, as a list, then a function for each class of environments that has get_reward."""
+        self._require_rewards("reward_funcs")
+        return [*listed(self._given_rewards), *self._tools.reward_functions()]
 
     @property
     def reward_processing_classes(self):
-        if self._reward_classes is None:
-            return None
-        for at, one in enumerate(listed(self.reward_funcs)):
-            known = self._reward_classes[at]
+        self._require_rewards("reward_processing_classes")
+        classes = self._reward_classes or []
+        for at, one in enumerate(listed(self._given_rewards) if classes else []):
+            known = classes[at]
             if (known is None and is_reward_model(one)) or is_named(known):
                 name = known if known is not None else one if is_named(one) else models.base_of(one).name_or_path
-                self._reward_classes[at] = tokenizers.opened(name, None, f"{type(self).__name__}.reward_processing_classes")
-        return self._reward_classes
+                classes[at] = tokenizers.opened(name, None, f"{type(self).__name__}.reward_processing_classes")
+        return [*classes, *(None for _ in self._tools.reward_functions())]

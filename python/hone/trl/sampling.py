@@ -40,14 +40,20 @@ class Sampling:
         """One for each reward function: a tensor of torch where this process has torch, as in TRL."""
         if self._name not in models.SAMPLERS:
             raise AttributeError(f"{type(self).__name__} has no attribute 'reward_weights'.")
-        given = self.args.reward_weights
-        weights = [1.0] * len(self.reward_func_names) if given is None else list(given)
+        given, own = self.args.reward_weights, len(self._tools.reward_functions())
+        weights = ([1.0] * (len(self.reward_func_names) - own) if given is None else list(given)) + [1.0] * own
         torch = sys.modules.get("torch")
         return weights if torch is None else torch.tensor(weights, dtype=torch.float32)
 
     @reward_weights.setter
     def reward_weights(self, value):
-        self.args.reward_weights = None if value is None else [float(one) for one in value]
+        weights, own = None if value is None else [float(one) for one in value], len(self._tools.reward_functions())
+        if own and weights is not None:  # as it reads: those of environments stand behind the others
+            if weights[-own:] != [1.0] * own:
+                raise Refused(f"{type(self).__name__}.reward_weights", "a weight of 1 for the rewards of environments, which stand last",
+                              repr(weights), "let get_reward return the weighted score")
+            weights = weights[:-own]
+        self.args.reward_weights = weights
 
     @property
     def _logs(self):

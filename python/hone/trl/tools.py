@@ -1,4 +1,5 @@
 """Tools and environments of the calling process that the program calls (hone/caller.py). They run in the thread that called train()."""
+import inspect
 import os
 import re
 import time
@@ -73,6 +74,17 @@ def sampled_at_once(args):
     return getattr(args, "generation_batch_size", None) or batch
 
 
+def reward_of(kinds, is_async):
+    """TRL's reward function of environments: None for those of other classes than `kinds`."""
+    if is_async:
+        async def get_reward(environments, **_):
+            return [await one.get_reward() if type(one) in kinds else None for one in environments]
+    else:
+        def get_reward(environments, **_):
+            return [one.get_reward() if type(one) in kinds else None for one in environments]
+    return get_reward
+
+
 class Environment:
     """A factory and its instances, by number: TRL's pool. The first one is made now, and tells what the others have."""
 
@@ -106,6 +118,8 @@ class Tools:
         self.functions, self.where = functions, functions.trainer
         functions.tools = self
         self.tools, self.schemas, self.environments, self.keys = {}, {}, {}, {}  # keys: names of the caller's -> those of environments
+        self.taken = False  # whether the trainer has these arguments
+        self.rewards = []   # functions of the environments that score themselves, one a name of their classes
         self.single = True
         self.began = self.busy = 0.0  # when the program first asked, and seconds that answers have taken since
         self.told = False
@@ -114,6 +128,7 @@ class Tools:
         """Takes TRL's arguments out of `given`, if the trainer has them; the options that say them, beside those of `settings`."""
         if "tools" not in arguments:
             return {}
+        self.taken = True
         self._take_tools(given.pop("tools", None) or [])
         factory = given.pop("environment_factory", None)
         if factory is not None:
@@ -157,6 +172,9 @@ class Tools:
             environment = Environment(one, where)
             refuse_doubles([*self.tools, *(schemas.name_of(tool) for tool in environment.tools)], where)
             self.environments[key], self.keys[name] = environment, key
+        for title in self.reward_names():
+            kinds = [type(one.pool[0]) for one in self.environments.values() if one.has_reward and one.title == title]
+            self.rewards.append(reward_of(kinds, any(inspect.iscoroutinefunction(kind.get_reward) for kind in kinds)))
 
     # ---- what TRL's trainer has
 
@@ -166,6 +184,13 @@ class Tools:
     def reward_names(self):
         """Of the extra rewards: one a class."""
         return list(dict.fromkeys(one.title for one in self.environments.values() if one.has_reward))
+
+    def reward_functions(self):
+        return self.rewards
+
+    def by_environment(self):
+        """{name: tools that a completion in this environment may call}"""
+        return {name: [*self.tools.values(), *self.environments[key].tools] for name, key in self.keys.items()}
 
     def rows(self, train, args, where):
         """`train`, or what stands for it where the environment owns the data: an empty turn for each prompt of a batch."""
@@ -206,11 +231,12 @@ class Tools:
 
     def attributes(self):
         """As TRL's trainer names them."""
-        if not self.tools and not self.environments:
+        if not self.taken:
             return {}
         methods = [tool for environment in self.environments.values() for tool in environment.tools]
-        out = {"tools": [*self.tools.values(), *methods]}
+        out = {"tools": [*self.tools.values(), *methods], "_standalone_tools": [*self.tools.values()], "_multi_environment": not self.single}
         if self.environments:
+            out["_env_tools"] = self.by_environment()
             out["environment_factories"] = {name: self.environments[key].factory for name, key in self.keys.items()}
         return out
 

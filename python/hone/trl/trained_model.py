@@ -86,6 +86,10 @@ class TrainedModel:
         """What callbacks get: nothing is opened for them."""
         return self if self._live is None or self._trainer.is_in_train else self._live
 
+    def here(self):
+        """The object, if this process has one."""
+        return self._given if self._live is None else self._live
+
     def _take_given(self):
         """The caller's object; with peft_config the PeftModel around it, as TRL makes it."""
         settings = self._trainer._settings

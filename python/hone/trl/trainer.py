@@ -10,7 +10,7 @@ import types
 from hone import program
 from hone.errors import HoneError, Refused, RefusedName
 from hone.trl import adapters, again, attributes, child, contradictions, families, functions, models, options, own_metrics, plan, references, refusals
-from hone.trl import reward_models, rollout, rows, states, streams, tokenizers, tools, training_arguments, verdicts
+from hone.trl import reward_models, rollout, rows, settled, states, streams, tokenizers, tools, training_arguments, verdicts
 from hone.trl.accelerator import Accelerator
 from hone.trl.callbacks import Callbacks, TrainerState
 from hone.trl.config import config_class
@@ -82,7 +82,7 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, rollout.Wi
         self._functions = functions.Functions(title)
         self._tools = tools.Tools(self._functions)
         self._rollout = rollout.Rollout(self._functions)
-        self.reward_funcs = given.get("reward_funcs")
+        self._given_rewards = given.get("reward_funcs")
         self._given_reference = given.get("ref_model")
         self._settings = self._own_settings(given, model, title)
         if hasattr(self._given_tokenizer, "get_vocab"):
@@ -104,10 +104,11 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, rollout.Wi
         self.callback_handler = Callbacks(callbacks, self)
         if self._name == "Reward":
             contradictions.refuse_labels(model, title)
-            contradictions.refuse_head(self._peft_config, title)
+            contradictions.warn_of_head(self._peft_config, title)
         contradictions.refuse(self._name, title, self.args, self._settings, self._train_rows, self._eval_rows, self._tools.has_reward())
         families.refuse(model, self._settings, title)
         self.state = TrainerState()
+        self._metrics = {"train": collections.defaultdict(list), "eval": collections.defaultdict(list)}
         self.accelerator = Accelerator(self)
         self.is_in_train = False
         self._trained = TrainedModel(self, None if model is None or models.is_named(model) else model)
@@ -120,8 +121,9 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, rollout.Wi
 
     def __getattr__(self, name):
         if name in attributes.OPTIONS and hasattr(self.args, attributes.OPTIONS[name]):
-            return getattr(self.args, attributes.OPTIONS[name])
-        return attributes.missing({} if name in attributes.OPTIONS else attributes.TRAINER, name, type(self).__name__)
+            return settled.value_of(self, name, getattr(self.args, attributes.OPTIONS[name]))
+        others = name in attributes.OPTIONS or name in reward_models.ATTRIBUTES  # of trainers that this one is none of
+        return attributes.missing({} if others else attributes.TRAINER, name, type(self).__name__)
 
     def __setattr__(self, name, value):
         """An attribute that TRL's trainer would read, and the program cannot, is no place for a value."""
@@ -132,7 +134,9 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, rollout.Wi
             refusals.refuse_arguments(type(self).__name__, {name: value})
         if name in ("model", "model_wrapped", "ref_model") or (name == "accelerator" and name in vars(self)):
             attributes.refuse(name, type(self).__name__, attributes.Row(attributes.REFUSED, "make a trainer of the other model"))
-        if name in attributes.OPTIONS:
+        if name == "reward_funcs":
+            attributes.refuse(name, type(self).__name__, attributes.Row(attributes.REFUSED, "make a trainer with the other functions"))
+        if name in attributes.OPTIONS and getattr(getattr(type(self), name, None), "fset", None) is None:
             setattr(self.args, attributes.OPTIONS[name], value)
             return
         object.__setattr__(self, name, value)
@@ -193,7 +197,7 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, rollout.Wi
             if name in given and name in options.rows(options.METHODS[self._name]):
                 specs = self._functions.specs(given.pop(name), judge=name == "judge")
                 if name == "reward_funcs":
-                    self._reward_classes = reward_models.classes_of(given.pop("reward_processing_classes", None), self.reward_funcs, title)
+                    self._reward_classes = reward_models.classes_of(given.pop("reward_processing_classes", None), self._given_rewards, title)
                     if specs is not None:
                         out.pop("reward_model_path", None)  # of the script, which opens it
                 if specs is not None:
@@ -234,8 +238,8 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, rollout.Wi
         out |= self._trained.written(inputs, out, title)
         if self._reference is not None:
             out |= references.written(self._reference, inputs, self._name, title)
-        if self.reward_funcs is not None and self._settings.get("reward_funcs") is not None:
-            out["reward_funcs"] = reward_models.written(self.reward_funcs, self._reward_classes, self._settings["reward_funcs"], inputs, title)
+        if self._given_rewards is not None and self._settings.get("reward_funcs") is not None:
+            out["reward_funcs"] = reward_models.written(self._given_rewards, self._reward_classes, self._settings["reward_funcs"], inputs, title)
         return out
 
     def _of_last_run(self):
@@ -255,6 +259,10 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, rollout.Wi
         program.require()
         self._settings.update(self._changed_args())
         refusals.refuse_changed_model(self._trained.changed(), self._name, type(self).__name__)
+        if self._name == "Reward":
+            contradictions.refuse_head(self._peft_config, type(self).__name__)
+        if self._name in models.SAMPLERS and self._rollout.function is None:
+            refusals.refuse_own_generate(self._trained.here(), type(self).__name__)
         settings = dict(self._settings)
         if resume_from_checkpoint:
             settings["resume_from_checkpoint"] = "true" if resume_from_checkpoint is True else os.fspath(resume_from_checkpoint)
@@ -378,6 +386,7 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, rollout.Wi
 
     def _on_log(self, message):
         entry = own_metrics.added(self._own_metrics, entry_of(message["record"]), type(self).__name__)
+        entry |= own_metrics.means(self._metrics["eval" if is_evaluation(entry) else "train"], "eval_" if is_evaluation(entry) else "")
         self.state.log_history.append(entry)
         logs = {name: value for name, value in entry.items() if name != "step"}
         if is_evaluation(entry):
