@@ -23,6 +23,7 @@
 #include "ops/index_tensor.h"
 #include "ops/machine/device_memory.h"
 #include "ops/rms_norm.h"
+#include "ops/routed_rows.h"
 
 namespace hone::model {
 namespace {
@@ -367,8 +368,10 @@ at::Tensor CausalLm::index_of(const std::vector<std::int64_t>& ids) const {
 
 at::Tensor CausalLm::rows_of(const at::Tensor& index) const {
   if (!embedding_.has_numbers())
-    return at::embedding(trained_parts_.embedding.detach(), index).to(dtypes_.residual);
-  return embedding_.rows(index).to(dtypes_.residual);
+    return ops::gather_rows(trained_parts_.embedding.detach(), index, dtypes_.residual);
+  const bool is_plain = !embedding_.is_packed() && !embedding_.is_quantized();
+  return is_plain ? ops::gather_rows(embedding_.plain(), index, dtypes_.residual)
+                  : embedding_.rows(index).to(dtypes_.residual);
 }
 
 at::Tensor CausalLm::embed(const std::vector<std::int64_t>& ids) const {

@@ -43,6 +43,15 @@ at::Tensor weigh_rows_backward(at::Tensor d, const at::Tensor& x, const at::Tens
   return sums;
 }
 
+at::Tensor gather_rows(const at::Tensor& table, const at::Tensor& ids, at::ScalarType dtype) {
+  base::require(
+      table.dim() == 2 && ids.dim() == 1 && ids.scalar_type() == at::kLong && ids.device() == table.device(),
+      "ops::gather_rows", "table [V, W], and ids [T] int64 on its device");
+  at::Tensor out = at::empty({ids.size(0), table.size(1)}, table.options().dtype(dtype));
+  backend::run(table.device(), &backend::Operators::gather_rows, reference::gather_rows, out, table, ids);
+  return out;
+}
+
 void add_rows(at::Tensor out, const at::Tensor& d, std::span<const std::int64_t> rows,
               std::span<const std::int64_t> from) {
   constexpr const char* kWhere = "ops::add_rows";

@@ -1,4 +1,4 @@
-// Rows that are added up by an index. Most are rows by expert, of a layer whose tokens go through some experts each: sums by
+// Rows that are looked up or added up by an index. Most are rows by expert, of a layer whose tokens go through some experts each: sums by
 // token, and the gradients of a router's weights.
 //
 // Shapes: T tokens, k experts of each, S = T k rows by expert, W columns.
@@ -6,6 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
 
 #include <cstdint>
 #include <span>
@@ -30,6 +31,12 @@ void weigh_rows(at::Tensor out, const at::Tensor& x, const at::Tensor& weights);
 // y = weights x by rows. Given d, the gradient of y, [S, W] of x's dtype: returns that of weights, [S] fp32, each a sum over a
 // row in fp32; d becomes that of x, in place. x [S, W], weights [S] fp32.
 at::Tensor weigh_rows_backward(at::Tensor d, const at::Tensor& x, const at::Tensor& weights);
+
+// ---- rows that are looked up
+
+// The rows `ids` of table [V, W], [T, W] in `dtype`. ids [T] int64 on the table's device; the caller has checked that they are
+// rows of it. Not differentiable.
+at::Tensor gather_rows(const at::Tensor& table, const at::Tensor& ids, at::ScalarType dtype);
 
 // ---- gradients of rows that were looked up, which meet where a row was looked up again
 

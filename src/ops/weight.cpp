@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ops/backend/layouts.h"
 #include "ops/backend/operators.h"
+#include "ops/routed_rows.h"
 
 namespace hone::ops {
 namespace {
@@ -129,7 +130,7 @@ Weight Weight::slice(std::int64_t begin, std::int64_t end) const {
 }
 
 at::Tensor Weight::rows(const at::Tensor& ids) const {
-  if (!is_packed() && !is_quantized()) return at::embedding(plain(), ids);
+  if (!is_packed() && !is_quantized()) return gather_rows(plain(), ids, dtype());
   std::vector<std::int64_t> places = checked_ids(ids, out_);
   if (is_packed()) return layout_->rows(packed_, in_, places);
   base::require(quantized_->layout != nullptr, "ops::Weight::rows",

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "base/error.h"
 #include "base/numeric.h"
@@ -95,11 +94,8 @@ void DeviceSampler::send_rules() {
     rules_[i].stops = static_cast<std::int32_t>(stop_ids_[i].size());
     stops.insert(stops.end(), stop_ids_[i].begin(), stop_ids_[i].end());
   }
-  const auto bytes = static_cast<std::int64_t>(rules_.size() * sizeof(DrawRule));
-  const at::Tensor rules = at::empty({bytes}, at::kByte);
-  std::memcpy(rules.mutable_data_ptr(), rules_.data(), static_cast<std::size_t>(bytes));
-  sent_rules_ = ops::staged(rules, seen_.device());
-  sent_stops_ = ops::staged(at::tensor(stops, at::kInt), seen_.device());
+  sent_rules_ = ops::staged_list(rules_, seen_.device(), at::kByte);
+  sent_stops_ = ops::staged_list(stops, seen_.device());
   changed_ = false;
 }
 

@@ -19,6 +19,7 @@
 #include "ops/dropout.h"
 #include "ops/dynamic_codes.h"
 #include "ops/head/logprob_tile.h"
+#include "ops/lion.h"
 
 namespace hone::emulated {
 namespace kernels_test {
@@ -50,7 +51,10 @@ constexpr const char* kOperators[] = {"rms_norm",
                                       "add_rows",
                                       "copy_blocks",
                                       "join_attention",
-                                      "adamw_codes"};
+                                      "adamw_codes",
+                                      "lion",
+                                      "lion_codes",
+                                      "gather_rows"};
 
 // Thousands of blocks: one order of threads is enough for them.
 bool is_long(const cases::Case& one) {
@@ -218,6 +222,34 @@ TEST(EmulatedOptimizer, HasTheCpusCodes) {
     EXPECT_LE(apart.max().item<int>(), 1);
     EXPECT_LE(apart.sum().item<std::int64_t>(), kSize / 1000);
   }
+}
+
+// The sign of a sum that fused operations round otherwise may turn.
+TEST(EmulatedOptimizer, HasTheCpusLion) {
+  constexpr std::int64_t kSize = 20001;
+  constexpr double kStep = 0.02;
+  const auto stepped = [] {
+    const ops::LionStep step = {.p = cases::noise({kSize}, 1),
+                                .g = cases::noise({kSize}, 2),
+                                .m = cases::noise({kSize}, 3),
+                                .rates = {.decay = 0.999,
+                                          .beta1 = 0.9,
+                                          .one_minus_beta1 = 0.1,
+                                          .beta2 = 0.99,
+                                          .one_minus_beta2 = 0.01,
+                                          .minus_learning_rate = -kStep}};
+    ops::lion(step);
+    return step;
+  };
+  const ops::LionStep of_cpu = stepped();
+  const UseKernels use(emulated_kernels());
+  const std::int64_t before = guarded_calls();
+  const ops::LionStep found = stepped();
+  EXPECT_GT(guarded_calls(), before);
+  EXPECT_TRUE(at::allclose(found.m, of_cpu.m, 1e-6, 1e-7));
+  const at::Tensor apart = found.p.sub(of_cpu.p).abs();
+  EXPECT_LE(apart.max().item<float>(), 2.001 * kStep);
+  EXPECT_LE(apart.gt(1e-6).sum().item<std::int64_t>(), 1);
 }
 
 TEST(EmulatedSoftmax, TakesTheFirstOfEqualLogitsAndKeepsWhatIsNoNumber) {

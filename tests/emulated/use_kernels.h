@@ -34,6 +34,7 @@ class UseKernels {
                                                   .swiglu = cuda.swiglu,
                                                   .swiglu_backward = cuda.swiglu_backward,
                                                   .add_rows = cuda.add_rows,
+                                                  .gather_rows = cuda.gather_rows,
                                                   .copy_blocks = ops::cuda::copy_blocks,
                                                   .dropout = cuda.dropout,
                                                   .dropout_backward_add = cuda.dropout_backward_add,
@@ -44,6 +45,8 @@ class UseKernels {
                                                   .tile_backward = ops::cuda::tile_backward,
                                                   .adamw = cuda.adamw,
                                                   .adamw_codes = cuda.adamw_codes,
+                                                  .lion = cuda.lion,
+                                                  .lion_codes = cuda.lion_codes,
                                                   .block_sums_of_squares = cuda.block_sums_of_squares,
                                                   .scale = cuda.scale,
                                                   .roundings = 1};

@@ -34,6 +34,22 @@ TEST(SumRoutedRows, IsLibtorchsInEveryDtype) {
   }
 }
 
+// Of every dtype: those that no kernel takes too.
+TEST(GatherRows, AreTheTablesRowsRoundedOnce) {
+  const at::Tensor all = at::arange(60, at::kDouble).view({6, 10}).div(7);
+  const at::Tensor ids = at::tensor({5, 0, 0, 3}, at::kLong);
+  for (const auto of_table : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble}) {
+    const at::Tensor table = all.to(of_table).narrow(1, 2, 7);
+    for (const auto dtype : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble}) {
+      const at::Tensor found = gather_rows(table, ids, dtype);
+      EXPECT_EQ(found.scalar_type(), dtype);
+      EXPECT_TRUE(at::equal(found, at::embedding(table, ids).to(dtype)));
+    }
+  }
+  EXPECT_THROW(gather_rows(all, ids.to(at::kInt), at::kFloat), base::InternalError);
+  EXPECT_THROW(gather_rows(all.select(0, 0), ids, at::kFloat), base::InternalError);
+}
+
 TEST(WeighRows, WantsAWeightOfEachRow) {
   const at::Tensor x = at::ones({3, 5});
   EXPECT_THROW(weigh_rows_backward(at::ones({3, 4}), x, at::ones({3})), base::InternalError);

@@ -64,6 +64,9 @@ ROWS = {
     "sft full 0.5b 8x1024 own": Run(of_shape("sft", "qwen2.5-0.5b", "long", EIGHT), own=True),
     "sft lora 1.5b 4x2048": Run(of_shape("sft", "qwen2.5-1.5b", "long", LORA | FOUR)),
     "sft lora 8b 4x2048": Run(of_shape("sft", "qwen3-8b", "long", LORA | FOUR), slow=True),
+    # All of 16 GB of weights and 16 GB of moments; it leaves before it writes them.
+    "sft full 8b 1x2048": Run(["train", "--leave", STEPS, *of_shape("sft", "qwen3-8b", "long", {
+        "per_device_train_batch_size": 1, "max_length": 2048, "optim": "adamw_8bit"})[1:]], slow=True),
     "sft lora moe 7b 8x1024": Run(of_shape("sft", "olmoe-1b-7b", "long", LORA | EIGHT), slow=True),
     "decode moe 7b batch 8": Run(["decode", "{MODELS}/olmoe-1b-7b", "8", "--tokens", "4,8"], slow=True),
     "decode 0.5b batch 8": Run(["decode", "{MODELS}/qwen2.5-0.5b", "8", "--tokens", "4,8"]),

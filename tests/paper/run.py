@@ -75,7 +75,8 @@ def measured(lines):
     return {"launches": max(step["launches"] for step in later), "waits": max(step["waits"] for step in later),
             "copies": max(step["to_device"] + step["to_host"] for step in later),
             "allocations": sum(step["allocations"] for step in steps if step["step"] > 2),
-            "reserved": round(end["reserved_peak"] / 1e9, 2), "plan": round(100 * (end["planned"] / end["reserved_peak"] - 1), 1)}
+            "reserved": round(end["reserved_peak"] / 1e9, 2), "planned": round(lines[0]["planned"] / 1e9, 2),
+            "plan": round(100 * (end["planned"] / end["reserved_peak"] - 1), 1)}
 
 
 def check_row(bench, row):
@@ -99,6 +100,10 @@ def check_row(bench, row):
         outside = least is None or most is None or not least <= found["plan"] <= most
         good = good and not outside
         texts.append(f"plan {found['plan']:+.1f} % of reserved{' OUTSIDE' if outside else ''} ({least} to {most})")
+    if row["planned most"] is not None:
+        above = found["planned"] > row["planned most"]
+        good = good and not above
+        texts.append(f"planned {found['planned']} GB{' ABOVE' if above else ''} ({row['planned most']})")
     if "steps_alone" in lines[-1]:
         steps, alone = lines[-1]["steps"], lines[-1]["steps_alone"]
         good = good and alone == steps > 0

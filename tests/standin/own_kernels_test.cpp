@@ -23,8 +23,8 @@ struct Picked {
 };
 
 // What a LoRA's step starts; with all weights also the gradients of norms and of the head.
-const Names kLayers = {"norm_rope", "norm_rope_backward", "rms_norm", "softmax_tile",
-                       "swiglu",    "swiglu_backward"};
+const Names kLayers = {"gather_rows",  "norm_rope", "norm_rope_backward", "rms_norm",
+                       "softmax_tile", "swiglu",    "swiglu_backward"};
 Names with(Names names, const std::string& one) {
   names.insert(one);
   return names;
@@ -37,6 +37,7 @@ const std::vector<Picked> kPicked = {
     {"sft_dropout", {"copy_blocks", "dropout"}, {"dropout"}},
     {"sft_4bit", {"dequantize"}, {"dequantize"}},
     {"adamw_8bit", {"adamw_codes"}, {"adamw_codes"}},
+    {"lion_8bit", {"lion", "lion_codes"}, {"lion", "lion_codes"}},
     {"dpo", kLayers, with(kLayers, "join_attention")},
     {"kto", kLayers, kLayers},
     {"cpo", kLayers, kLayers},

@@ -8,6 +8,7 @@
 #include "learn/optimizers/blockwise.h"
 #include "model/files/weight_source.h"
 #include "ops/attention.h"
+#include "ops/dynamic_codes.h"
 #include "ops/head/linear_logprob.h"
 #include "ops/kv_tiles.h"
 #include "ops/short_conv.h"
@@ -175,12 +176,12 @@ TEST(Parts, CodesOfEightBitsAreTheSame) {
   for (const auto* map : {&ops::DynamicCodes::with_sign(), &ops::DynamicCodes::without_sign()}) {
     const at::Tensor codes = at::zeros({x.numel()}, at::kByte), scales = at::zeros({blocks}, at::kFloat);
     const at::Tensor codes_here = codes.to(device()), scales_here = scales.to(device());
-    learn::to_codes(*map, x, codes, scales);
-    learn::to_codes(*map, x.to(device()), codes_here, scales_here);
+    ops::to_codes(*map, x, codes, scales);
+    ops::to_codes(*map, x.to(device()), codes_here, scales_here);
     EXPECT_TRUE(at::equal(codes_here.cpu(), codes));
     EXPECT_TRUE(at::equal(scales_here.cpu(), scales));
-    EXPECT_TRUE(at::equal(learn::from_codes(*map, codes_here, scales_here, codes_here.to(at::kFloat)).cpu(),
-                          learn::from_codes(*map, codes, scales, x)));
+    EXPECT_TRUE(at::equal(ops::from_codes(*map, codes_here, scales_here, codes_here.to(at::kFloat)).cpu(),
+                          ops::from_codes(*map, codes, scales, x)));
   }
 }
 

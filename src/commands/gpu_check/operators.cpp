@@ -69,10 +69,13 @@ std::vector<doctor::KernelShape> shapes_of(const Shapes& model, bool bf16) {
 }  // namespace
 
 void stage_rows(const StageInput& input, StageLog& log) {
-  check_cases({"rms_norm", "rms_norm_backward", "rms_norm_backward_cast", "norm_rope", "norm_rope_backward",
-               "swiglu", "swiglu_backward", "sigmoid_gate", "sigmoid_gate_backward", "soft_cap",
-               "soft_cap_backward", "sum_routed_rows", "weigh_rows", "weigh_rows_backward", "add_rows",
-               "copy_blocks", "draw_mask", "dropout", "dropout_backward_add"},
+  check_cases({"rms_norm",        "rms_norm_backward",   "rms_norm_backward_cast",
+               "norm_rope",       "norm_rope_backward",  "swiglu",
+               "swiglu_backward", "sigmoid_gate",        "sigmoid_gate_backward",
+               "soft_cap",        "soft_cap_backward",   "sum_routed_rows",
+               "weigh_rows",      "weigh_rows_backward", "add_rows",
+               "gather_rows",     "copy_blocks",         "draw_mask",
+               "dropout",         "dropout_backward_add"},
               input, log);
 }
 
@@ -96,7 +99,7 @@ void stage_head(const StageInput& input, StageLog& log) {
 }
 
 void stage_optimizer(const StageInput& input, StageLog& log) {
-  check_cases({"adamw", "adamw_codes", "block_sums_of_squares", "scale"}, input, log);
+  check_cases({"adamw", "adamw_codes", "lion", "lion_codes", "block_sums_of_squares", "scale"}, input, log);
 }
 
 void stage_shapes(const StageInput& input, StageLog& log) {

@@ -12,7 +12,6 @@
 namespace hone::learn {
 
 inline constexpr std::int64_t kStateBlock = ops::kCodeBlock;
-using ops::from_codes, ops::to_codes;
 inline constexpr std::int64_t kLeast8bit = 4096;  // min_8bit_size: smaller tensors keep fp32 states
 
 // Whether a tensor's state is codes.

@@ -3,18 +3,22 @@
 
 #include "learn/optimizers/blockwise.h"
 #include "learn/optimizers/rows.h"
+#include "ops/lion.h"
 
 namespace hone::learn {
 namespace {
 
-void decay_lion(const StepNumbers& n, at::Tensor p) {
-  if (n.weight_decay > 0) p.mul_(1.0 - n.learning_rate * n.weight_decay);
+ops::LionRates rates_of(const StepNumbers& n) {
+  return {.decay = n.weight_decay > 0 ? 1.0 - n.learning_rate * n.weight_decay : 1.0,
+          .beta1 = n.options.beta1,
+          .one_minus_beta1 = 1.0 - n.options.beta1,
+          .beta2 = n.options.beta2,
+          .one_minus_beta2 = 1.0 - n.options.beta2,
+          .minus_learning_rate = -n.learning_rate};
 }
 
-void lion_step(const StepNumbers& n, at::Tensor p, const at::Tensor& g, at::Tensor m) {
-  decay_lion(n, p);
-  p.add_(m.mul(n.options.beta1).add_(g, 1.0 - n.options.beta1).sign_(), -n.learning_rate);
-  m.mul_(n.options.beta2).add_(g, 1.0 - n.options.beta2);
+void lion_step(const StepNumbers& n, const at::Tensor& p, const at::Tensor& g, const at::Tensor& m) {
+  ops::lion({.p = p.flatten(), .g = g.flatten(), .m = m, .rates = rates_of(n)});
 }
 
 std::vector<StateSize> lion_state(const OptimizerOptions&, const FlatTensor& tensor) {
@@ -32,15 +36,11 @@ std::vector<StateSize> lion8_state(const OptimizerOptions&, const FlatTensor& te
 
 void lion8_apply(const StepNumbers& n, at::Tensor p, const at::Tensor& g, std::vector<at::Tensor>& state) {
   if (state[0].numel() == 0) {
-    lion_step(n, p, g, state[2].view(p.sizes()));
+    lion_step(n, p, g, state[2]);
     return;
   }
-  at::Tensor m = from_codes(ops::DynamicCodes::with_sign(), state[0], state[1], p);
-  decay_lion(n, p);
-  // Other roundings than those of the 32-bit form.
-  p.add_(m.mul(n.options.beta1).add_(g.mul(1.0 - n.options.beta1)).sign_(), -n.learning_rate);
-  m.mul_(n.options.beta2).add_(g, 1.0 - n.options.beta2);
-  to_codes(ops::DynamicCodes::with_sign(), m, state[0], state[1]);
+  ops::lion_codes(
+      {.p = p.flatten(), .g = g.flatten(), .codes = state[0], .scales = state[1], .rates = rates_of(n)});
 }
 
 }  // namespace

@@ -28,6 +28,7 @@
 #include "ops/gemm.h"
 #include "ops/head/logprob_tile.h"
 #include "ops/kv_tiles.h"
+#include "ops/lion.h"
 #include "ops/quantized.h"
 #include "ops/rope.h"
 #include "ops/routed_rows.h"
@@ -72,6 +73,7 @@ struct Operators {
                               const Tensor& sums) = nullptr;
   bool (*add_rows)(const Tensor& out, const Tensor& d, std::span<const std::int64_t> rows,
                    std::span<const std::int64_t> from) = nullptr;
+  bool (*gather_rows)(const Tensor& out, const Tensor& table, const Tensor& ids) = nullptr;
   bool (*copy_blocks)(std::span<const BlockCopy> all) = nullptr;
   // out [T, features] fp32 = the mask, of 0 and kept().
   bool (*draw_mask)(const Tensor& out, const DropoutMask& mask) = nullptr;
@@ -127,6 +129,8 @@ struct Operators {
   // ---- the optimizer
   bool (*adamw)(const AdamwStep& step) = nullptr;
   bool (*adamw_codes)(const AdamwCodesStep& step) = nullptr;
+  bool (*lion)(const LionStep& step) = nullptr;
+  bool (*lion_codes)(const LionCodesStep& step) = nullptr;
   // sums [blocks] fp64 on x's device is overwritten.
   bool (*block_sums_of_squares)(const Tensor& sums, const Tensor& x) = nullptr;
   bool (*scale)(const Tensor& x, float factor) = nullptr;

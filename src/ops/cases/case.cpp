@@ -158,11 +158,27 @@ const std::vector<Grid>& few_rows() {
 const Cases& all_cases() {
   static const Cases all = [] {
     Cases list;
-    for (const auto add :
-         {add_norm_cases, add_rope_cases, add_gate_cases, add_routed_cases, add_scattered_cases,
-          add_block_cases, add_dropout_cases, add_conv_cases, add_delta_cases, add_attention_cases,
-          add_packed_attention_cases, add_attention_backward_cases, add_join_cases, add_gemm_cases,
-          add_outer_cases, add_expert_cases, add_quantized_cases, add_softmax_cases, add_adamw_cases})
+    for (const auto add : {add_norm_cases,
+                           add_rope_cases,
+                           add_gate_cases,
+                           add_routed_cases,
+                           add_scattered_cases,
+                           add_gathered_cases,
+                           add_block_cases,
+                           add_dropout_cases,
+                           add_conv_cases,
+                           add_delta_cases,
+                           add_attention_cases,
+                           add_packed_attention_cases,
+                           add_attention_backward_cases,
+                           add_join_cases,
+                           add_gemm_cases,
+                           add_outer_cases,
+                           add_expert_cases,
+                           add_quantized_cases,
+                           add_softmax_cases,
+                           add_adamw_cases,
+                           add_lion_cases})
       add(list);
     return list;
   }();

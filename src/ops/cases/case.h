@@ -112,6 +112,7 @@ void add_rope_cases(Cases& all);
 void add_gate_cases(Cases& all);
 void add_routed_cases(Cases& all);
 void add_scattered_cases(Cases& all);
+void add_gathered_cases(Cases& all);
 void add_block_cases(Cases& all);
 void add_dropout_cases(Cases& all);
 void add_conv_cases(Cases& all);
@@ -126,5 +127,6 @@ void add_expert_cases(Cases& all);
 void add_quantized_cases(Cases& all);
 void add_softmax_cases(Cases& all);
 void add_adamw_cases(Cases& all);
+void add_lion_cases(Cases& all);
 
 }  // namespace hone::ops::cases

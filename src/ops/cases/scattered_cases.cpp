@@ -57,6 +57,35 @@ Case added(const Scattered& s) {
   return one;
 }
 
+struct Gathered {
+  std::int64_t vocabulary, tokens, width;
+  at::ScalarType out, table;
+  Layout layout;
+};
+
+// What is returned is dense: a table's rows may be strided.
+Case gathered(const Gathered& g) {
+  Case one{.op = "gather_rows",
+           .what = std::to_string(g.tokens) + " of " + std::to_string(g.vocabulary) + " x " +
+                   std::to_string(g.width) + ", " + describe(g.table) + " to " + describe(g.out) + ", " +
+                   describe(g.layout),
+           .bounds = {bound_of(g.out, 0, g.table == at::kBFloat16 ? 0 : kOneRounding)}};
+  const auto table = [=] { return noise({g.vocabulary, g.width}, 1, g.table); };
+  const auto ids = [=] {
+    Numbers all;
+    for (std::int64_t i = 0; i < g.tokens; ++i) all.push_back((i * i + g.vocabulary - 1) % g.vocabulary);
+    return at::tensor(all, at::kLong);
+  };
+  one.run = [=](at::Device device) {
+    const Placed from(table(), device, g.layout), of(ids(), device, Layout::kDense);
+    return Tensors{gather_rows(from.view(), of.view(), g.out).cpu()};
+  };
+  one.exact = [=] { return Tensors{wide(table()).index_select(0, ids())}; };
+  one.own_bits_from = base::InstructionLevel::kPlain;
+  one.levels = SameBits::kAllLevels;
+  return one;
+}
+
 }  // namespace scattered_cases
 
 void add_scattered_cases(Cases& all) {
@@ -68,6 +97,20 @@ void add_scattered_cases(Cases& all) {
         const bool fours = width % 4 == 0;
         for (const Layout layout : {Layout::kDense, fours ? Layout::kUnaligned : Layout::kStrided})
           all.push_back(added({vocabulary, tokens, width, dtype, some, layout}));
+      }
+    }
+  }
+}
+
+void add_gathered_cases(Cases& all) {
+  using namespace scattered_cases;
+  for (const at::ScalarType out : {at::kFloat, at::kBFloat16}) {
+    for (const at::ScalarType table : {at::kFloat, at::kBFloat16}) {
+      for (const auto& [vocabulary, tokens, width] :
+           {std::array<std::int64_t, 3>{1, 1, 1}, {7, 40, 33}, {50, 301, 896}, {3, 0, 64}}) {
+        const bool fours = width % 4 == 0;
+        for (const Layout layout : {Layout::kDense, fours ? Layout::kUnaligned : Layout::kStrided})
+          all.push_back(gathered({vocabulary, tokens, width, out, table, layout}));
       }
     }
   }

@@ -37,6 +37,7 @@ constexpr Row kRows[] = {
     row<&Operators::weigh_rows>("weigh_rows"),
     row<&Operators::weigh_rows_backward>("weigh_rows_backward"),
     row<&Operators::add_rows>("add_rows"),
+    row<&Operators::gather_rows>("gather_rows"),
     row<&Operators::copy_blocks>("copy_blocks"),
     row<&Operators::draw_mask>("draw_mask"),
     row<&Operators::dropout>("dropout"),
@@ -62,6 +63,8 @@ constexpr Row kRows[] = {
     row<&Operators::tile_backward>("tile_backward"),
     row<&Operators::adamw>("adamw"),
     row<&Operators::adamw_codes>("adamw_codes"),
+    row<&Operators::lion>("lion"),
+    row<&Operators::lion_codes>("lion_codes"),
     row<&Operators::block_sums_of_squares>("block_sums_of_squares"),
     row<&Operators::scale>("scale"),
 };

@@ -2,28 +2,13 @@
 
 #include <ATen/ATen.h>
 
-#include <cstring>
-
 #include "base/error.h"
 #include "ops/backend/cuda.h"
 #include "ops/index_tensor.h"
 
 namespace hone::ops {
-namespace {
 
 using at::Tensor;
-
-// A list of structures, or of numbers, as int32.
-template <typename T>
-Tensor sent(const std::vector<T>& list, at::Device device) {
-  static_assert(sizeof(T) % sizeof(std::int32_t) == 0);
-  const Tensor host =
-      at::empty({static_cast<std::int64_t>(list.size() * sizeof(T) / sizeof(std::int32_t))}, at::kInt);
-  if (!list.empty()) std::memcpy(host.mutable_data_ptr(), list.data(), list.size() * sizeof(T));
-  return staged(host, device);
-}
-
-}  // namespace
 
 PageMemory make_pages(std::int64_t pages, std::int64_t kv_heads, std::int64_t head_dim,
                       const at::TensorOptions& options) {
@@ -44,10 +29,10 @@ void copy_pages(const PageMemory& memory, const Tensor& to, const Tensor& from) 
 }
 
 SentParts send(const PageParts& parts, at::Device device) {
-  return {.parts = sent(parts.parts, device),
-          .rows = sent(parts.rows, device),
-          .pages = sent(parts.pages, device),
-          .results_of = sent(parts.results_of, device),
+  return {.parts = staged_list(parts.parts, device),
+          .rows = staged_list(parts.rows, device),
+          .pages = staged_list(parts.pages, device),
+          .results_of = staged_list(parts.results_of, device),
           .wide = parts.wide,
           .narrow = static_cast<std::int64_t>(parts.parts.size()) - parts.wide,
           .results = parts.results};

@@ -212,15 +212,37 @@ void move(kernels::JoinAttention& x, Mover& to) {
   to.numbers(x.rows, x.tokens, "rows");
 }
 
+void move_moment(kernels::CodedMoment& one, std::int64_t size, Mover& to) {
+  to.numbers(one.codes, size, "codes");
+  to.numbers(one.scales, (size + kernels::kCodeBlock - 1) / kernels::kCodeBlock, "scales");
+  to.numbers(one.values, 256, "values");
+  to.numbers(one.places, 65536, "places");
+}
+
 void move(kernels::AdamwCodes& x, Mover& to) {
   to.numbers(x.p, x.size, "p");
   to.numbers(x.g, x.size, "g");
-  for (kernels::CodedMoment* const one : {&x.first, &x.second}) {
-    to.numbers(one->codes, x.size, "codes");
-    to.numbers(one->scales, (x.size + kernels::kCodeBlock - 1) / kernels::kCodeBlock, "scales");
-    to.numbers(one->values, 256, "values");
-    to.numbers(one->places, 65536, "places");
-  }
+  move_moment(x.first, x.size, to);
+  move_moment(x.second, x.size, to);
+}
+
+void move(kernels::Lion& x, Mover& to) {
+  to.numbers(x.p, x.size, "p");
+  to.numbers(x.g, x.size, "g");
+  to.numbers(x.m, x.size, "m");
+}
+
+void move(kernels::LionCodes& x, Mover& to) {
+  to.numbers(x.p, x.size, "p");
+  to.numbers(x.g, x.size, "g");
+  move_moment(x.moment, x.size, to);
+}
+
+void move(kernels::GatherRows& x, Mover& to) {
+  const std::int64_t rows = x.tokens == 0 ? 0 : *std::max_element(x.ids, x.ids + x.tokens) + 1;
+  to.rows(x.out, x.tokens, x.width, Access::kWritten, "out");
+  to.rows(x.table, rows, x.width, Access::kRead, "table");
+  to.numbers(x.ids, x.tokens, "ids");
 }
 
 void move(kernels::SampleTokens& x, Mover& to) {
@@ -292,6 +314,9 @@ const Kernels& guarded(const Kernels& some, Opener open) {
       .copy_blocks = between_guards<&Kernels::copy_blocks, kernels::CopyBlocks>,
       .join_attention = between_guards<&Kernels::join_attention, kernels::JoinAttention>,
       .adamw_codes = between_guards<&Kernels::adamw_codes, kernels::AdamwCodes>,
+      .lion = between_guards<&Kernels::lion, kernels::Lion>,
+      .lion_codes = between_guards<&Kernels::lion_codes, kernels::LionCodes>,
+      .gather_rows = between_guards<&Kernels::gather_rows, kernels::GatherRows>,
       .sample_tokens = between_guards<&Kernels::sample_tokens, kernels::SampleTokens>,
       .attend_pages = between_guards<&Kernels::attend_pages, kernels::AttendPages>};
   inner = &some;

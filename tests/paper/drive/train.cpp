@@ -15,10 +15,13 @@ void print(const Json& line) {
   std::cout << line.dump() << std::endl;
 }
 
+// Thrown after a step, so that a run ends before it writes its weights.
+struct Left {};
+
 // A line a step; between steps the counts begin again.
 class Lines final : public train::RunListener {
  public:
-  explicit Lines(std::int64_t named_step) : named_step_(named_step) {}
+  Lines(std::int64_t named_step, std::int64_t last_step) : named_step_(named_step), last_step_(last_step) {}
   void on_step(const train::StepFacts& facts, std::int64_t /*total*/) override {
     Json line = {
         {"event", "step"}, {"step", facts.step}, {"loss", facts.loss}, {"tokens", facts.tokens_this_step}};
@@ -26,15 +29,16 @@ class Lines final : public train::RunListener {
     if (facts.step == named_step_) line["names"] = names_launched();
     print(line);
     reset();
+    if (facts.step == last_step_) throw Left();
   }
 
  private:
-  std::int64_t named_step_;
+  std::int64_t named_step_, last_step_;  // 0: none
 };
 
-std::string take_option(std::vector<std::string>& words, const std::string& option) {
-  if (words.size() < 2 || words[0] != option) return "";
-  const std::string value = words[1];
+std::int64_t take_option(std::vector<std::string>& words, const std::string& option) {
+  if (words.size() < 2 || words[0] != option) return 0;
+  const std::int64_t value = std::stoll(words[1]);
   words.erase(words.begin(), words.begin() + 2);
   return value;
 }
@@ -42,20 +46,24 @@ std::string take_option(std::vector<std::string>& words, const std::string& opti
 }  // namespace
 
 int train_on_card(std::vector<std::string> words, at::Device card) {
-  const std::string named = take_option(words, "--names");
+  const std::int64_t named = take_option(words, "--names"), last = take_option(words, "--leave");
   base::require(!words.empty(), "paper_drive train", "a method");
   const auto method = config::find_method(words.front());
   base::require(method.has_value(), "paper_drive train", "a method, not " + words.front());
   config::Plan plan = config::parse_run(*method, {words.begin() + 1, words.end()});
   plan.device = card.str();
-  Lines listener(named.empty() ? 0 : std::stoll(named));
+  Lines listener(named, last);
   const std::atomic<bool> stop = false;
   const auto run = train::open_run(plan, listener);
   Json opened = {{"event", "opened"}, {"planned", run->start.memory.device_total}};
   opened.update(json_of(counts()));
   print(opened);
   reset();
-  train::begin_run(*run, listener, stop);
+  try {
+    train::begin_run(*run, listener, stop);
+  } catch (const Left&) {
+    // what follows is of the steps that were
+  }
   const train::MemoryPlan& memory = run->start.memory;
   Json segments = Json::object();
   std::int64_t planned = memory.device_total;  // without what the allocator does not count

@@ -43,9 +43,10 @@ bool tile_backward(const TileBackward& rows, const Tensor& logits, std::int64_t 
 bool gemms(std::span<const Gemm* const> products);
 bool add_outers(std::span<const Outer* const> products);
 
-// ---- rows that are added to others (scattered_rows.cpp); false without our own kernels
+// ---- rows that are added to others, or looked up (scattered_rows.cpp); false without our own kernels
 bool add_rows(const Tensor& out, const Tensor& d, std::span<const std::int64_t> rows,
               std::span<const std::int64_t> from);
+bool gather_rows(const Tensor& out, const Tensor& table, const Tensor& ids);
 
 // ---- attention of two parts of the keys (join.cpp); false without our own kernels
 bool join_attention(const backend::AttentionParts& x);
@@ -53,6 +54,8 @@ bool join_attention(const backend::AttentionParts& x);
 // ---- the optimizer (optimizer.cpp); false without our own kernels
 bool adamw(const AdamwStep& step);
 bool adamw_codes(const AdamwCodesStep& step);
+bool lion(const LionStep& step);
+bool lion_codes(const LionCodesStep& step);
 bool block_sums_of_squares(const Tensor& sums, const Tensor& x);
 bool scale(const Tensor& x, float factor);
 

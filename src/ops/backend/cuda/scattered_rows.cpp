@@ -1,4 +1,4 @@
-// Rows that are added to others by a kernel of our own: the host sorts them, so that a row of the sum is one thread block's.
+// Rows that are looked up, or added to others, by a kernel of our own. For a sum the host sorts them, so that a row of the sum is one thread block's.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -54,6 +54,17 @@ bool add_rows(const Tensor& out, const Tensor& d, std::span<const std::int64_t> 
                            .starts = numbers + count,
                            .from = numbers + count + groups.starts.size(),
                            .groups = static_cast<std::int64_t>(count),
+                           .width = out.size(1)};
+                 });
+}
+
+bool gather_rows(const Tensor& out, const Tensor& table, const Tensor& ids) {
+  return run_own(out.device(), &kernels::Kernels::gather_rows, "gather_rows",
+                 [&](KernelViews& of) -> kernels::GatherRows {
+                   return {.out = of.rows(out),
+                           .table = of.rows(table),
+                           .ids = of.numbers<const std::int64_t>(ids),
+                           .tokens = ids.numel(),
                            .width = out.size(1)};
                  });
 }

@@ -19,6 +19,7 @@
 #include "ops/dropout.h"
 #include "ops/gemm.h"
 #include "ops/head/logprob_tile.h"
+#include "ops/lion.h"
 #include "ops/quantized.h"
 #include "ops/rope.h"
 #include "ops/routed_rows.h"
@@ -53,6 +54,7 @@ void weigh_rows(const Tensor& out, const Tensor& x, const Tensor& weights);
 void weigh_rows_backward(const Tensor& d, const Tensor& x, const Tensor& weights, const Tensor& sums);
 void add_rows(const Tensor& out, const Tensor& d, std::span<const std::int64_t> rows,
               std::span<const std::int64_t> from);
+void gather_rows(const Tensor& out, const Tensor& table, const Tensor& ids);
 void copy_blocks(std::span<const BlockCopy> all);
 void draw_mask(const Tensor& out, const DropoutMask& mask);
 void dropout(const Tensor& out, const Tensor& x, const DropoutMask& mask);
@@ -100,6 +102,8 @@ void tile_backward(const TileBackward& rows, const Tensor& logits, std::int64_t 
 // ---- the optimizer
 void adamw(const AdamwStep& step);
 void adamw_codes(const AdamwCodesStep& step);
+void lion(const LionStep& step);
+void lion_codes(const LionCodesStep& step);
 void block_sums_of_squares(const Tensor& sums, const Tensor& x);
 void scale(const Tensor& x, float factor);
 

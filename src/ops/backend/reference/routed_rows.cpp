@@ -1,6 +1,7 @@
 #include "ops/routed_rows.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <vector>
@@ -42,6 +43,16 @@ void weigh_rows_backward(const Tensor& d, const Tensor& x, const Tensor& weights
     const Tensor wide = part.to(inside);
     sums.narrow(0, first, count).copy_((wide * x.narrow(0, first, count)).sum(1));
     part.copy_(wide * weights.narrow(0, first, count).unsqueeze(1));
+  }
+}
+
+void gather_rows(const Tensor& out, const Tensor& table, const Tensor& ids) {
+  const at::NoGradGuard no_grad;
+  if (out.scalar_type() == table.scalar_type()) {
+    Tensor rows = out;
+    at::index_select_out(rows, table, 0, ids);
+  } else {
+    out.copy_(table.index_select(0, ids));
   }
 }
 

@@ -1,4 +1,4 @@
-// AdamW whose moments are codes of 8 bits: a thread block has the 256 numbers that share a scale, so that they are read, stepped and
+// AdamW and Lion whose moments are codes of 8 bits: a thread block has the 256 numbers that share a scale, so that they are read, stepped and
 // made codes again without being written between.
 #include "ops/backend/cuda/kernels/device.h"
 #include "ops/backend/cuda/kernels/entries.h"
@@ -53,10 +53,31 @@ __global__ void __launch_bounds__(kThreads) adamw_codes_kernel(AdamwCodes s) {
   s.second.scales[block] = second;
 }
 
+__global__ void __launch_bounds__(kThreads) lion_codes_kernel(LionCodes s) {
+  const auto block = static_cast<std::int64_t>(blockIdx.x);
+  const std::int64_t place = block * kThreads + threadIdx.x;
+  const LionRates& r = s.rates;
+  float m = 0;
+  if (place < s.size) {
+    const float g = s.g[place];
+    m = __fmul_rn(s.moment.values[s.moment.codes[place]], s.moment.scales[block]);
+    const float toward = __fadd_rn(__fmul_rn(m, r.beta1), __fmul_rn(g, r.one_minus_beta1));
+    s.p[place] = fmaf(r.minus_learning_rate, sign(toward), __fmul_rn(s.p[place], r.decay));
+    m = fmaf(r.one_minus_beta2, g, __fmul_rn(m, r.beta2));
+  }
+  const float largest = block_largest(fabsf(m), shared<0, float, kWarps>());
+  if (place < s.size) s.moment.codes[place] = code_of(m, largest, s.moment.places);
+  if (threadIdx.x == 0) s.moment.scales[block] = largest;  // all have read what was there: they met since
+}
+
 }  // namespace
 
 int adamw_codes(const AdamwCodes& s, void* stream) {
   return launch(adamw_codes_kernel, ceil_div(s.size, kCodeBlock), kThreads, stream, s);
+}
+
+int lion_codes(const LionCodes& s, void* stream) {
+  return launch(lion_codes_kernel, ceil_div(s.size, kCodeBlock), kThreads, stream, s);
 }
 
 }  // namespace hone::ops::cuda::kernels

@@ -94,6 +94,11 @@ __device__ inline void store(T* to, const float (&from)[kCount]) {
   *reinterpret_cast<Pack<T, kCount>*>(to) = pack;
 }
 
+// -1, 0 or 1; 0 of what is not a number, as at::sign has it.
+__device__ inline float sign(float x) {
+  return static_cast<float>((x > 0) - (x < 0));
+}
+
 // The sum of a warp's numbers, in all of its threads: the same tree each time.
 __device__ inline float warp_sum(float x) {
   for (int distance = kWarp / 2; distance > 0; distance /= 2) x += __shfl_xor_sync(kAllLanes, x, distance);

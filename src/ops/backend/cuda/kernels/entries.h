@@ -22,8 +22,11 @@ int add_rows(const AddRows& x, void* stream);              // scattered_rows.cu
 int copy_blocks(const CopyBlocks& x, void* stream);        // blocks.cu
 int join_attention(const JoinAttention& x, void* stream);  // join.cu
 int adamw_codes(const AdamwCodes& x, void* stream);        // codes.cu
-int sample_tokens(const SampleTokens& x, void* stream);    // sampler.cu
-int attend_pages(const AttendPages& x, void* stream);      // pages.cu
+int lion_codes(const LionCodes& x, void* stream);
+int lion(const Lion& x, void* stream);                   // optimizer.cu
+int gather_rows(const GatherRows& x, void* stream);      // scattered_rows.cu
+int sample_tokens(const SampleTokens& x, void* stream);  // sampler.cu
+int attend_pages(const AttendPages& x, void* stream);    // pages.cu
 
 const Kernels& all_kernels();  // table.cu
 

@@ -14,7 +14,7 @@
 namespace hone::ops::cuda::kernels {
 
 // Of the table: what the core and the library must agree on.
-constexpr int kVersion = 4;
+constexpr int kVersion = 5;
 
 enum class Dtype : int { kFloat, kBFloat16 };
 
@@ -155,6 +155,13 @@ struct AddRows {
   std::int64_t groups = 0, width = 0;
 };
 
+// out [tokens, width] = rows ids[t] of the table.
+struct GatherRows {
+  Rows out, table;
+  const std::int64_t* ids = nullptr;  // [tokens]
+  std::int64_t tokens = 0, width = 0;
+};
+
 // out [rows, columns] = x, or += x with `add`. `transposed`: x lies as [columns, rows].
 struct BlockCopy {
   Rows out, x;
@@ -203,6 +210,25 @@ struct AdamwCodes {
   std::int64_t size = 0;
   float decay = 1, beta1 = 0, one_minus_beta1 = 1, beta2 = 0, one_minus_beta2 = 1, root_correction2 = 1,
         epsilon = 0, minus_step_size = 0;
+};
+
+// LionStep and LionCodesStep (ops/lion.h) of `size` neighbors.
+struct LionRates {
+  float decay = 1, beta1 = 0, one_minus_beta1 = 1, beta2 = 0, one_minus_beta2 = 1, minus_learning_rate = 0;
+};
+struct Lion {
+  float* p = nullptr;
+  const float* g = nullptr;
+  float* m = nullptr;
+  std::int64_t size = 0;
+  LionRates rates;
+};
+struct LionCodes {
+  float* p = nullptr;
+  const float* g = nullptr;
+  CodedMoment moment;
+  std::int64_t size = 0;
+  LionRates rates;
 };
 
 // The next token of each row that goes on; nothing is written of the others.
@@ -255,6 +281,9 @@ struct Kernels {
   int (*copy_blocks)(const CopyBlocks& x, void* stream) = nullptr;
   int (*join_attention)(const JoinAttention& x, void* stream) = nullptr;
   int (*adamw_codes)(const AdamwCodes& x, void* stream) = nullptr;
+  int (*lion)(const Lion& x, void* stream) = nullptr;
+  int (*lion_codes)(const LionCodes& x, void* stream) = nullptr;
+  int (*gather_rows)(const GatherRows& x, void* stream) = nullptr;
   int (*sample_tokens)(const SampleTokens& x, void* stream) = nullptr;
   int (*attend_pages)(const AttendPages& x, void* stream) = nullptr;
 };

@@ -1,4 +1,4 @@
-// AdamW, sums of squares and a factor over flat fp32 buffers. Each operation is rounded by itself and sums are in the CPU's order,
+// AdamW, Lion, sums of squares and a factor over flat fp32 buffers. Each operation is rounded by itself and sums are in the CPU's order,
 // so that a step has the CPU's bits. A thread has four neighbors, or one; a block has one sum.
 #include "ops/backend/cuda/kernels/device.h"
 #include "ops/backend/cuda/kernels/entries.h"
@@ -37,6 +37,24 @@ __global__ void __launch_bounds__(kThreads) adamw_kernel(Adamw s) {
   store<kCount>(s.p + first, p);
   store<kCount>(s.m + first, m);
   store<kCount>(s.v + first, v);
+}
+
+template <int kCount>
+__global__ void __launch_bounds__(kThreads) lion_kernel(Lion s) {
+  const std::int64_t first = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kCount;
+  if (first >= s.size) return;
+  const LionRates& r = s.rates;
+  float p[kCount], g[kCount], m[kCount];
+  load<kCount>(p, s.p + first);
+  load<kCount>(g, s.g + first);
+  load<kCount>(m, s.m + first);
+  for (int j = 0; j < kCount; ++j) {
+    const float toward = fmaf(r.one_minus_beta1, g[j], __fmul_rn(m[j], r.beta1));
+    p[j] = fmaf(r.minus_learning_rate, sign(toward), __fmul_rn(p[j], r.decay));
+    m[j] = fmaf(r.one_minus_beta2, g[j], __fmul_rn(m[j], r.beta2));
+  }
+  store<kCount>(s.p + first, p);
+  store<kCount>(s.m + first, m);
 }
 
 // All threads bring the numbers; a lane adds up every sixteenth. A square of fp32 is exact in fp64.
@@ -88,6 +106,14 @@ int adamw(const Adamw& s, void* stream) {
   return with_count(fours, [&](auto count) {
     constexpr int kCount = decltype(count)::value;
     return launch(adamw_kernel<kCount>, blocks_of<kCount>(s.size), kThreads, stream, s);
+  });
+}
+
+int lion(const Lion& s, void* stream) {
+  const bool fours = by_fours(s.g, s.size) && by_fours(s.m, s.size) && by_fours(s.p, s.size);
+  return with_count(fours, [&](auto count) {
+    constexpr int kCount = decltype(count)::value;
+    return launch(lion_kernel<kCount>, blocks_of<kCount>(s.size), kThreads, stream, s);
   });
 }
 

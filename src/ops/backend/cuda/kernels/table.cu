@@ -20,6 +20,9 @@ const Kernels& all_kernels() {
                                      .copy_blocks = copy_blocks,
                                      .join_attention = join_attention,
                                      .adamw_codes = adamw_codes,
+                                     .lion = lion,
+                                     .lion_codes = lion_codes,
+                                     .gather_rows = gather_rows,
                                      .sample_tokens = sample_tokens,
                                      .attend_pages = attend_pages};
   return kTable;
