@@ -144,9 +144,11 @@ void say_plan(const config::ServePlan& plan, const OpenedModel& opened, const se
             << '\n';
 }
 
-// Null: the model has an adapter of its own, which a client's LoRA would replace.
+// Null: the model has an adapter of its own, which a client's LoRA would replace, or there is no folder for what clients
+// train.
 serve::TinkerApi* add_tinker(const config::ServePlan& plan, model::CausalLm& model,
                              const serve::Served& served, serve::Compute& compute, serve::Router& router) {
+  if (plan.root.empty()) return nullptr;
   if (!plan.adapter_name_or_path.empty()) {
     std::cerr << "training  no: adapter_name_or_path gives the model an adapter of its own\n";
     return nullptr;
@@ -162,10 +164,14 @@ serve::TinkerApi* add_tinker(const config::ServePlan& plan, model::CausalLm& mod
   };
   options.drains = [&served] { return served.drains.load(); };
   options.max_context = served.max_length;
+  options.adapter_memory = plan.adapter_memory;
   options.waiting_requests = static_cast<std::size_t>(plan.max_waiting);
   auto tinker = std::make_unique<serve::TinkerApi>(model, compute, std::move(options));
   serve::TinkerApi* const out = tinker.get();
   router.add(std::move(tinker));
+  std::cerr << "versions  " << gigabytes(plan.adapter_memory)
+            << " of weights that clients sample from; more of them are in a file in "
+            << base::printable(plan.root) << '\n';
   return out;
 }
 
@@ -201,18 +207,32 @@ std::string fingerprint_of(const config::ServePlan& plan) {
          std::to_string(plan.seed);
 }
 
-// Sleeps until a signal comes.
-void wait_for_signal() {
-  while (stop_signal == 0) poll(nullptr, 0, 100);
+// What requests ask and hold.
+serve::SchedulerOptions scheduling(const config::ServePlan& plan) {
+  return {.engine = {.batch_size = plan.max_batch_size,
+                     .prefill_tokens = plan.prefill_tokens,
+                     .kv_memory = plan.kv_memory},
+          .training_share = plan.training_share};
+}
+
+// Whether the tokenizer itself puts a token before a text.
+bool begins_texts(const text::Tokenizer& tokenizer) {
+  return tokenizer.encode("a", true).ids.front() != tokenizer.encode("a", false).ids.front();
+}
+
+std::unique_ptr<serve::HttpServer> open_network(const config::ServePlan& plan, const serve::Router& router) {
+  return std::make_unique<serve::HttpServer>(
+      serve::HttpOptions{.host = plan.host, .port = static_cast<int>(plan.port), .names = plan.host_names},
+      [&router](const std::shared_ptr<serve::Exchange>& exchange) { router.handle(exchange); });
 }
 
 }  // namespace
 
-int serve(const std::vector<std::string>& arguments) {
-  config::ServePlan plan = with_downloads([&] { return config::parse_serve(arguments); });
+int serve_while(config::ServePlan plan, const std::function<void(const Serving&)>& meanwhile) {
   place_and_tell(plan.device, plan.notes);
   print_notes(plan.notes);
   const std::string key = key_of(plan);
+  if (plan.adapter_memory == 0) plan.adapter_memory = base::free_memory() / 8;
   raise_descriptors();
   at::set_num_threads(static_cast<int>(train::threads_or_default(plan.threads)));
   const train::OpenedText text =
@@ -228,10 +248,7 @@ int serve(const std::vector<std::string>& arguments) {
 
   serve::Metrics metrics;
   auto background = std::make_unique<serve::TaskThread>();
-  serve::Scheduler scheduler(*opened.model, {.engine = {.batch_size = plan.max_batch_size,
-                                                        .prefill_tokens = plan.prefill_tokens,
-                                                        .kv_memory = plan.kv_memory},
-                                             .training_share = plan.training_share});
+  serve::Scheduler scheduler(*opened.model, scheduling(plan));
   serve::Served served{.model = *opened.model,
                        .tokenizer = text.tokenizer,
                        .chat_template = text.chat_template.get(),
@@ -260,22 +277,36 @@ int serve(const std::vector<std::string>& arguments) {
     const serve::HttpServer* const now = listening;
     return now == nullptr ? std::int64_t{0} : now->connections();
   };
+  if (tinker != nullptr) served.kept = [tinker] { return tinker->versions(); };
   say_plan(plan, opened, served, weights);
   end_on_signals();
-  auto network = std::make_unique<serve::HttpServer>(
-      serve::HttpOptions{.host = plan.host, .port = static_cast<int>(plan.port), .names = plan.host_names},
-      [&router](const std::shared_ptr<serve::Exchange>& exchange) { router.handle(exchange); });
+  auto network = open_network(plan, router);
   listening = network.get();
-  std::cout << "serving   http://" << plan.host << ":" << network->port() << std::endl;
-  wait_for_signal();
-
+  std::exception_ptr failure;
+  try {
+    meanwhile({.url = "http://" + plan.host + ":" + std::to_string(network->port()),
+               .max_length = served.max_length,
+               .begins_texts = begins_texts(text.tokenizer),
+               .stop_signal = stop_signal});
+  } catch (...) {
+    failure = std::current_exception();
+  }
   const Ending ending = let_end(plan, served, *network, tinker);
   listening = nullptr;
   scheduler.stop();
   network.reset();
   background.reset();
+  if (failure) std::rethrow_exception(failure);
   if (!ending.all_ended) std::cerr << "stopping  some requests did not end within " << plan.drain << " s\n";
   return ending.all_saved ? 0 : 1;
+}
+
+int serve(const std::vector<std::string>& arguments) {
+  const config::ServePlan plan = with_downloads([&] { return config::parse_serve(arguments); });
+  return serve_while(plan, [](const Serving& serving) {
+    std::cout << "serving   " << serving.url << std::endl;
+    while (serving.stop_signal == 0) poll(nullptr, 0, 100);
+  });
 }
 
 }  // namespace hone::commands

@@ -32,7 +32,8 @@ void Metrics::first_token(double seconds) {
   first_sum_ += seconds;
 }
 
-std::string Metrics::text(const SchedulerFacts& facts, std::int64_t connections, std::size_t versions) const {
+std::string Metrics::text(const SchedulerFacts& facts, std::int64_t connections,
+                          const KeptFacts& kept) const {
   std::string out;
   const std::lock_guard lock(mutex_);
   if (!requests_.empty()) out += "# TYPE hone_requests_total counter\n";
@@ -65,7 +66,9 @@ std::string Metrics::text(const SchedulerFacts& facts, std::int64_t connections,
   add_metric(out, "hone_works", "gauge", std::to_string(facts.works));
   add_metric(out, "hone_kv_bytes", "gauge", std::to_string(facts.engine.held));
   add_metric(out, "hone_connections", "gauge", std::to_string(connections));
-  add_metric(out, "hone_versions", "gauge", std::to_string(versions));
+  add_metric(out, "hone_versions", "gauge", std::to_string(kept.versions));
+  add_metric(out, "hone_version_bytes", "gauge", std::to_string(kept.bytes));
+  add_metric(out, "hone_version_file_bytes", "gauge", std::to_string(kept.file_bytes));
   return out;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "model/causal_lm.h"
+#include "serve/kept_versions.h"
 #include "serve/scheduler.h"
 #include "serve/task_thread.h"
 #include "serve/weights.h"
@@ -26,7 +27,7 @@ class Metrics {
   void count(const std::string& api, const std::string& path, int status);
   void first_token(double seconds);
   // Prometheus' text format, with what the scheduler and the network know.
-  std::string text(const SchedulerFacts& facts, std::int64_t connections, std::size_t versions) const;
+  std::string text(const SchedulerFacts& facts, std::int64_t connections, const KeptFacts& kept) const;
 
  private:
   mutable std::mutex mutex_;
@@ -55,9 +56,11 @@ struct Served {
   Scheduler& scheduler;
   TaskThread& background;
   Metrics& metrics;
-  std::atomic<std::uint64_t> requests = 0;                                     // that named no seed
-  std::atomic<bool> drains = false;                                            // new work is a 503
+  std::atomic<std::int64_t> numbers = 0;    // log-probabilities that requests hold until they are answered
+  std::atomic<std::uint64_t> requests = 0;  // that named no seed
+  std::atomic<bool> drains = false;         // new work is a 503
   std::function<std::int64_t()> connections = [] { return std::int64_t{0}; };  // open now
+  std::function<KeptFacts()> kept = [] { return KeptFacts(); };                // of sampling sessions
 };
 
 }  // namespace hone::serve

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "serve/openai/answers.h"
+#include "serve/openai/errors.h"
 #include "serve/openai/fields.h"
 #include "serve/openai/stream.h"
 #include "serve/router.h"
@@ -44,6 +45,71 @@ TEST(OpenAi, WhatIsUnknownIsNamed) {
   const Json said = tiny.ask("/v1/completions", {{"prompt", "a"}, {"temperatur", 1}})->wait();
   EXPECT_EQ(said["error"]["param"], "temperatur");
   EXPECT_NE(said["error"]["message"].get<std::string>().find("'temperature'"), std::string::npos);
+}
+
+// Its ids, and log-probabilities where they were asked for.
+std::pair<std::vector<std::int32_t>, std::vector<double>> sampled(TinyServed& tiny, const Json& more,
+                                                                  const Json& logprobs) {
+  Json asked = {{"prompt", {12, 40, 12, 77, 5, 40}}, {"max_tokens", 24},    {"seed", 5}, {"temperature", 0.7},
+                {"return_token_ids", true},          {"logprobs", logprobs}};
+  asked.update(more);
+  const Json one = tiny.ask("/v1/completions", asked)->wait()["choices"][0];
+  if (one["logprobs"].is_null()) return {one["token_ids"], {}};
+  return {one["token_ids"], one["logprobs"]["token_logprobs"]};
+}
+
+// The model's own at temperature 1, whatever was drawn from; and what is told changes no token.
+TEST(OpenAi, LogprobsBesidePenaltiesAreTheModels) {
+  TinyServed tiny;
+  for (const Json& more : {Json{{"repetition_penalty", 1.7}}, Json{{"min_tokens", 20}},
+                           Json{{"repetition_penalty", 0.8}, {"min_tokens", 20}, {"presence_penalty", 1}}}) {
+    const auto [plain, none] = sampled(tiny, more, nullptr);
+    EXPECT_TRUE(none.empty());
+    const auto [ids, logprobs] = sampled(tiny, more, 0);
+    EXPECT_EQ(ids, plain) << more;
+    EXPECT_EQ(sampled(tiny, more, 3), (std::pair{ids, logprobs})) << more;
+    std::vector<std::int32_t> whole = {12, 40, 12, 77, 5, 40};
+    whole.insert(whole.end(), ids.begin(), ids.end());
+    const Json scored =
+        tiny.ask("/v1/completions", {{"prompt", whole}, {"max_tokens", 0}, {"echo", true}, {"logprobs", 0}})
+            ->wait()["choices"][0]["logprobs"]["token_logprobs"];
+    ASSERT_EQ(scored.size(), 6 + logprobs.size());
+    for (std::size_t i = 0; i < logprobs.size(); ++i)
+      EXPECT_NEAR(logprobs[i], scored[6 + i].get<double>(), 1e-4) << more << " token " << i;
+  }
+}
+
+TEST(OpenAi, AnswersAreBounded) {
+  TinyServed tiny;
+  const std::vector<int> prompt(60, 7);
+  const auto code = [&](int samples, int tokens) {
+    const auto one = tiny.ask("/v1/completions", {{"prompt", prompt},
+                                                  {"n", samples},
+                                                  {"max_tokens", tokens},
+                                                  {"echo", true},
+                                                  {"logprobs", 64},
+                                                  {"ignore_eos", true}});
+    const Json said = one->wait();
+    EXPECT_EQ(one->answers, 1);
+    return one->answered.status == 200 ? "" : said["error"]["code"].get<std::string>();
+  };
+  EXPECT_EQ(code(128, 0), "");                    // 128 x 60 x 65 are 499,200 of 524,288
+  EXPECT_EQ(code(128, 400), "answer_too_large");  // told when it is
+  EXPECT_EQ(tiny.ask("/v1/completions", {{"prompt", {prompt, prompt, prompt}},
+                                         {"n", 64},
+                                         {"max_tokens", 0},
+                                         {"echo", true},
+                                         {"logprobs", 64}})
+                ->wait()["error"]["param"],
+            "logprobs");
+  EXPECT_EQ(tiny.served.numbers, 0);
+
+  tiny.served.numbers = openai::kMostNumbersHeld + 1;  // of others
+  const auto busy =
+      tiny.ask("/v1/completions", {{"prompt", prompt}, {"max_tokens", 0}, {"echo", true}, {"logprobs", 1}});
+  EXPECT_EQ(busy->wait()["error"]["type"], "overloaded");
+  EXPECT_EQ(busy->answered.status, 429);
+  EXPECT_EQ(tiny.served.numbers, openai::kMostNumbersHeld + 1);
 }
 
 // A turn that the model is taken to have said.
@@ -91,6 +157,29 @@ TEST(OpenAi, CallsAreReadAndStreamedAtTheEndOfATurn) {
   const Json plain = openai::message_of(told, said(tiny, "Two.<|im_end|>"), calls);
   EXPECT_FALSE(calls);
   EXPECT_EQ(plain["content"], "Two.");
+}
+
+TEST(OpenAi, AnAnswerIsMadeWithinItsBytes) {
+  TinyServed tiny;
+  openai::Wish wish;
+  wish.weights = {.name = "tiny"};
+  wish.prompts = {{5, 6, 7}};
+  wish.samples = 2;
+  const openai::Told told{.served = tiny.served, .wish = wish, .id = "cmpl-7"};
+  std::vector<openai::Choice> choices;
+  for (int i = 0; i < 2; ++i) {
+    choices.push_back(said(tiny, "one two three"));
+    choices.back().index = i;
+  }
+  const std::string text = openai::answer_of(told, choices, openai::kMostBytes);
+  const Json whole = Json::parse(text);
+  EXPECT_EQ(whole["choices"].size(), 2U);
+  EXPECT_EQ(whole["choices"][1]["index"], 1);
+  EXPECT_EQ(whole["usage"]["prompt_tokens"], 3);
+  EXPECT_EQ(whole["object"], "text_completion");
+  EXPECT_NO_THROW(openai::answer_of(told, choices, text.size()));
+  EXPECT_THROW(openai::answer_of(told, choices, text.size() - 1), openai::Refusal);
+  EXPECT_EQ(Json::parse(openai::answer_of(told, {}, 1000))["choices"], Json::array());
 }
 
 TEST(OpenAi, TheShortestNumberGivesTheFloatBack) {

@@ -304,10 +304,9 @@ bool is_loopback(const std::string& host) {
 
 }  // namespace
 
-ServePlan parse_serve(const std::vector<std::string>& arguments) {
-  ServePlan plan;
-  Settings settings =
-      read_model_first(serve_schema(), arguments, "hone serve", "a model to serve", plan.notes);
+Settings read_served(const Schema& schema, const std::vector<std::string>& arguments,
+                     const std::string& command, const std::string& wish, ServePlan& plan) {
+  Settings settings = read_model_first(schema, arguments, command, wish, plan.notes);
   read_decoding(settings, plan);
   note_other_bases(plan, plan.notes);
   settings.fill(plan);
@@ -319,6 +318,12 @@ ServePlan parse_serve(const std::vector<std::string>& arguments) {
   require_model(settings, plan);
   if (!plan.chat_template_path.empty())
     require_file(plan.chat_template_path, "chat_template_path", settings.where("chat_template_path"));
+  return settings;
+}
+
+ServePlan parse_serve(const std::vector<std::string>& arguments) {
+  ServePlan plan;
+  read_served(serve_schema(), arguments, "hone serve", "a model to serve", plan);
   return plan;
 }
 

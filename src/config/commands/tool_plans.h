@@ -88,11 +88,12 @@ struct ServePlan : DecodingPlan {
   std::int64_t max_batch_size = 64;     // sequences that decode together
   std::int64_t prefill_tokens = 128;    // of prompts, in one step
   std::int64_t kv_memory = 0;           // bytes; 0: half of what is free
-  std::int64_t max_waiting = 1024;      // requests that are not answered; more are refused with 429
-  std::string logprobs_mode = "raw";    // or "sampled"
-  double training_share = 0.5;          // of the time, for other work than decoding while both wait
-  double drain = 30;                    // seconds for running requests after SIGTERM
-  std::string root = "serve";           // folder of what clients train and save
+  std::int64_t adapter_memory = 0;  // bytes of weights that clients sample from; 0: an eighth of what is free
+  std::int64_t max_waiting = 1024;  // requests that are not answered; more are refused with 429
+  std::string logprobs_mode = "raw";  // or "sampled"
+  double training_share = 0.5;        // of the time, for other work than decoding while both wait
+  double drain = 30;                  // seconds for running requests after SIGTERM
+  std::string root = "serve";         // folder of what clients train and save
 
   bool operator==(const ServePlan&) const = default;
 };
@@ -220,6 +221,10 @@ LrFindPlan parse_lr_find(const std::vector<std::string>& arguments);  // the fir
 
 // The options of hone serve.
 struct Schema;
+class Settings;
 const Schema& serve_schema();
+// Fills `plan` from the options of a command that serves a model; `wish` says what the model is for. UserError.
+Settings read_served(const Schema& schema, const std::vector<std::string>& arguments,
+                     const std::string& command, const std::string& wish, ServePlan& plan);
 
 }  // namespace hone::config

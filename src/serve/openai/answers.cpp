@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "serve/openai/errors.h"
+
 namespace hone::serve::openai {
 
 namespace {
@@ -283,18 +285,31 @@ Json head_of(const Told& told, const char* object) {
           {"choices", Json::array()}};
 }
 
-Json answer_of(const Told& told, const std::vector<Choice>& choices) {
+std::string answer_of(const Told& told, const std::vector<Choice>& choices, std::size_t most_bytes) {
   const Form form = told.wish.form;
-  Json out = form == Form::kGenerate
-                 ? Json{{"request_id", told.id}, {"choices", Json::array()}}
-                 : head_of(told, form == Form::kChat ? "chat.completion" : "text_completion");
+  Json rest = form == Form::kGenerate
+                  ? Json{{"request_id", told.id}}
+                  : head_of(told, form == Form::kChat ? "chat.completion" : "text_completion");
+  rest.erase("choices");
+  if (form == Form::kChat && told.wish.return_ids) rest["prompt_token_ids"] = told.wish.prompts.front();
+  if (form != Form::kGenerate) rest["usage"] = usage_of(told, choices);
+  std::string out = R"({"choices":[)";
+  const auto add = [&](const std::string& text) {
+    out += text;
+    if (out.size() > most_bytes) {
+      throw Refusal(400,
+                    "the answer would have more than " + std::to_string(most_bytes) +
+                        " bytes: ask for fewer choices, shorter texts, or fewer log-probabilities",
+                    "", "answer_too_large");
+    }
+  };
   for (const Choice& one : choices) {
-    out["choices"].push_back(form == Form::kChat         ? chat_choice(told, one)
-                             : form == Form::kCompletion ? completion_choice(told, one)
-                                                         : generate_choice(told, one));
+    const Json choice = form == Form::kChat         ? chat_choice(told, one)
+                        : form == Form::kCompletion ? completion_choice(told, one)
+                                                    : generate_choice(told, one);
+    add((&one == &choices.front() ? "" : ",") + base::dump_json(choice));
   }
-  if (form == Form::kChat && told.wish.return_ids) out["prompt_token_ids"] = told.wish.prompts.front();
-  if (form != Form::kGenerate) out["usage"] = usage_of(told, choices);
+  add("]," + base::dump_json(rest).substr(1));
   return out;
 }
 

@@ -19,6 +19,7 @@ struct Choice {
   rollout::Completion completion;
   SampleFacts facts;
   std::unique_ptr<Observed> observed;
+  std::size_t counted = 0;  // tokens of the completion whose log-probabilities Sampling has counted
   // Of the prompt, with echo and logprobs, from its second token on; null: it has no second one. Shared by its choices.
   std::shared_ptr<const PromptScores> scores;
 };
@@ -48,8 +49,9 @@ base::Json usage_of(const Told& told, const std::vector<Choice>& choices);
 // id, object, created, model, and choices without any.
 base::Json head_of(const Told& told, const char* object);
 
-// The whole answer.
-base::Json answer_of(const Told& told, const std::vector<Choice>& choices);
+// The whole answer, as JSON's text. A Refusal (400) when it has more than `most_bytes`; it is made a choice at a time,
+// so that what it takes in memory is that and one choice.
+std::string answer_of(const Told& told, const std::vector<Choice>& choices, std::size_t most_bytes);
 
 std::size_t characters(const std::string& text);  // how many, of UTF-8
 

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
+
+#include "rollout/scores.h"
 
 namespace hone::serve::openai {
 
@@ -9,6 +12,7 @@ Observed::Observed(const Wish& wish, bool raw_logprobs)
     : top_(wish.logprobs.value_or(0)),
       keeps_row_(wish.logprobs && raw_logprobs && wish.sampler.temperature != 0 &&
                  wish.sampler.temperature != 1),
+      sees_(top_ > 0 || keeps_row_),
       changes_(wish.presence_penalty != 0 || wish.frequency_penalty != 0 || !wish.bias.empty() ||
                !wish.allowed.empty()),
       presence_(wish.presence_penalty),
@@ -16,14 +20,27 @@ Observed::Observed(const Wish& wish, bool raw_logprobs)
       bias_(wish.bias),
       allowed_(wish.allowed) {}
 
+void Observed::enter(rollout::RequestOptions& options, const std::vector<std::int32_t>& prompt) {
+  if (!is_needed()) return;
+  if (sees_) {
+    repetition_ = std::exchange(options.sampler.repetition_penalty, 1);
+    min_tokens_ = std::exchange(options.min_new_tokens, 0);
+    if (repetition_ != 1) prompt_ = prompt;
+    if (min_tokens_ > 0) stop_ids_ = options.stop_ids;
+  }
+  options.constrain = [this](std::span<const std::int32_t> ids, std::span<float> scores) {
+    before(ids, scores);
+  };
+}
+
 void Observed::before(std::span<const std::int32_t> ids, std::span<float> scores) {
-  if (top_ > 0 || keeps_row_) log_sum_ = log_sum_of(scores);
+  if (sees_) log_sum_ = log_sum_of(scores);
   if (top_ > 0) {
     top_tokens_.resize(ids.size());  // shorter: a forward was made again
     top_tokens_.push_back(top_tokens(scores, log_sum_, top_));
   }
   if (keeps_row_) row_.assign(scores.begin(), scores.end());
-  if (changes_) change(ids, scores);
+  change(ids, scores);
 }
 
 void Observed::after(std::span<const std::int32_t> ids) {
@@ -32,6 +49,14 @@ void Observed::after(std::span<const std::int32_t> ids) {
 }
 
 void Observed::change(std::span<const std::int32_t> ids, std::span<float> scores) const {
+  if (repetition_ != 1) {
+    std::vector<std::int32_t> seen = prompt_;
+    seen.insert(seen.end(), ids.begin(), ids.end());
+    std::sort(seen.begin(), seen.end());
+    seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
+    rollout::penalize(scores, seen, repetition_);
+  }
+  if (static_cast<std::int64_t>(ids.size()) < min_tokens_) rollout::forbid(scores, stop_ids_);
   if (presence_ != 0 || frequency_ != 0) {
     std::map<std::int32_t, int> counts;
     for (const std::int32_t id : ids) ++counts[id];

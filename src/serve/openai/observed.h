@@ -1,5 +1,6 @@
 // What is seen and changed of a sequence's scores before each of its tokens is drawn: the most likely tokens
-// beside it, and the penalties, biases and allowed tokens of a request.
+// beside it, and the penalties, biases and allowed tokens of a request. Where scores are seen, the engine's own
+// penalties come here too, behind what is seen, so that it has the model's scores.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,10 @@ class Observed {
  public:
   Observed(const Wish& wish, bool raw_logprobs);
 
-  bool is_needed() const { return top_ > 0 || keeps_row_ || changes_; }
+  bool is_needed() const { return sees_ || changes_; }
+  // For a request of `prompt`. What before() does itself is taken out of the options; it applies in the
+  // engine's order, to the same bits. `this` must outlive the request.
+  void enter(rollout::RequestOptions& options, const std::vector<std::int32_t>& prompt);
   // RequestOptions::constrain, by one thread at a time.
   void before(std::span<const std::int32_t> ids, std::span<float> scores);
   // After the token was drawn.
@@ -30,10 +34,15 @@ class Observed {
   void change(std::span<const std::int32_t> ids, std::span<float> scores) const;
 
   const std::int64_t top_;
-  const bool keeps_row_, changes_;
+  const bool keeps_row_, sees_, changes_;
   const double presence_, frequency_;
   const std::map<std::int32_t, float> bias_;
   const std::vector<std::int32_t> allowed_;
+  // Of the engine; 1 and 0: it does them.
+  double repetition_ = 1;
+  std::int64_t min_tokens_ = 0;
+  std::vector<std::int64_t> stop_ids_;
+  std::vector<std::int32_t> prompt_;
   std::vector<TopTokens> top_tokens_;
   std::vector<float> row_, raw_;
   float log_sum_ = 0;

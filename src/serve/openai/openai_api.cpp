@@ -84,9 +84,9 @@ void OpenAiApi::answer_get(Exchange& exchange) const {
   } else if (path == "/version") {
     tell(exchange, {.body = base::dump_json({{"version", base::kHoneVersion}})});
   } else if (path == "/metrics") {
-    tell(exchange, {.body = served_.metrics.text(served_.scheduler.facts(), served_.connections(),
-                                                 served_.weights.all().size()),
-                    .type = "text/plain; version=0.0.4; charset=utf-8"});
+    tell(exchange,
+         {.body = served_.metrics.text(served_.scheduler.facts(), served_.connections(), served_.kept()),
+          .type = "text/plain; version=0.0.4; charset=utf-8"});
   } else if (path == "/tokenizer_info") {
     tell(exchange, {.body = base::dump_json(tokenizer_info())});
   } else if (path == "/v1/models") {

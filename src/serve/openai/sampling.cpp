@@ -51,19 +51,38 @@ rollout::Request Sampling::request_of(Choice& choice) const {
       return ids.size() >= least && text::ends_with_stop(ids, stops, tokenizer);
     };
   }
-  if (choice.observed->is_needed()) {
-    out.options.constrain = [observed = choice.observed.get()](std::span<const std::int32_t> ids,
-                                                               std::span<float> scores) {
-      observed->before(ids, scores);
-    };
-  }
+  choice.observed->enter(out.options, out.ids);
   return out;
+}
+
+void Sampling::count(std::int64_t tokens) {
+  const std::int64_t more = tokens * wish_.told_beside();
+  numbers_ += more;
+  served_.numbers += more;
+  if (numbers_ <= kMostNumbers) return;
+  throw Refusal(400,
+                "an answer has at most " + std::to_string(kMostNumbers) +
+                    " log-probabilities (choices x tokens x (1 + logprobs)): ask for fewer choices, shorter "
+                    "texts, or fewer of them beside a token",
+                wish_.form == Form::kChat ? "top_logprobs" : "logprobs", "answer_too_large");
 }
 
 void Sampling::start() {
   const bool scores = wish_.echo && wish_.logprobs;
-  std::size_t to_score = 0;
-  for (const auto& prompt : wish_.prompts) to_score += scores && prompt.size() > 1 ? 1 : 0;
+  std::size_t to_score = 0, told = 0;
+  for (const auto& prompt : wish_.prompts) {
+    to_score += scores && prompt.size() > 1 ? 1 : 0;
+    told += scores ? prompt.size() : 0;
+  }
+  try {
+    if (told > 0 && served_.numbers > kMostNumbersHeld)
+      throw Refusal(429, "too many log-probabilities wait to be told: try again in a moment", "", "",
+                    "overloaded");
+    count(static_cast<std::int64_t>(told) * wish_.samples);
+  } catch (const Refusal&) {
+    fail(std::current_exception());
+    return;
+  }
   left_ = to_score + (wish_.max_tokens > 0 ? choices_.size() : 0);
   const std::weak_ptr<Sampling> weak = weak_from_this();
   exchange_->when_gone([weak] {
@@ -118,6 +137,13 @@ void Sampling::take(Choice& choice, const rollout::Completion& completion, const
                     bool has_ended) {
   if (failed_ || (cancelled_ && !has_ended)) return;
   choice.facts = facts;
+  try {
+    count(static_cast<std::int64_t>(completion.ids.size() - choice.counted));
+  } catch (const Refusal&) {
+    fail(std::current_exception());
+    return;
+  }
+  choice.counted = completion.ids.size();
   if (!completion.ids.empty()) choice.observed->after(completion.ids);
   if (!completion.ids.empty() && !has_first_.exchange(true)) served_.metrics.first_token(facts.first_seconds);
   if (completion.finish_reason == rollout::FinishReason::kCancelled) {
@@ -143,8 +169,7 @@ void Sampling::one_done() {
 
 void Sampling::finish() {
   try {
-    const Told& told = told_;
-    exchange_->answer({.body = base::dump_json(answer_of(told, choices_))});
+    exchange_->answer({.body = answer_of(told_, choices_, kMostBytes)});
     end(200);
   } catch (...) {
     fail(std::current_exception());
@@ -170,6 +195,7 @@ void Sampling::cancel() {
 }
 
 void Sampling::end(int status) {
+  served_.numbers -= numbers_.exchange(0);
   exchange_->when_gone(nullptr);
   if (ended_) ended_(status);
 }

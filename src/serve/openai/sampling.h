@@ -32,6 +32,7 @@ class Sampling : public std::enable_shared_from_this<Sampling> {
   void fail(const std::exception_ptr& failure);
   void cancel();
   void finish();
+  void count(std::int64_t tokens);  // whose log-probabilities are told; a Refusal when they are too many
   void end(int status);
 
   Served& served_;
@@ -43,6 +44,7 @@ class Sampling : public std::enable_shared_from_this<Sampling> {
   std::vector<Choice> choices_;
   std::unique_ptr<Stream> stream_;  // null: one answer
   std::atomic<std::size_t> left_ = 0;
+  std::atomic<std::int64_t> numbers_ = 0;  // of told log-probabilities, as Served::numbers counts them
   std::atomic<bool> failed_ = false, cancelled_ = false, has_first_ = false;
   std::mutex mutex_;
   std::vector<JobId> jobs_;

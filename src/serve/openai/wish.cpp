@@ -156,11 +156,6 @@ void check_lengths(const Served& served, Wish& wish, bool to_the_end) {
   }
   wish.min_tokens = std::min(wish.min_tokens, wish.max_tokens);
   if (wish.max_tokens == 0 && !wish.echo) throw Refusal(400, "max_tokens must be at least 1", "max_tokens");
-  if (wish.logprobs.value_or(0) > 0 && (wish.sampler.repetition_penalty != 1 || wish.min_tokens > 0)) {
-    throw Refusal(400,
-                  "log-probabilities of other tokens cannot be had beside repetition_penalty or min_tokens",
-                  wish.form == Form::kChat ? "top_logprobs" : "logprobs", "unsupported_parameter");
-  }
 }
 
 // A text, a list of texts, ids, or lists of ids.

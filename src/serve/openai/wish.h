@@ -36,7 +36,17 @@ struct Wish {
   std::optional<std::int64_t> logprobs;  // so many of the most likely beside each token; nothing: none at all
   bool return_ids = false, texts_as_ids = false;
   base::Json tools;  // that a turn may call; null: it is plain text
+
+  // Log-probabilities that are told beside one token.
+  std::int64_t told_beside() const { return logprobs ? 1 + *logprobs : 0; }
 };
+
+// What one answer may have. kMostNumbers: log-probabilities of all its choices, those of prompts with echo among
+// them; kMostBytes: of JSON.
+inline constexpr std::int64_t kMostNumbers = std::int64_t{1} << 19;
+inline constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+// Log-probabilities of all requests that are not answered yet; more are a 429.
+inline constexpr std::int64_t kMostNumbersHeld = std::int64_t{1} << 24;
 
 // Refusals by name for what is unknown, not supported, or out of range. `body`: the request.
 Wish read_completion(const Served& served, const base::Json& body);

@@ -42,6 +42,10 @@ Autosaved TinkerApi::autosave() {
   return {.paths = {}, .failures = {"all models: saving took longer than 5 minutes"}};
 }
 
+KeptFacts TinkerApi::versions() const {
+  return service_->versions();
+}
+
 HttpAnswer TinkerApi::failure(int status, const std::string& message) const {
   return detail(status, message);
 }

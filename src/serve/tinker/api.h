@@ -9,6 +9,7 @@
 #include "model/causal_lm.h"
 #include "serve/api.h"
 #include "serve/http.h"
+#include "serve/kept_versions.h"
 #include "serve/tinker/compute.h"
 #include "serve/tinker/options.h"
 
@@ -30,6 +31,7 @@ class TinkerApi : public Api {
   // Before a stop, from another thread than those that call: each model that has been stepped since it was
   // saved is written to its tinker://RUN/weights/autosave. Waits for that.
   Autosaved autosave();
+  KeptFacts versions() const;  // of sampling sessions; from any thread
 
  private:
   std::unique_ptr<Service> service_;

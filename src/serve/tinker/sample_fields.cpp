@@ -13,6 +13,7 @@ using base::Json;
 namespace {
 
 constexpr std::int64_t kMostSamples = 128, kMostStops = 64, kMostTop = 64;
+constexpr std::int64_t kMostNumbers = std::int64_t{1} << 22;  // of the most likely tokens, in one answer
 constexpr std::int64_t kMaxTokenId = std::numeric_limits<std::int32_t>::max();
 
 void require_neutral(const Fields& fields) {
@@ -107,6 +108,19 @@ void read_params(const Fields& params, const SampleSetting& setting, SampleRun& 
               std::to_string(tokens) + " and " + std::to_string(options.max_new_tokens));
 }
 
+// An answer of 8 bytes for each of these.
+void require_numbers(const Fields& fields, const SampleRun& run) {
+  const std::int64_t numbers = static_cast<std::int64_t>(run.prompt.size()) * run.prompt_top +
+                               run.samples * run.options.max_new_tokens * run.sample_top;
+  if (numbers <= kMostNumbers) return;
+  fields.fail(
+      run.sample_top > 0 ? "topk_sample_logprobs" : "topk_prompt_logprobs",
+      "at most " + std::to_string(kMostNumbers) +
+          " numbers: topk_prompt_logprobs x tokens of the prompt, and topk_sample_logprobs x num_samples x "
+          "max_tokens",
+      std::to_string(numbers));
+}
+
 }  // namespace
 
 void read_sample(const Fields& fields, const SampleSetting& setting, SampleRun& run) {
@@ -123,6 +137,7 @@ void read_sample(const Fields& fields, const SampleSetting& setting, SampleRun& 
   run.prompt_logprobs = fields.flag_or("prompt_logprobs", false);
   run.prompt_top = fields.whole_or("topk_prompt_logprobs", 0, 0, kMostTop);
   run.sample_top = fields.whole_or("topk_sample_logprobs", 0, 0, kMostTop);
+  require_numbers(fields, run);
   if (!fields.has("prompt_logprobs_last_n")) return;
   const auto tokens = static_cast<std::int64_t>(run.prompt.size());
   if (!run.prompt_logprobs) fields.fail("prompt_logprobs_last_n", "prompt_logprobs beside it", "none");

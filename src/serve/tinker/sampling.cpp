@@ -59,7 +59,7 @@ void Service::create_sampling_session(const Held& exchange, const std::string&) 
   fields.only({"session_id", "sampling_session_seq_id", "base_model", "model_path", "type"});
   const std::string owner = session(fields.text("session_id")).id;
   const std::int64_t number = fields.whole("sampling_session_seq_id");
-  const auto answer = [this, exchange, owner, number](const std::string& path, Version version) {
+  const auto answer = [this, exchange, owner, number](const std::string& path, Kept version) {
     if (!sessions_.contains(owner)) return answer_error(*exchange, {410, "the session has ended"});
     SamplingSession& made = add_sampler(owner, number);
     made.model_path = path;
@@ -75,13 +75,18 @@ void Service::create_sampling_session(const Held& exchange, const std::string&) 
   const SavedFacts saved = store_.read(path);
   require_base(saved.run.base_model);
   if (const auto found = versions_.find(path.text()); found != versions_.end())
-    if (Version version = found->second.lock()) return answer(path.text(), std::move(version));
+    if (Kept version = found->second.lock()) return answer(path.text(), std::move(version));
   compute_.work(std::make_unique<LoadVersion>(
                     model_, store_.folder(path), saved.run.lora,
-                    [this, answer, text = path.text()](const Version& version) {
-                      tasks_->run([this, answer, text, version] {
-                        versions_[text] = version;
-                        answer(text, version);
+                    [this, exchange, answer, text = path.text()](const Version& version) {
+                      tasks_->run([this, exchange, answer, text, version] {
+                        try {
+                          const Kept kept = kept_.keep(version);
+                          versions_[text] = kept;
+                          answer(text, kept);
+                        } catch (...) {
+                          answer_error(*exchange, error_of(std::current_exception()));
+                        }
                       });
                     },
                     [this, exchange](const std::exception_ptr& error) {
@@ -105,7 +110,6 @@ void Service::asample(const Held& exchange, const std::string&) {
   const auto run = std::make_shared<SampleRun>();
   run->future = from.id + ":" + std::to_string(seq);
   run->session = from.session;
-  run->version = from.version;  // bound now: later weights do not matter to it
   read_sample(fields,
               {.max_context = max_context(),
                .seed = options_.seed,
@@ -123,6 +127,10 @@ void Service::asample(const Held& exchange, const std::string&) {
     if (futures_.pending() > 0 && (futures_.pending() >= options_.waiting_requests ||
                                    futures_.pending_bytes() + bytes > options_.waiting_bytes))
       throw ApiError{429, "too many requests wait: send this one again", 1};
+    const std::optional<Version> version = kept_.use(from.version);
+    if (!version)
+      throw ApiError{429, "the memory for weights is full of those that samples are drawn from", 1};
+    run->version = *version;  // bound now: later weights do not matter to it
     from.last_seq = std::max(from.last_seq, seq);
     futures_.open(run->future, from.id, true, bytes);
     start(run);

@@ -56,8 +56,9 @@ void Service::save(ModelState& model, const std::string& future, const SavedFact
       [this, future, is_training, version, id = model.id, path = facts.path.text()] {
         versions_.erase(path);  // of what it replaced
         if (!is_training) {
-          versions_[path] = *version;
-          if (const auto found = models_.find(id); found != models_.end()) found->second->newest = *version;
+          const Kept kept = kept_.keep(std::exchange(*version, nullptr));
+          versions_[path] = kept;
+          if (const auto found = models_.find(id); found != models_.end()) found->second->newest = kept;
         }
         futures_.finish(
             future, {{"path", path}, {"type", is_training ? "save_weights" : "save_weights_for_sampler"}});
@@ -129,9 +130,10 @@ void Service::new_sampler(ModelState& model, const std::string& future, std::int
       },
       [this, future, number, version, id = model.id, owner = model.session] {
         if (!sessions_.contains(owner)) return;  // it has ended meanwhile, and nobody waits
+        const Kept kept = kept_.keep(std::exchange(*version, nullptr));
         SamplingSession& sampler = add_sampler(owner, number);
-        sampler.version = *version;
-        if (const auto found = models_.find(id); found != models_.end()) found->second->newest = *version;
+        sampler.version = kept;
+        if (const auto found = models_.find(id); found != models_.end()) found->second->newest = kept;
         futures_.finish(future, {{"sampling_session_id", sampler.id}, {"type", "save_weights_for_sampler"}});
       });
 }

@@ -88,6 +88,7 @@ Service::Service(model::CausalLm& model, Compute& compute, TinkerOptions options
       compute_(compute),
       options_(std::move(options)),
       futures_(options_.futures),
+      kept_({.folder = options_.root, .bound = options_.adapter_memory}),
       store_(options_.root) {}
 
 Service::~Service() = default;

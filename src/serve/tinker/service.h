@@ -20,6 +20,7 @@
 
 #include "model/causal_lm.h"
 #include "serve/http.h"
+#include "serve/kept_versions.h"
 #include "serve/task_thread.h"
 #include "serve/tinker/compute.h"
 #include "serve/tinker/fields.h"
@@ -59,7 +60,7 @@ struct ModelState {
   RequestOrder order;
   std::shared_ptr<Runtime> runtime = std::make_shared<Runtime>();
   bool is_failed = false;         // it was not made
-  Version newest;                 // of save_weights_for_sampler: held until the next
+  Kept newest;                    // of save_weights_for_sampler: held until the next
   std::int64_t last_request = 0;  // seconds since 1970
 };
 
@@ -67,7 +68,7 @@ struct SamplingSession {
   std::string id, session;
   std::int64_t number = 0;  // the client's
   std::string model_path;   // empty: none
-  Version version;          // null: the base
+  Kept version;             // null: the base
   std::int64_t last_seq = -1;
 };
 
@@ -96,6 +97,7 @@ class Service {
   void handle(const Held& exchange);
   void tick();
   void autosave(const std::function<void(Autosaved)>& done);
+  KeptFacts versions() const { return kept_.facts(); }  // from any thread
 
  private:
   using Handler = void (Service::*)(const Held&, const std::string& part);
@@ -182,10 +184,11 @@ class Service {
   Compute& compute_;
   const TinkerOptions options_;
   Futures futures_;
+  KeptVersions kept_;  // before all that has a Kept
   std::map<std::string, Session> sessions_;
   std::map<std::string, std::unique_ptr<ModelState>> models_;
   std::map<std::string, SamplingSession> samplers_;
-  std::map<std::string, std::weak_ptr<const ops::AdapterSides>>
+  std::map<std::string, std::weak_ptr<const std::uint64_t>>
       versions_;                                               // of tinker:// paths, while somebody has them
   std::map<std::string, std::shared_ptr<SampleRun>> running_;  // by future
   Store store_;
