@@ -3,7 +3,7 @@ import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-MOST_LINES, MOST_COLUMNS, MOST_WORDS = 150, 140, 30
+MOST_COLUMNS, MOST_WORDS = 140, 30
 FOLDERS = ("src", "tests", "tools", "docs", "bench", "examples", "cmake", "text-ffi")
 # Documents that stand outside the project: a reader does not have them.
 OUTSIDE = r"\b(DESIGN|FAULTS|docs/DESIGN)\b|\.\./shared|\b(TRL|SPEED|STYLE|CUDA|RANKS|RECIPES|LIBTORCH|LIBRARIES)\.md\b"
@@ -43,10 +43,6 @@ class Page:
     def spans(self):
         """(line number, text) of each `code span`."""
         return [(i, span) for i, line in self.prose() for span in re.findall(r"`([^`]+)`", line)]
-
-
-def long_page(page, most=MOST_LINES):
-    return [f"{page.name}: {len(page.lines)} lines, at most {most}"] if len(page.lines) > most else []
 
 
 def wide_lines(page):

@@ -19,7 +19,9 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-from pages import (Page, dead_links, in_order, long_page, long_sentences, lost_citations, lost_names, lost_paths, passages,
+from front_page import (PEERS, QUICKSTART_YAML, TOLD, long_symptom, told_cases, unknown_classes, wrong_front, wrong_told,
+                        wrong_yaml_quotes)
+from pages import (Page, dead_links, in_order, long_sentences, lost_citations, lost_names, lost_paths, passages,
                    wide_lines)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -30,7 +32,7 @@ RUNS = ("sft", "grpo", "rloo", "dpo", "online-dpo", "kto", "cpo", "orpo", "rewar
 
 
 def pages():
-    names = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+    names = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
     return [Page(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")) for path in names]
 
 
@@ -58,6 +60,7 @@ class Program:
         self.commands = re.findall(r"(?m)^  ([a-z][a-z-]*)  ", self.says("help"))
         self.options = {command: self.options_of(command) for command in self.commands}
         self.all_options = set().union(*self.options.values())
+        self.classes = set(re.findall(r"(?m)^([A-Z]{2,5}-\d\d)\b", self.says("faults")))
 
     def says(self, *words):
         return subprocess.run([self.path, *words], capture_output=True, text=True, check=False).stdout
@@ -160,6 +163,10 @@ def wrong_quickstart_quotes(page, output):
     return found if quoted else [f"{page.name}: quotes nothing of ./quickstart"]
 
 
+def symptoms():
+    return [page for page in pages() if page.name.startswith("docs/symptoms/")]
+
+
 def styled():
     return [page for page in pages() if page.name not in AS_THEY_ARE]
 
@@ -168,8 +175,35 @@ def collect(collector, chosen, *more):
     return [finding for page in chosen for finding in collector(page, *more)]
 
 
-def test_readme_has_at_most_150_lines(_):
-    return collect(long_page, [page for page in pages() if page.name == "README.md"])
+def readme():
+    return [page for page in pages() if page.name == "README.md"]
+
+
+def test_the_front_page_is_short_and_whole(_):
+    return collect(wrong_front, readme())
+
+
+def test_the_front_page_quotes_the_example(_):
+    return collect(wrong_yaml_quotes, readme(), (ROOT / QUICKSTART_YAML).read_text(encoding="utf-8"))
+
+
+def test_symptoms_quote_what_is_told(_):
+    cases = told_cases((ROOT / TOLD).read_text(encoding="utf-8"))
+    return collect(wrong_told, styled(), cases) + collect(long_symptom, [page for page in symptoms() if not page.name.endswith("README.md")])
+
+
+def test_classes_that_are_named_exist(program):
+    return collect(unknown_classes, symptoms() + [page for page in pages() if page.name == "AGENTS.md"], program.classes)
+
+
+def test_every_page_is_in_the_index(_):
+    """docs/README.md names each page of docs/, docs/symptoms/README.md each symptom."""
+    found = []
+    for folder in ("docs", "docs/symptoms"):
+        index = (ROOT / folder / "README.md").read_text(encoding="utf-8")
+        found += [f"{folder}/README.md: no link to {path.name}" for path in sorted((ROOT / folder).glob("*.md"))
+                  if path.name != "README.md" and f"({path.name}" not in index]
+    return found
 
 
 def test_no_line_is_above_140_columns(_):
@@ -228,14 +262,25 @@ def test_transcripts_are_what_hone_prints(program):
 
 def test_readme_quotes_the_quickstart(_):
     output = (ROOT / QUICKSTART_OUTPUT).read_text(encoding="utf-8")
-    return collect(wrong_quickstart_quotes, [page for page in pages() if page.name == "README.md"], output)
+    return collect(wrong_quickstart_quotes, readme(), output)
 
 
 def broken_pages(program):
     """(collector's findings, what they have to hold) for texts that each break one rule."""
     page = lambda text: Page("README.md", text)
     long = " ".join(["word"] * 31) + "."
-    yield long_page(page("\n" * 151)), "151 lines"
+    front = f"| | {' | '.join(PEERS)} |\n| a | b | c | d | e | f |\n![a](b)" + "\n" * 60
+    yield wrong_front(page(front + "\n" * 30)), "92 lines"
+    yield wrong_front(page(front.replace("![a]", "[a]"))), "0 pictures"
+    yield wrong_front(page(front.replace("c", " "))), "no whole table"
+    yield wrong_yaml_quotes(page("```yaml\n" + "a: 1\n" * 9 + "b: 2\n```"), "a: 1  # one\n"), "does not have `b: 2`"
+    yield wrong_yaml_quotes(page("```yaml\na: 1\n```"), "a: 1\n"), "1 lines of YAML"
+    yield wrong_told(page("```told\n== A-01 a\nwarn c\n```"), told_cases("== A-01 a\nwarn b\n")), "does not have: warn c"
+    yield wrong_told(page("```told\n== A-01 b\nwarn b\n```"), told_cases("== A-01 a\nwarn b\n")), "no case A-01 b"
+    yield wrong_told(page("```told\nwarn b\n```"), {}), "begins with"
+    yield unknown_classes(page("`NUM-99` and NUM-07"), program.classes), "no class NUM-99"
+    yield long_symptom(page("a\n" * 61 + "- Elsewhere: a\n```told\n== A-01 a\n```")), "at most 60"
+    yield long_symptom(page("Nothing.")), "quotes no verdict"
     yield wide_lines(page("a" * 141)), "README.md:1: 141 columns"
     yield long_sentences(page("Short.\n\n" + long)), "README.md:3: 31 words"
     yield long_sentences(page("- one\n- " + long.replace(" ", "\n  "))), "README.md:2: 31 words"
