@@ -11,7 +11,7 @@ Functions are called once over all starts. The exception is counted exactly: a c
 whose result had not been written. Methods of environments are called once in each start, in those batches that the start samples.
 
 Prints `ok NAME` or `not ok NAME`; a run that fails prints how to run it again.
-usage: tool_runs.py [--count N] [--seconds S] [--seed N] [--case INDEX] [--hone PROGRAM]
+usage: tool_runs.py [--first INDEX] [--count N] [--seconds S] [--seed N] [--case INDEX] [--hone PROGRAM]
 """
 import argparse
 import collections
@@ -329,6 +329,7 @@ def tell(name, check, *arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--first", type=int, default=0, help="of a piece of the runs")
     parser.add_argument("--count", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1e9, help="no run is begun after so many")
     parser.add_argument("--seed", type=int, default=0)
@@ -341,7 +342,7 @@ def main():
         stories = [Story(options.hone.resolve(), root, name) for name in STORIES]
         count = kills = again = problems = 0
         end = time.monotonic() + options.seconds
-        for index in range(options.count) if options.case < 0 else [options.case]:
+        for index in range(options.first, options.first + options.count) if options.case < 0 else [options.case]:
             if time.monotonic() > end:
                 break
             count += 1
