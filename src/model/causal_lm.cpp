@@ -21,6 +21,7 @@
 #include "ops/head/linear_logprob.h"
 #include "ops/head/soft_cap.h"
 #include "ops/index_tensor.h"
+#include "ops/kept_ggml.h"
 #include "ops/machine/device_memory.h"
 #include "ops/rms_norm.h"
 #include "ops/routed_rows.h"
@@ -118,6 +119,14 @@ ops::Weight stored(const at::Tensor& plain, Storage storage) {
   return storage == Storage::kPacked ? ops::Weight::packed_where_possible(plain) : ops::Weight(plain);
 }
 
+// Off the host a product makes its matrix's numbers, which costs a sampler's step more than the product. Experts are
+// multiplied all at once there, for which they are dense.
+bool keeps(const WeightSource& source, const Held& held) {
+  if (ops::is_host(held.device)) return true;
+  return ops::keeps_ggml(held.device) && held.storage == Storage::kPlain &&
+         source.config().experts.count == 0;
+}
+
 ops::Weight read_weight(const WeightSource& source, const std::string& name, const Held& held) {
   std::optional<ops::Quantized> matrix;
   if (source.quantization(name)) {
@@ -125,7 +134,7 @@ ops::Weight read_weight(const WeightSource& source, const std::string& name, con
   } else if (held.quantize) {
     matrix = ops::quantize(source.read(name, held.dtypes.residual), *held.quantize,
                            source.path().string() + ": " + name);
-  } else if (held.keep_blocks && ops::is_host(held.device) && kept_scheme(source, name, held.dtypes)) {
+  } else if (held.keep_blocks && keeps(source, held) && kept_scheme(source, name, held.dtypes)) {
     matrix = source.read_blocks(name);
   }
   if (!matrix) return stored(source.read(name, held.dtypes.linear).to(held.device), held.storage);

@@ -3,6 +3,8 @@
 // base::dequantize's, bit for bit, in float32, and those rounded once in bfloat16.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -24,6 +26,25 @@ std::int64_t kept_ggml_bytes(std::int64_t out, std::int64_t in, const QuantSchem
 // `blocks` are those of [out, in], as the file has them. Row i of the result is row source_rows[i]; empty: row i.
 Quantized keep_ggml(base::GgmlType type, std::span<const std::byte> blocks, std::int64_t out, std::int64_t in,
                     const std::vector<std::int64_t>& source_rows = {});
+
+// How the numbers of a kept matrix lie: panels of kGgmlPanelRows rows, one behind another. In a panel, lane l is its row, and
+// column k of panel p is at c = p * in + k.
+//   bits 8: the code is int8 low[c * rows + l]. Fewer: its lowest 4 bits are in word (c / 8) * rows + l of low, eight in a word;
+//   5 and 6 bits: the one or two above them in a word of high, 32 or 16 in a word. The code minus `zero` is what is scaled.
+//   halves: fp16, one for `block` columns and each lane; with a minimum those of the minima follow those of the panel's lanes.
+//   factors: of `group` columns each, in the same order; int8, with a minimum uint8; null: 1.
+//   number = code * (half * factor) - (half * factor of the minimum)
+inline constexpr std::int64_t kGgmlPanelRows = 32;
+struct GgmlPanels {
+  int bits = 4, zero = 0;
+  bool has_minimum = false;
+  std::int64_t block = 32, group = 32;
+  const std::uint8_t *low = nullptr, *high = nullptr, *halves = nullptr, *factors = nullptr;  // on its device
+};
+GgmlPanels ggml_panels(const Quantized& kept);  // valid while `kept` lives
+
+// Whether kept matrices can lie on this device: their numbers are made there for as long as a product runs.
+bool keeps_ggml(at::Device device);
 
 // A kept matrix close to `w` [out, in], of a type of ggml's and a shape that can be kept: for probes and tests.
 Quantized sample_ggml(const at::Tensor& w, QuantType type);

@@ -185,13 +185,17 @@ std::shared_ptr<const Quantized> one_below_another(std::vector<Quantized>& matri
 }
 
 at::Tensor dequantize(const Quantized& matrix, at::ScalarType dtype) {
-  if (matrix.layout != nullptr) {
+  if (matrix.layout != nullptr && matrix.layout == backend::operators_of(matrix.codes.device()).codes) {
     const bool direct = dtype == at::kFloat || dtype == at::kBFloat16;
     return matrix.layout->dense(matrix, direct ? dtype : at::kFloat).to(dtype);
   }
   at::Tensor out = at::empty({matrix.out, matrix.in}, matrix.scales.options().dtype(dtype));
   backend::run(out.device(), &backend::Operators::dequantize, reference::dequantize, out, matrix);
   return out;
+}
+
+bool keeps_ggml(at::Device device) {
+  return backend::operators_of(device).keeps_ggml;
 }
 
 }  // namespace hone::ops

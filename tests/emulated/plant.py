@@ -72,6 +72,12 @@ PLANTED = [
      "const bool eights = d.in % kEight == 0 && (!is_narrow || d.block % kEight == 0) &&\n                      d.out.stride % kEight == 0 &&",
      "const bool eights ="),
     ("quantized", "dequantize", "the scale of a column", "d.scales[first / d.in]", "d.scales[first % d.in]"),
+    ("panels", "dequantize", "the minimum left out", ", -line.minimum)", ", 0)"),
+    ("panels", "dequantize", "the rows of the first panel", "first / d.in * kLanes + lane", "lane"),
+    ("panels", "dequantize", "the scale of the first row for a panel", "return {half_at(d.halves, block + lane)};", "return {half_at(d.halves, block)};"),
+    ("panels", "dequantize", "upper bits of the first number of a word", "static_cast<int>(first % in_word) * width", "0"),
+    ("panels", "dequantize", "factors without a sign", "static_cast<std::int8_t>(d.factors[group + lane])", "d.factors[group + lane]"),
+    ("panels", "dequantize", "the exponent of a half", "exponent - 25)", "exponent - 24)"),
     ("scattered_rows", "add_rows", "the last row of each sum left out", "i < a.starts[group + 1]", "i < a.starts[group + 1] - 1"),
     ("scattered_rows", "add_rows", "a row of each sum too many", "i < a.starts[group + 1]", "i <= a.starts[group + 1]"),
     ("scattered_rows", "add_rows", "what was there before is lost", "load<kCount>(sum, out);", "for (int j = 0; j < kCount; ++j) sum[j] = 0;"),
@@ -163,9 +169,10 @@ PLANTED = [
     ("pages", "attend_pages", "parts that weigh alike", "expf(a.partial_lse[i * a.heads + head] - peak)", "1.0F"),
     ("pages", "attend_pages", "a thread beyond the rows goes on", "if (place >= a.tokens * a.heads * of_head) return;", ""),
 ]
-# A row of the operators' table whose kernel has another name.
-KERNELS = {"rms_norm_backward_cast": "rms_norm_backward", "block_sums_of_squares": "squares", "dropout_backward_add": "dropout",
-           "take_tile": "softmax_tile", "take_row": "softmax_tile", "tile_backward": "softmax_backward"}
+# A row of the operators' table whose kernel has another name, in all files or in one.
+KERNELS = {("panels", "dequantize"): "dequantize_panels", "rms_norm_backward_cast": "rms_norm_backward",
+           "block_sums_of_squares": "squares", "dropout_backward_add": "dropout", "take_tile": "softmax_tile",
+           "take_row": "softmax_tile", "tile_backward": "softmax_backward"}
 # Headers that every kernel's file shares; a fault's file gets its own copy of others.
 SHARED = ("device.h", "entries.h", "kernels.h")
 INCLUDE = re.compile(r'^#include "ops/backend/cuda/kernels/(\w+\.h)"\n', re.M)
@@ -217,8 +224,8 @@ def main():
         print(planted(folder, number))
     print("namespace hone::emulated {\n\nnamespace kernels = ops::cuda::kernels;\n")
     print("const std::vector<Planted>& planted() {\n  static const std::vector<Planted> all = {")
-    for number, (_, op, what, _, _) in enumerate(PLANTED):
-        kernel = KERNELS.get(op, op)
+    for number, (file, op, what, _, _) in enumerate(PLANTED):
+        kernel = KERNELS.get((file, op), KERNELS.get(op, op))
         print(f'      {{"{op}", "{what}", [](Kernels& table) {{ table.{kernel} = kernels::planted{number}::{kernel}; }}}},')
     print("  };\n  return all;\n}\n\n}  // namespace hone::emulated")
 

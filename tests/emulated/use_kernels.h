@@ -49,7 +49,8 @@ class UseKernels {
                                                   .lion_codes = cuda.lion_codes,
                                                   .block_sums_of_squares = cuda.block_sums_of_squares,
                                                   .scale = cuda.scale,
-                                                  .roundings = 1};
+                                                  .roundings = 1,
+                                                  .keeps_ggml = true};
     return table;
   }
   ops::backend::OnlyOperators only_;

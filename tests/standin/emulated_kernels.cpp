@@ -19,6 +19,7 @@ std::shared_ptr<void> open(const void* call, std::size_t bytes) {
 const ops::backend::Operators& table_with_own_kernels() {
   static const ops::backend::Operators table = [] {
     ops::backend::Operators out = ops::backend::cuda_operators();
+    out.keeps_ggml = true;
     out.copy_blocks = ops::cuda::copy_blocks;
     out.take_tile = ops::cuda::take_tile;
     out.take_row = ops::cuda::take_row;

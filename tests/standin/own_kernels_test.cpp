@@ -36,6 +36,7 @@ const std::vector<Picked> kPicked = {
      {"copy_blocks"}},
     {"sft_dropout", {"copy_blocks", "dropout"}, {"dropout"}},
     {"sft_4bit", {"dequantize"}, {"dequantize"}},
+    {"base_gguf", {"dequantize_panels"}, {"dequantize_panels"}},
     {"adamw_8bit", {"adamw_codes"}, {"adamw_codes"}},
     {"lion_8bit", {"lion", "lion_codes"}, {"lion", "lion_codes"}},
     {"dpo", kLayers, with(kLayers, "join_attention")},

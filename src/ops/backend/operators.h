@@ -138,6 +138,9 @@ struct Operators {
   // ---- how often a row's result is rounded to bf16: 2 where libtorch's operators round an inner result too
   double roundings = 1;
 
+  // ---- it takes matrices kept from a GGUF, in the CPU's order (ops/kept_ggml.h)
+  bool keeps_ggml = false;
+
   // ---- linears that read one tensor are one matrix (ops/join/join.h)
   bool joins_linears = false;
 

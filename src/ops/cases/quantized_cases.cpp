@@ -1,5 +1,7 @@
+#include "ops/backend/layouts.h"
 #include "ops/cases/case.h"
 #include "ops/gemm.h"
+#include "ops/kept_ggml.h"
 #include "ops/quantized.h"
 #include "ops/weight.h"
 
@@ -47,6 +49,26 @@ Case dequantize_of(const Matrix& m, at::ScalarType dtype) {
     const auto matrix = std::make_shared<const Quantized>(made(m).to(device));
     return Tensors{Weight::quantized(matrix, dtype).dense().cpu()};
   };
+  return one;
+}
+
+// Of a GGUF: where the device keeps none, the CPU's own, which tests/ops hold against the blocks.
+Case dequantize_kept(QuantType type, std::int64_t out, std::int64_t in, at::ScalarType dtype) {
+  const auto kept = [=] { return sample_ggml(noise({out, in}, 1) * 0.1, type); };
+  Case one{.op = "dequantize",
+           .what = std::to_string(out) + " x " + std::to_string(in) + ", " +
+                   describe(QuantScheme{.type = type}) + ", " + c10::toString(dtype),
+           .bounds = {dtype == at::kFloat ? 0 : kOneRounding}};
+  one.run = [=](at::Device device) {
+    const Quantized matrix = kept();
+    return Tensors{dequantize(keeps_ggml(device) ? matrix.to(device) : matrix, dtype).cpu()};
+  };
+  one.exact = [=] {
+    const Quantized matrix = kept();
+    return Tensors{wide(matrix.layout->dense(matrix, at::kFloat))};
+  };
+  one.own_bits_from = base::InstructionLevel::kPlain;
+  one.levels = SameBits::kAllLevels;
   return one;
 }
 
@@ -129,6 +151,13 @@ void add_quantized_cases(Cases& all) {
     all.push_back(dequantize_of({130, 70, scheme}, at::kHalf));
     for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16})
       all.push_back(dequantize_together(scheme, dtype));
+  }
+  for (const QuantType type : {QuantType::kQ4_0, QuantType::kQ5_0, QuantType::kQ8_0, QuantType::kQ4_K,
+                               QuantType::kQ5_K, QuantType::kQ6_K}) {
+    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+      all.push_back(dequantize_kept(type, 32, 256, dtype));
+      all.push_back(dequantize_kept(type, 96, 768, dtype));
+    }
   }
 }
 

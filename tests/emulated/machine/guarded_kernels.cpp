@@ -184,6 +184,15 @@ void move(kernels::Dequantize& x, Mover& to) {
   to.numbers(x.offsets, blocks / x.blocks_of_matrix, "offsets");
 }
 
+void move(kernels::DequantizePanels& x, Mover& to) {
+  const std::int64_t numbers = x.rows * x.in, of_line = x.has_minimum ? 2 : 1;
+  to.rows(x.out, x.rows, x.in, Access::kWritten, "out");
+  to.numbers(x.low, x.bits == 8 ? numbers : numbers / 2, "low");
+  if (x.bits == 5 || x.bits == 6) to.numbers(x.high, numbers * (x.bits - 4) / 8, "high");
+  to.numbers(x.halves, numbers / x.block * 2 * of_line, "halves");
+  to.numbers(x.factors, numbers / x.group * of_line, "factors");
+}
+
 void move(kernels::AddRows& x, Mover& to) {
   const std::int64_t added = x.starts[x.groups];
   to.rows(x.out, *std::max_element(x.rows, x.rows + x.groups) + 1, x.width, Access::kWritten, "out");
@@ -317,6 +326,7 @@ const Kernels& guarded(const Kernels& some, Opener open) {
       .lion = between_guards<&Kernels::lion, kernels::Lion>,
       .lion_codes = between_guards<&Kernels::lion_codes, kernels::LionCodes>,
       .gather_rows = between_guards<&Kernels::gather_rows, kernels::GatherRows>,
+      .dequantize_panels = between_guards<&Kernels::dequantize_panels, kernels::DequantizePanels>,
       .sample_tokens = between_guards<&Kernels::sample_tokens, kernels::SampleTokens>,
       .attend_pages = between_guards<&Kernels::attend_pages, kernels::AttendPages>};
   inner = &some;

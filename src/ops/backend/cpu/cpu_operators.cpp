@@ -43,6 +43,7 @@ const Operators& cpu_operators() {
                                   .adamw = cpu::adamw,
                                   .block_sums_of_squares = cpu::block_sums_of_squares,
                                   .scale = cpu::scale,
+                                  .keeps_ggml = true,
                                   .product_kernels = cpu::product_kernels,
                                   .product_limit = cpu::product_limit};
   return table;

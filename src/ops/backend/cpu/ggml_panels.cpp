@@ -234,6 +234,23 @@ Quantized sample_ggml(const at::Tensor& w, QuantType type) {
   return keep_ggml(layout.type, blocks, w.size(0), w.size(1));
 }
 
+GgmlPanels ggml_panels(const Quantized& kept) {
+  static_assert(kGgmlPanelRows == kPanelWide);
+  const Layout& layout = layout_of(kept.scheme.type);
+  const int64_t numbers = kept.out * kept.in;
+  const auto* const low = kept.codes.const_data_ptr<std::uint8_t>();
+  const auto* const halves = kept.scales.const_data_ptr<std::uint8_t>();
+  return {.bits = layout.bits,
+          .zero = layout.bits == 8 ? 0 : layout.zero,
+          .has_minimum = layout.scales == PanelScales::kWithMinimum,
+          .block = layout.block,
+          .group = layout.group,
+          .low = low,
+          .high = low + low_bytes(layout, numbers),
+          .halves = halves,
+          .factors = layout.scales == PanelScales::kHalf ? nullptr : halves + half_bytes(layout, numbers)};
+}
+
 kernels::PanelView ggml_panel_view(const Quantized& matrix) {
   const Layout& layout = layout_of(matrix.scheme.type);
   const int64_t numbers = matrix.out * matrix.in;

@@ -53,6 +53,7 @@ const Operators& cuda_operators() {
       .block_sums_of_squares = cuda::block_sums_of_squares,
       .scale = cuda::scale,
       .roundings = 2,
+      .keeps_ggml = has_own,
       .joins_linears = true,
       .head_rows = 8192,
       .head_columns = 16384,

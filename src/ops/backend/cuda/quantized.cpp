@@ -6,6 +6,7 @@
 
 #include "ops/backend/cuda/cuda_operators.h"
 #include "ops/backend/cuda/own_kernels.h"
+#include "ops/kept_ggml.h"
 
 namespace hone::ops::cuda {
 namespace {
@@ -60,12 +61,38 @@ bool own_dequantize(const Tensor& out, const Quantized& matrix) {
       });
 }
 
+// Of a matrix that a GGUF has in blocks.
+bool own_dequantize_panels(const Tensor& out, const Quantized& matrix) {
+  static_assert(kernels::kPanelRows == kGgmlPanelRows);
+  constexpr std::int64_t kEight = 8;
+  return run_own(out.device(), &kernels::Kernels::dequantize_panels, "dequantize_panels",
+                 [&](KernelViews& of) -> kernels::DequantizePanels {
+                   const GgmlPanels panels = ggml_panels(matrix);
+                   const auto place = reinterpret_cast<std::uintptr_t>(out.data_ptr());
+                   of.need(matrix.out % kernels::kPanelRows == 0 && matrix.in % kernels::kPanelColumns == 0);
+                   of.need(out.stride(0) % kEight == 0 && place % (kEight * out.element_size()) == 0);
+                   return {.out = of.rows(out),
+                           .low = panels.low,
+                           .high = panels.high,
+                           .halves = panels.halves,
+                           .factors = panels.factors,
+                           .rows = matrix.out,
+                           .in = matrix.in,
+                           .block = panels.block,
+                           .group = panels.group,
+                           .bits = panels.bits,
+                           .zero = panels.zero,
+                           .has_minimum = panels.has_minimum};
+                 });
+}
+
 }  // namespace
 
 bool dequantize(const Tensor& out, const Quantized& matrix) {
   constexpr std::int64_t kAtOnce = 1 << 24;  // numbers: what is between the operators is 96 MB
   const std::int64_t numbers = matrix.out * matrix.in, block = matrix.block;
   const bool is_narrow = matrix.scheme.type == QuantType::kNf4 || matrix.scheme.type == QuantType::kFp4;
+  if (is_ggml(matrix.scheme.type)) return own_dequantize_panels(out, matrix);
   if (matrix.layout == nullptr && own_dequantize(out, matrix)) return true;
   if (!is_narrow || matrix.layout != nullptr || numbers % block != 0 || block % 2 != 0 ||
       !out.is_contiguous())

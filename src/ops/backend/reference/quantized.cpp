@@ -2,11 +2,16 @@
 
 #include <ATen/ATen.h>
 
+#include "ops/backend/layouts.h"
 #include "ops/backend/reference/reference.h"
 
 namespace hone::ops::reference {
 
 void dequantize(const Tensor& out, const Quantized& matrix) {
+  if (matrix.layout != nullptr) {
+    out.copy_(matrix.layout->dense(matrix.to(at::kCPU), at::kFloat));
+    return;
+  }
   if (matrix.scheme.type == QuantType::kInt8) {
     out.copy_(matrix.codes.to(at::kFloat) * matrix.row_scales.unsqueeze(1));
     return;

@@ -28,6 +28,8 @@ int gather_rows(const GatherRows& x, void* stream);      // scattered_rows.cu
 int sample_tokens(const SampleTokens& x, void* stream);  // sampler.cu
 int attend_pages(const AttendPages& x, void* stream);    // pages.cu
 
+int dequantize_panels(const DequantizePanels& x, void* stream);  // panels.cu
+
 const Kernels& all_kernels();  // table.cu
 
 }  // namespace hone::ops::cuda::kernels

@@ -147,6 +147,17 @@ struct Dequantize {
   std::int64_t rows = 0, in = 0, block = 1, nested_block = 1, blocks_of_matrix = 1;
 };
 
+// out [rows, in] = the numbers of a matrix kept from a GGUF (GgmlPanels, ops/kept_ggml.h): whole panels of rows, and columns that are a
+// multiple of kPanelColumns. Rows of out begin at multiples of eight numbers.
+constexpr std::int64_t kPanelRows = 32, kPanelColumns = 64;
+struct DequantizePanels {
+  Rows out;
+  const std::uint8_t *low = nullptr, *high = nullptr, *halves = nullptr, *factors = nullptr;
+  std::int64_t rows = 0, in = 0, block = 32, group = 32;
+  int bits = 4, zero = 0;
+  bool has_minimum = false;
+};
+
 // out[rows[g]] += d[from[i]], i from starts[g] on and below starts[g + 1], in this order; out [.., width] fp32.
 struct AddRows {
   Rows out, d;
@@ -284,6 +295,7 @@ struct Kernels {
   int (*lion)(const Lion& x, void* stream) = nullptr;
   int (*lion_codes)(const LionCodes& x, void* stream) = nullptr;
   int (*gather_rows)(const GatherRows& x, void* stream) = nullptr;
+  int (*dequantize_panels)(const DequantizePanels& x, void* stream) = nullptr;
   int (*sample_tokens)(const SampleTokens& x, void* stream) = nullptr;
   int (*attend_pages)(const AttendPages& x, void* stream) = nullptr;
 };

@@ -23,6 +23,7 @@ const Kernels& all_kernels() {
                                      .lion = lion,
                                      .lion_codes = lion_codes,
                                      .gather_rows = gather_rows,
+                                     .dequantize_panels = dequantize_panels,
                                      .sample_tokens = sample_tokens,
                                      .attend_pages = attend_pages};
   return kTable;
