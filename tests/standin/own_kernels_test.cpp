@@ -42,11 +42,10 @@ const std::vector<Picked> kPicked = {
     {"cpo", kLayers, kLayers},
     {"orpo", kLayers, kLayers},
     {"reward", {"rms_norm"}, {"rms_norm"}},
-    {"grpo", kLayers, {}},
-    {"rloo", kLayers, {}},
+    {"grpo", with(with(kLayers, "attend_pages"), "sample_tokens"), {}},
+    {"rloo", with(with(kLayers, "attend_pages"), "sample_tokens"), {}},
 };
-// The engine does not call these yet.
-const Names kInNoRun = {"attend_pages", "sample_tokens"};
+const Names kInNoRun;
 
 class OwnKernelsTest : public testing::TestWithParam<Case> {
  protected:
