@@ -58,9 +58,11 @@ class OldLogprobs : public testing::TestWithParam<Setting> {
   fs::path root_ = fs::temp_directory_path() / ("hone_old_logprobs_" + std::to_string(getpid()));
 };
 
-double value_of(const train::StepFacts& step, const std::string& name) {
-  for (const auto& [key, value] : step.metrics)
-    if (key == name) return value;
+// Of the first step that has it: one whose groups are all dead computes nothing.
+double first_of(const Outcome& outcome, const std::string& name) {
+  for (const train::StepFacts& step : outcome.steps)
+    for (const auto& [key, value] : step.metrics)
+      if (key == name) return value;
   return std::nan("");
 }
 
@@ -73,9 +75,9 @@ TEST_P(OldLogprobs, AreTheTrainers) {
       moved = moved || (name.find("lora_B") != std::string::npos && value != 0);
   EXPECT_TRUE(moved) << "a run without a gradient shows nothing";
   EXPECT_EQ(off.weights, right.weights);
-  EXPECT_LT(value_of(right.steps.front(), "ratio_gap_mean"), 1e-5);
-  EXPECT_NEAR(value_of(off.steps.front(), "ratio_gap_mean"), kOff, 1e-5);
-  EXPECT_NEAR(value_of(off.steps.front(), "ratio_gap"), kOff, 1e-4);
+  EXPECT_LT(first_of(right, "ratio_gap_mean"), 1e-5);
+  EXPECT_NEAR(first_of(off, "ratio_gap_mean"), kOff, 1e-5);
+  EXPECT_NEAR(first_of(off, "ratio_gap"), kOff, 1e-4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Standin, OldLogprobs,
