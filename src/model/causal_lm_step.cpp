@@ -8,6 +8,7 @@
 #include "base/step_progress.h"
 #include "base/where.h"
 #include "model/causal_lm.h"
+#include "model/key_shape.h"
 #include "model/layers/fused_layer.h"
 #include "ops/attention.h"
 #include "ops/fused_linear.h"
@@ -46,14 +47,22 @@ KvCache KvCache::after(std::shared_ptr<const KvCache> prefix) {
   return {.layers = {}, .length = length, .prefix = std::move(prefix), .room = 0};
 }
 
+ops::KeyShape key_shape(const ModelConfig& config, std::int64_t layer, at::ScalarType dtype) {
+  const LayerAttention attention = config.attention_of(layer);
+  return {.heads = config.num_attention_heads,
+          .kv_heads = attention.kv_heads,
+          .head_dim = attention.head_dim,
+          .dtype = dtype,
+          .sees_all = attention.window == 0 && config.attention_soft_cap == 0};
+}
+
 std::shared_ptr<ops::backend::KvPool> CausalLm::pool_of(std::int64_t layer) const {
   if (!ops::pools_keys(device())) return nullptr;
   pools_.resize(layers_.size());
   std::weak_ptr<ops::backend::KvPool>& known = pools_[static_cast<std::size_t>(layer)];
   std::shared_ptr<ops::backend::KvPool> pool = known.lock();
   if (pool) return pool;
-  const LayerAttention attention = config_.attention_of(layer);
-  pool = ops::make_kv_pool(attention.kv_heads, attention.head_dim, dtypes_.linear, device());
+  pool = ops::make_key_pool(key_shape(config_, layer, dtypes_.linear), device());
   known = pool;
   return pool;
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "ops/backend/kv_pool.h"
+#include "ops/backend/kv_row_pool.h"
 #include "ops/backend/operators.h"
 #include "ops/backend/reference/reference.h"
 
@@ -32,7 +32,7 @@ bool pools_keys(at::Device device) {
 std::shared_ptr<backend::KvPool> make_kv_pool(std::int64_t kv_heads, std::int64_t head_dim,
                                               at::ScalarType dtype, at::Device device) {
   if (!pools_keys(device)) return nullptr;
-  return std::make_shared<backend::KvPool>(kv_heads, head_dim, dtype, device);
+  return std::make_shared<backend::KvRowPool>(kv_heads, head_dim, dtype, device);
 }
 
 void reserve(backend::KvPool& pool, std::int64_t tokens) {
@@ -66,7 +66,7 @@ void KvTiles::check(const at::Tensor& k, const at::Tensor& v) const {
 
 void KvTiles::make_room(std::int64_t tokens) {
   if (run_) {
-    if (tokens > run_->room()) run_->pool().grow(*run_, std::max(tokens, 2 * run_->room()), length_);
+    if (tokens > run_->room()) run_->pool().make_room(*run_, tokens, length_);
     return;
   }
   const std::int64_t room = keys_.size(1), needed = tiles_for(tokens);
@@ -114,8 +114,8 @@ void append_all(std::span<const KvAppend> rows, const at::Tensor& k, const at::T
     one.tiles->check(k, v);
     in_order = in_order && one.begin == static_cast<std::int64_t>(places.size());
     one.tiles->make_room(one.tiles->length_ + one.end - one.begin);
-    const std::int64_t from = one.tiles->run_->begin() + one.tiles->length_;
-    for (std::int64_t i = 0; i < one.end - one.begin; ++i) places.push_back(from + i);
+    const std::int64_t from = one.tiles->length_;
+    for (std::int64_t i = 0; i < one.end - one.begin; ++i) places.push_back(one.tiles->run_->place(from + i));
     one.tiles->length_ += one.end - one.begin;
   }
   base::require(in_order && static_cast<std::int64_t>(places.size()) == k.size(0), "ops::append_all",
@@ -125,6 +125,7 @@ void append_all(std::span<const KvAppend> rows, const at::Tensor& k, const at::T
 
 void KvTiles::truncate(std::int64_t length) {
   base::require(length >= 0 && length <= length_, "ops::KvTiles", "a length not above what is held");
+  if (run_) run_->truncate(length);
   if (length == length_ || run_) {
     length_ = length;
     return;
@@ -155,7 +156,7 @@ KvTiles KvTiles::clone() const {
 }
 
 std::int64_t KvTiles::bytes() const {
-  if (run_) return run_->room() * run_->pool().row_bytes();
+  if (run_) return run_->held() * run_->pool().row_bytes();
   if (!keys_.defined()) return 0;
   return static_cast<std::int64_t>(keys_.nbytes() + values_.nbytes());
 }

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "base/error.h"
 #include "ops/head/linear_logprob.h"
+#include "ops/index_tensor.h"
 #include "ops/machine/team.h"
 #include "rollout/scores.h"
 
@@ -55,6 +57,29 @@ std::vector<Sequence*> by_adapter(std::span<Sequence* const> live) {
   std::stable_sort(out.begin(), out.end(), [&](const Sequence* a, const Sequence* b) {
     return first.at(a->adapter.get()) < first.at(b->adapter.get());
   });
+  return out;
+}
+
+bool is_one_adapter(std::span<const Ready> ready) {
+  return std::all_of(ready.begin(), ready.end(), [&](const Ready& one) {
+    return one.sequence->adapter == ready.front().sequence->adapter;
+  });
+}
+
+// Some of a step's sequences, with the rows of hidden that are theirs.
+struct Rows {
+  std::vector<Ready> ready;
+  at::Tensor hidden;
+};
+
+Rows rows_of(std::span<const Ready> some, const at::Tensor& hidden) {
+  Rows out;
+  std::vector<std::int64_t> rows;
+  for (const Ready& one : some) {
+    if (rows.empty() || rows.back() != one.row) rows.push_back(one.row);
+    out.ready.push_back({one.sequence, static_cast<std::int64_t>(rows.size()) - 1});
+  }
+  out.hidden = hidden.index_select(0, ops::index_tensor(rows, hidden.device()));
   return out;
 }
 
@@ -125,19 +150,19 @@ void Decoder::read_again(std::span<const Ready> ready) const {
   }
 }
 
-void Decoder::sample(std::span<const Ready> ready, const at::Tensor& hidden, std::size_t& taken) {
-  // [rows, V]: the one copy of a token to the host, where it is drawn and its facts are taken.
+// [rows, V] of the rows of hidden, in the order in which `ready` first names them, which is that of hidden.
+at::Tensor Decoder::logits_of(std::span<const Ready> ready, const at::Tensor& hidden) {
   rows_.clear();
   for (std::size_t i = 0; i < ready.size(); ++i)
     if (i == 0 || ready[i].row != ready[i - 1].row) go_through(*ready[i].sequence, 1);
-  const at::Tensor logits = model_.logits(hidden, pass()).cpu().contiguous();
+  return model_.logits(hidden, pass());
+}
+
+std::vector<Decoder::Drawn> Decoder::draw_on_host(std::span<const Ready> ready, const at::Tensor& hidden) {
+  // [rows, V]: the one copy of a token to the host, where it is drawn and its facts are taken.
+  const at::Tensor logits = logits_of(ready, hidden).cpu().contiguous();
   const auto vocabulary = static_cast<std::size_t>(logits.size(1));
   const float* const rows = logits.const_data_ptr<float>();
-  struct Drawn {
-    bool finite = false;
-    Draw draw;
-    Facts facts;
-  };
   std::vector<Drawn> drawn(ready.size());
   samplers_.resize(std::max(samplers_.size(), static_cast<std::size_t>(at::get_num_threads())));
   // A row at a time, all that is wanted of it, so that it is read from the cache after the first pass.
@@ -157,8 +182,49 @@ void Decoder::sample(std::span<const Ready> ready, const at::Tensor& hidden, std
         const double temperature = options.sampler.temperature;
         out.facts = facts_of(logits.narrow(0, at, 1), out.draw.id, temperature > 0 ? temperature : 1);
       });
+  return drawn;
+}
+
+std::vector<Decoder::Drawn> Decoder::draw_on_device(std::span<const Ready> ready, const at::Tensor& hidden) {
+  const std::vector<std::int64_t> places = draws_.place(ready);
+  std::vector<std::int64_t> in_order(static_cast<std::size_t>(hidden.size(0)));
+  std::iota(in_order.begin(), in_order.end(), 0);
+  at::Tensor logits;
+  if (places == in_order) {
+    logits = logits_of(ready, hidden);
+  } else if (const at::Tensor of_row = ops::index_tensor(places, hidden.device()); is_one_adapter(ready)) {
+    // Rows of hidden are smaller than those of logits.
+    rows_.clear();
+    go_through(*ready.front().sequence, static_cast<std::int64_t>(places.size()));
+    logits = model_.logits(hidden.index_select(0, of_row), pass());
+  } else {
+    logits = logits_of(ready, hidden).index_select(0, of_row);
+  }
+  std::vector<Drawn> drawn;
+  drawn.reserve(ready.size());
+  for (const DeviceSampler::Token& token : draws_.step(ready, logits))
+    drawn.push_back({.finite = token.is_finite,
+                     .draw = {.id = token.id, .logprob = token.sampled_logprob},
+                     .facts = {.logprob = token.logprob, .entropy = token.entropy}});
+  return drawn;
+}
+
+// Those that the device draws come first.
+std::vector<Decoder::Drawn> Decoder::draw_all(std::span<const Ready> ready, const at::Tensor& hidden) {
+  const auto border = std::find_if_not(ready.begin(), ready.end(),
+                                       [&](const Ready& one) { return draws_.takes(*one.sequence); });
+  if (border == ready.end()) return draw_on_device(ready, hidden);
+  if (border == ready.begin()) return draw_on_host(ready, hidden);
+  const std::size_t count = static_cast<std::size_t>(border - ready.begin());
+  const Rows of_device = rows_of(ready.first(count), hidden), of_host = rows_of(ready.subspan(count), hidden);
+  std::vector<Drawn> out = draw_on_device(of_device.ready, of_device.hidden);
+  for (const Drawn& one : draw_on_host(of_host.ready, of_host.hidden)) out.push_back(one);
+  return out;
+}
+
+void Decoder::sample(std::span<const Ready> ready, const at::Tensor& hidden, std::size_t& taken) {
   const Sequence* bad = nullptr;
-  for (const Drawn& its : drawn) {
+  for (const Drawn& its : draw_all(ready, hidden)) {
     Sequence& one = *ready[taken++].sequence;
     if (!its.finite) {
       one.has_ended = true;
@@ -280,6 +346,8 @@ void Decoder::advance(std::span<Sequence* const> all) {
       before = &prompt;
       ready.push_back({one, static_cast<std::int64_t>(rows.size()) - 1});
     }
+    std::stable_partition(ready.begin(), ready.end(),
+                          [&](const Ready& one) { return draws_.takes(*one.sequence); });
     if (!ready.empty()) sample(ready, all_fed && ready.size() == fed_.size() ? hidden : at::cat(rows), taken);
   } catch (...) {
     read_again(std::span(ready).subspan(taken));

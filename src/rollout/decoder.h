@@ -10,6 +10,7 @@
 
 #include "model/causal_lm.h"
 #include "ops/linear.h"
+#include "rollout/device_draws.h"
 #include "rollout/sampler.h"
 #include "rollout/sequence.h"
 
@@ -19,7 +20,9 @@ class Decoder {
  public:
   // The model must outlive it.
   Decoder(const model::CausalLm& model, std::int64_t prefill_tokens)
-      : model_(model), most_(prefill_tokens > 0 ? prefill_tokens : 1) {}
+      : model_(model),
+        most_(prefill_tokens > 0 ? prefill_tokens : 1),
+        draws_(model.device(), model.config().vocab_size) {}
 
   // Sequences that have read their tokens get one each; the tokens of the others are read in pieces of prefill_tokens,
   // as many as fit into that number together, in order. What several have in common is read once. `has_ended` and
@@ -36,10 +39,14 @@ class Decoder {
     KeyNode* node = nullptr;  // null: its own
     model::KvCache& cache() const { return node == nullptr ? sequence->cache : node->cache; }
   };
-  // A sequence whose tokens have all been read, and the row of hidden that its next token is drawn from.
-  struct Ready {
-    Sequence* sequence = nullptr;
-    std::int64_t row = 0;
+  // What the trainer will see where an id was drawn.
+  struct Facts {
+    float logprob = 0, entropy = 0;
+  };
+  struct Drawn {
+    bool finite = false;
+    Draw draw;
+    Facts facts;
   };
   void feed(Sequence& sequence);
   bool add(const Fed& fed, std::int64_t count, bool is_reading);
@@ -52,15 +59,17 @@ class Decoder {
               std::size_t& taken);  // so many have theirs
   Draw draw(Sampler& sampler, Sequence& sequence, std::span<const float> logits) const;
   void take(Sequence& sequence, const Draw& draw) const;
-  // What the trainer will see where `id` was drawn; logits [1, V].
-  struct Facts {
-    float logprob = 0, entropy = 0;
-  };
-  static Facts facts_of(const at::Tensor& logits, std::int64_t id, double temperature);
+  // Of some of the sequences, all on the host or all on the device.
+  at::Tensor logits_of(std::span<const Ready> ready, const at::Tensor& hidden);
+  std::vector<Drawn> draw_all(std::span<const Ready> ready, const at::Tensor& hidden);
+  std::vector<Drawn> draw_on_host(std::span<const Ready> ready, const at::Tensor& hidden);
+  std::vector<Drawn> draw_on_device(std::span<const Ready> ready, const at::Tensor& hidden);
+  static Facts facts_of(const at::Tensor& logits, std::int64_t id, double temperature);  // logits [1, V]
 
   const model::CausalLm& model_;
   const std::int64_t most_;
   std::vector<Sampler> samplers_;  // one a thread
+  DeviceDraws draws_;
   std::int64_t computed_ = 0;
   // of the forward that is being made
   std::vector<Fed> fed_;

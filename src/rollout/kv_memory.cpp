@@ -4,20 +4,23 @@
 
 #include <algorithm>
 
+#include "model/key_shape.h"
 #include "model/layers/decoder_layer.h"
 #include "ops/delta_rule.h"
 #include "ops/kv_tiles.h"
+#include "ops/sampling/paged_attention.h"
 #include "ops/short_conv.h"
 
 namespace hone::rollout {
 
 KvCosts::KvCosts(const model::ModelConfig& config, at::ScalarType dtype, at::Device device)
-    : is_pooled_(ops::pools_keys(device)) {
+    : is_pooled_(ops::pools_keys(device)), is_paged_(is_pooled_) {
   std::int64_t columns = 0;  // of keys, in all layers that have their own
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
     const model::LayerAttention attention = config.attention_of(i);
-    if (config.kind_of(i) == model::LayerKind::kAttention && attention.has_keys())
-      columns += attention.kv_heads * attention.head_dim;
+    if (config.kind_of(i) != model::LayerKind::kAttention || !attention.has_keys()) continue;
+    columns += attention.kv_heads * attention.head_dim;
+    is_paged_ = is_paged_ && ops::attends_to_pages(model::key_shape(config, i, dtype), device);
   }
   tile_ = ops::kKvTile * 2 * columns * static_cast<std::int64_t>(at::elementSize(dtype));
   const std::int64_t convolutions = config.layers_of(model::LayerKind::kShortConv),
@@ -30,6 +33,7 @@ KvCosts::KvCosts(const model::ModelConfig& config, at::ScalarType dtype, at::Dev
 
 std::int64_t KvCosts::grown(std::int64_t tiles, std::int64_t length, std::int64_t reading, std::int64_t total,
                             std::int64_t piece) const {
+  if (is_paged_) return ops::tiles_for(total);
   piece = std::max<std::int64_t>(1, piece);
   if (tiles == 0) {
     if (is_pooled_) return ops::tiles_for(total);
@@ -45,6 +49,10 @@ std::int64_t KvCosts::grown(std::int64_t tiles, std::int64_t length, std::int64_
   }
   while (tiles < ops::tiles_for(total)) tiles *= 2;
   return tiles;
+}
+
+bool attends_as_trained(at::Device device) {
+  return !ops::pools_keys(device);
 }
 
 KvBytes kv_bytes(const model::ModelConfig& config, at::ScalarType dtype, std::int64_t prompt_tokens,

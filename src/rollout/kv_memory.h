@@ -25,14 +25,18 @@ class KvCosts {
   // The most tiles that a sequence's own tokens come to. It has room for `tiles` and `length` tokens; then `reading`
   // tokens are read in pieces of at most `piece`, then single ones follow until it has `total`. Tiles grow by doubling
   // from the first tokens that are read (ops/kv_tiles.h). On a device that keeps keys and values of many sequences in one
-  // memory a sequence has room for all from the start.
+  // memory a sequence has room for all from the start; in pages it never has more tiles than its tokens fill.
   std::int64_t grown(std::int64_t tiles, std::int64_t length, std::int64_t reading, std::int64_t total,
                      std::int64_t piece) const;
 
  private:
   std::int64_t tile_ = 0, state_ = 0;
-  bool is_pooled_ = false;
+  bool is_pooled_ = false, is_paged_ = false;  // paged: in all layers
 };
+
+// Whether the sampler's attention is the trainer's; false: the device keeps keys of many sequences in one memory, and has another kernel
+// for them, so that log-probabilities differ by rounding.
+bool attends_as_trained(at::Device device);
 
 // Of a prompt's samples when prompt and max_new_tokens are all there.
 struct KvBytes {

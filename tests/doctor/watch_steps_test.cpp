@@ -69,6 +69,17 @@ TEST(PolicyWatch, TheRatioGapHasALimitForEachPrecision) {
   EXPECT_EQ(level, Level::kFail) << "far beyond it, three steps in a row";
 }
 
+TEST(PolicyWatch, AMeanGapHasALimitOfItsOwn) {
+  const auto found = [](double most, double mean) {
+    return PolicyWatch({.bf16 = true})
+        .see(policy_step({{"ratio_gap", most}, {"ratio_gap_mean", mean}}), false);
+  };
+  EXPECT_TRUE(found(0.6, 0.019).empty()) << "of a single token";
+  const Findings wide = found(0.1, 0.021);
+  ASSERT_NE(find(wide, "RL-10"), nullptr);
+  EXPECT_EQ(find(wide, "RL-10")->verdict.level, Level::kWarn);
+}
+
 TEST(PolicyWatch, RewardsThatDifferWithoutAGradient) {
   PolicyWatch watch({.rows = 8});
   const StepFacts step = policy_step({{"dead_groups", 0.5}, {"skipped_rows", 4}}, 0);

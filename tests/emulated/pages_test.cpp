@@ -13,16 +13,16 @@
 #include "emulated/own_checks.h"
 #include "emulated/use_kernels.h"
 #include "ops/cases/case.h"
+#include "ops/sampling/kv_pages.h"
 #include "ops/sampling/paged_attention.h"
-#include "rollout/kv_pages.h"
 
 namespace hone::emulated {
 namespace pages_test {
 
 using at::Tensor;
+using ops::KvPages;
+using ops::PagedTokens;
 using ops::cases::noise;
-using rollout::KvPages;
-using rollout::PagedTokens;
 
 static_assert(KvPages::kPageTokens == ops::kPageTokens);
 
@@ -73,7 +73,7 @@ class Memory {
     memory_.values.fill_(NAN);
     // Pages are not in order.
     std::deque<PagedTokens> held;
-    std::vector<rollout::PageCopy> copies;
+    std::vector<ops::PageCopy> copies;
     for (std::int64_t i = 0; i < kPages; ++i) held.emplace_back(book_).extend(1, copies);
     std::shuffle(held.begin(), held.end(), random_);
   }
@@ -86,7 +86,7 @@ class Memory {
   Row fork(const Row& row) const { return {row.tokens.fork(), row.keys, row.values}; }
   void extend(Row& row, std::int64_t count) {
     if (count == 0) return;
-    std::vector<rollout::PageCopy> copies;
+    std::vector<ops::PageCopy> copies;
     const std::int64_t before = row.tokens.length();
     ASSERT_TRUE(row.tokens.extend(count, copies));
     for (const auto& [from, to] : copies)
@@ -95,7 +95,7 @@ class Memory {
     for (std::int64_t i = before; i < before + count; ++i) slots.push_back(row.tokens.slot(i));
     const Tensor k = noise({count, shape_.kv_heads, shape_.dim}, random_(), shape_.dtype),
                  v = noise({count, shape_.kv_heads, shape_.dim}, random_(), shape_.dtype);
-    ops::write_pages(memory_, k, v, at::tensor(slots, at::kLong));
+    ops::write_pages(memory_, k, v, ops::send_slots(slots, at::kCPU));
     row.keys = at::cat({row.keys, k});
     row.values = at::cat({row.values, v});
   }

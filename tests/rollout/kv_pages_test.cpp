@@ -1,4 +1,4 @@
-#include "rollout/kv_pages.h"
+#include "ops/sampling/kv_pages.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-namespace hone::rollout {
+namespace hone::ops {
 namespace kv_pages_test {
 
 using Pages = std::vector<std::int32_t>;
@@ -199,4 +199,4 @@ TEST(KvPages, RandomUseKeepsEachSequencesTokensAndLeaksNoPage) {
 }
 
 }  // namespace kv_pages_test
-}  // namespace hone::rollout
+}  // namespace hone::ops

@@ -31,10 +31,11 @@ const ops::backend::Operators& table_with_own_kernels() {
 
 }  // namespace
 
-UseEmulatedKernels::UseEmulatedKernels()
+UseEmulatedKernels::UseEmulatedKernels(const ops::cuda::kernels::Kernels* kernels)
     : table_(table_with_own_kernels()), before_(emulated::guarded_calls_by_name()) {
   emulated::set_schedule(emulated::Schedule::kWarpByWarp);
-  ops::cuda::set_own_kernels(&emulated::guarded(emulated::emulated_kernels(), open));
+  ops::cuda::set_own_kernels(
+      &emulated::guarded(kernels == nullptr ? emulated::emulated_kernels() : *kernels, open));
 }
 
 UseEmulatedKernels::~UseEmulatedKernels() {

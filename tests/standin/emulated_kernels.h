@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "ops/backend/cuda/kernels/kernels.h"
 #include "standin/cuda_only.h"
 
 namespace hone::standin {
@@ -14,7 +15,8 @@ namespace hone::standin {
 // a time. A fault that the emulator finds is a std::runtime_error of the operator.
 class UseEmulatedKernels {
  public:
-  UseEmulatedKernels();
+  // `kernels`: others than the emulator's, which must outlive this; for tests of what a wrong one does.
+  explicit UseEmulatedKernels(const ops::cuda::kernels::Kernels* kernels = nullptr);
   ~UseEmulatedKernels();
   UseEmulatedKernels(const UseEmulatedKernels&) = delete;
   UseEmulatedKernels& operator=(const UseEmulatedKernels&) = delete;

@@ -12,6 +12,7 @@
 #include "ops/attention.h"
 #include "ops/backend/cuda.h"
 #include "ops/backend/kv_memory.h"
+#include "ops/backend/kv_row_pool.h"
 #include "rollout/generate.h"
 #include "rollout/kv_memory.h"
 #include "rollout/random_requests.h"
@@ -64,8 +65,11 @@ at::Tensor random(at::IntArrayRef shape, at::ScalarType dtype = at::kBFloat16) {
   return at::randn(shape).to(dtype);
 }
 
-const ops::backend::KvRun& run_of(const KvTiles& tiles) {
-  return *ops::KvMemory::run(tiles);
+const ops::backend::KvRowRun& run_of(const KvTiles& tiles) {
+  return dynamic_cast<const ops::backend::KvRowRun&>(*ops::KvMemory::run(tiles));
+}
+ops::backend::KvRowPool& pool_of(const ops::backend::KvRowRun& run) {
+  return dynamic_cast<ops::backend::KvRowPool&>(run.pool());
 }
 
 at::Tensor on_device(const at::Tensor& x) {
@@ -75,27 +79,27 @@ at::Tensor on_device(const at::Tensor& x) {
 // ---- what is held
 
 TEST(KeyPool, RunsGoToTheSmallestPlaceAndNeighborsBecomeOne) {
-  const auto pool = std::make_shared<ops::backend::KvPool>(1, 8, at::kFloat, device());
+  const auto pool = std::make_shared<ops::backend::KvRowPool>(1, 8, at::kFloat, device());
   auto a = pool->take(1), b = pool->take(65), c = pool->take(64), d = pool->take(200);
   EXPECT_EQ(a->room(), 64);
-  EXPECT_EQ(b->begin(), 64);
+  EXPECT_EQ(b->place(0), 64);
   EXPECT_EQ(b->room(), 128);
-  EXPECT_EQ(c->begin(), 192);
-  EXPECT_EQ(d->begin(), 256);
+  EXPECT_EQ(c->place(0), 192);
+  EXPECT_EQ(d->place(0), 256);
   EXPECT_EQ(pool->booked(), 512);
   b.reset();
   a.reset();
-  EXPECT_EQ(pool->take(192)->begin(), 0) << "two that lie side by side";
+  EXPECT_EQ(pool->take(192)->place(0), 0) << "two that lie side by side";
   auto e = pool->take(64);
-  EXPECT_EQ(e->begin(), 0);
+  EXPECT_EQ(e->place(0), 0);
   c.reset();
-  EXPECT_EQ(pool->take(150)->begin(), 64);
+  EXPECT_EQ(pool->take(150)->place(0), 64);
   d.reset();
-  EXPECT_EQ(pool->take(500)->begin(), 64) << "what is free at the end is the beginning of a longer one";
+  EXPECT_EQ(pool->take(500)->place(0), 64) << "what is free at the end is the beginning of a longer one";
   EXPECT_EQ(pool->booked(), 64 + 512);
   pool->reserve(1000);
   EXPECT_EQ(pool->booked(), 1024);
-  EXPECT_EQ(pool->take(1024 - 64)->begin(), 64);
+  EXPECT_EQ(pool->take(1024 - 64)->place(0), 64);
 }
 
 // Three sequences of one pool, filled in turns, beside tensors of what they should hold.
@@ -130,9 +134,10 @@ TEST(KeyPool, HoldsWhatEachSequenceAppended) {
   const auto expect_held = [&] {
     for (std::size_t i = 0; i < tiles.size(); ++i) {
       ASSERT_EQ(tiles[i].length(), keys[i].size(0));
-      const ops::backend::KvRun& run = run_of(tiles[i]);
-      EXPECT_TRUE(at::equal(run.pool().keys().narrow(0, run.begin(), tiles[i].length()).cpu(), keys[i])) << i;
-      EXPECT_TRUE(at::equal(run.pool().values().narrow(0, run.begin(), tiles[i].length()).cpu(), values[i]))
+      const ops::backend::KvRowRun& run = run_of(tiles[i]);
+      EXPECT_TRUE(at::equal(pool_of(run).keys().narrow(0, run.begin(), tiles[i].length()).cpu(), keys[i]))
+          << i;
+      EXPECT_TRUE(at::equal(pool_of(run).values().narrow(0, run.begin(), tiles[i].length()).cpu(), values[i]))
           << i;
     }
   };
@@ -155,7 +160,7 @@ TEST(KeyPool, HoldsWhatEachSequenceAppended) {
   step({1, 1, 1}, true);
   expect_held();
   EXPECT_EQ(copy.length(), held);
-  EXPECT_TRUE(at::equal(run_of(copy).pool().keys().narrow(0, run_of(copy).begin(), held).cpu(), of_copy));
+  EXPECT_TRUE(at::equal(pool_of(run_of(copy)).keys().narrow(0, run_of(copy).begin(), held).cpu(), of_copy));
 }
 
 // ---- what a step attends to
@@ -210,7 +215,7 @@ void expect_attends(const Step& s, bool with_lse) {
   const at::Tensor nothing =
       at::full({1, s.kv_heads, s.dim}, std::numeric_limits<double>::quiet_NaN(), at::kBFloat16);
   for (const KvTiles& tiles : here) {
-    const ops::backend::KvRun& run = run_of(tiles);
+    const ops::backend::KvRowRun& run = run_of(tiles);
     if (tiles.length() < run.room())
       pool->write(on_device(nothing), on_device(nothing), {run.begin() + tiles.length()});
   }

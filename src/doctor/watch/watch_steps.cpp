@@ -116,25 +116,40 @@ void PolicyWatch::see_kl(const train::StepFacts& step, Findings& out) {
 }
 
 void PolicyWatch::see_ratio_gap(const train::StepFacts& step, Findings& out) {
-  if (const auto gap = metric(step, "ratio_gap")) {
-    const double limit = !setup_.bf16           ? limits::kGapFp32
-                         : setup_.exact_kernels ? limits::kGapBf16
-                                                : limits::kGapBf16Elsewhere;
-    count(wide_gap_, *gap > limit);
-    if (*gap > limit) {
-      const bool fails = *gap > limits::kGapFailFactor * limit && wide_gap_ >= limits::kStepsOfCollapse;
-      add_finding(
-          out,
-          {.code = "RL-10",
-           .level = fails ? Level::kFail : Level::kWarn,
-           .what = "sampler and trainer disagree on a token's log-probability by " + short_number(*gap),
-           .evidence = std::string("limit ") + short_number(limit) + " in " +
-                       (setup_.bf16 ? "bf16" : "fp32") + ", at step " + std::to_string(step.step),
-           .cause = "suspected: a defect of a kernel on this machine; here both use the same arithmetic",
-           .not_this = "temperature, top_p or a stale copy of the weights: there is one copy",
-           .fix = "dtype: float32 and bf16: false, or layer_form: plain; `hone doctor` measures it again"});
-    }
+  const auto most = metric(step, "ratio_gap"), mean = metric(step, "ratio_gap_mean");
+  if (!most && !mean) return;
+  const double gap = mean ? *mean : *most;
+  const double limit = mean                   ? limits::kMeanGap
+                       : !setup_.bf16         ? limits::kGapFp32
+                       : setup_.exact_kernels ? limits::kGapBf16
+                                              : limits::kGapBf16Elsewhere;
+  count(wide_gap_, gap > limit);
+  if (gap <= limit) return;
+  // A mean does not fail: the run goes on, with ratios that are right.
+  const bool fails = !mean && gap > limits::kGapFailFactor * limit && wide_gap_ >= limits::kStepsOfCollapse;
+  const std::string at_step = std::string("limit ") + short_number(limit) + " in " +
+                              (setup_.bf16 ? "bf16" : "fp32") + ", at step " + std::to_string(step.step);
+  if (mean) {
+    return add_finding(
+        out,
+        {.code = "RL-10",
+         .level = Level::kWarn,
+         .what = "sampler and trainer disagree on a token's log-probability by " + short_number(gap) +
+                 " in the mean",
+         .evidence = at_step,
+         .cause = "suspected: rounding, since both have other kernels on this device, or a defect of one",
+         .not_this = "temperature, top_p or a stale copy of the weights: there is one copy",
+         .fix = "dtype: float32 and bf16: false shows which; importance sampling corrects a small one "
+                "(vllm_importance_sampling_correction)"});
   }
+  add_finding(
+      out, {.code = "RL-10",
+            .level = fails ? Level::kFail : Level::kWarn,
+            .what = "sampler and trainer disagree on a token's log-probability by " + short_number(gap),
+            .evidence = at_step,
+            .cause = "suspected: a defect of a kernel on this machine; here both use the same arithmetic",
+            .not_this = "temperature, top_p or a stale copy of the weights: there is one copy",
+            .fix = "dtype: float32 and bf16: false, or layer_form: plain; `hone doctor` measures it again"});
 }
 
 Findings TrendWatch::see(const train::StepFacts& step) {

@@ -29,9 +29,13 @@ namespace hone::ops::cuda {
 
 // These only hone's own kernels have (ops/sampling). They are no rows of a table, since the host does the same
 // in another form.
+bool has_own_kernels(at::Device device);
 // False: there is no kernel for these tensors.
 bool sample_tokens(const SampledTokens& x);
+bool draws_tokens(at::Device device);
 bool attend_pages(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q, const PageMemory& memory,
                   const SentParts& parts, double scale);
+// Whether attend_pages() takes them: numbers of this type, so many heads of queries over a head of keys.
+bool takes_pages(at::ScalarType dtype, std::int64_t group, std::int64_t dim);
 
 }  // namespace hone::ops::cuda

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/numeric.h"
@@ -60,13 +61,21 @@ class Pieces {
 }  // namespace
 
 PageParts page_parts(std::span<const PagedRow> rows, std::int64_t group, std::int64_t dim) {
+  std::vector<std::size_t> begins(rows.size() + 1);
+  std::iota(begins.begin(), begins.end(), 0);
+  return page_parts(rows, begins, group, dim);
+}
+
+PageParts page_parts(std::span<const PagedRow> spans, std::span<const std::size_t> begins, std::int64_t group,
+                     std::int64_t dim) {
   const std::int64_t most = widest_part(dim) / group;
   base::require(most >= 1, "page_parts", "a group of heads that fits into a part");
   Pieces pieces;
   PageParts out;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
+  for (std::size_t i = 0; i + 1 < begins.size(); ++i) {
     out.results_of.push_back(narrow<std::int32_t>(pieces.results()));
-    pieces.add(rows[i], static_cast<std::int64_t>(i));
+    for (std::size_t span = begins[i]; span < begins[i + 1]; ++span)
+      pieces.add(spans[span], static_cast<std::int64_t>(i));
   }
   out.results = pieces.results();
   out.results_of.push_back(narrow<std::int32_t>(out.results));

@@ -29,5 +29,9 @@ struct PageParts {
 
 // `group` heads of queries have a head of keys, at most widest_part(dim) of them.
 PageParts page_parts(std::span<const PagedRow> rows, std::int64_t group, std::int64_t dim);
+// Rows whose tokens are in several lists of pages each, one behind the other: a prompt's and its own, for example. Row i has those of
+// `spans` from begins[i] on and below begins[i + 1], at least one. Parts begin at each list.
+PageParts page_parts(std::span<const PagedRow> spans, std::span<const std::size_t> begins, std::int64_t group,
+                     std::int64_t dim);
 
 }  // namespace hone::ops

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include "ops/sampling/lists.h"
 
@@ -23,5 +24,8 @@ struct SampledTokens {
 // Draws what rollout::Sampler draws from equal logits, but where sums of weights differ by less than 1e-12 of their whole; all
 // else as rollout::RequestOptions and Completion say. False: the device has no such kernel, and nothing was written.
 bool sample_tokens(const SampledTokens& x);
+
+// Whether the device has it. Never the CPU, whose sampler is rollout::Sampler.
+bool draws_tokens(at::Device device);
 
 }  // namespace hone::ops

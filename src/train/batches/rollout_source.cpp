@@ -9,6 +9,7 @@
 #include "base/step_progress.h"
 #include "base/stopwatch.h"
 #include "rollout/generate.h"
+#include "rollout/kv_memory.h"
 #include "text/token_pattern.h"
 #include "train/batches/call_notes.h"
 #include "train/batches/dialogue_facts.h"
@@ -270,6 +271,10 @@ void LiveRollouts::sample(Making& making) {
   making.out.facts.sampling_seconds = seconds_since(start);
   calls.end("such calls in this batch");
   changed.end("changed answers in this batch");
+}
+
+bool LiveRollouts::has_the_trainers_scores() const {
+  return rollout::attends_as_trained(model_.device());
 }
 
 void LiveRollouts::forget_before(std::int64_t generation) {

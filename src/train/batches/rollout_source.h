@@ -67,6 +67,9 @@ class RolloutSource {
   virtual std::int64_t prompt_tokens(std::int64_t /*row*/) const { return 1; }
   // Whether what the model says of the completions is to be computed by a pass: a function of the user's has made them.
   virtual bool lacks_scores() const { return false; }
+  // Whether the log-probabilities of a batch are the trainer's own, as far as rounding goes; false: the sampler has other kernels, and
+  // they are near.
+  virtual bool has_the_trainers_scores() const { return true; }
 };
 
 struct ToolUse;      // train/batches/tool_rollouts.h
@@ -93,6 +96,7 @@ class LiveRollouts final : public RolloutSource {
   // A function of the user's makes the completions; it must outlive this.
   void roll_out_by(FunctionUse* function) { function_ = function; }
   bool lacks_scores() const override { return function_ != nullptr; }
+  bool has_the_trainers_scores() const override;
   std::int64_t prompt_tokens(std::int64_t row) const override {
     return static_cast<std::int64_t>(prompts_.token_row(row).ids.size());
   }

@@ -26,8 +26,6 @@ constexpr std::int64_t kThreadScratch = 4LL << 20;               // packed panel
 constexpr std::int64_t kHeadRows = 1024, kHeadColumns = 1024;    // linear_logprob's tile: fp32 and bf16
 constexpr std::int64_t kPlainHeadRows = 512, kPlainBlock = 128;  // scored_pass.cpp and learn/sft_loss.cpp
 
-constexpr std::size_t kFirstOfBatch = 3;  // segments after program, base and adapter: what a batch needs
-
 // Columns of one layer: of queries, of them with keys and values, of those that have a norm, of the MLP.
 struct LayerColumns {
   std::int64_t heads = 0, qkv = 0, normed = 0, mlp = 0;
@@ -492,7 +490,7 @@ MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode lev
   const std::int64_t tape = in.reference_released ? out.segments[kFirstOfBatch].bytes : 0;
   if (in.reference_bytes > tape) out.segments.push_back({kReferenceSegment, in.reference_bytes - tape});
   if (in.context_bytes > 0) out.segments.push_back({kContextSegment, in.context_bytes});
-  if (in.device_bytes > 0) out.segments.push_back({"in use before the model", in.device_bytes});
+  if (in.device_bytes > 0) out.segments.push_back({kEarlierSegment, in.device_bytes});
   for (MemorySegment& segment : out.segments) {
     segment.on_device = in.on_device && &segment != &out.segments.front();
     (segment.on_device ? out.device_total : out.host_total) += segment.bytes;

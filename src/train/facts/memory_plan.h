@@ -99,6 +99,12 @@ inline constexpr const char* kContextSegment = "CUDA's own memory";
 // The segment of the weights of a reference that is not the model itself.
 inline constexpr const char* kReferenceSegment = "reference model";
 
+// The segment of what a device holds of this process before the model is read.
+inline constexpr const char* kEarlierSegment = "in use before the model";
+
+// Segments after program, base and adapter: what a batch needs.
+inline constexpr std::size_t kFirstOfBatch = 3;
+
 struct MemorySegment {
   std::string name;
   std::int64_t bytes = 0;

@@ -89,15 +89,6 @@ void open_rewards(const config::Plan& plan, SampledData& data) {
   if (!data.eval_prompts.rows.empty()) require(data.eval_prompts);
 }
 
-// Keys and values may take what the plan leaves of memory_limit; without one, half of what is free then.
-std::int64_t kv_memory(const config::Plan& plan, const MemoryPlan& memory) {
-  if (plan.policy.kv_memory > 0 || !memory.limit.is_set) return plan.policy.kv_memory;
-  std::int64_t held = 0;  // program, base, adapter: the tape is gone while sampling
-  for (std::size_t i = 0; i < std::min<std::size_t>(3, memory.segments.size()); ++i)
-    held += memory.segments[i].bytes;
-  return std::max<std::int64_t>(1, memory.limit.bytes - held);
-}
-
 void require_weights(const config::Plan& plan, const RolloutBatch& batch) {
   const std::size_t weights = plan.policy.reward_weights.size(), rewards = batch.reward_names.size();
   if (weights == 0 || weights == rewards || (batch.has_tools && weights < rewards)) return;
@@ -147,17 +138,41 @@ PromptSizes prompt_sizes(const SampledData& data, const config::Plan& plan) {
   return out;
 }
 
+// What a training pass is given and gives back is not among these.
+bool is_kept(const MemorySegment& segment, std::size_t place) {
+  return place < kFirstOfBatch || segment.name == kReferenceSegment || segment.name == kContextSegment ||
+         segment.name == kEarlierSegment;
+}
+
+SampledSize sampled_size(const config::Plan& plan, std::int64_t longest_prompt) {
+  return {.prompts = plan.policy.generation_batch_size / plan.policy.num_generations,
+          .samples = plan.policy.num_generations,
+          .longest_prompt = longest_prompt};
+}
+
+// Sampling and training take turns, so that keys and values may have what training gives back.
+std::int64_t kv_memory(const config::Plan& plan, const MemoryPlan& memory, std::int64_t other) {
+  if (plan.policy.kv_memory > 0) return plan.policy.kv_memory;
+  const bool on_device = memory.segments.at(1).on_device;
+  if (!on_device && !memory.limit.is_set) return 0;
+  std::int64_t held = 0;
+  for (std::size_t i = 0; i < memory.segments.size(); ++i) {
+    const MemorySegment& one = memory.segments[i];
+    if (on_device ? one.on_device && is_kept(one, i) : i < kFirstOfBatch) held += one.bytes;
+  }
+  const std::int64_t left = memory.limit.bytes - held;
+  if (!on_device) return std::max<std::int64_t>(1, left);
+  if (memory.limit.bytes == 0) return 0;
+  constexpr double kFilled = 0.97;  // of what is left: a pool of pages is one tensor a layer
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(kFilled * static_cast<double>(left - other)));
+}
+
 MemoryInputs sampling_memory(const OpenedRun& run, std::int64_t program_bytes, const LargestPasses& passes,
                              std::int64_t longest_prompt, const rollout::GenerateOptions& sampling) {
   MemoryInputs out = memory_inputs(*run.model, run.plan, program_bytes, passes.train, passes.eval);
   if (passes.shares) count_shared_prompts(out, *run.model, passes.longest_prompt, passes.sharing);
   if (run.plan.policy.replay.empty()) {
-    const config::PolicyPlan& policy = run.plan.policy;
-    out.sampling = sampling_bytes(*run.model,
-                                  {.prompts = policy.generation_batch_size / policy.num_generations,
-                                   .samples = policy.num_generations,
-                                   .longest_prompt = longest_prompt},
-                                  sampling);
+    out.sampling = sampling_bytes(*run.model, sampled_size(run.plan, longest_prompt), sampling);
   }
   return out;
 }
@@ -170,7 +185,11 @@ void open_sources(OpenedRun& run, SampledData& data, rollout::GenerateOptions sa
     data.train_source = std::make_unique<ReplayedRollouts>(std::move(data.recorded), tokenizer);
     return;
   }
-  sampling.kv_memory = kv_memory(run.plan, run.start.memory);
+  rollout::GenerateOptions without_keys = sampling;
+  without_keys.kv_memory = 1;
+  sampling.kv_memory = kv_memory(
+      run.plan, run.start.memory,
+      sampling_bytes(*run.model, sampled_size(run.plan, prompt_sizes(data, run.plan).longest), without_keys));
   const auto& scorers = data.judge.empty() ? data.rewards : data.judge;
   const bool by_group = run.plan.policy.reward_by_group;
   auto source = std::make_unique<LiveRollouts>(sampling, *run.model, data.train_prompts, tokenizer, scorers,

@@ -111,6 +111,23 @@ bool GroupMethod::uses_old_logprobs() const {
          options_.sampling_correction != learn::SamplingCorrection::kNone;
 }
 
+bool GroupMethod::scores_before() const {
+  if (!uses_old_logprobs()) return false;
+  if (parts_.source.lacks_scores()) return true;
+  return !parts_.source.has_the_trainers_scores() &&
+         (!order_.on_policy() || options_.sampling_correction != learn::SamplingCorrection::kNone);
+}
+
+learn::PolicyTokens GroupMethod::tokens_of(const ScoredRollouts& rollouts,
+                                           std::span<const std::size_t> samples,
+                                           const TokenScores& scores) const {
+  learn::PolicyTokens out = policy_tokens(rollouts, samples, scores, uses_old_logprobs(), parts_.plan.policy);
+  // The weights have not moved since the batch was drawn: the old ones are the step's own, and the ratio is exactly 1.
+  if (out.old_logprob.defined() && order_.on_policy() && !parts_.source.has_the_trainers_scores())
+    out.old_logprob = out.logprob;
+  return out;
+}
+
 StateFiles GroupMethod::state_files() const {
   StateFiles out;
   if (current_ && !order_.is_last_use(current_->batch.generation, last_step_)) {
@@ -155,7 +172,7 @@ void GroupMethod::add_reference(RolloutBatch& batch) {
 }
 
 // TRL's old log-probabilities: those of the trained model before it is updated.
-void GroupMethod::add_scores(RolloutBatch& batch) {
+void GroupMethod::add_scores(RolloutBatch& batch, Found* gaps) {
   const auto passes = compose_passes(batch, all_of(batch.samples.size()), pass_limit());
   const auto found = work().each<std::vector<float>>(
       costs_of(batch, passes),
@@ -171,6 +188,10 @@ void GroupMethod::add_scores(RolloutBatch& batch) {
     const float* entropy = logprob + found[i].size() / 2;
     for (const std::size_t at : make_policy_pass(batch, passes[i], shares()).samples) {
       RolloutSample& sample = batch.samples[at];
+      for (std::size_t t = 0; gaps != nullptr && t < sample.old_logprobs.size(); ++t) {
+        const double gap = std::abs(static_cast<double>(logprob[t]) - sample.old_logprobs[t]);
+        gaps->see_gaps(gap, gap, 1);
+      }
       sample.old_logprobs.assign(logprob, logprob + sample.drawn());
       sample.entropies.assign(entropy, entropy + sample.drawn());
       logprob += sample.drawn();
@@ -190,7 +211,7 @@ std::shared_ptr<ScoredRollouts> GroupMethod::generate(std::int64_t generation, s
                                         .rows = order_.prompts(generation),
                                         .num_generations = parts_.plan.policy.num_generations,
                                         .trainer_state = state_of(step)});
-  if (uses_old_logprobs() && parts_.source.lacks_scores()) add_scores(made.batch);
+  if (scores_before()) add_scores(made.batch, &found);
   require_fitting(made.batch, "generation batch " + std::to_string(generation));
   auto out =
       std::make_shared<ScoredRollouts>(score(std::move(made.batch), parts_.plan.policy.num_generations));
@@ -410,7 +431,7 @@ void GroupMethod::train(const std::vector<Pass>& passes, const learn::StepTotals
     const PassFacts& one = facts[i];
     found.loss.loss += one.loss;
     found.metrics.push_back(one.metrics);
-    found.ratio_gap = std::max(found.ratio_gap, one.ratio_gap);
+    found.see_gaps(one.ratio_gap, one.gap_sum, one.gap_tokens);
     balance.resize(std::max(balance.size(), passes[i].slice + 1), {"aux_loss", 0});
     balance[passes[i].slice].second += passes[i].share * one.balance;
   }
@@ -428,17 +449,15 @@ std::vector<std::size_t> GroupMethod::without_gradient(const Part& part, std::sp
   const RolloutBatch& batch = part.rollouts->batch;
   const TokenScores recorded = recorded_scores(batch, samples);
   if (!recorded.logprob.defined() || !recorded.entropy.defined()) return {samples.begin(), samples.end()};
-  const at::Tensor none = learn::sequences_without_gradient(
-      policy_tokens(*part.rollouts, samples, recorded, uses_old_logprobs(), parts_.plan.policy), options_);
+  const at::Tensor none =
+      learn::sequences_without_gradient(tokens_of(*part.rollouts, samples, recorded), options_);
   std::vector<std::size_t> left, skipped;
   for (std::size_t i = 0; i < samples.size(); ++i) {
     (none.const_data_ptr<bool>()[i] ? skipped : left).push_back(samples[i]);
   }
   if (skipped.empty()) return left;
-  const learn::PolicyGradient gone =
-      learn::policy_gradient(policy_tokens(*part.rollouts, skipped, recorded_scores(batch, skipped),
-                                           uses_old_logprobs(), parts_.plan.policy),
-                             options_, totals);
+  const learn::PolicyGradient gone = learn::policy_gradient(
+      tokens_of(*part.rollouts, skipped, recorded_scores(batch, skipped)), options_, totals);
   found.loss.loss += gone.loss;
   found.metrics.push_back(gone.metrics);
   found.skipped += static_cast<std::int64_t>(skipped.size());
@@ -457,13 +476,13 @@ GroupMethod::PassFacts GroupMethod::train_pass(const Pass& one, const learn::Ste
       [&](const TokenScores& scores) {
         out.balance = scores.balance;
         const TokenScores recorded = recorded_scores(part.rollouts->batch, pass.samples);
-        if (part.fresh && !parts_.dropout && recorded.logprob.defined()) {
-          const double gap = (scores.logprob - recorded.logprob).abs().max().item<double>();
-          out.ratio_gap = std::max(out.ratio_gap, gap);
+        if (part.fresh && !parts_.dropout && !scores_before() && recorded.logprob.defined()) {
+          const at::Tensor gaps = (scores.logprob - recorded.logprob).abs();
+          out.ratio_gap = std::max(out.ratio_gap, gaps.max().item<double>());
+          out.gap_sum += gaps.sum().item<double>();
+          out.gap_tokens += static_cast<double>(gaps.numel());
         }
-        return learn::policy_gradient(
-            policy_tokens(*part.rollouts, pass.samples, scores, uses_old_logprobs(), parts_.plan.policy),
-            options_, totals);
+        return learn::policy_gradient(tokens_of(*part.rollouts, pass.samples, scores), options_, totals);
       },
       balance);
   out.loss = gradient.loss + balance * out.balance;
@@ -492,6 +511,8 @@ void GroupMethod::add_metrics(Found& found, bool by_slice) {
   }
   found.loss.metrics.emplace_back("skipped_rows", static_cast<double>(found.skipped));
   if (found.ratio_gap >= 0) found.loss.metrics.emplace_back("ratio_gap", found.ratio_gap);
+  if (found.gap_tokens > 0 && !parts_.source.has_the_trainers_scores())
+    found.loss.metrics.emplace_back("ratio_gap_mean", found.gap_sum / found.gap_tokens);
 }
 
 void GroupMethod::on_step(std::int64_t /*step*/) {

@@ -11,9 +11,11 @@
 //     them once per generation batch. trainer_state.log_history is empty, and step_time is not a metric:
 //     metrics.jsonl is reproducible bit for bit.
 //   - old log-probabilities are those that the sampler recorded (dropout off), not from a separate pass. Completions of a rollout
-//     function have no such record: there they are from a pass, as TRL's.
+//     function have no such record: there they are from a pass, as TRL's. On a device other than the CPU the record is near the
+//     trainer's and not equal: where a generation batch has one optimizer step the old ones are the step's own, and else from a pass.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <map>
@@ -66,7 +68,8 @@ class GroupMethod final : public SamplingMethod {
   struct PassFacts {
     double loss = 0;
     learn::PolicyMetrics metrics;
-    double ratio_gap = -1;
+    double ratio_gap = -1, gap_sum = 0;  // of the tokens whose gap is known, gap_tokens
+    double gap_tokens = 0;
     double balance = 0;  // the load-balancing loss of the routers
   };
   // What a step accumulates over its parts.
@@ -74,7 +77,14 @@ class GroupMethod final : public SamplingMethod {
     StepLoss loss;
     double rollout_seconds = 0, reward_seconds = 0;
     std::vector<learn::PolicyMetrics> metrics;
-    double ratio_gap = -1;  // largest |trainer - sampler| log-probability; below 0: not known
+    double ratio_gap = -1;               // largest |trainer - sampler| log-probability; below 0: not known
+    double gap_sum = 0, gap_tokens = 0;  // of all that are known
+
+    void see_gaps(double most, double sum, double tokens) {
+      ratio_gap = std::max(ratio_gap, most);
+      gap_sum += sum;
+      gap_tokens += tokens;
+    }
     std::int64_t skipped = 0;
   };
 
@@ -82,7 +92,7 @@ class GroupMethod final : public SamplingMethod {
   std::vector<Part> load(std::int64_t step, Found& found);
   std::shared_ptr<ScoredRollouts> generate(std::int64_t generation, std::int64_t step, Found& found);
   void add_reference(RolloutBatch& batch);
-  void add_scores(RolloutBatch& batch);
+  void add_scores(RolloutBatch& batch, Found* gaps = nullptr);  // gaps: from what was recorded
   ScoredRollouts score(RolloutBatch batch, std::int64_t group);
   // Whole batches are pooled, and a pass is by group; by slice TRL's micro-batches are passes.
   std::vector<Pass> passes_of(const std::vector<Part>& parts, bool by_slice, const learn::StepTotals& totals,
@@ -101,6 +111,10 @@ class GroupMethod final : public SamplingMethod {
   std::int64_t next_generation(std::int64_t steps) const override;
   std::vector<std::vector<std::size_t>> slices_of(const RolloutBatch& batch) const;
   bool uses_old_logprobs() const;
+  bool scores_before() const;  // old log-probabilities are from a pass
+  // policy_tokens(), with the old log-probabilities of this method.
+  learn::PolicyTokens tokens_of(const ScoredRollouts& rollouts, std::span<const std::size_t> samples,
+                                const TokenScores& scores) const;
   void require_fitting(const RolloutBatch& batch, const std::string& where) const;
   PassLimit pass_limit() const;
   HeadOptions head_options() const { return {.temperature = parts_.plan.policy.temperature}; }

@@ -25,13 +25,18 @@ bool is_read_by_sixteens(const Tensor& x) {
 
 }  // namespace
 
+bool takes_pages(at::ScalarType dtype, std::int64_t group, std::int64_t dim) {
+  return (dtype == at::kFloat || dtype == at::kBFloat16) && dim % kDimStep == 0 && dim <= kMostDim &&
+         group <= widest_part(dim);
+}
+
 bool attend_pages(const Tensor& out, const Tensor& lse, const Tensor& q, const PageMemory& memory,
                   const SentParts& parts, double scale) {
   const std::int64_t heads = q.size(1), dim = q.size(2), kv_heads = memory.keys.size(1);
   Tensor partial;  // until the kernel has its place in the device's order
   return run_own(q.device(), &kernels::Kernels::attend_pages, "attend_pages",
                  [&](KernelViews& of) -> kernels::AttendPages {
-                   of.need(dim % kDimStep == 0 && dim <= kMostDim && heads / kv_heads <= widest_part(dim));
+                   of.need(takes_pages(q.scalar_type(), heads / kv_heads, dim));
                    of.need(memory.keys.is_contiguous() && memory.values.is_contiguous());
                    for (const Tensor& x : {memory.keys, memory.values, out})
                      of.need(x.scalar_type() == q.scalar_type() && is_read_by_sixteens(x));

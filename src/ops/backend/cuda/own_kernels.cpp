@@ -85,6 +85,10 @@ const kernels::Kernels* own_kernels(at::Device device) {
   return device.is_cuda() ? library().table : nullptr;
 }
 
+bool has_own_kernels(at::Device device) {
+  return own_kernels(device) != nullptr;
+}
+
 void set_own_kernels(const kernels::Kernels* table) {
   set.store(table, std::memory_order_release);
 }

@@ -4,10 +4,14 @@
 // two parts of such a row are joined by their log-sum-exp.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "ops/backend/cuda/cuda_operators.h"
+#include "ops/backend/cuda/page_attention.h"
 #include "ops/backend/cuda/pool_index.h"
+#include "ops/backend/kv_page_pool.h"
+#include "ops/backend/kv_row_pool.h"
 
 namespace hone::ops::cuda {
 namespace {
@@ -19,7 +23,7 @@ struct Part {
 
 class PoolAttention {
  public:
-  PoolAttention(backend::KvPool& pool, const Tensor& q, const AttentionRule& rule)
+  PoolAttention(backend::KvRowPool& pool, const Tensor& q, const AttentionRule& rule)
       : keys_(pool.keys()),
         values_(pool.values()),
         q_(q),
@@ -66,10 +70,16 @@ Part over_own(const PoolAttention& attention, const PoolIndex& index, const Tens
 
 bool attend_tiles(const Tensor& out, const Tensor& lse, const Tensor& q,
                   const std::vector<AttentionRows>& rows, const AttentionRule& rule) {
+  if (q.size(0) == 0) return false;
+  backend::KvPool* const some_pool = pool_of(rows, q.size(0));
+  if (auto* const pages = dynamic_cast<backend::KvPagePool*>(some_pool))
+    return attend_in_pages(out, lse, q, *pages, rows, rule);
+  auto* const pool = dynamic_cast<backend::KvRowPool*>(some_pool);
+  const bool two_parts =
+      std::all_of(rows.begin(), rows.end(), [](const AttentionRows& one) { return one.before.size() <= 1; });
   const bool narrow = q.scalar_type() == at::kBFloat16 || q.scalar_type() == at::kHalf;
-  if (!narrow || rule.soft_cap > 0 || q.size(2) % 8 != 0 || q.size(2) > 256 || q.size(0) == 0) return false;
-  backend::KvPool* const pool = pool_of(rows, q.size(0));
-  if (pool == nullptr) return false;
+  if (pool == nullptr || !two_parts || !narrow || rule.soft_cap > 0 || q.size(2) % 8 != 0 || q.size(2) > 256)
+    return false;
   const PoolIndex& index = pool_index(rows, rule.window, q.device());
   const PoolAttention attention(*pool, q, rule);
   const Part own = over_own(attention, index, q);

@@ -20,17 +20,18 @@ struct RowPlace {
   bool operator==(const RowPlace&) const = default;
 };
 
+std::int64_t begin_of(const KvTiles& tiles) {
+  return KvMemory::run(tiles)->place(0);
+}
+
 std::vector<RowPlace> places_of(const std::vector<AttentionRows>& rows) {
   std::vector<RowPlace> out;
   out.reserve(rows.size());
   for (const AttentionRows& one : rows) {
     if (one.begin == one.end) continue;
-    RowPlace place{.begin = one.begin,
-                   .end = one.end,
-                   .own = KvMemory::run(*one.own)->begin(),
-                   .offset = one.own_offset};
+    RowPlace place{.begin = one.begin, .end = one.end, .own = begin_of(*one.own), .offset = one.own_offset};
     if (!one.before.empty() && one.before.front()->length() > 0) {
-      place.prefix = KvMemory::run(*one.before.front())->begin();
+      place.prefix = begin_of(*one.before.front());
       place.in_prefix = one.before.front()->length();
     }
     out.push_back(place);
@@ -146,8 +147,9 @@ backend::KvPool* pool_of(const std::vector<AttentionRows>& rows, std::int64_t qu
     return true;
   };
   for (const AttentionRows& one : rows) {
-    if (one.begin != covered || one.before.size() > 1 || !joins(*one.own)) return nullptr;
-    if (!one.before.empty() && !joins(*one.before.front())) return nullptr;
+    if (one.begin != covered || !joins(*one.own)) return nullptr;
+    for (const KvTiles* const before : one.before)
+      if (!joins(*before)) return nullptr;
     covered = one.end;
   }
   return covered == queries ? pool : nullptr;

@@ -1,4 +1,4 @@
-// Which rows of a pool (ops/backend/kv_pool.h) the queries of a step read, as FlashAttention-2 is told: for each sequence
+// Which rows of a pool (ops/backend/kv_row_pool.h) the queries of a step read, as FlashAttention-2 is told: for each sequence
 // of queries where its keys begin and how many there are. Where keys begin is any number, so that no row is moved and the
 // calls of a step do not depend on the number of its sequences.
 #pragma once

@@ -6,6 +6,10 @@
 
 namespace hone::ops::cuda {
 
+bool draws_tokens(at::Device device) {
+  return !device.is_cpu() && has_own_kernels(device);
+}
+
 bool sample_tokens(const SampledTokens& x) {
   return run_own(
       x.logits.device(), &kernels::Kernels::sample_tokens, "sample_tokens",

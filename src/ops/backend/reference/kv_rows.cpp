@@ -36,12 +36,7 @@ void clear(const Tensor& keys, const Tensor& values, std::int64_t head_dim, std:
 const backend::KvLayout kKvRows = {.append = append, .rows = rows, .clear = clear};
 
 std::pair<Tensor, Tensor> keys_and_values(const KvTiles& tiles) {
-  if (const backend::KvRun* const run = KvMemory::run(tiles)) {
-    const auto rows_of_run = [&](const Tensor& all) {
-      return all.narrow(0, run->begin(), tiles.length()).transpose(0, 1);
-    };
-    return {rows_of_run(run->pool().keys()), rows_of_run(run->pool().values())};
-  }
+  if (const backend::KvRun* const run = KvMemory::run(tiles)) return run->pool().rows(*run, tiles.length());
   return KvMemory::layout(tiles)->rows(KvMemory::keys(tiles), KvMemory::values(tiles), tiles.head_dim(),
                                        tiles.length());
 }

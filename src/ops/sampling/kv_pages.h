@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace hone::rollout {
+namespace hone::ops {
 
 class KvPages;
 
@@ -63,6 +63,7 @@ class KvPages {
   static std::int64_t pages_for(std::int64_t tokens) { return (tokens + kPageTokens - 1) / kPageTokens; }
 
   explicit KvPages(std::int64_t pages);
+  void add(std::int64_t pages);  // so many more, which nobody has
 
   std::int64_t pages() const { return static_cast<std::int64_t>(owners_.size()); }
   std::int64_t unused() const { return static_cast<std::int64_t>(unused_.size()); }
@@ -81,4 +82,4 @@ class KvPages {
 // [rows, width] of all rows, dense: the pages of row i, then -1. `width` is at least the most pages of a row.
 std::vector<std::int32_t> block_table(std::span<const PagedTokens* const> rows, std::int64_t width);
 
-}  // namespace hone::rollout
+}  // namespace hone::ops

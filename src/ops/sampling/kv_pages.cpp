@@ -1,14 +1,23 @@
-#include "rollout/kv_pages.h"
+#include "ops/sampling/kv_pages.h"
 
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/numeric.h"
 
-namespace hone::rollout {
+namespace hone::ops {
 
-KvPages::KvPages(std::int64_t pages) : owners_(static_cast<std::size_t>(pages), 0) {
-  for (std::int64_t page = pages - 1; page >= 0; --page) unused_.push_back(base::narrow<std::int32_t>(page));
+KvPages::KvPages(std::int64_t pages) {
+  add(pages);
+}
+
+// Behind those that are unused already, so that low numbers are taken first.
+void KvPages::add(std::int64_t pages) {
+  std::vector<std::int32_t> all;
+  for (std::int64_t page = this->pages() + pages - 1; page >= this->pages(); --page)
+    all.push_back(base::narrow<std::int32_t>(page));
+  owners_.resize(owners_.size() + static_cast<std::size_t>(pages), 0);
+  unused_.insert(unused_.begin(), all.begin(), all.end());
 }
 
 std::int32_t KvPages::take() {
@@ -99,4 +108,4 @@ std::vector<std::int32_t> block_table(std::span<const PagedTokens* const> rows, 
   return out;
 }
 
-}  // namespace hone::rollout
+}  // namespace hone::ops

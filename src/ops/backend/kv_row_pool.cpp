@@ -1,4 +1,4 @@
-#include "ops/backend/kv_pool.h"
+#include "ops/backend/kv_row_pool.h"
 
 #include <ATen/ATen.h>
 
@@ -11,7 +11,7 @@ namespace hone::ops::backend {
 namespace {
 
 std::int64_t whole_steps(std::int64_t rows) {
-  return std::max<std::int64_t>(1, (rows + KvPool::kStep - 1) / KvPool::kStep) * KvPool::kStep;
+  return std::max<std::int64_t>(1, (rows + KvRowPool::kStep - 1) / KvRowPool::kStep) * KvRowPool::kStep;
 }
 
 // k and v as [n, 2, K, D], if they are slices of one buffer in which v follows k; else undefined.
@@ -36,16 +36,23 @@ const at::Tensor& index_of(const std::vector<std::int64_t>& places, at::Device d
 
 }  // namespace
 
-KvRun::~KvRun() {
-  pool_->give_back(begin_, room_);
-}
-
 KvPool::KvPool(std::int64_t kv_heads, std::int64_t head_dim, at::ScalarType dtype, at::Device device)
     : kv_heads_(kv_heads), head_dim_(head_dim), options_(at::TensorOptions(dtype).device(device)) {
   base::require(kv_heads > 0 && head_dim > 0, "ops::KvPool", "heads and head_dim above 0");
 }
 
-void KvPool::reserve(std::int64_t rows) {
+std::int64_t KvPool::row_bytes() const {
+  return 2 * kv_heads_ * head_dim_ * static_cast<std::int64_t>(c10::elementSize(dtype()));
+}
+
+KvRowRun::KvRowRun(std::shared_ptr<KvRowPool> pool, std::int64_t begin, std::int64_t room)
+    : KvRun(std::move(pool)), begin_(begin), room_(room) {}
+
+KvRowRun::~KvRowRun() {
+  static_cast<KvRowPool&>(pool()).give_back(begin_, room_);
+}
+
+void KvRowPool::reserve(std::int64_t rows) {
   const std::lock_guard lock(mutex_);
   const std::int64_t wanted = whole_steps(rows) - booked_;
   if (wanted <= 0) return;
@@ -59,7 +66,7 @@ void KvPool::reserve(std::int64_t rows) {
 }
 
 // The smallest that is large enough, the first of several; else new rows at the end, after what is unused there.
-std::int64_t KvPool::book(std::int64_t room) {
+std::int64_t KvRowPool::book(std::int64_t room) {
   auto best = unused_.end();
   for (auto one = unused_.begin(); one != unused_.end(); ++one) {
     if (one->second >= room && (best == unused_.end() || one->second < best->second)) best = one;
@@ -78,17 +85,21 @@ std::int64_t KvPool::book(std::int64_t room) {
   return begin;
 }
 
-std::shared_ptr<KvRun> KvPool::take(std::int64_t room) {
+std::shared_ptr<KvRun> KvRowPool::take(std::int64_t room) {
+  return take_rows(room);
+}
+
+std::shared_ptr<KvRowRun> KvRowPool::take_rows(std::int64_t room) {
   const std::int64_t rows = whole_steps(room);
   std::int64_t begin = 0;
   {
     const std::lock_guard lock(mutex_);
     begin = book(rows);
   }
-  return std::make_shared<KvRun>(shared_from_this(), begin, rows);
+  return std::make_shared<KvRowRun>(std::static_pointer_cast<KvRowPool>(shared_from_this()), begin, rows);
 }
 
-void KvPool::give_back(std::int64_t begin, std::int64_t room) {
+void KvRowPool::give_back(std::int64_t begin, std::int64_t room) {
   const std::lock_guard lock(mutex_);
   auto after = unused_.lower_bound(begin);
   if (after != unused_.end() && after->first == begin + room) {
@@ -105,15 +116,16 @@ void KvPool::give_back(std::int64_t begin, std::int64_t room) {
   unused_.emplace(begin, room);
 }
 
-void KvPool::grow(KvRun& run, std::int64_t room, std::int64_t length) {
-  if (room <= run.room_) return;
-  const std::shared_ptr<KvRun> larger = take(room);
+void KvRowPool::make_room(KvRun& run, std::int64_t tokens, std::int64_t length) {
+  auto& own = static_cast<KvRowRun&>(run);
+  if (tokens <= own.room_) return;
+  const std::shared_ptr<KvRowRun> larger = take_rows(std::max(tokens, 2 * own.room_));
   copy(run, length, *larger);
-  std::swap(run.begin_, larger->begin_);  // what it had is given back with `larger`
-  std::swap(run.room_, larger->room_);
+  std::swap(own.begin_, larger->begin_);  // what it had is given back with `larger`
+  std::swap(own.room_, larger->room_);
 }
 
-const at::Tensor& KvPool::rows() {
+const at::Tensor& KvRowPool::all_rows() {
   const std::int64_t held = rows_.defined() ? rows_.size(0) : 0;
   if (held >= booked_) return rows_;
   // An eighth more than before at least, so that sequences that come one by one do not copy all of it each time.
@@ -123,11 +135,11 @@ const at::Tensor& KvPool::rows() {
   return rows_;
 }
 
-void KvPool::write(const at::Tensor& k, const at::Tensor& v, const std::vector<std::int64_t>& places) {
+void KvRowPool::write(const at::Tensor& k, const at::Tensor& v, const std::vector<std::int64_t>& places) {
   if (places.empty()) return;
   const at::Tensor& index = index_of(places, device());
   if (const at::Tensor both = side_by_side(k, v); both.defined()) {
-    at::Tensor to = rows();
+    at::Tensor to = all_rows();
     to.index_copy_(0, index, both);
     return;
   }
@@ -135,22 +147,23 @@ void KvPool::write(const at::Tensor& k, const at::Tensor& v, const std::vector<s
   values().index_copy_(0, index, v);
 }
 
-void KvPool::copy(const KvRun& run, std::int64_t length, const KvRun& to) {
+void KvRowPool::copy(const KvRun& run, std::int64_t length, KvRun& to) {
   if (length == 0) return;
-  const at::Tensor& all = rows();
-  all.narrow(0, to.begin_, length).copy_(all.narrow(0, run.begin_, length));
+  const at::Tensor& all = all_rows();
+  all.narrow(0, to.place(0), length).copy_(all.narrow(0, run.place(0), length));
 }
 
-at::Tensor KvPool::keys() {
-  return rows().select(1, 0);
+std::pair<at::Tensor, at::Tensor> KvRowPool::rows(const KvRun& run, std::int64_t length) {
+  const auto of = [&](const at::Tensor& all) { return all.narrow(0, run.place(0), length).transpose(0, 1); };
+  return {of(keys()), of(values())};
 }
 
-at::Tensor KvPool::values() {
-  return rows().select(1, 1);
+at::Tensor KvRowPool::keys() {
+  return all_rows().select(1, 0);
 }
 
-std::int64_t KvPool::row_bytes() const {
-  return 2 * kv_heads_ * head_dim_ * static_cast<std::int64_t>(c10::elementSize(dtype()));
+at::Tensor KvRowPool::values() {
+  return all_rows().select(1, 1);
 }
 
 }  // namespace hone::ops::backend
