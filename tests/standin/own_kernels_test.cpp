@@ -62,9 +62,6 @@ class OwnKernelsTest : public testing::TestWithParam<Case> {
                     GetParam().by_layers);
   }
 
-  // A code of Lion's moment that rounding turns may turn the sign of a step.
-  double bound() const { return GetParam().name == "lion_8bit_full" ? 5e-3 : GetParam().bound; }
-
   // Some; and what the fast part picked this run for.
   void expect_calls(const UseEmulatedKernels& kernels, Names Picked::* which) const {
     const auto calls = kernels.calls();
