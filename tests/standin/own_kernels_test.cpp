@@ -38,7 +38,8 @@ const std::vector<Picked> kPicked = {
     {"sft_4bit", {"dequantize"}, {"dequantize"}},
     {"base_gguf", {"dequantize_panels"}, {"dequantize_panels"}},
     {"adamw_8bit", {"adamw_codes"}, {"adamw_codes"}},
-    {"lion_8bit", {"lion", "lion_codes"}, {"lion", "lion_codes"}},
+    {"lion", {"lion"}, {"lion"}},
+    {"lion_8bit", {"lion_codes"}, {"lion_codes"}},
     {"dpo", kLayers, with(kLayers, "join_attention")},
     {"kto", kLayers, kLayers},
     {"cpo", kLayers, kLayers},
@@ -58,9 +59,6 @@ class OwnKernelsTest : public testing::TestWithParam<Case> {
     return run_tiny(tiny_plan(GetParam().method, device, root_ / device, words), /*stop_after=*/0,
                     GetParam().by_layers);
   }
-
-  // A code of Lion's moment that rounding turns may turn the sign of a step.
-  double bound() const { return GetParam().name == "lion_8bit_full" ? 5e-3 : GetParam().bound; }
 
   // Some; and what the fast part picked this run for.
   void expect_calls(const UseEmulatedKernels& kernels, Names Picked::* which) const {
