@@ -116,7 +116,8 @@ const Schema& check_schema() {
     Schema out{.command = "check", .options = {}};
     add(out.options, {"check", kHone, kAll},
         {{"fix", "write today's names into the YAML file, and show the difference", &DoctorPlan::fix},
-         {"as", "whose names it has: axolotl, llamafactory, swift or hone; null: recognized by them",
+         {"as",
+          "whose names it has: axolotl, llamafactory, swift, torchtune, trl, unsloth, transformers or hone; null: recognized by them",
           &DoctorPlan::as},
          {"data", "another trainer's file: rows to examine in the place of those that it names",
           &DoctorPlan::data},

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace hone::config::axolotl {
@@ -68,6 +69,13 @@ void add_adapter(Translation& t) {
   const bool linear = t.flag("lora_target_linear");
   if (linear) {
     t.set("lora_target_modules", Json::array({"all-linear"}), "lora_target_linear");
+    for (const Json& one : t.value("lora_target_modules")) {
+      if (one == "lm_head" || one == "embed_tokens" || one == "embed_in" || one == "embed_out")
+        t.refuse("lora_target_modules",
+                 fmt::format("{} beside lora_target_linear: hone's all-linear has neither head nor embedding",
+                             one.get<std::string>()),
+                 "write the names of all linears and no lora_target_linear");
+    }
     if (!t.value("lora_target_modules").empty())
       t.note("lora_target_linear", "it adds every linear but the head to lora_target_modules");
   } else if (!t.value("lora_target_modules").empty()) {
@@ -101,6 +109,22 @@ void add_precision(Translation& t) {
     t.set_default("bf16", true, "auto: what a GPU of today answers");
 }
 
+// 3 % of the steps, rounded down, and at most 100.
+void add_default_warmup(Translation& t) {
+  constexpr double kShare = 0.03, kMost = 100;
+  const char* const why = "3 % of the steps, at most 100";
+  const double steps = t.number("max_steps").value_or(0);
+  if (steps > 0) {
+    t.set_default("warmup_steps", static_cast<std::int64_t>(std::min(std::floor(kShare * steps), kMost)),
+                  why);
+    return;
+  }
+  t.set_default("warmup_steps", kShare, why);
+  t.note(
+      "num_epochs",
+      "a run above 3,333 steps warms up for 100 of them in axolotl; hone for 3 %: write warmup_steps: 100");
+}
+
 void add_schedule(Translation& t) {
   const std::string schedule = t.text("lr_scheduler");
   if (schedule == "one_cycle" || schedule == "rex") {
@@ -122,7 +146,7 @@ void add_schedule(Translation& t) {
     t.set("warmup_steps", t.value("warmup_ratio"), "warmup_ratio");
     t.note("warmup_ratio", "axolotl rounds the steps down, and a warm-up of 1 step becomes 2");
   } else {
-    t.set_default("warmup_steps", 0.03, "3 % of the steps, at most 100");
+    add_default_warmup(t);
   }
   if (!t.has("learning_rate"))
     t.unknown("learning_rate", "it is not written, and axolotl asks for it", "learning_rate",

@@ -15,24 +15,6 @@ std::string text_of(const Json& map, const char* name, const std::string& fallba
   return map[name].get<std::string>();
 }
 
-// A set as an entry of hone's datasets.
-Json entry_of(const Json& set) {
-  Json out = Json::object();
-  out["path"] = text_of(set, "path");
-  for (const char* name : {"name", "data_files", "split"}) {
-    if (set.contains(name) && !set[name].is_null()) out[name] = set[name];
-  }
-  if (const std::string split = text_of(set, "train_on_split"); !split.empty()) out["split"] = split;
-  // {path: json, data_files: rows.jsonl} is a file
-  const std::string path = out["path"].get<std::string>();
-  if ((path == "json" || path == "parquet" || path == "csv") && out.contains("data_files") &&
-      out["data_files"].is_string()) {
-    out["path"] = out["data_files"];
-    out.erase("data_files");
-  }
-  return out;
-}
-
 // Renamed columns: {question: prompt}; equal names are none.
 void set_columns(Translation& t, const Json& wanted) {
   Json columns = Json::object();
@@ -212,7 +194,7 @@ void add_sets(Translation& t) {
         form = set;
         form["type"] = type;
       }
-      entries.push_back(entry_of(set));
+      entries.push_back(set_entry(set));
     }
   }
   if (entries.empty()) {
@@ -273,6 +255,22 @@ void add_tokens(Translation& t) {
 }
 
 }  // namespace
+
+Json set_entry(const Json& set) {
+  Json out = Json::object();
+  out["path"] = text_of(set, "path");
+  for (const char* name : {"name", "data_files", "split"}) {
+    if (set.contains(name) && !set[name].is_null()) out[name] = set[name];
+  }
+  if (const std::string split = text_of(set, "train_on_split"); !split.empty()) out["split"] = split;
+  const std::string path = out["path"].get<std::string>();
+  if ((path == "json" || path == "parquet" || path == "csv") && out.contains("data_files") &&
+      out["data_files"].is_string()) {
+    out["path"] = out["data_files"];
+    out.erase("data_files");
+  }
+  return out;
+}
 
 void add_data(Translation& t) {
   add_sets(t);

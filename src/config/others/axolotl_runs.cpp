@@ -22,10 +22,19 @@ void add_evaluation(Translation& t) {
   if (sets.is_array() && !sets.empty()) {
     Json entries = Json::array();
     for (const Json& set : sets) {
-      if (set.is_object() && set.contains("path"))
-        entries.push_back(Json::object({{"path", set["path"]}, {"split", set.value("split", Json("test"))}}));
+      if (!set.is_object() || !set.contains("path") || !set["path"].is_string()) continue;
+      Json entry = set_entry(set);
+      const bool is_file = entry["path"] != set["path"];
+      if (is_file)
+        entry.erase("split");
+      else if (!entry.contains("split"))
+        entry["split"] = "test";
+      entries.push_back(entry);
     }
-    t.set("eval_datasets", entries, "test_datasets");
+    if (entries.empty())
+      t.unknown("test_datasets", "no set is written with a path", "eval_datasets", "write path");
+    else
+      t.set("eval_datasets", entries, "test_datasets");
   }
   const bool has_rows = size > 0 || !sets.empty();
   if (!has_rows) {

@@ -49,5 +49,8 @@ std::span<const OtherName> names();
 namespace swift {
 std::span<const OtherName> names();
 }
+namespace torchtune {
+std::span<const OtherName> names();
+}
 
 }  // namespace hone::config

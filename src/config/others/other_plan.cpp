@@ -120,14 +120,38 @@ std::optional<OtherFile> table_of_sets(const OtherFile& file, const OtherAsked& 
   return std::nullopt;
 }
 
+void translate_file(const std::string& text, const OtherAsked& asked, OtherRun& run) {
+  const OtherFile file = entries_of(text, asked.path, run);
+  switch (run.trainer) {
+    case Trainer::kAxolotl:
+      axolotl::translate(file, run);
+      break;
+    case Trainer::kFactory: {
+      const std::optional<OtherFile> sets = table_of_sets(file, asked);
+      factory::translate(file, sets ? &*sets : nullptr, run);
+      break;
+    }
+    case Trainer::kSwift:
+      swift::translate(file, run);
+      break;
+    case Trainer::kTorchtune:
+      torchtune::translate(file, run);
+      break;
+    case Trainer::kTrl:
+    case Trainer::kUnsloth:
+    case Trainer::kTransformers:
+      break;
+  }
+}
+
 void use_rows(OtherRun& run, const std::string& data) {
   if (data.empty()) return;
   std::erase_if(run.options, [](const OtherValue& one) {
     return one.option == "dataset_name" || one.option == "datasets" || one.option == "test_split_size";
   });
-  std::erase_if(run.unknown, [](const OtherUnknown& one) { return one.depends == "the rows"; });
-  const bool split = run.method == Method::kSft || run.method == Method::kDpo;
-  (void)split;
+  std::erase_if(run.unknown, [](const OtherUnknown& one) {
+    return one.depends == "the rows" || one.depends == "the form of the rows";
+  });
   run.options.push_back({"dataset_name", data, "--data", "--data"});
   const auto evaluates = std::find_if(run.options.begin(), run.options.end(),
                                       [](const OtherValue& one) { return one.option == "eval_strategy"; });
@@ -145,6 +169,16 @@ Json told_json(const std::string& where, const std::string& name, const std::str
   return Json::object({{"where", where}, {"name", name}, {"why", why}, {"do", fix}});
 }
 
+// The name of an unknown, or where it is taken already "name (run.yaml:7)", "name (run.yaml:7) 2".
+std::string free_key(const Json& taken, const OtherUnknown& one) {
+  const std::string name = one.name.empty() ? one.where : one.name;
+  if (!taken.contains(name)) return name;
+  const std::string placed = fmt::format("{} ({})", name, one.where);
+  std::string key = placed;
+  for (int n = 2; taken.contains(key); ++n) key = fmt::format("{} {}", placed, n);
+  return key;
+}
+
 }  // namespace
 
 std::string_view trainer_title(Trainer trainer) {
@@ -155,6 +189,14 @@ std::string_view trainer_title(Trainer trainer) {
       return "LLaMA-Factory";
     case Trainer::kSwift:
       return "ms-swift";
+    case Trainer::kTorchtune:
+      return "torchtune";
+    case Trainer::kTrl:
+      return "TRL";
+    case Trainer::kUnsloth:
+      return "Unsloth";
+    case Trainer::kTransformers:
+      return "transformers";
   }
   return "";
 }
@@ -167,6 +209,14 @@ std::string_view trainer_word(Trainer trainer) {
       return "llamafactory";
     case Trainer::kSwift:
       return "swift";
+    case Trainer::kTorchtune:
+      return "torchtune";
+    case Trainer::kTrl:
+      return "trl";
+    case Trainer::kUnsloth:
+      return "unsloth";
+    case Trainer::kTransformers:
+      return "transformers";
   }
   return "";
 }
@@ -182,20 +232,12 @@ OtherRun read_other(const std::string& text, const OtherAsked& asked, const Reco
   run.trainer = whose.trainer;
   run.recognized = whose.by;
   run.file = asked.path;
-  const OtherFile file = entries_of(text, asked.path, run);
-  switch (run.trainer) {
-    case Trainer::kAxolotl:
-      axolotl::translate(file, run);
-      break;
-    case Trainer::kFactory: {
-      const std::optional<OtherFile> sets = table_of_sets(file, asked);
-      factory::translate(file, sets ? &*sets : nullptr, run);
-      break;
-    }
-    case Trainer::kSwift:
-      swift::translate(file, run);
-      break;
+  if (is_script(run.trainer)) {
+    script::translate(text, run);
+  } else {
+    translate_file(text, asked, run);
   }
+  if (run.options.empty() && !run.refused.empty()) return run;  // a script without a trainer
   use_rows(run, asked.data);
   check_as_own(run);
   return run;
@@ -228,7 +270,7 @@ Json other_json(const OtherRun& run) {
   for (const OtherUnknown& one : run.unknown) {
     Json entry = told_json(one.where, one.name, one.why, one.fix);
     entry["not_examined"] = one.depends;
-    unknown[one.name.empty() ? one.where : one.name] = entry;
+    unknown[free_key(unknown, one)] = entry;
   }
   for (const OtherNote& one : run.notes)
     notes.push_back(Json::object({{"where", one.where}, {"name", one.name}, {"text", one.text}}));

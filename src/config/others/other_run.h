@@ -12,9 +12,14 @@
 
 namespace hone::config {
 
-enum class Trainer { kAxolotl, kFactory, kSwift };
-std::string_view trainer_title(Trainer trainer);  // "axolotl", "LLaMA-Factory", "ms-swift", as it is printed
-std::string_view trainer_word(Trainer trainer);   // "axolotl", "llamafactory", "swift", as --as takes it
+enum class Trainer { kAxolotl, kFactory, kSwift, kTorchtune, kTrl, kUnsloth, kTransformers };
+std::string_view trainer_title(
+    Trainer trainer);  // "axolotl", "LLaMA-Factory", "ms-swift", "TRL", as it is printed
+std::string_view trainer_word(Trainer trainer);  // "axolotl", "llamafactory", "swift", as --as takes it
+
+constexpr bool is_script(Trainer trainer) {
+  return trainer == Trainer::kTrl || trainer == Trainer::kUnsloth || trainer == Trainer::kTransformers;
+}
 
 struct OtherValue {
   std::string option;  // hone's

@@ -68,25 +68,6 @@ void add_entries(OtherFile& file, const YAML::Node& map, bool merged) {
   for (const YAML::Node& node : below) add_entries(file, node, true);
 }
 
-// yaml-cpp takes a quote that is never closed for closed at the end of the file, and all lines behind it for
-// its text. A comment with both quotes behind the text changes what is read exactly then.
-void refuse_open_quote(const std::string& text, const std::string& path, const YAML::Node& root) {
-  bool open = false;
-  try {
-    open = yaml_value(text + "\n# '\"\n", path) != yaml_value(text, path);
-  } catch (const base::UserError&) {
-    open = true;
-  }
-  if (!open) return;
-  YAML::Mark last = YAML::Mark::null_mark();
-  for (const auto& entry : root) last = entry.first.Mark();
-  throw base::UserError({.where = place_at(path, last),
-                         .expected = "a quote that is closed",
-                         .found = "the file ends inside the text that it begins",
-                         .cause = "an unclosed quote: the lines behind it are part of the text",
-                         .fix = "close it, or write '' for a single quote inside"});
-}
-
 }  // namespace
 
 const OtherEntry* OtherFile::find(std::string_view name) const {
@@ -100,7 +81,7 @@ OtherFile read_other_text(const std::string& text, const std::string& path) {
   OtherFile out{.path = path, .entries = {}};
   std::string plain = text;
   if (path.ends_with(".json")) std::replace(plain.begin(), plain.end(), '\t', ' ');
-  yaml_value(plain, path);  // the limits, and an error with its place
+  yaml_value(plain, path);  // the limits, an open quote, and an error with its place
   const YAML::Node root = YAML::Load(plain);
   if (!root.IsMap()) {
     throw base::UserError({.where = path,
@@ -108,7 +89,6 @@ OtherFile read_other_text(const std::string& text, const std::string& path) {
                            .found = root.IsNull() ? "an empty file" : "something else",
                            .fix = "give the file that the trainer is started with"});
   }
-  refuse_open_quote(plain, path, root);
   add_entries(out, root, false);
   return out;
 }

@@ -1,8 +1,10 @@
 #include "config/others/recognize.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "base/suggest.h"
@@ -28,7 +30,19 @@ bool has_typed_sets(const OtherFile& file) {
                      [](const base::Json& one) { return one.is_object() && one.contains("type"); });
 }
 
+// A value of the file with a component of torchtune's.
+std::string torchtune_component(const OtherFile& file) {
+  for (const OtherEntry& one : file.entries) {
+    if (!one.value.is_object() || !one.value.contains("_component_")) continue;
+    const base::Json& component = one.value.at("_component_");
+    if (component.is_string() && component.get<std::string>().starts_with("torchtune.")) return one.name;
+  }
+  return {};
+}
+
 std::optional<Recognized> of_names(const OtherFile& file) {
+  if (const std::string name = torchtune_component(file); !name.empty())
+    return Recognized{Trainer::kTorchtune, name + "._component_"};
   if (file.find("base_model") != nullptr) {
     std::string second =
         first_of(file, {"micro_batch_size", "sequence_len", "sample_packing", "val_set_size"});
@@ -42,9 +56,28 @@ std::optional<Recognized> of_names(const OtherFile& file) {
   return std::nullopt;
 }
 
+// A script of Python: whose classes it names.
+std::optional<Recognized> of_script(const std::string& text) {
+  for (const char* word :
+       {"FastLanguageModel", "FastVisionModel", "FastModel", "import unsloth", "from unsloth"}) {
+    if (text.find(word) != std::string::npos) return Recognized{Trainer::kUnsloth, word};
+  }
+  for (const char* word : {"from trl import", "import trl", "from trl."}) {
+    if (text.find(word) != std::string::npos) return Recognized{Trainer::kTrl, word};
+  }
+  if (text.find("transformers") != std::string::npos && text.find("Trainer(") != std::string::npos)
+    return Recognized{Trainer::kTransformers, "transformers and Trainer"};
+  return std::nullopt;
+}
+
+constexpr std::array kTrainers = {Trainer::kAxolotl,     Trainer::kFactory, Trainer::kSwift,
+                                  Trainer::kTorchtune,   Trainer::kTrl,     Trainer::kUnsloth,
+                                  Trainer::kTransformers};
+
 }  // namespace
 
 std::optional<Recognized> recognize(const std::string& text, const std::string& path) {
+  if (path.ends_with(".py") || path.ends_with(".ipynb")) return of_script(text);
   if (const auto verb = swift_command(text)) return Recognized{Trainer::kSwift, *verb};
   try {
     return of_names(read_other_text(text, path));
@@ -55,12 +88,13 @@ std::optional<Recognized> recognize(const std::string& text, const std::string& 
 
 std::optional<Trainer> trainer_of_word(const std::string& word) {
   if (word == "hone") return std::nullopt;
-  for (const Trainer trainer : {Trainer::kAxolotl, Trainer::kFactory, Trainer::kSwift}) {
+  std::vector<std::string> known = {"hone"};
+  for (const Trainer trainer : kTrainers) {
     if (word == trainer_word(trainer)) return trainer;
+    known.emplace_back(trainer_word(trainer));
   }
-  const std::vector<std::string> known = {"axolotl", "llamafactory", "swift", "hone"};
   throw base::UserError({.where = "--as",
-                         .expected = fmt::format("one of {}", "axolotl, llamafactory, swift, hone"),
+                         .expected = fmt::format("one of {}", fmt::join(known, ", ")),
                          .found = fmt::format("'{}'.{}", word, base::did_you_mean(word, known)),
                          .fix = "leave it out: the file is recognized by its names"});
 }

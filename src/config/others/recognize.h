@@ -17,7 +17,7 @@ struct Recognized {
 // script.
 std::optional<Recognized> recognize(const std::string& text, const std::string& path);
 
-// "axolotl", "llamafactory", "swift"; null for "hone". UserError for another word.
+// "axolotl", "llamafactory", "swift", "trl", ...; null for "hone". UserError for another word.
 std::optional<Trainer> trainer_of_word(const std::string& word);
 
 }  // namespace hone::config

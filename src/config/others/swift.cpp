@@ -45,7 +45,10 @@ void add_beta(Translation& t) {
   const std::string type = t.text("rlhf_type");
   if (t.run().method == Method::kGrpo) t.set_default("beta", 0.04);
   if (t.run().method == Method::kDpo) t.set_default("beta", 0.1);
-  if (t.run().method == Method::kCpo && type == "simpo") t.set_default("beta", 2);
+  if (t.run().method != Method::kCpo) return;
+  if (type == "simpo") t.set_default("beta", 2);
+  if (type == "simpo") t.set_default("simpo_gamma", 1);
+  t.set_default("cpo_alpha", 1);
 }
 
 void add_adapter(Translation& t) {
@@ -197,8 +200,15 @@ void add_data(Translation& t) {
   } else {
     t.set("datasets", entries, name);
   }
+  const bool ordered = t.has("dataset_shuffle") && !t.flag("dataset_shuffle");
+  if (ordered)
+    t.note(
+        "dataset_shuffle",
+        "the file's order is kept, but each epoch is drawn at random still: train_dataloader_shuffle decides");
+  if (t.has("train_dataloader_shuffle") && !t.flag("train_dataloader_shuffle"))
+    t.set("train_sampling_strategy", "sequential", "train_dataloader_shuffle");
   for (const Json& one : entries) {
-    if (one.contains("first"))
+    if (one.contains("first") && !ordered)
       t.note(name, fmt::format("#{} draws so many rows of {}; hone takes the first",
                                one["first"].get<std::int64_t>(), one["path"].get<std::string>()));
   }

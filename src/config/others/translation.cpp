@@ -148,8 +148,23 @@ void Translation::unknown(std::string_view name, std::string why, std::string de
                           .fix = std::move(fix)});
 }
 
+// args.json has a line for each option that the trainer has, most of them its defaults.
+void Translation::tell_many(const std::vector<const OtherEntry*>& entries) {
+  constexpr std::size_t kNamed = 8;
+  std::vector<std::string> names;
+  for (const OtherEntry* one : entries) names.push_back(base::cut_text(one->name, kShownName));
+  const std::size_t all = names.size();
+  if (all > kNamed) names.resize(kNamed);
+  out_.unknown.push_back(
+      {.where = file_.path,
+       .name = fmt::format("{} names", all),
+       .why = fmt::format("no names of {}'s that hone knows: {}{}", trainer_title(out_.trainer),
+                          fmt::join(names, ", "), all > kNamed ? ", ..." : ""),
+       .depends = "whatever they set: the run is examined without them",
+       .fix = "most are defaults that the trainer wrote; look for those that you set"});
+}
+
 void Translation::tell_unknown(const OtherEntry& entry) {
-  if (!asks_for(entry.value)) return;
   std::vector<std::string> known;
   for (const OtherName& one : names_) known.emplace_back(one.name);
   const std::string name = base::cut_text(entry.name, kShownName);
@@ -180,6 +195,7 @@ void Translation::apply(const OtherEntry& entry, const OtherName& row) {
 }
 
 void Translation::apply_names() {
+  std::vector<const OtherEntry*> strange;
   for (const OtherEntry& entry : file_.entries) {
     if (!entry.before.empty()) {
       out_.notes.push_back(
@@ -189,12 +205,16 @@ void Translation::apply_names() {
                                fmt::join(entry.before, ", "))});
     }
     const OtherName* known = row(entry.name);
-    if (known == nullptr) {
-      tell_unknown(entry);
-    } else {
+    if (known != nullptr)
       apply(entry, *known);
-    }
+    else if (asks_for(entry.value))
+      strange.push_back(&entry);
   }
+  if (strange.size() > 1 && file_.path.ends_with(".json")) {
+    tell_many(strange);
+    return;
+  }
+  for (const OtherEntry* one : strange) tell_unknown(*one);
 }
 
 void Translation::apply_defaults() {

@@ -47,6 +47,7 @@ class Translation {
   const OtherName* row(std::string_view name) const;
   void apply(const OtherEntry& entry, const OtherName& row);
   void tell_unknown(const OtherEntry& entry);
+  void tell_many(const std::vector<const OtherEntry*>& entries);
   bool has_option(std::string_view option) const;
 
   const OtherFile& file_;
@@ -64,5 +65,12 @@ void translate(const OtherFile& file, const OtherFile* sets, OtherRun& out);
 namespace swift {
 void translate(const OtherFile& file, OtherRun& out);
 }
+namespace torchtune {
+void translate(const OtherFile& file, OtherRun& out);
+}
+namespace script {
+// A Python script, or a notebook where out.file ends with .ipynb. UserError as of fold_script.
+void translate(const std::string& text, OtherRun& out);
+}  // namespace script
 
 }  // namespace hone::config

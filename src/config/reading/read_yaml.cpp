@@ -14,6 +14,7 @@
 #include "base/json_tools.h"
 #include "base/utf8.h"
 #include "config/reading/environment_text.h"
+#include "config/reading/open_quote.h"
 #include "config/reading/user_paths.h"
 #include "config/reading/yaml_limits.h"
 #include "config/reading/yaml_value.h"
@@ -281,7 +282,9 @@ YAML::Node load_document(const std::string& text, const Document& document) {
                              .cause = "a line '---', or one that begins with , ] or }",
                              .fix = "keep one run per file"});
     }
-    return YAML::Load(text);
+    YAML::Node root = YAML::Load(text);
+    refuse_open_quote(text, file_name);
+    return root;
   } catch (const YAML::DeepRecursion& error) {
     throw base::UserError({.where = document.at(error.mark),
                            .expected = "YAML nested a few levels deep",
