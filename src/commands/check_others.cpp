@@ -116,17 +116,16 @@ void print_waiting(const config::OtherRun& run) {
 
 }  // namespace
 
+std::optional<config::Recognized> recognized_file(const config::DoctorPlan& asked) {
+  if (asked.config.empty() || asked.as == "hone") return std::nullopt;
+  if (asked.as.empty()) return config::recognize(base::read_text(asked.config), asked.config);
+  const auto trainer = config::trainer_of_word(asked.as);
+  if (!trainer) return std::nullopt;
+  return config::Recognized{.trainer = *trainer, .by = "--as " + asked.as};
+}
+
 std::optional<config::Recognized> whose_file(const config::DoctorPlan& asked) {
-  std::optional<config::Recognized> out;
-  if (!asked.config.empty() && asked.as != "hone") {
-    const std::string text = base::read_text(asked.config);
-    if (!asked.as.empty()) {
-      if (const auto trainer = config::trainer_of_word(asked.as))
-        out = config::Recognized{.trainer = *trainer, .by = "--as " + asked.as};
-    } else {
-      out = config::recognize(text, asked.config);
-    }
-  }
+  std::optional<config::Recognized> out = recognized_file(asked);
   const bool others =
       !asked.data.empty() || !asked.dataset_info.empty() || !asked.write.empty() || asked.json;
   if (!out && others) {

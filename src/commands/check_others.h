@@ -8,6 +8,8 @@
 
 namespace hone::commands {
 
+// Whose file asked.config is, by asked.as, else by its names; null: hone's own, TRL's YAML, or no file.
+std::optional<config::Recognized> recognized_file(const config::DoctorPlan& asked);
 // Null: the file is hone's own or TRL's. UserError for options of the one with a file of the other.
 std::optional<config::Recognized> whose_file(const config::DoctorPlan& asked);
 

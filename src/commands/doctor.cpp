@@ -15,6 +15,7 @@
 #include "base/printable.h"
 #include "commands/commands.h"
 #include "commands/hub_download.h"
+#include "commands/own_file.h"
 #include "commands/placement.h"
 #include "commands/program_paths.h"
 #include "config/commands/doctor_plan.h"
@@ -159,7 +160,8 @@ void fix(const config::DoctorPlan& asked, const Session& session) {
 }  // namespace
 
 int doctor(const std::vector<std::string>& arguments) {
-  const config::DoctorPlan asked = config::parse_doctor(arguments);
+  config::DoctorPlan asked = config::parse_doctor(arguments);
+  const OwnFile own(asked);
   Session session(asked);
   std::optional<config::Plan> plan;
   std::unique_ptr<train::OpenedRun> run;

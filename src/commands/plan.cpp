@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "commands/commands.h"
 #include "commands/hub_download.h"
+#include "commands/own_file.h"
 #include "config/commands/doctor_plan.h"
 #include "config/method_traits.h"
 #include "config/parse.h"
@@ -252,7 +253,8 @@ std::string heading(const config::Plan& plan, const std::string& file) {
 }  // namespace
 
 int plan_ranks(const std::vector<std::string>& arguments) {
-  const config::RanksPlan asked = config::parse_ranks_plan(arguments);
+  config::RanksPlan asked = config::parse_ranks_plan(arguments);
+  const OwnFile own(asked);
   config::Plan plan = with_downloads([&] { return config::parse_run(asked.method, words_of(asked)); });
   plan.memory_limit = kNoLimit;
   plan.cache_tokens = false;

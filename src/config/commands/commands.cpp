@@ -233,7 +233,8 @@ constexpr CommandRow kCommands[] = {
            "Tells what each option of a file becomes (kept, renamed, ignored with the reason, refused with what to do),\n"
            "all mistakes at once, and the first row as the model reads it. Loads no weights and writes nothing but, with\n"
            "--fix, the file. The exit code is 0, or 2 when the run would be refused.\n"
-           "FILE may be another trainer's: axolotl's or LLaMA-Factory's YAML, ms-swift's args.json or script.\n",
+           "FILE may be another trainer's: YAML of axolotl, LLaMA-Factory and torchtune, args.json and scripts of\n"
+           "ms-swift, Python of TRL, Unsloth and transformers.\n",
      .schema = &check_schema,
      .check = [](const Words& words) { parse_check(words); }},
     {.name = "doctor",
@@ -243,7 +244,7 @@ constexpr CommandRow kCommands[] = {
            "\n"
            "Examines a run before its first step and trains nothing. The method is given by name, or inferred from the\n"
            "options in the file; options of the run may follow, as in the training commands. The exit code is 0, 1 for\n"
-           "warnings with --strict, or 2 for a failure.\n",
+           "warnings with --strict, or 2 for a failure. The file may be another trainer's, as of hone check.\n",
      .schema = &doctor_schema,
      .check = [](const Words& words) { parse_doctor(words); }},
     {.name = "plan",
@@ -253,7 +254,8 @@ constexpr CommandRow kCommands[] = {
            "\n"
            "What a run would need and take on other numbers of processes (ranks): memory of each and of a host, bytes that\n"
            "they send, seconds of a step, efficiency; where it stops to fit, and the cheapest setting that does. Reads the\n"
-           "model and the data here, measures a short pass and this host's loopback, and trains nothing.\n",
+           "model and the data here, measures a short pass and this host's loopback, and trains nothing. The file may be\n"
+           "another trainer's, as of hone check.\n",
      .schema = &plan_schema,
      .check = [](const Words& words) { parse_ranks_plan(words); }},
     {.name = "faults",

@@ -304,6 +304,14 @@ const Schema& reward_test_schema() {
   return schema;
 }
 
+namespace {
+// of another trainer's file
+constexpr std::string_view
+    kAs = "whose names the file has, as of hone check; null: recognized by them",
+    kData = "another trainer's file: rows in the place of those that it names",
+    kTable = "LLaMA-Factory's table of data sets; null: dataset_info.json of its dataset_dir";
+}  // namespace
+
 const Schema& doctor_schema() {
   static const Schema schema = grouped(
       "doctor",
@@ -312,8 +320,10 @@ const Schema& doctor_schema() {
         {"strict", "exit code 1 for warnings", &DoctorPlan::strict},
         {"json", "one JSON object", &DoctorPlan::json},
         {"fix", "write repairs that lose nothing into the YAML file", &DoctorPlan::fix},
-        {"verbose", "every verdict, and what cannot happen by construction; also -v",
-         &DoctorPlan::verbose}}});
+        {"verbose", "every verdict, and what cannot happen by construction; also -v", &DoctorPlan::verbose},
+        {"as", kAs, &DoctorPlan::as},
+        {"data", kData, &DoctorPlan::data},
+        {"dataset_info", kTable, &DoctorPlan::dataset_info}}});
   return schema;
 }
 
@@ -337,7 +347,10 @@ const Schema& plan_schema() {
          &RanksPlan::measured},
         {"keep_batch", "divide gradient_accumulation_steps by the ranks, so that a step keeps its rows",
          &RanksPlan::keep_batch},
-        {"json", "one JSON object", &DoctorPlan::json}}});
+        {"json", "one JSON object", &DoctorPlan::json},
+        {"as", kAs, &DoctorPlan::as},
+        {"data", kData, &DoctorPlan::data},
+        {"dataset_info", kTable, &DoctorPlan::dataset_info}}});
   return schema;
 }
 
