@@ -125,7 +125,7 @@ std::optional<config::Recognized> recognized_file(const config::DoctorPlan& aske
 }
 
 std::optional<config::Recognized> whose_file(const config::DoctorPlan& asked) {
-  const std::optional<config::Recognized> out = recognized_file(asked);
+  std::optional<config::Recognized> out = recognized_file(asked);
   const bool others =
       !asked.data.empty() || !asked.dataset_info.empty() || !asked.write.empty() || asked.json;
   if (!out && others) {

@@ -29,7 +29,9 @@ void require_trainable(const config::DoctorPlan& asked, const config::OtherRun& 
       {.where = first.where.empty() ? asked.config : first.where,
        .expected = "a run that hone can train",
        .found = (first.name.empty() ? "" : first.name + ": ") + first.why,
-       .cause = run.refused.size() == 1 ? "" : base::counted(run.refused.size() - 1, "other line") + " too",
+       .cause = run.refused.size() == 1
+                    ? ""
+                    : base::counted(static_cast<std::int64_t>(run.refused.size()) - 1, "other line") + " too",
        .fix = "hone check " + asked.config + " says what to do of each"});
 }
 

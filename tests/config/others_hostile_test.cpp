@@ -15,6 +15,11 @@ const std::string kFactory =
 const std::string kScript =
     "A=${B:-1}\nswift sft \\\n --model 'nowhere/model' --dataset \"x:y#5\" $(date) \\\n --max_length $A # end\n";
 
+const std::string kTorchtune =
+    "model:\n  _component_: torchtune.models.a.lora_a\n  lora_attn_modules: [q_proj]\ncheckpointer:\n  checkpoint_dir: "
+    "${oc.env:NOBODY,m}/${output_dir}\noutput_dir: ${seed}\nseed: 1\nbatch_size: 1\nepochs: 1\noptimizer:\n  _component_: "
+    "torch.optim.AdamW\n  lr: 1\ndataset:\n  _component_: torchtune.datasets.chat_dataset\n  source: a\n";
+
 TEST(OthersHostile, OwnFilesAreNobodysElse) {
   EXPECT_FALSE(recognize("model_name_or_path: m\ndataset_name: d\nuse_peft: true\n", "run.yaml"));
   EXPECT_FALSE(recognize("base_model: m\n", "run.yaml"));
@@ -75,13 +80,13 @@ TEST(OthersHostile, ChecksAreCounted) {
 
 TEST(OthersHostile, MutatedFiles) {
   const std::vector<std::string> corpus = {
-      "0" + kAxolotl, "1" + kFactory, "2" + kScript,
+      "0" + kAxolotl, "1" + kFactory, "2" + kScript, "3" + kTorchtune,
       "2{\"tuner_type\": \"lora\", \"model\": \"m\", \"dataset\": [\"a#5\"]}"};
   const auto mutated = [](const std::string& text, fuzz::Random& random) {
     return text.substr(0, 1) + fuzz::mutated_bytes(text.substr(1), random);
   };
   const fuzz::Count count = fuzz::run(fuzz::seconds(2), corpus, mutated, [](const std::string& text) {
-    const Trainer trainer = static_cast<Trainer>(text.empty() ? 0 : (text[0] - '0') % 3);
+    const Trainer trainer = static_cast<Trainer>(text.empty() ? 0 : (text[0] - '0') % 4);
     const std::string rest = text.empty() ? "" : text.substr(1);
     recognize(rest, "run.yaml");
     const OtherRun run = read_other(rest, {.path = "run.yaml"}, {trainer, "--as"});

@@ -51,7 +51,7 @@ trainer.train()
                           {"lora_target_modules", "[all-linear]"},
                           {"num_train_epochs", "3.0 default"},
                           {"gradient_accumulation_steps", "1 default"},
-                          {"weight_decay", "0 default"}},
+                          {"weight_decay", "0.0 default"}},
               .findings = {"note train.py:16 SFTTrainer: of a row of text every token is trained"}});
 }
 
@@ -73,17 +73,18 @@ trainer = DPOTrainer(
     processing_class=AutoTokenizer.from_pretrained(NAME))
 trainer.train()
 )py"),
-             {.method = "dpo",
-              .options = {{"model_name_or_path", "nowhere/model"},
-                          {"dtype", "bfloat16"},
-                          {"beta", "0.2"},
-                          {"max_steps", "100"},
-                          {"loss_type", "ipo"},
-                          {"learning_rate", "5e-07"},
-                          {"output_dir", "out"},
-                          {"use_peft", "false default"},
-                          {"num_train_epochs", "absent"}},
-              .unknown = 1});  // pairs.jsonl is not here
+             {
+                 .method = "dpo",
+                 .options = {{"model_name_or_path", "nowhere/model"},
+                             {"dtype", "bfloat16"},
+                             {"beta", "0.2"},
+                             {"max_steps", "100"},
+                             {"loss_type", "ipo"},
+                             {"learning_rate", "5e-07"},
+                             {"output_dir", "out"},
+                             {"use_peft", "false default"},
+                             {"num_train_epochs", "absent"}},
+             });
 }
 
 TEST(OthersScript, GrpoWithRewardFunctions) {
@@ -105,11 +106,10 @@ trainer.train()
              {.method = "grpo",
               .options = {{"num_generations", "4"},
                           {"max_completion_length", "128"},
-                          {"datasets", "[{name: main, path: nowhere/prompts}]"},
+                          {"datasets", "[{path: nowhere/prompts, name: main}]"},
                           {"reward_funcs", "absent"},
                           {"learning_rate", "1e-06 default"}},
-              .findings = {"reward_funcs: they are programs, which reading does not run: "
-                           "trl.rewards.think_format_reward, reward_len"},
+              .findings = {"reward_funcs: they are programs, which reading does not run: reward_len"},
               .unknown = 1});
 }
 
@@ -245,7 +245,7 @@ trainer.train()
                           {"max_length", "1024"},
                           {"bf16", "false default"},
                           {"per_device_train_batch_size", "8 default"},
-                          {"datasets", "[{path: nowhere/rows, split: 'train[:10%]'}]"}}});
+                          {"datasets", "[{path: nowhere/rows, split: \"train[:10%]\"}]"}}});
 }
 
 TEST(OthersScript, ANotebook) {
@@ -296,8 +296,8 @@ trainer.train()
                    {"learning_rate", "5e-05 default"},
                    {"logging_steps", "500 default"},
                    {"max_length", "absent"}},
-       .findings = {"refused train.py:15 fp16: NUM-03", "max_length", ".map() in line 14",
-                    "it trains on the labels of the rows"},
+       .findings = {"refused train.py:15 fp16: NUM-03", "rows are cut where the script makes tokens",
+                    ".map() in line 14", "it trains on the labels of the rows"},
        .unknown = 2,
        .refused = 1});
 }
@@ -373,7 +373,7 @@ TEST(OthersScript, ALoopForEver) {
   const auto begin = base::Clock::now();
   const OtherRun run =
       script("from trl import SFTTrainer\nn = 0\nwhile True:\n    n += 1\ntrainer = SFTTrainer('m')\n");
-  expect_finding(run, "refused  trainer: it runs for ever, or for too long to be read");
+  expect_finding(run, "refused train.py trainer: it runs for ever, or for too long to be read");
   EXPECT_LT(base::seconds_since(begin), 15);
 }
 
@@ -387,14 +387,17 @@ power = 9 ** 9 ** 9
 wide = f"{1:999999999}"
 grown = "ab".replace("", "c" * 900000) * 500
 many = list(range(10**12))
+nest = [1]
+for i in range(12):
+    nest = [nest] * 100
 def again(n):
     return again(n + 1)
 deep = again(0)
-trainer = SFTTrainer("nowhere/model", args=SFTConfig(run_name=big, max_steps=power, output_dir=wide, logging_steps=deep))
+trainer = SFTTrainer("nowhere/model", args=SFTConfig(run_name=big, max_steps=power, output_dir=wide, logging_steps=deep, hub_model_id=f"{nest}"))
 trainer.train()
 )py");
   EXPECT_FALSE(std::filesystem::exists(mark));
-  for (const char* name : {"run_name", "max_steps", "output_dir", "logging_steps"}) {
+  for (const char* name : {"run_name", "max_steps", "output_dir", "logging_steps", "hub_model_id"}) {
     EXPECT_EQ(option_of(run, name), "absent") << name;
     expect_finding(run, std::string(name) + ": ");
   }

@@ -85,7 +85,7 @@ TEST(OthersTorchtune, AlpacaTrainsOnThePrompt) {
                           {"lr_scheduler_type", "constant default"},
                           {"max_steps", "absent"}},
               .findings = {"trains on the prompt too by default", "each epoch ends after that many steps",
-                           "refused run.yaml:14 loss: hone reads no SimPOLoss"},
+                           "refused run.yaml:12 loss: hone reads no SimPOLoss"},
               .unknown = 2,
               .refused = 1});
 }

@@ -88,7 +88,7 @@ Json fold_script(const std::string& text, const std::string& path) {
             Json::object(
                 {{"do", "fold"}, {"text", text}, {"notebook", path.ends_with(".ipynb")}, {"files", files}}),
             path, deadline);
-    const Json needs = python::reply_field(reply, "needs", kReader);
+    const Json& needs = python::reply_field(reply, "needs", kReader);
     if (!needs.is_array() || needs.empty() || round == kMostRounds) return reply;
     for (const Json& one : needs) {
       if (one.is_string()) files[one.get<std::string>()] = value_of_file(one.get<std::string>(), path);

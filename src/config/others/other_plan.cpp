@@ -237,6 +237,7 @@ OtherRun read_other(const std::string& text, const OtherAsked& asked, const Reco
   } else {
     translate_file(text, asked, run);
   }
+  if (run.options.empty() && !run.refused.empty()) return run;  // a script without a trainer
   use_rows(run, asked.data);
   check_as_own(run);
   return run;

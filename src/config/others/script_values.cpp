@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "base/suggest.h"
 #include "base/utf8.h"
@@ -72,7 +73,7 @@ std::optional<Json> known(const Json& value) {
          {"SchedulerType.", "IntervalStrategy.", "SaveStrategy.", "OptimizerNames.", "HubStrategy."}) {
       if (whole.find(type) == std::string::npos) continue;
       std::transform(word.begin(), word.end(), word.begin(),
-                     [](char c) { return static_cast<char>(std::tolower(c)); });
+                     [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
       return word;
     }
     if (whole.starts_with("torch.") || whole.find("TaskType.") != std::string::npos) return word;

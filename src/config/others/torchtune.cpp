@@ -245,6 +245,14 @@ void add_rows(Translation& t) {
 void add_optimizer(Translation& t) {
   const Json& of = t.value("optimizer");
   const std::string name = component(of), whole = text_of(of, "_component_");
+  if (!member(of, "lr").is_null()) t.set("learning_rate", member(of, "lr"), "optimizer");
+  if (!member(of, "weight_decay").is_null()) t.set("weight_decay", member(of, "weight_decay"), "optimizer");
+  if (!member(of, "eps").is_null()) t.set("adam_epsilon", member(of, "eps"), "optimizer");
+  const Json& betas = member(of, "betas");
+  if (betas.is_array() && betas.size() == 2) {
+    t.set("adam_beta1", betas[0], "optimizer");
+    t.set("adam_beta2", betas[1], "optimizer");
+  }
   if (whole.starts_with("torch.optim.") && name == "AdamW") {
     t.set("optim", is_true(member(of, "fused")) ? "adamw_torch_fused" : "adamw_torch", "optimizer");
     t.set_default("weight_decay", 0.01, "torch.optim.AdamW's");
@@ -261,14 +269,6 @@ void add_optimizer(Translation& t) {
              fmt::format("hone reads AdamW of torch and bitsandbytes here, not {}",
                          whole.empty() ? "none" : whole),
              "use torch.optim.AdamW");
-  }
-  if (!member(of, "lr").is_null()) t.set("learning_rate", member(of, "lr"), "optimizer");
-  if (!member(of, "weight_decay").is_null()) t.set("weight_decay", member(of, "weight_decay"), "optimizer");
-  if (!member(of, "eps").is_null()) t.set("adam_epsilon", member(of, "eps"), "optimizer");
-  const Json& betas = member(of, "betas");
-  if (betas.is_array() && betas.size() == 2) {
-    t.set("adam_beta1", betas[0], "optimizer");
-    t.set("adam_beta2", betas[1], "optimizer");
   }
   const Json& schedule = t.value("lr_scheduler");
   const std::string schedule_name = component(schedule);

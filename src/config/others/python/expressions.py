@@ -58,7 +58,7 @@ class Expressions(Folder):
         out = ""
         for part in node.values:
             value = self.eval(part.value if isinstance(part, ast.FormattedValue) else part)
-            if first_unknown(value) is not None:
+            if first_unknown(value) is not None or not is_light(value):
                 return why_not(first_unknown(value), at)
             spec = ""
             if isinstance(part, ast.FormattedValue) and part.format_spec is not None:
@@ -114,7 +114,7 @@ class Expressions(Folder):
                 bad = next((v for v in (left, right) if first_unknown(v) is not None), None)
                 if isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, dict) and is_plain(left):
                     bad = None
-                if bad is not None:
+                if bad is not None or not is_light([left, right]):
                     return why_not(first_unknown(bad), at)
                 result = COMPARE[type(op)](left, right)
             if not result:

@@ -59,6 +59,8 @@ def encoded(value, at, depth=0, seen=()):
         if value.touched is not None:
             out["touched"] = short(value.touched.why, 300)
         return out
+    if not is_light(value):
+        return {**out, "unknown": "it is too large"}
     value = with_names(value)
     if isinstance(value, Function):
         return {**out, "function": short(value.name, 80)}

@@ -113,8 +113,13 @@ def is_plain(value):
     return value is None or isinstance(value, (bool, int, float, str, bytes, list, tuple, dict, set, range, type(...)))
 
 
-def first_unknown(value, depth=0):
-    """The Unknown, Either or object in a value; None where all of it is plain."""
+def first_unknown(value, depth=0, seen=None):
+    """The Unknown, Either or object in a value; None where all of it is plain. A part that is there often is looked at once."""
+    seen = set() if seen is None else seen
+    if isinstance(value, (list, tuple, set, dict)):
+        if id(value) in seen:
+            return None
+        seen.add(id(value))
     if isinstance(value, (list, tuple, set)):
         values = value
     elif isinstance(value, dict):
@@ -124,10 +129,25 @@ def first_unknown(value, depth=0):
     if depth > 60:
         return Unknown("it is nested too deeply", "")
     for one in values:
-        found = first_unknown(one, depth + 1)
+        found = first_unknown(one, depth + 1, seen)
         if found is not None:
             return found
     return None
+
+
+def is_light(value):
+    """Whether its text stays small: a list of itself, ten times over, is small and has a text without end."""
+    left, rest = MOST_ITEMS, [value]
+    while rest and left > 0:
+        one = rest.pop()
+        left -= 1 + (len(one) if isinstance(one, (list, tuple, set, dict)) else 0)
+        if left > 0 and isinstance(one, dict):
+            rest += [*one.values(), *one]
+        elif left > 0 and isinstance(one, (list, tuple, set)):
+            rest += one
+        elif isinstance(one, str):
+            left -= len(one) >> 6
+    return left > 0
 
 
 def why_not(value, at):
@@ -180,7 +200,7 @@ def bounded(op, left, right):
                 return count * size_of(of) <= MOST_ITEMS
         return not (isinstance(left, int) and isinstance(right, int)) or left.bit_length() + right.bit_length() <= MOST_BITS
     if isinstance(op, ast.Mod) and isinstance(left, (str, bytes)):
-        return no_wide_format(left)
+        return no_wide_format(left) and is_light(right)
     return size_of(left) + size_of(right) <= MOST_TEXT
 
 
@@ -191,7 +211,8 @@ def no_wide_format(text):
         digits = digits + 1 if c.isdigit() else 0
         if digits > 4 or c == "*":
             return False
-    return True
+    fields = text.replace("{{", "").replace("}}", "") if isinstance(text, str) else ""
+    return all("}" in field for field in fields.split("{")[1:-1])  # no field inside another
 
 
 BINARY = {ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b,
@@ -225,7 +246,7 @@ def call_method(value, name, given, named, at):
     elif kind is str and name == "replace" and len(given) == 2 and all(isinstance(g, str) for g in given):
         if (value.count(given[0]) + 1) * len(given[1]) + len(value) <= MOST_TEXT:
             return value.replace(*given)
-    elif kind is str and name == "format" and no_wide_format(value) and first_unknown([*given, *named.values()]) is None:
+    elif kind is str and name == "format" and no_wide_format(value) and is_light([*given, *named.values()]) and first_unknown([*given, *named.values()]) is None:
         if sum(map(size_of, [*given, *named.values()])) * (value.count("{") + 1) <= MOST_TEXT:
             return checked(value.format(*given, **named))
     elif kind is not None and name in METHODS[kind]:
@@ -264,6 +285,7 @@ def plain_call(name, given, named, at):
     bad = first_unknown([*given, *named.values()])
     if bad is not None:
         return why_not(bad, at)
-    if named or sum(map(size_of, given)) > MOST_ITEMS or (name == "int" and given and isinstance(given[0], str) and len(given[0]) > 1000):
+    numbers = name != "sum" or len(given) == 1 and all(isinstance(one, (int, float)) for one in given[0])
+    if named or not numbers or not is_light(given) or (name == "int" and given and isinstance(given[0], str) and len(given[0]) > 1000):
         return Unknown(f"{name} of these values is not read", at)
     return checked(simple[name](*given))
