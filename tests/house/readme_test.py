@@ -121,8 +121,16 @@ def unknown_keys(page, program):
     return [f"{page.name}:{i}: no option {key}" for i, key in found if key not in program.all_options]
 
 
+def files_of(page):
+    """(name, text) of the blocks of YAML whose first line is `# NAME.yaml`."""
+    for _, lines in page.fenced("yaml"):
+        if name := re.fullmatch(r"# (\w+\.yaml)", lines[0]):
+            yield name.group(1), "\n".join(lines) + "\n"
+
+
 def wrong_transcripts(page, program):
-    """Blocks of kind `console`: each `$ build/hone ...` is run, and prints the lines below it (`in_order`)."""
+    """Blocks of kind `console`: each `$ build/hone ...` is run beside the files of the page, and prints the lines below it
+    (`in_order`)."""
     found = []
     for first, lines in page.fenced("console"):
         starts = [k for k, line in enumerate(lines) if line.startswith("$ ")] + [len(lines)]
@@ -134,8 +142,10 @@ def wrong_transcripts(page, program):
                 found.append(f"{page.name}:{first + begin}: only `build/hone` is run here")
                 continue
             with tempfile.TemporaryDirectory() as folder:
-                for name in ("examples", "models", "src"):
+                for name in ("examples", "models", "src", "tests"):
                     (pathlib.Path(folder) / name).symlink_to(ROOT / name)
+                for name, text in files_of(page):
+                    (pathlib.Path(folder) / name).write_text(text, encoding="utf-8")
                 done = subprocess.run([program.path, *words[1:]], cwd=folder, capture_output=True, text=True, check=False)
             missing = in_order(lines[begin + 1:end], (done.stdout + done.stderr).splitlines())
             if missing is not None:
