@@ -114,10 +114,11 @@ def unknown_words(page, program):
 
 
 def unknown_keys(page, program):
-    """Keys of YAML blocks, and of spans such as `learning_rate: 2e-4`, that are no options."""
+    """Keys of YAML blocks, and of spans such as `learning_rate: 2e-4`, that are no options. A line may say that it is a mistake."""
     found = [(i, match.group(1)) for i, span in page.spans() if (match := re.fullmatch(r"([a-z]\w*): \S.*", span))]
     for first, lines in page.fenced("yaml"):
-        found += [(first + k, match.group(1)) for k, line in enumerate(lines) if (match := re.match(r"(\w+):", line))]
+        found += [(first + k, match.group(1)) for k, line in enumerate(lines)
+                  if (match := re.match(r"(\w+):", line)) and not line.endswith("# a mistake")]
     return [f"{page.name}:{i}: no option {key}" for i, key in found if key not in program.all_options]
 
 
