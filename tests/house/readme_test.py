@@ -114,15 +114,24 @@ def unknown_words(page, program):
 
 
 def unknown_keys(page, program):
-    """Keys of YAML blocks, and of spans such as `learning_rate: 2e-4`, that are no options."""
+    """Keys of YAML blocks, and of spans such as `learning_rate: 2e-4`, that are no options. A line may say that it is a mistake."""
     found = [(i, match.group(1)) for i, span in page.spans() if (match := re.fullmatch(r"([a-z]\w*): \S.*", span))]
     for first, lines in page.fenced("yaml"):
-        found += [(first + k, match.group(1)) for k, line in enumerate(lines) if (match := re.match(r"(\w+):", line))]
+        found += [(first + k, match.group(1)) for k, line in enumerate(lines)
+                  if (match := re.match(r"(\w+):", line)) and not line.endswith("# a mistake")]
     return [f"{page.name}:{i}: no option {key}" for i, key in found if key not in program.all_options]
 
 
+def files_of(page):
+    """(name, text) of the blocks of YAML whose first line is `# NAME.yaml`."""
+    for _, lines in page.fenced("yaml"):
+        if name := re.fullmatch(r"# (\w+\.yaml)", lines[0]):
+            yield name.group(1), "\n".join(lines) + "\n"
+
+
 def wrong_transcripts(page, program):
-    """Blocks of kind `console`: each `$ build/hone ...` is run, and prints the lines below it (`in_order`)."""
+    """Blocks of kind `console`: each `$ build/hone ...` is run beside the files of the page, and prints the lines below it
+    (`in_order`)."""
     found = []
     for first, lines in page.fenced("console"):
         starts = [k for k, line in enumerate(lines) if line.startswith("$ ")] + [len(lines)]
@@ -134,8 +143,10 @@ def wrong_transcripts(page, program):
                 found.append(f"{page.name}:{first + begin}: only `build/hone` is run here")
                 continue
             with tempfile.TemporaryDirectory() as folder:
-                for name in ("examples", "models", "src"):
+                for name in ("examples", "models", "src", "tests"):
                     (pathlib.Path(folder) / name).symlink_to(ROOT / name)
+                for name, text in files_of(page):
+                    (pathlib.Path(folder) / name).write_text(text, encoding="utf-8")
                 done = subprocess.run([program.path, *words[1:]], cwd=folder, capture_output=True, text=True, check=False)
             missing = in_order(lines[begin + 1:end], (done.stdout + done.stderr).splitlines())
             if missing is not None:
