@@ -94,7 +94,9 @@ at::Tensor dynamic_table() {
 }
 
 Quantized Quantized::to(at::Device device) const {
-  Quantized moved = device.type() == codes.device().type() ? *this : in_rows(*this);
+  // Blocks of ggml's have one order on every device (ops/kept_ggml.h).
+  const bool stays = device.type() == codes.device().type() || is_ggml(scheme.type);
+  Quantized moved = stays ? *this : in_rows(*this);
   for (at::Tensor* part : {&moved.codes, &moved.scales, &moved.table, &moved.nested_scales,
                            &moved.nested_table, &moved.nested_offsets, &moved.row_scales}) {
     if (part->defined()) *part = part->to(device);
