@@ -71,14 +71,7 @@ ROWS = {
     "decode moe 7b batch 8": Run(["decode", "{MODELS}/olmoe-1b-7b", "8", "--tokens", "4,8"], slow=True),
     "decode 0.5b batch 8": Run(["decode", "{MODELS}/qwen2.5-0.5b", "8", "--tokens", "4,8"]),
     "decode 0.5b batch 256": Run(["decode", "{MODELS}/qwen2.5-0.5b", "256", "--tokens", "4,8"]),
-    "decode 0.5b batch 8 own": Run(["decode", "{MODELS}/qwen2.5-0.5b", "8", "--tokens", "4,8"], own=True),
-    "decode 0.5b batch 256 own": Run(["decode", "{MODELS}/qwen2.5-0.5b", "256", "--tokens", "4,8"], own=True),
 }
-
-# 64 prompts of 8 samples of 640 tokens: GRPO whose plan has to fit into 80 GB with 40 GB of keys.
-GRPO_8B = words_of("grpo", "{MODELS}/qwen3-8b", "{MODELS}/prompts.jsonl", STEPS, LORA | {
-    "gradient_checkpointing": "true", "per_device_train_batch_size": 8, "gradient_accumulation_steps": 64, "num_generations": 8,
-    "max_completion_length": 640, "reward_funcs": DIFFERENT})
 
 
 # ---- runs of tiny models

@@ -135,17 +135,6 @@ def check_parts(bench):
     return done.returncode == 0
 
 
-def check_grpo_of_8b(bench):
-    """GRPO of Qwen3-8B is planned in a card of 80 GB, with 40 GB of keys at least."""
-    try:
-        found = bench.start(["plan", *cases.GRPO_8B], "grpo of 8b")[-1]
-    except RuntimeError as error:
-        return False, str(error)
-    good = found["planned"] <= min(80e9, found["limit"]) and found["keys_of_completions"] >= 40e9
-    gigabytes = {name: round(found[name] / 1e9, 2) for name in ("planned", "limit", "keys_of_completions")}
-    return good, f"{gigabytes['planned']} GB of {gigabytes['limit']}, {gigabytes['keys_of_completions']} of them keys of completions"
-
-
 def check_capture(bench):
     """A step of hone's own sampler and its logits, recorded as a graph: CUDA refuses waits and allocations there, and so does the
     paper GPU."""
@@ -195,8 +184,6 @@ def check_all(bench, options):
     rows = [row for row in table.read() if wanted(row["run"], cases.ROWS[row["run"]].slow)]
     checked = [case for case in cases.all_cases() if wanted(case.name, case.slow)]
     checks = loading.CHECKS | {"a decoded token is captured": check_capture}
-    if options.slow:
-        checks["grpo of 8b has 40 GB of keys"] = check_grpo_of_8b
     good, found = not options.only and check_parts(bench) or bool(options.only), {}
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         # the longest first

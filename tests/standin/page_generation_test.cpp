@@ -127,7 +127,7 @@ TEST(PageGeneration, ASharedPromptsPagesAreOneForAllSamples) {
 }
 
 // With what only the host can do among them.
-TEST(PageGeneration, RequestsAreAsAlone) {
+TEST(PageGenerationSlow, RequestsAreAsAlone) {
   const UseEmulatedKernels kernels;
   const model::CausalLm model = tiny("tiny_llama");
   const std::vector<test_tools::Play> plays = test_tools::drawn_plays(12, 4, 384, /*longest=*/12);

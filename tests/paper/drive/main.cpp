@@ -15,11 +15,10 @@ int main(int count, char** words) {
     const std::vector<std::string> rest(words + std::min(count, 2), words + count);
     const at::Device card = hone::paper::open_card();
     if (mode == "train") return hone::paper::train_on_card(rest, card);
-    if (mode == "plan") return hone::paper::plan_on_card(rest, card);
     if (mode == "decode") return hone::paper::decode_on_card(rest, card);
     if (mode == "capture") return hone::paper::capture_on_card(rest, card);
     if (mode == "parts") return hone::paper::test_parts(rest);
-    std::cerr << "paper_drive: train, plan, decode, capture or parts\n";
+    std::cerr << "paper_drive: train, decode, capture or parts\n";
     return 2;
   } catch (const c10::Error& error) {
     std::cerr << error.what_without_backtrace() << '\n';

@@ -12,10 +12,6 @@ namespace hone::paper {
 // the end. --names: the kernels of that step by name.
 int train_on_card(std::vector<std::string> words, at::Device card);
 
-// `plan METHOD OPTIONS...`: what the memory plan of a run that samples says, without a step; and what the keys and values of all its
-// completions take.
-int plan_on_card(const std::vector<std::string>& words, at::Device card);
-
 // `decode MODEL BATCH [--prompt TOKENS] [--tokens FEW,MORE] [--names]`: what a decoded token costs while BATCH sequences decode
 // together: the difference between two generations of FEW and of MORE tokens, over their difference.
 int decode_on_card(const std::vector<std::string>& words, at::Device card);

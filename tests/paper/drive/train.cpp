@@ -6,7 +6,6 @@
 #include "config/parse.h"
 #include "paper/drive/card.h"
 #include "paper/drive/modes.h"
-#include "rollout/kv_memory.h"
 #include "train/opening/open_run.h"
 
 namespace hone::paper {
@@ -44,35 +43,15 @@ std::int64_t take_option(std::vector<std::string>& words, const std::string& opt
   return value;
 }
 
-config::Plan plan_of(const std::vector<std::string>& words, at::Device card) {
+}  // namespace
+
+int train_on_card(std::vector<std::string> words, at::Device card) {
+  const std::int64_t named = take_option(words, "--names"), last = take_option(words, "--leave");
   base::require(!words.empty(), "paper_drive train", "a method");
   const auto method = config::find_method(words.front());
   base::require(method.has_value(), "paper_drive train", "a method, not " + words.front());
   config::Plan plan = config::parse_run(*method, {words.begin() + 1, words.end()});
   plan.device = card.str();
-  return plan;
-}
-
-}  // namespace
-
-int plan_on_card(const std::vector<std::string>& words, at::Device card) {
-  Lines listener(0, 0);
-  const auto run = train::open_run(plan_of(words, card), listener);
-  rollout::GenerateOptions options;
-  options.max_new_tokens = run->plan.policy.max_completion_length;
-  options.share_prompt = true;
-  const rollout::KvBytes keys =
-      rollout::kv_bytes(run->model->config(), run->model->dtypes().linear, 1, options, card);
-  print({{"event", "planned"},
-         {"planned", run->start.memory.device_total},
-         {"limit", run->start.memory.limit.bytes},
-         {"keys_of_completions", run->plan.policy.generation_batch_size * keys.sample}});
-  return 0;
-}
-
-int train_on_card(std::vector<std::string> words, at::Device card) {
-  const std::int64_t named = take_option(words, "--names"), last = take_option(words, "--leave");
-  const config::Plan plan = plan_of(words, card);
   Lines listener(named, last);
   const std::atomic<bool> stop = false;
   const auto run = train::open_run(plan, listener);
