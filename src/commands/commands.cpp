@@ -37,6 +37,7 @@ const std::map<std::string, Command, std::less<>>& table() {
       {"generate", &generate},
       {"chat", &chat},
       {"serve", &serve},
+      {"eval", &eval},
       {"convert", &convert},
       {"merge", &merge},
       {"export", &export_model},

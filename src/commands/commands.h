@@ -25,6 +25,7 @@ void print_notes(const std::vector<std::string>& notes);
 int train_method(config::Method method, const std::vector<std::string>& arguments);
 int generate(const std::vector<std::string>& arguments);  // hone generate --model_name_or_path M --prompt P
 int chat(const std::vector<std::string>& arguments);      // hone chat M
+int eval(const std::vector<std::string>& arguments);      // hone eval M --tasks T
 int convert(const std::vector<std::string>& arguments);   // hone convert --input model.gguf --output folder
 // hone merge --model_name_or_path M --adapter_name_or_path A
 int merge(const std::vector<std::string>& arguments);

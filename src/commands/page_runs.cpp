@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "doctor/running_file.h"
+#include "report/page/evaluation.h"
 #include "train/saves/run_folder.h"
 
 namespace hone::commands {
@@ -52,6 +53,9 @@ const report::PageRun& PageFolder::read() {
           .facts = report::read_page_facts(folder_)};
   run_.plan = page_plan(options);
   if (!options.mistake.empty()) run_.notes.push_back(options.mistake);
+  if (const auto evaluation = report::read_evaluation(folder_))
+    run_.facts.start.emplace_back("evaluated",
+                                  evaluation->harness + "\n" + report::evaluation_table(evaluation->rows));
   resolve_end(folder_, run_);
   if (run_.metrics->unfinished && run_.facts.end != report::RunEnd::kRunning)
     run_.notes.emplace_back("The last line of metrics.jsonl was cut off and is left out.");

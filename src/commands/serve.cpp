@@ -60,6 +60,11 @@ void raise_descriptors() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+void prepare(const config::ServePlan& plan) {
+  raise_descriptors();
+  at::set_num_threads(static_cast<int>(train::threads_or_default(plan.threads)));
+}
+
 std::string key_of(const config::ServePlan& plan) {
   if (plan.api_key_env.empty()) return "";
   const char* const value = std::getenv(plan.api_key_env.c_str());
@@ -164,12 +169,13 @@ serve::TinkerApi* add_tinker(const config::ServePlan& plan, model::CausalLm& mod
   };
   options.drains = [&served] { return served.drains.load(); };
   options.max_context = served.max_length;
-  options.adapter_memory = plan.adapter_memory;
+  const std::int64_t memory = plan.adapter_memory > 0 ? plan.adapter_memory : base::free_memory() / 8;
+  options.adapter_memory = memory;
   options.waiting_requests = static_cast<std::size_t>(plan.max_waiting);
   auto tinker = std::make_unique<serve::TinkerApi>(model, compute, std::move(options));
   serve::TinkerApi* const out = tinker.get();
   router.add(std::move(tinker));
-  std::cerr << "versions  " << gigabytes(plan.adapter_memory)
+  std::cerr << "versions  " << gigabytes(memory)
             << " of weights that clients sample from; more of them are in a file in "
             << base::printable(plan.root) << '\n';
   return out;
@@ -198,6 +204,7 @@ Ending let_end(const config::ServePlan& plan, serve::Served& served, serve::Http
             << " running; once more: at once" << std::endl;
   Ending out{.all_ended = network.drain(plan.drain)};
   if (tinker != nullptr) out.all_saved = save_updates(*tinker);
+  if (!out.all_ended) std::cerr << "stopping  some requests did not end within " << plan.drain << " s\n";
   return out;
 }
 
@@ -232,9 +239,7 @@ int serve_while(config::ServePlan plan, const std::function<void(const Serving&)
   place_and_tell(plan.device, plan.notes);
   print_notes(plan.notes);
   const std::string key = key_of(plan);
-  if (plan.adapter_memory == 0) plan.adapter_memory = base::free_memory() / 8;
-  raise_descriptors();
-  at::set_num_threads(static_cast<int>(train::threads_or_default(plan.threads)));
+  prepare(plan);
   const train::OpenedText text =
       train::open_text(open_source(plan)->tokenizer_path(), plan.chat_template_path);
   print_notes(text.tokenizer.notes());
@@ -297,7 +302,6 @@ int serve_while(config::ServePlan plan, const std::function<void(const Serving&)
   network.reset();
   background.reset();
   if (failure) std::rethrow_exception(failure);
-  if (!ending.all_ended) std::cerr << "stopping  some requests did not end within " << plan.drain << " s\n";
   return ending.all_saved ? 0 : 1;
 }
 

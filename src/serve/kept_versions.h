@@ -36,7 +36,7 @@ struct KeptFacts {
 
 class KeptVersions {
  public:
-  explicit KeptVersions(KeptOptions options) : options_(options), file_(options.folder) {}
+  explicit KeptVersions(const KeptOptions& options) : options_(options), file_(options.folder) {}
   KeptVersions(const KeptVersions&) = delete;
   KeptVersions& operator=(const KeptVersions&) = delete;
   // Every Kept must have ended.

@@ -37,18 +37,26 @@ class Meddler:
 
     def run(self, words, below, act="count", at=0, error=errno.ENOSPC, short=False):
         """Runs `words`; only calls on the folder `below` and in it count."""
-        self.count += 1
-        log = self.folder / f"{os.getpid()}_{id(words)}_{self.count}.log"
-        environment = {**os.environ, "NO_COLOR": "1", "LD_PRELOAD": str(self.library), "HONE_CALLS_FOLDER": str(below),
-                       "HONE_CALLS_PROGRAM": str(pathlib.Path(words[0]).resolve()), "HONE_CALLS_LOG": str(log),
-                       "HONE_CALLS_AT": str(at), "HONE_CALLS_ACT": act, "HONE_CALLS_ERRNO": str(error),
-                       "XDG_CACHE_HOME": str(self.folder / "cache")}
+        log, environment = self.environment(words[0], below, act, at, error)
         if short:
             environment["HONE_CALLS_SHORT"] = "1"
         done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False, env=environment,
                               timeout=LIMIT_S, stdin=subprocess.DEVNULL)
-        calls = []
-        if log.exists():
-            calls = [tuple(line.split(" ", 2)[1:]) for line in log.read_text(errors="replace").splitlines()]
-            log.unlink()
-        return Done(done.returncode, done.stdout, done.stderr, calls)
+        return Done(done.returncode, done.stdout, done.stderr, self.calls(log))
+
+    def environment(self, program, below, act="count", at=0, error=errno.ENOSPC):
+        """A log that is not there yet, and the environment of a `program` that writes it."""
+        self.count += 1
+        log = self.folder / f"{os.getpid()}_{self.count}.log"
+        return log, {**os.environ, "NO_COLOR": "1", "LD_PRELOAD": str(self.library), "HONE_CALLS_FOLDER": str(below),
+                     "HONE_CALLS_PROGRAM": str(pathlib.Path(program).resolve()), "HONE_CALLS_LOG": str(log), "HONE_CALLS_AT": str(at),
+                     "HONE_CALLS_ACT": act, "HONE_CALLS_ERRNO": str(error), "XDG_CACHE_HOME": str(self.folder / "cache")}
+
+    @staticmethod
+    def calls(log):
+        """The (name, path) of each line of a log, which is removed."""
+        if not log.exists():
+            return []
+        calls = [tuple(line.split(" ", 2)[1:]) for line in log.read_text(errors="replace").splitlines()]
+        log.unlink()
+        return calls

@@ -14,6 +14,7 @@ import tempfile
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 from checks import Skip, Tests, holds, same
+from serve_test import make_adapter
 from server import SOURCE, TINY, Server
 
 TALK = [{"role": "user", "content": "What is two and three?"}]
@@ -93,12 +94,23 @@ def samples(folder):
     return {row["doc_id"]: [float(answer[0][0]) for answer in row["resps"]] for row in rows}, {row["doc_id"]: row["acc"] for row in rows}
 
 
-def evaluate(folder, out, *words):
+def offline():
     # torch and transformers are those of the parity folder, behind this Python's own packages.
     others = next((SOURCE / "third_party/parity-venv/lib").glob("python3*/site-packages"), None)
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": os.pathsep.join([*(path for path in sys.path if "site-packages" in path), str(others or "")])}
+    return {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": os.pathsep.join([*(path for path in sys.path if "site-packages" in path), str(others or "")])}
+
+
+def write_task(folder):
+    """Twelve questions of four answers, as the task hone_choices."""
+    rows = [{"question": f"Question {n}: how many are {n} and {n + 1}?\nAnswer:", "choices": [" " + str(2 * n + k) for k in (0, 1, 2, 5)], "answer": 1} for n in range(12)]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (folder / "hone_choices.yaml").write_text(TASK.format(name="hone_choices", rows=folder / "rows.jsonl"), encoding="utf-8")
+    return rows
+
+
+def evaluate(folder, out, *words):
     done = subprocess.run([sys.executable, "-W", "ignore", "-m", "lm_eval", "run", "--tasks", "hone_choices", "--include_path", str(folder), "--output_path", str(out), "--log_samples",
-                           *words], capture_output=True, text=True, timeout=900, cwd=folder, env=environment)
+                           *words], capture_output=True, text=True, timeout=900, cwd=folder, env=offline())
     holds(done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:])
     return samples(out)
 
@@ -107,9 +119,7 @@ def test_lm_eval(server, _):
     """lm-eval over HTTP gives the accuracy and the log-probabilities of lm-eval on transformers, within 1e-4"""
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        rows = [{"question": f"Question {n}: how many are {n} and {n + 1}?\nAnswer:", "choices": [" " + str(2 * n + k) for k in (0, 1, 2, 5)], "answer": 1} for n in range(12)]
-        (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        (folder / "hone_choices.yaml").write_text(TASK.format(name="hone_choices", rows=folder / "rows.jsonl"), encoding="utf-8")
+        rows = write_task(folder)
         logprobs, right = evaluate(folder, folder / "http", "--model", "local-completions", "--batch_size", "2", "--model_args",
                                    f"base_url={server.url}/v1/completions,model=tiny,tokenizer_backend=remote,num_concurrent=1,max_length=512")
         holds(len(logprobs) == len(rows), logprobs)
@@ -124,6 +134,37 @@ def test_lm_eval(server, _):
         same(right, expected_right)
 
 
+def hone_eval(program, *words):
+    return subprocess.run([program, "eval", *map(str, words)], capture_output=True, text=True, timeout=900, env=offline())
+
+
+def test_hone_eval(server, program):
+    """hone eval files the table that lm-eval over HTTP gives, in its folder and on the page of a run"""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        rows = write_task(folder)
+        words = ("--tasks", "hone_choices", "--include_path", folder, "--python", sys.executable, "--threads", "1", "--bf16", "false", "--batch_size", "2")
+        done = hone_eval(program, TINY, *words, "--output", folder / "out")
+        holds(done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:])
+        found = json.loads((folder / "out/hone-evaluation.json").read_text(encoding="utf-8"))
+        same([(row["task"], row["metric"], row["shots"]) for row in found["rows"]], [("hone_choices", "acc", 0)])
+        _, right = evaluate(folder, folder / "http", "--model", "local-completions", "--batch_size", "2", "--model_args",
+                            f"base_url={server.url}/v1/completions,model=tiny,tokenizer_backend=remote,num_concurrent=1,max_length=512")
+        same(found["rows"][0]["value"], sum(right.values()) / len(rows))
+        holds("hone_choices" in done.stdout and f"{found['rows'][0]['value']:.4f}" in done.stdout, done.stdout)
+
+        (folder / "trained").mkdir()
+        run = make_adapter(program, folder / "trained")
+        done = hone_eval(program, run, *words, "--limit", "3")
+        holds(done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:])
+        holds((run / "hone-evaluation.json").exists() and "hone_choices" in (run / "report.html").read_text(encoding="utf-8"), sorted(run.iterdir()))
+
+        none = hone_eval(program, TINY, *words[:4], "--python", "/bin/false")
+        holds(none.returncode == 2 and "pip install 'lm-eval[api]'" in none.stderr, none.stderr)
+        wrong = hone_eval(program, TINY, "--tasks", "no_such_task", *words[2:], "--output", folder / "wrong")
+        holds(wrong.returncode == 2 and "ended with code" in wrong.stderr, wrong.stderr[-2000:])
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--hone", default=str(SOURCE / "build/hone"))
@@ -131,8 +172,8 @@ def main():
     options = parser.parse_args()
     tests = Tests()
     with Server(options.hone, "--bf16", "false") as server:
-        chosen = [test for test in (test_openai_completions, test_openai_chat, test_openai_errors, test_lm_eval) if options.only in test.__name__]
-        tests.run(chosen, server, None)
+        chosen = [test for test in (test_openai_completions, test_openai_chat, test_openai_errors, test_lm_eval, test_hone_eval) if options.only in test.__name__]
+        tests.run(chosen, server, options.hone)
         same(server.stop(), 0, "the server's exit code")
     return 1 if tests.failed else 0
 

@@ -15,8 +15,8 @@ TINY = SOURCE / "tests/fixtures/parity/tiny_llama"
 class Server:
     """`hone serve` of the tiny model on a free port; with `key`, only for those that have it."""
 
-    def __init__(self, program, *options, model=TINY, key=None):
-        environment = dict(os.environ)
+    def __init__(self, program, *options, model=TINY, key=None, environment=None):
+        environment = dict(environment or os.environ)
         words = [str(program), "serve", str(model), "--served_model_name", "tiny", "--port", "0", "--threads", "1", *options]
         if key:
             environment["TEST_SERVE_KEY"] = key
@@ -51,6 +51,14 @@ class Server:
             said = response.read().decode()
             kind = response.getheader("content-type") or ""
             return response.status, dict(response.getheaders()), json.loads(said) if said and kind.startswith("application/json") else said
+
+    def ask_bytes(self, method, path, body, kind):
+        """(status, body as it came)."""
+        connection = self.connect()
+        with contextlib.closing(connection):
+            connection.request(method, path, body=body, headers={"Content-Type": kind} if body is not None else {})
+            response = connection.getresponse()
+            return response.status, response.read()
 
     def post(self, path, **fields):
         status, _, said = self.ask("POST", path, fields)

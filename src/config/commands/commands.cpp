@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "config/commands/doctor_plan.h"
+#include "config/commands/eval_plan.h"
 #include "config/commands/explain_plan.h"
 #include "config/commands/gpu_check_plan.h"
 #include "config/commands/launch_plan.h"
@@ -153,6 +154,15 @@ constexpr CommandRow kCommands[] = {
            "SIGTERM or Ctrl-C lets running requests end.\n",
      .schema = &serve_schema,
      .check = [](const Words& words) { parse_serve(words); }},
+    {.name = "eval",
+     .what = "evaluate a model with lm-eval",
+     .example = "hone eval DIR --tasks arc_easy",
+     .usage = "hone eval MODEL --tasks arc_easy,gsm8k [--adapter_name_or_path DIR] [--option value ...]\n"
+           "\n"
+           "Serves the model on a free port of this machine, asks it with the harness lm-eval of your Python, and prints and\n"
+           "files the table. MODEL may be the folder of an adapter: where it is a run's, the table is on the run's page too.\n",
+     .schema = &eval_schema,
+     .check = [](const Words& words) { parse_eval(words); }},
     {.name = "convert",
      .what = "GGUF or folder -> Hugging Face folder",
      .example = "hone convert --input model.gguf --output DIR",

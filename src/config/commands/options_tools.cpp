@@ -219,8 +219,8 @@ const Schema& serve_schema() {
             {"kv_memory", "memory for keys and values, such as 2GB; null: half of what is free",
              bytes(&ServePlan::kv_memory)},
             {"adapter_memory",
-             "memory for weights that clients of the Tinker API sample from, such as 1GB; the others are in a "
-             "file in root; null: an eighth of what is free",
+             "memory for weights that clients of the Tinker API sample from, such as 1GB; the others are on disk "
+             "below root; null: an eighth of what is free",
              bytes(&ServePlan::adapter_memory)},
             {"training_share", "share of the time for scores and training while requests decode",
              &ServePlan::training_share, Range{.least = 0.01, .most = 0.99}}}),

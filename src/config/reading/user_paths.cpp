@@ -16,7 +16,7 @@ namespace {
 
 using base::Json;
 
-constexpr std::array<std::pair<std::string_view, PathForm>, 49> kForms = {{
+constexpr std::array<std::pair<std::string_view, PathForm>, 50> kForms = {{
     {"model_name_or_path", PathForm::kPath},
     {"ref_model", PathForm::kPath},
     {"tokenizer_name_or_path", PathForm::kPath},
@@ -52,6 +52,7 @@ constexpr std::array<std::pair<std::string_view, PathForm>, 49> kForms = {{
     {"input", PathForm::kPath},
     {"output", PathForm::kPath},
     {"root", PathForm::kPath},
+    {"include_path", PathForm::kPath},
     {"adapters", PathForm::kNamed},
     {"prompts", PathForm::kPath},
     {"run", PathForm::kPath},
