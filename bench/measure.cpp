@@ -8,8 +8,8 @@
 #include <fstream>
 #include <iostream>
 
-#include "base/file.h"
-#include "base/process_memory.h"
+#include "base/files/file.h"
+#include "base/process/process_memory.h"
 
 namespace hone::bench {
 

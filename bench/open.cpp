@@ -9,8 +9,8 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/instruction_level.h"
+#include "base/files/file.h"
+#include "base/process/instruction_level.h"
 #include "model/config/families.h"
 #include "ops/machine/host_memory.h"
 

@@ -40,7 +40,7 @@ def versions(names):
     return output_of(PYTHON, "-c", script, *names) or "not installed"
 
 
-# What holds libtorch to a level of instructions, as hone's own `--instructions` does (src/base/instruction_level.cpp).
+# What holds libtorch to a level of instructions, as hone's own `--instructions` does (src/base/process/instruction_level.cpp).
 LEVELS = {"avx2": ("avx2", "AVX2", "AVX2"), "avx512": ("avx512", "AVX512_CORE", "AVX512"),
           "avx512_bf16": ("avx512", "AVX512_CORE_BF16", "AVX512"), "amx": ("avx512", "AVX512_CORE_AMX", "AVX512")}
 

@@ -16,17 +16,17 @@
 
 #include "base/error.h"
 #include "base/exit_codes.h"
-#include "base/instruction_level.h"
-#include "base/launchers.h"
-#include "base/printable.h"
-#include "base/process_memory.h"
-#include "base/suggest.h"
+#include "base/process/instruction_level.h"
+#include "base/process/launchers.h"
+#include "base/process/process_memory.h"
+#include "base/strings/printable.h"
+#include "base/strings/suggest.h"
 #include "base/version.h"
 #include "config/commands/commands.h"
 #include "config/commands/help.h"
 #include "config/method_of.h"
 #include "report/fit_page.h"
-#include "report/terminal.h"
+#include "report/terminal/terminal.h"
 
 namespace {
 
@@ -40,7 +40,7 @@ namespace config = hone::config;
 const std::vector<std::string> kOfTrl = {"ppo",     "bco",          "gkd",     "prm", "xpo",
                                          "nash-md", "distillation", "minillm", "gold"};
 
-// The one way to print here; libhone_core has report/safe_streams.h.
+// The one way to print here; libhone_core has report/terminal/safe_streams.h.
 void say(std::FILE* stream, std::string_view text) {
   const int columns = hone::report::terminal_of(::fileno(stream)).columns;
   const std::string shown = hone::report::fit_page(hone::base::printable(text), columns);

@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/file.h"
-#include "base/safetensors.h"
+#include "base/files/file.h"
+#include "base/files/safetensors.h"
 
 namespace hone::adapters {
 

@@ -6,7 +6,7 @@
 
 #include "adapters/lora.h"
 #include "base/error.h"
-#include "base/suggest.h"
+#include "base/strings/suggest.h"
 
 namespace hone::adapters {
 namespace {

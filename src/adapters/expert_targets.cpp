@@ -5,8 +5,8 @@
 
 #include "adapters/name_pattern.h"
 #include "base/error.h"
-#include "base/suggest.h"
-#include "base/utf8.h"
+#include "base/strings/suggest.h"
+#include "base/strings/utf8.h"
 #include "model/config/families.h"
 
 namespace hone::adapters {

@@ -9,8 +9,8 @@
 #include "adapters/expert_targets.h"
 #include "adapters/peft_files.h"
 #include "adapters/whole_modules.h"
-#include "base/crc32c.h"
 #include "base/error.h"
+#include "base/files/crc32c.h"
 #include "base/json.h"
 
 namespace hone::adapters {

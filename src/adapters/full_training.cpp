@@ -11,7 +11,7 @@
 #include "adapters/lora.h"
 #include "adapters/name_pattern.h"
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "model/config/families.h"
 #include "model/files/export.h"
 #include "ops/machine/device_memory.h"

@@ -11,7 +11,7 @@
 #include "adapters/expert_targets.h"
 #include "adapters/whole_modules.h"
 #include "base/error.h"
-#include "base/gguf_write.h"
+#include "base/gguf/gguf_write.h"
 #include "model/config/families.h"
 #include "model/files/gguf_tensors.h"
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "adapters/peft_files.h"
-#include "base/file.h"
-#include "base/ggml_types.h"
+#include "base/files/file.h"
+#include "base/gguf/ggml_types.h"
 #include "model/config/model_config.h"
 
 namespace hone::adapters {

@@ -15,7 +15,7 @@
 #include "adapters/frozen_adapters.h"
 #include "adapters/full_training.h"
 #include "adapters/lora_init.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 #include "model/causal_lm.h"
 #include "model/files/weight_source.h"
@@ -69,7 +69,7 @@ bool is_all_linear(const LoraConfig& config);
 
 // Names of the modules the config selects: linears of the layers in model order, the head, the embedding.
 // UserError when any entry matches nothing, even when others match (with a did-you-mean). A regex is Python's
-// (base/pattern.h, with its limits), full match. all-linear leaves out the head, as PEFT does.
+// (base/strings/pattern.h, with its limits), full match. all-linear leaves out the head, as PEFT does.
 std::vector<std::string> select_targets(const LoraConfig& config, const model::CausalLm& model);
 // The same on names only. `strict` false lets list entries match nothing, as PEFT does: for files written by
 // others.

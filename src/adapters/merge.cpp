@@ -17,8 +17,8 @@
 #include "adapters/saved_vocabulary.h"
 #include "adapters/whole_modules.h"
 #include "base/error.h"
+#include "base/files/path_kind.h"
 #include "base/json_tools.h"
-#include "base/path_kind.h"
 #include "model/config/families.h"
 #include "model/files/untied_source.h"
 

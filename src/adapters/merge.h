@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "model/config/quantize.h"
 #include "model/files/export.h"
 #include "model/files/weight_source.h"

@@ -1,7 +1,7 @@
 #include "adapters/name_pattern.h"
 
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 
 namespace hone::adapters {
 

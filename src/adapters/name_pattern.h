@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "base/pattern.h"
+#include "base/strings/pattern.h"
 
 namespace hone::adapters {
 

@@ -8,7 +8,7 @@
 #include "adapters/peft_files.h"
 #include "base/error.h"
 #include "base/json_tools.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 
 namespace hone::adapters {
 namespace {

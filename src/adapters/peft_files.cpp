@@ -13,11 +13,11 @@
 #include "adapters/saved_vocabulary.h"
 #include "adapters/whole_modules.h"
 #include "base/error.h"
+#include "base/files/safetensors.h"
 #include "base/json_tools.h"
-#include "base/plural.h"
-#include "base/safetensors.h"
-#include "base/suggest.h"
-#include "base/utf8.h"
+#include "base/strings/plural.h"
+#include "base/strings/suggest.h"
+#include "base/strings/utf8.h"
 #include "model/config/families.h"
 
 namespace hone::adapters {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "adapters/lora.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 #include "model/config/model_config.h"
 

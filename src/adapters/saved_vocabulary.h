@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "adapters/peft_files.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "model/files/weight_source.h"
 
 namespace hone::adapters {

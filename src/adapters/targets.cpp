@@ -8,7 +8,7 @@
 #include "adapters/name_pattern.h"
 #include "adapters/whole_modules.h"
 #include "base/error.h"
-#include "base/suggest.h"
+#include "base/strings/suggest.h"
 #include "model/config/families.h"
 #include "model/config/wrappers.h"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/secrets.h"
+#include "base/strings/secrets.h"
 
 namespace hone::base {
 

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/json_tools.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 
 namespace hone::base {
 

@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 
 namespace hone::base {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 
 namespace hone::base {

@@ -14,7 +14,7 @@ enum class RowFormat { kTrl, kAlpaca, kShareGpt, kOpenAi };
 // A function of the user's Python; an empty `word`: none.
 struct RowFunctionPlan {
   std::string word;     // "path/to/map.py:function", "package.module.function"
-  std::string python;   // empty: base/active_python.h
+  std::string python;   // empty: base/process/active_python.h
   double seconds = 60;  // that one row may take
 
   bool operator==(const RowFunctionPlan&) const = default;

@@ -1,5 +1,5 @@
 // How far the program is within a step, or with work before the first (opening a run) or without any (merging), for a line that is
-// shown while it takes long (report/step_ticker.h, report/long_work.h). A total of 0 is not known. Set with a few
+// shown while it takes long (report/terminal/step_ticker.h, report/long_work.h). A total of 0 is not known. Set with a few
 // relaxed stores by whoever does the work, read by another thread. Strings are static.
 #pragma once
 

@@ -1,12 +1,12 @@
 // What the program is executing, for the crash report: the current operator, its shapes, the layer, the step.
-// Set with a few relaxed stores per operator, read by a signal handler (commands/crash_signals.h). Strings
+// Set with a few relaxed stores per operator, read by a signal handler (commands/process/crash_signals.h). Strings
 // are static.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 
-#include "base/stop_request.h"
+#include "base/process/stop_request.h"
 
 namespace hone::base {
 
@@ -33,7 +33,7 @@ inline void enter(const char* op, std::int64_t m, std::int64_t n, std::int64_t k
   if (auto* const hook = where.on_enter.load(std::memory_order_relaxed)) hook(op);
 }
 
-// A layer of a pass begins; -1: none. StopCut when the step is to be cut short (base/stop_request.h).
+// A layer of a pass begins; -1: none. StopCut when the step is to be cut short (base/process/stop_request.h).
 inline void enter_layer(std::int64_t layer) {
   where.layer.store(layer, std::memory_order_relaxed);
   if (layer >= 0) cut_if_overdue();

@@ -7,11 +7,11 @@
 #include <iostream>
 
 #include "base/error.h"
-#include "base/plural.h"
+#include "base/strings/plural.h"
 #include "base/verdict.h"
 #include "model/config/families.h"
-#include "report/terminal.h"
-#include "report/verdict_lines.h"
+#include "report/terminal/terminal.h"
+#include "report/terminal/verdict_lines.h"
 #include "train/opening/input_files.h"
 
 namespace hone::commands {

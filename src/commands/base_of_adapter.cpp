@@ -3,7 +3,7 @@
 #include "adapters/frozen_adapters.h"
 #include "adapters/merge.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 #include "commands/commands.h"
 #include "config/hub_names.h"

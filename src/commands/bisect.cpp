@@ -13,17 +13,17 @@
 #include <ranges>
 
 #include "base/error.h"
-#include "base/printable.h"
-#include "base/scratch_folder.h"
+#include "base/files/scratch_folder.h"
+#include "base/strings/printable.h"
 #include "commands/commands.h"
-#include "commands/run_signals.h"
+#include "commands/process/run_signals.h"
 #include "config/commands/tool_plans.h"
 #include "config/option_secrets.h"
 #include "config/parse.h"
 #include "config/reading/difference.h"
 #include "config/write_plan.h"
 #include "doctor/tools/bisect_trial.h"
-#include "report/terminal.h"
+#include "report/terminal/terminal.h"
 
 namespace hone::commands {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "train/opening/tool_opening.h"
 
 namespace hone::commands {

@@ -5,10 +5,10 @@
 
 #include "base/error.h"
 #include "base/exit_codes.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
-#include "base/printable.h"
-#include "base/utf8.h"
+#include "base/strings/printable.h"
+#include "base/strings/utf8.h"
 #include "config/option_secrets.h"
 #include "config/others/other_plan.h"
 #include "config/parse.h"

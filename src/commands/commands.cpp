@@ -14,14 +14,14 @@
 
 #include "base/error.h"
 #include "base/exit_codes.h"
-#include "base/file.h"
-#include "base/printable.h"
-#include "base/process_memory.h"
-#include "commands/serve.h"
+#include "base/files/file.h"
+#include "base/process/process_memory.h"
+#include "base/strings/printable.h"
+#include "commands/serving/serve.h"
 #include "config/method_of.h"
 #include "report/fit_page.h"
-#include "report/safe_streams.h"
-#include "report/terminal.h"
+#include "report/terminal/safe_streams.h"
+#include "report/terminal/terminal.h"
 
 namespace hone::commands {
 
@@ -69,7 +69,7 @@ int bug(std::string_view what) {
 
 // A training step frees and takes the same memory again. glibc would give large pieces back to the kernel,
 // which clears every page again: 12 % of a SmolLM2 step. Pieces below 32 MiB (glibc's own limit) stay with
-// the process; larger tensors are kept by base/kept_blocks.h.
+// the process; larger tensors are kept by base/gguf/kept_blocks.h.
 void keep_freed_memory() {
 #if defined(__GLIBC__)
   mallopt(M_MMAP_THRESHOLD, 32 << 20);

@@ -7,7 +7,7 @@
 #include "commands/page_runs.h"
 #include "config/commands/report_plans.h"
 #include "report/page/compare_text.h"
-#include "report/terminal.h"
+#include "report/terminal/terminal.h"
 
 namespace hone::commands {
 

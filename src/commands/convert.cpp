@@ -9,7 +9,7 @@
 #include "model/files/export.h"
 #include "model/files/weight_source.h"
 #include "report/long_work.h"
-#include "report/terminal.h"
+#include "report/terminal/terminal.h"
 #include "train/opening/open_model.h"
 #include "train/opening/score_source.h"
 

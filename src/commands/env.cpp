@@ -13,13 +13,13 @@
 #include <thread>
 
 #include "base/gpu_reports.h"
-#include "base/instruction_level.h"
-#include "base/printable.h"
+#include "base/process/instruction_level.h"
+#include "base/strings/printable.h"
 #include "base/version.h"
 #include "commands/commands.h"
 #include "ops/machine/cuda.h"
 #include "ops/machine/product_rates.h"
-#include "report/terminal.h"
+#include "report/terminal/terminal.h"
 
 namespace hone::commands {
 namespace {

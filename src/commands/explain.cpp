@@ -4,7 +4,7 @@
 #include "commands/commands.h"
 #include "config/commands/explain_plan.h"
 #include "doctor/fault_report.h"
-#include "report/terminal.h"
+#include "report/terminal/terminal.h"
 #include "train/saves/run_folder.h"
 
 namespace hone::commands {

@@ -4,14 +4,14 @@
 #include <iostream>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/suggest.h"
+#include "base/files/file.h"
+#include "base/strings/suggest.h"
 #include "commands/commands.h"
 #include "config/commands/doctor_plan.h"
 #include "doctor/catalogue/catalogue.h"
 #include "report/core_only/fault_pages.h"
 #include "report/fit_page.h"
-#include "report/terminal.h"
+#include "report/terminal/terminal.h"
 
 namespace hone::commands {
 

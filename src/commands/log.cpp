@@ -3,7 +3,7 @@
 #include <iostream>
 
 #include "commands/commands.h"
-#include "commands/run_signals.h"
+#include "commands/process/run_signals.h"
 #include "config/commands/send_plans.h"
 #include "config/derived/finish_report.h"
 #include "report/loggers.h"

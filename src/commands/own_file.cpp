@@ -4,9 +4,9 @@
 #include <iostream>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/plural.h"
-#include "base/printable.h"
+#include "base/files/file.h"
+#include "base/strings/plural.h"
+#include "base/strings/printable.h"
 #include "commands/check_others.h"
 #include "config/others/other_plan.h"
 

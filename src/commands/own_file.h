@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "base/scratch_folder.h"
+#include "base/files/scratch_folder.h"
 #include "config/commands/doctor_plan.h"
 
 namespace hone::commands {

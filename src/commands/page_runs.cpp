@@ -1,6 +1,6 @@
 #include "commands/page_runs.h"
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "doctor/running_file.h"
 #include "report/page/evaluation.h"
 #include "train/saves/run_folder.h"

@@ -5,11 +5,11 @@
 #include <iostream>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "commands/commands.h"
-#include "commands/hub_download.h"
+#include "commands/hub/hub_download.h"
 #include "commands/own_file.h"
 #include "config/commands/doctor_plan.h"
 #include "config/method_traits.h"
@@ -19,7 +19,7 @@
 #include "doctor/tools/rank_probe.h"
 #include "model/config/planned_bytes.h"
 #include "parallel/bins.h"
-#include "report/rank_table.h"
+#include "report/terminal/rank_table.h"
 #include "train/facts/machine.h"
 #include "train/facts/rank_plan.h"
 #include "train/opening/memory_inputs.h"

@@ -22,10 +22,10 @@
 #include <map>
 
 #include "base/json.h"
-#include "base/process_memory.h"
-#include "base/signal_names.h"
+#include "base/process/process_memory.h"
+#include "base/process/signal_names.h"
 #include "commands/commands.h"
-#include "doctor/probes/kernel_check.h"
+#include "doctor/probes/machine/kernel_check.h"
 #include "ops/machine/cuda.h"
 #include "ops/machine/device_memory.h"
 

@@ -4,14 +4,14 @@
 #include <memory>
 
 #include "commands/commands.h"
-#include "commands/own_output.h"
 #include "commands/page_runs.h"
-#include "commands/run_signals.h"
+#include "commands/process/own_output.h"
+#include "commands/process/run_signals.h"
 #include "config/commands/report_plans.h"
 #include "report/page/page_text.h"
 #include "report/page/run_page.h"
 #include "report/page/serve_page.h"
-#include "report/terminal.h"
+#include "report/terminal/terminal.h"
 #include "train/saves/run_folder.h"
 
 namespace hone::commands {

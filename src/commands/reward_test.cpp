@@ -8,13 +8,13 @@
 #include <iostream>
 
 #include "commands/commands.h"
-#include "commands/hub_download.h"
-#include "commands/placement.h"
+#include "commands/hub/hub_download.h"
+#include "commands/ranks/placement.h"
 #include "config/commands/tool_plans.h"
 #include "data/forms/prompts.h"
 #include "ops/machine/cuda.h"
 #include "report/reward_output.h"
-#include "report/terminal.h"
+#include "report/terminal/terminal.h"
 #include "rewards/open_reward.h"
 #include "rewards/reward_trial.h"
 #include "train/facts/machine.h"

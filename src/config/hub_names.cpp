@@ -8,11 +8,11 @@
 #include <string_view>
 #include <system_error>
 
-#include "base/ascii.h"
 #include "base/error.h"
-#include "base/home_path.h"
+#include "base/files/home_path.h"
+#include "base/files/path_kind.h"
 #include "base/json.h"
-#include "base/path_kind.h"
+#include "base/strings/ascii.h"
 
 namespace hone::config {
 

@@ -1,12 +1,12 @@
 // Names of Hugging Face's hub, and where its libraries keep what they have downloaded: hone reads that cache.
-// Layout: huggingface_hub 1.x, "Understand caching". Nothing here opens a connection (commands/hub_download.h does).
+// Layout: huggingface_hub 1.x, "Understand caching". Nothing here opens a connection (commands/hub/hub_download.h does).
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 
 namespace hone::config {
 

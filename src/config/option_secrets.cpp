@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/secrets.h"
+#include "base/strings/secrets.h"
 
 namespace hone::config {
 

@@ -10,7 +10,7 @@
 namespace hone::config {
 
 // `value` of `option` as shown in plans, checkpoints and messages: *** for hub tokens and for secrets in
-// addresses (base/secrets.h).
+// addresses (base/strings/secrets.h).
 base::Json redact_secrets(std::string_view option, const base::Json& value);
 
 // UserError for an address from a written plan in which the secret is ***.

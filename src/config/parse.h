@@ -38,7 +38,7 @@ void collect_files(Plan& plan, Settings& settings);
 // Shared by the commands: UserError unless `path` is a model's folder or a .gguf file.
 void require_model_path(const std::string& path, const std::string& option, const std::string& where);
 // The same for what may be a name of the hub: `path` becomes its folder in Hugging Face's cache; one that is not there is added to
-// `downloads`, and stays as it is (commands/hub_download.h brings it, then the arguments are parsed again).
+// `downloads`, and stays as it is (commands/hub/hub_download.h brings it, then the arguments are parsed again).
 void find_model(std::string& path, const std::string& revision, const std::string& option,
                 const std::string& where, std::vector<HubRequest>& downloads);
 // Of the rewards in `words`, models of the hub by their names: they become their folders in its cache, or

@@ -24,7 +24,7 @@ std::optional<OnlyOnCpu> only_on_cpu(const Plan& plan);  // empty: it may be on 
 
 // `use_cpu` becomes `device: cpu`. UserError where `device` names a GPU too.
 void resolve_placement(Settings& settings);
-// UserError for a GPU with what is only_on_cpu(). `auto` is the CPU then, which commands/placement.h tells.
+// UserError for a GPU with what is only_on_cpu(). `auto` is the CPU then, which commands/ranks/placement.h tells.
 void finish_placement(const Plan& plan, const Settings& settings);
 
 }  // namespace hone::config

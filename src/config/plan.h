@@ -115,7 +115,7 @@ struct PolicyPlan : learn::PolicyLossParameters {
   // rewards (rewards/open_reward.h)
   std::vector<std::string> reward_funcs;  // reward_model_name_or_path first; empty only with replay
   std::vector<double> reward_weights;     // empty: all 1
-  std::string python;                     // empty: base/active_python.h
+  std::string python;                     // empty: base/process/active_python.h
   // hone's own ##2: a call of a function has one prompt's completions, and begins while others are sampled; false: the
   // whole generation batch, as in TRL
   bool reward_by_group = false;
@@ -393,7 +393,7 @@ struct MachinePlan {
   std::int64_t zero_stage = 0;
   std::string offload_folder;
   // Device of weights, adapter, optimizer and passes: cpu, cuda, cuda:N or auto, which a command makes one of the others
-  // (commands/placement.h). The tests have one more, their stand-in (tests/standin).
+  // (commands/ranks/placement.h). The tests have one more, their stand-in (tests/standin).
   std::string device = base::kDefaultDevice;
 
   bool operator==(const MachinePlan&) const = default;

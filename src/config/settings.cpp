@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "base/json_tools.h"
-#include "base/suggest.h"
-#include "base/utf8.h"
+#include "base/strings/suggest.h"
+#include "base/strings/utf8.h"
 #include "config/options/idle_options.h"
 #include "config/reading/user_paths.h"
 

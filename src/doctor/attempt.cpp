@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/stop_request.h"
+#include "base/process/stop_request.h"
 
 namespace hone::doctor {
 

@@ -4,7 +4,7 @@
 #include <csignal>
 #include <cstring>
 
-#include "base/signal_names.h"
+#include "base/process/signal_names.h"
 
 namespace hone::doctor {
 

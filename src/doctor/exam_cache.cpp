@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/instruction_level.h"
 #include "base/json.h"
+#include "base/process/instruction_level.h"
 #include "config/named_word.h"
 #include "tools/tool_spec.h"
 #include "train/facts/machine.h"

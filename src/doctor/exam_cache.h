@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "doctor/exam_part.h"
 #include "train/opening/run_view.h"
 

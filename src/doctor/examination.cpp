@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/process/stop_request.h"
 #include "base/step_progress.h"
-#include "base/stop_request.h"
 #include "base/stopwatch.h"
 #include "doctor/attempt.h"
 #include "doctor/error_verdict.h"

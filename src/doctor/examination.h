@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/verdict.h"
 #include "doctor/exam_part.h"
 #include "train/opening/run_view.h"

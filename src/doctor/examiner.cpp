@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/release_pages.h"
+#include "base/files/release_pages.h"
 #include "ops/machine/device_memory.h"
 
 namespace hone::doctor {

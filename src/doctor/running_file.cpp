@@ -10,7 +10,7 @@
 #include <fstream>
 
 #include "base/json.h"
-#include "base/signal_names.h"
+#include "base/process/signal_names.h"
 #include "parallel/last_words.h"
 #include "parallel/network.h"
 #include "train/saves/run_folder.h"

@@ -8,8 +8,8 @@
 #include <array>
 #include <cctype>
 
-#include "base/ascii.h"
 #include "base/error.h"
+#include "base/strings/ascii.h"
 #include "learn/optimizers/blockwise.h"
 #include "learn/optimizers/rows.h"
 #include "ops/machine/device_memory.h"

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "learn/optimizer_options.h"
 
 namespace hone::learn {

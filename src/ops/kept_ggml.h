@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "base/gguf.h"
+#include "base/gguf/gguf.h"
 #include "ops/quantized.h"
 
 namespace hone::ops {

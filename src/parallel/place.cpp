@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/launchers.h"
+#include "base/process/launchers.h"
 
 namespace hone::parallel {
 

@@ -38,7 +38,7 @@ class RankFault : public base::UserError {
       : UserError(std::move(text)), kind_(kind), ranks_(std::move(ranks)) {}
   Kind kind() const { return kind_; }
   const std::vector<int>& ranks() const { return ranks_; }  // the culprits, ascending
-  // Whether the same run, started once more, may succeed: exit code 75 (commands/launch_ranks.h) instead of that of a mistake.
+  // Whether the same run, started once more, may succeed: exit code 75 (commands/ranks/launch_ranks.h) instead of that of a mistake.
   bool restart_may_help() const { return kind_ == Kind::kLost || kind_ == Kind::kSilent; }
 
  private:

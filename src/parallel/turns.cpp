@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/stop_request.h"
+#include "base/process/stop_request.h"
 #include "parallel/pack.h"
 #include "parallel/rank_text.h"
 

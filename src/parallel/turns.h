@@ -16,7 +16,7 @@ namespace hone::parallel {
 // items, in order of item, on every rank. Facts are bytes of any length. compute makes no collective.
 //
 // An error of compute does not leave the others waiting: the rank that had it throws it after the gather, and the others
-// throw a RankFault (kError) that holds its text. Where a rank was cut short by a stop (base/stop_request.h), all throw StopCut.
+// throw a RankFault (kError) that holds its text. Where a rank was cut short by a stop (base/process/stop_request.h), all throw StopCut.
 //
 // `after`, if any: called by every rank when its own items are done or one
 // has failed; it may make collectives, and compute too if `after` sees to it that all ranks make the same.

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/suggest.h"
+#include "base/files/file.h"
+#include "base/strings/suggest.h"
 
 namespace hone::python {
 

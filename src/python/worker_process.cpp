@@ -15,10 +15,10 @@
 #include <thread>
 #include <utility>
 
-#include "base/active_python.h"
 #include "base/error.h"
-#include "base/signal_names.h"
-#include "base/stop_request.h"
+#include "base/process/active_python.h"
+#include "base/process/signal_names.h"
+#include "base/process/stop_request.h"
 
 namespace hone::python {
 

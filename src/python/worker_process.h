@@ -17,7 +17,7 @@ using base::Clock;
 
 class WorkerProcess {
  public:
-  // Looks for `python` along PATH; empty: base/active_python.h. What is started is the worker's watcher (program.h), which leads a
+  // Looks for `python` along PATH; empty: base/process/active_python.h. What is started is the worker's watcher (program.h), which leads a
   // process group of its own; the worker is its child. Both read /dev/null and write what they print to us;
   // the worker has the other end of a socket as descriptor 3, and they have none of our other descriptors.
   // UserError when the system cannot start it.

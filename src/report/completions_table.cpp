@@ -9,7 +9,7 @@
 
 #include "base/json.h"
 #include "report/dialogue_turns.h"
-#include "report/text_width.h"
+#include "report/terminal/text_width.h"
 
 namespace hone::report {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "report/terminal.h"
+#include "report/terminal/terminal.h"
 #include "train/facts/step_facts.h"
 
 namespace hone::report {

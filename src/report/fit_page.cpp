@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "report/text_width.h"
-#include "report/wrap_text.h"
+#include "report/terminal/text_width.h"
+#include "report/terminal/wrap_text.h"
 
 namespace hone::report {
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/active_python.h"
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/process/active_python.h"
+#include "base/strings/printable.h"
 #include "report/python/logger_text.h"
 
 namespace hone::report {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/json.h"
-#include "base/python_process.h"
-#include "report/run_follower.h"
+#include "base/process/python_process.h"
+#include "report/terminal/run_follower.h"
 
 namespace hone::report {
 
@@ -21,7 +21,7 @@ struct LoggerOptions {
   std::vector<std::string> names;  // packages
   // One that is not installed says nothing (report_to: all).
   bool only_installed = false;
-  std::string python;                                               // empty: base/active_python.h
+  std::string python;                                               // empty: base/process/active_python.h
   std::vector<std::pair<std::string, std::string>> variables = {};  // of its environment, beside ours
   int seconds = kLoggerSeconds;
   // What logger.py takes of the plan: run_name and the trackio_* (null: none), project, private, config (the resolved options),

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/step_progress.h"
-#include "report/text_width.h"
+#include "report/terminal/text_width.h"
 
 namespace hone::report {
 

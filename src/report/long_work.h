@@ -7,8 +7,8 @@
 #include <ostream>
 #include <string>
 
-#include "report/step_ticker.h"
-#include "report/terminal.h"
+#include "report/terminal/step_ticker.h"
+#include "report/terminal/terminal.h"
 
 namespace hone::report {
 

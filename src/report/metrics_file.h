@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/appended_file.h"
-#include "base/file.h"
+#include "base/files/appended_file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 #include "train/facts/step_facts.h"
 

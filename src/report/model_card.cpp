@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/lines.h"
+#include "base/strings/lines.h"
 
 namespace hone::report {
 

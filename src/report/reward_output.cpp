@@ -6,8 +6,8 @@
 #include <string_view>
 #include <system_error>
 
-#include "report/terminal.h"
-#include "report/text_width.h"
+#include "report/terminal/terminal.h"
+#include "report/terminal/text_width.h"
 #include "train/saves/run_folder.h"
 
 namespace hone::report {

@@ -10,15 +10,15 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 #include "base/where.h"
 #include "report/named_values.h"
 #include "report/samples_text.h"
-#include "report/start_page.h"
-#include "report/text_width.h"
-#include "report/verdict_lines.h"
-#include "report/wrap_text.h"
+#include "report/terminal/start_page.h"
+#include "report/terminal/text_width.h"
+#include "report/terminal/verdict_lines.h"
+#include "report/terminal/wrap_text.h"
 #include "train/saves/run_folder.h"
 
 namespace hone::report {

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/appended_file.h"
-#include "base/file.h"
+#include "base/files/appended_file.h"
+#include "base/files/file.h"
 #include "train/facts/step_facts.h"
 
 namespace hone::report {

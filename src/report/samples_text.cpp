@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <sstream>
 
-#include "base/plural.h"
-#include "report/text_width.h"
+#include "base/strings/plural.h"
+#include "report/terminal/text_width.h"
 
 namespace hone::report {
 

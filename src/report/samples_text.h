@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "report/terminal.h"
+#include "report/terminal/terminal.h"
 #include "train/facts/step_facts.h"
 
 namespace hone::report {

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <utility>
 
-#include "base/crc32c.h"
 #include "base/error.h"
+#include "base/files/crc32c.h"
 
 namespace hone::report {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/appended_file.h"
-#include "base/file.h"
+#include "base/files/appended_file.h"
+#include "base/files/file.h"
 
 namespace hone::report {
 

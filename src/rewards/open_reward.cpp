@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/suggest.h"
+#include "base/strings/suggest.h"
 #include "rewards/math/accuracy_reward.h"
 #include "rewards/open_r1/open_r1_rewards.h"
 #include "rewards/pattern/native_rewards.h"

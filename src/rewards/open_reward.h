@@ -24,7 +24,7 @@
 namespace hone::rewards {
 
 struct OpenOptions {
-  std::string python;   // the interpreter of the workers; empty: base/active_python.h
+  std::string python;   // the interpreter of the workers; empty: base/process/active_python.h
   int workers = 1;      // processes; each loads every Python function
   double timeout = 60;  // seconds for one call of one function
   RetryLimits retry;    // of addresses

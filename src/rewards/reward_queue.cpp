@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/stop_request.h"
+#include "base/process/stop_request.h"
 
 namespace hone::rewards {
 

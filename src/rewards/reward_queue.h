@@ -38,7 +38,7 @@ class RewardQueue {
   // waits for them: a generation batch. The
   // UserError of a function that has scored before is a request that it failed on. Rethrows the first other
   // error after the calls under way have ended; UserError for a function that fails on everything
-  // (failure_tracker.h). The queue is then empty. StopCut when the step is to be cut short (base/stop_request.h).
+  // (failure_tracker.h). The queue is then empty. StopCut when the step is to be cut short (base/process/stop_request.h).
   std::vector<std::vector<Scores>> collect();
 
  private:

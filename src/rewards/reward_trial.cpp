@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "base/error.h"
-#include "base/plural.h"
+#include "base/strings/plural.h"
 #include "rewards/code/code_reward.h"
 #include "rewards/math/accuracy_reward.h"
 

@@ -16,7 +16,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "serve/spill_file.h"
 #include "serve/weights.h"
 

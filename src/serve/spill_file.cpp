@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/unnamed_file.h"
+#include "base/files/unnamed_file.h"
 
 namespace hone::serve {
 

@@ -1,4 +1,4 @@
-// A file without a name (base/unnamed_file.h), for what does not fit into memory: nothing of it stays after the
+// A file without a name (base/files/unnamed_file.h), for what does not fit into memory: nothing of it stays after the
 // process, however it ends. For one thread.
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <map>
 #include <span>
 
-#include "base/file.h"
+#include "base/files/file.h"
 
 namespace hone::serve {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/suggest.h"
+#include "base/strings/suggest.h"
 
 namespace hone::serve {
 

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_impl.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "text/tokenizer.h"
 
 namespace hone::text {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/code_points.h"
+#include "base/strings/code_points.h"
 #include "text/tokenizer_impl.h"
 #include "text/tokenizer_keys.h"
 

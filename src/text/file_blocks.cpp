@@ -5,7 +5,7 @@
 
 #include "base/enum_names.h"
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 
 namespace hone::text {
 namespace {

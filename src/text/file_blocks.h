@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "text/ffi.h"
 
 namespace hone::text {

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "text/tokenizer_files.h"
 #include "text/tokenizer_keys.h"
 

@@ -11,9 +11,9 @@
 #include <tuple>
 #include <vector>
 
-#include "base/code_points.h"
 #include "base/error.h"
-#include "base/pattern_states.h"
+#include "base/strings/code_points.h"
+#include "base/strings/pattern_states.h"
 
 namespace hone::text {
 // Named, since a member of TokenPattern::Impl is of it.

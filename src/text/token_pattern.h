@@ -1,6 +1,6 @@
 // Which tokens may follow where a whole text is to match a regular expression (vLLM's structured outputs).
 //
-// The expression is Python's (base/pattern.h) without look-around, back-references and \b. A token is allowed when its
+// The expression is Python's (base/strings/pattern.h) without look-around, back-references and \b. A token is allowed when its
 // text keeps a match possible, also where it ends within a letter; a stop token where the text is a whole match.
 #pragma once
 

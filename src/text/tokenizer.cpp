@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/numeric.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "text/tokenizer_impl.h"
 
 namespace hone::text {

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/file.h"
-#include "base/gguf.h"
+#include "base/files/file.h"
+#include "base/gguf/gguf.h"
 #include "base/json.h"
 
 namespace hone::text {
@@ -47,7 +47,7 @@ class Tokenizer {
   // for another, and for what hone does not have. The files are read whole: save() works after the folder is
   // gone.
   static Tokenizer from_folder(const base::fs::path& folder);
-  // Built from a GGUF's metadata (text/gguf_tokenizer.h).
+  // Built from a GGUF's metadata (text/gguf/gguf_tokenizer.h).
   static Tokenizer from_gguf(const base::GgufFile& file);
   // From the text of a tokenizer.json and of a tokenizer_config.json ("" when absent).
   static Tokenizer from_json(std::string_view tokenizer_json, std::string_view config_json,

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "text/ffi.h"
 #include "text/folder_tokens.h"
 #include "text/tokenizer_keys.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 
 namespace hone::text {
 namespace {

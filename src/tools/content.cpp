@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "base/code_points.h"
 #include "base/error.h"
 #include "base/json_tools.h"
+#include "base/strings/code_points.h"
 #include "tools/python_values.h"
 
 namespace hone::tools {

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <limits>
 
-#include "base/code_points.h"
 #include "base/json_tools.h"
+#include "base/strings/code_points.h"
 
 namespace hone::tools {
 namespace {

@@ -2,7 +2,7 @@
 // turn that the prompt holds, then with all that was sampled.
 #include <utility>
 
-#include "base/code_points.h"
+#include "base/strings/code_points.h"
 #include "tools/response_template.h"
 
 namespace hone::tools {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "base/pattern.h"
+#include "base/strings/pattern.h"
 #include "tools/casts.h"
 #include "tools/content.h"
 

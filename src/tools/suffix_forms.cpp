@@ -5,8 +5,8 @@
 #include <span>
 #include <utility>
 
-#include "base/code_points.h"
 #include "base/error.h"
+#include "base/strings/code_points.h"
 
 namespace hone::tools {
 namespace {

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <utility>
 
-#include "base/active_python.h"
 #include "base/error.h"
-#include "base/stop_request.h"
+#include "base/process/active_python.h"
+#include "base/process/stop_request.h"
 #include "python/worker_process.h"
 #include "tools/tool_spec.h"
 #include "tools/worker/host_program.h"

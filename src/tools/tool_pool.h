@@ -32,7 +32,7 @@ struct Tool {
 };
 
 struct PoolOptions {
-  std::string python;              // empty: base/active_python.h
+  std::string python;              // empty: base/process/active_python.h
   int workers = 1;                 // standalone tools that run at once
   double timeout = 30;             // seconds of a call, a reset, a reward
   std::vector<std::string> tools;  // tool_spec.h

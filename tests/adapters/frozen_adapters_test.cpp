@@ -9,7 +9,7 @@
 #include "adapters/combine.h"
 #include "adapters/lora.h"
 #include "adapters/merge.h"
-#include "base/instruction_level.h"
+#include "base/process/instruction_level.h"
 #include "model/tiny_model.h"
 
 namespace hone::adapters {

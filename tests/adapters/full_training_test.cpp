@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "adapters/lora.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "model/config/families.h"
 #include "model/tiny_model.h"
 

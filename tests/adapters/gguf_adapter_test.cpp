@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/gguf.h"
+#include "base/gguf/gguf.h"
 #include "model/tiny_model.h"
 
 namespace hone::adapters {

@@ -6,7 +6,7 @@
 
 #include "adapters/peft_files.h"
 #include "base/error.h"
-#include "base/safetensors.h"
+#include "base/files/safetensors.h"
 #include "fuzz/mutate.h"
 #include "model/config/model_config.h"
 

@@ -12,7 +12,7 @@
 #include "adapters/gguf_adapter.h"
 #include "adapters/merge.h"
 #include "adapters/peft_files.h"
-#include "base/gguf.h"
+#include "base/gguf/gguf.h"
 #include "model/files/gguf_write.h"
 #include "model/tiny_model.h"
 

@@ -1,12 +1,12 @@
 // Which Python is started where a run names none.
-#include "base/active_python.h"
+#include "base/process/active_python.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <optional>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/helpers.h"
 
 namespace hone::base {

@@ -1,5 +1,5 @@
-// What is read is held against where is written (base/apart.h), through every kind of link.
-#include "base/apart.h"
+// What is read is held against where is written (base/files/apart.h), through every kind of link.
+#include "base/files/apart.h"
 
 #include <gtest/gtest.h>
 

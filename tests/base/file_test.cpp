@@ -1,4 +1,4 @@
-#include "base/file.h"
+#include "base/files/file.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -6,9 +6,9 @@
 
 #include <csignal>
 
-#include "base/file_errors.h"
+#include "base/files/file_errors.h"
+#include "base/files/staging.h"
 #include "base/helpers.h"
-#include "base/staging.h"
 
 namespace hone::base {
 namespace file_test {

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 
 namespace hone::base {
 namespace folder_lock_test {

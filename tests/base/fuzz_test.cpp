@@ -3,12 +3,12 @@
 #include <functional>
 #include <vector>
 
-#include "base/gguf.h"
+#include "base/files/safetensors.h"
+#include "base/gguf/gguf.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/make_files.h"
 #include "base/rng.h"
-#include "base/safetensors.h"
 
 namespace hone::base {
 namespace fuzz_test {

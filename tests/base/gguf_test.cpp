@@ -1,10 +1,10 @@
-#include "base/gguf.h"
+#include "base/gguf/gguf.h"
 
 #include <bit>
 #include <cmath>
 #include <cstring>
 
-#include "base/ggml_types.h"
+#include "base/gguf/ggml_types.h"
 #include "base/json.h"
 #include "base/make_files.h"
 

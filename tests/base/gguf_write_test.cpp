@@ -1,4 +1,4 @@
-#include "base/gguf_write.h"
+#include "base/gguf/gguf_write.h"
 
 #include <cstring>
 

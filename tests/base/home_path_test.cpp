@@ -1,5 +1,5 @@
-// "~" in paths (base/home_path.h).
-#include "base/home_path.h"
+// "~" in paths (base/files/home_path.h).
+#include "base/files/home_path.h"
 
 #include <gtest/gtest.h>
 

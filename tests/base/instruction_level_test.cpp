@@ -1,4 +1,4 @@
-#include "base/instruction_level.h"
+#include "base/process/instruction_level.h"
 
 #include <gtest/gtest.h>
 

@@ -6,9 +6,9 @@
 #include <functional>
 
 #include "base/error.h"
+#include "base/files/safetensors.h"
 #include "base/make_files.h"
-#include "base/safetensors.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 
 namespace hone::base {
 namespace json_tools_test {

@@ -1,4 +1,4 @@
-#include "base/kept_blocks.h"
+#include "base/gguf/kept_blocks.h"
 
 #include <gtest/gtest.h>
 

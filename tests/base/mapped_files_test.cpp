@@ -1,4 +1,4 @@
-#include "base/mapped_files.h"
+#include "base/files/mapped_files.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 
 namespace hone::base {
 

@@ -1,4 +1,4 @@
-#include "base/memory_peak.h"
+#include "base/process/memory_peak.h"
 
 #include <gtest/gtest.h>
 
@@ -6,10 +6,10 @@
 #include <memory>
 #include <string>
 
-#include "base/crc32c.h"
-#include "base/file.h"
-#include "base/mapped_crc.h"
-#include "base/process_memory.h"
+#include "base/files/crc32c.h"
+#include "base/files/file.h"
+#include "base/files/mapped_crc.h"
+#include "base/process/process_memory.h"
 
 namespace hone::base {
 namespace memory_peak_test {

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <limits>
 
-#include "base/crc32c.h"
 #include "base/dtype.h"
+#include "base/files/crc32c.h"
 #include "base/half.h"
 #include "base/hash.h"
 #include "base/helpers.h"

@@ -4,7 +4,7 @@
 #include <ctime>
 
 #include "base/error.h"
-#include "base/pattern.h"
+#include "base/strings/pattern.h"
 #include "fuzz/mutate.h"
 
 namespace hone::base {

@@ -1,9 +1,9 @@
-#include "base/pattern_states.h"
+#include "base/strings/pattern_states.h"
 
 #include <gtest/gtest.h>
 
-#include "base/code_points.h"
 #include "base/error.h"
+#include "base/strings/code_points.h"
 
 namespace hone::base {
 namespace pattern_states_test {

@@ -2,11 +2,11 @@
 // the old whole thing or the new one, once the next start has looked at it.
 #include <gtest/gtest.h>
 
-#include "base/file.h"
 #include "base/file_trace.h"
-#include "base/gguf_write.h"
+#include "base/files/file.h"
+#include "base/files/staging.h"
+#include "base/gguf/gguf_write.h"
 #include "base/helpers.h"
-#include "base/staging.h"
 
 namespace hone::base {
 namespace power_cut_test {

@@ -1,4 +1,4 @@
-#include "base/printable.h"
+#include "base/strings/printable.h"
 
 #include <gtest/gtest.h>
 

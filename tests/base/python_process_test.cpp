@@ -1,4 +1,4 @@
-#include "base/python_process.h"
+#include "base/process/python_process.h"
 
 #include <gtest/gtest.h>
 

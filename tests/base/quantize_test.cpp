@@ -1,4 +1,4 @@
-#include "base/quantize.h"
+#include "base/gguf/quantize.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,7 +6,7 @@
 #include <cstring>
 #include <span>
 
-#include "base/ggml_types.h"
+#include "base/gguf/ggml_types.h"
 #include "base/half.h"
 #include "base/json.h"
 #include "base/make_files.h"

@@ -1,4 +1,4 @@
-#include "base/retry.h"
+#include "base/files/retry.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@
 #include <fstream>
 #include <string>
 
-#include "base/appended_file.h"
-#include "base/file_errors.h"
+#include "base/files/appended_file.h"
+#include "base/files/file_errors.h"
 
 namespace hone::base {
 

@@ -1,4 +1,4 @@
-#include "base/safetensors.h"
+#include "base/files/safetensors.h"
 
 #include <sys/resource.h>
 #include <algorithm>

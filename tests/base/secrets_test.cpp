@@ -1,4 +1,4 @@
-#include "base/secrets.h"
+#include "base/strings/secrets.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "base/signal_names.h"
+#include "base/process/signal_names.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "base/staging.h"
+#include "base/files/staging.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "base/suggest.h"
+#include "base/strings/suggest.h"
 
 #include "base/helpers.h"
 

@@ -1,4 +1,4 @@
-#include "commands/caller_link.h"
+#include "commands/ranks/caller_link.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/scratch_folder.h"
-#include "commands/run_signals.h"
+#include "base/files/scratch_folder.h"
+#include "commands/process/run_signals.h"
 
 namespace hone::commands {
 namespace caller_link_test {

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/exit_codes.h"
-#include "commands/launch_ranks.h"
+#include "commands/ranks/launch_ranks.h"
 #include "config/commands/launch_plan.h"
 
 namespace hone::commands {

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "adapters/config_keys.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "config/methods.h"
 #include "text/tokenizer_keys.h"
 #include "train/notes/row_notes.h"

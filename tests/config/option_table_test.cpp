@@ -7,7 +7,7 @@
 #include <set>
 #include <typeindex>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 #include "config/helpers.h"
 #include "config/write_plan.h"

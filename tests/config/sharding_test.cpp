@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json_tools.h"
 #include "config/helpers.h"
 #include "config/sharding/sharding_rows.h"

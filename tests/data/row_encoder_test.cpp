@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/file.h"
+#include "base/files/file.h"
 
 namespace hone::data {
 namespace row_encoder_test {

@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
-#include "base/stop_request.h"
+#include "base/process/stop_request.h"
 #include "doctor/probe_runs.h"
 
 namespace hone::doctor {

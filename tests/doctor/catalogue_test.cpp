@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "report/core_only/fault_pages.h"
 
 namespace hone::doctor {

@@ -1,7 +1,7 @@
 // A run with the examination is, byte for byte, the run without it.
 #include <atomic>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "probe_runs.h"
 #include "train/loop/guard.h"
 #include "train/saves/run_folder.h"

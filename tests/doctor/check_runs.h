@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "config/parse.h"
 #include "doctor/examination.h"
 #include "model/tiny_model.h"

@@ -3,7 +3,7 @@
 #include "doctor/check_runs.h"
 #include "doctor/checks/check_parts.h"
 #include "doctor/checks/row_texts.h"
-#include "doctor/probes/likelier_side.h"
+#include "doctor/probes/rewards/likelier_side.h"
 
 namespace hone::test_tools {
 namespace check_texts_test {

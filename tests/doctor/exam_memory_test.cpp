@@ -1,6 +1,6 @@
 // What the examination saves of a run comes back bit for bit, from memory and from a file, and takes no more than
 // the run's own plan leaves.
-#include "doctor/probes/exam_memory.h"
+#include "doctor/probes/machine/exam_memory.h"
 
 #include <ATen/ATen.h>
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "config/parse.h"
 #include "doctor/attempt.h"
 #include "doctor/examination.h"

@@ -3,8 +3,8 @@
 
 #include <fstream>
 
-#include "doctor/probes/hardware_shapes.h"
-#include "doctor/probes/kernel_child.h"
+#include "doctor/probes/machine/hardware_shapes.h"
+#include "doctor/probes/machine/kernel_child.h"
 #include "probe_runs.h"
 
 namespace hone::doctor {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "config/parse.h"
 #include "doctor/examination.h"
 #include "train/opening/open_run.h"

@@ -19,7 +19,7 @@
 #include "doctor/probes/probe_state.h"
 #include "doctor/watch/watch.h"
 #include "learn/optimizer.h"
-#include "report/verdict_lines.h"
+#include "report/terminal/verdict_lines.h"
 #include "train/opening/memory_inputs.h"
 #include "train/opening/open_run.h"
 #include "train/passes/scored_pass.h"

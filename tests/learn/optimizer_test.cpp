@@ -10,8 +10,8 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/files/safetensors.h"
 #include "base/json.h"
-#include "base/safetensors.h"
 
 namespace hone::learn {
 namespace optimizer_test {

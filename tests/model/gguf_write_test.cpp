@@ -5,7 +5,7 @@
 #include <limits>
 #include <set>
 
-#include "base/gguf.h"
+#include "base/gguf/gguf.h"
 #include "model/config/rotations.h"
 #include "model/tiny_model.h"
 

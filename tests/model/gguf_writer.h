@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 
 namespace hone::test_tools {
 

@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "base/gguf.h"
+#include "base/gguf/gguf.h"
 #include "fuzz/mutate.h"
 #include "model/causal_lm.h"
 #include "model/config/planned_bytes.h"

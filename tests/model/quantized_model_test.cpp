@@ -6,8 +6,8 @@
 #include <cmath>
 #include <map>
 
-#include "base/gguf.h"
-#include "base/safetensors.h"
+#include "base/files/safetensors.h"
+#include "base/gguf/gguf.h"
 #include "model/causal_lm.h"
 #include "model/config/planned_bytes.h"
 #include "model/files/bnb_files.h"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "model/tiny_model.h"
 
 namespace hone::model {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
+#include "base/files/safetensors.h"
 #include "base/json.h"
-#include "base/safetensors.h"
 #include "data/records/record.h"
 #include "model/config/families.h"
 #include "model/config/model_config.h"

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
+#include "base/files/safetensors.h"
 #include "base/json.h"
-#include "base/safetensors.h"
 #include "model/causal_lm.h"
 #include "model/config/families.h"
 #include "model/config/wrappers.h"

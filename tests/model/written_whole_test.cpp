@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "base/file_trace.h"
-#include "base/staging.h"
+#include "base/files/staging.h"
 #include "model/files/export.h"
 #include "model/files/gguf_write.h"
 

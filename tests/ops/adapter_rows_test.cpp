@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/instruction_level.h"
+#include "base/process/instruction_level.h"
 #include "ops/fused_linear.h"
 
 namespace hone::ops {

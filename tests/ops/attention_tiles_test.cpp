@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/instruction_level.h"
+#include "base/process/instruction_level.h"
 #include "ops/attention.h"
 
 namespace hone::ops {

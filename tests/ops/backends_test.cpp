@@ -5,7 +5,7 @@
 
 #include <stdexcept>
 
-#include "base/instruction_level.h"
+#include "base/process/instruction_level.h"
 #include "ops/backend/operators.h"
 #include "ops/cases/check.h"
 

@@ -9,7 +9,7 @@
 #include <ostream>
 
 #include "base/error.h"
-#include "base/instruction_level.h"
+#include "base/process/instruction_level.h"
 
 namespace hone::ops {
 namespace delta_rule_test {

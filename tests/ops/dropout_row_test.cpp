@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "base/instruction_level.h"
+#include "base/process/instruction_level.h"
 #include "base/rng.h"
 #include "ops/backend/cpu/level.h"
 

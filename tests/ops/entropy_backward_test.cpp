@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "base/error.h"
-#include "base/instruction_level.h"
+#include "base/process/instruction_level.h"
 #include "ops/head/linear_logprob.h"
 
 namespace hone::ops {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "base/instruction_level.h"
+#include "base/process/instruction_level.h"
 #include "ops/dropout.h"
 #include "ops/rms_norm.h"
 #include "ops/rope.h"

@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/instruction_level.h"
+#include "base/process/instruction_level.h"
 
 namespace hone::ops {
 namespace gemm_test {

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/instruction_level.h"
+#include "base/process/instruction_level.h"
 #include "ops/head/linear_logprob.h"
 
 namespace hone::ops {

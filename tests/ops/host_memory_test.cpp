@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/process_memory.h"
+#include "base/process/process_memory.h"
 
 namespace hone::ops {
 namespace host_memory_test {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/instruction_level.h"
+#include "base/process/instruction_level.h"
 #include "learn/sft_loss.h"
 
 namespace hone::ops {

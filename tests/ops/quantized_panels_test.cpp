@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/ggml_types.h"
-#include "base/gguf.h"
-#include "base/instruction_level.h"
-#include "base/quantize.h"
+#include "base/gguf/ggml_types.h"
+#include "base/gguf/gguf.h"
+#include "base/gguf/quantize.h"
+#include "base/process/instruction_level.h"
 #include "ops/gemm.h"
 #include "ops/kept_ggml.h"
 #include "ops/weight.h"

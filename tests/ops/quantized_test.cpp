@@ -10,8 +10,8 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/files/safetensors.h"
 #include "base/json.h"
-#include "base/safetensors.h"
 #include "ops/fused_linear.h"
 #include "ops/gemm.h"
 #include "ops/weight.h"

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "base/instruction_level.h"
+#include "base/process/instruction_level.h"
 #include "ops/head/head_rows.h"
 #include "ops/head/linear_logprob.h"
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "base/instruction_level.h"
+#include "base/process/instruction_level.h"
 
 namespace hone::ops {
 namespace weight_test {

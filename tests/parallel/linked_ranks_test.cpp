@@ -11,7 +11,7 @@
 #include <numeric>
 #include <thread>
 
-#include "base/stop_request.h"
+#include "base/process/stop_request.h"
 #include "parallel/fault_table.h"
 #include "parallel/thread_ranks.h"
 #include "parallel/turns.h"

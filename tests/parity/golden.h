@@ -7,7 +7,7 @@
 #include <string>
 
 #include "adapters/lora.h"
-#include "base/safetensors.h"
+#include "base/files/safetensors.h"
 #include "data/records/record.h"
 #include "model/causal_lm.h"
 

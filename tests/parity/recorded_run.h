@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 #include "config/plan.h"
 #include "parity/golden.h"

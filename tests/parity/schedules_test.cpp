@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 #include "config/parse.h"
 #include "config/write_plan.h"

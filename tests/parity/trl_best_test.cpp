@@ -8,7 +8,7 @@
 #include <fstream>
 #include <map>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 #include "config/parse.h"
 #include "parity/golden.h"

@@ -13,7 +13,7 @@
 #include <map>
 #include <set>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 #include "config/parse.h"
 #include "parity/form_name.h"

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <fstream>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 #include "config/parse.h"
 #include "model/causal_lm.h"

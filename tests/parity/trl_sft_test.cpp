@@ -7,9 +7,9 @@
 #include <fstream>
 #include <map>
 
-#include "base/file.h"
+#include "base/files/file.h"
+#include "base/files/safetensors.h"
 #include "base/json.h"
-#include "base/safetensors.h"
 #include "config/parse.h"
 #include "model/files/weight_source.h"
 #include "parity/form_name.h"

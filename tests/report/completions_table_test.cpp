@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "report/rollouts.h"
-#include "report/text_width.h"
+#include "report/terminal/text_width.h"
 
 namespace hone::report {
 namespace completions_table_test {

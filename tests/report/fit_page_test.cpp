@@ -4,7 +4,7 @@
 
 #include <sstream>
 
-#include "report/text_width.h"
+#include "report/terminal/text_width.h"
 
 namespace hone::report {
 namespace fit_page_test {

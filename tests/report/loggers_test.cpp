@@ -8,8 +8,8 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/lines.h"
+#include "base/files/file.h"
+#include "base/strings/lines.h"
 #include "report/run_report.h"
 
 namespace hone::report {

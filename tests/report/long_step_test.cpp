@@ -12,9 +12,9 @@
 #include "report/reward_output.h"
 #include "report/rollouts.h"
 #include "report/run_report.h"
-#include "report/start_page.h"
-#include "report/step_ticker.h"
-#include "report/text_width.h"
+#include "report/terminal/start_page.h"
+#include "report/terminal/step_ticker.h"
+#include "report/terminal/text_width.h"
 
 namespace hone::report {
 namespace long_step_test {

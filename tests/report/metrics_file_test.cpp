@@ -6,7 +6,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "base/file.h"
+#include "base/files/file.h"
 
 namespace hone::report {
 namespace metrics_file_test {

@@ -3,9 +3,9 @@
 
 #include <sstream>
 
-#include "base/lines.h"
+#include "base/strings/lines.h"
 #include "report/page/compare_text.h"
-#include "report/text_width.h"
+#include "report/terminal/text_width.h"
 
 namespace hone::report {
 namespace page_compare_test {

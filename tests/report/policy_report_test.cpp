@@ -6,10 +6,10 @@
 #include <sstream>
 
 #include "base/json.h"
-#include "report/progress_line.h"
 #include "report/rollouts.h"
 #include "report/run_report.h"
-#include "report/text_width.h"
+#include "report/terminal/progress_line.h"
+#include "report/terminal/text_width.h"
 
 namespace hone::report {
 namespace policy_report_test {

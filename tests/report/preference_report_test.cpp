@@ -1,8 +1,8 @@
 // What a DPO run shows: the page before step 1 and a step's line.
 #include <gtest/gtest.h>
 
-#include "report/progress_line.h"
-#include "report/start_page.h"
+#include "report/terminal/progress_line.h"
+#include "report/terminal/start_page.h"
 
 namespace hone::report {
 namespace preference_report_test {

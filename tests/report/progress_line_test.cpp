@@ -1,12 +1,12 @@
-#include "report/progress_line.h"
+#include "report/terminal/progress_line.h"
 
 #include <gtest/gtest.h>
 
 #include <sstream>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "report/run_report.h"
-#include "report/terminal.h"
+#include "report/terminal/terminal.h"
 
 namespace hone::report {
 namespace progress_line_test {

@@ -1,4 +1,4 @@
-#include "report/range_plot.h"
+#include "report/terminal/range_plot.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 #include "train/facts/step_facts.h"
 

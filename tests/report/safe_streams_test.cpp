@@ -1,4 +1,4 @@
-#include "report/safe_streams.h"
+#include "report/terminal/safe_streams.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <sstream>
 #include <thread>
 
-#include "report/terminal.h"
+#include "report/terminal/terminal.h"
 
 namespace hone::report {
 namespace safe_streams_test {

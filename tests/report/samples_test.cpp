@@ -11,7 +11,7 @@
 #include "report/run_report.h"
 #include "report/samples_file.h"
 #include "report/samples_text.h"
-#include "report/text_width.h"
+#include "report/terminal/text_width.h"
 #include "train/saves/run_folder.h"
 
 namespace hone::report {

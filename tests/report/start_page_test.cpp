@@ -1,4 +1,4 @@
-#include "report/start_page.h"
+#include "report/terminal/start_page.h"
 
 #include <gtest/gtest.h>
 

@@ -7,9 +7,9 @@
 #include <sstream>
 #include <vector>
 
-#include "base/crc32c.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/crc32c.h"
+#include "base/files/file.h"
 #include "report/run_report.h"
 
 namespace hone::report {

@@ -1,4 +1,4 @@
-#include "report/text_width.h"
+#include "report/terminal/text_width.h"
 
 #include <gtest/gtest.h>
 

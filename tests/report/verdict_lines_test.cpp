@@ -1,4 +1,4 @@
-#include "report/verdict_lines.h"
+#include "report/terminal/verdict_lines.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "report/run_report.h"
-#include "report/wrap_text.h"
+#include "report/terminal/wrap_text.h"
 
 namespace hone::report {
 namespace verdict_lines_test {

@@ -1,4 +1,4 @@
-#include "report/warnings.h"
+#include "report/terminal/warnings.h"
 
 #include <gtest/gtest.h>
 

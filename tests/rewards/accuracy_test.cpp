@@ -6,7 +6,7 @@
 #include <cmath>
 #include <iostream>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 
 namespace hone::rewards {

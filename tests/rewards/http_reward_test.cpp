@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "base/stop_request.h"
+#include "base/process/stop_request.h"
 
 #include "rewards/http_server.h"
 #include "rewards/python_helpers.h"

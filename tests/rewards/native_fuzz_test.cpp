@@ -4,7 +4,7 @@
 #include <cmath>
 #include <ctime>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 #include "fuzz/mutate.h"
 #include "rewards/math/accuracy_reward.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "rewards/open_reward.h"
 
 namespace hone::rewards {

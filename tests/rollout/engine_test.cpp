@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
-#include "base/instruction_level.h"
+#include "base/process/instruction_level.h"
 #include "base/where.h"
 #include "model/files/weight_source.h"
 #include "model/tiny_model.h"

@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "base/instruction_level.h"
+#include "base/process/instruction_level.h"
 #include "model/files/weight_source.h"
 #include "model/tiny_model.h"
 #include "rollout/generate.h"

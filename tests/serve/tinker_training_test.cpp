@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/instruction_level.h"
+#include "base/process/instruction_level.h"
 #include "learn/adamw.h"
 #include "model/causal_lm.h"
 #include "model/files/weight_source.h"

@@ -1,7 +1,7 @@
 // Weights that clients sample from: in memory within a bound, for as long as their session lives.
 #include <gtest/gtest.h>
 
-#include "base/process_memory.h"
+#include "base/process/process_memory.h"
 #include "serve/tinker_server.h"
 
 namespace hone::serve {

@@ -6,8 +6,8 @@
 #include <cstdlib>
 
 #include "doctor/examiner.h"
-#include "doctor/probes/device_machine.h"
-#include "doctor/probes/device_pass.h"
+#include "doctor/probes/machine/device_machine.h"
+#include "doctor/probes/machine/device_pass.h"
 #include "standin/run_cases.h"
 #include "standin/tiny_runs.h"
 #include "standin/wrong_table.h"

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/safetensors.h"
+#include "base/files/safetensors.h"
 #include "config/parse.h"
 #include "train/opening/open_run.h"
 #include "train/saves/run_folder.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "config/plan.h"
 #include "standin/standin.h"
 #include "train/facts/step_facts.h"

@@ -1,15 +1,15 @@
-#include "text/gguf_pieces.h"
+#include "text/gguf/gguf_pieces.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "base/gguf_write.h"
+#include "base/gguf/gguf_write.h"
 #include "children.h"
 #include "helpers.h"
 #include "strings.h"
-#include "text/gguf_tokenizer.h"
-#include "text/gguf_vocabulary.h"
+#include "text/gguf/gguf_tokenizer.h"
+#include "text/gguf/gguf_vocabulary.h"
 
 namespace hone::text {
 namespace gguf_pieces_test {

@@ -5,11 +5,11 @@
 
 #include <sstream>
 
-#include "base/gguf_write.h"
+#include "base/gguf/gguf_write.h"
 #include "helpers.h"
 #include "strings.h"
-#include "text/gguf_tokenizer.h"
-#include "text/gguf_vocabulary.h"
+#include "text/gguf/gguf_tokenizer.h"
+#include "text/gguf/gguf_vocabulary.h"
 
 namespace hone::text {
 namespace gguf_real_test {
@@ -100,7 +100,7 @@ TEST(GgufReal, Starcoder) {
 }
 
 // A folder's tokenizer.json as a GGUF: the same tokens for 4,111 strings. Their texts are compared with special
-// tokens: added tokens that look special, as "<|fim_prefix|>", become control tokens (text/gguf_vocabulary.h).
+// tokens: added tokens that look special, as "<|fim_prefix|>", become control tokens (text/gguf/gguf_vocabulary.h).
 void keep_tokens(const std::string& name, const std::string& architecture, std::int64_t rows) {
   const base::fs::path folder = kRoot / "third_party/tokenizers" / name;
   if (!base::fs::exists(folder))

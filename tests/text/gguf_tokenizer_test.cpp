@@ -1,4 +1,4 @@
-#include "text/gguf_tokenizer.h"
+#include "text/gguf/gguf_tokenizer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "text/gguf_vocabulary.h"
+#include "text/gguf/gguf_vocabulary.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 #include "helpers.h"
-#include "text/gguf_tokenizer.h"
+#include "text/gguf/gguf_tokenizer.h"
 
 namespace hone::text {
 namespace gguf_vocabulary_test {

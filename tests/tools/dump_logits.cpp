@@ -18,8 +18,8 @@
 #include "adapters/lora.h"
 #include "adapters/saved_vocabulary.h"
 #include "base/error.h"
+#include "base/files/safetensors.h"
 #include "base/json.h"
-#include "base/safetensors.h"
 #include "model/causal_lm.h"
 #include "model/files/weight_source.h"
 

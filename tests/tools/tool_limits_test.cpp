@@ -1,5 +1,5 @@
 // Where the system gives no descriptor or no process: the host goes on, and what could not be made says which limit it was.
-#include "base/active_python.h"
+#include "base/process/active_python.h"
 #include "tools/pool_helpers.h"
 
 namespace hone::tools {

@@ -1,5 +1,5 @@
 // What the words of the options name: found and described as transformers does, or refused with the file, the function and the argument.
-#include "base/file.h"
+#include "base/files/file.h"
 #include "tools/pool_helpers.h"
 #include "tools/tool_spec.h"
 

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <set>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/stopwatch.h"
 #include "tools/pool_helpers.h"
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "text/tokenizer.h"

@@ -12,8 +12,8 @@
 #include <iterator>
 #include <vector>
 
-#include "base/crc32c.h"
 #include "base/error.h"
+#include "base/files/crc32c.h"
 #include "config/parse.h"
 
 namespace hone::train {

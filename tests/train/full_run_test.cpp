@@ -11,8 +11,8 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "base/instruction_level.h"
 #include "base/json.h"
+#include "base/process/instruction_level.h"
 #include "config/parse.h"
 #include "model/files/weight_source.h"
 #include "train/loop/guard.h"

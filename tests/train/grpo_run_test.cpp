@@ -9,11 +9,11 @@
 #include <set>
 
 #include "adapters/peft_files.h"
-#include "base/code_points.h"
 #include "base/error.h"
-#include "base/instruction_level.h"
 #include "base/json.h"
-#include "base/pattern.h"
+#include "base/process/instruction_level.h"
+#include "base/strings/code_points.h"
+#include "base/strings/pattern.h"
 #include "config/parse.h"
 #include "model/files/weight_source.h"
 #include "train/batches/run_data.h"

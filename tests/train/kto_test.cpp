@@ -9,8 +9,8 @@
 #include <fstream>
 #include <map>
 
-#include "base/crc32c.h"
 #include "base/error.h"
+#include "base/files/crc32c.h"
 #include "config/parse.h"
 
 namespace hone::train {

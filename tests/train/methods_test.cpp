@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "config/method_of.h"
 
 namespace hone::train {

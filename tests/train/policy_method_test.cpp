@@ -3,8 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "base/crc32c.h"
-#include "base/instruction_level.h"
+#include "base/files/crc32c.h"
+#include "base/process/instruction_level.h"
 #include "config/parse.h"
 #include "learn/adamw.h"
 #include "model/files/weight_source.h"

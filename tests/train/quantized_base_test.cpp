@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "adapters/lora.h"
-#include "base/crc32c.h"
+#include "base/files/crc32c.h"
 #include "model/files/export.h"
 #include "model/files/weight_source.h"
 #include "model/fused_pass.h"

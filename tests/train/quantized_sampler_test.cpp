@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "adapters/lora.h"
-#include "base/instruction_level.h"
+#include "base/process/instruction_level.h"
 #include "model/files/gguf_write.h"
 #include "model/files/weight_source.h"
 #include "model/fused_pass.h"

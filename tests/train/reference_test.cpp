@@ -10,7 +10,7 @@
 
 #include "adapters/lora.h"
 #include "base/error.h"
-#include "base/safetensors.h"
+#include "base/files/safetensors.h"
 #include "config/parse.h"
 #include "train/facts/memory_plan.h"
 #include "train/loop/guard.h"

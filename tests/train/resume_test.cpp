@@ -8,8 +8,8 @@
 #include <functional>
 
 #include "base/error.h"
+#include "base/files/safetensors.h"
 #include "base/json.h"
-#include "base/safetensors.h"
 #include "config/parse.h"
 #include "rewards/reward.h"
 #include "train/opening/open_run.h"

@@ -8,8 +8,8 @@
 #include <atomic>
 #include <cmath>
 
-#include "base/crc32c.h"
 #include "base/error.h"
+#include "base/files/crc32c.h"
 #include "config/parse.h"
 #include "train/opening/model_reward.h"
 #include "train/opening/open_run.h"

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "base/staging.h"
+#include "base/files/staging.h"
 
 namespace hone::train {
 namespace run_folder_test {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/instruction_level.h"
+#include "base/process/instruction_level.h"
 #include "parallel/thread_ranks.h"
 #include "train/facts/facts_bytes.h"
 #include "train/loop/shared_work.h"

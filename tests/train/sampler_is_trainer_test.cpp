@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "adapters/lora.h"
-#include "base/instruction_level.h"
+#include "base/process/instruction_level.h"
 #include "learn/adamw.h"
 #include "model/files/weight_source.h"
 #include "model/fused_pass.h"

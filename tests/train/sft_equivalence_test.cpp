@@ -7,8 +7,8 @@
 #include <atomic>
 #include <cmath>
 
-#include "base/file.h"
-#include "base/safetensors.h"
+#include "base/files/file.h"
+#include "base/files/safetensors.h"
 #include "config/parse.h"
 #include "train/opening/open_run.h"
 #include "train/passes/scored_pass.h"

@@ -11,7 +11,7 @@
 
 #include "adapters/lora.h"
 #include "base/error.h"
-#include "base/instruction_level.h"
+#include "base/process/instruction_level.h"
 #include "model/files/weight_source.h"
 #include "model/fused_pass.h"
 #include "model/tiny_model.h"

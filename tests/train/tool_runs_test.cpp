@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/helpers.h"
 #include "base/json.h"
 #include "config/parse.h"

@@ -2,9 +2,9 @@
 #include <ATen/ATen.h>
 #include <torch/headeronly/version.h>
 
-#include "base/instruction_level.h"
+#include "base/process/instruction_level.h"
 #include "commands/gpu_check/stage.h"
-#include "doctor/probes/device_machine.h"
+#include "doctor/probes/machine/device_machine.h"
 #include "ops/machine/cuda.h"
 #include "ops/machine/device_memory.h"
 

@@ -11,18 +11,18 @@
 #include <thread>
 #include <vector>
 
-#include "base/appended_file.h"
 #include "base/error.h"
 #include "base/exit_codes.h"
-#include "base/printable.h"
-#include "base/scratch_folder.h"
-#include "base/signal_names.h"
+#include "base/files/appended_file.h"
+#include "base/files/scratch_folder.h"
+#include "base/process/signal_names.h"
 #include "base/stopwatch.h"
+#include "base/strings/printable.h"
 #include "base/version.h"
 #include "commands/commands.h"
 #include "commands/gpu_check/stage.h"
-#include "commands/program_paths.h"
-#include "doctor/probes/kernel_child.h"
+#include "commands/process/program_paths.h"
+#include "doctor/probes/machine/kernel_child.h"
 
 namespace hone::commands {
 

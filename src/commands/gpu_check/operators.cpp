@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "base/process_memory.h"
+#include "base/process/process_memory.h"
 #include "commands/gpu_check/stage.h"
-#include "doctor/probes/kernel_check.h"
+#include "doctor/probes/machine/kernel_check.h"
 #include "ops/cases/check.h"
 #include "ops/cases/without.h"
 #include "ops/machine/device_memory.h"

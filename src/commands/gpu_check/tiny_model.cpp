@@ -6,10 +6,10 @@
 #include <span>
 #include <vector>
 
+#include "base/files/safetensors.h"
 #include "base/half.h"
 #include "base/json.h"
 #include "base/rng.h"
-#include "base/safetensors.h"
 
 namespace hone::commands {
 

@@ -1,6 +1,6 @@
 """Uploads to Hugging Face's hub with the user's own huggingface_hub; the token stays in this process.
 
-Descriptor 3 is a socket to hone (commands/hub_push.h). One line of JSON comes:
+Descriptor 3 is a socket to hone (commands/hub/hub_push.h). One line of JSON comes:
   repository: "owner/name" or "name", private: bool or null, token: or null, revision: a branch or null, message
   folder: what the repository will hold; null: the repository is made, and nothing uploaded
 and one goes back: {"repository": "owner/name", "url": ...} or {"failed": a sentence}.

@@ -8,8 +8,8 @@
 #include <type_traits>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/suggest.h"
+#include "base/files/file.h"
+#include "base/strings/suggest.h"
 #include "config/method_of.h"
 #include "config/reading/user_paths.h"
 #include "config/settings.h"

@@ -18,7 +18,7 @@ struct EvalPlan {
   std::int64_t batch_size = 8;     // prompts of a request
   bool apply_chat_template = false;
   std::string include_path;  // folder of more tasks
-  std::string python;        // empty: base/active_python.h
+  std::string python;        // empty: base/process/active_python.h
 
   bool operator==(const EvalPlan&) const = default;
 };

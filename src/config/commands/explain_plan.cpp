@@ -1,7 +1,7 @@
 #include "config/commands/explain_plan.h"
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "config/reading/user_paths.h"
 
 namespace hone::config {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/suggest.h"
+#include "base/strings/suggest.h"
 #include "config/settings.h"
 #include "config/write_plan.h"
 

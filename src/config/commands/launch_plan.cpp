@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/suggest.h"
+#include "base/strings/suggest.h"
 #include "config/method_of.h"
 #include "config/parse.h"
 #include "config/settings.h"

@@ -7,10 +7,10 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json_tools.h"
-#include "base/secrets.h"
-#include "base/suggest.h"
+#include "base/strings/secrets.h"
+#include "base/strings/suggest.h"
 #include "config/derived/finish_report.h"
 #include "config/method_of.h"
 #include "config/reading/yaml_limits.h"

@@ -14,7 +14,7 @@ namespace hone::config {
 struct LogPlan : LoggerPlan {
   std::string run;              // output_dir of a run, with its metrics.jsonl
   std::string to;               // a package of finish_report.h's kLoggers
-  std::string python;           // empty: base/active_python.h
+  std::string python;           // empty: base/process/active_python.h
   bool log_completions = true;  // completions too, where the run has them
   bool log_unique_prompts = false;
   base::Json config;  // the run's options, by plan.yaml; empty object without one
@@ -23,7 +23,7 @@ struct LogPlan : LoggerPlan {
 // hone push RUN: uploads a run's adapter.
 struct PushPlan : HubPlan {
   std::string run;     // a folder with adapter_config.json: output_dir of a run, or a checkpoint
-  std::string python;  // empty: base/active_python.h
+  std::string python;  // empty: base/process/active_python.h
   std::string method;  // "sft"; empty: nobody says so
   base::Json config;   // as above
 };

@@ -8,10 +8,10 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
-#include "base/plural.h"
-#include "base/suggest.h"
+#include "base/strings/plural.h"
+#include "base/strings/suggest.h"
 #include "config/datasets/dataset_files.h"
 #include "config/datasets/trained_on.h"
 #include "config/method_of.h"

@@ -171,7 +171,7 @@ struct RewardTestPlan {
   std::vector<std::string> reward_funcs;  // at least one; as in PolicyPlan
   std::string dataset_name;               // as the user wrote it
   base::RowFiles rows;                    // its files
-  std::string python;                     // empty: base/active_python.h
+  std::string python;                     // empty: base/process/active_python.h
   std::int64_t reward_workers = 1;
   double reward_timeout = 60;  // seconds a call
   std::int64_t max_completion_length = 512;

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 
 namespace hone::config {
 

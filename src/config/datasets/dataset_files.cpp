@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
+#include "base/files/path_kind.h"
 #include "base/json_tools.h"
-#include "base/path_kind.h"
-#include "base/suggest.h"
-#include "base/utf8.h"
+#include "base/strings/suggest.h"
+#include "base/strings/utf8.h"
 #include "config/datasets/data_patterns.h"
 #include "config/datasets/dataset_shards.h"
 #include "config/datasets/hub_configs.h"

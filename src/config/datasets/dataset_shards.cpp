@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 
-#include "base/path_kind.h"
+#include "base/files/path_kind.h"
 #include "config/datasets/data_patterns.h"
 
 namespace hone::config {

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/json_tools.h"
-#include "base/suggest.h"
+#include "base/strings/suggest.h"
 #include "config/datasets/dataset_files.h"
 
 namespace hone::config {

@@ -7,8 +7,8 @@
 #include <map>
 
 #include "base/json.h"
-#include "base/suggest.h"
-#include "base/utf8.h"
+#include "base/strings/suggest.h"
+#include "base/strings/utf8.h"
 
 namespace hone::config {
 

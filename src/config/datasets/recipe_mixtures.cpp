@@ -7,9 +7,9 @@
 #include <array>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
+#include "base/files/path_kind.h"
 #include "base/json_tools.h"
-#include "base/path_kind.h"
 #include "config/datasets/hub_configs.h"
 
 namespace hone::config {

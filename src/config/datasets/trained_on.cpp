@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 #include "base/json_tools.h"
 #include "config/reading/yaml_limits.h"

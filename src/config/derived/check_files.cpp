@@ -5,10 +5,10 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/path_kind.h"
-#include "base/staging.h"
-#include "base/suggest.h"
-#include "base/utf8.h"
+#include "base/files/path_kind.h"
+#include "base/files/staging.h"
+#include "base/strings/suggest.h"
+#include "base/strings/utf8.h"
 #include "config/datasets/dataset_files.h"
 #include "config/datasets/named_templates.h"
 #include "config/datasets/row_options.h"

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "base/secrets.h"
-#include "base/suggest.h"
+#include "base/strings/secrets.h"
+#include "base/strings/suggest.h"
 #include "config/option_secrets.h"
 #include "config/reading/environment_text.h"
 

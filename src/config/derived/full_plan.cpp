@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "config/derived/adapter_parts.h"
 #include "config/options/idle_options.h"
 

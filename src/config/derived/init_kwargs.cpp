@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/json_tools.h"
-#include "base/suggest.h"
+#include "base/strings/suggest.h"
 #include "config/option_table.h"
 #include "config/sharding/sharding.h"
 

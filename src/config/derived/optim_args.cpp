@@ -8,9 +8,9 @@
 #include <cmath>
 #include <functional>
 
-#include "base/ascii.h"
-#include "base/suggest.h"
-#include "base/utf8.h"
+#include "base/strings/ascii.h"
+#include "base/strings/suggest.h"
+#include "base/strings/utf8.h"
 #include "config/reading/keyword_values.h"
 
 namespace hone::config {

@@ -9,8 +9,8 @@
 #include <functional>
 
 #include "base/json_tools.h"
-#include "base/suggest.h"
-#include "base/utf8.h"
+#include "base/strings/suggest.h"
+#include "base/strings/utf8.h"
 #include "config/reading/keyword_values.h"
 
 namespace hone::config {

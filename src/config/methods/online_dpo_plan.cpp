@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/json_tools.h"
-#include "base/plural.h"
+#include "base/strings/plural.h"
 #include "config/methods.h"
 #include "config/methods/policy_plan.h"
 #include "config/option_secrets.h"

@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/json_tools.h"
-#include "base/plural.h"
-#include "base/suggest.h"
+#include "base/strings/plural.h"
+#include "base/strings/suggest.h"
 #include "config/methods.h"
 #include "config/methods/generation_kwargs.h"
 #include "config/methods/recipe_rewards.h"

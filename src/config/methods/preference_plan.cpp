@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/suggest.h"
+#include "base/strings/suggest.h"
 #include "config/methods.h"
 #include "config/methods/policy_plan.h"
 

@@ -1,7 +1,7 @@
 // Evaluation, saves and the machine of axolotl.
 #include <fmt/format.h>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "config/others/axolotl.h"
 
 namespace hone::config::axolotl {

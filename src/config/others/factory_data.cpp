@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/file.h"
-#include "base/suggest.h"
+#include "base/files/file.h"
+#include "base/strings/suggest.h"
 #include "config/others/factory.h"
 
 namespace hone::config::factory {

@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "config/others/python/fold_text.h"
 #include "config/reading/yaml_value.h"
 #include "python/worker_process.h"

@@ -6,9 +6,9 @@
 #include <charconv>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json_tools.h"
-#include "base/plural.h"
+#include "base/strings/plural.h"
 #include "config/option_secrets.h"
 #include "config/others/shell_words.h"
 #include "config/others/translation.h"

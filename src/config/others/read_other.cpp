@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/json_tools.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "config/reading/yaml_value.h"
 #include "config/settings.h"
 

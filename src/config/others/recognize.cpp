@@ -7,7 +7,7 @@
 #include <array>
 
 #include "base/error.h"
-#include "base/suggest.h"
+#include "base/strings/suggest.h"
 #include "config/others/read_other.h"
 #include "config/others/shell_words.h"
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cctype>
 
-#include "base/suggest.h"
-#include "base/utf8.h"
+#include "base/strings/suggest.h"
+#include "base/strings/utf8.h"
 #include "config/others/script.h"
 #include "config/settings.h"
 

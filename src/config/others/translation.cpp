@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/suggest.h"
-#include "base/utf8.h"
+#include "base/strings/suggest.h"
+#include "base/strings/utf8.h"
 #include "config/reading/environment_text.h"
 #include "config/settings.h"
 #include "config/write_plan.h"

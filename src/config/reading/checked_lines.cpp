@@ -6,8 +6,8 @@
 #include <array>
 #include <utility>
 
-#include "base/lines.h"
-#include "base/utf8.h"
+#include "base/strings/lines.h"
+#include "base/strings/utf8.h"
 #include "config/option_secrets.h"
 
 namespace hone::config {

@@ -6,10 +6,10 @@
 #include <limits>
 #include <set>
 
-#include "base/ascii.h"
 #include "base/error.h"
-#include "base/suggest.h"
-#include "base/utf8.h"
+#include "base/strings/ascii.h"
+#include "base/strings/suggest.h"
+#include "base/strings/utf8.h"
 #include "config/settings.h"
 
 namespace hone::config {

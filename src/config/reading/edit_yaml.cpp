@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/lines.h"
+#include "base/strings/lines.h"
 
 namespace hone::config {
 

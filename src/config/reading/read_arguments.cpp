@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "config/settings.h"
 
 namespace hone::config {

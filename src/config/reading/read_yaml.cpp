@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/json_tools.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "config/reading/environment_text.h"
 #include "config/reading/open_quote.h"
 #include "config/reading/user_paths.h"

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <map>
 
-#include "base/ascii.h"
 #include "base/error.h"
+#include "base/strings/ascii.h"
 
 namespace hone::config {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/json_tools.h"
-#include "base/suggest.h"
+#include "base/strings/suggest.h"
 #include "config/settings.h"
 
 namespace hone::config {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/home_path.h"
-#include "base/path_kind.h"
+#include "base/files/home_path.h"
+#include "base/files/path_kind.h"
 
 namespace hone::config {
 namespace {

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <array>
 
-#include "base/ascii.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json_tools.h"
-#include "base/suggest.h"
-#include "base/utf8.h"
+#include "base/strings/ascii.h"
+#include "base/strings/suggest.h"
+#include "base/strings/utf8.h"
 #include "config/reading/yaml_limits.h"
 #include "config/reading/yaml_value.h"
 #include "config/sharding/sharding_keys.h"

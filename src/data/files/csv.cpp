@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 
 namespace hone::data {
 namespace {

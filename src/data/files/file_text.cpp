@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/release_pages.h"
+#include "base/files/release_pages.h"
 #include "text/file_blocks.h"
 
 namespace hone::data {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string_view>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "data/files/file_text.h"
 
 namespace hone::data {

@@ -3,8 +3,8 @@
 #include <span>
 #include <utility>
 
+#include "base/files/release_pages.h"
 #include "base/numeric.h"
-#include "base/release_pages.h"
 #include "data/files/scratch_file.h"
 
 namespace hone::data {

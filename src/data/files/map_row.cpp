@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/suggest.h"
-#include "base/utf8.h"
+#include "base/strings/suggest.h"
+#include "base/strings/utf8.h"
 #include "data/files/describe_row.h"
 
 namespace hone::data {

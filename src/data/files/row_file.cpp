@@ -5,9 +5,9 @@
 #include <optional>
 #include <utility>
 
-#include "base/ascii.h"
 #include "base/error.h"
 #include "base/numeric.h"
+#include "base/strings/ascii.h"
 #include "data/files/describe_row.h"
 #include "data/files/file_text.h"
 #include "data/files/json_list.h"

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <utility>
 
-#include "base/active_python.h"
 #include "base/error.h"
+#include "base/process/active_python.h"
 #include "base/stopwatch.h"
 #include "data/files/describe_row.h"
 #include "data/python/row_worker_text.h"

@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "base/numeric.h"
-#include "base/suggest.h"
-#include "base/utf8.h"
+#include "base/strings/suggest.h"
+#include "base/strings/utf8.h"
 #include "data/files/describe_row.h"
 #include "data/files/kept_texts.h"
 #include "data/files/map_row.h"

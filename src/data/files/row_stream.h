@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/json.h"
-#include "base/signal_stack.h"
+#include "base/process/signal_stack.h"
 #include "data/files/row_source.h"
 
 namespace hone::data {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/signal_stack.h"
+#include "base/process/signal_stack.h"
 #include "base/step_progress.h"
 #include "base/where.h"
 

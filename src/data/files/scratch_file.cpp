@@ -7,8 +7,8 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "base/file_errors.h"
-#include "base/unnamed_file.h"
+#include "base/files/file_errors.h"
+#include "base/files/unnamed_file.h"
 
 namespace hone::data {
 

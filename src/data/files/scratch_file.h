@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "base/file.h"
+#include "base/files/file.h"
 
 namespace hone::data {
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/json_tools.h"
-#include "base/plural.h"
+#include "base/strings/plural.h"
 
 namespace hone::data {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/json_tools.h"
-#include "base/suggest.h"
+#include "base/strings/suggest.h"
 #include "data/files/row_threads.h"
 #include "data/forms/row_checks.h"
 #include "data/forms/row_encoder.h"

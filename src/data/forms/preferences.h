@@ -28,7 +28,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 #include "data/files/row_source.h"
 #include "data/records/record.h"

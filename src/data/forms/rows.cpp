@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/json_tools.h"
-#include "base/suggest.h"
+#include "base/strings/suggest.h"
 #include "data/files/describe_row.h"
 #include "data/files/file_text.h"
 

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 #include "data/files/row_source.h"
 #include "data/forms/token_row.h"

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file_errors.h"
+#include "base/files/file_errors.h"
+#include "base/files/staging.h"
 #include "base/hash.h"
 #include "base/json.h"
-#include "base/staging.h"
 
 namespace hone::data {
 

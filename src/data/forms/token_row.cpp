@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/json_tools.h"
-#include "base/plural.h"
+#include "base/strings/plural.h"
 #include "data/files/describe_row.h"
 
 namespace hone::data {

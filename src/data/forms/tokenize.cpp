@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/plural.h"
+#include "base/strings/plural.h"
 #include "data/files/row_threads.h"
 #include "data/forms/row_checks.h"
 #include "text/encode_batch.h"

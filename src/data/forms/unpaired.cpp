@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/json_tools.h"
-#include "base/plural.h"
+#include "base/strings/plural.h"
 #include "data/files/row_threads.h"
 #include "data/forms/row_checks.h"
 #include "data/forms/row_encoder.h"

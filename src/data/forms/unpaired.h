@@ -20,7 +20,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "data/files/row_stream.h"
 #include "data/forms/preferences.h"
 #include "data/records/record_writer.h"

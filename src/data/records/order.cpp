@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/plural.h"
+#include "base/strings/plural.h"
 
 namespace hone::data {
 namespace {

@@ -5,8 +5,8 @@
 #include <span>
 #include <utility>
 
-#include "base/crc32c.h"
 #include "base/error.h"
+#include "base/files/crc32c.h"
 #include "base/numeric.h"
 #include "data/files/scratch_file.h"
 #include "data/records/record_file.h"

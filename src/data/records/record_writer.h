@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "data/records/records.h"
 
 namespace hone::data {

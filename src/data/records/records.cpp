@@ -6,9 +6,9 @@
 #include <numeric>
 #include <utility>
 
-#include "base/crc32c.h"
 #include "base/error.h"
-#include "base/release_pages.h"
+#include "base/files/crc32c.h"
+#include "base/files/release_pages.h"
 #include "data/records/record_file.h"
 #include "data/records/record_writer.h"
 

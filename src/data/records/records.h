@@ -25,7 +25,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "data/records/record.h"
 
 namespace hone::data {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/lines.h"
+#include "base/strings/lines.h"
 #include "doctor/catalogue/faults_text.h"
 
 namespace hone::doctor {

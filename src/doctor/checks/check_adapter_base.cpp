@@ -2,9 +2,9 @@
 // place since the checkpoint that the run goes on from.
 
 #include "adapters/peft_files.h"
-#include "base/ascii.h"
 #include "base/error.h"
 #include "base/json_tools.h"
+#include "base/strings/ascii.h"
 #include "config/hub_names.h"
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"

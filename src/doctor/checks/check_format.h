@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/plural.h"
+#include "base/strings/plural.h"
 #include "train/batches/rollout_source.h"
 #include "train/opening/run_view.h"
 

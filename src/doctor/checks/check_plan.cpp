@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "base/enum_names.h"
-#include "base/instruction_level.h"
+#include "base/process/instruction_level.h"
 #include "config/method_traits.h"
 #include "doctor/attempt.h"
 #include "doctor/checks/check_format.h"

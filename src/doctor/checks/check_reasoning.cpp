@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
 #include "doctor/checks/first_rows.h"

@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "base/plural.h"
+#include "base/strings/plural.h"
 #include "doctor/checks/check_format.h"
 #include "model/config/rotations.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/plural.h"
+#include "base/strings/plural.h"
 #include "doctor/checks/check_parts.h"
 #include "doctor/examination.h"
 #include "doctor/excluded.h"

@@ -12,9 +12,9 @@
 #include "doctor/examination.h"
 #include "doctor/excluded.h"
 #include "doctor/probes/first_loss.h"
-#include "doctor/probes/likelier_side.h"
 #include "doctor/probes/loss_identities.h"
 #include "doctor/probes/probe_state.h"
+#include "doctor/probes/rewards/likelier_side.h"
 #include "train/methods/methods.h"
 #include "train/opening/memory_inputs.h"
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/scratch_folder.h"
+#include "base/files/scratch_folder.h"
 #include "doctor/examination.h"
 #include "doctor/excluded.h"
 #include "doctor/probes/probe_state.h"

@@ -7,7 +7,7 @@
 #include "adapters/frozen_adapters.h"
 #include "adapters/merge.h"
 #include "base/error.h"
-#include "base/scratch_folder.h"
+#include "base/files/scratch_folder.h"
 #include "doctor/examination.h"
 #include "doctor/excluded.h"
 #include "doctor/probes/probe_state.h"

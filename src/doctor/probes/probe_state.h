@@ -11,7 +11,7 @@
 
 #include "adapters/lora.h"
 #include "data/records/record.h"
-#include "doctor/probes/exam_memory.h"
+#include "doctor/probes/machine/exam_memory.h"
 #include "model/causal_lm.h"
 #include "ops/linear.h"
 #include "train/opening/run_view.h"

@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "base/error.h"
-#include "base/plural.h"
 #include "base/stopwatch.h"
+#include "base/strings/plural.h"
 #include "doctor/checks/check_format.h"
 #include "doctor/examination.h"
 #include "doctor/probes/drawn_rows.h"

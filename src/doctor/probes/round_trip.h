@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "adapters/lora.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "doctor/examination.h"
 #include "train/saves/checkpoint.h"
 

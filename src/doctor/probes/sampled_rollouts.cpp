@@ -6,7 +6,7 @@
 
 #include "base/stopwatch.h"
 #include "doctor/probes/drawn_rows.h"
-#include "doctor/probes/reward_answers.h"
+#include "doctor/probes/rewards/reward_answers.h"
 #include "train/batches/rollout_source.h"
 
 namespace hone::doctor {

@@ -16,10 +16,10 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/lines.h"
-#include "base/pattern.h"
-#include "base/signal_names.h"
+#include "base/process/signal_names.h"
 #include "base/stopwatch.h"
+#include "base/strings/lines.h"
+#include "base/strings/pattern.h"
 
 namespace hone::doctor {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "doctor/tools/bisect.h"
 
 namespace hone::doctor {

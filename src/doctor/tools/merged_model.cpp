@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/plural.h"
+#include "base/strings/plural.h"
 #include "doctor/number_format.h"
 #include "model/fused_pass.h"
 #include "rollout/generate.h"

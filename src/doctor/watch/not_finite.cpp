@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "base/plural.h"
+#include "base/strings/plural.h"
 #include "doctor/excluded.h"
 #include "doctor/number_format.h"
 #include "doctor/watch/tensor_watch.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/plural.h"
+#include "base/strings/plural.h"
 #include "doctor/number_format.h"
 #include "doctor/watch/watch_limits.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/crc32c.h"
+#include "base/files/crc32c.h"
 #include "doctor/excluded.h"
 #include "doctor/number_format.h"
 #include "doctor/watch/watch_limits.h"

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/process_memory.h"
+#include "base/process/process_memory.h"
 #include "base/where.h"
 #include "config/method_traits.h"
 #include "doctor/excluded.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/crc32c.h"
 #include "base/error.h"
+#include "base/files/crc32c.h"
 #include "base/json.h"
 #include "doctor/watch/watch.h"
 #include "doctor/watch/watch_state.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/plural.h"
+#include "base/strings/plural.h"
 #include "doctor/number_format.h"
 #include "doctor/watch/loss_table.h"
 #include "doctor/watch/watch_limits.h"

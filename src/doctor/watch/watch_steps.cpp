@@ -5,8 +5,8 @@
 #include <numeric>
 #include <optional>
 
-#include "base/file.h"
-#include "base/plural.h"
+#include "base/files/file.h"
+#include "base/strings/plural.h"
 #include "doctor/number_format.h"
 #include "doctor/watch/loss_table.h"
 #include "doctor/watch/watch_limits.h"

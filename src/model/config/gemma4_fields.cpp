@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/json_tools.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "model/config/config_fields.h"
 
 namespace hone::model {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "base/gguf.h"
-#include "base/gguf_write.h"
+#include "base/gguf/gguf.h"
+#include "base/gguf/gguf_write.h"
 #include "base/json.h"
 #include "model/config/model_config.h"
 

@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/suggest.h"
-#include "base/utf8.h"
+#include "base/strings/suggest.h"
+#include "base/strings/utf8.h"
 #include "model/config/config_fields.h"
 #include "model/config/families.h"
 #include "model/config/gguf_rotation.h"

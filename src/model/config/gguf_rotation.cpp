@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "model/config/config_fields.h"
 #include "model/config/rotations.h"
 #include "ops/rope.h"

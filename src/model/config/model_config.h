@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/gguf.h"
+#include "base/gguf/gguf.h"
 #include "base/json.h"
 
 namespace hone::model {

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "model/config/families.h"
 #include "ops/quantized.h"
 

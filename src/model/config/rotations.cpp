@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/json_tools.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "model/config/config_fields.h"
 #include "model/config/families.h"
 #include "ops/rope.h"

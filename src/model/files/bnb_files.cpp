@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "base/json_tools.h"
-#include "base/process_memory.h"
-#include "base/utf8.h"
+#include "base/process/process_memory.h"
+#include "base/strings/utf8.h"
 
 namespace hone::model {
 namespace {

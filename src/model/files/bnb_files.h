@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/files/safetensors.h"
 #include "base/json.h"
-#include "base/safetensors.h"
 #include "ops/quantized.h"
 
 namespace hone::model {

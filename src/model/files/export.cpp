@@ -8,11 +8,11 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/gguf.h"
+#include "base/files/path_kind.h"
+#include "base/files/safetensors.h"
+#include "base/gguf/gguf.h"
 #include "base/json.h"
 #include "base/numeric.h"
-#include "base/path_kind.h"
-#include "base/safetensors.h"
 #include "base/step_progress.h"
 #include "model/config/config_fields.h"
 #include "model/config/families.h"

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "model/files/weight_source.h"
 
 namespace hone::model {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/process_memory.h"
+#include "base/process/process_memory.h"
 #include "model/config/families.h"
 #include "model/config/gguf_rotation.h"
 #include "model/files/gguf_tensors.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/quantize.h"
+#include "base/gguf/quantize.h"
 
 namespace hone::model {
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include "base/ggml_types.h"
-#include "base/gguf_write.h"
+#include "base/gguf/ggml_types.h"
+#include "base/gguf/gguf_write.h"
 #include "model/config/families.h"
 
 namespace hone::model {

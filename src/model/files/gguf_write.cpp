@@ -4,14 +4,14 @@
 #include <ATen/core/grad_mode.h>
 
 #include "base/error.h"
-#include "base/ggml_types.h"
-#include "base/gguf_write.h"
-#include "base/path_kind.h"
+#include "base/files/path_kind.h"
+#include "base/gguf/ggml_types.h"
+#include "base/gguf/gguf_write.h"
 #include "base/step_progress.h"
 #include "model/config/gguf_rotation.h"
 #include "model/files/gguf_tensors.h"
-#include "text/gguf_tokenizer.h"
-#include "text/gguf_vocabulary.h"
+#include "text/gguf/gguf_tokenizer.h"
+#include "text/gguf/gguf_vocabulary.h"
 
 namespace hone::model {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
-#include "base/gguf.h"
+#include "base/files/file.h"
+#include "base/gguf/gguf.h"
 #include "model/config/families.h"
 #include "model/files/export.h"
 #include "model/files/weight_source.h"

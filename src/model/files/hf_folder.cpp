@@ -8,10 +8,10 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/files/safetensors.h"
 #include "base/json.h"
 #include "base/json_tools.h"
-#include "base/safetensors.h"
-#include "base/utf8.h"
+#include "base/strings/utf8.h"
 #include "model/config/families.h"
 #include "model/config/planned_bytes.h"
 #include "model/config/wrappers.h"

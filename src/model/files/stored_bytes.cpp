@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/process_memory.h"
+#include "base/process/process_memory.h"
 #include "ops/machine/device_memory.h"
 
 namespace hone::model {

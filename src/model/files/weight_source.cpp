@@ -3,8 +3,8 @@
 #include <ATen/ATen.h>
 
 #include "base/error.h"
-#include "base/suggest.h"
-#include "base/utf8.h"
+#include "base/strings/suggest.h"
+#include "base/strings/utf8.h"
 
 namespace hone::model {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/safetensors.h"
+#include "base/files/safetensors.h"
 #include "model/config/model_config.h"
 #include "ops/quantized.h"
 

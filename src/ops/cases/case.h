@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "base/instruction_level.h"
+#include "base/process/instruction_level.h"
 
 namespace hone::ops::cases {
 

@@ -11,7 +11,7 @@
 #include <exception>
 #include <string_view>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "ops/machine/cuda_search.h"
 
 namespace hone::ops {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "ops/machine/cuda.h"
 
 namespace hone::ops {

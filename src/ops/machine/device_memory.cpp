@@ -3,7 +3,7 @@
 #include <c10/core/AllocatorConfig.h>
 #include <c10/core/CachingDeviceAllocator.h>
 
-#include "base/process_memory.h"
+#include "base/process/process_memory.h"
 
 namespace hone::ops {
 

@@ -8,7 +8,7 @@
 
 namespace hone::ops {
 
-// In bytes. On the CPU: of the machine and of the whole process (base/process_memory.h). On other devices: of
+// In bytes. On the CPU: of the machine and of the whole process (base/process/process_memory.h). On other devices: of
 // libtorch's allocator, whose cached blocks count as in use.
 struct DeviceMemory {
   std::int64_t free = 0;    // 0: not known

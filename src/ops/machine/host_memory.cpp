@@ -11,9 +11,9 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/kept_blocks.h"
-#include "base/process_memory.h"
+#include "base/files/file.h"
+#include "base/gguf/kept_blocks.h"
+#include "base/process/process_memory.h"
 
 namespace hone::ops {
 namespace {

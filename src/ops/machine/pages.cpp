@@ -11,7 +11,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/unnamed_file.h"
+#include "base/files/unnamed_file.h"
 #include "ops/machine/device_memory.h"
 
 namespace hone::ops {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "base/file.h"
+#include "base/files/file.h"
 
 namespace hone::ops {
 

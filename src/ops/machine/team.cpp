@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "base/signal_stack.h"
+#include "base/process/signal_stack.h"
 
 namespace hone::ops {
 namespace {

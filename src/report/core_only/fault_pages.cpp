@@ -6,8 +6,8 @@
 #include <map>
 
 #include "base/error.h"
-#include "report/text_width.h"
-#include "report/wrap_text.h"
+#include "report/terminal/text_width.h"
+#include "report/terminal/wrap_text.h"
 
 namespace hone::report {
 

@@ -8,10 +8,10 @@
 #include <set>
 #include <vector>
 
-#include "base/file.h"
-#include "base/plural.h"
-#include "report/text_width.h"
-#include "report/wrap_text.h"
+#include "base/files/file.h"
+#include "base/strings/plural.h"
+#include "report/terminal/text_width.h"
+#include "report/terminal/wrap_text.h"
 
 namespace hone::report {
 

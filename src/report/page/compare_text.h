@@ -4,7 +4,7 @@
 #include <string>
 
 #include "report/page/page_data.h"
-#include "report/terminal.h"
+#include "report/terminal/terminal.h"
 
 namespace hone::report {
 

@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 
 namespace hone::report {
 

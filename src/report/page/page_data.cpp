@@ -6,8 +6,8 @@
 #include <iterator>
 #include <map>
 
-#include "base/printable.h"
-#include "base/utf8.h"
+#include "base/strings/printable.h"
+#include "base/strings/utf8.h"
 
 namespace hone::report {
 

@@ -6,12 +6,12 @@
 
 #include "base/enum_names.h"
 #include "base/error.h"
-#include "base/lines.h"
-#include "base/printable.h"
-#include "base/utf8.h"
+#include "base/strings/lines.h"
+#include "base/strings/printable.h"
+#include "base/strings/utf8.h"
 #include "report/page/read_metrics.h"
-#include "report/start_page.h"
-#include "report/terminal.h"
+#include "report/terminal/start_page.h"
+#include "report/terminal/terminal.h"
 #include "train/saves/run_folder.h"
 
 namespace hone::report {

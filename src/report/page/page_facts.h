@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 #include "base/verdict.h"
 #include "train/facts/step_facts.h"

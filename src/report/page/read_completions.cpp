@@ -7,8 +7,8 @@
 #include <set>
 #include <unordered_map>
 
-#include "base/printable.h"
-#include "base/utf8.h"
+#include "base/strings/printable.h"
+#include "base/strings/utf8.h"
 #include "report/dialogue_turns.h"
 #include "report/page/read_metrics.h"
 #include "report/page/spread.h"

@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/printable.h"
-#include "base/utf8.h"
+#include "base/strings/printable.h"
+#include "base/strings/utf8.h"
 
 namespace hone::report {
 

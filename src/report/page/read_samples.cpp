@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/printable.h"
-#include "base/utf8.h"
+#include "base/strings/printable.h"
+#include "base/strings/utf8.h"
 #include "report/page/read_metrics.h"
 #include "report/page/spread.h"
 

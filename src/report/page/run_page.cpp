@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "report/page/page_text.h"
-#include "report/verdict_lines.h"
+#include "report/terminal/verdict_lines.h"
 #include "train/saves/run_folder.h"
 
 namespace hone::report {

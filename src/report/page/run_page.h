@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "report/page/page_data.h"
-#include "report/run_follower.h"
+#include "report/terminal/run_follower.h"
 
 namespace hone::report {
 

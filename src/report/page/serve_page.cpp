@@ -13,10 +13,10 @@
 #include <chrono>
 #include <cstring>
 
-#include "base/ascii.h"
 #include "base/error.h"
-#include "base/lines.h"
-#include "base/printable.h"
+#include "base/strings/ascii.h"
+#include "base/strings/lines.h"
+#include "base/strings/printable.h"
 
 namespace hone::report {
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/active_python.h"
 #include "base/error.h"
+#include "base/process/active_python.h"
 #include "base/stopwatch.h"
 #include "python/frames.h"
 #include "python/worker_process.h"

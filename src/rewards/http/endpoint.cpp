@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/stop_request.h"
+#include "base/process/stop_request.h"
 #include "base/stopwatch.h"
 #include "rewards/reward.h"
 

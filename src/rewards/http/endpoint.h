@@ -52,7 +52,7 @@ class RetryState {
       : endpoint_(endpoint), word_(std::move(word)), alone_(alone) {}
 
   // Pauses; false: not worth another try. RewardUnavailable: beyond the outage's limit, stopped
-  // (base/stop_request.h), given up.
+  // (base/process/stop_request.h), given up.
   bool wait(const RetryLater& later);
   // "503 ...; it was asked 3 times in 12 s"; empty before the first wait.
   std::string story() const;

@@ -16,7 +16,7 @@
 //
 // ${NAME} in an address is the value of that environment variable, which only the worker looks up. An address
 // with such references, with user:password@ (sent as Basic authorization) or with a secret parameter
-// (base/secrets.h) must be https or this machine's: UserError. Messages, plans and metrics show *** or
+// (base/strings/secrets.h) must be https or this machine's: UserError. Messages, plans and metrics show *** or
 // ${NAME}.
 #pragma once
 

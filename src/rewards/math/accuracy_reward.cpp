@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "base/pattern.h"
+#include "base/strings/pattern.h"
 #include "rewards/math/answer.h"
 #include "rewards/math/compare.h"
 

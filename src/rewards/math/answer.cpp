@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "base/code_points.h"
 #include "base/error.h"
-#include "base/pattern.h"
+#include "base/strings/code_points.h"
+#include "base/strings/pattern.h"
 #include "rewards/math/compare.h"
 #include "rewards/math/lexer.h"
 

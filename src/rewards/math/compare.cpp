@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/ascii.h"
+#include "base/strings/ascii.h"
 #include "rewards/math/evaluate.h"
 #include "rewards/math/matrix.h"
 

@@ -1,6 +1,6 @@
 #include "rewards/math/lexer.h"
 
-#include "base/code_points.h"
+#include "base/strings/code_points.h"
 
 #include <algorithm>
 #include <array>

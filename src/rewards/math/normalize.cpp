@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <array>
 
-#include "base/code_points.h"
-#include "base/pattern.h"
+#include "base/strings/code_points.h"
+#include "base/strings/pattern.h"
 #include "rewards/math/answer.h"
 #include "rewards/math/lexer.h"
 

@@ -3,7 +3,7 @@
 // fractions), so does hone.
 #include <algorithm>
 
-#include "base/pattern.h"
+#include "base/strings/pattern.h"
 #include "rewards/math/answer.h"
 #include "rewards/math/build.h"
 #include "rewards/math/calculus.h"

@@ -1,5 +1,5 @@
 // Arithmetic of plain numbers, as Python reads it.
-#include "base/code_points.h"
+#include "base/strings/code_points.h"
 #include "rewards/math/answer.h"
 
 namespace hone::rewards {

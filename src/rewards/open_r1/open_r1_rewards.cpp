@@ -6,8 +6,8 @@
 #include <map>
 #include <numbers>
 
-#include "base/code_points.h"
 #include "base/error.h"
+#include "base/strings/code_points.h"
 #include "rewards/code/code_reward.h"
 #include "rewards/math/accuracy_reward.h"
 

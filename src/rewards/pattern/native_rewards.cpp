@@ -4,11 +4,11 @@
 #include <chrono>
 #include <cmath>
 
-#include "base/ascii.h"
 #include "base/error.h"
-#include "base/pattern.h"
 #include "base/stopwatch.h"
-#include "base/suggest.h"
+#include "base/strings/ascii.h"
+#include "base/strings/pattern.h"
+#include "base/strings/suggest.h"
 
 namespace hone::rewards {
 

@@ -2,7 +2,7 @@
 //
 // A model writes what they read, so none may take long or much memory, whatever the text: think_format,
 // soft_overlong_punishment, exact_match and length are linear in its length, repetition_penalty is but for a
-// sort, regex has the limits of base/pattern.h for each text (then the sample is a failure), and those with
+// sort, regex has the limits of base/strings/pattern.h for each text (then the sample is a failure), and those with
 // an answer (accuracy_reward.h) the budget of math_answer.h (then it is an answer that cannot be read).
 #pragma once
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/secrets.h"
+#include "base/strings/secrets.h"
 #include "python/user_file.h"
 #include "rewards/http/http_reward.h"
 #include "rewards/http/judge.h"

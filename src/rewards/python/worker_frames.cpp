@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "base/plural.h"
+#include "base/strings/plural.h"
 #include "rewards/reward.h"
 
 namespace hone::rewards {

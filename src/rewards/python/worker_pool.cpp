@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/active_python.h"
 #include "base/error.h"
+#include "base/process/active_python.h"
 #include "rewards/python/worker_script.h"
 
 namespace hone::rewards {

@@ -18,7 +18,7 @@ namespace hone::rewards {
 using base::Clock;
 
 struct PoolOptions {
-  std::string python;  // empty: base/active_python.h
+  std::string python;  // empty: base/process/active_python.h
   int workers = 1;
   double load_seconds = 120;          // for the imports of all functions, at least
   std::vector<base::Json> functions;  // as worker_script.h's "load" takes them

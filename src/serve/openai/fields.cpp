@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/suggest.h"
+#include "base/strings/suggest.h"
 
 namespace hone::serve::openai {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/suggest.h"
+#include "base/strings/suggest.h"
 
 namespace hone::serve {
 namespace {

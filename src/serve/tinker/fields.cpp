@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/printable.h"
-#include "base/suggest.h"
+#include "base/strings/printable.h"
+#include "base/strings/suggest.h"
 
 namespace hone::serve {
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/printable.h"
-#include "base/staging.h"
+#include "base/files/staging.h"
+#include "base/strings/printable.h"
 
 namespace hone::serve {
 namespace {

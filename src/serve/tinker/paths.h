@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/file.h"
+#include "base/files/file.h"
 
 namespace hone::serve {
 

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 
 namespace hone::serve {
 namespace {

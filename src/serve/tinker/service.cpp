@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 #include "serve/tinker/sample_run.h"
 #include "serve/tinker/steps.h"
 

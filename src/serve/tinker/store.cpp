@@ -5,8 +5,8 @@
 #include <ctime>
 
 #include "base/error.h"
-#include "base/path_kind.h"
-#include "base/staging.h"
+#include "base/files/path_kind.h"
+#include "base/files/staging.h"
 #include "serve/tinker/fields.h"
 
 namespace hone::serve {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 #include "serve/tinker/paths.h"
 #include "serve/training/trained_model.h"

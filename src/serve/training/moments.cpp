@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/safetensors.h"
+#include "base/files/safetensors.h"
 
 namespace hone::serve {
 namespace {

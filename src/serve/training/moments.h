@@ -1,7 +1,7 @@
 // The moments of AdamW in a file, as hone's checkpoints have them (train/saves/checkpoint.h).
 #pragma once
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "learn/adamw.h"
 
 namespace hone::serve {

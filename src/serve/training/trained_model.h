@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "adapters/lora.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "learn/adamw.h"
 #include "model/causal_lm.h"
 #include "ops/linear.h"

@@ -2,9 +2,9 @@
 
 #include <chrono>
 
-#include "base/active_python.h"
 #include "base/error.h"
-#include "base/stop_request.h"
+#include "base/process/active_python.h"
+#include "base/process/stop_request.h"
 #include "python/frames.h"
 #include "python/program.h"
 #include "tools/rollout/rollout_text.h"

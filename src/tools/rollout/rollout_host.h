@@ -15,7 +15,7 @@
 namespace hone::tools {
 
 struct RolloutHostOptions {
-  std::string python;  // empty: base/active_python.h
+  std::string python;  // empty: base/process/active_python.h
   std::string word;    // "rollout.py:function" or "package.module:function" (tool_spec.h)
 };
 
@@ -32,7 +32,7 @@ class RolloutHost {
   // Calls it. `about`: {"state", "training", "options", "model", "vocab_size", "positions"} for the object that it gets as trainer. The
   // result has a list for each prompt: {"prompt_ids", "completion_ids", "logprobs" or null, "env_mask" or null, "columns": {name: values}}.
   // UserError with Python's traceback for what it raises, and for what it returns that is no rollout; StopCut when the step is to be cut
-  // short (base/stop_request.h). After an error of the process itself, it is started again for the next call.
+  // short (base/process/stop_request.h). After an error of the process itself, it is started again for the next call.
   base::Json call(const base::Json& prompts, const base::Json& about, const Complete& complete);
 
   std::string printed();  // what it has printed since the last call of this

@@ -1,7 +1,7 @@
 #include "train/batches/prompt_limits.h"
 
 #include "base/error.h"
-#include "base/plural.h"
+#include "base/strings/plural.h"
 
 namespace hone::train {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "base/appended_file.h"
 #include "base/error.h"
+#include "base/files/appended_file.h"
 
 namespace hone::train {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <tuple>
 
-#include "base/appended_file.h"
-#include "base/file.h"
+#include "base/files/appended_file.h"
+#include "base/files/file.h"
 #include "train/batches/rollout_batch.h"
 
 namespace hone::train {

@@ -12,7 +12,7 @@
 
 #include "base/enum_names.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 
 namespace hone::train {
 namespace {

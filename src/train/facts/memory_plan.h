@@ -114,7 +114,8 @@ struct MemorySegment {
 struct MemoryLimit {
   std::int64_t bytes = 0;  // of the whole process; 0: not known, nothing is compared
   bool is_set = false;     // memory_limit, not what was free
-  std::string by = {};     // what bounds the free memory when it is not the machine (base/process_memory.h)
+  std::string by =
+      {};  // what bounds the free memory when it is not the machine (base/process/process_memory.h)
 };
 
 struct MemoryPlan {

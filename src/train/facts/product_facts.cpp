@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/instruction_level.h"
+#include "base/process/instruction_level.h"
 #include "ops/machine/device_memory.h"
 #include "ops/machine/product_rates.h"
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/process/stop_request.h"
 #include "base/step_progress.h"
-#include "base/stop_request.h"
 #include "base/stopwatch.h"
 #include "base/where.h"
 #include "ops/machine/device_memory.h"

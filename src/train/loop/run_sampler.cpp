@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/plural.h"
+#include "base/strings/plural.h"
 #include "data/forms/row_prompts.h"
 #include "learn/mean_interval.h"
 #include "model/config/rotations.h"

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
+#include "base/files/mapped_files.h"
+#include "base/files/retry.h"
 #include "base/json.h"
-#include "base/mapped_files.h"
-#include "base/retry.h"
 #include "base/step_progress.h"
 #include "base/stopwatch.h"
 #include "base/where.h"

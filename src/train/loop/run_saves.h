@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "base/stop_request.h"
+#include "base/process/stop_request.h"
 #include "train/loop/loop.h"
 #include "train/loop/step_account.h"
 #include "train/loop/triggers.h"

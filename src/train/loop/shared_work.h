@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/mapped_files.h"
+#include "base/files/mapped_files.h"
 #include "parallel/ranks.h"
 #include "parallel/tree_sum.h"
 #include "train/facts/facts_bytes.h"

@@ -4,8 +4,8 @@
 #include <array>
 #include <string_view>
 
-#include "base/path_kind.h"
-#include "base/plural.h"
+#include "base/files/path_kind.h"
+#include "base/strings/plural.h"
 #include "config/option_table.h"
 #include "config/parse.h"
 #include "data/files/describe_row.h"

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/file.h"
-#include "base/plural.h"
-#include "base/release_pages.h"
+#include "base/files/file.h"
+#include "base/files/release_pages.h"
+#include "base/strings/plural.h"
 #include "parallel/network.h"
 #include "parallel/pack.h"
 #include "train/opening/open_run.h"

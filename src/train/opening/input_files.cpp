@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <map>
 
-#include "base/crc32c.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/crc32c.h"
+#include "base/files/file.h"
 #include "base/json_tools.h"
 #include "config/named_word.h"
 #include "config/write_plan.h"

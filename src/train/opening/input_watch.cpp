@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <span>
 
-#include "base/crc32c.h"
 #include "base/error.h"
+#include "base/files/crc32c.h"
 
 namespace hone::train {
 

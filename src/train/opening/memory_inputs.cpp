@@ -9,9 +9,9 @@
 #include <queue>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/instruction_level.h"
-#include "base/process_memory.h"
+#include "base/files/file.h"
+#include "base/process/instruction_level.h"
+#include "base/process/process_memory.h"
 #include "model/config/layer_of.h"
 #include "model/config/planned_bytes.h"
 #include "ops/attention.h"

@@ -10,7 +10,7 @@
 #include "adapters/peft_files.h"
 #include "adapters/saved_vocabulary.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/stopwatch.h"
 #include "config/datasets/trained_on.h"
 #include "config/hub_names.h"

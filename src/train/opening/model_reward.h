@@ -14,7 +14,7 @@
 #include <memory>
 #include <string>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 #include "config/plan.h"
 #include "rewards/reward.h"

@@ -1,9 +1,9 @@
 #include "train/opening/open_model.h"
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/gguf.h"
-#include "base/path_kind.h"
+#include "base/files/file.h"
+#include "base/files/path_kind.h"
+#include "base/gguf/gguf.h"
 #include "data/forms/system_turn.h"
 #include "ops/machine/cuda.h"
 #include "text/clone_template.h"

@@ -1,9 +1,9 @@
 #include "train/opening/open_run.h"
 
 #include "base/error.h"
-#include "base/mapped_files.h"
-#include "base/memory_peak.h"
-#include "base/release_pages.h"
+#include "base/files/mapped_files.h"
+#include "base/files/release_pages.h"
+#include "base/process/memory_peak.h"
 #include "parallel/turns.h"
 #include "train/loop/step_strategy.h"
 #include "train/methods/methods.h"

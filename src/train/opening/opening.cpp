@@ -8,8 +8,8 @@
 
 #include "adapters/saved_vocabulary.h"
 #include "base/error.h"
-#include "base/plural.h"
-#include "base/release_pages.h"
+#include "base/files/release_pages.h"
+#include "base/strings/plural.h"
 #include "config/method_traits.h"
 #include "config/write_plan.h"
 #include "learn/schedule.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "adapters/lora.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "config/plan.h"
 #include "learn/optimizer.h"
 #include "model/causal_lm.h"

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "base/crc32c.h"
-#include "base/instruction_level.h"
+#include "base/files/crc32c.h"
+#include "base/process/instruction_level.h"
 #include "base/version.h"
 #include "ops/machine/cuda.h"
 #include "ops/machine/product_rates.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/plural.h"
+#include "base/files/file.h"
+#include "base/strings/plural.h"
 #include "config/method_traits.h"
 #include "config/option_secrets.h"
 #include "data/files/row_stream.h"

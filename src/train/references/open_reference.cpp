@@ -10,7 +10,7 @@
 
 #include "adapters/saved_vocabulary.h"
 #include "base/error.h"
-#include "base/plural.h"
+#include "base/strings/plural.h"
 #include "train/opening/memory_inputs.h"
 #include "train/opening/open_model.h"
 #include "train/opening/open_run.h"

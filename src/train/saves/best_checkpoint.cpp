@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/suggest.h"
+#include "base/strings/suggest.h"
 #include "train/saves/run_folder.h"
 #include "train/saves/run_state.h"
 

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/file_errors.h"
+#include "base/files/file_errors.h"
 #include "base/json.h"
 #include "train/saves/run_folder.h"
 

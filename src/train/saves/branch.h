@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 
 namespace hone::train {
 

@@ -8,11 +8,11 @@
 #include <span>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
+#include "base/files/mapped_crc.h"
+#include "base/files/safetensors.h"
 #include "base/json.h"
-#include "base/mapped_crc.h"
 #include "base/numeric.h"
-#include "base/safetensors.h"
 #include "train/loop/shards.h"
 #include "train/saves/checkpoint_check.h"
 #include "train/saves/publish.h"

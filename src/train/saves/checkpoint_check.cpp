@@ -4,10 +4,10 @@
 #include <optional>
 #include <ranges>
 
-#include "base/crc32c.h"
-#include "base/mapped_crc.h"
-#include "base/safetensors.h"
-#include "base/suggest.h"
+#include "base/files/crc32c.h"
+#include "base/files/mapped_crc.h"
+#include "base/files/safetensors.h"
+#include "base/strings/suggest.h"
 #include "train/saves/run_folder.h"
 #include "train/saves/run_state.h"
 

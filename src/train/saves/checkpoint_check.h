@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/json.h"
 
 namespace hone::train {

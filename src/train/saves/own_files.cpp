@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/files/path_kind.h"
 #include "base/json_tools.h"
-#include "base/path_kind.h"
 #include "text/tokenizer_files.h"
 #include "train/opening/input_files.h"
 #include "train/saves/run_folder.h"
@@ -165,7 +165,7 @@ std::vector<std::string> foreign_files(const fs::path& output_dir, const config:
     const bool ours =
         proves_itself(path) ||
         (own.known && (!result || (own.result.contains(name) && same_print(path, own.result[name]))));
-    // What hone keeps under a hidden name has its own marks (base/staging.h).
+    // What hone keeps under a hidden name has its own marks (base/files/staging.h).
     if (!ours && !name.starts_with(".hone-") && !abandoned_name_of(name)) out.push_back(name);
   }
   return out;

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "base/files/mapped_files.h"
+#include "base/files/staging.h"
 #include "base/json.h"
-#include "base/mapped_files.h"
-#include "base/staging.h"
 #include "config/write_plan.h"
 #include "text/tokenizer_files.h"
 #include "train/loop/shards.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/safetensors.h"
+#include "base/files/safetensors.h"
 #include "train/saves/run_folder.h"
 
 namespace hone::train {

@@ -5,7 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "adapters/lora.h"
-#include "base/file.h"
+#include "base/files/file.h"
 
 namespace hone::train {
 

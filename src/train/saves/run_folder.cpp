@@ -4,8 +4,8 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "base/file_errors.h"
-#include "base/staging.h"
+#include "base/files/file_errors.h"
+#include "base/files/staging.h"
 #include "train/saves/branch.h"
 #include "train/saves/own_files.h"
 

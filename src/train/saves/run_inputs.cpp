@@ -1,7 +1,7 @@
 #include "train/saves/run_inputs.h"
 
+#include "base/files/path_kind.h"
 #include "base/json_tools.h"
-#include "base/path_kind.h"
 #include "train/saves/own_files.h"
 #include "train/saves/run_folder.h"
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "base/apart.h"
+#include "base/files/apart.h"
 #include "config/plan.h"
 
 namespace hone::train {
@@ -12,7 +12,7 @@ namespace hone::train {
 // its base too. Without a checkpoint to resume from: of output_dir it is the run's own.
 std::vector<base::ReadPlace> run_inputs(const config::Plan& plan);
 
-// UserError when the run would write over, or remove, something that it reads (base/apart.h).
+// UserError when the run would write over, or remove, something that it reads (base/files/apart.h).
 void require_apart_from_inputs(const config::Plan& plan);
 
 }  // namespace hone::train

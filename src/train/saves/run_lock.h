@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 
 namespace hone::train {
 

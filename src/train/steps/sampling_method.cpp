@@ -1,6 +1,6 @@
 #include "train/steps/sampling_method.h"
 
-#include "base/file.h"
+#include "base/files/file.h"
 
 namespace hone::train {
 

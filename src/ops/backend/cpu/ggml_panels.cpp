@@ -9,10 +9,10 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/ggml_blocks.h"
-#include "base/ggml_types.h"
+#include "base/gguf/ggml_blocks.h"
+#include "base/gguf/ggml_types.h"
+#include "base/gguf/quantize.h"
 #include "base/half.h"
-#include "base/quantize.h"
 #include "ops/backend/cpu/gemm_blocks.h"
 #include "ops/backend/cpu/quantized_panels.h"
 

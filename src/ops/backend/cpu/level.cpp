@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "base/instruction_level.h"
+#include "base/process/instruction_level.h"
 
 namespace hone::ops {
 namespace {
