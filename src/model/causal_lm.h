@@ -55,8 +55,8 @@ struct KvCache {
 // sample. Where packing is not possible (fp32, other machines) they are plain.
 enum class Storage { kPlain, kPacked };
 
-// How CausalLm's `keep_blocks` keeps tensor `name` of a GGUF on the CPU; empty: its numbers are in `dtypes`, as are those
-// of a head in fp32, and of a tensor that the file lacks.
+// How CausalLm's `keep_blocks` keeps tensor `name` of a GGUF on the CPU, and on a device with own kernels; empty: its
+// numbers are in `dtypes`, as are those of a head in fp32, and of a tensor that the file lacks.
 std::optional<ops::QuantScheme> kept_scheme(const WeightSource& source, const std::string& name,
                                             const DtypePolicy& dtypes);
 
