@@ -29,7 +29,8 @@ constexpr std::size_t kHashLength = 17;    // "~0123456789abcdef"
 constexpr const char* kResultFolder = ".hone-result";
 constexpr const char* kMarker = "made-by-hone";  // in a result folder that hone made
 
-bool is_folder(const fs::path& path) {
+// A link to a folder is none.
+bool is_own_folder(const fs::path& path) {
   std::error_code none;
   return fs::is_directory(fs::symlink_status(path, none));
 }
@@ -37,7 +38,7 @@ bool is_folder(const fs::path& path) {
 // What lies in folder/.hone-result, in the order of names. UserError when it holds files that hone did not
 // put there.
 std::vector<std::string> names_of_result(const fs::path& folder, const fs::path& set) {
-  if (!is_folder(set)) throw_not_ours(folder, set, "a file or a link");
+  if (!is_own_folder(set)) throw_not_ours(folder, set, "a file or a link");
   std::vector<std::string> names;
   std::error_code error;
   for (fs::directory_iterator it(set, error), end; !error && it != end; it.increment(error))
@@ -111,12 +112,12 @@ bool recover_former_staging(const fs::path& final_path) {
   partial += ".partial";
   old += ".hone-old";
   int lock = -1;
-  if (is_folder(partial)) {
+  if (is_own_folder(partial)) {
     lock = lock_folder(partial);
     if (lock < 0) return false;
   }
   try {
-    if (is_folder(old)) {
+    if (is_own_folder(old)) {
       if (is_there(final_path)) {
         remove_or_throw(old);
       } else {

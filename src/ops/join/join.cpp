@@ -29,8 +29,12 @@ class Made {
     return out;
   }
 
+  // Held by whoever brings joins up to date: one call writes those of other models too. The products read them without it, so
+  // that models of one device are computed by one thread at a time.
+  std::mutex& being_refreshed() { return being_refreshed_; }
+
  private:
-  std::mutex mutex_;
+  std::mutex mutex_, being_refreshed_;
   std::vector<std::weak_ptr<const Join>> joins_;
 };
 
@@ -136,6 +140,7 @@ bool Join::holds(std::span<const Linear* const> linears, bool sides) const {
 }
 
 void Join::refresh(std::span<const Linear* const> linears) const {
+  const std::lock_guard lock(made().being_refreshed());
   for (std::size_t i = 0; i < linears.size(); ++i) {
     const Part& part = parts_[i];
     if (part.rank == 0) continue;
