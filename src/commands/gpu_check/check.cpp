@@ -152,7 +152,7 @@ std::string shown_fact(const Json& value) {
 }
 
 void show(const GpuStage& stage, const Found& found, const std::string& said) {
-  constexpr std::size_t kShown = 3;
+  constexpr std::size_t kShownFailures = 3;
   char head[64];
   std::snprintf(head, sizeof head, "%-8s %-10s ", found.state.c_str(), std::string(stage.name).c_str());
   std::string text = head + std::string(stage.what);
@@ -164,9 +164,9 @@ void show(const GpuStage& stage, const Found& found, const std::string& said) {
     if (found.tried > 0) text += ", " + std::to_string(found.tried) + " tried";
     if (found.failed > 0) text += ", " + std::to_string(found.failed) + " failed";
   }
-  for (std::size_t i = 0; i < std::min(kShown, found.failures.size()); ++i)
+  for (std::size_t i = 0; i < std::min(kShownFailures, found.failures.size()); ++i)
     text += "\n         - " + found.failures[i];
-  if (found.failed > static_cast<std::int64_t>(kShown)) text += "\n         - ... (the report has more)";
+  if (found.failed > static_cast<std::int64_t>(kShownFailures)) text += "\n         - ... (the report has more)";
   for (const auto& [name, value] : found.facts.items())
     text += "\n         " + name + ": " + shown_fact(value);
   std::cout << base::printable(text) << '\n' << std::flush;
