@@ -166,7 +166,8 @@ void show(const GpuStage& stage, const Found& found, const std::string& said) {
   }
   for (std::size_t i = 0; i < std::min(kShownFailures, found.failures.size()); ++i)
     text += "\n         - " + found.failures[i];
-  if (found.failed > static_cast<std::int64_t>(kShownFailures)) text += "\n         - ... (the report has more)";
+  if (found.failed > static_cast<std::int64_t>(kShownFailures))
+    text += "\n         - ... (the report has more)";
   for (const auto& [name, value] : found.facts.items())
     text += "\n         " + name + ": " + shown_fact(value);
   std::cout << base::printable(text) << '\n' << std::flush;
