@@ -4,9 +4,11 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <iostream>
 #include <utility>
 
 #include "base/error.h"
+#include "base/printable.h"
 
 namespace hone::serve {
 
@@ -69,7 +71,7 @@ std::optional<Version> KeptVersions::use(const Kept& kept) {
     entry.any = entry.live;
   }
   Version out = entry.live;
-  make_room(0);
+  make_room_or_tell();
   count();
   return out;
 }
@@ -81,7 +83,18 @@ KeptFacts KeptVersions::facts() const {
 std::int64_t KeptVersions::in_memory() const {
   std::int64_t out = 0;
   for (const auto& [id, entry] : all_) out += entry.is_in_memory() ? entry.bytes : 0;
+  for (const Dropped& one : dropped_) out += one.any.expired() ? 0 : one.bytes;
   return out;
+}
+
+// Behind what is asked for: that is in memory, so a failure is not its own.
+void KeptVersions::make_room_or_tell() {
+  try {
+    make_room(0);
+  } catch (const base::UserError& error) {
+    if (!std::exchange(has_told_, true))
+      std::cerr << "versions  stay in memory: " << base::printable(error.text().found) << std::endl;
+  }
 }
 
 void KeptVersions::make_room(std::int64_t more) {
@@ -117,6 +130,7 @@ void KeptVersions::write(Entry& entry) {
     throw;
   }
   entry.begin = begin;
+  has_told_ = false;
 }
 
 Version KeptVersions::read(const Entry& entry) const {
@@ -139,7 +153,11 @@ Version KeptVersions::read(const Entry& entry) const {
 
 void KeptVersions::drop(std::uint64_t id) {
   const auto place = all_.find(id);
-  if (place->second.begin >= 0) file_.give_back(place->second.begin, place->second.file_bytes);
+  Entry& entry = place->second;
+  if (entry.begin >= 0) file_.give_back(entry.begin, entry.file_bytes);
+  entry.live.reset();
+  std::erase_if(dropped_, [](const Dropped& one) { return one.any.expired(); });
+  if (entry.is_in_memory()) dropped_.push_back({.any = entry.any, .bytes = entry.bytes});
   all_.erase(place);
   count();
 }

@@ -5,8 +5,9 @@
 //   const Kept one = versions.keep(model.snapshot());
 //   const Version weights = versions.use(one);     // read from the file, where it is there
 //
-// For one thread, facts() excepted. The least lately used goes to the file; one that a request has is in memory until
-// that ends. A version that was read from the file has the bits of the one that was written.
+// For one thread, facts() excepted. The least lately used goes to the file; one that a request has is in memory, and
+// counts there, until that ends, also when no session has it any more. A version that was read from the file has the bits
+// of the one that was written.
 #pragma once
 
 #include <atomic>
@@ -45,8 +46,9 @@ class KeptVersions {
   // LoRA alone: no magnitudes. UserError when others have to go to the file, and it cannot be written: nothing is
   // kept then.
   Kept keep(Version version);
-  // Nothing: it is in the file, and the memory is full of versions that requests have. UserError where the file cannot
-  // be read or written.
+  // Nothing: it is in the file, and the memory is full of versions that requests have. UserError where it has to come
+  // from the file, and that cannot be read, or others have to go there first and it cannot be written. A version that is
+  // in memory is given then too, and the failure told once on stderr.
   std::optional<Version> use(const Kept& kept);
 
   KeptFacts facts() const;  // from any thread
@@ -67,10 +69,16 @@ class KeptVersions {
     std::uint64_t used = 0;
     bool is_in_memory() const { return !any.expired(); }
   };
+  // What no session has any more, and a request still has.
+  struct Dropped {
+    std::weak_ptr<const ops::AdapterSides> any;
+    std::int64_t bytes = 0;
+  };
   void make_room(
       std::int64_t more);  // sends versions to the file until `more` bytes fit, or none is left to send
   void write(Entry& entry);
   Version read(const Entry& entry) const;
+  void make_room_or_tell();
   void drop(std::uint64_t id);
   std::int64_t in_memory() const;
   void count();
@@ -78,6 +86,8 @@ class KeptVersions {
   const KeptOptions options_;
   SpillFile file_;
   std::map<std::uint64_t, Entry> all_;
+  std::vector<Dropped> dropped_;
+  bool has_told_ = false;  // that the file cannot be written, since it last could
   std::uint64_t last_ = 0, clock_ = 0;
   std::atomic<std::int64_t> count_ = 0, bytes_ = 0, file_bytes_ = 0;
 };

@@ -4,7 +4,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <fstream>
 
 #include "base/error.h"
 #include "model/tiny_model.h"
@@ -112,6 +114,60 @@ TEST(KeptVersions, AFileThatCannotBeWrittenIsTold) {
   }
   EXPECT_EQ(versions.facts().versions, 1);
   expect_is(versions.use(first), 1);
+}
+
+TEST(KeptVersions, AFailedWriteLeavesAllAsItWas) {
+  const TempFolder folder;
+  const base::fs::path root = folder.path() / "root";
+  KeptVersions versions({.folder = root, .bound = 2 * kBytes});
+  const Kept first = versions.keep(version_of(1));
+  const std::optional<Version> asked = versions.use(first);
+  const Kept second = versions.keep(version_of(2));
+  std::ofstream(root) << "no folder";
+  EXPECT_THROW(versions.keep(version_of(3)), base::UserError);
+  EXPECT_EQ(versions.facts().bytes, 2 * kBytes);
+  base::fs::remove(root);
+  const Kept third = versions.keep(version_of(3));  // the second is in the file: a request has the first
+  EXPECT_EQ(versions.facts().file_bytes, 8 * kNumbers);
+  const std::optional<Version> last = versions.use(third);
+  EXPECT_FALSE(versions.use(second).has_value());
+  EXPECT_LE(versions.facts().bytes, 2 * kBytes);
+}
+
+TEST(KeptVersions, AFailedWriteBehindAUseIsToldOnce) {
+  KeptVersions versions({.folder = "/proc/none", .bound = 2 * kBytes});
+  const Kept first = versions.keep(version_of(1));
+  const std::optional<Version> asked = versions.use(first);
+  const Kept second = versions.keep(version_of(2));
+  std::optional<Version> held = versions.use(second);
+  const Version newest = version_of(3);
+  const Kept third = versions.keep(newest);  // requests have all three: none can go
+  held.reset();
+  testing::internal::CaptureStderr();
+  expect_is(versions.use(first), 1);  // the second could go now, and cannot be written
+  expect_is(versions.use(third), 3);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("versions  stay in memory"), std::string::npos) << said;
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+  EXPECT_EQ(versions.facts().bytes, 3 * kBytes);
+}
+
+TEST(KeptVersions, WhatARequestHasCountsBehindItsSession) {
+  const TempFolder folder;
+  KeptVersions versions({.folder = folder.path(), .bound = 2 * kBytes});
+  Kept first = versions.keep(version_of(1));
+  std::optional<Version> asked = versions.use(first);
+  first.reset();
+  EXPECT_EQ(versions.facts().versions, 0);
+  EXPECT_EQ(versions.facts().bytes, kBytes);
+  const Kept second = versions.keep(version_of(2)), third = versions.keep(version_of(3));
+  EXPECT_EQ(versions.facts().bytes, 2 * kBytes);  // one of both is in the file
+  EXPECT_EQ(versions.facts().file_bytes, 8 * kNumbers);
+  const std::optional<Version> last = versions.use(third);
+  EXPECT_FALSE(versions.use(second).has_value());
+  asked.reset();
+  expect_is(versions.use(second), 2);
+  EXPECT_EQ(versions.facts().bytes, 2 * kBytes);
 }
 
 }  // namespace kept_versions_test
