@@ -283,6 +283,9 @@ def merged(a, b, at, seen, take=False):
         return a
     if isinstance(a, Unknown) and isinstance(b, Unknown):
         return a
+    if isinstance(a, Either) and isinstance(b, Either) and len(a.values) == len(b.values):
+        parts = [(merged(v, w, at, seen), line) for (v, line), (w, _) in zip(a.values, b.values)]
+        return Either([two for v, line in parts for two in (v.values if isinstance(v, Either) else [(v, line)])][:8], a.at)
     values = []
     for one in (a, b):
         for value, line in one.values if isinstance(one, Either) else [(one, at)]:
