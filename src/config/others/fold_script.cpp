@@ -24,8 +24,9 @@ const python::Program& reader_program() {
   static const python::Program program = {
       .who = kReader,
       .what_for = "to read a script",
-      .text = std::string(python::worker_base()) + std::string(kValuesPython) + std::string(kFoldingPython) +
-              std::string(kExpressionsPython) + std::string(kCallsPython) + std::string(kScriptPython)};
+      .text = std::string(python::worker_base()) + std::string(kValuesPython) + std::string(kChangesPython) +
+              std::string(kFoldingPython) + std::string(kExpressionsPython) + std::string(kParsersPython) +
+              std::string(kCallsPython) + std::string(kScriptPython)};
   return program;
 }
 

@@ -243,14 +243,26 @@ OtherRun read_other(const std::string& text, const OtherAsked& asked, const Reco
   return run;
 }
 
+namespace {
+
+// A name inside a comment: a line end in it would begin a line of the file.
+std::string commented(const std::string& name) {
+  const bool plain =
+      std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < ' ' || c >= 0x7f; });
+  return plain ? name : yaml_text(name);
+}
+
+}  // namespace
+
 std::string hone_file(const OtherRun& run) {
-  std::string out = fmt::format("# hone {}, from {}'s {}. Values marked default are {}'s own.\n",
-                                method_name(run.method), trainer_title(run.trainer),
-                                base::fs::path(run.file).filename().string(), trainer_title(run.trainer));
+  std::string out =
+      fmt::format("# hone {}, from {}'s {}. Values marked default are {}'s own.\n", method_name(run.method),
+                  trainer_title(run.trainer), commented(base::fs::path(run.file).filename().string()),
+                  trainer_title(run.trainer));
   for (const OtherUnknown& one : run.unknown)
-    out += fmt::format("# unknown: {}: {}\n", one.name, yaml_text(one.why));
+    out += fmt::format("# unknown: {}: {}\n", commented(one.name), yaml_text(one.why));
   for (const OtherRefusal& one : run.refused)
-    out += fmt::format("# refused: {}: {}\n", one.name, yaml_text(one.why));
+    out += fmt::format("# refused: {}: {}\n", commented(one.name), yaml_text(one.why));
   for (const OtherValue& one : run.options) {
     std::string line = option_line(one);
     if (one.is_default()) line.insert(line.size() - 1, "  # default");

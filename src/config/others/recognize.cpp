@@ -56,11 +56,24 @@ std::optional<Recognized> of_names(const OtherFile& file) {
   return std::nullopt;
 }
 
-// A script of Python: whose classes it names.
+// Whether a line of code begins with the words: one of a notebook has a quote before it.
+bool has_line(const std::string& text, std::string_view words) {
+  for (std::size_t at = text.find(words); at != std::string::npos; at = text.find(words, at + 1)) {
+    std::size_t begin = at;
+    while (begin > 0 && (text[begin - 1] == ' ' || text[begin - 1] == '\t' || text[begin - 1] == '"'))
+      --begin;
+    const bool first = begin == 0 || text[begin - 1] == '\n' || text[begin - 1] == ';';
+    if (first || (begin > 1 && text[begin - 1] == 'n' && text[begin - 2] == '\\')) return true;
+    if (begin > 0 && text[begin - 1] == '[' && begin < at) return true;  // "source": ["import unsloth"]
+    if (begin > 0 && text[begin - 1] == ':' && begin < at) return true;
+  }
+  return false;
+}
+
+// A script of Python: whose classes it imports.
 std::optional<Recognized> of_script(const std::string& text) {
-  for (const char* word :
-       {"FastLanguageModel", "FastVisionModel", "FastModel", "import unsloth", "from unsloth"}) {
-    if (text.find(word) != std::string::npos) return Recognized{Trainer::kUnsloth, word};
+  for (const char* word : {"import unsloth", "from unsloth"}) {
+    if (has_line(text, word)) return Recognized{Trainer::kUnsloth, word};
   }
   for (const char* word : {"from trl import", "import trl", "from trl."}) {
     if (text.find(word) != std::string::npos) return Recognized{Trainer::kTrl, word};

@@ -251,6 +251,7 @@ void translate(const std::string& text, OtherRun& out) {
   const Json folded = fold_script(text, out.file);
   Script script{.folded = folded, .trainer = nullptr, .out = out};
   const Json& last = folded.at("last");
+  if (out.trainer == Trainer::kUnsloth && folded.value("unsloth", true) == false) out.trainer = Trainer::kTrl;
   script.trainer = last.is_null() ? nullptr : unwrapped(&last);
   const bool known_trainer = script.trainer != nullptr && class_of(*script.trainer).ends_with("Trainer");
   std::vector<std::string> kinds;
@@ -276,6 +277,7 @@ void translate(const std::string& text, OtherRun& out) {
   add_rows(script);
   add_model(script);
   add_config(script);
+  add_model_defaults(script);
   add_rewards(script);
 }
 

@@ -27,6 +27,8 @@ std::optional<base::Json> known(const base::Json& value);
 std::string why_unknown(const base::Json& value);
 std::string text_of(const base::Json& value);  // "" where it is no known text
 bool is_true(const base::Json* value);
+// Why its values, or those of the things that it is a part or a method of, may be others; "" where they are as read.
+std::string why_touched(const base::Json& value);
 
 // ---- the parts of a run
 
@@ -51,14 +53,17 @@ struct Script {
   bool has(std::string_view option) const;  // set, or told as unknown
 };
 
+// The model inside get_peft_model(model, ...), model.to(...) and its like; null: another call.
+const base::Json* inner_model(const base::Json& made);
 // The call of from_pretrained behind a model; null: none is found.
 const base::Json* loaded_model(const base::Json* model);
 
 void add_method(Script& script);
-void add_config(Script& script);   // TrainingArguments and TRL's configs, and their defaults
-void add_model(Script& script);    // the model, its quantization, its adapter
-void add_rows(Script& script);     // train_dataset, eval_dataset, what is trained of a row
-void add_rewards(Script& script);  // reward_funcs
+void add_config(Script& script);          // TrainingArguments and TRL's configs, and their defaults
+void add_model(Script& script);           // the model, its quantization, its adapter
+void add_model_defaults(Script& script);  // behind add_config, which may set the dtype
+void add_rows(Script& script);            // train_dataset, eval_dataset, what is trained of a row
+void add_rewards(Script& script);         // reward_funcs
 
 std::span<const OtherName> config_names();
 std::span<const OtherName> trainer_names();

@@ -16,14 +16,18 @@ struct Rows {
   const Json* loaded = nullptr;   // load_dataset(...)
   const Json* changed = nullptr;  // the first call that makes other rows
   const Json* split = nullptr;    // train_test_split(...)
-  const Json* key = nullptr;      // ["train"], of a split or of the set
+  const Json* key = nullptr;      // ["train"] of the set
+  const Json* touched = nullptr;  // what code that is not read may have changed
   std::int64_t first = 0;         // select(range(n))
-  bool shuffled = false;
 };
 
 // "select" of range(n), which hone reads as the first n.
 std::int64_t first_rows(const Json& call) {
   const Json* of = argument(call, "indices", 0);
+  if (of != nullptr && of->contains("range")) {
+    const Json& range = of->at("range");
+    return range[0] == 0 && range[2] == 1 && range[1].is_number_integer() ? range[1].get<std::int64_t>() : 0;
+  }
   const auto json = of == nullptr ? std::nullopt : known(*of);
   if (!json || !json->is_array() || json->empty()) return 0;
   for (std::size_t i = 0; i < json->size(); ++i) {
@@ -32,10 +36,21 @@ std::int64_t first_rows(const Json& call) {
   return static_cast<std::int64_t>(json->size());
 }
 
+// train_test_split(test_size=...)["train"] of all rows is hone's test_split_size.
+bool is_plain_split(const Json& call, const Rows& outside) {
+  const Json& args = call.at("args");
+  const bool only = std::all_of(args.items().begin(), args.items().end(), [](const auto& one) {
+    return one.key() == "test_size" || one.key() == "seed";
+  });
+  return only && call.at("plain").size() <= 1 && argument(call, "test_size", 0) != nullptr &&
+         outside.key != nullptr && text_of(*outside.key) == "train" && outside.first == 0;
+}
+
 Rows rows_of(const Json* value) {
   Rows out;
   for (int depth = 0; value != nullptr && depth < 40; ++depth) {
     const std::string name = made_by(*value);
+    if (value->contains("touched") && out.touched == nullptr) out.touched = value;
     if (name == "datasets.load_dataset" || name == "load_dataset" || name.ends_with(".load_from_disk")) {
       out.loaded = value;
       return out;
@@ -43,10 +58,11 @@ Rows rows_of(const Json* value) {
     const std::int64_t first = name == ".select" ? first_rows(*value) : 0;
     if (name == "[]" && out.key == nullptr && !text_of(value->at("plain").at(0)).empty()) {
       out.key = &value->at("plain").at(0);
-    } else if (name == ".train_test_split" && out.split == nullptr) {
+    } else if (name == ".train_test_split" && out.split == nullptr && is_plain_split(*value, out)) {
       out.split = value;
-    } else if (name == ".shuffle") {
-      out.shuffled = true;
+      out.key = nullptr;
+    } else if (name == ".shuffle" && out.first == 0) {
+      // the order of the rows is the run's own
     } else if (first > 0 && out.first == 0) {
       out.first = first;
     } else {
@@ -69,6 +85,21 @@ void set_member(Script& script, Json& entry, const char* member, const Json* val
   if (!json) script.unknown(*value, member, why_unknown(*value), "the rows", "give rows: --data FILE");
 }
 
+// A name that says how the rows are read from their files, such as field or delimiter; "": there is none.
+std::string other_argument(const Json& call) {
+  constexpr std::string_view kRead[] = {"path",  "name",     "data_dir",    "data_files",
+                                        "split", "revision", "dataset_path"};
+  constexpr std::string_view kHow[] = {
+      "cache_dir", "token",         "use_auth_token", "trust_remote_code", "num_proc",   "streaming",
+      "features",  "download_mode", "keep_in_memory", "verification_mode", "save_infos", "storage_options"};
+  for (const auto& [name, value] : call.at("args").items()) {
+    if (std::find(std::begin(kRead), std::end(kRead), name) == std::end(kRead) &&
+        std::find(std::begin(kHow), std::end(kHow), name) == std::end(kHow))
+      return name;
+  }
+  return call.at("plain").size() > 5 ? "sixth argument" : "";
+}
+
 // A call of load_dataset as an entry of hone's datasets; null: it is not known, and told.
 Json entry_of(Script& script, const Rows& rows, const char* argument_name) {
   const Json& call = *rows.loaded;
@@ -79,18 +110,26 @@ Json entry_of(Script& script, const Rows& rows, const char* argument_name) {
                    "give rows: --data FILE");
     return nullptr;
   }
+  if (const std::string other = other_argument(call); !other.empty()) {
+    script.unknown(call, argument_name, fmt::format("hone reads no {} of load_dataset", other), "the rows",
+                   "give rows: --data FILE");
+    return nullptr;
+  }
   bool complete = true;
   Json entry = Json::object({{"path", text_of(*path)}});
   set_member(script, entry, "name", argument(call, "name", 1), complete);
-  set_member(script, entry, "data_files", argument(call, "data_files"), complete);
-  set_member(script, entry, "split", argument(call, "split"), complete);
+  set_member(script, entry, "data_files", argument(call, "data_files", 3), complete);
+  set_member(script, entry, "split", argument(call, "split", 4), complete);
   set_member(script, entry, "revision", argument(call, "revision"), complete);
-  if (argument(call, "data_dir") != nullptr)
-    set_member(script, entry, "data_dir", argument(call, "data_dir"), complete);
+  set_member(script, entry, "data_dir", argument(call, "data_dir", 2), complete);
   if (!complete) return nullptr;
   const std::string kind = entry["path"].get<std::string>();
   const bool is_file = (kind == "json" || kind == "csv" || kind == "parquet" || kind == "text") &&
                        entry.contains("data_files");
+  if (is_file && entry.contains("data_dir")) {
+    script.unknown(call, argument_name, "a file below data_dir", "the rows", "give rows: --data FILE");
+    return nullptr;
+  }
   if (is_file) {
     const std::string part = rows.key != nullptr ? text_of(*rows.key) : entry.value("split", "train");
     Json file = entry["data_files"];
@@ -102,7 +141,7 @@ Json entry_of(Script& script, const Rows& rows, const char* argument_name) {
       return nullptr;
     }
     entry = Json::object({{"path", file}});
-  } else if (rows.key != nullptr && rows.split == nullptr && !entry.contains("split")) {
+  } else if (rows.key != nullptr && !entry.contains("split")) {
     entry["split"] = text_of(*rows.key);
   }
   if (entry.value("split", Json()) == "train") entry.erase("split");
@@ -135,6 +174,9 @@ void add_training_rows(Script& script) {
     return;
   }
   const Json entry = entry_of(script, rows, "train_dataset");
+  if (rows.touched != nullptr)
+    script.unknown(*rows.touched, "train_dataset", why_touched(*rows.touched), "the form of the rows",
+                   "write the rows as the code makes them, and give them: --data FILE");
   if (rows.changed != nullptr) tell_changed(script, *rows.changed, "train_dataset");
   if (entry.is_null()) return;
   if (entry.size() == 1)
@@ -149,11 +191,20 @@ void add_training_rows(Script& script) {
 
 void add_evaluation_rows(Script& script) {
   const Json* set = argument(*script.trainer, "eval_dataset");
-  if (set == nullptr || script.has("test_split_size")) return;
+  if (set == nullptr) return;
   const Rows rows = rows_of(set);
+  // the other part of the training rows
+  if (script.has("test_split_size") && rows.changed != nullptr &&
+      made_by(*rows.changed) == ".train_test_split")
+    return;
   Json entry = rows.loaded == nullptr ? Json() : entry_of(script, rows, "eval_dataset");
   if (entry.is_null()) {
     script.unknown(*set, "eval_dataset", why_unknown(*set), "eval_datasets",
+                   "write eval_datasets into hone's own file");
+    return;
+  }
+  if (rows.changed != nullptr || rows.touched != nullptr) {
+    script.unknown(*set, "eval_dataset", "its rows are made by the script's code", "eval_datasets",
                    "write eval_datasets into hone's own file");
     return;
   }
@@ -208,6 +259,8 @@ void add_tokenizer(Script& script) {
         if (!same && !text_of(*path).empty()) script.set("tokenizer_name_or_path", *path, name);
       }
     }
+    if (const std::string why = why_touched(*one); !why.empty())
+      script.unknown(*one, name, why, "the tokenizer", "add its tokens to the model's folder, and give that");
     if (made_by(*one).empty()) continue;
     if (one->at("args").contains("chat_template") || class_of(*one) == "get_chat_template")
       script.unknown(*one, name, "the script gives the tokenizer another chat template", "chat_template",

@@ -18,15 +18,6 @@ bool is_unsloth(const Json& made) {
          name.find("FastModel.") != std::string::npos || name.find("FastVisionModel.") != std::string::npos;
 }
 
-// The model inside prepare_model_for_kbit_training(model), get_peft_model(model, ...), model.to(...); null: another call.
-const Json* inner_model(const Json& made) {
-  const std::string name = class_of(made);
-  if (name == "get_peft_model" || name.starts_with("prepare_model_for")) return argument(made, "model", 0);
-  const bool moves = made_by(made) == ".to" || made_by(made) == ".cuda" || made_by(made) == ".train" ||
-                     made_by(made) == ".bfloat16" || made_by(made) == ".eval";
-  return moves && made.contains("base") ? &made.at("base") : nullptr;
-}
-
 void tell_model(Script& script, const Json& value) {
   script.unknown(value, "model", why_unknown(value), "model_name_or_path",
                  fmt::format("write {} into the script, or model_name_or_path into hone's own file", kToken));
@@ -189,7 +180,27 @@ bool add_wrapped(Script& script, const Json& model) {
   return inner != nullptr && !made_by(*inner).empty() && add_wrapped(script, *inner);
 }
 
+// What code that is not read may have changed of the model: its weights, which of them are trained, an adapter.
+void tell_touched(Script& script, const Json& model, bool alone) {
+  for (const Json* one = &model; one != nullptr && !made_by(*one).empty(); one = inner_model(*one)) {
+    const std::string why = why_touched(*one);
+    if (why.empty()) continue;
+    const bool wrapped = class_of(model) == "get_peft_model";
+    script.unknown(model, "model", why, alone && !wrapped ? "use_peft" : "what that code changes",
+                   "write the run into hone's own file: --write run.yaml");
+    return;
+  }
+}
+
 }  // namespace
+
+const Json* inner_model(const Json& made) {
+  const std::string name = class_of(made);
+  if (name == "get_peft_model" || name.starts_with("prepare_model_for")) return argument(made, "model", 0);
+  const bool moves = made_by(made) == ".to" || made_by(made) == ".cuda" || made_by(made) == ".train" ||
+                     made_by(made) == ".bfloat16" || made_by(made) == ".eval";
+  return moves && made.contains("base") ? &made.at("base") : nullptr;
+}
 
 const Json* loaded_model(const Json* model) {
   for (int depth = 0; model != nullptr && depth < 12 && !made_by(*model).empty(); ++depth) {
@@ -207,16 +218,13 @@ void add_model(Script& script) {
     script.unknown(*script.trainer, "model", "the trainer is made without a model", "model_name_or_path");
   } else if (!text_of(*model).empty()) {
     script.set("model_name_or_path", *model, "model");
-    script.set_default("dtype", "float32", "model_init_kwargs");
   } else if (made_by(*model).find("PeftModel") != std::string::npos) {
     script.unknown(*model, "model", "an adapter that exists goes on: its base and rank are in its own files",
                    "model_name_or_path",
                    "write model_name_or_path and adapter_name_or_path into hone's own file");
     return;
   } else if (const Json* loaded = loaded_model(model)) {
-    if (model->contains("touched"))
-      script.unknown(*model, "model", model->at("touched").get<std::string>(), "what that code changes",
-                     "read it");
+    tell_touched(script, *model, config == nullptr);
     const bool wrapped = add_wrapped(script, *model);
     add_loaded(script, *loaded);
     if (wrapped && config != nullptr) {
@@ -236,6 +244,16 @@ void add_model(Script& script) {
   } else {
     script.unknown(*config, "peft_config", why_unknown(*config), "use_peft");
   }
+}
+
+void add_model_defaults(Script& script) {
+  const Json* model = argument(*script.trainer, "model", 0);
+  if (model == nullptr || text_of(*model).empty()) return;
+  const OtherValue* given = script.out.find("model_init_kwargs");
+  if (given == nullptr && script.has("model_init_kwargs")) return;  // told as unknown
+  const bool has_dtype = given != nullptr && given->value.is_object() &&
+                         (given->value.contains("dtype") || given->value.contains("torch_dtype"));
+  if (!has_dtype) script.set_default("dtype", "float32", "model_init_kwargs");
 }
 
 }  // namespace hone::config::script

@@ -16,6 +16,7 @@ namespace {
 using base::Json;
 
 constexpr std::size_t kShown = 60;
+constexpr std::int64_t kMostOfRange = 1000;  // entries of range(n) as a value
 
 std::string last_word(const std::string& name) {
   const std::size_t dot = name.rfind('.');
@@ -79,6 +80,13 @@ std::optional<Json> known(const Json& value) {
     if (whole.starts_with("torch.") || whole.find("TaskType.") != std::string::npos) return word;
     return std::nullopt;
   }
+  if (const auto range = value.find("range"); range != value.end()) {
+    const std::int64_t begin = range->at(0), end = range->at(1), step = range->at(2);
+    if (step == 0 || (end - begin) / step > kMostOfRange) return std::nullopt;
+    Json out = Json::array();
+    for (std::int64_t i = begin; step > 0 ? i < end : i > end; i += step) out.push_back(i);
+    return out;
+  }
   if (const auto list = value.find("list"); list != value.end()) {
     Json out = Json::array();
     for (const Json& one : *list) {
@@ -125,6 +133,17 @@ std::string why_unknown(const Json& value) {
 std::string text_of(const Json& value) {
   const auto json = known(value);
   return json && json->is_string() ? json->get<std::string>() : "";
+}
+
+std::string why_touched(const Json& value) {
+  const Json* one = &value;
+  for (int depth = 0; depth < 40; ++depth) {
+    if (const auto why = one->find("touched"); why != one->end()) return why->get<std::string>();
+    const auto base = one->find("base");
+    if (base == one->end()) break;
+    one = &*base;
+  }
+  return {};
 }
 
 bool is_true(const Json* value) {

@@ -13,6 +13,8 @@ namespace {
 using base::Json;
 
 constexpr int kMostReferences = 64;
+constexpr std::size_t kMostText = std::size_t{4}
+                                  << 20;  // of all values, where a reference repeats a long one
 
 const Json& member(const Json& map, std::string_view name) {
   static const Json nothing;
@@ -78,11 +80,16 @@ std::string resolved_text(const OtherFile& file, std::string text) {
   return text;
 }
 
-void resolve(const OtherFile& file, Json& value) {
+// `left`: bytes that may still be written; 0 where there were too many.
+void resolve(const OtherFile& file, Json& value, std::size_t& left) {
   if (value.is_string()) {
-    value = resolved_text(file, value.get<std::string>());
+    const auto text = value.get<std::string>();
+    if (left == 0 || text.find("${") == std::string::npos) return;
+    std::string resolved = resolved_text(file, text);
+    left -= std::min(left, resolved.size());
+    if (left > 0) value = std::move(resolved);
   } else if (value.is_structured()) {
-    for (Json& one : value) resolve(file, one);
+    for (Json& one : value) resolve(file, one, left);
   }
 }
 
@@ -324,8 +331,12 @@ void add_numbers(Translation& t) {
 
 void translate(const OtherFile& file, OtherRun& out) {
   OtherFile whole = file;
-  for (OtherEntry& one : whole.entries) resolve(file, one.value);
+  std::size_t left = kMostText;
+  for (OtherEntry& one : whole.entries) resolve(file, one.value, left);
   Translation t(whole, names(), out);
+  if (left == 0)
+    t.refuse("", fmt::format("its references repeat each other to more than {} MB", kMostText >> 20),
+             "write the values themselves");
   add_method(t);
   t.apply_names();
   add_model(t);

@@ -1,7 +1,7 @@
 # The calls of a script: its own functions and classes, those of Python that are read, and things of other modules.
 
 
-class Reader(Expressions):
+class Reader(Parsers):
     def of_Call(self, node, at):
         callee = self.eval(node.func)
         given = [(value, at) for value in self.items(node.args)]
@@ -12,8 +12,6 @@ class Reader(Expressions):
                 named[one.arg] = (value, place)
             elif isinstance(value, dict) and all(isinstance(key, str) for key in value):
                 named.update({key: (v, place) for key, v in value.items()})
-            elif isinstance(value, Made):
-                named["**"] = (why_not(value, at), place)
             else:
                 named["**"] = (why_not(value, at), place)
         return self.call(callee, given, named, at)
@@ -30,25 +28,62 @@ class Reader(Expressions):
                 return self.call_own(callee.function, [callee.of, *values], names, at)
             if isinstance(callee.of, FileText):
                 return callee.of
-            return call_method(callee.of, callee.function, values, names, at)
+            return self.call_plain(callee.of, callee.function, values, names, at)
         if isinstance(callee, External):
             return self.call_external(callee.name, given, named, at)
         if isinstance(callee, Made):
             return self.call_made(callee, given, named, at)
         if isinstance(callee, Either):
             return self.call_either(callee, given, named, at)
-        for one in [*values, *names.values()]:
-            self.taint(one, Unknown(f"a function that is not known has it in line {at}", at))
-        return why_not(callee, at)
+        return self.give_up(callee, values, names, why_not(callee, at), f"a function that is not known has it in line {at}", at)
+
+    def give_up(self, callee, values, names, found, text, at):
+        """A call that is not read: it may change what it is given, and what its function reaches."""
+        why = Unknown(text, at)
+        for one in [callee, *values, *names.values()]:
+            self.taint(one, why)
+        return found
+
+    def call_plain(self, of, name, values, names, at):
+        """A method of a plain value; where it is not read, or fails, the value may be another one."""
+        given = [*values, *names.values()]
+        key = first_unknown(values[0]) if values else None
+        looks = {dict: {"get", "items", "keys", "values", "copy"}, list: {"index", "count", "copy"}, set: {"copy", "union"}}
+        kind = next((k for k in looks if isinstance(of, k)), None)
+        try:
+            if kind is dict and name == "get" and (key is not None or OTHERS in of and (values[0] not in of)):
+                return why_not(key, at) if key is not None else of[OTHERS]
+            if kind is not None and name in ("pop", "remove", "discard", "setdefault", "insert", "index", "count", "sort", "union") and key is not None:
+                raise ValueError(why_not(key, at).why)
+            if name in ("remove", "discard", "index", "count", "sort", "reverse", "popitem") and first_unknown(of) is not None:
+                raise ValueError("an entry of it is not known")
+            if kind is not None and OTHERS in names or kind is dict and OTHERS in of and name not in looks[dict] and name != "update":
+                raise ValueError("names of its entries are not known")
+            if name in ("update", "extend", "union") and not all(isinstance(g, (list, tuple, dict, set, range)) for g in values):
+                raise ValueError(why_not(next(g for g in values if not is_plain(g)), at).why)
+            if kind is not None and name not in METHODS[kind]:
+                raise ValueError(f"its method {short(name, 40)} is not read")
+            if kind is not None and size_of(of) + sum(map(size_of, given)) > MOST_ITEMS:
+                raise ValueError("it has too many entries")
+            return call_method(of, name, values, names, at)
+        except (TypeError, ValueError, KeyError, IndexError, AttributeError, StopIteration) as error:
+            why = Unknown(f"{short(name, 40)}() in line {at} is not read: {short(error, 120)}", at)
+            for one in given if kind is None or name not in METHODS[kind] else []:
+                self.taint(one, why)
+            if kind is not None and name not in looks[kind]:
+                self.taint(of, why)
+            return why
 
     def call_either(self, callee, given, named, at):
         kinds = [v for v, _ in callee.values]
         if all(isinstance(v, Made) and v.name == ".train" and isinstance(v.base, Made) for v in kinds):
-            self.trained.append((Either([(v.base, l) for v, l in callee.values], callee.at), at))
+            trainers = [(self.to_train(v.base, given, named, at), l) for v, l in callee.values]
+            self.trained.append((Either(trainers, callee.at), at, False))
             return Unknown("it is what training gives", at)
-        if all(isinstance(v, (External, Class)) for v in kinds):
+        if all(isinstance(v, External) or isinstance(v, Class) and not any(isinstance(c, Class) and "__init__" in c.names for c in self.lineage(v)) for v in kinds):
             return Either([(self.call(v, given, named, at), at) for v in kinds], callee.at)
-        return why_not(callee, at)
+        return self.give_up(callee, [v for v, _ in given], {n: v for n, (v, _) in named.items()}, why_not(callee, at),
+                            f"one of several functions has it in line {at}", at)
 
     # ---- the script's own
 
@@ -56,9 +91,13 @@ class Reader(Expressions):
         node = function.code.node
         self.called.add(node)
         if len(self.frames) > MOST_CALLS:
-            return Unknown(f"{function.name} is called {MOST_CALLS} deep", at)
-        if isinstance(node, ast.AsyncFunctionDef) or any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(node)):
-            return Unknown(f"{function.name} is a generator or async, which is not read", at)
+            return self.give_up(function, given, named, Unknown(f"{function.name} is called {MOST_CALLS} deep", at), f"{function.name} has it", at)
+        other = next((one for one in function.decorators if not self.is_read(one)), None)
+        odd = isinstance(node, ast.AsyncFunctionDef) or any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in own_nodes(node))
+        if odd or other is not None:
+            text = f"{function.name} is a generator or async, which is not read" if odd else \
+                f"{function.name} is decorated with {short(name_of(other), 60)}, which is not read"
+            return self.give_up(function, given, named, Unknown(text, at), text, at)
         frame = Frame(function.closure)
         frame.names = self.bound(function, given, named, at)
         self.frames.append(frame)
@@ -83,6 +122,16 @@ class Reader(Expressions):
             value = merged(value, other, line, {})
         return value
 
+    def is_read(self, decorator):
+        """A decorator that gives the function itself back, or one that calls it as it is."""
+        name, found = name_of(decorator), None
+        if name in ("property", "staticmethod", "classmethod") or name.split(".")[-1] in ("setter", "command", "option", "argument", "wraps", "callback"):
+            return True
+        for names in (self.frames[-1].names, self.frames[0].names):
+            found = names.get(name.split(".")[0]) if found is None else found
+        root = found.name.split(".")[0] if isinstance(found, (External, Made)) else ""
+        return root in (*KNOWN, "functools", "contextlib", "abc", "click", "typer", "hydra", "typing_extensions", "spaces", "modal", "ray", "enum")
+
     def bound(self, function, given, named, at):
         of, names, named = function.code.node.args, {}, dict(named)
         places = [*getattr(of, "posonlyargs", []), *of.args]
@@ -105,7 +154,7 @@ class Reader(Expressions):
                     option = self.of_decorators(function, one.arg, at)
                     names[one.arg] = Unknown(f"{function.name} is called without {one.arg}", at) if option is ABSENT else option
         if of.kwarg is not None:
-            names[of.kwarg.arg] = named if star is None else star
+            names[of.kwarg.arg] = named if star is None else {**named, OTHERS: star}
         return names
 
     def of_decorators(self, function, name, at):
@@ -136,19 +185,24 @@ class Reader(Expressions):
         """An instance of the script's class; of one that builds on another module's class a Made, with what it overrides."""
         lineage = self.lineage(of)
         outside = next((c for c in lineage if isinstance(c, External) and not c.name.startswith(("abc.", "builtins.", "typing.", "enum."))), None)
-        if outside is not None and not of.is_data:
+        strange = next((d for d in of.code.node.decorator_list if not self.is_read(d)), None) if of.code is not None else None
+        begins = [n for c in lineage if isinstance(c, Class) for n in ("__init__", "__post_init__", "__new__", "__setattr__") if n in c.names]
+        rest = named.get(OTHERS, (ABSENT, at))[0]
+        if outside is not None:
             made = self.keep(outside.name, given, named, at)
+            if of.is_data:
+                made.args = {**{n: (self.field(d, n, l) if rest is ABSENT else rest, l) for n, d, l in of.fields}, **named}
             made.own = (of.name, sorted({n for c in lineage if isinstance(c, Class) for n, v in c.names.items() if isinstance(v, Function)}))
+            if begins or strange is not None:
+                made.touched = Unknown(f"its class {of.name} has " + (f"its own {begins[0]}, which is not read" if begins else "a decorator that is not read"), at)
             return made
         made = Instance(of)
-        if outside is not None:
-            made = self.keep(outside.name, [], {}, at)
-            made.args = {n: (self.field(d, n, l), l) for n, d, l in of.fields}
-            made.args.update(named)
-            return made
-        if of.is_data:
+        if strange is not None:
+            made.names[OTHERS] = Unknown(f"class {of.name} is decorated with {short(name_of(strange), 60)}, which is not read", at)
+        elif of.is_data:
             for (name, default, line), value in zip(of.fields, [v for v, _ in given] + [ABSENT] * len(of.fields)):
-                made.names[name] = value if value is not ABSENT else named[name][0] if name in named else self.field(default, name, line)
+                value = named[name][0] if value is ABSENT and name in named else value
+                made.names[name] = value if value is not ABSENT else rest if rest is not ABSENT else self.field(default, name, line)
             self.run_method(made, "__post_init__", [], {}, at)
         else:
             self.run_method(made, "__init__", [v for v, _ in given], {n: v for n, (v, _) in named.items()}, at)
@@ -177,12 +231,16 @@ class Reader(Expressions):
         last, root = name.split(".")[-1], name.split(".")[0]
         values = [v for v, _ in given]
         names = {n: v for n, (v, _) in named.items()}
+        if name.startswith(("sys.argv.", "os.environ.")) and last not in ("get", "copy", "items", "keys", "index", "count"):
+            self.outside[name[:name.rindex(".")]] = Unknown(f"{name}() changes it in line {at}", at)
+            return None
         for ending, answer in GPU.items():
             if name == ending or name.endswith("." + ending):
                 self.note(at, f"{last}() asks the GPU: taken as a GPU of today answers")
                 return answer
         if name in ("os.getenv", "os.environ.get") and values:
-            return self.environment(values[0], values[1] if len(values) > 1 else ABSENT, at)
+            set_here = self.outside.get("os.environ", self.outside.get(("os.environ", values[0]) if is_plain(values[0]) and first_unknown(values[0]) is None else "", ABSENT))
+            return set_here if set_here is not ABSENT else self.environment(values[0], values[1] if len(values) > 1 else ABSENT, at)
         if name in ("sys.exit", "builtins.exit", "builtins.quit"):
             raise Raised(at)
         if name in ("pathlib.Path", "os.fspath", "os.path.expanduser", "os.path.abspath") and values and isinstance(values[0], str):
@@ -200,12 +258,14 @@ class Reader(Expressions):
         if name == "dataclasses.asdict" or name == "builtins.vars":
             if values and isinstance(values[0], Instance):
                 return dict(values[0].names) if last == "asdict" else values[0].names
-            return why_not(values[0] if values else None, at)
+            if not values:
+                return self.frames[-1].names if len(self.frames) == 1 else {OTHERS: Unknown("vars() is not read", at)}
+            return self.attribute(values[0], "__dict__", at) if isinstance(values[0], (Made, Class)) and last == "vars" else why_not(values[0], at)
         if name == "copy.deepcopy" and values and (is_plain(values[0]) or isinstance(values[0], (Made, Instance))):
             return copy.deepcopy(values[0])
         if name == "argparse.Namespace" or name == "types.SimpleNamespace":
             made = Instance(Class(None, last, [], {}, [], False))
-            made.names = {n: v for n, v in names.items() if n != "**"}
+            made.names = dict(names)
             return made
         if name in ("fire.Fire", "typer.run") and values and isinstance(values[0], Function):
             self.note(at, "the command line may set other values: the defaults are taken")
@@ -213,9 +273,9 @@ class Reader(Expressions):
         if root == "builtins":
             return self.call_builtin(last, values, names, given, named, at)
         if root not in KNOWN:
-            why = Unknown(f"{name} of a file that is not read has it in line {at}", at)
-            for one in [*values, *names.values()]:
-                self.taint(one, why)
+            self.give_up(None, values, names, None, f"{name} of a file that is not read has it in line {at}", at)
+        elif root in CHANGING_ROOTS and not last[:1].isupper() and last not in HARMLESS:
+            self.give_up(None, values, names, None, f"{name} has it in line {at}", at)
         made = self.keep(name, given, named, at)
         if name.endswith(("FastLanguageModel.from_pretrained", "FastModel.from_pretrained", "FastVisionModel.from_pretrained")):
             return made, Made("tokenizer", at, base=made)
@@ -224,16 +284,25 @@ class Reader(Expressions):
     def call_builtin(self, name, values, names, given, named, at):
         if name == "print":
             return None
-        if name == "getattr" and len(values) == 2 and isinstance(values[0], Made) and isinstance(values[1], str):
-            return self.attribute(values[0], values[1], at)
-        if name == "getattr" and len(values) >= 2 and isinstance(values[1], str):
-            return values[0].names.get(values[1], values[2] if len(values) > 2 else Unknown(f"{values[1]} is not set", at)) \
-                if isinstance(values[0], Instance) else why_not(values[0], at)
-        if name == "setattr" and len(values) == 3 and isinstance(values[1], str):
-            self.set_attribute(values[0], values[1], values[2], at)
-            return None
-        if name in ("exec", "eval"):
-            return Unknown(f"{name}() is not read", at)
+        if name in ("getattr", "setattr", "delattr") and len(values) >= 2 and isinstance(values[1], str):
+            if name == "setattr" and len(values) == 3 and values[1] != OTHERS:
+                return self.set_attribute(values[0], values[1], values[2], at)
+            if name == "getattr" and len(values) == 3 and isinstance(values[0], Instance):
+                found = self.of_instance(values[0], values[1], at) if OTHERS in values[0].names or self.has(values[0], values[1]) else values[2]
+                return found
+            if name == "getattr" and (len(values) == 2 or isinstance(values[0], Made)):
+                return self.attribute(values[0], values[1], at)
+        if name in ("globals", "locals") and (name == "globals" or len(self.frames) == 1):
+            return self.frames[0].names
+        if name == "exec" or name == "eval" and not all(isinstance(v, str) and not set(v) & set("(:=") for v in values):
+            self.taint_world(Unknown(f"{name}() in line {at} may set it", at))
+        if name not in LOOKING_BUILTINS or name in ("setattr", "delattr"):
+            self.give_up(None, values, names, None, f"{name}() in line {at} may change it", at)
+        for one in [*values, *names.values()] if name in LOOKING_BUILTINS else []:
+            if isinstance(one, Function):
+                self.taint(one, Unknown(f"a function that {name}() calls in line {at} changes it", at))
+        if "**" in names and name == "dict" and all(isinstance(v, dict) for v in values):
+            return {**(values[0] if values else {}), **names}
         if "**" in names:
             return names["**"]
         found = plain_call(name, values, names, at)
@@ -261,62 +330,49 @@ class Reader(Expressions):
         if isinstance(of, Made):
             last = of.name.split(".")[-1]
             if name == ".train" and last.endswith(("Trainer", "train_on_responses_only")):
-                self.trained.append((of, at))
+                self.trained.append((self.to_train(of, given, named, at), at, False))
                 return Unknown("it is what training gives", at)
             if last.endswith("ArgumentParser") or last == "TrlParser" or of.name == ".add_argument_group":
                 return self.call_parser(of, name, given, named, at)
-            if name.startswith(".set_"):
-                of.touched = Unknown(f"{name[1:]}() in line {at} changes it", at)
             if name == ".read_text" and of.name == "open":
                 return of
+        word = name.split(".")[-1]
+        values, names = [v for v, _ in given], {n: v for n, (v, _) in named.items()}
+        moves = word == "to" and any(isinstance(v, External) and v.name.startswith("torch.") for v in [*values, *names.values()])
+        if isinstance(of, Made) and (moves or word not in LOOKS):
+            self.touch(of, Unknown(f"{shown_call(callee)} in line {at} changes it", at))
+            self.give_up(None, values, names, None, f"{shown_call(callee)} has it in line {at}", at)
+        elif isinstance(of, Made):
+            for one in [*values, *names.values()]:
+                if isinstance(one, Function):
+                    self.taint(one, Unknown(f"a function that {shown_call(callee)} calls in line {at} changes it", at))
         return Made(name, at, dict(named), list(given), base=of)
 
-    def call_parser(self, parser, name, given, named, at):
-        if name == ".add_argument":
-            parser.args.setdefault("options", ([], at))[0].append((given, named, at))
-            return None
-        if name in (".add_argument_group", ".add_mutually_exclusive_group"):
-            return parser
-        if name == ".set_defaults":
-            parser.args.setdefault("defaults", ({}, at))[0].update({n: v for n, (v, _) in named.items()})
-            return None
-        if name in (".parse_args", ".parse_known_args"):
-            self.note(at, "the command line may set other values: the defaults are taken")
-            made = self.parsed(parser, at)
-            return (made, []) if name == ".parse_known_args" else made
-        if name.startswith(".parse_"):
-            self.note(at, "the command line may set other values: the defaults are taken")
-            kinds = parser.plain[0][0] if parser.plain else parser.args.get("dataclass_types", (None, at))[0]
-            kinds = list(kinds) if isinstance(kinds, (list, tuple)) else [kinds]
-            made = tuple(self.call(kind, [], {}, at) if isinstance(kind, (Class, External)) else why_not(kind, at) for kind in kinds)
-            for one in made:
-                if isinstance(one, Made):
-                    one.args["(command line)"] = (True, at)
-            rest = named.get("return_remaining_strings", (False, at))[0] is True
-            return (*made, []) if rest else made
-        return Made(name, at, dict(named), list(given), base=parser)
+    def to_train(self, trainer, given, named, at):
+        """The trainer as it is when train() is called: what is set later does not count."""
+        trainer = copy.deepcopy(trainer)
+        resumed = given[0] if given else named.get("resume_from_checkpoint", named.get(OTHERS))
+        inner = trainer
+        while isinstance(inner, Made) and inner.name.endswith("train_on_responses_only") and (inner.plain or "trainer" in inner.args):
+            inner = inner.args["trainer"][0] if "trainer" in inner.args else inner.plain[0][0]
+        if resumed is not None and resumed[0] is not None and resumed[0] is not False and isinstance(inner, Made):
+            inner.args["resume_from_checkpoint"] = resumed
+        return trainer
 
-    def parsed(self, parser, at):
-        made = Instance(Class(None, "Namespace", [], {}, [], False))
-        for given, named, line in parser.args.get("options", ([], at))[0]:
-            words = [v for v, _ in given if isinstance(v, str)]
-            names = {n: v for n, (v, _) in named.items()}
-            word = next((w for w in words if w.startswith("--")), words[0] if words else "")
-            key = names.get("dest", word.lstrip("-").replace("-", "_"))
-            action = names.get("action")
-            if not isinstance(key, str) or not key:
-                continue
-            if names.get("required") is True or (word and not word.startswith("-") and names.get("nargs") not in ("?", "*")):
-                made.names[key] = self.required(word, line)
-            elif "default" in names:
-                made.names[key] = self.converted(names["default"], names.get("type"), line)
-            else:
-                made.names[key] = {"store_true": False, "store_false": True}.get(action) if isinstance(action, str) else None
-        made.names.update(parser.args.get("defaults", ({}, at))[0])
-        return made
+    def has(self, of, name):
+        return any(name in c.names for c in [of, *self.lineage(of.of)] if isinstance(c, (Class, Instance)))
 
-    def converted(self, value, kind, at):
-        """argparse converts a default that is text."""
-        if isinstance(value, str) and isinstance(kind, (External, Function)):
-            return self.call(kind, [(value, at)], {}, at)
-        return value
+
+LOOKING_BUILTINS = set("""isinstance issubclass hasattr getattr setattr delattr type id callable len repr str int float bool format hash dir range enumerate
+    zip sorted min max sum any all abs round list dict tuple set frozenset reversed input bytes chr ord slice globals locals open
+    super pow divmod exit quit""".split())
+
+
+def own_nodes(node):
+    """Nodes of a function that are not of a function inside it."""
+    rest = list(ast.iter_child_nodes(node))
+    while rest:
+        one = rest.pop()
+        yield one
+        if not isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.GeneratorExp)):
+            rest += ast.iter_child_nodes(one)

@@ -26,7 +26,7 @@ class Expressions(Folder):
         return self.items(node.elts)
 
     def of_Set(self, node, at):
-        return self.items(node.elts)
+        return set(self.items(node.elts))
 
     def items(self, nodes):
         out = []
@@ -112,7 +112,7 @@ class Expressions(Folder):
                 result = isinstance(op, ast.IsNot)
             else:
                 bad = next((v for v in (left, right) if first_unknown(v) is not None), None)
-                if isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, dict) and is_plain(left):
+                if isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, dict) and first_unknown(left) is None and OTHERS not in right:
                     bad = None
                 if bad is not None or not is_light([left, right]):
                     return why_not(first_unknown(bad), at)
@@ -157,7 +157,11 @@ class Expressions(Folder):
             self.frames.pop()
         return out if why is None else why
 
-    of_GeneratorExp = of_SetComp = of_ListComp
+    of_GeneratorExp = of_ListComp
+
+    def of_SetComp(self, node, at):
+        found = self.of_ListComp(node, at)
+        return set(found) if isinstance(found, list) else found
 
     def of_DictComp(self, node, at):
         pairs = self.of_ListComp(node, at)
@@ -195,9 +199,19 @@ class Expressions(Folder):
         if isinstance(of, Made):
             if is_environment(of.name):
                 return self.environment(key, ABSENT, at)
-            return Made("[]", at, plain=[(key, at)], base=of)
+            if first_unknown(key) is not None or not isinstance(key, (str, int)):
+                return Made("[]", at, plain=[(key, at)], base=of)
+            if key not in of.parts:
+                of.parts[key] = Made("[]", at, plain=[(key, at)], base=of)
+            return of.parts[key]
         if isinstance(of, External):
+            if of.name in self.outside or first_unknown(key) is None and is_plain(key) and (of.name, key) in self.outside:
+                return self.outside[of.name] if of.name in self.outside else self.outside[(of.name, key)]
             return self.environment(key, ABSENT, at) if is_environment(of.name) else Made("[]", at, plain=[(key, at)], base=of)
+        if isinstance(of, dict) and first_unknown(key) is None and is_plain(key) and key not in of and OTHERS in of:
+            return of[OTHERS]
+        if isinstance(of, set) or is_plain(of) and first_unknown(key) is not None and not isinstance(key, slice):
+            return why_not(first_unknown(key), at)
         if is_plain(of) and (is_plain(key) or isinstance(key, slice)):
             return of[key]
         return why_not(of if not is_plain(of) else key, at)
@@ -209,17 +223,27 @@ class Expressions(Folder):
         if isinstance(of, Either) and all(isinstance(v, (Made, Instance)) for v, _ in of.values):
             return Either([(self.attribute(v, name, at), line) for v, line in of.values], of.at)
         if isinstance(of, External):
-            return External(of.name + "." + name)
+            return self.outside.get(of.name + "." + name, External(of.name + "." + name))
         if isinstance(of, Made):
-            if name in of.args:
-                return of.args[name][0]
-            return Made("." + name, at, base=of)
+            if name in of.args and (is_config(of) or name == "chat_template"):
+                return of.args[name][0] if of.touched is None else of.touched
+            if "." + name in of.parts and not (of.touched and is_plain(of.parts["." + name])):
+                return of.parts["." + name]
+            made = Made("." + name, at, base=of)
+            if name not in LOOKS:
+                of.parts["." + name] = made
+            return made
         if isinstance(of, Instance):
             return self.of_instance(of, name, at)
         if isinstance(of, Class):
-            return of.names[name] if name in of.names else Unknown(f"class {of.name} has no {name} here", at)
-        if isinstance(of, dict) and name not in METHODS[dict] and name in of:
-            return of[name]  # OmegaConf, and namespaces of files
+            found = next((c.names[name] for c in self.lineage(of) if isinstance(c, Class) and name in c.names), None)
+            if name == "__dict__":
+                return of.names
+            if isinstance(found, Function) and "classmethod" in map(name_of, found.decorators):
+                return Method(found, of)
+            return found if found is not None or name in of.names else Unknown(f"class {of.name} has no {name} here", at)
+        if isinstance(of, dict) and name not in METHODS[dict] and (name in of or OTHERS in of):
+            return of.get(name, of.get(OTHERS))  # OmegaConf, and namespaces of files
         if isinstance(of, PathText) and name in ("name", "parent", "stem"):
             return PathText({"name": os.path.basename(of), "parent": os.path.dirname(of) or ".",
                              "stem": os.path.splitext(os.path.basename(of))[0]}[name])
@@ -236,8 +260,13 @@ class Expressions(Folder):
             if isinstance(one, Class) and name in one.names:
                 found = one.names[name]
                 if isinstance(found, Function):
-                    return self.call(Method(found, of), [], {}, at) if "property" in map(name_of, found.decorators) else Method(found, of)
-                return found
+                    kinds = set(map(name_of, found.decorators))
+                    if kinds & {"property", "cached_property", "functools.cached_property"}:
+                        return self.call(Method(found, of), [], {}, at)
+                    return found if "staticmethod" in kinds else Method(found, of.of if "classmethod" in kinds else of)
+                return of.names.get(OTHERS, found)
+        if OTHERS in of.names:
+            return of.names[OTHERS]
         return Unknown(f"{name} is not set in class {of.of.name}", at)
 
     def lineage(self, of):

@@ -5,6 +5,7 @@
 
 namespace hone::config {
 
-extern const std::string_view kValuesPython, kFoldingPython, kExpressionsPython, kCallsPython, kScriptPython;
+extern const std::string_view kValuesPython, kFoldingPython, kExpressionsPython, kCallsPython, kScriptPython,
+    kChangesPython, kParsersPython;
 
 }  // namespace hone::config

@@ -11,17 +11,13 @@ KNOWN = ("trl", "transformers", "peft", "unsloth", "unsloth_zoo", "datasets", "t
 BUILTINS = set(dir(own_import("builtins")))
 
 
-class Frame:
-    def __init__(self, closure=()):
-        self.names, self.closure, self.globals, self.returns = {}, list(closure), set(), []
-
-
-class Folder:
+class Folder(Changes):
     def __init__(self, files, place):
         self.files, self.place = files, place      # path -> value of a YAML or JSON file; a line's place as it is told
         self.frames, self.spent, self.ends = [Frame()], 0, time.monotonic() + MOST_SECONDS
         self.needs, self.notes, self.trainers, self.trained, self.star = [], {}, [], [], None
         self.called = set()
+        self.outside, self.world = {}, None  # what the script sets in other modules; why any name may be another
 
     def note(self, at, text):
         self.notes.setdefault((at, text), None)
@@ -50,6 +46,8 @@ class Folder:
 
     def bind(self, name, value):
         frame = self.frames[-1]
+        if name in frame.outer:
+            frame = next((f for f in reversed(frame.closure) if name in f.names), frame)
         (self.frames[0] if name in frame.globals else frame).names[name] = value
 
     def assign(self, target, value, at):
@@ -62,14 +60,7 @@ class Folder:
         elif isinstance(target, ast.Attribute):
             self.set_attribute(self.eval(target.value), target.attr, value, at)
         elif isinstance(target, ast.Subscript):
-            of, key = self.eval(target.value), self.eval(target.slice)
-            if isinstance(of, (dict, list)) and first_unknown(key) is None and is_plain(key) and (isinstance(of, list) or size_of(of) < MOST_ITEMS):
-                try:
-                    of[key] = value
-                except (TypeError, IndexError, ValueError):
-                    pass
-            elif isinstance(of, (dict, list)):
-                self.taint(of, Unknown("an entry of it is set whose name is not known", at))
+            self.set_entry(self.eval(target.value), self.eval(target.slice), value, at)
 
     def unpack(self, targets, value, at):
         star = next((i for i, t in enumerate(targets) if isinstance(t, ast.Starred)), None)
@@ -82,34 +73,6 @@ class Folder:
             return
         for i, one in enumerate(targets):
             self.assign(one, Made(f"[{i}]", at, base=value) if isinstance(value, Made) else why_not(value, at), at)
-
-    def set_attribute(self, of, name, value, at):
-        if isinstance(of, Made):
-            of.args[name] = (value, at)
-        elif isinstance(of, (Instance, Class)):
-            of.names[name] = value
-        elif isinstance(of, Either):
-            for one, _ in of.values:
-                if isinstance(one, (Made, Instance)):
-                    self.set_attribute(one, name, value, at)
-
-    def taint(self, value, why, seen=None):
-        """Code that is not read may change it."""
-        seen = seen if seen is not None else set()
-        if id(value) in seen:
-            return
-        seen.add(id(value))
-        if isinstance(value, Made):
-            value.touched = why
-        elif isinstance(value, dict):
-            value.update({key: why for key in value})
-        elif isinstance(value, list):
-            value[:] = [why] * len(value)
-        elif isinstance(value, Instance):
-            value.names = {key: why for key in value.names}
-        elif isinstance(value, Either):
-            for one, _ in value.values:
-                self.taint(one, why, seen)
 
     # ---- statements
 
@@ -164,11 +127,12 @@ class Folder:
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             self.imports(node)
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
-            self.frames[-1].globals.update(node.names if isinstance(node, ast.Global) else [])
+            (self.frames[-1].globals if isinstance(node, ast.Global) else self.frames[-1].outer).update(node.names)
         elif isinstance(node, ast.Delete):
             self.forget([node], Unknown("it was deleted", at))
         elif type(node).__name__ == "Match":
-            self.forget([node], Unknown("it is set in a match statement, which is not read", at))
+            self.eval(node.subject)
+            self.match(node.cases, at)
 
     def closure(self):
         return self.frames[-1].closure + [self.frames[-1]] if len(self.frames) > 1 else []
@@ -183,23 +147,57 @@ class Folder:
             else:
                 self.bind(one.asname or one.name, External("." * node.level + f"{node.module + '.' if node.module else ''}{one.name}"))
 
+    def match(self, cases, at):
+        """Any case may be the one, or none where no case takes all."""
+        arms, takes_all = [], False
+        for case in cases:
+            arms.append(lambda case=case: self.run_case(case, at))
+            takes_all = type(case.pattern).__name__ == "MatchAs" and case.pattern.pattern is None and case.guard is None
+        self.arms(arms if takes_all else [*arms, lambda: None], at)
+
+    def run_case(self, case, at):
+        for one in ast.walk(case.pattern):
+            for name in (getattr(one, "name", None), getattr(one, "rest", None)):
+                if isinstance(name, str):
+                    self.bind(name, Unknown("it is part of what a match statement looks at", at))
+        self.run(case.body)
+
     def attempt(self, node):
+        """An import may fail, and so may what a handler has another value for: both are read."""
+        own = [one for h in node.handlers for part in h.body for one in ast.walk(part)]
+        sets = any(isinstance(one, (ast.Name, ast.Attribute, ast.Subscript)) and isinstance(one.ctx, ast.Store) for one in own)
         try:
-            self.run(node.body)
-            self.run(node.orelse)
+            if sets:
+                arms = [lambda: self.run([*node.body, *node.orelse])]
+                self.arms(arms + [lambda h=h: self.run_handler(h) for h in node.handlers], self.at(node))
+            else:
+                self.run(node.body)
+                self.run(node.orelse)
         except Raised:
-            if not node.handlers:
+            if not node.handlers or sets:
                 raise
-            self.run(node.handlers[0].body)
+            self.run_handler(node.handlers[0])
         finally:
             self.run(node.finalbody)
+
+    def run_handler(self, handler):
+        if handler.name:
+            self.bind(handler.name, Unknown("it is an exception", self.at(handler)))
+        self.run(handler.body)
+
+    def arms(self, arms, at):
+        """One of them, which one is not known."""
+        if len(arms) == 1:
+            return arms[0]()
+        return self.condition(Unknown("it is not known which one", at), arms[0], lambda: self.arms(arms[1:], at), at)
 
     def truth(self, value):
         """True, False, or why it is neither."""
         if isinstance(value, (Function, Class, Instance, Method)):
             return True
         if is_plain(value):
-            return bool(value)
+            unsure = isinstance(value, (dict, list, set)) and value and all(isinstance(one, Unknown) for one in (value.values() if isinstance(value, dict) else value))
+            return first_unknown(value) if unsure else bool(value)
         return why_not(value, "")
 
     def condition(self, truth, body, orelse, at):
@@ -208,10 +206,15 @@ class Folder:
             return self.run(body if truth else orelse)
         ours = self.frames
         theirs = copy.deepcopy(ours)
+        count, outside = len(self.trained), dict(self.outside)
         ended = self.arm(body)
-        self.frames = theirs
+        mine, self.trained[count:] = self.trained[count:], []
+        self.frames, (self.outside, outside) = theirs, (outside, self.outside)
         other = self.arm(orelse)
         self.frames = ours
+        merge_names(outside, self.outside, at, {})
+        self.outside = outside
+        self.trained[count:] = either_trained(mine, self.trained[count:], at)
         if ended and other:
             self.leave_both(ended, other, at)
         seen = {}
@@ -236,7 +239,7 @@ class Folder:
 
     def arm(self, body):
         try:
-            self.run(body)
+            body() if callable(body) else self.run(body)
         except (Returned, Raised, Jump) as left:
             return left
         return None
@@ -245,7 +248,7 @@ class Folder:
         values = self.eval(node.iter)
         if isinstance(values, (list, tuple, range, dict, str, set)) and size_of(values) <= MOST_TURNS:
             try:
-                for one in list(values):
+                for one in in_order(values):
                     self.assign(node.target, one, at)
                     self.turn(node.body)
                 self.run(node.orelse)
@@ -253,7 +256,7 @@ class Folder:
             except Jump as jump:
                 if str(jump) == "Break":
                     return
-        self.forget(node.body, Unknown(f"it changes in a loop in line {at}", at), node)
+        self.forget(node.body, Unknown(f"it changes in a loop in line {at}", at), node, values)
 
     def turn(self, body):
         try:
@@ -277,90 +280,9 @@ class Folder:
                     return None
                 return self.forget(node.body, Unknown(f"it changes in a loop in line {at}", at), node)
 
-    def forget(self, nodes, why, loop=None):
-        """Whatever these statements change is not known any more. Trainers made in a loop are found by one turn of it."""
-        if loop is not None:
-            if isinstance(loop, (ast.For, ast.AsyncFor)):
-                self.assign(loop.target, why, why.at)
-            for node in nodes:
-                for one in ast.walk(node):
-                    if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
-                        self.bind(one.id, why)
-            self.arm(nodes)
-        for node in nodes:
-            for one in ast.walk(node):
-                if isinstance(one, ast.Name) and isinstance(one.ctx, (ast.Store, ast.Del)):
-                    value = self.look_up(one.id, why.at)
-                    self.bind(one.id, value if isinstance(value, (Made, Function, Class)) else why)
-                elif isinstance(one, (ast.Attribute, ast.Subscript)) and isinstance(one.ctx, (ast.Store, ast.Del)) or \
-                        isinstance(one, ast.Attribute) and one.attr in ("append", "extend", "update", "pop", "insert", "setdefault"):
-                    of = one.value
-                    value = self.look_up(of.id, why.at) if isinstance(of, ast.Name) else None
-                    if isinstance(value, Made):
-                        value.args.update({one.attr: (why, why.at)} if isinstance(one, ast.Attribute) else {})
-                    else:
-                        self.taint(value, why)
 
-
-def merge_names(a, b, at, seen, take=False):
-    for name in [*a, *(n for n in b if n not in a)]:
-        mine, theirs = a.get(name, ABSENT), b.get(name, ABSENT)
-        value = theirs if take else merged(mine, theirs, at, seen)
-        if take and same_kind(mine, theirs):
-            value = merged(mine, theirs, at, seen, take=True)
-        if value is ABSENT:
-            a.pop(name, None)
-        else:
-            a[name] = value
-
-
-def same_kind(a, b):
-    return type(a) is type(b) and isinstance(a, (Made, dict, list, Instance, Class))
-
-
-def merged(a, b, at, seen, take=False):
-    """One value of two arms: the first object, changed, where both are the same kind; else Either. `take`: the second's."""
-    if a is b:
-        return a
-    if (id(a), id(b)) in seen:
-        return seen[(id(a), id(b))][0]
-    if isinstance(a, Made) and isinstance(b, Made) and (a.name, a.at, len(a.plain)) == (b.name, b.at, len(b.plain)):
-        seen[(id(a), id(b))] = a, b
-        pairs = {n: v for n, (v, _) in a.args.items()}, {n: v for n, (v, _) in b.args.items()}
-        lines = {**{n: l for n, (_, l) in b.args.items()}, **({} if take else {n: l for n, (_, l) in a.args.items()})}
-        merge_names(*pairs, at, seen, take)
-        a.args = {n: (v, lines[n]) for n, v in pairs[0].items()}
-        a.plain = [(merged(v, w, at, seen, take), l) for (v, l), (w, _) in zip(a.plain, b.plain)]
-        a.base = merged(a.base, b.base, at, seen, take)
-        a.touched = b.touched if take else a.touched or b.touched
-        return a
-    if isinstance(a, dict) and isinstance(b, dict):
-        seen[(id(a), id(b))] = a, b
-        merge_names(a, b, at, seen, take)
-        return a
-    if isinstance(a, (Instance, Class)) and type(a) is type(b) and (isinstance(a, Class) or a.of.name == b.of.name):
-        seen[(id(a), id(b))] = a, b
-        merge_names(a.names, b.names, at, seen, take)
-        return a
-    if isinstance(a, list) and isinstance(b, list) and (take or len(a) == len(b)):
-        seen[(id(a), id(b))] = a, b
-        a[:] = list(b) if take else [merged(v, w, at, seen) for v, w in zip(a, b)]
-        return a
-    if take:
-        return b
-    if is_plain(a) and is_plain(b) and type(a) is type(b) and first_unknown([a, b]) is None and a == b:
-        return a
-    if isinstance(a, (Function, External)) and type(a) is type(b) and a.name == b.name:
-        return a
-    if isinstance(a, Unknown) and isinstance(b, Unknown):
-        return a
-    values = []
-    for one in (a, b):
-        for value, line in one.values if isinstance(one, Either) else [(one, at)]:
-            if not any(is_same(value, known) for known, _ in values):
-                values.append((value, line))
-    return Either(values[:8], at)
-
-
-def is_same(a, b):
-    return a is b or type(a) is type(b) and (isinstance(a, (bool, int, float, str)) and a == b or isinstance(a, Made) and (a.name, a.at) == (b.name, b.at))
+def either_trained(one, two, at):
+    """The trainers that two arms train: (trainer, line, whether it may not be trained)."""
+    if one and two and not one[-1][2] and not two[-1][2]:
+        return [*one[:-1], *two[:-1], (merged(one[-1][0], two[-1][0], at, {}), two[-1][1], False)]
+    return [(trainer, line, True) for trainer, line, _ in [*one, *two]]

@@ -59,6 +59,8 @@ def encoded(value, at, depth=0, seen=()):
         if value.touched is not None:
             out["touched"] = short(value.touched.why, 300)
         return out
+    if isinstance(value, range):
+        return {**out, "range": [value.start, value.stop, value.step]}
     if not is_light(value):
         return {**out, "unknown": "it is too large"}
     value = with_names(value)
@@ -93,10 +95,12 @@ def as_json(value, depth=0):
         raise ValueError(f"it is {value}")
     if isinstance(value, int) and not isinstance(value, bool) and not -2**63 <= value < 2**63:
         raise ValueError("it is too large a number")
+    if size_of(value) > (2000 if isinstance(value, dict) else MOST_ENCODED) and not isinstance(value, str):
+        raise ValueError("it has too many entries")
     if isinstance(value, dict):
-        return {str(k): as_json(v, depth + 1) for k, v in list(value.items())[:2000]}
+        return {str(k): as_json(v, depth + 1) for k, v in value.items()}
     if isinstance(value, (list, tuple, set, range)):
-        return [as_json(v, depth + 1) for v in list(value)[:20000]]
+        return [as_json(v, depth + 1) for v in in_order(value)]
     return str(value) if isinstance(value, str) else value
 
 
@@ -107,6 +111,20 @@ def uncalled(reader, tree):
             isinstance(one, ast.Call) and name_of(one.func).endswith("Trainer") for one in ast.walk(node))
         if makes and node in tree.body:
             yield node
+
+
+def last_trained(reader):
+    """The trainer that trains last, and where; those of several arms are an Either."""
+    if not reader.trained:
+        return (reader.trainers[-1], reader.trainers[-1].at) if reader.trainers else None
+    found, line, unsure = reader.trained[-1]
+    for trainer, at, maybe in reversed(reader.trained[:-1]):
+        if not unsure:
+            break
+        found, unsure = merged(trainer, found, at, {}), maybe
+    if reader.world is not None and isinstance(found, Made):
+        found.touched = found.touched or reader.world
+    return found, line
 
 
 def folded(text, notebook, files):
@@ -141,17 +159,21 @@ def folded(text, notebook, files):
             ended = "" if reader.trained else f"the script ends in line {raised}"
         for node in [] if reader.trainers else uncalled(reader, tree):
             reader.note(place(node.lineno), f"nothing in the file calls {node.name}: it is read with its defaults")
+            count = len(reader.trained)
             try:
                 reader.call_own(Function(Code(node), node.name, []), [], {}, place(node.lineno))
             except Raised:
-                continue
+                pass
+            reader.trained[count:] = [(trainer, at, True) for trainer, at, _ in reader.trained[count:]]
     except TooLong:
         ended = f"it runs for ever, or for too long to be read: {MOST_STATEMENTS:,} steps or {MOST_SECONDS} seconds"
     except (Returned, Jump):
         ended = "a statement outside a function ends it"
     ENCODED.clear()
-    last = reader.trained[-1] if reader.trained else (reader.trainers[-1], reader.trainers[-1].at) if reader.trainers else None
-    return {"last": None if last is None else encoded(*last), "trained": [at for _, at in reader.trained[-40:]],
+    last = last_trained(reader)
+    imports = [one for one in ast.walk(tree) if isinstance(one, (ast.Import, ast.ImportFrom))]
+    unsloth = any(name.split(".")[0] == "unsloth" for one in imports for name in ([one.module or ""] if isinstance(one, ast.ImportFrom) else [n.name for n in one.names]))
+    return {"last": None if last is None else encoded(*last), "trained": [at for _, at, _ in reader.trained[-40:]], "unsloth": unsloth,
             "trainers": [{"name": short(v.name, MOST_SHOWN), "at": v.at} for v in reader.trainers[-40:]], "needs": reader.needs[:8], "ended": ended, "left_out": left,
             "notes": [{"at": at, "text": text} for at, text in list(reader.notes)[:60]]}
 

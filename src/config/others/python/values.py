@@ -1,4 +1,4 @@
-# What a script's names hold, found by reading it. python/worker_base.py comes before this text, folding.py and script.py after it.
+# What a script's names hold, found by reading it. python/worker_base.py comes before this text, changes.py to script.py after it.
 # Nothing of the script is imported or executed: every operation on a value is one of this file, on plain values of bounded size.
 ast, copy = own_import("ast"), own_import("copy")
 
@@ -48,6 +48,7 @@ class Made:
         self.args, self.plain = args or {}, plain or []
         self.own = None      # the script's own class: what it overrides
         self.touched = None  # why its values may be others
+        self.parts = {}      # its attributes and entries that were looked at or set: ".config", "train"
 
 
 class Code:
@@ -173,6 +174,11 @@ def shown_call(made):
     return "".join(reversed(names)) + ("" if names[0].startswith("[") else "()")
 
 
+def in_order(value):
+    """The entries of a set in an order that is the same each time."""
+    return sorted(value, key=str) if isinstance(value, set) and first_unknown(value) is None else list(value)
+
+
 def size_of(value):
     return len(value) if isinstance(value, (str, bytes, list, tuple, dict, set, range)) else 1
 
@@ -231,9 +237,9 @@ COMPARE = {ast.Eq: lambda a, b: a == b, ast.NotEq: lambda a, b: a != b, ast.Lt: 
 METHODS = {
     str: {"strip", "lstrip", "rstrip", "split", "rsplit", "lower", "upper", "title", "startswith", "endswith", "find", "count",
           "isdigit", "splitlines", "partition", "rpartition", "capitalize", "removeprefix", "removesuffix"},
-    list: {"append", "extend", "insert", "pop", "remove", "index", "count", "copy", "reverse", "clear"},
+    list: {"append", "extend", "insert", "pop", "remove", "index", "count", "copy", "reverse", "clear", "sort"},
     dict: {"get", "items", "keys", "values", "copy", "update", "pop", "setdefault", "clear"},
-    tuple: {"index", "count"}, set: {"add", "union", "update", "discard", "copy"}}
+    tuple: {"index", "count"}, set: {"add", "union", "update", "discard", "copy", "remove", "clear"}}
 
 
 def call_method(value, name, given, named, at):
@@ -265,16 +271,18 @@ def call_method(value, name, given, named, at):
 def plain_call(name, given, named, at):
     """A function of Python's own on plain values; NotImplemented where it is not one that is read."""
     if name in ("dict", "list", "tuple", "set") and not named and len(given) == 1 and isinstance(given[0], (list, tuple, dict, set, range)):
+        if isinstance(given[0], set) and first_unknown(given[0]) is not None:
+            return why_not(first_unknown(given[0]), at)
         if size_of(given[0]) > MOST_ITEMS:
             return Unknown("it has too many entries", at)
-        return {"dict": dict, "list": list, "tuple": tuple, "set": set}[name](given[0])
+        return {"dict": dict, "list": list, "tuple": tuple, "set": set}[name](in_order(given[0]) if isinstance(given[0], set) else given[0])
     if name == "dict" and all(isinstance(g, dict) for g in given) and len(given) < 2:
         return {**(given[0] if given else {}), **named}
     if name in ("list", "tuple", "set") and not given:
         return {"list": list, "tuple": tuple, "set": set}[name]()
     if name == "len" and len(given) == 1 and is_plain(given[0]):
         return len(given[0])
-    if name in ("zip", "enumerate", "reversed", "sorted") and all(isinstance(g, (list, tuple, range, str, dict)) for g in given[:1] + (given if name == "zip" else [])):
+    if name in ("zip", "enumerate", "reversed", "sorted") and all(isinstance(g, (list, tuple, range, str, dict) + ((set,) if name == "sorted" else ())) for g in given[:1] + (given if name == "zip" else [])):
         if not named and sum(map(size_of, given)) <= MOST_ITEMS and (name != "sorted" or first_unknown(given) is None):
             return list({"zip": zip, "enumerate": enumerate, "reversed": lambda v: reversed(list(v)), "sorted": sorted}[name](*given))
         return Unknown(f"{name} of these values is not read", at)

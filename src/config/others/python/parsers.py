@@ -1,0 +1,107 @@
+# Parsers of a command line: argparse, and transformers' HfArgumentParser. Their defaults, or what the script gives them.
+
+
+class Parsers(Expressions):
+    def call_parser(self, parser, name, given, named, at):
+        if name == ".add_argument":
+            parser.args.setdefault("options", ([], at))[0].append((given, named, at))
+            return None
+        if name in (".add_argument_group", ".add_mutually_exclusive_group"):
+            return parser
+        if name == ".set_defaults":
+            parser.args.setdefault("defaults", ({}, at))[0].update({n: v for n, (v, _) in named.items()})
+            return None
+        if name.startswith(".parse_") and "sys.argv" in self.outside and not given and not named:
+            given = [(Unknown(f"the script sets sys.argv, which the parser in line {at} reads", at), at)]
+        if name in (".parse_args", ".parse_known_args"):
+            made = self.parsed(parser, at)
+            words = [v for v in (given[0][0] if given else named.get("args", (None, at))[0],) if v is not None]
+            if words or [n for n in named if n != "args"] or len(given) > 1:
+                if len(named) + len(given) > 1 or not self.take_words(parser, made, words[0], at):
+                    self.taint(made, Unknown(f"the words that the script gives to the parser in line {at} are not read", at))
+            else:
+                self.note(at, "the command line may set other values: the defaults are taken")
+            return (made, []) if name == ".parse_known_args" else made
+        if name.startswith(".parse_"):
+            return self.parse_kinds(parser, name, given, named, at)
+        return Made(name, at, dict(named), list(given), base=parser)
+
+    def take_words(self, parser, made, words, at):
+        """["--lr", "3e-5"] as options of one value each. False: it is not such a list."""
+        if not isinstance(words, (list, tuple)) or first_unknown(words) is not None or not all(isinstance(w, str) for w in words):
+            return False
+        options, rest = {}, [part for w in words for part in (w.split("=", 1) if w.startswith("--") else [w])]
+        for given, named, line in parser.args.get("options", ([], at))[0]:
+            options.update({w: (given, named, line) for w, _ in given if isinstance(w, str) and w.startswith("-")})
+        while rest:
+            if rest[0] not in options:
+                return False
+            given, named, line = options[rest.pop(0)]
+            names = {n: v for n, (v, _) in named.items()}
+            long = next((w for w, _ in given if isinstance(w, str) and w.startswith("--")), given[0][0])
+            key, action = names.get("dest", long.lstrip("-").replace("-", "_")), names.get("action", "store")
+            if action in ("store_true", "store_false"):
+                made.names[key] = action == "store_true"
+            elif action == "store" and "nargs" not in names and rest:
+                made.names[key] = self.converted(rest.pop(0), names.get("type"), line)
+            else:
+                return False
+        return True
+
+    def parse_kinds(self, parser, name, given, named, at):
+        """HfArgumentParser and TrlParser: an instance of each class, by the command line or by what the script gives."""
+        kinds = parser.plain[0][0] if parser.plain else parser.args.get("dataclass_types", (None, at))[0]
+        kinds = list(kinds) if isinstance(kinds, (list, tuple)) else [kinds]
+        values = {}
+        if name in (".parse_dict", ".parse_yaml_file", ".parse_json_file"):
+            source = given[0][0] if given else next((v for n, (v, _) in named.items() if n in ("args", "yaml_file", "json_file")), None)
+            values = self.file(source, at) if isinstance(source, str) and name != ".parse_dict" else source
+        elif [n for n in named if n not in ("return_remaining_strings", "look_for_args_file")] or given:
+            values = Unknown(f"the words that the script gives to the parser in line {at} are not read", at)
+        else:
+            self.note(at, "the command line may set other values: the defaults are taken")
+        made = tuple(self.call(kind, [], self.of_kind(kind, kinds, values, at), at) if isinstance(kind, (Class, External)) else why_not(kind, at) for kind in kinds)
+        for one in made if values == {} else []:
+            if isinstance(one, Made):
+                one.args["(command line)"] = (True, at)
+        return (*made, []) if named.get("return_remaining_strings", (False, at))[0] is True else made
+
+    def of_kind(self, kind, kinds, values, at):
+        """Those of the values that are fields of the class; with two classes of other modules it is not known whose they are."""
+        if not isinstance(values, dict):
+            return {OTHERS: (why_not(values, at), at)}
+        own = {name for one in kinds if isinstance(one, Class) for name, _, _ in one.fields}
+        if isinstance(kind, Class) and not any(isinstance(c, External) for c in self.lineage(kind)):
+            return {n: (v, at) for n, v in values.items() if n == OTHERS or n in {name for name, _, _ in kind.fields}}
+        if values and sum(isinstance(one, External) for one in kinds) > 1:
+            return {OTHERS: (Unknown(f"{name_of_call(kind)} and another class share what the parser in line {at} is given", at), at)}
+        return {n: (v, at) for n, v in values.items() if n not in own or isinstance(kind, Class)}
+
+    def parsed(self, parser, at):
+        made = Instance(Class(None, "Namespace", [], {}, [], False))
+        for given, named, line in parser.args.get("options", ([], at))[0]:
+            words = [v for v, _ in given if isinstance(v, str)]
+            names = {n: v for n, (v, _) in named.items()}
+            word = next((w for w in words if w.startswith("--")), words[0] if words else "")
+            key = names.get("dest", word.lstrip("-").replace("-", "_"))
+            action = names.get("action")
+            if not isinstance(key, str) or not key:
+                continue
+            if names.get("required") is True or (word and not word.startswith("-") and names.get("nargs") not in ("?", "*")):
+                made.names[key] = self.required(word, line)
+            elif "default" in names:
+                made.names[key] = self.converted(names["default"], names.get("type"), line)
+            else:
+                made.names[key] = {"store_true": False, "store_false": True}.get(action) if isinstance(action, str) else None
+        made.names.update(parser.args.get("defaults", ({}, at))[0])
+        return made
+
+    def converted(self, value, kind, at):
+        """argparse converts a default that is text."""
+        if isinstance(value, str) and isinstance(kind, (External, Function)):
+            return self.call(kind, [(value, at)], {}, at)
+        return value
+
+
+def name_of_call(kind):
+    return kind.name.split(".")[-1] if isinstance(kind, (External, Class)) else "it"
