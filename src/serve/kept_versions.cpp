@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/strings/printable.h"
 
 namespace hone::serve {
 

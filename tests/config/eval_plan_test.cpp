@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "base/error.h"
+#include "base/helpers.h"
 
 namespace hone::config {
 namespace eval_plan_test {
@@ -32,9 +35,15 @@ TEST(EvalPlan, TasksAndAServerOfNobodyElse) {
 }
 
 TEST(EvalPlan, WhatItDoesNotTake) {
+  const base::TempFolder folder;
+  const std::string adapter = folder.path().string();
+  std::ofstream(folder.path() / "adapter_config.json") << "{}";
+  std::ofstream(folder.path() / "adapter_model.safetensors") << "";
   EXPECT_NE(refused({kModel}).find("tasks of lm-eval"), std::string::npos);
   EXPECT_NE(refused({kModel, "--tasks", ","}).find("tasks of lm-eval"), std::string::npos);
   EXPECT_NE(refused({kModel, "--tasks", "a", "--port", "8000"}).find("port"), std::string::npos);
+  EXPECT_NE(refused({kModel, "--tasks", "a", "--adapters", "one=" + adapter}).find("adapter_name_or_path"),
+            std::string::npos);
   EXPECT_NE(refused({"--tasks", "a"}).find("a model to evaluate"), std::string::npos);
 }
 

@@ -57,6 +57,7 @@ TEST_F(UserPaths, EveryOptionWithAPathIsInTheTable) {
       {"trust_remote_code", "a switch"},
       {"save_on_each_node", "a switch"},
       {"push_to_hub", "a switch"},
+      {"as", "the name of a trainer"},
       {"dataset_streaming", "a switch"},
       {"log_completions_hub_repo", "is refused"},
       {"markdown", "a switch"}};

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <thread>
 
 #include "serve/openai/answers.h"
@@ -79,6 +80,13 @@ TEST(OpenAi, LogprobsBesidePenaltiesAreTheModels) {
   }
 }
 
+// A request gives its numbers back behind its answer: what is held then, waited for.
+std::int64_t held_of(const TinyServed& tiny, std::int64_t expected) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (tiny.served.numbers != expected && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  return tiny.served.numbers;
+}
+
 TEST(OpenAi, AnswersAreBounded) {
   TinyServed tiny;
   const std::vector<int> prompt(60, 7);
@@ -102,14 +110,38 @@ TEST(OpenAi, AnswersAreBounded) {
                                          {"logprobs", 64}})
                 ->wait()["error"]["param"],
             "logprobs");
-  EXPECT_EQ(tiny.served.numbers, 0);
+  EXPECT_EQ(held_of(tiny, 0), 0);
 
   tiny.served.numbers = openai::kMostNumbersHeld + 1;  // of others
   const auto busy =
       tiny.ask("/v1/completions", {{"prompt", prompt}, {"max_tokens", 0}, {"echo", true}, {"logprobs", 1}});
   EXPECT_EQ(busy->wait()["error"]["type"], "overloaded");
   EXPECT_EQ(busy->answered.status, 429);
-  EXPECT_EQ(tiny.served.numbers, openai::kMostNumbersHeld + 1);
+  EXPECT_EQ(held_of(tiny, openai::kMostNumbersHeld + 1), openai::kMostNumbersHeld + 1);
+}
+
+// With or without echo, at the start and while tokens are drawn, in one piece or as a stream.
+TEST(OpenAi, AllAnswersTogetherAreBounded) {
+  TinyServed tiny;
+  std::int64_t others = 0;  // what other requests hold
+  const auto status = [&](const Json& more) {
+    tiny.served.numbers = others;
+    Json asked = {{"prompt", {5, 6, 7}}, {"max_tokens", 30}, {"ignore_eos", true}, {"n", 2}};
+    asked.update(more);
+    const auto one = tiny.ask("/v1/completions", asked);
+    one->wait();
+    EXPECT_EQ(held_of(tiny, others), others);
+    const bool is_told = one->answered.body.find("too many log-probabilities") != std::string::npos;
+    return is_told && one->answered.status == 200 ? 0 : one->answered.status;  // 0: a stream that tells it
+  };
+  others = openai::kMostNumbersHeld + 1;
+  EXPECT_EQ(status({{"logprobs", 20}}), 429);
+  EXPECT_EQ(status({{"logprobs", nullptr}}), 200);
+  others = openai::kMostNumbersHeld - std::int64_t{2 * 30 * 21};
+  EXPECT_EQ(status({{"logprobs", 20}}), 200);
+  ++others;
+  EXPECT_EQ(status({{"logprobs", 20}}), 429);
+  EXPECT_EQ(status({{"logprobs", 20}, {"stream", true}}), 0);
 }
 
 // A turn that the model is taken to have said.

@@ -17,18 +17,30 @@ void download_from_hub(const std::vector<config::HubRequest>& requests, const st
 // UserError for what a download did not bring: a split or a file that the repository does not have.
 void require_downloaded(const std::vector<config::HubRequest>& still_missing);
 
+// What the plan of a command lacks, its own or that of the server that it starts.
+template <typename Plan>
+const std::vector<config::HubRequest>& downloads_of(const Plan& plan) {
+  if constexpr (requires { plan.serve.downloads; }) {
+    return plan.serve.downloads;
+  } else {
+    return plan.downloads;
+  }
+}
+
 // parse(), and again once what its plan lacks is downloaded.
 template <typename Parse>
 auto with_downloads(const Parse& parse) {
   auto plan = parse();
-  if (plan.downloads.empty()) return plan;
+  if (downloads_of(plan).empty()) return plan;
   if constexpr (requires { plan.policy.python; }) {
-    download_from_hub(plan.downloads, plan.policy.python);
+    download_from_hub(downloads_of(plan), plan.policy.python);
+  } else if constexpr (requires { plan.serve.downloads; }) {
+    download_from_hub(downloads_of(plan), plan.python);
   } else {
-    download_from_hub(plan.downloads);
+    download_from_hub(downloads_of(plan));
   }
   plan = parse();
-  require_downloaded(plan.downloads);
+  require_downloaded(downloads_of(plan));
   return plan;
 }
 

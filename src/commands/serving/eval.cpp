@@ -64,12 +64,7 @@ std::string called(const config::ServePlan& plan) {
 }  // namespace
 
 int eval(const std::vector<std::string>& arguments) {
-  config::EvalPlan plan = config::parse_eval(arguments);
-  if (!plan.serve.downloads.empty()) {
-    download_from_hub(plan.serve.downloads, plan.python);
-    plan = config::parse_eval(arguments);
-    require_downloaded(plan.serve.downloads);
-  }
+  config::EvalPlan plan = with_downloads([&] { return config::parse_eval(arguments); });
   const LmEval harness = find_lm_eval(plan.python);
   const fs::path folder = output_of(plan);
   fs::create_directories(folder);

@@ -58,7 +58,11 @@ rollout::Request Sampling::request_of(Choice& choice) const {
 void Sampling::count(std::int64_t tokens) {
   const std::int64_t more = tokens * wish_.told_beside();
   numbers_ += more;
-  served_.numbers += more;
+  const std::int64_t held = served_.numbers += more;
+  // One at a time is refused: what it held is free for the others then.
+  if (wish_.logprobs && held > kMostNumbersHeld)
+    throw Refusal(429, "too many log-probabilities wait to be told: try again in a moment", "", "",
+                  "overloaded");
   if (numbers_ <= kMostNumbers) return;
   throw Refusal(400,
                 "an answer has at most " + std::to_string(kMostNumbers) +
@@ -75,9 +79,6 @@ void Sampling::start() {
     told += scores ? prompt.size() : 0;
   }
   try {
-    if (told > 0 && served_.numbers > kMostNumbersHeld)
-      throw Refusal(429, "too many log-probabilities wait to be told: try again in a moment", "", "",
-                    "overloaded");
     count(static_cast<std::int64_t>(told) * wish_.samples);
   } catch (const Refusal&) {
     fail(std::current_exception());

@@ -45,7 +45,8 @@ struct Wish {
 // them; kMostBytes: of JSON.
 inline constexpr std::int64_t kMostNumbers = std::int64_t{1} << 19;
 inline constexpr std::size_t kMostBytes = std::size_t{64} << 20;
-// Log-probabilities of all requests that are not answered yet; more are a 429.
+// Log-probabilities of all requests that are not answered yet. A request that begins beyond it, or adds what goes beyond
+// it, gets a 429.
 inline constexpr std::int64_t kMostNumbersHeld = std::int64_t{1} << 24;
 
 // Refusals by name for what is unknown, not supported, or out of range. `body`: the request.
