@@ -77,14 +77,13 @@ config = SFTConfig("out", seed=updated["v"], max_steps=removed[0], run_name=targ
 SFTTrainer("nowhere/model", args=config, train_dataset=load_dataset("nowhere/rows", split="train")).train()
 )py");
   for (const char* name :
-       {"seed", "max_steps", "run_name", "logging_steps", "save_steps", "eval_steps", "save_total_limit", "data_seed",
-        "max_length", "warmup_steps", "gradient_accumulation_steps", "num_train_epochs", "weight_decay",
-        "per_device_train_batch_size"}) {
+       {"seed", "max_steps", "run_name", "logging_steps", "save_steps", "eval_steps", "save_total_limit",
+        "data_seed", "max_length", "warmup_steps", "gradient_accumulation_steps", "num_train_epochs",
+        "weight_decay", "per_device_train_batch_size"}) {
     EXPECT_EQ(option_of(run, name), "absent") << name;
-    EXPECT_TRUE(std::any_of(run.unknown.begin(), run.unknown.end(), [&](const OtherUnknown& one) {
-      return one.name == name;
-    })) << name
-        << "\n"
+    EXPECT_TRUE(std::any_of(run.unknown.begin(), run.unknown.end(),
+                            [&](const OtherUnknown& one) { return one.name == name; }))
+        << name << "\n"
         << findings_of(run);
   }
 }
@@ -120,15 +119,14 @@ trainer = SFTTrainer("nowhere/model", args=config, peft_config=LoraConfig(target
 trainer.train(resume_from_checkpoint="out/checkpoint-5")
 config.learning_rate = 1
 )py");
-  const std::pair<const char*, const char*> expected[] = {
-      {"learning_rate", "5e-06"},
-      {"max_steps", "9"},
-      {"seed", "5"},
-      {"data_seed", "7"},
-      {"logging_steps", "20"},
-      {"lora_target_modules", "[q_proj, v_proj]"},
-      {"dtype", "absent"},
-      {"resume_from_checkpoint", "out/checkpoint-5"}};
+  const std::pair<const char*, const char*> expected[] = {{"learning_rate", "5e-06"},
+                                                          {"max_steps", "9"},
+                                                          {"seed", "5"},
+                                                          {"data_seed", "7"},
+                                                          {"logging_steps", "20"},
+                                                          {"lora_target_modules", "[q_proj, v_proj]"},
+                                                          {"dtype", "absent"},
+                                                          {"resume_from_checkpoint", "out/checkpoint-5"}};
   for (const auto& [name, value] : expected) EXPECT_EQ(option_of(run, name), value) << name;
   EXPECT_TRUE(run.refused.empty()) << findings_of(run);
 }
@@ -190,9 +188,11 @@ TEST(OthersDoubts, AllRowsOfALongSelect) {
 }
 
 TEST(OthersDoubts, UnslothIsWhatIsImported) {
-  EXPECT_EQ(recognize("# FastLanguageModel, from unsloth, is not here\nfrom trl import SFTTrainer\n", "a.py")->trainer,
+  EXPECT_EQ(recognize("# FastLanguageModel, from unsloth, is not here\nfrom trl import SFTTrainer\n", "a.py")
+                ->trainer,
             Trainer::kTrl);
-  EXPECT_EQ(recognize("if True:\n    from unsloth import x\nfrom trl import y\n", "a.py")->trainer, Trainer::kUnsloth);
+  EXPECT_EQ(recognize("if True:\n    from unsloth import x\nfrom trl import y\n", "a.py")->trainer,
+            Trainer::kUnsloth);
 }
 
 // A name of the file with a line end is no line of hone's own file.
@@ -203,7 +203,8 @@ TEST(OthersDoubts, ANameCannotAddALine) {
 }
 
 TEST(OthersDoubts, ReferencesOfTorchtuneStaySmall) {
-  std::string text = "model:\n  _component_: torchtune.models.x\nlong: " + std::string(900000, 'x') + "\nall:\n";
+  std::string text =
+      "model:\n  _component_: torchtune.models.x\nlong: " + std::string(900000, 'x') + "\nall:\n";
   for (int i = 0; i < 2000; ++i) text += "- ${long}\n";
   expect_finding(other_run(text), "its references repeat each other to more than 4 MB");
 }
