@@ -9,6 +9,7 @@
 #include "base/strings/utf8.h"
 #include "config/others/script.h"
 #include "config/settings.h"
+#include "config/write_plan.h"
 
 namespace hone::config::script {
 namespace {
@@ -38,8 +39,8 @@ const OtherName* row_of(std::span<const OtherName> table, std::string_view name)
 }
 
 bool asks_nothing(const Json& value) {
-  return value.is_null() || value == false || value == 0 || value == "" || value == "none" || value == "no" ||
-         (value.is_structured() && value.empty());
+  return value.is_null() || value == false || value == 0 || value == Json("") || value == "none" ||
+         value == "no" || (value.is_structured() && value.empty());
 }
 
 }  // namespace
