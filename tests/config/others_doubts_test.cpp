@@ -114,6 +114,21 @@ names.add("v_proj")
 numbers = [30, 20]
 numbers.sort()
 config.logging_steps = numbers[0]
+late = 3
+def early(n=late): return n
+late = 4
+config.save_steps = early()
+from typing import NamedTuple
+class Pair(NamedTuple):
+    v: int = 1
+config.eval_steps = Pair(v=6).v
+class Opened:
+    def __enter__(self):
+        config.warmup_steps = 8
+with Opened():
+    pass
+more = names
+more |= {"k_proj"}
 config.model_init_kwargs = {"dtype": "bfloat16"}
 trainer = SFTTrainer("nowhere/model", args=config, peft_config=LoraConfig(target_modules=names))
 trainer.train(resume_from_checkpoint="out/checkpoint-5")
@@ -124,7 +139,10 @@ config.learning_rate = 1
                                                           {"seed", "5"},
                                                           {"data_seed", "7"},
                                                           {"logging_steps", "20"},
-                                                          {"lora_target_modules", "[q_proj, v_proj]"},
+                                                          {"lora_target_modules", "[q_proj, v_proj, k_proj]"},
+                                                          {"save_steps", "3"},
+                                                          {"eval_steps", "6"},
+                                                          {"warmup_steps", "8"},
                                                           {"dtype", "absent"},
                                                           {"resume_from_checkpoint", "out/checkpoint-5"}};
   for (const auto& [name, value] : expected) EXPECT_EQ(option_of(run, name), value) << name;
@@ -151,6 +169,11 @@ constexpr Doubt kDoubts[] = {
      "its class Mine has its own __init__, which is not read"},
     {"LR = 1\nexec(open('x').read())\nSFTTrainer('m', args=SFTConfig(learning_rate=LR)).train()\n",
      "learning_rate: exec() in line 8 may set it"},
+    {"lr = 1\nfrom mine import *\nSFTTrainer('m', args=SFTConfig(learning_rate=lr)).train()\n",
+     "learning_rate: import * in line 8 may set it"},
+    {"class A:\n    def __init__(self): self.v = 1\nclass B(A):\n    def __init__(self): super().__init__()\n"
+     "SFTTrainer('m', args=SFTConfig(learning_rate=B().v)).train()\n",
+     "learning_rate: super() in line 10 is not read"},
     // models and tokenizers
     {"model = AutoModelForCausalLM.from_pretrained('m')\nmodel.add_adapter(LoraConfig(r=64))\nmodel.config.rope_scaling = 1\n"
      "tok = AutoTokenizer.from_pretrained('m')\ntok.add_special_tokens({'a': 'b'})\n"
@@ -193,6 +216,16 @@ TEST(OthersDoubts, UnslothIsWhatIsImported) {
             Trainer::kTrl);
   EXPECT_EQ(recognize("if True:\n    from unsloth import x\nfrom trl import y\n", "a.py")->trainer,
             Trainer::kUnsloth);
+}
+
+// Question marks of comments and texts ask for no help.
+TEST(OthersDoubts, LinesOfANotebookThatArePython) {
+  const OtherRun run = other_run(
+      R"({"cells": [{"cell_type": "code", "source": "from trl import SFTConfig, SFTTrainer\nLR = 1\nLR = 2  # why?"},
+                    {"cell_type": "code", "source": "SFTTrainer('m', args=SFTConfig(learning_rate=LR)).train()"}]
+})",
+      "train.ipynb");
+EXPECT_EQ(option_of(run, "learning_rate"), "2") << findings_of(run);
 }
 
 // A name of the file with a line end is no line of hone's own file.

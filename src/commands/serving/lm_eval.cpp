@@ -96,8 +96,12 @@ LmEval find_lm_eval(const std::string& python) {
 
 base::Json run_lm_eval(const LmEval& harness, const std::vector<std::string>& words, const fs::path& folder,
                        const std::atomic<int>& stop) {
-  std::vector<std::string> all = {harness.python, "-m", "lm_eval", "run", "--output_path", folder.string()};
+  std::vector<std::string> all = {harness.python, "-m", "lm_eval", "--output_path", folder.string()};
   all.insert(all.end(), words.begin(), words.end());
+  // No module of the working folder is taken for one of the library's, and no proxy is asked for this machine.
+  setenv("PYTHONSAFEPATH", "1", 0);
+  setenv("NO_PROXY", "127.0.0.1", 0);
+  setenv("no_proxy", "127.0.0.1", 0);
   const std::set<fs::path> before = results_below(folder);
   const std::optional<pid_t> child = started(all, STDERR_FILENO);
   int code = 127;

@@ -25,7 +25,7 @@ constexpr OtherName kTrainer[] = {
     part("model"), part("args"), part("train_dataset"), part("eval_dataset"), part("peft_config"), part("reward_funcs"), part("ref_model"), part("data_collator"),
     part("tokenizer"), part("processing_class"), part("formatting_func"), part("max_seq_length"), part("max_length"),
     rejected("compute_loss_func", "a loss of the script's own", "train with a loss of hone's"), rejected("optimizers", "an optimizer of the script's own", "name it as optim, with its rate"),
-    rejected("optimizer_cls_and_kwargs", "an optimizer of the script's own", "name it as optim, with its rate"), rejected("model_init", "a model that the script makes anew", "give the model itself"),
+    rejected("optimizer_cls_and_kwargs", "an optimizer of the script's own", "name it as optim, with its rate"), rejected("model_init", "a model that the script makes again", "give the model itself"),
     rejected("teacher_model", "distillation from a teacher", "train without it"), rejected("rollout_func", "rollouts of the script's own", "docs/methods.md has rollout"), rejected("environment_factory", "environments of the script's own", "docs/methods.md has environment"),
     rejected("tools", "tools of the script's own", "docs/methods.md has tools"),
     part("reward_processing_classes"), passed("reward_tokenizer", kText), passed("callbacks", "code that runs beside the steps: hone runs none of it"), passed("compute_metrics", "figures of an evaluation, which train nothing"),

@@ -164,7 +164,7 @@ void add_model(Translation& t) {
   if (!text_of(t.value("checkpointer"), "adapter_checkpoint").empty() || t.flag("resume_from_checkpoint"))
     t.unknown("resume_from_checkpoint",
               "the run goes on from torchtune's own files, which hone does not read", "where the run begins",
-              "begin anew");
+              "begin again");
   const Json& limit = member(t.value("tokenizer"), "max_seq_len");
   if (limit.is_null())
     t.set_default("max_length", nullptr, "tokenizer.max_seq_len: no limit");

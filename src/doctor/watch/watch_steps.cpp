@@ -135,7 +135,7 @@ void PolicyWatch::see_ratio_gap(const train::StepFacts& step, Findings& out) {
         {.code = "RL-10",
          .level = Level::kWarn,
          .what = "sampler and trainer disagree on a token's log-probability by " + short_number(gap) +
-                 " in the mean",
+                 " on average",
          .evidence = at_step,
          .cause = "suspected: rounding, since both have other kernels on this device, or a defect of one",
          .not_this = "temperature, top_p or a stale copy of the weights: there is one copy",

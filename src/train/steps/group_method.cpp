@@ -476,7 +476,8 @@ GroupMethod::PassFacts GroupMethod::train_pass(const Pass& one, const learn::Ste
       [&](const TokenScores& scores) {
         out.balance = scores.balance;
         const TokenScores recorded = recorded_scores(part.rollouts->batch, pass.samples);
-        if (part.fresh && !parts_.dropout && !scores_before() && recorded.logprob.defined()) {
+        if (part.fresh && !parts_.dropout && (!scores_before() || parts_.source.lacks_scores()) &&
+            recorded.logprob.defined()) {
           const at::Tensor gaps = (scores.logprob - recorded.logprob).abs();
           out.ratio_gap = std::max(out.ratio_gap, gaps.max().item<double>());
           out.gap_sum += gaps.sum().item<double>();

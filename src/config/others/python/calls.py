@@ -135,8 +135,6 @@ class Reader(Parsers):
     def bound(self, function, given, named, at):
         of, names, named = function.code.node.args, {}, dict(named)
         places = [*getattr(of, "posonlyargs", []), *of.args]
-        defaults = dict(zip([a.arg for a in places[len(places) - len(of.defaults):]], of.defaults))
-        defaults.update({a.arg: d for a, d in zip(of.kwonlyargs, of.kw_defaults) if d is not None})
         for place, value in zip(places, given):
             names[place.arg] = value
         if of.vararg is not None:
@@ -148,8 +146,8 @@ class Reader(Parsers):
             elif one.arg not in names:
                 if star is not None:
                     names[one.arg] = star
-                elif one.arg in defaults:
-                    names[one.arg] = self.of_option(self.eval(defaults[one.arg]), one.arg, at)
+                elif one.arg in function.defaults:
+                    names[one.arg] = self.of_option(function.defaults[one.arg], one.arg, at)
                 else:
                     option = self.of_decorators(function, one.arg, at)
                     names[one.arg] = Unknown(f"{function.name} is called without {one.arg}", at) if option is ABSENT else option
@@ -284,6 +282,10 @@ class Reader(Parsers):
     def call_builtin(self, name, values, names, given, named, at):
         if name == "print":
             return None
+        if name == "super":
+            own = values[-1] if values else next(iter(self.frames[-1].names.values()), None)
+            if isinstance(own, Instance) and any(isinstance(c, Class) for c in self.lineage(own.of)[1:]):
+                self.taint(own, Unknown(f"super() in line {at} is not read", at))
         if name in ("getattr", "setattr", "delattr") and len(values) >= 2 and isinstance(values[1], str):
             if name == "setattr" and len(values) == 3 and values[1] != OTHERS:
                 return self.set_attribute(values[0], values[1], values[2], at)

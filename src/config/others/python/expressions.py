@@ -139,7 +139,7 @@ class Expressions(Folder):
         return value
 
     def of_Lambda(self, node, at):
-        return Function(Code(node), "lambda", self.closure())
+        return Function(Code(node), "lambda", self.closure(), self.defaults_of(node.args))
 
     def of_Starred(self, node, at):
         return self.eval(node.value)
@@ -284,6 +284,7 @@ class Expressions(Folder):
     def make_class(self, node):
         bases = [self.eval(base) for base in node.bases]
         made = Class(Code(node), node.name, bases, {}, [], any(name_of(d).endswith("dataclass") for d in node.decorator_list))
+        made.is_data = made.is_data or any(isinstance(base, External) and base.name == "typing.NamedTuple" for base in bases)
         for base in bases:
             made.fields += [f for f in base.fields] if isinstance(base, Class) else []
             made.is_data = made.is_data or isinstance(base, Class) and base.is_data

@@ -98,10 +98,14 @@ class Folder(Changes):
         elif isinstance(node, ast.AnnAssign):
             if node.value is not None:
                 self.assign(node.target, self.eval(node.value), at)
+        elif isinstance(node, ast.AugAssign) and isinstance(node.op, (ast.Add, ast.BitOr)) and isinstance(self.eval(node.target), (list, dict, set)):
+            of = self.eval(node.target)  # changed itself, whoever else has it
+            self.call_plain(of, "extend" if isinstance(of, list) else "update", [self.eval(node.value)], {}, at)
+            self.assign(node.target, of, at)
         elif isinstance(node, ast.AugAssign):
             self.assign(node.target, self.operate(node.op, self.eval(node.target), self.eval(node.value), at), at)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            self.bind(node.name, Function(Code(node), node.name, self.closure(), node.decorator_list))
+            self.bind(node.name, Function(Code(node), node.name, self.closure(), self.defaults_of(node.args), node.decorator_list))
         elif isinstance(node, ast.ClassDef):
             self.bind(node.name, self.make_class(node))
         elif isinstance(node, ast.If):
@@ -113,6 +117,8 @@ class Folder(Changes):
         elif isinstance(node, (ast.With, ast.AsyncWith)):
             for item in node.items:
                 value = self.eval(item.context_expr)
+                if isinstance(value, Instance) and self.has(value, "__enter__"):
+                    value = self.call(self.of_instance(value, "__enter__", at), [], {}, at)
                 if item.optional_vars is not None:
                     self.assign(item.optional_vars, value, at)
             self.run(node.body)
@@ -137,6 +143,12 @@ class Folder(Changes):
     def closure(self):
         return self.frames[-1].closure + [self.frames[-1]] if len(self.frames) > 1 else []
 
+    def defaults_of(self, of):
+        """Of a function's parameters, as they are where it is made."""
+        places = [*getattr(of, "posonlyargs", []), *of.args]
+        named = [*zip(places[len(places) - len(of.defaults):], of.defaults), *zip(of.kwonlyargs, of.kw_defaults)]
+        return {place.arg: self.eval(default) for place, default in named if default is not None}
+
     def imports(self, node):
         for one in node.names:
             if isinstance(node, ast.Import):
@@ -144,6 +156,9 @@ class Folder(Changes):
                 self.bind(one.asname or whole, External(whole))
             elif one.name == "*":
                 self.star = node.module or self.star
+                if node.level or (node.module or "").split(".")[0] not in KNOWN:
+                    names, why = self.frames[-1].names, Unknown(f"import * in line {self.at(node)} may set it", self.at(node))
+                    names.update({n: why for n, v in names.items() if not isinstance(v, External)})
             else:
                 self.bind(one.asname or one.name, External("." * node.level + f"{node.module + '.' if node.module else ''}{one.name}"))
 

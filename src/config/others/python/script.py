@@ -4,6 +4,13 @@ MOST_CODE, MOST_DEPTH, MOST_SHOWN, MOST_ENCODED = 2 << 20, 12, 200, 20_000
 ENCODED = []  # a place for each value that was told
 
 
+def parses(text):
+    try:
+        return ast.parse(text) is not None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+
+
 def cells_of(text):
     """The code of a notebook, the place of each line of it, and how many lines were left out."""
     book = json.loads(text)
@@ -15,16 +22,18 @@ def cells_of(text):
         body = ("".join(map(str, source)) if isinstance(source, list) else str(source)).splitlines()
         whole = next((line for line in body if line.strip()), "").startswith("%%")
         whole = whole and not body[0].startswith(("%%capture", "%%time"))
-        more = False
+        # A cell that is Python has no magic lines, whatever its texts and comments look like.
+        more, magic = False, not parses("\n".join(body))
         for n, line in enumerate(body, 1):
             word = line.strip()
-            shell = whole or more or word.startswith(("!", "%", "?")) or word.endswith("?")
+            asked = word.rstrip("?")
+            shell = magic and (whole or more or word.startswith(("!", "%", "?")) or asked != word and asked.replace(".", "").isidentifier())
             assigned = not shell and any(mark in line for mark in ("= !", "=!", "= %", "=%")) and not word.startswith("#")
             if shell and word:
                 left += 1
                 more = not whole and word.endswith("\\")
                 indent = line[:len(line) - len(line.lstrip())]
-                line = indent + "pass" if indent else ""
+                line = indent + 'exec("")' if word.startswith(("%run ", "%store -r")) else indent + "pass" if indent else ""
             elif assigned and word.split("=")[0].strip().isidentifier() and word.split("=", 1)[1].strip().startswith(("!", "%")):
                 left += 1
                 line = line.split("=")[0] + "= __shell__"
@@ -161,7 +170,7 @@ def folded(text, notebook, files):
             reader.note(place(node.lineno), f"nothing in the file calls {node.name}: it is read with its defaults")
             count = len(reader.trained)
             try:
-                reader.call_own(Function(Code(node), node.name, []), [], {}, place(node.lineno))
+                reader.call_own(Function(Code(node), node.name, [], reader.defaults_of(node.args)), [], {}, place(node.lineno))
             except Raised:
                 pass
             reader.trained[count:] = [(trainer, at, True) for trainer, at, _ in reader.trained[count:]]

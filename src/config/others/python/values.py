@@ -62,8 +62,8 @@ class Code:
 
 
 class Function:
-    def __init__(self, code, name, closure, decorators=()):
-        self.code, self.name, self.closure, self.decorators = code, name, closure, list(decorators)
+    def __init__(self, code, name, closure, defaults, decorators=()):
+        self.code, self.name, self.closure, self.defaults, self.decorators = code, name, closure, defaults, list(decorators)
 
 
 class Method:
@@ -189,6 +189,8 @@ def checked(value):
         return Unknown("it is too long", "")
     if isinstance(value, (list, tuple, dict, set)) and len(value) > MOST_ITEMS:
         return Unknown("it has too many entries", "")
+    if isinstance(value, range) and max(map(abs, (value.start, value.stop, value.step))) >= 1 << 53:
+        return Unknown("it is too large", "")
     if isinstance(value, int) and value.bit_length() > MOST_BITS:
         return Unknown("it is too large a number", "")
     return value
