@@ -221,11 +221,11 @@ TEST(OthersDoubts, UnslothIsWhatIsImported) {
 // Question marks of comments and texts ask for no help.
 TEST(OthersDoubts, LinesOfANotebookThatArePython) {
   const OtherRun run = other_run(
-      R"({"cells": [{"cell_type": "code", "source": "from trl import SFTConfig, SFTTrainer\nLR = 1\nLR = 2  # why?"},
+      R"json({"cells": [{"cell_type": "code", "source": "from trl import SFTConfig, SFTTrainer\nLR = 1\nLR = 2  # why?"},
                     {"cell_type": "code", "source": "SFTTrainer('m', args=SFTConfig(learning_rate=LR)).train()"}]
-})",
+})json",
       "train.ipynb");
-EXPECT_EQ(option_of(run, "learning_rate"), "2") << findings_of(run);
+  EXPECT_EQ(option_of(run, "learning_rate"), "2") << findings_of(run);
 }
 
 // A name of the file with a line end is no line of hone's own file.
