@@ -139,7 +139,7 @@ config.learning_rate = 1
                                                           {"seed", "5"},
                                                           {"data_seed", "7"},
                                                           {"logging_steps", "20"},
-                                                          {"lora_target_modules", "[q_proj, v_proj, k_proj]"},
+                                                          {"lora_target_modules", "[k_proj, q_proj, v_proj]"},
                                                           {"save_steps", "3"},
                                                           {"eval_steps", "6"},
                                                           {"warmup_steps", "8"},
