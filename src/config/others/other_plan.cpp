@@ -171,7 +171,7 @@ Json told_json(const std::string& where, const std::string& name, const std::str
 
 // The name of an unknown, or where it is taken already "name (run.yaml:7)", "name (run.yaml:7) 2".
 std::string free_key(const Json& taken, const OtherUnknown& one) {
-  const std::string name = one.name.empty() ? one.where : one.name;
+  std::string name = one.name.empty() ? one.where : one.name;
   if (!taken.contains(name)) return name;
   const std::string placed = fmt::format("{} ({})", name, one.where);
   std::string key = placed;

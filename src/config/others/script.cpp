@@ -10,6 +10,7 @@
 #include "config/others/fold_script.h"
 #include "config/others/other_plan.h"
 #include "config/settings.h"
+#include "config/write_plan.h"
 
 namespace hone::config::script {
 namespace {

@@ -161,7 +161,6 @@ void add_lora(Script& script, const Json& config, std::string_view of, bool unsl
 
 // The adapter of a model that is wrapped: get_peft_model, PeftModel.from_pretrained. True: there is one.
 bool add_wrapped(Script& script, const Json& model) {
-  const std::string name = made_by(model);
   if (class_of(model) == "get_peft_model") {
     if (is_unsloth(model)) {
       add_lora(script, model, "get_peft_model", true);

@@ -186,12 +186,9 @@ bool attend_in_pages(const Tensor& out, const Tensor& lse, const Tensor& q, back
   if (!ops::attend_pages(alone, sums_alone, queries, memory, index.parts, scale)) return false;
   const auto [found, sums] =
       attend_pieces(q.index_select(0, index.pieces.queries), memory, index.pieces, scale);
-  Tensor to = heads;
-  to.index_copy_(0, index.queries, alone).index_copy_(0, index.pieces.queries, found);
-  if (lse.defined()) {
-    Tensor to_sums = lse;
-    to_sums.index_copy_(0, index.queries, sums_alone).index_copy_(0, index.pieces.queries, sums.t());
-  }
+  heads.index_copy_(0, index.queries, alone).index_copy_(0, index.pieces.queries, found);
+  if (lse.defined())
+    lse.index_copy_(0, index.queries, sums_alone).index_copy_(0, index.pieces.queries, sums.t());
   return true;
 }
 
