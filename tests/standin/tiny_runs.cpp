@@ -20,7 +20,7 @@ namespace {
 struct OneThread final : testing::Environment {
   void SetUp() override { at::set_num_threads(1); }
 };
-const testing::Environment* const one_thread = testing::AddGlobalTestEnvironment(new OneThread);
+const testing::Environment* const kOneThread = testing::AddGlobalTestEnvironment(new OneThread);
 
 class Recorder final : public train::RunListener {
  public:
