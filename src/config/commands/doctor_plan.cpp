@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/files/file.h"
+#include "base/strings/split.h"
 #include "base/strings/suggest.h"
 #include "config/method_of.h"
 #include "config/reading/user_paths.h"
@@ -154,11 +155,8 @@ std::vector<std::int64_t> counts_of(const std::string& text, const std::string& 
   };
   std::vector<std::int64_t> out;
   bool doubles = false;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    std::string word = text.substr(begin, end - begin);
+  for (std::string word : base::split_text(text, ',')) {
     std::erase(word, ' ');
-    begin = end + 1;
     if (word == "..." && !out.empty() && !doubles) {
       doubles = true;
       continue;

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/strings/split.h"
 #include "config/option_table.h"
 #include "config/settings.h"
 
@@ -11,7 +12,7 @@ namespace hone::config {
 
 namespace {
 
-// Of `hone serve`, and without a meaning here.
+// Options of `hone serve` that mean nothing here.
 constexpr std::array<std::string_view, 10> kNetwork = {
     "host",  "port", "api_key_env",    "host_names",     "max_waiting",
     "drain", "root", "adapter_memory", "training_share", "served_model_name"};
@@ -19,11 +20,8 @@ constexpr std::array<std::string_view, 10> kNetwork = {
 std::vector<std::string> names_in(const std::vector<std::string>& words) {
   std::vector<std::string> out;
   for (const std::string& word : words) {
-    for (std::size_t begin = 0; begin <= word.size();) {
-      const std::size_t end = std::min(word.find(',', begin), word.size());
-      if (end > begin) out.push_back(word.substr(begin, end - begin));
-      begin = end + 1;
-    }
+    for (const std::string& name : base::split_text(word, ','))
+      if (!name.empty()) out.push_back(name);
   }
   return out;
 }

@@ -4,16 +4,12 @@
 #include <algorithm>
 
 #include "config/others/axolotl.h"
+#include "config/others/json_members.h"
 
 namespace hone::config::axolotl {
 namespace {
 
 using base::Json;
-
-std::string text_of(const Json& map, const char* name, const std::string& fallback = {}) {
-  if (!map.is_object() || !map.contains(name) || !map[name].is_string()) return fallback;
-  return map[name].get<std::string>();
-}
 
 // Renamed columns: {question: prompt}; equal names are none.
 void set_columns(Translation& t, const Json& wanted) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/files/file.h"
+#include "base/strings/split.h"
 
 namespace hone::config::factory {
 namespace {
@@ -76,12 +77,9 @@ void add_lora(Translation& t) {
     t.set("lora_target_modules", t.value("lora_target"), "lora_target");
   } else if (!target.empty()) {
     Json names = Json::array();
-    for (std::size_t begin = 0; begin <= target.size();) {
-      const std::size_t end = std::min(target.find(',', begin), target.size());
-      std::string name = target.substr(begin, end - begin);
+    for (std::string name : base::split_text(target, ',')) {
       std::erase(name, ' ');
       if (!name.empty()) names.push_back(name);
-      begin = end + 1;
     }
     t.set("lora_target_modules", names, "lora_target");
   } else {

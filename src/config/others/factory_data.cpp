@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "base/files/file.h"
+#include "base/strings/split.h"
 #include "base/strings/suggest.h"
 #include "config/others/factory.h"
+#include "config/others/json_members.h"
 
 namespace hone::config::factory {
 namespace {
@@ -21,23 +23,14 @@ std::vector<std::string> names_of(const Json& value) {
       if (one.is_string()) out.push_back(one.get<std::string>());
     }
   } else if (value.is_string()) {
-    const std::string text = value.get<std::string>();
-    for (std::size_t begin = 0; begin <= text.size();) {
-      const std::size_t end = std::min(text.find(',', begin), text.size());
-      std::string name = text.substr(begin, end - begin);
+    for (std::string name : base::split_text(value.get<std::string>(), ',')) {
       name.erase(
           0, name.find_first_not_of(' ') == std::string::npos ? name.size() : name.find_first_not_of(' '));
       while (name.ends_with(' ')) name.pop_back();
       if (!name.empty()) out.push_back(name);
-      begin = end + 1;
     }
   }
   return out;
-}
-
-std::string text_of(const Json& map, const char* name, const std::string& fallback = {}) {
-  if (!map.is_object() || !map.contains(name) || !map[name].is_string()) return fallback;
-  return map[name].get<std::string>();
 }
 
 // A described set as an entry of hone's datasets; its path is relative to the folder of dataset_info.json.

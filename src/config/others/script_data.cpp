@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "config/others/json_members.h"
 #include "config/others/script.h"
 
 namespace hone::config::script {
@@ -11,7 +12,7 @@ namespace {
 
 using base::Json;
 
-// What a script does to a set that it loads, from the outside in.
+// The calls by which a script changes a set that it loads, from the outside in.
 struct Rows {
   const Json* loaded = nullptr;   // load_dataset(...)
   const Json* changed = nullptr;  // the first call that makes other rows
@@ -124,8 +125,7 @@ Json entry_of(Script& script, const Rows& rows, const char* argument_name) {
   set_member(script, entry, "data_dir", argument(call, "data_dir", 2), complete);
   if (!complete) return nullptr;
   const std::string kind = entry["path"].get<std::string>();
-  const bool is_file = (kind == "json" || kind == "csv" || kind == "parquet" || kind == "text") &&
-                       entry.contains("data_files");
+  const bool is_file = is_file_reader(kind) && entry.contains("data_files");
   if (is_file && entry.contains("data_dir")) {
     script.unknown(call, argument_name, "a file below data_dir", "the rows", "give rows: --data FILE");
     return nullptr;
@@ -212,7 +212,7 @@ void add_evaluation_rows(Script& script) {
   script.set_json("eval_datasets", Json::array({entry}), "eval_dataset", *rows.loaded);
 }
 
-// Which tokens are trained.
+// Sets the options that say which tokens are trained.
 void add_mask(Script& script) {
   const Json* last = &script.folded.at("last");
   if (class_of(*last) == "train_on_responses_only")

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "config/others/json_members.h"
 #include "config/others/translation.h"
 #include "config/reading/environment_text.h"
 
@@ -15,18 +16,6 @@ using base::Json;
 constexpr int kMostReferences = 64;
 constexpr std::size_t kMostText = std::size_t{4}
                                   << 20;  // of all values, where a reference repeats a long one
-
-const Json& member(const Json& map, std::string_view name) {
-  static const Json nothing;
-  if (!map.is_object()) return nothing;
-  const auto found = map.find(name);
-  return found == map.end() ? nothing : *found;
-}
-
-std::string text_of(const Json& map, std::string_view name) {
-  const Json& found = member(map, name);
-  return found.is_string() ? found.get<std::string>() : "";
-}
 
 // "lora_llama3_2_1b" of "torchtune.models.llama3_2.lora_llama3_2_1b".
 std::string component(const Json& map) {
@@ -174,7 +163,7 @@ void add_model(Translation& t) {
          "torchtune writes its own tags for the turns; hone examines with the model's own template");
 }
 
-// What is trained of a row, and its columns.
+// The part of a row that is trained, and its columns.
 void add_form(Translation& t, const Json& set) {
   const std::string of = component(set);
   const Json& train = member(set, "train_on_input");
@@ -223,8 +212,7 @@ void add_rows(Translation& t) {
   std::string source = text_of(set, "source");
   if (source.empty() && of == "alpaca_dataset") source = "tatsu-lab/alpaca";
   if (source.empty() && of == "alpaca_cleaned_dataset") source = "yahma/alpaca-cleaned";
-  const bool is_file = (source == "json" || source == "csv" || source == "parquet" || source == "text") &&
-                       !text_of(set, "data_files").empty();
+  const bool is_file = is_file_reader(source) && !text_of(set, "data_files").empty();
   Json entry = Json::object({{"path", is_file ? member(set, "data_files") : Json(source)}});
   if (!is_file) {
     for (const char* name : {"name", "data_files", "split"}) {
