@@ -105,7 +105,7 @@ class Replay:
             compare_proto(base64.b64decode(one["answer_proto"]), answer, nested, where)
         elif "events" in one:
             parts = [json.loads(part[6:]) for part in answer.decode().split("\n\n") if part.startswith("data: {")]
-            assert parts and len(parts) >= len(one["events"][:1]), f"{where}: a stream without events"
+            assert parts or not one["events"], f"{where}: a stream without events"
             for recorded, said in zip(one["events"], parts):
                 compare(recorded, said, where)
         elif "answer" in one:

@@ -12,7 +12,7 @@ LOOKS = set("""to_dict to_json_string to_sanitized_dict num_parameters print_tra
     items keys values get copy read read_text write close exists mkdir format split strip group join report_to detach item mean sum
     get_train_dataloader is_available process_index __len__ __enter__ __exit__ shard""".split())
 # What they give is not the thing itself: changing it changes nothing else.
-ANEW = {"." + name for name in """map filter select shuffle train_test_split remove_columns select_columns rename_column rename_columns
+MAKERS = {"." + name for name in """map filter select shuffle train_test_split remove_columns select_columns rename_column rename_columns
     cast cast_column sort skip take flatten copy to_dict to_pandas to_list unique shard tokenize encode decode generate""".split()}
 # Attributes and entries of models and tokenizers that change nothing in what is learned.
 PLAIN_NAMES = {"use_cache", "pretraining_tp", "pad_token", "pad_token_id", "eos_token_id", "bos_token_id", "padding_side", "truncation_side",
@@ -89,7 +89,7 @@ class Changes:
         """It may be another one now, and so may the things that it is a part of."""
         for _ in range(40):
             made.touched = made.touched or why
-            if not isinstance(made.base, Made) or made.name in ANEW:
+            if not isinstance(made.base, Made) or made.name in MAKERS:
                 return
             made = made.base
 

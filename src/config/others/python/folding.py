@@ -98,12 +98,14 @@ class Folder(Changes):
         elif isinstance(node, ast.AnnAssign):
             if node.value is not None:
                 self.assign(node.target, self.eval(node.value), at)
-        elif isinstance(node, ast.AugAssign) and isinstance(node.op, (ast.Add, ast.BitOr)) and isinstance(self.eval(node.target), (list, dict, set)):
-            of = self.eval(node.target)  # changed itself, whoever else has it
-            self.call_plain(of, "extend" if isinstance(of, list) else "update", [self.eval(node.value)], {}, at)
-            self.assign(node.target, of, at)
         elif isinstance(node, ast.AugAssign):
-            self.assign(node.target, self.operate(node.op, self.eval(node.target), self.eval(node.value), at), at)
+            of, value = self.eval(node.target), self.eval(node.value)
+            if isinstance(of, (list, dict, set)) and isinstance(node.op, (ast.Add, ast.BitOr)):
+                # It is changed itself, whoever else has it.
+                self.call_plain(of, "extend" if isinstance(of, list) else "update", [value], {}, at)
+            else:
+                of = self.operate(node.op, of, value, at)
+            self.assign(node.target, of, at)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             self.bind(node.name, Function(Code(node), node.name, self.closure(), self.defaults_of(node.args), node.decorator_list))
         elif isinstance(node, ast.ClassDef):
