@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "ops/index_tensor.h"
 
 namespace hone::ops::backend {
@@ -35,15 +34,6 @@ const at::Tensor& index_of(const std::vector<std::int64_t>& places, at::Device d
 }
 
 }  // namespace
-
-KvPool::KvPool(std::int64_t kv_heads, std::int64_t head_dim, at::ScalarType dtype, at::Device device)
-    : kv_heads_(kv_heads), head_dim_(head_dim), options_(at::TensorOptions(dtype).device(device)) {
-  base::require(kv_heads > 0 && head_dim > 0, "ops::KvPool", "heads and head_dim above 0");
-}
-
-std::int64_t KvPool::row_bytes() const {
-  return 2 * kv_heads_ * head_dim_ * static_cast<std::int64_t>(c10::elementSize(dtype()));
-}
 
 KvRowRun::KvRowRun(std::shared_ptr<KvRowPool> pool, std::int64_t begin, std::int64_t room)
     : KvRun(std::move(pool)), begin_(begin), room_(room) {}
