@@ -8,9 +8,9 @@
 
 namespace hone::commands {
 
-// Where asked.config is another trainer's file: hone's own file of the run, in a folder of its own until this goes,
-// stands in its place in asked.arguments, and asked.method is the run's. What is unknown is printed, to stderr where
-// the command prints JSON. UserError for a run that holds what hone refuses, and with --fix. Nothing for other files.
+// Puts hone's own file of the run, where asked.config is another trainer's file, in its place in asked.arguments, and
+// sets asked.method. The file lies in a folder of its own until this goes. What is unknown is printed, to stderr where
+// the command prints JSON. UserError for a run that holds what hone refuses, and with --fix. Other files stay.
 class OwnFile {
  public:
   explicit OwnFile(config::DoctorPlan& asked);

@@ -1,4 +1,4 @@
-// What hone check must not say that it knows of a script: values that code which is not read may change, arms that differ,
+// Hone check must not say that it knows these of a script: values that code which is not read may change, arms that differ,
 // rows and models that are changed on the way.
 #include "config/others_helpers.h"
 
@@ -88,7 +88,7 @@ SFTTrainer("nowhere/model", args=config, train_dataset=load_dataset("nowhere/row
   }
 }
 
-// What reading follows instead of giving it up.
+// Reading follows these instead of giving them up.
 TEST(OthersDoubts, ValuesThatAreFollowed) {
   const OtherRun run = script(R"py(import argparse
 class Made:

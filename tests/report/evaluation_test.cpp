@@ -1,4 +1,4 @@
-// What lm-eval found, as a table and as a file.
+// The page shows what lm-eval found, as a table and as a file.
 #include "report/page/evaluation.h"
 
 #include <gtest/gtest.h>

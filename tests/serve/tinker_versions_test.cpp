@@ -22,7 +22,7 @@ std::vector<std::int32_t> drawn(Server& server, const std::string& sampler, int 
       field(server.poll(server.post("asample", request).at("request_id")).body, {1, 2}));
 }
 
-// What save_weights_and_get_sampling_client does at each step of a loop.
+// A loop calls save_weights_and_get_sampling_client at each step.
 TEST(TinkerVersions, MemoryIsFlatOverTwoHundredSamplers) {
   TempFolder root;
   TinkerOptions options;

@@ -94,7 +94,7 @@ def added(function, entry, trainer):
 
 
 def means(noted, prefix):
-    """Of what functions of this process have appended to trainer._metrics since the last record: TRL logs the means, and begins anew."""
+    """The means of what functions of this process have appended to trainer._metrics since the last record: TRL logs them, and begins again."""
     out = {f"{prefix}{name}": sum(map(float, values)) / len(values) for name, values in noted.items() if values}
     noted.clear()
     return out

@@ -17,7 +17,7 @@ void download_from_hub(const std::vector<config::HubRequest>& requests, const st
 // UserError for what a download did not bring: a split or a file that the repository does not have.
 void require_downloaded(const std::vector<config::HubRequest>& still_missing);
 
-// What the plan of a command lacks, its own or that of the server that it starts.
+// The requests of a command's plan, its own or those of the server that it starts.
 template <typename Plan>
 const std::vector<config::HubRequest>& downloads_of(const Plan& plan) {
   if constexpr (requires { plan.serve.downloads; }) {

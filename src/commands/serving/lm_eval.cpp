@@ -51,7 +51,7 @@ int wait_for_end(pid_t child) {
   return exit_code_of(status);
 }
 
-// What `words` print, and the exit code; nothing: they do not start.
+// Runs `words`: the text that they print, and the exit code. Nothing: they do not start.
 std::optional<std::pair<int, std::string>> said_by(const std::vector<std::string>& words) {
   std::array<int, 2> ends{};
   base::require(pipe2(ends.data(), O_CLOEXEC) == 0, "find_lm_eval", "a pipe");

@@ -222,7 +222,7 @@ serve::SchedulerOptions scheduling(const config::ServePlan& plan) {
           .training_share = plan.training_share};
 }
 
-// Whether the tokenizer itself puts a token before a text.
+// True where the tokenizer itself puts a token before a text.
 bool begins_texts(const text::Tokenizer& tokenizer) {
   return tokenizer.encode("a", true).ids.front() != tokenizer.encode("a", false).ids.front();
 }

@@ -56,7 +56,7 @@ std::optional<Recognized> of_names(const OtherFile& file) {
   return std::nullopt;
 }
 
-// Whether a line of code begins with the words: one of a notebook has a quote before it.
+// True where a line of code begins with the words. One of a notebook has a quote before it.
 bool has_line(const std::string& text, std::string_view words) {
   for (std::size_t at = text.find(words); at != std::string::npos; at = text.find(words, at + 1)) {
     std::size_t begin = at;

@@ -22,7 +22,7 @@ std::string class_of(const base::Json& value);
 std::string made_by(const base::Json& value);
 // An argument by its name, else by its position; null: it is not given, or None.
 const base::Json* argument(const base::Json& made, std::string_view name, int position = -1);
-// What the value is, where it is known: JSON, "bfloat16" of torch.bfloat16. Null: why_unknown.
+// The value where it is known: JSON, "bfloat16" of torch.bfloat16. Null: why_unknown.
 std::optional<base::Json> known(const base::Json& value);
 std::string why_unknown(const base::Json& value);
 std::string text_of(const base::Json& value);  // "" where it is no known text

@@ -179,7 +179,7 @@ bool add_wrapped(Script& script, const Json& model) {
   return inner != nullptr && !made_by(*inner).empty() && add_wrapped(script, *inner);
 }
 
-// What code that is not read may have changed of the model: its weights, which of them are trained, an adapter.
+// Code that is not read may have changed the model: its weights, which of them are trained, an adapter.
 void tell_touched(Script& script, const Json& model, bool alone) {
   for (const Json* one = &model; one != nullptr && !made_by(*one).empty(); one = inner_model(*one)) {
     const std::string why = why_touched(*one);

@@ -27,7 +27,7 @@ at::Tensor gradient_of(std::int64_t size) {
   return ends_with_zeros(noise({size}, 4) * 3);
 }
 
-// What p and m become, in fp64.
+// Computes what p and m become, in fp64.
 std::pair<at::Tensor, at::Tensor> stepped(const at::Tensor& p, const at::Tensor& m, const at::Tensor& g) {
   const at::Tensor toward = kRates.beta1 * m + kRates.one_minus_beta1 * g;
   return {kRates.decay * p + kRates.minus_learning_rate * toward.sign(),

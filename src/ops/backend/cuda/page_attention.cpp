@@ -18,7 +18,7 @@ namespace {
 using at::Tensor;
 using backend::KvPageRun;
 
-// What a row of AttentionRows sees: `length` tokens of each.
+// The tokens that a row of AttentionRows sees: `length` of each.
 struct Seen {
   const PagedTokens* tokens = nullptr;
   std::int64_t length = 0;

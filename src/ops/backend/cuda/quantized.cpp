@@ -61,7 +61,7 @@ bool own_dequantize(const Tensor& out, const Quantized& matrix) {
       });
 }
 
-// Of a matrix that a GGUF has in blocks.
+// This is for a matrix that a GGUF has in blocks.
 bool own_dequantize_panels(const Tensor& out, const Quantized& matrix) {
   static_assert(kernels::kPanelRows == kGgmlPanelRows);
   constexpr std::int64_t kEight = 8;

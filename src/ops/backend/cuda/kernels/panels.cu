@@ -30,7 +30,7 @@ struct Line {
   float scale = 0, minimum = 0;
 };
 
-// Of the numbers from `first` on in a panel's columns.
+// The numbers from `first` on in a panel's columns.
 __device__ Line line_of(const DequantizePanels& d, std::int64_t first, std::int64_t lane) {
   const std::int64_t block = first / d.block * kLanes, group = first / d.group * kLanes;
   if (d.factors == nullptr) return {half_at(d.halves, block + lane)};
