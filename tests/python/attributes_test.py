@@ -158,6 +158,47 @@ def test_own_generate(folder):
         holds(whose in str(error) and "rollout_func" in str(error), error)
 
 
+def test_own_layers(folder):
+    """a layer of another class, a forward in the place of another, and a hook are refused by the module's name; those of libraries are not"""
+    from hone import Refused
+    from hone.trl import own_layers
+
+    class Module:
+        def __init__(self, **inside):
+            self.inside, self._forward_hooks, self._backward_pre_hooks = inside, {}, {}
+
+        def named_modules(self, prefix=""):
+            yield prefix, self
+            for name, module in self.inside.items():
+                yield from module.named_modules(f"{prefix}.{name}".strip("."))
+
+    Module.__module__ = "transformers.models.llama.modeling_llama"
+
+    def make_inputs_require_grad(*_):
+        return None
+
+    def of_a_library(*_):
+        return None
+
+    of_a_library.__module__ = "accelerate.hooks"
+    model = Module(layers=Module(mlp=Module()))
+    mlp = model.inside["layers"].inside["mlp"]
+    model._forward_hooks[0], mlp._forward_hooks[1] = make_inputs_require_grad, of_a_library
+    mlp.forward = of_a_library
+    for one in (None, object(), model):
+        own_layers.refuse(one, "model")
+    changes = (("mlp", Module(), "_forward_hooks", {0: test_set}, "a forward hook, test_set"),
+               ("mlp", Module(), "_backward_pre_hooks", {0: print, 1: test_set}, "a backward pre-hook"),
+               ("mlp", Module(), "forward", test_set, "in the place of its forward"),
+               ("mlp", type("Own", (Module,), {"__module__": Module.__module__, "forward": test_set})(), "training", True, "of its forward"),
+               ("mlp", type("Mine", (Module,), {})(), "training", True, "the class Mine"))
+    for name, module, attribute, value, words in changes:
+        setattr(module, attribute, value)
+        model.inside["layers"].inside[name] = module
+        error = raises(Refused, "never calls this", lambda: own_layers.refuse(model, "GRPOTrainer.model"))
+        holds(words in str(error) and "GRPOTrainer.model.layers.mlp" in str(error), error)
+
+
 def test_set(folder):
     """what is set after the trainer was made is used by train(), or refused"""
     from hone import Refused

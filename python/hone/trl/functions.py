@@ -93,7 +93,7 @@ class Functions:
         return [self.spec(one, judge, option) for one in several]
 
     def spec(self, one, judge, option="reward_funcs"):
-        where = f"{self.trainer}, {'judge' if judge else option}"
+        where, one = f"{self.trainer}, {'judge' if judge else option}", models.uncompiled(one)
         if is_named(one):
             return os.fspath(one)
         if judge and callable(getattr(one, "judge", None)):

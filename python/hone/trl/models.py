@@ -42,8 +42,14 @@ def names_of(config):
     return {name: value for name, value in config.to_dict().items() if name not in NEUTRAL and not name.startswith(("_attn", "_experts"))}
 
 
+def uncompiled(model):
+    """Of torch.compile(model) the model, with which it shares its parameters; else what is given."""
+    return getattr(model, "_orig_mod", model)
+
+
 def base_of(model):
     """Of a PeftModel the model in it, else the model."""
+    model = uncompiled(model)
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 

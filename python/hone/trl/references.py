@@ -3,7 +3,7 @@ import os
 import pathlib
 
 from hone.errors import Refused, RefusedMissing
-from hone.trl import adapters, live, models, states
+from hone.trl import adapters, live, models, own_layers, states
 from hone.trl.rows import is_named
 
 FOLDER = "ref_model"
@@ -13,13 +13,15 @@ QUANTIZED = ("load_in_4bit", "load_in_8bit")
 
 def take(given, model, name, inputs, trainer, method):
     """Takes ref_model away: (the object of another model, or None; the options that name it). `name`: what the options call the model."""
-    reference = given.get("ref_model")
+    reference = models.uncompiled(given.get("ref_model"))
     if reference is None:
         return None, {}
     if reference is model and not is_named(model):
         raise Refused(f"{trainer}, ref_model", "a copy of the model, or nothing", "the object of `model` itself: `model` and `ref_model` cannot be the "
                       "same object", "leave ref_model out: the reference is the model as it begins")
     del given["ref_model"]
+    if models.is_model(reference):
+        own_layers.refuse(models.base_of(reference), f"{trainer}, ref_model")  # of a copy of the model too
     if (is_named(reference) or models.is_model(reference)) and states.is_same_model(model, reference, name, method):
         return None, {}
     if is_named(reference):

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 
 from hone.errors import Refused
-from hone.trl import adapters, machine, models
+from hone.trl import adapters, machine, models, own_layers
 from hone.trl.rows import is_named
 
 FOLDER = "model"
@@ -41,6 +41,7 @@ def refuse_unknown(model, where, wrapped=True, method=""):
     base = models.base_of(model)
     if not hasattr(getattr(base, "config", None), "to_dict") or not hasattr(base, "base_model_prefix") or not hasattr(base, "save_pretrained"):
         refuse("it is no model of transformers")
+    own_layers.refuse(base, where)
     if is_quantized(base) and models.folder_of(base) is None:
         refuse("it is quantized, and its folder is not known",
                "pass the name of the model, and quantization_config to the trainer; or model.dequantize()")

@@ -9,8 +9,8 @@ import types
 
 from hone import program
 from hone.errors import HoneError, Refused, RefusedName
-from hone.trl import adapters, again, attributes, child, contradictions, families, functions, models, options, own_metrics, plan, references, refusals
-from hone.trl import reward_models, rollout, rows, settled, states, streams, tokenizers, tools, training_arguments, verdicts
+from hone.trl import adapters, again, attributes, child, contradictions, families, functions, models, options, own_layers, own_metrics, plan
+from hone.trl import references, refusals, reward_models, rollout, rows, settled, states, streams, tokenizers, tools, training_arguments, verdicts
 from hone.trl.accelerator import Accelerator
 from hone.trl.callbacks import Callbacks, TrainerState
 from hone.trl.config import config_class
@@ -66,7 +66,7 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, rollout.Wi
         title = type(self).__name__
         given = self._bound(arguments, named)
         refusals.refuse_overrides(self, Trainer)
-        model, args = given.pop("model", None), given.pop("args", None)
+        model, args = models.uncompiled(given.pop("model", None)), given.pop("args", None)
         if model is not None and not models.is_named(model):
             states.refuse_unknown(model, f"{title}, model", method=self._name)
             states.refuse_inside(models.base_of(model), f"{title}, model", self._name)
@@ -261,6 +261,7 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, rollout.Wi
         refusals.refuse_changed_model(self._trained.changed(), self._name, type(self).__name__)
         if self._name == "Reward":
             contradictions.refuse_head(self._peft_config, type(self).__name__)
+        own_layers.refuse(self._trained.here(), f"{type(self).__name__}.model")  # since the trainer was made
         if self._name in models.SAMPLERS and self._rollout.function is None:
             refusals.refuse_own_generate(self._trained.here(), type(self).__name__)
         settings = dict(self._settings)

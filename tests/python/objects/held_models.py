@@ -233,6 +233,36 @@ nameless = drawn()
 nameless.name_or_path = nameless.config._name_or_path = ""
 refused("processing_class", trainer_of(hone.trl, nameless, "nameless").train)
 
+# What TRL would call in each pass: layers, functions and hooks of the script's own.
+class Own(torch.nn.Module):
+    def __init__(self, made):
+        super().__init__()
+        self.__dict__.update(vars(made))
+
+    def forward(self, values):
+        return self.down_proj(self.act_fn(self.gate_proj(values))) * 2
+
+
+own = fresh()
+own.model.layers[1].mlp = Own(own.model.layers[1].mlp)
+refused("SFTTrainer, model.model.layers.1.mlp", lambda: hone.trl.SFTTrainer(own))
+own = fresh()
+taken = own.model.norm.register_forward_hook(lambda module, given, made: made * 2)
+refused("a forward hook", lambda: hone.trl.DPOTrainer(fresh(), own, train_dataset=PAIRS))
+taken.remove()
+trainer = trainer_of(hone.trl, own, "hooked")
+own.forward = lambda *given, **named: None
+refused("another function in the place of its forward", trainer.train)
+compiled = torch.compile(fresh())
+plain, _ = losses(hone.trl, fresh(), "not compiled")
+began = compiled.model.norm.weight.clone()
+assert losses(hone.trl, compiled, "compiled")[0] == plain
+assert not torch.equal(compiled.model.norm.weight, began)
+asked = wrapped()
+asked.enable_input_require_grads()
+asked.gradient_checkpointing_enable({"use_reentrant": True})
+losses(hone.trl, asked, "asked for gradients")
+
 # The files that are read are never written over.
 own = OUT / "own/inputs/model"
 fresh().save_pretrained(own)
