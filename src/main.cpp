@@ -30,6 +30,9 @@
 
 namespace {
 
+// What pip calls the wheel (tools/wheel.py): PyPI's `hone` is another project.
+constexpr auto kDistribution = "hone-train";
+
 using hone::base::InternalError;
 using hone::base::kOurBug;
 using hone::base::kUserMistake;
@@ -144,7 +147,7 @@ int run(int argc, char** argv) {
   const std::vector<std::string> words(all.begin() + 1, all.end());
   if (command == "version" || command == "--version" || command == "env") refuse_words(command, words);
   if (command == "version" || command == "--version") {
-    say(stdout, fmt::format("hone {}\n", hone::base::kHoneVersion));
+    say(stdout, fmt::format("hone {} ({})\n", hone::base::kHoneVersion, kDistribution));
     return 0;
   }
   const config::CommandRow* const row = config::find_command(command);

@@ -21,6 +21,7 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TORCHS = ("libtorch_cpu.so", "libc10.so", "libgomp.so.1", "libcudart.so.13")  # of the user's torch
+DISTRIBUTION = "hone-train"  # PyPI's `hone` is another project; the command and the import are `hone`
 KERNELS = "libhone_cuda.so"  # packed where tools/cuda_kernels has built it
 SYSTEMS = ("libstdc++.so.6", "libgcc_s.so.1", "libm.so.6", "libc.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "ld-linux-x86-64.so.2",
            "ld-linux-aarch64.so.1")
@@ -39,6 +40,11 @@ def pins():
 
 def version():
     return re.search(r"project\(hone VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8"))[1]
+
+
+def title():
+    """How the names of its files begin: a distribution's name is written with underscores there."""
+    return f"{DISTRIBUTION.replace('-', '_')}-{version()}"
 
 
 def epoch():
@@ -122,7 +128,7 @@ def programs_of(build, stage):
 def metadata():
     minor = torch_minor()
     return "\n".join([
-        "Metadata-Version: 2.4", "Name: hone", f"Version: {version()}", f"Summary: {SUMMARY}", "License-Expression: Apache-2.0",
+        "Metadata-Version: 2.4", f"Name: {DISTRIBUTION}", f"Version: {version()}", f"Summary: {SUMMARY}", "License-Expression: Apache-2.0",
         "License-File: LICENSE", "License-File: NOTICE", "Requires-Python: >=3.10",
         *(f"Classifier: Programming Language :: Python :: {one}" for one in PYTHONS),
         "Classifier: Operating System :: POSIX :: Linux", f"Requires-Dist: torch (=={minor}.*)",
@@ -148,7 +154,7 @@ def contents(build, stage):
     facts = {"version": version(), "torch": torch_minor(), "processor": processor}
     out["hone/_build.json"] = (json.dumps(facts).encode() + b"\n", False)
     limit = tuple(map(int, re.search(r"manylinux_(\d+)_(\d+)", pins()["WHEEL_PLATFORM"]).groups()))
-    info = f"hone-{version()}.dist-info"
+    info = f"{title()}.dist-info"
     for name, path in programs.items():
         out[f"hone/bin/{name}"] = (path.read_bytes(), True)
     for name, path in own_libraries(programs.values(), processor).items():
@@ -179,11 +185,11 @@ def pack(build, out):
     """The path of the wheel in `out`."""
     with tempfile.TemporaryDirectory() as stage:
         files, processor = contents(pathlib.Path(build).resolve(), pathlib.Path(stage))
-    record = f"hone-{version()}.dist-info/RECORD"
+    record = f"{title()}.dist-info/RECORD"
     files[record] = (record_of(files, record), False)
     out = pathlib.Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    target = out / f"hone-{version()}-{tag(processor)}.whl"
+    target = out / f"{title()}-{tag(processor)}.whl"
     partial = target.with_name(f".{target.name}.{os.getpid()}")
     when = time.gmtime(epoch())[:6]
     try:

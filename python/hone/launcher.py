@@ -13,6 +13,8 @@ def main(arguments=None, execute=os.execve):
     words = list(sys.argv[1:] if arguments is None else arguments)
     light = not words or words[0] in LIGHT or "--help" in words or "-h" in words
     try:
+        if program.other_package():
+            raise HoneError(program.other_package())
         machine = program.this_machine()
         if not light:
             program.require(machine)

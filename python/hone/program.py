@@ -175,6 +175,16 @@ def environment(machine=None, base=None):
     return out
 
 
+def other_package():
+    """Why this folder is not hone's alone: the files of the distribution `hone` of PyPI; "" where it is."""
+    import hone
+    if (PACKAGE / "hone.py").is_file() or (PACKAGE / "utils/csv_utils.py").is_file() or not hasattr(hone, "HoneError"):
+        return (f"[{PACKAGE}] expected the files of hone-train alone\n  found:  files of the distribution `hone` of PyPI, a tool for CSV files, "
+                "which has the same folder\n  do:     pip uninstall hone hone-train, then install hone-train's wheel again; give the other an "
+                "environment of its own")
+    return ""
+
+
 def require(machine=None):
     """HoneError with one sentence where the program cannot run; the machine where it can."""
     machine = machine or this_machine()

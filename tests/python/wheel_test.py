@@ -99,8 +99,8 @@ def test_install(folder, packed):
     environment(folder / "venv")
     install(packed, folder / "venv")
     hone = folder / "venv/bin/hone"
-    same(run(hone, "--version").stdout, f"hone {wheel.version()}\n", "--version")
-    same(run(folder / "venv/bin/python", "-m", "hone", "--version").stdout, f"hone {wheel.version()}\n", "python -m hone")
+    same(run(hone, "--version").stdout, f"hone {wheel.version()} ({wheel.DISTRIBUTION})\n", "--version")
+    same(run(folder / "venv/bin/python", "-m", "hone", "--version").stdout, f"hone {wheel.version()} ({wheel.DISTRIBUTION})\n", "python -m hone")
     same(run(hone, "sft", "--max_step", 1).returncode, 2, "the program's exit code")
     sft(hone, folder / "out")
 
@@ -116,6 +116,23 @@ def test_python(folder, packed):
     holds(f"worker of {folder / 'venv'}" in ended.stdout, "the worker's Python is the one that started hone: " + ended.stdout[-1000:])
     loaded = run(folder / "venv/bin/hone", "env", cwd=folder)
     same(loaded.returncode, 0, loaded.stderr[-1000:])
+
+
+def test_other_package(folder, packed):
+    """files of the distribution `hone` of PyPI in the same folder, below or above hone-train's, are named with what to do"""
+    site = environment(folder / "venv")
+    install(packed, folder / "venv")
+    python, package = folder / "venv/bin/python", site / "hone"
+    same(run(python, "-c", "import hone.trl").returncode, 0, "alone")
+    (package / "hone.py").write_text("import csv\n")
+    for words in ((folder / "venv/bin/hone", "--version"), (python, "-m", "hone", "sft")):
+        ended = run(*words)
+        same((ended.returncode, "Traceback" in ended.stderr), (2, False), ended.stderr)
+        holds("pip uninstall hone hone-train" in ended.stderr and str(package) in ended.stderr, ended.stderr)
+    (package / "hone.py").unlink()
+    (package / "__init__.py").write_text("__version__ = '0.2.2'\n")
+    ended = run(python, "-c", "import hone.trl")
+    holds("ImportError" in ended.stderr and "pip uninstall hone hone-train" in ended.stderr, ended.stderr)
 
 
 def test_no_torch(folder, packed):
@@ -242,7 +259,7 @@ def test_pythons(folder, packed):
 
 
 tests_said = []  # what the tests found, for the last line
-FAST = [test_same_bytes, test_contents, test_install, test_python, test_no_torch, test_machines, test_quickstart, test_release]
+FAST = [test_same_bytes, test_contents, test_install, test_python, test_other_package, test_no_torch, test_machines, test_quickstart, test_release]
 
 
 def main():

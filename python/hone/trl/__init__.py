@@ -1,6 +1,10 @@
 """TRL's classes, run by hone: `from hone.trl import GRPOTrainer, GRPOConfig` (docs/python.md)."""
+from hone import program
 from hone.errors import HoneError, Refused
 from hone.trl.callbacks import TrainerCallback, TrainerControl, TrainerState
+
+if program.other_package():
+    raise ImportError(program.other_package())
 
 _METHODS = ("SFT", "DPO", "KTO", "Reward", "GRPO", "RLOO", "OnlineDPO", "CPO", "ORPO", "GMPO")
 _SCRIPTS = ("ModelConfig", "ScriptArguments", "DatasetMixtureConfig", "DatasetConfig", "TrlParser", "get_dataset", "get_peft_config",
