@@ -57,13 +57,15 @@ const std::map<std::string, Command, std::less<>>& table() {
       {"bisect", &bisect},
       {"lr-find", &lr_find},
       {"explain", &explain},
+      {"bug-report", &bug_report},
       {"env", [](const std::vector<std::string>&) { return env(); }}};
   return commands;
 }
 
 int bug(std::string_view what) {
   std::cerr << "hone: a bug in hone\n"
-            << base::printable(what) << "\nPlease report this with your command and `hone env`.\n";
+            << base::printable(what)
+            << "\nPlease report this with your command and the file of `hone bug-report [OUTPUT_DIR]`.\n";
   return kOurBug;
 }
 

@@ -47,6 +47,8 @@ int probe_hardware();                                         // hone probe-hard
 int gpu_check(const std::vector<std::string>& arguments);     // hone gpu-check
 int gpu_check_stage();                                        // hone gpu-check-stage: its child
 int explain(const std::vector<std::string>& arguments);       // hone explain REPORT|FOLDER
+std::string env_text();                                       // what hone env prints, with newlines
 int env();                                                    // hone env
+int bug_report(const std::vector<std::string>& arguments);    // hone bug-report [OUTPUT_DIR]
 
 }  // namespace hone::commands

@@ -9,6 +9,7 @@
 
 #include <cstdio>
 #include <iostream>
+#include <sstream>
 #include <string>
 #include <thread>
 
@@ -58,23 +59,27 @@ std::string gpu_lines(const ops::CudaState& cuda) {
 
 }  // namespace
 
-int env() {
+std::string env_text() {
   const ops::CudaState& cuda = ops::load_cuda();  // before libtorch is asked anything else
   utsname system{};
   uname(&system);
   const auto memory = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
-  std::cout << "hone        " << base::kHoneVersion << "\nlibtorch    " << TORCH_VERSION
-            << "\ncompiler    g++ " << __VERSION__ << "\nsystem      " << system.sysname << ' '
-            << system.release << ' ' << system.machine << "\nprocessors  "
-            << std::thread::hardware_concurrency() << ", " << at::get_num_threads()
-            << " used; this machine has " << base::name_of(base::machine_level())
-            << (base::is_held_to_a_level()
-                    ? std::string(", held to ") + base::name_of(base::instruction_level())
-                    : "")
-            << "\nlibtorch's   " << at::get_cpu_capability() << "\nbf16        "
-            << product_line(at::kBFloat16) << "\nfloat32     " << product_line(at::kFloat) << "\nmemory      "
-            << report::human_bytes(memory) << '\n'
-            << gpu_lines(cuda) << std::flush;
+  std::ostringstream out;
+  out << "hone        " << base::kHoneVersion << "\nlibtorch    " << TORCH_VERSION << "\ncompiler    g++ "
+      << __VERSION__ << "\nsystem      " << system.sysname << ' ' << system.release << ' ' << system.machine
+      << "\nprocessors  " << std::thread::hardware_concurrency() << ", " << at::get_num_threads()
+      << " used; this machine has " << base::name_of(base::machine_level())
+      << (base::is_held_to_a_level() ? std::string(", held to ") + base::name_of(base::instruction_level())
+                                     : "")
+      << "\nlibtorch's   " << at::get_cpu_capability() << "\nbf16        " << product_line(at::kBFloat16)
+      << "\nfloat32     " << product_line(at::kFloat) << "\nmemory      " << report::human_bytes(memory)
+      << '\n'
+      << gpu_lines(cuda);
+  return out.str();
+}
+
+int env() {
+  std::cout << env_text() << std::flush;
   return 0;
 }
 

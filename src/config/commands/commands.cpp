@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "config/commands/bug_report_plan.h"
 #include "config/commands/doctor_plan.h"
 #include "config/commands/eval_plan.h"
 #include "config/commands/explain_plan.h"
@@ -302,6 +303,16 @@ constexpr CommandRow kCommands[] = {
            "Why a run ended early: hone-crash-PID.json, hone-fault.json, or a run's output_dir. What was found,\n"
            "where, what it is not, the last healthy checkpoint, and how to continue.\n",
      .check = [](const Words& words) { parse_explain(words); }},
+    {.name = "bug-report",
+     .what = "the machine and a run in one file, for a report",
+     .example = "hone bug-report OUTPUT_DIR",
+     .usage = "hone bug-report [OUTPUT_DIR] [--output hone-bug-report.md]\n"
+           "\n"
+           "Writes one file for a report to hone's authors: `hone env`, why the run ended, the options that are not the\n"
+           "defaults, what the doctor said, and the last lines of metrics.jsonl. It has no rows of the data, no\n"
+           "completions, no secrets of addresses and environment, and ~ for the home folder. Nothing is sent.\n",
+     .schema = &bug_report_schema,
+     .check = [](const Words& words) { parse_bug_report(words); }},
     {.name = "options",
      .what = "every option and its class",
      .example = "hone options [grpo] [--json] [NAME]"},

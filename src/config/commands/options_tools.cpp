@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "config/commands/bug_report_plan.h"
 #include "config/commands/doctor_plan.h"
 #include "config/commands/gpu_check_plan.h"
 #include "config/commands/tool_plans.h"
@@ -389,6 +390,14 @@ const Schema& gpu_check_schema() {
       {{{"device", "the GPU: cuda (the first) or cuda:N", &GpuCheckPlan::device},
         {"output", "a .jsonl file, to which the report is appended", &GpuCheckPlan::output},
         {"stages", "only these stages, by the names that a whole check prints", &GpuCheckPlan::stages}}});
+  return schema;
+}
+
+const Schema& bug_report_schema() {
+  static const Schema schema = grouped(
+      "bug-report",
+      {{{"run", "the output_dir of a run; may be given first, without the option name", &BugReportPlan::run},
+        {"output", "the file that is written", &BugReportPlan::output}}});
   return schema;
 }
 

@@ -1,0 +1,70 @@
+#include "commands/process/shareable_text.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdlib>
+#include <vector>
+
+#include "base/strings/secrets.h"
+
+namespace hone::commands {
+namespace {
+
+constexpr std::array<std::string_view, 5> kTellingNames = {"TOKEN", "KEY", "SECRET", "PASSWORD", "CREDENTIAL"};
+constexpr std::array<std::string_view, 9> kTokens = {"hf_", "sk-", "ghp_",  "gho_", "github_pat_",
+                                                     "AKIA", "ASIA", "xoxb-", "xoxp-"};
+constexpr std::size_t kShortestValue = 8;   // of a variable: a shorter one is found in innocent words
+constexpr std::size_t kShortestToken = 16;  // of what follows the beginning of a token
+
+bool is_of_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-'; }
+
+void replace_all(std::string& text, std::string_view what, std::string_view with) {
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) {
+    text.replace(at, what.size(), with);
+  }
+}
+
+// The values of variables with telling names, the longest first: one may be a part of another.
+std::vector<std::string> secret_values() {
+  std::vector<std::string> out;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view variable = *entry;
+    const std::string_view name = variable.substr(0, variable.find('='));
+    const std::string_view value = variable.substr(std::min(name.size() + 1, variable.size()));
+    const bool tells = std::any_of(kTellingNames.begin(), kTellingNames.end(),
+                                   [&](std::string_view word) { return name.find(word) != std::string_view::npos; });
+    if (tells && value.size() >= kShortestValue) out.emplace_back(value);
+  }
+  std::sort(out.begin(), out.end(),
+            [](const std::string& a, const std::string& b) { return a.size() > b.size(); });
+  return out;
+}
+
+void hide_tokens(std::string& text) {
+  for (const std::string_view beginning : kTokens) {
+    for (std::size_t at = text.find(beginning); at != std::string::npos;
+         at = text.find(beginning, at + beginning.size())) {
+      if (at > 0 && is_of_word(text[at - 1])) continue;
+      const std::size_t from = at + beginning.size();
+      const auto end = std::find_if_not(text.begin() + static_cast<std::ptrdiff_t>(from), text.end(), is_of_word);
+      const std::size_t length = static_cast<std::size_t>(end - text.begin()) - from;
+      if (length >= kShortestToken) text.replace(from, length, base::kRedacted);
+    }
+  }
+}
+
+}  // namespace
+
+std::string shareable(std::string_view text) {
+  std::string out = base::redact_secrets(text);
+  for (const std::string& value : secret_values()) replace_all(out, value, base::kRedacted);
+  hide_tokens(out);
+  const char* const home = std::getenv("HOME");
+  if (home != nullptr && std::string_view(home).size() > 1) replace_all(out, home, "~");
+  return out;
+}
+
+}  // namespace hone::commands

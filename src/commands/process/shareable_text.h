@@ -1,0 +1,14 @@
+// Text that a user may send to strangers.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace hone::commands {
+
+// `text` without what is a secret: *** stands for secrets of addresses (base/strings/secrets.h), for the values of
+// environment variables whose names hold TOKEN, KEY, SECRET, PASSWORD or CREDENTIAL, and for words that begin as
+// access tokens of Hugging Face, GitHub, OpenAI, AWS and Slack do. The home folder is ~.
+std::string shareable(std::string_view text);
+
+}  // namespace hone::commands
