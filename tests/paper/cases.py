@@ -67,10 +67,17 @@ ROWS = {
     # All of 16 GB of weights and 16 GB of moments; it leaves before it writes them.
     "sft full 8b 1x2048": Run(["train", "--leave", STEPS, *of_shape("sft", "qwen3-8b", "long", {
         "per_device_train_batch_size": 1, "max_length": 2048, "optim": "adamw_8bit"})[1:]], slow=True),
+    # 64 prompts, 8 samples of each, 640 tokens: keys of 48 GB.
+    "grpo 8b 512x640 own": Run(["train", "--leave", 2, *of_shape("grpo", "qwen3-8b", "prompts", LORA | {
+        "gradient_checkpointing": "true", "per_device_train_batch_size": 8, "gradient_accumulation_steps": 64, "num_generations": 8,
+        "max_completion_length": 640, "reward_funcs": DIFFERENT})[1:]], slow=True, own=True),
     "sft lora moe 7b 8x1024": Run(of_shape("sft", "olmoe-1b-7b", "long", LORA | EIGHT), slow=True),
     "decode moe 7b batch 8": Run(["decode", "{MODELS}/olmoe-1b-7b", "8", "--tokens", "4,8"], slow=True),
     "decode 0.5b batch 8": Run(["decode", "{MODELS}/qwen2.5-0.5b", "8", "--tokens", "4,8"]),
     "decode 0.5b batch 256": Run(["decode", "{MODELS}/qwen2.5-0.5b", "256", "--tokens", "4,8"]),
+    # Of 256 prompts, which are read in pieces, the last one has its first token when the first one has eight.
+    "decode 0.5b batch 8 own": Run(["decode", "{MODELS}/qwen2.5-0.5b", "8", "--tokens", "20,40"], own=True),
+    "decode 0.5b batch 256 own": Run(["decode", "{MODELS}/qwen2.5-0.5b", "256", "--tokens", "20,40"], own=True),
 }
 
 

@@ -76,6 +76,7 @@ def measured(lines):
             "copies": max(step["to_device"] + step["to_host"] for step in later),
             "allocations": sum(step["allocations"] for step in steps if step["step"] > 2),
             "reserved": round(end["reserved_peak"] / 1e9, 2), "planned": round(lines[0]["planned"] / 1e9, 2),
+            "keys": round(lines[0]["keys"] / 1e9, 2),
             "plan": round(100 * (end["planned"] / end["reserved_peak"] - 1), 1)}
 
 
@@ -104,6 +105,10 @@ def check_row(bench, row):
         above = found["planned"] > row["planned most"]
         good = good and not above
         texts.append(f"planned {found['planned']} GB{' ABOVE' if above else ''} ({row['planned most']})")
+    if row["keys least"] is not None:
+        below = found["keys"] < row["keys least"]
+        good = good and not below
+        texts.append(f"keys of completions {found['keys']} GB{' BELOW' if below else ''} ({row['keys least']})")
     if "steps_alone" in lines[-1]:
         steps, alone = lines[-1]["steps"], lines[-1]["steps_alone"]
         good = good and alone == steps > 0

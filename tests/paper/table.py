@@ -4,8 +4,8 @@ import pathlib
 
 PATH = pathlib.Path(__file__).resolve().parent / "runs.md"
 COUNTS = ("launches", "waits", "copies", "allocations", "reserved")
-# How much more than what was measured is still right: kernels of the host's choice differ a little between processors.
-SLACK = {"launches": 1.02, "waits": 1, "copies": 1, "allocations": 1, "reserved": 1.01}
+# How much more than what was measured is still right. Launches are the same in each run: one more in each layer of a model has to fail.
+SLACK = {"launches": 1.002, "waits": 1, "copies": 1, "allocations": 1, "reserved": 1.01}
 
 
 def number(text):

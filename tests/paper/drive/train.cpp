@@ -6,6 +6,7 @@
 #include "config/parse.h"
 #include "paper/drive/card.h"
 #include "paper/drive/modes.h"
+#include "rollout/kv_memory.h"
 #include "train/opening/open_run.h"
 
 namespace hone::paper {
@@ -43,6 +44,17 @@ std::int64_t take_option(std::vector<std::string>& words, const std::string& opt
   return value;
 }
 
+// Bytes of keys and values of all completions of a batch, as the plan counts them, without those of prompts; 0: nothing is sampled.
+std::int64_t keys_of_completions(const train::OpenedRun& run) {
+  if (!config::samples(run.plan.method)) return 0;
+  rollout::GenerateOptions options;
+  options.max_new_tokens = run.plan.policy.max_completion_length;
+  options.share_prompt = true;
+  const model::CausalLm& model = *run.model;
+  const auto bytes = rollout::kv_bytes(model.config(), model.dtypes().linear, 1, options, model.device());
+  return run.plan.policy.generation_batch_size * bytes.sample;
+}
+
 }  // namespace
 
 int train_on_card(std::vector<std::string> words, at::Device card) {
@@ -55,7 +67,9 @@ int train_on_card(std::vector<std::string> words, at::Device card) {
   Lines listener(named, last);
   const std::atomic<bool> stop = false;
   const auto run = train::open_run(plan, listener);
-  Json opened = {{"event", "opened"}, {"planned", run->start.memory.device_total}};
+  Json opened = {{"event", "opened"},
+                 {"planned", run->start.memory.device_total},
+                 {"keys", keys_of_completions(*run)}};
   opened.update(json_of(counts()));
   print(opened);
   reset();
