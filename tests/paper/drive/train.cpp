@@ -44,7 +44,8 @@ std::int64_t take_option(std::vector<std::string>& words, const std::string& opt
   return value;
 }
 
-// Bytes of keys and values of all completions of a batch, as the plan counts them, without those of prompts; 0: nothing is sampled.
+// Bytes that the plan counts for keys and values of a batch's completions, without those of prompts. 0 where
+// nothing is sampled.
 std::int64_t keys_of_completions(const train::OpenedRun& run) {
   if (!config::samples(run.plan.method)) return 0;
   rollout::GenerateOptions options;
@@ -67,9 +68,8 @@ int train_on_card(std::vector<std::string> words, at::Device card) {
   Lines listener(named, last);
   const std::atomic<bool> stop = false;
   const auto run = train::open_run(plan, listener);
-  Json opened = {{"event", "opened"},
-                 {"planned", run->start.memory.device_total},
-                 {"keys", keys_of_completions(*run)}};
+  Json opened = {
+      {"event", "opened"}, {"planned", run->start.memory.device_total}, {"keys", keys_of_completions(*run)}};
   opened.update(json_of(counts()));
   print(opened);
   reset();

@@ -7,7 +7,6 @@ namespace hone::ops::cuda::kernels {
 namespace {
 
 constexpr int kThreads = 256, kHeadsOfBlock = kThreads / kWarp;
-constexpr int kBlocksAtOnce = 4;  // of a multiprocessor: 64 registers a thread
 
 struct Place {
   std::int64_t token, head;
@@ -73,7 +72,7 @@ __device__ float turned_back(const D* d, const W* cos, const W* sin, const NormR
 }
 
 template <typename D, typename X, typename W>
-__global__ void __launch_bounds__(kThreads, kBlocksAtOnce) backward_kernel(NormRope n) {
+__global__ void __launch_bounds__(kThreads, blocks_at_once(kThreads)) backward_kernel(NormRope n) {
   Place place;
   if (!find_place(place, n)) return;
   D* const d = row_of<D>(n.out, place);
@@ -95,6 +94,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce) backward_kernel(NormR
   const auto through = [&](float g, std::int64_t i) {
     return weight == nullptr ? g : inverse * (g * to_float(weight[i]) - to_float(x[i]) * inverse * mean);
   };
+  HONE_ROLLED
   for (std::int64_t i = place.lane; i < half; i += kWarp) {
     const float low = turned_back(d, cos, sin, n, i), high = turned_back(d, cos, sin, n, i + half);
     d[i] = Rounding<D>::of(through(low, i));

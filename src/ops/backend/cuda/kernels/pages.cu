@@ -149,7 +149,8 @@ __device__ void put(const AttendPages& a, const PagePart& part, std::int64_t kv_
 }
 
 template <typename S>
-__global__ void __launch_bounds__(S::kThreads) part_kernel(AttendPages a, std::int64_t first_part) {
+__global__ void __launch_bounds__(S::kThreads, blocks_at_once(S::kThreads))
+    part_kernel(AttendPages a, std::int64_t first_part) {
   const std::int64_t kv_head = blockIdx.x % a.kv_heads;
   const PagePart part = a.parts[first_part + blockIdx.x / a.kv_heads];
   const int queries = part.rows * static_cast<int>(a.heads / a.kv_heads);

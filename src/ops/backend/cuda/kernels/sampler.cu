@@ -308,7 +308,7 @@ __device__ const Row& row_of(const SampleTokens& s, std::int64_t at) {
 }
 
 template <int kThreads>
-__global__ void __launch_bounds__(kThreads, 1) sample_kernel(SampleTokens s) {
+__global__ void __launch_bounds__(kThreads, blocks_at_once(kThreads)) sample_kernel(SampleTokens s) {
   const auto at = static_cast<std::int64_t>(blockIdx.x);
   if (s.states[at] != DrawState::kGoesOn) return;
   const DrawRule& rule = s.rules[at];

@@ -10,9 +10,9 @@ constexpr int kThreads = 256;
 
 template <typename D, int kCount>
 __global__ void __launch_bounds__(kThreads) add_rows_kernel(AddRows a) {
-  const std::int64_t parts = (a.width + kThreads * kCount - 1) / (kThreads * kCount);
-  const std::int64_t group = static_cast<std::int64_t>(blockIdx.x) / parts,
-                     part = static_cast<std::int64_t>(blockIdx.x) % parts;
+  // of 32 bits: a division of 64 is a call, before which ptxas stores registers
+  const auto parts = static_cast<unsigned>((a.width + kThreads * kCount - 1) / (kThreads * kCount));
+  const std::int64_t group = blockIdx.x / parts, part = blockIdx.x % parts;
   const std::int64_t column = (part * kThreads + threadIdx.x) * kCount;
   if (column >= a.width) return;
   float* const out = static_cast<float*>(a.out.data) + a.rows[group] * a.out.stride + column;
