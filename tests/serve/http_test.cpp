@@ -79,7 +79,9 @@ TEST(HttpServer, AnswersThatNobodyReadsAreBoundedTogether) {
   }
   // What was read, or whose client has left, is free for others.
   EXPECT_TRUE(is_whole(Client(server.port(), "/large").read()));
-  { const Client leaves(server.port(), "/large"); }
+  {
+    const Client leaves(server.port(), "/large");
+  }
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (server.connections() > 0 && std::chrono::steady_clock::now() < end)
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
