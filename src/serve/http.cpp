@@ -148,6 +148,7 @@ HttpServer::HttpServer(HttpOptions options, Handler handler) : impl_(std::make_u
                                       .body_bytes = static_cast<std::uint64_t>(given.body_bytes),
                                       .all_body_bytes = kAllBodies,
                                       .held_bytes = static_cast<std::uint64_t>(given.held_bytes),
+                                      .all_answer_bytes = static_cast<std::uint64_t>(given.all_answer_bytes),
                                       .connections = static_cast<std::uint64_t>(given.connections),
                                       .read_seconds = given.read_seconds,
                                       .write_seconds = kWriteSeconds};

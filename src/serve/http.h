@@ -77,6 +77,9 @@ struct HttpOptions {
   double read_seconds = 30;            // for a head, and for a body
   std::int64_t connections = 4096;     // at once; the next ones wait to be accepted
   std::int64_t held_bytes = 4 << 20;   // of a stream that its client does not read
+  // Of all answers and streams that clients have not read yet. A further answer is a 503 instead, and a
+  // further part closes its connection.
+  std::int64_t all_answer_bytes = 512 << 20;
   // Names that the Host header may have, beside the loopback names when host is loopback; "*": any. A page of
   // another site whose name was made to point here sends its own.
   std::vector<std::string> names = {};

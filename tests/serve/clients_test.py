@@ -115,6 +115,23 @@ def evaluate(folder, out, *words):
     return samples(out)
 
 
+def on_transformers(folder, out, *more, words=()):
+    """What evaluate() finds with lm-eval's transformers model; `more` are arguments of the model."""
+    given = ",".join([f"pretrained={TINY}", "dtype=float32", *more])
+    try:
+        return evaluate(folder, out, "--model", "hf", "--device", "cpu", "--model_args", given, *words)
+    except AssertionError as why:
+        if "No module named 'torch'" in str(why):
+            raise Skip("torch is not in this Python") from why
+        raise
+
+
+def same_logprobs(found, expected):
+    same(sorted(found), sorted(expected))
+    worst = max(abs(a - b) for doc in expected for a, b in zip(found[doc], expected[doc], strict=True))
+    holds(worst < 1e-4, f"log-probabilities differ by {worst}")
+
+
 def test_lm_eval(server, _):
     """lm-eval over HTTP gives the accuracy and the log-probabilities of lm-eval on transformers, within 1e-4"""
     with tempfile.TemporaryDirectory() as folder:
@@ -123,14 +140,8 @@ def test_lm_eval(server, _):
         logprobs, right = evaluate(folder, folder / "http", "--model", "local-completions", "--batch_size", "2", "--model_args",
                                    f"base_url={server.url}/v1/completions,model=tiny,tokenizer_backend=remote,num_concurrent=1,max_length=512")
         holds(len(logprobs) == len(rows), logprobs)
-        try:
-            expected, expected_right = evaluate(folder, folder / "local", "--model", "hf", "--device", "cpu", "--model_args", f"pretrained={TINY},dtype=float32,add_bos_token=False")
-        except AssertionError as why:
-            if "No module named 'torch'" in str(why):
-                raise Skip("torch is not in this Python") from why
-            raise
-        worst = max(abs(a - b) for doc in expected for a, b in zip(logprobs[doc], expected[doc]))
-        holds(worst < 1e-4, f"log-probabilities differ by {worst}")
+        expected, expected_right = on_transformers(folder, folder / "local", "add_bos_token=False")
+        same_logprobs(logprobs, expected)
         same(right, expected_right)
 
 
@@ -138,19 +149,27 @@ def hone_eval(program, *words):
     return subprocess.run([program, "eval", *map(str, words)], capture_output=True, text=True, timeout=900, env=offline())
 
 
-def test_hone_eval(server, program):
-    """hone eval files the table that lm-eval over HTTP gives, in its folder and on the page of a run"""
+def telling_python(folder):
+    """This Python, which has lm-eval write its samples."""
+    out = folder / "python"
+    out.write_text(f'#!/bin/sh\nexec {sys.executable} "$@" --log_samples\n', encoding="utf-8")
+    out.chmod(0o755)
+    return out
+
+
+def test_hone_eval(_, program):
+    """hone eval has the table and the log-probabilities of lm-eval on transformers, and files it on the page of a run too"""
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         rows = write_task(folder)
-        words = ("--tasks", "hone_choices", "--include_path", folder, "--python", sys.executable, "--threads", "1", "--bf16", "false", "--batch_size", "2")
+        words = ("--tasks", "hone_choices", "--include_path", folder, "--python", telling_python(folder), "--threads", "1", "--bf16", "false", "--batch_size", "2")
         done = hone_eval(program, TINY, *words, "--output", folder / "out")
         holds(done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:])
         found = json.loads((folder / "out/hone-evaluation.json").read_text(encoding="utf-8"))
         same([(row["task"], row["metric"], row["shots"]) for row in found["rows"]], [("hone_choices", "acc", 0)])
-        _, right = evaluate(folder, folder / "http", "--model", "local-completions", "--batch_size", "2", "--model_args",
-                            f"base_url={server.url}/v1/completions,model=tiny,tokenizer_backend=remote,num_concurrent=1,max_length=512")
+        expected, right = on_transformers(folder, folder / "local")
         same(found["rows"][0]["value"], sum(right.values()) / len(rows))
+        same_logprobs(samples(folder / "out/lm_eval")[0], expected)
         holds("hone_choices" in done.stdout and f"{found['rows'][0]['value']:.4f}" in done.stdout, done.stdout)
 
         (folder / "trained").mkdir()
@@ -165,6 +184,18 @@ def test_hone_eval(server, program):
         holds(wrong.returncode == 2 and "ended with code" in wrong.stderr, wrong.stderr[-2000:])
 
 
+def test_hone_eval_chat(_, program):
+    """hone eval --apply_chat_template has the log-probabilities of lm-eval on transformers"""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        write_task(folder)
+        done = hone_eval(program, TINY, "--tasks", "hone_choices", "--include_path", folder, "--python", telling_python(folder), "--threads", "1", "--bf16", "false",
+                         "--limit", "4", "--num_fewshot", "0", "--apply_chat_template", "--output", folder / "out")
+        holds(done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:])
+        expected, _ = on_transformers(folder, folder / "local", words=("--limit", "4", "--apply_chat_template"))
+        same_logprobs(samples(folder / "out/lm_eval")[0], expected)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--hone", default=str(SOURCE / "build/hone"))
@@ -172,7 +203,7 @@ def main():
     options = parser.parse_args()
     tests = Tests()
     with Server(options.hone, "--bf16", "false") as server:
-        chosen = [test for test in (test_openai_completions, test_openai_chat, test_openai_errors, test_lm_eval, test_hone_eval) if options.only in test.__name__]
+        chosen = [test for test in (test_openai_completions, test_openai_chat, test_openai_errors, test_lm_eval, test_hone_eval, test_hone_eval_chat) if options.only in test.__name__]
         tests.run(chosen, server, options.hone)
         same(server.stop(), 0, "the server's exit code")
     return 1 if tests.failed else 0

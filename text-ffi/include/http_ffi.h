@@ -34,6 +34,8 @@ typedef struct {
   uint64_t body_bytes;       // of a request's body: more is a 413, before it is read where its length is stated
   uint64_t all_body_bytes;   // of the bodies of all calls that are not given back: more is a 429
   uint64_t held_bytes;       // of a stream that its client does not read: more closes the connection
+  uint64_t all_answer_bytes; // of all answers and streams that clients have not read: a further answer is a 503
+                             // instead, and a further part closes its connection
   uint64_t connections;      // at once; further ones wait
   double read_seconds;       // for a head, and for a body
   double write_seconds;      // without a byte that the client takes

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/process/active_python.h"
+#include "commands/python/lm_eval_text.h"
 
 extern char** environ;
 
@@ -96,7 +97,8 @@ LmEval find_lm_eval(const std::string& python) {
 
 base::Json run_lm_eval(const LmEval& harness, const std::vector<std::string>& words, const fs::path& folder,
                        const std::atomic<int>& stop) {
-  std::vector<std::string> all = {harness.python, "-m", "lm_eval", "--output_path", folder.string()};
+  std::vector<std::string> all = {harness.python, "-c", std::string(kLmEvalPython), "--output_path",
+                                  folder.string()};
   all.insert(all.end(), words.begin(), words.end());
   // No module of the working folder is taken for one of the library's, and no proxy is asked for this machine.
   setenv("PYTHONSAFEPATH", "1", 0);

@@ -18,8 +18,9 @@ struct LmEval {
 // UserError, which says how to install it, where `python` (empty: base/process/active_python.h) does not start or lacks it.
 LmEval find_lm_eval(const std::string& python);
 
-// `lm-eval run` with `words`; what it prints goes to our stderr. Returns its results, newest of those that it wrote below
-// `folder`. UserError where it fails; when `stop` becomes true it is ended first.
+// `lm-eval run` with `words`, whose server tokenizes and renders prompts (commands/python/lm_eval.py). What it prints goes
+// to our stderr. Returns its results, newest of those that it wrote below `folder`. UserError where it fails; when `stop`
+// becomes true it is ended first.
 base::Json run_lm_eval(const LmEval& harness, const std::vector<std::string>& words,
                        const base::fs::path& folder, const std::atomic<int>& stop);
 

@@ -3,7 +3,6 @@
 use super::call::{Call, Left, OfUser};
 use super::server::{Asked, Handler, Limits, Server};
 use crate::abi::{bytes, guard, text, Buffer};
-use bytes::Bytes;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -39,6 +38,7 @@ pub struct Options {
     body_bytes: u64,
     all_body_bytes: u64,
     held_bytes: u64,
+    all_answer_bytes: u64,
     connections: u64,
     read_seconds: f64,
     write_seconds: f64,
@@ -110,6 +110,7 @@ pub unsafe extern "C" fn hone_http_start(
             body_bytes: options.body_bytes,
             all_body_bytes: options.all_body_bytes,
             held_bytes: options.held_bytes,
+            all_answer_bytes: options.all_answer_bytes,
             connections: options.connections as usize,
             read: seconds(options.read_seconds),
             write: seconds(options.write_seconds),
@@ -154,12 +155,12 @@ pub unsafe extern "C" fn hone_http_answer(
 ) {
     let given = if header_count == 0 { &[] } else { std::slice::from_raw_parts(headers, header_count) };
     let headers: Vec<_> = given.iter().map(|header| (header.name.copy(), header.value.copy())).collect();
-    (&*call).answer(status, &headers, Bytes::copy_from_slice(bytes(body, size)), whole != 0);
+    (&*call).answer(status, &headers, bytes(body, size), whole != 0);
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn hone_http_part(call: *const Arc<Call>, data: *const c_char, size: usize) {
-    (&*call).part(Bytes::copy_from_slice(bytes(data, size)));
+    (&*call).part(bytes(data, size));
 }
 
 #[no_mangle]

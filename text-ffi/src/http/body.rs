@@ -3,6 +3,8 @@
 use super::call::{Counts, Ended};
 use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::header::{HeaderValue, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
+use hyper::{Response, StatusCode};
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -62,6 +64,22 @@ impl Body for Out {
             Out::Stream(..) => SizeHint::default(),
         }
     }
+}
+
+/// What the server itself says; the connection ends with it.
+pub fn says(status: StatusCode, words: &str) -> Response<Out> {
+    let text = format!(
+        "{{\"error\":{{\"message\":\"{words}\",\"type\":\"invalid_request_error\",\"param\":null,\"code\":null}}}}"
+    );
+    let mut out = Response::new(Out::Plain(Some(Bytes::from(text))));
+    *out.status_mut() = status;
+    out.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    // What of the body has not been read cannot be skipped.
+    out.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+        out.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    out
 }
 
 pub enum Refused {

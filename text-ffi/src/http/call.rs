@@ -1,6 +1,6 @@
 //! One request, and what becomes of it.
 
-use super::body::Out;
+use super::body::{says, Out};
 use bytes::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
@@ -16,6 +16,26 @@ pub struct Counts {
     pub connections: AtomicU64,
     pub calls: AtomicU64,
     pub body_bytes: AtomicU64,
+    /// Of answers, until the sockets have taken them.
+    pub answer_bytes: AtomicU64,
+}
+
+/// Bytes of an answer, counted until the connection has written them or has ended.
+struct Waiting {
+    bytes: Box<[u8]>,
+    counts: Arc<Counts>,
+}
+
+impl AsRef<[u8]> for Waiting {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.counts.answer_bytes.fetch_sub(self.bytes.len() as u64, Ordering::SeqCst);
+    }
 }
 
 pub type OfUser = unsafe extern "C" fn(*mut c_void);
@@ -55,6 +75,7 @@ pub struct Call {
     /// Bytes of the stream that wait for the client.
     pub held: AtomicU64,
     most_held: u64,
+    most_of_all: u64,
     close: Arc<Notify>,
     counts: Arc<Counts>,
     body_bytes: u64,
@@ -63,7 +84,7 @@ pub struct Call {
 impl Call {
     pub fn new(
         head: oneshot::Sender<Response<Out>>,
-        most_held: u64,
+        (most_held, most_of_all): (u64, u64),
         close: Arc<Notify>,
         counts: Arc<Counts>,
         body_bytes: u64,
@@ -74,6 +95,7 @@ impl Call {
             gone: AtomicBool::new(false),
             held: AtomicU64::new(0),
             most_held,
+            most_of_all,
             close,
             counts,
             body_bytes,
@@ -84,16 +106,34 @@ impl Call {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    /// A copy that is counted. None: the answers of all calls would have too many bytes.
+    fn waiting(&self, bytes: &[u8]) -> Option<Bytes> {
+        let size = bytes.len() as u64;
+        let all = self.counts.answer_bytes.fetch_add(size, Ordering::SeqCst) + size;
+        if all > self.most_of_all {
+            self.counts.answer_bytes.fetch_sub(size, Ordering::SeqCst);
+            return None;
+        }
+        Some(Bytes::from_owner(Waiting { bytes: bytes.into(), counts: self.counts.clone() }))
+    }
+
     /// The whole answer, or the head of a stream. False: there was one before.
     pub fn answer(
         self: &Arc<Self>,
         status: u16,
         headers: &[(Vec<u8>, Vec<u8>)],
-        bytes: Bytes,
+        bytes: &[u8],
         whole: bool,
     ) -> bool {
         let mut state = self.state();
         let Some(sender) = state.head.take() else { return false };
+        let Some(bytes) = self.waiting(bytes) else {
+            drop(state);
+            self.over(false);
+            let words = "answers that other clients do not read take too much memory";
+            drop(sender.send(says(StatusCode::SERVICE_UNAVAILABLE, words)));
+            return true;
+        };
         let is_empty = whole && bytes.is_empty();
         let body = if whole {
             Out::Whole((!is_empty).then_some(bytes), Ended::new(self.clone()))
@@ -122,7 +162,11 @@ impl Call {
         true
     }
 
-    pub fn part(&self, bytes: Bytes) {
+    pub fn part(&self, bytes: &[u8]) {
+        let Some(bytes) = self.waiting(bytes) else {
+            self.close.notify_one();
+            return;
+        };
         let waits = self.held.fetch_add(bytes.len() as u64, Ordering::SeqCst) + bytes.len() as u64;
         let state = self.state();
         if let Some(parts) = &state.parts {

@@ -1,11 +1,10 @@
 //! The thread, its listener and its connections.
 
-use super::body::{read, Out, Refused};
+use super::body::{read, says, Out, Refused};
 use super::call::{Call, Counts, Ended};
 use super::socket::Socket;
 use bytes::Bytes;
 use hyper::body::Incoming;
-use hyper::header::{HeaderValue, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
@@ -28,6 +27,7 @@ pub struct Limits {
     pub body_bytes: u64,
     pub all_body_bytes: u64,
     pub held_bytes: u64,
+    pub all_answer_bytes: u64,
     pub connections: usize,
     pub read: Duration,
     pub write: Duration,
@@ -203,21 +203,6 @@ async fn connection(stream: TcpStream, shared: &Arc<Shared>, mut phase: watch::R
     .await
 }
 
-fn says(status: StatusCode, words: &str) -> Response<Out> {
-    let text = format!(
-        "{{\"error\":{{\"message\":\"{words}\",\"type\":\"invalid_request_error\",\"param\":null,\"code\":null}}}}"
-    );
-    let mut out = Response::new(Out::Plain(Some(Bytes::from(text))));
-    *out.status_mut() = status;
-    out.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    // What of the body has not been read cannot be skipped.
-    out.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    if status == StatusCode::TOO_MANY_REQUESTS {
-        out.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-    }
-    out
-}
-
 async fn respond(
     request: Request<Incoming>,
     shared: Arc<Shared>,
@@ -244,7 +229,8 @@ async fn respond(
     };
     let (send, receive) = oneshot::channel();
     let bytes = counted.keep();
-    let call = Call::new(send, limits.held_bytes, close, shared.counts.clone(), bytes);
+    let most = (limits.held_bytes, limits.all_answer_bytes);
+    let call = Call::new(send, most, close, shared.counts.clone(), bytes);
     let ended = Ended::new(call.clone());
     let id = shared.counts.ids.fetch_add(1, Ordering::SeqCst) + 1;
     (shared.handler)(call, &Asked { id, head, body });
