@@ -247,7 +247,7 @@ template <int Bits, int Rows, int64_t Vectors, typename Step>
 template <int Bits, bool HasMinimum, bool IsFloat, Chain Form, int Rows>
 void multiply(const CodedRun& run) {
   constexpr bool kGroups = Form == Chain::kGroups;
-  // Of sums a row: more leave no registers for the numbers.
+  // A row has so many vectors of sums: more leave no registers for the numbers.
   constexpr int64_t kVectors = Rows > (kGroups ? 2 : 4) ? 1 : 2;
   const PanelView& m = *run.matrix;
   const Table table = table_of(m.table);
