@@ -44,7 +44,9 @@ enum class LayerKind {
   kDeltaRule   // ops/delta_rule.h
 };
 
-// Says what a linear of a layer computes.
+// Says what a linear of a layer computes. kPerLayerGate and kPerLayerProjection: around a layer's own input
+// (per_layer.h). kQkv and kGateUp: several in one matrix, in this order of rows. kConvIn, kConvOut: around a
+// short convolution. kDeltaQkv, kDeltaZ, kDeltaB and kDeltaA: before a delta rule; kDeltaOut: after it.
 enum class ModuleKind {
   kQ,
   kK,
@@ -83,6 +85,7 @@ enum class TensorKind {
 constexpr std::size_t kTensorKinds = 7;
 
 // Says where a norm is: before attention or the MLP, after it, or on queries and keys before their rotation.
+// kV: on values, without a weight in files; kAfterPerLayer: after the linears of a layer's own input.
 enum class NormPlace { kBeforeAttention, kBeforeMlp, kQ, kK, kAfterAttention, kAfterMlp, kV, kAfterPerLayer };
 constexpr std::size_t kNormPlaces = 8;
 

@@ -73,7 +73,8 @@ struct RankSetting {
 constexpr std::int64_t kHeaderBytes = 296;    // of a collective, to each peer (LinkedRanks::Header)
 constexpr std::int64_t kInHeaderBytes = 192;  // that fit into it
 
-// Return what rank `rank` of `ranks` sends.
+// Return what rank `rank` of `ranks` sends. sum: of fp32 elements, with the header; gather: of `bytes` of its
+// own.
 std::int64_t sum_bytes(std::int64_t elements, std::int64_t ranks, std::int64_t rank);
 std::int64_t gather_bytes(std::int64_t bytes, std::int64_t ranks);
 

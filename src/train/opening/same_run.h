@@ -29,7 +29,8 @@ std::string changed_machine(const base::Json& saved, const MachineFacts& here);
 
 void require_same_run(parallel::Ranks& ranks, const OpenedRun& run);
 
-// Throws RankFault (kDiffers) when loss, gradient norm or hash differ between ranks (DIST-03).
+// Throws RankFault (kDiffers) when loss, gradient norm or hash differ between ranks (DIST-03). `hash` 0: not
+// taken in this step.
 void require_same_step(parallel::Ranks& ranks, double loss, double grad_norm, std::uint32_t hash);
 
 std::uint32_t parameter_hash(const adapters::Adapter& adapter);  // CRC-32C of every trained parameter
