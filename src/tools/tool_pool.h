@@ -89,9 +89,10 @@ class ToolPool {
                      const base::Json& arguments);
   std::uint64_t reward(const std::string& environment, std::int64_t instance);
 
-  // What has finished since the last call; `block`: waits for one at least, if any is under way. UserError: the program that called
-  // hone has raised in an environment of its own, which ends the run; or the host has died three
-  // times without an answer in between, or again and again: more than ten times, less one for every fifty answers.
+  // Returns what has finished since the last call; `block`: waits for one at least, if any is under way.
+  // UserError: the program that called hone has raised in an environment of its own, which ends the run; or
+  // the host has died three times without an answer in between, or again and again: more than ten times, less
+  // one for every fifty answers.
   std::vector<Done> wait(bool block);
   std::size_t under_way() const;
 

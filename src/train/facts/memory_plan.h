@@ -32,8 +32,9 @@ struct LongestBatch {
   std::int64_t segment = 0;  // the longest sequence
 };
 
-// Where a module's dropout mask comes from. kWidened: it is a tensor of fp32 while it is used. kSentAsBits: besides, the host
-// draws it, and the device keeps its bits from the module's forward to its backward. kInKernel: it is no tensor.
+// Says where a module's dropout mask comes from. kWidened: it is a tensor of fp32 while it is used.
+// kSentAsBits: besides, the host draws it, and the device keeps its bits from the module's forward to its
+// backward. kInKernel: it is no tensor.
 enum class DropoutMasks { kWidened, kSentAsBits, kInKernel };
 
 struct MemoryInputs {

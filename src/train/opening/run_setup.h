@@ -62,9 +62,9 @@ struct Fingerprint {
 };
 Fingerprint data_fingerprint(const std::vector<base::fs::path>& files, std::int64_t rows);
 
-// What is trained: a new adapter, the checkpoint's, the one that adapter_name_or_path names, or the model in full, new or
-// from the checkpoint. `source`: what the model was read from, which must outlive it. `keeps_base`: a reference model
-// will be asked for.
+// Opens what is trained: a new adapter, the checkpoint's, the one that adapter_name_or_path names, or the
+// model in full, new or from the checkpoint. `source`: what the model was read from, which must outlive it.
+// `keeps_base`: a reference model will be asked for.
 adapters::Adapter open_adapter(model::CausalLm& model, const config::Plan& plan,
                                const RunDirectory& directory, const model::WeightSource& source,
                                bool keeps_base);

@@ -74,7 +74,8 @@ void decode_scales(const PanelView& m, int64_t panel, int64_t first, int64_t cou
   }
 }
 
-// What 8 neighboring codes of kLanes rows stand for. `at` is panel * in + k, k a multiple of 8.
+// Computes the numbers that 8 neighboring codes of kLanes rows stand for. `at` is panel * in + k, k a
+// multiple of 8.
 template <int Bits>
 [[gnu::always_inline]] inline void values_at(const PanelView& m, const Table& table, int64_t at, int64_t lane,
                                              Floats (&x)[8]) {
