@@ -40,7 +40,7 @@ struct RequestOptions {
   std::function<void(std::span<const std::int32_t>, std::span<float>)> constrain;
 };
 
-// Holds the options of all sequences together.
+// Of all sequences together.
 struct EngineOptions {
   std::int64_t batch_size = 16;        // maximum number of sequences that decode together
   std::int64_t prefill_tokens = 2048;  // prompt tokens of one forward; a longer prompt is read in pieces
