@@ -1,4 +1,4 @@
-// What every benchmark opens: a model folder, or shapes with random weights that need no file.
+// Every benchmark opens one of these: a model folder, or shapes with random weights that need no file.
 #pragma once
 
 #include <cstdint>

@@ -16,9 +16,9 @@ namespace hone::adapters {
 // UserError for one of gate and up without the other.
 LoraConfig with_expert_targets(LoraConfig config, const model::ModelConfig& model, bool strict);
 
-// What target_parameters selects, as names of targets: a router's module, or a stacked parameter
-// ("model.layers.0.mlp.experts.gate_up_proj"). UserError (`strict`) for an entry that matches nothing, and for what PEFT
-// refuses on parameters: dropout, DoRA, PiSSA.
+// Returns what target_parameters selects, as names of targets: a router's module, or a stacked parameter
+// ("model.layers.0.mlp.experts.gate_up_proj"). UserError (`strict`) for an entry that matches nothing, and
+// for what PEFT refuses on parameters: dropout, DoRA, PiSSA.
 std::vector<std::string> parameter_targets(const LoraConfig& config, const model::ModelConfig& model,
                                            bool strict);
 

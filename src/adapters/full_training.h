@@ -26,8 +26,9 @@ struct FullTraining {
   std::int64_t shard_bytes = 0;  // most bytes of a file of weights; 0: model::ExportOptions'
 };
 
-// What is trained, in model order; `key` is the name. A tied head is part of the embedding. UserError for a pattern
-// that matches no tensor, for a layer that the model does not have, and when nothing is left to train.
+// Returns what is trained, in model order; `key` is the name. A tied head is part of the embedding. UserError
+// for a pattern that matches no tensor, for a layer that the model does not have, and when nothing is left to
+// train.
 std::vector<WholeTensor> full_tensors(const FullTraining& full, const model::ModelConfig& model);
 
 }  // namespace hone::adapters

@@ -35,7 +35,7 @@ struct LoraConfig {
   // A pattern of modules' names to their rank, or alpha, instead of r and alpha (ranks.h); the first that matches.
   std::vector<std::pair<std::string, std::int64_t>> rank_pattern;
   std::vector<std::pair<std::string, double>> alpha_pattern;
-  // Of modules that a list of target_modules names by their end: only those in these layers. Empty: all.
+  // Limits a list of target_modules, which names modules by their ends, to these layers. Empty: all.
   std::vector<std::int64_t> layers_to_transform;
   std::vector<std::string> layers_pattern;  // what the list of layers is called; empty: anything
   // Ends of names of modules that are trained in full besides the LoRA: embed_tokens, lm_head, norms; and which
@@ -104,10 +104,10 @@ struct TrainableTensor {
   at::Tensor value;  // fp32, requires grad; a view into Adapter::flat
 };
 
-// What a run trains, an adapter or the model in full, as parameters in one flat fp32 buffer on the model's device; the
-// model's LoraSides and trained tensors are views into it. The model must outlive the adapter, and holds one adapter at a time: attach and load replace the
-// sides of an earlier one. Frozen adapters below it (frozen_adapters.h) come before it and stay; DoRA above
-// them is a UserError.
+// An Adapter is what a run trains, an adapter or the model in full: parameters in one flat fp32 buffer on the
+// model's device; the model's LoraSides and trained tensors are views into it. The model must outlive the
+// adapter, and holds one adapter at a time: attach and load replace the sides of an earlier one. Frozen
+// adapters below it (frozen_adapters.h) come before it and stay; DoRA above them is a UserError.
 class Adapter {
  public:
   // A new adapter attached to `model`; A is initialized by counter-based randomness (seed, kLoraInit, module,
@@ -160,7 +160,7 @@ class Adapter {
   const at::Tensor& initial_values() const { return initial_values_; }
   at::Tensor score() const { return score_; }  // [1, H] fp32, the last of tensors(); undefined: no head
   at::Tensor token_rows() const { return token_rows_; }  // [k, H] fp32; undefined: no token_indices
-  // What is trained in full, by the model's names of the tensors: "lm_head.weight", ...
+  // Returns the tensors that are trained in full, by the model's names: "lm_head.weight", ...
   const std::vector<WholeTensor>& whole() const { return whole_; }
   void zero_gradient();
   void set_dropout(double p);  // of every adapted module, and of the config that is saved

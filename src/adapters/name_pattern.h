@@ -21,8 +21,9 @@ class NamePattern {
   long steps_ = base::Pattern::kMaxSteps;
 };
 
-// Where an option of LoraConfig comes from: `strict` is the option of this run ("option lora_target_modules"), else
-// the file of an adapter that somebody made ("adapter_config.json: target_modules"). `option` is hone's name.
+// Says where an option of LoraConfig comes from: `strict` is the option of this run ("option
+// lora_target_modules"), else the file of an adapter that somebody made ("adapter_config.json:
+// target_modules"). `option` is hone's name.
 std::string where_of(bool strict, const std::string& option);
 
 }  // namespace hone::adapters

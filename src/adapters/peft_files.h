@@ -30,7 +30,7 @@ std::string key_token_rows(const model::ModelConfig& model);
 std::string key_a(const std::string& module);
 std::string key_b(const std::string& module);
 std::string key_magnitude(const std::string& module);
-// Of the embedding: "....lora_embedding_A", and B.
+// Return the keys of the embedding's LoRA: "....lora_embedding_A", and B.
 std::string key_embedding_a(const std::string& module);
 std::string key_embedding_b(const std::string& module);
 

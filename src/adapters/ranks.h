@@ -9,9 +9,9 @@
 
 namespace hone::adapters {
 
-// Of each of `modules`, which are all that are adapted. The first pattern that matches a module counts (PEFT 0.21.2
-// get_pattern_key: the whole name, or its end after a dot). `strict`: UserError for a pattern that matches none of
-// them, which PEFT ignores with a warning.
+// Returns the rank and alpha of each of `modules`, which are all that are adapted. The first pattern that
+// matches a module counts (PEFT 0.21.2 get_pattern_key: the whole name, or its end after a dot). `strict`:
+// UserError for a pattern that matches none of them, which PEFT ignores with a warning.
 std::vector<ModuleRank> ranks_of(const LoraConfig& config, const std::vector<std::string>& modules,
                                  bool strict);
 

@@ -22,8 +22,8 @@ at::Tensor weighted_sum(const std::vector<at::Tensor>& tasks, const std::vector<
 // The `density` share of the values that is largest in magnitude, the others 0; above 0, 1 keeps all.
 at::Tensor keep_largest(const at::Tensor& task, double density);
 
-// Of each task its largest values; of those the ones that have the elected sign; their mean, weighted (Yadav
-// et al. 2023). A sum of 0 elects plus.
+// Keeps each task's largest values, of those the ones that have the elected sign, and takes their mean,
+// weighted (Yadav et al. 2023). A sum of 0 elects plus.
 at::Tensor ties(const std::vector<at::Tensor>& tasks, const std::vector<double>& weights, double density,
                 Election election);
 

@@ -1,5 +1,5 @@
-// What an adapter trains in full beside its LoRA: PEFT 0.21.2's modules_to_save (utils/other.py ModulesToSaveWrapper)
-// and bias (tuners_utils.py _mark_only_adapters_as_trainable).
+// An adapter trains these in full beside its LoRA: PEFT 0.21.2's modules_to_save (utils/other.py
+// ModulesToSaveWrapper) and bias (tuners_utils.py _mark_only_adapters_as_trainable).
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace hone::adapters {
 std::vector<WholeTensor> whole_tensors(const LoraConfig& config, const model::ModelConfig& model,
                                        const std::vector<std::string>& targets, bool strict);
 
-// Whether modules_to_save keeps LoRA off a module (PEFT's check_target_module_exists).
+// Returns whether modules_to_save keeps LoRA off a module (PEFT's check_target_module_exists).
 bool is_trained_whole(const LoraConfig& config, const std::string& module);
 
 // What of the embedding and the head differs from the base, after which a head that was tied is one of its own.

@@ -19,7 +19,7 @@ inline constexpr int kMaxJsonDepth = 256;
 Json parse_json(std::string_view text, const std::string& where, int first_line = 1);
 
 // The same, with NaN, Infinity and -Infinity as Python's json writes them, which become such numbers; a
-// duplicate key is a UserError. What datasets takes for a row.
+// duplicate key is a UserError. The datasets library takes the same text for a row.
 Json parse_python_json(std::string_view text, const std::string& where, int first_line = 1);
 
 // parse_json, but a duplicate key is a UserError and keys are sorted. For large files in which order has no

@@ -27,7 +27,7 @@ struct Verdict {
   std::string not_this;  // a cause that users often suspect, and that was ruled out
   std::string fix;       // as lines of the YAML
   std::string cost;      // what would be lost
-  // What --fix would change: option and new value. Only changes that lose nothing.
+  // --fix would make these changes: option and new value. Only changes that lose nothing.
   std::vector<std::pair<std::string, std::string>> repair;
 };
 

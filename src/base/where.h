@@ -1,6 +1,6 @@
-// What the program is executing, for the crash report: the current operator, its shapes, the layer, the step.
-// Set with a few relaxed stores per operator, read by a signal handler (commands/process/crash_signals.h). Strings
-// are static.
+// This records what the program is executing, for the crash report: the current operator, its shapes, the
+// layer, the step. Set with a few relaxed stores per operator, read by a signal handler
+// (commands/process/crash_signals.h). Strings are static.
 #pragma once
 
 #include <atomic>

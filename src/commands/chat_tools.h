@@ -22,8 +22,9 @@ namespace hone::commands {
 
 class ChatTools {
  public:
-  // `text` must outlive it. `model` and `variables`: the template's origin and its variables. What ends a turn with calls is
-  // added to `stop_ids`. UserError for a template that cannot show tools, or of which no parser is known.
+  // `text` must outlive it. `model` and `variables`: the template's origin and its variables. Adds what ends
+  // a turn with calls to `stop_ids`. UserError for a template that cannot show tools, or of which no parser
+  // is known.
   ChatTools(std::unique_ptr<tools::ToolPool> pool, const train::OpenedText& text, const std::string& model,
             const base::Json& variables, std::vector<std::int64_t>& stop_ids);
 

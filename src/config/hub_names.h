@@ -49,9 +49,9 @@ std::optional<base::fs::path> hub_snapshot(HubKind kind, const std::string& id, 
 // The hub's name of a snapshot folder as above: "owner/name"; empty for any other path.
 std::string hub_id_of(const base::fs::path& snapshot);
 
-// Where it was looked for: "neither a path here nor in CACHE", or "its copy in CACHE lacks ...".
+// Says where it was looked for: "neither a path here nor in CACHE", or "its copy in CACHE lacks ...".
 std::string not_here(const HubRequest& request);
-// What to do by hand for `request`, where nothing may or can be downloaded: one sentence.
+// Says what to do by hand for `request`, where nothing may or can be downloaded: one sentence.
 std::string how_to_fetch(const HubRequest& request);
 
 // True when HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE forbids connections.

@@ -234,7 +234,7 @@ struct Schema {
   std::vector<std::string> names() const;
 };
 
-// What several rows have in common; `of` gives a row other methods.
+// Holds what several rows have in common; `of` gives a row other methods.
 struct Block {
   std::string_view group, origin, methods;
 };

@@ -40,8 +40,8 @@ enum class Precision {
 enum class IntervalStrategy { kNo, kSteps, kEpoch, kBest };  // *_strategy options; kBest: save_strategy only
 using adapters::LoraInit;
 using adapters::TrainedBias;
-// What the backward recomputes (model/layers/fused_layer.h); results are bit-equal. kAuto: the first level in
-// this order whose planned peak fits memory_limit (train/facts/memory_plan.h).
+// Says what the backward recomputes (model/layers/fused_layer.h); results are bit-equal. kAuto: the first
+// level in this order whose planned peak fits memory_limit (train/facts/memory_plan.h).
 enum class RecomputeMode { kAuto, kNone, kCheap, kLayer };
 // load_in_4bit with bnb_4bit_quant_type, or load_in_8bit.
 enum class QuantizedBase { kNone, kNf4, kFp4, kInt8 };
@@ -268,7 +268,7 @@ struct RowOption {
 };
 
 struct DataPlan {
-  // What messages call the rows: the file, where there is one. Empty only with policy.replay.
+  // Messages call the rows by this name: the file, where there is one. Empty only with policy.replay.
   std::string dataset_name;
   std::string dataset_test;   // of the rows to evaluate; empty: none
   base::RowFiles train_rows;  // their files
@@ -388,8 +388,9 @@ struct MachinePlan {
   RecomputeMode recompute = RecomputeMode::kAuto;
   LayerForm layer_form = LayerForm::kAuto;
   std::int64_t memory_limit = 0;  // bytes; 0: what is free at the start of the run
-  // Of full fine-tuning with several ranks: DeepSpeed's stage, of which parts each rank keeps its share (train/loop/shards.h); and
-  // the folder of a file that holds the optimizer's state instead of memory, empty: none.
+  // Full fine-tuning reads both: DeepSpeed's stage says of which parts each of several ranks keeps its share
+  // (train/loop/shards.h); the folder is that of a file which holds the optimizer's state instead of memory,
+  // empty: none.
   std::int64_t zero_stage = 0;
   std::string offload_folder;
   // Device of weights, adapter, optimizer and passes: cpu, cuda, cuda:N or auto, which a command makes one of the others

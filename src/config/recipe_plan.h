@@ -1,4 +1,4 @@
-// What recipes ask for beside TRL 1.16's options: options that earlier versions had, and those of
+// Recipes ask for these beside TRL 1.16's options: options that earlier versions had, and those of
 // alignment-handbook and open-r1.
 #pragma once
 

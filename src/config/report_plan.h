@@ -1,4 +1,5 @@
-// Where a run is reported beside its own folder: loggers (report_to), and the hub (push_to_hub).
+// These plans say where a run is reported beside its own folder: loggers (report_to), and the hub
+// (push_to_hub).
 #pragma once
 
 #include <optional>
@@ -13,7 +14,7 @@ struct LoggerPlan {
   std::string run_name;
   std::string project = "huggingface";
   std::string trackio_space_id, trackio_bucket_id;
-  // Those of recipes, which become WANDB_PROJECT, WANDB_ENTITY, WANDB_RUN_GROUP, MLFLOW_TRACKING_URI and
+  // Recipes have these, which become WANDB_PROJECT, WANDB_ENTITY, WANDB_RUN_GROUP, MLFLOW_TRACKING_URI and
   // MLFLOW_EXPERIMENT_NAME of the logger's process.
   std::string wandb_project, wandb_entity, wandb_run_group;
   std::string mlflow_tracking_uri, mlflow_experiment_name;

@@ -38,7 +38,7 @@ struct Kept {
   std::string where;
 };
 
-// What a name in a file or on the command line became.
+// Says what a name in a file or on the command line became.
 struct ReadName {
   enum class As { kOption, kFormer, kMixed, kNoted, kPassed, kMistake } as = As::kOption;
   std::string name;    // as it was written

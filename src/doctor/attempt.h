@@ -9,8 +9,8 @@
 
 namespace hone::doctor {
 
-// What `look` finds. An exception in it becomes one note that begins with "probe `name` could not run", and
-// the examination goes on. base::StopCut passes: it is no error.
+// Returns what `look` finds. An exception in it becomes one note that begins with "probe `name` could not
+// run", and the examination goes on. base::StopCut passes: it is no error.
 Verdicts attempt(std::string_view name, const std::function<Verdicts()>& look);
 
 // Whether this is such a note: what the probe would have found is not known.

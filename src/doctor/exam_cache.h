@@ -1,5 +1,6 @@
-// What an examination found of the parts that run the model, kept for the next run of the same plan, model, data and
-// build: it then takes two seconds. Only where nothing failed; never of a resumed run, whose adapter is another.
+// This keeps what an examination found of the parts that run the model, for the next run of the same plan,
+// model, data and build: the examination then takes two seconds. Only where nothing failed; never of a
+// resumed run, whose adapter is another.
 #pragma once
 
 #include <optional>

@@ -38,7 +38,8 @@ struct Examination {
   std::vector<const base::Verdict*> failures() const;
 };
 
-// The names of the parts of examine(), in order; `samples`: a method with rollouts. Of a run on the CPU without tools.
+// The names of the parts of examine(), in order; `samples`: a method with rollouts. They are those of a run
+// on the CPU without tools.
 std::vector<std::string> exam_parts(bool samples, Depth depth);
 
 // `on_part` is called after each part; may be empty. Parts that are blocked by a failure are left out.

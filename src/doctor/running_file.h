@@ -42,7 +42,7 @@ class RunningFile {
 // For a signal handler: a second Ctrl-C is about to end this process. No allocation, no lock.
 void note_ending_signal(int signal);
 
-// Of this process now: pid and boot.
+// Returns the state of this process now: pid and boot.
 RunningState running_here();
 
 // The file in `output_dir`; empty: missing or not readable.

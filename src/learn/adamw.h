@@ -30,7 +30,7 @@ void adamw_step(at::Tensor parameters, const at::Tensor& gradient, AdamWState& s
 // order.
 double clip_gradient(at::Tensor gradient, double max_norm);
 
-// What clip_gradient() multiplies a gradient of this norm with; nothing: it is not clipped.
+// Returns the factor by which clip_gradient() multiplies a gradient of this norm; nothing: it is not clipped.
 std::optional<float> clip_factor(double norm, double max_norm);
 // gradient [n] fp32 *= factor, with clip_gradient()'s bits.
 void scale_gradient(at::Tensor gradient, float factor);

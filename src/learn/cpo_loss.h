@@ -2,8 +2,8 @@
 // AlphaPO (2501.03884), and hinge and ipo without a reference. What they share with ORPO is in
 // reference_free_loss.h.
 //
-// Of one pair, c and r its two log-probabilities (sums; means for ipo and simpo), b = beta, e = label_smoothing,
-// a = alpha, ls = log sigmoid:
+// For one pair let c and r be its two log-probabilities (sums; means for ipo and simpo), b = beta,
+// e = label_smoothing, a = alpha, ls = log sigmoid:
 //
 //   f(x) = x;  with a not 0: (1 - exp(-a x)) / a
 //   x    = f(c) - f(r);  simpo: minus simpo_gamma / b

@@ -48,7 +48,7 @@ struct FlatRange {
   std::int64_t begin = 0, end = 0;
 };
 
-// Where an optimizer that divides() keeps its state, on the CPU.
+// Says where an optimizer that divides() keeps its state, on the CPU.
 struct StatePlace {
   // These elements alone, which ascend, are stepped and restored, and alone need memory for their state; they may be none.
   // Without a list: all, and nothing else here is read. With one step_part() and reference() are not to be called.
@@ -73,7 +73,7 @@ class Optimizer {
   void begin_step() { steps_ += 1; }
   void step_part(const at::Tensor& parameters, std::int64_t offset, const at::Tensor& gradient,
                  double learning_rate);
-  // What the next step() makes of tensor `index`, in fp64, [its size]; changes nothing.
+  // Returns what the next step() makes of tensor `index`, in fp64, [its size]; changes nothing.
   at::Tensor reference(std::size_t index, const at::Tensor& parameters, const at::Tensor& gradient,
                        double learning_rate) const;
 
@@ -97,7 +97,7 @@ class Optimizer {
   bool takes_signs() const;
 
  private:
-  // What one call of the formula updates, and its parts of the states.
+  // Holds what one call of the formula updates, and its parts of the states.
   struct Unit {
     std::int64_t offset = 0, size = 0;
     std::vector<std::int64_t> shape, state_offset, state_size;

@@ -1,4 +1,5 @@
-// What an optimizer is told: `optim`, `optim_args`, `weight_decay` and `adam_*`. Plain data, without libtorch.
+// An optimizer is told these: `optim`, `optim_args`, `weight_decay` and `adam_*`. Plain data, without
+// libtorch.
 #pragma once
 
 namespace hone::learn {

@@ -1,8 +1,8 @@
 // The loss of TRL 1.16's experimental ORPOTrainer (odds_ratio_loss; arXiv 2403.07691, Eq. 4 to 7). What it
 // shares with CPO is in reference_free_loss.h.
 //
-// Of one pair, c and r the means of its two sequences' log-probabilities over completion tokens, ls = log
-// sigmoid:
+// For one pair let c and r be the means of its two sequences' log-probabilities over completion tokens, and
+// ls = log sigmoid:
 //
 //   x    = (c - r) - (log(1 - exp c) - log(1 - exp r))      the log odds ratio
 //   loss = nll of the chosen sequences, prompts too, - beta * mean over pairs of ls(x)

@@ -138,7 +138,7 @@ struct Pooled {
   double value() const { return sum / (count < 1 ? 1 : count); }
 };
 
-// What TRL logs of a micro-batch. Sequence level: clip ratios are means over sequences, not tokens.
+// Holds what TRL logs of a micro-batch. Sequence level: clip ratios are means over sequences, not tokens.
 struct PolicyMetrics {
   PolicyLossType loss_type = PolicyLossType::kDapo;
   bool has_kl = false, has_entropy = false, has_policy_loss = false;

@@ -1,4 +1,4 @@
-// What policy_loss.cpp and policy_metrics.cpp share; not for other rooms.
+// policy_loss.cpp and policy_metrics.cpp share these; they are not for other rooms.
 #pragma once
 
 #include "learn/policy_loss.h"

@@ -1,7 +1,7 @@
-// What CPO and ORPO share (cpo_loss.h, orpo_loss.h): a term of each pair's two log-probabilities, without a
-// reference, and the mean negative log-likelihood of chosen, on the tokens of a micro-batch of pairs. Sources:
-// get_batch_logps, concatenated_forward and get_batch_loss_metrics of TRL 1.16's experimental CPOTrainer and
-// ORPOTrainer.
+// CPO and ORPO share these (cpo_loss.h, orpo_loss.h): a term of each pair's two log-probabilities, without a
+// reference, and the mean negative log-likelihood of chosen, on the tokens of a micro-batch of pairs.
+// Sources: get_batch_logps, concatenated_forward and get_batch_loss_metrics of TRL 1.16's experimental
+// CPOTrainer and ORPOTrainer.
 //
 // All arithmetic is fp64 on the CPU. With sums over a sequence's scored tokens:
 //
@@ -30,7 +30,7 @@ struct PairLogprobs {
   at::Tensor mean_logit;  // [n + m], for the metrics; undefined: those metrics are left out
 };
 
-// Of one pair: its loss with the derivatives, and TRL's rewards.
+// Holds the loss of one pair with its derivatives, and TRL's rewards.
 struct PairTerm {
   double loss = 0, d_chosen = 0, d_rejected = 0;
   double reward_chosen = 0, reward_rejected = 0;

@@ -1,4 +1,4 @@
-// What losses of pairs and rows are computed with: doubles on the CPU, one number a sequence.
+// Losses of pairs and rows are computed with these: doubles on the CPU, one number a sequence.
 #pragma once
 
 #include <ATen/core/Tensor.h>

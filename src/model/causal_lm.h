@@ -35,9 +35,9 @@ namespace hone::model {
 
 class SharedBase;
 
-// What one sequence keeps in all layers (layer_cache.h), for generation. Grows with every CausalLm::step. Sequences
-// with the same beginning may share it as a `prefix`, which they read in place; their own tiles start after
-// it, as with data::Segment::prefix in training. A prefix may have one too.
+// Holds what one sequence keeps in all layers (layer_cache.h), for generation. Grows with every
+// CausalLm::step. Sequences with the same beginning may share it as a `prefix`, which they read in place;
+// their own tiles start after it, as with data::Segment::prefix in training. A prefix may have one too.
 struct KvCache {
   std::vector<LayerCache> layers;         // of its own tokens; empty before the first step
   std::int64_t length = 0;                // tokens, the prefix's included
@@ -146,8 +146,8 @@ class CausalLm {
   // head reads it without.
   bool scales_hidden() const { return config_.logits_scale != 1 && !score_head_.defined(); }
   double hidden_scale() const { return 1 / config_.logits_scale; }
-  // Those that read one tensor become one matrix where their device wants that (ops/join/join.h): after adapters are
-  // attached, whose sides are in it. Not of mixtures' experts.
+  // Joins linears that read one tensor into one matrix where their device wants that (ops/join/join.h): after
+  // adapters are attached, whose sides are in it. Experts of mixtures stay apart.
   void join_linears() {
     for (DecoderLayer& layer : layers_) model::join_linears(layer);
   }
@@ -158,10 +158,10 @@ class CausalLm {
   // LoRA: the fused losses read the matrix itself.
   ops::Linear& head_linear() { return head_; }
   const ops::Linear& head_linear() const { return head_; }
-  // What adapters attach to: linears(), head_linear(), and last the stacks of experts (SparseMlp).
+  // Returns what adapters attach to: linears(), head_linear(), and last the stacks of experts (SparseMlp).
   std::vector<ops::Linear*> linears_and_head();
   std::vector<const ops::Linear*> linears_and_head() const;
-  // Of a reward model: the head [1, H] fp32, which its adapter owns and trains like the LoRA weights.
+  // Returns the head of a reward model, [1, H] fp32, which its adapter owns and trains like the LoRA weights.
   // Undefined for a language model.
   const at::Tensor& score_head() const { return score_head_; }
   void set_score_head(at::Tensor head) { score_head_ = std::move(head); }
@@ -173,8 +173,8 @@ class CausalLm {
   // fine-tuning. Not together with token_rows() on the same matrix.
   const TrainedParts& trained_parts() const { return trained_parts_; }
   void set_trained_parts(TrainedParts parts);
-  // Whether the copies of trained weights that products read outlast a layer's pass, forward or backward (FusedPass).
-  // Without them a pass needs less memory, and makes every copy twice.
+  // Returns whether the copies of trained weights that products read outlast a layer's pass, forward or
+  // backward (FusedPass). Without them a pass needs less memory, and makes every copy twice.
   bool keeps_casts() const { return keeps_casts_; }
   void set_keeps_casts(bool keeps) { keeps_casts_ = keeps; }
   // Told by FusedPass how far it has come; null: nobody is. Must outlive its time here.

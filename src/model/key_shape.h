@@ -1,4 +1,4 @@
-// What decides where a device keeps a layer's keys and values while it samples.
+// A key shape decides where a device keeps a layer's keys and values while it samples.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace hone::model {
 
-// Of an attention layer that has keys; `dtype` is that of the linears.
+// Returns the shape of an attention layer that has keys; `dtype` is that of the linears.
 ops::KeyShape key_shape(const ModelConfig& config, std::int64_t layer, at::ScalarType dtype);
 
 }  // namespace hone::model

@@ -1,5 +1,6 @@
 // A gated delta rule between the projections of a layer (transformers 5.23, models/qwen3_5, Qwen3_5GatedDeltaNet; Yang et al.
-// 2024). Of token t, each channel c of q, k and v by itself, and value head h with the key head h / (V / K):
+// 2024). For token t this is computed in each channel c of q, k and v by itself, and in value head h with the
+// key head h / (V / K):
 //
 //   u = silu(sum over j = 0 .. L - 1 of w[c, L - 1 - j] x[t - j, c]),   x = 0 before the first token
 //   q = u_q / sqrt(sum u_q^2 + 1e-6) / sqrt(D),   k = u_k / sqrt(sum u_k^2 + 1e-6),   v = u_v
@@ -47,8 +48,8 @@ at::Tensor delta_rule(const at::Tensor& in, const DeltaWeights& weights, const D
 
 // ---- the fused form: token by token, so that a sampler's steps have the bits of a trainer's pass
 
-// What a sequence keeps of its tokens: the last rows of q | k | v as the linears gave them, and S of each value head. No token
-// can be taken back, but all of them.
+// Holds what a sequence keeps of its tokens: the last rows of q | k | v as the linears gave them, and S of
+// each value head. No token can be taken back, but all of them.
 class DeltaState {
  public:
   DeltaState() = default;

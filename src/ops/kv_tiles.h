@@ -28,8 +28,8 @@ constexpr std::int64_t tiles_for(std::int64_t tokens) {
 
 struct KvAppend;
 
-// Whether the device's backend keeps the keys and values of many sequences in one memory (ops/backend/kv_pool.h), so that
-// one call appends to all of them and one attends to all.
+// Returns whether the device's backend keeps the keys and values of many sequences in one memory
+// (ops/backend/kv_pool.h), so that one call appends to all of them and one attends to all.
 bool pools_keys(at::Device device);
 // Such a memory; sequences whose tiles are attended to in one call are to be of one. Null: pools_keys() is false.
 std::shared_ptr<backend::KvPool> make_kv_pool(std::int64_t kv_heads, std::int64_t head_dim,

@@ -56,7 +56,8 @@ class Weight {
   // the whole one, whose row first_row() is row 0.
   Weight slice(std::int64_t begin, std::int64_t end) const;
   std::int64_t first_row() const { return first_row_; }
-  // Rows `ids` [n] int64 -> [n, in], contiguous: the embedding lookup. Of a quantized matrix in its backend's order.
+  // Rows `ids` [n] int64 -> [n, in], contiguous: the embedding lookup. A quantized matrix has to be in its
+  // backend's order.
   at::Tensor rows(const at::Tensor& ids) const;
   // Writes other numbers [out, in] into the same memory. Not of a quantized one.
   void assign(const at::Tensor& plain);

@@ -22,14 +22,15 @@ constexpr int kBins = 8;
 // How many bins a run of `ranks` ranks has; ranks >= 1.
 int bins_for(int ranks);
 
-// Whether a run of `ranks` ranks has the bits of a run of one.
+// Returns whether a run of `ranks` ranks has the bits of a run of one.
 bool bits_of_one_rank(int ranks);
 
 // Bins [begin, end).
 struct BinRange {
   int begin = 0, end = 0;
 };
-// Those of a rank; they tile [0, bins_for(ranks)) in order of rank, equally many each.
+// Returns the bins of a rank; the bins of all ranks tile [0, bins_for(ranks)) in order of rank, equally many
+// each.
 BinRange bins_of(int rank, int ranks);
 
 // The items of one step in bins. Depends on costs and the number of bins only, so that every rank makes the same
@@ -48,7 +49,7 @@ class BinnedWork {
   int rank_of(std::int64_t item) const;
   // Ascending; empty for a bin without work.
   std::span<const std::int64_t> items_of(int bin) const { return items_.at(static_cast<std::size_t>(bin)); }
-  // Of the bins of a rank, in order of bin.
+  // Returns the items in the bins of a rank, in order of bin.
   std::vector<std::int64_t> items_of_rank(int rank) const;
   // The cost of the most expensive rank divided by the mean of all; 1: perfectly balanced. 1 without any cost.
   double imbalance() const;

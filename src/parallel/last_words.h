@@ -1,6 +1,6 @@
-// What each rank last said of itself on the board that all ranks share: where it is (`at/<rank>`, before and after each
-// collective, and again every second), and why it ends (`error/<rank>`). The board outlives the ranks where a launcher keeps
-// it, so the words of a rank that died can be read.
+// These are the last words of each rank on the board that all ranks share: where it is (`at/<rank>`, before
+// and after each collective, and again every second), and why it ends (`error/<rank>`). The board outlives
+// the ranks where a launcher keeps it, so the words of a rank that died can be read.
 //
 // A thread does all that waits for the board; a collective costs no message to it. A board that does not answer delays
 // nothing but the reader, and that by its limit.
@@ -59,7 +59,7 @@ class LastWords {
   void leave();
   // Returns when it is on the board, or after `limit`.
   void error(std::string_view text, std::vector<int> blames, std::chrono::milliseconds limit);
-  // Of every rank, in order; nothing when the board does not answer within `limit`.
+  // Returns the words of every rank, in order; nothing when the board does not answer within `limit`.
   std::optional<std::vector<Words>> read(std::chrono::milliseconds limit);
   // This rank needs the board no more. For the rank that keeps it: waits until the others have said the same or are gone.
   void done(bool keeps_board, std::chrono::milliseconds limit);

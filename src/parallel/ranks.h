@@ -38,7 +38,8 @@ class RankFault : public base::UserError {
       : UserError(std::move(text)), kind_(kind), ranks_(std::move(ranks)) {}
   Kind kind() const { return kind_; }
   const std::vector<int>& ranks() const { return ranks_; }  // the culprits, ascending
-  // Whether the same run, started once more, may succeed: exit code 75 (commands/ranks/launch_ranks.h) instead of that of a mistake.
+  // Returns whether the same run, started once more, may succeed: exit code 75
+  // (commands/ranks/launch_ranks.h) instead of that of a mistake.
   bool restart_may_help() const { return kind_ == Kind::kLost || kind_ == Kind::kSilent; }
 
  private:
@@ -46,7 +47,7 @@ class RankFault : public base::UserError {
   std::vector<int> ranks_;
 };
 
-// What all ranks said, element by element.
+// Holds what all ranks said, element by element.
 struct Agreed {
   std::vector<std::int64_t> min, max;
   std::vector<std::int64_t> any;  // bitwise or
@@ -58,7 +59,8 @@ struct Part {
   std::int64_t begin = 0, end = 0;
 };
 
-// What rank `rank` of `ranks` has of `count` elements: equal parts, in order of rank, the last ones shorter.
+// Returns what rank `rank` of `ranks` has of `count` elements: equal parts, in order of rank, the last ones
+// shorter.
 Part part_of(std::int64_t count, int rank, int ranks);
 
 class Ranks {

@@ -1,5 +1,6 @@
-// What travels between hone and a worker: frames of four bytes of length, little-endian, and JSON. The other side is not trusted: lengths
-// are checked before anything is kept, depth and the number of keys before it is parsed.
+// Frames travel between hone and a worker: four bytes of length, little-endian, and then JSON. The other side
+// is not trusted: lengths are checked before anything is kept, depth and the number of keys before it is
+// parsed.
 #pragma once
 
 #include <cstddef>

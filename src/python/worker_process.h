@@ -36,15 +36,15 @@ class WorkerProcess {
   // kGone: it has ended (how_it_ended). UserError for a frame that is too long.
   Outcome exchange(Clock::time_point deadline, std::string& reply);
 
-  // Of a worker that is late: asks Python where it stands; what it then writes, at most a moment later.
+  // Asks Python where a worker that is late stands, and returns what it then writes, at most a moment later.
   std::string ask_where();
   // After kGone: "was killed by SIGSEGV", "ended with status 3".
   const std::string& how_it_ended() const { return ended_; }
   // The end of what it has printed.
   const std::string& output_tail() const { return printed_; }
 
-  // What it has printed since the last call, the first megabyte of it. Before an answer the worker flushes its streams, so that
-  // what a call printed is there when exchange() returns.
+  // Returns what it has printed since the last call, the first megabyte of it. Before an answer the worker
+  // flushes its streams, so that what a call printed is there when exchange() returns.
   std::string new_output();
 
   // Asks it to end by itself (Python's own clean-up runs); wait_for_end or the destructor finishes it.

@@ -24,8 +24,8 @@ struct LoggerOptions {
   std::string python;                                               // empty: base/process/active_python.h
   std::vector<std::pair<std::string, std::string>> variables = {};  // of its environment, beside ours
   int seconds = kLoggerSeconds;
-  // What logger.py takes of the plan: run_name and the trackio_* (null: none), project, private, config (the resolved options),
-  // tables and unique_prompts.
+  // logger.py takes these of the plan: run_name and the trackio_* (null: none), project, private, config (the
+  // resolved options), tables and unique_prompts.
   base::Json settings;
 };
 

@@ -1,4 +1,4 @@
-// What reward functions print: shown in the terminal, and kept in output_dir/rewards.log.
+// This shows in the terminal what reward functions print, and keeps it in output_dir/rewards.log.
 #pragma once
 
 #include <cstdint>

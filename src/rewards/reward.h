@@ -38,7 +38,7 @@ struct Failure {
   std::string what;         // "TypeError: ... (reward.py:12 in score)", "NaN", "no answer within 30 s"
 };
 
-// What a function printed (stdout and stderr) during one call, as it is, and the samples of the call.
+// Holds what a function printed (stdout and stderr) during one call, as it is, and the samples of the call.
 struct Printed {
   std::int64_t first = 0, count = 0;  // 0-based in the generation batch
   std::string text;
@@ -85,8 +85,9 @@ class Reward {
   virtual bool wants_environments() const { return false; }
   // The useful number of concurrent calls: the workers of a function, 1 for built-in ones.
   virtual int parallel_calls() const { return 1; }
-  // Whether a score may depend on completions of other prompts, so that it wants the whole generation batch at once, as
-  // TRL calls it: the user's own functions and endpoints. Otherwise a group is scored as soon as it is there.
+  // Returns whether a score may depend on completions of other prompts, so that it wants the whole generation
+  // batch at once, as TRL calls it: the user's own functions and endpoints. Otherwise a group is scored as
+  // soon as it is there.
   virtual bool takes_batch() const { return false; }
   // Calls that wait for an endpoint, and later ones that would, throw RewardUnavailable at once: the run
   // ends.

@@ -33,8 +33,9 @@ struct Trial {
   double seconds = 0;                   // of one call, the median
   std::vector<std::string> failures;    // the first ones
   std::vector<std::string> suspicious;  // sentences; empty: nothing
-  // Of a function that a run calls with whole batches: whether rows alone get the same scores, so that
-  // reward_by_group is safe. Empty: it is called by group anyway, or gave other scores for the same batch too.
+  // Says of a function that a run calls with whole batches whether rows alone get the same scores, so that
+  // reward_by_group is safe. Empty: it is called by group anyway, or gave other scores for the same batch
+  // too.
   std::optional<bool> safe_by_group;
   std::string printed;  // of the first call that printed
 };

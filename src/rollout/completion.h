@@ -12,8 +12,8 @@
 
 namespace hone::rollout {
 
-// Of one sequence. What it gives depends on its tokens and on these alone, not on the sequences beside it
-// (engine.h has the exact rule).
+// Holds the options of one sequence. Its completion depends on its tokens and on these alone, not on the
+// sequences beside it (engine.h has the exact rule).
 struct RequestOptions {
   std::int64_t max_new_tokens = 64;
   SamplerOptions sampler;
@@ -49,10 +49,10 @@ struct EngineOptions {
   std::int64_t kv_memory = 0;
 };
 
-// Of generate().
+// Holds the options of generate().
 struct GenerateOptions : RequestOptions, EngineOptions {
   std::int64_t samples = 1;  // completions of each prompt: transformers' num_return_sequences
-  // Of each prompt, what keys its randomness; empty: its place among the prompts.
+  // Keys the randomness of each prompt; empty: its place among the prompts.
   std::vector<std::size_t> prompt_keys;
   // Each prompt has its Request::adapter here. Where this is empty, the model is used as it is.
   std::vector<std::shared_ptr<const ops::AdapterSides>> adapters = {};
@@ -71,8 +71,8 @@ enum class FinishReason {
 
 struct Completion {
   std::vector<std::int32_t> ids;  // the stop token included
-  // Of each id: the log-probability in the model's own distribution, all tokens, at the sampler's temperature
-  // (1 when greedy): what a trainer computes again; ops/head/linear_logprob.h.
+  // Holds for each id the log-probability in the model's own distribution, over all tokens, at the sampler's
+  // temperature (1 when greedy), as a trainer computes it again (ops/head/linear_logprob.h).
   std::vector<float> logprobs;
   // The log-probability in the distribution that was drawn from, after penalty and filters; 0 when greedy.
   std::vector<float> sampled_logprobs;

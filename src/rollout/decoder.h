@@ -59,7 +59,7 @@ class Decoder {
               std::size_t& taken);  // so many have theirs
   Draw draw(Sampler& sampler, Sequence& sequence, std::span<const float> logits) const;
   void take(Sequence& sequence, const Draw& draw) const;
-  // Of some of the sequences, all on the host or all on the device.
+  // These take some of the sequences, all on the host or all on the device.
   at::Tensor logits_of(std::span<const Ready> ready, const at::Tensor& hidden);
   std::vector<Drawn> draw_all(std::span<const Ready> ready, const at::Tensor& hidden);
   std::vector<Drawn> draw_on_host(std::span<const Ready> ready, const at::Tensor& hidden);

@@ -1,5 +1,6 @@
 // The next tokens of an engine's sequences, drawn on their device: a row of a DeviceSampler for each sequence of the batch, which
-// keeps it from step to step. Where the device has no kernel for that, the engine draws on the host (rollout/decoder.h).
+// keeps it from step to step. If the device has no kernel for that, the engine draws on the host
+// (rollout/decoder.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,7 +26,7 @@ class DeviceDraws {
  public:
   DeviceDraws(at::Device device, std::int64_t vocabulary) : device_(device), vocabulary_(vocabulary) {}
 
-  // Whether the device draws the next token of this sequence.
+  // Returns whether the device draws the next token of this sequence.
   bool takes(const Sequence& sequence) const;
 
   // Gives each of `ready` a row of the sampler, and says what the logits of step() are to be: of each of their rows, the row of

@@ -32,7 +32,7 @@ class DeviceSampler {
   // it, and no row has a token. Does not wait for the device.
   bool step(const at::Tensor& logits);
 
-  // Of the last step. Waits for the device once.
+  // tokens() returns those of the last step. Waits for the device once.
   struct Token {
     std::int32_t id = 0;
     float sampled_logprob = 0, logprob = 0, entropy = 0;  // as Completion has them

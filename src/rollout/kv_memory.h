@@ -8,8 +8,8 @@
 
 namespace hone::rollout {
 
-// What the keys and values of a model's tokens cost: tiles of 64 tokens in all its layers, and of every part of a sequence
-// the states of convolutions and delta rules, however long it is.
+// Says what the keys and values of a model's tokens cost: tiles of 64 tokens in all its layers, and for every
+// part of a sequence the states of convolutions and delta rules, however long it is.
 class KvCosts {
  public:
   KvCosts(const model::ModelConfig& config, at::ScalarType dtype, at::Device device);
@@ -38,7 +38,7 @@ class KvCosts {
 // for them, so that log-probabilities differ by rounding.
 bool attends_as_trained(at::Device device);
 
-// Of a prompt's samples when prompt and max_new_tokens are all there.
+// Holds the bytes of a prompt's samples when prompt and max_new_tokens are all there.
 struct KvBytes {
   std::int64_t prompt = 0;  // once for all samples; 0 unless options.share_prompt
   std::int64_t sample = 0;  // of each of them; with its own copy of the prompt where that is not shared

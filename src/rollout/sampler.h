@@ -45,8 +45,8 @@ class Sampler {
   // give the same token on every run, whatever was drawn before. `uniform` in [0, 1).
   Draw draw(std::span<const float> scores, const SamplerOptions& options, double uniform);
 
-  // What the filters leave at options.temperature > 0. Equals at top-p's border: the lower ids are kept.
-  // (Where transformers keeps which of them depends on its sort.)
+  // Returns what the filters leave at options.temperature > 0. Equals at top-p's border: the lower ids are
+  // kept. (Where transformers keeps which of them depends on its sort.)
   Cut cut(std::span<const float> scores, const SamplerOptions& options);
 
  private:

@@ -1,5 +1,5 @@
-// What happens to a row of logits before temperature and the filters: transformers' logits processors (5.23,
-// generation/logits_process.py), in its order. All work on one sequence's V scores, in place.
+// These change a row of logits before temperature and the filters, as transformers' logits processors (5.23,
+// generation/logits_process.py) do, in their order. All work on one sequence's V scores, in place.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace hone::rollout {
 
-// Whether every value is finite: neither infinite nor not-a-number.
+// Returns whether every value is finite: neither infinite nor not-a-number.
 bool all_finite(std::span<const float> logits);
 
 // RepetitionPenaltyLogitsProcessor: each token of `seen` (distinct ids of prompt and completion; ids outside

@@ -21,7 +21,7 @@ namespace hone::serve {
 
 using JobId = std::uint64_t;  // 1, 2, 3, ... of a scheduler
 
-// What a request had of the engine, beside its completion.
+// Holds what a request had of the engine, beside its completion.
 struct SampleFacts {
   std::int64_t cached = 0;   // tokens of the prompt that were not computed, since their keys were there
   double queue_seconds = 0;  // from submit() to the first step that it was in

@@ -1,4 +1,4 @@
-// What the APIs share: one base, its tokenizer, its weights' names, and who computes.
+// The APIs share these: one base, its tokenizer, its weights' names, and who computes.
 #pragma once
 
 #include <atomic>

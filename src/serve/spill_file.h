@@ -21,7 +21,7 @@ class SpillFile {
 
   // Where `bytes` bytes begin; they may be those that were given back. UserError where no file can be opened.
   std::int64_t take(std::int64_t bytes);
-  // What take() gave. The disk has the bytes back, where its file system can.
+  // Gives back what take() gave. The disk has the bytes back, where its file system can.
   void give_back(std::int64_t begin, std::int64_t bytes);
   // UserError for a disk that is full, or fails.
   void write(std::int64_t begin, std::span<const std::byte> bytes) const;

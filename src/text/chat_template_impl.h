@@ -1,4 +1,4 @@
-// What a ChatTemplate holds; shared by the files that implement it.
+// A ChatTemplate holds these; the files that implement it share them.
 #pragma once
 
 #include <string>

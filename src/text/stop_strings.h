@@ -1,4 +1,4 @@
-// Where a text that grows token by token is to stop.
+// These find where a text that grows token by token is to stop.
 #pragma once
 
 #include <cstdint>

@@ -77,7 +77,7 @@ class Tokenizer {
   std::vector<std::string> control_tokens() const;
   // response_template of tokenizer_config.json: how a sampled turn is parsed (transformers 5.13 and later).
   std::optional<base::Json> response_template() const;
-  // What of the folder's files is not applied, a sentence each.
+  // Says what of the folder's files is not applied, a sentence each.
   const std::vector<std::string>& notes() const;
   // Replace the template (chat_template_path) or the end-of-sequence token (eos_token), in this object and in
   // save(). set_eos: UserError when the vocabulary lacks the token.

@@ -1,4 +1,4 @@
-// What a Tokenizer holds; shared by the files that implement it.
+// A Tokenizer holds these; the files that implement it share them.
 #pragma once
 
 #include <memory>

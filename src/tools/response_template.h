@@ -60,7 +60,7 @@ class ResponseTemplate {
   // The message as transformers' parse_response makes it. Throws NotParsed where it raises, and
   // base::PatternTooSlow.
   base::Json parse(std::string_view prompt, std::string_view completion, const Casts& casts) const;
-  // Whether the text has what opens a field. False for a field without such.
+  // Returns whether the text has what opens a field. False for a field without such.
   bool opens(std::string_view text, std::string_view field) const;
 
  private:

@@ -16,7 +16,7 @@ class SuffixChecks {
   // two rounds, an empty and a long result, words before the call. A turn with reasoning or one without must
   // be so; where only one is, notes() says it. UserError with the turn and the characters.
   void conversations();
-  // What ends a turn with calls. UserError for none, and for one that the suffix has again.
+  // Returns what ends a turn with calls. UserError for none, and for one that the suffix has again.
   std::vector<std::int32_t> turn_ends() const;
   void stops(const std::vector<std::int32_t>& ends, const std::vector<std::int32_t>& stop_ids) const;
   void control_tokens() const;

@@ -53,7 +53,7 @@ class SuffixForms {
 
  private:
   bool shows_calls(std::string& lost) const;
-  // What does not depend on the results.
+  // Holds what does not depend on the results.
   struct Dummy {
     base::Json messages;
     std::string text;
@@ -79,8 +79,8 @@ class SuffixForms {
   std::string where_;
   std::vector<std::string> control_;
   std::unordered_set<std::int32_t> control_ids_;
-  // What the template takes: arguments as JSON text instead of an object; ids of calls, and then every call
-  // of a turn.
+  // Say what the template takes: arguments as JSON text instead of an object; ids of calls, and then every
+  // call of a turn.
   bool text_arguments_ = false, with_ids_ = false;
   struct Kept {
     std::mutex lock;

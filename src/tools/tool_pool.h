@@ -1,9 +1,10 @@
 // The tools and environments of a run, in Python processes of their own.
 //
-// One process, the host, imports the user's modules. What runs their functions are forks of it: up to `workers` for standalone tools, one
-// for each environment instance. A fork that hangs, crashes or eats the machine is ended with all that it has started, and costs what it
-// was doing and nothing else: the next one is forked in milliseconds, without an import. Where an import starts threads, which a fork
-// does not have, each of them imports for itself.
+// One process, the host, imports the user's modules. Forks of it run their functions: up to `workers` for
+// standalone tools, one for each environment instance. A fork that hangs, crashes or eats the machine is
+// ended with all that it has started, and costs what it was doing and nothing else: the next one is forked in
+// milliseconds, without an import. Where an import starts threads, which a fork does not have, each of them
+// imports for itself.
 //
 // A call's result is text, as TRL hands it to the model:
 // - str(result); the texts of a list of text blocks, joined. More than `most_characters` are cut in the middle, with a mark.
@@ -78,8 +79,9 @@ class ToolPool {
   // instance k, as in TRL's pool; it is made when it is first reset and never ended. What is asked of one instance is done in the order
   // of the asking, async methods side by side.
   //
-  // What an instance draws from Python's and NumPy's generators after a reset follows from `seed` alone. A reset that names a parameter
-  // `seed` gets its low 32 bits, which every library takes, unless the row has a column of that name.
+  // `seed` alone decides what an instance draws from Python's and NumPy's generators after a reset. A reset
+  // that names a parameter `seed` gets its low 32 bits, which every library takes, unless the row has a
+  // column of that name.
   std::uint64_t reset(const std::string& environment, std::int64_t instance, const base::Json& row,
                       std::uint64_t seed);
   // Of a standalone tool too: then `environment` and `instance` only say who may call it.
@@ -87,9 +89,10 @@ class ToolPool {
                      const base::Json& arguments);
   std::uint64_t reward(const std::string& environment, std::int64_t instance);
 
-  // What has finished since the last call; `block`: waits for one at least, if any is under way. UserError: the program that called
-  // hone has raised in an environment of its own, which ends the run; or the host has died three
-  // times without an answer in between, or again and again: more than ten times, less one for every fifty answers.
+  // Returns what has finished since the last call; `block`: waits for one at least, if any is under way.
+  // UserError: the program that called hone has raised in an environment of its own, which ends the run; or
+  // the host has died three times without an answer in between, or again and again: more than ten times, less
+  // one for every fifty answers.
   std::vector<Done> wait(bool block);
   std::size_t under_way() const;
 

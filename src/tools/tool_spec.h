@@ -1,4 +1,4 @@
-// What the options `tools` and `environment` name.
+// The options `tools` and `environment` name these.
 #pragma once
 
 #include <string>

@@ -55,7 +55,7 @@ struct ListedSequence {
 
   std::int64_t tokens() const { return std::ssize(context) + std::ssize(scored); }
 };
-// Of a pair chosen and rejected, of KTO a row's own completion and the exchanged one.
+// Holds both sides of a pair, chosen and rejected, or of KTO a row's own completion and the exchanged one.
 struct ListedPair {
   std::int64_t row = 0;
   ListedSequence first, second;

@@ -134,7 +134,7 @@ inline std::string failures(const doctor::Verdicts& all) {
   return out;
 }
 
-// What every warning and failure says, by the contract of base/verdict.h.
+// Expects what every warning and failure says, by the contract of base/verdict.h.
 inline void expect_complete(const doctor::Verdicts& all) {
   for (const base::Verdict& one : all) {
     EXPECT_FALSE(one.code.empty()) << one.what;

@@ -261,7 +261,8 @@ inline std::string mutated_json_text(const std::string& text, Random& random) {
 
 // ---- the loop
 
-// What HONE_FUZZ_SECONDS says, else `otherwise` (2 in the fast suite, 60 in a test with "Slow" in its name).
+// Returns what HONE_FUZZ_SECONDS says, else `otherwise` (2 in the fast suite, 60 in a test with "Slow" in its
+// name).
 inline double seconds(double otherwise) {
   const char* set = std::getenv("HONE_FUZZ_SECONDS");
   return set != nullptr ? std::strtod(set, nullptr) : otherwise;
@@ -283,7 +284,7 @@ using Take = std::function<void(const std::string&)>;
 inline constexpr double kMaxSeconds = 20;
 inline constexpr std::int64_t kMaxBytes = std::int64_t{2} << 30;
 
-// Where a signal ends the process, the last lines of stderr name the round.
+// If a signal ends the process, the last lines of stderr name the round.
 inline void say_round(std::uint64_t round) {
   static const bool wanted = std::getenv("HONE_FUZZ_VERBOSE") != nullptr;
   if (wanted) std::fprintf(stderr, "fuzz: round %llu\n", static_cast<unsigned long long>(round));

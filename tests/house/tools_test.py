@@ -10,6 +10,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.dont_write_bytecode = True
+FRAGMENTS = 20  # sentences of headers without a main verb: the most that may be there
 
 
 def load(path):
@@ -304,6 +305,20 @@ def test_golden_runs_pass_and_fail_as_they_should(folder):
         done = golden(folder, expect, cmd)
         assert done.stdout.startswith(text), (expect, done.stdout, done.stderr)
         assert done.returncode == (1 if text.startswith("not") else 0)
+
+
+def test_headers_speak_in_sentences(folder):
+    """tools/list_fragments on a planted tree, then on this one; lower the bound with each sentence that is mended."""
+    header = folder / "src" / "base" / "a.h"
+    header.parent.mkdir(parents=True)
+    header.write_text("// What a run needs. It is in its plan.\nstruct A {\n  // Of each row.\n  int a;  // What it is.\n};\n")
+    listed = run(ROOT / "tools" / "list_fragments", "--tree", folder, "--most", 1)
+    assert listed.returncode == 1, listed.stdout
+    assert listed.stdout == ("src/base/a.h:1: What a run needs.\nsrc/base/a.h:3: Of each row.\n"
+                             "2 sentences without a main verb\n"), listed.stdout
+    assert run(ROOT / "tools" / "list_fragments", "--tree", folder, "--most", 2).returncode == 0
+    here = run(ROOT / "tools" / "list_fragments", "--most", FRAGMENTS)
+    assert here.returncode == 0, here.stdout
 
 
 def main():

@@ -59,7 +59,8 @@ inline base::Json tiny_config(const std::string& model_type) {
                      {"bos_token_id", 1},
                      {"eos_token_id", 2},
                      {"torch_dtype", "float32"}};
-  // What is the family's own, in use: windows shorter than a tile of keys, layers without a rotation, factors.
+  // These are the family's own, in use: windows shorter than a tile of keys, layers without a rotation,
+  // factors.
   if (model_type == "qwen3") json["head_dim"] = 16;
   if (model_type == "mistral" || model_type == "phi3") json["sliding_window"] = 20;
   if (model_type == "phi3") json["partial_rotary_factor"] = 0.5;
@@ -196,7 +197,7 @@ inline std::vector<const char*> every_family() {
   return out;
 }
 
-// Those of them that have experts.
+// Returns those of them that have experts.
 inline std::vector<const char*> families_with_experts() {
   std::vector<const char*> out;
   for (const model::FamilyTraits& row : model::families()) {

@@ -1,5 +1,5 @@
-// What a process of processes_test.cpp does: `test_parallel rank NAME`. Its place comes from the environment, what it found
-// goes to stdout.
+// A process of processes_test.cpp does this: `test_parallel rank NAME`. Its place comes from the environment,
+// what it found goes to stdout.
 #pragma once
 
 #include <string>

@@ -19,7 +19,7 @@
 
 namespace hone::parallel::thread_ranks {
 
-// What all ranks of one test share.
+// Holds what all ranks of one test share.
 struct Network {
   std::mutex mutex;
   std::condition_variable changed;

@@ -1,4 +1,4 @@
-// What tests of whole runs against TRL's recorded ones share: what a run logged, and how it is compared.
+// Tests of whole runs against TRL's recorded ones share these: what a run logged, and how it is compared.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -22,7 +22,7 @@
 
 namespace hone::parity {
 
-// Of a step from TRL's own weights, and of the steps after it, whose weights have already been moved.
+// They bound a step from TRL's own weights, and the steps after it, whose weights have already been moved.
 constexpr double kFirstStepBound = 1e-4;
 constexpr double kLaterStepBound = 5e-4;
 // SmolLM2: TRL against itself with other kernels differs by 3e-4 in rewards.

@@ -21,7 +21,7 @@ struct Case {
   config::Method method = config::Method::kSft;
   std::string data;                // below parity()
   std::vector<std::string> words;  // beside the common ones
-  // Of the second step, of all its micro-batches and with its part of generation.
+  // Counts the second step, all its micro-batches and its part of generation.
   Counts a_step = {};
   std::string model = parity("tiny_llama").string();  // empty: tiny_gguf()
   bool full = false;                                  // full fine-tuning, else a LoRA on all linears
@@ -42,7 +42,7 @@ std::vector<Case> optimizer_cases();
 std::vector<Case> base_cases();
 
 std::vector<Case> all_cases();  // but those of optimizers
-// Those of `all` that `names` holds, or the others.
+// Returns those of `all` that `names` holds, or the others.
 std::vector<Case> picked(std::vector<Case> all, const std::vector<std::string>& names, bool held);
 
 // Its loss and the norm of its gradient, step by step.

@@ -12,7 +12,7 @@
 
 namespace hone::standin {
 
-// What a run left behind.
+// Holds what a run left behind.
 struct Outcome {
   std::vector<train::StepFacts> steps;
   std::vector<std::string> completions;      // of the methods that sample, in order

@@ -23,7 +23,7 @@
 
 namespace hone::text {
 
-// What a child tells its parent.
+// Holds what a child tells its parent.
 struct Reported {
   std::uint64_t round = 0;
   char text[2000] = {};  // an error's message, or why the child failed
@@ -75,7 +75,8 @@ inline int in_child(const SharedTold& told, const std::function<void()>& body) {
   return status;
 }
 
-// What became of one input: the UserError's message, or "" when there was none. Anything else fails the test.
+// Returns what became of one input: the UserError's message, or "" when there was none. Anything else fails
+// the test.
 inline std::string outcome_in_child(const std::function<void()>& body) {
   const SharedTold told;
   const int status = in_child(told, body);

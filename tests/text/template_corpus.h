@@ -101,7 +101,7 @@ inline std::vector<std::string> template_corpus() {
       "{% macro f() %}{{ caller() }}{% endmacro %}{% call f() %}{% call f() %}{% endcall %}{% endcall %}"};
 }
 
-// Those that use up their memory or their time.
+// These use up their memory or their time.
 inline std::vector<std::string> costly_templates() {
   const std::string loop = "{% for i in range(90000) %}";
   return {

@@ -137,8 +137,9 @@ enum {
 // subject is the file: "ends in the middle of its data".
 int hone_text_data_open(const char* path, size_t size, int kind, hone_text_data** out, int64_t* rows,
                         hone_text_buffer* err);
-// The next block, empty at the end. Of gzip and zstd: a megabyte of what was compressed. Of Parquet and Arrow: whole
-// lines, a JSON object a row, with the values that `datasets` gives. After an error a handle is of no more use.
+// The next block, empty at the end. A block of gzip and zstd is a megabyte of what was compressed. A block of
+// Parquet and Arrow is whole lines, a JSON object a row, with the values that `datasets` gives. After an
+// error a handle is of no more use.
 int hone_text_data_next(hone_text_data* data, hone_text_buffer* out, hone_text_buffer* err);
 void hone_text_data_free(hone_text_data* data);
 

@@ -12,22 +12,22 @@
 
 namespace hone::base {
 
-// Something that a command reads: a file, or a folder with the files in it. What is not there counts for
-// nothing.
+// Something that a command reads: a file, or a folder with the files in it. A place that does not exist
+// counts for nothing.
 struct ReadPlace {
   std::string option;  // that names it, for messages
   fs::path path;
 };
 
-// Where a command writes.
+// A command writes to this place.
 struct WrittenPlace {
   std::string option;
   fs::path path;
   // A folder of which the command may write over, or remove, the entries with these names, each with all that
   // is in it; empty: `path` itself is replaced, a file or a folder.
   std::function<bool(const std::string& name)> touches = {};
-  // Of a file: an earlier call of the command wrote it, by its content. A folder that is read may hold it: it
-  // is no input.
+  // An earlier call of the command wrote this file, as its content shows. A folder that is read may hold it:
+  // it is no input.
   bool own = false;
 };
 

@@ -74,7 +74,7 @@ void write_file_atomic(const fs::path& path, std::string_view contents);
 //   2. if `final` exists: rename it into the staging folder as `old`, fsync both folders;
 //   3. rename `new` to `final`, fsync both folders;
 //   4. remove the staging folder.
-// What a kill or a power failure leaves, and what recover() does with it:
+// A kill or a power failure leaves one of these, and recover() does this with it:
 //   before 2   final (unchanged, if any), `new`   -> `new` removed
 //   before 3   `old` (whole), `new`               -> `old` renamed back to final, `new` removed
 //   before 4   final (new), `old`                 -> `old` removed

@@ -8,7 +8,7 @@
 
 namespace hone::base {
 
-// Of every mapped file, for base/files/file.cpp.
+// base/files/file.cpp calls these for every mapped file.
 void note_mapped(const void* data, std::size_t size, const std::string& path);
 void forget_mapped(const void* data);
 

@@ -1,4 +1,5 @@
-// What is at a path, links followed. A path that cannot be looked at counts as absent: no exceptions.
+// These say what is at a path, links followed. A path that cannot be looked at counts as absent: no
+// exceptions.
 #pragma once
 
 #include <system_error>

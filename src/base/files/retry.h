@@ -13,7 +13,7 @@ namespace hone::base {
 // EIO, ESTALE, ETIMEDOUT and their like; not a full disk or missing permissions, which wait for a person.
 bool may_pass(int error_number);
 
-// What the functions of base/files/file.h throw for such an error.
+// The functions of base/files/file.h throw this for such an error.
 class StorageGone : public UserError {
  public:
   using UserError::UserError;

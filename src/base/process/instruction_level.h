@@ -22,7 +22,7 @@ InstructionLevel machine_level();
 InstructionLevel allowed_level();
 bool is_held_to_a_level();  // HONE_INSTRUCTIONS names one, or a ForceInstructionLevel lives
 bool machine_has(InstructionLevel level);
-// What our kernels use now: allowed_level(), or the one of a ForceInstructionLevel in scope.
+// Returns the level that our kernels use now: allowed_level(), or that of a ForceInstructionLevel in scope.
 InstructionLevel instruction_level();
 
 // Limits every kernel of ours to `level` while it lives, in all threads. For tests and benchmarks, one at a time.

@@ -19,7 +19,7 @@ ProcessMemory process_memory(const fs::path& proc = "/proc");
 
 struct FreeMemory {
   std::int64_t bytes = 0;
-  // What bounds it: "the cgroup limit of 2.00 GB (/job)", "`ulimit -v` of 3.00 GB"; empty: the machine.
+  // Names what bounds it: "the cgroup limit of 2.00 GB (/job)", "`ulimit -v` of 3.00 GB"; empty: the machine.
   std::string limit = {};
 };
 

@@ -10,7 +10,7 @@
 
 namespace hone::base {
 
-// Those that end a process, in the order of their numbers on Linux.
+// These signals end a process; they are in the order of their numbers on Linux.
 inline constexpr std::array<std::pair<int, std::string_view>, 15> kSignalNames = {{
     {SIGHUP, "SIGHUP"},
     {SIGINT, "SIGINT"},

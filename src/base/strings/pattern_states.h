@@ -18,15 +18,15 @@ class PatternStates {
   static constexpr State kDead = -1;  // no match begins so
   static constexpr std::size_t kMaxStates = 100'000;
 
-  // Of the whole text: as re.fullmatch. UserError at `where` for what a state cannot know: look-around,
-  // back-references, word and line boundaries (^ and $ of the text are known).
+  // Matches the whole text, as re.fullmatch does. UserError at `where` for what a state cannot know:
+  // look-around, back-references, word and line boundaries (^ and $ of the text are known).
   PatternStates(std::string_view utf8, const std::string& where);
 
   State start() const { return 0; }
   // After one more character. Throws PatternTooSlow beyond kMaxStates.
   State next(State state, char32_t c);
   bool accepts(State state) const;  // the text so far is a whole match
-  // Whether some character from `first` to `last` leads on.
+  // Returns whether some character from `first` to `last` leads on.
   bool goes_on(State state, char32_t first, char32_t last) const;
 
  private:

@@ -20,7 +20,7 @@ bool is_own_output(const base::fs::path& path, const IsOwn& is_own);
 void require_own_output(const base::fs::path& path, const std::string& what, const std::string& example,
                         const IsOwn& is_own);
 
-// Whether the first line of `text`, or all of it, is a JSON object with both keys.
+// Returns whether the first line of `text`, or all of it, is a JSON object with both keys.
 bool is_object_with(const std::string& text, const char* first, const char* second);
 
 }  // namespace hone::commands

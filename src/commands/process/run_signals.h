@@ -15,7 +15,7 @@ namespace hone::commands {
 // Installs the handlers; returns the flag for the loop (LoopParts::stop_requested). `seconds`: the grace.
 const std::atomic<bool>& watch_stop_signals(double seconds = 1e9);
 
-// What the first Ctrl-C does, without its line.
+// Does what the first Ctrl-C does, but prints no line.
 void request_stop();
 
 constexpr int kInterrupted = 130;

@@ -58,8 +58,9 @@ class LaunchSignals {
   int descriptor_;
 };
 
-// What the launcher ends with: 0 when all did; else the code of the first rank that ended with an error of its own. A rank that
-// was killed from outside, or only saw others go, gives kLostRank; one that crashed gives kOurBug.
+// Returns what the launcher ends with: 0 when all ranks did; else the code of the first rank that ended with
+// an error of its own. A rank that was killed from outside, or only saw others go, gives kLostRank; one that
+// crashed gives kOurBug.
 int exit_code_of(const std::vector<RankEnd>& ends);
 
 // The ends that the user has not been told of: errors of their own, and the first rank that saw others go where nobody else said so.
@@ -67,7 +68,8 @@ std::vector<const RankEnd*> ends_to_tell(const std::vector<RankEnd>& ends);
 
 std::string end_text(const RankEnd& end);  // "ended with code 2", "was killed by SIGKILL"
 
-// Of `all` processors, the share of rank `local` of `count`; one of them where there are fewer than ranks.
+// Returns the share of rank `local` of `count` in `all` processors; one of them where there are fewer than
+// ranks.
 std::vector<int> processor_share(const std::vector<int>& all, int local, int count);
 std::vector<int> own_processors();
 

@@ -46,9 +46,9 @@ struct Mixture {
   std::vector<HubRequest> downloads;
 };
 Mixture find_mixture(const Settings& settings);
-// Those of the option eval_datasets.
+// Finds the files of the option eval_datasets.
 base::RowFiles find_eval_datasets(const Settings& settings, std::vector<HubRequest>& downloads);
-// Those of eval_datasets as a mapping of names; none if it is a list.
+// Finds the sets of eval_datasets where it is a mapping of names; there are none if it is a list.
 std::vector<EvalSet> find_eval_sets(const Settings& settings, std::vector<HubRequest>& downloads);
 
 // Into the plan: train_rows, and eval_rows where the run evaluates.

@@ -1,4 +1,4 @@
-// What the README.md of a repository of the hub says of its data files, in the YAML at its beginning:
+// The README.md of a repository of the hub says this of its data files, in the YAML at its beginning:
 //
 //   configs:
 //   - config_name: en

@@ -27,7 +27,8 @@ void require_repository_name(const Settings& settings, const std::string& option
 // Environment variables of the process of a logger: those that recipes write as options.
 std::vector<std::pair<std::string, std::string>> logger_variables(const LoggerPlan& plan);
 
-// What report/loggers.h's settings take of a plan, without tables; `options`: the resolved options, as JSON by name.
+// Returns what report/loggers.h's settings take of a plan, without tables; `options`: the resolved options,
+// as JSON by name.
 base::Json logger_settings(const LoggerPlan& plan, const base::Json& options);
 
 }  // namespace hone::config

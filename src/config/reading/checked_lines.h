@@ -1,4 +1,4 @@
-// What the names of a configuration became, name by name: the table of `hone check`.
+// The table of `hone check` says what the names of a configuration became, name by name.
 #pragma once
 
 #include <string>

@@ -21,8 +21,8 @@ struct ExpandedText {
 };
 ExpandedText expand_environment(std::string_view text);
 
-// Whether variables are looked for in the values of `name`. Templates, prompts and patterns may hold such
-// text themselves.
+// Returns whether variables are looked for in the values of `name`. Templates, prompts and patterns may hold
+// such text themselves.
 bool takes_environment(std::string_view name);
 
 // Whether `text`, in the value of `name`, is an address whose ${NAME} the worker of rewards looks up in each

@@ -12,7 +12,7 @@
 
 namespace hone::config {
 
-// What several keys say together.
+// Holds what several keys say together.
 struct ShardingFacts {
   struct Stage {
     std::string told;  // "deepspeed: zero_optimization.stage 2"

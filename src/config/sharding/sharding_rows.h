@@ -26,7 +26,7 @@ struct ShardingRow {
   std::string_view fine = {};  // kRefused: values that change nothing, besides those that are off
 };
 
-// Of the top level; and answers that both files share.
+// kTopKey stands for the top level; the others are answers that several files share.
 inline constexpr std::string_view kTopKey;
 inline constexpr std::string_view kInMemory = "everything is in the machine's memory already";
 inline constexpr std::string_view kWholeModel =

@@ -26,12 +26,13 @@ const base::ReadKeys& prompt_columns();  // of grpo, rloo and online-dpo
 // UserError for a column that its row refuses, unless it is null or empty; `where` names the row.
 void refuse_columns(const base::Json& row, const base::ReadKeys& columns, const std::string& where);
 
-// Whether the options that make rows of other forms changed any of the first rows (data/files/map_row.h).
+// Says whether the options that make rows of other forms changed any of the first rows
+// (data/files/map_row.h).
 struct MapEffects {
   bool format = false, conversation = false, system_prompt = false;
 };
 
-// Of rows, as they are read.
+// Holds what is seen of rows while they are read.
 struct SeenRows {
   std::vector<std::string>
       columns;  // of all rows, in the order in which they came; after row_function and mapping
@@ -45,8 +46,9 @@ struct SeenRows {
       {};  // the names in `columns`, so that rows of many are read in linear time
 };
 
-// Those of `seen` that are not among `read`, which the form of the rows needs, and that `columns` does not
-// explain: those without a row there, and those that are applied to rows of other forms only.
+// Returns the columns of `seen` that are not among `read`, which the form of the rows needs, and that
+// `columns` does not explain: those without a row there, and those that are applied to rows of other forms
+// only.
 std::vector<std::string> unread_columns(const SeenRows& seen, const base::ReadKeys& columns,
                                         const std::vector<std::string>& read);
 

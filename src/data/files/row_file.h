@@ -54,7 +54,8 @@ class RowFile {
   // `read` gets what data/files/csv.h says.
   void for_each(const std::function<bool(const RowText&, int)>& take,
                 const std::function<void(const CsvReading&)>& read = {}) const;
-  // Of row `number` of a CSV or TSV, what its values are no text of; empty of the other formats.
+  // Returns the fields of row `number` of a CSV or TSV whose value is not their text; empty for the other
+  // formats.
   std::vector<CsvReading> readings(int number) const;
   // Rows; reads the file where it does not say.
   std::int64_t count() const;

@@ -27,9 +27,9 @@ class RowFunction {
   RowFunction(const RowFunction&) = delete;
   RowFunction& operator=(const RowFunction&) = delete;
 
-  // What each of `rows` becomes, none or several. where(i) names a row in messages. UserError of the first row that raises (with the
-  // traceback), takes longer than plan.seconds (with the line where it stands), ends the process (with its last output), or becomes
-  // something else than rows.
+  // Returns what each of `rows` becomes, none or several. where(i) names a row in messages. UserError of the
+  // first row that raises (with the traceback), takes longer than plan.seconds (with the line where it
+  // stands), ends the process (with its last output), or becomes something else than rows.
   std::vector<std::vector<base::Json>> call(const std::vector<base::Json>& rows,
                                             const std::function<std::string(std::size_t)>& where);
 

@@ -16,8 +16,8 @@
 
 namespace hone::data {
 
-// What messages call the rows. A row's number is its line (or row) in its file plus those of the files read before,
-// so that with one file it is the line.
+// Messages call the rows by these names. A row's number is its line (or row) in its file plus those of the
+// files read before, so that with one file it is the line.
 class RowNames {
  public:
   explicit RowNames(base::fs::path name = {}) : name_(std::move(name)) {}
@@ -27,7 +27,7 @@ class RowNames {
   std::string of(int number) const;  // "train.jsonl:12", "train.parquet row 12"
   // The file, or what the user named.
   const base::fs::path& path() const { return name_; }
-  // Of a row of CSV: its values that are no texts (data/files/csv.h).
+  // Returns the fields of a CSV's row whose value is not their text (data/files/csv.h).
   std::vector<CsvReading> readings(int number) const;
   bool is_csv(int number) const;
 

@@ -86,8 +86,8 @@ class RowThreads {
   std::size_t error_row_ = 0;
 };
 
-// What the workers of `make` make of `rows` rows, a block of a data set or all of it. `is_first` block:
-// before step 1 the rows that are tokenized are counted.
+// Returns what the workers of `make` make of `rows` rows, a block of a data set or all of it. `is_first`
+// block: before step 1 the rows that are tokenized are counted.
 template <typename Done, typename Make>
 std::vector<Done> made_rows(std::size_t rows, bool is_first, int threads, const Make& make) {
   const bool before_steps = base::where.step.load(std::memory_order_relaxed) == 0;  // later rows are a step's

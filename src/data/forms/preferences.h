@@ -13,7 +13,7 @@
 //
 // Tokens: prompt, prompt + chosen and prompt + rejected are encoded apart; the completions begin where the
 // three part ways. Text: EOS is appended where a completion does not end with it, and special tokens are
-// added (BOS). Messages: the prompt is rendered with the generation prompt, the whole without. Of a pair
+// added (BOS). Messages: the prompt is rendered with the generation prompt, the whole without. In a pair
 // longer than max_length each sequence keeps its first max_length tokens (keep_start; a prompt that fills
 // them leaves nothing, and the pair is dropped) or its last (keep_end).
 //
@@ -68,7 +68,7 @@ PreferenceRows preference_rows(ImplicitPrompts implicit = ImplicitPrompts::kExtr
 PreferenceRow read_pair(base::Json row, const std::string& where, PreferenceRows& form);
 void add_row(base::Json row, int number, PreferenceRows& out);
 
-// What happened to the rows; shown before step 1.
+// Holds what happened to the rows; it is shown before step 1.
 struct PreferenceFacts {
   std::int64_t rows = 0, kept = 0;
   bool implicit = false;               // PreferenceRows::implicit
@@ -90,7 +90,7 @@ struct PreferenceFacts {
 
 struct PairOptions {
   std::int64_t max_length = 1024;  // 0: off; of CPO at least 2
-  // A prompt keeps its last tokens, before max_length; 0: all. Of CPO below max_length.
+  // A prompt keeps its last tokens, before max_length; 0: all. For CPO it is below max_length.
   std::int64_t max_prompt_length = 0;
   bool keep_end = false;  // DPO: truncation_mode keep_end
   std::optional<std::int32_t> pad_id =
@@ -99,7 +99,7 @@ struct PairOptions {
   int threads = 0;              // 0: the machine's; the result does not depend on it
 };
 
-// What became of one row: a record of Part::kChosen and Part::kRejected.
+// Holds what became of one row: a record of Part::kChosen and Part::kRejected.
 struct PairDone {
   Record record;
   bool dropped = false;   // the prompt fills max_length

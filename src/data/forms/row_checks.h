@@ -1,4 +1,4 @@
-// What readers of rows of every form ask of tokenizer and template, with errors that name the row.
+// Readers of rows of every form ask tokenizer and template with these functions; errors name the row.
 #pragma once
 
 #include <cstdint>

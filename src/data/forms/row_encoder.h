@@ -15,7 +15,8 @@
 
 namespace hone::data {
 
-// What of a row is encoded. Messages where the data set is conversational, else text; prompt null: none.
+// Holds the parts of a row that are encoded. Messages where the data set is conversational, else text; prompt
+// null: none.
 struct EncodedRow {
   const base::Json& prompt;
   const base::Json& tools;

@@ -14,7 +14,7 @@ namespace hone::data {
 
 using RowFacts = std::variant<DataFacts, PreferenceFacts, UnpairedFacts>;
 
-// What all forms count.
+// Holds the counts that all forms have.
 struct RowCounts {
   std::int64_t rows = 0, kept = 0, tokens = 0, longest = 0;
   bool conversational = false;

@@ -17,7 +17,7 @@
 
 namespace hone::data {
 
-// Whether the rows are conversations, by the first one. UserError: what read_rows says.
+// Returns whether the rows are conversations, judged by the first one. UserError: what read_rows says.
 bool are_conversations(const RowSource& source, const std::string& text_field);
 
 // At most the first `most` rows; 0: all. UserError: what read_rows says, and for rows of only a text, which have no prompt.

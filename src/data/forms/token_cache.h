@@ -13,7 +13,7 @@
 
 namespace hone::data {
 
-// What decides the tokens besides the rows.
+// Holds what decides the tokens besides the rows.
 struct TokenMaker {
   std::string program;        // the build that makes them: another one may do it differently
   std::string tokenizer;      // its files, by size and hash, and its end of sequence
@@ -21,7 +21,7 @@ struct TokenMaker {
   std::string text_field;
 };
 
-// What of a method's options decides the tokens. `method`: pairs are made differently for each.
+// Returns those of a method's options that decide the tokens. `method`: pairs are made differently for each.
 base::Json token_options(const TokenizeOptions& options);
 base::Json token_options(const std::string& method, const PairOptions& options);
 base::Json token_options(const UnpairedOptions& options);
@@ -48,7 +48,7 @@ class TokenCache {
   const base::fs::path& file() const { return file_; }
   // nullopt: there is none of this key. One that is damaged is removed.
   std::optional<KeptRecords> read() const;
-  // Where a RecordWriter puts the tokens.
+  // Returns the place where a RecordWriter puts the tokens.
   RecordPlace place() const;
   // finish() of that writer, with the facts. What cannot be kept is not: the run needs it not.
   Records finish(RecordWriter& writer, const RowFacts& facts) const;

@@ -43,7 +43,7 @@ struct TokenizeOptions {
   int threads = 0;              // 0: the machine's; the result does not depend on it
 };
 
-// What happened to the rows; shown before step 1.
+// Holds what happened to the rows; it is shown before step 1.
 struct DataFacts {
   std::int64_t rows = 0, kept = 0;
   std::int64_t tokens = 0, supervised_tokens = 0;  // of the kept rows; a row's first token is never a target

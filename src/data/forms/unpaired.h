@@ -47,7 +47,7 @@ inline constexpr BlockSize kUnpairedBlock = {.rows = 1000, .bytes = SIZE_MAX};
 void add_row(base::Json row, int number, UnpairedRows& out);
 void close_block(UnpairedRows& out);
 
-// What happened to the rows; shown before step 1.
+// Holds what happened to the rows; it is shown before step 1.
 struct UnpairedFacts {
   std::int64_t rows = 0, kept = 0, desirable = 0;  // desirable: of the kept
   bool paired = false;                             // UnpairedRows::paired

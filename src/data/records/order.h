@@ -60,7 +60,8 @@ class Order {
   // Step `step` of the whole run, from 0; any step can be asked for (resume). Keeps one epoch's permutation;
   // not for several threads at once. Streamed rows: UserError when there are none.
   StepRows step_rows(std::int64_t step) const;
-  // The epoch that a step belongs to, from 0. Of streamed rows: the pass, of those whose end was seen.
+  // The epoch that a step belongs to, from 0. For streamed rows it is the pass, and 0 until the end of one
+  // was seen.
   std::int64_t pass_of(std::int64_t step) const;
   // Micro-batches of the pass over streamed rows; nullopt while its end was not seen.
   std::optional<std::int64_t> batches_per_pass() const;

@@ -34,7 +34,7 @@ class PackedRows {
   std::vector<std::uint64_t> ends_;
 };
 
-// Of all members of a row.
+// Returns the tokens of all members of a row.
 std::int64_t row_tokens(const Records& records, const PackedRows& rows, std::size_t row);
 
 // One row a record.

@@ -1,4 +1,4 @@
-// What Records read and RecordWriter writes: the bytes of data/records/records.h.
+// Records read and RecordWriter writes the bytes of data/records/records.h, which are laid out here.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ static_assert(sizeof(TokenFooter) == 40 && sizeof(RecordEntry) == 24 && sizeof(S
 constexpr std::size_t padding(std::size_t size, std::size_t unit) {
   return (unit - size % unit) % unit;
 }
-// What stands before a record's tokens, and the bytes of each of these, with its flag and perhaps its label.
+// Return the bytes before a record's tokens, and those of each token, with its flag and perhaps its label.
 // What is behind the head, divided by these and rounded down, are the record's tokens.
 constexpr std::size_t head_bytes(const RecordEntry& entry) {
   return ((entry.says & kMargin) != 0 ? sizeof(double) : 0) + entry.sequences * sizeof(Sequence);

@@ -18,7 +18,7 @@ struct RecordBlock {
 class RecordStream : public BlockStream<RecordBlock> {
  public:
   using BlockStream::BlockStream;
-  // Of rows that are held. Views are valid until the next hold().
+  // Both take rows that are held. Views are valid until the next hold().
   Batch batch(const std::vector<std::int64_t>& which) const;
   std::vector<RecordView> members(std::int64_t row) const;
 };

@@ -37,8 +37,8 @@ class RecordWriter {
   // which is gone with its last reader.
   void add(const RecordView& record);
   std::int64_t tokens() const { return tokens_; }
-  // What was added; `facts` for TokenFile. Once, as the last call. The file is kept, if it can be, when there
-  // are enough tokens.
+  // Returns what was added; `facts` are for TokenFile. Once, as the last call. The file is kept, if it can
+  // be, when there are enough tokens.
   Records finish(std::string_view facts = {});
   bool kept() const { return kept_; }  // after finish()
 

@@ -22,8 +22,8 @@ enum class FaultStatus {
 struct FaultClass {
   std::string_view code;  // "GRAD-01"; stable
   std::string_view name;  // one line
-  // What a user of other tools notices: SILENT (the run "succeeds"), QUIET (one line that is ignored), LOUD
-  // (it ends), or "false alarm"; several if there are variants.
+  // Says what a user of other tools notices: SILENT (the run "succeeds"), QUIET (one line that is ignored),
+  // LOUD (it ends), or "false alarm"; several if there are variants.
   std::string_view flag;
   // When it can be found: letters of "CPRX", static config, preflight, run time, export.
   std::string_view when;

@@ -19,7 +19,7 @@ inline void append(Verdicts& out, Verdicts more) {
   out.insert(out.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-// Of a check that has one verdict, or several.
+// Takes the result of a check that has one verdict, or several.
 inline Verdicts all_of(base::Verdict one) {
   return {std::move(one)};
 }

@@ -12,7 +12,7 @@ namespace hone::doctor {
 struct RowTexts {
   std::string where;                // "train.jsonl:12"
   std::optional<std::string> text;  // of a row that is one text
-  // prompt: the last question before the answer. Of conversations the contents of turns.
+  // prompt: the last question before the answer. For conversations these are the contents of turns.
   std::optional<std::string> prompt, completion, chosen, rejected;
   std::vector<std::string> roles;     // of `messages`, with user and assistant for ShareGPT's names
   std::optional<std::string> system;  // its first turn

@@ -15,7 +15,7 @@ namespace hone::doctor {
 // of the same rows.
 std::vector<std::size_t> draw_rows(const train::PolicyPrompts& prompts, std::size_t most,
                                    std::uint64_t draw = 0);
-// Of these places of prompts.rows only.
+// Draws from these places of prompts.rows only.
 std::vector<std::size_t> draw_rows_of(const train::PolicyPrompts& prompts,
                                       const std::vector<std::size_t>& places, std::size_t most,
                                       std::uint64_t draw = 0);

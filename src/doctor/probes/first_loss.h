@@ -13,7 +13,7 @@ namespace hone::doctor {
 // A first loss above this share of ln V is investigated.
 inline constexpr double kPretrained = 0.6;
 
-// What the experiments found; losses are mean -log p in nats.
+// Holds what the experiments found; losses are mean -log p in nats.
 struct FirstLossFacts {
   double loss = 0, uniform = 0;  // of the rows; ln V
   std::int64_t scored = 0;

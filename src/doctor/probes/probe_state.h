@@ -54,7 +54,7 @@ std::string first_change(const std::vector<PartFingerprint>& before,
 // nan (2 such values)"; empty: none. Unpacks packed matrices.
 std::string first_bad_value(const model::CausalLm& model);
 
-// Whether sampler and trainer use kernels that guarantee the same bits (ops/gemm.h).
+// Returns whether sampler and trainer use kernels that guarantee the same bits (ops/gemm.h).
 bool has_exact_kernels(const train::RunView& run);
 
 // lora_B, a lora_A that is all 0, and what is trained in full += size * N(0, 1), the same for equal seeds: an

@@ -1,4 +1,4 @@
-// What `hone plan` measures here: messages between ranks of this host, and passes of the run.
+// `hone plan` measures these here: messages between ranks of this host, and passes of the run.
 #pragma once
 
 #include "train/facts/rank_plan.h"

@@ -1,4 +1,4 @@
-// What the parts of the watch return.
+// The parts of the watch return these.
 #pragma once
 
 #include <string>

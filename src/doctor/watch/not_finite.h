@@ -9,7 +9,7 @@
 
 namespace hone::doctor {
 
-// What the steps before have shown.
+// Holds what the steps before have shown.
 struct RunPast {
   std::string rate_warning;  // what an earlier NUM-08 said; empty: none
   double usual_norm = 0,

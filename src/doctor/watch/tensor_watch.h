@@ -21,7 +21,7 @@ class TensorWatch {
   // After the optimizer.
   Findings on_step(std::int64_t step, const adapters::Adapter& adapter, double learning_rate);
 
-  // Of the adapter's tensors, by name.
+  // Returns the state for the adapter's tensors, by name.
   base::Json state(const adapters::Adapter& adapter) const;
   void restore(const base::Json& state, const adapters::Adapter& adapter);  // BadWatchState (watch_state.h)
   // Resets the counts; the first checks follow `step`.

@@ -11,7 +11,7 @@
 // A resumed run continues with the watch's state from the checkpoint (watch_state.h): it is treated as if it
 // had not been stopped. With on_fault pause or stop, a failure that was already reported needs new evidence.
 //
-// Thresholds and their sources: watch_limits.h. What it watches:
+// Thresholds and their sources: watch_limits.h. It watches these:
 //   watch_rewards.h  RL-02 RL-03 RL-04 RL-07 RL-08      of generation batches
 //   watch_tools.h    TOOL-03 TOOL-06 to TOOL-11         of dialogues with tools
 //   watch_steps.h    RL-08 RL-10 GRAD-02 NUM-08 MEM-02 PREF-01 PREF-02   of a step's numbers

@@ -48,7 +48,8 @@ constexpr double kGapBf16 = 1e-3;  // the same; where the kernels promise bits i
 // axolotl: mean below 0.1 healthy; libtorch's bf16 products promise no bits
 constexpr double kGapBf16Elsewhere = 0.1;
 constexpr double kGapFailFactor = 100;  // ours
-// Of a step's mean, where sampler and trainer have other kernels: a GPU. A single token's gap has no limit there.
+// Limits a step's mean where sampler and trainer have different kernels: on a GPU. A single token's gap has
+// no limit there.
 constexpr double kMeanGap = 0.02;  // ours
 
 // ---- GRAD-02, GRAD-05: steps 1 to 3, then every 50th; three checks in a row

@@ -26,7 +26,7 @@ class RewardWatch {
 
   Findings see(const train::RolloutFacts& rollouts);
 
-  // Of all completions so far; equal before the first.
+  // These are over all completions so far, and equal before the first.
   double lowest() const { return lowest_; }
   double highest() const { return highest_; }
   bool past_unknown() const { return past_unknown_; }

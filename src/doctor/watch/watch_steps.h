@@ -49,7 +49,7 @@ class TrendWatch {
   TrendWatch(std::int64_t warmup_steps, bool loss_is_progress, bool past_unknown = false)
       : warmup_steps_(warmup_steps), loss_is_progress_(loss_is_progress), past_unknown_(past_unknown) {}
   Findings see(const train::StepFacts& step);
-  // Of the gradients: the median of the steps so far but the newest, and the newest; 0: unknown.
+  // Return norms of the gradients: the median of the steps so far but the newest, and the newest; 0: unknown.
   double usual_norm() const;
   double newest_norm() const { return norms_.empty() ? 0 : norms_.back(); }
 

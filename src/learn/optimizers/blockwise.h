@@ -14,7 +14,7 @@ namespace hone::learn {
 inline constexpr std::int64_t kStateBlock = ops::kCodeBlock;
 inline constexpr std::int64_t kLeast8bit = 4096;  // min_8bit_size: smaller tensors keep fp32 states
 
-// Whether a tensor's state is codes.
+// Returns whether a tensor's state is codes.
 bool is_8bit(const FlatTensor& tensor);
 std::int64_t state_blocks(std::int64_t size);
 

@@ -11,7 +11,7 @@
 
 namespace hone::learn {
 
-// What a formula is called with.
+// Says what a formula is called with.
 enum class Units {
   kRanges,   // everything with the same weight decay, as [n]; the formula uses the threads itself
   kBlocks,   // parts of that, of a fixed size; each by one thread

@@ -1,4 +1,4 @@
-// What config.json and a GGUF say of mixtures of experts: functions that rows of family_rows.cpp name.
+// Rows of family_rows.cpp name these functions, for what config.json and a GGUF say of mixtures of experts.
 #pragma once
 
 #include <string>

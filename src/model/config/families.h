@@ -32,7 +32,7 @@ struct TensorNames {
   NamePair per_layer_norm{"model.per_layer_projection_norm", "per_layer_proj_norm"};
 };
 
-// Where a bias comes from: a flag in config.json, or the architecture itself.
+// Says where a bias comes from: a flag in config.json, or the architecture itself.
 enum class BiasRule { kNever, kAlways, kAttentionBias, kMlpBias };
 
 // A linear of every layer of its kind: those of attention are in layers with attention, kConvIn and kConvOut in those with
@@ -71,7 +71,7 @@ struct ExpertNames {
   std::string_view files;             // in files: "mlp.", "block_sparse_moe."
   std::string_view router;            // below it: "gate"
   std::string_view gate, up, down;    // below "experts.N.": "gate_proj", ...
-  // Of files that stack the experts: below `files`. Empty: they do not.
+  // Files that stack the experts have these names below `files`. Empty: they do not.
   std::string_view stacked_gate_up, stacked_down;
   // Names of target_modules that PEFT takes for the stacked parameters (adapters/expert_targets.h).
   bool renamed_targets = false;
@@ -141,7 +141,8 @@ std::string known_families();  // "llama, qwen2, qwen3, ...", those of wrappers.
 // What hone would need for a model_type that it knows of and does not have: "mixtures of experts". Empty: not known.
 std::string_view missing_for(std::string_view model_type);
 
-// Where else files may have a matrix: in the rows from `row` on, of `expert` in [experts, rows, in] (-1: of [rows, in]).
+// Says where else files may have a matrix: in the rows from `row` on, of `expert` in [experts, rows, in]
+// (-1: of [rows, in]).
 struct OtherPlace {
   std::string name;  // Hugging Face's, with ".weight" where it has it
   std::int64_t expert = -1, row = 0;

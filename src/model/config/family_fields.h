@@ -1,4 +1,4 @@
-// What only one family's config.json and GGUF have: the functions that rows of family_rows.cpp name.
+// Rows of family_rows.cpp name these functions, for what only one family's config.json and GGUF have.
 #pragma once
 
 #include <string>

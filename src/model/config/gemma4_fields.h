@@ -1,4 +1,5 @@
-// What config.json and a GGUF say of Gemma 4's text models only: functions that a row of family_rows.cpp names.
+// A row of family_rows.cpp names these functions, for what only Gemma 4's text models have in config.json and
+// a GGUF.
 #pragma once
 
 #include <string>

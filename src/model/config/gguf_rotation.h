@@ -18,9 +18,9 @@ namespace hone::model {
 
 // UserError for what llama.cpp has no key for.
 void write_gguf_rotation(const ModelConfig& config, std::vector<base::GgufEntry>& entries);
-// What llama.cpp divides the frequencies by, by name, in fp32; empty where it needs no tensor.
+// Returns what llama.cpp divides the frequencies by, by name, in fp32; empty where it needs no tensor.
 std::vector<std::pair<std::string, at::Tensor>> gguf_rotation_tensors(const ModelConfig& config);
-// Whether a tensor became part of config.json's rotation.
+// Returns whether a tensor became part of config.json's rotation.
 bool is_gguf_rotation(const std::string& tensor);
 
 // rope_theta, rope_scaling and partial_rotary_factor of config.json; head_dim, max_position_embeddings are there. UserError

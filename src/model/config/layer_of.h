@@ -7,7 +7,7 @@
 
 namespace hone::model {
 
-// Of "model.layers.12.mlp.up_proj.weight": 12; -1 outside the layers.
+// Returns 12 for "model.layers.12.mlp.up_proj.weight"; -1 outside the layers.
 inline std::int64_t layer_of(std::string_view name) {
   constexpr std::string_view kMark = "layers.";
   std::int64_t layer = -1;

@@ -44,9 +44,9 @@ enum class LayerKind {
   kDeltaRule   // ops/delta_rule.h
 };
 
-// What a linear of a layer computes. kPerLayerGate and kPerLayerProjection: around a layer's own input (per_layer.h).
-// kQkv and kGateUp: several in one matrix, in this order of rows. kConvIn, kConvOut:
-// around a short convolution. kDeltaQkv, kDeltaZ, kDeltaB and kDeltaA: before a delta rule; kDeltaOut: after it.
+// Says what a linear of a layer computes. kPerLayerGate and kPerLayerProjection: around a layer's own input
+// (per_layer.h). kQkv and kGateUp: several in one matrix, in this order of rows. kConvIn, kConvOut: around a
+// short convolution. kDeltaQkv, kDeltaZ, kDeltaB and kDeltaA: before a delta rule; kDeltaOut: after it.
 enum class ModuleKind {
   kQ,
   kK,
@@ -84,12 +84,12 @@ enum class TensorKind {
 };
 constexpr std::size_t kTensorKinds = 7;
 
-// Where a norm is: before attention or the MLP, after it, or on queries and keys before their rotation.
+// Says where a norm is: before attention or the MLP, after it, or on queries and keys before their rotation.
 // kV: on values, without a weight in files; kAfterPerLayer: after the linears of a layer's own input.
 enum class NormPlace { kBeforeAttention, kBeforeMlp, kQ, kK, kAfterAttention, kAfterMlp, kV, kAfterPerLayer };
 constexpr std::size_t kNormPlaces = 8;
 
-// Of the gate in act(gate) * up; kGeluTanh: transformers' gelu_pytorch_tanh.
+// Names the activation of the gate in act(gate) * up; kGeluTanh: transformers' gelu_pytorch_tanh.
 enum class Activation { kSilu, kGeluTanh };
 
 // Queries and keys of a layer: which keys a query sees, and how they are rotated.
@@ -108,7 +108,7 @@ struct LayerAttention {
 };
 constexpr std::int64_t kMainRotation = 0, kLocalRotation = 1, kNoRotation = -1;
 
-// What layers with a mixture of experts have instead of an MLP (model/layers/moe.h).
+// Describes the experts that layers with a mixture have instead of an MLP (model/layers/moe.h).
 struct ExpertsRule {
   std::int64_t count = 0;      // 0: no layer has experts
   std::int64_t per_token = 0;  // chosen for each token

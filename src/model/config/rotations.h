@@ -52,7 +52,8 @@ class Rotations {
   Rotations() = default;
   Rotations(const ModelConfig& config, at::Device device);
 
-  // Of tokens at these positions. UserError for a sequence that is too long for `dynamic`.
+  // Returns the tables for tokens at these positions. UserError for a sequence that is too long for
+  // `dynamic`.
   RopeTables tables(const ModelConfig& config, const std::vector<std::int64_t>& positions,
                     at::ScalarType dtype) const;
 

@@ -33,7 +33,7 @@ using TensorTable = std::map<std::string, const base::StoredTensor*>;
 // Every quantized matrix of a file's tensors, by the name of its codes. UserError that names file and tensor
 // for a damaged state, or a format that bitsandbytes does not write.
 std::map<std::string, BnbMatrix> find_bnb_matrices(const TensorTable& tensors, const std::string& where);
-// Whether `name` is a part of one of them other than its codes.
+// Returns whether `name` is a part of one of them other than its codes.
 bool is_bnb_part(const std::string& name, const std::map<std::string, BnbMatrix>& matrices);
 ops::Quantized read_bnb_matrix(const TensorTable& tensors, const std::string& name, const BnbMatrix& matrix,
                                const std::string& where);

@@ -23,10 +23,10 @@ namespace hone::model {
 
 class VocabularySource final : public WeightSource {
  public:
-  // `rows`: V. `values`: some of the two matrices by their tensors' names, [V, H], in any float dtype. Of
-  // another, the file's first V rows are taken, and the mean for those that it lacks. `tokenizer`: a folder
-  // with the tokenizer of this vocabulary; empty: the model's own. UserError for a model whose layers look
-  // tokens up in a vocabulary of their own, when `rows` are more than it has.
+  // `rows`: V. `values`: some of the two matrices by their tensors' names, [V, H], in any float dtype. For a
+  // matrix that is not among them, the file's first V rows are taken, and the mean for those that it lacks.
+  // `tokenizer`: a folder with the tokenizer of this vocabulary; empty: the model's own. UserError for a
+  // model whose layers look tokens up in a vocabulary of their own, when `rows` are more than it has.
   VocabularySource(std::unique_ptr<WeightSource> base, std::int64_t rows,
                    std::map<std::string, at::Tensor> values, base::fs::path tokenizer = {});
 

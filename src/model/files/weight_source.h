@@ -1,5 +1,5 @@
-// Where a model's tensors come from: a Hugging Face folder (model.safetensors, or shards with an index) or a
-// GGUF. Tensors have Hugging Face's names and are memory-mapped until they are read.
+// A model's tensors come from a Hugging Face folder (model.safetensors, or shards with an index) or a GGUF.
+// Tensors have Hugging Face's names and are memory-mapped until they are read.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -42,13 +42,13 @@ class WeightSource {
     return std::nullopt;
   }
   virtual ops::Quantized read_blocks(const std::string& name) const;
-  // Of a text model inside another one (wrappers.h): the tensors of the other parts as they are in the files, valid while the
-  // source lives, and the name that the files have for a tensor.
+  // For a text model inside another one (wrappers.h) these return the tensors of the other parts as they are
+  // in the files, valid while the source lives, and the name that the files have for a tensor.
   virtual std::vector<base::StoredTensor> other_parts() const { return {}; }
   virtual std::string stored_name(const std::string& name) const { return name; }
   virtual bool is_gguf() const = 0;
   virtual const base::fs::path& path() const = 0;  // as given: the folder or the .gguf file
-  // Where its tokenizer is: path(), or a folder of files that know more tokens (vocabulary_source.h).
+  // Returns where its tokenizer is: path(), or a folder of files that know more tokens (vocabulary_source.h).
   virtual const base::fs::path& tokenizer_path() const { return path(); }
   // The matrices of the vocabulary that are not those of the files at path().
   virtual std::vector<std::string> replaced() const { return {}; }

@@ -96,7 +96,7 @@ at::Tensor norm_weight(const at::Tensor& stored, const ModelConfig& config);
 // A tensor of this pass, in the dtype of DecoderLayer::tensors, or undefined; differentiable in a trained one.
 at::Tensor tensor_of(const DecoderLayer& layer, TensorKind kind, const ops::PassContext& pass);
 
-// Of a layer with a delta rule: its shape, and the tensors of this pass.
+// Return the shape of a layer with a delta rule, and its tensors in this pass.
 ops::DeltaShape delta_shape(const ModelConfig& config);
 ops::DeltaWeights delta_weights(const DecoderLayer& layer, const ops::PassContext& pass);
 

@@ -11,7 +11,7 @@
 
 namespace hone::model {
 
-// What the forward keeps, in the linears' dtype. Undefined tensors are recomputed, with the same bits.
+// Holds what the forward keeps, in the linears' dtype. Undefined tensors are recomputed, with the same bits.
 struct SparseTape {
   at::Tensor logits;        // [T, E] the router's, always kept
   at::Tensor router_a;      // [T, r] of a LoRA on the router

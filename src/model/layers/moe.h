@@ -75,7 +75,8 @@ struct SparseMlp {
 StackedFactors stacked_factors(const ops::Linear& stack, std::int64_t experts, at::ScalarType dtype,
                                const ops::PassContext& pass);
 
-// What the routers of a pass did, over all layers with experts: for the load-balancing loss (load_balancing_loss_func).
+// Holds what the routers of a pass did, over all layers with experts: for the load-balancing loss
+// (load_balancing_loss_func).
 struct RouterLoad {
   at::Tensor assigned = {};  // [E] fp32: how often each expert was chosen
   at::Tensor scores = {};    // [E] fp32: the sum of its softmax; differentiable in the autograd form

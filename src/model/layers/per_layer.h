@@ -27,14 +27,14 @@ struct PerLayerInputs {
   // fp32, each in the place of its namesake while adapters are on; or undefined
   at::Tensor trained_embedding, trained_norm;
 
-  // Whether a gradient of the inputs is wanted for parts of their own.
+  // Returns whether a gradient of the inputs is wanted for parts of their own.
   bool is_trained() const {
     return projection.lora || projection.trained_weight.defined() || projection.trained_bias.defined() ||
            trained_embedding.defined() || trained_norm.defined();
   }
 };
 
-// What they are made of in one pass.
+// Holds what they are made of in one pass.
 struct PerLayerSource {
   const ModelConfig& config;
   const DtypePolicy& dtypes;
@@ -48,7 +48,7 @@ at::Tensor per_layer_inputs(const PerLayerInputs& inputs, const PerLayerSource& 
 
 // ---- the fused form
 
-// What its backward reads.
+// Holds what its backward reads.
 struct PerLayerTape {
   at::Tensor read;        // [T, H] in the linears' dtype
   at::Tensor projected;   // [T, L P], what the norm reads

@@ -1,7 +1,8 @@
-// What is trained of a model besides the LoRA of its linears and rows of the embedding: all of it (full fine-tuning),
-// or PEFT 0.21.2's modules_to_save (whole modules: the embedding, the head, norms), bias, and LoRA on the embedding
-// (tuners/lora/layer.py, Embedding). adapters::Adapter owns the tensors, all fp32. They take the base's place while
-// adapters are on; the base is never written, so that the reference model has its own.
+// These parts of a model are trained besides the LoRA of its linears and rows of the embedding: all of it
+// (full fine-tuning), or PEFT 0.21.2's modules_to_save (whole modules: the embedding, the head, norms), bias,
+// and LoRA on the embedding (tuners/lora/layer.py, Embedding). adapters::Adapter owns the tensors, all fp32.
+// They take the base's place while adapters are on; the base is never written, so that the reference model
+// has its own.
 //
 // With a tied head PEFT trains the embedding and the head apart: neither changes the other. In full fine-tuning both
 // are one tensor, which gets the sum of both gradients.

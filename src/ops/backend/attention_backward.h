@@ -1,4 +1,4 @@
-// What the forms of packed_attention_backward are called with.
+// The forms of packed_attention_backward are called with this.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// What the kernels of a backend read of a KvTiles.
+// The kernels of a backend read a KvTiles with these.
 #pragma once
 
 #include <ATen/core/Tensor.h>

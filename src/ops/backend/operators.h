@@ -158,7 +158,8 @@ struct Operators {
 const Operators& cpu_operators();
 // The table of a device: the one that a backend registered for its type, else the CPU's, or an empty one.
 const Operators& operators_of(at::Device device);
-// For tensors of `type` from now on; before any of them is used. Of the CPU too. Null: as if none were registered.
+// For tensors of `type` from now on; before any of them is used. It may be the CPU. Null: as if none were
+// registered.
 void register_operators(at::DeviceType type, const Operators* table);
 
 // Every device has this table while the object lives, in all threads; one at a time. For tests: an empty table is the

@@ -1,4 +1,4 @@
-// What the kernels of a backend read of a packed Weight.
+// The kernels of a backend read a packed Weight with these.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -29,7 +29,7 @@ struct Case {
   std::function<Tensors(at::Device)> run;
   // The same by definition, in fp64, of the same (rounded) inputs.
   std::function<Tensors()> exact;
-  // Of each output: the largest difference, as a share of the largest number.
+  // Bounds each output: the largest difference, as a share of the largest number.
   std::vector<double> bounds;
 
   // ---- what the CPU promises
@@ -50,7 +50,7 @@ const Cases& all_cases();
 
 // ---- inputs
 
-// Where a tensor of rows lies: by itself, in columns of a wider buffer, or one element behind an aligned
+// Says where a tensor of rows lies: by itself, in columns of a wider buffer, or one element behind an aligned
 // address.
 enum class Layout { kDense, kStrided, kUnaligned };
 

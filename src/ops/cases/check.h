@@ -22,7 +22,7 @@ std::vector<Failure> check_levels(const Cases& cases);
 
 Cases cases_of(const std::string& op);
 std::vector<std::string> operators();  // that have cases, each once
-// What failed, a line each, for a test to print; empty: nothing.
+// Tells what failed, a line each, for a test to print; empty: nothing.
 std::string told(const std::vector<Failure>& failures);
 
 }  // namespace hone::ops::cases

@@ -61,7 +61,7 @@ HeadGradients linear_logprob_backward(const at::Tensor& hidden, const Weight& he
 void add_head_gradient(const at::Tensor& gradient, const Weight& head, const HeadLoss& loss);
 
 // The gradient of an entropy bonus: from linear_logprob's log_sum and entropy [n] fp32, at the same
-// temperature, and d loss / d entropy [n] to d loss / d hidden [n, H] fp32. Of one row,
+// temperature, and d loss / d entropy [n] to d loss / d hidden [n, H] fp32. For one row,
 // d entropy / d logit_j = -p_j (log p_j + entropy) / temperature. Recomputes the tiles: 4 FLOP per head
 // weight and row, and no [n, V] tensor; coefficients are rounded to the head's dtype, as in linear_logprob.
 at::Tensor entropy_backward(const at::Tensor& hidden, const Weight& head, const at::Tensor& log_sum,

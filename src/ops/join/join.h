@@ -70,8 +70,8 @@ class Join {
   double scale_ = 1;
 };
 
-// What linears that read one tensor read and write, [T, in] and [T, sum of out]: uninitialized, with the room that their
-// join wants.
+// Return what linears that read one tensor read and write, [T, in] and [T, sum of out]: uninitialized, with
+// the room that their join wants.
 at::Tensor input_rows(std::span<const Linear> linears, std::int64_t tokens, const at::TensorOptions& options);
 at::Tensor output_rows(std::span<const Linear> linears, std::int64_t tokens,
                        const at::TensorOptions& options);

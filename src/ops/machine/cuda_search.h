@@ -27,7 +27,7 @@ CudaObstacle find_libtorch_cuda(CudaState& state, const std::vector<std::string>
 // Fills driver. `cuda`: what the driver has to serve, of which the major version counts; 0: any.
 CudaObstacle ask_driver(CudaDriver& driver, std::int64_t cuda);
 
-// What the dynamic linker's message means: "libcublas.so.13: cannot open shared object file: ...".
+// Explains a message of the dynamic linker: "libcublas.so.13: cannot open shared object file: ...".
 base::ErrorText explain_linker(const std::string& message, std::int64_t cuda);
 
 // Whether the libraries of CUDA come from the folder of libtorch_cpu.so, after they were loaded.

@@ -16,9 +16,10 @@ at::Tensor lazy_zeros(std::int64_t count, at::ScalarType dtype);
 at::Tensor file_zeros(const base::fs::path& folder, std::int64_t count, at::ScalarType dtype);
 
 // Of a buffer of lazy_zeros(), flat and contiguous: the elements [begin, end) are zeros again, and their pages are given
-// back. Those that share a page with others are set to zero.
+// back. Elements that share a page with others are set to zero.
 void clear_pages(const at::Tensor& flat, std::int64_t begin, std::int64_t end);
-// Of one of file_zeros(): these pages no longer count as memory of the process; the elements keep their values.
+// Takes a buffer of file_zeros(): these pages no longer count as memory of the process; the elements keep
+// their values.
 void page_out(const at::Tensor& flat, std::int64_t begin, std::int64_t end);
 
 }  // namespace hone::ops

@@ -26,7 +26,7 @@ ProductRate measure_products(at::ScalarType dtype, const ProductShape& shape, do
 // ProductRate::gflops alone.
 double product_gflops(at::ScalarType dtype, const ProductShape& shape, double seconds);
 
-// Whether products on the device run with kernels of ours, which read packed weights.
+// Returns whether products on the device run with kernels of ours, which read packed weights.
 bool has_own_products(at::Device device);
 
 // The kernels that run products of `dtype`, as in ProductRate.

@@ -46,7 +46,7 @@ class PagedTokens {
   std::int64_t length() const { return length_; }
   std::span<const std::int32_t> pages() const { return pages_; }
   std::span<const std::int64_t> cuts() const { return cuts_; }  // PagedRow::cuts
-  // Where token `position` is: its page times kPageTokens, and its place there.
+  // Returns where token `position` is: its page times kPageTokens, and its place there.
   std::int64_t slot(std::int64_t position) const;
 
  private:

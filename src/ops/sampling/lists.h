@@ -6,7 +6,8 @@
 
 namespace hone::ops {
 
-// What decides a row's next token: rollout::SamplerOptions, and what its draw is keyed by (rollout::sampling_uniform).
+// Holds what decides a row's next token: rollout::SamplerOptions, and what its draw is keyed by
+// (rollout::sampling_uniform).
 struct DrawRule {
   double top_p = 1;           // 1: off
   double least = -INFINITY;   // temperature * ln(min_p): how far below the best a score may be; -inf: off

@@ -12,7 +12,7 @@
 
 namespace hone::ops {
 
-// Of one layer: [pages, K, kPageTokens, D] each, dense, of one dtype.
+// Holds the keys and values of one layer: [pages, K, kPageTokens, D] each, dense, of one dtype.
 struct PageMemory {
   at::Tensor keys, values;
 };
@@ -24,7 +24,7 @@ PageMemory make_pages(std::int64_t pages, std::int64_t kv_heads, std::int64_t he
 struct PageSlots {
   at::Tensor page, place;
 };
-// Of page * kPageTokens + place, in one staged copy.
+// Sends slots, each page * kPageTokens + place, in one staged copy.
 PageSlots send_slots(const std::vector<std::int64_t>& slots, at::Device device);
 
 // k and v [n, K, D] become the tokens at `slots`.

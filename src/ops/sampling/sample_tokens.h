@@ -25,7 +25,7 @@ struct SampledTokens {
 // else as rollout::RequestOptions and Completion say. False: the device has no such kernel, and nothing was written.
 bool sample_tokens(const SampledTokens& x);
 
-// Whether the device has it. Never the CPU, whose sampler is rollout::Sampler.
+// Returns whether the device has it. Never the CPU, whose sampler is rollout::Sampler.
 bool draws_tokens(at::Device device);
 
 }  // namespace hone::ops

@@ -1,4 +1,4 @@
-// What a page holds, as JSON text: the runs with their series, completions, verdicts and options.
+// A page holds this, as JSON text: the runs with their series, completions, verdicts and options.
 #pragma once
 
 #include <cstddef>

@@ -32,7 +32,7 @@ struct PageFacts {
   void continue_from(const PageFacts& earlier, std::int64_t first_step);
 };
 
-// Of a run that begins; `now`: seconds since 1970.
+// Returns the facts of a run that begins; `now`: seconds since 1970.
 PageFacts facts_of_start(const train::StartFacts& start, std::int64_t now);
 
 base::Json facts_json(const PageFacts& facts);

@@ -36,7 +36,7 @@ class CompletionsReader {
   explicit CompletionsReader(base::fs::path folder, const CompletionsLimits& limits = {})
       : folder_(std::move(folder)), limits_(limits) {}
 
-  // Of a run without completions: empty. A file that cannot be read is left out.
+  // The sample of a run without completions is empty. A file that cannot be read is left out.
   CompletionsSample read();
 
  private:

@@ -13,7 +13,8 @@ class Series {
  public:
   static constexpr std::size_t kMostBuckets = 1024;  // a chart has fewer pixels
 
-  // Of consecutive values. Without a finite one among them: a gap, whose numbers mean nothing.
+  // A bucket stands for consecutive values. Without a finite one among them: a gap, whose numbers mean
+  // nothing.
   struct Bucket {
     std::int64_t step = 0;  // of its last value
     std::int64_t values = 0;

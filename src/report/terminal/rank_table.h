@@ -1,4 +1,4 @@
-// What hone plan prints: a row for each number of ranks, the memory by segment, and what would fit.
+// `hone plan` prints these: a row for each number of ranks, the memory by segment, and what would fit.
 #pragma once
 
 #include <cstdint>

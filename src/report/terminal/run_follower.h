@@ -1,4 +1,5 @@
-// What follows a run beside its report: loggers, uploads. The report tells it the run's events and prints what it says.
+// A RunFollower follows a run beside its report: loggers, uploads. The report tells it the run's events and
+// prints what it says.
 #pragma once
 
 #include <cstdint>

@@ -44,7 +44,7 @@ class Endpoint {
   std::atomic<unsigned> pauses_ = 0;
 };
 
-// Of one call.
+// Holds the state of one call's retries.
 class RetryState {
  public:
   // `alone`: of one sample after its batch has failed.

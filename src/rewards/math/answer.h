@@ -25,7 +25,7 @@ enum class AnswerRules {
   kFirstCompletion,  // kCompletion, and of a chain a = b = c only what follows the last "="
 };
 
-// What one text may cost, whatever its length: about half a second.
+// Bounds what one text may cost, whatever its length: about half a second.
 struct MathBudget {
   long steps = 20'000'000;  // of all its patterns together (base::Pattern)
   long attempts = 300'000;  // of the parser's rules; one expression has 100,000 at most

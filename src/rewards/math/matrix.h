@@ -12,7 +12,8 @@ MathPtr make_matrix(const std::vector<std::vector<MathPtr>>& rows);
 MathPtr transposed(const MathPtr& matrix);
 MathPtr determinant(const MathPtr& matrix);  // empty where it is not square, or larger than 5 x 5
 
-// What a sum or product of matrices and numbers is; a matrix itself. Empty: no matrix, or shapes that do not fit.
+// Returns what a sum or product of matrices and numbers is, and a matrix itself. Empty: no matrix, or shapes
+// that do not fit.
 MathPtr matrix_value(const MathPtr& one);
 bool has_matrix(const MathPtr& one);
 

@@ -1,4 +1,5 @@
-// What a reward worker answers, in frames of python/frames.h. It is not trusted: every field is checked before it is used.
+// These read what a reward worker answers, in frames of python/frames.h. It is not trusted: every field is
+// checked before it is used.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What has been sampled, in the forms of OpenAI's answers.
+// These put what has been sampled into the forms of OpenAI's answers.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a request of OpenAI's API is refused with.
+// A request of OpenAI's API is refused with this.
 #pragma once
 
 #include <exception>

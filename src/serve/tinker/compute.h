@@ -1,4 +1,4 @@
-// What the Tinker API asks of the compute thread: a view of serve/scheduler.h, which tests replace.
+// The Tinker API asks this of the compute thread: a view of serve/scheduler.h, which tests replace.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a client sends of a loss, checked and as the losses read it.
+// This checks what a client sends of a loss, and makes of it what the losses read.
 #pragma once
 
 #include <string>

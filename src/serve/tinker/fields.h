@@ -46,7 +46,7 @@ class Fields {
   std::string where_;
 };
 
-// What a value is, for errors: "a text", "an array", ...
+// Says what a value is, for errors: "a text", "an array", ...
 std::string kind_of_json(const base::Json& value);
 
 }  // namespace hone::serve

@@ -29,7 +29,7 @@ struct FutureLimits {
   std::size_t large = std::size_t{1} << 20;           // results of so many bytes are announced first
 };
 
-// What was wrong.
+// Says what was wrong.
 enum class Blame { kUser, kServer };
 
 class Futures {

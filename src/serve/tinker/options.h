@@ -1,4 +1,4 @@
-// What the Tinker API is told at a server's start.
+// The Tinker API is told this at a server's start.
 #pragma once
 
 #include <chrono>

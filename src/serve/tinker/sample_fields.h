@@ -13,7 +13,7 @@
 
 namespace hone::serve {
 
-// What a sample has beside its fields.
+// Holds what a sample has beside its fields.
 struct SampleSetting {
   std::int64_t max_context = 0;
   std::uint64_t seed = 0;  // of draws without a seed, which are keyed by session and seq

@@ -36,7 +36,7 @@ namespace hone::serve {
 
 using Held = std::shared_ptr<Exchange>;
 
-// What a model's works share, on the compute thread alone.
+// Holds what a model's works share, on the compute thread alone.
 struct Runtime {
   std::unique_ptr<TrainedModel> model;     // null before it was made, and where that failed
   std::int64_t saved_steps = 0;            // as many steps as its last saved weights have
@@ -79,8 +79,8 @@ struct Session {
   base::Json user_metadata;
 };
 
-// What a client is told of an error. Of a fault of the server it is one fixed sentence: paths and places in the source go
-// to the server's own output.
+// Returns what a client is told of an error. Of a fault of the server it is one fixed sentence: paths and
+// places in the source go to the server's own output.
 ApiError error_of(const std::exception_ptr& error);
 void answer_error(Exchange& exchange, const ApiError& error);
 

@@ -1,4 +1,4 @@
-// What clients have saved, below the server's root:
+// Clients have saved this, below the server's root:
 //
 //   ROOT/RUN/run.json               the run: its base model, LoRA and user_metadata
 //   ROOT/RUN/weights/NAME/          PEFT's adapter, the optimizer's moments (training/moments.h), saved.json
@@ -21,7 +21,7 @@
 
 namespace hone::serve {
 
-// What is known of a run without its weights.
+// Holds what is known of a run without its weights.
 struct RunFacts {
   std::string id, base_model;
   LoraChoice lora;

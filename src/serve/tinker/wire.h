@@ -53,7 +53,7 @@ ForwardBackwardHead read_forward_backward_head(std::string_view bytes);
 // fit its dtype and shape, indices of a sparse one that are out of order or range, more than two dimensions.
 ForwardBackward read_forward_backward(std::string_view bytes);
 
-// Of a datum in an answer: log-probabilities in the shape of its targets.
+// Holds what an answer has of a datum: log-probabilities in the shape of its targets.
 struct DatumLogprobs {
   std::vector<float> values;
   std::int64_t columns = 0;  // K of targets [N, K]; 0: they are [N]

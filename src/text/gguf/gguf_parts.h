@@ -1,4 +1,4 @@
-// What the reader and the writer of a GGUF's tokenizer share: token types, and what the names of
+// The reader and the writer of a GGUF's tokenizer share these: token types, and what the names of
 // pre-tokenizers stand for.
 #pragma once
 
@@ -20,7 +20,7 @@ enum class TokenType : std::int32_t {
   kByte = 6
 };
 
-// What a name in tokenizer.ggml.pre stands for.
+// Says what a name in tokenizer.ggml.pre stands for.
 struct PreTokenizer {
   std::string_view name;
   base::Json steps;           // before ByteLevel, in order

@@ -21,8 +21,8 @@ struct RolloutHostOptions {
 
 class RolloutHost {
  public:
-  // What the function asks for while it runs, and the answer: {"prompts", "overrides"} -> {"completions": [...]}. A UserError becomes an
-  // exception in the function.
+  // The function makes this request while it runs, and gets the answer: {"prompts", "overrides"} ->
+  // {"completions": [...]}. A UserError becomes an exception in the function.
   using Complete = std::function<base::Json(const base::Json& request)>;
 
   // Starts the process and imports the function. UserError: what parse_tool_word refuses, a module that does not import, no such name, a

@@ -1,4 +1,5 @@
-// What is shown and watched of a dialogue with tools: its turns, what became of each call, and which of its text the model drew.
+// These are shown and watched of a dialogue with tools: its turns, what became of each call, and which of its
+// text the model drew.
 #pragma once
 
 #include "text/tokenizer.h"

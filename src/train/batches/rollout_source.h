@@ -1,5 +1,5 @@
-// Where generation batches come from: sampled by the trained model and scored during sampling, or read from a
-// file (--replay).
+// Generation batches are sampled by the trained model and scored during sampling, or read from a file
+// (--replay).
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ struct PolicyPrompts {
 struct RolloutRequest {
   std::int64_t generation = 0;  // number of the batch in the run; with `evaluation` of the evaluation batch
   std::vector<std::int64_t> rows;  // prompts, num_generations completions each
-  // Of each row: its number among the rows of the whole batch, of which this is a rank's part; it keys the randomness, and numbers
-  // samples for reward functions. Empty: these are all.
+  // Gives each row its number among the rows of the whole batch, of which this is a rank's part; it keys the
+  // randomness, and numbers samples for reward functions. Empty: these are all.
   std::vector<std::size_t> places = {};
   std::int64_t num_generations = 1;
   bool evaluation = false;                          // its own randomness, the same in each evaluation
@@ -91,7 +91,7 @@ class LiveRollouts final : public RolloutSource {
   SourcedRollouts make(const RolloutRequest& request) override;
   void forget_before(std::int64_t generation) override;
   bool has_parts() const override { return true; }
-  // Of training batches: what tools answer is kept at `place`, and looked up by a run that goes on.
+  // For training batches what tools answer is kept at `place`, and looked up by a run that goes on.
   void keep_journal(JournalPlace place) { journal_place_ = std::move(place); }
   // A function of the user's makes the completions; it must outlive this.
   void roll_out_by(FunctionUse* function) { function_ = function; }

@@ -16,14 +16,16 @@
 
 namespace hone::train {
 
-// Of data to evaluate: a set's name (empty: the only one) and its rows. Sets lie one after another.
+// Describes a set of data to evaluate: its name (empty: the only one) and its rows. Sets lie one after
+// another.
 struct EvalRange {
   std::string name;
   std::int64_t rows = 0;
 };
 
-// Of methods on given rows: SFT, DPO, CPO, ORPO, reward models, KTO. A row to train on is a record, or with
-// packing several. Of streamed rows the first ones are here, for what looks at the data before step 1.
+// Holds the rows of methods on given rows: SFT, DPO, CPO, ORPO, reward models, KTO. A row to train on is a
+// record, or with packing several. Only the first streamed rows are here, for what looks at the data before
+// step 1.
 struct RecordData {
   data::Records records = {};
   data::PackedRows rows = {};
@@ -35,7 +37,7 @@ struct RecordData {
   // streamed.
   data::Batch batch(const std::vector<std::int64_t>& which) const;
   std::vector<data::RecordView> members(std::int64_t row) const;
-  // Of rows that are one record each.
+  // Takes rows that are one record each.
   std::vector<data::RecordView> one_of_each(const std::vector<std::int64_t>& which) const;
   std::int64_t tokens(const std::vector<std::int64_t>& which) const;
   // Their tokens are not needed for now.

@@ -55,7 +55,7 @@ struct ToolUse {
   // Prompts as the model reads them, with the schemas of their tools.
   std::vector<data::TokenizedPrompt> tokenize(std::vector<data::PromptRow> rows,
                                               const text::Tokenizer& tokenizer) const;
-  // Whether `name` is a method of the environment rather than a function that all share.
+  // Returns whether `name` is a method of the environment rather than a function that all share.
   bool is_method(const std::string& environment, const std::string& name) const;
   // One reward for each class of environments that has a get_reward, named after the class.
   std::vector<std::string> reward_names() const;

@@ -32,8 +32,9 @@ struct LongestBatch {
   std::int64_t segment = 0;  // the longest sequence
 };
 
-// Where a module's dropout mask comes from. kWidened: it is a tensor of fp32 while it is used. kSentAsBits: besides, the host
-// draws it, and the device keeps its bits from the module's forward to its backward. kInKernel: it is no tensor.
+// Says where a module's dropout mask comes from. kWidened: it is a tensor of fp32 while it is used.
+// kSentAsBits: besides, the host draws it, and the device keeps its bits from the module's forward to its
+// backward. kInKernel: it is no tensor.
 enum class DropoutMasks { kWidened, kSentAsBits, kInKernel };
 
 struct MemoryInputs {
@@ -56,8 +57,8 @@ struct MemoryInputs {
   std::string quantized;            // ops::describe() of its linears; empty: not quantized
   std::int64_t largest_linear = 0;  // numbers of the largest quantized linear: dequantized whole at times
   bool by_panels = false;           // but not by the bf16 GEMM of this machine
-  // Of frozen adapters below, which base_bytes counts: ranks of a layer's modules that read one input, the
-  // most together.
+  // Sums the ranks of frozen adapters below, which base_bytes counts, over a layer's modules that read one
+  // input: the largest sum.
   std::int64_t frozen_rank = 0;
   std::int64_t adapter_parameters = 0;
   std::optional<std::int64_t> optimizer_bytes;  // of its state; empty: two fp32 moments a parameter
@@ -142,7 +143,7 @@ struct MemorySavings {
 MemoryPlan memory_of(const MemoryInputs& inputs, bool fused_layer, config::RecomputeMode level,
                      const MemorySavings& savings = {});
 
-// What one forward pass over the largest batch needs beside the weights, in the fused form.
+// Returns what one forward pass over the largest batch needs beside the weights, in the fused form.
 std::int64_t forward_bytes(const MemoryInputs& inputs);
 
 // The requested form, or with kAuto the fused one where it is supported; in fused form the requested level,

@@ -49,11 +49,12 @@ struct RankWork {
   std::int64_t accumulation = 1;            // of each rank
   std::int64_t parameters = 0;              // that are trained
   bool tree_sums = true;                    // false: full fine-tuning adds up in plain order
-  // Of full fine-tuning: what ranks divide (train/loop/shards.h), the layers, and parameters outside them.
+  // For full fine-tuning these are what ranks divide (train/loop/shards.h), the layers, and parameters
+  // outside them.
   std::int64_t zero_stage = 0, layers = 0, outside = 0;
   std::int64_t facts_bytes = 0;  // of a micro-batch, as ranks tell them each other
-  // Of methods that sample: what a rank's part of a generation batch costs in tokens of training, its bytes, and how many
-  // steps train on it.
+  // For methods that sample these are what a rank's part of a generation batch costs in tokens of training,
+  // its bytes, and how many steps train on it.
   double sampled_tokens = 0;
   std::int64_t sampled_bytes = 0, steps_of_batch = 1;
 };
@@ -72,7 +73,8 @@ struct RankSetting {
 constexpr std::int64_t kHeaderBytes = 296;    // of a collective, to each peer (LinkedRanks::Header)
 constexpr std::int64_t kInHeaderBytes = 192;  // that fit into it
 
-// What rank `rank` of `ranks` sends. sum: of fp32 elements, with the header; gather: of `bytes` of its own.
+// Return what rank `rank` of `ranks` sends. sum: of fp32 elements, with the header; gather: of `bytes` of its
+// own.
 std::int64_t sum_bytes(std::int64_t elements, std::int64_t ranks, std::int64_t rank);
 std::int64_t gather_bytes(std::int64_t bytes, std::int64_t ranks);
 

@@ -84,7 +84,7 @@ struct EvalOverlap {
   std::string first = {};  // the first of these: "eval.jsonl:3"
 };
 
-// What the method trains on and how: the start page has lines for each kind.
+// Says what the method trains on and how: the start page has lines for each kind.
 using MethodStartFacts =
     std::variant<ExampleStartFacts, PreferenceStartFacts, UnpairedStartFacts, PolicyStartFacts>;
 
@@ -162,11 +162,12 @@ struct CompletionFacts {
   base::Json messages = {};           // of a dialogue with tools: the turns after the prompt; null: one turn
   std::vector<CallFacts> calls = {};  // of tools, in the order in which the model wrote them
   bool opens_call = false;  // what the model drew holds what begins a call in its template, called or not
-  // Of a dialogue, in order: [text, whether the model drew it], with control tokens.
+  // Holds a dialogue, in order: [text, whether the model drew it], with control tokens.
   base::Json spans = {};
 };
 
-// What a reward function printed during one call, and the samples of that call, 0-based in the generation batch.
+// Holds what a reward function printed during one call, and the samples of that call, 0-based in the
+// generation batch.
 struct PrintedFacts {
   std::string reward;
   std::int64_t first = 0, count = 0;
@@ -180,7 +181,8 @@ struct RolloutFacts {
   std::vector<CompletionFacts> completions;  // groups beside each other
   std::vector<std::string> warnings;         // samples that could not be scored, dead workers: one line each
   std::vector<PrintedFacts> printed = {};
-  // Of a run with tools: seconds of sampling, and those of them in which every completion waited for a tool.
+  // For a run with tools these are seconds of sampling, and those of them in which every completion waited
+  // for a tool.
   double sampling_seconds = 0, tool_wait_seconds = 0;
 };
 

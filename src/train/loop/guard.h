@@ -11,7 +11,7 @@ namespace hone::train {
 
 struct RunView;
 
-// What a guard asks of the loop.
+// A guard asks this of the loop.
 enum class GuardAction {
   kContinue,
   kPause,  // save a checkpoint and end, as after Ctrl-C; the run can be resumed

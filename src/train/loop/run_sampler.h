@@ -29,12 +29,12 @@ class RunSampler {
   // outlive it.
   explicit RunSampler(const OpenedRun& run);
 
-  // What sampling takes at most, for the memory plan.
+  // Returns what sampling takes at most, for the memory plan.
   std::int64_t bytes(const model::CausalLm& model);
   // The run is open: what follows may be called, and its start page has their lines.
   void begin(OpenedRun& run);
 
-  // Whether sample_prompts are completed after `step` steps; `evaluated`: at this step.
+  // Returns whether sample_prompts are completed after `step` steps; `evaluated`: at this step.
   bool is_due(std::int64_t step, bool evaluated) const;
   // Those of the rows to evaluate are not sampled again where score() has just done so.
   SampleFacts sample(std::int64_t step);

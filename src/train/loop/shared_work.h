@@ -30,7 +30,7 @@ class InnerCollectives {
 
 class SharedWork {
  public:
-  // Of one process, which adds gradients in order of item.
+  // Makes the work of one process, which adds gradients in order of item.
   SharedWork();
   // `gradient`: the buffer that passes add to, where the ranks' sum is wanted: in fixed bins and by a tree (parallel/tree_sum.h),
   // so that the bits are those of any number of ranks. `inner`, where it is not null, adds up the gradients of ranks

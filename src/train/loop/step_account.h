@@ -21,8 +21,8 @@ class StepAccount {
 
   // The record of the steps since the last one, which begins the next. `memory_peak`: bytes.
   LogRecord log(const StepFacts& facts, double memory_peak);
-  // What the steps after the last log measured, as TRL's trainers have it in a run's last record. The loss is
-  // in train_loss.
+  // Adds what the steps after the last log measured, as TRL's trainers have it in a run's last record. The
+  // loss is in train_loss.
   void add_unlogged(LogRecord& entry) const;
 
  private:

@@ -23,7 +23,7 @@ namespace hone::train {
 class Shards;  // train/loop/shards.h
 struct RunView;
 
-// What a step is made of.
+// Holds what a step is made of.
 struct StepPasses {
   // Adds the step's gradients to the adapter's, which are cleared before. A pure function of the parameters: it is
   // called twice where the optimizer steps in the backward and the gradient is clipped. Empty, for WholeStep: the
@@ -51,7 +51,7 @@ class StepStrategy {
 
   // An error ended step() when some parameters had taken the step: they are never saved.
   virtual bool is_half_done() const { return false; }
-  // Whether a request to stop may end the passes in the middle of a step.
+  // Returns whether a request to stop may end the passes in the middle of a step.
   virtual bool can_be_cut() const { return true; }
   // After a result that is not finite: the adapter holds gradients, for replays of single samples. False: they stay
   // divided among ranks.
@@ -64,7 +64,7 @@ class StepStrategy {
   virtual void reading(const parallel::Ranks& ranks, const std::function<void()>& read) {
     if (ranks.leads()) read();
   }
-  // What ranks divide; null: every rank has all of it.
+  // Returns what ranks divide; null: every rank has all of it.
   virtual Shards* shards() { return nullptr; }
 };
 

@@ -85,7 +85,8 @@ class TrainingMethod {
   virtual std::int64_t steps_per_epoch() const = 0;
   virtual std::int64_t total_steps() const = 0;
   virtual double epoch_after(std::int64_t step) const = 0;  // fractional epoch after `step` steps
-  // What each micro-batch of step `step` (0-based) costs, in tokens: how ranks share it. Empty: not known before the step.
+  // Returns what each micro-batch of step `step` (0-based) costs, in tokens: ranks share the step by these.
+  // Empty: not known before the step.
   virtual std::vector<std::int64_t> step_costs(std::int64_t /*step*/) const { return {}; }
   // State of the next step besides step and parameters; a resumed run passes it back.
   virtual StateFiles state_files() const { return {}; }

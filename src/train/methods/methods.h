@@ -34,9 +34,9 @@ struct MethodOpening {
   const SamplingOpening* sampling = nullptr;
   const base::ReadKeys& (*columns)() = &data::prompt_columns;  // that it reads
   LearningRates rates = {};
-  // Whether a new adapter's first loss is ln 2, which the doctor then checks. Null: never.
+  // Says whether a new adapter's first loss is ln 2, which the doctor then checks. Null: never.
   bool (*begins_at_ln2)(const config::Plan&) = nullptr;
-  // Whether TRL adds the load-balancing loss of a model with experts.
+  // Says when TRL adds the load-balancing loss of a model with experts.
   ExpertsBalance experts_balance = ExpertsBalance::kNever;
 };
 

@@ -1,4 +1,4 @@
-// What CPO and ORPO share: their records, and how they begin without a reference.
+// CPO and ORPO share these: their records, and how they begin without a reference.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ learn::PairLogprobs pair_logprobs(const PairPass& pass, const TokenScores& score
 
 RecordMaking reference_free_making(const RowText& text);
 
-// What a method's start page and memory plan need of it.
+// Holds what a method's start page and memory plan need of it.
 struct ReferenceFreeFacts {
   std::string loss;           // "simpo, beta 2, ..."
   std::string length_advice;  // as PreferenceStartFacts

@@ -1,4 +1,5 @@
-// Whether a run's loss includes the load-balancing loss of a model with experts (model/layers/moe.h), and with which factor.
+// This says whether a run's loss includes the load-balancing loss of a model with experts
+// (model/layers/moe.h), and with which factor.
 #pragma once
 
 #include "config/plan.h"

@@ -7,8 +7,8 @@
 
 namespace hone::train {
 
-// Rows with the same tokens, after the cut at max_length. Of a pair: prompt and chosen; of a method that samples:
-// the prompt. `file` is the evaluation's, for messages.
+// Rows with the same tokens, after the cut at max_length. For a pair these are prompt and chosen; for a
+// method that samples, the prompt. `file` is the evaluation's, for messages.
 EvalOverlap eval_overlap(const RecordData& train, const RecordData& eval, const base::fs::path& file);
 // Without prompts to train on (a replay) nothing is compared.
 EvalOverlap eval_overlap(const PolicyPrompts& train, const PolicyPrompts& eval);

@@ -1,4 +1,4 @@
-// What every command that samples reads in the same way.
+// Every command that samples reads these in the same way.
 #pragma once
 
 #include <span>

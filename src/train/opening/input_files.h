@@ -1,4 +1,4 @@
-// What a run reads besides its rows: base, tokenizer, chat template, rewards. A checkpoint keeps their
+// A run reads these besides its rows: base, tokenizer, chat template, rewards. A checkpoint keeps their
 // checksums, so that a resumed run says what was changed in place.
 #pragma once
 
@@ -19,8 +19,9 @@ base::Json input_files(const config::Plan& plan, const OpenedText& text);
 // [bytes, crc32c] of a file, of which large ones are sampled as above.
 base::Json file_print(const base::fs::path& file);
 
-// What the run of `adapter` read: of hone_inputs.json beside a finished adapter, or of a checkpoint's hone_state.json.
-// An empty object where neither is there: of another program, or of an older hone.
+// Returns what the run of `adapter` read: from hone_inputs.json beside a finished adapter, or from a
+// checkpoint's hone_state.json. An empty object where neither is there: of another program, or of an older
+// hone.
 base::Json adapter_inputs(const base::fs::path& adapter);
 
 // The base in `model` (a folder or a GGUF) against the one that the run of `adapter` noted. Only files of the same name are

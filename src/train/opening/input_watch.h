@@ -1,4 +1,4 @@
-// Whether somebody changes the files of a run while it trains: rows, and the base's weights.
+// This watches whether somebody changes the files of a run while it trains: rows, and the base's weights.
 #pragma once
 
 #include <cstdint>

@@ -35,8 +35,8 @@ std::int64_t bytes_in_use(const config::MachinePlan& plan);
 MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& plan, std::int64_t program_bytes,
                            const LongestBatch& train, const LongestBatch& eval);
 
-// What sampling takes at most: keys and values of all sequences that decode together (or kv_memory, when that is less), the
-// largest prefill, logits and scratch.
+// sampling_bytes() returns what sampling takes at most: keys and values of all sequences that decode together
+// (or kv_memory, when that is less), the largest prefill, logits and scratch.
 struct SampledSize {
   std::int64_t prompts = 0, samples = 1;  // of each prompt
   std::int64_t longest_prompt = 0;

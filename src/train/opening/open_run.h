@@ -27,7 +27,7 @@
 
 namespace hone::train {
 
-// Of the base of this run, what the ranks of the host hold once (train/opening/host_base.h).
+// Describes what the ranks of the host hold once of the base of this run (train/opening/host_base.h).
 struct SharedBaseFacts {
   std::int64_t bytes = 0, ranks = 1;
   std::string difference;  // from the base of the host's first rank; empty: none
@@ -54,7 +54,8 @@ struct OpenedRun {
   std::optional<MemoryInputs> memory_inputs;  // what start.memory was planned from
   RunData data;
   std::unique_ptr<TrainingMethod> method;
-  // Of the reference: another model, which the method holds as long as it needs it; and one that moves, or null.
+  // The reference may be another model, which the method holds as long as it needs it, or one that moves,
+  // else null.
   std::weak_ptr<const model::CausalLm> second_model;
   std::shared_ptr<MovingReference> moving_reference;
   std::unique_ptr<RunSampler> sampler;  // null: neither sample_prompts nor eval_reward_funcs

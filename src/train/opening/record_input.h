@@ -23,7 +23,7 @@ struct DataFile {
   std::int64_t rows = 0;
 };
 
-// What a method makes records of rows with.
+// A method makes records of rows with this.
 struct RowText {
   const config::Plan& plan;
   const text::Tokenizer& tokenizer;

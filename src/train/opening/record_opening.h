@@ -16,7 +16,7 @@
 
 namespace hone::train {
 
-// What is there when a method describes itself and plans its memory.
+// Holds what is there when a method describes itself and plans its memory.
 struct OpenedRecords {
   const data::RowFacts& facts;  // of the training rows
   const RecordData& train;
@@ -32,7 +32,7 @@ struct OpenedRecords {
 struct RecordOpening {
   AttachOptions attach = {};
   RecordMaking (*making)(const RowText&);
-  // Of rows to evaluate, where what was found in the training rows decides. Null: as those.
+  // Makes records of rows to evaluate, where what was found in the training rows decides. Null: as those.
   RecordMaking (*eval_making)(const RowText&, const data::RowFacts& train) = nullptr;
   // Fills in what run.start holds of the method, and gives the numbers of the run's memory.
   MemoryInputs (*begin)(OpenedRun&, const OpenedRecords&);

@@ -32,9 +32,9 @@ class RunDirectory {
   const base::fs::path& output_dir() const { return output_dir_; }
   bool resuming() const { return !resume_from_.empty(); }
   const base::fs::path& resume_from() const { return resume_from_; }
-  // Of the checkpoint: damaged ones that were skipped, and those that open() moves.
+  // These notes are of the checkpoint: they name damaged ones that were skipped, and those that open() moves.
   const std::vector<std::string>& notes() const { return notes_; }
-  // Those of the lock alone: whose place this run takes.
+  // Returns the notes of the lock alone: whose place this run takes.
   std::vector<std::string> lock_notes() const { return lock_ ? lock_->notes() : std::vector<std::string>(); }
   // Creates the folder, if it is not there, moves checkpoints that are newer than the one to resume from, or,
   // with overwrite_output_dir, all (train/saves/branch.h), and writes plan.yaml. Called after all checks.
@@ -51,7 +51,8 @@ class RunDirectory {
   std::optional<RunLock> lock_;
 };
 
-// What rank 0 does to output_dir before the other ranks look into it: repairs, and the checks of RunDirectory.
+// Does what rank 0 does to output_dir before the other ranks look into it: repairs, and the checks of
+// RunDirectory.
 void prepare_run_folder(config::Plan& plan);
 
 // The fingerprint of the training files, one after another, which a resumed run compares.
@@ -61,9 +62,9 @@ struct Fingerprint {
 };
 Fingerprint data_fingerprint(const std::vector<base::fs::path>& files, std::int64_t rows);
 
-// What is trained: a new adapter, the checkpoint's, the one that adapter_name_or_path names, or the model in full, new or
-// from the checkpoint. `source`: what the model was read from, which must outlive it. `keeps_base`: a reference model
-// will be asked for.
+// Opens what is trained: a new adapter, the checkpoint's, the one that adapter_name_or_path names, or the
+// model in full, new or from the checkpoint. `source`: what the model was read from, which must outlive it.
+// `keeps_base`: a reference model will be asked for.
 adapters::Adapter open_adapter(model::CausalLm& model, const config::Plan& plan,
                                const RunDirectory& directory, const model::WeightSource& source,
                                bool keeps_base);

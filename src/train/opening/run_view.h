@@ -1,4 +1,4 @@
-// What the doctor asks of a run, whoever opened it: its parts, as far as there are such.
+// The doctor asks this of a run, whoever opened it: its parts, as far as there are such.
 #pragma once
 
 #include "adapters/lora.h"

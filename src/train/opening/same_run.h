@@ -16,8 +16,8 @@ namespace hone::train {
 
 struct OpenedRun;
 
-// What decides bits of a run on this machine and is no option, in the words of messages: hone, libtorch,
-// compiler, kernels, the processor's maker, by which MKL chooses, and the ranks. Threads only where
+// Holds what decides bits of a run on this machine and is no option, in the words of messages: hone,
+// libtorch, compiler, kernels, the processor's maker, by which MKL chooses, and the ranks. Threads only where
 // libtorch's own sums are part of the run.
 using MachineFacts = std::vector<std::pair<std::string, std::string>>;
 MachineFacts machine_facts(const config::Plan& plan);
@@ -29,7 +29,8 @@ std::string changed_machine(const base::Json& saved, const MachineFacts& here);
 
 void require_same_run(parallel::Ranks& ranks, const OpenedRun& run);
 
-// Of ranks that have agreed that something differs (DIST-03). `hash` 0: not taken in this step.
+// Throws RankFault (kDiffers) when loss, gradient norm or hash differ between ranks (DIST-03). `hash` 0: not
+// taken in this step.
 void require_same_step(parallel::Ranks& ranks, double loss, double grad_norm, std::uint32_t hash);
 
 std::uint32_t parameter_hash(const adapters::Adapter& adapter);  // CRC-32C of every trained parameter

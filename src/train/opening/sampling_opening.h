@@ -27,7 +27,7 @@ struct LargestPasses {
   std::int64_t longest_prompt = 0, sharing = 0;
 };
 
-// A method's own part of the opening. Where the advantages of a prompt's completions are compared:
+// A method's own part of the opening. Methods that compare the advantages of a prompt's completions use
 // group_opening().
 struct SamplingOpening {
   bool (*wants_reference)(const config::Plan&);

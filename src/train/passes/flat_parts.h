@@ -17,7 +17,8 @@ struct FlatPart {
 // In the buffer's order.
 std::vector<FlatPart> flat_parts(const learn::FlatLayout& layout);
 
-// What rank `rank` of `ranks` keeps of the parts: its share of each, as parallel::Ranks::part_of divides it.
+// Returns what rank `rank` of `ranks` keeps of the parts: its share of each, as parallel::Ranks::part_of
+// divides it.
 std::vector<learn::FlatRange> own_ranges(const std::vector<FlatPart>& parts, int rank, int ranks);
 
 }  // namespace hone::train

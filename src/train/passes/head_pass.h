@@ -18,7 +18,7 @@
 
 namespace hone::train {
 
-// Of n scored tokens, [n] fp32; of the full softmax with temperature.
+// Holds the scores of n tokens, [n] fp32; of the full softmax with temperature.
 struct TokenScores {
   at::Tensor logprob, entropy;
   at::Tensor is_top1;  // 1 where the target is the first argmax; where HeadOptions asks for it
@@ -37,7 +37,7 @@ struct HeadOptions {
   bool by_token = false;
 };
 
-// What a loss says of n scores, [n] fp32 on the scores' device.
+// Holds what a loss says of n scores, [n] fp32 on the scores' device.
 struct HeadGradient {
   at::Tensor d_logprob;
   at::Tensor d_entropy = {};  // or undefined

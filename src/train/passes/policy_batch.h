@@ -27,7 +27,7 @@ struct PolicyPass {
   // [n], the completions' drawn tokens sample by sample: the token of the batch whose output predicts it (the
   // prompt's last token comes once a sample), the token itself, and its sequence.
   std::vector<std::int64_t> source, target, sequence;
-  // Of RouterTokens other than kNone: how often each token of the batch counts; else empty.
+  // Says how often each token of the batch counts, for RouterTokens other than kNone; else empty.
   std::vector<float> router_weights;
 };
 

@@ -1,5 +1,6 @@
-// What in output_dir is hone's own. Names say little: metrics.jsonl, tokenizer.json or checkpoint-1 may be
-// anybody's, so a run writes over, moves or removes only what it can prove to be of an earlier run:
+// These functions decide what in output_dir is hone's own. Names say little: metrics.jsonl, tokenizer.json or
+// checkpoint-1 may be anybody's, so a run writes over, moves or removes only what it can prove to be of an
+// earlier run:
 //
 //   hone_files.json  at the top: a run of hone began here when none of its names was taken. It lists the finished result's files
 //                    with size and checksum (input_files.h); one that was changed since is not hone's anymore.
@@ -19,8 +20,8 @@
 
 namespace hone::train {
 
-// Whether a run with these options writes an entry of this name at the top of its folder, or moves or removes
-// it.
+// Returns whether a run with these options writes an entry of this name at the top of its folder, or moves or
+// removes it.
 bool is_written(const std::string& name, const config::Plan& plan);
 
 // What hone_files.json says of the folder, or plan.yaml or a marker, and what lies there.

@@ -12,7 +12,8 @@ namespace hone::train {
 // `values` [P], in the order of Adapter::flat().
 void write_reference(const base::fs::path& path, const adapters::Adapter& adapter, const at::Tensor& values);
 
-// Those of a checkpoint, on the CPU. UserError when it has none, or another shape.
+// Reads the reference's parameters from a checkpoint, on the CPU. UserError when it has none, or another
+// shape.
 at::Tensor load_reference(const base::fs::path& checkpoint, const adapters::Adapter& adapter);
 
 }  // namespace hone::train

@@ -41,11 +41,11 @@ constexpr std::string_view kOptimizerFile = "optimizer.safetensors";
 constexpr std::string_view kReferenceFile = "reference.safetensors";  // of a reference that moves
 constexpr std::string_view kAdapterConfigFile = "adapter_config.json";
 constexpr std::string_view kAdapterWeightsFile = "adapter_model.safetensors";
-// Of full fine-tuning: a model's folder, with its weights in one file or in shards with an index.
+// Full fine-tuning writes a model's folder, with its weights in one file or in shards with an index.
 constexpr std::string_view kModelConfigFile = "config.json";
 constexpr std::string_view kModelWeightsFile = "model.safetensors";
 constexpr std::string_view kModelIndexFile = "model.safetensors.index.json";
-// Whether `folder` has a model's weights.
+// Returns whether `folder` has a model's weights.
 bool has_model_weights(const base::fs::path& folder);
 
 base::fs::path checkpoint_path(const base::fs::path& output_dir,
@@ -61,7 +61,7 @@ inline std::string completions_name(std::int64_t step) {
   return std::string(kCompletionsPrefix) + digits + std::string(kCompletionsEnd);
 }
 
-// Of digits only, without a sign.
+// Reads digits only, without a sign.
 inline std::optional<std::int64_t> number_of_digits(std::string_view digits) {
   std::int64_t out = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), out);

@@ -43,7 +43,7 @@ class GroupMethod final : public SamplingMethod {
   double epoch_after(std::int64_t step) const override { return order_.epoch_after(step); }
   // Samples two completions of a prompt and trains on them with advantages 1 and -0.5.
   Rehearsal rehearse(const RehearsalRequest& request) override;
-  // Those of the newest generation batch, each with its own advantage (or 1).
+  // Replays the samples of the newest generation batch, each with its own advantage (or 1).
   void replay_samples(std::int64_t step, const std::function<bool(const ReplayedSample&)>& see) override;
   StateFiles state_files() const override;
 
@@ -64,7 +64,7 @@ class GroupMethod final : public SamplingMethod {
     std::size_t slice = 0;  // of the step, where the routers' loss is a slice's
     double share = 1;       // of the slice
   };
-  // What a pass found, for all ranks.
+  // Holds what a pass found, for all ranks.
   struct PassFacts {
     double loss = 0;
     learn::PolicyMetrics metrics;
@@ -72,7 +72,7 @@ class GroupMethod final : public SamplingMethod {
     double gap_tokens = 0;
     double balance = 0;  // the load-balancing loss of the routers
   };
-  // What a step accumulates over its parts.
+  // Holds what a step accumulates over its parts.
   struct Found {
     StepLoss loss;
     double rollout_seconds = 0, reward_seconds = 0;

@@ -26,7 +26,7 @@ data::StreamedRows streamed_rows(const config::Plan& plan, const std::shared_ptr
           .max_steps = plan.max_steps,
           .first_step = plan.ignore_data_skip ? resumed_at : 0};
 }
-// That of given rows: as they come where they are streamed, or by length.
+// Returns the options for the order of given rows: as they come where they are streamed, or by length.
 data::OrderOptions order_of(const config::Plan& plan, const RecordData& data, std::int64_t resumed_at);
 
 // The key of the randomness of step `step` (0-based).

@@ -35,7 +35,8 @@ struct PairBatch {
   RngKey key;
   std::int64_t row_base = 0;
   std::optional<double> loss_scale;  // gradients of loss_scale times the loss are added; empty: forward only
-  // Of `rows` among all, for these records; null: computed with the pass.
+  // The reference is of all rows, and `rows` are the places of these records in it; null: it is computed with
+  // the pass.
   const PairReference* reference = nullptr;
   const Rows* rows = nullptr;
   bool balances = false;  // the load-balancing loss of the routers is added, where the run has it
@@ -51,7 +52,7 @@ class PairMethod : public RowMethod {
 
  protected:
   virtual BatchLoss run_pairs(const PairBatch& batch) const = 0;
-  // Of methods that have a reference.
+  // Methods that have a reference override this.
   virtual PairReference score_reference(const std::vector<data::RecordView>& records) const;
   // Whether a pair of equal sides has no gradient: another is rehearsed then.
   virtual bool compares_sides() const { return true; }

@@ -19,10 +19,11 @@
 
 namespace hone::train {
 
-// What differs between GRPO and RLOO.
+// Holds what differs between GRPO and RLOO.
 struct GroupLoss {
   learn::PolicyLossOptions (*options)(const config::PolicyPlan&);
-  // Of the rewards of a generation batch; what the method logs besides is added to `metrics`.
+  // Computes the advantages from the rewards of a generation batch; what the method logs besides is added to
+  // `metrics`.
   learn::Advantages (*advantages)(const RolloutBatch& batch, const learn::RewardTable& rewards,
                                   const config::PolicyPlan& policy, std::vector<NamedValue>& metrics);
 };

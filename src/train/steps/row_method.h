@@ -53,7 +53,7 @@ void fields(Archive& archive, BatchLoss& facts) {
   archive(facts.loss, facts.divisor, facts.tokens, facts.metrics, facts.nll, facts.passed, facts.scored);
 }
 
-// What such a method is made of.
+// Holds what such a method is made of.
 struct RecordParts {
   const config::Plan& plan;
   const model::CausalLm& model;

@@ -51,8 +51,8 @@ class SamplingMethod : public TrainingMethod {
   // The first generation batch that a run makes which goes on after `steps` steps.
   virtual std::int64_t next_generation(std::int64_t steps) const = 0;
 
-  // A generation batch that step `step` (0-based) has made: to the listener, and to rollouts_file. Of
-  // `left_out` completions or pairs, with `why`, one line of warning; UserError when nothing was scored,
+  // A generation batch that step `step` (0-based) has made: to the listener, and to rollouts_file. Adds one
+  // line of warning about `left_out` completions or pairs, with `why`; UserError when nothing was scored,
   // again and again.
   void tell(RolloutFacts& facts, const RolloutBatch& batch, std::int64_t step, std::int64_t left_out,
             const std::string& why, bool nothing_scored);

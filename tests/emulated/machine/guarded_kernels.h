@@ -16,8 +16,8 @@ using ops::cuda::kernels::Kernels;
 // hone's own kernels as the emulator runs them.
 const Kernels& emulated_kernels();
 
-// Of tensors that the host may not touch: opens the memory to which a call's words point, until what it returns is gone. The call
-// is a struct of kernels.h.
+// Opens the memory to which a call's words point, until what it returns is gone: for tensors that the host
+// may not touch. The call is a struct of kernels.h.
 using Opener = std::shared_ptr<void> (*)(const void* call, std::size_t bytes);
 
 // `kernels`, which must outlive the table's use, between guards; one at a time. Without `open` all memory is the host's.

@@ -24,7 +24,7 @@ class GuardedMemory {
   GuardedMemory(const GuardedMemory&) = delete;
   GuardedMemory& operator=(const GuardedMemory&) = delete;
 
-  // Where the copy lies: the same for the same tensor. `name` is for what give_back says.
+  // Returns the place of the copy: the same for the same tensor. `name` is for what give_back says.
   void* take(void* data, const Rows& rows, Access access, const char* name);
   // Written tensors get the copies' numbers. Throws std::runtime_error where another one, or what lies around rows, was written.
   void give_back();

@@ -1,4 +1,5 @@
-// What hone's own kernels load and store: their source compiled once more, with a call at each access.
+// This counts what hone's own kernels load and store; their source is compiled once more, with a call at each
+// access.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ struct Traffic {
   std::int64_t distinct_loaded = 0, distinct_stored = 0;  // bytes that were loaded at least once, or stored
 };
 
-// Of all calls since the last one of this.
+// Returns the traffic of all calls since the last one of this.
 Traffic take_traffic();
 
 }  // namespace hone::emulated

@@ -1,4 +1,5 @@
-// Of the library paper_captures, which is linked to nothing of CUDA and finds it in the process that loads it.
+// The library paper_captures has these functions; it is linked to nothing of CUDA and finds it in the process
+// that loads it.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,8 @@ struct Captures {
 };
 Captures open_captures(const std::string& path);
 
-// What happens from now on, in its order, and what happened since (runtime/counts.h has the letters).
+// follow() writes down what happens from now on, in its order, and followed() returns what happened since
+// (runtime/counts.h has the letters).
 void follow();
 std::string followed();
 

@@ -1,5 +1,6 @@
-// What the paper GPU's runtime wrote down. A program under the preload finds these functions by dlsym(RTLD_DEFAULT, ...);
-// one that is not under it finds none of them. All count since the process began or since paper_reset().
+// The paper GPU's runtime wrote these down. A program under the preload finds these functions by
+// dlsym(RTLD_DEFAULT, ...); one that is not under it finds none of them. All count since the process began or
+// since paper_reset().
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// What the files of the runtime share: one lock, the counts, and who owns which memory. Everything happens at once: a kernel is
-// written down, a copy is made when it is asked for, an event is past when it is recorded.
+// The files of the runtime share these: one lock, the counts, and who owns which memory. Everything happens
+// at once: a kernel is written down, a copy is made when it is asked for, an event is past when it is
+// recorded.
 #pragma once
 
 #include <cuda_runtime_api.h>

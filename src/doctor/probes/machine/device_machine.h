@@ -1,4 +1,4 @@
-// What a GPU's kernels depend on besides a shape, and what is known of its libraries.
+// These functions say what a GPU's kernels depend on besides a shape, and what is known of its libraries.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -15,7 +15,7 @@ std::int64_t cublas_version();
 // size and time. Empty on the CPU.
 std::string describe_device(at::Device device);
 
-// What is known of a product that crashes on this card with this cuBLAS; empty: nothing.
+// Returns what is known of a product that crashes on this card with this cuBLAS; empty: nothing.
 std::string known_crash(const std::string& card, std::int64_t cublas);
 
 }  // namespace hone::doctor

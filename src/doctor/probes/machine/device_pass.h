@@ -14,7 +14,7 @@
 
 namespace hone::doctor {
 
-// What a pass gave, on the host.
+// Holds what a pass gave, on the host.
 struct PassNumbers {
   double loss = 0;  // the mean over scored tokens
   struct Gradient {
@@ -24,7 +24,7 @@ struct PassNumbers {
   std::vector<Gradient> gradients;
 };
 
-// Where two passes differ most, as a share: of the loss, or of the gradient's norm.
+// Says where two passes differ most, as a share: of the loss, or of the gradient's norm.
 struct PassDifference {
   double error = 0, bound = 0;  // error is infinite for what is not finite
   std::string what;             // "the loss", or the gradient's name
@@ -32,7 +32,7 @@ struct PassDifference {
   bool is_right() const { return error <= bound; }
 };
 
-// Of the CPU's numbers and a device's, computed in bf16 or fp32.
+// Compares the CPU's numbers with a device's, computed in bf16 or fp32.
 PassDifference difference_of(const PassNumbers& cpu, const PassNumbers& device, bool bf16);
 
 // The first layers with a LoRA of rank 8 on each linear, with dropout; both sides are noise of a fixed seed.

@@ -56,8 +56,8 @@ class OptimizerGuard {
   std::vector<SavedTensor> state_;
 };
 
-// Of each trainable tensor whether a probe looks at its values one by one: all of a small adapter, else whole
-// modules (A and B) spread over the layers, with at most `elements` together, but at least one.
+// Returns for each trainable tensor whether a probe looks at its values one by one: all of a small adapter,
+// else whole modules (A and B) spread over the layers, with at most `elements` together, but at least one.
 std::vector<bool> spread_tensors(const adapters::Adapter& adapter, std::int64_t elements);
 // For probes that hold `copies` fp32 copies of these tensors: at most kSpread elements, less where memory is short.
 std::int64_t spread_elements(const train::RunView& run, std::int64_t copies);

@@ -20,7 +20,7 @@ constexpr const char* kOneLine = "gold in \\boxed{} after <think> in one line";
 constexpr const char* kSeveralLines = "gold in \\boxed{} after <think>";
 // The column's text with its reasoning, where the answer alone is another text (after ####).
 constexpr const char* kWhole = "gold as the column has it";
-// Of test cases: a program that has their outputs, where one that finds them may be much shorter.
+// For test cases the form is a program that has their outputs; one that finds them may be much shorter.
 constexpr const char* kGoldProgram = "a program that has the outputs of the tests";
 
 // How a call differs from the plain one: all rows in their order, each with its own columns.

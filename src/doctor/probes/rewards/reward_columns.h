@@ -17,11 +17,11 @@ struct ReadColumns {
   std::string reward;                          // as verdicts name it
 };
 
-// Those of `looked_up` that no row has. Empty where a column that it reads is there: a function may know
-// several names.
+// Returns those of `looked_up` that no row has. Empty where a column that it reads is there: a function may
+// know several names.
 std::vector<std::string> absent_columns(const ReadColumns& read, const RewardRows& rows);
 
-// What the scores of the probe say of such a function.
+// Says what the scores of the probe tell of such a function.
 enum class ScoresTell { kNothing, kSomething, kError };
 
 // RL-05: a warning where the absent column is the cause of scores that tell nothing, or has a name that data

@@ -1,5 +1,5 @@
-// What the scores of a reward depend on besides the sample itself, by experiment: the same completions again,
-// with one thing changed.
+// These experiments find what the scores of a reward depend on besides the sample itself: they score the same
+// completions again, with one thing changed.
 #pragma once
 
 #include <cstdint>

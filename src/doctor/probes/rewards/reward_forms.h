@@ -18,7 +18,7 @@ struct AskedForms {
   double lowest = 0, highest = 0;  // scores of all calls
 };
 
-// Whether every row has the same score in all calls, a number.
+// Returns whether every row has the same score in all calls, a number.
 bool is_of_row(const std::vector<Answered>& calls);
 // RL-02 of a function that gives every answer one score, in all rows or in each row its own. `compared`: the
 // column that it wants by name; empty: none. `only`: no other reward of the run says more.

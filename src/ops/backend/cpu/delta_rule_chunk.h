@@ -17,14 +17,15 @@ namespace hone::ops::delta {
 
 constexpr std::int64_t kPairStride = row_stride(kTokens);
 
-// What a thread needs for a chunk of one key head and one of its value heads. Matrices of tokens by columns of a head, by each
-// other, and of columns by tokens, with rows row_stride() apart.
+// Holds what a thread needs for a chunk of one key head and one of its value heads. Matrices of tokens by
+// columns of a head, by each other, and of columns by tokens, with rows row_stride() apart.
 class ChunkMemory {
  public:
   explicit ChunkMemory(const DeltaShape& shape);
   static std::int64_t floats(const DeltaShape& shape);
 
-  // What both passes over the tokens read, set by the caller: unit vectors of the key head [64, D], gates of the value head [64].
+  // Both passes over the tokens read these, which the caller sets: unit vectors of the key head [64, D],
+  // gates of the value head [64].
   const float *q = nullptr, *k = nullptr, *beta = nullptr, *log_decay = nullptr;
   // of the key head
   float *dq, *dk, *some_keys;             // [64 + kTapsMost, D]

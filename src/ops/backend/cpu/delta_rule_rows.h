@@ -11,7 +11,7 @@
 
 namespace hone::ops::delta {
 
-// Whether the fused form takes these tensors: fp32 or bf16 of one dtype on the CPU.
+// Returns whether the fused form takes these tensors: fp32 or bf16 of one dtype on the CPU.
 bool fits(const at::Tensor& in, const at::Tensor& other, const DeltaWeights& weights);
 
 // Floats to a row, so that rows of a power of two do not fall on the same lines of the cache.
@@ -39,7 +39,7 @@ struct Source {
   std::int64_t row_bytes = 0;
   std::vector<const void*> before;  // the nearest first
 
-  // Those that tokens [begin, end) read, as ConvArgs::rows.
+  // Gives the rows that tokens [begin, end) read, as ConvArgs::rows.
   void rows_of(std::int64_t begin, std::int64_t end, std::int64_t taps, std::vector<const void*>& out) const;
 };
 // Of the rows of `last`, [., C], then of `earlier`; either may be undefined.

@@ -10,7 +10,7 @@
 
 namespace hone::ops {
 
-// What runs products of `dtype` at the level in use; null: none of ours.
+// Returns what runs products of `dtype` at the level in use; null: none of ours.
 const kernels::GemmKernels* gemm_kernels(at::ScalarType dtype);
 
 // All matrices of a product, and both of add_outer, are of one dtype that has kernels.

@@ -25,7 +25,7 @@ struct LevelKernels {
   void (*fill_mask)(const MaskRow& row, float* out, std::size_t features) = nullptr;
 };
 
-// What each level adds to the one below it. Empty where the compiler makes nothing for this processor.
+// Return what each level adds to the one below it. Empty where the compiler makes nothing for this processor.
 LevelKernels portable_level();
 LevelKernels avx2_level();
 LevelKernels avx512_level();

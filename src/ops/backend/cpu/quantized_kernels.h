@@ -32,7 +32,7 @@ void dequantize_run(const QuantizedView& matrix, std::int64_t begin, std::int64_
 void dequantize_run(const QuantizedView& matrix, std::int64_t begin, std::int64_t count, Bf16* to);
 float scale_at(const QuantizedView& matrix, std::int64_t block);
 
-// Where a group of `group` neighboring numbers of a row has its scale. G groups a row; S = in / 256.
+// Says where a group of `group` neighboring numbers of a row has its scale. G groups a row; S = in / 256.
 enum class PanelScales : std::uint8_t {
   kOfRows,       // QuantizedView's: one group a row, or blocks of whole rows
   kHalf,         // fp16 [panel][G][32]

@@ -16,9 +16,9 @@ namespace hone::ops {
 // Whether the shape can lie in panels: whole panels of rows, whole blocks a row, rows of a multiple of 64 numbers.
 bool fits_panels(const Quantized& matrix);
 
-// Of CPU tensors in rows; valid while `matrix` lives.
+// Returns a view of CPU tensors in rows; it is valid while `matrix` lives.
 kernels::QuantizedView view_of(const Quantized& matrix);
-// Of a matrix in panels; valid while it lives.
+// Returns a view of a matrix in panels; it is valid while the matrix lives.
 kernels::PanelView panel_view(const Quantized& matrix);
 kernels::PanelView ggml_panel_view(const Quantized& matrix);  // of one that keep_ggml() made
 

@@ -37,7 +37,7 @@ struct OnlinePair {
 std::vector<std::vector<OnlinePair>> online_pairs(const RolloutBatch& batch, const config::Plan& plan,
                                                   std::int64_t vocab_size, const std::string& where);
 
-// Those that train: scored, and under skip_ties no ties.
+// Returns the pairs that train: scored, and under skip_ties no ties.
 std::vector<OnlinePair> trained_pairs(std::span<const OnlinePair> pairs, const config::Plan& plan);
 
 // TRL's of a micro-batch that need no model: objective/scores, objective/scores_margin (without a judge,

@@ -1,2 +1,3 @@
-// Of the compiler too (host_defines.h beside this one): which compilers of the host nvcc takes. Nothing is compiled for a card here.
+// The compiler has this file too (host_defines.h beside this one): it says which compilers of the host nvcc
+// takes. Nothing is compiled for a card here.
 #pragma once

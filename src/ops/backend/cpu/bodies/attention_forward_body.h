@@ -77,7 +77,8 @@ void softmax(Softmax& w, const State& state, const Seen& seen, int rows, float t
   }
 }
 
-// What rows [row, row + rows) see of the 64 keys from `tile_place`, of which `filled` exist; false: nothing.
+// Finds what rows [row, row + rows) see of the 64 keys from `tile_place`, of which `filled` exist; false:
+// nothing.
 bool seen_of(Seen& seen, const Forward& b, std::int64_t row, int rows, std::int64_t tile_place,
              std::int64_t filled) {
   seen.first = 64;

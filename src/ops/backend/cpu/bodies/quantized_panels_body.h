@@ -74,7 +74,8 @@ void decode_scales(const PanelView& m, int64_t panel, int64_t first, int64_t cou
   }
 }
 
-// What 8 neighboring codes of kLanes rows stand for. `at` is panel * in + k, k a multiple of 8.
+// Computes the numbers that 8 neighboring codes of kLanes rows stand for. `at` is panel * in + k, k a
+// multiple of 8.
 template <int Bits>
 [[gnu::always_inline]] inline void values_at(const PanelView& m, const Table& table, int64_t at, int64_t lane,
                                              Floats (&x)[8]) {
@@ -247,7 +248,7 @@ template <int Bits, int Rows, int64_t Vectors, typename Step>
 template <int Bits, bool HasMinimum, bool IsFloat, Chain Form, int Rows>
 void multiply(const CodedRun& run) {
   constexpr bool kGroups = Form == Chain::kGroups;
-  // Of sums a row: more leave no registers for the numbers.
+  // A row has so many vectors of sums: more leave no registers for the numbers.
   constexpr int64_t kVectors = Rows > (kGroups ? 2 : 4) ? 1 : 2;
   const PanelView& m = *run.matrix;
   const Table table = table_of(m.table);

@@ -1,6 +1,6 @@
 // Declarations only: what torch's ProcessGroupGloo.hpp names of Gloo. The wheel of torch has Gloo's code in libtorch_cpu
 // and none of its headers. ProcessGroupGloo holds Gloo's objects by pointer, so its layout does not depend on these
-// classes. Nothing here is defined, constructed or derived from. Of torch 2.11.
+// classes. Nothing here is defined, constructed or derived from. The names are those of torch 2.11.
 #pragma once
 
 #include <chrono>
