@@ -48,6 +48,9 @@ enum class Drafts {
   kAlways,  // every guess; for tests
 };
 
+// What may follow these tokens, at most so many.
+using GuessFunction = std::function<std::vector<std::int32_t>(std::span<const std::int32_t>, std::int64_t)>;
+
 // How far drafts went.
 struct DraftFacts {
   std::int64_t drafted = 0;   // guessed tokens that were read
@@ -68,8 +71,8 @@ struct EngineOptions {
   // state cannot go back (convolutions, delta rules), and in requests with a repetition penalty or `constrain`.
   Drafts drafts = Drafts::kOff;
   DraftFacts* draft_facts = nullptr;  // added to; null: nobody asks. Must outlive the engine
-  // Guesses in place of the engine's own: what may follow these tokens, the first of at most so many. Empty: its own.
-  std::function<std::vector<std::int32_t>(std::span<const std::int32_t>, std::int64_t)> guess = {};
+  const GuessFunction* guess =
+      nullptr;  // in place of the engine's own guesses; null: those. Must outlive the engine
 };
 
 // Of generate().

@@ -146,8 +146,8 @@ void Drafter::guess(Sequence& sequence, std::int64_t rows) {
   std::int64_t most =
       std::min(options.max_new_tokens - std::ssize(sequence.completion.ids) - 1, kLongestDraft);
   if (most <= 0) return;
-  if (options_.guess) {
-    draft.ids = options_.guess(sequence.ids, most);
+  if (options_.guess != nullptr) {
+    draft.ids = (*options_.guess)(sequence.ids, most);
     most = std::min(most, length_that_pays(draft, rows));
     if (std::ssize(draft.ids) > most) draft.ids.resize(static_cast<std::size_t>(most));
     return;

@@ -20,7 +20,7 @@ namespace hone::rollout {
 namespace drafts_test {
 
 using namespace hone::test_tools;
-using Guess = decltype(EngineOptions::guess);
+using Guess = GuessFunction;
 
 model::CausalLm wide(const std::string& family, at::ScalarType dtype) {
   const TempFolder folder;
@@ -120,7 +120,7 @@ void expect_no_bit_changes(const model::CausalLm& model, std::size_t count) {
                                    .kv_memory = memory_for(model, plays, 1.3),
                                    .drafts = Drafts::kAlways,
                                    .draft_facts = &facts,
-                                   .guess = guess};
+                                   .guess = guess ? &guess : nullptr};
     const Together found = played_together(model, plays, options, seed);
     expect_as_alone(plays, wanted, found.turns, 0);
     if (count > 100) {
