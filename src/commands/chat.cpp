@@ -111,7 +111,7 @@ class Chat {
         text_(std::move(text)),
         opened_(open_model(plan)),
         options_(generate_options(plan, opened_.model->config(), text_.tokenizer)),
-        dialogue_(*opened_.model),
+        dialogue_(*opened_.model, options_.drafts),
         typed_(isatty(STDIN_FILENO) == 1) {
     options_.logprobs = false;
     stop_at_turn_end(options_, text_, opened_.model->config());

@@ -97,6 +97,10 @@ struct PolicyPlan : learn::PolicyLossParameters {
   std::string vllm_structured_outputs_regex;  // what a whole completion matches; empty: anything
   std::string chat_template_kwargs;           // JSON object; empty: none
   std::int64_t kv_memory = 0;  // bytes for keys and values while sampling; 0: what the memory plan leaves
+  std::string drafts = "off";  // or auto
+  // Groups whose rewards are all equal are replaced by those of further prompts (train/steps/group_filter.h).
+  bool filter_groups = false;
+  std::int64_t max_num_gen_batches = 10;
 
   // loss
   std::string loss_type = "dapo";                   // a word of the option's row; rloo's: "rloo"

@@ -91,8 +91,9 @@ class CausalLm {
   // nothing is appended. A prefix of caches[i] may get its last tokens in the same call, before i, where every layer is
   // attention: caches[i].length is then what it will have.
   // The rows of pass.adapter_rows are the new tokens, in order.
+  // With `last_rows` the result has rows of each sequence's last last_rows[i] new tokens instead, 1 or more, in order.
   at::Tensor step(const std::vector<std::vector<std::int64_t>>& ids, std::vector<KvCache*>& caches,
-                  const ops::PassContext& pass) const;
+                  const ops::PassContext& pass, std::span<const std::int64_t> last_rows = {}) const;
   // UserError for one outside the embedding.
   void require_ids(std::span<const std::int32_t> ids) const {
     for (const std::int32_t id : ids) require_id(id);

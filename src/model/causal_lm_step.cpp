@@ -99,8 +99,10 @@ LayerCache CausalLm::new_cache(std::int64_t layer, std::int64_t room) const {
 }
 
 at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std::vector<KvCache*>& caches,
-                          const ops::PassContext& pass) const {
+                          const ops::PassContext& pass, std::span<const std::int64_t> last_rows) const {
   base::require(ids.size() == caches.size() && !ids.empty(), "CausalLm::step", "one cache a sequence");
+  base::require(last_rows.empty() || last_rows.size() == ids.size(), "CausalLm::step",
+                "rows of each sequence");
   const at::NoGradGuard no_grad;
   std::vector<std::int64_t> all_ids, positions, last;
   Segments segments;
@@ -111,7 +113,9 @@ at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std
     for (std::int64_t j = 0; j < size; ++j) positions.push_back(caches[i]->length + j);
     all_ids.insert(all_ids.end(), ids[i].begin(), ids[i].end());
     segments.emplace_back(begin, begin + size);
-    last.push_back(begin + size - 1);
+    const std::int64_t rows = last_rows.empty() ? 1 : last_rows[i];
+    base::require(rows > 0 && rows <= size, "CausalLm::step", "as many rows as new tokens at most");
+    for (std::int64_t j = size - rows; j < size; ++j) last.push_back(begin + j);
   }
   at::Tensor x = into_layers(embed(all_ids, pass), pass);
   for (std::size_t i = 0; i < ids.size(); ++i) {

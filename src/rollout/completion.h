@@ -40,6 +40,26 @@ struct RequestOptions {
   std::function<void(std::span<const std::int32_t>, std::span<float>)> constrain;
 };
 
+// Tokens that are guessed, and read in one pass with the last one: what the pass says of them is what one pass a token would
+// have said, so a guess is kept where it is what is drawn there, and a completion's bits are those without guesses.
+enum class Drafts {
+  kOff,
+  kAuto,  // guesses of what pays: it is measured how often they are right, and what a pass of more rows costs
+  kAlways,  // every guess; for tests
+};
+
+// What may follow these tokens, at most so many.
+using GuessFunction = std::function<std::vector<std::int32_t>(std::span<const std::int32_t>, std::int64_t)>;
+
+// How far drafts went.
+struct DraftFacts {
+  std::int64_t drafted = 0;   // guessed tokens that were read
+  std::int64_t accepted = 0;  // of them, those that were what was drawn
+  std::int64_t passes = 0;    // guesses of one or more tokens of a sequence
+  // What they took off the time of sampling, by the measured cost of a pass; negative where they cost time.
+  double seconds_saved = 0;
+};
+
 // Of all sequences together.
 struct EngineOptions {
   std::int64_t batch_size = 16;        // maximum number of sequences that decode together
@@ -47,6 +67,12 @@ struct EngineOptions {
   // Bytes of keys and values: as many sequences decode as fit with all their max_new_tokens.
   // 0: half of the memory that is free when sampling begins, and at least one sequence.
   std::int64_t kv_memory = 0;
+  // Nothing is guessed where a pass of several tokens may have other bits (a device, products of libtorch's), where a
+  // state cannot go back (convolutions, delta rules), and in requests with a repetition penalty or `constrain`.
+  Drafts drafts = Drafts::kOff;
+  DraftFacts* draft_facts = nullptr;  // added to; null: nobody asks. Must outlive the engine
+  const GuessFunction* guess =
+      nullptr;  // in place of the engine's own guesses; null: those. Must outlive the engine
 };
 
 // Holds the options of generate().

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "base/error.h"
 #include "ops/head/linear_logprob.h"
@@ -83,7 +84,9 @@ Rows rows_of(std::span<const Ready> some, const at::Tensor& hidden) {
   return out;
 }
 
-[[noreturn]] void not_finite(const Sequence& sequence) {
+}  // namespace
+
+void Decoder::not_finite(const Sequence& sequence) {
   throw base::UserError({.where = sequence.where + ", after token " + std::to_string(sequence.length()),
                          .expected = "finite logits",
                          .found = "infinite or not-a-number values",
@@ -92,11 +95,10 @@ Rows rows_of(std::span<const Ready> some, const at::Tensor& hidden) {
                          .fix = "generate without the adapter, and with dtype: float32, to see which"});
 }
 
-}  // namespace
-
-Draw Decoder::draw(Sampler& sampler, Sequence& sequence, std::span<const float> logits) const {
+Draw Decoder::draw(Sampler& sampler, Sequence& sequence, std::span<const float> logits,
+                   std::uint64_t ahead) const {
   const RequestOptions& options = *sequence.options;
-  const std::uint64_t place = sequence.completion.ids.size();
+  const std::uint64_t place = sequence.completion.ids.size() + ahead;
   const bool penalized = options.sampler.repetition_penalty != 1;
   const bool too_early = static_cast<std::int64_t>(place) < options.min_new_tokens;
   const double uniform = sampling_uniform(options.seed, options.step, sequence.key.prompt,
@@ -158,30 +160,36 @@ at::Tensor Decoder::logits_of(std::span<const Ready> ready, const at::Tensor& hi
   return model_.logits(hidden, pass());
 }
 
+// All that is wanted of a row, so that it is read from the cache after the first pass.
+Decoder::Drawn Decoder::drawn_from(Sampler& sampler, Sequence& sequence, const at::Tensor& logits,
+                                   std::int64_t row, std::uint64_t ahead) const {
+  const auto vocabulary = static_cast<std::size_t>(logits.size(1));
+  const std::span<const float> scores(
+      logits.const_data_ptr<float>() + static_cast<std::size_t>(row) * vocabulary, vocabulary);
+  Drawn out{.finite = all_finite(scores), .draw = {}, .facts = {}};
+  if (!out.finite) return out;
+  out.draw = draw(sampler, sequence, scores, ahead);
+  const RequestOptions& options = *sequence.options;
+  if (!options.logprobs && !options.entropies) return out;
+  const double temperature = options.sampler.temperature;
+  out.facts = facts_of(logits.narrow(0, row, 1), out.draw.id, temperature > 0 ? temperature : 1);
+  return out;
+}
+
 std::vector<Decoder::Drawn> Decoder::draw_on_host(std::span<const Ready> ready, const at::Tensor& hidden) {
   // [rows, V]: the one copy of a token to the host, where it is drawn and its facts are taken.
   const at::Tensor logits = logits_of(ready, hidden).cpu().contiguous();
   const auto vocabulary = static_cast<std::size_t>(logits.size(1));
-  const float* const rows = logits.const_data_ptr<float>();
   std::vector<Drawn> drawn(ready.size());
   samplers_.resize(std::max(samplers_.size(), static_cast<std::size_t>(at::get_num_threads())));
-  // A row at a time, all that is wanted of it, so that it is read from the cache after the first pass.
   // Another thread is worth its while from about 10,000 numbers on.
   const bool alone = ready.size() * vocabulary < 20000;
-  ops::in_team(
-      static_cast<std::int64_t>(ready.size()), alone ? 1 : at::get_num_threads(),
-      [&](std::int64_t i, std::int64_t thread) {
-        const auto [sequence, at] = ready[static_cast<std::size_t>(i)];
-        Drawn& out = drawn[static_cast<std::size_t>(i)];
-        const std::span<const float> row(rows + static_cast<std::size_t>(at) * vocabulary, vocabulary);
-        out.finite = all_finite(row);
-        if (!out.finite) return;
-        out.draw = draw(samplers_[static_cast<std::size_t>(thread)], *sequence, row);
-        const RequestOptions& options = *sequence->options;
-        if (!options.logprobs && !options.entropies) return;
-        const double temperature = options.sampler.temperature;
-        out.facts = facts_of(logits.narrow(0, at, 1), out.draw.id, temperature > 0 ? temperature : 1);
-      });
+  ops::in_team(static_cast<std::int64_t>(ready.size()), alone ? 1 : at::get_num_threads(),
+               [&](std::int64_t i, std::int64_t thread) {
+                 const auto [sequence, at] = ready[static_cast<std::size_t>(i)];
+                 drawn[static_cast<std::size_t>(i)] =
+                     drawn_from(samplers_[static_cast<std::size_t>(thread)], *sequence, logits, at);
+               });
   return drawn;
 }
 
@@ -222,19 +230,24 @@ std::vector<Decoder::Drawn> Decoder::draw_all(std::span<const Ready> ready, cons
   return out;
 }
 
+bool Decoder::take_drawn(Sequence& one, const Drawn& its) const {
+  if (!its.finite) {
+    one.has_ended = true;
+    one.completion.finish_reason = FinishReason::kCancelled;
+    return false;
+  }
+  if (one.options->logprobs) one.completion.logprobs.push_back(its.facts.logprob);
+  if (one.options->entropies) one.completion.entropies.push_back(its.facts.entropy);
+  take(one, its.draw);
+  return true;
+}
+
 void Decoder::sample(std::span<const Ready> ready, const at::Tensor& hidden, std::size_t& taken) {
+  if (guessed_ > 0) return sample_drafts(ready, hidden, taken);
   const Sequence* bad = nullptr;
   for (const Drawn& its : draw_all(ready, hidden)) {
     Sequence& one = *ready[taken++].sequence;
-    if (!its.finite) {
-      one.has_ended = true;
-      one.completion.finish_reason = FinishReason::kCancelled;
-      if (bad == nullptr) bad = &one;
-      continue;
-    }
-    if (one.options->logprobs) one.completion.logprobs.push_back(its.facts.logprob);
-    if (one.options->entropies) one.completion.entropies.push_back(its.facts.entropy);
-    take(one, its.draw);
+    if (!take_drawn(one, its) && bad == nullptr) bad = &one;
   }
   if (bad != nullptr) not_finite(*bad);
 }
@@ -274,27 +287,31 @@ void Decoder::feed(Sequence& sequence) {
       cache.room = sequence.turn - sequence.own_from + sequence.options->max_new_tokens;
   }
   const std::int64_t count = std::min(sequence.length() - cache.length, most_);
-  add({&sequence, nullptr}, count, count > 1 || cache.length < sequence.turn);
+  const bool is_reading = count > 1 || cache.length < sequence.turn;
+  if (add({&sequence, nullptr}, count, is_reading) && drafter_ && !is_reading) guess(sequence);
 }
 
-// [parts, H] of what was fed: the hidden state of each part's last token.
+// [parts, H] of what was fed: the hidden state of each part's last token, with guesses [rows, H] (wanted_).
 at::Tensor Decoder::forward() {
   if (fed_.empty()) return {};
   std::vector<model::KvCache*> caches;
   rows_.clear();
+  wanted_.clear();
   for (std::size_t i = 0; i < fed_.size(); ++i) {
     caches.push_back(&fed_[i].cache());
     go_through(*fed_[i].sequence, static_cast<std::int64_t>(ids_[i].size()));
+    if (guessed_ > 0) wanted_.push_back(rows_wanted(fed_[i]));
   }
   try {
-    at::Tensor hidden = model_.step(ids_, caches, pass());
+    at::Tensor hidden = model_.step(ids_, caches, pass(), wanted_);
+    std::int64_t row = 0;
     for (std::size_t i = 0; i < fed_.size(); ++i) {
       computed_ += static_cast<std::int64_t>(ids_[i].size());
+      const std::int64_t first = std::exchange(row, row + rows_wanted(fed_[i]));
       KeyNode* const node = fed_[i].node;
       if (node == nullptr) continue;
       node->fed = 0;
-      if (node->is_prompt && node->is_read())
-        node->hidden = hidden.narrow(0, static_cast<std::int64_t>(i), 1).clone();
+      if (node->is_prompt && node->is_read()) node->hidden = hidden.narrow(0, first, 1).clone();
     }
     return hidden;
   } catch (...) {
@@ -319,20 +336,26 @@ void Decoder::advance(std::span<Sequence* const> all) {
   fed_.clear();
   ids_.clear();
   prefill_ = 0;
+  begin_guesses(live);
   for (std::size_t i = 0; i < live.size(); ++i) {
     if (!live[i]->begins() && begin_with_another(*live[i], live.first(i))) feed(*live[i]);
   }
   const at::Tensor hidden = forward();
   std::vector<Ready> ready;
   std::vector<at::Tensor> rows;
-  for (std::size_t i = 0; i < fed_.size(); ++i) {
-    const auto [sequence, node] = fed_[i];
+  std::int64_t row = 0;
+  for (const Fed& fed : fed_) {
+    const std::int64_t first = std::exchange(row, row + rows_wanted(fed));
+    const auto [sequence, node] = fed;
     if (node != nullptr || sequence->cache.length < sequence->length()) continue;
-    ready.push_back({sequence, static_cast<std::int64_t>(rows.size())});
-    rows.push_back(hidden.narrow(0, static_cast<std::int64_t>(i), 1));
+    for (std::int64_t at = first; at < row; ++at) {
+      ready.push_back({sequence, static_cast<std::int64_t>(rows.size())});
+      rows.push_back(hidden.narrow(0, at, 1));
+    }
   }
-  // What is being read gives no row of its own: as many rows as parts were fed may still be others.
-  const bool all_fed = ready.size() == fed_.size();
+  // What is being read gives no row of its own: as many rows as were fed may still be others.
+  const auto fed_rows = static_cast<std::size_t>(row);
+  const bool all_fed = ready.size() == fed_rows;
   std::size_t taken = 0;
   try {
     // Now, since the one that has read may be done with its first token.
@@ -348,7 +371,8 @@ void Decoder::advance(std::span<Sequence* const> all) {
     }
     std::stable_partition(ready.begin(), ready.end(),
                           [&](const Ready& one) { return draws_.takes(*one.sequence); });
-    if (!ready.empty()) sample(ready, all_fed && ready.size() == fed_.size() ? hidden : at::cat(rows), taken);
+    if (!ready.empty()) sample(ready, all_fed && ready.size() == fed_rows ? hidden : at::cat(rows), taken);
+    if (drafter_ && all_fed && ready.size() == fed_rows) end_guesses();
   } catch (...) {
     read_again(std::span(ready).subspan(taken));
     throw;

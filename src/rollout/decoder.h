@@ -4,13 +4,16 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/stopwatch.h"
 #include "model/causal_lm.h"
 #include "ops/linear.h"
 #include "rollout/device_draws.h"
+#include "rollout/drafts.h"
 #include "rollout/sampler.h"
 #include "rollout/sequence.h"
 
@@ -19,13 +22,15 @@ namespace hone::rollout {
 class Decoder {
  public:
   // The model must outlive it.
-  Decoder(const model::CausalLm& model, std::int64_t prefill_tokens)
+  Decoder(const model::CausalLm& model, const EngineOptions& options)
       : model_(model),
-        most_(prefill_tokens > 0 ? prefill_tokens : 1),
-        draws_(model.device(), model.config().vocab_size) {}
+        most_(options.prefill_tokens > 0 ? options.prefill_tokens : 1),
+        draws_(model.device(), model.config().vocab_size) {
+    if (options.drafts != Drafts::kOff && can_draft(model)) drafter_.emplace(options);
+  }
 
-  // Sequences that have read their tokens get one each; the tokens of the others are read in pieces of prefill_tokens,
-  // as many as fit into that number together, in order. What several have in common is read once. `has_ended` and
+  // Sequences that have read their tokens get one each, with drafts also those that were guessed right; the tokens of
+  // the others are read in pieces of prefill_tokens, as many as fit into that number together, in order. What several have in common is read once. `has_ended` and
   // `has_new_token` are set. UserError for logits that are not finite: such sequences have ended as cancelled. After
   // another exception caches are as they were, or shorter. A sequence's tokens do not depend on the others here.
   void advance(std::span<Sequence* const> all);
@@ -49,6 +54,14 @@ class Decoder {
     Facts facts;
   };
   void feed(Sequence& sequence);
+  // Whether a pass of several tokens of a sequence has the bits of as many passes, and its keys can be taken back.
+  static bool can_draft(const model::CausalLm& model);
+  void begin_guesses(std::span<Sequence* const> live);
+  void guess(Sequence& sequence);  // after its last token was fed
+  void end_guesses();              // of a pass whose rows were all drawn from
+  std::int64_t rows_wanted(const Fed& fed) const {
+    return fed.node != nullptr || guessed_ == 0 ? 1 : 1 + std::ssize(fed.sequence->draft.ids);
+  }
   bool add(const Fed& fed, std::int64_t count, bool is_reading);
   at::Tensor forward();
   // The next `rows` rows go through the sequence's adapter (rows_).
@@ -57,7 +70,18 @@ class Decoder {
   void read_again(std::span<const Ready> ready) const;
   void sample(std::span<const Ready> ready, const at::Tensor& hidden,
               std::size_t& taken);  // so many have theirs
-  Draw draw(Sampler& sampler, Sequence& sequence, std::span<const float> logits) const;
+  // The same where some have guesses: neighbors in `ready`, a row each, the first of the token before them.
+  void sample_drafts(std::span<const Ready> ready, const at::Tensor& hidden, std::size_t& taken);
+  void draw_chain(Sampler& sampler, std::span<const Ready> chain, const at::Tensor& logits,
+                  std::vector<Drawn>& out) const;
+  std::int64_t take_chain(std::span<const Ready> chain, std::span<const Drawn> drawn);  // tokens
+  // `ahead` tokens after its last one, whose logits these are.
+  Draw draw(Sampler& sampler, Sequence& sequence, std::span<const float> logits,
+            std::uint64_t ahead = 0) const;
+  Drawn drawn_from(Sampler& sampler, Sequence& sequence, const at::Tensor& logits, std::int64_t row,
+                   std::uint64_t ahead = 0) const;
+  bool take_drawn(Sequence& sequence, const Drawn& its) const;  // false: its logits were not finite
+  [[noreturn]] static void not_finite(const Sequence& sequence);
   void take(Sequence& sequence, const Draw& draw) const;
   // These take some of the sequences, all on the host or all on the device.
   at::Tensor logits_of(std::span<const Ready> ready, const at::Tensor& hidden);
@@ -75,6 +99,11 @@ class Decoder {
   std::vector<Fed> fed_;
   std::vector<std::vector<std::int64_t>> ids_;
   std::int64_t prefill_ = 0;
+  std::optional<Drafter> drafter_;        // nothing: no drafts
+  std::int64_t live_ = 0;                 // sequences
+  std::int64_t guessed_ = 0, right_ = 0;  // tokens
+  std::vector<std::int64_t> wanted_;      // rows of hidden of each of fed_; empty: one each
+  base::Clock::time_point start_ = {};
   std::vector<ops::AdapterRows> rows_;  // of a forward, then of the logits
 };
 

@@ -12,12 +12,13 @@ namespace hone::rollout {
 
 class Dialogue {
  public:
-  explicit Dialogue(const model::CausalLm& model)
-      : engine_(model, {.batch_size = 1}) {}  // which must outlive it
+  // The model must outlive it.
+  explicit Dialogue(const model::CausalLm& model, Drafts drafts = Drafts::kOff)
+      : engine_(model, {.batch_size = 1, .drafts = drafts}) {}
 
   // Completes `prompt`, the whole conversation as tokens; of what it shares with the last one and its answer,
   // from the beginning on, nothing is computed again. `on_token(completion so far)` is called after each
-  // token; false ends the answer (FinishReason::kCancelled). Sampling is keyed by (seed, step, turn, 0,
+  // token (with drafts after one or more); false ends the answer (FinishReason::kCancelled). Sampling is keyed by (seed, step, turn, 0,
   // position). UserError as Engine::add, after which the conversation is as it was, and for logits that are not
   // finite; after those, or an exception of on_token, the next call computes all again.
   Completion answer(std::span<const std::int32_t> prompt, std::uint64_t turn, const RequestOptions& options,

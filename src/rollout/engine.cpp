@@ -53,7 +53,7 @@ Engine::Engine(const model::CausalLm& model, EngineOptions options)
     : model_(model),
       options_(options),
       memory_(std::make_unique<KeyMemory>(model, options)),
-      decoder_(std::make_unique<Decoder>(model, options.prefill_tokens)) {
+      decoder_(std::make_unique<Decoder>(model, options_)) {
   base::require(options.batch_size > 0, "rollout::Engine", "at least one sequence");
 }
 

@@ -26,6 +26,9 @@
 // second, since its prompt ends elsewhere). Elsewhere libtorch's products differ in their last bits with the number
 // of rows.
 //
+// Drafts. With EngineOptions::drafts a request may get several tokens in one advance(): those that it would have got in as
+// many.
+//
 // Threads: all functions are for one caller's thread; kernels use at::get_num_threads(). The model must outlive the
 // engine, and must not change while requests decode; after a change (another adapter, an update) call lose_keys().
 #pragma once
@@ -80,7 +83,7 @@ struct Continuation {
   std::int64_t keep = -1;
 };
 
-// A request has a new token, or has ended, or both.
+// A request has a new token (with drafts one or more), or has ended, or both.
 struct Event {
   RequestId id = 0;
   bool has_token = false, has_ended = false;
@@ -114,8 +117,8 @@ class Engine {
   // All keys and values that are kept, which were computed with other weights. What decodes computes its own again.
   void lose_keys();
 
-  // One forward, in which each request that has read its tokens gets a new one and others read up to prefill_tokens of
-  // theirs, in order. False: no request waits or decodes. What happened is in poll().
+  // One forward, in which each request that has read its tokens gets a new one (with drafts one or more) and others read
+  // up to prefill_tokens of theirs, in order. False: no request waits or decodes. What happened is in poll().
   // UserError for logits that are not finite: such requests are cancelled, the others have their tokens. Any other
   // exception (of the options' functions, of the machine) leaves every request as it was before, or with its token;
   // advance() may be called again.

@@ -19,6 +19,7 @@
 
 #include "model/causal_lm.h"
 #include "rollout/completion.h"
+#include "rollout/drafts.h"
 #include "rollout/engine.h"
 
 namespace hone::rollout {
@@ -80,6 +81,7 @@ struct PromptGroup {
   std::weak_ptr<KeyNode> node;
   std::shared_ptr<KeyNode> held;  // the same, while samples are to begin
   std::int64_t to_begin = 0;
+  std::shared_ptr<DraftTexts> texts = {};  // what its samples have said; null until one guesses
 };
 
 struct Sequence {
@@ -93,6 +95,7 @@ struct Sequence {
   DrawKey key;
   Completion completion;
   std::vector<std::int32_t> seen = {};  // distinct ids, sorted; kept only for a repetition penalty
+  SequenceDraft draft = {};
 
   std::int64_t tree_end = 0, own_from = 0;
   bool share_prompt = false, share_prefixes = false;

@@ -115,6 +115,7 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
       "on_fault", "stop_grace", "zero_stage", "offload_folder", "device"};
   const std::vector<std::string> policy = {"probe_rewards",  "reward_by_group", "reward_workers",
                                            "reward_timeout", "share_prompt",    "kv_memory",
+                                           "drafts",         "filter_groups",   "max_num_gen_batches",
                                            "replay",         "dump_rollouts"};
   const std::vector<std::string> online = {"reward_funcs",
                                            "judge",
@@ -128,6 +129,7 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
                                            "chat_template_kwargs",
                                            "share_prompt",
                                            "kv_memory",
+                                           "drafts",
                                            "replay",
                                            "dump_rollouts",
                                            "skip_ties",

@@ -59,6 +59,7 @@ VALUES = {
     "replay": ["{rollouts}"], "lr_scheduler_type": ["cosine"], "optim": ["adafactor", "adamw_bnb_8bit"], "eval_strategy": ["steps"],
     "simpo_gamma": [0.7], "gamma_beta_ratio": [0.4], "cpo_alpha": [0.5], "alpha": [0.2], "f_alpha_divergence_coef": [0.3],
     "init_lora_weights": ["gaussian", "pissa"], "reward_workers": [2], "reward_timeout": [50],
+    "max_num_gen_batches": [2],
 }
 # dpo's loss_type is a list of words, which the table names in its meaning.
 DPO_LOSSES = """hinge ipo exo_pair nca_pair robust bco_pair sppo_hard aot aot_unpaired apo_zero apo_down discopop sft

@@ -77,7 +77,8 @@ Rows sampling_rows(std::string_view max_new_tokens, std::string_view temperature
         &SamplingPlan::repetition_penalty, above(0)},
        {"stop_strings", "texts that end a completion, of which they are part; may be repeated",
         &SamplingPlan::stop_strings, kRepeats},
-       {"seed", "seed of the sampling", &SamplingPlan::seed, at_least(0)}});
+       {"seed", "seed of the sampling", &SamplingPlan::seed, at_least(0)},
+       as_in_training("drafts", &SamplingPlan::drafts)});
 }
 
 // Part has `threads`. The precision follows from dtype and bf16.

@@ -25,6 +25,7 @@ struct SamplingPlan {
   double repetition_penalty = 1;
   std::vector<std::string> stop_strings;  // none is empty
   std::int64_t seed = 42;
+  std::string drafts = "off";  // or auto
 
   bool operator==(const SamplingPlan&) const = default;
 };

@@ -137,6 +137,16 @@ std::vector<Option> sampling_options() {
        {"kv_memory",
         "memory for keys and values while sampling, such as 2GB; null or 0: what the memory plan leaves",
         bytes(&PolicyPlan::kv_memory)},
+       {"drafts",
+        "auto: guess tokens from what was said before, and read several in one pass where that pays; no completion "
+        "changes by it",
+        &PolicyPlan::drafts, choice("off auto")},
+       {"filter_groups",
+        "replace groups whose rewards are all equal by groups of other prompts, as verl's filter_groups",
+        &PolicyPlan::filter_groups, of(kPolicies)},
+       {"max_num_gen_batches",
+        "with filter_groups, how often a generation batch is sampled at most, the first time included",
+        &PolicyPlan::max_num_gen_batches, of(kPolicies), Range{.least = 1, .most = 1000}},
        {"replay", "a file of rollouts, in the form of dump_rollouts, instead of sampling",
         &PolicyPlan::replay},
        {"dump_rollouts", "write what was sampled to output_dir/rollouts.jsonl", &PolicyPlan::dump_rollouts}});

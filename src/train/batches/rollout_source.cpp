@@ -144,6 +144,18 @@ Json trainer_state(const config::Plan& plan, std::int64_t step, std::int64_t tot
           {"log_history", Json::array()}};
 }
 
+void add_counts(std::vector<NamedValue>& to, const std::vector<NamedValue>& more) {
+  for (const auto& [name, value] : more) {
+    const auto place =
+        std::find_if(to.begin(), to.end(), [&name = name](const auto& one) { return one.first == name; });
+    if (place == to.end()) {
+      to.emplace_back(name, value);
+    } else {
+      place->second += value;
+    }
+  }
+}
+
 LiveRollouts::LiveRollouts(rollout::GenerateOptions options, const model::CausalLm& model,
                            const PolicyPrompts& prompts, const text::Tokenizer& tokenizer,
                            const std::vector<std::unique_ptr<rewards::Reward>>& rewards, bool by_group,
@@ -172,6 +184,7 @@ std::size_t sample_number(const RolloutRequest& request, std::size_t i) {
 
 struct LiveRollouts::Making {
   const RolloutRequest& request;
+  rollout::DraftFacts* drafts = nullptr;
   SourcedRollouts out = {};
   std::vector<ActingPrompt> acting = {};    // with tools: its prompts
   std::vector<std::size_t> left = {};       // completions of each prompt that are not there yet
@@ -237,6 +250,7 @@ void LiveRollouts::sample(Making& making) {
   }
   rollout::GenerateOptions options = options_;
   options.samples = request.num_generations;
+  options.draft_facts = making.drafts;
   options.prompt_keys = request.places;
   options.step = request.evaluation ? kEvaluationStep : static_cast<std::uint64_t>(request.generation);
   if (request.evaluation) options.seed += static_cast<std::uint64_t>(request.generation) << 32;
@@ -341,8 +355,16 @@ SourcedRollouts LiveRollouts::make(const RolloutRequest& request) {
   batch.generation = request.generation;
   batch.reward_names = names_;
   batch.has_tools = has_tools();
+  rollout::DraftFacts drafts;
+  making.drafts = &drafts;
   sample(making);
   making.out.rollout_seconds = seconds_since(start);
+  if (options_.drafts != rollout::Drafts::kOff) {
+    making.out.counts = {{"spec/drafted", static_cast<double>(drafts.drafted)},
+                         {"spec/accepted", static_cast<double>(drafts.accepted)},
+                         {"spec/passes", static_cast<double>(drafts.passes)},
+                         {"spec/seconds_saved", drafts.seconds_saved}};
+  }
   const auto waiting = Clock::now();
   base::begin_part("waiting for rewards", "", 0);
   ask_environments(making);

@@ -52,7 +52,11 @@ struct SourcedRollouts {
   std::vector<NamedValue> metrics;  // log_metric of reward functions
   double rollout_seconds = 0;
   double reward_seconds = 0;  // waited for after the last token
+  // StepLoss::counts, with drafts: spec/drafted, spec/accepted, spec/passes, spec/seconds_saved (rollout::DraftFacts).
+  std::vector<NamedValue> counts = {};
 };
+
+void add_counts(std::vector<NamedValue>& to, const std::vector<NamedValue>& more);  // by name
 
 class RolloutSource {
  public:

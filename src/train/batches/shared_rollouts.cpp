@@ -56,14 +56,14 @@ struct PartFacts {
   std::vector<CompletionFacts> completions;
   std::vector<std::string> warnings;
   std::vector<PrintedFacts> printed;
-  std::vector<NamedValue> metrics;
+  std::vector<NamedValue> metrics, counts;
   double rollout_seconds = 0, reward_seconds = 0, sampling_seconds = 0, tool_wait_seconds = 0;
 };
 
 template <typename Archive>
 void fields(Archive& archive, PartFacts& facts) {
   archive(facts.rank, facts.prompts, facts.samples, facts.completions, facts.warnings, facts.printed,
-          facts.metrics, facts.rollout_seconds, facts.reward_seconds, facts.sampling_seconds,
+          facts.metrics, facts.counts, facts.rollout_seconds, facts.reward_seconds, facts.sampling_seconds,
           facts.tool_wait_seconds);
 }
 
@@ -89,6 +89,7 @@ void put(SourcedRollouts& all, std::vector<RolloutPrompt>& prompts, PartFacts pa
   append(all.facts.warnings, part.warnings);
   append(all.facts.printed, part.printed);
   append(all.metrics, part.metrics);
+  add_counts(all.counts, part.counts);
   all.rollout_seconds = std::max(all.rollout_seconds, part.rollout_seconds);
   all.reward_seconds = std::max(all.reward_seconds, part.reward_seconds);
   all.facts.sampling_seconds = std::max(all.facts.sampling_seconds, part.sampling_seconds);
@@ -102,7 +103,8 @@ std::string SharedRollouts::make_own(const RolloutRequest& request, const parall
   own.rows.clear();
   for (const std::int64_t item : work.items_of_rank(ranks_.rank())) {
     own.rows.push_back(request.rows[static_cast<std::size_t>(item)]);
-    own.places.push_back(static_cast<std::size_t>(item));
+    own.places.push_back(request.places.empty() ? static_cast<std::size_t>(item)
+                                                : request.places.at(static_cast<std::size_t>(item)));
   }
   PartFacts part{.rank = ranks_.rank()};
   if (!own.rows.empty()) {
@@ -113,6 +115,7 @@ std::string SharedRollouts::make_own(const RolloutRequest& request, const parall
     part.warnings = std::move(made.facts.warnings);
     part.printed = std::move(made.facts.printed);
     part.metrics = std::move(made.metrics);
+    part.counts = std::move(made.counts);
     part.rollout_seconds = made.rollout_seconds;
     part.reward_seconds = made.reward_seconds;
     part.sampling_seconds = made.facts.sampling_seconds;

@@ -6,6 +6,20 @@
 
 namespace hone::train {
 
+namespace {
+
+void add_to(std::vector<NamedValue>& sums, std::string_view name, double value) {
+  for (auto& [known, sum] : sums) {
+    if (known == name) {
+      sum += value;
+      return;
+    }
+  }
+  sums.emplace_back(name, value);
+}
+
+}  // namespace
+
 StepFacts StepAccount::add(const StepResult& done, double learning_rate, double seconds) {
   const StepLoss& loss = done.loss;
   StepFacts facts;
@@ -32,18 +46,13 @@ StepFacts StepAccount::add(const StepResult& done, double learning_rate, double 
   steps_ += 1;
   tokens_ += loss.tokens;
   for (const auto& [name, value] : facts.timings) spend(name, value);
+  for (const auto& [name, value] : loss.counts) add_to(counts_, name, value);
   if (facts.timings.empty()) spend("train", seconds);
   return facts;
 }
 
 void StepAccount::spend(std::string_view part, double seconds) {
-  for (auto& [name, spent] : parts_) {
-    if (name == part) {
-      spent += seconds;
-      return;
-    }
-  }
-  parts_.emplace_back(part, seconds);
+  add_to(parts_, part, seconds);
 }
 
 std::vector<NamedValue> StepAccount::performance(double memory_peak) {
@@ -53,9 +62,17 @@ std::vector<NamedValue> StepAccount::performance(double memory_peak) {
       {"tokens_per_second", static_cast<double>(tokens_) / std::max(seconds_, 1e-9)},
       {"memory_peak", memory_peak}};
   for (const auto& [name, value] : parts_) out.emplace_back(name + "_seconds", value);
+  out.insert(out.end(), counts_.begin(), counts_.end());
+  double accepted = 0, passes = 0;
+  for (const auto& [name, value] : counts_) {
+    if (name == "spec/accepted") accepted = value;
+    if (name == "spec/passes") passes = value;
+  }
+  if (passes > 0) out.emplace_back("spec/accepted_per_pass", accepted / passes);
   seconds_ = 0;
   steps_ = tokens_ = 0;
   parts_.clear();
+  counts_.clear();
   return out;
 }
 

@@ -32,7 +32,8 @@ class StepAccount {
   // Since the last log: what metrics.jsonl calls performance.
   double seconds_ = 0;
   std::int64_t steps_ = 0, tokens_ = 0;
-  std::vector<NamedValue> parts_;  // rollout, reward, train; evaluation, save
+  std::vector<NamedValue> parts_;   // rollout, reward, train; evaluation, save
+  std::vector<NamedValue> counts_;  // StepLoss::counts
 };
 
 }  // namespace hone::train

@@ -21,7 +21,9 @@ struct StepLoss {
   // logged value is the mean since the last log, without NaN.
   std::vector<NamedValue> metrics;
   std::vector<NamedValue> timings;  // StepFacts::timings
-  std::int64_t tokens = 0;          // in the batches, scored or not
+  // Counts that differ from run to run: added up until the next log, in its block `performance`.
+  std::vector<NamedValue> counts = {};
+  std::int64_t tokens = 0;  // in the batches, scored or not
   // Samples of the step whose advantage is not 0: if there is none the loss has no meaning. -1: a method
   // without advantages.
   std::int64_t live_rows = -1;

@@ -18,6 +18,7 @@ rollout::GenerateOptions generate_options_of(const Sampling& from, const model::
                                              const text::Tokenizer& tokenizer) {
   rollout::GenerateOptions out;
   out.min_new_tokens = from.min_new_tokens;
+  out.drafts = from.drafts == "auto" ? rollout::Drafts::kAuto : rollout::Drafts::kOff;
   out.sampler = {.temperature = from.temperature,
                  .top_k = from.top_k,
                  .top_p = from.top_p,

@@ -13,6 +13,7 @@
 #include "base/step_progress.h"
 #include "base/stopwatch.h"
 #include "train/methods/router_factor.h"
+#include "train/steps/group_filter.h"
 
 namespace hone::train {
 
@@ -207,10 +208,16 @@ ScoredRollouts GroupMethod::score(RolloutBatch batch, std::int64_t group) {
 
 std::shared_ptr<ScoredRollouts> GroupMethod::generate(std::int64_t generation, std::int64_t step,
                                                       Found& found) {
-  SourcedRollouts made = source().make({.generation = generation,
-                                        .rows = order_.prompts(generation),
-                                        .num_generations = parts_.plan.policy.num_generations,
-                                        .trainer_state = state_of(step)});
+  const RolloutRequest request{.generation = generation,
+                               .rows = order_.prompts(generation),
+                               .num_generations = parts_.plan.policy.num_generations,
+                               .trainer_state = state_of(step)};
+  const bool filters =
+      parts_.plan.policy.filter_groups && parts_.plan.policy.replay.empty() && !parts_.plan.dataset_streaming;
+  SourcedRollouts made =
+      filters ? sample_live_groups(source(), request, parts_.plan.policy,
+                                   static_cast<std::uint64_t>(parts_.plan.seed), parts_.prompts)
+              : source().make(request);
   if (scores_before()) add_scores(made.batch, &found);
   require_fitting(made.batch, "generation batch " + std::to_string(generation));
   auto out =
@@ -220,6 +227,7 @@ std::shared_ptr<ScoredRollouts> GroupMethod::generate(std::int64_t generation, s
   found.loss.tokens += out->tokens;
   found.loss.metrics.insert(found.loss.metrics.end(), out->metrics.begin(), out->metrics.end());
   found.loss.metrics.insert(found.loss.metrics.end(), made.metrics.begin(), made.metrics.end());
+  add_counts(found.loss.counts, made.counts);
   for (std::size_t i = 0; i < out->batch.samples.size(); ++i) {
     made.facts.completions[i].advantage = out->batch.samples[i].advantage;
   }

@@ -105,6 +105,7 @@ std::vector<std::vector<OnlinePair>> OnlineDpo::generate(std::int64_t step, Roll
                                     "generation batch " + std::to_string(step));
   out.timings = {{"rollout", made.rollout_seconds}, {"reward", made.reward_seconds}};
   out.metrics = made.metrics;
+  out.counts = made.counts;
   for (const RolloutSample& sample : made.batch.samples) {
     out.tokens += static_cast<std::int64_t>(made.batch.prompts[sample.prompt].ids.size() + sample.ids.size());
   }

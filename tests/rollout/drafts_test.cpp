@@ -1,0 +1,306 @@
+// Drafts: whatever is guessed, a request's tokens and numbers are those that it has without guesses, bit for bit.
+#include "rollout/drafts.h"
+
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+
+#include "base/error.h"
+#include "base/process/instruction_level.h"
+#include "base/where.h"
+#include "model/files/weight_source.h"
+#include "model/tiny_model.h"
+#include "rollout/engine.h"
+#include "rollout/random_requests.h"
+
+namespace hone::rollout {
+namespace drafts_test {
+
+using namespace hone::test_tools;
+using Guess = GuessFunction;
+
+model::CausalLm wide(const std::string& family, at::ScalarType dtype) {
+  const TempFolder folder;
+  base::Json config = wide_config(family);
+  config["max_position_embeddings"] = 1024;
+  write_model(folder.path(), config);
+  return model::CausalLm(*model::open_weights(folder.path()), {dtype, dtype}, model::Storage::kPacked);
+}
+
+// All that each sample of each play comes to, the prompt and each turn with what was appended to it.
+std::vector<Ids> whole_texts(const std::vector<Play>& plays, const std::vector<std::vector<Turns>>& turns) {
+  std::vector<Ids> out;
+  for (std::size_t p = 0; p < plays.size(); ++p) {
+    for (const Turns& its : turns[p]) {
+      Ids ids = plays[p].request.ids;
+      for (std::size_t t = 0; t < its.size(); ++t) {
+        ids.insert(ids.end(), its[t].ids.begin(), its[t].ids.end());
+        out.push_back(ids);
+        if (t == plays[p].later.size()) break;
+        const Continuation& next = plays[p].later[t];
+        if (next.keep >= 0) ids.resize(static_cast<std::size_t>(next.keep));
+        ids.insert(ids.end(), next.ids.begin(), next.ids.end());
+      }
+    }
+  }
+  return out;
+}
+
+// What one of the texts goes on with.
+Guess of(const std::vector<Ids>& texts) {
+  return [texts](std::span<const std::int32_t> ids, std::int64_t most) {
+    for (const Ids& text : texts) {
+      if (text.size() <= ids.size() || !std::equal(ids.begin(), ids.end(), text.begin())) continue;
+      const auto from = text.begin() + std::ssize(ids);
+      return Ids(from, from + std::min(most, std::ssize(text) - std::ssize(ids)));
+    }
+    return Ids();
+  };
+}
+
+// The same, of which a token in each guess is another one, at a place that changes.
+Guess nearly(const Guess& right, std::int32_t vocabulary) {
+  return [right, vocabulary, count = 0](std::span<const std::int32_t> ids, std::int64_t most) mutable {
+    Ids out = right(ids, most);
+    if (out.empty()) return out;
+    std::int32_t& one = out[static_cast<std::size_t>(count++) % out.size()];
+    one = (one + 1) % vocabulary;
+    return out;
+  };
+}
+
+// Never what comes next, and as long as may be.
+Guess wrong(const Guess& right, std::int32_t vocabulary) {
+  return [right, vocabulary](std::span<const std::int32_t> ids, std::int64_t most) {
+    const Ids next = right(ids, 1);
+    return Ids(static_cast<std::size_t>(most), next.empty() ? 0 : (next.front() + 1) % vocabulary);
+  };
+}
+
+using Case = std::tuple<base::InstructionLevel, at::ScalarType>;
+
+class DraftsAt : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    const base::InstructionLevel level = std::get<0>(GetParam());
+    if (level < base::InstructionLevel::kAvx2 || !base::machine_has(level)) GTEST_SKIP();
+    force_.emplace(level);
+  }
+
+ private:
+  std::optional<base::ForceInstructionLevel> force_;
+};
+INSTANTIATE_TEST_SUITE_P(Levels, DraftsAt,
+                         testing::Combine(testing::ValuesIn(base::kInstructionLevels),
+                                          testing::Values(at::kBFloat16, at::kFloat)),
+                         [](const auto& one) {
+                           return std::string(base::name_of(std::get<0>(one.param))) + "_" +
+                                  (std::get<1>(one.param) == at::kFloat ? "fp32" : "bf16");
+                         });
+
+// Every source, in memory that is too small for all requests, with samples, turns, stops, penalties and `constrain`.
+void expect_no_bit_changes(const model::CausalLm& model, std::size_t count) {
+  constexpr std::int32_t kVocabulary = 2500;
+  const std::vector<Play> plays = drawn_plays(count, 7, kVocabulary);
+  const auto wanted = all_alone(model, plays);
+  const Guess right = of(whole_texts(plays, wanted));
+  const std::vector<std::pair<std::string, Guess>> sources = {{"own", {}},
+                                                              {"right", right},
+                                                              {"nearly", nearly(right, kVocabulary)},
+                                                              {"wrong", wrong(right, kVocabulary)}};
+  std::uint32_t seed = 0;
+  for (const auto& [name, guess] : sources) {
+    SCOPED_TRACE(name);
+    DraftFacts facts;
+    const EngineOptions options = {.batch_size = ++seed % 2 == 0 ? 7 : 3,
+                                   .prefill_tokens = seed % 2 == 0 ? 100 : 2048,
+                                   .kv_memory = memory_for(model, plays, 1.3),
+                                   .drafts = Drafts::kAlways,
+                                   .draft_facts = &facts,
+                                   .guess = guess ? &guess : nullptr};
+    const Together found = played_together(model, plays, options, seed);
+    expect_as_alone(plays, wanted, found.turns, 0);
+    if (count > 100) {
+      EXPECT_GT(found.facts.lost, 0);
+    }
+    EXPECT_GT(facts.drafted, name == "own" ? -1 : 20);
+    if (name == "right") {
+      EXPECT_GT(facts.accepted * 100, facts.drafted * 90);  // but what is cancelled
+    }
+    if (name == "nearly") {
+      EXPECT_GT(facts.accepted * 100, facts.drafted * 25);
+      EXPECT_LT(facts.accepted * 100, facts.drafted * 75);
+    }
+    if (name == "wrong") {
+      EXPECT_EQ(facts.accepted, 0);
+    }
+  }
+}
+
+TEST_P(DraftsAt, NoGuessChangesABit) {
+  expect_no_bit_changes(wide("qwen2", std::get<1>(GetParam())), 3);
+}
+
+TEST_P(DraftsAt, SlowNoGuessOfManyChangesABit) {
+  expect_no_bit_changes(wide("qwen2", std::get<1>(GetParam())), 300);
+}
+
+TEST(Drafts, NoGuessChangesABitOfOtherFamilies) {
+  if (base::instruction_level() < base::InstructionLevel::kAvx2) GTEST_SKIP();
+  for (const std::string family : {"gemma3_text", "gemma4_text", "qwen3_moe"}) {
+    SCOPED_TRACE(family);
+    expect_no_bit_changes(wide(family, at::kBFloat16), 3);
+  }
+}
+
+RequestOptions sampling(std::int64_t max_new_tokens, double temperature) {
+  RequestOptions options;
+  options.max_new_tokens = max_new_tokens;
+  options.sampler.temperature = temperature;
+  options.entropies = true;
+  return options;
+}
+
+model::CausalLm tiny(const std::string& family = "llama") {
+  const TempFolder folder;
+  write_model(folder.path(), tiny_config(family));
+  return model::CausalLm(*model::open_weights(folder.path()), {});
+}
+
+// A text that repeats itself takes fewer passes, whatever the mode and the threads.
+TEST(Drafts, ATextThatRepeatsItselfTakesFewerPasses) {
+  if (base::instruction_level() < base::InstructionLevel::kAvx2) GTEST_SKIP();
+  const model::CausalLm model = tiny();
+  const auto run = [&](Drafts drafts, std::int64_t samples, Completion& last) {
+    Engine engine(model, {.drafts = drafts});
+    RequestOptions options = sampling(100, 0);
+    options.share_prompt = samples > 1;
+    const RequestId id = engine.add({.ids = {3, 4, 5}, .options = options, .samples = samples});
+    int passes = 0;
+    while (engine.advance()) ++passes;
+    last = engine.completion(id + static_cast<RequestId>(samples) - 1);
+    return passes;
+  };
+  const int threads = at::get_num_threads();
+  for (const int count : {1, 2}) {
+    at::set_num_threads(count);
+    for (const std::int64_t samples : {1, 3}) {
+      Completion plain, drafted, paid;
+      const int all = run(Drafts::kOff, samples, plain), fewer = run(Drafts::kAlways, samples, drafted);
+      run(Drafts::kAuto, samples, paid);
+      EXPECT_LT(fewer * 2, all);
+      for (const Completion& one : {drafted, paid}) {
+        EXPECT_EQ(one.ids, plain.ids);
+        EXPECT_EQ(one.logprobs, plain.logprobs);
+        EXPECT_EQ(one.entropies, plain.entropies);
+      }
+    }
+  }
+  at::set_num_threads(threads);
+}
+
+TEST(Drafts, NothingIsGuessedWhereBitsCouldChange) {
+  const auto drafted = [&](const model::CausalLm& model, RequestOptions options) {
+    DraftFacts facts;
+    Engine engine(model, {.drafts = Drafts::kAlways, .draft_facts = &facts});
+    engine.add({.ids = {3, 4, 5, 3, 4, 5, 3, 4}, .options = std::move(options)});
+    while (engine.advance()) {
+    }
+    return facts.drafted;
+  };
+  RequestOptions penalized = sampling(60, 0), constrained = penalized;
+  penalized.sampler.repetition_penalty = 1.1;
+  constrained.constrain = [](std::span<const std::int32_t>, std::span<float>) {};
+  const model::CausalLm model = tiny();
+  if (base::instruction_level() >= base::InstructionLevel::kAvx2) {
+    EXPECT_GT(drafted(model, sampling(60, 0)), 0);
+  }
+  EXPECT_EQ(drafted(model, penalized), 0);
+  EXPECT_EQ(drafted(model, constrained), 0);
+  EXPECT_EQ(drafted(tiny("lfm2"), sampling(60, 0)), 0);
+  EXPECT_EQ(drafted(tiny("qwen3_5_text"), sampling(60, 0)), 0);
+  const base::ForceInstructionLevel force(base::InstructionLevel::kPlain);
+  EXPECT_EQ(drafted(model, sampling(60, 0)), 0);
+}
+
+int fails_in = 0;  // so many attentions later
+
+void fail_at_attention(const char* op) {
+  if (std::string(op) == "attention" && --fails_in == 0) throw std::runtime_error("no memory");
+}
+
+// Of a forward with guesses, and of a function that is asked between tokens of one.
+TEST(Drafts, AnEngineGoesOnAfterSomethingFailed) {
+  if (base::instruction_level() < base::InstructionLevel::kAvx2) GTEST_SKIP();
+  const model::CausalLm model = tiny();
+  int calls = 0;
+  RequestOptions options = sampling(40, 0);
+  options.share_prompt = true;
+  const auto all = [&](Drafts drafts, int attention, int stop) {
+    calls = 0;
+    options.stops = [&, stop](std::span<const std::int32_t>) {
+      if (++calls == stop) throw std::runtime_error("gone");
+      return false;
+    };
+    Engine engine(model, {.drafts = drafts});
+    engine.add({.ids = {3, 4, 5}, .options = options, .samples = 2});
+    fails_in = attention;
+    base::where.on_enter = attention > 0 ? &fail_at_attention : nullptr;
+    int failures = 0;
+    for (bool busy = true; busy;) {
+      try {
+        busy = engine.advance();
+      } catch (const std::runtime_error&) {
+        ++failures;
+      }
+    }
+    base::where.on_enter = nullptr;
+    EXPECT_EQ(failures, attention + stop > 0 ? 1 : 0);
+    std::vector<Ids> out;
+    for (const RequestId id : {1, 2}) out.push_back(engine.completion(id).ids);
+    return out;
+  };
+  const auto wanted = all(Drafts::kOff, 0, 0);
+  for (int at = 1; at < 10; ++at) {
+    EXPECT_EQ(all(Drafts::kAlways, at, 0), wanted) << at;
+    EXPECT_EQ(all(Drafts::kAlways, 0, 3 * at), wanted) << at;
+  }
+}
+
+// ---- the parts
+
+TEST(DraftTexts, AGuessIsWhatFollowedLast) {
+  DraftTexts texts;
+  const std::size_t a = texts.add_text(), b = texts.add_text();
+  std::size_t match = 0;
+  texts.add(a, Ids{1, 2, 3, 4, 5, 6, 7});
+  EXPECT_TRUE(texts.find(a, 4, match).empty());
+  texts.add(b, Ids{2, 3, 4, 5});  // as the other sample
+  EXPECT_EQ(texts.find(b, 4, match), (Ids{6, 7}));
+  EXPECT_EQ(match, 0U);
+  texts.add(b, Ids{9, 3, 4});  // two tokens: its own, which were the last
+  EXPECT_EQ(texts.find(b, 3, match), (Ids{5, 9, 3}));
+  EXPECT_EQ(match, 1U);
+  texts.add(a, Ids{8, 7, 8, 7, 8});  // on and on
+  EXPECT_EQ(texts.find(a, 5, match), (Ids{7, 8, 7, 8, 7}));
+}
+
+TEST(PassCost, IsALineThroughPassesOfLate) {
+  PassCost cost;
+  EXPECT_FALSE(cost.is_known());
+  EXPECT_EQ(cost.share_of_row(4), 0.25);
+  for (int i = 0; i < 400; ++i) cost.see(4, 1);
+  EXPECT_FALSE(cost.is_known()) << "all of as many rows";
+  for (int i = 0; i < 400; ++i) cost.see(1 + i % 9, 2 + 0.1 * (1 + i % 9));
+  ASSERT_TRUE(cost.is_known());
+  EXPECT_NEAR(cost.seconds(6), 2.6, 1e-6);
+  EXPECT_NEAR(cost.share_of_row(4), 0.4 / 2.4, 1e-6);
+  for (int i = 0; i < 400; ++i) cost.see(1 + i % 2, 5.0 + i % 2);
+  EXPECT_NEAR(cost.share_of_row(1), 1 / 5.0, 1e-6);
+}
+
+}  // namespace drafts_test
+}  // namespace hone::rollout
