@@ -149,4 +149,5 @@ def main():
         print(json.dumps(first(service, base)))
 
 
-main()
+if __name__ == "__main__":
+    main()
