@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/process/instruction_level.h"
+#include "ops/machine/device_memory.h"
 #include "ops/machine/team.h"
 #include "rollout/decoder.h"
 #include "rollout/drafts.h"
@@ -17,7 +18,7 @@ namespace hone::rollout {
 
 bool Decoder::can_draft(const model::CausalLm& model) {
   const model::ModelConfig& config = model.config();
-  return model.device().is_cpu() && base::instruction_level() >= base::InstructionLevel::kAvx2 &&
+  return ops::is_host(model.device()) && base::instruction_level() >= base::InstructionLevel::kAvx2 &&
          config.layers_of(model::LayerKind::kShortConv) == 0 &&
          config.layers_of(model::LayerKind::kDeltaRule) == 0;
 }
