@@ -56,11 +56,11 @@ struct DraftFacts {
   std::int64_t drafted = 0;   // guessed tokens that were read
   std::int64_t accepted = 0;  // of them, those that were what was drawn
   std::int64_t passes = 0;    // guesses of one or more tokens of a sequence
-  // What they took off the time of sampling, by the measured cost of a pass; negative where they cost time.
+  // Sampling took so much less time, by the measured cost of a pass; negative where drafts cost time.
   double seconds_saved = 0;
 };
 
-// Of all sequences together.
+// These hold for all sequences together.
 struct EngineOptions {
   std::int64_t batch_size = 16;        // maximum number of sequences that decode together
   std::int64_t prefill_tokens = 2048;  // prompt tokens of one forward; a longer prompt is read in pieces

@@ -20,7 +20,7 @@ struct Sequence;
 constexpr std::array<std::size_t, 2> kDraftMatches = {4, 2};
 constexpr std::int64_t kLongestDraft = 16;
 
-// The texts of one prompt's samples. Of each run of kDraftMatches tokens it knows where it was seen last.
+// Holds the texts of one prompt's samples, and knows where each run of kDraftMatches tokens was seen last.
 class DraftTexts {
  public:
   std::size_t add_text();  // an empty one; its number
@@ -42,7 +42,7 @@ class DraftTexts {
   std::unordered_map<std::uint64_t, Place> places_;
 };
 
-// Of a sequence.
+// A sequence has one.
 struct SequenceDraft {
   std::vector<std::int32_t> ids;  // guessed in the forward that is being made
   std::size_t match = 0;
@@ -55,13 +55,13 @@ struct SequenceDraft {
   std::int64_t turns = 0;  // of the sequence, when its text was last compared
 };
 
-// What a pass costs by its rows: a straight line through those of late.
+// Estimates what a pass costs by its rows: a straight line goes through the latest passes.
 class PassCost {
  public:
   void see(std::int64_t rows, double seconds);
   bool is_known() const { return slope_ >= 0; }
   double seconds(std::int64_t rows) const { return start_ + slope_ * static_cast<double>(rows); }
-  // Of one more row, as a share of what a token costs in a pass of `rows` sequences without drafts.
+  // Returns what one more row costs, as a share of what a token costs in a pass of `rows` sequences without drafts.
   double share_of_row(std::int64_t rows) const;
 
  private:

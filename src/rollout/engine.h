@@ -114,7 +114,8 @@ class Engine {
   // It ends now (FinishReason::kCancelled), with what it has; nothing happens to one that has ended.
   void cancel(RequestId id);
   void forget(RequestId id);  // in any state: it is gone, with its memory
-  // All keys and values that are kept, which were computed with other weights. What decodes computes its own again.
+  // Drops all keys and values that are kept, which were computed with other weights. Sequences that decode compute
+  // theirs again.
   void lose_keys();
 
   // One forward, in which each request that has read its tokens gets a new one (with drafts one or more) and others read
@@ -123,7 +124,7 @@ class Engine {
   // exception (of the options' functions, of the machine) leaves every request as it was before, or with its token;
   // advance() may be called again.
   bool advance();
-  // What has happened since the last call, in the order of the requests in the batch.
+  // Returns what has happened since the last call, in the order of the requests in the batch.
   std::vector<Event> poll();
 
   const Completion& completion(RequestId id) const;  // so far

@@ -28,7 +28,7 @@ struct HttpRequest {
   std::string body;          // whole
   // The first value of a header, whose name is in lower case; empty: there is none.
   std::string_view header(std::string_view name) const;
-  // Whether that is its content-type, with or without parameters.
+  // Says whether `type` is its content-type, with or without parameters.
   bool has_type(std::string_view type) const;
 };
 
@@ -77,7 +77,7 @@ struct HttpOptions {
   double read_seconds = 30;            // for a head, and for a body
   std::int64_t connections = 4096;     // at once; the next ones wait to be accepted
   std::int64_t held_bytes = 4 << 20;   // of a stream that its client does not read
-  // Of all answers and streams that clients have not read yet. A further answer is a 503 instead, and a
+  // The answers and streams that clients have not read yet hold so much together. A further answer is a 503 instead, and a
   // further part closes its connection.
   std::int64_t all_answer_bytes = 512 << 20;
   // Names that the Host header may have, beside the loopback names when host is loopback; "*": any. A page of
@@ -96,7 +96,7 @@ class HttpServer {
   int port() const;
   std::int64_t connections() const;  // open now
   // Accepts no more connections, closes those that are idle, and waits for the others to end. After `seconds`
-  // they are closed. Whether all ended by themselves.
+  // they are closed. Says whether all ended by themselves.
   bool drain(double seconds);
 
  private:

@@ -10,7 +10,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.dont_write_bytecode = True
-FRAGMENTS = 20  # sentences of headers without a main verb: the most that may be there
+FRAGMENTS = 5  # sentences of headers without a main verb: the most that may be there
 
 
 def load(path):

@@ -35,7 +35,7 @@ bool sample_tokens(const SampledTokens& x);
 bool draws_tokens(at::Device device);
 bool attend_pages(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q, const PageMemory& memory,
                   const SentParts& parts, double scale);
-// Whether attend_pages() takes them: numbers of this type, so many heads of queries over a head of keys.
+// Says whether attend_pages() takes them: numbers of this type, so many heads of queries over a head of keys.
 bool takes_pages(at::ScalarType dtype, std::int64_t group, std::int64_t dim);
 
 }  // namespace hone::ops::cuda

@@ -13,7 +13,7 @@
 
 namespace hone::ops::cuda::kernels {
 
-// Of the table: what the core and the library must agree on.
+// The core and the library must agree on this version of the table.
 constexpr int kVersion = 5;
 
 enum class Dtype : int { kFloat, kBFloat16 };
