@@ -50,8 +50,8 @@ std::string verdicts_text(const base::fs::path& run) {
     };
     const auto step = verdict.find("step");
     if (text("level") == "ok") continue;
-    out += "step " + (step == verdict.end() ? "?" : step->dump()) + "  " + text("level") + ' ' + text("code") + "  " +
-           text("what") + '\n';
+    out += "step " + (step == verdict.end() ? "?" : step->dump()) + "  " + text("level") + ' ' +
+           text("code") + "  " + text("what") + '\n';
   }
   return out;
 }
@@ -82,8 +82,9 @@ std::string run_text(const base::fs::path& run) {
 
 int bug_report(const std::vector<std::string>& arguments) {
   const config::BugReportPlan plan = config::parse_bug_report(arguments);
-  std::string text = "# A bug report of hone\n\nWrite here what you did, what you expected, and what happened.\n" +
-                     section("hone env", env_text());
+  std::string text =
+      "# A bug report of hone\n\nWrite here what you did, what you expected, and what happened.\n" +
+      section("hone env", env_text());
   if (!plan.run.empty()) text += run_text(plan.run);
   base::write_file_atomic(plan.output, shareable(base::printable(text)));
   std::cout << "written   " << plan.output << "; read it before you send it\n";

@@ -13,13 +13,16 @@
 namespace hone::commands {
 namespace {
 
-constexpr std::array<std::string_view, 5> kTellingNames = {"TOKEN", "KEY", "SECRET", "PASSWORD", "CREDENTIAL"};
-constexpr std::array<std::string_view, 9> kTokens = {"hf_", "sk-", "ghp_",  "gho_", "github_pat_",
+constexpr std::array<std::string_view, 5> kTellingNames = {"TOKEN", "KEY", "SECRET", "PASSWORD",
+                                                           "CREDENTIAL"};
+constexpr std::array<std::string_view, 9> kTokens = {"hf_",  "sk-",  "ghp_",  "gho_", "github_pat_",
                                                      "AKIA", "ASIA", "xoxb-", "xoxp-"};
 constexpr std::size_t kShortestValue = 8;   // of a variable: a shorter one is found in innocent words
 constexpr std::size_t kShortestToken = 16;  // of what follows the beginning of a token
 
-bool is_of_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-'; }
+bool is_of_word(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
+}
 
 void replace_all(std::string& text, std::string_view what, std::string_view with) {
   for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) {
@@ -34,8 +37,9 @@ std::vector<std::string> secret_values() {
     const std::string_view variable = *entry;
     const std::string_view name = variable.substr(0, variable.find('='));
     const std::string_view value = variable.substr(std::min(name.size() + 1, variable.size()));
-    const bool tells = std::any_of(kTellingNames.begin(), kTellingNames.end(),
-                                   [&](std::string_view word) { return name.find(word) != std::string_view::npos; });
+    const bool tells = std::any_of(kTellingNames.begin(), kTellingNames.end(), [&](std::string_view word) {
+      return name.find(word) != std::string_view::npos;
+    });
     if (tells && value.size() >= kShortestValue) out.emplace_back(value);
   }
   std::sort(out.begin(), out.end(),
@@ -49,7 +53,8 @@ void hide_tokens(std::string& text) {
          at = text.find(beginning, at + beginning.size())) {
       if (at > 0 && is_of_word(text[at - 1])) continue;
       const std::size_t from = at + beginning.size();
-      const auto end = std::find_if_not(text.begin() + static_cast<std::ptrdiff_t>(from), text.end(), is_of_word);
+      const auto end =
+          std::find_if_not(text.begin() + static_cast<std::ptrdiff_t>(from), text.end(), is_of_word);
       const std::size_t length = static_cast<std::size_t>(end - text.begin()) - from;
       if (length >= kShortestToken) text.replace(from, length, base::kRedacted);
     }

@@ -9,7 +9,7 @@
 namespace hone::config {
 
 struct BugReportPlan {
-  std::string run;                           // a run's output_dir, which exists; empty: the machine alone
+  std::string run;                            // a run's output_dir, which exists; empty: the machine alone
   std::string output = "hone-bug-report.md";  // a file that is not there yet
 
   bool operator==(const BugReportPlan&) const = default;
