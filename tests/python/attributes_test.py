@@ -7,6 +7,7 @@ usage: tests/python/attributes_test.py [--hone PROGRAM]
 """
 import argparse
 import contextlib
+import functools
 import dataclasses
 import io
 import json
@@ -185,13 +186,16 @@ def test_own_layers(folder):
     mlp = model.inside["layers"].inside["mlp"]
     model._forward_hooks[0], mlp._forward_hooks[1] = make_inputs_require_grad, of_a_library
     mlp.forward = of_a_library
-    for one in (None, object(), model):
+    helpful = type("Helpful", (Module,), {"count": test_set, "__init__": Module.__init__})()
+    helpful._forward_hooks[0] = functools.partial(of_a_library, 1)
+    for one in (None, object(), model, helpful):
         own_layers.refuse(one, "model")
     changes = (("mlp", Module(), "_forward_hooks", {0: test_set}, "a forward hook, test_set"),
+               ("mlp", Module(), "_forward_hooks", {0: functools.partial(test_set, 1)}, "a forward hook, partial"),
                ("mlp", Module(), "_backward_pre_hooks", {0: print, 1: test_set}, "a backward pre-hook"),
                ("mlp", Module(), "forward", test_set, "in the place of its forward"),
                ("mlp", type("Own", (Module,), {"__module__": Module.__module__, "forward": test_set})(), "training", True, "of its forward"),
-               ("mlp", type("Mine", (Module,), {})(), "training", True, "the class Mine"))
+               ("mlp", type("Mine", (Module,), {"named_modules": Module.named_modules})(), "training", True, "the class Mine of"))
     for name, module, attribute, value, words in changes:
         setattr(module, attribute, value)
         model.inside["layers"].inside[name] = module

@@ -5,7 +5,8 @@ Looked at: the class of each module, a `forward` that was put in the place of it
 from hone.errors import Refused
 
 # Whose modules, functions and hooks compute what their files say, or what an option of hone says.
-KNOWN = ("transformers", "torch", "peft", "bitsandbytes", "accelerate", "trl", "liger_kernel", "kernels", "unsloth", "unsloth_zoo")
+KNOWN = ("transformers", "torch", "peft", "bitsandbytes", "accelerate", "trl", "liger_kernel", "kernels", "unsloth", "unsloth_zoo", "fla", "flash_attn",
+         "apex", "torchao", "optimum", "gptqmodel", "hqq", "compressed_tensors")
 # Hooks of scripts that train adapters with gradient checkpointing: in hone the gradient needs none.
 OF_CHECKPOINTING = ("make_inputs_require_grad", "make_inputs_require_grads")
 HOOKS = {"_forward_hooks": "a forward hook", "_forward_pre_hooks": "a forward pre-hook", "_backward_hooks": "a backward hook",
@@ -13,15 +14,27 @@ HOOKS = {"_forward_hooks": "a forward hook", "_forward_pre_hooks": "a forward pr
 
 
 def is_known(one):
+    one = getattr(one, "func", one)  # of a functools.partial
     return (getattr(one, "__module__", None) or "").split(".")[0] in (*KNOWN, "transformers_modules")
+
+
+def changed_in(kind):
+    """What a script's own class has in the place of a library's: "forward"; "" where it adds names alone, or begins otherwise."""
+    library = next((one for one in kind.__mro__ if is_known(one)), None)
+    if library is None:
+        return "layers"
+    own = [name for one in kind.__mro__[:kind.__mro__.index(library)] for name, value in vars(one).items()
+           if hasattr(library, name) and not isinstance(value, type) and (callable(value) or hasattr(value, "__get__"))]
+    return min((name for name in own if name == "__call__" or not name.startswith("__")), default="")
 
 
 def first_of(model):
     """(name of the module, what it has); None where transformers computes all of it."""
     named = getattr(model, "named_modules", None)
     for name, module in named() if named is not None else ():
-        if not is_known(type(module)):
-            return name, f"the class {type(module).__name__} of {type(module).__module__}"
+        changed = changed_in(type(module))
+        if changed:
+            return name, f"the class {type(module).__name__} of {type(module).__module__}, which has its own {changed}"
         own = vars(module).get("forward") or getattr(type(module), "forward", None)
         if own is not None and not is_known(own):
             return name, "another function in the place of its forward"
