@@ -3,6 +3,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "base/error.h"
 #include "base/files/file.h"
 #include "base/json.h"
 #include "base/strings/printable.h"
@@ -62,7 +63,7 @@ std::string last_lines(const base::fs::path& run) {
   std::istringstream lines(base::read_text(file));
   std::deque<std::string> last;
   for (std::string line; std::getline(lines, line);) {
-    last.push_back(line.substr(0, kLongestLine));
+    last.push_back(shareable(line).substr(0, kLongestLine));  // nothing is hidden in a piece of a secret
     if (last.size() > kLastLines) last.pop_front();
   }
   std::string out;
@@ -70,9 +71,19 @@ std::string last_lines(const base::fs::path& run) {
   return out;
 }
 
-std::string run_text(const base::fs::path& run) {
+// A report that a full disk has cut is no reason to write none.
+std::string end_text(const base::fs::path& run) {
   const base::fs::path report = doctor::find_report(run);
-  return section("Why the run ended", report.empty() ? "" : doctor::explain(report)) +
+  if (report.empty()) return "";
+  try {
+    return doctor::explain(report, doctor::Evidence::kLeftOut);
+  } catch (const base::UserError& error) {
+    return error.what();
+  }
+}
+
+std::string run_text(const base::fs::path& run) {
+  return section("Why the run ended", end_text(run)) +
          section("Options that are not the defaults", options_text(run)) +
          section("What the doctor said", verdicts_text(run)) +
          section("The last lines of metrics.jsonl", last_lines(run));

@@ -62,7 +62,7 @@ std::string go_on(const fs::path& folder, std::int64_t checkpoint, std::int64_t 
   return out;
 }
 
-std::string explain_fault(const Json& json, const fs::path& folder) {
+std::string explain_fault(const Json& json, const fs::path& folder, Evidence evidence) {
   const std::string kind = text_at(json, "kind");
   const bool ended = kind == "end";  // a fault of the last step: the adapter is written
   std::string out;
@@ -76,7 +76,7 @@ std::string explain_fault(const Json& json, const fs::path& folder) {
   for (const Json& one : verdicts) {
     if (!one.is_object()) continue;
     line(out, "what", text_at(one, "code") + "  " + text_at(one, "what"));
-    line(out, "evidence", text_at(one, "evidence"));
+    if (evidence == Evidence::kTold) line(out, "evidence", text_at(one, "evidence"));
     line(out, "cause", text_at(one, "cause"));
     line(out, "not this", text_at(one, "not_this"));
     line(out, "change", text_at(one, "fix"));
@@ -151,11 +151,11 @@ fs::path find_report(const fs::path& folder) {
   return newest;
 }
 
-std::string explain(const fs::path& report) {
+std::string explain(const fs::path& report, Evidence evidence) {
   const Json json = read_json(report);
   const fs::path folder = report.has_parent_path() ? report.parent_path() : fs::path(".");
   const std::string format = json.is_object() ? text_at(json, "format") : "";
-  if (format == kFaultFormat) return explain_fault(json, folder);
+  if (format == kFaultFormat) return explain_fault(json, folder, evidence);
   if (format == kCrashFormat) return explain_crash(json);
   if (format == "hone-running-1") {
     if (const auto state = read_running(folder)) return explain_running(*state, folder);

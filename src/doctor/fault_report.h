@@ -29,8 +29,11 @@ base::fs::path crash_report_path(const base::fs::path& output_dir, std::int64_t 
 // hone-running.json; empty when there is none. `folder` may be a report itself.
 base::fs::path find_report(const base::fs::path& folder);
 
+// Evidence of a verdict may quote completions and rows of the data.
+enum class Evidence { kTold, kLeftOut };
+
 // A report as text, with newlines: what, where, what it is not, the last healthy checkpoint, how to continue.
 // UserError when the file is not a report.
-std::string explain(const base::fs::path& report);
+std::string explain(const base::fs::path& report, Evidence evidence = Evidence::kTold);
 
 }  // namespace hone::doctor

@@ -148,12 +148,13 @@ at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std
     x = fused_layer_step(layers_[l], layer_pass, x, segments, tiles);
   }
   base::enter_layer(-1);
-  for (std::size_t i = 0; i < ids.size(); ++i) caches[i]->length += static_cast<std::int64_t>(ids[i].size());
   if (x.size(0) != static_cast<std::int64_t>(last.size())) {
     x = x.index_select(0, ops::index_tensor(last, device()));
   }
   at::Tensor out = at::empty(x.sizes(), x.options().dtype(dtypes_.linear));
   ops::rms_norm_into(out, x, final_norm(pass), config_.rms_norm_eps);
+  // Last of all: after an exception the caches are as long as before, so that what the layers have appended is dropped.
+  for (std::size_t i = 0; i < ids.size(); ++i) caches[i]->length += static_cast<std::int64_t>(ids[i].size());
   return out;
 }
 

@@ -34,8 +34,10 @@ void Decoder::begin_guesses(std::span<Sequence* const> live) {
 // The first tokens of a cache say how large it becomes, so that they are never guesses.
 void Decoder::guess(Sequence& sequence) {
   if (sequence.cache.layers.empty()) return;
+  if (guessed_ >= kMostGuesses) return;
   drafter_->guess(sequence, live_);
-  const std::vector<std::int32_t>& ids = sequence.draft.ids;
+  std::vector<std::int32_t>& ids = sequence.draft.ids;
+  ids.resize(static_cast<std::size_t>(std::min(std::ssize(ids), kMostGuesses - guessed_)));
   ids_.back().insert(ids_.back().end(), ids.begin(), ids.end());
   guessed_ += std::ssize(ids);
 }

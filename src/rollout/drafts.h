@@ -19,6 +19,8 @@ struct Sequence;
 // Tokens before a guess that are looked up, the longest first.
 constexpr std::array<std::size_t, 2> kDraftMatches = {4, 2};
 constexpr std::int64_t kLongestDraft = 16;
+constexpr std::int64_t kMostGuesses =
+    64;  // tokens of a pass, of all its sequences: the memory plan counts their logits
 
 // Holds the texts of one prompt's samples, and knows where each run of kDraftMatches tokens was seen last.
 class DraftTexts {

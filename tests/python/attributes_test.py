@@ -7,8 +7,8 @@ usage: tests/python/attributes_test.py [--hone PROGRAM]
 """
 import argparse
 import contextlib
-import functools
 import dataclasses
+import functools
 import io
 import json
 import os
@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import types
 import warnings
 
 sys.dont_write_bytecode = True
@@ -178,15 +179,16 @@ def test_own_layers(folder):
     def make_inputs_require_grad(*_):
         return None
 
-    def of_a_library(*_):
-        return None
-
-    of_a_library.__module__ = "accelerate.hooks"
+    of_a_library = types.FunctionType((lambda *_: None).__code__, {"__name__": "accelerate.hooks"})
+    Module.forward = types.FunctionType((lambda *_: None).__code__, {"__name__": "transformers.models.llama.modeling_llama"})
+    imitated = functools.wraps(Module.forward)(lambda *_: None)
+    decorated = types.FunctionType(of_a_library.__code__, {"__name__": "torch.utils"})
+    decorated.__wrapped__ = test_set
     model = Module(layers=Module(mlp=Module()))
     mlp = model.inside["layers"].inside["mlp"]
     model._forward_hooks[0], mlp._forward_hooks[1] = make_inputs_require_grad, of_a_library
     mlp.forward = of_a_library
-    helpful = type("Helpful", (Module,), {"count": test_set, "__init__": Module.__init__})()
+    helpful = type("Helpful", (Module,), {"count": test_set, "__init__": Module.__init__, "save_pretrained": test_set})()
     helpful._forward_hooks[0] = functools.partial(of_a_library, 1)
     for one in (None, object(), model, helpful):
         own_layers.refuse(one, "model")
@@ -194,6 +196,9 @@ def test_own_layers(folder):
                ("mlp", Module(), "_forward_hooks", {0: functools.partial(test_set, 1)}, "a forward hook, partial"),
                ("mlp", Module(), "_backward_pre_hooks", {0: print, 1: test_set}, "a backward pre-hook"),
                ("mlp", Module(), "forward", test_set, "in the place of its forward"),
+               ("mlp", Module(), "forward", imitated, "in the place of its forward"),
+               ("mlp", Module(), "forward", decorated, "in the place of its forward"),
+               ("mlp", Module(), "_loss_function", test_set, "another loss_function"),
                ("mlp", type("Own", (Module,), {"__module__": Module.__module__, "forward": test_set})(), "training", True, "of its forward"),
                ("mlp", type("Mine", (Module,), {"named_modules": Module.named_modules})(), "training", True, "the class Mine of"))
     for name, module, attribute, value, words in changes:

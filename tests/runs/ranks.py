@@ -47,7 +47,7 @@ METHODS = {
     "grpo, two iterations": ("grpo", "prompts", {**SAMPLED, "num_iterations": 2, "top_entropy_quantile": 0.5}),
     "rloo": ("rloo", "prompts", SAMPLED),
     "sft with samples and rewards": ("sft", "answers", {**SAMPLES, "eval_reward_funcs": 'regex(pattern="e", column=completion)'}),
-    "grpo with samples and rewards": ("grpo", "prompts", {**SAMPLED, "sample_prompts": 2, "eval_reward_funcs": SAMPLED["reward_funcs"]}),
+    "grpo with samples and rewards": ("grpo", "prompts", {**SAMPLED, "filter_groups": "true", "max_num_gen_batches": 3, "sample_prompts": 2, "eval_reward_funcs": SAMPLED["reward_funcs"]}),
     # a recipe of Python users, with its file of DeepSpeed as it is
     "grpo with gradient checkpointing and zero2.json": ("grpo", "prompts", {
         **SAMPLED, "gradient_checkpointing": "true", "report_to": "none",

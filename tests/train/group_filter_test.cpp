@@ -46,8 +46,8 @@ class Rows final : public RolloutSource {
   std::vector<std::string> names_ = {"right", "flat"};
 };
 
-SourcedRollouts sampled(Rows& rows, std::int64_t most = 10, std::int64_t generation = 4) {
-  config::PolicyPlan policy;
+SourcedRollouts sampled(Rows& rows, std::int64_t most = 10, std::int64_t generation = 4,
+                        config::PolicyPlan policy = {}) {
   policy.filter_groups = true;
   policy.max_num_gen_batches = most;
   return sample_live_groups(
@@ -134,6 +134,55 @@ TEST(GroupFilter, WhereTheBoundOrTheRowsEndDeadGroupsFillTheBatch) {
   const SourcedRollouts none = sampled(all, 1000);
   EXPECT_EQ(all.requests.size(), static_cast<std::size_t>(kPrompts / 8));
   EXPECT_EQ(rows_of(none), (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
+// The sums are 0.5 and 1.5. RLOO clips them to one value, and then no group has a gradient.
+TEST(GroupFilter, SumsAreClippedAsTheMethodClipsThem) {
+  config::PolicyPlan policy;
+  policy.reward_clip_range = {-10.0, 0.5};
+  Rows rows([](std::int64_t) { return false; });
+  sampled(rows, 2, 4, policy);
+  EXPECT_EQ(rows.requests.size(), 2U);
+  policy.reward_clip_range = {-10.0, 1.0};
+  Rows wider([](std::int64_t) { return false; });
+  sampled(wider, 2, 4, policy);
+  EXPECT_EQ(wider.requests.size(), 1U);
+}
+
+// The functions' sums are 2 and 2, and their normalized values do not cancel.
+TEST(GroupFilter, RewardsAreNormalizedAsTheMethodNormalizesThem) {
+  class Opposed final : public RolloutSource {
+   public:
+    const std::vector<std::string>& reward_names() const override { return names_; }
+    SourcedRollouts make(const RolloutRequest& request) override {
+      ++asked;
+      SourcedRollouts out;
+      out.batch.reward_names = names_;
+      for (std::size_t p = 0; p < request.rows.size(); ++p) {
+        out.batch.prompts.push_back({.row = request.rows[p], .ids = {1}});
+        for (std::int32_t i = 0; i < 2; ++i) {
+          RolloutSample sample{.prompt = p, .ids = {1, i}};
+          sample.rewards = {1.0 - i, 1.0 - i, 2.0 * i};
+          out.batch.samples.push_back(sample);
+          out.facts.completions.push_back({});
+        }
+      }
+      return out;
+    }
+    std::int64_t asked = 0;
+
+   private:
+    std::vector<std::string> names_ = {"one", "another", "opposed"};
+  };
+  config::PolicyPlan policy;
+  policy.max_num_gen_batches = 2;
+  const RolloutRequest request{.generation = 1, .rows = {0, 1}, .num_generations = 2};
+  Opposed summed, normalized;
+  sample_live_groups(summed, request, policy, 42, kPrompts);
+  EXPECT_EQ(summed.asked, 2);
+  policy.multi_objective_aggregation = "normalize_then_sum";
+  sample_live_groups(normalized, request, policy, 42, kPrompts);
+  EXPECT_EQ(normalized.asked, 1);
 }
 
 }  // namespace group_filter_test

@@ -3,12 +3,13 @@
 lm-eval's remote tokenizer puts no token before a text, and no prompt into a chat template (0.4.13). The server does both here, so that
 prompts have the tokens that they have in lm-eval's transformers model.
 """
-import json
 import sys
-import urllib.error
-import urllib.request
 
 sys.path[:] = [folder for folder in sys.path if folder not in ("", ".")]  # a file of the working folder is never imported
+
+import json  # noqa: E402
+import urllib.error  # noqa: E402
+import urllib.request  # noqa: E402
 
 from lm_eval.__main__ import cli_evaluate  # noqa: E402
 from lm_eval.models.api_models import TemplateAPI  # noqa: E402

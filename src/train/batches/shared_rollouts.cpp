@@ -101,6 +101,7 @@ void put(SourcedRollouts& all, std::vector<RolloutPrompt>& prompts, PartFacts pa
 std::string SharedRollouts::make_own(const RolloutRequest& request, const parallel::BinnedWork& work) {
   RolloutRequest own = request;
   own.rows.clear();
+  own.places.clear();
   for (const std::int64_t item : work.items_of_rank(ranks_.rank())) {
     own.rows.push_back(request.rows[static_cast<std::size_t>(item)]);
     own.places.push_back(request.places.empty() ? static_cast<std::size_t>(item)

@@ -20,6 +20,7 @@
 #include "ops/machine/device_memory.h"
 #include "ops/machine/product_rates.h"
 #include "parallel/tree_sum.h"
+#include "rollout/drafts.h"
 #include "rollout/kv_memory.h"
 #include "train/facts/machine.h"
 #include "train/opening/open_model.h"
@@ -383,7 +384,9 @@ std::int64_t sampling_bytes(const model::CausalLm& model, const SampledSize& siz
   // layers' own inputs, and in fp32 what they are made of
   const std::int64_t own = shape.num_hidden_layers * shape.per_layer_width * (3 + 3 * (element == 4 ? 1 : 2));
   const std::int64_t prefill = read * (4 * shape.hidden_size + heads + 3 * mlp + own) * element;
-  return keys + prefill + std::min(options.batch_size, size.prompts * size.samples) * shape.vocab_size * 4;
+  const std::int64_t guesses = options.drafts == rollout::Drafts::kOff ? 0 : rollout::kMostGuesses;
+  const std::int64_t rows = std::min(options.batch_size, size.prompts * size.samples) + guesses;
+  return keys + prefill + rows * shape.vocab_size * 4;
 }
 
 std::int64_t bytes_in_use(const config::MachinePlan& plan) {

@@ -1,8 +1,10 @@
 #include "train/steps/group_filter.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "base/rng.h"
@@ -16,19 +18,45 @@ struct Group {
   std::size_t batch = 0, first = 0;
 };
 
+// RLOO's sum of one sample, which it clips; not a number where no function has scored it.
+double clipped_sum(std::span<const double> rewards, std::span<const double> weights,
+                   const std::pair<double, double>& range) {
+  double sum = 0;
+  bool is_scored = false;
+  for (std::size_t k = 0; k < rewards.size(); ++k) {
+    if (std::isnan(rewards[k])) continue;
+    sum += rewards[k] * (weights.empty() ? 1 : weights[k]);
+    is_scored = true;
+  }
+  return is_scored ? std::clamp(sum, range.first, range.second) : std::nan("");
+}
+
+// Whether the group has an advantage, by the sums that the method's advantages are made of.
 bool is_live(const RolloutBatch& batch, std::size_t first, std::size_t size,
              const config::PolicyPlan& policy) {
-  std::vector<double> rewards;
-  for (std::size_t i = first; i < first + size; ++i)
-    rewards.insert(rewards.end(), batch.samples[i].rewards.begin(), batch.samples[i].rewards.end());
   // The rewards of environments come last and have no weight of their own: 1, as in score_rollouts().
   std::vector<double> weights = policy.reward_weights;
   if (!weights.empty()) weights.resize(batch.reward_names.size(), 1);
-  const learn::RewardTable table{.rewards = rewards,
-                                 .functions = std::ssize(batch.reward_names),
-                                 .group_size = static_cast<std::int64_t>(size),
-                                 .weights = weights};
-  return learn::grpo_advantages(table, {.scale_rewards = learn::ScaleRewards::kNone}).dead_groups == 0;
+  std::vector<double> rewards;
+  for (std::size_t i = first; i < first + size; ++i) {
+    const std::vector<double>& own = batch.samples[i].rewards;
+    if (policy.reward_clip_range) {
+      rewards.push_back(clipped_sum(own, weights, *policy.reward_clip_range));
+    } else {
+      rewards.insert(rewards.end(), own.begin(), own.end());
+    }
+  }
+  learn::RewardTable table{.rewards = rewards,
+                           .functions = std::ssize(batch.reward_names),
+                           .group_size = static_cast<std::int64_t>(size),
+                           .weights = weights};
+  if (policy.reward_clip_range) table.functions = 1, table.weights = {};
+  const auto aggregation = policy.multi_objective_aggregation == "normalize_then_sum"
+                               ? learn::Aggregation::kNormalizeThenSum
+                               : learn::Aggregation::kSumThenNormalize;
+  return learn::grpo_advantages(table,
+                                {.scale_rewards = learn::ScaleRewards::kNone, .aggregation = aggregation})
+             .dead_groups == 0;
 }
 
 // `count` of the rows 0..prompts-1 that are not in `used`, which then has them too; fewer where there are no more.

@@ -41,6 +41,7 @@ impl Body for Out {
             }
             Out::Stream(parts, ended) => match parts.poll_recv(cx) {
                 Poll::Pending => Poll::Pending,
+                Poll::Ready(None) if ended.call.is_cut() => Poll::Pending, // its connection is about to be closed
                 Poll::Ready(None) => {
                     ended.sent();
                     Poll::Ready(None)

@@ -72,6 +72,7 @@ struct State {
 pub struct Call {
     state: Mutex<State>,
     gone: AtomicBool,
+    cut: AtomicBool,
     /// Bytes of the stream that wait for the client.
     pub held: AtomicU64,
     most_held: u64,
@@ -94,6 +95,7 @@ impl Call {
             state: Mutex::new(State { head: Some(head), ..State::default() }),
             gone: AtomicBool::new(false),
             held: AtomicU64::new(0),
+            cut: AtomicBool::new(false),
             most_held,
             most_of_all,
             close,
@@ -109,11 +111,8 @@ impl Call {
     /// A copy that is counted. None: the answers of all calls would have too many bytes.
     fn waiting(&self, bytes: &[u8]) -> Option<Bytes> {
         let size = bytes.len() as u64;
-        let all = self.counts.answer_bytes.fetch_add(size, Ordering::SeqCst) + size;
-        if all > self.most_of_all {
-            self.counts.answer_bytes.fetch_sub(size, Ordering::SeqCst);
-            return None;
-        }
+        let fits = |all: u64| all.checked_add(size).filter(|all| *all <= self.most_of_all);
+        self.counts.answer_bytes.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fits).ok()?;
         Some(Bytes::from_owner(Waiting { bytes: bytes.into(), counts: self.counts.clone() }))
     }
 
@@ -163,7 +162,11 @@ impl Call {
     }
 
     pub fn part(&self, bytes: &[u8]) {
+        if self.is_cut() {
+            return;
+        }
         let Some(bytes) = self.waiting(bytes) else {
+            self.cut.store(true, Ordering::SeqCst);
             self.close.notify_one();
             return;
         };
@@ -175,6 +178,11 @@ impl Call {
         if waits > self.most_held {
             self.close.notify_one();
         }
+    }
+
+    /// A part of the stream is missing: its end is never sent, so that the client does not take it for whole.
+    pub fn is_cut(&self) -> bool {
+        self.cut.load(Ordering::SeqCst)
     }
 
     pub fn end(&self) {
