@@ -38,6 +38,7 @@ const std::map<std::string, Command, std::less<>>& table() {
       {"chat", &chat},
       {"serve", &serve},
       {"eval", &eval},
+      {"verify-served", &verify_served},
       {"convert", &convert},
       {"merge", &merge},
       {"export", &export_model},

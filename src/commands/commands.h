@@ -26,7 +26,8 @@ int train_method(config::Method method, const std::vector<std::string>& argument
 int generate(const std::vector<std::string>& arguments);  // hone generate --model_name_or_path M --prompt P
 int chat(const std::vector<std::string>& arguments);      // hone chat M
 int eval(const std::vector<std::string>& arguments);      // hone eval M --tasks T
-int convert(const std::vector<std::string>& arguments);   // hone convert --input model.gguf --output folder
+int verify_served(const std::vector<std::string>& arguments);  // hone verify-served URL --adapter FOLDER
+int convert(const std::vector<std::string>& arguments);  // hone convert --input model.gguf --output folder
 // hone merge --model_name_or_path M --adapter_name_or_path A
 int merge(const std::vector<std::string>& arguments);
 int export_model(const std::vector<std::string>& arguments);  // hone export --model_name_or_path M --output F

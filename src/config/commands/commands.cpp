@@ -11,6 +11,7 @@
 #include "config/commands/report_plans.h"
 #include "config/commands/send_plans.h"
 #include "config/commands/tool_plans.h"
+#include "config/commands/verify_plan.h"
 #include "config/parse.h"
 #include "config/write_plan.h"
 
@@ -164,6 +165,17 @@ constexpr CommandRow kCommands[] = {
            "files the table. MODEL may be the folder of an adapter: where it is a run's, the table is on the run's page too.\n",
      .schema = &eval_schema,
      .check = [](const Words& words) { parse_eval(words); }},
+    {.name = "verify-served",
+     .what = "does a server apply an adapter",
+     .example = "hone verify-served http://127.0.0.1:8000 --adapter DIR",
+     .usage = "hone verify-served URL --adapter DIR [--base MODEL] [--option value ...]\n"
+           "\n"
+           "Whether a server applies an adapter: what its kind does with each tensor, and then, by log-probabilities,\n"
+           "which weights it answers with: the adapter's, the base's, a half of the adapter, another scale, another\n"
+           "base, or none of these; and whether it renders conversations as the tokenizer does. Asks hone serve, vLLM,\n"
+           "SGLang, llama-server and Ollama. The exit code is 0 where the adapter is applied, else 2.\n",
+     .schema = &verify_schema,
+     .check = [](const Words& words) { parse_verify(words); }},
     {.name = "convert",
      .what = "GGUF or folder -> Hugging Face folder",
      .example = "hone convert --input model.gguf --output DIR",

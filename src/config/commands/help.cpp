@@ -87,8 +87,8 @@ std::string program_help() {
       "usage: hone COMMAND [--option value ...]\n\n";
   for (const CommandRow& row : command_rows()) {
     if (row.what.empty()) continue;
-    out += row.example.empty() ? fmt::format("  {:<12} {}\n", row.name, row.what)
-                               : fmt::format("  {:<12} {:<39} {}\n", row.name, row.what, row.example);
+    out += row.example.empty() ? fmt::format("  {:<14} {}\n", row.name, row.what)
+                               : fmt::format("  {:<14} {:<39} {}\n", row.name, row.what, row.example);
   }
   out += "\n--instructions plain|avx2|avx512|avx512_bf16|amx holds any command to these of the processor.\n";
   return out;

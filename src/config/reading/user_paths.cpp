@@ -16,7 +16,7 @@ namespace {
 
 using base::Json;
 
-constexpr std::array<std::pair<std::string_view, PathForm>, 50> kForms = {{
+constexpr std::array<std::pair<std::string_view, PathForm>, 53> kForms = {{
     {"model_name_or_path", PathForm::kPath},
     {"ref_model", PathForm::kPath},
     {"tokenizer_name_or_path", PathForm::kPath},
@@ -66,6 +66,9 @@ constexpr std::array<std::pair<std::string_view, PathForm>, 50> kForms = {{
     {"good", PathForm::kPath},
     {"bad", PathForm::kPath},
     {"shown", PathForm::kPath},
+    {"adapter", PathForm::kPath},
+    {"base", PathForm::kPath},
+    {"other_base", PathForm::kPath},
     {"config", PathForm::kPath},
 }};
 

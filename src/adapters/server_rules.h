@@ -1,0 +1,44 @@
+// What servers do with the tensors of an adapter: applied, dropped, refused or scaled wrongly, by rules that are data.
+//
+// The rules are of vLLM 0.32, SGLang 0.5.23, llama.cpp with its convert_lora_to_gguf.py, Ollama and hone, as their sources
+// read. They need no request: a folder and the base's family are enough. What a server then does is measured
+// (commands/verify).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/files/file.h"
+#include "model/config/model_config.h"
+
+namespace hone::adapters {
+
+enum class Server { kHone, kVllm, kSglang, kLlamaCpp, kOllama, kOther };
+std::string_view server_name(Server server);  // "llama-server"
+// By the word of an option: hone, vllm, sglang, llama-server, ollama, other. Nothing: another word.
+std::optional<Server> server_of_word(std::string_view word);
+// The words that server_of_word takes.
+const std::vector<std::string>& server_words();
+
+// From the best to the worst; the worst rule of a tensor is what happens to it.
+enum class KeyFate { kApplied, kUnsure, kScaledWrongly, kDropped, kRefused };
+std::string_view fate_name(KeyFate fate);  // "scaled wrongly"
+
+// Tensors of one kind with one fate.
+struct KeyGroup {
+  KeyFate fate = KeyFate::kApplied;
+  std::string what;          // "LoRA of linears"
+  std::string why, fix;      // empty: applied
+  std::int64_t keys = 0;     // tensors of the file
+  std::string example = {};  // one of them, as the file has it
+};
+
+// The tensors of the adapter in `folder` on a base of `model`, the worst first. Options that hone cannot read are no error
+// here. UserError for a folder without an adapter, or with a damaged one.
+std::vector<KeyGroup> keys_on_server(const base::fs::path& folder, const model::ModelConfig& model,
+                                     Server server);
+
+}  // namespace hone::adapters

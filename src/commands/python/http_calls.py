@@ -1,0 +1,93 @@
+"""Asks one server over HTTP, a request at a time, for a C++ program that has no client of its own.
+
+Descriptor 3 is a socket to hone (base/process/python_process.h). The first line that comes is the settings, as JSON: url, seconds, key_env.
+Each further line is a request, {"method", "path", "body"}, whose body is JSON or null. Answers are lines of JSON: {"status", "text"}, or
+{"failed": a sentence, "absent": nobody listens}. An answer has at most 400,000 bytes. No redirect is followed, and no proxy is asked for this
+machine.
+"""
+import sys
+
+sys.path[:] = [folder for folder in sys.path if folder not in ("", ".")]  # a file of the working folder is never imported
+
+import http.client  # noqa: E402
+import ipaddress  # noqa: E402
+import json  # noqa: E402
+import os  # noqa: E402
+import socket  # noqa: E402
+import time  # noqa: E402
+import urllib.error  # noqa: E402
+import urllib.parse  # noqa: E402
+import urllib.request  # noqa: E402
+
+MOST, MOST_LINE = 400_000, 1_000_000
+
+
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *arguments):
+        return None
+
+
+def is_here(host):
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def body_of(response, until):
+    """At most MOST bytes and one more; a server that sends a byte now and then is late all the same."""
+    parts, count = [], 0
+    while count <= MOST:
+        part = response.read1(min(1 << 16, MOST + 1 - count))
+        if not part:
+            break
+        parts.append(part)
+        count += len(part)
+        if time.monotonic() > until:
+            raise TimeoutError
+    return b"".join(parts)
+
+
+class Client:
+    def __init__(self, settings):
+        self.url, self.seconds = settings["url"], settings["seconds"]
+        self.headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "hone"}
+        if settings["key_env"]:
+            self.headers["Authorization"] = "Bearer " + os.environ.get(settings["key_env"], "")
+        proxies = [urllib.request.ProxyHandler({})] if is_here(urllib.parse.urlsplit(self.url).hostname or "") else []
+        self.opener = urllib.request.build_opener(NoRedirect, *proxies)
+
+    def ask(self, call):
+        data = None if call["body"] is None else json.dumps(call["body"]).encode()
+        request = urllib.request.Request(self.url + call["path"], data=data, headers=self.headers, method=call["method"])
+        until = time.monotonic() + self.seconds
+        try:
+            try:
+                with self.opener.open(request, timeout=self.seconds) as response:
+                    status, body = response.status, body_of(response, until)
+            except urllib.error.HTTPError as error:
+                with error:
+                    status, body = error.code, error.read(4000)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", error)
+            if isinstance(reason, (TimeoutError, socket.timeout)):
+                return {"failed": f"no whole answer within {self.seconds:g} s", "absent": False}
+            absent = isinstance(reason, (ConnectionRefusedError, socket.gaierror))
+            return {"failed": f"{type(reason).__name__}: {' '.join(str(reason).split())[:200]}", "absent": absent}
+        if len(body) > MOST:
+            return {"failed": f"an answer of more than {MOST:,} bytes", "absent": False}
+        return {"status": status, "text": body.decode("utf-8", "replace")}
+
+
+def main():
+    pipe = socket.socket(fileno=3)
+    lines = pipe.makefile("r", encoding="utf-8", errors="replace")
+    client = Client(json.loads(lines.readline()))
+    for line in lines:
+        answer = json.dumps(client.ask(json.loads(line)), ensure_ascii=False).encode("utf-8", "replace")
+        if len(answer) > MOST_LINE:  # of control characters, which are longer in JSON
+            answer = json.dumps({"failed": "an answer of control characters", "absent": False}).encode()
+        pipe.sendall(answer + b"\n")
+
+
+main()

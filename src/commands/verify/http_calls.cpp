@@ -1,0 +1,102 @@
+#include "commands/verify/http_calls.h"
+
+#include <chrono>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "base/strings/printable.h"
+#include "base/strings/utf8.h"
+#include "commands/python/http_texts.h"
+
+namespace hone::commands {
+
+using base::Clock;
+using base::Json;
+
+namespace {
+
+constexpr double kStart = 20;  // seconds for Python to begin, beside those of the first request
+constexpr std::size_t kShown = 300;
+
+}  // namespace
+
+Json member_of(const Json& object, const std::string& name) {
+  if (!object.is_object()) return {};
+  const auto found = object.find(name);
+  return found == object.end() ? Json() : *found;
+}
+
+HttpCalls::HttpCalls(HttpOptions options) : options_(std::move(options)) {
+  if (options_.key_env.empty()) return;
+  const char* const key = std::getenv(options_.key_env.c_str());
+  if (key != nullptr && *key != '\0') return;
+  throw base::UserError({.where = "option api_key_env",
+                         .expected = "a variable that holds the key",
+                         .found = options_.key_env + " is not set",
+                         .fix = "export " + options_.key_env + "=..., or leave the option out"});
+}
+
+void HttpCalls::refuse(const std::string& path, const std::string& expected, const std::string& found,
+                       const std::string& fix) const {
+  throw base::UserError({.where = options_.url + path,
+                         .expected = expected,
+                         .found = base::printable(base::cut_text(found, kShown)),
+                         .cause = {},
+                         .fix = fix});
+}
+
+HttpReply HttpCalls::ask(const char* method, const std::string& path, const Json& body) {
+  if (!process_) {
+    process_ = std::make_unique<base::PythonProcess>(
+        base::PythonProcess::Options{.python = options_.python, .program = kHttpCallsPython});
+    process_->tell({{"url", options_.url}, {"seconds", options_.seconds}, {"key_env", options_.key_env}});
+  }
+  process_->tell({{"method", method}, {"path", path}, {"body", body}});
+  const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                        std::chrono::duration<double>(kStart + options_.seconds));
+  const std::vector<Json> said = process_->wait(until);
+  if (said.empty()) {
+    const bool late = !process_->closed();
+    process_->finish(Clock::now());
+    const std::string how = process_->failure();
+    process_.reset();
+    refuse(path, "an answer", late || how.empty() ? "no answer in time" : "the Python that asks " + how,
+           "name another Python with --python");
+  }
+  const Json& reply = said.front();
+  if (const Json failed = member_of(reply, "failed"); failed.is_string()) {
+    const bool absent = member_of(reply, "absent") == Json(true);
+    refuse(path, absent ? "a server that listens" : "an answer", failed.get<std::string>(),
+           absent ? "start it, or correct the address"
+                  : "give it more time with --timeout, or fewer prompts with --count");
+  }
+  const Json status = member_of(reply, "status"), text = member_of(reply, "text");
+  base::require(status.is_number_integer() && text.is_string(), "commands::HttpCalls", "a status and a text");
+  return {.status = status.get<int>(), .text = text.get<std::string>()};
+}
+
+HttpReply HttpCalls::get(const std::string& path) {
+  return ask("GET", path, {});
+}
+
+HttpReply HttpCalls::post(const std::string& path, const Json& body) {
+  return ask("POST", path, body);
+}
+
+Json HttpCalls::object(const HttpReply& reply, const std::string& path) const {
+  if (reply.status != 200) {
+    const bool key = reply.status == 401 || reply.status == 403;
+    refuse(path, "status 200", std::to_string(reply.status) + ": " + reply.text,
+           key ? "name the variable that holds the key: --api_key_env NAME" : "");
+  }
+  try {
+    Json out = base::parse_json(reply.text, options_.url + path);
+    if (out.is_object()) return out;
+  } catch (const base::UserError&) {
+    // told below, with what came
+  }
+  refuse(path, "a JSON object", reply.text.empty() ? "an empty answer" : reply.text,
+         "it is no server that hone knows; correct the address");
+}
+
+}  // namespace hone::commands

@@ -1,0 +1,51 @@
+// Requests to one server over HTTP, one after another, by the user's Python (commands/python/http_calls.py).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/json.h"
+#include "base/process/python_process.h"
+
+namespace hone::commands {
+
+struct HttpOptions {
+  std::string url;      // "http://127.0.0.1:8000"
+  std::string key_env;  // the variable that holds the key; empty: no key
+  double seconds = 30;  // of a request
+  std::string python;   // empty: base/process/active_python.h
+};
+
+struct HttpReply {
+  int status = 0;
+  std::string text;
+};
+
+class HttpCalls {
+ public:
+  // UserError for a variable that is not set.
+  explicit HttpCalls(HttpOptions options);
+
+  // Any status. UserError: no Python, nobody listens, no whole answer in time, or one that is too long.
+  HttpReply get(const std::string& path);
+  HttpReply post(const std::string& path, const base::Json& body);
+
+  // The object of an answer with status 200. UserError for another status, and for what is no JSON object.
+  base::Json object(const HttpReply& reply, const std::string& path) const;
+
+  const std::string& url() const { return options_.url; }
+  // UserError: what came as the answer of `path` is not what `expected` says.
+  [[noreturn]] void refuse(const std::string& path, const std::string& expected, const std::string& found,
+                           const std::string& fix = "") const;
+
+ private:
+  HttpReply ask(const char* method, const std::string& path, const base::Json& body);
+
+  HttpOptions options_;
+  std::unique_ptr<base::PythonProcess> process_;
+};
+
+// A member of an object; null where there is none.
+base::Json member_of(const base::Json& object, const std::string& name);
+
+}  // namespace hone::commands

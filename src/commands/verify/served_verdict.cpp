@@ -1,0 +1,69 @@
+#include "commands/verify/served_verdict.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "doctor/number_format.h"
+
+namespace hone::commands {
+
+namespace {
+
+constexpr double kTimesAsFar = 3, kFloor = 0.002, kTimesNoise = 10;
+
+double comparable(const Measured& one) {
+  return std::isfinite(one.distance) ? one.distance : HUGE_VAL;
+}
+
+ServedVerdict none_of(const Measured& nearest, double limit) {
+  return {
+      .code = "none",
+      .what = "none of these: the nearest is " + doctor::short_number(nearest.distance) +
+              " away, and rounding explains " + doctor::short_number(limit),
+      .cause =
+          "another base, another adapter or another version of it is served, or the weights have few bits",
+      .fix = "name a base that may be served with --other_base; for weights of 4 bits write --limit 0.3",
+      .is_applied = false};
+}
+
+}  // namespace
+
+ServedVerdict verdict_of(const std::vector<Measured>& measured, double limit, double changes) {
+  base::require(!measured.empty(), "commands::verdict_of", "a hypothesis");
+  const auto nearest = std::min_element(measured.begin(), measured.end(), [](const auto& a, const auto& b) {
+    return comparable(a) < comparable(b);
+  });
+  const double best = comparable(*nearest);
+  if (!(best <= limit)) return none_of(*nearest, limit);
+  if (!(changes >= kTimesNoise * best && changes > kFloor)) {
+    return {
+        .code = "not_told_apart",
+        .what = "it cannot be told whether the adapter is applied: it changes log-probabilities by " +
+                doctor::short_number(changes) + ", and the server differs by " + doctor::short_number(best),
+        .cause =
+            "the adapter has learned next to nothing (CKPT-01), or these prompts do not ask for what it learned",
+        .fix = "give prompts of its training set with --prompts FILE.jsonl",
+        .is_applied = false};
+  }
+  std::string near;
+  for (const Measured& one : measured) {
+    const bool far = comparable(one) >= std::max(kTimesAsFar * best, kFloor);
+    if (&one != &*nearest && !far) near += ", " + one.hypothesis.code;
+  }
+  if (!near.empty()) {
+    return {.code = "not_told_apart",
+            .what = "these cannot be told apart: " + nearest->hypothesis.code + near,
+            .cause = "their answers to these prompts are nearly the same",
+            .fix = "ask more with --count, or give prompts of its training set with --prompts FILE.jsonl",
+            .is_applied = false};
+  }
+  const Hypothesis& found = nearest->hypothesis;
+  return {.code = found.code,
+          .what = found.words,
+          .cause = found.cause,
+          .fix = found.fix,
+          .is_applied = found.code == kApplied};
+}
+
+}  // namespace hone::commands
