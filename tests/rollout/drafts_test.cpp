@@ -126,7 +126,9 @@ void expect_no_bit_changes(const model::CausalLm& model, std::size_t count) {
     if (count > 100) {
       EXPECT_GT(found.facts.lost, 0);
     }
-    if (name != "own") EXPECT_GT(facts.drafted, 20);  // a random text need not repeat itself
+    if (name != "own") {
+      EXPECT_GT(facts.drafted, 20);  // a random text need not repeat itself
+    }
     if (name == "right") {
       EXPECT_GT(facts.accepted * 100, facts.drafted * 90);  // but what is cancelled
     }
