@@ -143,7 +143,7 @@ void expect_no_bit_changes(const model::CausalLm& model, std::size_t count) {
 }
 
 TEST_P(DraftsAt, NoGuessChangesABit) {
-  expect_no_bit_changes(wide("qwen2", std::get<1>(GetParam())), 3);
+  expect_no_bit_changes(wide("qwen2", std::get<1>(GetParam())), 6);
 }
 
 TEST_P(DraftsAt, SlowNoGuessOfManyChangesABit) {
@@ -154,7 +154,7 @@ TEST(Drafts, NoGuessChangesABitOfOtherFamilies) {
   if (base::instruction_level() < base::InstructionLevel::kAvx2) GTEST_SKIP();
   for (const std::string family : {"gemma3_text", "gemma4_text", "qwen3_moe"}) {
     SCOPED_TRACE(family);
-    expect_no_bit_changes(wide(family, at::kBFloat16), 3);
+    expect_no_bit_changes(wide(family, at::kBFloat16), 5);
   }
 }
 
