@@ -12,6 +12,8 @@
 #include "config/commands/bug_report_plan.h"
 #include "config/commands/report_plans.h"
 #include "doctor/fault_report.h"
+#include "report/page/page_facts.h"
+#include "train/saves/run_folder.h"
 
 namespace hone::commands {
 namespace {
@@ -37,28 +39,21 @@ std::string options_text(const base::fs::path& run) {
 
 // Of each verdict that is no "ok": its step, class and what was found. Evidence may quote rows, and is left out.
 std::string verdicts_text(const base::fs::path& run) {
-  const base::fs::path file = run / "hone-page.json";
-  if (!base::fs::exists(file)) return "";
-  const base::Json page = base::Json::parse(base::read_text(file), nullptr, false);
-  const auto facts = page.is_object() ? page.find("verdicts") : page.end();
-  if (!page.is_object() || facts == page.end() || !facts->is_array()) return "";
   std::string out;
-  for (const base::Json& verdict : *facts) {
-    if (!verdict.is_object()) continue;
+  for (const auto& [step, verdict] : report::read_page_facts(run).verdicts) {
     const auto text = [&](const char* name) {
       const auto found = verdict.find(name);
       return found != verdict.end() && found->is_string() ? found->get<std::string>() : std::string();
     };
-    const auto step = verdict.find("step");
     if (text("level") == "ok") continue;
-    out += "step " + (step == verdict.end() ? "?" : step->dump()) + "  " + text("level") + ' ' +
-           text("code") + "  " + text("what") + '\n';
+    out += "step " + std::to_string(step) + "  " + text("level") + ' ' + text("code") + "  " + text("what") +
+           '\n';
   }
   return out;
 }
 
 std::string last_lines(const base::fs::path& run) {
-  const base::fs::path file = run / "metrics.jsonl";
+  const base::fs::path file = run / train::kMetricsFile;
   if (!base::fs::exists(file)) return "";
   std::istringstream lines(base::read_text(file));
   std::deque<std::string> last;

@@ -148,12 +148,10 @@ void Drafter::guess(Sequence& sequence, std::int64_t rows) {
   if (most <= 0) return;
   if (options_.guess != nullptr) {
     draft.ids = (*options_.guess)(sequence.ids, most);
-    most = std::min(most, length_that_pays(draft, rows));
-    if (std::ssize(draft.ids) > most) draft.ids.resize(static_cast<std::size_t>(most));
-    return;
+  } else {
+    follow(sequence);
+    draft.ids = draft.texts->find(draft.text, most, draft.match);
   }
-  follow(sequence);
-  draft.ids = draft.texts->find(draft.text, most, draft.match);
   if (draft.ids.empty()) return;
   most = length_that_pays(draft, rows);
   if (std::ssize(draft.ids) > most) draft.ids.resize(static_cast<std::size_t>(most));

@@ -1,10 +1,10 @@
 #include "commands/verify/hypotheses.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <exception>
 
+#include "model/config/layer_of.h"
 #include "serve/prompt_scores.h"
 
 namespace hone::commands {
@@ -20,16 +20,6 @@ bool is_attention(const std::string& name) {
 
 bool is_expert(const std::string& name) {
   return name.find(".experts") != std::string::npos;
-}
-
-// The number behind ".layers."; -1: not in a layer.
-std::int64_t layer_of(const std::string& name) {
-  constexpr std::string_view kLayers = "layers.";
-  const std::size_t at = name.find(kLayers);
-  if (at == std::string::npos) return -1;
-  std::int64_t out = -1;
-  std::from_chars(name.data() + at + kLayers.size(), name.data() + name.size(), out);
-  return out;
 }
 
 // The tensors alone: what is cached of them beside a scale is made again under another scale.
@@ -98,10 +88,10 @@ void Hypotheses::add_halves() {
   half("mlp_only", "half of it is applied: MLPs alone", kNames, in_mlp);
   half("lower_layers_only", "half of it is applied: the lower layers alone",
        "the server splits the layers, and a part of it has no adapter",
-       [middle](const ops::Linear& linear) { return layer_of(linear.named_in_adapters()) < middle; });
+       [middle](const ops::Linear& linear) { return model::layer_of(linear.named_in_adapters()) < middle; });
   half("upper_layers_only", "half of it is applied: the upper layers alone",
        "the server splits the layers, and a part of it has no adapter",
-       [middle](const ops::Linear& linear) { return layer_of(linear.named_in_adapters()) >= middle; });
+       [middle](const ops::Linear& linear) { return model::layer_of(linear.named_in_adapters()) >= middle; });
   half("no_experts", "its experts are not applied",
        "names or shapes of stacked experts do not fit the server's",
        [](const ops::Linear& linear) { return !is_expert(linear.named_in_adapters()); });

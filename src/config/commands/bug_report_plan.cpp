@@ -2,17 +2,14 @@
 
 #include "base/error.h"
 #include "base/files/file.h"
+#include "config/reading/first_word.h"
 #include "config/reading/user_paths.h"
 #include "config/settings.h"
 
 namespace hone::config {
 
 BugReportPlan parse_bug_report(const std::vector<std::string>& arguments) {
-  std::vector<std::string> words = arguments;
-  if (!words.empty() && !words[0].starts_with("-")) words.insert(words.begin(), "--run");
-  Settings settings(bug_report_schema());
-  settings.read_arguments(words);
-  settings.throw_mistakes();
+  const Settings settings = read_first_word(bug_report_schema(), arguments, "--run");
   BugReportPlan plan;
   settings.fill(plan);
   if (!plan.run.empty()) plan.run = user_path(plan.run, "option run");

@@ -12,6 +12,7 @@
 #include "base/strings/split.h"
 #include "base/strings/suggest.h"
 #include "config/method_of.h"
+#include "config/reading/first_word.h"
 #include "config/reading/user_paths.h"
 #include "config/settings.h"
 
@@ -177,11 +178,7 @@ std::vector<std::int64_t> counts_of(const std::string& text, const std::string& 
 }
 
 FaultsPlan parse_faults(const std::vector<std::string>& arguments) {
-  std::vector<std::string> words = arguments;
-  if (!words.empty() && !words[0].starts_with("-")) words.insert(words.begin(), "--code");
-  Settings settings(faults_schema());
-  settings.read_arguments(words);
-  settings.throw_mistakes();
+  const Settings settings = read_first_word(faults_schema(), arguments, "--code");
   FaultsPlan plan;
   settings.fill(plan);
   return plan;

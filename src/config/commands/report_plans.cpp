@@ -8,6 +8,7 @@
 #include "base/json_tools.h"
 #include "config/method_of.h"
 #include "config/option_secrets.h"
+#include "config/reading/first_word.h"
 #include "config/reading/yaml_limits.h"
 #include "config/settings.h"
 #include "config/write_plan.h"
@@ -40,16 +41,6 @@ std::string without_metrics(const std::string& run) {
                          .fix = "name the output_dir of a run of hone"});
 }
 
-Settings read_folders(const Schema& schema, const std::vector<std::string>& arguments,
-                      std::string_view first) {
-  std::vector<std::string> words = arguments;
-  if (!words.empty() && !words[0].starts_with("-")) words.insert(words.begin(), std::string(first));
-  Settings settings(schema);
-  settings.read_arguments(words);
-  settings.throw_mistakes();
-  return settings;
-}
-
 }  // namespace
 
 const Schema& report_schema() {
@@ -72,7 +63,7 @@ const Schema& compare_schema() {
 }
 
 ReportPlan parse_report(const std::vector<std::string>& arguments) {
-  const Settings settings = read_folders(report_schema(), arguments, "--runs");
+  const Settings settings = read_first_word(report_schema(), arguments, "--runs");
   ReportPlan plan;
   plan.notes = settings.check();
   settings.fill(plan);
@@ -104,7 +95,7 @@ CompareRunsPlan parse_compare(const std::vector<std::string>& arguments) {
   std::vector<std::string> words = arguments;
   if (words.size() > 1 && !words[0].starts_with("-") && !words[1].starts_with("-"))
     words.insert(words.begin() + 1, "--second");
-  const Settings settings = read_folders(compare_schema(), words, "--first");
+  const Settings settings = read_first_word(compare_schema(), words, "--first");
   CompareRunsPlan plan;
   plan.notes = settings.check();
   settings.fill(plan);

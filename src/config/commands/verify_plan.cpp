@@ -4,6 +4,7 @@
 #include "base/files/file.h"
 #include "base/json.h"
 #include "config/parse.h"
+#include "config/reading/first_word.h"
 #include "config/settings.h"
 
 namespace hone::config {
@@ -77,11 +78,7 @@ const Schema& verify_schema() {
 }
 
 VerifyPlan parse_verify(const std::vector<std::string>& arguments) {
-  std::vector<std::string> words = arguments;
-  if (!words.empty() && !words[0].starts_with("-")) words.insert(words.begin(), "--url");
-  Settings settings(verify_schema());
-  settings.read_arguments(words);
-  settings.throw_mistakes();
+  Settings settings = read_first_word(verify_schema(), arguments, "--url");
   VerifyPlan plan;
   plan.notes = settings.check();
   settings.fill(plan);
