@@ -1,4 +1,4 @@
-// What servers do with the tensors of an adapter: applied, dropped, refused or scaled wrongly, by rules that are data.
+// Servers apply the tensors of an adapter, drop them, refuse them or scale them wrongly. The rules are data.
 //
 // The rules are of vLLM 0.32, SGLang 0.5.23, llama.cpp with its convert_lora_to_gguf.py, Ollama and hone, as their sources
 // read. They need no request: a folder and the base's family are enough. What a server then does is measured

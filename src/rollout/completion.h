@@ -48,7 +48,7 @@ enum class Drafts {
   kAlways,  // every guess; for tests
 };
 
-// What may follow these tokens, at most so many.
+// Guesses what may follow these tokens, at most so many.
 using GuessFunction = std::function<std::vector<std::int32_t>(std::span<const std::int32_t>, std::int64_t)>;
 
 // How far drafts went.

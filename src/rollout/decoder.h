@@ -54,7 +54,7 @@ class Decoder {
     Facts facts;
   };
   void feed(Sequence& sequence);
-  // Whether a pass of several tokens of a sequence has the bits of as many passes, and its keys can be taken back.
+  // Says whether a pass of several tokens has the bits of as many passes, and its keys can be taken back.
   static bool can_draft(const model::CausalLm& model);
   void begin_guesses(std::span<Sequence* const> live);
   void guess(Sequence& sequence);  // after its last token was fed

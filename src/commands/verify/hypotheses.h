@@ -1,5 +1,5 @@
-// What a server may have made of an adapter, each a set of weights that hone's own model has for a moment, and the
-// log-probabilities that it gives under them.
+// A hypothesis is what a server may have made of an adapter: a set of weights that hone's own model has for a moment.
+// The model gives its own log-probabilities under each.
 #pragma once
 
 #include <functional>

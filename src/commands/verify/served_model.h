@@ -19,7 +19,7 @@
 
 namespace hone::commands {
 
-// What is asked: a prompt, and tokens behind it that are scored too where the server scores what we send.
+// A prompt that is asked, and tokens behind it that are scored too where the server scores what we send.
 struct AskedText {
   std::string prompt_text;
   std::vector<std::int32_t> prompt, more;
