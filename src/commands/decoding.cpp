@@ -51,7 +51,10 @@ OpenedModel open_model(const config::DecodingPlan& plan, bool tells_of_embedding
     out.adapter = adapters::Adapter::load(*out.model, folder);
     adapters::require_kind(out.adapter->config(), /*score_head=*/false, folder);
   }
-  if (plan.adapters.empty()) return out;
+  if (plan.adapters.empty()) {
+    if (!out.adapter) out.model->join_linears();  // an adapter has done so
+    return out;
+  }
   out.adapters.emplace(*out.model);
   for (const config::NamedAdapter& one : plan.adapters) {
     print_frozen_note(one.folder);

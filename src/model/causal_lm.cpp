@@ -387,8 +387,7 @@ at::Tensor CausalLm::embed(const std::vector<std::int64_t>& ids) const {
   return rows_of(index_of(ids));
 }
 
-at::Tensor CausalLm::embed(const std::vector<std::int64_t>& ids, const ops::PassContext& pass) const {
-  const at::Tensor index = index_of(ids);
+at::Tensor CausalLm::rows_of(const at::Tensor& index, const ops::PassContext& pass) const {
   // transformers' nn.Embedding has a padding_idx: the lookup of that row has no gradient
   at::Tensor x = pass.adapters_on && trained_parts_.embedding.defined()
                      ? at::embedding(trained_parts_.embedding, index, config_.padding_row(config_.vocab_size))
@@ -399,6 +398,11 @@ at::Tensor CausalLm::embed(const std::vector<std::int64_t>& ids, const ops::Pass
         at::embedding(lora->a.t(), index, config_.padding_row(config_.vocab_size));  // [T, r]
     x = (x + at::linear(a_out, lora->b) * lora->scale).to(dtypes_.residual);
   }
+  return x;
+}
+
+at::Tensor CausalLm::embed(const std::vector<std::int64_t>& ids, const ops::PassContext& pass) const {
+  const at::Tensor x = rows_of(index_of(ids), pass);
   return token_rows_.put(x, token_rows_.places(ids, pass));
 }
 

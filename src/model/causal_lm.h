@@ -94,6 +94,13 @@ class CausalLm {
   // With `last_rows` the result has rows of each sequence's last last_rows[i] new tokens instead, 1 or more, in order.
   at::Tensor step(const std::vector<std::vector<std::int64_t>>& ids, std::vector<KvCache*>& caches,
                   const ops::PassContext& pass, std::span<const std::int64_t> last_rows = {}) const;
+  // The same of a token each that was drawn on the device: ids [n] int32 there, of the vocabulary, in the order of `caches`. The host
+  // neither sees them nor waits for them. InternalError unless takes_drawn_ids().
+  at::Tensor step_drawn(const at::Tensor& ids, std::vector<KvCache*>& caches,
+                        const ops::PassContext& pass) const;
+  // Whether a token is nothing but a row of the embedding to the model, and every layer can truncate: what was read ahead of
+  // the host may have to be taken back.
+  bool takes_drawn_ids() const;
   // UserError for one outside the embedding.
   void require_ids(std::span<const std::int32_t> ids) const {
     for (const std::int32_t id : ids) require_id(id);
@@ -205,9 +212,15 @@ class CausalLm {
   LayerCache new_cache(std::int64_t layer, std::int64_t room) const;  // empty, for so many tokens
   // Of the keys and values of a layer; null: each sequence has memory of its own.
   std::shared_ptr<ops::backend::KvPool> pool_of(std::int64_t layer) const;
+  // The new tokens of a step: x [T, H], embedded, through all layers.
+  struct NewRows;
+  at::Tensor step_rows(const at::Tensor& embedded, const NewRows& rows, std::vector<KvCache*>& caches,
+                       const ops::PassContext& pass) const;
   void require_id(std::int64_t id) const;
   at::Tensor index_of(const std::vector<std::int64_t>& ids) const;  // [T], checked, on the model's device
   at::Tensor rows_of(const at::Tensor& index) const;                // [T, H], the base's where it has numbers
+  at::Tensor rows_of(const at::Tensor& index,
+                     const ops::PassContext& pass) const;  // of this pass, without token_rows()
   void for_each_part(const std::function<void(const ops::Weight&)>& matrix,
                      const std::function<void(const at::Tensor&)>& vector) const;
   ModelConfig config_;

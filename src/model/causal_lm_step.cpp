@@ -98,30 +98,62 @@ LayerCache CausalLm::new_cache(std::int64_t layer, std::int64_t room) const {
   return out;
 }
 
+struct CausalLm::NewRows {
+  std::vector<std::int64_t> ids;              // none, where only the device has them
+  std::vector<std::int64_t> positions, last;  // last: whose hidden state is wanted
+  Segments segments;                          // one a sequence
+
+  void add(std::int64_t size, std::int64_t position, std::int64_t wanted) {
+    base::require(wanted > 0 && wanted <= size, "CausalLm::step", "as many rows as new tokens at most");
+    const auto begin = static_cast<std::int64_t>(positions.size());
+    for (std::int64_t j = 0; j < size; ++j) positions.push_back(position + j);
+    segments.emplace_back(begin, begin + size);
+    for (std::int64_t j = size - wanted; j < size; ++j) last.push_back(begin + j);
+  }
+};
+
 at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std::vector<KvCache*>& caches,
                           const ops::PassContext& pass, std::span<const std::int64_t> last_rows) const {
   base::require(ids.size() == caches.size() && !ids.empty(), "CausalLm::step", "one cache a sequence");
   base::require(last_rows.empty() || last_rows.size() == ids.size(), "CausalLm::step",
                 "rows of each sequence");
   const at::NoGradGuard no_grad;
-  std::vector<std::int64_t> all_ids, positions, last;
-  Segments segments;
+  NewRows rows;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     base::require(!ids[i].empty(), "CausalLm::step", "at least one new token a sequence");
-    const auto begin = static_cast<std::int64_t>(all_ids.size());
-    const auto size = static_cast<std::int64_t>(ids[i].size());
-    for (std::int64_t j = 0; j < size; ++j) positions.push_back(caches[i]->length + j);
-    all_ids.insert(all_ids.end(), ids[i].begin(), ids[i].end());
-    segments.emplace_back(begin, begin + size);
-    const std::int64_t rows = last_rows.empty() ? 1 : last_rows[i];
-    base::require(rows > 0 && rows <= size, "CausalLm::step", "as many rows as new tokens at most");
-    for (std::int64_t j = size - rows; j < size; ++j) last.push_back(begin + j);
+    rows.ids.insert(rows.ids.end(), ids[i].begin(), ids[i].end());
+    rows.add(static_cast<std::int64_t>(ids[i].size()), caches[i]->length,
+             last_rows.empty() ? 1 : last_rows[i]);
   }
-  at::Tensor x = into_layers(embed(all_ids, pass), pass);
-  for (std::size_t i = 0; i < ids.size(); ++i) {
+  return step_rows(embed(rows.ids, pass), rows, caches, pass);
+}
+
+bool CausalLm::takes_drawn_ids() const {
+  if (per_layer_ || token_rows_.defined()) return false;
+  for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i)
+    if (config_.kind_of(i) != LayerKind::kAttention) return false;
+  return true;
+}
+
+at::Tensor CausalLm::step_drawn(const at::Tensor& ids, std::vector<KvCache*>& caches,
+                                const ops::PassContext& pass) const {
+  base::require(takes_drawn_ids() && ids.dim() == 1 && !caches.empty() &&
+                    ids.size(0) == static_cast<std::int64_t>(caches.size()) && ids.device() == device(),
+                "CausalLm::step_drawn", "ids on the device, one a sequence, and a model that takes them");
+  const at::NoGradGuard no_grad;
+  NewRows rows;
+  for (const KvCache* const one : caches) rows.add(1, one->length, 1);
+  return step_rows(rows_of(ids.to(at::kLong), pass), rows, caches, pass);
+}
+
+at::Tensor CausalLm::step_rows(const at::Tensor& embedded, const NewRows& rows, std::vector<KvCache*>& caches,
+                               const ops::PassContext& pass) const {
+  const auto& [ids, positions, last, segments] = rows;
+  at::Tensor x = into_layers(embedded, pass);
+  for (std::size_t i = 0; i < caches.size(); ++i) {
     if (!caches[i]->layers.empty()) continue;
     for (std::size_t l = 0; l < layers_.size(); ++l) {
-      const auto size = static_cast<std::int64_t>(ids[i].size());
+      const std::int64_t size = segments[i].end - segments[i].begin;
       const std::int64_t room = caches[i]->room > 0 ? std::max(caches[i]->room, size) : size + 1;
       caches[i]->layers.push_back(new_cache(static_cast<std::int64_t>(l), room));
     }
@@ -132,11 +164,11 @@ at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std
   const RopeTables tables = ropes(positions);
   LayerPass layer_pass{config_, tables, pass};
   if (per_layer_)
-    layer_pass.per_layer = fused_per_layer_inputs(*per_layer_, {config_, dtypes_, all_ids, pass}, x, nullptr);
-  std::vector<StepCache> tiles(ids.size());
+    layer_pass.per_layer = fused_per_layer_inputs(*per_layer_, {config_, dtypes_, ids, pass}, x, nullptr);
+  std::vector<StepCache> tiles(caches.size());
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     base::enter_layer(static_cast<std::int64_t>(l));
-    for (std::size_t i = 0; i < ids.size(); ++i) {
+    for (std::size_t i = 0; i < caches.size(); ++i) {
       const std::int64_t shares = layers_[l].attention.shares;
       const std::size_t from = shares < 0 ? l : static_cast<std::size_t>(shares);
       tiles[i].own = &caches[i]->layers[from];
@@ -154,7 +186,7 @@ at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std
   at::Tensor out = at::empty(x.sizes(), x.options().dtype(dtypes_.linear));
   ops::rms_norm_into(out, x, final_norm(pass), config_.rms_norm_eps);
   // Last of all: after an exception the caches are as long as before, so that what the layers have appended is dropped.
-  for (std::size_t i = 0; i < ids.size(); ++i) caches[i]->length += static_cast<std::int64_t>(ids[i].size());
+  for (std::size_t i = 0; i < caches.size(); ++i) caches[i]->length += segments[i].end - segments[i].begin;
   return out;
 }
 

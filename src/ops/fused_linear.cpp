@@ -187,6 +187,7 @@ std::vector<const Linear*> linears_of(std::span<const Rows> all) {
 // Slices of one buffer that lie side by side, as one; undefined where they do not.
 at::Tensor merged(const std::vector<at::Tensor>& slices) {
   const at::Tensor& first = slices.front();
+  if (slices.size() == 1) return first;  // itself, so that a residual that is added in place is seen to be it
   std::int64_t width = 0;
   for (const at::Tensor& one : slices) {
     if (one.stride(1) != 1 || one.stride(0) != first.stride(0) ||

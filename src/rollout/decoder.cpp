@@ -148,7 +148,7 @@ ops::PassContext Decoder::pass() const {
 // What was not drawn is read again: a sequence's last token, or it begins again with its prompt's hidden state.
 void Decoder::read_again(std::span<const Ready> ready) const {
   for (const auto& [one, row] : ready) {
-    if (!one->cache.layers.empty()) one->cache.truncate(one->length() - 1);
+    if (one != nullptr && !one->cache.layers.empty()) one->cache.truncate(one->length() - 1);
   }
 }
 
@@ -193,24 +193,29 @@ std::vector<Decoder::Drawn> Decoder::draw_on_host(std::span<const Ready> ready, 
   return drawn;
 }
 
-std::vector<Decoder::Drawn> Decoder::draw_on_device(std::span<const Ready> ready, const at::Tensor& hidden) {
-  const std::vector<std::int64_t> places = draws_.place(ready);
+// [places, V]: of each place its row of hidden.
+at::Tensor Decoder::logits_at(const std::vector<std::int64_t>& places, std::span<const Ready> ready,
+                              const at::Tensor& hidden) {
   std::vector<std::int64_t> in_order(static_cast<std::size_t>(hidden.size(0)));
   std::iota(in_order.begin(), in_order.end(), 0);
-  at::Tensor logits;
-  if (places == in_order) {
-    logits = logits_of(ready, hidden);
-  } else if (const at::Tensor of_row = ops::index_tensor(places, hidden.device()); is_one_adapter(ready)) {
-    // Rows of hidden are smaller than those of logits.
-    rows_.clear();
-    go_through(*ready.front().sequence, static_cast<std::int64_t>(places.size()));
-    logits = model_.logits(hidden.index_select(0, of_row), pass());
-  } else {
-    logits = logits_of(ready, hidden).index_select(0, of_row);
-  }
+  if (places == in_order) return logits_of(ready, hidden);
+  const at::Tensor& of_row = draws_.index_of(places);
+  if (!is_one_adapter(ready)) return logits_of(ready, hidden).index_select(0, of_row);
+  // Rows of hidden are smaller than those of logits.
+  rows_.clear();
+  go_through(*ready.front().sequence, static_cast<std::int64_t>(places.size()));
+  return model_.logits(hidden.index_select(0, of_row), pass());
+}
+
+std::vector<Decoder::Drawn> Decoder::draw_on_device(std::span<const Ready> ready, const at::Tensor& hidden) {
+  draws_.draw(logits_at(draws_.place(ready), ready, hidden));
+  if (may_run_ahead_) try_ahead(ready);
+  return drawn_on_device();
+}
+
+std::vector<Decoder::Drawn> Decoder::drawn_on_device() {
   std::vector<Drawn> drawn;
-  drawn.reserve(ready.size());
-  for (const DeviceSampler::Token& token : draws_.step(ready, logits))
+  for (const DeviceSampler::Token& token : draws_.take())
     drawn.push_back({.finite = token.is_finite,
                      .draw = {.id = token.id, .logprob = token.sampled_logprob},
                      .facts = {.logprob = token.logprob, .entropy = token.entropy}});
@@ -244,10 +249,14 @@ bool Decoder::take_drawn(Sequence& one, const Drawn& its) const {
 
 void Decoder::sample(std::span<const Ready> ready, const at::Tensor& hidden, std::size_t& taken) {
   if (guessed_ > 0) return sample_drafts(ready, hidden, taken);
+  take(ready, draw_all(ready, hidden), taken);
+}
+
+void Decoder::take(std::span<const Ready> ready, std::span<const Drawn> drawn, std::size_t& taken) const {
   const Sequence* bad = nullptr;
-  for (const Drawn& its : draw_all(ready, hidden)) {
-    Sequence& one = *ready[taken++].sequence;
-    if (!take_drawn(one, its) && bad == nullptr) bad = &one;
+  for (const Drawn& its : drawn) {
+    Sequence* const one = ready[taken++].sequence;
+    if (one != nullptr && !take_drawn(*one, its) && bad == nullptr) bad = one;
   }
   if (bad != nullptr) not_finite(*bad);
 }
@@ -270,6 +279,11 @@ bool Decoder::add(const Fed& fed, std::int64_t count, bool is_reading) {
   return true;
 }
 
+void Decoder::make_cache_room(Sequence& sequence) const {
+  if (ops::pools_keys(model_.device()))
+    sequence.cache.room = sequence.turn - sequence.own_from + sequence.options->max_new_tokens;
+}
+
 void Decoder::feed(Sequence& sequence) {
   for (const auto& node : sequence.nodes) {
     if (node->cache.length + node->fed == node->end) continue;
@@ -283,8 +297,7 @@ void Decoder::feed(Sequence& sequence) {
     if (sequence.share_prompt && (!sequence.nodes.back()->is_read() || sequence.begins())) return;
     cache.length = sequence.own_from;
     cache.prefix = sequence.nodes.empty() ? nullptr : prefix_of(sequence.nodes.back());
-    if (ops::pools_keys(model_.device()))
-      cache.room = sequence.turn - sequence.own_from + sequence.options->max_new_tokens;
+    make_cache_room(sequence);
   }
   const std::int64_t count = std::min(sequence.length() - cache.length, most_);
   const bool is_reading = count > 1 || cache.length < sequence.turn;
@@ -331,6 +344,7 @@ at::Tensor Decoder::forward() {
 
 void Decoder::advance(std::span<Sequence* const> all) {
   const at::NoGradGuard no_grad;
+  if (!ahead_.empty() && finish_ahead(all)) return;
   const std::vector<Sequence*> sorted = by_adapter(all);
   const std::span<Sequence* const> live = sorted;
   fed_.clear();
@@ -371,12 +385,16 @@ void Decoder::advance(std::span<Sequence* const> all) {
     }
     std::stable_partition(ready.begin(), ready.end(),
                           [&](const Ready& one) { return draws_.takes(*one.sequence); });
+    may_run_ahead_ = ready.size() == live.size() && runs_ahead(ready);
     if (!ready.empty()) sample(ready, all_fed && ready.size() == fed_rows ? hidden : at::cat(rows), taken);
     if (drafter_ && all_fed && ready.size() == fed_rows) end_guesses();
   } catch (...) {
+    drop_all();
     read_again(std::span(ready).subspan(taken));
     throw;
   }
+  drop_ended();
+  tell_failed();
 }
 
 }  // namespace hone::rollout

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,7 +34,14 @@ class Decoder {
   // the others are read in pieces of prefill_tokens, as many as fit into that number together, in order. What several have in common is read once. `has_ended` and
   // `has_new_token` are set. UserError for logits that are not finite: such sequences have ended as cancelled. After
   // another exception caches are as they were, or shorter. A sequence's tokens do not depend on the others here.
+  //
+  // Where the device draws all of `all`, and no function of the host looks at their tokens, the next step is started before the host
+  // waits for the tokens of this one: it reads them on the device. What has ended by then was read for nothing, and is taken back.
   void advance(std::span<Sequence* const> all);
+
+  // Of a sequence that leaves the batch, and of all of them, before their keys go: the step that has been started is not for them.
+  void drop(const Sequence& sequence);
+  void drop_all();
 
   std::int64_t computed() const { return computed_; }  // tokens so far
 
@@ -83,6 +91,17 @@ class Decoder {
   bool take_drawn(Sequence& sequence, const Drawn& its) const;  // false: its logits were not finite
   [[noreturn]] static void not_finite(const Sequence& sequence);
   void take(Sequence& sequence, const Draw& draw) const;
+  void take(std::span<const Ready> ready, std::span<const Drawn> drawn, std::size_t& taken) const;
+  bool runs_ahead(std::span<const Ready> ready) const;
+  void make_cache_room(Sequence& sequence) const;
+  bool finish_ahead(std::span<Sequence* const> live);
+  void try_ahead(std::span<const Ready> last);
+  void step_ahead(std::span<const Ready> last);
+  void drop_ended();
+  void tell_failed();
+  at::Tensor logits_at(const std::vector<std::int64_t>& places, std::span<const Ready> ready,
+                       const at::Tensor& hidden);
+  std::vector<Drawn> drawn_on_device();
   // These take some of the sequences, all on the host or all on the device.
   at::Tensor logits_of(std::span<const Ready> ready, const at::Tensor& hidden);
   std::vector<Drawn> draw_all(std::span<const Ready> ready, const at::Tensor& hidden);
@@ -104,6 +123,10 @@ class Decoder {
   std::int64_t guessed_ = 0, right_ = 0;  // tokens
   std::vector<std::int64_t> wanted_;      // rows of hidden of each of fed_; empty: one each
   base::Clock::time_point start_ = {};
+  bool may_run_ahead_ = false;
+  // Of the step that was started ahead of the host: whose tokens it draws, null where nobody wants one any more.
+  std::vector<Ready> ahead_;
+  std::exception_ptr failed_;  // what starting it threw: told after the tokens that were drawn before
   std::vector<ops::AdapterRows> rows_;  // of a forward, then of the logits
 };
 

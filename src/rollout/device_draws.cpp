@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 
 #include "base/error.h"
+#include "ops/index_tensor.h"
 #include "ops/sampling/sample_tokens.h"
 
 namespace hone::rollout {
@@ -42,6 +44,7 @@ void DeviceDraws::make_room(std::int64_t sequences) {
 }
 
 std::vector<std::int64_t> DeviceDraws::place(std::span<const Ready> ready) {
+  base::require(drawn_.empty(), "DeviceDraws::place", "draws that were taken");
   make_room(static_cast<std::int64_t>(ready.size()));
   std::map<RequestId, std::size_t> known;
   for (std::size_t row = 0; row < places_.size(); ++row)
@@ -76,17 +79,60 @@ std::vector<std::int64_t> DeviceDraws::place(std::span<const Ready> ready) {
   return hidden;
 }
 
-std::vector<DeviceSampler::Token> DeviceDraws::step(std::span<const Ready> ready, const at::Tensor& logits) {
-  base::require(sampler_->step(logits), "DeviceDraws::step", "a device that draws tokens");
-  const std::vector<DeviceSampler::Token> all = sampler_->tokens();
+std::vector<std::int64_t> DeviceDraws::go_on(std::span<const std::size_t> which) {
+  if (which.empty() || (places_.size() > 1 && 2 * which.size() <= places_.size())) return {};
+  std::vector<std::size_t> rows;
+  std::vector<std::int64_t> hidden(places_.size(), 0);
+  for (const std::size_t one : which) {
+    hidden[rows_.at(one)] = static_cast<std::int64_t>(rows.size());
+    rows.push_back(rows_[one]);
+  }
+  rows_ = std::move(rows);
+  return hidden;
+}
+
+at::Tensor DeviceDraws::last_ids() {
+  const std::vector<std::int64_t> rows(rows_.begin(), rows_.end());
+  std::vector<std::int64_t> in_order(places_.size());
+  std::iota(in_order.begin(), in_order.end(), 0);
+  if (rows == in_order) return sampler_->ids();
+  return sampler_->ids().index_select(0, send(of_ids_, rows, device_));
+}
+
+void DeviceDraws::draw(const at::Tensor& logits) {
+  base::require(sampler_->step(logits), "DeviceDraws::draw", "a device that draws tokens");
+  sampler_->send();
+  drawn_.push_back(rows_);
+}
+
+std::vector<DeviceSampler::Token> DeviceDraws::take() {
+  const std::vector<std::size_t> rows = std::move(drawn_.front());
+  drawn_.pop_front();
+  const std::vector<DeviceSampler::Token> all = sampler_->sent();
   std::vector<DeviceSampler::Token> out;
-  out.reserve(ready.size());
-  for (const std::size_t row : rows_) {
+  out.reserve(rows.size());
+  for (const std::size_t row : rows) {
     out.push_back(all[row]);
     places_[row].drawn += 1;
     places_[row].goes_on = all[row].is_finite && !all[row].ended;
   }
   return out;
+}
+
+void DeviceDraws::begin_again() {
+  places_.clear();
+  rows_.clear();
+  drawn_.clear();
+  sampler_.reset();
+}
+
+const at::Tensor& DeviceDraws::index_of(const std::vector<std::int64_t>& rows) {
+  return send(of_hidden_, rows, device_);
+}
+
+const at::Tensor& DeviceDraws::send(Index& index, const std::vector<std::int64_t>& rows, at::Device device) {
+  if (!index.sent.defined() || index.rows != rows) index = {rows, ops::index_tensor(rows, device)};
+  return index.sent;
 }
 
 }  // namespace hone::rollout

@@ -1,12 +1,15 @@
 // The next tokens of an engine's sequences, drawn on their device: a row of a DeviceSampler for each sequence of the batch, which
-// keeps it from step to step. If the device has no kernel for that, the engine draws on the host
-// (rollout/decoder.h).
+// keeps it from step to step. If the device has no kernel for that, the engine draws on the host (rollout/decoder.h).
+//
+// A step has three parts: place() or go_on() says whose logits they are to be, draw() draws without a wait, and take() waits for what
+// was drawn. The next go_on() and draw() may come before take(): then the device goes on while the host reads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <vector>
@@ -29,11 +32,23 @@ class DeviceDraws {
   // Returns whether the device draws the next token of this sequence.
   bool takes(const Sequence& sequence) const;
 
-  // Gives each of `ready` a row of the sampler, and says what the logits of step() are to be: of each of their rows, the row of
-  // hidden. There may be more of them than `ready` has; those draw nothing. InternalError unless takes() of all.
+  // Gives each of `ready` a row of the sampler, and says what the logits of draw() are to be: of each of their rows, the row of
+  // hidden. There may be more of them than `ready` has; those draw nothing. InternalError unless takes() of all, or where draws
+  // are not taken yet.
   std::vector<std::int64_t> place(std::span<const Ready> ready);
-  // A token of each of `ready`, which are place()'s, from logits [rows, V]. Waits for the device once.
-  std::vector<DeviceSampler::Token> step(std::span<const Ready> ready, const at::Tensor& logits);
+  // The same of sequences of the last draw, `which` by their places in it, whose tokens the host need not know. None: they are so
+  // few that they are to be placed again.
+  std::vector<std::int64_t> go_on(std::span<const std::size_t> which);
+  // [n] int32 on the device: the tokens that go_on()'s sequences drew last.
+  at::Tensor last_ids();
+  // A token of each of the sequences that were placed, from logits [rows, V]; those of go_on() that have ended get none.
+  void draw(const at::Tensor& logits);
+  // What the oldest draw() that was not taken gave, in the order of its sequences. Waits until it is done.
+  std::vector<DeviceSampler::Token> take();
+  // The host's state is what counts: all rows begin anew. Drops what was drawn and not taken.
+  void begin_again();
+  // [n] int64 on the device; the same tensor while `rows` is the same list.
+  const at::Tensor& index_of(const std::vector<std::int64_t>& rows);
 
  private:
   // Whose row it is, and how far its completion was then; no id: nobody's.
@@ -43,14 +58,21 @@ class DeviceDraws {
     bool goes_on = false;
     bool operator==(const Place&) const = default;
   };
+  struct Index {
+    std::vector<std::int64_t> rows;
+    at::Tensor sent;
+  };
   static Place place_of(const Sequence& sequence);
+  static const at::Tensor& send(Index& index, const std::vector<std::int64_t>& rows, at::Device device);
   void make_room(std::int64_t sequences);
 
   const at::Device device_;
   const std::int64_t vocabulary_;
   std::unique_ptr<DeviceSampler> sampler_;
-  std::vector<Place> places_;      // of each row
-  std::vector<std::size_t> rows_;  // of each of the last place()'s `ready`
+  std::vector<Place> places_;                   // of each row
+  std::vector<std::size_t> rows_;               // of each sequence that was placed last
+  std::deque<std::vector<std::size_t>> drawn_;  // the same of each draw that was not taken
+  Index of_hidden_, of_ids_;
 };
 
 }  // namespace hone::rollout

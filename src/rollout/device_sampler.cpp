@@ -1,6 +1,7 @@
 #include "rollout/device_sampler.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <cmath>
@@ -47,7 +48,8 @@ DeviceSampler::DeviceSampler(std::int64_t rows, std::int64_t vocabulary, at::Dev
     : rows_(rows),
       vocabulary_(vocabulary),
       rules_(static_cast<std::size_t>(rows)),
-      stop_ids_(static_cast<std::size_t>(rows)) {
+      stop_ids_(static_cast<std::size_t>(rows)),
+      ring_{Slot{{}, c10::Event(device.type())}, Slot{{}, c10::Event(device.type())}} {
   const auto numbers = [&](at::IntArrayRef shape, at::ScalarType dtype) {
     return at::zeros(shape, at::TensorOptions(device).dtype(dtype));
   };
@@ -55,11 +57,14 @@ DeviceSampler::DeviceSampler(std::int64_t rows, std::int64_t vocabulary, at::Dev
   seen_ = numbers({rows, (vocabulary + kWord - 1) / kWord}, at::kInt);
   masses_ = numbers({rows, (vocabulary + kMass - 1) / kMass}, at::kDouble);
   drawn_ = numbers({rows}, at::kLong);
-  ids_ = numbers({rows}, at::kInt);
-  states_ = numbers({rows}, at::kInt).fill_(state(DrawState::kLength));
-  sampled_logprobs_ = numbers({rows}, at::kFloat);
-  logprobs_ = numbers({rows}, at::kFloat);
-  entropies_ = numbers({rows}, at::kFloat);
+  results_ = numbers({5, rows}, at::kInt);
+  ids_ = results_.select(0, 0);
+  states_ = results_.select(0, 1).fill_(state(DrawState::kLength));
+  sampled_logprobs_ = results_.select(0, 2).view(at::kFloat);
+  logprobs_ = results_.select(0, 3).view(at::kFloat);
+  entropies_ = results_.select(0, 4).view(at::kFloat);
+  for (Slot& one : ring_)
+    one.results = at::empty({5, rows}, at::TensorOptions(at::kInt).pinned_memory(device.is_cuda()));
 }
 
 void DeviceSampler::begin(std::int64_t row, const RequestOptions& options, const DrawKey& key,
@@ -117,10 +122,25 @@ bool DeviceSampler::step(const at::Tensor& logits) {
 }
 
 std::vector<DeviceSampler::Token> DeviceSampler::tokens() const {
-  // One copy: whole numbers below 2^24 are not enough for ids, so that the floats go as their bits.
-  const at::Tensor all = at::stack({ids_, states_, sampled_logprobs_.view(at::kInt), logprobs_.view(at::kInt),
-                                    entropies_.view(at::kInt)})
-                             .cpu();
+  return tokens_of(results_.cpu());
+}
+
+void DeviceSampler::send() {
+  base::require(sends_ < reads_ + ring_.size(), "DeviceSampler::send", "tokens that were read");
+  Slot& slot = ring_.at(sends_++ % ring_.size());
+  slot.results.copy_(results_, /*non_blocking=*/true);
+  const at::Device device = results_.device();
+  slot.arrived.record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+}
+
+std::vector<DeviceSampler::Token> DeviceSampler::sent() {
+  base::require(reads_ < sends_, "DeviceSampler::sent", "tokens that were sent");
+  const Slot& slot = ring_.at(reads_++ % ring_.size());
+  slot.arrived.synchronize();
+  return tokens_of(slot.results);
+}
+
+std::vector<DeviceSampler::Token> DeviceSampler::tokens_of(const at::Tensor& all) const {
   const at::Tensor floats = all.view(at::kFloat);
   const auto whole = all.accessor<std::int32_t, 2>();
   const auto real = floats.accessor<float, 2>();

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -40,19 +42,32 @@ class DeviceSampler {
     std::optional<FinishReason> ended;                    // kLength or kStopToken
   };
   std::vector<Token> tokens() const;
+  // The same without stopping the device: send() has them copied when the last step is done, and sent() waits until those of the
+  // oldest send() that was not asked for are there. At most two may be on their way.
+  void send();
+  std::vector<Token> sent();
 
   // [rows] int32 on the device: what the next step reads, without the host.
   const at::Tensor& ids() const { return ids_; }
 
  private:
   void send_rules();
+  std::vector<Token> tokens_of(const at::Tensor& results) const;
 
   const std::int64_t rows_, vocabulary_;
   std::vector<ops::DrawRule> rules_;
   std::vector<std::vector<std::int32_t>> stop_ids_;  // of each row
   bool changed_ = true;
-  at::Tensor sent_rules_, sent_stops_, seen_, masses_, drawn_, ids_, states_, sampled_logprobs_, logprobs_,
-      entropies_;
+  at::Tensor sent_rules_, sent_stops_, seen_, masses_, drawn_;
+  at::Tensor results_;  // [5, rows] int32, of which these are rows; floats are there as their bits
+  at::Tensor ids_, states_, sampled_logprobs_, logprobs_, entropies_;
+  // Memory of the host that a device copies to on its own.
+  struct Slot {
+    at::Tensor results;
+    c10::Event arrived;
+  };
+  std::array<Slot, 2> ring_;
+  std::size_t sends_ = 0, reads_ = 0;
 };
 
 }  // namespace hone::rollout

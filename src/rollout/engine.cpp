@@ -168,6 +168,7 @@ void Engine::cancel(RequestId id) {
   if (one.has_ended) return;
   one.has_ended = true;
   one.completion.finish_reason = FinishReason::kCancelled;
+  decoder_->drop(one);
   if (!one.is_live) {
     std::erase(waiting_, &one);
     one.leave_group();
@@ -183,6 +184,7 @@ void Engine::forget(RequestId id) {
 }
 
 void Engine::lose_keys() {
+  decoder_->drop_all();
   memory_->lose_all(all_);
 }
 

@@ -29,6 +29,9 @@
 // Drafts. With EngineOptions::drafts a request may get several tokens in one advance(): those that it would have got in as
 // many.
 //
+// Where the device draws tokens itself, it may begin the next step before advance() has told of one's tokens. Nothing here shows that
+// but EngineFacts::computed, which then also counts tokens that were read after the last one of a request, and taken back.
+//
 // Threads: all functions are for one caller's thread; kernels use at::get_num_threads(). The model must outlive the
 // engine, and must not change while requests decode; after a change (another adapter, an update) call lose_keys().
 #pragma once

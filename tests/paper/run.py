@@ -154,6 +154,18 @@ def check_capture(bench):
     return good, f"{found['kernels']} kernels, {found['refused_in_capture']} calls refused {done.stderr.strip()[-300:]}".strip()
 
 
+def check_steps(bench):
+    """Steps of the sampler with hone's own kernels are the same calls at the same addresses, so that a graph of one could be the next."""
+    words = [str(word) for word in (bench.drive, "steps", bench.folder / "models/qwen2.5-0.5b", 8)]
+    done = subprocess.run(words, env=bench.environment, capture_output=True, text=True, timeout=SECONDS)
+    if done.returncode != 0:
+        return False, f"ended with {done.returncode}: {done.stderr.strip()[-900:]}"
+    found = json.loads(done.stdout)
+    good = found["equal"] == found["compared"] > 0 < found["kernels"]
+    return good, (f"{found['equal']} of {found['compared']} are the one before, of {found['calls']} calls and {found['kernels']} kernels "
+                  f"{found['difference']}").strip()
+
+
 def show(bench, name):
     lines = bench.start([cases.ROWS[name].words[0], "--names", "3", *cases.ROWS[name].words[1:]], name)
     for line in lines:
@@ -188,7 +200,7 @@ def check_all(bench, options):
 
     rows = [row for row in table.read() if wanted(row["run"], cases.ROWS[row["run"]].slow)]
     checked = [case for case in cases.all_cases() if wanted(case.name, case.slow)]
-    checks = loading.CHECKS | {"a decoded token is captured": check_capture}
+    checks = loading.CHECKS | {"a decoded token is captured": check_capture, "decoded tokens have the same launches": check_steps}
     good, found = not options.only and check_parts(bench) or bool(options.only), {}
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         # the longest first

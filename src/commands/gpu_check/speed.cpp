@@ -233,9 +233,10 @@ void measure_decoding(const StageInput& input, StageLog& log, ModelSize size) {
   const Measure measure = measure_of(size);
   require_room(input, measure);
   const auto source = model::open_weights(make_model(input.scratch / measure.name, measure.shape));
-  const model::CausalLm model(*source, {.linear = at::kBFloat16, .residual = at::kFloat},
-                              model::Storage::kPacked, {}, input.device);
+  model::CausalLm model(*source, {.linear = at::kBFloat16, .residual = at::kFloat}, model::Storage::kPacked,
+                        {}, input.device);
   fill(model);
+  model.join_linears();
   for (const std::int64_t batch : {1, 8, 64, 256}) {
     const std::string name = std::to_string(batch) + (batch == 1 ? " sequence" : " sequences");
     log.begin("decoding, " + name);

@@ -50,8 +50,10 @@ std::pair<at::Tensor, at::Tensor> gate_and_up(const at::Tensor& concat) {
 // One layer's calls, so that the forward and every level of recompute run the same lines.
 class Pieces {
  public:
-  Pieces(const DecoderLayer& layer, const LayerPass& pass)
+  // `onto_stream`: what is added to the residual stream may be added in place.
+  Pieces(const DecoderLayer& layer, const LayerPass& pass, bool onto_stream = false)
       : layer_(layer),
+        onto_stream_(onto_stream),
         norms_(norms_of(layer, pass.config, pass.context)),
         pass_(pass),
         config_(pass.config),
@@ -176,7 +178,7 @@ class Pieces {
                         const at::Tensor& lora_a_out, NormPlace norm_after, at::Tensor* branch) const {
     const at::Tensor& weight = norms_[norm_after];
     if (!weight.defined() && config_.residual_scale == 1) {
-      at::Tensor out = at::empty_like(residual);
+      at::Tensor out = onto_stream_ ? residual : at::empty_like(residual);
       ops::linear_into(out, linear, x, lora_a_out, pass_.context, residual);
       return out;
     }
@@ -325,6 +327,7 @@ class Pieces {
   }
 
   const DecoderLayer& layer_;
+  const bool onto_stream_;
   LayerNorms norms_;
   const LayerPass& pass_;
   const ModelConfig& config_;
@@ -414,9 +417,10 @@ void keep_apart(std::vector<at::Tensor>& lora_a_out) {
   }
 }
 
+// `onto_x`: x is nobody else's, and may become the result.
 at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,
-                   RecomputeLevel recompute, LayerTape* tape, const MixInto& mix) {
-  const Pieces pieces(layer, pass);
+                   RecomputeLevel recompute, LayerTape* tape, const MixInto& mix, bool onto_x = false) {
+  const Pieces pieces(layer, pass, onto_x);
   const ModelConfig& config = pass.config;
   const bool taped = tape != nullptr;
   std::vector<at::Tensor> lora_a_out;
@@ -731,17 +735,19 @@ at::Tensor fused_layer_forward(const DecoderLayer& layer, const LayerPass& pass,
 at::Tensor fused_layer_step(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,
                             const Segments& segments, const std::vector<StepCache>& caches) {
   base::require(segments.size() == caches.size(), "explicit_layer_step", "one cache a sequence");
-  return forward(layer, pass, x, RecomputeLevel::kNone, nullptr,
-                 [&](const at::Tensor& attn_out, const at::Tensor& lse, const at::Tensor& qkv) {
-                   if (layer.kind == LayerKind::kShortConv) {
-                     convolve_after(layer, pass, caches, segments, attn_out, qkv);
-                   } else if (layer.kind == LayerKind::kDeltaRule) {
-                     delta_rule_after(layer, pass, caches, segments, attn_out, qkv);
-                   } else {
-                     attend_after(caches, segments, attn_out, lse, heads_of(qkv, layer, pass.config),
-                                  attention_rule(layer, pass.config));
-                   }
-                 });
+  return forward(
+      layer, pass, x, RecomputeLevel::kNone, nullptr,
+      [&](const at::Tensor& attn_out, const at::Tensor& lse, const at::Tensor& qkv) {
+        if (layer.kind == LayerKind::kShortConv) {
+          convolve_after(layer, pass, caches, segments, attn_out, qkv);
+        } else if (layer.kind == LayerKind::kDeltaRule) {
+          delta_rule_after(layer, pass, caches, segments, attn_out, qkv);
+        } else {
+          attend_after(caches, segments, attn_out, lse, heads_of(qkv, layer, pass.config),
+                       attention_rule(layer, pass.config));
+        }
+      },
+      ops::pools_keys(x.device()));
 }
 
 void fused_layer_backward(const DecoderLayer& layer, const LayerPass& pass, const Segments& segments,

@@ -101,7 +101,8 @@ struct StepCache {
 };
 
 // Generation: the rows of the new tokens, after those in `caches` (one per sequence; the tokens of its
-// segment are appended to `own`). A layer that reads the keys of another one gets that one's caches, which have the new
+// segment are appended to `own`). Where the device pools keys (ops::pools_keys), a product adds to x in place, which may be the result:
+// there that is one launch less. A layer that reads the keys of another one gets that one's caches, which have the new
 // tokens already.
 at::Tensor fused_layer_step(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,
                             const Segments& segments, const std::vector<StepCache>& caches);

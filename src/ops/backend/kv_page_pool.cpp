@@ -17,8 +17,10 @@ const PageSlots& slots_of(const std::vector<std::int64_t>& places, at::Device de
     PageSlots slots;
   };
   thread_local Last last;
-  if (!last.slots.page.defined() || last.slots.page.device() != device || last.places != places)
+  if (!last.slots.page.defined() || last.slots.page.device() != device || last.places != places) {
+    last = {};  // what comes next may lie where this was: a step's launches then have the same addresses
     last = {places, send_slots(places, device)};
+  }
   return last.slots;
 }
 

@@ -70,4 +70,7 @@ class KvPool : public std::enable_shared_from_this<KvPool> {
   const at::TensorOptions options_;
 };
 
+// k and v [n, K, D] as [n, 2, K, D], if they are slices of one buffer in which v follows k; else undefined.
+at::Tensor side_by_side(const at::Tensor& k, const at::Tensor& v);
+
 }  // namespace hone::ops::backend

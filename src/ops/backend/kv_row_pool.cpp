@@ -13,14 +13,6 @@ std::int64_t whole_steps(std::int64_t rows) {
   return std::max<std::int64_t>(1, (rows + KvRowPool::kStep - 1) / KvRowPool::kStep) * KvRowPool::kStep;
 }
 
-// k and v as [n, 2, K, D], if they are slices of one buffer in which v follows k; else undefined.
-at::Tensor side_by_side(const at::Tensor& k, const at::Tensor& v) {
-  const std::int64_t width = k.size(1) * k.size(2);
-  const bool dense = k.stride(2) == 1 && k.stride(1) == k.size(2) && k.strides() == v.strides();
-  if (!dense || !k.is_alias_of(v) || v.storage_offset() != k.storage_offset() + width) return {};
-  return k.as_strided({k.size(0), 2, k.size(1), k.size(2)}, {k.stride(0), width, k.size(2), 1});
-}
-
 // All layers of a step write to the same places: they go to the device once.
 const at::Tensor& index_of(const std::vector<std::int64_t>& places, at::Device device) {
   struct Last {

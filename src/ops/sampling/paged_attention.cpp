@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ops/backend/cuda.h"
 #include "ops/backend/kv_page_pool.h"
+#include "ops/backend/kv_pool.h"
 #include "ops/index_tensor.h"
 
 namespace hone::ops {
@@ -38,8 +39,8 @@ class Lists {
 
 PageMemory make_pages(std::int64_t pages, std::int64_t kv_heads, std::int64_t head_dim,
                       const at::TensorOptions& options) {
-  const std::vector<std::int64_t> shape = {pages, kv_heads, kPageTokens, head_dim};
-  return {.keys = at::empty(shape, options), .values = at::empty(shape, options)};
+  const at::Tensor both = at::empty({2, pages, kv_heads, kPageTokens, head_dim}, options);
+  return {.keys = both.select(0, 0), .values = both.select(0, 1), .both = both};
 }
 
 PageSlots send_slots(const std::vector<std::int64_t>& slots, at::Device device) {
@@ -53,6 +54,12 @@ PageSlots send_slots(const std::vector<std::int64_t>& slots, at::Device device) 
 }
 
 void write_pages(const PageMemory& memory, const Tensor& k, const Tensor& v, const PageSlots& slots) {
+  if (const Tensor side_by_side = backend::side_by_side(k, v);
+      memory.both.defined() && side_by_side.defined()) {
+    // [pages, tokens, 2, K, D]: keys and values of all in one call.
+    memory.both.permute({1, 3, 0, 2, 4}).index_put_({slots.page, slots.place}, side_by_side);
+    return;
+  }
   // [pages, tokens, K, D], so that a token is one row of both indices.
   memory.keys.transpose(1, 2).index_put_({slots.page, slots.place}, k);
   memory.values.transpose(1, 2).index_put_({slots.page, slots.place}, v);

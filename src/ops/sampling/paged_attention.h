@@ -15,6 +15,7 @@ namespace hone::ops {
 // Holds the keys and values of one layer: [pages, K, kPageTokens, D] each, dense, of one dtype.
 struct PageMemory {
   at::Tensor keys, values;
+  at::Tensor both;  // [2, pages, K, kPageTokens, D], of which they are halves; undefined: they are apart
 };
 
 PageMemory make_pages(std::int64_t pages, std::int64_t kv_heads, std::int64_t head_dim,

@@ -58,15 +58,14 @@ PaperCounts generate_on_card(const model::CausalLm& model, const Wanted& wanted,
   return counts();
 }
 
-// A step of the sampler ends with the read of its logits, which its tokens are drawn from. steps: of a generation, whose first one
-// reads the prompts; alone: of those, how many have neither a wait nor a copy of pageable memory after their first kernel.
+// A step of the sampler ends with the read of its logits, which its tokens are drawn from, or of the tokens that the card drew.
+// steps: of a generation, whose first one reads the prompts; alone: of those, how many have neither a wait nor a copy of pageable memory after their first kernel.
 Json steps_of(const std::string& order) {
   std::vector<std::string> steps(1);
   for (std::size_t i = 0; i < order.size(); ++i) {
     steps.back() += order[i];
-    const bool pinned = order[i] == 'o' && order.substr(i + 1, 1) == "w";
-    if (order[i] != 'O' && !pinned) continue;
-    i += pinned ? 1 : 0;
+    if (order[i] != 'O' && order[i] != 'o') continue;
+    if (order[i] == 'o' && i + 1 < order.size() && (order[i + 1] == 'w' || order[i + 1] == 'l')) ++i;
     steps.emplace_back();
   }
   const std::string after = steps.back();  // the last read
@@ -90,7 +89,8 @@ int decode_on_card(const std::vector<std::string>& words, at::Device card) {
   const Wanted wanted = read(words);
   const model::DtypePolicy dtypes = {.linear = at::kBFloat16, .residual = at::kFloat};
   const auto source = model::open_weights(wanted.model);
-  const model::CausalLm model(*source, dtypes, model::Storage::kPacked, {}, card);
+  model::CausalLm model(*source, dtypes, model::Storage::kPacked, {}, card);
+  model.join_linears();
   const PaperCounts few = generate_on_card(model, wanted, wanted.few);
   follow();
   const PaperCounts more = generate_on_card(model, wanted, wanted.more);
@@ -104,6 +104,7 @@ int decode_on_card(const std::vector<std::string>& words, at::Device card) {
                {"launches", a_token(&PaperCounts::launches)},
                {"library_calls", a_token(&PaperCounts::library_calls)},
                {"waits", a_token(&PaperCounts::waits)},
+               {"late_waits", a_token(&PaperCounts::late_waits)},
                {"to_device", a_token(&PaperCounts::to_device)},
                {"to_host", a_token(&PaperCounts::to_host)},
                {"on_device", a_token(&PaperCounts::on_device)},

@@ -19,6 +19,10 @@ int decode_on_card(const std::vector<std::string>& words, at::Device card);
 // `capture LIBRARY MODEL BATCH`: a step of BATCH sequences and their logits, captured by paper_captures. The line says why it cannot be.
 int capture_on_card(const std::vector<std::string>& words, at::Device card);
 
+// `steps MODEL BATCH`: whether steps of an engine that follow one another call the same operators with tensors of the same shapes at the
+// same addresses of the card, and start as many kernels in the same order. The line says where two of them first differ.
+int steps_on_card(const std::vector<std::string>& words, at::Device card);
+
 // `parts LIBRARY`: tests of the paper GPU itself (parts.cpp), which print `ok NAME` or `not ok NAME`.
 int test_parts(const std::vector<std::string>& words);
 

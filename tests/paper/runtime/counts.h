@@ -11,7 +11,10 @@ struct PaperCounts {
   std::int64_t launches = 0;       // kernels and library_calls
   std::int64_t library_calls = 0;  // calls of cuBLAS and its like that run kernels of their own
   std::int64_t memsets = 0;        // beside the launches
-  std::int64_t waits = 0;          // the host waited for the card, or would have; see copies.cpp for copies
+  std::int64_t waits =
+      0;  // the host waited for the card, or would have, but for late ones; see copies.cpp for copies
+  // Of the same, those for an event behind which the card has other kernels to run: it does not stand still meanwhile.
+  std::int64_t late_waits = 0;
   std::int64_t to_device = 0, to_host = 0, on_device = 0;  // copies
   std::int64_t pageable =
       0;  // of those between host and card, those of memory that is not pinned: each waits
@@ -32,7 +35,7 @@ void paper_names(void (*each)(const char* name, std::int64_t count, void* user),
 
 // What happens from now on is written down in its order, a letter each, until the next call. k: a kernel, or a call of a library that
 // runs some; m: a memset. Copies: i to the card, o to the host, I and O the same of memory that is not pinned, c on the card. w: a
-// wait besides those of I and O. a: an allocation of the card's memory; p: of pinned memory.
+// wait besides those of I and O; l: a late one. a: an allocation of the card's memory; p: of pinned memory.
 void paper_follow();
 const char* paper_followed();
 // Of the stub libraries (stubs.py): such a function was called.

@@ -71,6 +71,10 @@ void forget_copies();
 void stream_is_busy(cudaStream_t stream);
 // A copy of pageable memory: it counts as a wait, and the synchronization that libtorch puts behind it is the same one.
 void waited_in_copy(cudaStream_t stream);
+// An event was recorded; how many kernels were launched after it; it is gone.
+void event_is_recorded(cudaEvent_t event);
+std::int64_t kernels_after(cudaEvent_t event);
+void forget_recorded(cudaEvent_t event);
 
 // What cudaGetLastError gives once; returns `error`.
 cudaError_t fail(cudaError_t error);

@@ -1,6 +1,7 @@
 // Streams, events and waits. Everything is done when it is asked for, so a query always says so; what counts is that the host
 // asked to wait.
 #include <cstdlib>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "state.h"
@@ -20,7 +21,26 @@ Handle new_handle() {
   return static_cast<Handle>(std::malloc(16));
 }
 
+// Of each event: how many kernels had been launched when it was recorded.
+std::unordered_map<cudaEvent_t, std::int64_t>& launches_before() {
+  static auto* const one = new std::unordered_map<cudaEvent_t, std::int64_t>;
+  return *one;
+}
+
 }  // namespace
+
+void event_is_recorded(cudaEvent_t event) {
+  launches_before()[event] = state().counts.launches;
+}
+
+std::int64_t kernels_after(cudaEvent_t event) {
+  const auto found = launches_before().find(event);
+  return found == launches_before().end() ? 0 : state().counts.launches - found->second;
+}
+
+void forget_recorded(cudaEvent_t event) {
+  launches_before().erase(event);
+}
 
 void stream_is_busy(cudaStream_t stream) {
   drained().erase(stream);
@@ -94,12 +114,14 @@ cudaError_t cudaEventCreate(cudaEvent_t* out) {
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
   const Guard guard(lock());
   paper::forget_event(event);
+  paper::forget_recorded(event);
   std::free(event);
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const Guard guard(lock());
   paper::event_recorded(event, stream);
+  paper::event_is_recorded(event);
   return cudaSuccess;
 }
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned /*flags*/) {
@@ -114,8 +136,9 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const Guard guard(lock());
   if (paper::refuses_event(event)) return fail(cudaErrorCapturedEvent);
   if (paper::refuses_unsafe_call()) return fail(cudaErrorStreamCaptureUnsupported);
-  ++state().counts.waits;
-  paper::happened('w');
+  const bool late = paper::kernels_after(event) > 0;
+  ++(late ? state().counts.late_waits : state().counts.waits);
+  paper::happened(late ? 'l' : 'w');
   return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {

@@ -145,7 +145,12 @@ const StepIndex& index_of(const std::vector<AttentionRows>& rows, std::int64_t g
   std::vector<std::int64_t> key = key_of(rows, group, dim, one_by_one);
   for (const Known& one : known)
     if (one.device == device && one.key == key) return one.index;
-  Known& one = known[std::exchange(oldest, (oldest + 1) % known.size())];
+  // That of the same shape before others, so that what comes next may lie where it was.
+  const auto same = std::find_if(known.begin(), known.end(), [&](const Known& one) {
+    return one.device == device && one.key.size() > 2 &&
+           std::equal(key.begin(), key.begin() + 3, one.key.begin());
+  });
+  Known& one = same != known.end() ? *same : known[std::exchange(oldest, (oldest + 1) % known.size())];
   one = {.key = std::move(key), .device = device, .index = {}};
   one.index = IndexOfRows(rows, one_by_one).send(group, dim, device);
   return one.index;

@@ -1,0 +1,120 @@
+// The step that a device does while the host reads the tokens of the one before (Decoder::advance has the rule).
+#include <algorithm>
+#include <utility>
+
+#include "rollout/decoder.h"
+
+namespace hone::rollout {
+
+bool Decoder::runs_ahead(std::span<const Ready> ready) const {
+  const auto needs_no_host = [&](const Ready& one) {
+    return draws_.takes(*one.sequence) && !one.sequence->options->stops;
+  };
+  return std::all_of(ready.begin(), ready.end(), needs_no_host) && model_.takes_drawn_ids();
+}
+
+// Starts the step after the one whose tokens those of `last` have drawn, and the host has not read.
+void Decoder::step_ahead(std::span<const Ready> last) {
+  std::vector<std::size_t> which;
+  std::vector<Ready> next;
+  std::vector<model::KvCache*> caches;
+  std::vector<std::int64_t> before;
+  for (std::size_t i = 0; i < last.size(); ++i) {
+    Sequence* const one = last[i].sequence;
+    if (one == nullptr) continue;
+    // What it has drawn is its last token, whatever it is.
+    if (static_cast<std::int64_t>(one->completion.ids.size()) + 1 >= one->options->max_new_tokens) continue;
+    next.push_back({one, static_cast<std::int64_t>(which.size())});
+    which.push_back(i);
+    caches.push_back(&one->cache);
+    before.push_back(one->cache.length);
+  }
+  const std::vector<std::int64_t> places = draws_.go_on(which);
+  if (places.empty()) return;
+  rows_.clear();
+  for (const Ready& one : next) {
+    if (one.sequence->cache.layers.empty()) make_cache_room(*one.sequence);
+    go_through(*one.sequence, 1);
+  }
+  try {
+    const at::Tensor hidden = model_.step_drawn(draws_.last_ids(), caches, pass());
+    computed_ += static_cast<std::int64_t>(next.size());
+    draws_.draw(logits_at(places, next, hidden));
+  } catch (...) {
+    // Some layers may have the tokens and others not.
+    for (std::size_t i = 0; i < next.size(); ++i) {
+      model::KvCache& cache = *caches[i];
+      if (before[i] > next[i].sequence->own_from) {
+        cache.truncate(before[i]);
+      } else {
+        cache.layers.clear();
+        cache.length = before[i];
+      }
+    }
+    throw;
+  }
+  ahead_ = std::move(next);
+}
+
+// The tokens that were drawn before come first, whatever happens.
+void Decoder::try_ahead(std::span<const Ready> last) {
+  try {
+    step_ahead(last);
+  } catch (...) {
+    failed_ = std::current_exception();
+  }
+}
+
+void Decoder::tell_failed() {
+  if (!failed_) return;
+  draws_.begin_again();
+  std::rethrow_exception(std::exchange(failed_, nullptr));
+}
+
+// The tokens of the step that was started, after the next one is where the batch is still the same. False: it was for nobody here.
+bool Decoder::finish_ahead(std::span<Sequence* const> live) {
+  const std::vector<Ready> last = std::exchange(ahead_, {});
+  const auto wanted =
+      std::count_if(last.begin(), last.end(), [](const Ready& one) { return one.sequence != nullptr; });
+  if (wanted == 0) {
+    draws_.take();
+    return false;
+  }
+  if (wanted == static_cast<std::ptrdiff_t>(live.size())) try_ahead(last);
+  std::size_t taken = 0;
+  try {
+    take(last, drawn_on_device(), taken);
+  } catch (...) {
+    drop_all();
+    read_again(std::span(last).subspan(taken));
+    throw;
+  }
+  drop_ended();
+  tell_failed();
+  return true;
+}
+
+void Decoder::drop(const Sequence& sequence) {
+  for (Ready& one : ahead_) {
+    if (one.sequence != &sequence) continue;
+    model::KvCache& cache = one.sequence->cache;
+    cache.truncate(cache.length - 1);
+    one.sequence = nullptr;
+  }
+}
+
+void Decoder::drop_ended() {
+  for (Ready& one : ahead_)
+    if (one.sequence != nullptr && one.sequence->has_ended) drop(*one.sequence);
+}
+
+void Decoder::drop_all() {
+  const bool failed = std::exchange(failed_, nullptr) != nullptr;
+  if (ahead_.empty() && !failed) return;
+  for (const Ready& one : ahead_)
+    if (one.sequence != nullptr) drop(*one.sequence);
+  ahead_.clear();
+  draws_.begin_again();
+}
+
+}  // namespace hone::rollout

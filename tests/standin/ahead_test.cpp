@@ -1,0 +1,239 @@
+// The step that runs ahead of the host: a token that was drawn on the device is what the next forward reads there, before the host has
+// seen it. What an engine gives is, bit for bit, what the synchronous form gives, which a function that looks for stop strings asks for.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "model/files/weight_source.h"
+#include "ops/backend/operators.h"
+#include "ops/backend/reference/reference.h"
+#include "ops/gemm.h"
+#include "rollout/engine.h"
+#include "standin/emulated_kernels.h"
+#include "standin/families.h"
+#include "standin/standin.h"
+
+namespace hone::standin {
+namespace ahead_test {
+
+using rollout::Completion;
+using rollout::Engine;
+using rollout::RequestId;
+using Ids = std::vector<std::int32_t>;
+
+// Each row of a product by itself: those of libtorch may have other bits for another number of rows, and a step that
+// reads a token for nothing has one row more.
+bool multiply_row_by_row(std::span<const ops::Gemm* const> products) {
+  for (const ops::Gemm* const one : products) {
+    for (std::int64_t row = 0; row < one->out.size(0); ++row) {
+      const auto of = [row](const at::Tensor& x) { return x.defined() ? x.narrow(0, row, 1) : x; };
+      ops::Gemm alone = *one;
+      alone.out = of(one->out);
+      for (ops::GemmTerm& term : alone.terms) term.a = of(term.a);
+      alone.epilogue.residual = of(one->epilogue.residual);
+      const ops::Gemm* const pointer = &alone;
+      ops::reference::gemms({&pointer, 1});
+    }
+  }
+  return true;
+}
+
+class RowByRow {
+ public:
+  RowByRow() : before_(ops::backend::operators_of(device())), table_(before_) {
+    table_.gemms = multiply_row_by_row;
+    ops::backend::register_operators(device().type(), &table_);
+  }
+  ~RowByRow() { ops::backend::register_operators(device().type(), &before_); }
+  RowByRow(const RowByRow&) = delete;
+  RowByRow& operator=(const RowByRow&) = delete;
+
+ private:
+  const ops::backend::Operators& before_;
+  ops::backend::Operators table_;
+};
+
+model::CausalLm tiny(const std::string& name = "tiny_llama") {
+  const base::fs::path folder = base::fs::path(HONE_FIXTURES) / "parity" / name;
+  return model::CausalLm(*model::open_weights(folder), {.linear = at::kFloat, .residual = at::kFloat},
+                         model::Storage::kPacked, {}, device());
+}
+
+rollout::RequestOptions sampling(bool ahead, std::int64_t max_new_tokens) {
+  rollout::RequestOptions options;
+  options.max_new_tokens = max_new_tokens;
+  options.seed = 7;
+  options.entropies = true;
+  options.share_prompt = true;
+  options.sampler = {.temperature = 0.9, .top_k = 40, .top_p = 0.9, .repetition_penalty = 1.1};
+  if (!ahead) options.stops = [](std::span<const std::int32_t>) { return false; };
+  return options;
+}
+
+void run(Engine& engine) {
+  while (engine.advance()) {
+  }
+}
+
+void expect_equal(const Completion& found, const Completion& expected, const std::string& what) {
+  SCOPED_TRACE(what);
+  EXPECT_EQ(found.ids, expected.ids);
+  EXPECT_EQ(found.logprobs, expected.logprobs);
+  EXPECT_EQ(found.sampled_logprobs, expected.sampled_logprobs);
+  EXPECT_EQ(found.entropies, expected.entropies);
+  EXPECT_EQ(found.finish_reason, expected.finish_reason);
+}
+
+struct Played {
+  std::vector<Completion> completions;
+  std::vector<std::vector<std::int32_t>> tokens;
+  std::vector<std::size_t> told;  // tokens that events told of, after each step
+  std::int64_t computed = 0, held = 0;
+};
+
+using Play = std::function<void(Engine&, bool ahead, std::vector<RequestId>&)>;
+
+Played played(const model::CausalLm& model, bool ahead, const Play& play, std::int64_t batch = 4) {
+  Engine engine(model, {.batch_size = batch, .prefill_tokens = 40});
+  std::vector<RequestId> ids;
+  play(engine, ahead, ids);
+  Played out;
+  const auto step = [&] {
+    const bool more = engine.advance();
+    std::size_t told = 0;
+    for (const rollout::Event& event : engine.poll()) told += event.has_token ? 1 : 0;
+    if (told > 0) out.told.push_back(told);
+    return more;
+  };
+  while (step()) {
+  }
+  out.computed = engine.facts().computed;
+  out.held = engine.facts().held;
+  for (const RequestId id : ids) {
+    out.tokens.emplace_back(engine.tokens(id).begin(), engine.tokens(id).end());
+    out.completions.push_back(engine.take(id));
+  }
+  return out;
+}
+
+// Both forms of a play; `surplus`: whether some token is read for nothing.
+void expect_as_synchronous(const Play& play, bool surplus, std::int64_t batch = 4) {
+  const UseEmulatedKernels kernels;
+  const RowByRow products;
+  const model::CausalLm model = tiny();
+  const Played expected = played(model, false, play, batch), found = played(model, true, play, batch);
+  for (std::size_t i = 0; i < expected.completions.size(); ++i)
+    expect_equal(found.completions[i], expected.completions[i], "completion " + std::to_string(i));
+  EXPECT_EQ(found.tokens, expected.tokens);
+  EXPECT_EQ(found.held, expected.held) << "what was read for nothing is let go";
+  if (surplus) {
+    EXPECT_GT(found.computed, expected.computed);
+  } else {
+    EXPECT_EQ(found.computed, expected.computed);
+  }
+}
+
+// Prompts of different lengths, each with `samples` of so many tokens at most.
+void add_some(Engine& engine, bool ahead, std::vector<RequestId>& ids, const std::vector<std::int64_t>& stops,
+              std::int64_t samples = 2) {
+  for (const std::int64_t most : {5, 8}) {
+    rollout::RequestOptions options = sampling(ahead, most);
+    options.stop_ids = stops;
+    options.min_new_tokens = 2;
+    const RequestId first = engine.add({.ids = some_prompt(most == 5 ? 70 : 9, 1),
+                                        .options = options,
+                                        .key = {.prompt = static_cast<std::uint64_t>(most)},
+                                        .samples = samples});
+    for (std::int64_t i = 0; i < samples; ++i) ids.push_back(first + static_cast<RequestId>(i));
+  }
+}
+
+// Sixty stop tokens: most completions end early, at different times.
+std::vector<std::int64_t> many_stops() {
+  std::vector<std::int64_t> out;
+  for (std::int64_t id = 3; id < 123; id += 2) out.push_back(id);
+  return out;
+}
+
+TEST(RunsAhead, CompletionsThatEndByLengthCostNoTokenMore) {
+  expect_as_synchronous(
+      [](Engine& engine, bool ahead, std::vector<RequestId>& ids) { add_some(engine, ahead, ids, {}); },
+      /*surplus=*/false);
+}
+
+TEST(RunsAhead, CompletionsThatEndByStopTokensAreTheSame) {
+  expect_as_synchronous([](Engine& engine, bool ahead,
+                           std::vector<RequestId>& ids) { add_some(engine, ahead, ids, many_stops()); },
+                        /*surplus=*/true);
+}
+
+// More sequences than the batch has places for: they join when others end.
+TEST(RunsAhead, SequencesJoinWhileOthersAreAhead) {
+  expect_as_synchronous(
+      [](Engine& engine, bool ahead, std::vector<RequestId>& ids) {
+        add_some(engine, ahead, ids, many_stops(), /*samples=*/3);
+      },
+      /*surplus=*/true, /*batch=*/3);
+}
+
+TEST(RunsAhead, WhatIsCancelledHasWhatItWasToldAndGoesOn) {
+  expect_as_synchronous(
+      [](Engine& engine, bool ahead, std::vector<RequestId>& ids) {
+        add_some(engine, ahead, ids, {});
+        for (int i = 0; i < 4; ++i) engine.advance();
+        engine.cancel(ids[0]);
+        const std::size_t had = engine.completion(ids[0]).ids.size();
+        EXPECT_GT(had, 0U);
+        engine.advance();
+        EXPECT_EQ(engine.completion(ids[0]).ids.size(), had);
+        engine.append(ids[0], {.ids = {9, 8, 7}, .options = sampling(ahead, 4)});
+      },
+      /*surplus=*/true);
+}
+
+TEST(RunsAhead, KeysThatAreLostAreComputedAgain) {
+  expect_as_synchronous(
+      [](Engine& engine, bool ahead, std::vector<RequestId>& ids) {
+        add_some(engine, ahead, ids, {});
+        for (int i = 0; i < 4; ++i) engine.advance();
+        engine.lose_keys();
+      },
+      /*surplus=*/true);
+}
+
+TEST(RunsAhead, TheNextStepIsDrawnBeforeAdvanceReturnsButNotForStopStrings) {
+  const UseEmulatedKernels kernels;
+  const model::CausalLm model = tiny();
+  const auto draws = [&](bool ahead, std::int64_t most) {
+    const std::int64_t before = kernels.calls().at("sample_tokens");
+    Engine engine(model, {.batch_size = 2});
+    const RequestId id = engine.add({.ids = some_prompt(9, 1), .options = sampling(ahead, most)});
+    while (engine.completion(id).ids.empty()) engine.advance();
+    EXPECT_EQ(engine.completion(id).ids.size(), 1U) << "a token a step, as ever";
+    return kernels.calls().at("sample_tokens") - before;
+  };
+  EXPECT_EQ(draws(true, 3), 2);
+  EXPECT_EQ(draws(false, 3), 1);
+  EXPECT_EQ(draws(true, 1), 1) << "its first token is its last";
+}
+
+TEST(RunsAhead, AForgottenSequenceIsNotWaitedFor) {
+  const UseEmulatedKernels kernels;
+  const model::CausalLm model = tiny();
+  Engine engine(model, {.batch_size = 2});
+  const RequestId first = engine.add({.ids = some_prompt(9, 1), .options = sampling(true, 6)});
+  while (engine.completion(first).ids.empty()) engine.advance();
+  engine.forget(first);
+  const RequestId second = engine.add({.ids = some_prompt(11, 2), .options = sampling(true, 6)});
+  run(engine);
+  Engine other(model, {.batch_size = 2});
+  const RequestId alone = other.add({.ids = some_prompt(11, 2), .options = sampling(false, 6)});
+  run(other);
+  expect_equal(engine.completion(second), other.completion(alone), "the second request");
+}
+
+}  // namespace ahead_test
+}  // namespace hone::standin
