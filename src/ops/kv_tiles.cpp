@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ops/backend/kv_memory.h"
 #include "ops/backend/kv_row_pool.h"
 #include "ops/backend/operators.h"
 #include "ops/backend/reference/reference.h"
@@ -92,26 +93,27 @@ void KvTiles::append(const at::Tensor& k, const at::Tensor& v) {
   length_ += k.size(0);
 }
 
-void append_all(std::span<const KvAppend> rows, const at::Tensor& k, const at::Tensor& v) {
-  if (rows.empty()) return;
+backend::KvPool* KvMemory::pool_of_all(std::span<const KvAppend> rows) {
   const auto pool_of = [](const KvAppend& one) {
     return one.tiles->run_ ? &one.tiles->run_->pool() : nullptr;
   };
-  backend::KvPool* const pool = pool_of(rows.front());
-  const bool together = pool != nullptr && std::all_of(rows.begin(), rows.end(), [&](const KvAppend& one) {
-                          return pool_of(one) == pool;
-                        });
-  if (!together) {
-    for (const KvAppend& one : rows) {
-      const auto of = [&](const at::Tensor& x) { return x.narrow(0, one.begin, one.end - one.begin); };
-      one.tiles->append(of(k), of(v));
-    }
-    return;
-  }
+  backend::KvPool* const pool = rows.empty() ? nullptr : pool_of(rows.front());
+  const bool together =
+      std::all_of(rows.begin(), rows.end(), [&](const KvAppend& one) { return pool_of(one) == pool; });
+  return together ? pool : nullptr;
+}
+
+std::vector<std::int64_t> KvMemory::take_places(std::span<const KvAppend> rows, const at::Tensor& k,
+                                                const at::Tensor& v) {
   std::vector<std::int64_t> places;
   bool in_order = true;
+  const KvTiles& first = *rows.front().tiles;
+  first.check(k, v);
+  places.reserve(static_cast<std::size_t>(k.size(0)));
   for (const KvAppend& one : rows) {
-    one.tiles->check(k, v);
+    base::require(one.tiles->kv_heads_ == first.kv_heads_ && one.tiles->head_dim_ == first.head_dim_ &&
+                      one.tiles->dtype_ == first.dtype_,
+                  "ops::append_all", "tiles of one shape");
     in_order = in_order && one.begin == static_cast<std::int64_t>(places.size());
     one.tiles->make_room(one.tiles->length_ + one.end - one.begin);
     const std::int64_t from = one.tiles->length_;
@@ -120,7 +122,19 @@ void append_all(std::span<const KvAppend> rows, const at::Tensor& k, const at::T
   }
   base::require(in_order && static_cast<std::int64_t>(places.size()) == k.size(0), "ops::append_all",
                 "rows of a pool that cover k and v in order");
-  pool->write(k, v, places);
+  return places;
+}
+
+void append_all(std::span<const KvAppend> rows, const at::Tensor& k, const at::Tensor& v) {
+  if (rows.empty()) return;
+  if (backend::KvPool* const pool = KvMemory::pool_of_all(rows)) {
+    pool->write(k, v, KvMemory::take_places(rows, k, v));
+    return;
+  }
+  for (const KvAppend& one : rows) {
+    const auto of = [&](const at::Tensor& x) { return x.narrow(0, one.begin, one.end - one.begin); };
+    one.tiles->append(of(k), of(v));
+  }
 }
 
 void KvTiles::truncate(std::int64_t length) {

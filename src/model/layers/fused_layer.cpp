@@ -4,15 +4,17 @@
 #include <ATen/ATen.h>
 
 #include <functional>
-#include <ranges>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "model/layers/layer_states.h"
 #include "ops/fused_linear.h"
 #include "ops/join/join.h"
 #include "ops/rms_norm.h"
+#include "ops/sampling/append_rotated.h"
 #include "ops/short_conv.h"
 #include "ops/sigmoid_gate.h"
 #include "ops/swiglu.h"
@@ -290,6 +292,18 @@ class Pieces {
     const std::int64_t of_keys = own.has_keys() ? (norms_[NormPlace::kV].defined() ? 2 : 1) : 0;
     return (config_.num_attention_heads + of_keys * own.kv_heads) * own.head_dim;
   }
+  // What norm_and_rotate() does to the heads of queries and keys, where it is one rule for each and nothing is done to values.
+  std::optional<ops::HeadRotation> rotation() const {
+    const at::Tensor &q = norms_[NormPlace::kQ], &k = norms_[NormPlace::kK];
+    const auto by_head = [&](const at::Tensor& norm) {
+      return !norm.defined() || norm.size(0) == layer_.attention.head_dim;
+    };
+    const bool is_one = layer_.kind == LayerKind::kAttention && layer_.attention.has_keys() &&
+                        ropes_.q != nullptr && ropes_.q == ropes_.k && by_head(q) && by_head(k) &&
+                        !norms_[NormPlace::kV].defined();
+    if (!is_one) return std::nullopt;
+    return ops::HeadRotation{.q_norm = q, .k_norm = k, .eps = config_.rms_norm_eps, .table = ropes_.q};
+  }
   // Whether queries and keys are rotated alike, without a norm: then they are rotated in one call.
   bool rotates_together() const {
     return layer_.attention.has_keys() && ropes_.q == ropes_.k && !norms_[NormPlace::kQ].defined() &&
@@ -336,67 +350,54 @@ class Pieces {
 };
 
 // Fills attn_out [T, N D] and, when defined, lse [T, N], from the normed and rotated q|k|v; of a short convolution
-// attn_out [T, H], from b|c|x; of a delta rule [T, V E], from q|k|v|z|b|a.
-using MixInto = std::function<void(const at::Tensor& attn_out, const at::Tensor& lse, const at::Tensor& qkv)>;
+// attn_out [T, H], from b|c|x; of a delta rule [T, V E], from q|k|v|z|b|a. In a step it norms and rotates itself.
+using MixInto = std::function<void(const Pieces& pieces, const at::Tensor& attn_out, const at::Tensor& lse,
+                                   const at::Tensor& qkv)>;
 
-void convolve(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& out, const at::Tensor& bcx,
-              const at::Tensor& inputs, const std::vector<ops::ConvRows>& rows) {
-  ops::short_conv_into(out, inputs, bcx, tensor_of(layer, TensorKind::kConvWeight, pass.context),
-                       tensor_of(layer, TensorKind::kConvBias, pass.context), rows);
-}
-
-// Convolves each segment after what its cache holds, and appends its inputs.
-void convolve_after(const DecoderLayer& layer, const LayerPass& pass, const std::vector<StepCache>& caches,
-                    const Segments& segments, const at::Tensor& out, const at::Tensor& bcx) {
-  const std::int64_t wanted = pass.config.conv_taps - 1;
-  const at::Tensor inputs = ops::conv_inputs(bcx);
-  std::vector<ops::ConvRows> rows;
-  for (std::size_t i = 0; i < segments.size(); ++i) {
-    at::Tensor earlier = caches[i].own->inputs.last(wanted);
-    for (const auto& before : std::views::reverse(caches[i].before)) {
-      if (earlier.size(0) == wanted) break;
-      earlier = at::cat({before->inputs.last(wanted - earlier.size(0)), earlier});
-    }
-    rows.push_back({segments[i].begin, segments[i].end, earlier});
-  }
-  convolve(layer, pass, out, bcx, inputs, rows);
-  for (std::size_t i = 0; i < segments.size(); ++i)
-    caches[i].own->inputs.append(inputs.narrow(0, segments[i].begin, segments[i].end - segments[i].begin));
-}
-
-// The delta rule of each segment after what its cache holds, which gets its tokens.
-void delta_rule_after(const DecoderLayer& layer, const LayerPass& pass, const std::vector<StepCache>& caches,
-                      const Segments& segments, const at::Tensor& out, const at::Tensor& in) {
-  std::vector<ops::DeltaStep> steps;
-  for (std::size_t i = 0; i < segments.size(); ++i) {
-    const auto& before = caches[i].before;
-    steps.push_back({.begin = segments[i].begin,
-                     .end = segments[i].end,
-                     .before = before.empty() ? nullptr : &before.back()->delta,
-                     .own = &caches[i].own->delta});
-  }
-  ops::delta_rule_step(out, in, delta_weights(layer, pass.context), delta_shape(pass.config), steps);
-}
+// What puts keys and values into caches.
+using Append = std::function<void(std::span<const ops::KvAppend>, const at::Tensor& k, const at::Tensor& v)>;
 
 // Appends each segment's keys and values, if there are any, to its cache and attends to all that the cache then holds. In
 // a layer that reads those of another one the caches have them already.
 void attend_after(const std::vector<StepCache>& caches, const Segments& segments, const at::Tensor& attn_out,
-                  const at::Tensor& lse, const Heads& heads, const ops::AttentionRule& rule) {
+                  const at::Tensor& lse, const Heads& heads, const ops::AttentionRule& rule,
+                  const Append& append = ops::append_all) {
   if (heads.k.defined()) {
     std::vector<ops::KvAppend> added;
+    added.reserve(segments.size());
     for (std::size_t i = 0; i < segments.size(); ++i)
       added.push_back({.tiles = &caches[i].own->tiles, .begin = segments[i].begin, .end = segments[i].end});
-    ops::append_all(added, heads.k, heads.v);
+    append(added, heads.k, heads.v);
   }
-  std::vector<ops::AttentionRows> rows;
+  thread_local std::vector<ops::AttentionRows> rows;  // all layers have lists of the same lengths
+  rows.resize(segments.size());
   for (std::size_t i = 0; i < segments.size(); ++i) {
-    const std::int64_t begin = segments[i].begin, end = segments[i].end;
-    const ops::KvTiles& own = caches[i].own->tiles;
-    rows.push_back(
-        {.begin = begin, .end = end, .before = {}, .own = &own, .own_offset = own.length() - (end - begin)});
-    for (const LayerCache* const before : caches[i].before) rows.back().before.push_back(&before->tiles);
+    ops::AttentionRows& row = rows[i];
+    row.begin = segments[i].begin;
+    row.end = segments[i].end;
+    row.own = &caches[i].own->tiles;
+    row.own_offset = row.own->length() - (row.end - row.begin);
+    row.before.clear();
+    for (const LayerCache* const before : caches[i].before) row.before.push_back(&before->tiles);
   }
   ops::attend_tiles(attn_out, lse, heads.q, rows, rule);
+}
+
+// The same of a step, from q|k|v that are neither normed nor rotated.
+void attend_in_step(const Pieces& pieces, const DecoderLayer& layer, const LayerPass& pass,
+                    const std::vector<StepCache>& caches, const Segments& segments,
+                    const at::Tensor& attn_out, const at::Tensor& lse, const at::Tensor& qkv) {
+  const auto rotate = [&] { pieces.norm_and_rotate(qkv, false); };
+  const std::optional<ops::HeadRotation> rotation = pieces.rotation();
+  if (!rotation) rotate();
+  const LayerAttention& own = layer.attention;
+  const auto append = [&](std::span<const ops::KvAppend> rows, const at::Tensor& k, const at::Tensor& v) {
+    if (!rotation) return ops::append_all(rows, k, v);
+    const std::int64_t heads = pass.config.num_attention_heads + 2 * own.kv_heads;
+    ops::append_rotated(rows, slice_heads(qkv, 0, heads, own.head_dim), *rotation, rotate);
+  };
+  attend_after(caches, segments, attn_out, lse, heads_of(qkv, layer, pass.config),
+               attention_rule(layer, pass.config), append);
 }
 
 // Empty tiles for the keys and values of each segment.
@@ -417,9 +418,10 @@ void keep_apart(std::vector<at::Tensor>& lora_a_out) {
   }
 }
 
-// `onto_x`: x is nobody else's, and may become the result.
+// `is_step`: of a sampler, so that `mix` gets q|k|v as they are. `onto_x`: x is nobody else's, and may become the result.
 at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,
-                   RecomputeLevel recompute, LayerTape* tape, const MixInto& mix, bool onto_x = false) {
+                   RecomputeLevel recompute, LayerTape* tape, const MixInto& mix, bool is_step = false,
+                   bool onto_x = false) {
   const Pieces pieces(layer, pass, onto_x);
   const ModelConfig& config = pass.config;
   const bool taped = tape != nullptr;
@@ -429,12 +431,13 @@ at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::T
   pieces.lora_a_forwards(layer.qkv, normed, lora_a_out);
   at::Tensor qkv = pieces.multiply_qkv(normed, lora_a_out);
   const at::Tensor gate = pieces.take_gate(qkv);
-  const at::Tensor before = pieces.norm_and_rotate(qkv, taped && recompute != RecomputeLevel::kLayer);
+  at::Tensor before;
+  if (!is_step) before = pieces.norm_and_rotate(qkv, taped && recompute != RecomputeLevel::kLayer);
   at::Tensor attn_out = ops::input_rows({&layer.o, 1}, x.size(0), qkv.options());
   at::Tensor lse;
   if (taped && layer.kind == LayerKind::kAttention)
     lse = ops::empty_log_sums(x.size(0), config.num_attention_heads, x.options());
-  mix(attn_out, lse, qkv);
+  mix(pieces, attn_out, lse, qkv);
   at::Tensor seen = Pieces::gated(attn_out, gate);
   pieces.lora_a_forwards({&layer.o, 1}, seen, lora_a_out);
   const at::Tensor post_attn_residual =
@@ -686,7 +689,8 @@ at::Tensor fused_layer_forward(const DecoderLayer& layer, const LayerPass& pass,
                                const Segments& segments, RecomputeLevel recompute, LayerTape* tape) {
   if (layer.kind == LayerKind::kShortConv) {
     return forward(layer, pass, x, recompute, tape,
-                   [&](const at::Tensor& out, const at::Tensor& /*lse*/, const at::Tensor& bcx) {
+                   [&](const Pieces& /*pieces*/, const at::Tensor& out, const at::Tensor& /*lse*/,
+                       const at::Tensor& bcx) {
                      const at::Tensor inputs = ops::conv_inputs(bcx);
                      convolve(layer, pass, out, bcx, inputs,
                               ops::conv_rows(inputs, segments, pass.config.conv_taps));
@@ -694,13 +698,15 @@ at::Tensor fused_layer_forward(const DecoderLayer& layer, const LayerPass& pass,
   }
   if (layer.kind == LayerKind::kDeltaRule) {
     return forward(layer, pass, x, recompute, tape,
-                   [&](const at::Tensor& out, const at::Tensor& /*lse*/, const at::Tensor& in) {
+                   [&](const Pieces& /*pieces*/, const at::Tensor& out, const at::Tensor& /*lse*/,
+                       const at::Tensor& in) {
                      ops::delta_rule_into(out, in, delta_weights(layer, pass.context),
                                           delta_shape(pass.config), segments);
                    });
   }
   return forward(layer, pass, x, recompute, tape,
-                 [&](const at::Tensor& attn_out, const at::Tensor& lse, const at::Tensor& qkv) {
+                 [&](const Pieces& /*pieces*/, const at::Tensor& attn_out, const at::Tensor& lse,
+                     const at::Tensor& qkv) {
                    const ModelConfig& config = pass.config;
                    const Heads heads = heads_of(qkv, layer, config);
                    const bool alone = layer.attention.has_keys() && !layer.attention.is_shared;
@@ -737,17 +743,16 @@ at::Tensor fused_layer_step(const DecoderLayer& layer, const LayerPass& pass, co
   base::require(segments.size() == caches.size(), "explicit_layer_step", "one cache a sequence");
   return forward(
       layer, pass, x, RecomputeLevel::kNone, nullptr,
-      [&](const at::Tensor& attn_out, const at::Tensor& lse, const at::Tensor& qkv) {
+      [&](const Pieces& pieces, const at::Tensor& attn_out, const at::Tensor& lse, const at::Tensor& qkv) {
         if (layer.kind == LayerKind::kShortConv) {
           convolve_after(layer, pass, caches, segments, attn_out, qkv);
         } else if (layer.kind == LayerKind::kDeltaRule) {
           delta_rule_after(layer, pass, caches, segments, attn_out, qkv);
         } else {
-          attend_after(caches, segments, attn_out, lse, heads_of(qkv, layer, pass.config),
-                       attention_rule(layer, pass.config));
+          attend_in_step(pieces, layer, pass, caches, segments, attn_out, lse, qkv);
         }
       },
-      ops::pools_keys(x.device()));
+      /*is_step=*/true, ops::pools_keys(x.device()));
 }
 
 void fused_layer_backward(const DecoderLayer& layer, const LayerPass& pass, const Segments& segments,

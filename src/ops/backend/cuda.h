@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "ops/backend/operators.h"
+#include "ops/sampling/append_rotated.h"
 #include "ops/sampling/paged_attention.h"
 #include "ops/sampling/sample_tokens.h"
 
@@ -35,6 +36,9 @@ bool sample_tokens(const SampledTokens& x);
 bool draws_tokens(at::Device device);
 bool attend_pages(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q, const PageMemory& memory,
                   const SentParts& parts, double scale);
+// By hone's own kernel, in one launch; false: nothing was written.
+bool step_heads(const at::Tensor& qkv, const HeadRotation& rotation, const PageMemory& memory,
+                const PageSlots& slots);
 // Says whether attend_pages() takes them: numbers of this type, so many heads of queries over a head of keys.
 bool takes_pages(at::ScalarType dtype, std::int64_t group, std::int64_t dim);
 

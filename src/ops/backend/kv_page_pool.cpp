@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/backend/cuda.h"
 #include "ops/index_tensor.h"
 
 namespace hone::ops::backend {
@@ -75,6 +76,11 @@ void KvPagePool::make_room(KvRun& run, std::int64_t tokens, std::int64_t length)
 
 void KvPagePool::write(const at::Tensor& k, const at::Tensor& v, const std::vector<std::int64_t>& places) {
   if (!places.empty()) write_pages(memory(), k, v, slots_of(places, device()));
+}
+
+bool KvPagePool::write_rotated(const at::Tensor& qkv, const HeadRotation& rotation,
+                               const std::vector<std::int64_t>& places) {
+  return !places.empty() && cuda::step_heads(qkv, rotation, memory(), slots_of(places, device()));
 }
 
 void KvPagePool::copy(const KvRun& run, std::int64_t length, KvRun& to) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ops/backend/kv_pool.h"
+#include "ops/sampling/append_rotated.h"
 #include "ops/sampling/kv_pages.h"
 #include "ops/sampling/paged_attention.h"
 
@@ -47,6 +48,10 @@ class KvPagePool final : public KvPool {
   // Exactly for `tokens`, where it has fewer. What it has in common with others is copied first.
   void make_room(KvRun& run, std::int64_t tokens, std::int64_t length) override;
   void write(const at::Tensor& k, const at::Tensor& v, const std::vector<std::int64_t>& places) override;
+  // write() of the keys and values of qkv [n, N + 2 K, D] with `rotation` of queries and keys, where hone's own kernels do both at once
+  // (ops/sampling/append_rotated.h). False: nothing was written.
+  bool write_rotated(const at::Tensor& qkv, const HeadRotation& rotation,
+                     const std::vector<std::int64_t>& places);
   void copy(const KvRun& run, std::int64_t length, KvRun& to) override;  // copies nothing yet
   std::pair<at::Tensor, at::Tensor> rows(const KvRun& run, std::int64_t length) override;
   std::int64_t booked() const override { return book_->pages() * KvPages::kPageTokens; }

@@ -73,6 +73,9 @@ class Mover {
     if (data == nullptr) return;
     data = memory_.take(const_cast<void*>(data), {.outer = 1, .row_bytes = bytes}, Access::kRead, name);
   }
+  void written(void*& data, std::int64_t bytes, const char* name) {
+    data = memory_.take(data, {.outer = 1, .row_bytes = bytes}, Access::kWritten, name);
+  }
   void vector(kernels::Vector& x, std::int64_t width, const char* name) {
     dense(x.data, width * bytes_of(x.dtype), name);
   }
@@ -284,6 +287,19 @@ void move(kernels::AttendPages& x, Mover& to) {
   to.head_numbers(x.lse, x.tokens, x.heads, Access::kWritten, "lse");
 }
 
+void move(kernels::StepHeads& x, Mover& to) {
+  const std::int64_t memory = x.all_pages * x.kv_heads * ops::kPageTokens * x.dim * bytes_of(x.qkv.dtype);
+  to.heads(x.qkv, x.tokens, x.heads + 2 * x.kv_heads, x.dim, Access::kWritten, "qkv");
+  to.vector(x.q_weight, x.dim, "q_weight");
+  to.vector(x.k_weight, x.dim, "k_weight");
+  to.vector(x.cos, x.tokens * x.rotated, "cos");
+  to.vector(x.sin, x.tokens * x.rotated, "sin");
+  to.written(x.keys, memory, "keys");
+  to.written(x.values, memory, "values");
+  to.numbers(x.pages, x.tokens, "pages");
+  to.numbers(x.places, x.tokens, "places");
+}
+
 // Tensors lie with their ends at a closed page, and in every other call with their beginnings.
 template <auto Function, typename Call>
 int between_guards(const Call& call, void* stream) {
@@ -328,7 +344,8 @@ const Kernels& guarded(const Kernels& some, Opener open) {
       .gather_rows = between_guards<&Kernels::gather_rows, kernels::GatherRows>,
       .dequantize_panels = between_guards<&Kernels::dequantize_panels, kernels::DequantizePanels>,
       .sample_tokens = between_guards<&Kernels::sample_tokens, kernels::SampleTokens>,
-      .attend_pages = between_guards<&Kernels::attend_pages, kernels::AttendPages>};
+      .attend_pages = between_guards<&Kernels::attend_pages, kernels::AttendPages>,
+      .step_heads = between_guards<&Kernels::step_heads, kernels::StepHeads>};
   inner = &some;
   opener = open;
   return kTable;

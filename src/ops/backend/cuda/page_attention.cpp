@@ -24,15 +24,14 @@ struct Seen {
   std::int64_t length = 0;
 };
 
-std::vector<Seen> seen_by(const AttentionRows& row, std::int64_t own) {
+template <typename Call>
+void for_each_seen(const AttentionRows& row, std::int64_t own, const Call& call) {
   const auto pages_of = [](const KvTiles& tiles) {
     return &static_cast<const KvPageRun*>(KvMemory::run(tiles))->tokens();
   };
-  std::vector<Seen> out;
   for (const KvTiles* const before : row.before)
-    if (before->length() > 0) out.push_back({pages_of(*before), before->length()});
-  out.push_back({pages_of(*row.own), own});
-  return out;
+    if (before->length() > 0) call(Seen{pages_of(*before), before->length()});
+  call(Seen{pages_of(*row.own), own});
 }
 
 // Pieces of prompts: FlashAttention-2's lists, and the tokens that it is to see, side by side.
@@ -95,14 +94,16 @@ class IndexOfRows {
   }
   void add_alone(const AttentionRows& row, std::int64_t i) {
     alone_.push_back(row.begin + i);
-    for (const Seen& one : seen_by(row, row.own_offset + i + 1))
+    for_each_seen(row, row.own_offset + i + 1, [&](const Seen& one) {
       spans_.push_back({one.tokens->pages(), one.length, one.tokens->cuts()});
+    });
     begins_.push_back(spans_.size());
   }
   void add_piece(const AttentionRows& row, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) in_pieces_.push_back(row.begin + i);
-    for (const Seen& one : seen_by(row, row.own_offset + count))
+    for_each_seen(row, row.own_offset + count, [&](const Seen& one) {
       for (std::int64_t token = 0; token < one.length; ++token) slots_.push_back(one.tokens->slot(token));
+    });
     query_begins_.push_back(static_cast<std::int64_t>(in_pieces_.size()));
     key_begins_.push_back(static_cast<std::int64_t>(slots_.size()));
   }
@@ -112,22 +113,33 @@ class IndexOfRows {
   std::vector<std::size_t> begins_ = {0};
 };
 
-// All that decides the index, as numbers.
-std::vector<std::int64_t> key_of(const std::vector<AttentionRows>& rows, std::int64_t group, std::int64_t dim,
-                                 bool one_by_one) {
-  std::vector<std::int64_t> out = {group, dim, one_by_one ? 1 : 0};
+// All that decides the index, as numbers, one after another.
+template <typename Put>
+void put_key(const std::vector<AttentionRows>& rows, std::int64_t group, std::int64_t dim, bool one_by_one,
+             const Put& put) {
+  for (const std::int64_t one : {group, dim, std::int64_t{one_by_one ? 1 : 0}}) put(one);
   for (const AttentionRows& row : rows) {
-    out.insert(out.end(), {row.begin, row.end, row.own_offset});
-    for (const Seen& one : seen_by(row, row.own_offset + row.end - row.begin)) {
-      const auto pages = one.tokens->pages();
-      const auto cuts = one.tokens->cuts();
-      out.insert(out.end(), {one.length, static_cast<std::int64_t>(pages.size()),
-                             static_cast<std::int64_t>(cuts.size())});
-      out.insert(out.end(), pages.begin(), pages.end());
-      out.insert(out.end(), cuts.begin(), cuts.end());
-    }
+    for (const std::int64_t one : {row.begin, row.end, row.own_offset}) put(one);
+    for_each_seen(row, row.own_offset + row.end - row.begin, [&](const Seen& one) {
+      put(one.length);
+      put(std::ssize(one.tokens->pages()));
+      put(std::ssize(one.tokens->cuts()));
+      for (const std::int32_t page : one.tokens->pages()) put(page);
+      for (const std::int64_t cut : one.tokens->cuts()) put(cut);
+    });
   }
-  return out;
+}
+
+// Compares each layer's numbers with those of the layer before, without a list of them.
+bool is_key(const std::vector<std::int64_t>& key, const std::vector<AttentionRows>& rows, std::int64_t group,
+            std::int64_t dim, bool one_by_one) {
+  std::size_t count = 0;
+  bool same = true;
+  put_key(rows, group, dim, one_by_one, [&](std::int64_t one) {
+    same = same && count < key.size() && key[count] == one;
+    ++count;
+  });
+  return same && count == key.size();
 }
 
 // Layers of a step have the same rows: what they need goes to the device once.
@@ -142,9 +154,10 @@ const StepIndex& index_of(const std::vector<AttentionRows>& rows, std::int64_t g
   thread_local AllKnown& known =
       *new AllKnown;  // never destroyed: its tensors may outlive the device's runtime
   thread_local std::size_t oldest = 0;
-  std::vector<std::int64_t> key = key_of(rows, group, dim, one_by_one);
   for (const Known& one : known)
-    if (one.device == device && one.key == key) return one.index;
+    if (one.device == device && is_key(one.key, rows, group, dim, one_by_one)) return one.index;
+  std::vector<std::int64_t> key;
+  put_key(rows, group, dim, one_by_one, [&](std::int64_t one) { key.push_back(one); });
   // That of the same shape before others, so that what comes next may lie where it was.
   const auto same = std::find_if(known.begin(), known.end(), [&](const Known& one) {
     return one.device == device && one.key.size() > 2 &&

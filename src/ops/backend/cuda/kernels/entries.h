@@ -27,6 +27,7 @@ int lion(const Lion& x, void* stream);                   // optimizer.cu
 int gather_rows(const GatherRows& x, void* stream);      // scattered_rows.cu
 int sample_tokens(const SampleTokens& x, void* stream);  // sampler.cu
 int attend_pages(const AttendPages& x, void* stream);    // pages.cu
+int step_heads(const StepHeads& x, void* stream);        // norm_rope.cu
 
 int dequantize_panels(const DequantizePanels& x, void* stream);  // panels.cu
 

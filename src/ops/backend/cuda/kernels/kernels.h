@@ -14,7 +14,7 @@
 namespace hone::ops::cuda::kernels {
 
 // The core and the library must agree on this version of the table.
-constexpr int kVersion = 5;
+constexpr int kVersion = 6;
 
 enum class Dtype : int { kFloat, kBFloat16 };
 
@@ -71,6 +71,17 @@ struct NormRope {
   Heads out, x;
   Vector weight, cos, sin;
   std::int64_t tokens = 0, heads = 0, dim = 0, rotated = 0;
+  float eps = 0;
+};
+
+// Of a step's queries, keys and values [tokens, heads + 2 kv_heads, dim]: queries and keys get what NormRope says, queries in place;
+// keys and values become token places[t] of page pages[t].
+struct StepHeads {
+  Heads qkv;
+  Vector q_weight, k_weight, cos, sin;
+  void *keys = nullptr, *values = nullptr;  // [all_pages, kv_heads, kPageTokens, dim], of qkv's type
+  const std::int64_t *pages = nullptr, *places = nullptr;  // [tokens]
+  std::int64_t tokens = 0, heads = 0, kv_heads = 0, dim = 0, rotated = 0, all_pages = 0;
   float eps = 0;
 };
 
@@ -298,6 +309,7 @@ struct Kernels {
   int (*dequantize_panels)(const DequantizePanels& x, void* stream) = nullptr;
   int (*sample_tokens)(const SampleTokens& x, void* stream) = nullptr;
   int (*attend_pages)(const AttendPages& x, void* stream) = nullptr;
+  int (*step_heads)(const StepHeads& x, void* stream) = nullptr;
 };
 
 // The library's one entry: its first field is read before any other.

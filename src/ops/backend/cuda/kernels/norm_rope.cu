@@ -13,10 +13,10 @@ struct Place {
   int lane;
 };
 
-__device__ bool find_place(Place& place, const NormRope& n) {
+__device__ bool find_place(Place& place, std::int64_t tokens, std::int64_t heads) {
   const std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * kHeadsOfBlock + threadIdx.x / kWarp;
-  place = {at / n.heads, at % n.heads, static_cast<int>(threadIdx.x % kWarp)};
-  return at < n.tokens * n.heads;
+  place = {at / heads, at % heads, static_cast<int>(threadIdx.x % kWarp)};
+  return at < tokens * heads;
 }
 
 template <typename T>
@@ -25,10 +25,10 @@ __device__ T* row_of(const Heads& x, const Place& place) {
 }
 
 template <typename X>
-__device__ float inverse_rms(const X* x, const NormRope& n, int lane) {
+__device__ float inverse_rms(const X* x, std::int64_t dim, float eps, int lane) {
   float sum = 0;
-  for (std::int64_t i = lane; i < n.dim; i += kWarp) sum += to_float(x[i]) * to_float(x[i]);
-  return 1 / sqrtf(warp_sum(sum) / static_cast<float>(n.dim) + n.eps);
+  for (std::int64_t i = lane; i < dim; i += kWarp) sum += to_float(x[i]) * to_float(x[i]);
+  return 1 / sqrtf(warp_sum(sum) / static_cast<float>(dim) + eps);
 }
 
 // A number of the normed row, rounded as ops::rms_norm rounds it.
@@ -40,25 +40,44 @@ __device__ float normed(float x, float inverse, const W* weight, std::int64_t i)
   return y;
 }
 
-template <typename Out, typename X, typename W>
-__global__ void forward_kernel(NormRope n) {
-  Place place;
-  if (!find_place(place, n)) return;
-  const X* const x = row_of<const X>(n.x, place);
-  Out* const out = row_of<Out>(n.out, place);
-  const auto* const weight = static_cast<const W*>(n.weight.data);
-  const W* const cos = static_cast<const W*>(n.cos.data) + place.token * n.rotated;
-  const W* const sin = static_cast<const W*>(n.sin.data) + place.token * n.rotated;
-  const float inverse = weight == nullptr ? 1 : inverse_rms(x, n, place.lane);
-  const std::int64_t half = n.rotated / 2;
+// A head of `a`, a NormRope or a StepHeads.
+template <typename Arguments, typename Out, typename X, typename W>
+__device__ void turn_head(Out* out, const X* x, const W* weight, const Arguments& a, const Place& place) {
+  const W* const cos = static_cast<const W*>(a.cos.data) + place.token * a.rotated;
+  const W* const sin = static_cast<const W*>(a.sin.data) + place.token * a.rotated;
+  const float inverse = weight == nullptr ? 1 : inverse_rms(x, a.dim, a.eps, place.lane);
+  const std::int64_t half = a.rotated / 2;
   for (std::int64_t i = place.lane; i < half; i += kWarp) {
     const float low = normed<X>(to_float(x[i]), inverse, weight, i),
                 high = normed<X>(to_float(x[i + half]), inverse, weight, i + half);
     out[i] = Rounding<Out>::of(low * to_float(cos[i]) - high * to_float(sin[i]));
     out[i + half] = Rounding<Out>::of(high * to_float(cos[i + half]) + low * to_float(sin[i + half]));
   }
-  for (std::int64_t i = n.rotated + place.lane; i < n.dim; i += kWarp)
+  for (std::int64_t i = a.rotated + place.lane; i < a.dim; i += kWarp)
     out[i] = Rounding<Out>::of(normed<X>(to_float(x[i]), inverse, weight, i));
+}
+
+template <typename Out, typename X, typename W>
+__global__ void forward_kernel(NormRope n) {
+  Place place;
+  if (!find_place(place, n.tokens, n.heads)) return;
+  turn_head(row_of<Out>(n.out, place), row_of<const X>(n.x, place), static_cast<const W*>(n.weight.data), n,
+            place);
+}
+
+// A warp has a head of queries, of keys or of values.
+template <typename T, typename W>
+__global__ void __launch_bounds__(kThreads, blocks_at_once(kThreads)) step_kernel(StepHeads s) {
+  Place place;
+  if (!find_place(place, s.tokens, s.heads + 2 * s.kv_heads)) return;
+  T* const x = row_of<T>(s.qkv, place);
+  if (place.head < s.heads) return turn_head(x, x, static_cast<const W*>(s.q_weight.data), s, place);
+  const bool is_value = place.head >= s.heads + s.kv_heads;
+  const std::int64_t kv_head = (place.head - s.heads) % s.kv_heads;
+  T* const to = static_cast<T*>(is_value ? s.values : s.keys) +
+                ((s.pages[place.token] * s.kv_heads + kv_head) * kPageTokens + s.places[place.token]) * s.dim;
+  if (!is_value) return turn_head(to, x, static_cast<const W*>(s.k_weight.data), s, place);
+  for (std::int64_t i = place.lane; i < s.dim; i += kWarp) to[i] = x[i];
 }
 
 // The gradient of the rotation's input, at column i.
@@ -74,7 +93,7 @@ __device__ float turned_back(const D* d, const W* cos, const W* sin, const NormR
 template <typename D, typename X, typename W>
 __global__ void __launch_bounds__(kThreads, blocks_at_once(kThreads)) backward_kernel(NormRope n) {
   Place place;
-  if (!find_place(place, n)) return;
+  if (!find_place(place, n.tokens, n.heads)) return;
   D* const d = row_of<D>(n.out, place);
   const auto* const weight = static_cast<const W*>(n.weight.data);
   const W* const cos = static_cast<const W*>(n.cos.data) + place.token * n.rotated;
@@ -84,7 +103,7 @@ __global__ void __launch_bounds__(kThreads, blocks_at_once(kThreads)) backward_k
   float inverse = 1, mean = 0;
   if (weight != nullptr) {
     x = row_of<const X>(n.x, place);
-    inverse = inverse_rms(x, n, place.lane);
+    inverse = inverse_rms(x, n.dim, n.eps, place.lane);
     float product = 0;
     for (std::int64_t i = place.lane; i < n.dim; i += kWarp)
       product += turned_back(d, cos, sin, n, i) * to_float(weight[i]) * to_float(x[i]);
@@ -113,6 +132,15 @@ int norm_rope(const NormRope& n, void* stream) {
         return launch(forward_kernel<decltype(out), decltype(x), decltype(w)>,
                       ceil_div(n.tokens * n.heads, kHeadsOfBlock), kThreads, stream, n);
       });
+    });
+  });
+}
+
+int step_heads(const StepHeads& s, void* stream) {
+  return with_type(s.qkv.dtype, [&](auto type) {
+    return with_type(s.cos.dtype, [&](auto w) {
+      return launch(step_kernel<decltype(type), decltype(w)>,
+                    ceil_div(s.tokens * (s.heads + 2 * s.kv_heads), kHeadsOfBlock), kThreads, stream, s);
     });
   });
 }

@@ -25,7 +25,8 @@ const Kernels& all_kernels() {
                                      .gather_rows = gather_rows,
                                      .dequantize_panels = dequantize_panels,
                                      .sample_tokens = sample_tokens,
-                                     .attend_pages = attend_pages};
+                                     .attend_pages = attend_pages,
+                                     .step_heads = step_heads};
   return kTable;
 }
 

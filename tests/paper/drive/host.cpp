@@ -1,0 +1,85 @@
+#include <ATen/record_function.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/stopwatch.h"
+#include "model/causal_lm.h"
+#include "model/files/weight_source.h"
+#include "paper/drive/card.h"
+#include "paper/drive/modes.h"
+#include "rollout/engine.h"
+
+namespace hone::paper {
+namespace {
+
+// Seconds that this thread spent in libtorch's operators, those inside of others counted once.
+struct InOperators {
+  int depth = 0;
+  base::Clock::time_point begin = {};
+  double seconds = 0;
+};
+thread_local InOperators in_operators;
+
+std::unique_ptr<at::ObserverContext> operator_begun(const at::RecordFunction& /*call*/) {
+  if (in_operators.depth++ == 0) in_operators.begin = base::Clock::now();
+  return nullptr;
+}
+
+void operator_ended(const at::RecordFunction& /*call*/, at::ObserverContext* /*context*/) {
+  if (--in_operators.depth == 0) in_operators.seconds += base::seconds_since(in_operators.begin);
+}
+
+// The least and the middle one of some times, in microseconds.
+Json told(std::vector<double> seconds) {
+  std::sort(seconds.begin(), seconds.end());
+  constexpr double kMicro = 1e6;
+  return {{"least", kMicro * seconds.front()}, {"median", kMicro * seconds[seconds.size() / 2]}};
+}
+
+}  // namespace
+
+int host_on_card(const std::vector<std::string>& words, at::Device card) {
+  base::require(words.size() == 2, "paper_drive host", "a model's folder and a batch");
+  const auto source = model::open_weights(words[0]);
+  model::CausalLm model(*source, {.linear = at::kBFloat16, .residual = at::kFloat}, model::Storage::kPacked,
+                        {}, card);
+  model.join_linears();
+  const std::int64_t batch = std::stoll(words[1]);
+  rollout::Engine engine(model, {.batch_size = batch});
+  rollout::RequestOptions options;
+  constexpr std::int64_t kTokens = 200;
+  options.max_new_tokens = kTokens;
+  options.sampler.temperature = 1;
+  for (std::int64_t i = 0; i < batch; ++i)
+    engine.add({.ids = std::vector<std::int32_t>(9, static_cast<std::int32_t>(3 + i)), .options = options});
+  const auto handle = at::addGlobalCallback(
+      at::RecordFunctionCallback(operator_begun, operator_ended).scopes({at::RecordScope::FUNCTION}));
+  std::vector<double> all, host;
+  for (std::int64_t i = 0; i < kTokens - 20; ++i) {
+    in_operators.seconds = 0;
+    const base::Clock::time_point begin = base::Clock::now();
+    engine.advance();
+    engine.poll();
+    const double seconds = base::seconds_since(begin);
+    if (i < kTokens / 4) continue;  // prompts are read in pieces
+    all.push_back(seconds);
+    host.push_back(seconds - in_operators.seconds);
+  }
+  at::removeCallback(handle);
+  std::cout << Json{{"event", "host"},
+                    {"batch", batch},
+                    {"steps", all.size()},
+                    {"step_us", told(all)},
+                    {"host_us", told(host)}}
+                   .dump()
+            << std::endl;
+  return 0;
+}
+
+}  // namespace hone::paper
