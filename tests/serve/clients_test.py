@@ -145,8 +145,8 @@ def test_lm_eval(server, _):
         same(right, expected_right)
 
 
-def hone_eval(program, *words):
-    return subprocess.run([program, "eval", *map(str, words)], capture_output=True, text=True, timeout=900, env=offline())
+def hone_eval(program, *words, **variables):
+    return subprocess.run([program, "eval", *map(str, words)], capture_output=True, text=True, timeout=900, env={**offline(), **variables})
 
 
 def telling_python(folder):
@@ -185,12 +185,13 @@ def test_hone_eval(_, program):
 
 
 def test_hone_eval_chat(_, program):
-    """hone eval --apply_chat_template has the log-probabilities of lm-eval on transformers"""
+    """hone eval --apply_chat_template has the log-probabilities of lm-eval on transformers, and asks no proxy"""
+    proxies = {name: "http://127.0.0.1:9" for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")}  # nobody listens
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         write_task(folder)
         done = hone_eval(program, TINY, "--tasks", "hone_choices", "--include_path", folder, "--python", telling_python(folder), "--threads", "1", "--bf16", "false",
-                         "--limit", "4", "--num_fewshot", "0", "--apply_chat_template", "--output", folder / "out")
+                         "--limit", "4", "--num_fewshot", "0", "--apply_chat_template", "--output", folder / "out", **proxies, NO_PROXY="example.org", no_proxy="example.org")
         holds(done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:])
         expected, _ = on_transformers(folder, folder / "local", words=("--limit", "4", "--apply_chat_template"))
         same_logprobs(samples(folder / "out/lm_eval")[0], expected)

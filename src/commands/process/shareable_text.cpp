@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/strings/secrets.h"
+#include "commands/process/spelled_text.h"
 
 namespace hone::commands {
 namespace {
@@ -31,10 +32,12 @@ bool begins_word(std::string_view text, std::size_t at) {
          (at > 2 && text[at - 3] == '%');
 }
 
-void replace_all(std::string& text, std::string_view what, std::string_view with) {
-  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) {
-    text.replace(at, what.size(), with);
-  }
+// Without the white space around it: a file's last newline is no part of its secret.
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kWhite = " \t\r\n";
+  const std::size_t first = text.find_first_not_of(kWhite);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kWhite) + 1 - first);
 }
 
 // The values of variables with telling names, the longest first: one may be a part of another.
@@ -43,7 +46,7 @@ std::vector<std::string> secret_values() {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view variable = *entry;
     const std::string_view name = variable.substr(0, variable.find('='));
-    const std::string_view value = variable.substr(std::min(name.size() + 1, variable.size()));
+    const std::string_view value = trimmed(variable.substr(std::min(name.size() + 1, variable.size())));
     std::string capitals(name);
     for (char& c : capitals) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     const bool tells = std::any_of(kTellingNames.begin(), kTellingNames.end(), [&](std::string_view word) {
@@ -82,7 +85,7 @@ void hide_home(std::string& text, std::string_view home) {
 
 std::string shareable(std::string_view text) {
   std::string out = base::redact_secrets(text);
-  for (const std::string& value : secret_values()) replace_all(out, value, base::kRedacted);
+  for (const std::string& value : secret_values()) out = without_spelled(out, value, base::kRedacted);
   hide_tokens(out);
   const char* const home = std::getenv("HOME");
   if (home != nullptr && std::string_view(home).size() > 1) hide_home(out, home);

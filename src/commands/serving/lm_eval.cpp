@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <optional>
 #include <set>
 
@@ -23,6 +24,8 @@ namespace fs = base::fs;
 
 namespace {
 
+constexpr const char* kThisMachine = "127.0.0.1";
+constexpr const char* kThisMachineToo = ",127.0.0.1";
 constexpr const char* kInstall = "pip install 'lm-eval[api]'";
 
 // The child, or nothing with errno. `out`: the descriptor of its stdout.
@@ -78,7 +81,22 @@ std::set<fs::path> results_below(const fs::path& folder) {
   return out;
 }
 
+// The names of a variable with this machine's; "*" alone names all.
+std::string with_this_machine(const std::string& names) {
+  if (names == "*" || names == kThisMachine || names.ends_with(kThisMachineToo)) return names;
+  return names.empty() ? kThisMachine : names + kThisMachineToo;
+}
+
 }  // namespace
+
+void ask_no_proxy_of_this_machine() {
+  const char* const capital = std::getenv("NO_PROXY");
+  const char* const small = std::getenv("no_proxy");
+  const std::string first = capital != nullptr ? capital : small != nullptr ? small : "";
+  const std::string second = small != nullptr ? small : first;
+  setenv("NO_PROXY", with_this_machine(first).c_str(), 1);
+  setenv("no_proxy", with_this_machine(second).c_str(), 1);
+}
 
 LmEval find_lm_eval(const std::string& python) {
   const base::ActivePython active = base::active_python(python);
@@ -100,10 +118,8 @@ base::Json run_lm_eval(const LmEval& harness, const std::vector<std::string>& wo
   std::vector<std::string> all = {harness.python, "-c", std::string(kLmEvalPython), "--output_path",
                                   folder.string()};
   all.insert(all.end(), words.begin(), words.end());
-  // No module of the working folder is taken for one of the library's, and no proxy is asked for this machine.
-  setenv("PYTHONSAFEPATH", "1", 0);
-  setenv("NO_PROXY", "127.0.0.1", 0);
-  setenv("no_proxy", "127.0.0.1", 0);
+  setenv("PYTHONSAFEPATH", "1", 0);  // no module of the working folder is taken for one of the library's
+  ask_no_proxy_of_this_machine();
   const std::set<fs::path> before = results_below(folder);
   const std::optional<pid_t> child = started(all, STDERR_FILENO);
   int code = 127;

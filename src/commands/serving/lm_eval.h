@@ -24,4 +24,8 @@ LmEval find_lm_eval(const std::string& python);
 base::Json run_lm_eval(const LmEval& harness, const std::vector<std::string>& words,
                        const base::fs::path& folder, const std::atomic<int>& stop);
 
+// Has no proxy asked for 127.0.0.1 by the programs that are started from now on: it joins the names of NO_PROXY and
+// no_proxy, each of which gets those of the other where it is not set.
+void ask_no_proxy_of_this_machine();
+
 }  // namespace hone::commands
