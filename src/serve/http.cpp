@@ -27,7 +27,9 @@ class FfiExchange : public Exchange {
   FfiExchange(HttpRequest asked, hone_http_call* call) : Exchange(std::move(asked)), call_(call) {}
   ~FfiExchange() override { hone_http_free_call(call_); }
 
-  void answer(HttpAnswer given) override { head(given.status, given.type, given.headers, given.body, true); }
+  int answer(HttpAnswer given) override {
+    return head(given.status, given.type, given.headers, given.body, true);
+  }
   void begin_stream(int status, std::string type) override {
     head(status, type, {{"cache-control", "no-cache"}}, "", false);
   }
@@ -48,13 +50,13 @@ class FfiExchange : public Exchange {
   static void call_left(void* user) { (*static_cast<Left*>(user))(); }
   static void free_left(void* user) { const std::unique_ptr<Left> freed(static_cast<Left*>(user)); }
 
-  void head(int status, const std::string& type, const Headers& more, const std::string& body, bool whole) {
+  int head(int status, const std::string& type, const Headers& more, const std::string& body, bool whole) {
     static const std::string kType = "content-type";
     std::vector<hone_http_header> headers = {{.name = view_of(kType), .value = view_of(type)}};
     for (const auto& [name, value] : more)
       headers.push_back({.name = view_of(name), .value = view_of(value)});
-    hone_http_answer(call_, static_cast<std::uint16_t>(status), headers.data(), headers.size(), body.data(),
-                     body.size(), whole ? 1 : 0);
+    return hone_http_answer(call_, static_cast<std::uint16_t>(status), headers.data(), headers.size(),
+                            body.data(), body.size(), whole ? 1 : 0);
   }
 
   hone_http_call* const call_;

@@ -53,7 +53,8 @@ class Exchange {
 
   const HttpRequest request;
 
-  virtual void answer(HttpAnswer answer) = 0;
+  // Returns the status that the client gets: that of `answer`, or 503 (HttpOptions::all_answer_bytes).
+  virtual int answer(HttpAnswer answer) = 0;
   // Parts are sent as they come. A client that does not read its stream loses the connection when
   // HttpOptions::held_bytes of it wait.
   virtual void begin_stream(int status, std::string type) = 0;

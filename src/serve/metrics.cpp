@@ -60,6 +60,10 @@ std::string Metrics::text(const SchedulerFacts& facts, std::int64_t connections,
     out += "hone_step_seconds_sum" + labels + number(sum) + "\n";
     out += "hone_step_seconds_count" + labels + std::to_string(count) + "\n";
   }
+  out += "# TYPE hone_draft_tokens_total counter\n";
+  for (const auto& [kind, count] :
+       {std::pair{"guessed", facts.drafts.drafted}, {"accepted", facts.drafts.accepted}})
+    out += std::string("hone_draft_tokens_total{kind=\"") + kind + "\"} " + std::to_string(count) + "\n";
   add_metric(out, "hone_running", "gauge", std::to_string(facts.engine.decoding));
   add_metric(out, "hone_waiting", "gauge",
              std::to_string(facts.jobs - std::min<std::uint64_t>(facts.jobs, facts.engine.decoding)));

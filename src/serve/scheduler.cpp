@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -35,7 +36,12 @@ std::exception_ptr stopped() {
 
 struct Scheduler::Impl {
   Impl(const model::CausalLm& model, SchedulerOptions given)
-      : options(given), engine(model, given.engine), thread([this] { loop(); }) {}
+      : options(given), engine(model, with_facts(given.engine)), thread([this] { loop(); }) {}
+
+  rollout::EngineOptions with_facts(rollout::EngineOptions given) {
+    given.draft_facts = &drafts;
+    return given;
+  }
 
   struct Job {
     JobId id = 0;
@@ -43,6 +49,7 @@ struct Scheduler::Impl {
     SampleFacts facts;
     Clock::time_point came;
     bool has_joined = false;
+    std::size_t counted = 0;  // tokens
   };
 
   void loop();
@@ -57,6 +64,7 @@ struct Scheduler::Impl {
   void publish();
 
   const SchedulerOptions options;
+  rollout::DraftFacts drafts;  // of the compute thread
   rollout::Engine engine;
 
   mutable std::mutex mutex;  // of what follows
@@ -131,12 +139,13 @@ void Scheduler::Impl::tell() {
     Job& one = place->second;
     const rollout::Completion& completion = engine.completion(event.id);
     if (event.has_token) {
-      ++facts.sampled;
-      if (completion.ids.size() == 1) {
+      const std::size_t tokens = completion.ids.size();
+      facts.sampled += tokens - one.counted;
+      if (std::exchange(one.counted, tokens) == 0) {
         one.facts.first_seconds = seconds_since(one.came);
         one.facts.cached = engine.reused(event.id);
         facts.cached += static_cast<std::uint64_t>(one.facts.cached);
-        facts.read += engine.tokens(event.id).size() - 1;
+        facts.read += engine.tokens(event.id).size() - tokens;
       }
     }
     if (event.has_ended) count_out();
@@ -206,6 +215,7 @@ void Scheduler::Impl::pass() {
 
 void Scheduler::Impl::publish() {
   facts.engine = engine.facts();
+  facts.drafts = drafts;
   const std::lock_guard lock(mutex);
   published = facts;
 }

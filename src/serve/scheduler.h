@@ -30,7 +30,7 @@ struct SampleFacts {
 
 struct SampleJob {
   rollout::Request request;  // of one sample
-  // The completion so far, after each token; `ended`: it is whole, also after cancel(). Exactly one call has
+  // The completion so far, after each step that gave it tokens: one, with drafts one or more. `ended`: it is whole, also after cancel(). Exactly one call has
   // `ended`, or on_error is called.
   std::function<void(const rollout::Completion&, const SampleFacts&, bool ended)> on_token;
   // UserError of Engine::add() or advance(), or any other exception. The last call.
@@ -47,6 +47,7 @@ class Work {
 };
 
 struct SchedulerOptions {
+  // The scheduler has draft_facts of its own (SchedulerFacts::drafts).
   rollout::EngineOptions engine = {.batch_size = 64, .prefill_tokens = 128};
   double training_share = 0.5;  // of the time, for works while requests decode; above 0, below 1
   int threads = 0;              // of kernels; 0: at::get_num_threads() of the caller
@@ -58,6 +59,7 @@ struct SchedulerFacts {
   std::uint64_t sampled = 0, cached = 0, read = 0;  // tokens since the start: drawn; of prompts, kept and all
   double decode_seconds = 0, work_seconds = 0;      // spent since the start
   std::uint64_t decode_steps = 0, work_steps = 0;
+  rollout::DraftFacts drafts;
 };
 
 class Scheduler {

@@ -13,12 +13,14 @@ class FakeExchange : public Exchange {
  public:
   using Exchange::Exchange;
 
-  void answer(HttpAnswer given) override {
+  int answer(HttpAnswer given) override {
     const std::lock_guard lock(mutex_);
     ++answers;
     answered = std::move(given);
+    if (is_full) answered = {.status = 503, .body = "{}"};
     is_over_ = true;
     changed_.notify_all();
+    return answered.status;
   }
   void begin_stream(int status, std::string type) override {
     const std::lock_guard lock(mutex_);
@@ -50,6 +52,7 @@ class FakeExchange : public Exchange {
   HttpAnswer answered;
   int answers = 0;
   bool is_gone = false;
+  bool is_full = false;  // no answer fits in HttpOptions::all_answer_bytes
   std::function<void()> left;
 
  private:

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <thread>
@@ -47,6 +48,8 @@ class Client {
   int socket_;
 };
 
+std::atomic<int> without_room = 0;  // answers that the server had no room for
+
 void answer(const std::shared_ptr<Exchange>& one) {
   if (one->request.path == "/small") {
     one->answer({.body = "{}"});
@@ -55,7 +58,7 @@ void answer(const std::shared_ptr<Exchange>& one) {
     one->part(std::string(kLarge, 's'));
     one->end();
   } else {
-    one->answer({.body = std::string(kLarge, 'a')});
+    without_room += one->answer({.body = std::string(kLarge, 'a')}) == 503 ? 1 : 0;
   }
 }
 
@@ -73,6 +76,7 @@ TEST(HttpServer, AnswersThatNobodyReadsAreBoundedTogether) {
     const std::string refused = Client(server.port(), "/large").read();
     EXPECT_TRUE(refused.starts_with("HTTP/1.1 503")) << refused.substr(0, 64);
     EXPECT_NE(refused.find("retry-after: 1"), std::string::npos) << refused.substr(0, 400);
+    EXPECT_EQ(without_room, 1);
     const std::string cut = Client(server.port(), "/stream").read();
     EXPECT_LT(cut.size(), kLarge);
     EXPECT_FALSE(cut.ends_with("0\r\n\r\n")) << "closed, and not ended as a whole stream is";
@@ -88,6 +92,7 @@ TEST(HttpServer, AnswersThatNobodyReadsAreBoundedTogether) {
   while (server.connections() > 0 && std::chrono::steady_clock::now() < end)
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   EXPECT_TRUE(is_whole(Client(server.port(), "/large").read()));
+  EXPECT_EQ(without_room, 1);
   EXPECT_TRUE(server.drain(20));
 }
 

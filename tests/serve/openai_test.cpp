@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <sstream>
 #include <thread>
 
+#include "base/process/instruction_level.h"
 #include "serve/openai/answers.h"
 #include "serve/openai/errors.h"
 #include "serve/openai/fields.h"
@@ -41,11 +43,90 @@ TEST(OpenAi, AClientThatLeavesEndsItsRequest) {
   EXPECT_EQ(one->answered.status, 503);
 }
 
+// So many answers of a path that the metrics count, "503" of those that the network had no room for.
+std::string counted(const TinyServed& tiny, const std::string& path, const std::string& code) {
+  const std::string labels =
+      "hone_requests_total{api=\"openai\",path=\"" + path + "\",code=\"" + code + "\"} ";
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  for (std::string text; std::chrono::steady_clock::now() < end; std::this_thread::yield()) {
+    text = tiny.served.metrics.text(tiny.scheduler.facts(), 0, {});
+    const std::size_t at = text.find(labels);
+    if (at != std::string::npos)
+      return text.substr(at + labels.size(), text.find('\n', at) - at - labels.size());
+  }
+  return "none";
+}
+
+// Of an answer in one piece, of an error, and of what is answered at once.
+TEST(OpenAi, AnAnswerThatTheNetworkRefusesIsCountedAsA503) {
+  TinyServed tiny;
+  const auto refused = [&](const std::string& method, const std::string& path, const Json& body) {
+    const auto one = std::make_shared<FakeExchange>(asked(method, path, base::dump_json(body)));
+    one->is_full = true;
+    tiny.api.handle(one);
+    one->wait();
+    EXPECT_EQ(one->answered.status, 503);
+  };
+  refused("POST", "/v1/completions", {{"prompt", "one"}, {"max_tokens", 2}});
+  EXPECT_EQ(counted(tiny, "/v1/completions", "503"), "1");
+  tiny.served.numbers = openai::kMostNumbersHeld + 1;
+  refused("POST", "/v1/completions",
+          {{"prompt", {5, 6}}, {"max_tokens", 0}, {"echo", true}, {"logprobs", 1}});
+  while (counted(tiny, "/v1/completions", "503") == "1") std::this_thread::yield();
+  refused("GET", "/v1/models", nullptr);
+  EXPECT_EQ(counted(tiny, "/v1/models", "503"), "1");
+  refused("POST", "/tokenize", {{"prompt", "one"}});
+  EXPECT_EQ(counted(tiny, "/tokenize", "503"), "1");
+  const std::string text = tiny.served.metrics.text(tiny.scheduler.facts(), 0, {});
+  for (const char* code : {"200", "400", "429"})
+    EXPECT_EQ(text.find("code=\"" + std::string(code)), std::string::npos) << text;
+}
+
 TEST(OpenAi, WhatIsUnknownIsNamed) {
   TinyServed tiny;
   const Json said = tiny.ask("/v1/completions", {{"prompt", "a"}, {"temperatur", 1}})->wait();
   EXPECT_EQ(said["error"]["param"], "temperatur");
   EXPECT_NE(said["error"]["message"].get<std::string>().find("'temperature'"), std::string::npos);
+}
+
+// A text that a stream has said, with its log-probabilities.
+std::pair<std::string, std::vector<double>> streamed(TinyServed& tiny, Json asked) {
+  asked["stream"] = true;
+  const auto one = tiny.ask("/v1/completions", asked);
+  one->wait();
+  std::pair<std::string, std::vector<double>> out;
+  std::istringstream lines(one->answered.body);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("data: {")) continue;
+    const Json event = Json::parse(line.substr(6));
+    if (event["choices"].empty()) continue;
+    const Json& choice = event["choices"][0];
+    out.first += choice["text"].get<std::string>();
+    if (choice["logprobs"].is_null()) continue;
+    for (const Json& value : choice["logprobs"]["token_logprobs"]) out.second.push_back(value);
+  }
+  return out;
+}
+
+// A text that repeats itself: several of its tokens come at once, in one event of the stream.
+TEST(OpenAi, DraftsChangeNoAnswerAndNoStream) {
+  TinyServed plain, drafting(rollout::Drafts::kAlways);
+  for (const Json& more :
+       {Json{{"logprobs", 0}}, Json{{"stop", {"zz", "th"}}}, Json{{"temperature", 0.3}, {"seed", 4}},
+        Json{{"logprobs", 2}, {"max_tokens", 9}}}) {
+    Json asked = {
+        {"prompt", {12, 40, 12, 40, 12, 40}}, {"max_tokens", 80}, {"temperature", 0}, {"ignore_eos", true}};
+    asked.update(more);
+    const Json wanted = plain.ask("/v1/completions", asked)->wait()["choices"];
+    EXPECT_EQ(drafting.ask("/v1/completions", asked)->wait()["choices"], wanted) << more;
+    const auto [text, logprobs] = streamed(drafting, asked);
+    EXPECT_EQ(text, wanted[0]["text"].get<std::string>()) << more;
+    if (wanted[0]["logprobs"].is_null()) continue;
+    EXPECT_EQ(Json(logprobs), wanted[0]["logprobs"]["token_logprobs"]) << more;
+  }
+  if (base::instruction_level() < base::InstructionLevel::kAvx2) return;  // nothing is guessed there
+  drafting.scheduler.stop();
+  EXPECT_GT(drafting.scheduler.facts().drafts.accepted, 0);
 }
 
 // Its ids, and log-probabilities where they were asked for.

@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <future>
 #include <map>
 
 #include "base/error.h"
+#include "base/process/instruction_level.h"
 #include "serve/prompt_scores.h"
 #include "serve/tiny_served.h"
 
@@ -109,6 +111,72 @@ TEST(Scheduler, ACancelledRequestEndsOnce) {
   tiny.scheduler.cancel(id);
   EXPECT_EQ(submit(tiny.scheduler, request_of(5)).get().completion.ids.size(), 5U);
   EXPECT_EQ(tiny.scheduler.facts().jobs, 0U);
+}
+
+// Requests of all kinds at once: seeds, greedy, stops, an end, no log-probabilities, another prompt.
+std::vector<rollout::Request> mixed_requests() {
+  std::vector<rollout::Request> out;
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    rollout::Request one = request_of(static_cast<std::int32_t>(60 + 5 * i), 40);
+    one.options.seed = i;
+    one.options.sampler.temperature = i % 2 == 0 ? 0 : 0.5;
+    one.options.logprobs = i != 3;
+    if (i == 4) one.options.stops = [](std::span<const std::int32_t> ids) { return ids.size() >= 7; };
+    if (i == 5) one.options.sampler.repetition_penalty = 1.2;
+    if (i == 6) one.options.max_new_tokens = 3;
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+std::vector<rollout::Completion> completions_of(TinyServed& tiny) {
+  std::vector<std::future<Ended>> asked;
+  for (rollout::Request& one : mixed_requests()) asked.push_back(submit(tiny.scheduler, std::move(one)));
+  std::vector<rollout::Completion> out;
+  for (auto& one : asked) out.push_back(one.get().completion);
+  return out;
+}
+
+// What the requests go on with is guessed, every third token wrong.
+TEST(Scheduler, DraftsChangeNoBitAndAllTheirTokensCount) {
+  TinyServed plain;
+  const std::vector<rollout::Completion> wanted = completions_of(plain);
+  const std::vector<rollout::Request> requests = mixed_requests();
+  int guesses = 0;
+  const rollout::GuessFunction guess = [&](std::span<const std::int32_t> ids, std::int64_t most) {
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      Ids whole = requests[i].ids;
+      whole.insert(whole.end(), wanted[i].ids.begin(), wanted[i].ids.end());
+      if (whole.size() <= ids.size() || !std::equal(ids.begin(), ids.end(), whole.begin())) continue;
+      const auto from = whole.begin() + std::ssize(ids);
+      Ids out(from, from + std::min<std::int64_t>({most, 5, whole.end() - from}));
+      if (++guesses % 3 == 0) out.back() = (out.back() + 1) % 300;
+      return out;
+    }
+    return Ids();
+  };
+  TinyServed drafting(rollout::Drafts::kAlways, &guess);
+  const std::vector<rollout::Completion> found = completions_of(drafting);
+  std::uint64_t tokens = 0, read = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_EQ(found[i].ids, wanted[i].ids) << i;
+    EXPECT_EQ(found[i].logprobs, wanted[i].logprobs) << i;
+    EXPECT_EQ(found[i].sampled_logprobs, wanted[i].sampled_logprobs) << i;
+    EXPECT_EQ(found[i].finish_reason, wanted[i].finish_reason) << i;
+    tokens += wanted[i].ids.size();
+    read += requests[i].ids.size();
+  }
+  for (TinyServed* const tiny : {&plain, &drafting}) {
+    tiny->scheduler.stop();
+    const SchedulerFacts facts = tiny->scheduler.facts();
+    EXPECT_EQ(facts.sampled, tokens);
+    EXPECT_EQ(facts.read, read);
+  }
+  if (base::instruction_level() < base::InstructionLevel::kAvx2) return;  // nothing is guessed there
+  EXPECT_GT(drafting.scheduler.facts().drafts.accepted, 20);
+  EXPECT_LT(drafting.scheduler.facts().drafts.accepted, drafting.scheduler.facts().drafts.drafted);
+  EXPECT_LT(drafting.scheduler.facts().decode_steps, plain.scheduler.facts().decode_steps);
+  EXPECT_EQ(plain.scheduler.facts().drafts.drafted, 0);
 }
 
 class Noted : public Work {

@@ -29,10 +29,11 @@ using base::Json;
 class AnsweredExchange : public Exchange {
  public:
   using Exchange::Exchange;
-  void answer(HttpAnswer given) override {
+  int answer(HttpAnswer given) override {
     const std::lock_guard lock(mutex_);
     answers_.push_back(std::move(given));
     arrived_.notify_all();
+    return answers_.back().status;
   }
   void begin_stream(int, std::string) override {}
   void part(std::string) override {}

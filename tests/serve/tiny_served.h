@@ -12,6 +12,11 @@
 namespace hone::serve {
 
 struct TinyServed {
+  explicit TinyServed(rollout::Drafts drafts = rollout::Drafts::kOff,
+                      const rollout::GuessFunction* guess = nullptr)
+      : scheduler(model,
+                  {.engine = {.batch_size = 8, .prefill_tokens = 64, .drafts = drafts, .guess = guess}}) {}
+
   static std::string folder() { return std::string(HONE_FIXTURES) + "/parity/tiny_llama"; }
 
   model::CausalLm model{*model::open_weights(folder()), {}};
@@ -21,7 +26,7 @@ struct TinyServed {
   Weights weights{"tiny"};
   Metrics metrics;
   std::unique_ptr<TaskThread> background = std::make_unique<TaskThread>();
-  Scheduler scheduler{model, {.engine = {.batch_size = 8, .prefill_tokens = 64}}};
+  Scheduler scheduler;
   Served served{.model = model,
                 .tokenizer = tokenizer,
                 .chat_template = &chat,

@@ -63,9 +63,10 @@ int hone_http_drain(const hone_http_server* server, double seconds);
 // Closes everything and ends the thread. Not from the handler.
 void hone_http_free(hone_http_server* server);
 
-// The answer when `whole`, else the head and the first bytes of a stream.
-void hone_http_answer(const hone_http_call* call, uint16_t status, const hone_http_header* headers, size_t header_count,
-                      const char* body, size_t size, int whole);
+// The answer when `whole`, else the head and the first bytes of a stream. The status that the client gets: `status`, or 503
+// (all_answer_bytes).
+uint16_t hone_http_answer(const hone_http_call* call, uint16_t status, const hone_http_header* headers, size_t header_count,
+                          const char* body, size_t size, int whole);
 void hone_http_part(const hone_http_call* call, const char* data, size_t size);
 void hone_http_end(const hone_http_call* call);
 int hone_http_gone(const hone_http_call* call);

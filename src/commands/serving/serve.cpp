@@ -218,7 +218,8 @@ std::string fingerprint_of(const config::ServePlan& plan) {
 serve::SchedulerOptions scheduling(const config::ServePlan& plan) {
   return {.engine = {.batch_size = plan.max_batch_size,
                      .prefill_tokens = plan.prefill_tokens,
-                     .kv_memory = plan.kv_memory},
+                     .kv_memory = plan.kv_memory,
+                     .drafts = plan.drafts == "auto" ? rollout::Drafts::kAuto : rollout::Drafts::kOff},
           .training_share = plan.training_share};
 }
 

@@ -225,7 +225,8 @@ const Schema& serve_schema() {
              "below root; null: an eighth of what is free",
              bytes(&ServePlan::adapter_memory)},
             {"training_share", "share of the time for scores and training while requests decode",
-             &ServePlan::training_share, Range{.least = 0.01, .most = 0.99}}}),
+             &ServePlan::training_share, Range{.least = 0.01, .most = 0.99}},
+            as_in_training("drafts", &SamplingPlan::drafts)}),
        machine_rows<DecodingPlan>(kBf16),
        quantized_rows(kFourBits, kEightBits),
        expert_rows<DecodingPlan>()});

@@ -42,8 +42,8 @@ HttpAnswer OpenAiApi::failure(int status, const std::string& message) const {
 
 void OpenAiApi::tell(Exchange& exchange, HttpAnswer answer) const {
   const std::string& path = exchange.request.path;
-  served_.metrics.count("openai", path.starts_with(kOneModel) ? "/v1/models" : path, answer.status);
-  exchange.answer(std::move(answer));
+  const int status = exchange.answer(std::move(answer));
+  served_.metrics.count("openai", path.starts_with(kOneModel) ? "/v1/models" : path, status);
 }
 
 void OpenAiApi::handle(std::shared_ptr<Exchange> exchange) {

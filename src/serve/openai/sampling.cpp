@@ -170,8 +170,7 @@ void Sampling::one_done() {
 
 void Sampling::finish() {
   try {
-    exchange_->answer({.body = answer_of(told_, choices_, kMostBytes)});
-    end(200);
+    end(exchange_->answer({.body = answer_of(told_, choices_, kMostBytes)}));
   } catch (...) {
     fail(std::current_exception());
   }
@@ -180,13 +179,14 @@ void Sampling::finish() {
 void Sampling::fail(const std::exception_ptr& failure) {
   if (failed_.exchange(true)) return;
   const Refusal refusal = refusal_of(failure);
+  int status = refusal.status;
   if (stream_ && stream_->has_begun()) {
     stream_->fail(error_body(refusal));
   } else {
-    exchange_->answer(answer_of(refusal));
+    status = exchange_->answer(answer_of(refusal));
   }
   cancel();
-  end(exchange_->gone() ? 499 : refusal.status);
+  end(exchange_->gone() ? 499 : status);
 }
 
 void Sampling::cancel() {

@@ -152,10 +152,10 @@ pub unsafe extern "C" fn hone_http_answer(
     body: *const c_char,
     size: usize,
     whole: c_int,
-) {
+) -> u16 {
     let given = if header_count == 0 { &[] } else { std::slice::from_raw_parts(headers, header_count) };
     let headers: Vec<_> = given.iter().map(|header| (header.name.copy(), header.value.copy())).collect();
-    (&*call).answer(status, &headers, bytes(body, size), whole != 0);
+    (&*call).answer(status, &headers, bytes(body, size), whole != 0)
 }
 
 #[no_mangle]

@@ -116,22 +116,22 @@ impl Call {
         Some(Bytes::from_owner(Waiting { bytes: bytes.into(), counts: self.counts.clone() }))
     }
 
-    /// The whole answer, or the head of a stream. False: there was one before.
+    /// The whole answer, or the head of a stream. The status that the client gets: 503 where the bytes do not fit.
     pub fn answer(
         self: &Arc<Self>,
         status: u16,
         headers: &[(Vec<u8>, Vec<u8>)],
         bytes: &[u8],
         whole: bool,
-    ) -> bool {
+    ) -> u16 {
         let mut state = self.state();
-        let Some(sender) = state.head.take() else { return false };
+        let Some(sender) = state.head.take() else { return status };
         let Some(bytes) = self.waiting(bytes) else {
             drop(state);
             self.over(false);
             let words = "answers that other clients do not read take too much memory";
             drop(sender.send(says(StatusCode::SERVICE_UNAVAILABLE, words)));
-            return true;
+            return StatusCode::SERVICE_UNAVAILABLE.as_u16();
         };
         let is_empty = whole && bytes.is_empty();
         let body = if whole {
@@ -158,7 +158,7 @@ impl Call {
         }
         // What comes back for a client that has left is dropped outside of the lock: it takes it.
         drop(sender.send(response));
-        true
+        status
     }
 
     pub fn part(&self, bytes: &[u8]) {
