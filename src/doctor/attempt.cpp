@@ -22,7 +22,7 @@ base::Verdict note_of(std::string_view name, const std::string& evidence) {
           .what = "probe " + std::string(name) + std::string(kCouldNotRun),
           .evidence = evidence,
           .cause = "an error of the probe itself, with inputs of its own: the run does not need it",
-          .fix = "nothing for this run; `hone env` and this line are a report"};
+          .fix = "nothing for this run; this line and the file of `hone bug-report` are a report"};
 }
 
 std::string first_line(const std::string& text) {

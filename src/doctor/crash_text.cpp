@@ -36,17 +36,20 @@ std::string_view cause_of(int signal) {
   }
 }
 
-std::string_view fix_of(int signal) {
+// `folder` is the run's, or empty.
+void write_fix(FixedText& out, int signal, std::string_view folder) {
   switch (signal) {
     case SIGFPE:
     case SIGILL:
-      return "`hone doctor` tries every shape of this run in a child process; layer_form: plain and dtype: "
+      out << "`hone doctor` tries every shape of this run in a child process; layer_form: plain and dtype: "
              "float32 use other kernels";
+      return;
     case SIGBUS:
-      return "do not change the model's files during a run";
+      out << "do not change the model's files during a run";
+      return;
     default:
-      return "report this with the report file, your command and `hone env`; layer_form: plain uses other "
-             "kernels";
+      out << "report this with your command and the file of `hone bug-report" << (folder.empty() ? "" : " ")
+          << folder << "`, which has the report; layer_form: plain uses other kernels";
   }
 }
 
@@ -125,7 +128,7 @@ void write_crash_message(FixedText& out, const CrashFacts& facts, std::string_vi
   } else if (facts.step > 0) {
     out << "\n  saved:  no checkpoint yet";
   }
-  out << "\n  do:     " << fix_of(facts.signal);
+  write_fix(out << "\n  do:     ", facts.signal, folder);
   if (!report.empty()) out << "\n  report: " << report << "  (`hone explain` reads it)";
   out << "\n";
 }

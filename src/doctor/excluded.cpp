@@ -100,7 +100,7 @@ std::string Excluded::text() const {
 
 std::string report_fix(const Excluded& excluded, const std::string& first) {
   base::require(!excluded.empty(), "doctor::report_fix", "a report needs inputs that were excluded");
-  return first + (first.empty() ? "" : "; ") + "please report this with `hone env`";
+  return first + (first.empty() ? "" : "; ") + "please report this with the file of `hone bug-report`";
 }
 
 void ask_to_report(base::Verdict& verdict, const Excluded& excluded, const std::string& first) {

@@ -53,7 +53,7 @@ TEST(Excluded, IsListedWithWhatExcludesIt) {
   base::Verdict one;
   ask_to_report(one, excluded, "layer_form: plain");
   EXPECT_EQ(one.not_this, excluded.text());
-  EXPECT_EQ(one.fix, "layer_form: plain; please report this with `hone env`");
+  EXPECT_EQ(one.fix, "layer_form: plain; please report this with the file of `hone bug-report`");
 }
 
 TEST(Excluded, AReportNeedsOne) {

@@ -56,6 +56,7 @@ TEST(CrashText, OtherSignalsHaveNoClassOfTheirOwn) {
                       "out", "");
   const std::string text(out.view());
   expect_has(text, "CRASH signal 11 (SIGSEGV");
+  expect_has(text, "report this with your command and the file of `hone bug-report out`");
   expect_has(text, "attention fp32 tokens=7 heads=4 head_dim=64\n");
   EXPECT_EQ(text.find("NUM-07"), std::string::npos);
   EXPECT_EQ(text.find("checkpoint"), std::string::npos) << "it had not begun";

@@ -48,7 +48,7 @@ CudaObstacle start(CudaState& state) {
   if (!at::hasCUDA())
     return base::ErrorText{.found = "libtorch does not see its libtorch_cuda.so",
                            .cause = "this process had asked libtorch about CUDA before it was loaded",
-                           .fix = "please report this with your command and `hone env`"};
+                           .fix = "please report this with your command and the file of `hone bug-report`"};
   try {
     take_memory_by_pages(state.driver);
     at::globalContext().lazyInitDevice(at::kCUDA);  // before any statistic of its allocator
