@@ -2,12 +2,16 @@
 
     python -m hone.mcp
 
-Its tools are commands of the program that train nothing and change no file: check, doctor, plan, options, faults, explain. Of these only doctor
-calls code of the run, its rewards and tools. Each call is a process of the program, which ends when the client cancels the call or goes away. Messages are JSON-RPC 2.0, one a line.
+Its tools are commands of the program that train nothing and change no file of a run: check, doctor, plan, options, faults, explain. Of these
+only doctor calls code of the run, its rewards and tools, and it may keep the tokens of rows in hone's cache. Each call is a process of the
+program, which ends when the client cancels the call or goes away. Messages are JSON-RPC 2.0, one a line.
 """
+import contextlib
 import difflib
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -17,7 +21,8 @@ from hone.errors import HoneError
 
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")  # of the protocol, the newest first
 LONGEST = 200_000  # characters of an answer; no agent reads more
-PARSE_ERROR, BAD_REQUEST, NO_METHOD, BAD_PARAMETERS = -32700, -32600, -32601, -32602
+PARSE_ERROR, BAD_REQUEST, NO_METHOD, BAD_PARAMETERS, OWN_FAULT = -32700, -32600, -32601, -32602, -32603
+PATIENCE = 5  # seconds that a program gets to end by itself
 
 FILE = {"type": "string", "description": "the YAML file of a run; another trainer's file is read too"}
 METHOD = {"type": "string", "description": "sft, dpo, kto, cpo, orpo, reward, grpo, rloo or online-dpo; without it the file's options say which"}
@@ -116,6 +121,17 @@ def require_arguments(tool, given):
             raise Wrong(BAD_PARAMETERS, f"expected the name of an option of the run; found {name}, and these tools change no file")
         if not isinstance(value, (str, int, float)):
             raise Wrong(BAD_PARAMETERS, f"expected a text, a number, true or false as the option {name}")
+        if isinstance(value, str) and "\0" in value:
+            raise Wrong(BAD_PARAMETERS, f"expected a text without the character 0 as the option {name}")
+
+
+def end(process):
+    """Ends a program with the workers that it started, which would hold its output open."""
+    for kind in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(subprocess.TimeoutExpired, ProcessLookupError):
+            if process.poll() is None:
+                os.killpg(process.pid, kind)
+                process.wait(PATIENCE)
 
 
 class Server:
@@ -129,25 +145,29 @@ class Server:
 
     def send(self, message):
         with self.lock:
-            self.write(json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=False) + "\n")
+            self.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
 
     def serve(self):
-        for line in self.read:
-            if not line.strip():
-                continue
-            try:
-                message = json.loads(line)
-            except ValueError as error:
-                self.send({"id": None, "error": {"code": PARSE_ERROR, "message": f"a line is no JSON: {error}"}})
-                continue
-            for one in message if isinstance(message, list) and message else [message]:
-                self.take(one)
-        with self.lock:
-            ids = list(self.running)
-        for key in ids:
-            self.cancel(key)
-        for thread in self.threads:
-            thread.join()
+        try:
+            for line in self.read:
+                if line.strip():
+                    self.take_line(line)
+        finally:
+            with self.lock:
+                ids = list(self.running)
+            for key in ids:
+                self.cancel(key)
+            for thread in self.threads:
+                thread.join()
+
+    def take_line(self, line):
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            self.send({"id": None, "error": {"code": PARSE_ERROR, "message": f"a line is no JSON: {error}"}})
+            return
+        for one in message if isinstance(message, list) and message else [message]:
+            self.take(one)
 
     def take(self, message):
         if not isinstance(message, dict) or not isinstance(message.get("method"), str):
@@ -156,13 +176,16 @@ class Server:
             return
         parameters = message.get("params") or {}
         if "id" not in message:
-            if message["method"] == "notifications/cancelled":
+            if message["method"] == "notifications/cancelled" and isinstance(parameters, dict):
                 self.cancel(json.dumps(parameters.get("requestId")))
             return
         try:
             result = self.answer(message["method"], parameters, message["id"])
         except Wrong as error:
             self.send({"id": message["id"], "error": {"code": error.code, "message": str(error)}})
+            return
+        except Exception as error:  # one request that cannot be answered ends no other
+            self.send({"id": message["id"], "error": {"code": OWN_FAULT, "message": f"{type(error).__name__}: {error}"}})
             return
         if result is not None:
             self.send({"id": message["id"], "result": result})
@@ -188,7 +211,7 @@ class Server:
 
     def call(self, parameters, key):
         name, given = parameters.get("name"), parameters.get("arguments") or {}
-        if name not in TOOLS:
+        if not isinstance(name, str) or name not in TOOLS:
             near = difflib.get_close_matches(str(name), TOOLS, 1)
             raise Wrong(BAD_PARAMETERS, f"unknown tool {name}; " + (f"did you mean {near[0]}?" if near else f"there are {', '.join(TOOLS)}"))
         if not isinstance(given, dict):
@@ -207,6 +230,8 @@ class Server:
             text, failed = self.output(words, key)
         except (HoneError, OSError) as error:
             text, failed = str(error), True
+        except Exception as error:  # every call has an answer
+            text, failed = f"{type(error).__name__}: {error}", True
         with self.lock:
             ended = self.running.pop(key, None) != "cancelled"
         if ended:
@@ -219,7 +244,7 @@ class Server:
             if self.running[key] == "cancelled":
                 return "", True
             process = subprocess.Popen([program.path(), *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                       encoding="utf-8", errors="replace", env=program.environment())
+                                       encoding="utf-8", errors="replace", env=program.environment(), start_new_session=True)
             self.running[key] = process
         said, errors = process.communicate()
         code = process.returncode
@@ -236,10 +261,12 @@ class Server:
             if key in self.running:
                 self.running[key] = "cancelled"
         if isinstance(process, subprocess.Popen):
-            process.terminate()
+            threading.Thread(target=end, args=(process,)).start()
 
 
 def main():
+    for stream in (sys.stdin, sys.stdout):
+        stream.reconfigure(encoding="utf-8", errors="replace")
     # Nothing but messages may reach stdout.
     out = sys.stdout
     sys.stdout = sys.stderr

@@ -116,7 +116,15 @@ def test_refuses():
             said = server.call(name, **given)
             assert said["error"]["code"] == -32602 and words in said["error"]["message"], said
         assert server.ask("tools/throw")["error"]["code"] == -32601
-        for line, code in (("{", -32700), ("[]", -32600), ('"text"', -32600), ('{"id": 1}', -32600)):
+        said = server.call("check", config="a", options={"seed": "a\0b"})
+        assert said["error"]["code"] == -32602 and "without the character 0" in said["error"]["message"], said
+        server.last += 1
+        server.line(json.dumps({"id": server.last, "method": "tools/call", "params": {"name": ["check"]}}))
+        assert server.read()["error"]["code"] == -32602
+        assert server.call("\ud800")["error"]["code"] == -32602, "a name that is half a character"
+        assert server.call("check", config="\ud800")["result"]["isError"], "a path that is half a character"
+        server.line('{"method": "notifications/cancelled", "params": [7]}')
+        for line, code in (("{", -32700), ("[" * 200_000, -32700), ("[]", -32600), ('"text"', -32600), ('{"id": 1}', -32600)):
             server.line(line)
             said = server.read()
             assert said["id"] is None and said["error"]["code"] == code, said
@@ -128,7 +136,8 @@ def test_cancels():
     """a call that is cancelled ends its process and is not answered, and so does a client that goes away"""
     with tempfile.TemporaryDirectory() as folder:
         slow = pathlib.Path(folder, "slow")
-        slow.write_text(f"#!/bin/sh\necho $$ >>{folder}/begun\nexec sleep 60\n", encoding="utf-8")
+        # The worker that it starts holds its output open.
+        slow.write_text(f"#!/bin/sh\necho $$ >>{folder}/begun\nsleep 60 &\nexec sleep 60\n", encoding="utf-8")
         slow.chmod(0o755)
         given = os.environ["HONE_PROGRAM"]
         os.environ["HONE_PROGRAM"] = str(slow)
