@@ -66,6 +66,16 @@ TEST(Shareable, HasNoValueWithAnotherEnd) {
   EXPECT_EQ(shareable("said correct\n    horse; a correct house"), "said ***; a correct house");
 }
 
+TEST(Spelled, IsKnownAsYamlPythonAndCWriteIt) {
+  EXPECT_EQ(without_spelled("- 'pa''ss: word'", "pa'ss: word", "*"), "- '*'");
+  EXPECT_EQ(without_spelled("pa'ss: word", "pa'ss: word", "*"), "*");
+  EXPECT_EQ(without_spelled(R"('a\U0001F511b')", "a\U0001f511b", "*"), "'*'");
+  EXPECT_EQ(without_spelled(R"("caf\303\251 caf\303")", "caf\u00e9", "*"), R"("* caf\303")");
+  EXPECT_EQ(without_spelled(R"("a\Nb a\_b a\Lb")", "a\u0085b", "*"), R"("* a\_b a\Lb")");
+  EXPECT_EQ(without_spelled("\"correct\\\n    \\ horse\"", "correct horse", "*"), "\"*\"");
+  EXPECT_EQ(without_spelled(R"(correct\ horse)", "correct horse", "*"), "*");
+}
+
 TEST(Spelled, OthersStay) {
   EXPECT_EQ(without_spelled(R"(pass\word pass\"Word passw)", "pass\"word", "*"),
             R"(pass\word pass\"Word passw)");

@@ -1,8 +1,10 @@
 #include "commands/process/spelled_text.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdint>
+#include <utility>
 
 #include "base/error.h"
 #include "base/strings/printable.h"
@@ -35,11 +37,14 @@ std::int64_t code_of(std::string_view character) {
   return out;
 }
 
+// Where a value may stand: in a string with backslashes, in an address, or between single quotes of YAML.
+enum class Place { kString, kAddress, kQuotes };
+
 // Compares a value with a text from `at` on; `depth` strings are around it.
 class Spelling {
  public:
-  Spelling(std::string_view text, std::size_t at, std::size_t depth, bool is_address)
-      : text_(text), at_(at), depth_(depth), is_address_(is_address) {}
+  Spelling(std::string_view text, std::size_t at, std::size_t depth, Place place)
+      : text_(text), at_(at), depth_(depth), place_(place) {}
 
   // Behind the value; kNone: it does not stand here.
   std::size_t end_of(std::string_view value) {
@@ -57,35 +62,40 @@ class Spelling {
 
  private:
   bool take(std::string_view character) {
-    if (is_address_ && take_bytes(character, '%', at_)) return true;
-    if (is_address_ && character == " " && text_.substr(at_, 1) == "+") return ++at_ != 0;
+    if (place_ == Place::kQuotes) return take_as_is(character == "'" ? "''" : character, at_);
+    if (place_ == Place::kAddress && take_bytes(character, '%', at_)) return true;
+    if (place_ == Place::kAddress && character == " " && text_.substr(at_, 1) == "+") return ++at_ != 0;
     if (character == "\\") return take_backslash();
     const std::size_t letter = text_.find_first_not_of('\\', at_);
     if (letter == kNone) return false;
     const std::size_t backslashes = letter - at_;
     if (backslashes >= std::size_t{1} << kDeepest) return false;
-    if (text_.compare(letter, character.size(), character) == 0) {
-      at_ = letter + character.size();
-      return true;
-    }
+    if (take_as_is(character, letter)) return true;
     return backslashes > 0 && take_escape(character, letter);
   }
 
-  // \x1b of each byte or of a whole character, \u001b, two \u of a pair, or a letter.
+  bool take_as_is(std::string_view character, std::size_t from) {
+    if (text_.substr(from, character.size()) != character) return false;
+    at_ = from + character.size();
+    return true;
+  }
+
+  // \x1b or \033 of each byte, \x1b of a whole character, \u001b, \U0000001b, two \u of a pair, or a letter.
   bool take_escape(std::string_view character, std::size_t letter) {
-    if (take_bytes(character, 'x', letter)) return true;
-    if (character.size() == 1 && take_named(character[0], letter)) return true;
+    if (take_bytes(character, 'x', letter) || take_octal(character, letter)) return true;
     const std::int64_t code = code_of(character);
-    if (text_[letter] == 'x' && code < 0x100 && hex_at(text_, letter + 1, 2) == code) {
-      at_ = letter + 3;
+    if (take_named(code, letter)) return true;
+    for (const auto& [sign, digits] : {std::pair{'x', 2}, std::pair{'u', 4}, std::pair{'U', 8}}) {
+      const auto size = static_cast<std::size_t>(digits);
+      if (text_[letter] != sign || hex_at(text_, letter + 1, size) != code) continue;
+      at_ = letter + 1 + size;
       return true;
     }
+    return code >= 0x10000 && take_pair(code, letter);
+  }
+
+  bool take_pair(std::int64_t code, std::size_t letter) {
     if (text_[letter] != 'u') return false;
-    if (code < 0x10000) {
-      if (hex_at(text_, letter + 1, 4) != code) return false;
-      at_ = letter + 5;
-      return true;
-    }
     const std::size_t low = text_.find_first_not_of('\\', letter + 5);
     if (low == kNone || text_[low] != 'u' ||
         hex_at(text_, letter + 1, 4) != 0xD800 + ((code - 0x10000) >> 10) ||
@@ -95,11 +105,27 @@ class Spelling {
     return true;
   }
 
-  bool take_named(char c, std::size_t letter) {
-    constexpr std::string_view kNames = "abtnvfr";  // of 7 to 13
-    const char name = c == '\x1b' ? 'e' : c >= 7 && c <= 13 ? kNames[static_cast<std::size_t>(c - 7)] : '\0';
-    if (name == '\0' || text_[letter] != name) return false;
+  bool take_named(std::int64_t code, std::size_t letter) {
+    constexpr std::array<std::pair<std::int64_t, char>, 13> kNames = {
+        {{0, '0'}, {7, 'a'}, {8, 'b'}, {9, 't'}, {10, 'n'}, {11, 'v'}, {12, 'f'}, {13, 'r'},
+         {0x1b, 'e'}, {0x85, 'N'}, {0xa0, '_'}, {0x2028, 'L'}, {0x2029, 'P'}}};
+    const auto is_it = [&](const auto& one) { return one.first == code && one.second == text_[letter]; };
+    if (std::none_of(kNames.begin(), kNames.end(), is_it)) return false;
     at_ = letter + 1;
+    return true;
+  }
+
+  // Three digits for each byte; before those of all but the first are backslashes.
+  bool take_octal(std::string_view bytes, std::size_t from) {
+    for (const char byte : bytes) {
+      while (from < text_.size() && text_[from] == '\\') ++from;
+      const auto code = static_cast<unsigned>(static_cast<unsigned char>(byte));
+      const std::array<char, 3> digits = {static_cast<char>('0' + (code >> 6)), static_cast<char>('0' + (code >> 3 & 7)),
+                                          static_cast<char>('0' + (code & 7))};
+      if (text_.substr(from, 3) != std::string_view(digits.data(), digits.size())) return false;
+      from += 3;
+    }
+    at_ = from;
     return true;
   }
 
@@ -124,25 +150,30 @@ class Spelling {
     return true;
   }
 
+  // A backslash before white space is a part of it: a line that YAML has folded, or a word of a shell.
   bool skip_white() {
     const std::size_t begin = at_;
-    while (at_ < text_.size() && is_white(text_[at_])) ++at_;
+    while (at_ < text_.size()) {
+      const bool folded = text_[at_] == '\\' && at_ + 1 < text_.size() && is_white(text_[at_ + 1]);
+      if (!folded && !is_white(text_[at_])) break;
+      at_ += folded ? 2 : 1;
+    }
     return at_ > begin;
   }
 
   const std::string_view text_;
   std::size_t at_;
   const std::size_t depth_;
-  const bool is_address_;
+  const Place place_;
 };
 
 std::size_t end_of_spelled(std::string_view text, std::size_t at, std::string_view value) {
   const char first = text[at];
   if (first != value[0] && first != '\\' && first != '%') return kNone;
-  for (const bool is_address : {false, true}) {
+  for (const Place place : {Place::kString, Place::kAddress, Place::kQuotes}) {
     // The deepest first: with fewer, the rest of the last backslashes would stay.
     for (std::size_t depth = kDeepest + 1; depth-- > 0;) {
-      const std::size_t end = Spelling(text, at, depth, is_address).end_of(value);
+      const std::size_t end = Spelling(text, at, depth, place).end_of(value);
       if (end != kNone) return end;
     }
   }
