@@ -145,13 +145,6 @@ ops::PassContext Decoder::pass() const {
   return {.adapter_rows = is_own ? std::span<const ops::AdapterRows>() : rows_};
 }
 
-// What was not drawn is read again: a sequence's last token, or it begins again with its prompt's hidden state.
-void Decoder::read_again(std::span<const Ready> ready) const {
-  for (const auto& [one, row] : ready) {
-    if (one != nullptr && !one->cache.layers.empty()) one->cache.truncate(one->length() - 1);
-  }
-}
-
 // [rows, V] of the rows of hidden, in the order in which `ready` first names them, which is that of hidden.
 at::Tensor Decoder::logits_of(std::span<const Ready> ready, const at::Tensor& hidden) {
   rows_.clear();
@@ -211,15 +204,6 @@ std::vector<Decoder::Drawn> Decoder::draw_on_device(std::span<const Ready> ready
   draws_.draw(logits_at(draws_.place(ready), ready, hidden));
   if (may_run_ahead_) try_ahead(ready);
   return drawn_on_device();
-}
-
-std::vector<Decoder::Drawn> Decoder::drawn_on_device() {
-  std::vector<Drawn> drawn;
-  for (const DeviceSampler::Token& token : draws_.take())
-    drawn.push_back({.finite = token.is_finite,
-                     .draw = {.id = token.id, .logprob = token.sampled_logprob},
-                     .facts = {.logprob = token.logprob, .entropy = token.entropy}});
-  return drawn;
 }
 
 // Those that the device draws come first.
@@ -389,7 +373,6 @@ void Decoder::advance(std::span<Sequence* const> all) {
     if (!ready.empty()) sample(ready, all_fed && ready.size() == fed_rows ? hidden : at::cat(rows), taken);
     if (drafter_ && all_fed && ready.size() == fed_rows) end_guesses();
   } catch (...) {
-    drop_all();
     read_again(std::span(ready).subspan(taken));
     throw;
   }

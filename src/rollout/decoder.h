@@ -75,7 +75,7 @@ class Decoder {
   // The next `rows` rows go through the sequence's adapter (rows_).
   void go_through(const Sequence& sequence, std::int64_t rows);
   ops::PassContext pass() const;
-  void read_again(std::span<const Ready> ready) const;
+  void read_again(std::span<const Ready> ready);
   void sample(std::span<const Ready> ready, const at::Tensor& hidden,
               std::size_t& taken);  // so many have theirs
   // The same where some have guesses: neighbors in `ready`, a row each, the first of the token before them.

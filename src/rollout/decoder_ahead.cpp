@@ -85,13 +85,36 @@ bool Decoder::finish_ahead(std::span<Sequence* const> live) {
   try {
     take(last, drawn_on_device(), taken);
   } catch (...) {
-    drop_all();
     read_again(std::span(last).subspan(taken));
     throw;
   }
   drop_ended();
   tell_failed();
   return true;
+}
+
+std::vector<Decoder::Drawn> Decoder::drawn_on_device() {
+  std::vector<Drawn> drawn;
+  for (const DeviceSampler::Token& token : draws_.take())
+    drawn.push_back({.finite = token.is_finite,
+                     .draw = {.id = token.id, .logprob = token.sampled_logprob},
+                     .facts = {.logprob = token.logprob, .entropy = token.entropy}});
+  return drawn;
+}
+
+// After an error. What was not drawn is read again: a sequence's last token, or it begins again with its prompt's hidden state.
+// The device may have drawn what the host has not read, so that its rows begin anew too.
+void Decoder::read_again(std::span<const Ready> ready) {
+  drop_all();
+  draws_.begin_again();
+  for (const auto& [one, row] : ready) {
+    if (one == nullptr || one->cache.layers.empty()) continue;
+    if (one->length() > one->own_from) {
+      one->cache.truncate(one->length() - 1);
+    } else {
+      one->cache.layers.clear();
+    }
+  }
 }
 
 void Decoder::drop(const Sequence& sequence) {

@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -24,9 +26,19 @@ using rollout::Engine;
 using rollout::RequestId;
 using Ids = std::vector<std::int32_t>;
 
+// What happens to a product: calls are counted, and the one before which `left` is 0 fails, or gives no number in its first row.
+struct Trouble {
+  std::int64_t calls = 0, left = -1;
+  bool fails = false;
+};
+Trouble trouble;
+
 // Each row of a product by itself: those of libtorch may have other bits for another number of rows, and a step that
 // reads a token for nothing has one row more.
 bool multiply_row_by_row(std::span<const ops::Gemm* const> products) {
+  ++trouble.calls;
+  const bool now = trouble.left-- == 0;
+  if (now && trouble.fails) throw std::runtime_error("a product that fails");
   for (const ops::Gemm* const one : products) {
     for (std::int64_t row = 0; row < one->out.size(0); ++row) {
       const auto of = [row](const at::Tensor& x) { return x.defined() ? x.narrow(0, row, 1) : x; };
@@ -37,6 +49,7 @@ bool multiply_row_by_row(std::span<const ops::Gemm* const> products) {
       const ops::Gemm* const pointer = &alone;
       ops::reference::gemms({&pointer, 1});
     }
+    if (now) one->out.select(0, 0).fill_(NAN);
   }
   return true;
 }
@@ -91,6 +104,7 @@ struct Played {
   std::vector<Completion> completions;
   std::vector<std::vector<std::int32_t>> tokens;
   std::vector<std::size_t> told;  // tokens that events told of, after each step
+  std::vector<std::string> errors;
   std::int64_t computed = 0, held = 0;
 };
 
@@ -102,7 +116,12 @@ Played played(const model::CausalLm& model, bool ahead, const Play& play, std::i
   play(engine, ahead, ids);
   Played out;
   const auto step = [&] {
-    const bool more = engine.advance();
+    bool more = true;
+    try {
+      more = engine.advance();
+    } catch (const std::exception& error) {
+      out.errors.emplace_back(error.what());
+    }
     std::size_t told = 0;
     for (const rollout::Event& event : engine.poll()) told += event.has_token ? 1 : 0;
     if (told > 0) out.told.push_back(told);
@@ -218,6 +237,61 @@ TEST(RunsAhead, TheNextStepIsDrawnBeforeAdvanceReturnsButNotForStopStrings) {
   EXPECT_EQ(draws(true, 3), 2);
   EXPECT_EQ(draws(false, 3), 1);
   EXPECT_EQ(draws(true, 1), 1) << "its first token is its last";
+}
+
+const Play kSome = [](Engine& engine, bool ahead, std::vector<RequestId>& ids) {
+  add_some(engine, ahead, ids, {});
+};
+
+// Both forms compute the same products in the same order.
+const Play kOnePrompt = [](Engine& engine, bool ahead, std::vector<RequestId>& ids) {
+  const RequestId first = engine.add({.ids = some_prompt(9, 1), .options = sampling(ahead, 6), .samples = 2});
+  ids = {first, first + 1};
+};
+
+// A product of the step that is ahead, of its head too, or of the first step after a prompt: what was told stays, and the rest is
+// computed again.
+TEST(RunsAhead, AStepThatFailsIsDoneAgain) {
+  const UseEmulatedKernels kernels;
+  const RowByRow products;
+  const model::CausalLm model = tiny();
+  const Played expected = played(model, false, kSome);
+  trouble = {};
+  played(model, true, kSome);
+  const std::int64_t calls = trouble.calls;
+  for (std::int64_t at = 3; at < calls; at += 7) {
+    trouble = {.left = at, .fails = true};
+    const Played found = played(model, true, kSome);
+    EXPECT_EQ(found.errors, std::vector<std::string>{"a product that fails"});
+    for (std::size_t i = 0; i < expected.completions.size(); ++i)
+      expect_equal(found.completions[i], expected.completions[i], "product " + std::to_string(at) + " fails");
+    EXPECT_EQ(found.held, expected.held);
+  }
+  trouble = {};
+}
+
+// The row of a sequence that has no finite logits is read once more before the host knows.
+TEST(RunsAhead, ASequenceWithoutFiniteLogitsEndsAloneAsInTheSynchronousForm) {
+  const UseEmulatedKernels kernels;
+  const RowByRow products;
+  const model::CausalLm model = tiny();
+  trouble = {};
+  played(model, false, kOnePrompt);
+  const std::int64_t calls = trouble.calls;
+  std::int64_t ended = 0;
+  for (std::int64_t at = calls - 1; at > calls / 2; --at) {
+    trouble = {.left = at};
+    const Played expected = played(model, false, kOnePrompt);
+    trouble = {.left = at};
+    const Played found = played(model, true, kOnePrompt);
+    EXPECT_EQ(found.errors, expected.errors);
+    ended += std::ssize(expected.errors);
+    for (std::size_t i = 0; i < expected.completions.size(); ++i)
+      expect_equal(found.completions[i], expected.completions[i],
+                   "product " + std::to_string(at) + " has no number");
+  }
+  EXPECT_GT(ended, 3);
+  trouble = {};
 }
 
 TEST(RunsAhead, AForgottenSequenceIsNotWaitedFor) {

@@ -316,7 +316,7 @@ __global__ void __launch_bounds__(kThreads, blocks_at_once(kThreads)) sample_ker
   const Best best = look<kThreads>(row);
   if (best.bad != 0 || best.score == -INFINITY) {
     if (threadIdx.x == 0) {
-      s.ids[at] = -1;
+      s.ids[at] = 0;  // the next step may have begun: it reads a row of the embedding, for nothing
       s.states[at] = DrawState::kNotFinite;
     }
     return;
