@@ -3,6 +3,8 @@
 
 usage: bench/serve_load.py --model FOLDER --out bench/results/NAME.md [--seconds 3600] [--held 512] [--streams 64] [--prompt 32] [--new 64]
 --beside llama-server --gguf FILE: the same streams against llama.cpp's server, in turn with hone's on the same file or folder.
+--beside llama-server --short: about three minutes. The folder, or q05b (bench/make_models.py) without --model, is exported to BF16 and
+Q8_0; both servers have each file, and answer 1 stream and 8 streams in turns (--pairs 3 --seconds 4 --new 32, greedy).
 Each of `held` clients waits for a whole answer, each of `streams` reads a stream; all ask again at once. Needs build/hone. Run it on an
 idle machine.
 """
@@ -14,10 +16,11 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 
-from setting import build, environment_of, setting, table
+from setting import PYTHON, SOURCE, build, environment_of, setting, table
 
 
 class Found:
@@ -28,7 +31,7 @@ class Found:
 
 
 async def ask(port, o, stream, number, found):
-    body = json.dumps({"prompt": [100 + (number * 7 + i) % 150 for i in range(o.prompt)], "max_tokens": o.new, "ignore_eos": True, "temperature": 1.0,
+    body = json.dumps({"prompt": [100 + (number * 7 + i) % 150 for i in range(o.prompt)], "max_tokens": o.new, "ignore_eos": True, "temperature": o.temperature,
                        **({"stream": True, "stream_options": {"include_usage": True}} if stream else {})}).encode()
     began = time.perf_counter()
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 22)
@@ -76,6 +79,10 @@ def memory_mb(process):
     return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
+async def warm(port, o):
+    await asyncio.gather(*(ask(port, o, True, 1000 + i, Found()) for i in range(8)))
+
+
 async def clients(port, o, held, streams, process):
     found, memory = Found(), []
     began = time.perf_counter()
@@ -91,8 +98,11 @@ async def clients(port, o, held, streams, process):
 
 @contextlib.contextmanager
 def hone(o):
-    words = [build("hone"), "serve", o.gguf or o.model, "--port", 0, "--threads", o.threads, "--root", o.out.parent / "serve"]
-    with subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment_of(o.threads)) as process:
+    with contextlib.ExitStack() as stack:
+        root = stack.enter_context(tempfile.TemporaryDirectory())
+        words = [build("hone"), "serve", o.gguf or o.model, "--port", 0, "--threads", o.threads, "--root", root]
+        process = stack.enter_context(subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                                       env=environment_of(o.threads)))
         line = process.stdout.readline()
         if "http://" not in line:
             sys.exit("hone serve did not start")
@@ -128,15 +138,74 @@ def row(who, found):
             f"{found.memory[len(found.memory) // 4]:.0f}, {found.memory[-1]:.0f}"]
 
 
+def export(o, kind, folder):
+    out = folder / f"{kind}.gguf"
+    subprocess.run([build("hone"), "export", "--model_name_or_path", o.model, "--outtype", kind, "--output", out, "--compare", "0"], check=True,
+                   stdout=subprocess.DEVNULL, env=environment_of(o.threads))
+    return out
+
+
+def median_row(kind, streams, who, rounds, beside):
+    """Of a server's rounds; `beside`: those of the other one."""
+    rates = [[one.tokens / one.seconds for one in all_of] for all_of in (rounds, beside)]
+    first, gaps = ([value for one in rounds for value in getattr(one, name)] for name in ("first", "gaps"))
+    return [kind, streams, who, f"{statistics.median(rates[0]):.1f} ({min(rates[0]):.1f} to {max(rates[0]):.1f})",
+            f"{statistics.median(rates[0]) / statistics.median(rates[1]):.2f}",
+            *(f"{1e3 * quantile(values, share):.0f}" for values in (first, gaps) for share in (0.5, 0.99)), sum(len(one.failures) for one in rounds)]
+
+
+def short(o, parser):
+    if not o.beside:
+        sys.exit("--short is beside another server: --beside llama-server")
+    o.pairs, o.seconds, o.new, o.temperature = (value if value != parser.get_default(name) else other for name, value, other in
+                                                (("pairs", o.pairs, 3), ("seconds", o.seconds, 4), ("new", o.new, 32), ("temperature", o.temperature, 0.0)))
+    began, lines, rows, lost = time.perf_counter(), setting(o.threads), [], 0
+    o.streams = 8  # of llama-server's slots
+    o.out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        if not o.model:
+            o.model = f"{folder}/q05b"
+            subprocess.run([PYTHON, "-W", "ignore", SOURCE / "bench/make_models.py", o.model, SOURCE / "third_party/tokenizers/qwen2_5"], check=True)
+        for kind in ("bf16", "q8_0"):
+            o.gguf = export(o, kind, pathlib.Path(folder))
+            with hone(o) as ours, llama(o) as theirs:
+                sides = {"hone": ours, "llama.cpp": theirs}
+                rounds = {(who, streams): [] for who in sides for streams in (1, 8)}
+                for who, (port, _) in sides.items():  # to warm up: the first answers do not count
+                    asyncio.run(warm(port, o))
+                for _ in range(o.pairs):
+                    for streams in (1, 8):
+                        for who, (port, process) in sides.items():
+                            rounds[who, streams].append(asyncio.run(clients(port, o, 0, streams, process)))
+            for streams in (1, 8):
+                for who in sides:
+                    other = next(one for one in sides if one != who)
+                    rows.append(median_row(kind, streams, who, rounds[who, streams], rounds[other, streams]))
+                    print(*rows[-1], *{why for one in rounds[who, streams] for why in one.failures[:1]}, flush=True)
+            lost += sum(len(one.failures) for all_of in rounds.values() for one in all_of)
+    head = ["file", "streams", "who", "tokens/s (range)", "times the other", "first ms p50", "p99", "gap ms p50", "p99", "lost"]
+    o.out.write_text("\n".join([f"# hone serve beside llama.cpp's server, {o.threads} threads", "",
+                                f"model {pathlib.Path(o.model).name}; prompts of {o.prompt} tokens, {o.new} new, temperature {o.temperature:g}; medians of {o.pairs} "
+                                f"rounds of {o.seconds} s, in turns; both servers on the same file", "", *lines, "", *table(head, rows), ""]), encoding="utf-8")
+    print(o.out, f"{time.perf_counter() - began:.0f} s")
+    return 1 if lost else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True)
+    parser.add_argument("--model")
     parser.add_argument("--out", required=True, type=pathlib.Path)
     parser.add_argument("--beside")
     parser.add_argument("--gguf")
+    parser.add_argument("--short", action="store_true")
+    parser.add_argument("--temperature", type=float, default=1.0)
     for name, default in dict(seconds=3600, held=512, streams=64, prompt=32, new=64, threads=2, pairs=1, port=8090).items():
         parser.add_argument(f"--{name}", type=int, default=default)
     o = parser.parse_args()
+    if o.short:
+        return short(o, parser)
+    if not o.model:
+        sys.exit("--model FOLDER is missing")
     if bool(o.beside) != bool(o.gguf):
         sys.exit("--beside and --gguf belong together")
     lines, sides = setting(o.threads), {"hone": hone} | ({"llama.cpp": llama} if o.beside else {})
