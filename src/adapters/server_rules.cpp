@@ -7,6 +7,7 @@
 #include "adapters/adapter_file.h"
 #include "adapters/peft_files.h"
 #include "base/json.h"
+#include "base/strings/plural.h"
 
 namespace hone::adapters {
 namespace {
@@ -278,6 +279,28 @@ std::vector<KeyGroup> keys_on_server(const base::fs::path& folder, const model::
   }
   std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.fate > b.fate; });
   return out;
+}
+
+std::vector<ServerLoss> silent_losses(const base::fs::path& folder) {
+  std::vector<ServerLoss> out;
+  for (const Server server : {Server::kVllm, Server::kSglang, Server::kLlamaCpp, Server::kOllama}) {
+    ServerLoss loss{.server = server};
+    for (KeyGroup& one : keys_on_server(folder, {}, server)) {
+      if (one.fate == KeyFate::kDropped || one.fate == KeyFate::kScaledWrongly)
+        loss.groups.push_back(std::move(one));
+    }
+    if (!loss.groups.empty()) out.push_back(std::move(loss));
+  }
+  return out;
+}
+
+std::string told_loss(const ServerLoss& loss) {
+  const KeyGroup& worst = loss.groups.front();
+  std::string out = std::string(server_name(loss.server)) +
+                    (worst.fate == KeyFate::kDropped ? " drops " : " scales wrongly ") +
+                    base::counted(worst.keys, "tensor") + " (" + worst.what;
+  for (std::size_t i = 1; i < loss.groups.size(); ++i) out += ", " + loss.groups[i].what;
+  return out + "): " + worst.why + "; do: " + worst.fix;
 }
 
 }  // namespace hone::adapters

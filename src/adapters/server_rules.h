@@ -41,4 +41,16 @@ struct KeyGroup {
 std::vector<KeyGroup> keys_on_server(const base::fs::path& folder, const model::ModelConfig& model,
                                      Server server);
 
+// What a server loses of an adapter without an error: what it drops or scales wrongly.
+struct ServerLoss {
+  Server server = Server::kOther;
+  std::vector<KeyGroup> groups;  // the worst first, never empty
+};
+
+// Of vLLM, SGLang, llama-server and Ollama, those that are known to lose something of the adapter in `folder`. Rules
+// that need the base's family are of refusals, and are not asked. UserError as above.
+std::vector<ServerLoss> silent_losses(const base::fs::path& folder);
+// "SGLang scales wrongly 14 tensors (LoRA of linears): use_rslora is not read: ...; do: ..."
+std::string told_loss(const ServerLoss& loss);
+
 }  // namespace hone::adapters

@@ -7,6 +7,7 @@
 #include "adapters/merge.h"
 #include "adapters/peft_files.h"
 #include "adapters/saved_vocabulary.h"
+#include "adapters/server_rules.h"
 #include "base/error.h"
 #include "commands/base_check.h"
 #include "commands/base_of_adapter.h"
@@ -53,6 +54,15 @@ std::string narrow_type(config::GgufOutType type) {
                          "hone merge writes a folder that transformers reads, and that reward_funcs takes"});
 }
 
+// What to do, where the server takes the file that was written.
+std::string adapter_loss(adapters::ServerLoss loss, const config::ExportPlan& plan) {
+  using adapters::Server;
+  if (loss.server == Server::kLlamaCpp || loss.server == Server::kOllama)
+    loss.groups.front().fix =
+        "serve " + plan.output + ", whose scale is the true one, and not " + plan.adapter_name_or_path;
+  return report::visible_controls(adapters::told_loss(loss));
+}
+
 // The adapter alone, for `llama-cli --model BASE.gguf --lora FILE`.
 int export_adapter(const config::ExportPlan& plan) {
   if (const auto stack = adapter_stack(plan.base_adapters, plan.adapter_name_or_path); stack.size() > 1) {
@@ -80,6 +90,10 @@ int export_adapter(const config::ExportPlan& plan) {
   std::cout << report::visible_controls(plan.output) << ": " << plan.adapter_name_or_path << ", "
             << facts.modules << " modules, " << report::human_bytes(facts.bytes)
             << "; llama.cpp loads it with --lora onto a GGUF of " << base << std::endl;
+  // What the format lacks was refused above: what is left to lose is the scale, where a server reads the folder.
+  for (const adapters::ServerLoss& loss : adapters::silent_losses(plan.adapter_name_or_path)) {
+    std::cout << "warn      " << adapter_loss(loss, plan) << '\n';
+  }
   return 0;
 }
 

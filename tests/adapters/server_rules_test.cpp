@@ -186,6 +186,42 @@ TEST(ServerRules, FoldersWithoutAnAdapterAreRefused) {
   EXPECT_THROW(keys_on_server(folder.path(), {}, Server::kVllm), base::UserError);
 }
 
+std::vector<std::string> losses(const std::vector<std::string>& keys, Json config = Json::object()) {
+  config["lora_alpha"] = 16;
+  if (!config.contains("r")) config["r"] = 8;
+  std::vector<std::string> out;
+  for (const ServerLoss& one : silent_losses(Folder(keys, config).path())) out.push_back(told_loss(one));
+  return out;
+}
+
+TEST(ServerRules, OneLineASilentLossWithWhatToDo) {
+  const std::vector<std::string> scaled = losses(lora_of(kQuery), {{"use_rslora", true}});
+  ASSERT_EQ(scaled.size(), 3U);
+  EXPECT_EQ(
+      scaled[0],
+      "SGLang scales wrongly 2 tensors (LoRA of linears): use_rslora is not read: the scale is alpha / r, "
+      "sqrt(r) times too small; do: write lora_alpha * sqrt(r) as lora_alpha, with use_rslora false");
+  EXPECT_TRUE(scaled[1].starts_with("llama-server scales wrongly 2 tensors"));
+  EXPECT_TRUE(scaled[2].starts_with("Ollama scales wrongly 2 tensors"));
+  const std::vector<std::string> dropped =
+      losses(with({"lm_head.weight", "model.norm.weight", "model.layers.0.mlp.experts.lora_A.weight"}));
+  ASSERT_EQ(dropped.size(), 3U);
+  EXPECT_TRUE(dropped[0].starts_with("vLLM drops 1 tensor (LoRA of stacked experts): ")) << dropped[0];
+  EXPECT_TRUE(dropped[1].starts_with(
+      "SGLang drops 1 tensor (head or embedding trained in full, norms trained in full): "))
+      << dropped[1];
+  EXPECT_TRUE(dropped[2].starts_with("llama-server drops 1 tensor (norms trained in full): ")) << dropped[2];
+  for (const std::string& one : dropped) EXPECT_NE(one.find("; do: "), std::string::npos) << one;
+}
+
+// What is refused is loud, and no line; nor is what is applied.
+TEST(ServerRules, NoLineForAnAdapterThatIsAppliedOrRefused) {
+  EXPECT_EQ(losses(lora_of(kQuery)), std::vector<std::string>());
+  EXPECT_EQ(losses(lora_of("model.language_model.layers.0.self_attn.q_proj.")), std::vector<std::string>());
+  EXPECT_EQ(losses(lora_of(kQuery), {{"r", 64}, {"target_modules", ".*q_proj"}}), std::vector<std::string>());
+  EXPECT_EQ(losses(with({std::string(kQuery) + "lora_magnitude_vector"})), std::vector<std::string>());
+}
+
 TEST(ServerRules, WordsOfServers) {
   EXPECT_EQ(server_of_word("llama-server"), Server::kLlamaCpp);
   EXPECT_EQ(server_of_word("other"), Server::kOther);

@@ -11,7 +11,7 @@ import shutil
 import sys
 import tempfile
 
-from stand_in import HUB, SOURCE, StandIn
+from stand_in import FIXTURES, HUB, SOURCE, StandIn
 
 ADAPTER = {"adapter_config.json", "adapter_model.safetensors", "tokenizer.json", "tokenizer_config.json", "README.md"}
 
@@ -93,13 +93,30 @@ def when_it_fails(runs):
     runs.check("a run without push_to_hub asks nothing of the hub", code == 0 and not runs.calls("create"), said)
 
 
+def for_servers(runs):
+    out, server = fresh(runs, "plain-adapter")
+    runs.train(out, 1)
+    code, said = runs.run("push", out, "--hub_model_id", "o/m")
+    runs.check("an adapter that every server applies gets no warning", code == 0 and "warn" not in said, said)
+    out, server = fresh(runs, "rslora")
+    runs.train(out, 1, "--use_rslora", "true")
+    code, said = runs.run("push", out, "--hub_model_id", "o/m")
+    warned = [line.split()[1] for line in said.splitlines() if line.startswith("warn ")]
+    runs.check("rsLoRA: a line for each server that does not read it, with what to do", code == 0
+               and warned == ["SGLang", "llama-server", "Ollama"] and said.count("; do: ") == 3, said)
+    code, said = runs.run("export", "--model_name_or_path", FIXTURES / "tiny_llama", "--adapter_name_or_path", out, "--adapter_only",
+                          "--output", "rslora.gguf")
+    runs.check("hone export says that the file has the true scale", code == 0 and said.count("warn ") == 3
+               and "do: serve rslora.gguf, whose scale is the true one" in said, said)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--hone", type=pathlib.Path, default=SOURCE / "build/hone")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="hone-push-") as folder:
         runs = StandIn(arguments.hone.resolve(), pathlib.Path(folder), "huggingface_hub", HUB, "hub push")
-        for checks in (at_the_end, while_it_runs, when_it_fails):
+        for checks in (at_the_end, while_it_runs, when_it_fails, for_servers):
             checks(runs)
     sys.exit(1 if runs.failed else 0)
 

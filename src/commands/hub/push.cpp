@@ -4,6 +4,8 @@
 #include <chrono>
 #include <iostream>
 
+#include "adapters/peft_files.h"
+#include "adapters/server_rules.h"
 #include "base/error.h"
 #include "base/process/active_python.h"
 #include "commands/commands.h"
@@ -11,6 +13,7 @@
 #include "commands/process/run_signals.h"
 #include "config/commands/send_plans.h"
 #include "config/hub_names.h"
+#include "report/terminal/terminal.h"
 #include "train/saves/run_folder.h"
 
 namespace hone::commands {
@@ -29,6 +32,15 @@ struct PushFolder {
   }
 };
 
+// Servers that answer with status 200 and lose a part of the adapter.
+void warn_of_servers(const base::fs::path& run) {
+  for (const char* const file : {adapters::kConfigFile, adapters::kWeightsFile}) {
+    if (!base::fs::exists(run / file)) return;  // the whole model was trained
+  }
+  for (const adapters::ServerLoss& loss : adapters::silent_losses(run))
+    std::cout << "warn      " << report::visible_controls(adapters::told_loss(loss)) << '\n';
+}
+
 }  // namespace
 
 int push(const std::vector<std::string>& arguments) {
@@ -43,6 +55,7 @@ int push(const std::vector<std::string>& arguments) {
                            .fix = fix});
   };
   if (config::hub_is_offline()) refuse("HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set", "unset it");
+  warn_of_servers(plan.run);
   HubUpload upload{.files = result_files(plan.run), .message = "Upload adapter"};
   const base::fs::path run = plan.run;
   const std::string pid = std::to_string(getpid());
