@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/strings/printable.h"
 #include "base/strings/utf8.h"
+#include "commands/trainer_template.h"
 #include "config/option_secrets.h"
 #include "config/others/other_plan.h"
 #include "config/parse.h"
@@ -162,10 +163,11 @@ int check_others(const config::DoctorPlan& asked, const config::Recognized& whos
     print_ignored(run);
     print_findings(run);
     const std::optional<config::Plan> plan = plan_with_rows(run);
-    if (plan)
+    if (plan) {
       refuses_rows = print_example(*plan);
-    else if (run.refused.empty())
-      print_waiting(run);
+      if (!refuses_rows) print_trainer_template(run, *plan);
+    }
+    if (!plan && run.refused.empty()) print_waiting(run);
     const auto defaults = std::count_if(run.options.begin(), run.options.end(),
                                         [](const config::OtherValue& one) { return one.is_default(); });
     std::cout << "result    " << run.options.size() << " options, " << defaults << " of them "

@@ -455,5 +455,39 @@ TEST(OthersScript, NoPython) {
   EXPECT_THROW(script("from trl import SFTTrainer\nx = " + std::string(100000, '(') + "\n"), base::UserError);
 }
 
+TEST(OthersScript, WordsThatTheScriptGivesToItsParserOfClasses) {
+  const std::string text = R"py(from transformers import HfArgumentParser
+from trl import SFTConfig, SFTTrainer
+
+(config,) = HfArgumentParser(SFTConfig).parse_args_into_dataclasses(args=[WORDS])
+trainer = SFTTrainer("nowhere/model", args=config)
+trainer.train()
+)py";
+  const auto with = [&](const std::string& words) {
+    std::string out = text;
+    return script(out.replace(out.find("WORDS"), 5, words));
+  };
+  const OtherRun run =
+      with(R"("--learning_rate", "3e-5", "--packing", "--output_dir=out", "--max_length", "256")");
+  EXPECT_EQ(option_of(run, "learning_rate"), "3e-05");
+  EXPECT_EQ(option_of(run, "packing"), "true");
+  EXPECT_EQ(option_of(run, "max_length"), "256");
+  EXPECT_EQ(option_of(run, "output_dir"), "out");
+  const OtherRun other = with(R"("--learning_rate", "3e-5", "1e-5")");
+  EXPECT_NE(option_of(other, "learning_rate"), "3e-05") << "two words behind one name";
+  expect_finding(other, "are not read");
+}
+
+TEST(OthersScript, IsUnslothsByItsImportsAndNotByItsWords) {
+  const std::string rest =
+      "from trl import SFTConfig, SFTTrainer\nSFTTrainer('nowhere/model', args=SFTConfig(output_dir='out')).train()\n";
+  const OtherRun second = script("import torch, unsloth\n" + rest);
+  EXPECT_EQ(second.trainer, Trainer::kUnsloth);
+  EXPECT_EQ(second.recognized, "an import of unsloth");
+  const OtherRun words = script("\"\"\"\nfrom unsloth came the idea\n\"\"\"\n" + rest);
+  EXPECT_EQ(words.trainer, Trainer::kTrl);
+  EXPECT_EQ(words.recognized, "no import of unsloth in its code");
+}
+
 }  // namespace others_script_test
 }  // namespace hone::config

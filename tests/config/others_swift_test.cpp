@@ -112,5 +112,14 @@ TEST(OthersSwift, RefusedAndUnknownNames) {
        .refused = 1});
 }
 
+TEST(OthersSwift, DynamicSampleIsHonesFilterOfGroups) {
+  const std::string words =
+      "swift rlhf --rlhf_type grpo --model nowhere/model --dataset nowhere/prompts --dynamic_sample true";
+  const OtherRun run = other_run(words + " --max_resample_times 5\n", "run.sh");
+  EXPECT_EQ(option_of(run, "filter_groups"), "true");
+  EXPECT_EQ(option_of(run, "max_num_gen_batches"), "6");
+  EXPECT_EQ(option_of(other_run(words + "\n", "run.sh"), "max_num_gen_batches"), "4");
+}
+
 }  // namespace others_swift_test
 }  // namespace hone::config

@@ -520,5 +520,18 @@ TEST_F(PolicyPlanTest, HugeCountsAreAnsweredAtOnce) {
   }
 }
 
+// verl writes the filter of groups as a mapping.
+TEST_F(PolicyPlanTest, VerlsMappingOfGroupFilters) {
+  const auto plan = [&](const std::string& filter) {
+    return grpo({"--config", write("groups.yaml", "filter_groups: " + filter + "\n")});
+  };
+  const Plan on = plan("{enable: true, metric: acc, max_num_gen_batches: 10}");
+  EXPECT_TRUE(on.policy.filter_groups);
+  EXPECT_EQ(on.policy.max_num_gen_batches, 10);
+  EXPECT_FALSE(plan("{enable: false}").policy.filter_groups);
+  EXPECT_TRUE(plan("true").policy.filter_groups);
+  EXPECT_THROW(plan("{enabled: true}"), base::UserError);
+}
+
 }  // namespace policy_plan_test
 }  // namespace hone::config

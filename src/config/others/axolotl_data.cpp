@@ -217,6 +217,15 @@ void add_sets(Translation& t) {
   add_form(t, form);
 }
 
+// One of axolotl's own texts, by its name.
+void name_text(Translation& t, const std::string& name) {
+  t.run().text_name = name;
+  t.note("chat_template",
+         fmt::format("{} is axolotl's own text, not the model's template; hone examines with the "
+                     "model's own, which a server renders too",
+                     name));
+}
+
 void add_template(Translation& t) {
   const std::string name = t.text("chat_template");
   if (!t.text("chat_template_jinja").empty()) {
@@ -226,10 +235,7 @@ void add_template(Translation& t) {
     if (text)
       t.set("chat_template", name, "chat_template");
     else
-      t.note("chat_template",
-             fmt::format("{} is axolotl's own text, not the model's template; hone examines with the "
-                         "model's own, which a server renders too",
-                         name));
+      name_text(t, name);
   }
   if (t.has("default_system_message"))
     t.set("dataset_system_prompt", t.value("default_system_message"), "default_system_message");
@@ -260,8 +266,8 @@ Json set_entry(const Json& set) {
   }
   if (const std::string split = text_of(set, "train_on_split"); !split.empty()) out["split"] = split;
   const std::string path = out["path"].get<std::string>();
-  if ((path == "json" || path == "parquet" || path == "csv") && out.contains("data_files") &&
-      out["data_files"].is_string()) {
+  if ((path == "json" || path == "parquet" || path == "csv" || path == "text") &&
+      out.contains("data_files") && out["data_files"].is_string()) {
     out["path"] = out["data_files"];
     out.erase("data_files");
   }

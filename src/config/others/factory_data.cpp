@@ -215,6 +215,7 @@ void add_template(Translation& t) {
              "write the name of one, such as qwen");
     return;
   }
+  t.run().text_name = name;
   t.note(
       "template",
       fmt::format("{} is LLaMA-Factory's own text, not the model's template; hone examines with the model's "

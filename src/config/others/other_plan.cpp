@@ -37,6 +37,7 @@ constexpr OtherCheck kChecks[] = {
     {"the columns of the rows are those of the method", CheckNeeds::kRows},
     {"each row has something to train on", CheckNeeds::kRows},
     {"the first row in the model's template", CheckNeeds::kRows},
+    {"the trainer's text of 64 rows beside the model's template", CheckNeeds::kRows},
     {"rows above the limit of length", CheckNeeds::kRows},
 };
 

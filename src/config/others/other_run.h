@@ -49,6 +49,8 @@ struct OtherRun {
   Trainer trainer = Trainer::kAxolotl;
   Method method = Method::kSft;
   std::string file;
+  std::string
+      text_name;  // the trainer's own text of conversations that the file names; empty: the model's template
   std::string recognized;  // by what: "base_model and micro_batch_size", "--as axolotl"
   std::vector<OtherValue> options;
   std::vector<OtherNote> ignored;  // names without an effect here, each with the reason

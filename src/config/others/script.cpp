@@ -246,13 +246,21 @@ void add_told(Script& script, const Json& folded) {
     script.note(*script.trainer, class_of(*script.trainer), "train() is not called in this file");
 }
 
+// Whose the script is by what it imports, where --as does not say it: words of a text are no import.
+void take_label(const Json& folded, OtherRun& out) {
+  const bool unsloth = folded.value("unsloth", out.trainer == Trainer::kUnsloth);
+  if (out.recognized.starts_with("--as") || unsloth == (out.trainer == Trainer::kUnsloth)) return;
+  out.trainer = unsloth ? Trainer::kUnsloth : Trainer::kTrl;
+  out.recognized = unsloth ? "an import of unsloth" : "no import of unsloth in its code";
+}
+
 }  // namespace
 
 void translate(const std::string& text, OtherRun& out) {
   const Json folded = fold_script(text, out.file);
   Script script{.folded = folded, .trainer = nullptr, .out = out};
   const Json& last = folded.at("last");
-  if (out.trainer == Trainer::kUnsloth && folded.value("unsloth", true) == false) out.trainer = Trainer::kTrl;
+  take_label(folded, out);
   script.trainer = last.is_null() ? nullptr : unwrapped(&last);
   const bool known_trainer = script.trainer != nullptr && class_of(*script.trainer).ends_with("Trainer");
   std::vector<std::string> kinds;

@@ -262,6 +262,10 @@ void add_tokenizer(Script& script) {
     if (const std::string why = why_touched(*one); !why.empty())
       script.unknown(*one, name, why, "the tokenizer", "add its tokens to the model's folder, and give that");
     if (made_by(*one).empty()) continue;
+    if (class_of(*one) == "get_chat_template" && script.out.trainer == Trainer::kUnsloth) {
+      const Json* asked = argument(*one, "chat_template", 1);
+      script.out.text_name = asked == nullptr ? "" : text_of(*asked);
+    }
     if (one->at("args").contains("chat_template") || class_of(*one) == "get_chat_template")
       script.unknown(*one, name, "the script gives the tokenizer another chat template", "chat_template",
                      "write chat_template into hone's own file");

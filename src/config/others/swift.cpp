@@ -258,6 +258,10 @@ void add_text(Translation& t) {
   if (!t.flag("use_hf") && !model.empty() && !model.starts_with("/") && !model.starts_with("."))
     t.note("model", "ms-swift's hub is ModelScope: hone looks for the same name in Hugging Face's cache");
   if (t.run().method != Method::kGrpo) return;
+  // dynamic_sample draws at first, and up to max_resample_times (3) more.
+  if (t.flag("dynamic_sample"))
+    t.set("max_num_gen_batches", 1 + static_cast<std::int64_t>(t.number("max_resample_times").value_or(3)),
+          t.has("max_resample_times") ? "max_resample_times" : "dynamic_sample");
   Json rewards = t.value("reward_funcs");
   if (rewards.is_string()) rewards = Json::array({rewards});
   if (rewards.is_array() && !rewards.empty())

@@ -15,6 +15,7 @@ namespace {
 using base::Json;
 
 constexpr std::string_view kIgnoreUnknown = "ignore_unknown";
+constexpr std::string_view kGroupFilter = "filter_groups", kGroupBatches = "max_num_gen_batches";
 
 // Values that switch off what a name would switch on.
 bool says_nothing(const Json& value) {
@@ -43,6 +44,34 @@ bool is_idle_unknown(const Schema& schema, const std::string& name,
   if (!off) return false;
   const std::vector<std::string> names = schema.names();
   return base::did_you_mean(name, names).empty();
+}
+
+// A key of verl's filter_groups: {enable, metric, max_num_gen_batches}.
+struct GroupKey {
+  std::string name, option, text;
+  std::string note;  // empty: it is an option
+};
+
+// Empty: the value is no mapping.
+std::vector<GroupKey> group_keys(const std::function<Json(const Option&)>& read) {
+  Json map;
+  try {
+    map = read(any_value());
+  } catch (const base::UserError&) {
+    return {};  // the option's own reading says it
+  }
+  std::vector<GroupKey> out;
+  if (!map.is_object()) return out;
+  for (const auto& [key, value] : map.items()) {
+    GroupKey one{.name = fmt::format("{}.{}", kGroupFilter, key), .option = {}, .text = {}, .note = {}};
+    one.option = key == "enable" ? std::string(kGroupFilter) : key == kGroupBatches ? key : one.name;
+    one.text = value.is_string() ? value.get<std::string>() : base::dump_json(value);
+    if (key == "metric") one.note = "hone compares the sum of the rewards";
+    if (key == kGroupBatches && (value.is_null() || value == Json(0)))
+      one.note = "verl's 0 is no limit; hone's default counts";
+    out.push_back(std::move(one));
+  }
+  return out;
 }
 
 // "left" by "left=keep_end right=keep_start": keep_end. Values that are not there stay; an empty one says nothing.
@@ -136,7 +165,7 @@ void Settings::take_former(const FormerName& former, const std::string& where, c
       if (!former.yields) return take_option(former, value, where, read);
       const Option* option = schema_->find(former.option);
       base::require(option != nullptr, "former name " + name, "the name of an option");
-      const Json own = value.is_null() ? Json() : read(*option);
+      Json own = value.is_null() ? Json() : read(*option);
       yielding_.emplace_back(&former, Later{.any = value, .where = where, .value = [own] { return own; }});
       return;
     }
@@ -171,6 +200,16 @@ void Settings::take_former(const FormerName& former, const std::string& where, c
 }
 
 void Settings::take(const std::string& name, const std::string& where, bool dashes, const ReadValue& read) {
+  const std::vector<GroupKey> keys = name == kGroupFilter ? group_keys(read) : std::vector<GroupKey>();
+  for (const GroupKey& key : keys) {
+    if (key.note.empty())
+      take(key.option, where, false,
+           [&](const Option& one) { return convert_text(one, key.text, true, where); });
+    else
+      names_.push_back(
+          {.as = ReadName::As::kNoted, .name = key.name, .where = where, .option = {}, .why = key.note});
+  }
+  if (!keys.empty()) return;
   const std::size_t before = mistakes_.size();
   const Option* option = schema_->find(name);
   const FormerName* former = option == nullptr ? find_former_name(name, schema_->command) : nullptr;

@@ -57,7 +57,11 @@ class Parsers(Expressions):
             source = given[0][0] if given else next((v for n, (v, _) in named.items() if n in ("args", "yaml_file", "json_file")), None)
             values = self.file(source, at) if isinstance(source, str) and name != ".parse_dict" else source
         elif [n for n in named if n not in ("return_remaining_strings", "look_for_args_file")] or given:
-            values = Unknown(f"the words that the script gives to the parser in line {at} are not read", at)
+            words = given[0][0] if given else named.get("args", (None, at))[0]
+            others = len(given) > 1 or [n for n in named if n not in ("args", "return_remaining_strings", "look_for_args_file")]
+            values = None if others else self.word_values(words)
+            if values is None:
+                values = Unknown(f"the words that the script gives to the parser in line {at} are not read", at)
         else:
             self.note(at, "the command line may set other values: the defaults are taken")
         made = tuple(self.call(kind, [], self.of_kind(kind, kinds, values, at), at) if isinstance(kind, (Class, External)) else why_not(kind, at) for kind in kinds)
@@ -65,6 +69,31 @@ class Parsers(Expressions):
             if isinstance(one, Made):
                 one.args["(command line)"] = (True, at)
         return (*made, []) if named.get("return_remaining_strings", (False, at))[0] is True else made
+
+    def word_values(self, words):
+        """{"learning_rate": 3e-5} of ["--learning_rate", "3e-5"]: a value each, or a switch. None: the words are otherwise."""
+        if not isinstance(words, (list, tuple)) or first_unknown(words) is not None or not all(isinstance(w, str) for w in words):
+            return None
+        values, rest = {}, [part for w in words for part in (w.split("=", 1) if w.startswith("--") else [w])]
+        while rest:
+            name = rest.pop(0)
+            if not name.startswith("--") or len(name) == 2:
+                return None
+            value = "true" if not rest or rest[0].startswith("--") else rest.pop(0)
+            if rest and not rest[0].startswith("--"):
+                return None
+            values[name[2:].replace("-", "_")] = self.word_value(value)
+        return values
+
+    def word_value(self, word):
+        if word.lower() in ("true", "false"):
+            return word.lower() == "true"
+        for kind in (int, float):
+            try:
+                return kind(word)
+            except ValueError:
+                pass
+        return word
 
     def of_kind(self, kind, kinds, values, at):
         """Those of the values that are fields of the class; with two classes of other modules it is not known whose they are."""
