@@ -10,6 +10,7 @@
 #include "commands/commands.h"
 #include "model/files/weight_source.h"
 #include "ops/machine/cuda.h"
+#include "rollout/drafts.h"
 #include "text/turn_end.h"
 #include "train/opening/generate_options.h"
 
@@ -42,6 +43,8 @@ OpenedModel open_model(const config::DecodingPlan& plan, bool tells_of_embedding
       train::quantize(plan.quantized_base, plan.use_bnb_nested_quant, plan.quantize_moe_experts),
       ops::open_device(plan.device),
       /*keep_blocks=*/true);  // packed: nothing here trains
+  if (const auto why = rollout::why_no_drafts(*out.model); why && plan.drafts != "off")
+    print_notes({"drafts: nothing is guessed: " + *why});
   adapters::attach_frozen(*out.model, plan.base_adapters);
   const auto print_frozen_note = [&plan](const std::string& adapter) {
     if (const auto note = adapters::frozen_adapters_note(adapter, plan.base_adapters)) print_notes({*note});

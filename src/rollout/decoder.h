@@ -27,7 +27,7 @@ class Decoder {
       : model_(model),
         most_(options.prefill_tokens > 0 ? options.prefill_tokens : 1),
         draws_(model.device(), model.config().vocab_size) {
-    if (options.drafts != Drafts::kOff && can_draft(model)) drafter_.emplace(options);
+    if (options.drafts != Drafts::kOff && !why_no_drafts(model)) drafter_.emplace(options);
   }
 
   // Sequences that have read their tokens get one each, with drafts also those that were guessed right; the tokens of
@@ -62,8 +62,6 @@ class Decoder {
     Facts facts;
   };
   void feed(Sequence& sequence);
-  // Says whether a pass of several tokens has the bits of as many passes, and its keys can be taken back.
-  static bool can_draft(const model::CausalLm& model);
   void begin_guesses(std::span<Sequence* const> live);
   void guess(Sequence& sequence);  // after its last token was fed
   void end_guesses();              // of a pass whose rows were all drawn from

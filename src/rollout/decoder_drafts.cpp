@@ -16,11 +16,15 @@
 
 namespace hone::rollout {
 
-bool Decoder::can_draft(const model::CausalLm& model) {
+std::optional<std::string> why_no_drafts(const model::CausalLm& model) {
   const model::ModelConfig& config = model.config();
-  return ops::is_host(model.device()) && base::instruction_level() >= base::InstructionLevel::kAvx2 &&
-         config.layers_of(model::LayerKind::kShortConv) == 0 &&
-         config.layers_of(model::LayerKind::kDeltaRule) == 0;
+  if (!ops::is_host(model.device())) return "they are made on the CPU alone";
+  if (base::instruction_level() < base::InstructionLevel::kAvx2)
+    return "below AVX2 a pass of several tokens may have other bits";
+  if (config.layers_of(model::LayerKind::kShortConv) > 0 ||
+      config.layers_of(model::LayerKind::kDeltaRule) > 0)
+    return "the state of its convolutions or delta rules cannot go back";
+  return std::nullopt;
 }
 
 void Decoder::begin_guesses(std::span<Sequence* const> live) {

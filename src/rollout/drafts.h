@@ -6,15 +6,25 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "rollout/completion.h"
 
+namespace hone::model {
+class CausalLm;
+}
+
 namespace hone::rollout {
 
 struct Sequence;
+
+// Why nothing is guessed for this model here, for a user; empty where guesses may be made: a pass of several tokens has the
+// bits of as many passes, and its keys can be taken back.
+std::optional<std::string> why_no_drafts(const model::CausalLm& model);
 
 // Tokens before a guess that are looked up, the longest first.
 constexpr std::array<std::size_t, 2> kDraftMatches = {4, 2};

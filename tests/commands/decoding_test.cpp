@@ -36,6 +36,20 @@ bool begins_a_character(const std::string& piece) {
   return piece.empty() || (static_cast<unsigned char>(piece[0]) & 0xC0U) != 0x80U;
 }
 
+TEST(OpenModel, TellsWhereNothingIsGuessed) {
+  const auto said = [](const std::string& model, const std::string& drafts) {
+    config::DecodingPlan plan;
+    plan.model_name_or_path = (base::fs::path(HONE_FIXTURES) / "parity" / model).string();
+    plan.drafts = drafts;
+    testing::internal::CaptureStderr();
+    open_model(plan);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_NE(said("tiny_lfm2_bias", "auto").find("drafts: nothing is guessed"), std::string::npos);
+  EXPECT_EQ(said("tiny_lfm2_bias", "off"), "");
+  EXPECT_EQ(said("tiny_llama", "auto"), "");
+}
+
 TEST(TextStream, ItsPiecesAreWholeCharactersAndTogetherTheText) {
   const std::string text = " Naïve façade: 日本語, 🙂👩‍🔬, ending in é";
   const Ids ids = tokenizer().encode(text, false).ids;
