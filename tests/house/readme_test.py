@@ -217,6 +217,18 @@ def test_every_page_is_in_the_index(_):
     return found
 
 
+def no_question(page):
+    """The heading of a page is the question that it answers, or the line below the heading is."""
+    lines = [line for line in page.lines if line.strip()][:2]
+    asks = len(lines) == 2 and (lines[0].endswith("?") or re.fullmatch(r"\*\*.+\?\*\*", lines[1]) is not None)
+    return [] if asks else [f"{page.name}:1: begins with no question"]
+
+
+def test_every_page_begins_with_its_question(_):
+    """docs/faults.md is the program's, and the two README.md are lists of questions."""
+    return collect(no_question, [page for page in styled() if page.name.startswith("docs/") and not page.name.endswith("README.md")])
+
+
 def test_no_line_is_above_140_columns(_):
     return collect(wide_lines, styled())
 
@@ -292,6 +304,8 @@ def broken_pages(program):
     yield unknown_classes(page("`NUM-99` and NUM-07"), program.classes), "no class NUM-99"
     yield long_symptom(page("a\n" * 61 + "- Elsewhere: a\n```told\n== A-01 a\n```")), "at most 60"
     yield long_symptom(page("Nothing.")), "quotes no verdict"
+    yield no_question(page("# Data\n\nIt is read.\n")), "begins with no question"
+    yield no_question(page("# Data\n\n**It is read.** Is it?\n")), "begins with no question"
     yield wide_lines(page("a" * 141)), "README.md:1: 141 columns"
     yield long_sentences(page("Short.\n\n" + long)), "README.md:3: 31 words"
     yield long_sentences(page("- one\n- " + long.replace(" ", "\n  "))), "README.md:2: 31 words"

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""The pages as a site (tools/site): it is built without a warning, no link is dead, and the check finds those that are. ./test --slow runs it."""
+import importlib.machinery
+import importlib.util
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def tool():
+    loader = importlib.machinery.SourceFileLoader("site_tool", str(ROOT / "tools/site"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("site_tool", loader))
+    loader.exec_module(module)
+    return module
+
+
+def planted(site, folder):
+    """What the check says of pages with a dead file, a dead heading, and a script of another server."""
+    (folder / "one").mkdir(parents=True)
+    (folder / "one/index.html").write_text('<h1 id="here">1</h1><a href="#here">a</a> <a href="../two.html">b</a> <a href="#there">c</a>'
+                                           '<script src="https://example.org/x.js"></script>', encoding="utf-8")
+    followed, found = site.dead(folder)
+    return followed == 3 and [line.split(": ", 1)[1] for line in found] == [
+        "../two.html leads to no file", "#there leads to no heading", "loads https://example.org/x.js"]
+
+
+def main():
+    failed = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        if planted(tool(), folder / "planted"):
+            print("ok the check of a site's links finds dead ones")
+        else:
+            failed = 1
+            print("not ok the check of a site's links finds dead ones")
+        ended = subprocess.run([str(ROOT / "tools/site"), "--out", str(folder / "site")], capture_output=True, encoding="utf-8")
+        if ended.returncode and "pip could not install" in ended.stderr:
+            print("skip the pages as a site: PyPI does not answer")
+        elif ended.returncode or not (folder / "site/docs/symptoms/loss-is-0/index.html").is_file():
+            failed = 1
+            print("not ok the pages as a site have no dead link, and mkdocs warns of nothing\n" + ended.stdout + ended.stderr)
+        else:
+            print("ok the pages as a site have no dead link, and mkdocs warns of nothing")
+    sys.exit(failed)
+
+
+main()
