@@ -122,7 +122,7 @@ class Decoder {
   std::vector<std::int64_t> wanted_;      // rows of hidden of each of fed_; empty: one each
   base::Clock::time_point start_ = {};
   bool may_run_ahead_ = false;
-  // Of the step that was started ahead of the host: whose tokens it draws, null where nobody wants one any more.
+  // The step that was started ahead of the host draws tokens of these; null: nobody wants one any more.
   std::vector<Ready> ahead_;
   std::exception_ptr failed_;  // what starting it threw: told after the tokens that were drawn before
   std::vector<ops::AdapterRows> rows_;  // of a forward, then of the logits

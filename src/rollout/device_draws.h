@@ -43,9 +43,9 @@ class DeviceDraws {
   at::Tensor last_ids();
   // A token of each of the sequences that were placed, from logits [rows, V]; those of go_on() that have ended get none.
   void draw(const at::Tensor& logits);
-  // What the oldest draw() that was not taken gave, in the order of its sequences. Waits until it is done.
+  // Returns what the oldest draw() that was not taken gave, in the order of its sequences. Waits until it is done.
   std::vector<DeviceSampler::Token> take();
-  // The host's state is what counts: all rows begin anew. Drops what was drawn and not taken.
+  // The host's state is what counts: all rows begin again. Drops what was drawn and not taken.
   void begin_again();
   // [n] int64 on the device; the same tensor while `rows` is the same list.
   const at::Tensor& index_of(const std::vector<std::int64_t>& rows);

@@ -1,4 +1,4 @@
-// What a step of a sampler does to the queries, keys and values of its tokens before attention.
+// A step of a sampler rotates its queries and keys and appends keys and values with these, before attention.
 #pragma once
 
 #include <ATen/core/Tensor.h>
