@@ -18,9 +18,9 @@ struct HeadRotation {
   const RopeTable* table = nullptr;
 };
 
-// rotate(), which is to do `rotation` in place, and append_all() of the keys and values of qkv [T, N + 2 K, D], which has a row's heads
-// side by side. Where all of `rows` are in the same pages, hone's own kernels do both in one launch: it rotates
-// the queries in place, and keys only in their pages.
+// Calls rotate(), which is to do `rotation` in place, then append_all() with the keys and values of qkv [T, N + 2 K, D],
+// which has a row's heads side by side. Where all of `rows` are in the same pages, hone's own kernels do both in one
+// launch: queries are rotated in place, and keys only in their pages.
 void append_rotated(std::span<const KvAppend> rows, const at::Tensor& qkv, const HeadRotation& rotation,
                     const std::function<void()>& rotate);
 
