@@ -21,8 +21,8 @@ constexpr float kLowest = -std::numeric_limits<float>::infinity();
 using Block = std::array<float, kBlock>;
 
 // A form for each width of registers, chosen when the program begins. Built without contraction of a * b + c
-// (cmake/Folders.cmake), so that all give the same bits.
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__)
+// (cmake/Folders.cmake), so that all give the same bits. ThreadSanitizer begins after the choice, and would end it.
+#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 #define HONE_WIDE [[gnu::target_clones("avx512f", "avx2", "default")]]
 #else
 #define HONE_WIDE

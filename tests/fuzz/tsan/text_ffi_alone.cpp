@@ -1,0 +1,1 @@
+// The Rust archive as a library of its own has no code beside the archive's.
