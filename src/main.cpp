@@ -40,8 +40,7 @@ using hone::base::UserError;
 namespace config = hone::config;
 
 // Trainers of TRL's that hone does not have; their names are near those of others (ppo, dpo).
-const std::vector<std::string> kOfTrl = {"ppo",     "bco",          "gkd",     "prm", "xpo",
-                                         "nash-md", "distillation", "minillm", "gold"};
+const std::vector<std::string> kOfTrl = {"ppo", "bco", "gkd", "prm", "xpo", "nash-md", "minillm", "gold"};
 
 // The one way to print here; libhone_core has report/terminal/safe_streams.h.
 void say(std::FILE* stream, std::string_view text) {

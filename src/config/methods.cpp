@@ -23,8 +23,11 @@ constexpr MethodTraits kKtoTraits = {.shares_prompts = false,
 constexpr MethodTraits kCpoTraits = {
     .label_smoothing = [](const Plan& plan) { return plan.cpo.label_smoothing; }};
 
+constexpr MethodTraits kDistillTraits = {
+    .rewarded = false, .shares_prompts = false, .reference_option = "teacher_model_name_or_path"};
+
 // In the order of the enum.
-constexpr std::array<MethodRow, 9> kMethods = {{
+constexpr std::array<MethodRow, 10> kMethods = {{
     {Method::kSft, "sft", "SFTConfig", "", resolve_sft, finish_sft, {.shares_prompts = false}},
     {Method::kGrpo, "grpo", "GRPOConfig", "GRPOScriptArguments", resolve_policy, finish_policy, groups("")},
     {Method::kRloo, "rloo", "RLOOConfig", "RLOOScriptArguments", resolve_policy, finish_policy,
@@ -47,6 +50,7 @@ constexpr std::array<MethodRow, 9> kMethods = {{
     {Method::kKto, "kto", "KTOConfig", "", [](Settings&) {}, finish_kto, kKtoTraits},
     {Method::kCpo, "cpo", "CPOConfig", "", resolve_cpo, finish_cpo, kCpoTraits},
     {Method::kOrpo, "orpo", "ORPOConfig", "", resolve_orpo, [](Plan&, const Settings&) {}},
+    {Method::kDistill, "distill", "DistillationConfig", "", [](Settings&) {}, finish_distill, kDistillTraits},
 }};
 
 // The row `name` moves behind the row `after`.

@@ -37,5 +37,6 @@ void finish_kto(Plan& plan, const Settings& settings);
 void resolve_cpo(Settings& settings);
 void finish_cpo(Plan& plan, const Settings& settings);
 void resolve_orpo(Settings& settings);
+void finish_distill(Plan& plan, const Settings& settings);
 
 }  // namespace hone::config

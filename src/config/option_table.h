@@ -47,12 +47,13 @@ inline constexpr std::string_view kMethodScript = "ScriptArguments+";  // of the
 // The methods of an option, in TRL: including one that hone does not have.
 inline constexpr std::string_view kAll = "all";
 inline constexpr std::string_view kPolicies = "grpo, rloo";
-inline constexpr std::string_view kPoliciesAndDistillation = "grpo, rloo, distillation";
-inline constexpr std::string_view kHoneSamplers = "grpo, rloo, online-dpo";
+inline constexpr std::string_view kPoliciesAndDistillation = "grpo, rloo, distill";
+inline constexpr std::string_view kRewarded = "grpo, rloo, online-dpo";
+inline constexpr std::string_view kHoneSamplers = "grpo, rloo, online-dpo, distill";
 inline constexpr std::string_view kOthersThatScore =
-    "sft, dpo, kto, cpo, orpo";  // with eval_reward_funcs only
-inline constexpr std::string_view kScorers = "grpo, rloo, online-dpo, sft, dpo, kto, cpo, orpo";
-inline constexpr std::string_view kSamplers = "grpo, rloo, distillation, online-dpo";
+    "sft, dpo, kto, cpo, orpo, distill";  // with eval_reward_funcs only
+inline constexpr std::string_view kScorers = "grpo, rloo, online-dpo, sft, dpo, kto, cpo, orpo, distill";
+inline constexpr std::string_view kSamplers = "grpo, rloo, distill, online-dpo";
 
 // A number's bounds, both inclusive unless `open`.
 struct Range {

@@ -287,6 +287,7 @@ void fill(Plan& plan, const Settings& settings) {
   settings.fill(plan.cpo);
   settings.fill<learn::CpoLossParameters>(plan.cpo);
   settings.fill<learn::OrpoLossParameters>(plan.orpo);
+  settings.fill(plan.distill);
 }
 
 // One spelling a value: 10 and 10.0 are the same number, and a list of one is its element (as TRL collapses

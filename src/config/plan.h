@@ -23,11 +23,12 @@
 
 namespace hone::config {
 
-enum class Method { kSft, kGrpo, kRloo, kDpo, kOnlineDpo, kReward, kKto, kCpo, kOrpo };
+enum class Method { kSft, kGrpo, kRloo, kDpo, kOnlineDpo, kReward, kKto, kCpo, kOrpo, kDistill };
 
 // Methods that sample completions themselves: they have a PolicyPlan.
 constexpr bool samples(Method method) {
-  return method == Method::kGrpo || method == Method::kRloo || method == Method::kOnlineDpo;
+  return method == Method::kGrpo || method == Method::kRloo || method == Method::kOnlineDpo ||
+         method == Method::kDistill;
 }
 
 // The dtypes of weights and products (docs/options.md, Precision); resolved from `dtype` and `bf16`.
@@ -147,6 +148,14 @@ struct PreferencePlan : learn::PreferenceLossParameters {
   std::string f_divergence_type = "reverse_kl";  // forward_kl js_divergence alpha_divergence
 
   bool operator==(const PreferencePlan&) const = default;
+};
+
+// The options that distillation adds to those of PolicyPlan, with the field names and defaults of TRL's DistillationConfig.
+// The teacher is ReferencePlan::ref_model.
+struct DistillPlan {
+  double beta = 1;  // learn/divergence.h
+
+  bool operator==(const DistillPlan&) const = default;
 };
 
 // The options that only SFT has, with the field names and defaults of TRL's SFTConfig.
@@ -416,8 +425,9 @@ struct WatchPlan {
 // The reference model of the methods that have one (train/passes/reference.h).
 struct ReferencePlan {
   // hone's own ##2: TRL's trainers take a model as the argument ref_model. Empty: the model as the run begins.
-  std::string ref_model;                   // as model_name_or_path
-  std::optional<Precision> ref_precision;  // of ref_model, by ref_model_dtype; empty: the model's
+  std::string ref_model;                       // as model_name_or_path
+  std::optional<Precision> ref_precision;      // of ref_model, by ref_model_dtype; empty: the model's
+  std::optional<QuantizedBase> ref_quantized;  // of ref_model, by teacher_quantization; empty: the model's
   bool precompute_ref_log_probs = false;
   std::optional<std::int64_t> precompute_ref_batch_size;
   // After each step whose number ref_model_sync_steps divides, with alpha the mixup:
@@ -447,7 +457,7 @@ struct Plan : ModelPlan,
               LoggerPlan,
               HubPlan {
   Method method = Method::kSft;
-  PolicyPlan policy;          // kGrpo, kRloo and kOnlineDpo
+  PolicyPlan policy;          // kGrpo, kRloo, kOnlineDpo and kDistill
   ToolsPlan acting;           // kGrpo and kRloo
   SftPlan sft;                // kSft
   PreferencePlan preference;  // kDpo
@@ -456,6 +466,7 @@ struct Plan : ModelPlan,
   KtoPlan kto;                // kKto
   CpoPlan cpo;                // kCpo
   OrpoPlan orpo;              // kOrpo
+  DistillPlan distill;        // kDistill
 
   // every option as resolved, in table order: what plan.yaml and `hone plan` show
   std::vector<std::pair<std::string, std::string>> resolved;

@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::int64_t kRows = 256, kColumns = 1024;  // of a tile
 static_assert(kColumns % ops::Weight::kSliceRows == 0);
-constexpr std::int64_t kTilesOfScratch = 8;  // logits of both models, and what divergence_slope() makes of them
+constexpr std::int64_t kTilesOfScratch =
+    8;  // logits of both models, and what divergence_slope() makes of them
 
 void check(const DivergenceHead& student, const DivergenceHead& teacher, const DivergenceOptions& options) {
   constexpr const char* kWhere = "learn::divergence";
@@ -81,7 +82,9 @@ struct BlockFacts {
   TileRows rows;
 };
 
-at::Tensor column_of(const at::Tensor& x) { return x.to(at::kFloat).unsqueeze(1); }
+at::Tensor column_of(const at::Tensor& x) {
+  return x.to(at::kFloat).unsqueeze(1);
+}
 
 BlockFacts facts_of(const Side& student, const Side& teacher, double beta) {
   RowSums of_student(student.hidden()), of_teacher(student.hidden());
@@ -156,8 +159,7 @@ DivergenceRows run(const DivergenceHead& student, const DivergenceHead& teacher,
     out.divergence.narrow(0, begin, count).copy_(facts.divergence);
     out.entropy.narrow(0, begin, count).copy_(facts.entropy);
     if (factor == nullptr) continue;
-    add_gradient(of_student, of_teacher, facts.rows, *factor, trained,
-                 out.d_hidden.narrow(0, begin, count));
+    add_gradient(of_student, of_teacher, facts.rows, *factor, trained, out.d_hidden.narrow(0, begin, count));
   }
   return out;
 }

@@ -9,7 +9,9 @@ namespace hone::learn {
 
 namespace {
 
-at::Tensor row_sum(const at::Tensor& x) { return x.sum(1, false, at::kDouble); }
+at::Tensor row_sum(const at::Tensor& x) {
+  return x.sum(1, false, at::kDouble);
+}
 
 // log m of a tile, from log p of both.
 at::Tensor log_mixture(double beta, const at::Tensor& student, const at::Tensor& teacher) {
@@ -35,9 +37,15 @@ void RowSums::take(const at::Tensor& z, const at::Tensor& other) {
   peak_ = peak;
 }
 
-at::Tensor RowSums::log_sum() const { return peak_.to(at::kDouble) + sum_.log(); }
-at::Tensor RowSums::mean() const { return dot_ / sum_; }
-at::Tensor RowSums::mean_gap() const { return gap_ / sum_; }
+at::Tensor RowSums::log_sum() const {
+  return peak_.to(at::kDouble) + sum_.log();
+}
+at::Tensor RowSums::mean() const {
+  return dot_ / sum_;
+}
+at::Tensor RowSums::mean_gap() const {
+  return gap_ / sum_;
+}
 
 void MixtureSums::take(const TileRows& rows, const at::Tensor& student_z, const at::Tensor& teacher_z) {
   const at::Tensor log_s = student_z - rows.student_log_sum;

@@ -19,7 +19,7 @@ struct MethodPaper {
   bool scores = false;  // a model that gives a number
 };
 
-constexpr std::array<MethodPaper, 9> kPapers = {{
+constexpr std::array<MethodPaper, 10> kPapers = {{
     {.method = "sft", .name = "SFT"},
     {.method = "reward", .name = "reward modeling", .scores = true},
     {.method = "grpo",
@@ -52,6 +52,13 @@ constexpr std::array<MethodPaper, 9> kPapers = {{
          "author = {Shangmin Guo and Biao Zhang and Tianlin Liu and Tianqi Liu and Misha Khalman and Felipe Llinares and "
          "Alexandre Rame and Thomas Mesnard and Yao Zhao and Bilal Piot and Johan Ferret and Mathieu Blondel},\n  "
          "year = {2024}"},
+    {.method = "distill",
+     .name = "on-policy distillation",
+     .title = "On-Policy Distillation of Language Models: Learning from Self-Generated Mistakes",
+     .arxiv = "2306.13649",
+     .bibtex =
+         "author = {Rishabh Agarwal and Nino Vieillard and Yongchao Zhou and Piotr Stanczyk and Sabela Ramos Garea and "
+         "Matthieu Geist and Olivier Bachem},\n  year = {2024}"},
     {.method = "kto",
      .name = "KTO",
      .title = "KTO: Model Alignment as Prospect Theoretic Optimization",

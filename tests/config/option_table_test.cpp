@@ -28,7 +28,7 @@ const std::vector<Recorded>& methods() {
       {method_schema(Method::kRloo), 195},      {method_schema(Method::kDpo), 167},
       {method_schema(Method::kOnlineDpo), 172}, {method_schema(Method::kReward), 153},
       {method_schema(Method::kKto), 159},       {method_schema(Method::kCpo), 156},
-      {method_schema(Method::kOrpo), 152}};
+      {method_schema(Method::kOrpo), 152},      {method_schema(Method::kDistill), 178}};
   return all;
 }
 
@@ -153,6 +153,11 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
     if (schema.command == "sft") expected.emplace_back("text_template");
     if (contains_word("dpo, kto, online-dpo", schema.command))
       expected.insert(expected.end(), {"ref_model", "ref_model_dtype"});
+    if (schema.command == "distill") {
+      expected.insert(expected.end(),
+                      {"teacher_quantization", "kv_memory", "drafts", "replay", "dump_rollouts",
+                       "system_prompt", "dataset_prompt_column", "rows_without_prompt"});
+    }
     if (contains_word("sft, dpo, kto, reward, cpo, orpo", schema.command))
       expected.emplace_back("cache_tokens");
     if (schema.command == "cpo") expected.emplace_back("gamma_beta_ratio");
@@ -163,7 +168,8 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
     }
     expected.insert(expected.end(), machine.begin(), machine.end());
     const bool sampler = contains_word(kHoneSamplers, schema.command);
-    if (sampler) expected.insert(expected.end(), recipes.begin(), recipes.end());
+    if (contains_word(kRewarded, schema.command))
+      expected.insert(expected.end(), recipes.begin(), recipes.end());
     if (contains_word("dpo, kto, cpo, orpo, grpo, rloo", schema.command))
       expected.emplace_back("max_prompt_length");
     if (!sampler) expected.emplace_back("auto_insert_empty_system_msg");
@@ -298,7 +304,10 @@ TEST(OptionTable, EverySupportedOptionIsRead) {
                                                "dataset_system_prompt",
                                                "row_function",
                                                "row_timeout",
-                                               "max_tool_calling_iterations"};
+                                               "max_tool_calling_iterations",
+                                               "teacher_model_revision",
+                                               "teacher_model_init_kwargs",
+                                               "teacher_quantization"};
   const std::set<std::type_index> filled = {typeid(ModelPlan),
                                             typeid(AdapterPlan),
                                             typeid(FullPlan),
@@ -321,6 +330,7 @@ TEST(OptionTable, EverySupportedOptionIsRead) {
                                             typeid(learn::SftLossParameters),
                                             typeid(PreferencePlan),
                                             typeid(OnlineDpoPlan),
+                                            typeid(DistillPlan),
                                             typeid(RewardModelPlan),
                                             typeid(KtoPlan),
                                             typeid(CpoPlan),

@@ -8,9 +8,9 @@
 namespace hone::config {
 namespace row_forms_test {
 
-constexpr std::array kMethods = {Method::kSft, Method::kGrpo,      Method::kRloo,
-                                 Method::kDpo, Method::kOnlineDpo, Method::kReward,
-                                 Method::kKto, Method::kCpo,       Method::kOrpo};
+constexpr std::array kMethods = {Method::kSft,       Method::kGrpo,   Method::kRloo, Method::kDpo,
+                                 Method::kOnlineDpo, Method::kReward, Method::kKto,  Method::kCpo,
+                                 Method::kOrpo,      Method::kDistill};
 
 TEST(RowForms, EachOptionOfTheDataSaysForWhichRowsItIs) {
   for (const Method method : kMethods) {

@@ -18,7 +18,7 @@ GLOSSARY = "docs/glossary.md"
 # What was written stays as it was, what is generated is written elsewhere, and the glossary names the words.
 NOT_READ = {"docs/log.md", "CHANGELOG.md", "docs/faults.md", GLOSSARY}
 FEWEST, MOST = 55, 80
-METHODS = ("sft", "grpo", "rloo", "dpo", "online-dpo", "kto", "cpo", "orpo", "reward")
+METHODS = ("sft", "grpo", "rloo", "dpo", "online-dpo", "kto", "cpo", "orpo", "distill", "reward")
 
 
 def rows(text):

@@ -28,7 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 AS_THEY_ARE = {"docs/faults.md"}
 QUICKSTART_OUTPUT = "docs/quickstart-output.txt"
 # `hone` commands whose options are a run's
-RUNS = ("sft", "grpo", "rloo", "dpo", "online-dpo", "kto", "cpo", "orpo", "reward")
+RUNS = ("sft", "grpo", "rloo", "dpo", "online-dpo", "kto", "cpo", "orpo", "distill", "reward")
 
 
 def pages():

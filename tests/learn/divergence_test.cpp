@@ -87,11 +87,10 @@ Case make_case(double beta, double temperature, double soft_cap, std::int64_t n 
                std::int64_t vocabulary = 1060, at::ScalarType dtype = at::kFloat) {
   at::manual_seed(7);
   const auto head = [&](std::int64_t width) -> DivergenceHead {
-    return {
-        .hidden = at::randn({n, width}).to(dtype), .weight = (at::randn({vocabulary, width}) / 2).to(dtype)};
+    return {.hidden = at::randn({n, width}).to(dtype),
+            .weight = (at::randn({vocabulary, width}) / 2).to(dtype)};
   };
-  Case out{
-      .student = head(16), .teacher = head(32), .options = {.beta = beta, .temperature = temperature}};
+  Case out{.student = head(16), .teacher = head(32), .options = {.beta = beta, .temperature = temperature}};
   out.student.soft_cap = soft_cap;
   return out;
 }

@@ -1,4 +1,4 @@
-"""Records TRL's options for `sft`, `grpo`, `rloo`, `dpo`, `online-dpo`, `reward`, `kto`, `cpo` and `orpo` from the wheels, without importing them.
+"""Records TRL's options for `sft`, `grpo`, `rloo`, `dpo`, `online-dpo`, `reward`, `kto`, `cpo`, `orpo` and `distill` from the wheels, without importing them.
 
     pip download --no-deps trl==1.16.0 transformers==5.23.0 -d wheels
     python tests/parity/record_options.py wheels tests/fixtures/config
@@ -32,6 +32,7 @@ METHODS = {
     "kto": [("trl", "trl/trainer/kto_config.py", "KTOConfig", "KTOConfig")],
     "cpo": [("trl", "trl/experimental/cpo/cpo_config.py", "CPOConfig", "CPOConfig")],
     "orpo": [("trl", "trl/experimental/orpo/orpo_config.py", "ORPOConfig", "ORPOConfig")],
+    "distill": [("trl", "trl/trainer/distillation_config.py", "DistillationConfig", "DistillationConfig")],
     "grpo": [
         ("trl", "trl/trainer/grpo_config.py", "GRPOConfig", "GRPOConfig"),
         ("trl", "trl/scripts/grpo.py", "GRPOScriptArguments", "GRPOScriptArguments"),

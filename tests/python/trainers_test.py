@@ -22,7 +22,7 @@ import time
 
 sys.dont_write_bytecode = True
 import checks
-from checks import MARKED, PAIRS, PROMPTS, QUICK, SOURCE, TEXTS, TINY, LoraConfig, Tests, holds, raises, same
+from checks import MARKED, PAIRS, PARITY, PROMPTS, QUICK, SOURCE, TEXTS, TINY, LoraConfig, Tests, holds, raises, same
 
 LORA = {"use_peft": True, "lora_r": 2}
 
@@ -296,6 +296,24 @@ def test_closures(folder):
     same(last["calls"], 2.0, "log_metric")
     holds("rewards/exact_match/mean" in last and "rewards/longest/mean" in last, sorted(last))
     same(checks.children(), [], "children")
+
+
+def test_distillation(folder):
+    """DistillationTrainer takes a teacher by name, and asks for one"""
+    from hone import HoneError, Refused, trl
+    from hone.trl.experimental.distillation import DistillationTrainer
+    options = {**QUICK, **LORA, "max_steps": 2, "max_completion_length": 4}
+    teacher = str(PARITY / "tiny_gemma2")
+    args = trl.DistillationConfig(output_dir=str(folder / "out"), beta=0.5, **options)
+    trainer = DistillationTrainer(TINY, teacher, args, PROMPTS)
+    trainer.train()
+    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    holds(losses and all(loss > 0 for loss in losses), losses)
+    holds("teacher_model_name_or_path" in (folder / "out/plan.yaml").read_text(), "plan.yaml")
+    other = trl.DistillationConfig(output_dir=str(folder / "other"), teacher_model_name_or_path=TINY, **options)
+    raises(Refused, "set it in one place", lambda: DistillationTrainer(TINY, teacher, other, PROMPTS))
+    alone = trl.DistillationTrainer(TINY, args=trl.DistillationConfig(output_dir=str(folder / "alone"), **options), train_dataset=PROMPTS)
+    raises(HoneError, "teacher_model_name_or_path", alone.train)
 
 
 def test_other_samplers(folder):

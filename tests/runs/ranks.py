@@ -22,6 +22,7 @@ import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 MODEL = SOURCE / "tests/fixtures/parity/tiny_llama"
+TEACHER = SOURCE / "tests/fixtures/parity/tiny_gemma2"
 TIMES = ("train_runtime", "train_samples_per_second", "train_steps_per_second", "performance", "eval_runtime",
          "eval_samples_per_second", "eval_steps_per_second")
 WORDS = "the a sum of two small numbers is seven nine green blue river stone light house walks runs and then".split()
@@ -53,6 +54,7 @@ METHODS = {
         **SAMPLED, "gradient_checkpointing": "true", "report_to": "none",
         "deepspeed": SOURCE / "tests/fixtures/config/sharding/zero2.json"}),
     "online dpo": ("online-dpo", "prompts", {"reward_funcs": SAMPLED["reward_funcs"], "max_new_tokens": 12, "beta": 0.1}),
+    "distill": ("distill", "prompts", {"teacher_model_name_or_path": TEACHER, "max_completion_length": 12, "beta": 0.5}),
 }
 
 
@@ -86,7 +88,7 @@ class Runs:
         method, data, options = METHODS[case]
         all_options = {**COMMON, "dataset_name": self.folder / f"{data}-train.jsonl", "eval_dataset": self.folder / f"{data}-eval.jsonl",
                        **options, "gradient_accumulation_steps": accumulation, "output_dir": output, **dict(more)}
-        if method in ("grpo", "rloo", "online-dpo"):
+        if method in ("grpo", "rloo", "online-dpo", "distill"):
             all_options.pop("max_length")
         words = [self.hone, method]
         for name, value in all_options.items():

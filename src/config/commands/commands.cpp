@@ -80,6 +80,16 @@ constexpr CommandRow kCommands[] = {
            "Batch sizes count prompts.\n",
      .schema = &run_schema<Method::kOnlineDpo>,
      .check = &check_run<Method::kOnlineDpo>},
+    {.name = "distill",
+     .what = "train a LoRA adapter towards a teacher",
+     .example = "hone distill --config run.yaml",
+     .usage = "hone distill --config run.yaml [--option value ...]\n"
+           "\n"
+           "Trains a LoRA adapter on completions that the model samples itself, towards the distributions of a larger\n"
+           "model, the teacher (on-policy distillation). Options have TRL's names and defaults; the command line\n"
+           "overrides the file. Batch sizes count prompts.\n",
+     .schema = &run_schema<Method::kDistill>,
+     .check = &check_run<Method::kDistill>},
     {.name = "reward",
      .what = "train a reward model on pairs",
      .example = "hone reward --config run.yaml",

@@ -14,6 +14,7 @@
 #include "config/datasets/row_options.h"
 #include "config/derived/finish_samples.h"
 #include "config/hub_names.h"
+#include "config/method_traits.h"
 #include "config/methods/policy_plan.h"
 #include "config/named_word.h"
 #include "config/option_secrets.h"
@@ -280,8 +281,12 @@ void collect_files(Plan& plan, Settings& settings) {
     });
   }
   if (!plan.ref_model.empty()) {
-    settings.collect(
-        [&] { find_model(plan.ref_model, "", "ref_model", settings.where("ref_model"), plan.downloads); });
+    settings.collect([&] {
+      const std::string option(method_traits(plan.method).reference_option);
+      const bool revised = settings.schema().find("teacher_model_revision") != nullptr;
+      find_model(plan.ref_model, revised ? settings.text("teacher_model_revision") : "", option.c_str(),
+                 settings.where(option), plan.downloads);
+    });
   }
   settings.collect([&] {
     if (plan.adapter_name_or_path.empty()) return;
@@ -305,7 +310,7 @@ void collect_files(Plan& plan, Settings& settings) {
   settings.collect([&] { map_rows(plan, settings); });
   settings.collect([&] {
     if (!samples(plan.method)) return;
-    check_reward_files(settings);
+    if (method_traits(plan.method).rewarded) check_reward_files(settings);
     find_reward_models(plan.policy.reward_funcs, "reward_funcs", plan.downloads);
     if (!plan.policy.replay.empty()) require_file(plan.policy.replay, "replay", settings.where("replay"));
   });

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "config/method_traits.h"
+#include "config/methods/policy_plan.h"
 
 namespace hone::config {
 namespace {
@@ -44,9 +45,7 @@ void finish_reference(Plan& plan, const Settings& settings) {
   if (plan.ref_model.empty()) {
     if (settings.changed(kDtype)) plan.notes.push_back(fmt::format("{}: not used without ref_model", kDtype));
   } else if (settings.changed(kDtype)) {
-    plan.ref_precision = settings.text(kDtype) != "float32"           ? Precision::kBFloat16
-                         : settings.maybe_flag("bf16").value_or(true) ? Precision::kAutocast
-                                                                      : Precision::kFloat32;
+    plan.ref_precision = precision_of(settings.text(kDtype), settings);
   }
   if (plan.sync_ref_model) check_moving(plan, settings);
 }

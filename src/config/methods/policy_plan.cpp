@@ -409,7 +409,7 @@ void finish_sampling(PolicyPlan& plan, const Settings& settings) {
   apply_generation_kwargs(settings, plan);
   const Json& variables = settings.value("chat_template_kwargs");
   if (!variables.is_null() && !variables.empty()) plan.chat_template_kwargs = base::dump_json(variables);
-  plan.reward_funcs = reward_specs(settings);
+  if (settings.schema().find("reward_funcs") != nullptr) plan.reward_funcs = reward_specs(settings);
 }
 
 void finish_policy(Plan& plan, const Settings& settings) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/plan.h"
@@ -17,6 +18,9 @@ std::int64_t sequences_of(const Settings& settings, std::int64_t group);
 void check_replay(const Settings& settings);  // UserError for options that a replay does not support
 // Replaces the strings of a list by numbers. UserError for one that is not a number.
 void resolve_numbers(Settings& settings, const char* name);
+
+// Of another model beside the run's own, from a dtype's word, with bf16.
+Precision precision_of(std::string_view dtype, const Settings& settings);
 
 // reward_model_name_or_path (online-dpo: reward_model_path) and reward_funcs, in the order of TRL's script.
 // UserError for a reward without a name.

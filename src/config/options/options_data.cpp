@@ -57,11 +57,13 @@ void add_rows(std::vector<Option>& rows) {
 void add_batching(std::vector<Option>& rows) {
   add(rows, {"data", kMethodConfig, "sft"},
       {{"shuffle_dataset", "shuffle the rows once, before packing", &DataPlan::shuffle_dataset,
-        of("sft, grpo, rloo"), kNullToo, for_rows(kAnyRows),
+        of("sft, grpo, rloo, distill"), kNullToo, for_rows(kAnyRows),
         in(kPolicies, {.default_text = "true",
                        .meaning = "draw the prompts in random order",
                        .group = "sampling",
-                       .after = "num_iterations"})},
+                       .after = "num_iterations"}),
+        in("distill",
+           {.default_text = "true", .meaning = "draw the prompts in random order", .group = "sampling"})},
        {"packing", "fill rows of max_length tokens with several examples", &DataPlan::packing,
         for_rows(kAnyRows)},
        {"packing_strategy",
@@ -73,8 +75,8 @@ void add_batching(std::vector<Option>& rows) {
        {"padding_free", "concatenate the rows of a batch without padding", Kind::kBool, "false",
         of("sft, dpo"), ignored("always: hone never pads"), for_rows(kAnyRows)},
        {"pad_to_multiple_of", "pad rows to a multiple", Kind::kAny, "\"auto\"",
-        of("sft, dpo, grpo, rloo, kto, reward"), ignored(kNeverPads), kNullToo, for_rows(kAnyRows),
-        in(kPolicies, {.group = "sampling", .after = "cache_implementation"})}});
+        of("sft, dpo, grpo, rloo, kto, reward, distill"), ignored(kNeverPads), kNullToo, for_rows(kAnyRows),
+        in(kPoliciesAndDistillation, {.group = "sampling", .after = "cache_implementation"})}});
 }
 
 // SFTConfig: which tokens are trained, and how.

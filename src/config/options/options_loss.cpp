@@ -1,5 +1,5 @@
 // Rows: the losses of every method but sft (DPOConfig, KTOConfig, RewardConfig, GRPOConfig, RLOOConfig,
-// OnlineDPOConfig).
+// OnlineDPOConfig, DistillationConfig).
 #include "config/option_table.h"
 
 namespace hone::config {
@@ -33,7 +33,7 @@ void add_dpo_loss(std::vector<Option>& rows) {
 
 // What GRPO and RLOO share.
 void add_policy_loss(std::vector<Option>& rows) {
-  add(rows, {"loss", kMethodConfig, kPoliciesAndDistillation},
+  add(rows, {"loss", kMethodConfig, kPolicies},
       {{"beta", "weight of the KL to the reference; 0: it is not computed", &PolicyPlan::beta, at_least(0),
         formerly("kl_coef"), in("rloo", {.default_text = "0.05"})}});
   add(rows, {"loss", kMethodConfig, kPolicies},
@@ -174,6 +174,24 @@ void add_reward_model_loss(std::vector<Option>& rows) {
         &RewardModelPlan::center_rewards_coefficient, at_least(0), formerly("center_rewards")}});
 }
 
+// DistillationConfig.
+void add_distillation(std::vector<Option>& rows) {
+  add(rows, {"loss", kMethodConfig, "distill"},
+      {{"beta",
+        "the divergence: 0 is KL(teacher, student), 1 is KL(student, teacher), between them a mixture's",
+        &DistillPlan::beta, Range{.least = 0, .most = 1}},
+       {"teacher_model_name_or_path",
+        "the teacher: a model folder, a .gguf file, or a name of the hub; as model_name_or_path: the model without its adapter",
+        &ReferencePlan::ref_model},
+       {"teacher_model_revision", "branch, tag or commit, where the teacher is named as on the hub",
+        Kind::kString, "null"},
+       {"teacher_model_init_kwargs", "keyword arguments of from_pretrained for the teacher: dtype",
+        Kind::kMap, "null"}});
+  add(rows, {"loss", kHone, "distill"},
+      {{"teacher_quantization", "quantize the teacher's linears; none: they are as they were saved",
+        Kind::kChoice, "\"none\"", choice("none nf4 fp4 int8")}});
+}
+
 // OnlineDPOConfig.
 void add_online_dpo_loss(std::vector<Option>& rows) {
   add(rows, {"loss", kMethodConfig, "online-dpo"},
@@ -204,6 +222,7 @@ std::vector<Option> loss_options() {
   add_rloo_loss(rows);
   add_reward_model_loss(rows);
   add_online_dpo_loss(rows);
+  add_distillation(rows);
   return rows;
 }
 

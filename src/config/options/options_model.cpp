@@ -42,7 +42,7 @@ std::vector<Option> model_options() {
         "a .jinja file, or a tokenizer's folder: its template instead of the model's own",
         &DataPlan::chat_template_path, of("sft, reward"), for_rows(kConversations)},
        {"disable_dropout", "lora_dropout 0", &AdapterPlan::disable_dropout,
-        of("dpo, grpo, rloo, kto, reward, cpo, orpo, distillation, online-dpo"),
+        of("dpo, grpo, rloo, kto, reward, cpo, orpo, distill, online-dpo"),
         in("dpo, kto, reward, cpo, orpo, online-dpo", {.default_text = "true"})},
        {"cast_lm_head_to_fp32", "the head's matrix and its products in float32",
         &ModelPlan::cast_lm_head_to_fp32, of("grpo")}});

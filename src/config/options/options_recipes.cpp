@@ -7,7 +7,7 @@ namespace {
 
 // Parameters of open-r1's rewards (rewards/open_r1/open_r1_rewards.h), with its defaults.
 void add_reward_parameters(std::vector<Option>& rows) {
-  add(rows, {"rewards", kHone, kHoneSamplers},
+  add(rows, {"rewards", kHone, kRewarded},
       {{"cosine_min_value_wrong", "cosine: the score of a wrong answer without length", Kind::kFloat, "0.0",
         Range{}},
        {"cosine_max_value_wrong", "cosine: the score of a wrong answer of cosine_max_len", Kind::kFloat,

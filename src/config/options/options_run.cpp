@@ -85,7 +85,7 @@ std::vector<Option> evaluation_options() {
         at_least(1), formerly("per_gpu_eval_batch_size eval_batch_size"),
         in("dpo, reward, cpo, orpo", {.meaning = "pairs of an evaluation batch"}),
         in(kPolicies, {.meaning = "completions of an evaluation batch"}),
-        in("online-dpo", {.meaning = "prompts of an evaluation batch"})},
+        in("online-dpo, distill", {.meaning = "prompts of an evaluation batch"})},
        {"prediction_loss_only", "return only the loss", Kind::kBool, "false", ignored(kMetrics),
         in(kHoneSamplers, {.reason = kSamplesThem})},
        {"eval_do_concat_batches", "join predictions", Kind::kBool, "true", ignored(kMetrics),

@@ -44,7 +44,7 @@ std::vector<Option> reward_options() {
   add(rows, {"rewards", kMethodScript, kPolicies},
       {{"reward_model_name_or_path", "folder of a sequence-classification model; comes before reward_funcs",
         Kind::kString, "null", formerly("reward_model_path")}});
-  add(rows, {"rewards", kMethodScript, kHoneSamplers},
+  add(rows, {"rewards", kMethodScript, kRewarded},
       {{"reward_funcs",
         "accuracy_reward, think_format_reward, ..., path/to/file.py:function, package.module.function, "
         "an http endpoint, a model folder",
@@ -52,7 +52,7 @@ std::vector<Option> reward_options() {
   add(rows, {"rewards", kMethodConfig, "online-dpo"},
       {{"reward_model_path", "folder of a sequence-classification model; comes before reward_funcs",
         Kind::kString, "null", formerly("reward_model_name_or_path")}});
-  add(rows, {"rewards", kMethodConfig, kHoneSamplers},
+  add(rows, {"rewards", kMethodConfig, kRewarded},
       {{"reward_weights", "a weight for each reward; null: 1", &PolicyPlan::reward_weights}});
   add(rows, {"rewards", kHone, "online-dpo"},
       {{"judge",
@@ -72,8 +72,8 @@ std::vector<Option> reward_options() {
         "the interpreter of your Python: rewards, row_function, loggers, the hub; null: that of the active environment "
         "(VIRTUAL_ENV, CONDA_PREFIX, python on PATH)",
         &PolicyPlan::python,
-        in("sft, dpo, kto, reward, cpo, orpo", {.group = "data", .after = "row_timeout"})}});
-  add(rows, {"rewards", kHone, kHoneSamplers},
+        in("sft, dpo, kto, reward, cpo, orpo, distill", {.group = "data", .after = "row_timeout"})}});
+  add(rows, {"rewards", kHone, kRewarded},
       {{"reward_by_group",
         "call your own functions and endpoints with one prompt's completions while others are sampled; false: with the "
         "whole generation batch, as TRL",
@@ -169,7 +169,9 @@ std::vector<Option> completion_options() {
   add(rows, {"tools", kMethodConfig, kPoliciesAndDistillation},
       {{"max_tool_calling_iterations",
         "rounds of calls in a completion; 0: calls are left unanswered; null: no bound", Kind::kInt, "null",
-        at_least(0), in("rloo", {.origin = kHone})}});
+        at_least(0), in("rloo", {.origin = kHone}),
+        in("distill",
+           {.option_class = OptionClass::kIgnored, .reason = "hone distill samples without tools"})}});
   add(rows, {"tools", kHone, kPolicies},
       {{"tools",
         "functions that the model may call: path/to/file.py:search,calc, package.module:search, hone.tools.calculator",

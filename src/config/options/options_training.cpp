@@ -49,8 +49,7 @@ constexpr Choices<RowOrder, 3> kOrderWords = {{{"random", RowOrder::kRandom},
                                                {"group_by_length", RowOrder::kByLength}}};
 constexpr std::string_view kRecompute =
     "gradient_checkpointing and recompute decide; the results do not depend on it";
-constexpr std::string_view kOtherThanSft =
-    "dpo, grpo, rloo, kto, reward, cpo, orpo, online-dpo, distillation";
+constexpr std::string_view kOtherThanSft = "dpo, grpo, rloo, kto, reward, cpo, orpo, online-dpo, distill";
 constexpr std::string_view kEvalPrecision =
     "as in transformers, an evaluation during training has the precision of training";
 constexpr std::string_view kCompiled = "hone is compiled already";
@@ -126,7 +125,7 @@ std::vector<Option> training_options() {
         in("kto",
            {.meaning =
                 "rows of a micro-batch; loss_type kto pairs each prompt with its neighbor's completion"}),
-        in("online-dpo", {.meaning = "prompts of a micro-batch"})},
+        in("online-dpo, distill", {.meaning = "prompts of a micro-batch"})},
        {"gradient_accumulation_steps", "micro-batches of an optimizer step",
         &BatchPlan::gradient_accumulation_steps, at_least(1)},
        {"num_train_epochs", "passes over the data", &BatchPlan::num_train_epochs,
@@ -135,13 +134,15 @@ std::vector<Option> training_options() {
         at_least(-1)},
        {"seed", "seed of every random choice", &BatchPlan::seed},
        {"data_seed", "seed of the data's order; null: seed", &BatchPlan::data_seed,
-        in(kPolicies, {.option_class = OptionClass::kIgnored,
-                       .reason = "shuffle_dataset and seed decide the prompts' order, as in TRL"})},
+        in(kPoliciesAndDistillation,
+           {.option_class = OptionClass::kIgnored,
+            .reason = "shuffle_dataset and seed decide the prompts' order, as in TRL"})},
        {"train_sampling_strategy", "order of the rows; group_by_length: rows of similar length together",
         into(&BatchPlan::train_sampling_strategy, kOrderWords),
         refusing("batch_rebalance", "it balances the work of several processes, and hone is one"),
-        in(kPolicies, {.option_class = OptionClass::kIgnored,
-                       .reason = "shuffle_dataset and seed decide the prompts' order, as in TRL"}),
+        in(kPoliciesAndDistillation,
+           {.option_class = OptionClass::kIgnored,
+            .reason = "shuffle_dataset and seed decide the prompts' order, as in TRL"}),
         in("dpo, reward, cpo, orpo, online-dpo", kNoLengths),
         in("kto", {.default_text = "\"sequential\"",
                    .meaning = "order of the rows; loss_type kto needs sequential",
@@ -151,8 +152,9 @@ std::vector<Option> training_options() {
        {"length_column_name", "column of row lengths", Kind::kString, "\"length\"",
         ignored("hone counts the tokens of a row itself")},
        {"dataloader_drop_last", "leave out an incomplete last batch", &BatchPlan::dataloader_drop_last,
-        in(kPolicies, {.option_class = OptionClass::kIgnored,
-                       .reason = "always: prompts that do not fill a generation batch are left out"})}});
+        in(kPoliciesAndDistillation,
+           {.option_class = OptionClass::kIgnored,
+            .reason = "always: prompts that do not fill a generation batch are left out"})}});
   add_arithmetic(rows);
   return rows;
 }
@@ -161,7 +163,7 @@ std::vector<Option> optimizer_options() {
   std::vector<Option> rows;
   add(rows, {"optimizer", kTrainingArguments, kAll},
       {{"learning_rate", "peak learning rate", &OptimizerPlan::learning_rate, at_least(0), formerly("lr"),
-        in("dpo, grpo, rloo, kto, cpo, orpo", {.default_text = "1e-6"}),
+        in("dpo, grpo, rloo, kto, cpo, orpo, distill", {.default_text = "1e-6"}),
         in("reward", {.default_text = "1e-4"}), in("online-dpo", {.default_text = "5e-7"})},
        {"lr_scheduler_type", "learning-rate schedule",
         into(&OptimizerPlan::lr_scheduler_type, kSchedulerWords)},

@@ -4,10 +4,6 @@
 
 namespace hone::config {
 
-// Of a method that hone does not have.
-constexpr std::string_view kTeacher =
-    "teacher_model_name_or_path teacher_model_revision teacher_model_init_kwargs";
-
 std::string other_methods(std::string_view name, std::string_view command) {
   if (!find_method(command)) return {};
   std::string out;
@@ -17,7 +13,7 @@ std::string other_methods(std::string_view name, std::string_view command) {
       if (method != command) out += (out.empty() ? "" : ", ") + method;
     }
   }
-  return contains_word(kTeacher, name) ? "distillation" : out;
+  return out;
 }
 
 }  // namespace hone::config

@@ -16,9 +16,10 @@ namespace {
 
 using base::Json;
 
-constexpr std::array<std::pair<std::string_view, PathForm>, 53> kForms = {{
+constexpr std::array<std::pair<std::string_view, PathForm>, 54> kForms = {{
     {"model_name_or_path", PathForm::kPath},
     {"ref_model", PathForm::kPath},
+    {"teacher_model_name_or_path", PathForm::kPath},
     {"tokenizer_name_or_path", PathForm::kPath},
     {"adapter_name_or_path", PathForm::kPath},
     {"base_adapters", PathForm::kPath},

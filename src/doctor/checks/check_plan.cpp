@@ -68,6 +68,11 @@ Verdict check_denominator(const config::Plan& plan) {
   const config::MethodTraits& method = config::method_traits(plan.method);
   const std::string type = method.only_loss.empty() ? policy.loss_type : std::string(method.only_loss);
   Verdict out{.code = "RL-13"};
+  if (!method.rewarded) {
+    out.what = "the divergence of every sampled token, divided by the sampled tokens of the step";
+    out.evidence = "as TRL 1.16 (tests/parity/trl_distill_test.cpp)";
+    return out;
+  }
   if (!method.groups) {
     out.what =
         plan.online.loss_type + ": the mean of a micro-batch's pairs, then of the step's micro-batches";

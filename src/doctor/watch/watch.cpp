@@ -170,7 +170,7 @@ void Watch::begin(const train::RunView& run) {
   trend_.emplace(run.start.warmup_steps, !config::samples(plan.method) && !rises, resumed);
   preference_ = PreferenceWatch(resumed, plan.sync_ref_model);
   overfit_.recall(run.resume_state->state.log_history);
-  if (config::samples(plan.method)) {
+  if (config::samples(plan.method) && config::method_traits(plan.method).rewarded) {
     rewards_.emplace(plan.policy.num_generations, plan.policy.reward_weights,
                      plan.policy.mask_truncated_completions, resumed);
   }

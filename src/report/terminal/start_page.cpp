@@ -221,7 +221,7 @@ std::string method_lines(const train::PolicyStartFacts& facts, std::string_view 
   out += fmt::format("sampling  {} {} x {} {}{}\n", human_count(groups), base::plural(groups, "prompt"),
                      facts.num_generations, base::plural(facts.num_generations, "completion"), when);
   if (!facts.sampling.empty()) out += "          " + facts.sampling + "\n";
-  out += fmt::format("rewards   {}\n", fmt::join(facts.reward_names, ", "));
+  if (!facts.reward_names.empty()) out += fmt::format("rewards   {}\n", fmt::join(facts.reward_names, ", "));
   if (!facts.loss.empty()) out += "loss      " + facts.loss + "\n";
   return out;
 }

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "train/methods/cpo/cpo.h"
+#include "train/methods/distill/distill.h"
 #include "train/methods/dpo/dpo.h"
 #include "train/methods/grpo/grpo.h"
 #include "train/methods/kto/kto.h"
@@ -17,8 +18,8 @@
 namespace hone::train {
 
 std::span<const MethodOpening> method_openings() {
-  static const std::array rows = {sft::row(),    grpo::row(), rloo::row(), dpo::row(), online_dpo::row(),
-                                  reward::row(), kto::row(),  cpo::row(),  orpo::row()};
+  static const std::array rows = {sft::row(),    grpo::row(), rloo::row(), dpo::row(),  online_dpo::row(),
+                                  reward::row(), kto::row(),  cpo::row(),  orpo::row(), distill::row()};
   return rows;
 }
 

@@ -18,6 +18,7 @@
 #include "train/opening/prompt_form.h"
 #include "train/opening/reward_opening.h"
 #include "train/opening/tool_opening.h"
+#include "train/references/same_vocabulary.h"
 #include "train/saves/run_folder.h"
 
 namespace hone::train {
@@ -263,6 +264,7 @@ void note_short_replay(OpenedRun& run, std::int64_t replayed, std::int64_t promp
 std::unique_ptr<OpenedRun> open_sampling(const config::Plan& asked, RunListener& listener,
                                          const SamplingOpening& opening) {
   auto run = open_source(asked);
+  if (opening.has_teacher) require_teachers_vocabulary(*run);
   const config::Plan& plan = run->plan;
   SampledData& data = run->data.emplace<SampledData>();
   open_prompts_and_rewards(*run, data);

@@ -1,4 +1,4 @@
-// The order of events before the first step of a method that samples: GRPO, RLOO, Online DPO.
+// The order of events before the first step of a method that samples: GRPO, RLOO, Online DPO, distillation.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +39,7 @@ struct SamplingOpening {
   std::int64_t (*generation_count)(const config::Plan&, std::int64_t prompts, std::int64_t steps);
   std::string_view replayed_again = {};  // words for a replay that is used again: "" or ", with ..."
   GroupLoss group = {};                  // of GRPO and RLOO
+  bool has_teacher = false;              // the reference is one: the vocabularies have to be the same
 };
 
 // Prompts, rewards and the replay before weights: a wrong row or a broken function is found in seconds.

@@ -11,6 +11,7 @@
 #include "adapters/saved_vocabulary.h"
 #include "base/error.h"
 #include "base/strings/plural.h"
+#include "config/method_traits.h"
 #include "train/opening/memory_inputs.h"
 #include "train/opening/open_model.h"
 #include "train/opening/open_run.h"
@@ -20,13 +21,16 @@ namespace hone::train {
 
 namespace {
 
-constexpr const char* kOption = "option ref_model";
+std::string option_of(const config::Plan& plan) {
+  return std::string(config::method_traits(plan.method).reference_option);
+}
 
 // The model's options as they are for ref_model.
 config::ModelPlan model_plan(const config::Plan& plan) {
   config::ModelPlan out = plan;
   out.model_name_or_path = plan.ref_model;
   if (plan.ref_precision) out.precision = *plan.ref_precision;
+  if (plan.ref_quantized) out.quantized_base = *plan.ref_quantized;
   return out;
 }
 
@@ -35,7 +39,7 @@ std::unique_ptr<model::WeightSource> open_source_of(const OpenedRun& run) {
   const std::int64_t own = run.source->config().vocab_size, found = out->config().vocab_size;
   if (own == found) return out;
   throw base::UserError(
-      {.where = kOption,
+      {.where = "option " + option_of(run.plan),
        .expected = "a model with the vocabulary of " + run.plan.model_name_or_path + ", of " +
                    base::counted(own, "token"),
        .found = run.plan.ref_model + " has " + base::counted(found, "token"),
@@ -54,8 +58,9 @@ std::shared_ptr<const model::CausalLm> open_second(OpenedRun& run, bool packs) {
                                                      packs ? model::Storage::kPacked : model::Storage::kPlain,
                                                      quantize(as), device(run.plan), /*keep_blocks=*/true);
   out->join_linears();
-  if (const auto note = quantized_note(as, *out)) run.start.notes.push_back("ref_model: " + *note);
-  if (run.plan.ranks > 1) run.start.notes.emplace_back("each rank has its own copy of ref_model");
+  if (const auto note = quantized_note(as, *out))
+    run.start.notes.push_back(option_of(run.plan) + ": " + *note);
+  if (run.plan.ranks > 1) run.start.notes.push_back("each rank has its own copy of " + option_of(run.plan));
   run.second_model = out;
   return out;
 }
@@ -68,7 +73,7 @@ at::Tensor values_of(const model::WeightSource& source, const adapters::Adapter&
     const std::vector<std::int64_t> expected = one.value.sizes().vec();
     const bool has = source.has(one.name);
     if (!has || source.shape(one.name) != expected) {
-      throw base::UserError({.where = std::string(kOption) + " with sync_ref_model",
+      throw base::UserError({.where = "option ref_model with sync_ref_model",
                              .expected = "a model whose tensors have the shapes of the trained ones",
                              .found = "tensor " + one.name + (has ? " has another shape" : " is not there"),
                              .cause = "the reference moves towards the policy, number by number",
@@ -105,7 +110,8 @@ std::shared_ptr<MovingReference> make_moving(OpenedRun& run) {
 bool reference_is_model(const config::Plan& plan) {
   if (plan.sync_ref_model) return false;
   if (plan.ref_model.empty()) return true;
-  const bool same_numbers = !plan.ref_precision || *plan.ref_precision == plan.precision;
+  const bool same_numbers = plan.ref_precision.value_or(plan.precision) == plan.precision &&
+                            plan.ref_quantized.value_or(plan.quantized_base) == plan.quantized_base;
   std::error_code none;
   return same_numbers && plan.base_adapters.empty() &&
          base::fs::equivalent(plan.ref_model, plan.model_name_or_path, none);

@@ -55,27 +55,6 @@ at::Tensor sequence_of_tokens(const RolloutBatch& batch, std::span<const std::si
   return at::tensor(out, at::kLong);
 }
 
-void add_length_metrics(const RolloutBatch& batch, std::vector<NamedValue>& metrics) {
-  std::vector<double> all, terminated;
-  for (const RolloutSample& sample : batch.samples) {
-    const auto length = static_cast<double>(sample.drawn());
-    all.push_back(length);
-    if (!sample.truncated) terminated.push_back(length);
-  }
-  const double cut = static_cast<double>(all.size() - terminated.size()) / static_cast<double>(all.size());
-  if (terminated.empty()) terminated.push_back(0);  // as TRL
-  const auto add = [&](const char* kind, const std::vector<double>& values) {
-    const std::string name = std::string("completions/");
-    const double sum = std::accumulate(values.begin(), values.end(), 0.0);
-    metrics.emplace_back(name + "mean_" + kind, sum / static_cast<double>(values.size()));
-    metrics.emplace_back(name + "min_" + kind, *std::min_element(values.begin(), values.end()));
-    metrics.emplace_back(name + "max_" + kind, *std::max_element(values.begin(), values.end()));
-  };
-  add("length", all);
-  metrics.emplace_back("completions/clipped_ratio", cut);
-  add("terminated_length", terminated);
-}
-
 // As TRL: calls a sample, and the share of them that failed.
 void add_tool_metrics(const RolloutBatch& batch, std::vector<NamedValue>& metrics) {
   if (!batch.has_tools) return;
@@ -150,6 +129,29 @@ learn::RewardTable reward_table(const RolloutBatch& batch, const PolicyPlan& pol
 
 }  // namespace
 
+void add_length_metrics(const RolloutBatch& batch, std::span<const std::size_t> samples,
+                        std::vector<NamedValue>& metrics) {
+  std::vector<double> all, terminated;
+  for (const std::size_t i : samples) {
+    const RolloutSample& sample = batch.samples[i];
+    const auto length = static_cast<double>(sample.drawn());
+    all.push_back(length);
+    if (!sample.truncated) terminated.push_back(length);
+  }
+  const double cut = static_cast<double>(all.size() - terminated.size()) / static_cast<double>(all.size());
+  if (terminated.empty()) terminated.push_back(0);  // as TRL
+  const auto add = [&](const char* kind, const std::vector<double>& values) {
+    const std::string name = std::string("completions/");
+    const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+    metrics.emplace_back(name + "mean_" + kind, sum / static_cast<double>(values.size()));
+    metrics.emplace_back(name + "min_" + kind, *std::min_element(values.begin(), values.end()));
+    metrics.emplace_back(name + "max_" + kind, *std::max_element(values.begin(), values.end()));
+  };
+  add("length", all);
+  metrics.emplace_back("completions/clipped_ratio", cut);
+  add("terminated_length", terminated);
+}
+
 learn::PolicyTokens batch_tokens(const RolloutBatch& batch, std::span<const std::size_t> samples) {
   learn::PolicyTokens out;
   out.old_logprob = field_of(batch, samples, &RolloutSample::old_logprobs);
@@ -183,7 +185,7 @@ ScoredRollouts score_rollouts(RolloutBatch batch, const PolicyPlan& policy, cons
       std::all_of(out.batch.samples.begin(), out.batch.samples.end(),
                   [](const RolloutSample& one) { return one.ref_logprobs.size() == one.drawn(); });
   if (policy.beta != 0 && !known) reference(out.batch);
-  add_length_metrics(out.batch, out.metrics);
+  add_length_metrics(out.batch, all_of(out.batch.samples.size()), out.metrics);
   add_tool_metrics(out.batch, out.metrics);
   std::vector<double> rewards, weights;
   const learn::Advantages found = loss.advantages(

@@ -58,6 +58,10 @@ learn::PolicyTokens policy_tokens(const ScoredRollouts& rollouts, std::span<cons
 // What was recorded when the samples were drawn, as scores; undefined tensors when something is missing.
 TokenScores recorded_scores(const RolloutBatch& batch, std::span<const std::size_t> samples);
 
+// TRL's completions/* of some samples.
+void add_length_metrics(const RolloutBatch& batch, std::span<const std::size_t> samples,
+                        std::vector<NamedValue>& metrics);
+
 // Tokens that count in the loss: all but those of truncated completions under mask_truncated_completions.
 double scored_tokens(const RolloutBatch& batch, std::span<const std::size_t> samples,
                      const config::PolicyPlan& policy);

@@ -1,0 +1,81 @@
+#include <fmt/format.h>
+
+#include <string>
+
+#include "config/methods.h"
+#include "config/methods/policy_plan.h"
+
+namespace hone::config {
+namespace {
+
+constexpr const char *kTeacher = "teacher_model_name_or_path", *kTeacherKwargs = "teacher_model_init_kwargs";
+
+// The dtype in teacher_model_init_kwargs; empty: none is set.
+std::string teacher_dtype(const Settings& settings) {
+  std::string out;
+  const base::Json& all = settings.value(kTeacherKwargs);
+  if (!all.is_object()) return out;
+  for (const auto& [name, value] : all.items()) {
+    const bool known = (name == "dtype" || name == "torch_dtype") && value.is_string();
+    const std::string word = known ? value.get<std::string>() : "";
+    if (word != "float32" && word != "bfloat16") {
+      conflict(settings, kTeacherKwargs, "dtype: float32 or dtype: bfloat16", fmt::format("{}: {}", name, value.dump()),
+               "of from_pretrained's arguments the teacher takes only this one",
+               "remove the others; teacher_quantization quantizes the teacher");
+    }
+    out = word;
+  }
+  return out;
+}
+
+QuantizedBase teacher_form(const Settings& settings) {
+  const std::string word = settings.text("teacher_quantization");
+  return word == "nf4"    ? QuantizedBase::kNf4
+         : word == "fp4"  ? QuantizedBase::kFp4
+         : word == "int8" ? QuantizedBase::kInt8
+                          : QuantizedBase::kNone;
+}
+
+// TRL 1.16's DistillationTrainer refuses LoRA on lm_head: its loss reads the head's own weight.
+void refuse_trained_head(const Plan& plan, const Settings& settings) {
+  for (const std::string& name : plan.lora_target_modules) {
+    if (!name.ends_with("lm_head")) continue;
+    conflict(settings, "lora_target_modules", "no lm_head among them", name,
+             "the divergence is computed from the head's own matrix, in tiles", "remove it");
+  }
+}
+
+}  // namespace
+
+Precision precision_of(std::string_view dtype, const Settings& settings) {
+  if (dtype != "float32") return Precision::kBFloat16;
+  return settings.maybe_flag("bf16").value_or(true) ? Precision::kAutocast : Precision::kFloat32;
+}
+
+void finish_distill(Plan& plan, const Settings& settings) {
+  PolicyPlan& policy = plan.policy;
+  finish_sampling(policy, settings);
+  policy.num_generations = policy.num_generations_eval = 1;
+  policy.steps_per_generation = plan.accumulation();
+  policy.generation_batch_size = sequences_of(settings, 1);
+  // TRL's RepeatSampler
+  plan.train_sampling_strategy = plan.shuffle_dataset ? RowOrder::kRandom : RowOrder::kSequential;
+  plan.dataloader_drop_last = true;
+  plan.share_prompt = false;  // a prompt has one completion
+  if (plan.ref_model.empty()) {
+    conflict(settings, kTeacher, "a teacher in teacher_model_name_or_path", "none", "",
+             "name a larger model with the same vocabulary; the model itself is the teacher without its adapter");
+  }
+  if (plan.ref_model == plan.model_name_or_path && plan.init_lora_weights == LoraInit::kPissa) {
+    conflict(settings, "init_lora_weights", "another init_lora_weights where the model is its own teacher", "pissa",
+             "PiSSA takes its adapter's first values out of the base, which would be the teacher",
+             "remove init_lora_weights, or name a copy of the model as the teacher");
+  }
+  refuse_trained_head(plan, settings);
+  plan.ref_quantized = teacher_form(settings);
+  if (const std::string dtype = teacher_dtype(settings); !dtype.empty())
+    plan.ref_precision = precision_of(dtype, settings);
+  if (!policy.replay.empty()) check_replay(settings);
+}
+
+}  // namespace hone::config

@@ -1,0 +1,49 @@
+// The order of events before the first step of a distillation, as prose.
+#include "train/methods/distill/distill.h"
+#include "train/opening/opening.h"
+#include "train/opening/sampling_opening.h"
+
+namespace hone::train::distill {
+
+namespace {
+
+LongestBatch longest_pass(const config::Plan& plan, std::int64_t prompts, std::int64_t prompt) {
+  const std::int64_t completion = plan.policy.max_completion_length;
+  return {.tokens = prompts * (prompt + completion),
+          .scored = prompts * completion,
+          .segment = prompt + completion};
+}
+
+LargestPasses largest_passes(const config::Plan& plan, const PromptSizes& sizes) {
+  LargestPasses out{.train = longest_pass(plan, plan.per_device_train_batch_size, sizes.longest),
+                    .longest_prompt = sizes.longest};
+  const bool evaluates = !plan.dataset_test.empty() && plan.policy.replay.empty();
+  if (evaluates) out.eval = longest_pass(plan, plan.per_device_eval_batch_size, sizes.longest);
+  return out;
+}
+
+std::string loss_line(const config::Plan& plan) {
+  const double beta = plan.distill.beta;
+  const std::string kind = beta == 0   ? "KL(teacher, model)"
+                           : beta == 1 ? "KL(model, teacher)"
+                                       : "Jensen-Shannon divergence, beta " + short_number(beta);
+  return kind + "; teacher: " + describe_reference(plan);
+}
+
+constexpr SamplingOpening kOpening = {
+    .wants_reference = [](const config::Plan&) { return true; },
+    .passes = &largest_passes,
+    .method = [](SamplingParts parts, const OpenedRun&, const SamplingOpening&)
+        -> std::unique_ptr<TrainingMethod> { return std::make_unique<Distill>(std::move(parts)); },
+    .loss_line = &loss_line,
+    .generation_count = [](const config::Plan&, std::int64_t /*prompts*/,
+                           std::int64_t steps) { return steps; },
+    .has_teacher = true};
+
+}  // namespace
+
+MethodOpening row() {
+  return {.method = config::Method::kDistill, .sampling = &kOpening};
+}
+
+}  // namespace hone::train::distill

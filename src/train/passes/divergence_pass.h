@@ -1,0 +1,38 @@
+// One pass of distillation: the hidden rows of a teacher, and the divergence of the trained model's distributions from
+// the teacher's at the same tokens (learn/divergence.h), through both heads.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "learn/divergence.h"
+#include "model/causal_lm.h"
+#include "train/passes/batch_pass.h"
+#include "train/passes/policy_batch.h"
+
+namespace hone::train {
+
+// The teacher at the n scored tokens of a pass. The model must outlive it.
+struct TeacherRows {
+  const model::CausalLm* model = nullptr;
+  bool adapters_on = false;
+  at::Tensor hidden;  // [n, H] of the teacher
+};
+
+// A forward without dropout and without gradients.
+TeacherRows teacher_rows(const model::CausalLm& teacher, bool adapters_on, const PolicyPass& pass,
+                         const PassForm& form);
+
+// Sums over the n tokens.
+struct DivergenceFacts {
+  double divergence = 0, entropy = 0;
+  std::int64_t tokens = 0;
+};
+
+// `factor` 0: forward only. Else gradients of factor * the summed divergence are added to those of all that is trained.
+DivergenceFacts run_divergence(const model::CausalLm& student, const TeacherRows& teacher,
+                               const PolicyPass& pass, const RngKey& key, const PassForm& form,
+                               const learn::DivergenceOptions& options, double factor);
+
+}  // namespace hone::train

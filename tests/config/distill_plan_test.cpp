@@ -1,0 +1,69 @@
+#include "config/helpers.h"
+#include "config/option_table.h"
+#include "config/write_plan.h"
+
+namespace hone::config {
+namespace distill_plan_test {
+
+using Words = std::vector<std::string>;
+
+class DistillPlanTest : public ConfigTest {
+ protected:
+  Plan distill(Words more = {}) const {
+    more.insert(more.end(), {"--teacher_model_name_or_path", path("model")});
+    return parse_run(Method::kDistill, arguments(more));
+  }
+  std::string distill_error(const Words& more) const {
+    return short_paths(error_of([&] { distill(more); }));
+  }
+};
+
+TEST_F(DistillPlanTest, DefaultsAreTrls) {
+  const Plan plan = distill();
+  EXPECT_EQ(plan.distill.beta, 1);
+  EXPECT_EQ(plan.learning_rate, 1e-6);
+  EXPECT_EQ(plan.policy.temperature, 1);
+  EXPECT_EQ(plan.policy.max_completion_length, 512);
+  EXPECT_EQ(plan.policy.num_generations, 1);
+  EXPECT_EQ(plan.policy.generation_batch_size, 8);
+  EXPECT_FALSE(plan.disable_dropout);
+  EXPECT_EQ(plan.train_sampling_strategy, RowOrder::kRandom);
+  EXPECT_TRUE(plan.dataloader_drop_last);
+  EXPECT_EQ(plan.ref_model, path("model"));
+  EXPECT_EQ(plan.ref_precision, std::nullopt);
+  EXPECT_EQ(plan.ref_quantized, QuantizedBase::kNone);
+  EXPECT_TRUE(plan.policy.reward_funcs.empty());
+}
+
+TEST_F(DistillPlanTest, EveryOptionReachesThePlan) {
+  EXPECT_EQ(distill({"--beta", "0.5"}).distill.beta, 0.5);
+  EXPECT_EQ(distill({"--gradient_accumulation_steps", "3"}).policy.generation_batch_size, 24);
+  EXPECT_EQ(distill({"--no_shuffle_dataset"}).train_sampling_strategy, RowOrder::kSequential);
+  EXPECT_EQ(distill({"--teacher_quantization", "nf4"}).ref_quantized, QuantizedBase::kNf4);
+  EXPECT_EQ(distill({"--teacher_quantization", "int8"}).ref_quantized, QuantizedBase::kInt8);
+  EXPECT_EQ(distill({"--teacher_model_init_kwargs", R"({"dtype": "bfloat16"})"}).ref_precision,
+            Precision::kBFloat16);
+  EXPECT_EQ(distill({"--teacher_model_init_kwargs", R"({"dtype": "float32"})", "--no_bf16"}).ref_precision,
+            Precision::kFloat32);
+}
+
+TEST_F(DistillPlanTest, ThePlanIsReadBackAsItWas) {
+  const Plan plan = distill({"--beta", "0.25", "--teacher_quantization", "fp4", "--output_dir", "there"});
+  const std::string text = write_plan(plan);
+  EXPECT_TRUE(text.starts_with("# hone distill, resolved.")) << text;
+  EXPECT_EQ(parse_run_text(Method::kDistill, text, "plan.yaml"), plan);
+}
+
+TEST_F(DistillPlanTest, RefusesWhatCannotBe) {
+  EXPECT_NE(error_of([&] { parse_run(Method::kDistill, arguments()); }).find("teacher_model_name_or_path"),
+            std::string::npos);
+  EXPECT_NE(distill_error({"--beta", "1.5"}).find("from 0 to 1"), std::string::npos);
+  EXPECT_NE(distill_error({"--teacher_model_init_kwargs", R"({"device_map": "auto"})"}).find("dtype: float32"),
+            std::string::npos);
+  EXPECT_NE(distill_error({"--lora_target_modules", "q_proj", "lm_head"}).find("no lm_head"),
+            std::string::npos);
+  EXPECT_NE(distill_error({"--num_generations", "4"}).find("num_generations"), std::string::npos);
+}
+
+}  // namespace distill_plan_test
+}  // namespace hone::config
