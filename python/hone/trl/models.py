@@ -30,7 +30,7 @@ OF_TOKENIZER = ("bos_token_id", "eos_token_id", "pad_token_id")
 # Of a generation_config: what the trainers that sample set themselves, of their args.
 OF_ARGS = ("do_sample", "temperature", "top_p", "top_k", "repetition_penalty", "max_new_tokens", "max_length")
 # Methods whose completions the model's generation_config would change.
-SAMPLERS = tuple(name for name, command in options.METHODS.items() if command in ("grpo", "rloo", "online-dpo"))
+SAMPLERS = tuple(name for name, command in options.METHODS.items() if command in ("grpo", "rloo", "online-dpo", "distill"))
 HEADS = ("score.", "classifier.")  # made by from_pretrained where the file has none: a reward model's, at its beginning
 
 

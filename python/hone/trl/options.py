@@ -10,7 +10,7 @@ from hone.errors import HoneError
 
 # TRL's class names to hone's commands.
 METHODS = {"SFT": "sft", "DPO": "dpo", "KTO": "kto", "Reward": "reward", "GRPO": "grpo", "RLOO": "rloo", "OnlineDPO": "online-dpo",
-           "CPO": "cpo", "ORPO": "orpo", "GMPO": "grpo"}
+           "CPO": "cpo", "ORPO": "orpo", "GMPO": "grpo", "Distillation": "distill"}
 
 # Classes of TRL that are a loss_type of another's command: what it is, and the defaults that the program has with it.
 LOSSES = {"GMPO": {"loss_type": "gmpo", "epsilon": 0.4}}

@@ -31,6 +31,25 @@ def take(given, model, name, inputs, trainer, method):
     return reference, {"ref_model": place_of(reference, inputs), "ref_model_dtype": dtype_of(reference)}
 
 
+def take_teacher(given, settings, trainer, method):
+    """Takes teacher_model away: the options that name it. An object has to be what its folder holds, which the program opens."""
+    if method != "Distillation" or given.get("teacher_model") is None:
+        return {}
+    teacher = models.uncompiled(given.pop("teacher_model"))
+    if is_named(teacher):
+        return {"teacher_model_name_or_path": os.fspath(teacher)}
+    where = f"{trainer}, teacher_model"
+    if settings.get("teacher_model_init_kwargs"):
+        raise Refused(where, "a name, with args.teacher_model_init_kwargs", "an object, which is made already", "leave one of them out")
+    states.refuse_unknown(teacher, where, wrapped=False)
+    states.refuse_inside(teacher, where, method)
+    folder, changed = models.folder_of(teacher), states.differences(teacher, method)
+    if folder is None or any(changed):
+        raise Refused(where, "a model that is what its folder holds", next(filter(None, changed), "a model without a folder"),
+                      "save it with save_pretrained(FOLDER), and pass teacher_model=FOLDER")
+    return {"teacher_model_name_or_path": os.fspath(folder), "teacher_model_init_kwargs": {"dtype": dtype_of(teacher)}}
+
+
 def place_of(reference, inputs):
     """Where it is read from: its own folder, or where it is going to be."""
     return os.fspath(models.folder_of(reference) or pathlib.Path(inputs) / FOLDER)

@@ -42,6 +42,8 @@ ARGUMENTS = {
     "SFT": _ROWS, "Reward": [name for name in _ROWS if name not in ("compute_loss_func", "formatting_func")], "DPO": _PAIRS, "KTO": _PAIRS,
     "GRPO": _GROUPS, "GMPO": _GROUPS, "RLOO": [name for name in _GROUPS if name not in ("tools", "rollout_func", "environment_factory")],
     "CPO": _FREE, "ORPO": _FREE,
+    "Distillation": ["model", "teacher_model", "args", "train_dataset", "eval_dataset", "processing_class", "callbacks", "optimizers",
+                     "quantization_config", "peft_config", "tools"],
     "OnlineDPO": ["model", "ref_model", "reward_funcs", "args", "data_collator", "train_dataset", "eval_dataset", "processing_class",
                   "reward_processing_classes", "peft_config", "compute_metrics", "callbacks", "optimizers", "preprocess_logits_for_metrics", "judge"],
 }
@@ -181,6 +183,7 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, rollout.Wi
             raise Refused(f"{title}, model", "a name or a path", "none")
         self._reference, named = references.take(given, model, out["model_name_or_path"], inputs, title, self._name)
         plan.take(out, named, title)
+        plan.take(out, references.take_teacher(given, out, title, self._name), title)
         self._tokenizer = tokenizers.taken(self._given_tokenizer, out["model_name_or_path"], title, states.rows_of_embedding(model))
         plan.take(out, self._tokenizer.settings(inputs), title)
         if self._begun is not None:
