@@ -273,7 +273,8 @@ def test_counts_of_options_are_those_of_trl(_):
     found = []
     for path in sorted((ROOT / "tests" / "fixtures" / "config").glob("trl_*_options.json")):
         count = len(json.loads(path.read_text(encoding="utf-8"))["options"])
-        method = {"online-dpo": "Online DPO", "reward": "reward models"}.get(path.name.split("_")[1], path.name.split("_")[1].upper())
+        words = {"online-dpo": "Online DPO", "reward": "reward models", "distill": "distillation"}
+        method = words.get(path.name.split("_")[1], path.name.split("_")[1].upper())
         if f"| {method} | {count} |" not in page:
             found.append(f"docs/options.md: {method} has {count} options in {path.name}")
     return found
