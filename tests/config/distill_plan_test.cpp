@@ -58,8 +58,9 @@ TEST_F(DistillPlanTest, RefusesWhatCannotBe) {
   EXPECT_NE(error_of([&] { parse_run(Method::kDistill, arguments()); }).find("teacher_model_name_or_path"),
             std::string::npos);
   EXPECT_NE(distill_error({"--beta", "1.5"}).find("from 0 to 1"), std::string::npos);
-  EXPECT_NE(distill_error({"--teacher_model_init_kwargs", R"({"device_map": "auto"})"}).find("dtype: float32"),
-            std::string::npos);
+  EXPECT_NE(
+      distill_error({"--teacher_model_init_kwargs", R"({"device_map": "auto"})"}).find("dtype: float32"),
+      std::string::npos);
   EXPECT_NE(distill_error({"--lora_target_modules", "q_proj", "lm_head"}).find("no lm_head"),
             std::string::npos);
   EXPECT_NE(distill_error({"--num_generations", "4"}).find("num_generations"), std::string::npos);

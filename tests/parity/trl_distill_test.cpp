@@ -48,9 +48,8 @@ class TrlDistill : public testing::TestWithParam<RecordedCase> {
     fs::remove_all(out_);
     fs::remove(out_.string() + ".yaml");
   }
-  fs::path out_ =
-      fs::temp_directory_path() /
-      ("hone_distill_" + GetParam().name + "_" + GetParam().form + "_" + std::to_string(getpid()));
+  fs::path out_ = fs::temp_directory_path() / ("hone_distill_" + GetParam().name + "_" + GetParam().form +
+                                               "_" + std::to_string(getpid()));
 };
 
 TEST_P(TrlDistill, EveryStepEqualsTrl) {

@@ -107,10 +107,9 @@ class DistillRun : public testing::Test {
 };
 
 TEST_F(DistillRun, TheModelComesNearTheTeacher) {
-  const auto run =
-      go("run", {"--max_steps", "40", "--learning_rate", "1e-2", "--lr_scheduler_type", "constant",
-                 "--save_strategy", "no", "--per_device_train_batch_size", "12",
-                 "--gradient_accumulation_steps", "1"});
+  const auto run = go("run", {"--max_steps", "40", "--learning_rate", "1e-2", "--lr_scheduler_type",
+                              "constant", "--save_strategy", "no", "--per_device_train_batch_size", "12",
+                              "--gradient_accumulation_steps", "1"});
   ASSERT_EQ(run->steps.size(), 40U);
   double before = 0, after = 0;
   for (std::size_t i = 0; i < 5; ++i) {
@@ -127,7 +126,8 @@ TEST_F(DistillRun, AResumedRunEndsTheSame) {
   const auto second = go("parts", with(words, {"--resume_from_checkpoint", "true"}));
   EXPECT_EQ(second->rollouts.size(), 2U);
   EXPECT_EQ(adapter("whole"), adapter("parts"));
-  EXPECT_EQ(base::read_text(root_ / "whole" / kRolloutsFile), base::read_text(root_ / "parts" / kRolloutsFile));
+  EXPECT_EQ(base::read_text(root_ / "whole" / kRolloutsFile),
+            base::read_text(root_ / "parts" / kRolloutsFile));
 }
 
 TEST_F(DistillRun, ReplayingADumpGivesTheSameAdapter) {
@@ -139,8 +139,10 @@ TEST_F(DistillRun, ReplayingADumpGivesTheSameAdapter) {
 // The loss is a mean over the step's tokens, however they are cut into micro-batches; and the two forms agree.
 TEST_F(DistillRun, AccumulationAndFormsChangeNothing) {
   go("live", {"--dump_rollouts", "--max_steps", "1"});
-  const Words replay = {"--replay", (root_ / "live" / kRolloutsFile).string(), "--max_steps", "1",
-                        "--beta", "0.5", "--temperature", "0.7"};
+  const Words replay = {"--replay",      (root_ / "live" / kRolloutsFile).string(),
+                        "--max_steps",   "1",
+                        "--beta",        "0.5",
+                        "--temperature", "0.7"};
   const auto parts =
       go("parts", with(replay, {"--per_device_train_batch_size", "1", "--gradient_accumulation_steps", "4"}));
   const auto whole =
@@ -159,7 +161,8 @@ TEST_F(DistillRun, TheModelsOwnBaseIsReadOnce) {
   const auto fresh = go("fresh", own);
   EXPECT_EQ(fresh->steps[0].loss, 0);
   Watcher silent;
-  const Words continued = with(own, {"--adapter_name_or_path", (kFixtures / "tiny_llama" / "adapter").string()});
+  const Words continued =
+      with(own, {"--adapter_name_or_path", (kFixtures / "tiny_llama" / "adapter").string()});
   const auto run = open_run(plan("continued", continued), silent);
   EXPECT_TRUE(run->second_model.expired());
   EXPECT_GT(run->method->rehearse({.max_tokens = 64}).loss, 1e-4);
@@ -178,8 +181,9 @@ TEST_F(DistillRun, TrainsAllWeights) {
 }
 
 TEST_F(DistillRun, EvaluationIsAMeanOverHeldOutPrompts) {
-  const auto run = go("run", {"--eval_dataset", (kFixtures / "trl_grpo" / "prompts.jsonl").string(),
-                              "--eval_strategy", "steps", "--eval_steps", "2", "--per_device_eval_batch_size", "5"});
+  const auto run =
+      go("run", {"--eval_dataset", (kFixtures / "trl_grpo" / "prompts.jsonl").string(), "--eval_strategy",
+                 "steps", "--eval_steps", "2", "--per_device_eval_batch_size", "5"});
   int evaluations = 0;
   for (const LogRecord& record : run->records) {
     const double loss = value_of(record.values, "eval_loss");
@@ -213,8 +217,7 @@ TEST_F(DistillRun, RehearsalChangesNothing) {
 TEST_F(DistillRun, AnotherVocabularyIsRefusedByItsFirstToken) {
   const fs::path folder = root_ / "teacher";
   fs::copy(kFixtures / "tiny_gemma2", folder);
-  base::Json tokenizer =
-      base::parse_json(base::read_text(folder / "tokenizer.json"), "tokenizer.json");
+  base::Json tokenizer = base::parse_json(base::read_text(folder / "tokenizer.json"), "tokenizer.json");
   base::Json& words = tokenizer["model"]["vocab"];
   std::string first, second;
   for (const auto& [word, id] : words.items()) {

@@ -19,7 +19,8 @@ std::string teacher_dtype(const Settings& settings) {
     const bool known = (name == "dtype" || name == "torch_dtype") && value.is_string();
     const std::string word = known ? value.get<std::string>() : "";
     if (word != "float32" && word != "bfloat16") {
-      conflict(settings, kTeacherKwargs, "dtype: float32 or dtype: bfloat16", fmt::format("{}: {}", name, value.dump()),
+      conflict(settings, kTeacherKwargs, "dtype: float32 or dtype: bfloat16",
+               fmt::format("{}: {}", name, value.dump()),
                "of from_pretrained's arguments the teacher takes only this one",
                "remove the others; teacher_quantization quantizes the teacher");
     }
@@ -63,12 +64,13 @@ void finish_distill(Plan& plan, const Settings& settings) {
   plan.dataloader_drop_last = true;
   plan.share_prompt = false;  // a prompt has one completion
   if (plan.ref_model.empty()) {
-    conflict(settings, kTeacher, "a teacher in teacher_model_name_or_path", "none", "",
-             "name a larger model with the same vocabulary; the model itself is the teacher without its adapter");
+    conflict(
+        settings, kTeacher, "a teacher in teacher_model_name_or_path", "none", "",
+        "name a larger model with the same vocabulary; the model itself is the teacher without its adapter");
   }
   if (plan.ref_model == plan.model_name_or_path && plan.init_lora_weights == LoraInit::kPissa) {
-    conflict(settings, "init_lora_weights", "another init_lora_weights where the model is its own teacher", "pissa",
-             "PiSSA takes its adapter's first values out of the base, which would be the teacher",
+    conflict(settings, "init_lora_weights", "another init_lora_weights where the model is its own teacher",
+             "pissa", "PiSSA takes its adapter's first values out of the base, which would be the teacher",
              "remove init_lora_weights, or name a copy of the model as the teacher");
   }
   refuse_trained_head(plan, settings);

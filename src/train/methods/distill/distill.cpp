@@ -65,7 +65,9 @@ struct Found : DivergenceFacts {
   }
 };
 
-double per_token(double sum, std::int64_t tokens) { return tokens == 0 ? 0 : sum / static_cast<double>(tokens); }
+double per_token(double sum, std::int64_t tokens) {
+  return tokens == 0 ? 0 : sum / static_cast<double>(tokens);
+}
 
 }  // namespace
 
@@ -81,11 +83,12 @@ void Distill::require_fitting(const RolloutBatch& batch, const std::string& wher
   std::size_t sliced = 0;
   for (const Samples& slice : batch.slices) sliced += slice.size();
   if (batch.samples.size() != expected || (!batch.slices.empty() && sliced != expected)) {
-    throw base::UserError({.where = where,
-                           .expected = std::to_string(expected) + " completions, one a prompt, each in one slice",
-                           .found = std::to_string(batch.samples.size()) + " completions",
-                           .cause = "recorded by a run of another method or other batch sizes",
-                           .fix = "replay a file that `hone distill --dump_rollouts` wrote with these options"});
+    throw base::UserError(
+        {.where = where,
+         .expected = std::to_string(expected) + " completions, one a prompt, each in one slice",
+         .found = std::to_string(batch.samples.size()) + " completions",
+         .cause = "recorded by a run of another method or other batch sizes",
+         .fix = "replay a file that `hone distill --dump_rollouts` wrote with these options"});
   }
   check_rollouts(batch, 1, parts_.model.config().vocab_size, where);
 }
@@ -148,8 +151,7 @@ EvalFacts Distill::evaluate() {
   Costs costs;
   for (const Samples& samples : batches) costs.push_back(tokens_of(made.batch, samples));
   const auto found = work().each<Found>(
-      costs,
-      [&](std::size_t i) { return Found{run_samples(made.batch, batches[i], {}, /*factor=*/0)}; },
+      costs, [&](std::size_t i) { return Found{run_samples(made.batch, batches[i], {}, /*factor=*/0)}; },
       "evaluation");
   EvalFacts out{.metrics = {{"loss", 0}}};
   MetricMeans means;
