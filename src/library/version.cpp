@@ -1,0 +1,11 @@
+#include "hone/version.h"
+
+#include "base/version.h"
+
+namespace hone {
+
+const char* version() {
+  return base::kHoneVersion;
+}
+
+}  // namespace hone
