@@ -13,6 +13,7 @@
 #include "doctor/attempt.h"
 #include "doctor/examination.h"
 #include "model/tiny_model.h"
+#include "train/opening/open_run.h"
 
 namespace hone::test_tools {
 namespace healthy_matrix_test {

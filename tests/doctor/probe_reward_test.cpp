@@ -2,6 +2,7 @@
 #include <chrono>
 
 #include "doctor/check_runs.h"
+#include "doctor/probes/rewards/reward_attacks.h"
 
 namespace hone::test_tools {
 namespace probe_reward_test {
@@ -77,6 +78,18 @@ def rarely_raises(completions, n, answer, **_):
 
 def tags(completions, answer, **_):
     return [1.0 if "<answer>" in text(c) else 0.5 if a in text(c) else 0.0 for c, a in zip(completions, answer)]
+
+def mostly_form(completions, answer, **_):
+    return [0.6 * ("boxed" in text(c)) + 0.4 * (a in text(c)) for c, a in zip(completions, answer)]
+
+def tolerant(completions, answer, **_):
+    def close(c, a):
+        digits = "".join(d for d in text(c) if d.isdigit())
+        return 1.0 if digits and abs(float(digits[:6]) - float(a)) <= 0.2 * float(a) else 0.0
+    return [close(c, a) for c, a in zip(completions, answer)]
+
+def holds_letter(completions, answer, **_):
+    return [1.0 if a in text(c).split() else 0.0 for c, a in zip(completions, answer)]
 
 def lots(completions, answer, **_):
     return [random.random() for _ in completions]
@@ -351,6 +364,43 @@ TEST_F(ProbeReward, AnAdversaryThatEarnsAsMuchIsFound) {
   EXPECT_EQ(found.level, Level::kWarn);
   EXPECT_SAYS(found.what, "only format tags");
   EXPECT_EQ(verdict_of(of_user("right", Depth::kDeep), "RL-07").level, Level::kOk);
+}
+
+TEST_F(ProbeReward, BlindPoliciesAndWrongAnswersThatArePaid) {
+  const auto form = verdict_of(of_user("mostly_form", Depth::kDeep), "RL-07");
+  EXPECT_EQ(form.level, Level::kWarn);
+  EXPECT_SAYS(form.what, "an empty box, which never reads the task, earns 0.6, the right answer 1");
+  const auto close = verdict_of(of_user("tolerant", Depth::kDeep), "RL-07");
+  EXPECT_EQ(close.level, Level::kWarn);
+  EXPECT_SAYS(close.what, "the right answer made wrong");
+  EXPECT_SAYS(close.cause, "the form of an answer");
+}
+
+// A letter that is right in every fourth row is a guess; a list of all letters that is always right is none.
+TEST_F(ProbeReward, AListOfAllLettersIsPaidAndOneLetterIsNot) {
+  std::string text;
+  for (int i = 0; i < 16; ++i)
+    text +=
+        R"({"prompt": "Which one?", "answer": ")" + std::string(1, static_cast<char>('A' + i % 4)) + "\"}\n";
+  const std::string data = file("letters.jsonl", text);
+  const auto of = [&](const char* name) {
+    const auto run = open_grpo({"--dataset_name", data, "--reward_funcs", functions_ + ":" + name});
+    return verdict_of(probe_reward(*run, Depth::kDeep), "RL-07");
+  };
+  EXPECT_SAYS(of("holds_letter").what, "A B C D E, which never reads the task");
+  EXPECT_EQ(of("right").level, Level::kOk);
+}
+
+TEST(RewardAttacks, ARightAnswerIsMadeWrong) {
+  EXPECT_EQ(doctor::corrupted_gold("17"), "18");
+  EXPECT_EQ(doctor::corrupted_gold("1000"), "1050");
+  EXPECT_EQ(doctor::corrupted_gold("-3"), "-2");
+  EXPECT_EQ(doctor::corrupted_gold("0"), "1");
+  EXPECT_EQ(doctor::corrupted_gold("2.5"), "2.62");
+  EXPECT_EQ(doctor::corrupted_gold("Paris"), "aPris");
+  EXPECT_EQ(doctor::corrupted_gold("a long sentence of many words"), "");
+  EXPECT_EQ(doctor::corrupted_gold("A"), "");
+  EXPECT_EQ(doctor::corrupted_gold(""), "");
 }
 
 TEST_F(ProbeReward, AFunctionThatDrawsLotsIsFound) {

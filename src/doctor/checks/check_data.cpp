@@ -249,6 +249,7 @@ Verdicts check_data(const train::RunView& run) {
   look("data: pairs", check_pairs);
   look("data: sides of pairs", check_sides);
   look("data: texts of rows", check_row_texts);
+  look("data: many rows", check_many_rows);
   look("data: template", check_template);
   look("data: parts of the template", check_template_parts);
   look("data: content", check_content);

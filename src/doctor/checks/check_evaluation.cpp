@@ -1,4 +1,3 @@
-#include <cctype>
 #include <map>
 #include <optional>
 #include <utility>
@@ -6,6 +5,7 @@
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
 #include "doctor/checks/row_texts.h"
+#include "doctor/checks/word_prints.h"
 
 namespace hone::doctor {
 
@@ -16,23 +16,6 @@ constexpr double kNearWarn = 0.1;      // of those that are looked at, whose wor
 constexpr std::int64_t kNearRows = 500, kNearTrained = 20'000;
 constexpr std::int64_t kUsualPrompt = 5;  // rows: a prompt of more of them is the task's, not a row's
 constexpr std::size_t kWordBytes = 6;     // of all words of a row: less says nothing
-
-// Letters and digits of a text in lower case, with one space between words.
-std::string words_of(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool is_word =
-        std::isalnum(byte) != 0 || byte >= 0x80 || c == '+' || c == '-' || c == '*' || c == '/';
-    if (is_word) {
-      out += static_cast<char>(std::tolower(byte));
-    } else if (!out.empty() && out.back() != ' ') {
-      out += ' ';
-    }
-  }
-  if (out.ends_with(' ')) out.pop_back();
-  return out;
-}
 
 // What a row asks, or all of it where it is one text.
 std::string asked_words(const RowTexts& row) {
@@ -46,23 +29,37 @@ std::optional<base::Verdict> check_near_copies(const train::RunView& run) {
   if (eval.empty()) return std::nullopt;
   const std::vector<FirstRow> train = read_first_rows(run, kNearTrained);
   std::map<std::string, std::pair<std::int64_t, std::string>> trained;  // rows, and the first of them
+  std::vector<std::string> all, places;
   for (const RowTexts& row : texts_of(train, run.plan.dataset_text_field)) {
-    auto& entry = trained[asked_words(row)];
+    all.push_back(asked_words(row));
+    places.push_back(row.where);
+    auto& entry = trained[all.back()];
     if (entry.first++ == 0) entry.second = row.where;
   }
-  std::int64_t near = 0;
+  const std::size_t train_rows = all.size();
+  const std::vector<RowTexts> asked = texts_of(eval, run.plan.dataset_text_field);
+  for (const RowTexts& row : asked) all.push_back(asked_words(row));
+  const auto twins = near_twins(all);
+  std::int64_t near = 0, same = 0;
   std::string first;
-  for (const RowTexts& row : texts_of(eval, run.plan.dataset_text_field)) {
-    const std::string words = asked_words(row);
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const std::string& words = all[train_rows + i];
     const auto found = trained.find(words);
-    if (words.size() < kWordBytes || found == trained.end() || found->second.first > kUsualPrompt) continue;
-    if (near++ == 0) first = row.where + " and " + found->second.second + ": `" + format::shown(words) + "`";
+    const auto& twin = twins[train_rows + i];
+    const bool equal =
+        words.size() >= kWordBytes && found != trained.end() && found->second.first <= kUsualPrompt;
+    if (!equal && (!twin || *twin >= train_rows || found != trained.end())) continue;
+    same += equal ? 1 : 0;
+    if (near++ == 0)
+      first = asked[i].where + " and " + (equal ? found->second.second : places[*twin]) + ": `" +
+              format::shown(words) + "`";
   }
   const auto looked = static_cast<std::int64_t>(eval.size());
   if (static_cast<double>(near) <= kNearWarn * static_cast<double>(looked)) return std::nullopt;
   base::Verdict out{.code = "DATA-11", .level = base::Level::kWarn};
   out.what = std::to_string(near) + " of the first " + format::counted(looked, "row") +
-             " to evaluate ask what a training row asks, in the same words";
+             " to evaluate ask what a training row asks, in " +
+             (2 * same >= near ? "the same words" : "nearly the same words");
   out.evidence = first;
   out.cause =
       "suspected: a random split of rows, several of which have the same prompt; or copies with other spaces or case";

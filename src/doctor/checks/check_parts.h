@@ -72,6 +72,12 @@ Verdicts check_template_parts(const train::RunView& run);
 // DATA-14: reasoning, text and names of the assistant's turns that the chat template drops; empty: none, or
 // prompts that are sampled. The run has a chat template.
 Verdicts check_reasoning(const train::RunView& run);
+// DATA-13, DATA-16 to DATA-18 of the first 5,000 rows: near copies, a set inside another one,
+// openings, the rules of row_rules.h, items of benchmarks. Of prompts that are sampled: secrets and benchmarks.
+Verdicts check_many_rows(const train::RunView& run);
+// NUM-12: what is evaluated, how often, and whether the best step will be among the checkpoints. Empty for methods that
+// sample.
+Verdicts check_saves(const train::RunView& run);
 // CKPT-07: the base that a continued adapter was trained on; CKPT-05: files changed since the checkpoint.
 Verdicts check_adapter_base(const train::RunView& run);
 // DATA-09, DATA-10: the rows of the embedding that the data uses.

@@ -139,6 +139,7 @@ Verdicts check_plan(const train::RunView& run) {
   };
   look("config: options", [&] { return check_options(run.plan); });
   look("config: schedule", [&] { return check_schedule(run); });
+  look("config: checkpoints", [&] { return check_saves(run); });
   look("config: adapters", [&] { return check_adapters(run); });
   look("config: adapter's base", [&] { return check_adapter_base(run); });
   look("config: learning rate", [&] { return check_rate(run); });

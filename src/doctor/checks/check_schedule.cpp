@@ -21,6 +21,8 @@ constexpr double kLongWarmup = 0.5;
 constexpr double kNearlyNoRate =
     0.1;  // of learning_rate: a run whose steps stay below it does not do what was asked
 
+constexpr double kNoRate = 1e-3, kIdleEnd = 0.1;  // of learning_rate; of the steps
+
 learn::ScheduleSpec spec_of(const train::RunView& run) {
   return train::schedule_spec(run.plan, run.start.total_steps);
 }
@@ -65,6 +67,26 @@ double highest_factor(const learn::ScheduleSpec& spec) {
   if (spec.warmup_steps < spec.total_steps)
     out = std::max(out, learn::schedule_factor(spec, spec.warmup_steps));
   return out;
+}
+
+// The share of the run's last steps that have at most a thousandth of the peak rate.
+double idle_end(const learn::ScheduleSpec& spec) {
+  if (learn::follows_metric(spec.type)) return 0;
+  std::int64_t step = spec.total_steps;
+  while (step > spec.warmup_steps && learn::schedule_factor(spec, step - 1) <= kNoRate) --step;
+  return static_cast<double>(spec.total_steps - step) / static_cast<double>(spec.total_steps);
+}
+
+// True where a tenth of the run or more has next to no rate at its end.
+bool tell_idle_end(const learn::ScheduleSpec& spec, Verdict& out) {
+  const double idle = idle_end(spec);
+  if (idle < kIdleEnd) return false;
+  out.level = Level::kWarn;
+  out.what = "the last " + format::percent(idle, 1) + " of the steps have next to no learning rate";
+  out.cause = "a thousandth of learning_rate or less: the schedule ends before the run does";
+  out.fix = "a higher end (lr_scheduler_kwargs), another lr_scheduler_type, or fewer steps";
+  out.cost = "steps that change nothing";
+  return true;
 }
 
 }  // namespace
@@ -123,6 +145,7 @@ Verdict check_schedule(const train::RunView& run) {
     out.fix = "warmup_steps: 0.1  (a tenth of the run)";
     return out;
   }
+  if (!few && tell_idle_end(spec_of(run), out)) return out;
   if (few) {
     out.level = asked_few ? Level::kNote : Level::kWarn;
     out.what = "only " + format::counted(total, "optimizer step") + " in all";

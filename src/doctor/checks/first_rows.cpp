@@ -33,6 +33,13 @@ std::vector<FirstRow> read_first_rows(const train::RunView& run, std::int64_t mo
   return first_of_files(run, run.plan.train_rows, most);
 }
 
+std::vector<FirstRow> read_first_rows_of_set(const train::RunView& run, std::size_t set, std::int64_t most) {
+  base::RowFiles one = run.plan.train_rows;
+  one.sets = {run.plan.train_rows.sets.at(set)};
+  one.test_split.reset();  // its sides are of all sets
+  return first_of_files(run, one, most);
+}
+
 std::vector<FirstRow> read_first_eval_rows(const train::RunView& run, std::int64_t most) {
   if (run.plan.eval_rows.files().empty()) return {};
   return first_of_files(run, run.plan.eval_rows, most);

@@ -20,6 +20,9 @@ std::vector<FirstRow> read_first_rows(const train::RunView& run, std::int64_t mo
 // Reads the same of the evaluation; where there are several sets, the first ones.
 std::vector<FirstRow> read_first_eval_rows(const train::RunView& run, std::int64_t most);
 
+// Reads the same of each set of a mixture, by its place in plan.train_rows.sets.
+std::vector<FirstRow> read_first_rows_of_set(const train::RunView& run, std::size_t set, std::int64_t most);
+
 // The lists of messages of a row, by the names of its columns; none in a row of texts.
 std::vector<base::Json> conversations_of(const base::Json& row);
 

@@ -47,8 +47,11 @@ class RewardJudge {
       if (!tried_.asked_together() || tried_.dependence().on_order) return out;
     }
     if (!tried_.column().empty()) out.push_back(judge_gold(only));
-    if (tried_.reads_gold() && tried_.asked("only format tags") != nullptr)
+    if (tried_.reads_gold() && tried_.asked("only format tags") != nullptr) {
       out.push_back(judge_adversaries());
+      const bool found = out.back().level > Level::kOk;
+      if (auto attack = found ? std::nullopt : judge_attacks(tried_)) out.push_back(*std::move(attack));
+    }
     if (auto numbers = judge_numbers()) out.push_back(*std::move(numbers));
     if (auto room = judge_cap()) out.push_back(*std::move(room));
     return out;

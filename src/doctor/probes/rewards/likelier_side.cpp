@@ -14,8 +14,8 @@ using base::Level;
 namespace {
 
 constexpr std::size_t kDrawn = 128;
-constexpr std::size_t kAsked = 8, kAskedBrief = 32;  // of the drawn ones the shortest are asked
-constexpr std::size_t kBriefTokens = 8;              // of an answer that is a number or a word
+constexpr std::size_t kAskedPairs = 8, kAskedBrief = 32;  // of the drawn ones the shortest are asked
+constexpr std::size_t kBriefTokens = 8;                   // of an answer that is a number or a word
 constexpr double kMostlyBrief = 0.8;
 constexpr std::int64_t kMostTokens = 96, kBudget = 2048;  // of a sequence: its end; of all of them
 // Six of six fall on one side by chance once in 32 times, 26 of 32 once in 3000.
@@ -87,7 +87,7 @@ SideLosses measure_sides(const train::RunView& run, const ScoredPass& pass) {
                                    [&](std::size_t i) { return is_brief(data::sides_of(pairs[i])); });
   out.paired = !pairs[0].desirable.has_value();
   out.brief = static_cast<double>(brief) >= kMostlyBrief * static_cast<double>(drawn.size());
-  const std::size_t most = out.brief ? kAskedBrief : kAsked;
+  const std::size_t most = out.brief ? kAskedBrief : kAskedPairs;
   std::int64_t tokens = 0;
   const auto loss = [&](const data::ScoredSequence& side, std::int64_t row) {
     tokens += std::min(side.tokens(), kMostTokens);

@@ -104,6 +104,12 @@ void TriedReward::ask_all() {
   if (together_) return;
   if (user_code_ && changed_.empty() && !late()) depend();
   if (reads_gold() && !gold_.is_turned()) ask_adversaries();
+  if (reads_gold() && !gold_.is_turned() && golds_ > 0 && can_ask_widely()) {
+    attacks_ = attack_reward(reward_, rows(), asked_[best_], column_, [&] { return late(); });
+    for (const auto* const some : {&attacks_.blind, &attacks_.corrupted}) {
+      for (const Answered& one : *some) seconds_ += one.seconds;
+    }
+  }
 }
 
 void TriedReward::add_values(const Answered& one) {
@@ -211,6 +217,7 @@ void TriedReward::forget() {
   together_ = false;
   dependence_ = {};
   gold_ = {};
+  attacks_ = {};
   lowest_ = std::numeric_limits<double>::infinity();
   highest_ = -lowest_;
 }

@@ -11,6 +11,7 @@
 
 #include "doctor/examination.h"
 #include "doctor/probes/rewards/reward_answers.h"
+#include "doctor/probes/rewards/reward_attacks.h"
 #include "doctor/probes/rewards/reward_dependence.h"
 #include "doctor/probes/rewards/reward_forms.h"
 #include "rewards/reward.h"
@@ -73,6 +74,8 @@ class TriedReward {
   double call_seconds() const { return call_seconds_; }  // of a call that was repeated
   const RewardDependence& dependence() const { return dependence_; }
   const GoldDependence& gold_dependence() const { return gold_; }
+  // What blind policies and wrong answers earn; not among calls(). None where the reward does not read a gold.
+  const RewardAttacks& attacks() const { return attacks_; }
   // Every row of the data was asked, and none of them told anything.
   bool seen_all() const { return seen_all_; }
   // An error that any call ends in.
@@ -116,6 +119,7 @@ class TriedReward {
   bool user_code_, model_;
   RewardDependence dependence_;
   GoldDependence gold_;
+  RewardAttacks attacks_;
   bool seen_all_ = false, of_every_call_ = false, together_ = false;
   std::string column_;
   std::vector<Answered> calls_;
