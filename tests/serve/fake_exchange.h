@@ -1,6 +1,7 @@
 // An exchange without a network: it keeps what it is answered with.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 
@@ -39,7 +40,7 @@ class FakeExchange : public Exchange {
   bool gone() const override { return is_gone; }
   void when_gone(std::function<void()> given) override {
     const std::lock_guard lock(mutex_);
-    left = std::move(given);
+    left_ = std::move(given);
   }
 
   // Until it is answered, or the stream has ended; the answer's body as JSON.
@@ -49,16 +50,22 @@ class FakeExchange : public Exchange {
     return answered.type == "application/json" ? base::parse_json(answered.body, "answer") : base::Json();
   }
 
-  HttpAnswer answered;
-  int answers = 0;
+  // What when_gone() was given last.
+  std::function<void()> left() {
+    const std::lock_guard lock(mutex_);
+    return left_;
+  }
+
+  HttpAnswer answered;  // to be read behind wait()
+  std::atomic<int> answers = 0;
   bool is_gone = false;
   bool is_full = false;  // no answer fits in HttpOptions::all_answer_bytes
-  std::function<void()> left;
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
   bool is_over_ = false;
+  std::function<void()> left_;
 };
 
 inline HttpRequest asked(std::string method, std::string path, std::string body = "", Headers headers = {}) {

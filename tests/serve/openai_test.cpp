@@ -36,7 +36,7 @@ TEST(OpenAi, AClientThatLeavesEndsItsRequest) {
   const auto one =
       tiny.ask("/v1/completions", {{"prompt", "one two"}, {"max_tokens", 400}, {"ignore_eos", true}});
   std::function<void()> left;
-  while (!left && one->answers == 0) left = one->left;
+  while (!left && one->answers == 0) left = one->left();
   if (left) left();
   one->wait();
   while (tiny.scheduler.facts().jobs > 0) std::this_thread::yield();  // its last call has answered already
