@@ -63,13 +63,13 @@ def placeholder(s):
 @CASES.fault("NUM-12", "evaluations at 50, 100, ..., and a checkpoint at 500 of 400 steps", level="warn", exactly=True, cause="no multiple of eval_steps")
 def best_not_saved(s):
     s.rows([{"text": f"Held out {words(i, 5)}"} for i in range(8)], "eval.jsonl")
-    s.sft(eval_dataset="eval.jsonl", eval_strategy="steps", eval_steps=50, save_steps=500, max_steps=400)
+    s.sft(eval_dataset="eval.jsonl", eval_strategy="steps", eval_steps=50, save_strategy="steps", save_steps=500, max_steps=400)
 
 
 @CASES.fault("NUM-12", "the same with a checkpoint at each evaluation", level="ok", exactly=True, cause="have a checkpoint")
 def best_saved(s):
     s.rows([{"text": f"Held out {words(i, 5)}"} for i in range(8)], "eval.jsonl")
-    s.sft(eval_dataset="eval.jsonl", eval_strategy="steps", eval_steps=50, save_steps=50, max_steps=400)
+    s.sft(eval_dataset="eval.jsonl", eval_strategy="steps", eval_steps=50, save_strategy="steps", save_steps=50, max_steps=400)
 
 
 @CASES.fault("RL-07", "six tenths of a reward for a box, whatever is in it", level="warn", exactly=True, cause="needs no task")
