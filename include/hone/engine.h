@@ -6,8 +6,9 @@
 //   std::cout << model.decode(engine.take(id).ids);
 //
 // With products of hone's own kernels (AVX2 or more) a completion is a function of its request and the model
-// alone, bit for bit, not of the requests beside it. Its log-probabilities are those that a step (step.h)
-// computes again.
+// alone, bit for bit, not of the requests beside it. At a temperature of 1 or 0 its log-probabilities are those
+// that a step (step.h) computes again. At another one they are of another distribution than a step's, and no ratio of the two
+// means anything.
 #pragma once
 
 #include <cstdint>

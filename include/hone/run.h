@@ -25,8 +25,8 @@ struct RunEnd {
   bool faulty = false;
 };
 
-// `method`: "sft", "dpo", "kto", "cpo", "orpo", "reward", "grpo", "rloo", "online-dpo". `arguments`: what
-// would follow `hone METHOD`. The run is examined before its first step; a failure is a UserError, and then
+// `method`: "sft", "dpo", "kto", "cpo", "orpo", "reward", "grpo", "rloo", "online-dpo", "distill".
+// `arguments`: what would follow `hone METHOD`. The run is examined before its first step; a failure is a UserError, and then
 // nothing is trained. Set `stop` to end after the current step. It prints nothing, sends nothing, downloads
 // nothing, and writes no page.
 RunEnd run(const std::string& method, const std::vector<std::string>& arguments,

@@ -180,6 +180,12 @@ bool has_usual_rank(const Json& config) {
   return most <= kVllmRank;
 }
 
+// Ollama has adapters of these alone, and says so.
+bool is_of_ollama(model::Family family) {
+  using model::Family;
+  return family == Family::kLlama || family == Family::kMistral || family == Family::kGemma2;
+}
+
 // Of the adapter as a whole.
 std::set<Trait> traits_of(const Json& config, const AdapterFile& file, const model::ModelConfig& model) {
   std::set<Trait> out;
@@ -199,19 +205,20 @@ std::set<Trait> traits_of(const Json& config, const AdapterFile& file, const mod
   }
   if (wrapped) out.insert(Trait::kWrappedKeys);
   if (gate_up != down) out.insert(Trait::kOneExpertSide);
-  using model::Family;
-  const Family family = model.family;
-  if (family != Family::kLlama && family != Family::kMistral && family != Family::kGemma2)
-    out.insert(Trait::kOtherFamily);
+  if (!is_of_ollama(model.family)) out.insert(Trait::kOtherFamily);
   return out;
 }
 
-// The worst rule of a tensor; null: it is applied.
-const Rule* rule_of(Server server, Trait kind, const std::set<Trait>& whole) {
+bool is_silent(KeyFate fate) {
+  return fate == KeyFate::kDropped || fate == KeyFate::kScaledWrongly;
+}
+
+// The worst rule of a tensor, with `silent` of those that the server says nothing of; null: it is applied.
+const Rule* rule_of(Server server, Trait kind, const std::set<Trait>& whole, bool silent) {
   const bool lora = kind <= Trait::kEmbeddingLora;
   const Rule* worst = nullptr;
   for (const Rule& rule : kRules) {
-    if (rule.server != server) continue;
+    if (rule.server != server || (silent && !is_silent(rule.fate))) continue;
     const bool of_kind = static_cast<std::size_t>(rule.trait) < kKinds;
     const bool of_experts = rule.trait == Trait::kOneExpertSide;
     const bool meets = of_kind ? rule.trait == kind
@@ -247,8 +254,8 @@ std::string_view fate_name(KeyFate fate) {
   return kFates.at(static_cast<std::size_t>(fate));
 }
 
-std::vector<KeyGroup> keys_on_server(const base::fs::path& folder, const model::ModelConfig& model,
-                                     Server server) {
+static std::vector<KeyGroup> groups_of(const base::fs::path& folder, const model::ModelConfig& model,
+                                       Server server, bool silent) {
   const AdapterFile file(folder);
   const base::fs::path path = folder / kConfigFile;
   Json config = base::parse_json(base::read_text(path), path.string());
@@ -257,7 +264,7 @@ std::vector<KeyGroup> keys_on_server(const base::fs::path& folder, const model::
   std::vector<KeyGroup> out;
   for (const auto& [key, tensor] : file.tensors()) {
     const Trait kind = kind_of(key);
-    const Rule* const rule = rule_of(server, kind, whole);
+    const Rule* const rule = rule_of(server, kind, whole, silent);
     KeyGroup one{.fate = rule == nullptr ? KeyFate::kApplied : rule->fate,
                  .what = std::string(kKindNames.at(static_cast<std::size_t>(kind))),
                  .why = std::string(rule == nullptr ? "" : rule->why),
@@ -281,14 +288,19 @@ std::vector<KeyGroup> keys_on_server(const base::fs::path& folder, const model::
   return out;
 }
 
-std::vector<ServerLoss> silent_losses(const base::fs::path& folder) {
+std::vector<KeyGroup> keys_on_server(const base::fs::path& folder, const model::ModelConfig& model,
+                                     Server server) {
+  return groups_of(folder, model, server, /*silent=*/false);
+}
+
+std::vector<ServerLoss> silent_losses(const base::fs::path& folder, const model::ModelConfig* base) {
   std::vector<ServerLoss> out;
   for (const Server server : {Server::kVllm, Server::kSglang, Server::kLlamaCpp, Server::kOllama}) {
+    const model::ModelConfig model = base == nullptr ? model::ModelConfig() : *base;
+    if (server == Server::kOllama && (base == nullptr || !is_of_ollama(base->family))) continue;
     ServerLoss loss{.server = server};
-    for (KeyGroup& one : keys_on_server(folder, {}, server)) {
-      if (one.fate == KeyFate::kDropped || one.fate == KeyFate::kScaledWrongly)
-        loss.groups.push_back(std::move(one));
-    }
+    for (KeyGroup& one : groups_of(folder, model, server, /*silent=*/true))
+      if (is_silent(one.fate)) loss.groups.push_back(std::move(one));
     if (!loss.groups.empty()) out.push_back(std::move(loss));
   }
   return out;

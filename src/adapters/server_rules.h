@@ -47,9 +47,10 @@ struct ServerLoss {
   std::vector<KeyGroup> groups;  // the worst first, never empty
 };
 
-// Of vLLM, SGLang, llama-server and Ollama, those that are known to lose something of the adapter in `folder`. Rules
-// that need the base's family are of refusals, and are not asked. UserError as above.
-std::vector<ServerLoss> silent_losses(const base::fs::path& folder);
+// Of vLLM, SGLang, llama-server and Ollama, those that are known to lose something of the adapter in `folder`, also where a
+// flag has to be set first (--max-lora-rank). `base`: null where it is not known; then Ollama, which refuses most families,
+// is not asked. UserError as above.
+std::vector<ServerLoss> silent_losses(const base::fs::path& folder, const model::ModelConfig* base = nullptr);
 // "SGLang scales wrongly 14 tensors (LoRA of linears): use_rslora is not read: ...; do: ..."
 std::string told_loss(const ServerLoss& loss);
 

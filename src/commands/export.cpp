@@ -91,7 +91,7 @@ int export_adapter(const config::ExportPlan& plan) {
             << facts.modules << " modules, " << report::human_bytes(facts.bytes)
             << "; llama.cpp loads it with --lora onto a GGUF of " << base << std::endl;
   // What the format lacks was refused above: what is left to lose is the scale, where a server reads the folder.
-  for (const adapters::ServerLoss& loss : adapters::silent_losses(plan.adapter_name_or_path)) {
+  for (const adapters::ServerLoss& loss : adapters::silent_losses(plan.adapter_name_or_path, &model)) {
     std::cout << "warn      " << adapter_loss(loss, plan) << '\n';
   }
   return 0;

@@ -1,7 +1,9 @@
 #include "hone/engine.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
+#include <string>
 
 #include "hone/error.h"
 #include "library/parts.h"
@@ -44,14 +46,22 @@ Engine::Engine(Engine&&) noexcept = default;
 Engine& Engine::operator=(Engine&&) noexcept = default;
 Engine::~Engine() = default;
 
+static void require_range(bool holds, const std::string& field, const std::string& expected, double found) {
+  if (holds) return;
+  throw UserError({.where = "hone::Request::" + field,
+                   .expected = expected,
+                   .found = std::to_string(found),
+                   .cause = {},
+                   .fix = {}});
+}
+
 RequestId Engine::add(const Request& request) {
-  if (request.max_new_tokens < 1) {
-    throw UserError({.where = "hone::Request::max_new_tokens",
-                     .expected = "1 or more",
-                     .found = std::to_string(request.max_new_tokens),
-                     .cause = {},
-                     .fix = {}});
-  }
+  require_range(request.max_new_tokens >= 1, "max_new_tokens", "1 or more",
+                static_cast<double>(request.max_new_tokens));
+  require_range(request.temperature >= 0 && std::isfinite(request.temperature), "temperature", "0 or more",
+                request.temperature);
+  require_range(request.top_p > 0 && request.top_p <= 1, "top_p", "above 0, at most 1", request.top_p);
+  require_range(request.top_k >= 0, "top_k", "0 or more", static_cast<double>(request.top_k));
   rollout::RequestOptions options;
   options.max_new_tokens = request.max_new_tokens;
   options.sampler = {.temperature = request.temperature, .top_k = request.top_k, .top_p = request.top_p};

@@ -32,7 +32,9 @@ struct Adapter::Parts {
     model.adapter = this;
   }
   ~Parts() {
-    if (model.adapter == this) model.adapter = nullptr;
+    if (model.adapter != this) return;
+    model.adapter = nullptr;
+    for (ops::Linear* const linear : model.model.linears_and_head()) linear->lora.reset();
   }
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;

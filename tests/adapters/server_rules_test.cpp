@@ -186,11 +186,15 @@ TEST(ServerRules, FoldersWithoutAnAdapterAreRefused) {
   EXPECT_THROW(keys_on_server(folder.path(), {}, Server::kVllm), base::UserError);
 }
 
-std::vector<std::string> losses(const std::vector<std::string>& keys, Json config = Json::object()) {
+const model::ModelConfig kLlama;
+
+std::vector<std::string> losses(const std::vector<std::string>& keys, Json config = Json::object(),
+                                const model::ModelConfig* base = &kLlama) {
   config["lora_alpha"] = 16;
   if (!config.contains("r")) config["r"] = 8;
   std::vector<std::string> out;
-  for (const ServerLoss& one : silent_losses(Folder(keys, config).path())) out.push_back(told_loss(one));
+  for (const ServerLoss& one : silent_losses(Folder(keys, config).path(), base))
+    out.push_back(told_loss(one));
   return out;
 }
 
@@ -212,6 +216,27 @@ TEST(ServerRules, OneLineASilentLossWithWhatToDo) {
       << dropped[1];
   EXPECT_TRUE(dropped[2].starts_with("llama-server drops 1 tensor (norms trained in full): ")) << dropped[2];
   for (const std::string& one : dropped) EXPECT_NE(one.find("; do: "), std::string::npos) << one;
+}
+
+TEST(ServerRules, ARefusalHidesNoSilentLoss) {
+  const std::vector<std::string> expert = with({"model.layers.0.mlp.experts.lora_A.weight"});
+  const std::vector<std::string> of_rank = losses(expert, {{"r", 32}});
+  ASSERT_FALSE(of_rank.empty());
+  EXPECT_TRUE(of_rank[0].starts_with("vLLM drops 1 tensor (LoRA of stacked experts): ")) << of_rank[0];
+  const std::vector<std::string> of_regex =
+      losses(lora_of(kQuery), {{"use_rslora", true}, {"target_modules", ".*q_proj"}});
+  ASSERT_FALSE(of_regex.empty());
+  EXPECT_TRUE(of_regex[0].starts_with("SGLang scales wrongly 2 tensors")) << of_regex[0];
+}
+
+// It refuses Qwen's adapters, and those of a base that is not known may be Qwen's.
+TEST(ServerRules, OllamaIsNamedForItsOwnFamiliesAlone) {
+  model::ModelConfig qwen;
+  qwen.family = model::Family::kQwen2;
+  for (const model::ModelConfig* const base : {&qwen, static_cast<const model::ModelConfig*>(nullptr)}) {
+    for (const std::string& one : losses(lora_of(kQuery), {{"use_rslora", true}}, base))
+      EXPECT_EQ(one.find("Ollama"), std::string::npos) << one;
+  }
 }
 
 // What is refused is loud, and no line; nor is what is applied.

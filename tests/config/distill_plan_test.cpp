@@ -31,7 +31,7 @@ TEST_F(DistillPlanTest, DefaultsAreTrls) {
   EXPECT_TRUE(plan.dataloader_drop_last);
   EXPECT_EQ(plan.ref_model, path("model"));
   EXPECT_EQ(plan.ref_precision, std::nullopt);
-  EXPECT_EQ(plan.ref_quantized, QuantizedBase::kNone);
+  EXPECT_EQ(plan.ref_quantized, std::nullopt) << "the model is its own teacher, in its own form";
   EXPECT_TRUE(plan.policy.reward_funcs.empty());
 }
 

@@ -69,6 +69,22 @@ TEST(Library, AStepComputesTheSamplersLogProbabilities) {
     EXPECT_NEAR(scored[before + i], drawn.logprobs[i], 1e-5) << i;
 }
 
+TEST(Library, AnAdapterThatIsGoneLeavesTheModelAsItWas) {
+  Model model(kTiny);
+  const Request one = {.prompt = model.encode("one two"), .max_new_tokens = 8};
+  const Completion before = sample(model, {one}).at(0);
+  {
+    Adapter adapter(model, {.r = 4});
+    Step step(adapter);
+    for (int i = 0; i < 3; ++i) {
+      step.add(sampled_example(model), cross_entropy());
+      step.take(0.5);
+    }
+    EXPECT_NE(sample(model, {one}).at(0).logprobs, before.logprobs);
+  }
+  EXPECT_EQ(sample(model, {one}).at(0).logprobs, before.logprobs);
+}
+
 TEST(Library, TheSameRequestsGiveTheSameTokens) {
   const Model model(kTiny);
   const Request one = {.prompt = model.encode("one"), .max_new_tokens = 8, .temperature = 1};
@@ -205,6 +221,9 @@ TEST(Library, MistakesOfOthersSayWhatIsWrong) {
   expect_mistake([&] { engine.take(7); }, "the id of a request");
   expect_mistake([&] { engine.add({.prompt = {}}); }, "prompt");
   expect_mistake([&] { engine.add({.prompt = {1}, .max_new_tokens = 0}); }, "max_new_tokens");
+  expect_mistake([&] { engine.add({.prompt = {1}, .temperature = -1}); }, "temperature");
+  expect_mistake([&] { engine.add({.prompt = {1}, .temperature = 1, .top_p = 0}); }, "top_p");
+  expect_mistake([&] { engine.add({.prompt = {1}, .temperature = 1, .top_k = -1}); }, "top_k");
   const RequestId id = engine.add({.prompt = {1}, .max_new_tokens = 2});
   expect_mistake([&] { engine.take(id); }, "that has ended");
   engine.cancel(id);

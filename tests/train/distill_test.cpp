@@ -168,6 +168,27 @@ TEST_F(DistillRun, TheModelsOwnBaseIsReadOnce) {
   EXPECT_GT(run->method->rehearse({.max_tokens = 64}).loss, 1e-4);
 }
 
+TEST_F(DistillRun, AQuantizedModelIsItsOwnTeacherInThatForm) {
+  Watcher silent;
+  const Words own = {"--teacher_model_name_or_path", (kFixtures / "tiny_llama").string(), "--load_in_4bit"};
+  EXPECT_TRUE(open_run(plan("run", own), silent)->second_model.expired());
+}
+
+// By a pattern, or in an adapter that is continued: the loss would not see it.
+TEST_F(DistillRun, LoraOnTheHeadIsRefusedHoweverItCame) {
+  const auto refused = [&](const Words& more) {
+    try {
+      Watcher silent;
+      open_run(plan("run", more), silent);
+    } catch (const base::UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string("it went on");
+  };
+  EXPECT_NE(refused({"--lora_target_modules", ".*(q_proj|lm_head)"}).find("LoRA on lm_head"),
+            std::string::npos);
+}
+
 TEST_F(DistillRun, AQuantizedTeacherTeachesToo) {
   const auto run = go("run", {"--teacher_quantization", "int8", "--max_steps", "1"});
   const auto plain = go("plain", {"--max_steps", "1"});

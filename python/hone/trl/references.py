@@ -43,6 +43,8 @@ def take_teacher(given, settings, trainer, method):
         raise Refused(where, "a name, with args.teacher_model_init_kwargs", "an object, which is made already", "leave one of them out")
     states.refuse_unknown(teacher, where, wrapped=False)
     states.refuse_inside(teacher, where, method)
+    if states.is_quantized(teacher):
+        raise Refused(where, "a model that is not quantized", "one with quantization_config", "pass its name, with args.teacher_quantization")
     folder, changed = models.folder_of(teacher), states.differences(teacher, method)
     if folder is None or any(changed):
         raise Refused(where, "a model that is what its folder holds", next(filter(None, changed), "a model without a folder"),

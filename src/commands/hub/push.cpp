@@ -37,8 +37,14 @@ void warn_of_servers(const base::fs::path& run) {
   for (const char* const file : {adapters::kConfigFile, adapters::kWeightsFile}) {
     if (!base::fs::exists(run / file)) return;  // the whole model was trained
   }
-  for (const adapters::ServerLoss& loss : adapters::silent_losses(run))
-    std::cout << "warn      " << report::visible_controls(adapters::told_loss(loss)) << '\n';
+  try {
+    for (const adapters::ServerLoss& loss : adapters::silent_losses(run))
+      std::cout << "warn      " << report::visible_controls(adapters::told_loss(loss)) << '\n';
+  } catch (const base::UserError& error) {
+    // It is uploaded as it is: what a server makes of it is not known.
+    std::cout << "note      not compared with the rules of servers: "
+              << report::visible_controls(error.text().found) << '\n';
+  }
 }
 
 }  // namespace

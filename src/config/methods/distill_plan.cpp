@@ -74,7 +74,9 @@ void finish_distill(Plan& plan, const Settings& settings) {
              "remove init_lora_weights, or name a copy of the model as the teacher");
   }
   refuse_trained_head(plan, settings);
-  plan.ref_quantized = teacher_form(settings);
+  // The model itself, unless it is to be another form of it.
+  const QuantizedBase form = teacher_form(settings);
+  if (form != QuantizedBase::kNone || plan.ref_model != plan.model_name_or_path) plan.ref_quantized = form;
   if (const std::string dtype = teacher_dtype(settings); !dtype.empty())
     plan.ref_precision = precision_of(dtype, settings);
   if (!policy.replay.empty()) check_replay(settings);

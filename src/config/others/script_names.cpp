@@ -26,7 +26,7 @@ constexpr OtherName kTrainer[] = {
     part("tokenizer"), part("processing_class"), part("formatting_func"), part("max_seq_length"), part("max_length"),
     rejected("compute_loss_func", "a loss of the script's own", "train with a loss of hone's"), rejected("optimizers", "an optimizer of the script's own", "name it as optim, with its rate"),
     rejected("optimizer_cls_and_kwargs", "an optimizer of the script's own", "name it as optim, with its rate"), rejected("model_init", "a model that the script makes again", "give the model itself"),
-    rejected("teacher_model", "distillation from a teacher", "train without it"), rejected("rollout_func", "rollouts of the script's own", "docs/methods.md has rollout"), rejected("environment_factory", "environments of the script's own", "docs/methods.md has environment"),
+    rejected("teacher_model", "distillation from a teacher", "`hone distill` does it, from a file of its own"), rejected("rollout_func", "rollouts of the script's own", "docs/methods.md has rollout"), rejected("environment_factory", "environments of the script's own", "docs/methods.md has environment"),
     rejected("tools", "tools of the script's own", "docs/methods.md has tools"),
     part("reward_processing_classes"), passed("reward_tokenizer", kText), passed("callbacks", "code that runs beside the steps: hone runs none of it"), passed("compute_metrics", "figures of an evaluation, which train nothing"),
     passed("preprocess_logits_for_metrics", "figures of an evaluation, which train nothing"), passed("dataset_num_proc", kHow), passed("dataset_batch_size", kHow), passed("num_of_sequences", kHow), passed("chars_per_token", kHow),

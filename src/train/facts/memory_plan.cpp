@@ -467,6 +467,7 @@ MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode lev
   const std::int64_t ends = in.ends_bytes + (in.full && !fused_layer ? plain_ends_bytes(in) : 0);
   if (ends > 0) out.segments.push_back({"embedding and head, trained", ends});
   // Sampling and training take turns: what the larger needs more than the other.
+  if (in.teacher_rows > 0) out.segments.push_back({"the teacher's hidden states", in.teacher_rows});
   std::int64_t training = 0;
   for (std::size_t i = kFirstOfBatch; i < out.segments.size(); ++i) training += out.segments[i].bytes;
   if (in.sampling > training) {

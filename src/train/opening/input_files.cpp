@@ -126,23 +126,24 @@ std::vector<std::string> changed_inputs(const Json& before, const Json& now) {
   return out;
 }
 
-void require_same_reference(const Json& before, const Json& now) {
+void require_same_reference(const Json& before, const Json& now, std::string_view option) {
   const auto prints = [](const Json& inputs) {
     const Json files = inputs.is_object() ? inputs.value("files", Json()) : Json();
     return files.is_object() ? files.value(kReference, Json::object()) : Json::object();
   };
   const Json had = prints(before), has = prints(now);
   if (!before.is_object() || before.empty() || had == has) return;
-  const auto words = [](const Json& files) {
-    return std::string(files.empty() ? "no ref_model" : "a ref_model with other files");
+  const std::string name(option);
+  const auto words = [&](const Json& files) {
+    return files.empty() ? "no " + name : name + " with other files";
   };
   throw base::UserError(
-      {.where = "option ref_model",
-       .expected = had.empty() ? "no ref_model, as when the run began (CKPT-05)"
+      {.where = "option " + name,
+       .expected = had.empty() ? "no " + name + ", as when the run began (CKPT-05)"
                                : "the reference model that the run began with (CKPT-05)",
        .found = words(has),
        .cause = "the loss is a distance from the reference: with another one it is another run",
-       .fix = "set ref_model as in plan.yaml of that run, or begin a new run from its adapter"});
+       .fix = "set " + name + " as in plan.yaml of that run, or begin a new run from its adapter"});
 }
 
 void require_same_method(const fs::path& checkpoint, const config::Plan& plan) {

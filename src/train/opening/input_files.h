@@ -37,7 +37,7 @@ std::vector<std::string> changed_inputs(const base::Json& before, const base::Js
 
 // UserError when a run would go on with another reference model (ref_model) than it began with, by its files; where those lie
 // does not matter. `before`: of the checkpoint; null: it does not say.
-void require_same_reference(const base::Json& before, const base::Json& now);
+void require_same_reference(const base::Json& before, const base::Json& now, std::string_view option);
 
 // UserError (CKPT-05) when the checkpoint, which is whole, is of a run of another method.
 void require_same_method(const base::fs::path& checkpoint, const config::Plan& plan);

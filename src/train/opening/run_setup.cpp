@@ -336,7 +336,7 @@ ResumeState find_resume_state(const config::Plan& plan, const RunDirectory& dire
     if (std::string note = changed_machine(out.state.machine, machine); !note.empty())
       out.notes.push_back(std::move(note));
     out.changed_inputs = changed_inputs(out.state.inputs, inputs);
-    require_same_reference(out.state.inputs, inputs);
+    require_same_reference(out.state.inputs, inputs, config::method_traits(plan.method).reference_option);
   }
   if (!plan.adapter_name_or_path.empty()) {
     if (const auto note = adapters::frozen_adapters_note(plan.adapter_name_or_path, plan.base_adapters))

@@ -18,6 +18,7 @@
 #include "train/opening/prompt_form.h"
 #include "train/opening/reward_opening.h"
 #include "train/opening/tool_opening.h"
+#include "train/references/open_reference.h"
 #include "train/references/same_vocabulary.h"
 #include "train/saves/run_folder.h"
 
@@ -249,6 +250,28 @@ PolicyStartFacts start_facts(const OpenedRun& run, const PromptSizes& sizes, con
           .evaluation = evaluation_line(policy, static_cast<std::int64_t>(data.eval_prompts.rows.size()))};
 }
 
+// The divergence reads the heads' own matrices. An adapter that is continued, or a pattern of target modules, may reach the
+// model's; PiSSA's base is not the teacher that its folder holds.
+void require_plain_head(const OpenedRun& run) {
+  const auto refuse = [](const char* option, const char* found, const char* cause, const char* fix) {
+    throw base::UserError({.where = std::string("option ") + option,
+                           .expected = "a head and a base that the divergence from the teacher can read",
+                           .found = found,
+                           .cause = cause,
+                           .fix = fix});
+  };
+  if (run.model->head_linear().lora) {
+    refuse("lora_target_modules", "LoRA on lm_head",
+           "the divergence is computed from the head's own matrix, in tiles",
+           "train an adapter without lm_head; lora_modules_to_save can train the head");
+  }
+  if (reference_is_model(run.plan) && run.plan.init_lora_weights == config::LoraInit::kPissa) {
+    refuse("init_lora_weights", "pissa, and the model as its own teacher",
+           "PiSSA takes its adapter's first values out of the base, which would be the teacher",
+           "remove init_lora_weights, or name a copy of the model as the teacher");
+  }
+}
+
 // A replay that is too short is used again from its beginning.
 void note_short_replay(OpenedRun& run, std::int64_t replayed, std::int64_t prompts,
                        const SamplingOpening& opening) {
@@ -277,6 +300,7 @@ std::unique_ptr<OpenedRun> open_sampling(const config::Plan& asked, RunListener&
       .files = replayed > 0 ? std::vector<fs::path>{plan.policy.replay} : plan.train_rows.files(),
       .rows = replayed > 0 ? replayed : sizes.count};
   Attached attached = attach(*run, file, std::nullopt, {.wants_reference = opening.wants_reference(plan)});
+  if (opening.has_teacher) require_plain_head(*run);
 
   StartFacts& start = run->start;
   start.streamed = plan.dataset_streaming;
