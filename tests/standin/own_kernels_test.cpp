@@ -29,6 +29,7 @@ Names with(Names names, const std::string& one) {
   names.insert(one);
   return names;
 }
+const Names kSampling = with(with(with(kLayers, "attend_pages"), "sample_tokens"), "step_heads");
 
 const std::vector<Picked> kPicked = {
     {"full_sft",
@@ -45,8 +46,8 @@ const std::vector<Picked> kPicked = {
     {"cpo", kLayers, kLayers},
     {"orpo", kLayers, kLayers},
     {"reward", {"rms_norm"}, {"rms_norm"}},
-    {"grpo", with(with(kLayers, "attend_pages"), "sample_tokens"), {}},
-    {"rloo", with(with(kLayers, "attend_pages"), "sample_tokens"), {}},
+    {"grpo", kSampling, {}},
+    {"rloo", kSampling, {}},
 };
 
 class OwnKernelsTest : public testing::TestWithParam<Case> {

@@ -106,9 +106,19 @@ class Spelling {
   }
 
   bool take_named(std::int64_t code, std::size_t letter) {
-    constexpr std::array<std::pair<std::int64_t, char>, 13> kNames = {
-        {{0, '0'}, {7, 'a'}, {8, 'b'}, {9, 't'}, {10, 'n'}, {11, 'v'}, {12, 'f'}, {13, 'r'},
-         {0x1b, 'e'}, {0x85, 'N'}, {0xa0, '_'}, {0x2028, 'L'}, {0x2029, 'P'}}};
+    constexpr std::array<std::pair<std::int64_t, char>, 13> kNames = {{{0, '0'},
+                                                                       {7, 'a'},
+                                                                       {8, 'b'},
+                                                                       {9, 't'},
+                                                                       {10, 'n'},
+                                                                       {11, 'v'},
+                                                                       {12, 'f'},
+                                                                       {13, 'r'},
+                                                                       {0x1b, 'e'},
+                                                                       {0x85, 'N'},
+                                                                       {0xa0, '_'},
+                                                                       {0x2028, 'L'},
+                                                                       {0x2029, 'P'}}};
     const auto is_it = [&](const auto& one) { return one.first == code && one.second == text_[letter]; };
     if (std::none_of(kNames.begin(), kNames.end(), is_it)) return false;
     at_ = letter + 1;
@@ -120,7 +130,8 @@ class Spelling {
     for (const char byte : bytes) {
       while (from < text_.size() && text_[from] == '\\') ++from;
       const auto code = static_cast<unsigned>(static_cast<unsigned char>(byte));
-      const std::array<char, 3> digits = {static_cast<char>('0' + (code >> 6)), static_cast<char>('0' + (code >> 3 & 7)),
+      const std::array<char, 3> digits = {static_cast<char>('0' + (code >> 6)),
+                                          static_cast<char>('0' + (code >> 3 & 7)),
                                           static_cast<char>('0' + (code & 7))};
       if (text_.substr(from, 3) != std::string_view(digits.data(), digits.size())) return false;
       from += 3;
