@@ -41,7 +41,7 @@ struct KeyGroup {
 std::vector<KeyGroup> keys_on_server(const base::fs::path& folder, const model::ModelConfig& model,
                                      Server server);
 
-// What a server loses of an adapter without an error: what it drops or scales wrongly.
+// Lists what a server drops or scales wrongly of an adapter, without an error.
 struct ServerLoss {
   Server server = Server::kOther;
   std::vector<KeyGroup> groups;  // the worst first, never empty

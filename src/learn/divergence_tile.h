@@ -9,7 +9,7 @@ namespace hone::learn {
 // Sums of one model's rows over the tiles so far, [n] each: of e = exp(z - peak), in fp64.
 class RowSums {
  public:
-  // Of rows as those of `like` [n, H].
+  // Begins the sums of as many rows as `like` [n, H] has.
   explicit RowSums(const at::Tensor& like);
 
   // `other` holds the other model's columns.
@@ -24,7 +24,7 @@ class RowSums {
   at::Tensor sum_, dot_, gap_;  // sum e, sum e z, sum e (z - other)
 };
 
-// What a row's tiles are compared by, [n, 1] fp32.
+// Holds what a row's tiles are compared by, [n, 1] fp32.
 struct TileRows {
   double beta = 1;
   at::Tensor student_log_sum, teacher_log_sum;

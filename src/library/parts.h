@@ -1,4 +1,4 @@
-// What the classes of include/hone hold. Those headers show neither libtorch nor the rooms.
+// The classes of include/hone hold these parts. The headers there show neither libtorch nor the rooms.
 #pragma once
 
 #include <cstdint>

@@ -50,7 +50,7 @@ class FakeExchange : public Exchange {
     return answered.type == "application/json" ? base::parse_json(answered.body, "answer") : base::Json();
   }
 
-  // What when_gone() was given last.
+  // Returns what when_gone() was given last.
   std::function<void()> left() {
     const std::lock_guard lock(mutex_);
     return left_;

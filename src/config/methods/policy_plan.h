@@ -19,7 +19,7 @@ void check_replay(const Settings& settings);  // UserError for options that a re
 // Replaces the strings of a list by numbers. UserError for one that is not a number.
 void resolve_numbers(Settings& settings, const char* name);
 
-// Of another model beside the run's own, from a dtype's word, with bf16.
+// Returns the precision of another model beside the run's own, from a dtype's word and bf16.
 Precision precision_of(std::string_view dtype, const Settings& settings);
 
 // reward_model_name_or_path (online-dpo: reward_model_path) and reward_funcs, in the order of TRL's script.

@@ -73,7 +73,7 @@ Verdicts check_template_parts(const train::RunView& run);
 // prompts that are sampled. The run has a chat template.
 Verdicts check_reasoning(const train::RunView& run);
 // DATA-13, DATA-16 to DATA-18 of the first 5,000 rows: near copies, a set inside another one,
-// openings, the rules of row_rules.h, items of benchmarks. Of prompts that are sampled: secrets and benchmarks.
+// openings, the rules of row_rules.h, items of benchmarks. It looks for secrets and benchmarks alone where prompts are sampled.
 Verdicts check_many_rows(const train::RunView& run);
 // NUM-12: what is evaluated, how often, and whether the best step will be among the checkpoints. Empty for methods that
 // sample.

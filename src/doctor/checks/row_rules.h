@@ -37,7 +37,7 @@ std::span<const RowRule> row_rules();
 // The rules of DATA-17, which are of every row, prompts too.
 std::span<const RowRule> private_rules();
 
-// What a row trains to say: its completion, its chosen side, or its whole text. Null: none.
+// Returns what a row trains to say: its completion, its chosen side, or its whole text. Null: none.
 const std::string* answer_text(const RowTexts& row);
 // Every text of a row, one behind the other.
 std::string all_texts(const RowTexts& row);

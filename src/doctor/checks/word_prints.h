@@ -18,7 +18,7 @@ std::string words_of(const std::string& text);
 // A hash is the upper half of base::hash64 xor its lower half.
 std::vector<std::uint32_t> word_runs(std::string_view words, std::size_t length);
 
-// Of each text the first earlier one that it nearly repeats: the sets of their runs of 5 words have a Jaccard
+// Finds for each text the first earlier one that it nearly repeats: the sets of their runs of 5 words have a Jaccard
 // similarity of at least 0.8. Runs that more than a tenth of the texts have are the task's wording, and do not count;
 // neither does a text with fewer than 8 other ones. Texts with the same words are twins too. Candidates are found by
 // MinHash with 16 bands of 4 hashes, which misses one pair in 5,000 at 0.8, and are then compared exactly.

@@ -74,7 +74,7 @@ struct MemoryInputs {
   // whether its weights are there only before step 1.
   std::int64_t reference_bytes = 0, reference_pass = 0;
   bool reference_released = false;
-  // Of distillation, beside a training pass: the teacher's hidden states of all scored rows, and the tiles of both heads.
+  // Distillation holds them beside a training pass: the teacher's hidden states of all scored rows, and tiles of both heads.
   std::int64_t teacher_rows = 0;
   std::int64_t accumulation = 1;  // micro-batches of a step, all laid out at once
   std::int64_t gradient_copies =

@@ -10,7 +10,7 @@ namespace hone::train {
 
 struct OpenedRun;  // train/opening/open_run.h
 
-// Of every token's text, in order of id.
+// Returns a hash of every token's text, in order of id.
 std::uint64_t vocabulary_hash(const text::Tokenizer& tokenizer);
 
 // UserError that names the first token which differs. `where` is an option, `ours` and `theirs` name the models.

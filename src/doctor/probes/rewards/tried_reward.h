@@ -74,7 +74,7 @@ class TriedReward {
   double call_seconds() const { return call_seconds_; }  // of a call that was repeated
   const RewardDependence& dependence() const { return dependence_; }
   const GoldDependence& gold_dependence() const { return gold_; }
-  // What blind policies and wrong answers earn; not among calls(). None where the reward does not read a gold.
+  // Tells what blind policies and wrong answers earn; not among calls(). There are none where the reward reads no gold.
   const RewardAttacks& attacks() const { return attacks_; }
   // Every row of the data was asked, and none of them told anything.
   bool seen_all() const { return seen_all_; }
