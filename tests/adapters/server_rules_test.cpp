@@ -233,7 +233,8 @@ TEST(ServerRules, ARefusalHidesNoSilentLoss) {
 TEST(ServerRules, OllamaIsNamedForItsOwnFamiliesAlone) {
   model::ModelConfig qwen;
   qwen.family = model::Family::kQwen2;
-  for (const model::ModelConfig* const base : {&qwen, static_cast<const model::ModelConfig*>(nullptr)}) {
+  for (const model::ModelConfig* const base :
+       std::initializer_list<const model::ModelConfig*>{&qwen, nullptr}) {
     for (const std::string& one : losses(lora_of(kQuery), {{"use_rslora", true}}, base))
       EXPECT_EQ(one.find("Ollama"), std::string::npos) << one;
   }
