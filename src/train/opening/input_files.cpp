@@ -135,7 +135,7 @@ void require_same_reference(const Json& before, const Json& now, std::string_vie
   if (!before.is_object() || before.empty() || had == has) return;
   const std::string name(option);
   const auto words = [&](const Json& files) {
-    return files.empty() ? "no " + name : name + " with other files";
+    return files.empty() ? "no " + name : "a " + name + " with other files";
   };
   throw base::UserError(
       {.where = "option " + name,

@@ -44,6 +44,12 @@ TeacherRows teacher_rows(const model::CausalLm& teacher, bool adapters_on, const
           .hidden = batch.forward(pass.source, /*trains=*/false).detach()};
 }
 
+std::int64_t teacher_rows_bytes(const model::CausalLm& teacher, std::int64_t n) {
+  const at::ScalarType residual = teacher.dtypes().residual;
+  return n * teacher.config().hidden_size * static_cast<std::int64_t>(c10::elementSize(residual)) +
+         learn::divergence_bytes(n, teacher.config().vocab_size, residual);
+}
+
 DivergenceFacts run_divergence(const model::CausalLm& student, const TeacherRows& teacher,
                                const PolicyPass& pass, const RngKey& key, const PassForm& form,
                                const learn::DivergenceOptions& options, double factor) {

@@ -24,6 +24,9 @@ struct TeacherRows {
 TeacherRows teacher_rows(const model::CausalLm& teacher, bool adapters_on, const PolicyPass& pass,
                          const PassForm& form);
 
+// Memory from the teacher's pass to the end of the student's, of n tokens: `hidden`, and the tiles of both heads.
+std::int64_t teacher_rows_bytes(const model::CausalLm& teacher, std::int64_t n);
+
 // Sums over the n tokens.
 struct DivergenceFacts {
   double divergence = 0, entropy = 0;

@@ -12,10 +12,10 @@
 #include "base/error.h"
 #include "base/strings/plural.h"
 #include "config/method_traits.h"
-#include "learn/divergence.h"
 #include "train/opening/memory_inputs.h"
 #include "train/opening/open_model.h"
 #include "train/opening/open_run.h"
+#include "train/passes/divergence_pass.h"
 #include "train/saves/reference_file.h"
 
 namespace hone::train {
@@ -132,20 +132,13 @@ Reference open_reference(OpenedRun& run, bool packs) {
   return out;
 }
 
-// Held from the teacher's pass to the end of the student's.
-static std::int64_t teacher_rows_bytes(const model::CausalLm& teacher, const MemoryInputs& inputs) {
-  const std::int64_t scored = std::max(inputs.train.scored, inputs.eval.scored);
-  const at::ScalarType residual = teacher.dtypes().residual;
-  return scored * teacher.config().hidden_size * static_cast<std::int64_t>(c10::elementSize(residual)) +
-         learn::divergence_bytes(scored, teacher.config().vocab_size, residual);
-}
-
 void count_reference(MemoryInputs& inputs, const OpenedRun& run) {
   if (run.moving_reference != nullptr)
     inputs.reference_bytes = static_cast<std::int64_t>(run.moving_reference->values().nbytes());
   const std::shared_ptr<const model::CausalLm> second = run.second_model.lock();
   if (run.plan.method == config::Method::kDistill)
-    inputs.teacher_rows = teacher_rows_bytes(second == nullptr ? *run.model : *second, inputs);
+    inputs.teacher_rows = teacher_rows_bytes(second == nullptr ? *run.model : *second,
+                                             std::max(inputs.train.scored, inputs.eval.scored));
   if (second == nullptr) return;
   inputs.reference_bytes = second->parameter_bytes();
   inputs.reference_released = run.plan.precompute_ref_log_probs;
