@@ -71,13 +71,19 @@ __global__ void __launch_bounds__(kThreads, blocks_at_once(kThreads)) step_kerne
   Place place;
   if (!find_place(place, s.tokens, s.heads + 2 * s.kv_heads)) return;
   T* const x = row_of<T>(s.qkv, place);
-  if (place.head < s.heads) return turn_head(x, x, static_cast<const W*>(s.q_weight.data), s, place);
-  const bool is_value = place.head >= s.heads + s.kv_heads;
-  const std::int64_t kv_head = (place.head - s.heads) % s.kv_heads;
-  T* const to = static_cast<T*>(is_value ? s.values : s.keys) +
-                ((s.pages[place.token] * s.kv_heads + kv_head) * kPageTokens + s.places[place.token]) * s.dim;
-  if (!is_value) return turn_head(to, x, static_cast<const W*>(s.k_weight.data), s, place);
-  for (std::int64_t i = place.lane; i < s.dim; i += kWarp) to[i] = x[i];
+  const bool is_query = place.head < s.heads, is_value = place.head >= s.heads + s.kv_heads;
+  T* to = x;
+  if (!is_query) {
+    const std::int64_t kv_head = (place.head - s.heads) % s.kv_heads;
+    to = static_cast<T*>(is_value ? s.values : s.keys) +
+         ((s.pages[place.token] * s.kv_heads + kv_head) * kPageTokens + s.places[place.token]) * s.dim;
+  }
+  if (is_value) {
+    for (std::int64_t i = place.lane; i < s.dim; i += kWarp) to[i] = x[i];
+    return;
+  }
+  // One call for both, so that its code is there once: two of them spill.
+  turn_head(to, x, static_cast<const W*>(is_query ? s.q_weight.data : s.k_weight.data), s, place);
 }
 
 // The gradient of the rotation's input, at column i.
