@@ -23,15 +23,6 @@ struct Step::Parts {
 
 namespace {
 
-data::Batch batch_of(const std::vector<std::int32_t>& tokens) {
-  data::Batch batch;
-  batch.ids.assign(tokens.begin(), tokens.end());
-  batch.positions.resize(tokens.size());
-  std::iota(batch.positions.begin(), batch.positions.end(), 0);
-  batch.segments.push_back({.begin = 0, .end = static_cast<std::int64_t>(tokens.size())});
-  return batch;
-}
-
 void check(const Example& example, const model::CausalLm& model) {
   const std::int64_t most = model.config().max_position_embeddings;
   const auto tokens = static_cast<std::int64_t>(example.tokens.size());
@@ -84,7 +75,7 @@ Scored pass_over(const Adapter::Parts& of, const Example& example, const Loss& l
   const model::CausalLm& model = of.model.model;
   require_attached(of);
   check(example, model);
-  const data::Batch batch = batch_of(example.tokens);
+  const data::Batch batch = serve::one_sequence(example.tokens);
   serve::RowTargets targets{.columns = 1, .targets = {}, .has_gradient = {}};
   targets.targets.assign(example.targets.begin(), example.targets.end());
   if (trains) targets.has_gradient.assign(example.targets.size(), true);

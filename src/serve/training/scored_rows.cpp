@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 #include "ops/fused_linear.h"
@@ -149,6 +150,15 @@ at::Tensor lora_head(const model::CausalLm& model, const at::Tensor& hidden, con
 }
 
 }  // namespace
+
+data::Batch one_sequence(const std::vector<std::int32_t>& tokens) {
+  data::Batch batch;
+  batch.ids.assign(tokens.begin(), tokens.end());
+  batch.positions.resize(tokens.size());
+  std::iota(batch.positions.begin(), batch.positions.end(), 0);
+  batch.segments.push_back({.begin = 0, .end = static_cast<std::int64_t>(tokens.size())});
+  return batch;
+}
 
 at::Tensor score_rows(const model::CausalLm& model, const at::Tensor& hidden, const RowTargets& targets,
                       const DerivativeOf& derivative_of) {

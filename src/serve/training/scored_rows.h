@@ -14,9 +14,13 @@
 #include <functional>
 #include <vector>
 
+#include "data/records/record.h"
 #include "model/causal_lm.h"
 
 namespace hone::serve {
+
+// A pass over one sequence of tokens, from position 0.
+data::Batch one_sequence(const std::vector<std::int32_t>& tokens);
 
 struct RowTargets {
   std::int64_t columns = 1;           // K

@@ -20,15 +20,6 @@ namespace {
 
 constexpr double kAlpha = 32;
 
-data::Batch batch_of(const std::vector<std::int32_t>& tokens) {
-  data::Batch batch;
-  batch.ids.assign(tokens.begin(), tokens.end());
-  batch.positions.resize(tokens.size());
-  std::iota(batch.positions.begin(), batch.positions.end(), 0);
-  batch.segments.push_back({.begin = 0, .end = static_cast<std::int64_t>(tokens.size())});
-  return batch;
-}
-
 void require_number(const char* name, double value, bool fits, const char* expected) {
   if (std::isfinite(value) && fits) return;
   throw base::UserError({.where = std::string("adam_params.") + name,
@@ -146,7 +137,7 @@ std::unique_ptr<TrainedModel> TrainedModel::load(model::CausalLm& model, const b
 ScoredDatum TrainedModel::forward_backward(const Datum& datum, const LossSpec& spec, bool trains) {
   check_datum(datum, model_);
   const Seat layers(*this, Seat::Of::kLayers);
-  const data::Batch batch = batch_of(datum.tokens);
+  const data::Batch batch = one_sequence(datum.tokens);
   RowTargets targets{.columns = datum.columns, .targets = {}, .has_gradient = {}};
   targets.targets.assign(datum.targets.begin(), datum.targets.end());
   bool any = false;
