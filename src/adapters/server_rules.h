@@ -47,7 +47,7 @@ struct ServerLoss {
   std::vector<KeyGroup> groups;  // the worst first, never empty
 };
 
-// Of vLLM, SGLang, llama-server and Ollama, those that are known to lose something of the adapter in `folder`, also where a
+// Lists those of vLLM, SGLang, llama-server and Ollama that are known to lose a part of the adapter in `folder`, also where a
 // flag has to be set first (--max-lora-rank). `base`: null where it is not known; then Ollama, which refuses most families,
 // is not asked. UserError as above.
 std::vector<ServerLoss> silent_losses(const base::fs::path& folder, const model::ModelConfig* base = nullptr);

@@ -44,7 +44,7 @@ struct DivergenceRows {
   at::Tensor d_hidden = {};        // [n, H_s] fp32, of divergence_gradient()
 };
 
-// Where the gradients of the student's head go, fp32; what is undefined is not trained.
+// Holds the gradients of the student's head, fp32; what is undefined is not trained.
 struct DivergenceTrained {
   at::Tensor weight = {};  // [V, H_s] += factor * sum of d D / d W
   at::Tensor own = {};     // [k, H_s] += the same of the rows `own`

@@ -98,7 +98,7 @@ class CausalLm {
   // neither sees them nor waits for them. InternalError unless takes_drawn_ids().
   at::Tensor step_drawn(const at::Tensor& ids, std::vector<KvCache*>& caches,
                         const ops::PassContext& pass) const;
-  // Whether a token is nothing but a row of the embedding to the model, and every layer can truncate: what was read ahead of
+  // True where a token is nothing but a row of the embedding to the model, and every layer can truncate: what was read ahead of
   // the host may have to be taken back.
   bool takes_drawn_ids() const;
   // UserError for one outside the embedding.

@@ -103,7 +103,7 @@ std::vector<Decoder::Drawn> Decoder::drawn_on_device() {
 }
 
 // After an error. What was not drawn is read again: a sequence's last token, or it begins again with its prompt's hidden state.
-// The device may have drawn what the host has not read, so that its rows begin anew too.
+// The device may have drawn what the host has not read, so that its rows begin again too.
 void Decoder::read_again(std::span<const Ready> ready) {
   drop_all();
   draws_.begin_again();

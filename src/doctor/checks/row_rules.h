@@ -13,7 +13,7 @@
 
 namespace hone::doctor {
 
-// What a rule finds in one row, in words that may be printed: "an AWS access key", never the key. Empty: nothing.
+// Says what a rule finds in one row, in words that may be printed: "an AWS access key", never the key. Empty: nothing.
 using RowFinding = std::optional<std::string>;
 
 struct RowRule {

@@ -74,7 +74,7 @@ struct NormRope {
   float eps = 0;
 };
 
-// Of a step's queries, keys and values [tokens, heads + 2 kv_heads, dim]: queries and keys get what NormRope says, queries in place;
+// Turns a step's queries, keys and values [tokens, heads + 2 kv_heads, dim]: queries and keys get what NormRope says, queries in place;
 // keys and values become token places[t] of page pages[t].
 struct StepHeads {
   Heads qkv;
