@@ -54,7 +54,6 @@ hone_level_folder(avx512 ${avx512} -mprefer-vector-width=512)
 hone_level_folder(avx512_bf16 ${avx512} -mavx512bf16)
 hone_level_folder(amx ${avx512} -mavx512bf16)  # the tiles' own instructions are named by attribute
 
-hone_folder(ops/backend/cpu)
 # A list of cases, which spends its time in libtorch.
 hone_joined_folder(ops/cases -O1)
 # Files that hold several levels by attribute. Contraction is on, as in libtorch.

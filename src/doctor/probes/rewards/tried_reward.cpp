@@ -242,11 +242,13 @@ std::int64_t TriedReward::rows_without_score() const {
 std::vector<std::size_t> TriedReward::telling_rows() {
   const bool same_for_all = constant();
   const double usual = highest_;
-  const double each = calls_.empty() ? 0 : calls_.back().seconds / static_cast<double>(rows().size());
+  // The quickest call says what a call costs: another one may have waited for a busy machine.
+  double quickest = calls_.empty() ? 0 : calls_.front().seconds;
+  for (const Answered& one : calls_) quickest = std::min(quickest, one.seconds);
+  const double each = quickest / static_cast<double>(rows().size());
   const double most = each > 0 ? kWideSeconds / 2 / each : static_cast<double>(kWideRows);
   const train::PolicyPrompts& prompts = rows().prompts_of_run();
-  const bool quick = calls_.empty() || calls_.back().seconds < kQuickCall;
-  const double least = quick ? static_cast<double>(kQuickWideRows) : 1;
+  const double least = quickest < kQuickCall ? static_cast<double>(kQuickWideRows) : 1;
   const auto count = static_cast<std::size_t>(std::clamp(most, least, static_cast<double>(kWideRows)));
   const RewardRows wide(rows(), draw_rows(prompts, std::max(count, rows().size())));
   // A row may be scored in one form only: where all can be asked and none has a score so far, in every
