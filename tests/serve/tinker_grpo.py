@@ -1,7 +1,7 @@
 """A policy-gradient loop with the real tinker SDK: python tinker_grpo.py URL BASE_MODEL PLAN
 
-PLAN is a JSON file of tests/serve/tinker_test.py: what a run of hone grpo drew, by step. The loop draws it again, and trains on it.
-Prints one line of JSON: the path of the weights after each step, and the norm of each gradient.
+PLAN is a JSON file of tests/serve/tinker_test.py: what a run of hone grpo drew, by step. The loop draws it again, and trains on it in
+`calls` calls of forward_backward a step. Prints one line of JSON: the path of the weights after each step, and the norm of each gradient.
 """
 
 import json
@@ -13,32 +13,38 @@ from tinker import types
 from tinker_sdk import datum
 
 
-def datums(prompt, drawn, advantages):
-    """Of completions as (ids, log-probabilities when drawn): the weight of a sequence is 1, that of a batch too."""
+def datums(drawn, sequences):
+    """Of `sequences` datums of a step, each (prompt, ids, log-probabilities when drawn, advantage): the loss is their mean."""
     out = []
-    for (ids, logprobs), advantage in zip(drawn, advantages, strict=True):
+    for prompt, ids, logprobs, advantage in drawn:
         before = [0.0] * (len(prompt) - 1)
-        share = advantage * (1 / len(ids) / len(drawn))
+        share = advantage * (1 / len(ids) / sequences)
         out.append(datum(prompt + ids, logprobs=before + logprobs, advantages=before + [share] * len(ids)))
+    return out
+
+
+def draw(sampler, plan, groups):
+    """Draws what the run drew: the requests go in the order of its prompts."""
+    params = types.SamplingParams(max_tokens=plan["length"], temperature=1.0)
+    asked = [sampler.sample(types.ModelInput.from_ints(group["prompt"]), len(group["completions"]), params) for group in groups]
+    out = []
+    for group, future in zip(groups, asked, strict=True):
+        found = [(list(one.tokens), list(one.logprobs)) for one in future.result().sequences]
+        assert [ids for ids, _ in found] == group["completions"], f"other tokens: {found}, {group}"
+        out += [(group["prompt"], ids, logprobs, advantage) for (ids, logprobs), advantage in zip(found, group["advantages"], strict=True)]
     return out
 
 
 def loop(client, plan):
     paths, norms = [], []
-    for generation in plan["generations"]:
-        sampler = client.save_weights_and_get_sampling_client().result()
-        params = types.SamplingParams(max_tokens=plan["length"], temperature=1.0)
-        group = len(generation["completions"])
-        found = sampler.sample(types.ModelInput.from_ints(generation["prompt"]), group, params).result().sequences
-        drawn = [(list(one.tokens), list(one.logprobs)) for one in found]
-        assert [ids for ids, _ in drawn] == generation["completions"], f"other tokens: {drawn}, {generation}"
-        size = plan["step_size"]
-        for begin in range(0, group, size):
-            part = slice(begin, begin + size)
-            client.forward_backward(datums(generation["prompt"], drawn[part], generation["advantages"][part]), "importance_sampling").result()
-            stepped = client.optim_step(types.AdamParams(learning_rate=plan["rate"], beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0, grad_clip_norm=1.0))
-            norms.append(stepped.result().metrics["unclipped_grad_l2:mean"])
-            paths.append(client.save_state(f"step-{len(paths) + 1}").result().path)
+    for groups in plan["generations"]:
+        drawn = draw(client.save_weights_and_get_sampling_client().result(), plan, groups)
+        made, size = datums(drawn, len(drawn)), -(-len(drawn) // plan["calls"])
+        for begin in range(0, len(made), size):
+            client.forward_backward(made[begin : begin + size], "importance_sampling").result()
+        stepped = client.optim_step(types.AdamParams(learning_rate=plan["rate"], beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0, grad_clip_norm=1.0))
+        norms.append(stepped.result().metrics["unclipped_grad_l2:mean"])
+        paths.append(client.save_state(f"step-{len(paths) + 1}").result().path)
     return {"paths": paths, "norms": norms}
 
 

@@ -7,6 +7,7 @@ usage: tests/serve/tinker_test.py [--hone PROGRAM]
 import json
 import os
 import pathlib
+import shutil
 import signal
 import struct
 import subprocess
@@ -20,6 +21,7 @@ from server import SOURCE, TINY, Server
 
 PYTHON = SOURCE / "third_party/serve-venv/bin/python"
 SEED, RATE, LENGTH, STEPS = 7, 0.01, 8, 5
+LONG = "The tokens of this prompt are more than those of a pass that is summed at once. " * 4  # above 256
 REWARD = """
 def reward(completion_ids, **_):
     return [sum(one) % 8 / 8 for one in completion_ids]
@@ -48,13 +50,24 @@ def test_sdk(program):
             same(again.stop(), 0, "the exit code")
 
 
-def grpo(program, folder, **more):
-    """A run of hone grpo of one prompt a batch: its folder, and what it drew."""
+def model_that_ends(folder):
+    """The tiny model with 48 end tokens of 384, so that completions have unequal lengths."""
+    out = folder / "model"
+    shutil.copytree(TINY, out, ignore=shutil.ignore_patterns("adapter*", "golden*", "combined*", "pissa*"))
+    for name in ("config.json", "generation_config.json"):
+        saved = json.loads((out / name).read_text(encoding="utf-8"))
+        (out / name).write_text(json.dumps(saved | {"eos_token_id": [2, *range(7, 384, 8)]}), encoding="utf-8")
+    return out
+
+
+def grpo(program, folder, model, **more):
+    """A run of hone grpo: its folder, and what it drew."""
     (folder / "reward.py").write_text(REWARD, encoding="utf-8")
-    rows = [json.dumps({"prompt": text}) + "\n" for text in ("one two three", "four", "The sum of 5 and 6 is", "a b")]
+    texts = ["one two three", "four", "The sum of 5 and 6 is", "a b", *([] if more["num_generations"] == 2 else [LONG, "six of seven and more"])]
+    rows = [json.dumps({"prompt": text}) + "\n" for text in texts]
     (folder / "rows.jsonl").write_text("".join(rows), encoding="utf-8")
     run = folder / "run"
-    words = {"model_name_or_path": TINY, "dataset_name": folder / "rows.jsonl", "reward_funcs": f"{folder}/reward.py:reward", "output_dir": run,
+    words = {"model_name_or_path": model, "dataset_name": folder / "rows.jsonl", "reward_funcs": f"{folder}/reward.py:reward", "output_dir": run,
              "use_peft": "true", "lora_r": 2, "lora_alpha": 32, "lora_target_modules": "all-linear", "lora_dropout": 0, "per_device_train_batch_size": 1,
              "share_prompt": "false",
              "max_completion_length": LENGTH, "max_steps": STEPS, "save_strategy": "steps", "save_steps": 1, "learning_rate": RATE,
@@ -66,12 +79,16 @@ def grpo(program, folder, **more):
     return run, [json.loads(line) for line in (run / "rollouts.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-def generation(rollouts):
-    """What tinker_grpo.py draws again, with the advantages of its rewards."""
-    samples = rollouts["samples"]
-    rewards = [one["rewards"][0] for one in samples]
-    return {"prompt": rollouts["prompts"][0]["ids"], "completions": [one["ids"] for one in samples],
-            "advantages": [one - sum(rewards) / len(rewards) for one in rewards]}
+def groups_of(rollouts, generations):
+    """What tinker_grpo.py draws again of a batch, prompt by prompt, with the advantages of its rewards."""
+    samples, out = rollouts["samples"], []
+    for begin in range(0, len(samples), generations):
+        group = samples[begin:begin + generations]
+        rewards = [one["rewards"][0] for one in group]
+        same({one["prompt"] for one in group}, {begin // generations})
+        out.append({"prompt": rollouts["prompts"][begin // generations]["ids"], "completions": [one["ids"] for one in group],
+                    "advantages": [one - sum(rewards) / len(rewards) for one in rewards]})
+    return out
 
 
 def tensors(file):
@@ -82,28 +99,41 @@ def tensors(file):
     return {name: data[begin + row["data_offsets"][0]:begin + row["data_offsets"][1]] for name, row in rows.items() if name != "__metadata__"}
 
 
-def loop_is_grpo(program, step_size, **more):
-    """After each of five steps the SDK's loop has the weights of hone grpo, of which `more` are options."""
+def loop_is_grpo(program, prompts, generations, calls=1, sums="bins"):
+    """After each of five steps the SDK's loop has the weights of a hone grpo of batches of so many prompts, and as many completions each."""
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        run, rollouts = grpo(program, folder, **more)
-        plan = {"seed": SEED, "rate": RATE, "length": LENGTH, "step_size": step_size, "generations": [generation(one) for one in rollouts]}
+        model = model_that_ends(folder)
+        run, rollouts = grpo(program, folder, model, num_generations=generations, gradient_accumulation_steps=prompts * generations)
+        plan = {"seed": SEED, "rate": RATE, "length": LENGTH, "calls": calls, "generations": [groups_of(one, generations) for one in rollouts[:STEPS]]}
+        lengths = {len(ids) for one in plan["generations"] for group in one for ids in group["completions"]}
         (folder / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
-        with Server(program, "--root", str(folder / "root"), "--seed", str(SEED)) as server:
+        with Server(program, "--root", str(folder / "root"), "--seed", str(SEED), "--gradient_sums", sums, model=model) as server:
             found = sdk(server, str(folder / "plan.json"), script="tinker_grpo.py")
-        holds(sum(norm > 0 for norm in found["norms"][:STEPS]) >= 3, found)
+        holds(sum(norm > 0 for norm in found["norms"]) >= 3, found)
+        differ = []
         for step in range(1, STEPS + 1):
             name = found["paths"][step - 1].removeprefix("tinker://").replace(":", "+")
             mine = tensors(folder / "root" / name / "adapter_model.safetensors")
             theirs = tensors(run / f"checkpoint-{step}/adapter_model.safetensors")
             same(sorted(mine), sorted(theirs))
-            differ = [tensor for tensor in mine if mine[tensor] != theirs[tensor]]
-            holds(not differ, f"step {step}: {len(differ)} of {len(mine)} tensors differ, {differ[:2]}")
+            differ.append(sum(mine[tensor] != theirs[tensor] for tensor in mine))
+        return differ, lengths
 
 
 def test_grpo_of_pairs(program):
-    """a loop over groups of two has the weights of hone grpo after each of five steps, bit for bit"""
-    loop_is_grpo(program, 2, num_generations=2, gradient_accumulation_steps=2)
+    """a loop over groups of two has the weights of hone grpo after each of five steps, bit for bit, in both orders of sums"""
+    for sums in ("arrival", "bins"):
+        same(loop_is_grpo(program, 1, 2, sums=sums)[0], [0] * STEPS, sums)
+
+
+def test_grpo_of_groups(program):
+    """so has a loop over groups of 8 and 16, over several prompts a batch, of unequal lengths, by one and by several calls a step"""
+    for prompts, generations, calls in ((1, 8, 1), (1, 16, 3), (3, 4, 1), (2, 8, 5)):
+        differ, lengths = loop_is_grpo(program, prompts, generations, calls)
+        same(differ, [0] * STEPS, f"{prompts} prompts of {generations}, {calls} calls")
+        holds(len(lengths) > 1, lengths)
+    holds(any(loop_is_grpo(program, 1, 8, sums="arrival")[0]), "sums by arrival have the same bits: the test shows nothing")
 
 
 def main():
@@ -112,7 +142,7 @@ def main():
         print(f"skip the tinker SDK: no {PYTHON.relative_to(SOURCE)}: python3 -m venv, and pip install -r tests/serve/requirements.txt")
         return 0
     tests = Tests()
-    tests.run([test_sdk, test_grpo_of_pairs], program)
+    tests.run([test_sdk, test_grpo_of_pairs, test_grpo_of_groups], program)
     return 1 if tests.failed else 0
 
 

@@ -172,21 +172,33 @@ INSTANTIATE_TEST_SUITE_P(All, TinkerUpdateOf,
                                            Case{"importance_sampling", true, 1}, Case{"ppo", true, 1},
                                            Case{"cispo", false, 1}, Case{"dro", true, 1}));
 
-TEST(TinkerTraining, ThreeChunksAreOneInBits) {
+// Also where the request before them failed, and was taken back.
+TEST(TinkerTraining, ChunksAreOneInBits) {
   Base base(kBfloat16);
-  at::Tensor results[2];
-  for (const bool chunks : {false, true}) {
-    auto trained = TrainedModel::create(base.model(), {.rank = 4, .seed = 1});
-    warm(*trained);
-    for (int i = 0; i < 3; ++i) {
-      if (chunks || i == 0) trained->begin();
-      trained->forward_backward(datum_of({}, 10 + 7 * i, i), {}, true);
-      if (chunks || i == 2) trained->done();
+  for (const GradientSums sums : {GradientSums::kArrival, GradientSums::kBins}) {
+    at::Tensor results[2];
+    for (const bool chunks : {false, true}) {
+      auto trained = TrainedModel::create(base.model(), {.rank = 4, .seed = 1});
+      trained->set_gradient_sums(sums);
+      warm(*trained);
+      if (chunks) {
+        trained->begin();
+        trained->forward_backward(datum_of({}, 15, 2), {}, true);
+        trained->undo();
+        EXPECT_FALSE(trained->has_gradient());
+      }
+      for (int i = 0; i < 5; ++i) {
+        if (chunks || i == 0) trained->begin();
+        trained->forward_backward(datum_of({}, 10 + 7 * (i % 3), i), {}, true);
+        if (chunks || i == 4) trained->done();
+      }
+      while (chunks && trained->add_gradient()) {
+      }
+      trained->optim_step({});
+      results[chunks ? 1 : 0] = values(*trained);
     }
-    trained->optim_step({});
-    results[chunks ? 1 : 0] = values(*trained);
+    EXPECT_TRUE(at::equal(results[0], results[1]));
   }
-  EXPECT_TRUE(at::equal(results[0], results[1]));
 }
 
 // Two models on one base do not see each other, and the base between calls is the base.

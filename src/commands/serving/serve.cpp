@@ -162,6 +162,7 @@ serve::TinkerApi* add_tinker(const config::ServePlan& plan, model::CausalLm& mod
   options.model_name = served.root;
   options.root = plan.root;
   options.seed = served.seed;
+  if (plan.gradient_sums == "bins") options.gradient_sums = serve::GradientSums::kBins;
   options.stop_ids = served.stop_ids;
   options.ends_with_stop = [&tokenizer = served.tokenizer](std::span<const std::int32_t> ids,
                                                            const std::vector<std::string>& stops) {

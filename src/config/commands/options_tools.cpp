@@ -226,6 +226,10 @@ const Schema& serve_schema() {
              bytes(&ServePlan::adapter_memory)},
             {"training_share", "share of the time for scores and training while requests decode",
              &ServePlan::training_share, Range{.least = 0.01, .most = 0.99}},
+            {"gradient_sums",
+             "order of the sums of a step of the Tinker API: by arrival, or in the bins of hone grpo, whose bits a loop "
+             "then has for one more forward pass",
+             &ServePlan::gradient_sums, choice("arrival bins")},
             as_in_training("drafts", &SamplingPlan::drafts)}),
        machine_rows<DecodingPlan>(kBf16),
        quantized_rows(kFourBits, kEightBits),

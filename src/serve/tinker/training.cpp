@@ -97,6 +97,7 @@ void Service::create_model(const Held& exchange, const std::string&) {
       model, future,
       [this, lora = model.facts.lora](Runtime& runtime) {
         runtime.model = TrainedModel::create(model_, lora);
+        runtime.model->set_gradient_sums(options_.gradient_sums);
         return false;
       },
       [this, future, id = model.id] {
@@ -115,6 +116,7 @@ void Service::load_into(ModelState& model, const std::string& future, const Tink
       model, future,
       [this, lora = saved.run.lora, folder = store_.folder(path), moments](Runtime& runtime) {
         runtime.model = TrainedModel::load(model_, folder, lora, moments);
+        runtime.model->set_gradient_sums(options_.gradient_sums);
         runtime.saved_steps = runtime.model->steps();
         return false;
       },
@@ -265,6 +267,7 @@ void Service::optim_step(const Held& exchange, const std::string&) {
             work(
                 model, future,
                 [params, report](Runtime& runtime) {
+                  if (made(runtime).add_gradient()) return true;
                   *report = made(runtime).optim_step(params);
                   return false;
                 },

@@ -134,8 +134,27 @@ std::unique_ptr<TrainedModel> TrainedModel::load(model::CausalLm& model, const b
   return out;
 }
 
+namespace {
+
+bool any_gradient(const LossSpec& spec, const Datum& datum) {
+  for (std::size_t i = 0; i < datum.targets.size(); ++i)
+    if (may_have_gradient(spec, datum, i)) return true;
+  return false;
+}
+
+}  // namespace
+
 ScoredDatum TrainedModel::forward_backward(const Datum& datum, const LossSpec& spec, bool trains) {
   check_datum(datum, model_);
+  const bool later = trains && sums_ == GradientSums::kBins;
+  ScoredDatum out = pass_of(datum, spec, trains && !later);
+  // A run leaves out the sequences that have no gradient, so they take no place in a bin.
+  if (later && any_gradient(spec, datum)) bins_.add(datum, spec);
+  if (trains) has_gradient_ = true;
+  return out;
+}
+
+ScoredDatum TrainedModel::pass_of(const Datum& datum, const LossSpec& spec, bool trains) {
   const Seat layers(*this, Seat::Of::kLayers);
   const data::Batch batch = one_sequence(datum.tokens);
   RowTargets targets{.columns = datum.columns, .targets = {}, .has_gradient = {}};
@@ -160,7 +179,6 @@ ScoredDatum TrainedModel::forward_backward(const Datum& datum, const LossSpec& s
       return any ? std::move(loss.d_logprob) : std::vector<float>();
     });
   }
-  if (trains) has_gradient_ = true;
   if (any && trains_layers_ && d_hidden.defined()) pass.backward(d_hidden);
   return out;
 }
@@ -168,11 +186,13 @@ ScoredDatum TrainedModel::forward_backward(const Datum& datum, const LossSpec& s
 void TrainedModel::begin() {
   const at::NoGradGuard no_grad;
   had_gradient_ = has_gradient_;
-  before_ = has_gradient_ ? adapter_.flat_gradient().clone() : at::Tensor();
+  binned_before_ = bins_.size();
+  before_ = has_gradient_ && sums_ == GradientSums::kArrival ? adapter_.flat_gradient().clone() : at::Tensor();
 }
 
 void TrainedModel::undo() {
   const at::NoGradGuard no_grad;
+  bins_.truncate(binned_before_);
   if (before_.defined()) {
     adapter_.flat_gradient().copy_(before_);
   } else {
@@ -186,6 +206,18 @@ void TrainedModel::done() {
   before_.reset();
 }
 
+bool TrainedModel::add_gradient() {
+  try {
+    return bins_.add_next(adapter_.flat_gradient(),
+                          [this](const Datum& datum, const LossSpec& spec) { pass_of(datum, spec, true); });
+  } catch (...) {
+    const at::NoGradGuard no_grad;
+    adapter_.zero_gradient();
+    has_gradient_ = false;
+    throw;
+  }
+}
+
 StepReport TrainedModel::optim_step(const AdamParams& params) {
   check(params);
   if (!has_gradient_) {
@@ -194,6 +226,8 @@ StepReport TrainedModel::optim_step(const AdamParams& params) {
                            .found = "none",
                            .cause = "its gradient would be zero",
                            .fix = "call forward_backward first"});
+  }
+  while (add_gradient()) {
   }
   const at::NoGradGuard no_grad;
   StepReport report;

@@ -5,8 +5,8 @@
 // Every function is for the compute thread.
 //
 // Bits. A datum is a pass of its own, and gradients are added datum by datum: three requests of one datum
-// each give the bits of one request of three. The log-probabilities of a datum are those that an engine
-// records for its tokens with snapshot() at temperature 1.
+// each give the bits of one request of three, in both orders of sums. The log-probabilities of a datum are those
+// that an engine records for its tokens with snapshot() at temperature 1.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@
 #include "learn/adamw.h"
 #include "model/causal_lm.h"
 #include "ops/linear.h"
+#include "serve/training/datum_bins.h"
 #include "serve/training/losses.h"
 
 namespace hone::serve {
@@ -43,6 +44,11 @@ struct StepReport {
   double gradient_l2 = 0, update_l2 = 0, param_l2 = 0;  // before clipping; of the step; after it
 };
 
+enum class GradientSums : std::uint8_t {
+  kArrival,  // each datum's gradient is added when it comes
+  kBins,     // in optim_step, by the bins and the tree of a run (datum_bins.h): one more forward pass of each datum
+};
+
 struct ScoredDatum {
   std::vector<float> logprobs;  // [N columns]
   double loss = 0;
@@ -58,6 +64,9 @@ class TrainedModel {
   static std::unique_ptr<TrainedModel> load(model::CausalLm& model, const base::fs::path& folder,
                                             const LoraChoice& choice, bool moments);
 
+  // How the gradients of a step are added; before the first of them.
+  void set_gradient_sums(GradientSums sums) { sums_ = sums; }
+
   // Scores the datum; with `trains` its gradient is added to what optim_step() will use. UserError for tokens
   // or targets outside the vocabulary, for a datum longer than the model's context, and for a loss that is
   // not finite.
@@ -67,7 +76,10 @@ class TrainedModel {
   void undo();
   void done();
 
-  // A step, after which the gradient is zero. UserError without a gradient, or with one that is not finite
+  // A part of the next optim_step(): the pass of one datum of which the gradient is still to be added. False: there is
+  // none, as always with kArrival. Other work may run between the parts, but none of this model.
+  bool add_gradient();
+  // A step, after which the gradient is zero; it first does what add_gradient() left. UserError without a gradient, or with one that is not finite
   // (it is dropped).
   StepReport optim_step(const AdamParams& params);
 
@@ -94,10 +106,16 @@ class TrainedModel {
   adapters::Adapter adapter_;
   LoraChoice choice_;
   learn::AdamWState state_;
+  // One pass; with `trains` its gradient is added to the adapter's.
+  ScoredDatum pass_of(const Datum& datum, const LossSpec& spec, bool trains);
+
   mutable std::vector<Side> sides_;
   bool trains_layers_ = false;
   bool has_gradient_ = false, had_gradient_ = false;
   at::Tensor before_;  // the gradient at begin(); undefined: it was zero
+  GradientSums sums_ = GradientSums::kArrival;
+  DatumBins bins_;  // of kBins
+  std::size_t binned_before_ = 0;  // the datums at begin()
 };
 
 }  // namespace hone::serve

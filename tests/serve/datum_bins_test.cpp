@@ -1,0 +1,100 @@
+// A step's datums in the bins of a run.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "model/tiny_model.h"
+#include "parallel/bins.h"
+#include "parallel/ranks.h"
+#include "parallel/tree_sum.h"
+#include "serve/training/datum_bins.h"
+
+namespace hone::serve {
+namespace datum_bins_test {
+
+using namespace hone::test_tools;
+
+Datum datum_of(std::int64_t tokens) {
+  Datum out;
+  out.tokens.assign(static_cast<std::size_t>(tokens), 3);
+  out.targets = out.tokens;
+  out.weights.assign(out.tokens.size(), 1);
+  return out;
+}
+
+// Numbers of which each order of sums has other bits.
+at::Tensor part_of(std::int64_t tokens) {
+  return at::arange(1, 9, at::kFloat).mul_(0.1 * static_cast<double>(tokens * tokens + 1)).sin_();
+}
+
+at::Tensor sum_of(DatumBins& bins) {
+  at::Tensor out = at::full({8}, 5, at::kFloat);  // contents of before are lost
+  while (bins.add_next(out, [&](const Datum& datum, const LossSpec&) { out += part_of(std::ssize(datum.tokens)); })) {
+  }
+  return out;
+}
+
+const std::vector<std::int64_t> kLengths = {9, 4, 30, 4, 11, 2, 17, 8, 5, 21, 6, 3, 14};
+
+TEST(DatumBins, AddAsARunDoes) {
+  std::vector<std::int64_t> costs;
+  DatumBins bins;
+  for (const std::int64_t length : kLengths) {
+    costs.push_back(length + 1);
+    bins.add(datum_of(length), {});
+  }
+  const parallel::BinnedWork work(costs, 1);
+  at::Tensor expected = at::empty({8}, at::kFloat);
+  parallel::BinSums sums(expected);
+  for (int bin = 0; bin < work.bins(); ++bin) {
+    if (work.items_of(bin).empty()) continue;
+    sums.begin_bin(bin);
+    for (const std::int64_t item : work.items_of(bin)) expected += part_of(kLengths[static_cast<std::size_t>(item)]);
+  }
+  parallel::OneRank alone;
+  sums.finish(alone, "gradients");
+  EXPECT_TRUE(at::equal(sum_of(bins), expected));
+  EXPECT_EQ(bins.size(), 0U);
+  at::Tensor by_arrival = at::zeros({8}, at::kFloat);
+  for (const std::int64_t length : kLengths) by_arrival += part_of(length);
+  EXPECT_FALSE(at::equal(by_arrival, expected));  // else the test shows nothing
+}
+
+TEST(DatumBins, ForgetWhatIsTakenBack) {
+  DatumBins bins, other;
+  for (const std::int64_t length : {5, 9, 12}) {
+    bins.add(datum_of(length), {});
+    other.add(datum_of(length), {});
+  }
+  bins.add(datum_of(40), {});
+  bins.truncate(3);
+  EXPECT_TRUE(at::equal(sum_of(bins), sum_of(other)));
+}
+
+TEST(DatumBins, KeepNothingAfterAFault) {
+  DatumBins bins;
+  bins.add(datum_of(5), {});
+  bins.add(datum_of(6), {});
+  const at::Tensor gradient = at::zeros({8}, at::kFloat);
+  EXPECT_THROW(bins.add_next(gradient, [](const Datum&, const LossSpec&) { throw std::runtime_error("planted"); }),
+               std::runtime_error);
+  EXPECT_EQ(bins.size(), 0U);
+  EXPECT_FALSE(bins.add_next(gradient, [](const Datum&, const LossSpec&) {}));
+  bins.add(datum_of(7), {});
+  EXPECT_TRUE(at::equal(sum_of(bins), part_of(7)));
+}
+
+TEST(DatumBins, AreBounded) {
+  DatumBins bins;
+  bins.add(datum_of(5), {}, 1000);
+  EXPECT_SAYS(user_error([&] { bins.add(datum_of(200), {}, 1000); }), "at most 1000 bytes");
+  EXPECT_EQ(bins.size(), 1U);
+  bins.truncate(0);
+  bins.add(datum_of(50), {}, 1000);  // its room is free again
+}
+
+}  // namespace datum_bins_test
+}  // namespace hone::serve
