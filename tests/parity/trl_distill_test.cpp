@@ -11,6 +11,9 @@
 #include "parity/form_name.h"
 #include "parity/recorded_run.h"
 #include "train/batches/rollout_batch.h"
+#include "train/methods/distill/distill.h"
+#include "train/opening/memory_inputs.h"
+#include "train/references/open_reference.h"
 #include "train/steps/policy_order.h"
 
 namespace hone::parity {
@@ -71,6 +74,36 @@ INSTANTIATE_TEST_SUITE_P(Cases, TrlDistill, testing::ValuesIn(recorded_cases(kFo
                          [](const auto& one) {
                            return form_name(one.param.name, one.param.form, "explicit");
                          });
+
+// TRL's completions of an evaluation, in its batches: 5, 5 and 2 prompts.
+TEST(TrlDistillEvaluation, EveryMetricEqualsTrls) {
+  const Json golden = recorded_json(kFolder, "evaluated");
+  const Json& evaluation = golden.at("evaluation");
+  const fs::path out = fs::temp_directory_path() / ("hone_distill_evaluation_" + std::to_string(getpid()));
+  LogKeeper ours;
+  const auto run = train::open_run(plan_of(golden, {.name = "evaluated", .form = "explicit"}, out), ours);
+  const train::RolloutBatch batch = train::rollout_batch_from_json(evaluation.at("batch"), "evaluation");
+  train::ReplayedRollouts completions({batch}, run->text->tokenizer);
+  train::distill::Distill method({.plan = run->plan,
+                                  .model = *run->model,
+                                  .source = *run->data.sampled().train_source,
+                                  .evaluation = &completions,
+                                  .prompts = 12,
+                                  .evaluation_prompts = 12,
+                                  .form = train::pass_form(run->start.memory),
+                                  .listener = ours,
+                                  .reference = train::open_reference(*run, false)});
+  const train::EvalFacts found = method.evaluate();
+  Margin margin("an evaluation", kFirstStepBound);
+  for (const auto& [name, value] : found.metrics) {
+    const auto theirs = evaluation.at("metrics").at("eval_" + name).get<double>();
+    margin.note(name, std::abs(value - theirs) / std::max(std::abs(theirs), 0.01));
+  }
+  EXPECT_EQ(found.metrics.size() + 1, evaluation.at("metrics").size()) << "all but num_tokens";
+  EXPECT_EQ(found.batches, 3);
+  fs::remove_all(out);
+  fs::remove(out.string() + ".yaml");
+}
 
 // The prompts of each step: TRL then shuffles them among its micro-batches.
 TEST(TrlDistillOrder, PromptsAreDrawnAsTrlDoes) {

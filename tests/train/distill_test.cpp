@@ -155,6 +155,37 @@ TEST_F(DistillRun, AccumulationAndFormsChangeNothing) {
   EXPECT_NEAR(plain->steps[0].grad_norm, norm, 1e-5 * norm);
 }
 
+// TRL's num_items_in_batch: a step's loss is a mean over all its tokens, whatever the lengths in its micro-batches are.
+TEST_F(DistillRun, TheLossIsTheMeanOverTheStepsTokens) {
+  const std::vector<std::vector<int>> completions = {{40}, {41, 42, 43, 44, 45, 46}, {47, 48, 49}, {50, 51}};
+  base::Json prompts = base::Json::array(), samples = base::Json::array();
+  for (std::size_t i = 0; i < completions.size(); ++i) {
+    prompts.push_back({{"row", i}, {"ids", {3, 60 + static_cast<int>(i)}}});
+    samples.push_back({{"prompt", i}, {"ids", completions[i]}, {"truncated", false}, {"rewards", base::Json::array()}});
+  }
+  const fs::path file = root_ / "hand.jsonl";
+  std::ofstream(file) << base::Json({{"format", "hone-rollouts-1"},
+                                     {"generation", 0},
+                                     {"reward_names", base::Json::array()},
+                                     {"prompts", prompts},
+                                     {"samples", samples}})
+                             .dump()
+                      << "\n";
+  Watcher silent;
+  const auto run = open_run(plan("hand", {"--replay", file.string()}), silent);
+  const StepLoss step = run->method->backward(0);
+  double sum = 0, tokens = 0;
+  std::size_t seen = 0;
+  run->method->replay_samples(0, [&](const ReplayedSample& one) {
+    const auto own = static_cast<double>(completions[seen++].size());
+    sum += one.loss * own;  // of one sample its own mean
+    tokens += own;
+    return true;
+  });
+  EXPECT_EQ(tokens, 12);
+  EXPECT_NEAR(step.loss, sum / 12, 1e-6);
+}
+
 // The teacher is the base with the adapter off: an adapter that is 0 is its own teacher.
 TEST_F(DistillRun, TheModelsOwnBaseIsReadOnce) {
   const Words own = {"--teacher_model_name_or_path", (kFixtures / "tiny_llama").string(), "--max_steps", "1"};
