@@ -32,7 +32,8 @@ at::Tensor part_of(std::int64_t tokens) {
 
 at::Tensor sum_of(DatumBins& bins) {
   at::Tensor out = at::full({8}, 5, at::kFloat);  // contents of before are lost
-  while (bins.add_next(out, [&](const Datum& datum, const LossSpec&) { out += part_of(std::ssize(datum.tokens)); })) {
+  while (bins.add_next(
+      out, [&](const Datum& datum, const LossSpec&) { out += part_of(std::ssize(datum.tokens)); })) {
   }
   return out;
 }
@@ -52,7 +53,8 @@ TEST(DatumBins, AddAsARunDoes) {
   for (int bin = 0; bin < work.bins(); ++bin) {
     if (work.items_of(bin).empty()) continue;
     sums.begin_bin(bin);
-    for (const std::int64_t item : work.items_of(bin)) expected += part_of(kLengths[static_cast<std::size_t>(item)]);
+    for (const std::int64_t item : work.items_of(bin))
+      expected += part_of(kLengths[static_cast<std::size_t>(item)]);
   }
   parallel::OneRank alone;
   sums.finish(alone, "gradients");
@@ -79,8 +81,9 @@ TEST(DatumBins, KeepNothingAfterAFault) {
   bins.add(datum_of(5), {});
   bins.add(datum_of(6), {});
   const at::Tensor gradient = at::zeros({8}, at::kFloat);
-  EXPECT_THROW(bins.add_next(gradient, [](const Datum&, const LossSpec&) { throw std::runtime_error("planted"); }),
-               std::runtime_error);
+  EXPECT_THROW(
+      bins.add_next(gradient, [](const Datum&, const LossSpec&) { throw std::runtime_error("planted"); }),
+      std::runtime_error);
   EXPECT_EQ(bins.size(), 0U);
   EXPECT_FALSE(bins.add_next(gradient, [](const Datum&, const LossSpec&) {}));
   bins.add(datum_of(7), {});

@@ -191,7 +191,7 @@ def test_damaged(o):
         tinker = Tinker(server)
         for number in range(o.first, o.first + o.count):
             parts, whole = damaged(number, o.seed, valid)
-            what = f"--seed {o.seed} --from {number} --count 1: {b"".join(parts)[:900]!r}"
+            what = f"--seed {o.seed} --from {number} --count 1: {bytes().join(parts)[:900]!r}"
             try:
                 said = send(server, tinker.here(parts), whole)
                 status = judged(said, whole, what)

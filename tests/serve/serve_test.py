@@ -9,7 +9,6 @@ import contextlib
 import json
 import math
 import pathlib
-import random
 import signal
 import socket
 import subprocess

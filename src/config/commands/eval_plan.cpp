@@ -14,8 +14,8 @@ namespace {
 
 // Options of `hone serve` that mean nothing here.
 constexpr std::array<std::string_view, 11> kNetwork = {
-    "host",  "port", "api_key_env",    "host_names",     "max_waiting",
-    "drain", "root", "adapter_memory", "training_share", "gradient_sums", "served_model_name"};
+    "host", "port",           "api_key_env",    "host_names",    "max_waiting",      "drain",
+    "root", "adapter_memory", "training_share", "gradient_sums", "served_model_name"};
 
 std::vector<std::string> names_in(const std::vector<std::string>& words) {
   std::vector<std::string> out;

@@ -91,11 +91,11 @@ struct ServePlan : DecodingPlan {
   std::int64_t kv_memory = 0;           // bytes; 0: half of what is free
   std::int64_t adapter_memory = 0;  // bytes of weights that clients sample from; 0: an eighth of what is free
   std::int64_t max_waiting = 1024;  // requests that are not answered; more are refused with 429
-  std::string logprobs_mode = "raw";  // or "sampled"
-  double training_share = 0.5;        // of the time, for other work than decoding while both wait
+  std::string logprobs_mode = "raw";      // or "sampled"
+  double training_share = 0.5;            // of the time, for other work than decoding while both wait
   std::string gradient_sums = "arrival";  // or "bins": those of a step of the Tinker API
-  double drain = 30;                  // seconds for running requests after SIGTERM
-  std::string root = "serve";         // folder of what clients train and save
+  double drain = 30;                      // seconds for running requests after SIGTERM
+  std::string root = "serve";             // folder of what clients train and save
 
   bool operator==(const ServePlan&) const = default;
 };

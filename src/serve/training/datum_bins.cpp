@@ -20,11 +20,12 @@ std::size_t bytes_of(const Datum& datum) {
 void DatumBins::add(const Datum& datum, const LossSpec& spec, std::size_t most) {
   const std::size_t bytes = bytes_of(datum);
   if (bytes > most - bytes_) {
-    throw base::UserError({.where = "forward_backward",
-                           .expected = "at most " + std::to_string(most) + " bytes of datums in one step",
-                           .found = std::to_string(bytes_ + bytes),
-                           .cause = "with gradient_sums bins the server keeps a step's datums until optim_step",
-                           .fix = "call optim_step earlier, or start the server without this option"});
+    throw base::UserError(
+        {.where = "forward_backward",
+         .expected = "at most " + std::to_string(most) + " bytes of datums in one step",
+         .found = std::to_string(bytes_ + bytes),
+         .cause = "with gradient_sums bins the server keeps a step's datums until optim_step",
+         .fix = "call optim_step earlier, or start the server without this option"});
   }
   kept_.push_back({datum, spec});
   bytes_ += bytes;

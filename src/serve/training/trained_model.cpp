@@ -187,7 +187,8 @@ void TrainedModel::begin() {
   const at::NoGradGuard no_grad;
   had_gradient_ = has_gradient_;
   binned_before_ = bins_.size();
-  before_ = has_gradient_ && sums_ == GradientSums::kArrival ? adapter_.flat_gradient().clone() : at::Tensor();
+  before_ =
+      has_gradient_ && sums_ == GradientSums::kArrival ? adapter_.flat_gradient().clone() : at::Tensor();
 }
 
 void TrainedModel::undo() {

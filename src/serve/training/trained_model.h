@@ -46,7 +46,7 @@ struct StepReport {
 
 enum class GradientSums : std::uint8_t {
   kArrival,  // each datum's gradient is added when it comes
-  kBins,     // in optim_step, by the bins and the tree of a run (datum_bins.h): one more forward pass of each datum
+  kBins,  // in optim_step, by the bins and the tree of a run (datum_bins.h): one more forward pass of each datum
 };
 
 struct ScoredDatum {
@@ -114,7 +114,7 @@ class TrainedModel {
   bool has_gradient_ = false, had_gradient_ = false;
   at::Tensor before_;  // the gradient at begin(); undefined: it was zero
   GradientSums sums_ = GradientSums::kArrival;
-  DatumBins bins_;  // of kBins
+  DatumBins bins_;                 // of kBins
   std::size_t binned_before_ = 0;  // the datums at begin()
 };
 
