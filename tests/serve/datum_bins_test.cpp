@@ -2,10 +2,12 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "model/tiny_model.h"
 #include "parallel/bins.h"
 #include "parallel/ranks.h"
@@ -76,27 +78,44 @@ TEST(DatumBins, ForgetWhatIsTakenBack) {
   EXPECT_TRUE(at::equal(sum_of(bins), sum_of(other)));
 }
 
-TEST(DatumBins, KeepNothingAfterAFault) {
-  DatumBins bins;
-  bins.add(datum_of(5), {});
-  bins.add(datum_of(6), {});
-  const at::Tensor gradient = at::zeros({8}, at::kFloat);
-  EXPECT_THROW(
-      bins.add_next(gradient, [](const Datum&, const LossSpec&) { throw std::runtime_error("planted"); }),
-      std::runtime_error);
+TEST(DatumBins, LoseNothingByAFault) {
+  DatumBins bins, other;
+  for (const std::int64_t length : kLengths) {
+    bins.add(datum_of(length), {});
+    other.add(datum_of(length), {});
+  }
+  at::Tensor gradient = at::zeros({8}, at::kFloat);
+  int passes = 0;
+  const auto fails = [&](const Datum& datum, const LossSpec&) {
+    if (++passes == 4) throw base::UserError({.where = "loss", .expected = "a finite one", .found = "nan"});
+    if (passes == 8) throw std::runtime_error("planted");
+    gradient += part_of(std::ssize(datum.tokens));
+  };
+  const auto step = [&] {
+    while (bins.add_next(gradient, fails)) {
+    }
+  };
+  EXPECT_SAYS(user_error(step), " of the step, loss");
+  EXPECT_EQ(passes, 4);
+  EXPECT_THROW(step(), std::runtime_error);
+  EXPECT_EQ(bins.size(), kLengths.size());
+  EXPECT_TRUE(at::equal(sum_of(bins), sum_of(other)));
   EXPECT_EQ(bins.size(), 0U);
-  EXPECT_FALSE(bins.add_next(gradient, [](const Datum&, const LossSpec&) {}));
-  bins.add(datum_of(7), {});
-  EXPECT_TRUE(at::equal(sum_of(bins), part_of(7)));
 }
 
-TEST(DatumBins, AreBounded) {
-  DatumBins bins;
-  bins.add(datum_of(5), {}, 1000);
-  EXPECT_SAYS(user_error([&] { bins.add(datum_of(200), {}, 1000); }), "at most 1000 bytes");
-  EXPECT_EQ(bins.size(), 1U);
-  bins.truncate(0);
-  bins.add(datum_of(50), {}, 1000);  // its room is free again
+TEST(DatumBins, OfAllModelsShareTheirRoom) {
+  const auto room = std::make_shared<DatumRoom>(1000);
+  DatumBins bins(room);
+  {
+    DatumBins other(room);
+    other.add(datum_of(40), {});
+    EXPECT_SAYS(user_error([&] { bins.add(datum_of(50), {}); }), "at most 1000 bytes");
+    EXPECT_EQ(bins.size(), 0U);
+  }
+  bins.add(datum_of(50), {});  // the other model has ended
+  EXPECT_GT(room->used(), 600U);
+  sum_of(bins);
+  EXPECT_EQ(room->used(), 0U);
 }
 
 }  // namespace datum_bins_test

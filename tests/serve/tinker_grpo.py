@@ -39,9 +39,9 @@ def loop(client, plan):
     paths, norms = [], []
     for groups in plan["generations"]:
         drawn = draw(client.save_weights_and_get_sampling_client().result(), plan, groups)
-        made, size = datums(drawn, len(drawn)), -(-len(drawn) // plan["calls"])
-        for begin in range(0, len(made), size):
-            client.forward_backward(made[begin : begin + size], "importance_sampling").result()
+        made, calls = datums(drawn, len(drawn)), plan["calls"]
+        for i in range(calls):
+            client.forward_backward(made[i * len(made) // calls : (i + 1) * len(made) // calls], "importance_sampling").result()
         stepped = client.optim_step(types.AdamParams(learning_rate=plan["rate"], beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0, grad_clip_norm=1.0))
         norms.append(stepped.result().metrics["unclipped_grad_l2:mean"])
         paths.append(client.save_state(f"step-{len(paths) + 1}").result().path)

@@ -249,6 +249,47 @@ TEST(TinkerService, SavedLoadedAndListed) {
   EXPECT_EQ(server.get("training_runs/" + run + "/checkpoints").at("checkpoints").size(), 1U);
 }
 
+// A model that is created and one that is loaded: the order of sums shows in the norm of a step's gradient, and what waits
+// for optim_step is kept over a save.
+TEST(TinkerService, BinsAreForModelsOfEveryOrigin) {
+  std::vector<double> norms[2];
+  for (const bool in_bins : {false, true}) {
+    TinkerOptions options;
+    if (in_bins) options.datum_room = std::make_shared<DatumRoom>();
+    const auto room = options.datum_room;
+    Server server(options);
+    const std::string session = server.new_session(), created = server.new_model(session);
+    const std::vector<std::vector<std::int32_t>> datums = {
+        kText, {4, 5, 6, 7}, {900, 17}, {8, 3, 44, 5, 6, 9}, {640, 1}};
+    int seq = 0;
+    const auto norm = [&](const std::string& model) {
+      return server.result(server.step(model, ++seq))
+          .at("metrics")
+          .at("unclipped_grad_l2:mean")
+          .get<double>();
+    };
+    server.train(created, ++seq, {kText});
+    server.step(created, ++seq);
+    server.train(created, ++seq, datums);
+    const Json saved = server.post("save_weights", {{"model_id", created}, {"path", "w"}, {"seq_id", ++seq}});
+    const std::string path = server.result(saved.at("request_id")).at("path");
+    if (in_bins) EXPECT_GT(room->used(), 0U);
+    norms[in_bins].push_back(norm(created));
+    if (in_bins) EXPECT_EQ(room->used(), 0U);
+    const Json loading = server.post(
+        "load_weights", {{"session_id", session}, {"model_seq_id", 1}, {"path", path}, {"optimizer", true}});
+    server.result(loading.at("request_id"));
+    const std::string loaded = session + ":train:1";
+    seq = 0;
+    server.train(loaded, ++seq, datums);
+    norms[in_bins].push_back(norm(loaded));
+  }
+  EXPECT_EQ(norms[0][0], norms[0][1]);
+  EXPECT_EQ(norms[1][0], norms[1][1]);
+  EXPECT_NE(norms[0][0], norms[1][0]) << "the order of sums shows in no bit";
+  EXPECT_NEAR(norms[0][0], norms[1][0], 1e-5 * norms[0][0]);
+}
+
 // What a stop would lose is written, and only that.
 TEST(TinkerService, UpdatesAreSavedBeforeAStop) {
   Server server;

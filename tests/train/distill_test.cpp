@@ -161,7 +161,8 @@ TEST_F(DistillRun, TheLossIsTheMeanOverTheStepsTokens) {
   base::Json prompts = base::Json::array(), samples = base::Json::array();
   for (std::size_t i = 0; i < completions.size(); ++i) {
     prompts.push_back({{"row", i}, {"ids", {3, 60 + static_cast<int>(i)}}});
-    samples.push_back({{"prompt", i}, {"ids", completions[i]}, {"truncated", false}, {"rewards", base::Json::array()}});
+    samples.push_back(
+        {{"prompt", i}, {"ids", completions[i]}, {"truncated", false}, {"rewards", base::Json::array()}});
   }
   const fs::path file = root_ / "hand.jsonl";
   std::ofstream(file) << base::Json({{"format", "hone-rollouts-1"},

@@ -137,7 +137,8 @@ TEST_P(LargeRecordInputs, KeptTokensAreThoseThatWereMade) {
   }
   large.close();
   const auto opened = [&](const std::string& name, const std::vector<std::string>& more) {
-    std::vector<std::string> asked = {"--max_steps", "1", "--max_length", "2048", "--per_device_train_batch_size", "2"};
+    std::vector<std::string> asked = {
+        "--max_steps", "1", "--max_length", "2048", "--per_device_train_batch_size", "2"};
     asked.insert(asked.end(), more.begin(), more.end());
     config::Plan plan =
         config::parse_run(GetParam().method, words((folder_ / "large.jsonl").string(), name, asked));

@@ -153,6 +153,14 @@ void say_plan(const config::ServePlan& plan, const OpenedModel& opened, const se
 // train.
 serve::TinkerApi* add_tinker(const config::ServePlan& plan, model::CausalLm& model,
                              const serve::Served& served, serve::Compute& compute, serve::Router& router) {
+  if (plan.gradient_sums == "bins" && (plan.root.empty() || !plan.adapter_name_or_path.empty())) {
+    throw base::UserError(
+        {.where = "--gradient_sums",
+         .expected = "clients that train",
+         .found = plan.root.empty() ? "an empty root" : "adapter_name_or_path",
+         .cause = "the server has no Tinker API then, and so no steps whose sums have an order",
+         .fix = "leave gradient_sums out, or serve the model with a root and without an adapter"});
+  }
   if (plan.root.empty()) return nullptr;
   if (!plan.adapter_name_or_path.empty()) {
     std::cerr << "training  no: adapter_name_or_path gives the model an adapter of its own\n";
@@ -162,7 +170,8 @@ serve::TinkerApi* add_tinker(const config::ServePlan& plan, model::CausalLm& mod
   options.model_name = served.root;
   options.root = plan.root;
   options.seed = served.seed;
-  if (plan.gradient_sums == "bins") options.gradient_sums = serve::GradientSums::kBins;
+  const bool in_bins = plan.gradient_sums == "bins";
+  if (in_bins) options.datum_room = std::make_shared<serve::DatumRoom>();
   options.stop_ids = served.stop_ids;
   options.ends_with_stop = [&tokenizer = served.tokenizer](std::span<const std::int32_t> ids,
                                                            const std::vector<std::string>& stops) {
@@ -179,6 +188,7 @@ serve::TinkerApi* add_tinker(const config::ServePlan& plan, model::CausalLm& mod
   std::cerr << "versions  " << gigabytes(memory)
             << " of weights that clients sample from; more of them are in a file in "
             << base::printable(plan.root) << '\n';
+  if (in_bins) std::cerr << "gradients in the bins of a run: optim_step does the passes of its step again\n";
   return out;
 }
 

@@ -28,7 +28,8 @@ struct TinkerOptions {
   std::size_t waiting_bytes = std::size_t{64} << 20;
   std::int64_t adapter_memory = std::int64_t{1}
                                 << 30;  // of versions that clients sample from (kept_versions.h)
-  GradientSums gradient_sums = GradientSums::kArrival;
+  // Null: gradients are added by arrival (TrainedModel::add_in_bins).
+  std::shared_ptr<DatumRoom> datum_room;
   std::chrono::milliseconds gap{60000};         // a missing seq_id is waited for so long
   std::chrono::milliseconds heartbeat{600000};  // a session without one ends
   FutureLimits futures;

@@ -97,7 +97,7 @@ void Service::create_model(const Held& exchange, const std::string&) {
       model, future,
       [this, lora = model.facts.lora](Runtime& runtime) {
         runtime.model = TrainedModel::create(model_, lora);
-        runtime.model->set_gradient_sums(options_.gradient_sums);
+        if (options_.datum_room) runtime.model->add_in_bins(options_.datum_room);
         return false;
       },
       [this, future, id = model.id] {
@@ -116,7 +116,7 @@ void Service::load_into(ModelState& model, const std::string& future, const Tink
       model, future,
       [this, lora = saved.run.lora, folder = store_.folder(path), moments](Runtime& runtime) {
         runtime.model = TrainedModel::load(model_, folder, lora, moments);
-        runtime.model->set_gradient_sums(options_.gradient_sums);
+        if (options_.datum_room) runtime.model->add_in_bins(options_.datum_room);
         runtime.saved_steps = runtime.model->steps();
         return false;
       },

@@ -17,23 +17,30 @@ std::size_t bytes_of(const Datum& datum) {
 
 }  // namespace
 
-void DatumBins::add(const Datum& datum, const LossSpec& spec, std::size_t most) {
+bool DatumRoom::take(std::size_t bytes) {
+  std::size_t used = used_;
+  do {
+    if (bytes > most_ - used) return false;
+  } while (!used_.compare_exchange_weak(used, used + bytes));
+  return true;
+}
+
+void DatumBins::add(const Datum& datum, const LossSpec& spec) {
   const std::size_t bytes = bytes_of(datum);
-  if (bytes > most - bytes_) {
+  if (!room_->take(bytes)) {
     throw base::UserError(
         {.where = "forward_backward",
-         .expected = "at most " + std::to_string(most) + " bytes of datums in one step",
-         .found = std::to_string(bytes_ + bytes),
+         .expected = "at most " + std::to_string(room_->most()) + " bytes of datums that wait for optim_step",
+         .found = std::to_string(room_->used() + bytes) + ", in all models of the server",
          .cause = "with gradient_sums bins the server keeps a step's datums until optim_step",
          .fix = "call optim_step earlier, or start the server without this option"});
   }
   kept_.push_back({datum, spec});
-  bytes_ += bytes;
 }
 
 void DatumBins::truncate(std::size_t size) {
   while (kept_.size() > size) {
-    bytes_ -= bytes_of(kept_.back().datum);
+    room_->give_back(bytes_of(kept_.back().datum));
     kept_.pop_back();
   }
 }
@@ -47,8 +54,7 @@ void DatumBins::begin(const at::Tensor& gradient) {
 
 void DatumBins::clear() {
   adding_.reset();
-  kept_.clear();
-  bytes_ = 0;
+  truncate(0);
 }
 
 bool DatumBins::add_next(const at::Tensor& gradient, const Compute& compute) {
@@ -62,12 +68,18 @@ bool DatumBins::add_next(const at::Tensor& gradient, const Compute& compute) {
       adding.sums.begin_bin(bin);
     }
     const Kept& one = kept_[static_cast<std::size_t>(item)];
-    compute(one.datum, one.spec);
+    try {
+      compute(one.datum, one.spec);
+    } catch (const base::UserError& error) {
+      base::ErrorText text = error.text();
+      text.where = "datum " + std::to_string(item) + " of the step, " + text.where;
+      throw base::UserError(text);
+    }
     if (adding.next < adding.order.size()) return true;
     parallel::OneRank alone;
     adding.sums.finish(alone, "gradients");
   } catch (...) {
-    clear();
+    adding_.reset();
     throw;
   }
   clear();

@@ -7,9 +7,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -19,19 +21,39 @@
 
 namespace hone::serve {
 
+// Bytes of datums that all models of a server keep together. Models may end on any thread.
+class DatumRoom {
+ public:
+  static constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+  explicit DatumRoom(std::size_t most = kMostBytes) : most_(most) {}
+  // False: there is not so much left.
+  bool take(std::size_t bytes);
+  void give_back(std::size_t bytes) { used_ -= bytes; }
+  std::size_t used() const { return used_; }
+  std::size_t most() const { return most_; }
+
+ private:
+  std::size_t most_;
+  std::atomic<std::size_t> used_ = 0;
+};
+
 class DatumBins {
  public:
-  // Bytes of a step's datums that are kept at most.
-  static constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+  explicit DatumBins(std::shared_ptr<DatumRoom> room = std::make_shared<DatumRoom>())
+      : room_(std::move(room)) {}
+  ~DatumBins() { clear(); }
+  DatumBins(const DatumBins&) = delete;
+  DatumBins& operator=(const DatumBins&) = delete;
 
-  // Keeps a copy. UserError beyond kMostBytes, or `most` where a test says less.
-  void add(const Datum& datum, const LossSpec& spec, std::size_t most = kMostBytes);
+  // Keeps a copy. UserError where the room has no place for it.
+  void add(const Datum& datum, const LossSpec& spec);
   std::size_t size() const { return kept_.size(); }
   // Forgets all but the first `size`.
   void truncate(std::size_t size);
 
   // Has `compute` add the gradient of the next datum to `gradient`, whose contents of before are lost. False: the sum is
-  // whole, and no datum is kept. After an exception nothing is kept, and the gradient is undefined.
+  // whole, and no datum is kept. After an exception every datum is still kept, the gradient is undefined, and the next
+  // call begins the sum again. A UserError of `compute` gets the datum's number.
   using Compute = std::function<void(const Datum&, const LossSpec&)>;
   bool add_next(const at::Tensor& gradient, const Compute& compute);
 
@@ -50,8 +72,8 @@ class DatumBins {
   void begin(const at::Tensor& gradient);
   void clear();
 
+  std::shared_ptr<DatumRoom> room_;
   std::vector<Kept> kept_;
-  std::size_t bytes_ = 0;
   std::optional<Adding> adding_;
 };
 

@@ -146,10 +146,10 @@ bool any_gradient(const LossSpec& spec, const Datum& datum) {
 
 ScoredDatum TrainedModel::forward_backward(const Datum& datum, const LossSpec& spec, bool trains) {
   check_datum(datum, model_);
-  const bool later = trains && sums_ == GradientSums::kBins;
+  const bool later = trains && bins_;
   ScoredDatum out = pass_of(datum, spec, trains && !later);
   // A run leaves out the sequences that have no gradient, so they take no place in a bin.
-  if (later && any_gradient(spec, datum)) bins_.add(datum, spec);
+  if (later && any_gradient(spec, datum)) bins_->add(datum, spec);
   if (trains) has_gradient_ = true;
   return out;
 }
@@ -186,14 +186,13 @@ ScoredDatum TrainedModel::pass_of(const Datum& datum, const LossSpec& spec, bool
 void TrainedModel::begin() {
   const at::NoGradGuard no_grad;
   had_gradient_ = has_gradient_;
-  binned_before_ = bins_.size();
-  before_ =
-      has_gradient_ && sums_ == GradientSums::kArrival ? adapter_.flat_gradient().clone() : at::Tensor();
+  binned_before_ = bins_ ? bins_->size() : 0;
+  before_ = has_gradient_ && !bins_ ? adapter_.flat_gradient().clone() : at::Tensor();
 }
 
 void TrainedModel::undo() {
   const at::NoGradGuard no_grad;
-  bins_.truncate(binned_before_);
+  if (bins_) bins_->truncate(binned_before_);
   if (before_.defined()) {
     adapter_.flat_gradient().copy_(before_);
   } else {
@@ -207,16 +206,15 @@ void TrainedModel::done() {
   before_.reset();
 }
 
+void TrainedModel::add_in_bins(std::shared_ptr<DatumRoom> room) {
+  base::require(!has_gradient_, "TrainedModel::add_in_bins", "a gradient was added by arrival");
+  bins_.emplace(std::move(room));
+}
+
 bool TrainedModel::add_gradient() {
-  try {
-    return bins_.add_next(adapter_.flat_gradient(),
-                          [this](const Datum& datum, const LossSpec& spec) { pass_of(datum, spec, true); });
-  } catch (...) {
-    const at::NoGradGuard no_grad;
-    adapter_.zero_gradient();
-    has_gradient_ = false;
-    throw;
-  }
+  if (!bins_) return false;
+  return bins_->add_next(adapter_.flat_gradient(),
+                         [this](const Datum& datum, const LossSpec& spec) { pass_of(datum, spec, true); });
 }
 
 StepReport TrainedModel::optim_step(const AdamParams& params) {

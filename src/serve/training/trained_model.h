@@ -44,11 +44,6 @@ struct StepReport {
   double gradient_l2 = 0, update_l2 = 0, param_l2 = 0;  // before clipping; of the step; after it
 };
 
-enum class GradientSums : std::uint8_t {
-  kArrival,  // each datum's gradient is added when it comes
-  kBins,  // in optim_step, by the bins and the tree of a run (datum_bins.h): one more forward pass of each datum
-};
-
 struct ScoredDatum {
   std::vector<float> logprobs;  // [N columns]
   double loss = 0;
@@ -64,8 +59,10 @@ class TrainedModel {
   static std::unique_ptr<TrainedModel> load(model::CausalLm& model, const base::fs::path& folder,
                                             const LoraChoice& choice, bool moments);
 
-  // How the gradients of a step are added; before the first of them.
-  void set_gradient_sums(GradientSums sums) { sums_ = sums; }
+  // Gradients are added in optim_step from now on, by the bins and the tree of a run (datum_bins.h), for one
+  // more forward pass of each datum; else each is added when its datum comes. InternalError where one was added
+  // already.
+  void add_in_bins(std::shared_ptr<DatumRoom> room);
 
   // Scores the datum; with `trains` its gradient is added to what optim_step() will use. UserError for tokens
   // or targets outside the vocabulary, for a datum longer than the model's context, and for a loss that is
@@ -76,11 +73,12 @@ class TrainedModel {
   void undo();
   void done();
 
-  // A part of the next optim_step(): the pass of one datum of which the gradient is still to be added. False: there is
-  // none, as always with kArrival. Other work may run between the parts, but none of this model.
+  // A part of the next optim_step(): the pass of one datum of which the gradient is still to be added. False:
+  // there is none, as always without add_in_bins(). Other work may run between the parts, but none of this
+  // model. An error of a pass loses nothing: the step may be asked for again.
   bool add_gradient();
-  // A step, after which the gradient is zero; it first does what add_gradient() left. UserError without a gradient, or with one that is not finite
-  // (it is dropped).
+  // A step, after which the gradient is zero; it first does what add_gradient() left. UserError without a
+  // gradient, or with one that is not finite (it is dropped).
   StepReport optim_step(const AdamParams& params);
 
   // A copy of the weights, for requests: later steps do not touch it.
@@ -97,6 +95,8 @@ class TrainedModel {
  private:
   TrainedModel(model::CausalLm& model, adapters::Adapter adapter, const LoraChoice& choice);
   class Seat;
+  // One pass; with `trains` its gradient is added to the adapter's.
+  ScoredDatum pass_of(const Datum& datum, const LossSpec& spec, bool trains);
   struct Side {
     ops::Linear* linear = nullptr;
     std::optional<ops::LoraWeights> weights;  // in the linear while a Seat lives
@@ -106,15 +106,11 @@ class TrainedModel {
   adapters::Adapter adapter_;
   LoraChoice choice_;
   learn::AdamWState state_;
-  // One pass; with `trains` its gradient is added to the adapter's.
-  ScoredDatum pass_of(const Datum& datum, const LossSpec& spec, bool trains);
-
   mutable std::vector<Side> sides_;
   bool trains_layers_ = false;
   bool has_gradient_ = false, had_gradient_ = false;
-  at::Tensor before_;  // the gradient at begin(); undefined: it was zero
-  GradientSums sums_ = GradientSums::kArrival;
-  DatumBins bins_;                 // of kBins
+  at::Tensor before_;              // the gradient at begin(); undefined: it was zero
+  std::optional<DatumBins> bins_;  // after add_in_bins()
   std::size_t binned_before_ = 0;  // the datums at begin()
 };
 

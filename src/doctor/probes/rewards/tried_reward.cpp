@@ -237,18 +237,26 @@ std::int64_t TriedReward::rows_without_score() const {
   return out;
 }
 
+// Of a call with one of the answers that telling_answers() has. Of the call that was repeated the quicker one counts: the
+// other may have loaded much, or waited for a busy machine.
+double TriedReward::telling_seconds() const {
+  if (calls_.empty()) return 0;
+  const Answered* const junk = asked("junk");
+  const double wrong = junk != nullptr ? junk->seconds : 0;
+  const double right = best_ == 0 ? std::min(calls_.front().seconds, call_seconds_) : calls_[best_].seconds;
+  return std::max(wrong, right);
+}
+
 // Of the data's rows, all or many of them, those with a score, or with another one than all that was asked
 // so far. Sets seen_all_ where there are none and every row was asked every kind of answer.
 std::vector<std::size_t> TriedReward::telling_rows() {
   const bool same_for_all = constant();
   const double usual = highest_;
-  // The quickest call says what a call costs: another one may have waited for a busy machine.
-  double quickest = calls_.empty() ? 0 : calls_.front().seconds;
-  for (const Answered& one : calls_) quickest = std::min(quickest, one.seconds);
-  const double each = quickest / static_cast<double>(rows().size());
+  const double seconds = telling_seconds();
+  const double each = seconds / static_cast<double>(rows().size());
   const double most = each > 0 ? kWideSeconds / 2 / each : static_cast<double>(kWideRows);
   const train::PolicyPrompts& prompts = rows().prompts_of_run();
-  const double least = quickest < kQuickCall ? static_cast<double>(kQuickWideRows) : 1;
+  const double least = seconds < kQuickCall ? static_cast<double>(kQuickWideRows) : 1;
   const auto count = static_cast<std::size_t>(std::clamp(most, least, static_cast<double>(kWideRows)));
   const RewardRows wide(rows(), draw_rows(prompts, std::max(count, rows().size())));
   // A row may be scored in one form only: where all can be asked and none has a score so far, in every

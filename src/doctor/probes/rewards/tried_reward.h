@@ -107,6 +107,7 @@ class TriedReward {
   void forget();
   bool can_ask_widely() const;
   std::int64_t rows_without_score() const;
+  double telling_seconds() const;
   std::vector<std::size_t> telling_rows();
   NamedTexts all_answers(const RewardRows& rows) const;
   NamedTexts telling_answers(const RewardRows& rows) const;
