@@ -150,10 +150,17 @@ struct PreferencePlan : learn::PreferenceLossParameters {
   bool operator==(const PreferencePlan&) const = default;
 };
 
-// The options that distillation adds to those of PolicyPlan, with the field names and defaults of TRL's DistillationConfig.
-// The teacher is ReferencePlan::ref_model.
+// The options that distillation adds to those of PolicyPlan, with the field names and defaults of TRL's DistillationConfig and,
+// for lmbda and seq_kd, the field names of its GKDConfig. The teacher is ReferencePlan::ref_model.
 struct DistillPlan {
-  double beta = 1;  // learn/divergence.h
+  std::string loss_type = "divergence";  // or sampled
+  double beta = 1;                       // learn/divergence.h
+  // The share of micro-batches whose completions the model samples. Those of the others are in the data, or with seq_kd the
+  // teacher's.
+  double lmbda = 1;
+  bool seq_kd = false;
+  std::optional<double> loss_temperature;              // of both models in the loss; empty: that of sampling
+  double kl_penalty_coef = 1, kl_discount_factor = 0;  // learn/sampled_divergence.h
 
   bool operator==(const DistillPlan&) const = default;
 };

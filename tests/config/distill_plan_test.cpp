@@ -37,6 +37,10 @@ TEST_F(DistillPlanTest, DefaultsAreTrls) {
 
 TEST_F(DistillPlanTest, EveryOptionReachesThePlan) {
   EXPECT_EQ(distill({"--beta", "0.5"}).distill.beta, 0.5);
+  EXPECT_EQ(distill({"--lmbda", "0.25"}).distill.lmbda, 0.25);
+  EXPECT_EQ(distill({"--loss_temperature", "1"}).distill.loss_temperature, 1);
+  EXPECT_EQ(distill({"--loss_type", "sampled", "--kl_discount_factor", "0.5"}).distill.kl_discount_factor,
+            0.5);
   EXPECT_EQ(distill({"--gradient_accumulation_steps", "3"}).policy.generation_batch_size, 24);
   EXPECT_EQ(distill({"--no_shuffle_dataset"}).train_sampling_strategy, RowOrder::kSequential);
   EXPECT_EQ(distill({"--teacher_quantization", "nf4"}).ref_quantized, QuantizedBase::kNf4);
@@ -61,8 +65,13 @@ TEST_F(DistillPlanTest, RefusesWhatCannotBe) {
   EXPECT_NE(
       distill_error({"--teacher_model_init_kwargs", R"({"device_map": "auto"})"}).find("dtype: float32"),
       std::string::npos);
-  EXPECT_NE(distill_error({"--lora_target_modules", "q_proj", "lm_head"}).find("no lm_head"),
+  EXPECT_NE(distill_error({"--lora_target_modules", "q_proj", "lm_head"}).find("no LoRA on lm_head"),
             std::string::npos);
+  EXPECT_NE(distill_error({"--lmbda", "0.5", "--loss_type", "sampled"}).find("loss_type: sampled"),
+            std::string::npos);
+  EXPECT_NE(distill_error({"--lmbda", "0.5", "--seq_kd"}).find("another form of the model"),
+            std::string::npos);
+  EXPECT_NE(distill_error({"--init_lora_weights", "pissa"}).find("its own teacher"), std::string::npos);
   EXPECT_NE(distill_error({"--num_generations", "4"}).find("num_generations"), std::string::npos);
 }
 

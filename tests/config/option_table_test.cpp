@@ -155,7 +155,8 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
       expected.insert(expected.end(), {"ref_model", "ref_model_dtype"});
     if (schema.command == "distill") {
       expected.insert(expected.end(),
-                      {"teacher_quantization", "kv_memory", "drafts", "replay", "dump_rollouts",
+                      {"teacher_quantization", "loss_type", "kl_penalty_coef", "kl_discount_factor", "lmbda",
+                       "seq_kd", "loss_temperature", "kv_memory", "drafts", "replay", "dump_rollouts",
                        "system_prompt", "dataset_prompt_column", "rows_without_prompt"});
     }
     if (contains_word("sft, dpo, kto, reward, cpo, orpo", schema.command))

@@ -165,4 +165,5 @@ def main():
             run(name, arguments.out)
 
 
-main()
+if __name__ == "__main__":
+    main()

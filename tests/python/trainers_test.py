@@ -316,6 +316,25 @@ def test_distillation(folder):
     raises(HoneError, "teacher_model_name_or_path", alone.train)
 
 
+def test_gkd(folder):
+    """GKDTrainer has TRL's defaults, reads conversations, and passes lmbda and seq_kd on"""
+    from hone import trl
+    from hone.trl.experimental.gkd import GKDConfig, GKDTrainer
+    options = {**QUICK, **LORA, "max_steps": 2}
+    rows = [{"messages": [{"role": "user", "content": f"What is {n} + 1?"}, {"role": "assistant", "content": str(n + 1)}]} for n in range(16)]
+    same([getattr(GKDConfig(), name) for name in ("lmbda", "beta", "temperature", "seq_kd", "disable_dropout", "learning_rate")],
+         [0.5, 0.5, 0.9, False, True, 2e-5], "defaults")
+    trainer = GKDTrainer(TINY, str(PARITY / "tiny_gemma2"), GKDConfig(output_dir=str(folder / "out"), lmbda=0.0, max_new_tokens=4, **options),
+                         train_dataset=rows)
+    trainer.train()
+    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    holds(losses and all(loss > 0 for loss in losses), losses)
+    plan = (folder / "out/plan.yaml").read_text()
+    for line in ("lmbda: 0", "beta: 0.5", "temperature: 0.9", "loss_temperature: 1", "max_completion_length: 4", "disable_dropout: true"):
+        holds(f"\n{line}" in plan, f"{line} in plan.yaml")
+    holds(trl.GKDTrainer is GKDTrainer, "the same class")
+
+
 def test_other_samplers(folder):
     """RLOO and Online DPO call functions too, and Online DPO a judge"""
     for name in ("RLOO", "OnlineDPO"):

@@ -6,7 +6,7 @@ from hone.trl.callbacks import TrainerCallback, TrainerControl, TrainerState
 if program.other_package():
     raise ImportError(program.other_package())
 
-_METHODS = ("SFT", "DPO", "KTO", "Reward", "GRPO", "RLOO", "OnlineDPO", "CPO", "ORPO", "GMPO", "Distillation")
+_METHODS = ("SFT", "DPO", "KTO", "Reward", "GRPO", "RLOO", "OnlineDPO", "CPO", "ORPO", "GMPO", "Distillation", "GKD")
 _SCRIPTS = ("ModelConfig", "ScriptArguments", "DatasetMixtureConfig", "DatasetConfig", "TrlParser", "get_dataset", "get_peft_config",
             "get_quantization_config", "get_kbit_device_map", "LogCompletionsCallback", "setup_chat_format")
 _DATA = ("is_conversational", "is_conversational_from_value", "maybe_convert_to_chatml", "apply_chat_template", "maybe_apply_chat_template",

@@ -45,7 +45,7 @@ class Config(metaclass=_Making):
 
     A name that hone does not know is a TypeError, as in Python's own classes. What hone thinks of a value, it says when it runs.
     """
-    _method, _own_defaults = "", {}
+    _method, _own_defaults, _passes_defaults = "", {}, False
 
     def __init__(self, output_dir=None, **settings):
         object.__setattr__(self, "_set", {})
@@ -105,7 +105,9 @@ class Config(metaclass=_Making):
     def settings(self):
         """{name: value} of what differs from the defaults, or was set: what the program is given."""
         known = options.rows(self._method)
-        out = {name: value for name, value in self._own_defaults.items() if name == "loss_type"}
+        former = options.former_rows(self._method)
+        said = {former[name]["option"] for name in self._set if name in former}
+        out = {name: value for name, value in self._own_defaults.items() if name == "loss_type" or (self._passes_defaults and name not in said)}
         own = self._own_fields()
         for name, value in self._set.items():
             if name in own or not (name in known or name in options.former_names(self._method)):
@@ -266,7 +268,8 @@ def config_class(name):
     fields = fields_of(method, lambda row: not options.is_script_option(row), own)
     fields.sort(key=lambda field: field[0] != "output_dir")  # the first argument, as in TRL
     made = dataclasses.make_dataclass(f"{name}Config", fields, bases=(Config,), init=False, repr=False, eq=False,
-                                      namespace={"_method": method, "_own_defaults": own, "__module__": "hone.trl"})
+                                      namespace={"_method": method, "_own_defaults": own, "_passes_defaults": name in options.PASSED,
+                                                 "__module__": "hone.trl"})
     del made.device  # the field's default, in the way of Config's property
     made.__doc__ = f"The options of hone {method}, with TRL's names and defaults; `hone options {method}` explains them."
     return made

@@ -8,6 +8,7 @@ _PAPERS = {
     "RLOO": ("Back to Basics: Revisiting REINFORCE-Style Optimization for Learning from Human Feedback in LLMs", "2402.14740"),
     "OnlineDPO": ("Direct Language Model Alignment from Online AI Feedback", "2402.04792"),
     "Distillation": ("On-Policy Distillation of Language Models: Learning from Self-Generated Mistakes", "2306.13649"),
+    "GKD": ("On-Policy Distillation of Language Models: Learning from Self-Generated Mistakes", "2306.13649"),
     "GMPO": ("Geometric-Mean Policy Optimization", "2507.20673"),
     "CPO": ("Contrastive Preference Optimization: Pushing the Boundaries of LLM Performance in Machine Translation", "2401.08417"),
     "ORPO": ("ORPO: Monolithic Preference Optimization without Reference Model", "2403.07691"),

@@ -10,10 +10,14 @@ from hone.errors import HoneError
 
 # TRL's class names to hone's commands.
 METHODS = {"SFT": "sft", "DPO": "dpo", "KTO": "kto", "Reward": "reward", "GRPO": "grpo", "RLOO": "rloo", "OnlineDPO": "online-dpo",
-           "CPO": "cpo", "ORPO": "orpo", "GMPO": "grpo", "Distillation": "distill"}
+           "CPO": "cpo", "ORPO": "orpo", "GMPO": "grpo", "Distillation": "distill", "GKD": "distill"}
 
-# Classes of TRL that are a loss_type of another's command: what it is, and the defaults that the program has with it.
-LOSSES = {"GMPO": {"loss_type": "gmpo", "epsilon": 0.4}}
+# Classes of TRL that are a loss_type of another's command: what it is, and the defaults that the program has with it. GKD's defaults
+# are none of the program's, and are passed to it.
+LOSSES = {"GMPO": {"loss_type": "gmpo", "epsilon": 0.4},
+          "GKD": {"loss_type": "divergence", "lmbda": 0.5, "beta": 0.5, "temperature": 0.9, "loss_temperature": 1.0,
+                  "max_completion_length": 128, "disable_dropout": True, "learning_rate": 2e-5}}
+PASSED = ("GKD",)
 
 # Whose options belong to other classes of TRL's (scripts.py), and not to a method's Config.
 OF_SCRIPTS = {"ModelConfig": "ModelConfig", "ScriptArguments": "ScriptArguments", "DatasetMixtureConfig": "DatasetMixtureConfig"}

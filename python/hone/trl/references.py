@@ -33,7 +33,7 @@ def take(given, model, name, inputs, trainer, method):
 
 def take_teacher(given, settings, trainer, method):
     """Takes teacher_model away: the options that name it. An object has to be what its folder holds, which the program opens."""
-    if method != "Distillation" or given.get("teacher_model") is None:
+    if method not in ("Distillation", "GKD") or given.get("teacher_model") is None:
         return {}
     teacher = models.uncompiled(given.pop("teacher_model"))
     if is_named(teacher):

@@ -15,7 +15,7 @@ from hone.trl.rows import is_named
 
 # Attributes that only some of TRL's trainers have.
 _ROUTED = ("aux_loss_enabled",)
-TRL_HAS = {"SFT": _ROUTED, "Reward": (), "CPO": (), "ORPO": (), "Distillation": (), "OnlineDPO": ("ref_model",),
+TRL_HAS = {"SFT": _ROUTED, "Reward": (), "CPO": (), "ORPO": (), "Distillation": (), "GKD": (), "OnlineDPO": ("ref_model",),
            **dict.fromkeys(("DPO", "KTO", "GRPO", "GMPO", "RLOO"), (*_ROUTED, "ref_model"))}
 # What a run's folder holds of a tokenizer, for save_model.
 TOKENIZER_FILES = ("tokenizer*", "special_tokens_map.json", "vocab*", "merges.txt", "added_tokens.json", "chat_template*",

@@ -44,6 +44,8 @@ ARGUMENTS = {
     "CPO": _FREE, "ORPO": _FREE,
     "Distillation": ["model", "teacher_model", "args", "train_dataset", "eval_dataset", "processing_class", "callbacks", "optimizers",
                      "quantization_config", "peft_config", "tools"],
+    "GKD": ["model", "teacher_model", "args", "data_collator", "train_dataset", "eval_dataset", "processing_class", "compute_metrics", "callbacks",
+            "optimizers", "preprocess_logits_for_metrics", "peft_config", "formatting_func"],
     "OnlineDPO": ["model", "ref_model", "reward_funcs", "args", "data_collator", "train_dataset", "eval_dataset", "processing_class",
                   "reward_processing_classes", "peft_config", "compute_metrics", "callbacks", "optimizers", "preprocess_logits_for_metrics", "judge"],
 }

@@ -4,6 +4,7 @@
 
 #include "config/methods.h"
 #include "config/methods/policy_plan.h"
+#include "config/teacher_refusals.h"
 
 namespace hone::config {
 namespace {
@@ -37,12 +38,39 @@ QuantizedBase teacher_form(const Settings& settings) {
                           : QuantizedBase::kNone;
 }
 
-// TRL 1.16's DistillationTrainer refuses LoRA on lm_head: its loss reads the head's own weight.
+void refuse(const Settings& settings, const TeacherRefusal& why) {
+  conflict(settings, why.option, why.expected, why.found, why.cause, why.fix);
+}
+
 void refuse_trained_head(const Plan& plan, const Settings& settings) {
   for (const std::string& name : plan.lora_target_modules) {
-    if (!name.ends_with("lm_head")) continue;
-    conflict(settings, "lora_target_modules", "no lm_head among them", name,
-             "the divergence is computed from the head's own matrix, in tiles", "remove it");
+    if (name.ends_with("lm_head")) refuse(settings, lora_on_head());
+  }
+}
+
+// Completions of others than the model.
+void finish_mix(Plan& plan, const Settings& settings) {
+  const DistillPlan& mix = plan.distill;
+  if (mix.lmbda >= 1) {
+    if (mix.seq_kd)
+      plan.notes.emplace_back("seq_kd: not used, with lmbda 1 the model samples every completion");
+    return;
+  }
+  if (plan.dataset_streaming) {
+    conflict(settings, "dataset_streaming", "lmbda: 1 with dataset_streaming",
+             fmt::format("lmbda: {}", mix.lmbda), "memory is planned for the longest completion of the data",
+             "remove one of the two");
+  }
+  if (mix.loss_type == "sampled") {
+    conflict(settings, "lmbda", "lmbda: 1 with loss_type: sampled", fmt::format("{}", mix.lmbda),
+             "the estimate is right only where the model itself samples", "remove one of the two");
+  }
+  const bool own = plan.ref_model == plan.model_name_or_path && !plan.ref_quantized && !plan.ref_precision;
+  if (mix.seq_kd && own) {
+    conflict(settings, "seq_kd", "a teacher that is another model, or another form of the model",
+             plan.ref_model,
+             "the model without its adapter would have to sample while the adapter is trained",
+             "name a copy of the model as the teacher, or set teacher_quantization");
   }
 }
 
@@ -69,9 +97,7 @@ void finish_distill(Plan& plan, const Settings& settings) {
         "name a larger model with the same vocabulary; the model itself is the teacher without its adapter");
   }
   if (plan.ref_model == plan.model_name_or_path && plan.init_lora_weights == LoraInit::kPissa) {
-    conflict(settings, "init_lora_weights", "another init_lora_weights where the model is its own teacher",
-             "pissa", "PiSSA takes its adapter's first values out of the base, which would be the teacher",
-             "remove init_lora_weights, or name a copy of the model as the teacher");
+    refuse(settings, pissa_of_own_teacher());
   }
   refuse_trained_head(plan, settings);
   // The model itself, unless it is to be another form of it.
@@ -79,6 +105,7 @@ void finish_distill(Plan& plan, const Settings& settings) {
   if (form != QuantizedBase::kNone || plan.ref_model != plan.model_name_or_path) plan.ref_quantized = form;
   if (const std::string dtype = teacher_dtype(settings); !dtype.empty())
     plan.ref_precision = precision_of(dtype, settings);
+  finish_mix(plan, settings);
   if (!policy.replay.empty()) check_replay(settings);
 }
 

@@ -189,7 +189,20 @@ void add_distillation(std::vector<Option>& rows) {
         Kind::kMap, "null"}});
   add(rows, {"loss", kHone, "distill"},
       {{"teacher_quantization", "quantize the teacher's linears; none: they are as they were saved",
-        Kind::kChoice, "\"none\"", choice("none nf4 fp4 int8")}});
+        Kind::kChoice, "\"none\"", choice("none nf4 fp4 int8")},
+       {"loss_type",
+        "divergence of whole distributions; sampled: a policy gradient at the sampled tokens alone",
+        &DistillPlan::loss_type, choice("divergence sampled")},
+       {"kl_penalty_coef", "sampled: factor of the difference of log-probabilities",
+        &DistillPlan::kl_penalty_coef, above(0), with("loss_type", "sampled")},
+       {"kl_discount_factor", "sampled: how much the differences of later tokens count for a token",
+        &DistillPlan::kl_discount_factor, Range{.least = 0, .most = 1}, with("loss_type", "sampled")},
+       {"lmbda",
+        "share of micro-batches whose completions the model samples; the others have those of the data (GKD)",
+        &DistillPlan::lmbda, Range{.least = 0, .most = 1}},
+       {"seq_kd", "the teacher samples where the model does not (GKD)", &DistillPlan::seq_kd},
+       {"loss_temperature", "divides the logits of both models in the loss; null: temperature (GKD has 1)",
+        &DistillPlan::loss_temperature, above(0)}});
 }
 
 // OnlineDPOConfig.

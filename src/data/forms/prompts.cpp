@@ -84,6 +84,26 @@ void make_conversation(Json& row, const PromptForm& form, const std::string& whe
   row["prompt"] = std::move(prompt);
 }
 
+// {"messages": [.., last]} -> {"prompt": [..], "completion": [last]}
+void split_messages(Json& row, const std::string& where) {
+  const auto found = row.find("messages");
+  if (row.contains("prompt") || found == row.end()) return;
+  const bool fits = found->is_array() && found->size() > 1 && found->back().is_object() &&
+                    found->back().value("role", Json()) == "assistant";
+  if (!fits) {
+    throw UserError({.where = where + " messages",
+                     .expected = "a conversation whose last turn is the assistant's",
+                     .found = base::short_json(*found, 60),
+                     .cause = "the last turn is the completion, and those before it are the prompt",
+                     .fix = "add the answer to this row, or remove the row"});
+  }
+  Json completion = Json::array({found->back()});
+  found->erase(found->size() - 1);
+  row["prompt"] = std::move(*found);
+  row.erase("messages");
+  row["completion"] = std::move(completion);
+}
+
 }  // namespace
 
 bool PromptForm::stands_in(const Json& row) const {
@@ -92,6 +112,7 @@ bool PromptForm::stands_in(const Json& row) const {
 }
 
 void make_prompt(Json& row, const PromptForm& form, const std::string& where) {
+  if (form.splits_messages) split_messages(row, where);
   if (form.stands_in(row)) {
     const std::string& system = form.system.empty() ? form.system_without_prompt : form.system;
     make_conversation(row, {.system = system, .column = form.column_without_prompt}, where);

@@ -44,6 +44,8 @@ struct PromptForm {
   // Where the column is empty, such rows are a UserError.
   std::string column_without_prompt = {};
   std::string system_without_prompt = {};
+  // Rows without `prompt` have `messages`, whose last turn is the row's completion, as in TRL's GKDTrainer.
+  bool splits_messages = false;
 
   bool as_it_is() const { return system.empty() && column.empty(); }
   // Says whether a row has no prompt of its own and gets one of column_without_prompt.

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "data/forms/given_completions.h"
 #include "data/records/packing.h"
 #include "data/records/record_stream.h"
 #include "data/records/records.h"
@@ -49,9 +50,10 @@ struct SampledData {
   std::shared_ptr<FunctionUse> function = nullptr;  // that makes the completions; null: hone samples
   PolicyPrompts train_prompts, eval_prompts;
   std::vector<std::unique_ptr<rewards::Reward>> rewards;
-  std::vector<std::unique_ptr<rewards::Reward>> judge;  // Online DPO's, in their place: one or none
-  std::vector<std::vector<std::string>> columns;        // of each reward (rewards::required_columns)
-  std::vector<RolloutBatch> recorded;                   // of --replay, until open_sources takes them
+  std::vector<std::unique_ptr<rewards::Reward>> judge;         // Online DPO's, in their place: one or none
+  std::vector<std::vector<std::string>> columns;               // of each reward (rewards::required_columns)
+  std::vector<RolloutBatch> recorded;                          // of --replay, until open_sources takes them
+  std::vector<data::GivenCompletion> train_given, eval_given;  // of distillation with lmbda below 1
   std::unique_ptr<RolloutSource> train_source, eval_source;
 };
 

@@ -371,7 +371,8 @@ std::string describe_limit(const MemoryLimit& limit) {
     found +=
         (i == 0 ? " " : ", ") + leanest.segments[i].name + " " + base::gigabytes(leanest.segments[i].bytes);
     // what comes after program, base and adapter
-    if (i >= kFirstOfBatch && leanest.segments[i].name != kReferenceSegment)
+    const std::string& name = leanest.segments[i].name;
+    if (i >= kFirstOfBatch && name != kReferenceSegment && name != kTeacherSegment)
       of_batch += leanest.segments[i].bytes;
   }
   const bool batch_can = leanest.total - of_batch < limit.bytes;
@@ -489,7 +490,8 @@ MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode lev
   }
   // Before step 1 there is no tape, whose memory a reference has that is released then.
   const std::int64_t tape = in.reference_released ? out.segments[kFirstOfBatch].bytes : 0;
-  if (in.reference_bytes > tape) out.segments.push_back({kReferenceSegment, in.reference_bytes - tape});
+  const char* const reference = in.teacher_rows > 0 ? kTeacherSegment : kReferenceSegment;
+  if (in.reference_bytes > tape) out.segments.push_back({reference, in.reference_bytes - tape});
   if (in.context_bytes > 0) out.segments.push_back({kContextSegment, in.context_bytes});
   if (in.device_bytes > 0) out.segments.push_back({kEarlierSegment, in.device_bytes});
   for (MemorySegment& segment : out.segments) {

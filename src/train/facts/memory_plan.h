@@ -101,6 +101,7 @@ inline constexpr const char* kContextSegment = "CUDA's own memory";
 
 // The segment of the weights of a reference that is not the model itself.
 inline constexpr const char* kReferenceSegment = "reference model";
+inline constexpr const char* kTeacherSegment = "teacher";  // of distillation
 
 // The segment of what a device holds of this process before the model is read.
 inline constexpr const char* kEarlierSegment = "in use before the model";

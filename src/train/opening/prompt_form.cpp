@@ -16,6 +16,7 @@ constexpr const char* kR1SystemTurn =
 
 data::PromptForm prompt_form(const config::Plan& plan) {
   data::PromptForm form = {.system = plan.system_prompt, .column = plan.dataset_prompt_column};
+  form.splits_messages = plan.method == config::Method::kDistill;
   if (plan.rows_without_prompt == "refuse") return form;
   form.column_without_prompt = "problem";
   if (plan.rows_without_prompt == "problem_r1") form.system_without_prompt = kR1SystemTurn;

@@ -11,6 +11,8 @@
 #include "model/config/rotations.h"
 #include "rewards/http/judge.h"
 #include "rewards/open_reward.h"
+#include "train/batches/mixed_rollouts.h"
+#include "train/methods/distill/teacher_opening.h"
 #include "train/notes/eval_overlap.h"
 #include "train/notes/row_notes.h"
 #include "train/opening/memory_inputs.h"
@@ -118,6 +120,10 @@ void open_prompts_and_rewards(OpenedRun& run, SampledData& data) {
     note_rows(run, seen, reading, notes_of_rows(plan, seen, reading));
   }
   if (!plan.dataset_test.empty() && !replays) data.eval_prompts = read_prompts(plan.eval_rows, run, nullptr);
+  if (!replays && distill::takes_given(plan)) {
+    data.train_given = distill::given_completions(data.train_prompts, run);
+    data.eval_given = distill::given_completions(data.eval_prompts, run);
+  }
   if (replays) {
     data.recorded = read_rollouts(plan.policy.replay);
   } else {
@@ -130,6 +136,12 @@ PromptSizes prompt_sizes(const SampledData& data, const config::Plan& plan) {
   PromptSizes out{.count = static_cast<std::int64_t>(data.train_prompts.rows.size()),
                   .longest = data.train_prompts.longest()};
   if (data.train_prompts.stream != nullptr) out.longest = std::max(out.longest, plan.max_prompt_length);
+  for (const auto* const given : {&data.train_given, &data.eval_given}) {
+    for (const data::GivenCompletion& one : *given) {
+      out.longest = std::max(out.longest, std::ssize(one.prompt));
+      out.longest_given = std::max(out.longest_given, std::ssize(one.ids));
+    }
+  }
   if (!data.train_prompts.rows.empty()) return out;
   for (const RolloutBatch& batch : data.recorded) {
     out.count += static_cast<std::int64_t>(batch.prompts.size());
@@ -142,8 +154,8 @@ PromptSizes prompt_sizes(const SampledData& data, const config::Plan& plan) {
 
 // What a training pass is given and gives back is not among these.
 bool is_kept(const MemorySegment& segment, std::size_t place) {
-  return place < kFirstOfBatch || segment.name == kReferenceSegment || segment.name == kContextSegment ||
-         segment.name == kEarlierSegment;
+  return place < kFirstOfBatch || segment.name == kReferenceSegment || segment.name == kTeacherSegment ||
+         segment.name == kContextSegment || segment.name == kEarlierSegment;
 }
 
 SampledSize sampled_size(const config::Plan& plan, std::int64_t longest_prompt) {
@@ -170,11 +182,17 @@ std::int64_t kv_memory(const config::Plan& plan, const MemoryPlan& memory, std::
 }
 
 MemoryInputs sampling_memory(const OpenedRun& run, std::int64_t program_bytes, const LargestPasses& passes,
-                             std::int64_t longest_prompt, const rollout::GenerateOptions& sampling) {
+                             std::int64_t longest_prompt, const rollout::GenerateOptions& sampling,
+                             const SamplingOpening& opening) {
   MemoryInputs out = memory_inputs(*run.model, run.plan, program_bytes, passes.train, passes.eval);
   if (passes.shares) count_shared_prompts(out, *run.model, passes.longest_prompt, passes.sharing);
   if (run.plan.policy.replay.empty()) {
-    out.sampling = sampling_bytes(*run.model, sampled_size(run.plan, longest_prompt), sampling);
+    const SampledSize size = sampled_size(run.plan, longest_prompt);
+    out.sampling = sampling_bytes(*run.model, size, sampling);
+    const std::shared_ptr<const model::CausalLm> teacher = run.second_model.lock();
+    const bool teacher_samples = opening.has_teacher && run.plan.distill.seq_kd && run.plan.distill.lmbda < 1;
+    if (teacher_samples && teacher != nullptr)
+      out.sampling = std::max(out.sampling, sampling_bytes(*teacher, size, sampling));
   }
   return out;
 }
@@ -201,8 +219,12 @@ void open_sources(OpenedRun& run, SampledData& data, rollout::GenerateOptions sa
                         .ranks = static_cast<int>(run.plan.ranks),
                         .resumes = run.directory.resuming()});
   source->roll_out_by(data.function.get());
-  data.train_source = std::move(source);
+  data.train_source = distill::with_others(run, data, sampling, std::move(source));
   if (data.eval_prompts.rows.empty()) return;
+  if (!data.eval_given.empty()) {
+    data.eval_source = std::make_unique<GivenRollouts>(data.eval_prompts, data.eval_given, tokenizer);
+    return;
+  }
   auto evaluation = std::make_unique<LiveRollouts>(sampling, *run.model, data.eval_prompts, tokenizer,
                                                    scorers, by_group, data.tools.get());
   evaluation->roll_out_by(data.function.get());
@@ -250,28 +272,6 @@ PolicyStartFacts start_facts(const OpenedRun& run, const PromptSizes& sizes, con
           .evaluation = evaluation_line(policy, static_cast<std::int64_t>(data.eval_prompts.rows.size()))};
 }
 
-// The divergence reads the heads' own matrices. An adapter that is continued, or a pattern of target modules, may reach the
-// model's; PiSSA's base is not the teacher that its folder holds.
-void require_plain_head(const OpenedRun& run) {
-  const auto refuse = [](const char* option, const char* found, const char* cause, const char* fix) {
-    throw base::UserError({.where = std::string("option ") + option,
-                           .expected = "a head and a base that the divergence from the teacher can read",
-                           .found = found,
-                           .cause = cause,
-                           .fix = fix});
-  };
-  if (run.model->head_linear().lora) {
-    refuse("lora_target_modules", "LoRA on lm_head",
-           "the divergence is computed from the head's own matrix, in tiles",
-           "train an adapter without lm_head; lora_modules_to_save can train the head");
-  }
-  if (reference_is_model(run.plan) && run.plan.init_lora_weights == config::LoraInit::kPissa) {
-    refuse("init_lora_weights", "pissa, and the model as its own teacher",
-           "PiSSA takes its adapter's first values out of the base, which would be the teacher",
-           "remove init_lora_weights, or name a copy of the model as the teacher");
-  }
-}
-
 // A replay that is too short is used again from its beginning.
 void note_short_replay(OpenedRun& run, std::int64_t replayed, std::int64_t prompts,
                        const SamplingOpening& opening) {
@@ -300,7 +300,7 @@ std::unique_ptr<OpenedRun> open_sampling(const config::Plan& asked, RunListener&
       .files = replayed > 0 ? std::vector<fs::path>{plan.policy.replay} : plan.train_rows.files(),
       .rows = replayed > 0 ? replayed : sizes.count};
   Attached attached = attach(*run, file, std::nullopt, {.wants_reference = opening.wants_reference(plan)});
-  if (opening.has_teacher) require_plain_head(*run);
+  if (opening.has_teacher) distill::require_plain_head(*run);
 
   StartFacts& start = run->start;
   start.streamed = plan.dataset_streaming;
@@ -315,7 +315,8 @@ std::unique_ptr<OpenedRun> open_sampling(const config::Plan& asked, RunListener&
       !data.train_prompts.rows.empty() && data.train_prompts.rows.front().prompt.is_array();
   rollout::GenerateOptions sampling = sampling_options(plan, run->model->config(), run->text->tokenizer);
   sampling.samples = plan.policy.num_generations;
-  plan_run_memory(*run, sampling_memory(*run, attached.program_bytes, passes, sizes.longest, sampling));
+  plan_run_memory(*run,
+                  sampling_memory(*run, attached.program_bytes, passes, sizes.longest, sampling, opening));
   open_sources(*run, data, sampling);
   run->method = opening.method(
       {.plan = plan,

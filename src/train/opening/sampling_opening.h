@@ -17,6 +17,7 @@ namespace hone::train {
 // Prompts to train on, and the tokens of the longest; of a replay without data those of its batches.
 struct PromptSizes {
   std::int64_t count = 0, longest = 0;
+  std::int64_t longest_given = 0;  // tokens of the longest completion that the data give
 };
 
 // What passes hold at most; the backward of attention where `longest_prompt` is shared by `sharing` tokens of

@@ -30,6 +30,7 @@ std::int64_t teacher_rows_bytes(const model::CausalLm& teacher, std::int64_t n);
 // Sums over the n tokens.
 struct DivergenceFacts {
   double divergence = 0, entropy = 0;
+  double teacher_kl = 0;  // of loss_type sampled
   std::int64_t tokens = 0;
 };
 

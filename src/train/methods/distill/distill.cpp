@@ -7,6 +7,9 @@
 #include "base/error.h"
 #include "base/step_progress.h"
 #include "base/stopwatch.h"
+#include "learn/sampled_divergence.h"
+#include "train/batches/mixed_rollouts.h"
+#include "train/passes/policy_pass.h"
 #include "train/steps/policy_step.h"
 
 namespace hone::train::distill {
@@ -54,7 +57,7 @@ double drawn_tokens(const RolloutBatch& batch) {
 
 template <typename Archive>
 void fields_of(Archive& archive, DivergenceFacts& facts) {
-  archive(facts.divergence, facts.entropy, facts.tokens);
+  archive(facts.divergence, facts.entropy, facts.teacher_kl, facts.tokens);
 }
 
 // DivergenceFacts on their way between ranks.
@@ -74,7 +77,8 @@ double per_token(double sum, std::int64_t tokens) {
 Distill::Distill(SamplingParts parts)
     : SamplingMethod(std::move(parts)),
       order_(order_of(parts_)),
-      options_{.beta = parts_.plan.distill.beta, .temperature = parts_.plan.policy.temperature} {
+      options_{.beta = parts_.plan.distill.beta,
+               .temperature = parts_.plan.distill.loss_temperature.value_or(parts_.plan.policy.temperature)} {
   total_steps_ = order_.total_steps(parts_.plan.num_train_epochs, parts_.plan.max_steps);
 }
 
@@ -98,14 +102,57 @@ std::vector<Samples> Distill::slices_of(const RolloutBatch& batch) const {
                               : batch.slices;
 }
 
+// sampled_fraction: the share of micro-batches whose completions the model has sampled.
+void Distill::add_mix_metric(std::vector<NamedValue>& metrics, std::int64_t step,
+                             std::size_t micro_batches) const {
+  if (parts_.plan.distill.lmbda >= 1 || !parts_.plan.policy.replay.empty()) return;
+  double count = 0;
+  for (std::size_t i = 0; i < micro_batches; ++i)
+    count += is_sampled(mix_options(parts_.plan), step, static_cast<std::int64_t>(i)) ? 1 : 0;
+  metrics.emplace_back("sampled_fraction", count / static_cast<double>(micro_batches));
+}
+
 DivergenceFacts Distill::run_samples(const RolloutBatch& batch, std::span<const std::size_t> samples,
                                      const RngKey& key, double factor) const {
   const PolicyPass pass = make_policy_pass(batch, samples, /*share_prompt=*/false);
+  if (parts_.plan.distill.loss_type == "sampled")
+    return run_sampled(pass, batch_tokens(batch, pass.samples).old_logprob, key, factor);
   const TeacherRows teacher =
       parts_.reference.score(parts_.model, [&](const model::CausalLm& model, bool adapters_on) {
         return teacher_rows(model, adapters_on, pass, parts_.form);
       });
   return run_divergence(parts_.model, teacher, pass, key, parts_.form, options_, factor);
+}
+
+// What the sampler recorded is at its temperature: with another one in the loss the student's own numbers stand for it.
+DivergenceFacts Distill::run_sampled(const PolicyPass& pass, const at::Tensor& sampler, const RngKey& key,
+                                     double factor) const {
+  const config::DistillPlan& plan = parts_.plan.distill;
+  const learn::SampledDivergenceOptions options{.coef = plan.kl_penalty_coef,
+                                                .discount = plan.kl_discount_factor};
+  const HeadOptions head{.temperature = options_.temperature};
+  const at::Tensor teacher =
+      parts_.reference.score(parts_.model, [&](const model::CausalLm& model, bool adapters_on) {
+        return score_policy(model, pass, {.adapters_on = adapters_on}, parts_.form, head).logprob;
+      });
+  const bool recorded = sampler.defined() && options_.temperature == parts_.plan.policy.temperature;
+  DivergenceFacts out;
+  const auto see = [&](const TokenScores& scores) {
+    const learn::SampledDivergence found = learn::sampled_divergence(
+        scores.logprob, recorded ? sampler : at::Tensor(), teacher, pass.sequence, options, factor);
+    out = {.divergence = found.loss,
+           .entropy = scores.entropy.sum(at::kDouble).item<double>(),
+           .teacher_kl = found.teacher_kl,
+           .tokens = scores.logprob.numel()};
+    return learn::PolicyGradient{
+        .loss = found.loss, .d_logprob = found.d_logprob, .d_entropy = {}, .metrics = {}};
+  };
+  if (factor == 0) {
+    see(score_policy(parts_.model, pass, key, parts_.form, head));
+  } else {
+    train_policy(parts_.model, pass, key, parts_.form, head, see);
+  }
+  return out;
 }
 
 StepLoss Distill::backward(std::int64_t step) {
@@ -135,10 +182,15 @@ StepLoss Distill::backward(std::int64_t step) {
     base::advance_part();
     return one;
   });
+  const bool sampled = parts_.plan.distill.loss_type == "sampled";
+  double teacher_kl = 0;
   for (const Found& one : found) {
     out.loss += one.divergence / tokens;
+    teacher_kl += one.teacher_kl / tokens;
     out.metrics.emplace_back("entropy", per_token(one.entropy, one.tokens));
   }
+  if (sampled) out.metrics.emplace_back("teacher_kl", teacher_kl);
+  add_mix_metric(out.metrics, step, slices.size());
   out.timings = {
       {"rollout", made.rollout_seconds}, {"reward", made.reward_seconds}, {"train", seconds_since(start)}};
   return out;

@@ -8,6 +8,12 @@
 //   entropy     mean over the micro-batch's tokens of the student's entropy, then over micro-batches
 //   evaluation  the mean over a batch's tokens, then over batches by their prompts; one completion a prompt
 //
+// With lmbda below 1 some micro-batches have given completions, or the teacher's (train/batches/mixed_rollouts.h), as in TRL's
+// GKDTrainer; an evaluation is then of the given ones. TRL counts the tokens of a step before it samples, and so divides by the
+// number of other tokens; here they are those of the loss.
+//
+// loss_type sampled is a policy gradient at the sampled tokens (learn/sampled_divergence.h), with the metric teacher_kl.
+//
 // The teacher is ReferencePlan::ref_model, with its own dtype and quantization; the same folder as the model's is the
 // model without its adapter. TRL shuffles the completions of a step before it cuts micro-batches; here they come in
 // the prompts' order, and a replayed batch has its slices.
@@ -42,6 +48,9 @@ class Distill final : public SamplingMethod {
   std::int64_t next_generation(std::int64_t steps) const override { return steps; }  // one a step
   void require_fitting(const RolloutBatch& batch, const std::string& where) const;
   std::vector<std::vector<std::size_t>> slices_of(const RolloutBatch& batch) const;
+  void add_mix_metric(std::vector<NamedValue>& metrics, std::int64_t step, std::size_t micro_batches) const;
+  DivergenceFacts run_sampled(const PolicyPass& pass, const at::Tensor& sampler, const RngKey& key,
+                              double factor) const;
   DivergenceFacts run_samples(const RolloutBatch& batch, std::span<const std::size_t> samples,
                               const RngKey& key, double factor) const;
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "train/methods/distill/distill.h"
+#include "train/passes/policy_pass.h"
 #include "train/steps/rehearsal_rollouts.h"
 
 namespace hone::train::distill {
@@ -18,7 +19,7 @@ Rehearsal Distill::rehearse(const RehearsalRequest& request) {
   RngKey key = pass_key(parts_.plan, 0, /*training=*/false);
   key.adapters_on = request.adapters_on;
   const TokenScores scores =
-      score_policy(parts_.model, pass, key, parts_.form, {.temperature = options_.temperature});
+      score_policy(parts_.model, pass, key, parts_.form, {.temperature = parts_.plan.policy.temperature});
   out.nll = -scores.logprob.mean().item<double>();
   if (request.adapters_on) out.sampler_gap = largest_difference(scores.logprob, batch, samples);
   key = pass_key(parts_.plan, request.index,

@@ -1,4 +1,6 @@
 // The order of events before the first step of a distillation, as prose.
+#include <algorithm>
+
 #include "train/methods/distill/distill.h"
 #include "train/opening/opening.h"
 #include "train/opening/sampling_opening.h"
@@ -7,27 +9,35 @@ namespace hone::train::distill {
 
 namespace {
 
-LongestBatch longest_pass(const config::Plan& plan, std::int64_t prompts, std::int64_t prompt) {
-  const std::int64_t completion = plan.policy.max_completion_length;
+LongestBatch longest_pass(const config::Plan& plan, std::int64_t prompts, const PromptSizes& sizes) {
+  const std::int64_t prompt = sizes.longest;
+  const std::int64_t completion = std::max(plan.policy.max_completion_length, sizes.longest_given);
   return {.tokens = prompts * (prompt + completion),
           .scored = prompts * completion,
           .segment = prompt + completion};
 }
 
 LargestPasses largest_passes(const config::Plan& plan, const PromptSizes& sizes) {
-  LargestPasses out{.train = longest_pass(plan, plan.per_device_train_batch_size, sizes.longest),
+  LargestPasses out{.train = longest_pass(plan, plan.per_device_train_batch_size, sizes),
                     .longest_prompt = sizes.longest};
   const bool evaluates = !plan.dataset_test.empty() && plan.policy.replay.empty();
-  if (evaluates) out.eval = longest_pass(plan, plan.per_device_eval_batch_size, sizes.longest);
+  if (evaluates) out.eval = longest_pass(plan, plan.per_device_eval_batch_size, sizes);
   return out;
+}
+
+std::string mix_words(const config::DistillPlan& plan) {
+  if (plan.lmbda >= 1) return {};
+  return "; " + short_number(1 - plan.lmbda) + " of the micro-batches with completions of " +
+         (plan.seq_kd ? "the teacher" : "the data");
 }
 
 std::string loss_line(const config::Plan& plan) {
   const double beta = plan.distill.beta;
-  const std::string kind = beta == 0   ? "KL(teacher, model)"
-                           : beta == 1 ? "KL(model, teacher)"
+  const std::string kind = plan.distill.loss_type == "sampled" ? "KL(model, teacher) at the sampled tokens"
+                           : beta == 0                         ? "KL(teacher, model)"
+                           : beta == 1                         ? "KL(model, teacher)"
                                        : "Jensen-Shannon divergence, beta " + short_number(beta);
-  return kind + "; teacher: " + describe_reference(plan);
+  return kind + "; teacher: " + describe_reference(plan) + mix_words(plan.distill);
 }
 
 constexpr SamplingOpening kOpening = {

@@ -1,0 +1,4 @@
+"""TRL's place of GKDTrainer."""
+from hone.trl import GKDConfig, GKDTrainer
+
+__all__ = ["GKDConfig", "GKDTrainer"]

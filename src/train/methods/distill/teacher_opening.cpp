@@ -1,0 +1,58 @@
+#include "train/methods/distill/teacher_opening.h"
+
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "config/teacher_refusals.h"
+#include "train/batches/mixed_rollouts.h"
+#include "train/opening/reward_opening.h"
+#include "train/references/open_reference.h"
+
+namespace hone::train::distill {
+
+namespace {
+
+[[noreturn]] void refuse(const config::TeacherRefusal& why) {
+  throw base::UserError({.where = std::string("option ") + why.option,
+                         .expected = why.expected,
+                         .found = why.found,
+                         .cause = why.cause,
+                         .fix = why.fix});
+}
+
+}  // namespace
+
+void require_plain_head(const OpenedRun& run) {
+  if (run.model->head_linear().lora) refuse(config::lora_on_head());
+  if (reference_is_model(run.plan) && run.plan.init_lora_weights == config::LoraInit::kPissa)
+    refuse(config::pissa_of_own_teacher());
+}
+
+bool takes_given(const config::Plan& plan) {
+  return plan.method == config::Method::kDistill && plan.distill.lmbda < 1 && !plan.distill.seq_kd;
+}
+
+std::vector<data::GivenCompletion> given_completions(const PolicyPrompts& prompts, const OpenedRun& run) {
+  return data::tokenize_completions(prompts.rows, run.text->tokenizer, run.text->chat_template.get(),
+                                    template_kwargs(run.plan), run.source->config().vocab_size);
+}
+
+std::unique_ptr<RolloutSource> with_others(const OpenedRun& run, const SampledData& data,
+                                           const rollout::GenerateOptions& sampling,
+                                           std::unique_ptr<RolloutSource> source) {
+  const config::Plan& plan = run.plan;
+  if (plan.method != config::Method::kDistill || plan.distill.lmbda >= 1) return source;
+  const text::Tokenizer& tokenizer = run.text->tokenizer;
+  std::unique_ptr<RolloutSource> others;
+  if (plan.distill.seq_kd) {
+    const std::shared_ptr<const model::CausalLm> teacher = run.second_model.lock();
+    base::require(teacher != nullptr, "distill::with_others", "a teacher that is another model");
+    others = std::make_unique<LiveRollouts>(sampling, *teacher, data.train_prompts, tokenizer, data.rewards);
+  } else {
+    others = std::make_unique<GivenRollouts>(data.train_prompts, data.train_given, tokenizer);
+  }
+  return std::make_unique<MixedRollouts>(std::move(source), std::move(others), mix_options(plan));
+}
+
+}  // namespace hone::train::distill

@@ -1,0 +1,25 @@
+// What opening a distillation adds to opening another method that samples.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "data/forms/given_completions.h"
+#include "train/opening/open_run.h"
+
+namespace hone::train::distill {
+
+// UserError where the divergence would not see what is trained, or the teacher would not be what its folder holds. After the
+// adapter was attached.
+void require_plain_head(const OpenedRun& run);
+
+// Some micro-batches have the completions of the data.
+bool takes_given(const config::Plan& plan);
+std::vector<data::GivenCompletion> given_completions(const PolicyPrompts& prompts, const OpenedRun& run);
+
+// `source` with the micro-batches that the model does not sample, if there are such. The run must outlive it.
+std::unique_ptr<RolloutSource> with_others(const OpenedRun& run, const SampledData& data,
+                                           const rollout::GenerateOptions& sampling,
+                                           std::unique_ptr<RolloutSource> source);
+
+}  // namespace hone::train::distill
