@@ -311,7 +311,7 @@ CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage stora
     const std::string prefix = std::string(names.layers.hf) + std::to_string(i) + ".";
     DecoderLayer layer;
     layer.number = i;
-    layer.kind = config_.kind_of(i);
+    layer.mixer = &config_.mixer(i);
     layer.attention = config_.attention_of(i);
     if (config_.value_norm && layer.attention.has_keys())
       layer.norms[NormPlace::kV] =

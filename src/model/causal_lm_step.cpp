@@ -71,7 +71,7 @@ std::vector<std::shared_ptr<ops::backend::KvPool>> CausalLm::reserve_keys(std::i
   std::vector<std::shared_ptr<ops::backend::KvPool>> pools;
   if (!ops::pools_keys(device())) return pools;
   for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
-    if (config_.kind_of(i) != LayerKind::kAttention || !config_.attention_of(i).has_keys()) continue;
+    if (config_.mixer(i).key_columns(config_, i) == 0) continue;
     pools.push_back(pool_of(i));
     ops::reserve(*pools.back(), tokens);
   }
@@ -80,21 +80,14 @@ std::vector<std::shared_ptr<ops::backend::KvPool>> CausalLm::reserve_keys(std::i
 
 LayerCache CausalLm::new_cache(std::int64_t layer, std::int64_t room) const {
   LayerCache out;
-  out.kind = config_.kind_of(layer);
-  if (out.kind == LayerKind::kDeltaRule) {
-    out.delta = ops::DeltaState(delta_shape(config_), config_.delta.taps, dtypes_.linear, device());
-  } else if (out.kind == LayerKind::kShortConv) {
-    out.inputs = ops::ConvInputs(config_.hidden_size, config_.conv_taps, dtypes_.linear, device());
-  } else {
-    const LayerAttention attention = config_.attention_of(layer);
-    out.is_elsewhere = !attention.has_keys();
-    if (out.is_elsewhere) return out;
-    if (const auto pool = pool_of(layer)) {
-      out.tiles = ops::KvTiles(attention.kv_heads, attention.head_dim, room, pool);
-    } else {
-      out.tiles = ops::KvTiles(attention.kv_heads, attention.head_dim, dtypes_.linear, room, device());
-    }
-  }
+  out.mixer = &config_.mixer(layer);
+  const bool has_keys = out.mixer->key_columns(config_, layer) > 0;
+  out.mixer->open(out, {.config = config_,
+                        .layer = layer,
+                        .tokens = room,
+                        .dtype = dtypes_.linear,
+                        .device = device(),
+                        .pool = has_keys ? pool_of(layer) : nullptr});
   return out;
 }
 
@@ -131,7 +124,7 @@ at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std
 bool CausalLm::takes_drawn_ids() const {
   if (per_layer_ || token_rows_.defined()) return false;
   for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i)
-    if (config_.kind_of(i) != LayerKind::kAttention) return false;
+    if (!config_.mixer(i).attends()) return false;
   return true;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/process/instruction_level.h"
+#include "model/config/mixer.h"
 #include "ops/machine/device_memory.h"
 #include "ops/machine/team.h"
 #include "rollout/decoder.h"
@@ -21,9 +22,8 @@ std::optional<std::string> why_no_drafts(const model::CausalLm& model) {
   if (!ops::is_host(model.device())) return "they are made on the CPU alone";
   if (base::instruction_level() < base::InstructionLevel::kAvx2)
     return "below AVX2 a pass of several tokens may have other bits";
-  if (config.layers_of(model::LayerKind::kShortConv) > 0 ||
-      config.layers_of(model::LayerKind::kDeltaRule) > 0)
-    return "the state of its convolutions or delta rules cannot go back";
+  for (const model::Mixer* const mixer : model::mixers_of(config))
+    if (!mixer->goes_back()) return "the state of its convolutions or delta rules cannot go back";
   return std::nullopt;
 }
 

@@ -4,12 +4,10 @@
 
 #include <algorithm>
 
+#include "model/config/mixer.h"
 #include "model/key_shape.h"
-#include "model/layers/decoder_layer.h"
-#include "ops/delta_rule.h"
 #include "ops/kv_tiles.h"
 #include "ops/sampling/paged_attention.h"
-#include "ops/short_conv.h"
 
 namespace hone::rollout {
 
@@ -17,18 +15,14 @@ KvCosts::KvCosts(const model::ModelConfig& config, at::ScalarType dtype, at::Dev
     : is_pooled_(ops::pools_keys(device)), is_paged_(is_pooled_) {
   std::int64_t columns = 0;  // of keys, in all layers that have their own
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
-    const model::LayerAttention attention = config.attention_of(i);
-    if (config.kind_of(i) != model::LayerKind::kAttention || !attention.has_keys()) continue;
-    columns += attention.kv_heads * attention.head_dim;
+    const model::Mixer& mixer = config.mixer(i);
+    state_ += mixer.state_bytes(config, dtype);
+    const std::int64_t of_layer = mixer.key_columns(config, i);
+    if (of_layer == 0) continue;
+    columns += of_layer;
     is_paged_ = is_paged_ && ops::attends_to_pages(model::key_shape(config, i, dtype), device);
   }
   tile_ = ops::kKvTile * 2 * columns * static_cast<std::int64_t>(at::elementSize(dtype));
-  const std::int64_t convolutions = config.layers_of(model::LayerKind::kShortConv),
-                     delta_rules = config.layers_of(model::LayerKind::kDeltaRule);
-  if (convolutions > 0)
-    state_ += convolutions * ops::ConvInputs::bytes(config.hidden_size, config.conv_taps, dtype);
-  if (delta_rules > 0)
-    state_ += delta_rules * ops::DeltaState::bytes(model::delta_shape(config), config.delta.taps, dtype);
 }
 
 std::int64_t KvCosts::grown(std::int64_t tiles, std::int64_t length, std::int64_t reading, std::int64_t total,

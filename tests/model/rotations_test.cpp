@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "model/causal_lm.h"
+#include "model/mixers/attention_heads.h"
 #include "model/tiny_model.h"
 
 namespace hone::model {

@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <vector>
 
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
 #include "model/config/families.h"
+#include "model/config/mixer.h"
 
 namespace hone::doctor {
 
@@ -20,18 +22,18 @@ constexpr double kFewAdapted = 0.05;    // of the layers; q_proj and v_proj alon
 
 struct Role {
   std::string_view name;
-  std::array<std::string_view, 3> paths;  // of the families' names
-  std::string modules = {};               // "q_proj, k_proj, v_proj, o_proj"
+  std::vector<std::string_view> paths;  // of the families' names
+  std::string modules = {};             // "q_proj, k_proj, v_proj, o_proj"
   std::int64_t parameters = 0, adapted = 0;
 };
 
 std::array<Role, 2> coverage(const model::CausalLm& model) {
-  const auto has = [&](model::LayerKind kind) { return model.config().layers_of(kind) > 0; };
-  std::string_view mixers = "attention";
-  if (has(model::LayerKind::kShortConv)) mixers = "attention and convolutions";
-  if (has(model::LayerKind::kDeltaRule)) mixers = "attention and delta rules";
-  std::array<Role, 2> out = {Role{mixers, {".self_attn.", ".conv.", ".linear_attn."}},
-                             Role{"MLP", {".mlp.", ".feed_forward.", ".block_sparse_moe."}}};
+  Role mixers{"attention", {}};
+  for (const model::Mixer* const mixer : model::mixers_of(model.config())) {
+    if (!mixer->attends()) mixers.name = mixer->words().role;
+    mixers.paths.push_back(mixer->words().path);
+  }
+  std::array<Role, 2> out = {mixers, Role{"MLP", {".mlp.", ".feed_forward.", ".block_sparse_moe."}}};
   std::set<const ops::Linear*> stacked;  // experts, by the LoRA on all of them
   for (const model::DecoderLayer& layer : model.layers()) {
     if (!layer.experts) continue;

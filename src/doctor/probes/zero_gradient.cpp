@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "doctor/probes/probe_state.h"
+#include "model/config/mixer.h"
 #include "train/opening/memory_inputs.h"
 #include "train/passes/scored_pass.h"
 
@@ -82,6 +83,25 @@ std::string zero_in_experts(const model::DecoderLayer& layer, const std::string&
   return "";
 }
 
+// What of the layer's mixer stops the gradients of `name`, which is one of the linears around it; empty: nothing.
+std::string zero_in_mixer(const model::DecoderLayer& layer, const std::string& name) {
+  for (const model::GradientStop& stop : layer.mixer->gradient_stops()) {
+    if (stop.linear) {
+      const ops::Linear& linear = layer.qkv[*stop.linear];
+      if (name.find(linear.name + ".") == std::string::npos && is_shut(linear))
+        return zero_in_base(linear.name) + " and has no adapter: no gradient passes it";
+      continue;
+    }
+    const bool passes = stop.unless && layer.tensors[*stop.unless].defined();
+    if (passes || layer.trained_tensors[stop.tensor].defined() || !is_zero(layer.tensors[stop.tensor]))
+      continue;
+    return zero_in_base(stop.is_norm ? "the norm before " + layer.o.name
+                                     : "the convolution after " + layer.qkv.front().name) +
+           ": no gradient passes it";
+  }
+  return "";
+}
+
 // The module of this layer that stops the gradients of `name`; empty: none.
 std::string zero_in_layer(const model::DecoderLayer& layer, const std::string& name) {
   using model::NormPlace;
@@ -95,14 +115,11 @@ std::string zero_in_layer(const model::DecoderLayer& layer, const std::string& n
   const auto zero_norm = [&](NormPlace place) { return is_zero(layer.norms[place]); };
   const bool attention = among(layer.qkv) || is(layer.o);
   const bool mlp = !layer.experts && (among(layer.gate_up) || is(layer.down));
-  const bool convolves = layer.kind == model::LayerKind::kShortConv,
-             ruled = layer.kind == model::LayerKind::kDeltaRule;
   const std::string& first = layer.qkv.front().name;
   const std::string gate_name = layer.experts ? "" : layer.gate_up.front().name;
   if (attention && zero_norm(NormPlace::kBeforeAttention))
-    return zero_in_base("the norm before " + first) + (convolves ? ": the convolution gets no input"
-                                                       : ruled   ? ": the delta rule gets no input"
-                                                                 : ": attention gets no input");
+    return zero_in_base("the norm before " + first) + ": " + std::string(layer.mixer->words().subject) +
+           " gets no input";
   if (mlp && zero_norm(NormPlace::kBeforeMlp))
     return zero_in_base("the norm before " + gate_name) + ": the MLP gets no input";
   if (attention && zero_norm(NormPlace::kAfterAttention))
@@ -111,19 +128,7 @@ std::string zero_in_layer(const model::DecoderLayer& layer, const std::string& n
     return zero_in_base("the norm after " + layer.down.name) + ": no gradient passes it";
   if (attention && !is(layer.o) && is_shut(layer.o)) return says(layer.o);
   if (mlp && !is(layer.down) && is_shut(layer.down)) return says(layer.down);
-  const at::Tensor& taps = layer.tensors[model::TensorKind::kConvWeight];
-  if (convolves && attention && !layer.trained_tensors[model::TensorKind::kConvWeight].defined() &&
-      is_zero(taps) && !layer.tensors[model::TensorKind::kConvBias].defined())
-    return zero_in_base("the convolution after " + first) + ": no gradient passes it";
-  if (ruled && attention) {
-    if (!is(layer.qkv[1]) && is_shut(layer.qkv[1])) return says(layer.qkv[1]);
-    for (const auto kind : {model::TensorKind::kDeltaConv, model::TensorKind::kDeltaNorm}) {
-      if (!layer.trained_tensors[kind].defined() && is_zero(layer.tensors[kind]))
-        return zero_in_base(kind == model::TensorKind::kDeltaNorm ? "the norm before " + layer.o.name
-                                                                  : "the convolution after " + first) +
-               ": no gradient passes it";
-    }
-  }
+  if (std::string found = attention ? zero_in_mixer(layer, name) : ""; !found.empty()) return found;
   if (layer.qkv.size() == 3) {
     const ops::Linear &q = layer.qkv[0], &k = layer.qkv[1], &v = layer.qkv[2];
     if (is(q) && (is_shut(k) || zero_norm(NormPlace::kK))) return says(k);

@@ -12,6 +12,7 @@
 #include "doctor/number_format.h"
 #include "doctor/watch/tensor_watch.h"
 #include "model/config/layer_of.h"
+#include "model/config/mixer.h"
 
 namespace hone::doctor {
 
@@ -58,9 +59,7 @@ std::string bad_base_weight(const model::CausalLm& model) {
     }
     for (const at::Tensor& tensor : layer.tensors.values) {
       if (const auto count = bad_count(tensor))
-        return words((layer.kind == model::LayerKind::kShortConv ? "convolution" : "other tensors") +
-                         (" of layer " + std::to_string(i)),
-                     count);
+        return words(std::string(layer.mixer->words().tensors) + " of layer " + std::to_string(i), count);
     }
   }
   if (const model::PerLayerInputs* const inputs = model.per_layer()) {

@@ -6,35 +6,10 @@
 #include <map>
 
 #include "base/error.h"
+#include "model/config/mixer.h"
 #include "model/config/wrappers.h"
 
 namespace hone::model {
-namespace {
-
-// Of a layer's kind, or of all: whether it has this linear.
-bool has_linear(ModuleKind module, LayerKind layer) {
-  switch (module) {
-    case ModuleKind::kQ:
-    case ModuleKind::kK:
-    case ModuleKind::kV:
-    case ModuleKind::kQkv:
-    case ModuleKind::kO:
-      return layer == LayerKind::kAttention;
-    case ModuleKind::kConvIn:
-    case ModuleKind::kConvOut:
-      return layer == LayerKind::kShortConv;
-    case ModuleKind::kDeltaQkv:
-    case ModuleKind::kDeltaZ:
-    case ModuleKind::kDeltaB:
-    case ModuleKind::kDeltaA:
-    case ModuleKind::kDeltaOut:
-      return layer == LayerKind::kDeltaRule;
-    default:
-      return true;
-  }
-}
-
-}  // namespace
 
 const FamilyTraits& traits_of(Family family) {
   for (const FamilyTraits& row : families()) {
@@ -128,34 +103,6 @@ std::string_view missing_for(std::string_view model_type) {
 
 namespace {
 
-// The value heads of a delta rule, as GGUF orders them.
-ValueHeads value_heads(const ModelConfig& c, std::int64_t first, std::int64_t width, bool columns = false) {
-  const DeltaRule& d = c.delta;
-  return {d.key_heads, d.value_heads / d.key_heads, first, width, columns};
-}
-
-// A linear around a delta rule.
-void shape_delta(const ModelConfig& c, LayerLinear& linear) {
-  const DeltaRule& d = c.delta;
-  switch (linear.kind) {
-    case ModuleKind::kDeltaQkv:
-      linear.out = d.channels();
-      linear.gguf_heads = value_heads(c, d.channels() - d.values(), d.value_dim);
-      return;
-    case ModuleKind::kDeltaZ:
-      linear.out = d.values();
-      linear.gguf_heads = value_heads(c, 0, d.value_dim);
-      return;
-    case ModuleKind::kDeltaOut:
-      linear.in = d.values();
-      linear.gguf_heads = value_heads(c, 0, d.value_dim, /*columns=*/true);
-      return;
-    default:
-      linear.out = d.value_heads;
-      linear.gguf_heads = value_heads(c, 0, 1);
-  }
-}
-
 // The linears of a layer's experts.
 void add_experts(const ModelConfig& c, const ExpertNames& names, std::vector<LayerLinear>& out) {
   const std::int64_t hidden = c.hidden_size, width = c.experts.width, count = c.experts.count;
@@ -213,56 +160,19 @@ bool keeps_linear(const ModelConfig& c, ModuleKind kind, std::int64_t layer) {
   return (kind != ModuleKind::kK && kind != ModuleKind::kV) || c.attention_of(layer).has_keys();
 }
 
-// Rows and columns that are not the hidden size, and the heads whose rows a GGUF permutes.
+// Rows, columns and bias of a linear that no mixer has; experts have theirs from add_experts().
 void shape_linear(const ModelConfig& c, std::int64_t layer, LayerLinear& linear) {
-  const LayerAttention attention = c.attention_of(layer);
-  const std::int64_t q = c.num_attention_heads * attention.head_dim,
-                     kv = attention.kv_heads * attention.head_dim, mlp = c.mlp_of(layer);
-  const bool permutes = traits_of(c.family).gguf_permutes_qk;
+  linear.bias = c.mlp_bias && !is_of_per_layer(linear.kind);
   switch (linear.kind) {
-    case ModuleKind::kQ:
-      linear.out = c.attention_gate ? 2 * q : q;
-      linear.permuted_heads = permutes ? c.num_attention_heads : 0;
-      break;
-    case ModuleKind::kK:
-      linear.out = kv;
-      linear.permuted_heads = permutes ? attention.kv_heads : 0;
-      break;
-    case ModuleKind::kV:
-      linear.out = kv;
-      break;
-    case ModuleKind::kQkv:
-      linear.out = q + 2 * kv;
-      break;
-    case ModuleKind::kO:
-      linear.in = q;
-      break;
     case ModuleKind::kGate:
     case ModuleKind::kUp:
-      linear.out = mlp;
+      linear.out = c.mlp_of(layer);
       break;
     case ModuleKind::kGateUp:
-      linear.out = 2 * mlp;
+      linear.out = 2 * c.mlp_of(layer);
       break;
     case ModuleKind::kDown:
-      linear.in = mlp;
-      break;
-    case ModuleKind::kRouter:
-    case ModuleKind::kExpertGate:
-    case ModuleKind::kExpertUp:
-    case ModuleKind::kExpertDown:
-      break;  // add_experts
-    case ModuleKind::kConvIn:
-      linear.out = 3 * c.hidden_size;
-      break;
-    case ModuleKind::kConvOut:
-      break;
-    case ModuleKind::kDeltaQkv:
-    case ModuleKind::kDeltaZ:
-    case ModuleKind::kDeltaB:
-    case ModuleKind::kDeltaA:
-    case ModuleKind::kDeltaOut:
-      shape_delta(c, linear);
+      linear.in = c.mlp_of(layer);
       break;
     case ModuleKind::kPerLayerGate:
       linear.out = c.per_layer_width;
@@ -270,33 +180,28 @@ void shape_linear(const ModelConfig& c, std::int64_t layer, LayerLinear& linear)
     case ModuleKind::kPerLayerProjection:
       linear.in = c.per_layer_width;
       break;
+    default:
+      break;
   }
-}
-
-bool has_bias(const ModelConfig& c, ModuleKind kind) {
-  if (kind == ModuleKind::kConvIn || kind == ModuleKind::kConvOut) return c.conv_bias;
-  if (kind >= ModuleKind::kDeltaQkv && kind <= ModuleKind::kDeltaOut) return false;
-  if (is_of_per_layer(kind)) return false;
-  if (kind < ModuleKind::kO) return c.qkv_bias;
-  return kind == ModuleKind::kO ? c.o_bias : c.mlp_bias;
 }
 
 }  // namespace
 
 std::vector<LayerLinear> layer_linears(const ModelConfig& c, std::int64_t layer) {
   const FamilyTraits& f = traits_of(c.family);
+  const Mixer& mixer = c.mixer(layer);
   std::vector<LayerLinear> out;
   for (const ModuleRow& row : f.modules) {
     if (!keeps_linear(c, row.kind, layer)) continue;
-    if (!has_linear(row.kind, c.kind_of(layer))) continue;
+    const bool mixes = is_of_mixer(row.kind);
+    if (mixes && !mixer.has_linear(row.kind)) continue;
     LayerLinear linear{.kind = row.kind,
                        .hf = std::string(row.name.hf),
                        .gguf = std::string(row.name.gguf),
                        .out = c.hidden_size,
                        .in = c.hidden_size};
     linear.gguf_second = row.gguf_second;
-    shape_linear(c, layer, linear);
-    linear.bias = has_bias(c, row.kind);
+    mixes ? mixer.shape(c, layer, linear) : shape_linear(c, layer, linear);
     out.push_back(linear);
   }
   if (c.has_experts(layer)) add_experts(c, f.experts, out);
@@ -308,9 +213,7 @@ std::vector<LayerNorm> layer_norms(const ModelConfig& c, std::int64_t layer) {
   const LayerAttention attention = c.attention_of(layer);
   std::vector<LayerNorm> out;
   for (const NormRow& row : f.norms) {
-    const bool of_heads = row.place == NormPlace::kQ || row.place == NormPlace::kK;
-    if (of_heads && c.kind_of(layer) != LayerKind::kAttention) continue;
-    if (row.place == NormPlace::kK && !attention.has_keys()) continue;
+    if (!c.mixer(layer).has_norm(c, layer, row.place)) continue;
     if (row.place == NormPlace::kAfterPerLayer && c.per_layer_width == 0) continue;
     std::int64_t width = c.hidden_size;
     if (row.place == NormPlace::kQ)
@@ -322,47 +225,14 @@ std::vector<LayerNorm> layer_norms(const ModelConfig& c, std::int64_t layer) {
   return out;
 }
 
-namespace {
-
-std::vector<LayerTensor> delta_tensors(const ModelConfig& c) {
-  const DeltaRule& d = c.delta;
-  std::vector<LayerTensor> out;
-  for (const TensorRow& row : traits_of(c.family).tensors) {
-    LayerTensor one{.kind = row.kind, .name = row.name, .shape = {d.value_heads}, .gguf_shape = {}};
-    if (row.kind == TensorKind::kDeltaConv) {
-      one.shape = {d.channels(), 1, d.taps};
-      one.gguf_shape = {d.channels(), d.taps};
-      one.gguf_heads = value_heads(c, d.channels() - d.values(), d.value_dim);
-    } else if (row.kind == TensorKind::kDeltaALog || row.kind == TensorKind::kDeltaDtBias) {
-      one.gguf_heads = value_heads(c, 0, 1);
-      one.is_decay = row.kind == TensorKind::kDeltaALog;
-    } else if (row.kind == TensorKind::kDeltaNorm) {
-      one.shape = {d.value_dim};
-    } else {
-      continue;
-    }
-    one.of_stream = row.kind != TensorKind::kDeltaConv;
-    out.push_back(std::move(one));
-  }
-  return out;
-}
-
-}  // namespace
-
 std::vector<LayerTensor> layer_tensors(const ModelConfig& c, std::int64_t layer) {
   std::vector<LayerTensor> out;
-  if (c.kind_of(layer) == LayerKind::kDeltaRule) return delta_tensors(c);
-  const bool convolves = c.kind_of(layer) == LayerKind::kShortConv;
   for (const TensorRow& row : traits_of(c.family).tensors) {
     if (row.kind == TensorKind::kLayerScale) {
       LayerTensor& scale = out.emplace_back(LayerTensor{.kind = row.kind, .name = row.name, .shape = {1}});
       scale.of_stream = true;
     }
-    if (!convolves) continue;
-    if (row.kind == TensorKind::kConvWeight)
-      out.push_back({row.kind, row.name, {c.hidden_size, 1, c.conv_taps}, {c.hidden_size, c.conv_taps}});
-    if (row.kind == TensorKind::kConvBias && c.conv_bias)
-      out.push_back({row.kind, row.name, {c.hidden_size}, {}});
+    c.mixer(layer).add_tensor(c, row, out);
   }
   return out;
 }

@@ -7,6 +7,7 @@
 #include "base/json_tools.h"
 #include "model/config/config_fields.h"
 #include "model/config/families.h"
+#include "model/config/mixer.h"
 #include "model/config/rotations.h"
 
 namespace hone::model {
@@ -380,25 +381,17 @@ namespace {
 
 // layer_types, or full_attn_idxs: the layers with attention, null for all.
 std::vector<LayerKind> lfm2_kinds(const Json& json, const std::string& where, std::int64_t layers) {
-  std::vector<LayerKind> kinds(static_cast<std::size_t>(layers), LayerKind::kShortConv);
-  if (const Json* types = lookup(json, "layer_types")) {
-    const auto known = [](const Json& type) { return type == "full_attention" || type == "conv"; };
-    if (!types->is_array() || types->size() != kinds.size() ||
-        !std::all_of(types->begin(), types->end(), known))
-      wrong_type(where, "layer_types", "a list of full_attention and conv, one a layer", *types);
-    for (std::size_t i = 0; i < kinds.size(); ++i) {
-      if ((*types)[i] == "full_attention") kinds[i] = LayerKind::kAttention;
-    }
-    return kinds;
-  }
+  constexpr std::string_view kFull = "full_attention", kConv = "conv";
+  if (auto kinds = kinds_of_types(json, where, layers, {kFull, kConv})) return *kinds;
+  std::vector<LayerKind> kinds(static_cast<std::size_t>(layers), kind_of_type(kConv));
   const Json* attention = lookup(json, "full_attn_idxs");
-  if (attention == nullptr) return std::vector<LayerKind>(kinds.size(), LayerKind::kAttention);
+  if (attention == nullptr) return std::vector<LayerKind>(kinds.size(), kind_of_type(kFull));
   if (!attention->is_array()) wrong_type(where, "full_attn_idxs", "a list of layers", *attention);
   for (const Json& layer : *attention) {
     const bool fits = layer.is_number_integer() && layer.get<double>() >= 0 &&
                       layer.get<double>() < static_cast<double>(layers);
     if (!fits) wrong_type(where, "full_attn_idxs", "a list of layers, the first of which is 0", *attention);
-    kinds[layer.get<std::size_t>()] = LayerKind::kAttention;
+    kinds[layer.get<std::size_t>()] = kind_of_type(kFull);
   }
   return kinds;
 }
@@ -438,7 +431,7 @@ void write_lfm2_gguf_fields(const ModelConfig& config, GgufEntries& entries) {
   if (config.conv_bias) refuse_gguf("convolutions of an lfm2 without biases", "conv_bias true");
   std::vector<std::int32_t> heads;
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
-    const bool attends = config.kind_of(i) == LayerKind::kAttention;
+    const bool attends = config.mixer(i).attends();
     heads.push_back(attends ? static_cast<std::int32_t>(config.num_key_value_heads) : 0);
   }
   for (base::GgufEntry& entry : entries) {

@@ -37,7 +37,9 @@ enum class Family {
   kExaone4
 };
 
-// How a layer mixes tokens, before its MLP.
+class Mixer;  // mixer.h
+
+// Which mixer a layer has. Only mixer.cpp names the kinds; everything else asks the mixer.
 enum class LayerKind {
   kAttention,
   kShortConv,  // ops/short_conv.h
@@ -248,8 +250,9 @@ struct ModelConfig {
                                                                     : intermediate_size;
   }
   LayerKind kind_of(std::int64_t layer) const {
-    return kinds.empty() ? LayerKind::kAttention : kinds.at(static_cast<std::size_t>(layer));
+    return kinds.empty() ? LayerKind() : kinds.at(static_cast<std::size_t>(layer));  // the first: attention
   }
+  const Mixer& mixer(std::int64_t layer) const;  // of its layer
   std::int64_t layers_of(LayerKind kind) const {
     std::int64_t count = 0;
     for (std::int64_t i = 0; i < num_hidden_layers; ++i) count += kind_of(i) == kind ? 1 : 0;

@@ -7,6 +7,7 @@
 #include "model/config/config_fields.h"
 #include "model/config/families.h"
 #include "model/config/family_fields.h"
+#include "model/config/mixer.h"
 
 namespace hone::model {
 namespace {
@@ -20,21 +21,12 @@ constexpr std::int64_t kMostTaps = 64;
 constexpr const char* kArch = "qwen35.";
 
 std::vector<LayerKind> kinds_of(const Json& json, const std::string& where, std::int64_t layers) {
-  std::vector<LayerKind> kinds(static_cast<std::size_t>(layers), LayerKind::kDeltaRule);
-  if (const Json* types = lookup(json, "layer_types")) {
-    const auto known = [](const Json& type) { return type == kFull || type == kLinear; };
-    if (!types->is_array() || types->size() != kinds.size() ||
-        !std::all_of(types->begin(), types->end(), known))
-      wrong_type(where, "layer_types", "a list of full_attention and linear_attention, one a layer", *types);
-    for (std::size_t i = 0; i < kinds.size(); ++i) {
-      if ((*types)[i] == kFull) kinds[i] = LayerKind::kAttention;
-    }
-    return kinds;
-  }
+  if (auto kinds = kinds_of_types(json, where, layers, {kFull, kLinear})) return *kinds;
+  std::vector<LayerKind> kinds(static_cast<std::size_t>(layers), kind_of_type(kLinear));
   const std::int64_t interval = int_or(json, "full_attention_interval", kInterval, where);
   if (interval <= 0) wrong_type(where, "full_attention_interval", "a positive integer", interval);
   for (std::int64_t i = interval - 1; i < layers; i += interval)
-    kinds[static_cast<std::size_t>(i)] = LayerKind::kAttention;
+    kinds[static_cast<std::size_t>(i)] = kind_of_type(kFull);
   return kinds;
 }
 
@@ -75,9 +67,9 @@ void write_qwen3_5_gguf_fields(const ModelConfig& config, GgufEntries& entries) 
                      "keep the model's Hugging Face folder"});
   }
   std::int64_t interval = 1;
-  while (interval <= layers && config.kind_of(interval - 1) == LayerKind::kDeltaRule) ++interval;
+  while (interval <= layers && !config.mixer(interval - 1).attends()) ++interval;
   for (std::int64_t i = 0; i < layers; ++i) {
-    const bool attends = config.kind_of(i) == LayerKind::kAttention;
+    const bool attends = config.mixer(i).attends();
     if (attends == ((i + 1) % interval == 0)) continue;
     throw UserError({"GGUF",
                      "attention in equal distances in a qwen3_5_text: after each " +

@@ -2,12 +2,9 @@
 
 #include <ATen/ATen.h>
 
-#include <tuple>
-
+#include "model/layers/mixer_call.h"
 #include "ops/join/join.h"
 #include "ops/rms_norm.h"
-#include "ops/short_conv.h"
-#include "ops/sigmoid_gate.h"
 #include "ops/swiglu.h"
 
 namespace hone::model {
@@ -29,70 +26,6 @@ std::vector<Linear*> linears_of(Layer& layer) {
     all.push_back(&layer.per_layer->projection);
   }
   return all;
-}
-
-// The linears' outputs [T, width of each part]; a linear that holds several is cut.
-std::vector<at::Tensor> outputs_of(const std::vector<ops::Linear>& linears, const at::Tensor& x,
-                                   const ops::PassContext& pass, const std::vector<std::int64_t>& widths) {
-  if (linears.size() == 1) return ops::linear_forward(linears.front(), x, pass).split_with_sizes(widths, 1);
-  std::vector<at::Tensor> out;
-  for (const ops::Linear& linear : linears) out.push_back(ops::linear_forward(linear, x, pass));
-  return out;
-}
-
-// [T, heads D] -> [T, heads, D], with the norm that the projection or each head has.
-at::Tensor normed_heads(const at::Tensor& flat, const at::Tensor& weight, std::int64_t head_dim,
-                        const ModelConfig& config) {
-  const std::vector<std::int64_t> shape = {flat.size(0), flat.size(1) / head_dim, head_dim};
-  if (!weight.defined()) return flat.view(shape);
-  if (weight.size(0) == head_dim) return ops::rms_norm(flat.view(shape), weight, config.rms_norm_eps);
-  return ops::rms_norm(flat, weight, config.rms_norm_eps).view(shape);
-}
-
-at::Tensor rotated(const at::Tensor& x, const ops::RopeTable* rope) {
-  return rope == nullptr ? x : ops::rope_apply(x, *rope);
-}
-
-// read [T, H] -> [T, N D]: what the layer's last linear before the MLP reads.
-at::Tensor attended(const DecoderLayer& layer, const ModelConfig& config, const LayerNorms& norms,
-                    const at::Tensor& read, const RopeTables& ropes, const ops::PassContext& pass,
-                    const SegmentBorders& segments, const BesideStream& beside) {
-  const LayerAttention& own = layer.attention;
-  const std::int64_t d = own.head_dim, kv = own.kv_heads * d;
-  const at::ScalarType dtype = layer.o.weight.dtype();
-  std::vector<std::int64_t> widths = {config.num_attention_heads * d};
-  if (own.has_keys()) widths.insert(widths.end(), 2, kv);
-  std::vector<at::Tensor> parts = outputs_of(layer.qkv, read, pass, widths);
-  at::Tensor gate;
-  if (config.attention_gate) std::tie(parts[0], gate) = queries_and_gates(parts[0], config);
-  const at::Tensor q = normed_heads(parts[0], norms[NormPlace::kQ], d, config);
-  const LayerRopes rope = ropes_of(layer, ropes);
-  at::Tensor k, v;
-  if (own.has_keys()) {
-    k = rotated(normed_heads(parts[1], norms[NormPlace::kK], d, config), rope.k).to(dtype);
-    v = normed_heads(parts[2], norms[NormPlace::kV], d, config).to(dtype);
-    if (own.is_shared) beside.shared->insert_or_assign(layer.number, std::pair(k, v));
-  } else {
-    std::tie(k, v) = beside.shared->at(own.shares);
-  }
-  const at::Tensor out =
-      ops::packed_attention(rotated(q, rope.q).to(dtype), k, v, segments, attention_rule(layer, config));
-  return gate.defined() ? ops::sigmoid_gate(out, gate) : out;
-}
-
-// The same of a delta rule: [T, V E].
-at::Tensor delta_ruled(const DecoderLayer& layer, const ModelConfig& config, const at::Tensor& read,
-                       const ops::PassContext& pass, const SegmentBorders& segments) {
-  return ops::delta_rule(at::cat(outputs_of(layer.qkv, read, pass, {}), 1), delta_weights(layer, pass),
-                         delta_shape(config), segments);
-}
-
-// The same of a short convolution: [T, H].
-at::Tensor convolved(const DecoderLayer& layer, const at::Tensor& read, const ops::PassContext& pass,
-                     const SegmentBorders& segments) {
-  return ops::short_conv(ops::linear_forward(layer.qkv.front(), read, pass),
-                         tensor_of(layer, TensorKind::kConvWeight, pass),
-                         tensor_of(layer, TensorKind::kConvBias, pass), segments);
 }
 
 // x + what attention, the MLP or the layer's own input adds, after its norm and scale.
@@ -161,45 +94,16 @@ at::Tensor tensor_of(const DecoderLayer& layer, TensorKind kind, const ops::Pass
   return ops::trained_or(layer.tensors[kind], layer.trained_tensors[kind], pass);
 }
 
-ops::DeltaShape delta_shape(const ModelConfig& config) {
-  const DeltaRule& d = config.delta;
-  return {.key_heads = d.key_heads,
-          .value_heads = d.value_heads,
-          .key_dim = d.key_dim,
-          .value_dim = d.value_dim,
-          .eps = config.rms_norm_eps};
-}
-
-ops::DeltaWeights delta_weights(const DecoderLayer& layer, const ops::PassContext& pass) {
-  const auto one = [&](TensorKind kind) { return tensor_of(layer, kind, pass); };
-  return {.conv = one(TensorKind::kDeltaConv),
-          .a_log = one(TensorKind::kDeltaALog),
-          .dt_bias = one(TensorKind::kDeltaDtBias),
-          .norm = one(TensorKind::kDeltaNorm)};
-}
-
-std::pair<at::Tensor, at::Tensor> queries_and_gates(const at::Tensor& both, const ModelConfig& config) {
-  const at::Tensor heads = both.unflatten(1, {config.num_attention_heads, 2, config.head_dim});
-  return {heads.select(2, 0).flatten(1), heads.select(2, 1).flatten(1)};
-}
-
-ops::AttentionRule attention_rule(const DecoderLayer& layer, const ModelConfig& config) {
-  return {.window = layer.attention.window,
-          .scale = config.attention_scale,
-          .soft_cap = config.attention_soft_cap};
-}
-
 at::Tensor per_layer_part(const at::Tensor& inputs, std::int64_t number, const ModelConfig& config) {
   return inputs.narrow(1, number * config.per_layer_width, config.per_layer_width);
 }
 
-LayerRopes ropes_of(const DecoderLayer& layer, const RopeTables& ropes) {
-  const std::int64_t rotation = layer.attention.rotation;
-  const ops::RopeTable* const none = ropes.none.cos.defined() ? &ropes.none : nullptr;
-  if (rotation == kNoRotation) return {none, none, none};
-  const ops::RopeTable* const own = &ropes.tables.at(static_cast<std::size_t>(rotation));
-  const bool scaled = rotation == kMainRotation && ropes.queries.cos.defined();
-  return {scaled ? &ropes.queries : own, own, none};
+std::vector<at::Tensor> outputs_of(const std::vector<ops::Linear>& linears, const at::Tensor& x,
+                                   const ops::PassContext& pass, const std::vector<std::int64_t>& widths) {
+  if (linears.size() == 1) return ops::linear_forward(linears.front(), x, pass).split_with_sizes(widths, 1);
+  std::vector<at::Tensor> out;
+  for (const ops::Linear& linear : linears) out.push_back(ops::linear_forward(linear, x, pass));
+  return out;
 }
 
 at::Tensor decoder_layer(const DecoderLayer& layer, const ModelConfig& config, const at::Tensor& x,
@@ -212,14 +116,8 @@ at::Tensor decoder_layer(const DecoderLayer& layer, const ModelConfig& config, c
   };
 
   const at::Tensor normed = before(x, NormPlace::kBeforeAttention);
-  at::Tensor attn_out;
-  if (layer.kind == LayerKind::kDeltaRule) {
-    attn_out = delta_ruled(layer, config, normed, pass, segments);
-  } else {
-    attn_out = layer.kind == LayerKind::kShortConv
-                   ? convolved(layer, normed, pass, segments)
-                   : attended(layer, config, norms, normed, ropes, pass, segments, beside);
-  }
+  const at::Tensor attn_out =
+      layer.mixer->autograd({layer, config, norms, ropes, pass, segments, beside}, normed);
   const at::Tensor post_attn_residual =
       added(x, ops::linear_forward(layer.o, attn_out, pass), norms[NormPlace::kAfterAttention], config);
 

@@ -22,7 +22,6 @@
 #include "model/config/rotations.h"
 #include "model/layers/moe.h"
 #include "ops/attention.h"
-#include "ops/delta_rule.h"
 #include "ops/linear.h"
 #include "ops/rope.h"
 
@@ -48,7 +47,7 @@ struct LayerNorms {
   at::Tensor& operator[](NormPlace place) { return weights[static_cast<std::size_t>(place)]; }
 };
 
-// The same of the tensors that are neither linears nor norms, as families.h lists them for the layer's kind.
+// The same of the tensors that are neither linears nor norms, as families.h lists them for the layer's mixer.
 struct LayerTensors {
   std::array<at::Tensor, kTensorKinds> values;
 
@@ -62,10 +61,10 @@ struct PerLayerLinears {
 };
 
 struct DecoderLayer {
-  std::int64_t number = 0;  // its place in the model
-  LayerKind kind = LayerKind::kAttention;
-  LayerNorms norms;   // the base's, as they multiply: where norms add one, 1 + w in fp32
-  LayerNorms stored;  // ... as the files have them: the same tensors where nothing is added
+  std::int64_t number = 0;       // its place in the model
+  const Mixer* mixer = nullptr;  // model/config/mixer.h
+  LayerNorms norms;              // the base's, as they multiply: where norms add one, 1 + w in fp32
+  LayerNorms stored;             // ... as the files have them: the same tensors where nothing is added
   LayerNorms
       trained;  // fp32, as the files have them: each takes the place of its namesake while adapters are on
   LayerTensors tensors;          // in the linears' dtype, those of LayerTensor::of_stream in the residual's
@@ -96,21 +95,9 @@ at::Tensor norm_weight(const at::Tensor& stored, const ModelConfig& config);
 // A tensor of this pass, in the dtype of DecoderLayer::tensors, or undefined; differentiable in a trained one.
 at::Tensor tensor_of(const DecoderLayer& layer, TensorKind kind, const ops::PassContext& pass);
 
-// Return the shape of a layer with a delta rule, and its tensors in this pass.
-ops::DeltaShape delta_shape(const ModelConfig& config);
-ops::DeltaWeights delta_weights(const DecoderLayer& layer, const ops::PassContext& pass);
-
-// Outputs of a gated linear of queries, [T, 2 N D] -> queries and gates, [T, N D] each.
-std::pair<at::Tensor, at::Tensor> queries_and_gates(const at::Tensor& both, const ModelConfig& config);
-
-// The rule of this layer's attention.
-ops::AttentionRule attention_rule(const DecoderLayer& layer, const ModelConfig& config);
-
-// Of this layer's queries and keys; null: it does not rotate. Values have theirs for their norm.
-struct LayerRopes {
-  const ops::RopeTable *q = nullptr, *k = nullptr, *v = nullptr;
-};
-LayerRopes ropes_of(const DecoderLayer& layer, const RopeTables& ropes);
+// The outputs of linears that read x, [T, width of each]; one linear that holds several is cut into `widths`.
+std::vector<at::Tensor> outputs_of(const std::vector<ops::Linear>& linears, const at::Tensor& x,
+                                   const ops::PassContext& pass, const std::vector<std::int64_t>& widths);
 
 // [begin, end) of each sequence of a packed batch, in order, without a gap.
 using SegmentBorders = std::vector<std::pair<std::int64_t, std::int64_t>>;

@@ -40,18 +40,21 @@ namespace hone::model {
 // (their input).
 enum class RecomputeLevel { kNone, kCheap, kLayer };
 
+// A mixer's memory between forward and backward. Undefined tensors are recomputed.
+struct MixerTape {
+  at::Tensor in;  // [T, (N + 2 K) D], q and k rotated; of a convolution [T, 3 H]; of a delta rule q|k|v|z|b|a
+  at::Tensor gate;         // [T, N D], with a gate of attention's output only
+  at::Tensor before_norm;  // [T, (N + K) D], with Q/K norm only; [T, (N + 2 K) D] with a norm of values too
+  at::Tensor out;          // [T, N D] attention's output before its gate; of a convolution [T, H]
+  at::Tensor lse;          // [T, N] fp32, of attention
+};
+
 // One layer's memory between forward and backward. Undefined tensors are recomputed.
 struct LayerTape {
   at::Tensor input;               // [T, H] residual dtype
   at::Tensor post_attn_residual;  // [T, H] residual stream after attention
   at::Tensor normed, normed_mlp;  // [T, H] linears' dtype
-  // [T, (N + 2 K) D], q and k rotated; of a convolution [T, 3 H]; of a delta rule q|k|v|z|b|a
-  at::Tensor qkv;
-  at::Tensor gate;  // [T, N D], with a gate of attention's output only
-  // [T, (N + K) D], with Q/K norm only; [T, (N + 2 K) D] with a norm of values too
-  at::Tensor qk_before_norm;
-  at::Tensor attn_out;         // [T, N D] attention's output before its gate; of a convolution [T, H]
-  at::Tensor lse;              // [T, N] fp32
+  MixerTape mixer;
   at::Tensor gate_up;          // [T, 2 I]
   at::Tensor product;          // [T, I] act(gate) * up
   at::Tensor o_out, down_out;  // [T, H] linears' dtype, with a norm after attention, after the MLP

@@ -1,9 +1,13 @@
-// What a sequence keeps of its tokens in one layer, so that its next tokens can be computed: by the layer's kind.
+// What a sequence keeps of its tokens in one layer, so that its next tokens can be computed: by the layer's mixer.
 #pragma once
 
-#include <cstdint>
+#include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
 
-#include "model/config/model_config.h"
+#include <cstdint>
+#include <memory>
+
+#include "model/config/mixer.h"
 #include "ops/delta_rule.h"
 #include "ops/kv_tiles.h"
 #include "ops/short_conv.h"
@@ -11,30 +15,31 @@
 namespace hone::model {
 
 struct LayerCache {
-  LayerKind kind = LayerKind::kAttention;
-  ops::KvTiles tiles;      // attention: keys and values of all its tokens
-  ops::ConvInputs inputs;  // short convolution: its last inputs
+  const Mixer* mixer = nullptr;  // fills one of these
+  ops::KvTiles tiles;            // keys and values of all its tokens
+  ops::ConvInputs inputs;        // its last inputs
+  ops::DeltaState delta;         // its last inputs, and what its heads hold
+  bool is_elsewhere = false;     // the layer reads the cache of another one and has nothing here
 
-  ops::DeltaState delta;      // delta rule: its last inputs, and what its heads hold
-  bool is_elsewhere = false;  // the layer reads the cache of another one and has nothing here
-
-  std::int64_t length() const {
-    if (kind == LayerKind::kAttention) return tiles.length();
-    return kind == LayerKind::kShortConv ? inputs.length() : delta.length();
-  }
+  std::int64_t length() const { return mixer->length(*this); }
   std::int64_t bytes() const { return tiles.bytes() + inputs.bytes() + delta.bytes(); }
   // Whether it still has what comes after the first `length` tokens needs.
-  bool can_truncate(std::int64_t length) const {
-    if (kind == LayerKind::kDeltaRule) return delta.can_truncate(length);
-    return kind == LayerKind::kAttention || inputs.can_truncate(length);
-  }
+  bool can_truncate(std::int64_t length) const { return mixer->can_truncate(*this, length); }
   void truncate(std::int64_t length) {
-    if (is_elsewhere) return;
-    if (kind == LayerKind::kDeltaRule) return delta.truncate(length);
-    kind == LayerKind::kAttention ? tiles.truncate(length) : inputs.truncate(length);
+    if (!is_elsewhere) mixer->truncate(*this, length);
   }
   // With memory of its own; copying the object shares it.
-  LayerCache clone() const { return {kind, tiles.clone(), inputs.clone(), delta.clone(), is_elsewhere}; }
+  LayerCache clone() const { return {mixer, tiles.clone(), inputs.clone(), delta.clone(), is_elsewhere}; }
+};
+
+// What an empty cache is made for.
+struct CacheRoom {
+  const ModelConfig& config;
+  std::int64_t layer = 0;   // its number
+  std::int64_t tokens = 0;  // room for so many, where the mixer keeps each of them
+  at::ScalarType dtype = at::kFloat;
+  at::Device device = at::kCPU;
+  std::shared_ptr<ops::backend::KvPool> pool = {};  // where the device keeps keys in one
 };
 
 }  // namespace hone::model

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "config/method_traits.h"
+#include "model/config/mixer.h"
 #include "ops/machine/cuda.h"
 #include "ops/machine/device_memory.h"
 
@@ -15,7 +16,7 @@ void add_attention(const model::ModelConfig& model, bool shares_prompts, std::ve
   constexpr std::int64_t kMultiple = 8, kWidest = 256;
   bool windows = false, odd = false;
   for (std::int64_t layer = 0; layer < model.num_hidden_layers; ++layer) {
-    if (model.kind_of(layer) != model::LayerKind::kAttention) continue;
+    if (!model.mixer(layer).attends()) continue;
     const model::LayerAttention attention = model.attention_of(layer);
     windows = windows || attention.window > 0;
     odd = odd || attention.head_dim % kMultiple != 0 || attention.head_dim > kWidest;
@@ -38,8 +39,8 @@ std::vector<std::string> reference_forms(const model::ModelConfig& model, at::Sc
   } else {
     add_attention(model, plan.share_prompt && config::method_traits(plan.method).shares_prompts, out);
   }
-  if (model.layers_of(model::LayerKind::kDeltaRule) > 0) out.emplace_back("the delta rule");
-  if (model.layers_of(model::LayerKind::kShortConv) > 0) out.emplace_back("short convolutions");
+  for (const model::Mixer* const mixer : model::mixers_of(model))
+    if (const std::string_view words = mixer->words().reference; !words.empty()) out.emplace_back(words);
   if (model.experts.count > 0) out.emplace_back("experts, which the host counts");
   return out;
 }

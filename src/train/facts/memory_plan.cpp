@@ -13,6 +13,7 @@
 #include "base/enum_names.h"
 #include "base/error.h"
 #include "base/files/file.h"
+#include "model/config/mixer.h"
 
 namespace hone::train {
 namespace {
@@ -25,21 +26,6 @@ constexpr std::int64_t kFirstUse = 60LL << 20;
 constexpr std::int64_t kThreadScratch = 4LL << 20;               // packed panels and tiles of one thread
 constexpr std::int64_t kHeadRows = 1024, kHeadColumns = 1024;    // linear_logprob's tile: fp32 and bf16
 constexpr std::int64_t kPlainHeadRows = 512, kPlainBlock = 128;  // scored_pass.cpp and learn/sft_loss.cpp
-
-// Columns of one layer: of queries, of them with keys and values, of those that have a norm, of the MLP.
-struct LayerColumns {
-  std::int64_t heads = 0, qkv = 0, normed = 0, mlp = 0;
-};
-
-LayerColumns columns_of(const model::ModelConfig& config, std::int64_t layer) {
-  const model::LayerAttention attention = config.attention_of(layer);
-  LayerColumns out{.heads = config.num_attention_heads * attention.head_dim, .mlp = config.mlp_of(layer)};
-  const std::int64_t keys = attention.has_keys() ? attention.kv_heads * attention.head_dim : 0;
-  out.qkv = out.heads + 2 * keys;
-  if (config.qk_norm || config.projection_qk_norm)
-    out.normed = out.heads + (config.value_norm ? 2 : 1) * keys;
-  return out;
-}
 
 // The sizes that every formula below is made of.
 struct Shapes {
@@ -56,15 +42,18 @@ struct Shapes {
     }
     if (in.token_rows > 0 || in.trains_below) first_adapted = 0;
     for (std::int64_t i = 0; i < layers; ++i) {
-      const LayerColumns columns = columns_of(in.model, i);
-      heads = std::max(heads, columns.heads);
-      qkv = std::max(qkv, columns.qkv);
-      normed_qk = std::max(normed_qk, columns.normed);
-      mlp = std::max(mlp, columns.mlp);
+      const model::Mixer& mixer = in.model.mixer(i);
+      const model::MixerColumns one = mixer.columns(in.model, i);
+      mixed = std::max(mixed, one.out);
+      wide = std::max(wide, one.in + one.normed + one.gate);
+      if (one.gate > 0) split = std::max(split, one.in + 2 * one.gate);
+      mixer_scratch = std::max(mixer_scratch, one.scratch);
+      mlp = std::max(mlp, in.model.mlp_of(i));
       const bool taped = i >= first_adapted.value_or(layers);
       if (!taped) continue;
-      taped_mlp += columns.mlp;
-      if (in.model.kind_of(i) == model::LayerKind::kAttention) attention.push_back(columns);
+      taped_mlp += in.model.mlp_of(i);
+      mixers.push_back(one);
+      plain_mixers += mixer.plain_bytes(in.model, i, e);
     }
     if (const model::ExpertsRule& rule = in.model.experts; rule.count > 0) {
       experts = rule.count;
@@ -73,27 +62,7 @@ struct Shapes {
       taped_mlp = mlp * taped_layers();
     }
     if (in.model.per_layer_width > 0) take_per_layer(in);
-    for (std::int64_t i = first_adapted.value_or(layers); i < layers; ++i)
-      taped_others += in.model.kind_of(i) == model::LayerKind::kAttention ? 0 : 1;
-    if (in.model.layers_of(model::LayerKind::kShortConv) > 0) {
-      other_in = 3 * hidden;
-      other_out = other_scratch = hidden;
-      other_plain = 5 * hidden * e + 4 * hidden;  // its inputs in fp32
-    }
-    if (in.model.layers_of(model::LayerKind::kDeltaRule) > 0) take_delta(in.model.delta);
-    if (in.model.attention_gate) gate = heads;
     if (in.tied_head) head_rows = in.token_rows;
-  }
-  void take_delta(const model::DeltaRule& d) {
-    constexpr std::int64_t kChunk = 64;  // of ops::delta_rule
-    other_in = d.inputs();
-    other_out = d.values();
-    other_scratch = d.channels();
-    // in the linears' dtype: before and after the convolution, after SiLU, z twice, o; in fp32 by value head: queries and
-    // keys as they are repeated, normed, scaled and decayed, values, two solutions, four products of a chunk, states
-    other_plain = (4 * d.channels() + 4 * d.values()) * e +
-                  4 * d.value_heads * (9 * d.key_dim + 7 * d.value_dim + 8 * kChunk) +
-                  4 * d.values() * d.key_dim * 4 / kChunk;
   }
   // Layers' own inputs, and keys and values that other layers read: at level kLayer once more, in tiles, and their gradients
   // in fp32. Of the inputs: what they are made of, and their gradients.
@@ -109,20 +78,18 @@ struct Shapes {
   }
   std::int64_t taped_layers() const { return first_adapted ? layers - *first_adapted : 0; }
 
-  // heads, qkv, normed_qk and mlp: of the layer that has most
-  std::int64_t hidden, heads = 0, qkv = 0, normed_qk = 0, mlp = 0, layers, tokens, scored, e, residual;
-  std::vector<LayerColumns> attention;  // of the taped layers that have it
-  std::int64_t taped_mlp = 0;           // columns of all of them
+  // Columns of the layer that has most: what a mixer gives; what it reads, with what is kept of it from before; the same with gates
+  // once more, as the linear has them and gated; its scratch; the MLP's.
+  std::int64_t hidden, mixed = 0, wide = 0, split = 0, mixer_scratch = 0, mlp = 0, layers, tokens, scored, e,
+                       residual;
+  std::vector<model::MixerColumns> mixers;  // of the taped layers
+  std::int64_t plain_mixers = 0;            // bytes that autograd saves in all of them
+  std::int64_t taped_mlp = 0;               // columns of all of them
   // Bytes of a token: of a taped layer in either form, of a pass.
   std::int64_t own_input = 0, own_plain = 0, pass_inputs = 0, shared_keys = 0;
   std::int64_t experts = 0,
                sorted = 0;  // of a layer; what its experts read of a token. mlp is of all of a token
   std::int64_t rank_sum = 0;
-  // Layers without attention, of the taped ones; and what one of them has of a token: widths of what its operator reads
-  // and gives, and of its scratch; bytes that autograd saves. 0: no layer is such.
-  std::int64_t taped_others = 0;
-  std::int64_t other_in = 0, other_out = 0, other_scratch = 0, other_plain = 0;
-  std::int64_t gate = 0;       // columns of a gate of attention's output
   std::int64_t head_rows = 0;  // that are trained
   std::optional<std::int64_t> first_adapted;
 };
@@ -132,15 +99,12 @@ std::int64_t fused_tape(const MemoryInputs& in, const Shapes& s, RecomputeMode l
   const bool some = level != RecomputeMode::kLayer;
   std::int64_t token = 2 * s.hidden * s.residual + s.own_input;
   std::int64_t mixers = 0, mlps = some ? 2 * s.taped_mlp * s.e : 0;
-  for (const LayerColumns& one : s.attention)
-    mixers +=
-        (one.heads + (some ? one.qkv + one.normed + s.gate : 0)) * s.e + 4 * in.model.num_attention_heads;
-  const std::int64_t other = (s.other_out + (some ? s.other_in : 0)) * s.e;
+  for (const model::MixerColumns& one : s.mixers)
+    mixers += (one.out + (some ? one.in + one.normed + one.gate : 0)) * s.e + 4 * one.sums;
   token += s.experts * s.e;
   if (in.model.norms_after) token += 2 * s.hidden * s.e;
   if (level == RecomputeMode::kNone) token += 2 * s.hidden * s.e;
   if (level == RecomputeMode::kNone) mlps += s.taped_mlp * s.e;
-  mixers += other * s.taped_others;
   return in.train.tokens * (token * s.taped_layers() + mlps + mixers + s.rank_sum * s.e + s.shared_keys);
 }
 
@@ -175,11 +139,7 @@ std::int64_t mask_bits(const MemoryInputs& in) {
 std::int64_t fused_scratch(const MemoryInputs& in, const Shapes& s, RecomputeMode level) {
   const bool all = level == RecomputeMode::kNone, some = level != RecomputeMode::kLayer;
   const std::int64_t norms = all ? 0 : s.hidden * s.e;  // each of the two
-  // of the layer that needs more: q, k and v with their gate, or what another operator reads
-  const std::int64_t wide = std::max(s.qkv + s.normed_qk + s.gate, s.other_in);
-  const std::int64_t split =
-      s.gate > 0 ? (s.qkv + 2 * s.gate) * s.e : 0;  // q and gate as the linear has them; gated
-  const std::int64_t qkv = some ? 0 : wide * s.e;
+  const std::int64_t qkv = some ? 0 : s.wide * s.e, split = s.split * s.e;
   const std::int64_t gate_up = some ? 0 : 2 * s.mlp * s.e, product = all ? 0 : s.mlp * s.e;
   // with norms after a branch, or a scale of it: the branch, its norm, its gradient
   const bool branch = in.model.norms_after || in.model.residual_scale != 1;
@@ -187,16 +147,14 @@ std::int64_t fused_scratch(const MemoryInputs& in, const Shapes& s, RecomputeMod
   const std::int64_t mask = in.masks == DropoutMasks::kInKernel ? 0 : 4;  // in fp32
   const auto dropped = [&](std::int64_t width) { return in.dropout ? width * (s.e + mask) : 0; };
 
-  // keys and values again, in tiles; room for odd ends
-  const std::int64_t tiles = std::max(2 * (s.qkv - s.heads), s.other_scratch) * s.e;
-  const std::int64_t forward = std::max(norms + qkv + split + tiles + dropped(s.hidden),
+  const std::int64_t forward = std::max(norms + qkv + split + s.mixer_scratch * s.e + dropped(s.hidden),
                                         2 * norms + gate_up + product + stream + dropped(s.mlp));
   // d in the linears' dtype, the product's gradient; with dropout the side's own way back
   const std::int64_t mlp_backward = norms + gate_up + product + s.hidden * s.e + s.mlp * s.e +
                                     (in.dropout ? s.mlp * s.e : 0) + dropped(s.mlp) +
                                     (in.full ? s.mlp * s.e : 0);  // d_out, transposed for dW
   const std::int64_t attention_backward =
-      norms + qkv + split + (std::max(s.heads, s.other_out) + wide + s.hidden) * s.e + dropped(s.hidden);
+      norms + qkv + split + (s.mixed + s.wide + s.hidden) * s.e + dropped(s.hidden);
   return std::max(s.tokens * std::max(forward, stream + mlp_backward),
                   s.tokens * (stream + attention_backward) + in.attention_backward) +
          s.tokens * (in.frozen_rank * s.e + sparse_scratch(s, in.full)) + stack_bytes(in) +
@@ -216,18 +174,14 @@ std::int64_t fused_head_bytes(const MemoryInputs& in, const Shapes& s) {
 // copy of its own after dropout or a cast), its low-rank product, and A and B as cast.
 std::int64_t plain_tape(const MemoryInputs& in, const Shapes& s) {
   std::int64_t token = 2 * 4 * s.hidden + 2 * s.sorted * (s.e + 4) + 4 * 4 * s.experts + s.own_plain;
-  std::int64_t mixers = 0, mlps = 3 * s.taped_mlp * s.e;
-  for (const LayerColumns& one : s.attention)
-    mixers += (one.qkv + one.heads + 3 * s.gate) * s.e + 4 * in.model.num_attention_heads + 4 * one.normed;
-  const std::int64_t other = s.other_plain;
+  std::int64_t mlps = 3 * s.taped_mlp * s.e;
   if (in.model.norms_after) token += 2 * 4 * s.hidden;
   // inputs of the linears, cast for each of them
   if (in.full) {
     token += (s.e != s.residual ? 5 : 2) * s.hidden * s.e;
     mlps += s.taped_mlp * s.e;
   }
-  mixers += other * s.taped_others;
-  std::int64_t tape = in.train.tokens * (token * s.taped_layers() + mlps + mixers);
+  std::int64_t tape = in.train.tokens * (token * s.taped_layers() + mlps + s.plain_mixers);
   std::set<std::pair<std::int64_t, std::int64_t>> shared;  // inputs that several sides keep as one tensor
   for (const AdaptedLinear& linear : in.adapted) {
     const bool cast = s.e != s.residual && linear.reads_norm;

@@ -13,6 +13,7 @@
 #include "base/process/instruction_level.h"
 #include "base/process/process_memory.h"
 #include "model/config/layer_of.h"
+#include "model/config/mixer.h"
 #include "model/config/planned_bytes.h"
 #include "ops/attention.h"
 #include "ops/head/linear_logprob.h"
@@ -238,10 +239,12 @@ LongestBatch largest_batch(const std::vector<RowSize>& rows, std::int64_t batch_
 
 namespace {
 
-// The backward of a delta rule over a sequence of `longest` tokens, with all that share its prefix.
-std::int64_t delta_backward_bytes(const model::CausalLm& model, std::int64_t longest, std::int64_t threads) {
-  if (model.config().layers_of(model::LayerKind::kDeltaRule) == 0) return 0;
-  return ops::delta_rule_backward_bytes(model::delta_shape(model.config()), longest, threads);
+// Of other mixers, over a sequence of `longest` tokens, with all that share its prefix.
+std::int64_t mixer_backward_bytes(const model::CausalLm& model, std::int64_t longest, std::int64_t threads) {
+  std::int64_t most = 0;
+  for (const model::Mixer* const mixer : model::mixers_of(model.config()))
+    most = std::max(most, mixer->backward_bytes(model.config(), longest, threads));
+  return most;
 }
 
 // Attention's backward, of the layer that needs most; `sizes` without the layer's heads.
@@ -276,7 +279,7 @@ void count_shared_prompts(MemoryInputs& inputs, const model::CausalLm& model, st
                                                         .prefix = longest_prompt,
                                                         .sharing = sharing});
   inputs.attention_backward = std::max(inputs.attention_backward,
-                                       delta_backward_bytes(model, longest_prompt + sharing, inputs.threads));
+                                       mixer_backward_bytes(model, longest_prompt + sharing, inputs.threads));
 }
 
 namespace {
@@ -356,7 +359,7 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
     out.unfilled_bytes = pages ? kLastPages : 0;
   }
   out.attention_backward =
-      std::max(out.attention_backward, delta_backward_bytes(model, train.segment, out.threads));
+      std::max(out.attention_backward, mixer_backward_bytes(model, train.segment, out.threads));
   return out;
 }
 
@@ -369,14 +372,9 @@ std::int64_t sampling_bytes(const model::CausalLm& model, const SampledSize& siz
   if (options.kv_memory > 0) keys = std::min(keys, options.kv_memory);
   const auto element = static_cast<std::int64_t>(c10::elementSize(model.dtypes().linear));
   const std::int64_t read = std::min(options.prefill_tokens, size.prompts * size.longest_prompt);
-  std::int64_t other = shape.layers_of(model::LayerKind::kShortConv) > 0 ? 4 * shape.hidden_size : 0;
-  if (shape.layers_of(model::LayerKind::kDeltaRule) > 0)
-    other = shape.delta.inputs() + shape.delta.channels() + shape.delta.values();
-  const std::int64_t gated = shape.attention_gate ? 4 : 1;  // q and gate as the linear has them, and apart
-  std::int64_t heads = other, widest = 0;
+  std::int64_t heads = 0, widest = 0;
   for (std::int64_t i = 0; i < shape.num_hidden_layers; ++i) {
-    const model::LayerAttention one = shape.attention_of(i);
-    heads = std::max(heads, (gated * shape.num_attention_heads + 2 * one.kv_heads) * one.head_dim);
+    heads = std::max(heads, shape.mixer(i).columns(shape, i).step);
     widest = std::max(widest, shape.mlp_of(i));
   }
   const std::int64_t of_experts = shape.experts.per_token * (shape.experts.width + shape.hidden_size);
