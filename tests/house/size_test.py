@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The tree and the pack for a machine with a GPU (tools/gpu_pack) fit what such a machine takes: 64 MiB.
 
-Goldens of equal bytes in one folder are one file and links to it.
+Goldens of equal bytes in one folder are one file and links to it. So are equal tokenizers of all folders.
 
 Usage: tests/house/size_test.py [--link]    --link: makes those links
 """
@@ -27,27 +27,32 @@ def tracked_bytes():
 
 
 def copies(folder):
-    """(file, the first file of its folder with the same bytes): those that are no links to it."""
+    """(file, the first file with the same bytes, of its folder or any tokenizer): those that are no links to it."""
     found = collections.defaultdict(list)
-    for path in sorted(folder.rglob("*.safetensors")):
-        if not path.is_symlink() and path.stat().st_size >= LEAST:
-            found[path.parent, hashlib.sha256(path.read_bytes()).digest()].append(path)
+    for path in sorted([*folder.rglob("*.safetensors"), *folder.rglob("tokenizer.json")]):
+        of_all = path.name == "tokenizer.json"
+        if not path.is_symlink() and (of_all or path.stat().st_size >= LEAST):
+            found[None if of_all else path.parent, hashlib.sha256(path.read_bytes()).digest()].append(path)
     return [(path, same[0]) for same in found.values() for path in same[1:]]
 
 
 def link(pairs):
     for path, first in pairs:
         path.unlink()
-        path.symlink_to(first.name)
+        path.symlink_to(os.path.relpath(first, path.parent))
 
 
 def finds_a_copy():
     with tempfile.TemporaryDirectory() as folder:
         for name, byte in (("a", b"1"), ("b", b"1"), ("c", b"2")):
             pathlib.Path(folder, f"{name}.safetensors").write_bytes(byte * LEAST)
+        for name in "xy":
+            pathlib.Path(folder, name).mkdir()
+            pathlib.Path(folder, name, "tokenizer.json").write_bytes(b"{}")
         planted = copies(pathlib.Path(folder))
         link(planted)
-        return len(planted) == 1 and not copies(pathlib.Path(folder)) and pathlib.Path(folder, "b.safetensors").read_bytes() == b"1" * LEAST
+        linked = pathlib.Path(folder, "b.safetensors").read_bytes() + pathlib.Path(folder, "y", "tokenizer.json").read_bytes()
+        return len(planted) == 2 and not copies(pathlib.Path(folder)) and linked == b"1" * LEAST + b"{}"
 
 
 def findings(tree, pack):
@@ -71,7 +76,7 @@ def main():
     print(f"{'not ok' if found else 'ok'} the tree has its size ({tree / MIB:.2f} MiB, and {pack / MIB:.2f} in .gpu)")
     planted = [len(list(findings(TREE + 1, 0))), len(list(findings(TREE, 0))), len(list(findings(TREE, TOGETHER - TREE + 1)))]
     print("ok each planted size is found" if planted == [1, 0, 1] else f"not ok each planted size is found: {planted}")
-    twice = [f"{path.relative_to(ROOT)} has the bytes of {first.name}" for path, first in copies(GOLDENS)]
+    twice = [f"{path.relative_to(ROOT)} has the bytes of {first.relative_to(ROOT)}" for path, first in copies(GOLDENS)]
     print(*twice, sep="\n", end="\n" if twice else "")
     print(f"{'not ok' if twice else 'ok'} goldens of equal bytes are links (tests/house/size_test.py --link makes them)")
     finds = finds_a_copy()
