@@ -75,5 +75,26 @@ TEST_F(DistillPlanTest, RefusesWhatCannotBe) {
   EXPECT_NE(distill_error({"--num_generations", "4"}).find("num_generations"), std::string::npos);
 }
 
+// A server says log-probabilities of some tokens, at temperature 1.
+TEST_F(DistillPlanTest, ATeacherOnAServer) {
+  const auto served = [&](Words more) {
+    more.insert(more.end(), {"--teacher_model_server_url", "http://127.0.0.1:8000"});
+    return parse_run(Method::kDistill, arguments(more));
+  };
+  const auto refused = [&](const Words& more) { return error_of([&] { served(more); }); };
+  const Plan plan = served({"--loss_type", "top_k", "--loss_top_k", "4"});
+  EXPECT_EQ(plan.distill.teacher_model_server_url, "http://127.0.0.1:8000");
+  EXPECT_EQ(plan.distill.loss_top_k, 4);
+  EXPECT_EQ(plan.ref_model, "");
+  EXPECT_EQ(served({"--loss_type", "sampled"}).distill.loss_type, "sampled");
+  EXPECT_NE(refused({}).find("loss_type: top_k or sampled"), std::string::npos);
+  EXPECT_NE(refused({"--loss_type", "top_k", "--temperature", "0.7"}).find("loss_temperature: 1"),
+            std::string::npos);
+  EXPECT_NE(
+      refused({"--loss_type", "top_k", "--teacher_model_name_or_path", path("model")}).find("one teacher"),
+      std::string::npos);
+  EXPECT_NE(distill_error({"--loss_type", "top_k"}).find("teacher_model_server_url"), std::string::npos);
+}
+
 }  // namespace distill_plan_test
 }  // namespace hone::config

@@ -154,10 +154,11 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
     if (contains_word("dpo, kto, online-dpo", schema.command))
       expected.insert(expected.end(), {"ref_model", "ref_model_dtype"});
     if (schema.command == "distill") {
-      expected.insert(expected.end(),
-                      {"teacher_quantization", "loss_type", "kl_penalty_coef", "kl_discount_factor", "lmbda",
-                       "seq_kd", "loss_temperature", "kv_memory", "drafts", "replay", "dump_rollouts",
-                       "system_prompt", "dataset_prompt_column", "rows_without_prompt"});
+      expected.insert(
+          expected.end(),
+          {"teacher_quantization", "teacher_model_server_url", "loss_type", "loss_top_k", "kl_penalty_coef",
+           "kl_discount_factor", "lmbda", "seq_kd", "loss_temperature", "kv_memory", "drafts", "replay",
+           "dump_rollouts", "system_prompt", "dataset_prompt_column", "rows_without_prompt"});
     }
     if (contains_word("sft, dpo, kto, reward, cpo, orpo", schema.command))
       expected.emplace_back("cache_tokens");

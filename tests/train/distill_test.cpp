@@ -13,9 +13,9 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "config/parse.h"
+#include "text/vocabulary_hash.h"
 #include "train/batches/rollout_batch.h"
 #include "train/opening/open_run.h"
-#include "train/references/same_vocabulary.h"
 #include "train/saves/run_folder.h"
 
 namespace hone::train {
@@ -390,8 +390,9 @@ TEST_F(DistillRun, AnotherVocabularyIsRefusedByItsFirstToken) {
   words[second] = 270;
   std::ofstream(folder / "tokenizer.json") << base::dump_json(tokenizer);
   const text::Tokenizer own = text::Tokenizer::from_folder(kFixtures / "tiny_llama");
-  EXPECT_NE(vocabulary_hash(own), vocabulary_hash(text::Tokenizer::from_folder(folder)));
-  EXPECT_EQ(vocabulary_hash(own), vocabulary_hash(text::Tokenizer::from_folder(kFixtures / "tiny_gemma2")));
+  EXPECT_NE(text::vocabulary_hash(own), text::vocabulary_hash(text::Tokenizer::from_folder(folder)));
+  EXPECT_EQ(text::vocabulary_hash(own),
+            text::vocabulary_hash(text::Tokenizer::from_folder(kFixtures / "tiny_gemma2")));
   try {
     go("run", {"--teacher_model_name_or_path", folder.string()});
     FAIL() << "it went on";

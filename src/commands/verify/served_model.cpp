@@ -9,6 +9,8 @@ namespace hone::commands {
 
 using adapters::Server;
 using base::Json;
+using python::HttpCalls;
+using python::member_of;
 
 namespace {
 

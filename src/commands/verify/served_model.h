@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "adapters/server_rules.h"
-#include "commands/verify/http_calls.h"
+#include "python/http_calls.h"
 #include "text/tokenizer.h"
 
 namespace hone::commands {
@@ -42,7 +42,8 @@ class ServedModel {
  public:
   // `server`: auto, or a word of server_rules.h; `name`: empty, or the adapter's name there; `folder`: the adapter's, whose
   // last part may be that name. UserError for a name that the server has not, and where none can be chosen.
-  ServedModel(HttpCalls& http, const std::string& server, const std::string& name, const std::string& folder);
+  ServedModel(python::HttpCalls& http, const std::string& server, const std::string& name,
+              const std::string& folder);
 
   const ServedNames& names() const { return names_; }
   // True: the server scores tokens that we send. False: it scores those that it generates alone.
@@ -67,7 +68,7 @@ class ServedModel {
   ServedScores of_ollama(const AskedText& text, std::int64_t count, const text::Tokenizer& tokenizer) const;
   base::Json post(const std::string& path, const base::Json& body) const;
 
-  HttpCalls& http_;
+  python::HttpCalls& http_;
   ServedNames names_;
 };
 

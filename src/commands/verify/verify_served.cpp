@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <optional>
 
@@ -197,9 +198,23 @@ void count_template(Verified& found) {
       .is_applied = false};
 }
 
+void require_key(const std::string& variable) {
+  if (variable.empty()) return;
+  const char* const key = std::getenv(variable.c_str());
+  if (key != nullptr && *key != '\0') return;
+  throw base::UserError({.where = "option api_key_env",
+                         .expected = "a variable that holds the key",
+                         .found = variable + " is not set",
+                         .fix = "export " + variable + "=..., or leave the option out"});
+}
+
 Verified verify(const config::VerifyPlan& plan) {
-  HttpCalls http(
-      {.url = plan.url, .key_env = plan.api_key_env, .seconds = plan.timeout, .python = plan.python});
+  require_key(plan.api_key_env);
+  python::HttpCalls http({.url = plan.url,
+                          .key_env = plan.api_key_env,
+                          .seconds = plan.timeout,
+                          .python = plan.python,
+                          .when_late = "give it more time with --timeout, or fewer prompts with --count"});
   const ServedModel served(http, plan.server, plan.served_model_name, plan.adapter);
   Verified found;
   found.names = served.names();

@@ -42,6 +42,37 @@ void refuse(const Settings& settings, const TeacherRefusal& why) {
   conflict(settings, why.option, why.expected, why.found, why.cause, why.fix);
 }
 
+// A server says log-probabilities of single tokens, at temperature 1.
+void check_server(const Plan& plan, const Settings& settings) {
+  const DistillPlan& distill = plan.distill;
+  const bool top = distill.loss_type == "top_k";
+  if (distill.teacher_model_server_url.empty()) {
+    if (top) {
+      conflict(settings, "loss_type", "a teacher in teacher_model_server_url with loss_type: top_k", "none",
+               "a teacher in this process says its whole distribution",
+               "take loss_type: divergence, with beta: 0");
+    }
+    return;
+  }
+  if (!plan.ref_model.empty()) {
+    conflict(settings, kTeacher, "one teacher", "teacher_model_name_or_path and teacher_model_server_url", "",
+             "remove one of the two");
+  }
+  if (distill.loss_type == "divergence") {
+    conflict(settings, "loss_type", "loss_type: top_k or sampled with teacher_model_server_url", "divergence",
+             "a server says the probabilities of some tokens, and not of all", "set loss_type: top_k");
+  }
+  if (distill.loss_temperature.value_or(plan.policy.temperature) != 1) {
+    conflict(settings, "loss_temperature", "loss_temperature: 1 with teacher_model_server_url",
+             fmt::format("{}", distill.loss_temperature.value_or(plan.policy.temperature)),
+             "the server's log-probabilities are those of temperature 1", "set loss_temperature: 1");
+  }
+  if (distill.seq_kd) {
+    conflict(settings, "seq_kd", "a teacher in teacher_model_name_or_path with seq_kd", "a server", "",
+             "remove seq_kd, or let the teacher be in this process");
+  }
+}
+
 void refuse_trained_head(const Plan& plan, const Settings& settings) {
   for (const std::string& name : plan.lora_target_modules) {
     if (name.ends_with("lm_head")) refuse(settings, lora_on_head());
@@ -91,7 +122,8 @@ void finish_distill(Plan& plan, const Settings& settings) {
   plan.train_sampling_strategy = plan.shuffle_dataset ? RowOrder::kRandom : RowOrder::kSequential;
   plan.dataloader_drop_last = true;
   plan.share_prompt = false;  // a prompt has one completion
-  if (plan.ref_model.empty()) {
+  check_server(plan, settings);
+  if (plan.ref_model.empty() && plan.distill.teacher_model_server_url.empty()) {
     conflict(
         settings, kTeacher, "a teacher in teacher_model_name_or_path", "none", "",
         "name a larger model with the same vocabulary; the model itself is the teacher without its adapter");

@@ -7,6 +7,7 @@
 #include "serve/openai/errors.h"
 #include "serve/openai/fields.h"
 #include "serve/openai/sampling.h"
+#include "text/vocabulary_hash.h"
 
 namespace hone::serve::openai {
 
@@ -127,7 +128,8 @@ Json OpenAiApi::tokenizer_info() const {
           {"pad_token", text_or_null(special.pad)},
           {"unk_token", text_or_null(special.unk)},
           {"model_max_length", served_.max_length},
-          {"chat_template", text_or_null(served_.tokenizer.chat_template())}};
+          {"chat_template", text_or_null(served_.tokenizer.chat_template())},
+          {"vocabulary_hash", text::vocabulary_name(served_.tokenizer)}};
 }
 
 // On the background thread.

@@ -21,7 +21,6 @@
 #include "train/opening/reward_opening.h"
 #include "train/opening/tool_opening.h"
 #include "train/references/open_reference.h"
-#include "train/references/same_vocabulary.h"
 #include "train/saves/run_folder.h"
 
 namespace hone::train {
@@ -287,7 +286,7 @@ void note_short_replay(OpenedRun& run, std::int64_t replayed, std::int64_t promp
 std::unique_ptr<OpenedRun> open_sampling(const config::Plan& asked, RunListener& listener,
                                          const SamplingOpening& opening) {
   auto run = open_source(asked);
-  if (opening.has_teacher) require_teachers_vocabulary(*run);
+  const std::shared_ptr<RemoteTeacher> teacher = opening.has_teacher ? distill::open_teacher(*run) : nullptr;
   const config::Plan& plan = run->plan;
   SampledData& data = run->data.emplace<SampledData>();
   open_prompts_and_rewards(*run, data);
@@ -331,6 +330,7 @@ std::unique_ptr<OpenedRun> open_sampling(const config::Plan& asked, RunListener&
        .dropout = run->adapter->config().dropout > 0 && !plan.disable_dropout,
        .listener = listener,
        .reference = std::move(attached.reference),
+       .teacher = teacher,
        .rollouts_file = plan.policy.dump_rollouts && plan.leads()
                             ? run->directory.output_dir() / kRolloutsFile
                             : fs::path(),

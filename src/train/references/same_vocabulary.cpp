@@ -4,8 +4,8 @@
 
 #include "adapters/saved_vocabulary.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "config/method_traits.h"
+#include "text/vocabulary_hash.h"
 #include "train/opening/open_model.h"
 #include "train/opening/open_run.h"
 #include "train/references/open_reference.h"
@@ -22,18 +22,10 @@ std::string shown(const text::Tokenizer& tokenizer, std::int32_t id) {
 
 }  // namespace
 
-std::uint64_t vocabulary_hash(const text::Tokenizer& tokenizer) {
-  std::uint64_t out = base::kHashStart;
-  for (std::int64_t id = 0; id < tokenizer.vocab_size(); ++id) {
-    out = base::hash64(tokenizer.id_to_token(static_cast<std::int32_t>(id)).value_or(""), out);
-    out = base::hash64(std::string_view("\0", 1), out);  // "ab", "c" is not "a", "bc"
-  }
-  return out;
-}
-
 void require_same_vocabulary(const text::Tokenizer& own, const text::Tokenizer& other,
                              const std::string& where, const std::string& ours, const std::string& theirs) {
-  if (own.vocab_size() == other.vocab_size() && vocabulary_hash(own) == vocabulary_hash(other)) return;
+  if (own.vocab_size() == other.vocab_size() && text::vocabulary_hash(own) == text::vocabulary_hash(other))
+    return;
   std::int32_t id = 0;
   const auto most = static_cast<std::int32_t>(std::max(own.vocab_size(), other.vocab_size()));
   while (id < most && own.id_to_token(id) == other.id_to_token(id)) ++id;

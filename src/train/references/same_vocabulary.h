@@ -1,7 +1,6 @@
 // A teacher's distributions are over its own tokens: token i has to be the same text in both vocabularies.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "text/tokenizer.h"
@@ -9,9 +8,6 @@
 namespace hone::train {
 
 struct OpenedRun;  // train/opening/open_run.h
-
-// Returns a hash of every token's text, in order of id.
-std::uint64_t vocabulary_hash(const text::Tokenizer& tokenizer);
 
 // UserError that names the first token which differs. `where` is an option, `ours` and `theirs` name the models.
 void require_same_vocabulary(const text::Tokenizer& own, const text::Tokenizer& other,

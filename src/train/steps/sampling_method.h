@@ -17,6 +17,8 @@
 
 namespace hone::train {
 
+class RemoteTeacher;  // train/references/remote_teacher.h
+
 struct SamplingParts {
   const config::Plan& plan;
   const model::CausalLm& model;
@@ -30,9 +32,10 @@ struct SamplingParts {
   bool dropout = false;
   RunListener& listener;
   Reference reference = {};
-  base::fs::path rollouts_file;            // where dump_rollouts appends; empty: nowhere
-  RolloutPrompt rehearsal_prompt = {};     // a prompt of the data, for rehearse()
-  rollout::GenerateOptions sampling = {};  // how the run samples
+  std::shared_ptr<RemoteTeacher> teacher = nullptr;  // of distillation, in place of a reference
+  base::fs::path rollouts_file;                      // where dump_rollouts appends; empty: nowhere
+  RolloutPrompt rehearsal_prompt = {};               // a prompt of the data, for rehearse()
+  rollout::GenerateOptions sampling = {};            // how the run samples
 };
 
 class SamplingMethod : public TrainingMethod {

@@ -7,9 +7,7 @@
 #include "base/error.h"
 #include "base/step_progress.h"
 #include "base/stopwatch.h"
-#include "learn/sampled_divergence.h"
 #include "train/batches/mixed_rollouts.h"
-#include "train/passes/policy_pass.h"
 #include "train/steps/policy_step.h"
 
 namespace hone::train::distill {
@@ -116,43 +114,13 @@ DivergenceFacts Distill::run_samples(const RolloutBatch& batch, std::span<const 
                                      const RngKey& key, double factor) const {
   const PolicyPass pass = make_policy_pass(batch, samples, /*share_prompt=*/false);
   if (parts_.plan.distill.loss_type == "sampled")
-    return run_sampled(pass, batch_tokens(batch, pass.samples).old_logprob, key, factor);
+    return run_sampled(batch, pass, batch_tokens(batch, pass.samples).old_logprob, key, factor);
+  if (parts_.plan.distill.loss_type == "top_k") return run_top_k(batch, pass, key, factor);
   const TeacherRows teacher =
       parts_.reference.score(parts_.model, [&](const model::CausalLm& model, bool adapters_on) {
         return teacher_rows(model, adapters_on, pass, parts_.form);
       });
   return run_divergence(parts_.model, teacher, pass, key, parts_.form, options_, factor);
-}
-
-// What the sampler recorded is at its temperature: with another one in the loss the student's own numbers stand for it.
-DivergenceFacts Distill::run_sampled(const PolicyPass& pass, const at::Tensor& sampler, const RngKey& key,
-                                     double factor) const {
-  const config::DistillPlan& plan = parts_.plan.distill;
-  const learn::SampledDivergenceOptions options{.coef = plan.kl_penalty_coef,
-                                                .discount = plan.kl_discount_factor};
-  const HeadOptions head{.temperature = options_.temperature};
-  const at::Tensor teacher =
-      parts_.reference.score(parts_.model, [&](const model::CausalLm& model, bool adapters_on) {
-        return score_policy(model, pass, {.adapters_on = adapters_on}, parts_.form, head).logprob;
-      });
-  const bool recorded = sampler.defined() && options_.temperature == parts_.plan.policy.temperature;
-  DivergenceFacts out;
-  const auto see = [&](const TokenScores& scores) {
-    const learn::SampledDivergence found = learn::sampled_divergence(
-        scores.logprob, recorded ? sampler : at::Tensor(), teacher, pass.sequence, options, factor);
-    out = {.divergence = found.loss,
-           .entropy = scores.entropy.sum(at::kDouble).item<double>(),
-           .teacher_kl = found.teacher_kl,
-           .tokens = scores.logprob.numel()};
-    return learn::PolicyGradient{
-        .loss = found.loss, .d_logprob = found.d_logprob, .d_entropy = {}, .metrics = {}};
-  };
-  if (factor == 0) {
-    see(score_policy(parts_.model, pass, key, parts_.form, head));
-  } else {
-    train_policy(parts_.model, pass, key, parts_.form, head, see);
-  }
-  return out;
 }
 
 StepLoss Distill::backward(std::int64_t step) {

@@ -14,6 +14,9 @@
 //
 // loss_type sampled is a policy gradient at the sampled tokens (learn/sampled_divergence.h), with the metric teacher_kl.
 //
+// loss_type top_k is KL(teacher, student) at what a teacher behind a server says (train/references/remote_teacher.h,
+// learn/sampled_divergence.h). Such a teacher can be that of loss_type sampled too.
+//
 // The teacher is ReferencePlan::ref_model, with its own dtype and quantization; the same folder as the model's is the
 // model without its adapter. TRL shuffles the completions of a step before it cuts micro-batches; here they come in
 // the prompts' order, and a replayed batch has its slices.
@@ -26,6 +29,7 @@
 #include "learn/divergence.h"
 #include "train/methods/methods.h"
 #include "train/passes/divergence_pass.h"
+#include "train/references/remote_teacher.h"
 #include "train/steps/policy_order.h"
 #include "train/steps/sampling_method.h"
 
@@ -49,8 +53,11 @@ class Distill final : public SamplingMethod {
   void require_fitting(const RolloutBatch& batch, const std::string& where) const;
   std::vector<std::vector<std::size_t>> slices_of(const RolloutBatch& batch) const;
   void add_mix_metric(std::vector<NamedValue>& metrics, std::int64_t step, std::size_t micro_batches) const;
-  DivergenceFacts run_sampled(const PolicyPass& pass, const at::Tensor& sampler, const RngKey& key,
-                              double factor) const;
+  TeacherScores ask_teacher(const RolloutBatch& batch, const PolicyPass& pass, std::int64_t k) const;
+  DivergenceFacts run_top_k(const RolloutBatch& batch, const PolicyPass& pass, const RngKey& key,
+                            double factor) const;
+  DivergenceFacts run_sampled(const RolloutBatch& batch, const PolicyPass& pass, const at::Tensor& sampler,
+                              const RngKey& key, double factor) const;
   DivergenceFacts run_samples(const RolloutBatch& batch, std::span<const std::size_t> samples,
                               const RngKey& key, double factor) const;
 

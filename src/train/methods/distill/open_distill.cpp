@@ -33,15 +33,20 @@ std::string mix_words(const config::DistillPlan& plan) {
 
 std::string loss_line(const config::Plan& plan) {
   const double beta = plan.distill.beta;
-  const std::string kind = plan.distill.loss_type == "sampled" ? "KL(model, teacher) at the sampled tokens"
-                           : beta == 0                         ? "KL(teacher, model)"
-                           : beta == 1                         ? "KL(model, teacher)"
-                                       : "Jensen-Shannon divergence, beta " + short_number(beta);
-  return kind + "; teacher: " + describe_reference(plan) + mix_words(plan.distill);
+  const std::string kind =
+      plan.distill.loss_type == "sampled" ? "KL(model, teacher) at the sampled tokens"
+      : plan.distill.loss_type == "top_k"
+          ? "KL(teacher, model) at " + std::to_string(plan.distill.loss_top_k) + " tokens and the rest"
+      : beta == 0 ? "KL(teacher, model)"
+      : beta == 1 ? "KL(model, teacher)"
+                  : "Jensen-Shannon divergence, beta " + short_number(beta);
+  const std::string& server = plan.distill.teacher_model_server_url;
+  return kind + "; teacher: " + (server.empty() ? describe_reference(plan) : "the model of " + server) +
+         mix_words(plan.distill);
 }
 
 constexpr SamplingOpening kOpening = {
-    .wants_reference = [](const config::Plan&) { return true; },
+    .wants_reference = [](const config::Plan& plan) { return plan.distill.teacher_model_server_url.empty(); },
     .passes = &largest_passes,
     .method = [](SamplingParts parts, const OpenedRun&, const SamplingOpening&)
         -> std::unique_ptr<TrainingMethod> { return std::make_unique<Distill>(std::move(parts)); },

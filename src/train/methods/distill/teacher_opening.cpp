@@ -8,6 +8,8 @@
 #include "train/batches/mixed_rollouts.h"
 #include "train/opening/reward_opening.h"
 #include "train/references/open_reference.h"
+#include "train/references/remote_teacher.h"
+#include "train/references/same_vocabulary.h"
 
 namespace hone::train::distill {
 
@@ -22,6 +24,17 @@ namespace {
 }
 
 }  // namespace
+
+std::shared_ptr<RemoteTeacher> open_teacher(const OpenedRun& run) {
+  const std::string& url = run.plan.distill.teacher_model_server_url;
+  if (url.empty()) {
+    require_teachers_vocabulary(run);
+    return nullptr;
+  }
+  auto out = std::make_shared<RemoteTeacher>(url, run.plan.policy.python);
+  out->require_vocabulary(run.text->tokenizer, run.plan.model_name_or_path);
+  return out;
+}
 
 void require_plain_head(const OpenedRun& run) {
   if (run.model->head_linear().lora) refuse(config::lora_on_head());

@@ -9,6 +9,9 @@
 
 namespace hone::train::distill {
 
+// The teacher behind a server, whose vocabulary is the model's; null: it is in this process, and its vocabulary is compared too.
+std::shared_ptr<RemoteTeacher> open_teacher(const OpenedRun& run);
+
 // UserError where the divergence would not see what is trained, or the teacher would not be what its folder holds. After the
 // adapter was attached.
 void require_plain_head(const OpenedRun& run);

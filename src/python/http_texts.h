@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-namespace hone::commands {
+namespace hone::python {
 
 extern const std::string_view kHttpCallsPython;
 
-}  // namespace hone::commands
+}  // namespace hone::python

@@ -1,4 +1,4 @@
-// Requests to one server over HTTP, one after another, by the user's Python (commands/python/http_calls.py).
+// Requests to one server over HTTP, one after another, by the user's Python (python/http_calls.py).
 #pragma once
 
 #include <memory>
@@ -7,13 +7,14 @@
 #include "base/json.h"
 #include "base/process/python_process.h"
 
-namespace hone::commands {
+namespace hone::python {
 
 struct HttpOptions {
-  std::string url;      // "http://127.0.0.1:8000"
-  std::string key_env;  // the variable that holds the key; empty: no key
-  double seconds = 30;  // of a request
-  std::string python;   // empty: base/process/active_python.h
+  std::string url;        // "http://127.0.0.1:8000"
+  std::string key_env;    // the variable that holds the key; empty: no key
+  double seconds = 30;    // of a request
+  std::string python;     // empty: base/process/active_python.h
+  std::string when_late;  // what to do where an answer does not come in time
 };
 
 struct HttpReply {
@@ -23,7 +24,6 @@ struct HttpReply {
 
 class HttpCalls {
  public:
-  // UserError for a variable that is not set.
   explicit HttpCalls(HttpOptions options);
 
   // Any status. UserError: no Python, nobody listens, no whole answer in time, or one that is too long.
@@ -48,4 +48,4 @@ class HttpCalls {
 // A member of an object; null where there is none.
 base::Json member_of(const base::Json& object, const std::string& name);
 
-}  // namespace hone::commands
+}  // namespace hone::python

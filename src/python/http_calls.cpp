@@ -1,14 +1,13 @@
-#include "commands/verify/http_calls.h"
+#include "python/http_calls.h"
 
 #include <chrono>
-#include <cstdlib>
 
 #include "base/error.h"
 #include "base/strings/printable.h"
 #include "base/strings/utf8.h"
-#include "commands/python/http_texts.h"
+#include "python/http_texts.h"
 
-namespace hone::commands {
+namespace hone::python {
 
 using base::Clock;
 using base::Json;
@@ -26,15 +25,7 @@ Json member_of(const Json& object, const std::string& name) {
   return found == object.end() ? Json() : *found;
 }
 
-HttpCalls::HttpCalls(HttpOptions options) : options_(std::move(options)) {
-  if (options_.key_env.empty()) return;
-  const char* const key = std::getenv(options_.key_env.c_str());
-  if (key != nullptr && *key != '\0') return;
-  throw base::UserError({.where = "option api_key_env",
-                         .expected = "a variable that holds the key",
-                         .found = options_.key_env + " is not set",
-                         .fix = "export " + options_.key_env + "=..., or leave the option out"});
-}
+HttpCalls::HttpCalls(HttpOptions options) : options_(std::move(options)) {}
 
 void HttpCalls::refuse(const std::string& path, const std::string& expected, const std::string& found,
                        const std::string& fix) const {
@@ -67,11 +58,10 @@ HttpReply HttpCalls::ask(const char* method, const std::string& path, const Json
   if (const Json failed = member_of(reply, "failed"); failed.is_string()) {
     const bool absent = member_of(reply, "absent") == Json(true);
     refuse(path, absent ? "a server that listens" : "an answer", failed.get<std::string>(),
-           absent ? "start it, or correct the address"
-                  : "give it more time with --timeout, or fewer prompts with --count");
+           absent ? "start it, or correct the address" : options_.when_late);
   }
   const Json status = member_of(reply, "status"), text = member_of(reply, "text");
-  base::require(status.is_number_integer() && text.is_string(), "commands::HttpCalls", "a status and a text");
+  base::require(status.is_number_integer() && text.is_string(), "python::HttpCalls", "a status and a text");
   return {.status = status.get<int>(), .text = text.get<std::string>()};
 }
 
@@ -99,4 +89,4 @@ Json HttpCalls::object(const HttpReply& reply, const std::string& path) const {
          "it is no server that hone knows; correct the address");
 }
 
-}  // namespace hone::commands
+}  // namespace hone::python

@@ -1,0 +1,112 @@
+// The losses of distillation that are made of log-probabilities of single tokens: at the sampled tokens, and at a teacher's most
+// likely ones.
+#include <ATen/ATen.h>
+
+#include <utility>
+
+#include "base/error.h"
+#include "learn/sampled_divergence.h"
+#include "train/methods/distill/distill.h"
+#include "train/passes/policy_pass.h"
+
+namespace hone::train::distill {
+
+namespace {
+
+// Every scored token k times, with these targets.
+PolicyPass with_targets(const PolicyPass& pass, const std::vector<std::int32_t>& targets, std::int64_t k) {
+  PolicyPass out{.samples = pass.samples, .batch = pass.batch, .router_weights = pass.router_weights};
+  for (std::size_t i = 0; i < pass.source.size(); ++i) {
+    out.source.insert(out.source.end(), static_cast<std::size_t>(k), pass.source[i]);
+    out.sequence.insert(out.sequence.end(), static_cast<std::size_t>(k), pass.sequence[i]);
+  }
+  out.target.assign(targets.begin(), targets.end());
+  return out;
+}
+
+}  // namespace
+
+// The drawn tokens of the pass's samples, in its order.
+TeacherScores Distill::ask_teacher(const RolloutBatch& batch, const PolicyPass& pass, std::int64_t k) const {
+  const auto width = static_cast<std::size_t>(k);
+  TeacherScores out;
+  for (const std::size_t i : pass.samples) {
+    const RolloutSample& sample = batch.samples[i];
+    std::vector<std::int32_t> ids = batch.prompts[sample.prompt].ids;
+    const std::size_t from = ids.size();
+    ids.insert(ids.end(), sample.ids.begin(), sample.ids.end());
+    const TeacherScores all = parts_.teacher->score(ids, from, k);
+    auto given = sample.given.begin();
+    for (std::size_t t = 0; t < sample.ids.size(); ++t) {
+      while (given != sample.given.end() && std::cmp_less_equal(given->end, t)) ++given;
+      if (given != sample.given.end() && std::cmp_less_equal(given->begin, t)) continue;
+      out.logprobs.push_back(all.logprobs[t]);
+      const auto begin = static_cast<std::ptrdiff_t>(t * width),
+                 end = static_cast<std::ptrdiff_t>((t + 1) * width);
+      if (k == 0) continue;
+      out.top_ids.insert(out.top_ids.end(), all.top_ids.begin() + begin, all.top_ids.begin() + end);
+      out.top_logprobs.insert(out.top_logprobs.end(), all.top_logprobs.begin() + begin,
+                              all.top_logprobs.begin() + end);
+    }
+  }
+  return out;
+}
+
+DivergenceFacts Distill::run_top_k(const RolloutBatch& batch, const PolicyPass& pass, const RngKey& key,
+                                   double factor) const {
+  const std::int64_t k = parts_.plan.distill.loss_top_k;
+  const TeacherScores asked = ask_teacher(batch, pass, k);
+  const PolicyPass wide = with_targets(pass, asked.top_ids, k);
+  const at::Tensor teacher = at::tensor(asked.top_logprobs, at::kFloat);
+  const HeadOptions head{.temperature = options_.temperature};
+  DivergenceFacts out;
+  const auto see = [&](const TokenScores& scores) {
+    const learn::TopKDivergence found = learn::top_k_divergence(scores.logprob, teacher, k, factor);
+    out = {.divergence = found.divergence,
+           .entropy = scores.entropy.sum(at::kDouble).item<double>() / static_cast<double>(k),
+           .tokens = scores.logprob.numel() / k};
+    return learn::PolicyGradient{
+        .loss = found.divergence, .d_logprob = found.d_logprob, .d_entropy = {}, .metrics = {}};
+  };
+  if (factor == 0) {
+    see(score_policy(parts_.model, wide, key, parts_.form, head));
+  } else {
+    train_policy(parts_.model, wide, key, parts_.form, head, see);
+  }
+  return out;
+}
+
+// What the sampler recorded is at its temperature: with another one in the loss the student's own numbers stand for it.
+DivergenceFacts Distill::run_sampled(const RolloutBatch& batch, const PolicyPass& pass,
+                                     const at::Tensor& sampler, const RngKey& key, double factor) const {
+  const config::DistillPlan& plan = parts_.plan.distill;
+  const learn::SampledDivergenceOptions options{.coef = plan.kl_penalty_coef,
+                                                .discount = plan.kl_discount_factor};
+  const HeadOptions head{.temperature = options_.temperature};
+  const at::Tensor teacher =
+      parts_.teacher != nullptr
+          ? at::tensor(ask_teacher(batch, pass, 0).logprobs, at::kFloat)
+          : parts_.reference.score(parts_.model, [&](const model::CausalLm& model, bool adapters_on) {
+              return score_policy(model, pass, {.adapters_on = adapters_on}, parts_.form, head).logprob;
+            });
+  const bool recorded = sampler.defined() && options_.temperature == parts_.plan.policy.temperature;
+  DivergenceFacts out;
+  const auto see = [&](const TokenScores& scores) {
+    const learn::SampledDivergence found = learn::sampled_divergence(
+        scores.logprob, recorded ? sampler : at::Tensor(), teacher, pass.sequence, options, factor);
+    out = {.divergence = found.loss,
+           .entropy = scores.entropy.sum(at::kDouble).item<double>(),
+           .teacher_kl = found.teacher_kl,
+           .tokens = scores.logprob.numel()};
+    return learn::PolicyGradient{
+        .loss = found.loss, .d_logprob = found.d_logprob, .d_entropy = {}, .metrics = {}};
+  };
+  if (factor == 0) {
+    see(score_policy(parts_.model, pass, key, parts_.form, head));
+  } else {
+    train_policy(parts_.model, pass, key, parts_.form, head, see);
+  }
+  return out;
+}
+
+}  // namespace hone::train::distill

@@ -1,0 +1,123 @@
+#include "train/references/remote_teacher.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "text/vocabulary_hash.h"
+
+namespace hone::train {
+
+namespace {
+
+using base::Json;
+using python::member_of;
+
+constexpr const char* kCompletions = "/v1/completions";
+constexpr const char* kTokenizer = "/tokenizer_info";
+constexpr const char* kModels = "/v1/models";
+constexpr double kSeconds = 600;  // of a request: a server may have many callers
+
+// "token_id:17"
+std::int32_t id_of(const std::string& word) {
+  constexpr std::string_view kBefore = "token_id:";
+  std::int32_t out = -1;
+  if (!word.starts_with(kBefore)) return out;
+  const char* const begin = word.data() + kBefore.size();
+  const char* const end = word.data() + word.size();
+  const auto [stop, error] = std::from_chars(begin, end, out);
+  return error == std::errc() && stop == end ? out : -1;
+}
+
+// The k most likely of {"token_id:17": -0.5, ..}; fewer: it has no more.
+std::vector<std::pair<float, std::int32_t>> best_of(const Json& top, std::int64_t k) {
+  std::vector<std::pair<float, std::int32_t>> out;
+  if (!top.is_object()) return out;
+  for (const auto& [word, value] : top.items()) {
+    const std::int32_t id = id_of(word);
+    if (id >= 0 && value.is_number()) out.emplace_back(value.get<float>(), id);
+  }
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  });
+  if (std::ssize(out) > k) out.resize(static_cast<std::size_t>(k));
+  return out;
+}
+
+// "http://127.0.0.1:8000/v1/" is what clients are given; paths here begin with /v1.
+std::string address(std::string url) {
+  while (url.ends_with('/')) url.pop_back();
+  if (url.ends_with("/v1")) url.resize(url.size() - 3);
+  return url;
+}
+
+}  // namespace
+
+RemoteTeacher::RemoteTeacher(const std::string& url, const std::string& python)
+    : http_(
+          {.url = address(url),
+           .key_env = {},
+           .seconds = kSeconds,
+           .python = python,
+           .when_late =
+               "lower per_device_train_batch_size of the runs that ask this server, or give it more threads"}) {
+}
+
+const std::string& RemoteTeacher::model() {
+  if (!model_.empty()) return model_;
+  const Json data = member_of(http_.object(http_.get(kModels), kModels), "data");
+  const Json id = data.is_array() && !data.empty() ? member_of(data[0], "id") : Json();
+  if (!id.is_string()) http_.refuse(kModels, "the name of a model", base::dump_json(data));
+  return model_ = id.get<std::string>();
+}
+
+void RemoteTeacher::require_vocabulary(const text::Tokenizer& own, const std::string& ours) {
+  const Json found = member_of(http_.object(http_.get(kTokenizer), kTokenizer), "vocabulary_hash");
+  if (!found.is_string()) {
+    http_.refuse(kTokenizer, "vocabulary_hash, which proves that teacher and model have the same tokens",
+                 "no such member", "let `hone serve` serve the teacher");
+  }
+  if (found == text::vocabulary_name(own)) return;
+  throw base::UserError(
+      {.where = "option teacher_model_server_url",
+       .expected =
+           "a teacher with the vocabulary of " + ours + ", whose hash is " + text::vocabulary_name(own),
+       .found = http_.url() + " serves a model whose vocabulary has the hash " + found.get<std::string>(),
+       .cause = "it is a model of another family",
+       .fix = "serve a teacher of the same family"});
+}
+
+TeacherScores RemoteTeacher::score(std::span<const std::int32_t> ids, std::size_t from, std::int64_t k) {
+  base::require(from > 0 && from <= ids.size(), "train::RemoteTeacher", "tokens after a prompt");
+  const Json asked = {{"model", model()}, {"prompt", std::vector<std::int32_t>(ids.begin(), ids.end())},
+                      {"max_tokens", 0},  {"echo", true},
+                      {"logprobs", k},    {"return_tokens_as_token_ids", true}};
+  const Json answer = http_.object(http_.post(kCompletions, asked), kCompletions);
+  const Json choices = member_of(answer, "choices");
+  const Json found = choices.is_array() && !choices.empty() ? member_of(choices[0], "logprobs") : Json();
+  const Json own = member_of(found, "token_logprobs"), top = member_of(found, "top_logprobs");
+  const auto refuse = [&](const std::string& what) {
+    http_.refuse(kCompletions, "log-probabilities of " + std::to_string(ids.size()) + " tokens", what,
+                 "let `hone serve` serve the teacher");
+  };
+  if (!own.is_array() || own.size() != ids.size()) refuse(base::dump_json(own));
+  if (k > 0 && (!top.is_array() || top.size() != ids.size())) refuse("no top_logprobs");
+  TeacherScores out;
+  for (std::size_t i = from; i < ids.size(); ++i) {
+    if (!own[i].is_number()) refuse("token " + std::to_string(i) + " has none");
+    out.logprobs.push_back(own[i].get<float>());
+    if (k == 0) continue;
+    const auto best = best_of(top[i], k);
+    if (std::ssize(best) < k)
+      refuse("fewer than " + std::to_string(k) + " most likely tokens at token " + std::to_string(i));
+    for (const auto& [logprob, id] : best) {
+      out.top_ids.push_back(id);
+      out.top_logprobs.push_back(logprob);
+    }
+  }
+  return out;
+}
+
+}  // namespace hone::train

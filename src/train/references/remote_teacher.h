@@ -1,0 +1,41 @@
+// A teacher that is the model of a server: its log-probabilities of given tokens, and of the tokens that it finds most likely. It is
+// asked over HTTP as vLLM and hone serve are (POST /v1/completions with `echo` and `logprobs`), with ids of tokens, a sequence at a
+// time. Log-probabilities are of its whole distribution at temperature 1.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "python/http_calls.h"
+#include "text/tokenizer.h"
+
+namespace hone::train {
+
+// Of tokens ids[from], ids[from + 1], ... of a sequence, n of them.
+struct TeacherScores {
+  std::vector<float> logprobs;        // [n]
+  std::vector<std::int32_t> top_ids;  // [n k], the best first
+  std::vector<float> top_logprobs;    // [n k]
+};
+
+class RemoteTeacher {
+ public:
+  // `python` runs the requests; empty: the user's. Nothing is asked yet.
+  RemoteTeacher(const std::string& url, const std::string& python);
+
+  // Asks for the hash of its vocabulary. UserError: nobody listens, a server that does not say it, another vocabulary than `own`, that
+  // of the model `ours`.
+  void require_vocabulary(const text::Tokenizer& own, const std::string& ours);
+  // UserError: the server does not answer, or not with k tokens at each place.
+  TeacherScores score(std::span<const std::int32_t> ids, std::size_t from, std::int64_t k);
+
+ private:
+  const std::string& model();  // the first name of its list
+
+  python::HttpCalls http_;
+  std::string model_;
+};
+
+}  // namespace hone::train

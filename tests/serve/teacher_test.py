@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""hone distill with a teacher behind `hone serve`: the losses are those of the same teacher in the process, and what does not fit is named.
+
+usage: tests/serve/teacher_test.py [--hone PROGRAM]
+"""
+import argparse
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+from checks import Tests, holds
+from server import SOURCE, TINY, Server
+
+TEACHER = SOURCE / "tests/fixtures/parity/tiny_gemma2"
+PROMPTS = SOURCE / "tests/fixtures/parity/trl_grpo/prompts.jsonl"
+OPTIONS = ("--model_name_or_path", TINY, "--dataset_name", PROMPTS, "--use_peft", "--bf16", "false", "--threads", "1", "--max_steps", "3",
+           "--per_device_train_batch_size", "2", "--gradient_accumulation_steps", "2", "--max_completion_length", "6", "--learning_rate", "1e-2",
+           "--logging_steps", "1", "--save_strategy", "no", "--skip_doctor", "true", "--lora_target_modules", "all-linear")
+
+
+class Run:
+    def __init__(self, program, folder):
+        self.program, self.folder = program, pathlib.Path(folder)
+
+    def ended(self, name, *more):
+        words = [self.program, "distill", *OPTIONS, "--output_dir", self.folder / name, *more]
+        return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=120)
+
+    def records(self, name, *more):
+        done = self.ended(name, *more)
+        holds(done.returncode == 0, done.stderr[-2000:])
+        lines = [json.loads(line) for line in (self.folder / name / "metrics.jsonl").read_text().splitlines()]
+        return [line for line in lines if "loss" in line]
+
+    def refused(self, name, text, *more):
+        done = self.ended(name, *more)
+        holds(done.returncode != 0 and text in done.stderr, f"{done.returncode}: {done.stderr[-2000:]}")
+
+
+def close(one, other, bound=1e-5):
+    return len(one) == len(other) > 0 and all(abs(a - b) <= bound * max(1, abs(b)) for a, b in zip(one, other))
+
+
+def test_sampled(run):
+    """a policy gradient from a server is that of the same teacher in the process"""
+    with Server(run.program, "--bf16", "false", model=TEACHER) as server:
+        served = run.records("served", "--loss_type", "sampled", "--teacher_model_server_url", server.url + "/v1")
+    local = run.records("local", "--loss_type", "sampled", "--teacher_model_name_or_path", TEACHER)
+    for name in ("loss", "grad_norm", "teacher_kl", "entropy"):
+        ours, theirs = [one[name] for one in served], [one[name] for one in local]
+        holds(close(ours, theirs), f"{name}: {ours}, {theirs}")
+
+
+def test_top_k(run):
+    """more of the teacher's tokens come nearer to the whole KL, from below"""
+    with Server(run.program, "--bf16", "false", model=TEACHER) as server:
+        few, many = [run.records(f"top{k}", "--loss_type", "top_k", "--loss_top_k", k, "--teacher_model_server_url", server.url, "--max_steps", 1)
+                     for k in (1, 20)]
+    whole = run.records("whole", "--beta", "0", "--teacher_model_name_or_path", TEACHER, "--max_steps", 1)
+    losses = [one[0]["loss"] for one in (few, many, whole)]
+    holds(0 < losses[0] < losses[1] < losses[2], losses)
+    holds(close([many[0]["entropy"]], [whole[0]["entropy"]]), (many, whole))
+
+
+def test_refusals(run):
+    """another vocabulary and a server that does not listen are named before step 1"""
+    other = run.folder / "other"
+    shutil.copytree(TEACHER, other)
+    path = other / "tokenizer.json"
+    tokenizer = json.loads(path.read_text(encoding="utf-8"))
+    words = tokenizer["model"]["vocab"]
+    first, second = [next(word for word, number in words.items() if number == wanted) for wanted in (270, 271)]
+    words[first], words[second] = words[second], words[first]
+    path.write_text(json.dumps(tokenizer), encoding="utf-8")
+    with Server(run.program, "--bf16", "false", model=other) as server:
+        gone = server.url
+        run.refused("vocabulary", "whose vocabulary has the hash", "--loss_type", "sampled", "--teacher_model_server_url", gone)
+    run.refused("absent", "a server that listens", "--loss_type", "sampled", "--teacher_model_server_url", gone)
+    run.refused("whole", "loss_type: top_k or sampled", "--teacher_model_server_url", gone)
+    run.refused("cooler", "loss_temperature: 1", "--loss_type", "sampled", "--temperature", "0.7", "--teacher_model_server_url", gone)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--hone", default=str(SOURCE / "build/hone"))
+    options = parser.parse_args()
+    tests = Tests()
+    with tempfile.TemporaryDirectory() as folder:
+        tests.run([test_sampled, test_top_k, test_refusals], Run(options.hone, folder))
+    return 1 if tests.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
