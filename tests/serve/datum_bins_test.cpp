@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -47,7 +48,7 @@ TEST(DatumBins, AddAsARunDoes) {
   DatumBins bins;
   for (const std::int64_t length : kLengths) {
     costs.push_back(length + 1);
-    bins.add(datum_of(length), {});
+    bins.add(datum_of(length), {}, 0);
   }
   const parallel::BinnedWork work(costs, 1);
   at::Tensor expected = at::empty({8}, at::kFloat);
@@ -70,24 +71,31 @@ TEST(DatumBins, AddAsARunDoes) {
 TEST(DatumBins, ForgetWhatIsTakenBack) {
   DatumBins bins, other;
   for (const std::int64_t length : {5, 9, 12}) {
-    bins.add(datum_of(length), {});
-    other.add(datum_of(length), {});
+    bins.add(datum_of(length), {}, 0);
+    other.add(datum_of(length), {}, 0);
   }
-  bins.add(datum_of(40), {});
+  bins.add(datum_of(40), {}, 0);
   bins.truncate(3);
   EXPECT_TRUE(at::equal(sum_of(bins), sum_of(other)));
 }
 
 TEST(DatumBins, LoseNothingByAFault) {
   DatumBins bins, other;
-  for (const std::int64_t length : kLengths) {
-    bins.add(datum_of(length), {});
-    other.add(datum_of(length), {});
+  std::vector<std::int64_t> lengths = kLengths;
+  lengths[3] = 7;              // each length once
+  std::int64_t ordinal = 100;  // datums without gradient came before
+  for (const std::int64_t length : lengths) {
+    bins.add(datum_of(length), {}, ordinal++);
+    other.add(datum_of(length), {}, 0);
   }
   at::Tensor gradient = at::zeros({8}, at::kFloat);
   int passes = 0;
+  std::int64_t failed = 0;
   const auto fails = [&](const Datum& datum, const LossSpec&) {
-    if (++passes == 4) throw base::UserError({.where = "loss", .expected = "a finite one", .found = "nan"});
+    if (++passes == 4) {
+      failed = 100 + (std::ranges::find(lengths, std::ssize(datum.tokens)) - lengths.begin());
+      throw base::UserError({.where = "loss", .expected = "a finite one", .found = "nan"});
+    }
     if (passes == 8) throw std::runtime_error("planted");
     gradient += part_of(std::ssize(datum.tokens));
   };
@@ -95,10 +103,10 @@ TEST(DatumBins, LoseNothingByAFault) {
     while (bins.add_next(gradient, fails)) {
     }
   };
-  EXPECT_SAYS(user_error(step), " of the step, loss");
+  EXPECT_SAYS(user_error(step), "datum " + std::to_string(failed) + " of the step, loss");
   EXPECT_EQ(passes, 4);
   EXPECT_THROW(step(), std::runtime_error);
-  EXPECT_EQ(bins.size(), kLengths.size());
+  EXPECT_EQ(bins.size(), lengths.size());
   EXPECT_TRUE(at::equal(sum_of(bins), sum_of(other)));
   EXPECT_EQ(bins.size(), 0U);
 }
@@ -108,11 +116,11 @@ TEST(DatumBins, OfAllModelsShareTheirRoom) {
   DatumBins bins(room);
   {
     DatumBins other(room);
-    other.add(datum_of(40), {});
-    EXPECT_SAYS(user_error([&] { bins.add(datum_of(50), {}); }), "at most 1000 bytes");
+    other.add(datum_of(40), {}, 0);
+    EXPECT_SAYS(user_error([&] { bins.add(datum_of(50), {}, 0); }), "at most 1000 bytes");
     EXPECT_EQ(bins.size(), 0U);
   }
-  bins.add(datum_of(50), {});  // the other model has ended
+  bins.add(datum_of(50), {}, 0);  // the other model has ended
   EXPECT_GT(room->used(), 600U);
   sum_of(bins);
   EXPECT_EQ(room->used(), 0U);

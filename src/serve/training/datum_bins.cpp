@@ -25,17 +25,21 @@ bool DatumRoom::take(std::size_t bytes) {
   return true;
 }
 
-void DatumBins::add(const Datum& datum, const LossSpec& spec) {
+void DatumBins::add(const Datum& datum, const LossSpec& spec, std::int64_t ordinal) {
   const std::size_t bytes = bytes_of(datum);
   if (!room_->take(bytes)) {
+    std::size_t own = 0;
+    for (const Kept& one : kept_) own += bytes_of(one.datum);
     throw base::UserError(
         {.where = "forward_backward",
          .expected = "at most " + std::to_string(room_->most()) + " bytes of datums that wait for optim_step",
-         .found = std::to_string(room_->used() + bytes) + ", in all models of the server",
+         .found = std::to_string(bytes) + " more, beside " + std::to_string(own) + " of this model and " +
+                  std::to_string(room_->used() - own) + " of others",
          .cause = "with gradient_sums bins the server keeps a step's datums until optim_step",
-         .fix = "call optim_step earlier, or start the server without this option"});
+         .fix =
+             "call optim_step earlier, wait for that of the other models, or start the server without this option"});
   }
-  kept_.push_back({datum, spec});
+  kept_.push_back({datum, spec, ordinal});
 }
 
 void DatumBins::truncate(std::size_t size) {
@@ -72,7 +76,7 @@ bool DatumBins::add_next(const at::Tensor& gradient, const Compute& compute) {
       compute(one.datum, one.spec);
     } catch (const base::UserError& error) {
       base::ErrorText text = error.text();
-      text.where = "datum " + std::to_string(item) + " of the step, " + text.where;
+      text.where = "datum " + std::to_string(one.ordinal) + " of the step, " + text.where;
       throw base::UserError(text);
     }
     if (adding.next < adding.order.size()) return true;

@@ -45,8 +45,8 @@ class DatumBins {
   DatumBins(const DatumBins&) = delete;
   DatumBins& operator=(const DatumBins&) = delete;
 
-  // Keeps a copy. UserError where the room has no place for it.
-  void add(const Datum& datum, const LossSpec& spec);
+  // Keeps a copy of the step's datum `ordinal`, counted from zero. UserError where the room has no place for it.
+  void add(const Datum& datum, const LossSpec& spec, std::int64_t ordinal);
   std::size_t size() const { return kept_.size(); }
   // Forgets all but the first `size`.
   void truncate(std::size_t size);
@@ -61,6 +61,7 @@ class DatumBins {
   struct Kept {
     Datum datum;
     LossSpec spec;
+    std::int64_t ordinal = 0;
   };
   struct Adding {
     parallel::BinnedWork work;

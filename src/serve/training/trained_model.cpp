@@ -149,8 +149,11 @@ ScoredDatum TrainedModel::forward_backward(const Datum& datum, const LossSpec& s
   const bool later = trains && bins_;
   ScoredDatum out = pass_of(datum, spec, trains && !later);
   // A run leaves out the sequences that have no gradient, so they take no place in a bin.
-  if (later && any_gradient(spec, datum)) bins_->add(datum, spec);
-  if (trains) has_gradient_ = true;
+  if (later && any_gradient(spec, datum)) bins_->add(datum, spec, datums_);
+  if (trains) {
+    has_gradient_ = true;
+    datums_ += 1;
+  }
   return out;
 }
 
@@ -186,6 +189,7 @@ ScoredDatum TrainedModel::pass_of(const Datum& datum, const LossSpec& spec, bool
 void TrainedModel::begin() {
   const at::NoGradGuard no_grad;
   had_gradient_ = has_gradient_;
+  datums_before_ = datums_;
   binned_before_ = bins_ ? bins_->size() : 0;
   before_ = has_gradient_ && !bins_ ? adapter_.flat_gradient().clone() : at::Tensor();
 }
@@ -199,6 +203,7 @@ void TrainedModel::undo() {
     adapter_.zero_gradient();
   }
   has_gradient_ = had_gradient_;
+  datums_ = datums_before_;
   before_.reset();
 }
 
@@ -231,6 +236,7 @@ StepReport TrainedModel::optim_step(const AdamParams& params) {
   const at::NoGradGuard no_grad;
   StepReport report;
   has_gradient_ = false;
+  datums_ = 0;
   report.gradient_l2 = learn::clip_gradient(adapter_.flat_gradient(), params.grad_clip_norm);
   if (!std::isfinite(report.gradient_l2)) {
     adapter_.zero_gradient();

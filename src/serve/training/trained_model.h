@@ -109,9 +109,10 @@ class TrainedModel {
   mutable std::vector<Side> sides_;
   bool trains_layers_ = false;
   bool has_gradient_ = false, had_gradient_ = false;
-  at::Tensor before_;              // the gradient at begin(); undefined: it was zero
-  std::optional<DatumBins> bins_;  // after add_in_bins()
-  std::size_t binned_before_ = 0;  // the datums at begin()
+  at::Tensor before_;                            // the gradient at begin(); undefined: it was zero
+  std::optional<DatumBins> bins_;                // after add_in_bins()
+  std::int64_t datums_ = 0, datums_before_ = 0;  // of the step, and at begin()
+  std::size_t binned_before_ = 0;                // the datums at begin()
 };
 
 }  // namespace hone::serve
