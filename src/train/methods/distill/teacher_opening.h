@@ -7,6 +7,10 @@
 #include "data/forms/given_completions.h"
 #include "train/opening/open_run.h"
 
+namespace hone::train {
+class RemoteTeacher;  // train/references/remote_teacher.h
+}
+
 namespace hone::train::distill {
 
 // The teacher behind a server, whose vocabulary is the model's; null: it is in this process, and its vocabulary is compared too.
