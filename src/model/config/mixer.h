@@ -24,11 +24,11 @@
 
 namespace hone::model {
 
-// Of families.h.
+// families.h defines these.
 struct LayerLinear;
 struct LayerTensor;
 struct TensorRow;
-// Of model/layers/mixer_call.h, and of layer_cache.h and fused_layer.h.
+// These are in model/layers: mixer_call.h, fused_layer.h and layer_cache.h.
 struct AutogradCall;
 struct MixerCall;
 struct MixerTape;
@@ -36,7 +36,7 @@ struct LayerCache;
 struct CacheRoom;
 struct StepCache;
 
-// What messages and files call a mixer.
+// Messages and files call a mixer so.
 struct MixerWords {
   std::string_view layer_type;  // in config.json's layer_types: "full_attention"
   std::string_view path;        // of its linears' names: ".self_attn."
@@ -79,7 +79,7 @@ class Mixer {
   // does. Rows and columns are H on entry.
   virtual bool has_linear(ModuleKind kind) const = 0;
   virtual void shape(const ModelConfig& config, std::int64_t layer, LayerLinear& linear) const = 0;
-  // Whether a layer with this mixer has a norm that its family lists.
+  // Says whether a layer with this mixer has a norm that its family lists.
   virtual bool has_norm(const ModelConfig& config, std::int64_t layer, NormPlace place) const;
   // Appends the tensor of this row, if the mixer has it.
   virtual void add_tensor(const ModelConfig& config, const TensorRow& row,
@@ -89,14 +89,14 @@ class Mixer {
   // ---- Bytes
 
   virtual MixerColumns columns(const ModelConfig& config, std::int64_t layer) const = 0;
-  // What autograd saves of a token; `e`: bytes of an element of the linears.
+  // Returns what autograd saves of a token; `e`: bytes of an element of the linears.
   virtual std::int64_t plain_bytes(const ModelConfig& config, std::int64_t layer, std::int64_t e) const = 0;
   // Upper bound of the memory of backward() beyond the columns, over a sequence of `longest` tokens with
   // all that share its prefix. Attention's depends on the batch: ops::packed_attention_backward_bytes.
   virtual std::int64_t backward_bytes(const ModelConfig& config, std::int64_t longest,
                                       std::int64_t threads) const;
-  // Of a sequence in one layer: columns of keys, as many as of values, for each token; and bytes whatever
-  // its length.
+  // A sequence keeps so much in one layer: columns of keys, as many as of values, for each token; and bytes
+  // whatever its length.
   virtual std::int64_t key_columns(const ModelConfig& config, std::int64_t layer) const;
   virtual std::int64_t state_bytes(const ModelConfig& config, at::ScalarType dtype) const;
 
@@ -129,7 +129,7 @@ class Mixer {
   // The same of a sampler's step, after split() alone: of tokens after those in `caches`, one a segment,
   // which get them.
   virtual void step(const MixerCall& call, const std::vector<StepCache>& caches, MixerTape& tape) const = 0;
-  // What the linear after the mixer reads.
+  // Returns what the linear after the mixer reads.
   virtual at::Tensor seen(const MixerTape& tape) const;
   // From the gradient of seen() makes tape.in the gradient of what the linears gave; the rest of the tape
   // is consumed. Adds to the .grad of the mixer's trained tensors and norms.
@@ -138,7 +138,7 @@ class Mixer {
 
 // The mixers of this model's layers, each once, in the order in which they come.
 std::vector<const Mixer*> mixers_of(const ModelConfig& config);
-// Whether the linear belongs to some mixer.
+// Says whether the linear belongs to some mixer.
 bool is_of_mixer(ModuleKind kind);
 // The kind of a layer that layer_types calls so (MixerWords::layer_type). InternalError for a word that no
 // mixer has.

@@ -1,4 +1,5 @@
-// What a sequence keeps of its tokens in one layer, so that its next tokens can be computed: by the layer's mixer.
+// A sequence keeps this of its tokens in one layer, so that its next tokens can be computed. The layer's
+// mixer fills it.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -32,7 +33,7 @@ struct LayerCache {
   LayerCache clone() const { return {mixer, tiles.clone(), inputs.clone(), delta.clone(), is_elsewhere}; }
 };
 
-// What an empty cache is made for.
+// An empty cache is made for this.
 struct CacheRoom {
   const ModelConfig& config;
   std::int64_t layer = 0;   // its number

@@ -1,4 +1,4 @@
-// What a layer hands to its mixer (model/config/mixer.h).
+// A layer hands these to its mixer (model/config/mixer.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>

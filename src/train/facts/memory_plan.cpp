@@ -1,4 +1,4 @@
-// Bytes are counted from what the code keeps: model/layers/fused_layer.cpp (tape and scratch),
+// Bytes are counted from what the code keeps: model/layers/fused_layer.cpp and model/mixers (tape and scratch),
 // ops/backend/reference/linear.cpp and what autograd saves (plain form), train/passes/scored_pass.cpp (head). T tokens of
 // the longest micro-batch, e and E bytes of an element of the linears and of the residual stream.
 #include "train/facts/memory_plan.h"
