@@ -27,4 +27,12 @@ constexpr TeacherRefusal pissa_of_own_teacher() {
           .fix = "remove init_lora_weights, or name a copy of the model as the teacher"};
 }
 
+constexpr TeacherRefusal sampling_of_own_teacher() {
+  return {.option = "seq_kd",
+          .expected = "a teacher that is another model, or another form of the model",
+          .found = "the model itself",
+          .cause = "the model without its adapter would have to sample while the adapter is trained",
+          .fix = "name a copy of the model as the teacher, or set teacher_quantization"};
+}
+
 }  // namespace hone::config

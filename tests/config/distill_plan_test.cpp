@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "config/helpers.h"
 #include "config/option_table.h"
 #include "config/write_plan.h"
@@ -75,6 +77,34 @@ TEST_F(DistillPlanTest, RefusesWhatCannotBe) {
   EXPECT_NE(distill_error({"--num_generations", "4"}).find("num_generations"), std::string::npos);
 }
 
+// Its gradient is right at the temperature of sampling, and of tokens of the whole distribution.
+TEST_F(DistillPlanTest, APolicyGradientIsOfWhatTheModelSamples) {
+  const auto has_note = [](const Plan& plan, const std::string& begin) {
+    return std::any_of(plan.notes.begin(), plan.notes.end(),
+                       [&](const std::string& note) { return note.starts_with(begin); });
+  };
+  const auto sampled = [&](Words more) {
+    more.insert(more.end(), {"--loss_type", "sampled"});
+    return distill(more);
+  };
+  EXPECT_NE(distill_error({"--loss_type", "sampled", "--temperature", "0.9", "--loss_temperature", "1"})
+                .find("loss_temperature equal to temperature, 0.9"),
+            std::string::npos);
+  EXPECT_EQ(sampled({"--temperature", "0.5", "--loss_temperature", "0.5"}).distill.loss_temperature, 0.5);
+  EXPECT_TRUE(has_note(sampled({"--top_k", "4", "--top_p", "0.9"}), "top_p, top_k: loss_type sampled"));
+  EXPECT_TRUE(
+      has_note(sampled({"--generation_kwargs", R"({"min_p": 0.1})"}), "min_p: loss_type sampled takes"));
+  EXPECT_TRUE(has_note(sampled({"--beta", "0.5"}), "beta: not used, loss_type is not divergence"));
+  EXPECT_FALSE(has_note(sampled({}), "top")) << "nothing is cut";
+  EXPECT_FALSE(has_note(distill({"--top_k", "4", "--beta", "0.5"}), "top_k"));
+  EXPECT_FALSE(has_note(distill({"--beta", "0.5"}), "beta"));
+}
+
+TEST_F(DistillPlanTest, RowsAreNotCut) {
+  for (const char* name : {"--max_length", "--max_seq_length"})
+    EXPECT_NE(distill_error({name, "512"}).find("max_completion_length"), std::string::npos) << name;
+}
+
 // A server says log-probabilities of some tokens, at temperature 1.
 TEST_F(DistillPlanTest, ATeacherOnAServer) {
   const auto served = [&](Words more) {
@@ -89,6 +119,8 @@ TEST_F(DistillPlanTest, ATeacherOnAServer) {
   EXPECT_EQ(served({"--loss_type", "sampled"}).distill.loss_type, "sampled");
   EXPECT_NE(refused({}).find("loss_type: top_k or sampled"), std::string::npos);
   EXPECT_NE(refused({"--loss_type", "top_k", "--temperature", "0.7"}).find("loss_temperature: 1"),
+            std::string::npos);
+  EXPECT_NE(refused({"--loss_type", "sampled", "--temperature", "0.7"}).find("set temperature: 1"),
             std::string::npos);
   EXPECT_NE(
       refused({"--loss_type", "top_k", "--teacher_model_name_or_path", path("model")}).find("one teacher"),

@@ -110,6 +110,37 @@ TEST_F(RecipeForms, AColumnStandsInForAPromptThatIsNotThere) {
   EXPECT_THROW(read_prompt_rows(write(R"({"question": "2 + 3?"})"), form), base::UserError);
 }
 
+// The last turn is the completion, where nothing else says what the prompt is.
+TEST_F(RecipeForms, MessagesAreSplitWhereTheyAreThePrompt) {
+  const std::string turns = R"([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])";
+  const Json user = {{"role", "user"}, {"content", "a"}},
+             assistant = {{"role", "assistant"}, {"content", "b"}};
+  const auto row_of = [&](const std::string& columns, const PromptForm& form) {
+    return read_prompt_rows(write("{" + columns + "}"), form).at(0);
+  };
+  const PromptRow split = row_of("\"messages\": " + turns, {.splits_messages = true});
+  EXPECT_EQ(split.prompt, Json::array({user}));
+  EXPECT_EQ(split.not_for_rewards["completion"], Json::array({assistant}));
+
+  const PromptForm named = {.system = "", .column = "messages", .splits_messages = true};
+  EXPECT_EQ(row_of(R"("messages": [{"role": "user", "content": "a"}])", named).prompt, Json::array({user}));
+  const PromptRow whole = row_of("\"messages\": " + turns, named);
+  EXPECT_EQ(whole.prompt, Json::array({user, assistant}));
+  EXPECT_FALSE(whole.not_for_rewards.contains("completion"));
+
+  const PromptForm problem = {
+      .column_without_prompt = "problem", .system_without_prompt = "Think.", .splits_messages = true};
+  const PromptRow stands_in = row_of("\"problem\": \"2 + 3?\", \"messages\": " + turns, problem);
+  EXPECT_EQ(stands_in.prompt, Json::array({{{"role", "system"}, {"content", "Think."}},
+                                           {{"role", "user"}, {"content", "2 + 3?"}}}));
+  EXPECT_TRUE(stands_in.columns.contains("messages"));
+
+  const PromptForm question = {.system = "", .column = "question", .splits_messages = true};
+  const PromptRow other = row_of("\"question\": \"2 + 3?\", \"messages\": " + turns, question);
+  EXPECT_EQ(other.prompt, Json::array({{{"role", "user"}, {"content", "2 + 3?"}}}));
+  EXPECT_FALSE(other.not_for_rewards.contains("completion")) << "it would be that of another prompt";
+}
+
 TEST_F(RecipeForms, AColumnThatIsNotThereIsNamed) {
   const base::fs::path file = write(R"({"problm": "2 + 3?"})");
   try {

@@ -102,6 +102,16 @@ class DistillRun : public testing::Test {
     begin_run(*open_run(plan(name, more), *watcher), *watcher, watcher->stop);
     return watcher;
   }
+  // What opening the run says.
+  static std::string error_of(const config::Plan& asked) {
+    Watcher silent;
+    try {
+      open_run(asked, silent);
+    } catch (const base::UserError& error) {
+      return error.what();
+    }
+    return "it was opened";
+  }
   std::string adapter(const std::string& name) { return base::read_text(root_ / name / kAdapterWeightsFile); }
 
   fs::path root_ = fs::temp_directory_path() / ("hone_distill_" + std::to_string(getpid()));
@@ -271,6 +281,78 @@ TEST_F(DistillRun, TheTeacherSamplesWhereItIsAskedTo) {
                base::UserError);
 }
 
+// The options compare words; two words may be one folder, and a form that is named may be the model's own.
+TEST_F(DistillRun, TheModelIsItsOwnTeacherHoweverItIsSpelled) {
+  const std::string own = (kFixtures / "tiny_llama").string();
+  fs::create_directory_symlink(fs::absolute(own), root_ / "link");
+  const std::vector<Words> spellings = {
+      {"--teacher_model_name_or_path", own + "/"},
+      {"--teacher_model_name_or_path", (root_ / "link").string()},
+      {"--teacher_model_name_or_path", own, "--teacher_model_init_kwargs", R"({"dtype": "float32"})"},
+      {"--teacher_model_name_or_path", own, "--load_in_4bit", "--teacher_quantization", "nf4"}};
+  int index = 0;
+  for (const Words& words : spellings) {
+    std::string text;
+    try {
+      text = error_of(plan("run" + std::to_string(index++), with(words, {"--seq_kd", "--lmbda", "0"})));
+    } catch (const base::UserError& error) {
+      text = error.what();  // options that say so already
+    }
+    EXPECT_NE(text.find("another form of the model"), std::string::npos) << text << "\nof " << words.back();
+  }
+}
+
+// What a policy gradient needs of a recorded sample.
+TEST_F(DistillRun, ASampleWithoutLogProbabilitiesIsRefused) {
+  const Words sampled = {"--loss_type", "sampled", "--max_steps", "1"};
+  go("live", with(sampled, {"--dump_rollouts"}));
+  const fs::path file = root_ / "live" / kRolloutsFile;
+  go("again", with(sampled, {"--replay", file.string()}));
+  EXPECT_EQ(adapter("live"), adapter("again"));
+  base::Json batch = base::parse_json(base::read_text(file), "rollouts");
+  batch["samples"][1].erase("old_logprobs");
+  const fs::path other = root_ / "without.jsonl";
+  std::ofstream(other) << base::dump_json(batch) << "\n";
+  const std::string text = error_of(plan("without", with(sampled, {"--replay", other.string()})));
+  EXPECT_NE(text.find("sample 1 has none"), std::string::npos) << text;
+}
+
+// A replay has its completions: a note says that what would mix them does nothing.
+TEST_F(DistillRun, AReplayDoesNotMix) {
+  go("live", {"--dump_rollouts", "--max_steps", "1"});
+  const config::Plan asked = plan("again", {"--replay", (root_ / "live" / kRolloutsFile).string(),
+                                            "--max_steps", "1", "--lmbda", "0.5", "--seq_kd"});
+  for (const char* const name : {"lmbda: not used", "seq_kd: not used"}) {
+    EXPECT_TRUE(std::any_of(asked.notes.begin(), asked.notes.end(), [&](const std::string& note) {
+      return note.starts_with(name);
+    })) << name;
+  }
+  Watcher silent;
+  const auto run = open_run(asked, silent);
+  const std::string loss = std::get<PolicyStartFacts>(run->start.method).loss;
+  EXPECT_EQ(loss.find("micro-batches"), std::string::npos) << loss;
+}
+
+TEST_F(DistillRun, GivenRowsAreBoundAsPromptsAre) {
+  config::Plan asked =
+      plan("cut", {"--dataset_name", (kFixtures / "sft" / "messages.jsonl").string(), "--lmbda", "0.5"});
+  asked.max_prompt_length = 2;
+  Watcher silent;
+  const auto run = open_run(asked, silent);
+  const auto& given = run->data.sampled().train_given;
+  ASSERT_FALSE(given.empty());
+  for (const data::GivenCompletion& one : given) EXPECT_LE(one.prompt.size(), 2U);
+
+  const fs::path rows = root_ / "long.jsonl";
+  std::string answer;
+  for (int i = 0; i < 600; ++i) answer += " 5";
+  std::ofstream(rows) << base::dump_json({{"prompt", "2 + 3 ="}, {"completion", " 5"}}) << "\n"
+                      << base::dump_json({{"prompt", "2 + 3 ="}, {"completion", answer}}) << "\n";
+  const std::string text = error_of(plan("long", {"--dataset_name", rows.string(), "--lmbda", "0.5"}));
+  EXPECT_NE(text.find("long.jsonl:2"), std::string::npos) << text;
+  EXPECT_NE(text.find("512 positions"), std::string::npos) << text;
+}
+
 // On policy the ratio is 1, so that the loss is the estimate of the KL itself, times the factor.
 TEST_F(DistillRun, ThePolicyGradientReadsOneLogProbabilityAToken) {
   const Words sampled = {"--loss_type", "sampled", "--max_steps", "1"};
@@ -333,6 +415,22 @@ TEST_F(DistillRun, EvaluationIsAMeanOverHeldOutPrompts) {
   EXPECT_EQ(evaluations, 2);
 }
 
+// On policy the loss is the estimate too; batches of one size make both the same mean.
+TEST_F(DistillRun, AnEvaluationOfThePolicyGradientHasItsMetric) {
+  const auto run = go("run", {"--loss_type", "sampled", "--eval_dataset",
+                              (kFixtures / "trl_grpo" / "prompts.jsonl").string(), "--eval_strategy", "steps",
+                              "--eval_steps", "1", "--max_steps", "1", "--per_device_eval_batch_size", "1"});
+  int evaluations = 0;
+  for (const LogRecord& record : run->records) {
+    const double loss = value_of(record.values, "eval_loss");
+    if (std::isnan(loss)) continue;
+    evaluations += 1;
+    EXPECT_NE(loss, 0);
+    EXPECT_NEAR(value_of(record.values, "eval_teacher_kl"), loss, 1e-4);
+  }
+  EXPECT_EQ(evaluations, 1);
+}
+
 // The plan names the teacher's weights, and without them it is at most 1.3 times that of GRPO with the same student and passes.
 TEST_F(DistillRun, TheTeachersBytesArePlanned) {
   Watcher silent;
@@ -356,6 +454,20 @@ TEST_F(DistillRun, TheTeachersBytesArePlanned) {
   const auto group = open_run(grpo, silent);
   EXPECT_LE(static_cast<double>(distill->start.memory.total - teacher),
             1.3 * static_cast<double>(group->start.memory.total));
+}
+
+// A number a token needs no hidden states, and the teacher is called so all the same.
+TEST_F(DistillRun, ThePolicyGradientPlansNoHiddenStates) {
+  Watcher silent;
+  const auto run = open_run(plan("run", {"--loss_type", "sampled"}), silent);
+  std::int64_t teacher = 0;
+  for (const MemorySegment& one : run->start.memory.segments) {
+    EXPECT_EQ(one.name.find("hidden states"), std::string::npos);
+    if (one.name == kTeacherSegment) teacher = one.bytes;
+  }
+  const auto other = run->second_model.lock();
+  ASSERT_NE(other, nullptr);
+  EXPECT_EQ(teacher, other->parameter_bytes());
 }
 
 TEST_F(DistillRun, RehearsalChangesNothing) {

@@ -65,7 +65,9 @@ void check_server(const Plan& plan, const Settings& settings) {
   if (distill.loss_temperature.value_or(plan.policy.temperature) != 1) {
     conflict(settings, "loss_temperature", "loss_temperature: 1 with teacher_model_server_url",
              fmt::format("{}", distill.loss_temperature.value_or(plan.policy.temperature)),
-             "the server's log-probabilities are those of temperature 1", "set loss_temperature: 1");
+             "the server's log-probabilities are those of temperature 1",
+             distill.loss_type == "sampled" && !distill.loss_temperature ? "set temperature: 1"
+                                                                         : "set loss_temperature: 1");
   }
   if (distill.seq_kd) {
     conflict(settings, "seq_kd", "a teacher in teacher_model_name_or_path with seq_kd", "a server", "",
@@ -82,6 +84,7 @@ void refuse_trained_head(const Plan& plan, const Settings& settings) {
 // Completions of others than the model.
 void finish_mix(Plan& plan, const Settings& settings) {
   const DistillPlan& mix = plan.distill;
+  if (!plan.policy.replay.empty()) return;  // its file has the completions
   if (mix.lmbda >= 1) {
     if (mix.seq_kd)
       plan.notes.emplace_back("seq_kd: not used, with lmbda 1 the model samples every completion");
@@ -96,13 +99,44 @@ void finish_mix(Plan& plan, const Settings& settings) {
     conflict(settings, "lmbda", "lmbda: 1 with loss_type: sampled", fmt::format("{}", mix.lmbda),
              "the estimate is right only where the model itself samples", "remove one of the two");
   }
-  const bool own = plan.ref_model == plan.model_name_or_path && !plan.ref_quantized && !plan.ref_precision;
-  if (mix.seq_kd && own) {
-    conflict(settings, "seq_kd", "a teacher that is another model, or another form of the model",
-             plan.ref_model,
-             "the model without its adapter would have to sample while the adapter is trained",
-             "name a copy of the model as the teacher, or set teacher_quantization");
+  // Other spellings of the same folder, dtype or form are seen where the teacher is opened.
+  const bool own = plan.ref_model == plan.model_name_or_path && plan.base_adapters.empty() &&
+                   !plan.ref_quantized && !plan.ref_precision;
+  if (mix.seq_kd && own) refuse(settings, sampling_of_own_teacher());
+}
+
+// The options with which tokens are drawn from another distribution than the model's: "top_p, top_k".
+std::string truncating_options(const PolicyPlan& policy) {
+  std::string out;
+  const auto add = [&out](bool set, const char* name) {
+    if (set) out += (out.empty() ? "" : ", ") + std::string(name);
+  };
+  add(policy.top_p < 1, "top_p");
+  add(policy.top_k > 0, "top_k");
+  add(policy.min_p > 0, "min_p");
+  add(policy.repetition_penalty != 1, "repetition_penalty");
+  add(policy.min_new_tokens > 0, "min_new_tokens");
+  add(!policy.vllm_structured_outputs_regex.empty(), "vllm_structured_outputs_regex");
+  return out;
+}
+
+// The policy gradient is that of the divergence where tokens are drawn from the distribution in the loss.
+void finish_sampled(Plan& plan, const Settings& settings) {
+  if (plan.distill.loss_type != "sampled") return;
+  const double own = plan.policy.temperature, loss = plan.distill.loss_temperature.value_or(own);
+  if (loss != own) {
+    conflict(settings, "loss_temperature",
+             fmt::format("loss_temperature equal to temperature, {}, with loss_type: sampled", own),
+             fmt::format("{}", loss), "the estimate is right only at the temperature of sampling",
+             plan.distill.teacher_model_server_url.empty() ? "remove loss_temperature"
+                                                           : fmt::format("set temperature: {}", loss));
   }
+  const std::string others = truncating_options(plan.policy);
+  if (others.empty() || !plan.policy.replay.empty()) return;
+  plan.notes.push_back(
+      others +
+      ": loss_type sampled takes the tokens as drawn from the model's whole distribution, and its "
+      "gradient is another one than that of KL(model, teacher)");
 }
 
 }  // namespace
@@ -138,6 +172,7 @@ void finish_distill(Plan& plan, const Settings& settings) {
   if (const std::string dtype = teacher_dtype(settings); !dtype.empty())
     plan.ref_precision = precision_of(dtype, settings);
   finish_mix(plan, settings);
+  finish_sampled(plan, settings);
   if (!policy.replay.empty()) check_replay(settings);
 }
 

@@ -139,6 +139,11 @@ void add_preferences(std::vector<FormerName>& all) {
                              "remove it", kOnline));
   note(all, {"max_length", "max_seq_length"}, kTrl,
        "max_prompt_length bounds a prompt, max_completion_length a completion", kPolicies);
+  for (const std::string_view name : {"max_length", "max_seq_length"}) {
+    all.push_back(refused_name(
+        name, kTrl, "hone distill does not cut the rows of the data",
+        "remove it, and rows that are too long; max_completion_length bounds what is sampled", "distill"));
+  }
 }
 
 // Another name of a row, from `formerly`.

@@ -88,7 +88,7 @@ const std::vector<IdleRule>& idle_rules() {
        "loss_type gmpo does not read it", true},
       {"max_num_gen_batches", "filter_groups", [](const S& s) { return !s.flag("filter_groups"); },
        "filter_groups is false"},
-      {"drafts filter_groups", "replay", [](const S& s) { return !s.text("replay").empty(); },
+      {"drafts filter_groups lmbda seq_kd", "replay", [](const S& s) { return !s.text("replay").empty(); },
        "the completions are those of a file", true},
       {"filter_groups", "dataset_streaming", [](const S& s) { return s.flag("dataset_streaming"); },
        "of streamed rows there are no further ones to choose from", true},

@@ -179,7 +179,7 @@ void add_distillation(std::vector<Option>& rows) {
   add(rows, {"loss", kMethodConfig, "distill"},
       {{"beta",
         "the divergence: 0 is KL(teacher, student), 1 is KL(student, teacher), between them a mixture's",
-        &DistillPlan::beta, Range{.least = 0, .most = 1}},
+        &DistillPlan::beta, Range{.least = 0, .most = 1}, with("loss_type", "divergence")},
        {"teacher_model_name_or_path",
         "the teacher: a model folder, a .gguf file, or a name of the hub; as model_name_or_path: the model without its adapter",
         &ReferencePlan::ref_model},

@@ -112,8 +112,10 @@ bool PromptForm::stands_in(const Json& row) const {
 }
 
 void make_prompt(Json& row, const PromptForm& form, const std::string& where) {
-  if (form.splits_messages) split_messages(row, where);
-  if (form.stands_in(row)) {
+  // Before the split, after which every row has a prompt.
+  const bool stands_in = form.stands_in(row);
+  if (form.splits_messages && form.column.empty() && !stands_in) split_messages(row, where);
+  if (stands_in) {
     const std::string& system = form.system.empty() ? form.system_without_prompt : form.system;
     make_conversation(row, {.system = system, .column = form.column_without_prompt}, where);
   } else if (!form.as_it_is()) {

@@ -44,7 +44,8 @@ struct PromptForm {
   // Where the column is empty, such rows are a UserError.
   std::string column_without_prompt = {};
   std::string system_without_prompt = {};
-  // Rows without `prompt` have `messages`, whose last turn is the row's completion, as in TRL's GKDTrainer.
+  // Rows without `prompt` have `messages`, whose last turn is the row's completion, as in TRL's
+  // GKDTrainer. Rows whose prompt comes from `column` or column_without_prompt stay as they are.
   bool splits_messages = false;
 
   bool as_it_is() const { return system.empty() && column.empty(); }

@@ -444,7 +444,7 @@ MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode lev
   }
   // Before step 1 there is no tape, whose memory a reference has that is released then.
   const std::int64_t tape = in.reference_released ? out.segments[kFirstOfBatch].bytes : 0;
-  const char* const reference = in.teacher_rows > 0 ? kTeacherSegment : kReferenceSegment;
+  const char* const reference = in.has_teacher ? kTeacherSegment : kReferenceSegment;
   if (in.reference_bytes > tape) out.segments.push_back({reference, in.reference_bytes - tape});
   if (in.context_bytes > 0) out.segments.push_back({kContextSegment, in.context_bytes});
   if (in.device_bytes > 0) out.segments.push_back({kEarlierSegment, in.device_bytes});

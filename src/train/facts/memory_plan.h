@@ -76,6 +76,7 @@ struct MemoryInputs {
   bool reference_released = false;
   // Distillation holds them beside a training pass: the teacher's hidden states of all scored rows, and tiles of both heads.
   std::int64_t teacher_rows = 0;
+  bool has_teacher = false;       // the reference is a teacher
   std::int64_t accumulation = 1;  // micro-batches of a step, all laid out at once
   std::int64_t gradient_copies =
       0;  // of the whole gradient, while micro-batches are added up (parallel/tree_sum.h)

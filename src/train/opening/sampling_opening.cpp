@@ -180,19 +180,21 @@ std::int64_t kv_memory(const config::Plan& plan, const MemoryPlan& memory, std::
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(kFilled * static_cast<double>(left - other)));
 }
 
+// Of the model that samples, or of the larger where a teacher samples too: they take turns.
+std::int64_t most_sampling_bytes(const OpenedRun& run, std::int64_t longest_prompt,
+                                 const rollout::GenerateOptions& sampling) {
+  const SampledSize size = sampled_size(run.plan, longest_prompt);
+  const std::int64_t own = sampling_bytes(*run.model, size, sampling);
+  const std::shared_ptr<const model::CausalLm> teacher = run.second_model.lock();
+  if (teacher == nullptr || !distill::teacher_samples(run.plan)) return own;
+  return std::max(own, sampling_bytes(*teacher, size, sampling));
+}
+
 MemoryInputs sampling_memory(const OpenedRun& run, std::int64_t program_bytes, const LargestPasses& passes,
-                             std::int64_t longest_prompt, const rollout::GenerateOptions& sampling,
-                             const SamplingOpening& opening) {
+                             std::int64_t longest_prompt, const rollout::GenerateOptions& sampling) {
   MemoryInputs out = memory_inputs(*run.model, run.plan, program_bytes, passes.train, passes.eval);
   if (passes.shares) count_shared_prompts(out, *run.model, passes.longest_prompt, passes.sharing);
-  if (run.plan.policy.replay.empty()) {
-    const SampledSize size = sampled_size(run.plan, longest_prompt);
-    out.sampling = sampling_bytes(*run.model, size, sampling);
-    const std::shared_ptr<const model::CausalLm> teacher = run.second_model.lock();
-    const bool teacher_samples = opening.has_teacher && run.plan.distill.seq_kd && run.plan.distill.lmbda < 1;
-    if (teacher_samples && teacher != nullptr)
-      out.sampling = std::max(out.sampling, sampling_bytes(*teacher, size, sampling));
-  }
+  if (run.plan.policy.replay.empty()) out.sampling = most_sampling_bytes(run, longest_prompt, sampling);
   return out;
 }
 
@@ -200,15 +202,18 @@ MemoryInputs sampling_memory(const OpenedRun& run, std::int64_t program_bytes, c
 void open_sources(OpenedRun& run, SampledData& data, rollout::GenerateOptions sampling) {
   const text::Tokenizer& tokenizer = run.text->tokenizer;
   if (!data.recorded.empty()) {
-    for (const RolloutBatch& batch : data.recorded) require_weights(run.plan, batch);
+    for (const RolloutBatch& batch : data.recorded) {
+      require_weights(run.plan, batch);
+      distill::require_recorded(run.plan, batch);
+    }
     data.train_source = std::make_unique<ReplayedRollouts>(std::move(data.recorded), tokenizer);
     return;
   }
   rollout::GenerateOptions without_keys = sampling;
   without_keys.kv_memory = 1;
-  sampling.kv_memory = kv_memory(
-      run.plan, run.start.memory,
-      sampling_bytes(*run.model, sampled_size(run.plan, prompt_sizes(data, run.plan).longest), without_keys));
+  sampling.kv_memory =
+      kv_memory(run.plan, run.start.memory,
+                most_sampling_bytes(run, prompt_sizes(data, run.plan).longest, without_keys));
   const auto& scorers = data.judge.empty() ? data.rewards : data.judge;
   const bool by_group = run.plan.policy.reward_by_group;
   auto source = std::make_unique<LiveRollouts>(sampling, *run.model, data.train_prompts, tokenizer, scorers,
@@ -314,8 +319,7 @@ std::unique_ptr<OpenedRun> open_sampling(const config::Plan& asked, RunListener&
       !data.train_prompts.rows.empty() && data.train_prompts.rows.front().prompt.is_array();
   rollout::GenerateOptions sampling = sampling_options(plan, run->model->config(), run->text->tokenizer);
   sampling.samples = plan.policy.num_generations;
-  plan_run_memory(*run,
-                  sampling_memory(*run, attached.program_bytes, passes, sizes.longest, sampling, opening));
+  plan_run_memory(*run, sampling_memory(*run, attached.program_bytes, passes, sizes.longest, sampling));
   open_sources(*run, data, sampling);
   run->method = opening.method(
       {.plan = plan,

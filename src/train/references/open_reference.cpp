@@ -136,7 +136,9 @@ void count_reference(MemoryInputs& inputs, const OpenedRun& run) {
   if (run.moving_reference != nullptr)
     inputs.reference_bytes = static_cast<std::int64_t>(run.moving_reference->values().nbytes());
   const std::shared_ptr<const model::CausalLm> second = run.second_model.lock();
-  if (run.plan.method == config::Method::kDistill && run.plan.distill.loss_type == "divergence")
+  inputs.has_teacher = run.plan.method == config::Method::kDistill;
+  // The other losses hold a number a token.
+  if (inputs.has_teacher && run.plan.distill.loss_type == "divergence")
     inputs.teacher_rows = teacher_rows_bytes(second == nullptr ? *run.model : *second,
                                              std::max(inputs.train.scored, inputs.eval.scored));
   if (second == nullptr) return;

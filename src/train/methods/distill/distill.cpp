@@ -180,6 +180,8 @@ EvalFacts Distill::evaluate() {
                                   static_cast<double>(batches[i].size()) /
                                   static_cast<double>(made.batch.samples.size());
     std::vector<NamedValue> metrics = {{"entropy", per_token(found[i].entropy, found[i].tokens)}};
+    if (parts_.plan.distill.loss_type == "sampled")
+      metrics.emplace_back("teacher_kl", per_token(found[i].teacher_kl, found[i].tokens));
     add_length_metrics(made.batch, batches[i], metrics);
     for (const auto& [name, value] : metrics) means.add(name, value);
     out.batches += 1;

@@ -12,7 +12,8 @@
 // GKDTrainer; an evaluation is then of the given ones. TRL counts the tokens of a step before it samples, and so divides by the
 // number of other tokens; here they are those of the loss.
 //
-// loss_type sampled is a policy gradient at the sampled tokens (learn/sampled_divergence.h), with the metric teacher_kl.
+// loss_type sampled is a policy gradient at the sampled tokens (learn/sampled_divergence.h), with the
+// metric teacher_kl, also of evaluations.
 //
 // loss_type top_k is KL(teacher, student) at what a teacher behind a server says (train/references/remote_teacher.h,
 // learn/sampled_divergence.h). Such a teacher can be that of loss_type sampled too.

@@ -25,10 +25,10 @@ LargestPasses largest_passes(const config::Plan& plan, const PromptSizes& sizes)
   return out;
 }
 
-std::string mix_words(const config::DistillPlan& plan) {
-  if (plan.lmbda >= 1) return {};
-  return "; " + short_number(1 - plan.lmbda) + " of the micro-batches with completions of " +
-         (plan.seq_kd ? "the teacher" : "the data");
+std::string mix_words(const config::Plan& plan) {
+  if (plan.distill.lmbda >= 1 || !plan.policy.replay.empty()) return {};
+  return "; " + short_number(1 - plan.distill.lmbda) + " of the micro-batches with completions of " +
+         (plan.distill.seq_kd ? "the teacher" : "the data");
 }
 
 std::string loss_line(const config::Plan& plan) {
@@ -42,7 +42,7 @@ std::string loss_line(const config::Plan& plan) {
                   : "Jensen-Shannon divergence, beta " + short_number(beta);
   const std::string& server = plan.distill.teacher_model_server_url;
   return kind + "; teacher: " + (server.empty() ? describe_reference(plan) : "the model of " + server) +
-         mix_words(plan.distill);
+         mix_words(plan);
 }
 
 constexpr SamplingOpening kOpening = {

@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/strings/plural.h"
 #include "config/teacher_refusals.h"
 #include "train/batches/mixed_rollouts.h"
 #include "train/opening/reward_opening.h"
+#include "train/opening/tool_opening.h"
 #include "train/references/open_reference.h"
 #include "train/references/remote_teacher.h"
 #include "train/references/same_vocabulary.h"
@@ -28,6 +30,7 @@ namespace {
 std::shared_ptr<RemoteTeacher> open_teacher(const OpenedRun& run) {
   const std::string& url = run.plan.distill.teacher_model_server_url;
   if (url.empty()) {
+    if (teacher_samples(run.plan) && reference_is_model(run.plan)) refuse(config::sampling_of_own_teacher());
     require_teachers_vocabulary(run);
     return nullptr;
   }
@@ -46,9 +49,46 @@ bool takes_given(const config::Plan& plan) {
   return plan.method == config::Method::kDistill && plan.distill.lmbda < 1 && !plan.distill.seq_kd;
 }
 
+bool teacher_samples(const config::Plan& plan) {
+  return plan.method == config::Method::kDistill && plan.distill.lmbda < 1 && plan.distill.seq_kd &&
+         plan.policy.replay.empty();
+}
+
 std::vector<data::GivenCompletion> given_completions(const PolicyPrompts& prompts, const OpenedRun& run) {
-  return data::tokenize_completions(prompts.rows, run.text->tokenizer, run.text->chat_template.get(),
-                                    template_kwargs(run.plan), run.source->config().vocab_size);
+  std::vector<data::GivenCompletion> out =
+      data::tokenize_completions(prompts.rows, run.text->tokenizer, run.text->chat_template.get(),
+                                 template_kwargs(run.plan), run.source->config().vocab_size);
+  const PromptLimits limits = prompt_limits(run);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    std::vector<std::int32_t>& prompt = out[i].prompt;
+    if (limits.most_tokens > 0 && std::ssize(prompt) > limits.most_tokens)
+      prompt.erase(prompt.begin(), prompt.end() - limits.most_tokens);
+    const std::int64_t length = std::ssize(prompt) + std::ssize(out[i].ids);
+    if (length <= limits.positions) continue;
+    throw base::UserError({.where = prompts.rows[i].where,
+                           .expected = "prompt and completion within the model's " +
+                                       base::counted(limits.positions, "position"),
+                           .found = base::counted(length, "token") + ", " + std::to_string(prompt.size()) +
+                                    " of them of the prompt",
+                           .cause = "the completion is the row's own, and is not cut",
+                           .fix = "shorten the completion, or remove the row"});
+  }
+  return out;
+}
+
+void require_recorded(const config::Plan& plan, const RolloutBatch& batch) {
+  if (plan.method != config::Method::kDistill || plan.distill.loss_type != "sampled") return;
+  for (std::size_t i = 0; i < batch.samples.size(); ++i) {
+    const RolloutSample& one = batch.samples[i];
+    if (one.old_logprobs.size() == one.drawn()) continue;
+    throw base::UserError(
+        {.where = "option replay, generation batch " + std::to_string(batch.generation),
+         .expected = "old_logprobs of every sample with loss_type: sampled",
+         .found = "sample " + std::to_string(i) + " has none",
+         .cause = "the completion is of the data, or another program wrote the file",
+         .fix = "replay a file that `hone distill --dump_rollouts` wrote with lmbda: 1, or set loss_type: "
+                "divergence"});
+  }
 }
 
 std::unique_ptr<RolloutSource> with_others(const OpenedRun& run, const SampledData& data,

@@ -76,7 +76,7 @@ DivergenceFacts Distill::run_top_k(const RolloutBatch& batch, const PolicyPass& 
   return out;
 }
 
-// What the sampler recorded is at its temperature: with another one in the loss the student's own numbers stand for it.
+// `sampler` is at the temperature of sampling, which options and opening require of the loss too.
 DivergenceFacts Distill::run_sampled(const RolloutBatch& batch, const PolicyPass& pass,
                                      const at::Tensor& sampler, const RngKey& key, double factor) const {
   const config::DistillPlan& plan = parts_.plan.distill;
@@ -89,11 +89,10 @@ DivergenceFacts Distill::run_sampled(const RolloutBatch& batch, const PolicyPass
           : parts_.reference.score(parts_.model, [&](const model::CausalLm& model, bool adapters_on) {
               return score_policy(model, pass, {.adapters_on = adapters_on}, parts_.form, head).logprob;
             });
-  const bool recorded = sampler.defined() && options_.temperature == parts_.plan.policy.temperature;
   DivergenceFacts out;
   const auto see = [&](const TokenScores& scores) {
-    const learn::SampledDivergence found = learn::sampled_divergence(
-        scores.logprob, recorded ? sampler : at::Tensor(), teacher, pass.sequence, options, factor);
+    const learn::SampledDivergence found =
+        learn::sampled_divergence(scores.logprob, sampler, teacher, pass.sequence, options, factor);
     out = {.divergence = found.loss,
            .entropy = scores.entropy.sum(at::kDouble).item<double>(),
            .teacher_kl = found.teacher_kl,
