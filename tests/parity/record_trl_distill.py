@@ -136,8 +136,8 @@ def run(name, out):
     dropped = UNLOGGED | {"step_time"}
     steps = [{key: value for key, value in entry.items() if key not in dropped}
              for entry in trainer.state.log_history if "loss" in entry]
-    if name == "masked":  # TRL counted lengths before the mask came
-        steps = [{key: value for key, value in one.items() if not key.startswith("completions/")} for one in steps]
+    if name == "masked":  # TRL counted lengths and tokens before the mask came
+        steps = [{key: value for key, value in one.items() if not key.startswith(("completions/", "num_tokens"))} for one in steps]
     row_of = {tuple(tokenizer(prompt)["input_ids"]): row for row, prompt in enumerate(PROMPTS)}
     if evaluation is not None:
         evaluation["batch"] = packed(evaluation["batch"], 0, row_of, trainer.eos_token_ids)

@@ -47,6 +47,14 @@ std::int64_t tokens_of(const RolloutBatch& batch, std::span<const std::size_t> s
   return out;
 }
 
+// As TRL counts num_tokens: prompts, and what the model has drawn.
+std::int64_t counted_tokens(const RolloutBatch& batch) {
+  std::int64_t out = 0;
+  for (const RolloutSample& sample : batch.samples)
+    out += std::ssize(batch.prompts[sample.prompt].ids) + static_cast<std::int64_t>(sample.drawn());
+  return out;
+}
+
 double drawn_tokens(const RolloutBatch& batch) {
   double out = 0;
   for (const RolloutSample& sample : batch.samples) out += static_cast<double>(sample.drawn());
@@ -132,7 +140,7 @@ StepLoss Distill::backward(std::int64_t step) {
   require_fitting(made.batch, "generation batch " + std::to_string(step));
   out.metrics = made.metrics;
   out.counts = made.counts;
-  out.tokens = tokens_of(made.batch, all_of(made.batch.samples.size()));
+  out.tokens = counted_tokens(made.batch);
   add_length_metrics(made.batch, all_of(made.batch.samples.size()), out.metrics);
   tell(made.facts, made.batch, step, 0, "", /*nothing_scored=*/false);
   newest_ = std::move(made.batch);
