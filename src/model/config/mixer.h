@@ -1,7 +1,8 @@
 // A mixer is the part of a layer that mixes tokens, before the layer's MLP: attention, a short convolution
 // or a gated delta rule. One object says and does everything about one of them: reading files, both forms
-// of the layer, the caches, the memory plan and the doctor ask it. None of them knows which mixers there
-// are.
+// of the layer, the caches, the memory plan and the doctor ask it. Which mixers there are is known to
+// the table in mixer.cpp, to LayerCache, which has a field for each sort of state, and to place() in
+// causal_lm.cpp. Two messages name some: those of decoder_drafts.cpp and zero_gradient.cpp.
 //
 // A mixer is one file of model/mixers/, a line in model/mixers/mixers.h, and a row of the table in
 // mixer.cpp. It has no data: what it computes with is in the layer (DecoderLayer) and the configuration.

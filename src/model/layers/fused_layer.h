@@ -45,8 +45,9 @@ struct MixerTape {
   at::Tensor in;  // [T, (N + 2 K) D], q and k rotated; of a convolution [T, 3 H]; of a delta rule q|k|v|z|b|a
   at::Tensor gate;         // [T, N D], with a gate of attention's output only
   at::Tensor before_norm;  // [T, (N + K) D], with Q/K norm only; [T, (N + 2 K) D] with a norm of values too
-  at::Tensor out;          // [T, N D] attention's output before its gate; of a convolution [T, H]
-  at::Tensor lse;          // [T, N] fp32, of attention
+  // [T, N D] attention's output before its gate; of a convolution [T, H]; of a delta rule [T, V E]
+  at::Tensor out;
+  at::Tensor lse;  // [T, N] fp32, of attention
 };
 
 // One layer's memory between forward and backward. Undefined tensors are recomputed.

@@ -1,5 +1,5 @@
-// The mixers, one file each (model/config/mixer.h). mixer.cpp there has their table; nothing else includes
-// this.
+// The mixers, one file each (model/config/mixer.h). mixer.cpp there has their table. Only it and the mixers
+// include this.
 #pragma once
 
 #include "model/config/mixer.h"
