@@ -1,7 +1,7 @@
 // Distillation at the sampled tokens alone, as a policy gradient: a teacher gives one log-probability a token, and the
 // advantage of a token is how much likelier it is to the teacher than to the sampler.
 //
-// Of tokens t of one completion, with l = log-probability of the student, o = of the sampler, r = of the teacher, c = coef,
+// Tokens t of one completion have l = log-probability of the student, o = of the sampler, r = of the teacher, c = coef,
 // g = discount:
 //
 //   k_t = o_t - r_t                          its mean is an estimate of KL(student, teacher)
@@ -13,8 +13,8 @@
 // Distillation from a teacher that says only its k most likely tokens: KL(teacher, student) over these k, and all the others
 // together as one more.
 //
-// Of a row with log-probabilities r_i of the teacher and l_i of the student at the k tokens, t = 1 - sum_i exp(r_i) and
-// s = 1 - sum_i exp(l_i):
+// A row has log-probabilities r_i of the teacher and l_i of the student at the k tokens. With t = 1 - sum_i exp(r_i) and
+// s = 1 - sum_i exp(l_i) its loss is:
 //
 //   D = sum_i exp(r_i) (r_i - l_i) + t (log t - log s)        d D / d l_i = -exp(r_i) + t exp(l_i) / s
 //

@@ -40,8 +40,8 @@ struct MixOptions {
 
 MixOptions mix_options(const config::Plan& plan);
 
-// Whether micro-batch `index` of a generation batch is the model's: a function of these numbers alone, where TRL draws from
-// Python's random numbers.
+// Says whether micro-batch `index` of a generation batch is the model's. These numbers alone decide it, where TRL draws
+// from Python's random numbers.
 bool is_sampled(const MixOptions& options, std::int64_t generation, std::int64_t index);
 
 // One completion a prompt. Evaluations are the model's.

@@ -13,7 +13,7 @@
 
 namespace hone::train {
 
-// Of tokens ids[from], ids[from + 1], ... of a sequence, n of them.
+// What a teacher says of tokens ids[from], ids[from + 1], ... of a sequence, n of them.
 struct TeacherScores {
   std::vector<float> logprobs;        // [n]
   std::vector<std::int32_t> top_ids;  // [n k], the best first

@@ -1,4 +1,4 @@
-// What opening a distillation adds to opening another method that samples.
+// These functions add to the opening of a method that samples what a distillation needs.
 #pragma once
 
 #include <memory>
