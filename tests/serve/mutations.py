@@ -103,8 +103,8 @@ def depth_of(random, body):
 
 
 def looks_like_message(content):
-    try:
-        return bool(content) and all(0 < number < 20 for number, _, _ in read_fields(content))
+    try:  # and is written as spans() writes it: a tensor's bytes may read as numbers of more bytes than they need
+        return bool(content) and all(0 < number < 20 for number, _, _ in read_fields(content)) and spans(content)[-1][2] == len(content)
     except IndexError:
         return False
 

@@ -31,7 +31,7 @@ TEST(TinkerVersions, MemoryIsFlatOverTwoHundredSamplers) {
   const std::string session = server.new_session(), model = server.new_model(session, 0, true, 64);
   std::vector<std::string> samplers;
   std::vector<std::vector<std::int32_t>> tokens;
-  std::int64_t begin = 0;
+  [[maybe_unused]] std::int64_t begin = 0;
   int seq = 0;
   for (int i = 0; i < 200; ++i) {
     if (i % 40 == 0) {
