@@ -1,4 +1,4 @@
-// What distillation refuses, in the same words where options say it and where only the opened model does: an adapter that is
+// These functions word what distillation refuses. Options say it, or only the opened model does: an adapter that is
 // continued, or a pattern of target modules, may reach the head too, and two paths may be one folder.
 #pragma once
 

@@ -19,6 +19,12 @@ constexpr std::size_t kShown = 300;
 
 }  // namespace
 
+std::string server_root(std::string url) {
+  while (url.ends_with('/')) url.pop_back();
+  if (url.ends_with("/v1")) url.resize(url.size() - 3);
+  return url;
+}
+
 Json member_of(const Json& object, const std::string& name) {
   if (!object.is_object()) return {};
   const auto found = object.find(name);

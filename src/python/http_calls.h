@@ -45,6 +45,9 @@ class HttpCalls {
   std::unique_ptr<base::PythonProcess> process_;
 };
 
+// The address below which paths begin with /v1: "http://127.0.0.1:8000/v1/", as clients are given it, without its end.
+std::string server_root(std::string url);
+
 // A member of an object; null where there is none.
 base::Json member_of(const base::Json& object, const std::string& name);
 

@@ -6,14 +6,14 @@
 #include "config/parse.h"
 #include "config/reading/first_word.h"
 #include "config/settings.h"
+#include "python/http_calls.h"
 
 namespace hone::config {
 
 namespace {
 
 void require_address(std::string& url, const std::string& where) {
-  while (url.ends_with('/')) url.pop_back();
-  if (url.ends_with("/v1")) url.resize(url.size() - 3);
+  url = python::server_root(url);
   const std::size_t host = url.starts_with("http://") ? 7 : url.starts_with("https://") ? 8 : 0;
   const bool is_whole = host > 0 && url.size() > host && url.find_first_of("@?# ") == std::string::npos;
   if (is_whole) return;

@@ -129,7 +129,12 @@ Json OpenAiApi::tokenizer_info() const {
           {"unk_token", text_or_null(special.unk)},
           {"model_max_length", served_.max_length},
           {"chat_template", text_or_null(served_.tokenizer.chat_template())},
-          {"vocabulary_hash", text::vocabulary_name(served_.tokenizer)}};
+          {"vocabulary_hash", vocabulary_hash()}};
+}
+
+const std::string& OpenAiApi::vocabulary_hash() const {
+  std::call_once(hashed_, [this] { vocabulary_hash_ = text::vocabulary_name(served_.tokenizer); });
+  return vocabulary_hash_;
 }
 
 // On the background thread.

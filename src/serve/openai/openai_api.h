@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "base/json.h"
@@ -26,9 +27,12 @@ class OpenAiApi : public Api {
   void sample(const std::shared_ptr<Exchange>& exchange, const base::Json& body);
   base::Json models() const;
   base::Json tokenizer_info() const;
+  const std::string& vocabulary_hash() const;  // computed when it is first asked for
   void tell(Exchange& exchange, HttpAnswer answer) const;
 
   Served& served_;
+  mutable std::once_flag hashed_;
+  mutable std::string vocabulary_hash_;
 };
 
 }  // namespace hone::serve::openai

@@ -62,6 +62,10 @@ SourcedRollouts GivenRollouts::make(const RolloutRequest& request) {
   return out;
 }
 
+bool mixes(const config::Plan& plan) {
+  return plan.method == config::Method::kDistill && plan.distill.lmbda < 1 && plan.policy.replay.empty();
+}
+
 MixOptions mix_options(const config::Plan& plan) {
   return {.lmbda = plan.distill.lmbda,
           .micro_batch = plan.per_device_train_batch_size,

@@ -38,6 +38,8 @@ struct MixOptions {
   std::uint64_t seed = 42;
 };
 
+// True: a distillation some of whose micro-batches have completions of others. A replayed file has all completions.
+bool mixes(const config::Plan& plan);
 MixOptions mix_options(const config::Plan& plan);
 
 // Says whether micro-batch `index` of a generation batch is the model's. These numbers alone decide it, where TRL draws

@@ -119,7 +119,7 @@ void open_prompts_and_rewards(OpenedRun& run, SampledData& data) {
     note_rows(run, seen, reading, notes_of_rows(plan, seen, reading));
   }
   if (!plan.dataset_test.empty() && !replays) data.eval_prompts = read_prompts(plan.eval_rows, run, nullptr);
-  if (!replays && distill::takes_given(plan)) {
+  if (distill::takes_given(plan)) {
     data.train_given = distill::given_completions(data.train_prompts, run);
     data.eval_given = distill::given_completions(data.eval_prompts, run);
   }

@@ -46,18 +46,11 @@ std::vector<std::pair<float, std::int32_t>> best_of(const Json& top, std::int64_
   return out;
 }
 
-// "http://127.0.0.1:8000/v1/" is what clients are given; paths here begin with /v1.
-std::string address(std::string url) {
-  while (url.ends_with('/')) url.pop_back();
-  if (url.ends_with("/v1")) url.resize(url.size() - 3);
-  return url;
-}
-
 }  // namespace
 
 RemoteTeacher::RemoteTeacher(const std::string& url, const std::string& python)
     : http_(
-          {.url = address(url),
+          {.url = python::server_root(url),
            .key_env = {},
            .seconds = kSeconds,
            .python = python,

@@ -111,7 +111,7 @@ std::vector<Samples> Distill::slices_of(const RolloutBatch& batch) const {
 // sampled_fraction: the share of micro-batches whose completions the model has sampled.
 void Distill::add_mix_metric(std::vector<NamedValue>& metrics, std::int64_t step,
                              std::size_t micro_batches) const {
-  if (parts_.plan.distill.lmbda >= 1 || !parts_.plan.policy.replay.empty()) return;
+  if (!mixes(parts_.plan)) return;
   double count = 0;
   for (std::size_t i = 0; i < micro_batches; ++i)
     count += is_sampled(mix_options(parts_.plan), step, static_cast<std::int64_t>(i)) ? 1 : 0;

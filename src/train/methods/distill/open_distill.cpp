@@ -1,6 +1,7 @@
 // The order of events before the first step of a distillation, as prose.
 #include <algorithm>
 
+#include "train/batches/mixed_rollouts.h"
 #include "train/methods/distill/distill.h"
 #include "train/opening/opening.h"
 #include "train/opening/sampling_opening.h"
@@ -26,7 +27,7 @@ LargestPasses largest_passes(const config::Plan& plan, const PromptSizes& sizes)
 }
 
 std::string mix_words(const config::Plan& plan) {
-  if (plan.distill.lmbda >= 1 || !plan.policy.replay.empty()) return {};
+  if (!mixes(plan)) return {};
   return "; " + short_number(1 - plan.distill.lmbda) + " of the micro-batches with completions of " +
          (plan.distill.seq_kd ? "the teacher" : "the data");
 }

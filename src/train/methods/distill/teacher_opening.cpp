@@ -46,12 +46,11 @@ void require_plain_head(const OpenedRun& run) {
 }
 
 bool takes_given(const config::Plan& plan) {
-  return plan.method == config::Method::kDistill && plan.distill.lmbda < 1 && !plan.distill.seq_kd;
+  return mixes(plan) && !plan.distill.seq_kd;
 }
 
 bool teacher_samples(const config::Plan& plan) {
-  return plan.method == config::Method::kDistill && plan.distill.lmbda < 1 && plan.distill.seq_kd &&
-         plan.policy.replay.empty();
+  return mixes(plan) && plan.distill.seq_kd;
 }
 
 std::vector<data::GivenCompletion> given_completions(const PolicyPrompts& prompts, const OpenedRun& run) {
@@ -95,7 +94,7 @@ std::unique_ptr<RolloutSource> with_others(const OpenedRun& run, const SampledDa
                                            const rollout::GenerateOptions& sampling,
                                            std::unique_ptr<RolloutSource> source) {
   const config::Plan& plan = run.plan;
-  if (plan.method != config::Method::kDistill || plan.distill.lmbda >= 1) return source;
+  if (!mixes(plan)) return source;
   const text::Tokenizer& tokenizer = run.text->tokenizer;
   std::unique_ptr<RolloutSource> others;
   if (plan.distill.seq_kd) {

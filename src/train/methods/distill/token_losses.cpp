@@ -2,6 +2,7 @@
 // likely ones.
 #include <ATen/ATen.h>
 
+#include <functional>
 #include <utility>
 
 #include "base/error.h"
@@ -22,6 +23,17 @@ PolicyPass with_targets(const PolicyPass& pass, const std::vector<std::int32_t>&
   }
   out.target.assign(targets.begin(), targets.end());
   return out;
+}
+
+// Lets `see` have the log-probabilities of the pass's tokens; with a factor its gradients go on into the model.
+void run_pass(const model::CausalLm& model, const PolicyPass& pass, const RngKey& key, const PassForm& form,
+              const HeadOptions& head, double factor,
+              const std::function<learn::PolicyGradient(const TokenScores&)>& see) {
+  if (factor == 0) {
+    see(score_policy(model, pass, key, form, head));
+  } else {
+    train_policy(model, pass, key, form, head, see);
+  }
 }
 
 }  // namespace
@@ -68,11 +80,7 @@ DivergenceFacts Distill::run_top_k(const RolloutBatch& batch, const PolicyPass& 
     return learn::PolicyGradient{
         .loss = found.divergence, .d_logprob = found.d_logprob, .d_entropy = {}, .metrics = {}};
   };
-  if (factor == 0) {
-    see(score_policy(parts_.model, wide, key, parts_.form, head));
-  } else {
-    train_policy(parts_.model, wide, key, parts_.form, head, see);
-  }
+  run_pass(parts_.model, wide, key, parts_.form, head, factor, see);
   return out;
 }
 
@@ -100,11 +108,7 @@ DivergenceFacts Distill::run_sampled(const RolloutBatch& batch, const PolicyPass
     return learn::PolicyGradient{
         .loss = found.loss, .d_logprob = found.d_logprob, .d_entropy = {}, .metrics = {}};
   };
-  if (factor == 0) {
-    see(score_policy(parts_.model, pass, key, parts_.form, head));
-  } else {
-    train_policy(parts_.model, pass, key, parts_.form, head, see);
-  }
+  run_pass(parts_.model, pass, key, parts_.form, head, factor, see);
   return out;
 }
 
