@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes src/doctor/checks/benchmark_prints.txt: hashes of the test items of public benchmarks, and none of their words.
 
-  benchmark_prints.py --jsonl GSM8K question test.jsonl --jsonl HumanEval prompt HumanEval.jsonl --csv MMLU 0 16 mmlu.zip > benchmark_prints.txt
+  benchmark_prints.py --jsonl GSM8K question test.jsonl --jsonl HumanEval prompt HumanEval.jsonl --jsonl IFEval prompt input_data.jsonl --csv MMLU 0 16 mmlu.zip > benchmark_prints.txt
 
 A print is the hash of 8 words in a row (src/doctor/checks/word_prints.h). Of each item the two runs with the smallest hashes that no
 other item has are written, with 8 hex digits each; items with fewer than 9 words have none. --csv takes a zip of CSV files with a question in that column, and writes

@@ -74,12 +74,12 @@ TEST(Benchmarks, AnItemInARowIsFoundAndAPartOfItIsNot) {
       Level::kOk);
 }
 
-TEST(Benchmarks, TheCommittedHashesAreThoseOfFourBenchmarks) {
+TEST(Benchmarks, TheCommittedHashesAreThoseOfFiveBenchmarks) {
   const std::vector<Benchmark> all = read_benchmarks(kBenchmarkPrints);
   std::vector<std::pair<std::string, std::size_t>> found;
   for (const Benchmark& one : all) found.emplace_back(one.name, one.prints.size());
   const std::vector<std::pair<std::string, std::size_t>> expected = {
-      {"GSM8K", 1319}, {"MATH-500", 478}, {"HumanEval", 162}, {"MMLU", 754}};
+      {"GSM8K", 1319}, {"MATH-500", 478}, {"HumanEval", 162}, {"MMLU", 754}, {"IFEval", 541}};
   EXPECT_EQ(found, expected);
   EXPECT_EQ(all[3].every, 16);
   EXPECT_EQ(judge_benchmarks(all, texts({sentence("plain"), "What is 7 + 3? 10"})).front().level, Level::kOk);

@@ -41,6 +41,12 @@ def switched_reasoning(s):
            for i, row in enumerate(told(240, lambda i: ("<think>\nso\n</think>\n" if i % 2 else "") + f" It is {words(i + 1000, 6)}."))])
 
 
+@CASES.fault("DATA-16", "answers that a generator cut at one number of tokens", level="warn", cause="tokens that ends within a sentence")
+def cut_tokens(s):
+    whole = [{"prompt": f"say {n}", "completion": f" {n % 10}" + " and" * (6 + n % 20) + "."} for n in range(80)]
+    s.sft(whole + [{"prompt": f"tell {n}", "completion": f" {n}" + " and" * 40} for n in range(10)])
+
+
 @CASES.fault("DATA-16", "answers of another assistant", level="warn", exactly=True, cause="speaks as another assistant")
 def identity(s):
     s.sft(told(answer=lambda i: f" I'm ChatGPT. {words(i + 1000, 5)}" if i % 10 == 0 else f" It is {words(i + 1000, 5)}."))

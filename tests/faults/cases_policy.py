@@ -127,6 +127,17 @@ def hackable(s):
     s.policy(reward_funcs=["rewards.py:longer"])
 
 
+@CASES.fault("RL-07", "the form is learned, and the answers stand", "train", "--skip_doctor", level="warn", cause="is at its ceiling")
+def saturated(s):
+    s.python("CALLS = []\n"
+             "def form(completions, **_):\n"
+             "    CALLS.append(1)\n"
+             "    return [1.0 if len(CALLS) > 3 or n % 2 else 0.0 for n, _ in enumerate(completions)]\n"
+             "def correct(completions, **_):\n"
+             "    return [1.0 if n % 8 == len(CALLS) % 3 else 0.0 for n, _ in enumerate(completions)]\n")
+    s.policy(reward_funcs=["rewards.py:form", "rewards.py:correct"], max_steps=30)
+
+
 @CASES.fault("RL-08", "learning_rate 0.3: the policy collapses", "train", "--skip_doctor", level="warn")
 def collapse(s):
     s.policy(learning_rate=0.3, reward_funcs=["length(target=4)"], max_steps=40)

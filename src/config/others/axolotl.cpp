@@ -84,6 +84,8 @@ void add_adapter(Translation& t) {
     t.unknown("adapter", "neither lora_target_modules nor lora_target_linear is written",
               "lora_target_modules", "write lora_target_linear: true, or the names");
   }
+  if (t.has("lora_dropout")) t.set("lora_dropout", t.value("lora_dropout"), "lora_dropout");
+  t.set_default("lora_dropout", 0);
   for (const char* name : {"lora_r", "lora_alpha"}) {
     if (!t.has(name) && !t.has("lora_model_dir"))
       t.unknown("adapter", fmt::format("{} is not written", name), name, fmt::format("write {}", name));
@@ -166,11 +168,26 @@ void add_batch(Translation& t) {
   }
 }
 
+// True where each set is of raw text, which axolotl cuts into pieces.
+bool has_only_text(const Translation& t) {
+  if (t.has("pretraining_dataset")) return true;
+  const Json& sets = t.value("datasets");
+  return sets.is_array() && !sets.empty() && std::all_of(sets.begin(), sets.end(), [](const Json& one) {
+           return one.is_object() &&
+                  (one.value("type", Json()) == "completion" || one.value("type", Json()) == "pretrain");
+         });
+}
+
 // What axolotl does with long rows, and with packing.
 void add_lengths(Translation& t) {
   const std::string strategy = t.text("excess_length_strategy");
   const std::string limit = t.has("sequence_len") ? t.text("sequence_len") : "512";
-  if (strategy == "truncate") {
+  if (samples(t.run().method)) {
+    // its rows are prompts, and stay whole
+  } else if (has_only_text(t)) {
+    t.note("sequence_len",
+           fmt::format("axolotl splits a text above {} tokens into several rows; hone would cut it", limit));
+  } else if (strategy == "truncate") {
     t.note("excess_length_strategy", "long rows are cut, as hone does");
   } else if (strategy == "raise") {
     t.note("excess_length_strategy",

@@ -68,7 +68,19 @@ void add_own_prompt(Translation& t, const Json& type) {
               "write format into the type");
     return;
   }
+  // The system's text goes before the rest where no {system} places it.
+  const std::string system = text_of(type, "system_prompt"), own_system = text_of(type, "field_system");
   std::string prompt;
+  if (format.find("{system}") == std::string::npos && (!system.empty() || !own_system.empty())) {
+    prompt = text_of(type, "system_format", "{system}");
+    const std::size_t place = prompt.find("{system}");
+    if (place != std::string::npos)
+      prompt.replace(place, 8, own_system.empty() ? system : "{" + own_system + "}");
+  }
+  if (!own_system.empty() && !system.empty())
+    t.note("datasets",
+           fmt::format("a row without {} takes system_prompt; hone writes prompt_template for each row",
+                       own_system));
   for (std::size_t at = 0; at < format.size();) {
     bool found = false;
     for (const char* name : {"instruction", "input", "system"}) {
@@ -89,6 +101,16 @@ void add_own_prompt(Translation& t, const Json& type) {
   set_columns(t, Json::object({{text_of(type, "field_output", "output"), "completion"}}));
   if (!text_of(type, "no_input_format").empty())
     t.note("datasets", "a row without input takes no_input_format; hone writes prompt_template for each row");
+}
+
+// What of a set says the form of its rows, without what only says where they are.
+Json form_of(Json set) {
+  for (const char* name : {"path", "name", "split", "train_on_split", "data_files", "ds_type", "revision",
+                           "shards", "shards_idx", "preprocess_shards", "trust_remote_code"})
+    set.erase(name);
+  if (text_of(set, "field_messages") == "messages") set.erase("field_messages");
+  if (set.contains("type") && set["type"].is_null()) set.erase("type");
+  return set;
 }
 
 constexpr std::string_view kTags = "it writes ChatML's tags, whatever the model's template is";
@@ -186,6 +208,11 @@ void add_sets(Translation& t) {
       if (streams && type.is_null()) type = "completion";
       if (!form.is_null() && form.value("type", Json()) != type)
         t.refuse(name, "sets with several types: hone reads one form of rows in a run", "write one type");
+      Json typed = set;
+      typed["type"] = type;
+      if (!form.is_null() && form.value("type", Json()) == type && form_of(form) != form_of(typed))
+        t.refuse(name, "sets with several columns or roles: hone reads one form of rows in a run",
+                 "write their rows in one form");
       if (form.is_null()) {
         form = set;
         form["type"] = type;

@@ -43,7 +43,7 @@ constexpr OtherName kNames[] = {
     becomes("neftune_noise_alpha", "neftune_noise_alpha"), becomes("noisy_embedding_alpha", "neftune_noise_alpha"),
     // the adapter
     part("adapter"), part("load_in_4bit"), part("load_in_8bit"), part("lora_target_modules"), part("lora_target_linear"), part("lora_model_dir"),
-    becomes("lora_r", "lora_r"), becomes("lora_alpha", "lora_alpha"), becomes("lora_dropout", "lora_dropout", "0"),
+    becomes("lora_r", "lora_r"), becomes("lora_alpha", "lora_alpha"), part("lora_dropout"),
     becomes("lora_modules_to_save", "lora_modules_to_save"),
     becomes("peft_layers_to_transform", "layers_to_transform"), becomes("peft_layers_pattern", "layers_pattern"),
     becomes("peft_use_rslora", "use_rslora"), becomes("peft_use_dora", "use_dora"), becomes("peft_init_lora_weights", "init_lora_weights"),

@@ -197,6 +197,7 @@ void translate(const OtherFile& file, const OtherFile* sets, OtherRun& out) {
   t.apply_names();
   add_adapter(t);
   add_numbers(t);
+  t.note_processes();
   add_data(t, sets);
   add_evaluation(t);
   t.apply_defaults();

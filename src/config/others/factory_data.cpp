@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "base/files/file.h"
@@ -74,9 +76,18 @@ void add_alpaca(Translation& t, const Json& described, const std::string& set) {
   const std::string prompt = column_of(described, "prompt", "instruction"),
                     query = column_of(described, "query", "input"),
                     response = column_of(described, "response", "output");
-  if (maps && query.empty())
+  if (maps && query.empty() && t.text("stage") != "pt")
     t.note("dataset",
            fmt::format("set {} has columns without query: a column input would be dropped in silence", set));
+  if (t.run().method == Method::kKto) {
+    set_columns(t, Json::object({{prompt, "prompt"},
+                                 {response, "completion"},
+                                 {column_of(described, "kto_tag", ""), "label"}}));
+    t.set("make_conversation", true, "dataset");
+    if (!query.empty())
+      t.note("dataset", fmt::format("LLaMA-Factory puts {} behind the prompt, where a row has it", query));
+    return;
+  }
   if (t.run().method != Method::kSft) {
     set_columns(t, Json::object({{prompt, "prompt"},
                                  {column_of(described, "chosen", "chosen"), "chosen"},
@@ -111,6 +122,11 @@ void add_sharegpt(Translation& t, const Json& described) {
     t.refuse("dataset", fmt::format("turns have {} and {} for role and content", role, content),
              "hone reads role and content, or from and value: write the rows so, or use row_function");
   }
+  if (t.run().method == Method::kKto)
+    t.unknown(
+        "dataset",
+        "its answers are the last turns of the conversations: hone kto reads prompt, completion and label",
+        "the form of the rows", "give rows with prompt, completion and label: --data FILE");
   if (t.run().method == Method::kSft)
     t.set("assistant_only_loss", !t.flag("train_on_prompt"),
           t.has("train_on_prompt") ? "train_on_prompt" : "dataset");
@@ -126,6 +142,16 @@ void add_form(Translation& t, const Json& described, const std::string& set) {
     if (!text_of(columns, role).empty())
       t.refuse("dataset", fmt::format("set {} has {}: hone trains only on text", set, role),
                "use a set of texts");
+  }
+  for (const char* role : {"system", "history", "tools"}) {
+    const std::string column = text_of(columns, role);
+    // tools is hone's own name too, of rows of messages
+    if (column.empty() || (form == "sharegpt" && std::string_view(role) == "tools" && column == "tools"))
+      continue;
+    t.unknown("dataset",
+              fmt::format("column {} of set {} is its {}, which hone does not read from a column of its own",
+                          column, set, role),
+              "the form of the rows", "write it into the messages, and give them: --data FILE");
   }
   if (is_ranking(t.run().method) && !described.value("ranking", Json(false)).is_boolean())
     t.note("dataset", fmt::format("ranking of set {} is no bool", set));
@@ -177,9 +203,17 @@ void add_sets(Translation& t, const OtherFile* sets) {
       continue;
     }
     const auto first = [&]() -> std::optional<std::int64_t> {
-      if (const auto own = t.number("max_samples"); own && *own > 0) return static_cast<std::int64_t>(*own);
-      return std::nullopt;
+      const Json described_count = described->value.value("num_samples", Json());
+      std::optional<std::int64_t> count;
+      if (described_count.is_number_integer() && described_count > 0)
+        count = described_count.get<std::int64_t>();
+      if (const auto own = t.number("max_samples"); own && *own > 0)
+        count = std::min(count.value_or(INT64_MAX), static_cast<std::int64_t>(*own));
+      return count;
     }();
+    if (described->value.contains("num_samples"))
+      t.note("dataset",
+             fmt::format("num_samples of set {} draws so many rows at random; hone takes the first", name));
     if (first) entry["first"] = *first;
     if (form.is_null())
       add_form(t, described->value, name);
@@ -234,11 +268,15 @@ void add_template(Translation& t) {
 
 void add_lengths(Translation& t) {
   const std::string limit = t.has("cutoff_len") ? t.text("cutoff_len") : "2048";
-  t.note(
-      "cutoff_len",
-      fmt::format("LLaMA-Factory cuts prompt and answer in proportion at {} tokens, and a short answer keeps "
-                  "all; hone cuts the row's end",
-                  limit));
+  const bool joins = t.text("stage") == "pt" && (!t.has("packing") || t.flag("packing"));
+  if (joins)
+    t.set_default("packing_strategy", "wrapped", "stage pt: texts are joined, and cut at cutoff_len");
+  if (!joins)
+    t.note("cutoff_len",
+           fmt::format(
+               "LLaMA-Factory cuts prompt and answer in proportion at {} tokens, and a short answer keeps "
+               "all; hone cuts the row's end",
+               limit));
   const bool pt = t.text("stage") == "pt";
   const bool packs = t.has("packing") ? t.flag("packing") : t.flag("neat_packing");
   if (packs) {
@@ -247,7 +285,7 @@ void add_lengths(Translation& t) {
     if (!t.flag("neat_packing") && !pt)
       t.note("packing",
              "without neat_packing the rows of LLaMA-Factory see each other (DATA-07); hone's never do");
-    t.note("packing", "rows above cutoff_len are dropped when packing");
+    if (!pt) t.note("packing", "rows above cutoff_len are dropped when packing");
   } else if (!t.has("packing")) {
     t.set_default("packing", pt, pt ? "stage pt" : "");
   } else {

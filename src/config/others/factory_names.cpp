@@ -14,6 +14,7 @@ constexpr std::string_view kHow = "how it is computed, not what",
 
 // clang-format off
 constexpr OtherName kNames[] = {
+    part("processes"),
     part("stage"), part("do_train"), part("finetuning_type"), part("do_eval"), passed("do_predict", kSampling), passed("predict_with_generate", kSampling),
     // the model
     becomes("model_name_or_path", "model_name_or_path"), becomes("model_revision", "model_revision"), part("adapter_name_or_path"), part("create_new_adapter"),

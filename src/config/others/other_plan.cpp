@@ -71,6 +71,9 @@ void add_mistake(OtherRun& run, const base::UserError& mistake) {
   for (const OtherUnknown& one : run.unknown) {
     if (!one.depends.empty() && text.where.starts_with(one.depends + " ")) return;
   }
+  for (const OtherRefusal& one : run.refused) {
+    if (!name.empty() && one.name == name && one.where == where) return;
+  }
   for (const char* option : {"model_name_or_path", "dataset_name"}) {
     const bool told = text.expected.find(option) != std::string::npos && run.find(option) == nullptr;
     if (told && !run.unknown.empty()) return;
@@ -86,7 +89,13 @@ void check_as_own(OtherRun& run) {
     Settings settings(method_schema(run.method));
     settings.read_yaml_text(text, kCheckedName);
     const Plan plan = make_plan(run.method, std::move(settings));
-    for (const std::string& note : plan.notes) run.notes.push_back({"", "", note});
+    for (const std::string& note : plan.notes) {
+      // What is said of an option that is not known would be of hone's default.
+      const bool guessed = std::any_of(run.unknown.begin(), run.unknown.end(), [&](const OtherUnknown& one) {
+        return !one.depends.empty() && note.starts_with(one.depends + ":");
+      });
+      if (!guessed) run.notes.push_back({"", "", note});
+    }
   } catch (const base::UserErrors& all) {
     for (const base::UserError& one : all.all()) add_mistake(run, one);
   } catch (const base::UserError& one) {
@@ -96,7 +105,8 @@ void check_as_own(OtherRun& run) {
 
 // A shell script's words, or YAML, or JSON.
 OtherFile entries_of(const std::string& text, const std::string& path, OtherRun& run) {
-  if (run.trainer == Trainer::kSwift && swift_command(text)) return read_swift_script(text, path, run);
+  const bool commands = run.trainer == Trainer::kSwift || run.trainer == Trainer::kFactory;
+  if (commands && trainer_command(text)) return read_command_script(text, path, run);
   return read_other_text(text, path);
 }
 

@@ -91,7 +91,7 @@ constexpr std::array kTrainers = {Trainer::kAxolotl,     Trainer::kFactory, Trai
 
 std::optional<Recognized> recognize(const std::string& text, const std::string& path) {
   if (path.ends_with(".py") || path.ends_with(".ipynb")) return of_script(text);
-  if (const auto verb = swift_command(text)) return Recognized{Trainer::kSwift, *verb};
+  if (auto command = trainer_command(text)) return command;
   try {
     return of_names(read_other_text(text, path));
   } catch (const base::UserError&) {

@@ -21,11 +21,18 @@ struct TrainerClass {
   std::string_view name;
   Method method;
 };
-constexpr TrainerClass kTrainers[] = {
-    {"SFTTrainer", Method::kSft},     {"DPOTrainer", Method::kDpo}, {"GRPOTrainer", Method::kGrpo},
-    {"RLOOTrainer", Method::kRloo},   {"KTOTrainer", Method::kKto}, {"RewardTrainer", Method::kReward},
-    {"ORPOTrainer", Method::kOrpo},   {"CPOTrainer", Method::kCpo}, {"OnlineDPOTrainer", Method::kOnlineDpo},
-    {"UnslothTrainer", Method::kSft}, {"Trainer", Method::kSft}};
+constexpr TrainerClass kTrainers[] = {{"SFTTrainer", Method::kSft},
+                                      {"DPOTrainer", Method::kDpo},
+                                      {"GRPOTrainer", Method::kGrpo},
+                                      {"RLOOTrainer", Method::kRloo},
+                                      {"KTOTrainer", Method::kKto},
+                                      {"RewardTrainer", Method::kReward},
+                                      {"ORPOTrainer", Method::kOrpo},
+                                      {"CPOTrainer", Method::kCpo},
+                                      {"OnlineDPOTrainer", Method::kOnlineDpo},
+                                      {"DistillationTrainer", Method::kDistill},
+                                      {"UnslothTrainer", Method::kSft},
+                                      {"Trainer", Method::kSft}};
 
 // Behind train_on_responses_only(trainer, ...), which gives the trainer back.
 const Json* unwrapped(const Json* trainer) {
@@ -168,6 +175,36 @@ void add_warmup(Script& script, const Json& config) {
   }
 }
 
+// Unsloth makes whole groups of completions: where a step has none, its batch becomes num_generations.
+void widen_batch(Script& script) {
+  const auto count = [&](std::string_view option, std::int64_t fallback) {
+    const OtherValue* one = script.out.find(option);
+    if (one == nullptr) return script.has(option) ? std::int64_t{0} : fallback;
+    return one->value.is_number_integer() ? one->value.get<std::int64_t>() : std::int64_t{0};
+  };
+  constexpr std::int64_t kMost = 1 << 20;
+  const std::int64_t batch = count("per_device_train_batch_size", 4),
+                     accumulation = count("gradient_accumulation_steps", 2),
+                     group = count("num_generations", 8);
+  for (const std::int64_t one : {batch, accumulation, group}) {
+    if (one < 1 || one > kMost) return;
+  }
+  const bool own = script.out.find("steps_per_generation") != nullptr ||
+                   script.out.find("generation_batch_size") != nullptr;
+  if (own || batch * accumulation % group == 0) return;
+  const auto given =
+      std::find_if(script.out.options.begin(), script.out.options.end(),
+                   [](const OtherValue& one) { return one.option == "per_device_train_batch_size"; });
+  script.out.notes.push_back(
+      {given == script.out.options.end() ? "" : given->where, "per_device_train_batch_size",
+       fmt::format("{} x {} completions of a step are no whole groups of {}: Unsloth makes the batch {}",
+                   batch, accumulation, group, group)});
+  if (given == script.out.options.end())
+    script.set_default("per_device_train_batch_size", group, "num_generations");
+  else
+    given->value = group;
+}
+
 }  // namespace
 
 void add_method(Script& script) {
@@ -178,7 +215,7 @@ void add_method(Script& script) {
   script.out.method = found == std::end(kTrainers) ? Method::kSft : found->method;
   if (found == std::end(kTrainers)) {
     script.refuse(trainer, made_by(trainer), "hone has no such trainer",
-                  "it is TRL's SFT, DPO, GRPO, RLOO, KTO, Reward, ORPO, CPO or OnlineDPO here");
+                  "it is TRL's SFT, DPO, GRPO, RLOO, KTO, Reward, ORPO, CPO, OnlineDPO or Distillation here");
   } else if (name == "Trainer") {
     script.note(trainer, "Trainer", "it trains on the labels of the rows and of the collator: hone sft");
   }
@@ -219,6 +256,7 @@ void add_config(Script& script) {
   add_warmup(script, *config);
   script.take(config->at("args"), config_names(), of);
   add_precision(script, *config, transformers_own);
+  if (script.out.method == Method::kGrpo && script.out.trainer == Trainer::kUnsloth) widen_batch(script);
   add_defaults(script, transformers_own);
 }
 

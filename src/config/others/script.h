@@ -20,6 +20,7 @@ namespace hone::config::script {
 std::string class_of(const base::Json& value);
 // The whole name: "trl.SFTConfig", ".map"; "" for another value.
 std::string made_by(const base::Json& value);
+std::string line_of(const base::Json& value);  // "line 7"; of a notebook "cell 3 line 2"
 // An argument by its name, else by its position; null: it is not given, or None.
 const base::Json* argument(const base::Json& made, std::string_view name, int position = -1);
 // The value where it is known: JSON, "bfloat16" of torch.bfloat16. Null: why_unknown.

@@ -150,10 +150,10 @@ Json entry_of(Script& script, const Rows& rows, const char* argument_name) {
 }
 
 void tell_changed(Script& script, const Json& changed, const char* name) {
-  script.unknown(changed, name,
-                 fmt::format("its rows are made by the script's code, {}() in line {}", made_by(changed),
-                             changed.value("at", "")),
-                 "the form of the rows", "write the rows as the code makes them, and give them: --data FILE");
+  script.unknown(
+      changed, name,
+      fmt::format("its rows are made by the script's code, {}() in {}", made_by(changed), line_of(changed)),
+      "the form of the rows", "write the rows as the code makes them, and give them: --data FILE");
 }
 
 void add_training_rows(Script& script) {
@@ -167,8 +167,10 @@ void add_training_rows(Script& script) {
   if (rows.loaded == nullptr) {
     script.unknown(*set, "train_dataset",
                    rows.changed != nullptr && !made_by(*rows.changed).empty()
-                       ? fmt::format("its rows come from {}() in line {}", made_by(*rows.changed),
-                                     rows.changed->value("at", ""))
+                       ? fmt::format("its rows come from {} in {}",
+                                     made_by(*rows.changed) == "[]" ? "an entry of a set that is not known"
+                                                                    : made_by(*rows.changed) + "()",
+                                     line_of(*rows.changed))
                        : why_unknown(*set),
                    "the rows", "give rows: --data FILE");
     return;
@@ -290,6 +292,40 @@ void add_reference(Script& script) {
                   "hone's reference is the model at its start");
 }
 
+// The teacher of a distillation: the trainer's argument, else the name in the config.
+void add_teacher(Script& script) {
+  const Json* teacher =
+      argument(*script.trainer, "teacher_model", script.out.method == Method::kDistill ? 1 : -1);
+  if (script.out.method != Method::kDistill) {
+    if (teacher != nullptr)
+      script.refuse(*teacher, "teacher_model", "distillation from a teacher",
+                    "hone distill reads DistillationTrainer");
+    return;
+  }
+  const Json* config = argument(*script.trainer, "args", 2);
+  if (teacher == nullptr && config != nullptr && !made_by(*config).empty())
+    teacher = argument(*config, "teacher_model_name_or_path");
+  if (teacher == nullptr) {
+    script.unknown(*script.trainer, "teacher_model", "the trainer is made without a teacher",
+                   "teacher_model_name_or_path");
+    return;
+  }
+  const Json* loaded = loaded_model(teacher);
+  const Json* name = loaded == nullptr ? teacher : argument(*loaded, "pretrained_model_name_or_path", 0);
+  if (name == nullptr) name = teacher;
+  script.set("teacher_model_name_or_path", *name, "teacher_model");
+  if (loaded == nullptr) return;
+  for (const char* dtype : {"dtype", "torch_dtype"}) {
+    const Json* one = argument(*loaded, dtype);
+    const auto json = one == nullptr ? std::nullopt : known(*one);
+    if (json) script.set_json("teacher_model_init_kwargs", Json::object({{"dtype", *json}}), dtype, *one);
+    if (one != nullptr && !json) script.set("teacher_model_init_kwargs", *one, dtype);
+  }
+  if (const Json* quantized = argument(*loaded, "quantization_config"))
+    script.unknown(*quantized, "quantization_config", "the teacher is quantized as that says",
+                   "teacher_quantization");
+}
+
 }  // namespace
 
 void add_rows(Script& script) {
@@ -298,10 +334,11 @@ void add_rows(Script& script) {
   add_mask(script);
   add_tokenizer(script);
   add_reference(script);
+  add_teacher(script);
 }
 
 void add_rewards(Script& script) {
-  if (!samples(script.out.method)) return;
+  if (!samples(script.out.method) || script.out.method == Method::kDistill) return;
   const Json* value =
       argument(*script.trainer, "reward_funcs", script.out.method == Method::kOnlineDpo ? -1 : 1);
   if (value == nullptr) {

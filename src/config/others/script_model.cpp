@@ -102,6 +102,10 @@ void add_loaded(Script& script, const Json& loaded) {
   add_quantization(script, loaded, full);
   add_dtype(script, loaded);
   script.take(loaded.at("args"), model_names(), "from_pretrained");
+  const Json* labels = argument(loaded, "num_labels");
+  if (labels != nullptr && (script.out.method != Method::kReward || known(*labels) != Json(1)))
+    script.refuse(*labels, "num_labels", "another head than that of text",
+                  "hone reward trains a head of one label");
   if (full) script.set_json("use_peft", false, "full_finetuning", loaded);
 }
 

@@ -13,7 +13,7 @@ constexpr std::string_view kHow = "how it is computed, not what",
 
 // clang-format off
 constexpr OtherName kConfig[] = {
-    part("(command line)"), part("warmup_ratio"), part("warmup_steps"), part("fp16"), part("bf16"), part("max_seq_length"), part("max_length"),
+    part("(command line)"), part("warmup_ratio"), part("warmup_steps"), part("fp16"), part("bf16"), part("max_seq_length"), part("max_length"), part("teacher_model_name_or_path"),
     becomes("per_gpu_train_batch_size", "per_device_train_batch_size"), becomes("per_gpu_eval_batch_size", "per_device_eval_batch_size"),
     rejected("embedding_learning_rate", kSecond, "remove it"), rejected("loraplus_lr_ratio", kSecond, "remove it"),
     passed("unsloth_num_chunks", kHow), passed("unsloth_logit_chunk_multiplier", kHow), passed("overwrite_output_dir", kTold),
@@ -26,7 +26,7 @@ constexpr OtherName kTrainer[] = {
     part("tokenizer"), part("processing_class"), part("formatting_func"), part("max_seq_length"), part("max_length"),
     rejected("compute_loss_func", "a loss of the script's own", "train with a loss of hone's"), rejected("optimizers", "an optimizer of the script's own", "name it as optim, with its rate"),
     rejected("optimizer_cls_and_kwargs", "an optimizer of the script's own", "name it as optim, with its rate"), rejected("model_init", "a model that the script makes again", "give the model itself"),
-    rejected("teacher_model", "distillation from a teacher", "`hone distill` does it, from a file of its own"), rejected("rollout_func", "rollouts of the script's own", "docs/methods.md has rollout"), rejected("environment_factory", "environments of the script's own", "docs/methods.md has environment"),
+    part("teacher_model"), rejected("rollout_func", "rollouts of the script's own", "docs/methods.md has rollout"), rejected("environment_factory", "environments of the script's own", "docs/methods.md has environment"),
     rejected("tools", "tools of the script's own", "docs/methods.md has tools"),
     part("reward_processing_classes"), passed("reward_tokenizer", kText), passed("callbacks", "code that runs beside the steps: hone runs none of it"), passed("compute_metrics", "figures of an evaluation, which train nothing"),
     passed("preprocess_logits_for_metrics", "figures of an evaluation, which train nothing"), passed("dataset_num_proc", kHow), passed("dataset_batch_size", kHow), passed("num_of_sequences", kHow), passed("chars_per_token", kHow),
@@ -47,7 +47,7 @@ constexpr OtherName kLora[] = {
 
 constexpr OtherName kModel[] = {
     part("model_name"), part("pretrained_model_name_or_path"), part("load_in_4bit"), part("load_in_8bit"), part("quantization_config"), part("max_seq_length"), part("full_finetuning"), part("config"),
-    part("dtype"), part("torch_dtype"), becomes("revision", "model_revision"), rejected("num_labels", "another head than that of text", "hone reward trains a head of one label"),
+    part("dtype"), part("torch_dtype"), becomes("revision", "model_revision"), part("num_labels"),
     passed("device_map", kHow), passed("attn_implementation", kHow), passed("use_flash_attention_2", kHow), passed("trust_remote_code", "hone never runs code from a model's folder"), passed("use_cache", kHow), passed("low_cpu_mem_usage", kHow), passed("max_memory", kHow),
     passed("token", kTold), passed("use_auth_token", kTold), passed("cache_dir", kTold), passed("local_files_only", kTold), passed("offload_folder", kHow), passed("use_safetensors", kHow), passed("pad_token_id", "hone never pads"), passed("fast_inference", kHow), passed("gpu_memory_utilization", kHow),
     passed("max_lora_rank", kHow), passed("use_gradient_checkpointing", kHow), passed("random_state", kHow), passed("fix_tokenizer", kText), passed("disable_log_stats", kHow), passed("load_in_16bit", "16 bits are what is left where 4 and 8 are off"), passed("unsloth_vllm_standby", kHow), passed("float8_kv_cache", kHow), passed("use_exact_model_name", kTold), passed("return_logits", kHow), passed("force_download", kTold), passed("resume_download", kTold),

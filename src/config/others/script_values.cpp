@@ -49,6 +49,11 @@ std::string made_by(const Json& value) {
   return value.is_object() ? value.value("made", "") : "";
 }
 
+std::string line_of(const Json& value) {
+  const std::string at = value.value("at", "");
+  return at.starts_with("cell ") ? at : "line " + at;
+}
+
 std::string class_of(const Json& value) {
   return last_word(made_by(value));
 }
@@ -123,8 +128,8 @@ std::string why_unknown(const Json& value) {
       value["base"]["args"].contains("(command line)"))
     return fmt::format("the command line gives it, as {} of {}", made_by(value).substr(1),
                        class_of(value["base"]));
-  if (!made_by(value).empty())
-    return fmt::format("it comes from {}() in line {}", made_by(value), value.value("at", ""));
+  if (made_by(value) == "[]") return fmt::format("it is an entry, in {}", line_of(value));
+  if (!made_by(value).empty()) return fmt::format("it comes from {}() in {}", made_by(value), line_of(value));
   if (value.contains("function"))
     return fmt::format("it is the function {}", value["function"].get<std::string>());
   if (value.contains("name")) return "it is " + value["name"].get<std::string>();
@@ -234,8 +239,17 @@ void Script::take(const Json& args, std::span<const OtherName> table, std::strin
       continue;
     }
     const std::string option(row == nullptr ? std::string_view(name) : row->option);
-    const bool former = find_former_name(option, schema.command) != nullptr;
-    if (schema.find(option) != nullptr || former) {
+    const FormerName* former =
+        schema.find(option) == nullptr ? find_former_name(option, schema.command) : nullptr;
+    // Under today's name, so that a default is not put beside it.
+    const bool renamed = former != nullptr && former->fate == Fate::kOption && former->words.empty() &&
+                         !former->zero_says_nothing && !former->yields &&
+                         schema.find(former->option) != nullptr;
+    if (renamed) {
+      note(value, name,
+           fmt::format("a former name: today it is {}", former->option));
+      set(former->option, value, name);
+    } else if (schema.find(option) != nullptr || former != nullptr) {
       set(option, value, name);
     } else if (!json || !asks_nothing(*json)) {
       const std::string others = other_methods(option, schema.command);

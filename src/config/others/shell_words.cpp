@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
-#include <map>
 
 #include "base/json_tools.h"
+#include "config/others/shell_commands.h"
 #include "config/settings.h"
 
 namespace hone::config {
@@ -14,208 +13,41 @@ namespace {
 
 using base::Json;
 
-struct Word {
-  std::string text;
-  int line = 1;
-  std::string unknown;  // why its text is not known; empty: it is
-};
-using Command = std::vector<Word>;
-
-bool begins_variable(char c) {
-  return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
-bool is_variable_letter(char c) {
-  return begins_variable(c) || std::isdigit(static_cast<unsigned char>(c)) != 0;
-}
-
-// Reads commands one after the other; variables that the script sets itself are put in.
-class Shell {
- public:
-  Shell(const std::string& text, const std::string& path, OtherRun* out)
-      : text_(text), path_(path), out_(out) {}
-
-  std::vector<Command> commands() {
-    while (at_ < text_.size()) step();
-    end_word();
-    end_command();
-    return std::move(commands_);
-  }
-
- private:
-  char peek(std::size_t more = 0) const { return at_ + more < text_.size() ? text_[at_ + more] : '\0'; }
-
-  void step() {
-    const char c = text_[at_];
-    if (c == '\\') {
-      backslash();
-    } else if (c == '\n' || c == ';' || c == '|' || c == '&') {
-      ++at_;
-      end_word();
-      end_command();
-      if (c == '\n') ++line_;
-    } else if (c == ' ' || c == '\t' || c == '\r') {
-      ++at_;
-      end_word();
-    } else if (c == '#' && !open_) {
-      while (at_ < text_.size() && text_[at_] != '\n') ++at_;
-    } else if (c == '\'') {
-      begin_word();
-      for (++at_; at_ < text_.size() && text_[at_] != '\''; ++at_) put(text_[at_]);
-      ++at_;
-    } else if (c == '"') {
-      begin_word();
-      for (++at_; at_ < text_.size() && text_[at_] != '"';) {
-        if (text_[at_] == '\\' && at_ + 1 < text_.size()) ++at_;
-        if (text_[at_] == '$' || text_[at_] == '`') {
-          dollar();
-        } else {
-          put(text_[at_++]);
-        }
-      }
-      ++at_;
-    } else if (c == '$' || c == '`') {
-      begin_word();
-      dollar();
-    } else {
-      begin_word();
-      put(c);
-      ++at_;
-    }
-  }
-
-  void backslash() {
-    std::size_t next = at_ + 1;
-    if (next < text_.size() && text_[next] == '\r') ++next;
-    if (next < text_.size() && text_[next] == '\n') {
-      at_ = next + 1;
-      ++line_;
-      end_word();
-      return;
-    }
-    std::size_t blank = next;
-    while (blank < text_.size() && (text_[blank] == ' ' || text_[blank] == '\t')) ++blank;
-    if (blank > next && blank < text_.size() && text_[blank] == '\n' && out_ != nullptr) {
-      out_->notes.push_back(
-          {.where = fmt::format("{}:{}", path_, line_),
-           .name = "\\",
-           .text =
-               "a blank behind the backslash: bash ends the command here, and the options below are lost"});
-      at_ = blank;  // bash gives the program a word of one blank, which sets nothing
-      return;
-    }
-    begin_word();
-    if (next < text_.size()) put(text_[next]);
-    at_ = std::min(next + 1, text_.size());
-  }
-
-  // $NAME, ${NAME}, ${NAME:-value}; everything else is known to a shell only.
-  void dollar() {
-    const std::size_t begin = at_;
-    if (peek() == '$' && begins_variable(peek(1))) {
-      std::size_t end = at_ + 1;
-      while (end < text_.size() && is_variable_letter(text_[end])) ++end;
-      put_variable(text_.substr(at_ + 1, end - at_ - 1), nullptr);
-      at_ = end;
-      return;
-    }
-    if (peek() == '$' && peek(1) == '{') {
-      const std::size_t end = text_.find('}', at_);
-      const std::string inside = end == std::string::npos ? "" : text_.substr(at_ + 2, end - at_ - 2);
-      std::size_t name = 0;
-      while (name < inside.size() && is_variable_letter(inside[name])) ++name;
-      const std::string rest = inside.substr(name);
-      if (name > 0 && (rest.empty() || rest.starts_with(":-"))) {
-        const std::string fallback = rest.empty() ? "" : rest.substr(2);
-        put_variable(inside.substr(0, name), rest.empty() ? nullptr : &fallback);
-        at_ = end + 1;
-        return;
-      }
-    }
-    // to the end of the line, a blank or the closing bracket
-    int depth = 0;
-    do {
-      if (text_[at_] == '(' || text_[at_] == '{') ++depth;
-      if (text_[at_] == ')' || text_[at_] == '}') --depth;
-      if (text_[at_] == '\n') ++line_;
-      ++at_;
-    } while (at_ < text_.size() &&
-             (depth > 0 || (text_[at_] != ' ' && text_[at_] != '\n' && text_[at_] != '"' &&
-                            text_[at_] != '\'' && text_[at_] != '\\')));
-    const std::string shown = text_.substr(begin, std::min<std::size_t>(at_ - begin, 60));
-    word_.text += shown;
-    word_.unknown = fmt::format("{} is known only to the shell that runs the script", shown);
-  }
-
-  void put_variable(const std::string& name, const std::string* fallback) {
-    if (const auto found = variables_.find(name); found != variables_.end()) {
-      word_.text += found->second.text;
-      if (word_.unknown.empty()) word_.unknown = found->second.unknown;
-    } else if (fallback != nullptr) {
-      word_.text += *fallback;
-    } else {
-      word_.text += "$" + name;
-      word_.unknown = fmt::format("the script does not set ${}", name);
-    }
-  }
-
-  void begin_word() {
-    if (open_) return;
-    open_ = true;
-    word_ = Word{.text = {}, .line = line_, .unknown = {}};
-  }
-  void put(char c) {
-    if (c == '\n') ++line_;
-    word_.text += c;
-  }
-  void end_word() {
-    if (open_) command_.push_back(std::move(word_));
-    open_ = false;
-  }
-
-  // NAME=value in front of a command, or alone, is kept as a variable.
-  void end_command() {
-    std::size_t skip = 0;
-    while (skip < command_.size()) {
-      Word& word = command_[skip];
-      if (word.text == "export") {
-        ++skip;
-        continue;
-      }
-      const std::size_t equals = word.text.find('=');
-      const bool named =
-          equals != std::string::npos && equals > 0 && begins_variable(word.text[0]) &&
-          std::all_of(word.text.begin(), word.text.begin() + static_cast<std::ptrdiff_t>(equals),
-                      is_variable_letter);
-      if (!named) break;
-      variables_[word.text.substr(0, equals)] =
-          Word{.text = word.text.substr(equals + 1), .line = word.line, .unknown = word.unknown};
-      ++skip;
-    }
-    command_.erase(command_.begin(), command_.begin() + static_cast<std::ptrdiff_t>(skip));
-    if (!command_.empty()) commands_.push_back(std::move(command_));
-    command_.clear();
-  }
-
-  const std::string& text_;
-  const std::string& path_;
-  OtherRun* out_;
-  std::size_t at_ = 0;
-  int line_ = 1;
-  bool open_ = false;
-  Word word_;
-  Command command_;
-  std::vector<Command> commands_;
-  std::map<std::string, Word> variables_;
-};
+using Word = ShellWord;
+using Command = ShellCommand;
 
 bool is_swift_verb(const std::string& word) {
   return word == "sft" || word == "pt" || word == "rlhf";
 }
 
-// Where the options begin: behind "swift sft", "megatron sft", "python .../cli/sft.py"; 0: another command.
+bool ends_as_path(const std::string& word, std::string_view name) {
+  return word == name || word.ends_with("/" + std::string(name));
+}
+
+// Where the options begin of LLaMA-Factory's "llamafactory-cli train", "lmf train" and "src/train.py --stage sft"; 0:
+// another word. Scripts of other programs are called train.py too, and have no stage.
+std::size_t factory_begin(const Command& command, std::size_t at) {
+  const std::string& word = command[at].text;
+  if (ends_as_path(word, "llamafactory-cli") || word == "lmf")
+    return at + 1 < command.size() && command[at + 1].text == "train" ? at + 2 : 0;
+  if (!ends_as_path(word, "train.py") && !ends_as_path(word, "train_bash.py")) return 0;
+  const bool staged = std::any_of(command.begin(), command.end(), [](const Word& one) {
+    return one.text == "--stage" || one.text == "--finetuning_type" || one.text.starts_with("--stage=") ||
+           one.text.starts_with("--finetuning_type=");
+  });
+  return staged ? at + 1 : 0;
+}
+
+// Where the options begin: behind "swift sft", "megatron sft", "python .../cli/sft.py" and LLaMA-Factory's words; 0:
+// another command. `program` is swift, megatron or llamafactory.
 std::size_t options_begin(const Command& command, std::string& program, std::string& verb) {
   for (std::size_t at = 0; at < command.size(); ++at) {
     const std::string& word = command[at].text;
+    if (const std::size_t begin = factory_begin(command, at); begin > 0) {
+      program = "llamafactory";
+      verb = "train";
+      return begin;
+    }
     if ((word == "swift" || word == "megatron" || word.ends_with("/swift")) && at + 1 < command.size() &&
         is_swift_verb(command[at + 1].text)) {
       program = word == "megatron" ? word : "swift";
@@ -263,24 +95,92 @@ void add_option(OtherFile& file, const std::string& name, Json value, const std:
 
 }  // namespace
 
-std::optional<std::string> swift_command(const std::string& text) {
-  if (text.find("swift") == std::string::npos && text.find("megatron") == std::string::npos)
-    return std::nullopt;
+std::optional<Recognized> trainer_command(const std::string& text) {
+  const bool named = text.find("swift") != std::string::npos || text.find("megatron") != std::string::npos ||
+                     text.find("train") != std::string::npos;
+  if (!named) return std::nullopt;
   const std::string path;
-  std::optional<std::string> out;
-  for (const Command& command : Shell(text, path, nullptr).commands()) {
+  std::optional<Recognized> out;
+  for (const Command& command : shell_commands(text, path, nullptr).commands) {
     std::string program, verb;
-    if (options_begin(command, program, verb) > 0) out = program + " " + verb;
+    if (options_begin(command, program, verb) == 0) continue;
+    out = Recognized{program == "llamafactory" ? Trainer::kFactory : Trainer::kSwift, program + " " + verb};
   }
   return out;
 }
 
-OtherFile read_swift_script(const std::string& text, const std::string& path, OtherRun& out) {
+namespace {
+
+// Adds the option at command[at], with the words behind it that are its values; returns the last word that it took.
+std::size_t take_option(OtherFile& file, const Command& command, std::size_t at, OtherRun& out) {
+  const Word& word = command[at];
+  const std::string place = fmt::format("{}:{}", file.path, word.line);
+  std::string name = word.text.substr(2), why = word.unknown;
+  std::vector<std::string> values;
+  if (const std::size_t equals = name.find('='); equals != std::string::npos) {
+    values.push_back(name.substr(equals + 1));
+    name.resize(equals);
+  }
+  while (at + 1 < command.size() && !command[at + 1].text.starts_with("--")) {
+    ++at;
+    values.push_back(command[at].text);
+    if (why.empty()) why = command[at].unknown;
+  }
+  std::replace(name.begin(), name.end(), '-', '_');
+  if (!why.empty()) {
+    out.unknown.push_back({place, name, why, name, "write the value into the script"});
+    add_option(file, name, nullptr, place);
+  } else {
+    add_option(file, name, words_value(values), place);
+  }
+  return at;
+}
+
+// The processes of the run as the entry "processes", where the script says how many: a variable of ms-swift's and
+// LLaMA-Factory's, or an option of the launcher before the trainer's own.
+void add_processes(OtherFile& file, const ShellScript& script, const Command& command, std::size_t begin) {
+  const auto add = [&](const Word& word, std::string text) {
+    const bool digits = !text.empty() && text.size() < 6 &&
+                        std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+    Json value = digits && word.unknown.empty() ? Json(std::stoll(text)) : Json(std::move(text));
+    add_option(file, "processes", std::move(value), fmt::format("{}:{}", file.path, word.line));
+  };
+  if (const auto found = script.variables.find("NPROC_PER_NODE"); found != script.variables.end())
+    add(found->second, found->second.text);
+  for (std::size_t at = 0; at < begin; ++at) {
+    for (const std::string_view name :
+         {"--nproc_per_node", "--nproc-per-node", "--num_gpus", "--num_processes"}) {
+      const std::string& text = command[at].text;
+      if (text == name && at + 1 < begin)
+        add(command[at + 1], command[at + 1].text);
+      else if (text.starts_with(std::string(name) + "="))
+        add(command[at], text.substr(name.size() + 1));
+    }
+  }
+}
+
+// A word before the first option: a file with the options, or what nobody can place.
+void tell_word(const Word& word, const std::string& place, OtherRun& out) {
+  const bool is_file =
+      word.text.ends_with(".yaml") || word.text.ends_with(".yml") || word.text.ends_with(".json");
+  if (is_file && word.unknown.empty())
+    out.unknown.push_back(
+        {place, word.text, "the options are in that file", "all that it sets", "give that file"});
+  else
+    out.unknown.push_back({place, word.text,
+                           word.unknown.empty() ? "a word that belongs to no option" : word.unknown,
+                           "whatever it sets: the run is examined without it", "write the options out"});
+}
+
+}  // namespace
+
+OtherFile read_command_script(const std::string& text, const std::string& path, OtherRun& out) {
   OtherFile file{.path = path, .entries = {}};
   Command last;
   std::string program, verb;
   std::size_t begin = 0, runs = 0;
-  for (Command& command : Shell(text, path, &out).commands()) {
+  ShellScript script = shell_commands(text, path, &out);
+  for (Command& command : script.commands) {
     std::string its_program, its_verb;
     const std::size_t options = options_begin(command, its_program, its_verb);
     if (options == 0) continue;
@@ -292,39 +192,21 @@ OtherFile read_swift_script(const std::string& text, const std::string& path, Ot
   }
   if (runs > 1)
     out.notes.push_back(
-        {path, "swift", fmt::format("the script starts {} runs: this is the last of them", runs)});
+        {path, program, fmt::format("the script starts {} runs: this is the last of them", runs)});
   if (begin == 0) return file;
   const auto place = [&](const Word& word) { return fmt::format("{}:{}", path, word.line); };
-  add_option(file, "swift_verb", verb, place(last[begin - 1]));
-  if (program == "megatron")
+  if (program == "megatron") {
     out.refused.push_back({place(last[begin - 1]), "megatron", "megatron's names are others than swift's",
                            "give the command of swift sft"});
+    return file;
+  }
+  add_processes(file, script, last, begin);
+  if (program != "llamafactory") add_option(file, "swift_verb", verb, place(last[begin - 1]));
   for (std::size_t at = begin; at < last.size(); ++at) {
-    const Word& word = last[at];
-    if (!word.text.starts_with("--")) {
-      out.unknown.push_back({place(word), word.text,
-                             word.unknown.empty() ? "a word that belongs to no option" : word.unknown,
-                             "whatever it sets: the run is examined without it", "write the options out"});
-      continue;
-    }
-    std::string name = word.text.substr(2), why = word.unknown;
-    std::vector<std::string> values;
-    if (const std::size_t equals = name.find('='); equals != std::string::npos) {
-      values.push_back(name.substr(equals + 1));
-      name.resize(equals);
-    }
-    while (at + 1 < last.size() && !last[at + 1].text.starts_with("--")) {
-      ++at;
-      values.push_back(last[at].text);
-      if (why.empty()) why = last[at].unknown;
-    }
-    std::replace(name.begin(), name.end(), '-', '_');
-    if (!why.empty()) {
-      out.unknown.push_back({place(word), name, why, name, "write the value into the script"});
-      add_option(file, name, nullptr, place(word));
-    } else {
-      add_option(file, name, words_value(values), place(word));
-    }
+    if (last[at].text.starts_with("--"))
+      at = take_option(file, last, at, out);
+    else
+      tell_word(last[at], place(last[at]), out);
   }
   return file;
 }

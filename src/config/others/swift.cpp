@@ -106,6 +106,10 @@ void add_quantization(Translation& t) {
     t.refuse("train_dataset_sample", "so many rows are drawn of all sets", "write #N behind a set");
   const char* name = t.has("quant_bits") ? "quant_bits" : "quantization_bit";
   const double bits = t.number(name).value_or(0);
+  if (const std::string type = t.text("dtype"); type == "bf16" || type == "fp32")
+    t.set("dtype", type == "bf16" ? "bfloat16" : "float32", "dtype");
+  else if (type == "fp16")
+    t.refuse("dtype", "NUM-03: a model in float16 overflows in training", "write bf16");
   if (bits == 0) return;
   const std::string method = t.text("quant_method");
   if ((bits != 4 && bits != 8) || (!method.empty() && method != "bnb"))
@@ -123,9 +127,16 @@ void add_numbers(Translation& t) {
     t.set("gradient_accumulation_steps", t.value("gradient_accumulation_steps"),
           "gradient_accumulation_steps");
   } else if (batch >= 1 && batch < 1e6) {
-    t.set_default("gradient_accumulation_steps", static_cast<std::int64_t>(std::ceil(16 / batch)),
-                  "16 / batch, of one process");
+    const double processes = std::max(t.number("processes").value_or(1), 1.0);
+    if (t.has("processes") && !t.number("processes"))
+      t.unknown(
+          "processes",
+          "it is known only to the shell that runs the script, and the default is 16 / batch / processes",
+          "gradient_accumulation_steps", "write gradient_accumulation_steps");
+    t.set_default("gradient_accumulation_steps", static_cast<std::int64_t>(std::ceil(16 / batch / processes)),
+                  processes > 1 ? "16 / batch / processes" : "16 / batch, of one process");
   }
+  t.note_processes();
   if (t.number("warmup_steps").value_or(0) > 0)
     t.set("warmup_steps", t.value("warmup_steps"), "warmup_steps");
   else if (t.has("warmup_ratio"))
@@ -247,7 +258,7 @@ void add_text(Translation& t) {
     t.refuse("loss_scale", fmt::format("{} weights some tokens otherwise than 0 and 1", scale),
              "write default");
   const char* name = t.has("template") ? "template" : "template_type";
-  if (t.has(name))
+  if (t.has(name) && t.text(name) != "AUTO")
     t.note(
         name,
         fmt::format("{} is ms-swift's own text, not the model's template; hone examines with the model's own",
@@ -274,6 +285,7 @@ void add_text(Translation& t) {
 }  // namespace
 
 void translate(const OtherFile& file, OtherRun& out) {
+  if (file.entries.empty() && !out.refused.empty()) return;  // a command of another program
   Translation t(file, names(), out);
   add_method(t);
   t.apply_names();

@@ -12,6 +12,7 @@ constexpr std::string_view kHow = "how it is computed, not what",
 
 // clang-format off
 constexpr OtherName kNames[] = {
+    part("processes"), part("dtype"),
     part("swift_verb"), part("rlhf_type"), part("train_type"), part("tuner_type"), part("sft_type"), part("task_type"),
     becomes("model", "model_name_or_path"), becomes("model_id_or_path", "model_name_or_path"), part("model_type"), becomes("model_revision", "model_revision"), part("adapters"), part("ckpt_dir"), rejected("resume_from_checkpoint", "version 3 goes on with the adapter of that folder", "write adapters"), passed("resume_only_model", "read with resume_from_checkpoint"),
     part("use_hf"), becomes("torch_dtype", "dtype"), passed("trust_remote_code", "hone never runs code from a model's folder"), passed("attn_impl", kHow), passed("use_flash_attn", kHow), passed("device_map", kHow), passed("max_memory", kHow),

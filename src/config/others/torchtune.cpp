@@ -7,6 +7,7 @@
 #include "config/others/json_members.h"
 #include "config/others/translation.h"
 #include "config/reading/environment_text.h"
+#include "config/settings.h"
 
 namespace hone::config::torchtune {
 namespace {
@@ -69,6 +70,16 @@ std::string resolved_text(const OtherFile& file, std::string text) {
   return text;
 }
 
+// "${lr}" alone is the value that it names, with its type.
+Json typed(const OtherFile& file, const std::string& text, std::string resolved) {
+  static const Option any("", "", Kind::kAny);
+  const bool alone = text.starts_with("${") && text.find('}') == text.size() - 1;
+  if (!alone) return resolved;
+  const OtherEntry* whole = file.find(text.substr(2, text.size() - 3));
+  if (whole != nullptr && whole->value.is_string()) return resolved;
+  return convert_text(any, resolved, true, "");
+}
+
 // `left`: bytes that may still be written; 0 where there were too many.
 void resolve(const OtherFile& file, Json& value, std::size_t& left) {
   if (value.is_string()) {
@@ -76,10 +87,20 @@ void resolve(const OtherFile& file, Json& value, std::size_t& left) {
     if (left == 0 || text.find("${") == std::string::npos) return;
     std::string resolved = resolved_text(file, text);
     left -= std::min(left, resolved.size());
-    if (left > 0) value = std::move(resolved);
+    if (left > 0) value = typed(file, text, std::move(resolved));
   } else if (value.is_structured()) {
     for (Json& one : value) resolve(file, one, left);
   }
+}
+
+// True of a value of the author's own name, which ${name} elsewhere puts in.
+bool is_named(const OtherFile& file, const OtherEntry& entry) {
+  const auto known = [&](const OtherName& one) { return one.name == entry.name; };
+  if (entry.value.is_structured() || std::any_of(names().begin(), names().end(), known)) return false;
+  const std::string mark = "${" + entry.name + "}";
+  return std::any_of(file.entries.begin(), file.entries.end(), [&](const OtherEntry& one) {
+    return base::dump_json(one.value).find(mark) != std::string::npos;
+  });
 }
 
 void add_method(Translation& t) {
@@ -259,6 +280,7 @@ void add_optimizer(Translation& t) {
           : name == "PagedAdamW" ? "paged_adamw_32bit"
                                  : "paged_adamw_8bit",
           "optimizer");
+    t.set_default("weight_decay", 0.01, "bitsandbytes'");
   } else {
     t.refuse("optimizer",
              fmt::format("hone reads AdamW of torch and bitsandbytes here, not {}",
@@ -321,6 +343,12 @@ void translate(const OtherFile& file, OtherRun& out) {
   OtherFile whole = file;
   std::size_t left = kMostText;
   for (OtherEntry& one : whole.entries) resolve(file, one.value, left);
+  for (const char* name : {"policy_model", "reward_and_value_model"}) {
+    if (file.find(name) == nullptr) continue;
+    out.refused.push_back({file.find(name)->where, name, "PPO", "hone grpo or hone rloo"});
+    return;
+  }
+  std::erase_if(whole.entries, [&](const OtherEntry& one) { return is_named(file, one); });
   Translation t(whole, names(), out);
   if (left == 0)
     t.refuse("", fmt::format("its references repeat each other to more than {} MB", kMostText >> 20),

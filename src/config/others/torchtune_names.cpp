@@ -9,7 +9,7 @@ constexpr std::string_view kHow = "how it is computed, not what",
 
 // clang-format off
 constexpr OtherName kNames[] = {
-    part("model"), part("tokenizer"), part("checkpointer"), part("dataset"), part("dataset_val"), part("optimizer"), part("lr_scheduler"), part("loss"), part("dtype"), part("seed"), part("shuffle"),
+    part("teacher_checkpointer"), part("kd_loss"), part("kd_ratio"), part("model"), part("tokenizer"), part("checkpointer"), part("dataset"), part("dataset_val"), part("optimizer"), part("lr_scheduler"), part("loss"), part("dtype"), part("seed"), part("shuffle"),
     part("max_steps_per_epoch"), part("clip_grad_norm"), part("resume_from_checkpoint"), part("run_val_every_n_steps"), part("model_dir"), part("checkpoint_dir"), part("base_model"), part("profiler"),
     becomes("batch_size", "per_device_train_batch_size"), becomes("batch_size_val", "per_device_eval_batch_size"), becomes("epochs", "num_train_epochs"), becomes("gradient_accumulation_steps", "gradient_accumulation_steps", "1"), becomes("output_dir", "output_dir"), becomes("log_every_n_steps", "logging_steps", "1"),
     rejected("optimizer_in_bwd", "a step for each gradient as it comes, without accumulation or clipping", "write false"), rejected("quantizer", "training of quantized weights", "remove it"), rejected("teacher_model", "distillation from a teacher", "use the recipe without it"),

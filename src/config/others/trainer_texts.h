@@ -18,11 +18,12 @@ namespace hone::config {
 struct TrainerText {
   Trainer trainer = Trainer::kAxolotl;
   std::string_view name;                 // as the trainer's file has it
-  std::string_view start;                // before the first turn
-  std::string_view system;               // empty: rows with a system turn are not compared
+  std::string_view other_name = {};      // the same text under another name
+  std::string_view start = {};           // before the first turn
+  std::string_view system = {};          // empty: rows with a system turn are not compared
   std::string_view user;                 // with what opens the answer
   std::string_view assistant;            // all of it is trained
-  std::string_view behind;               // behind the answer, not trained
+  std::string_view behind = {};          // behind the answer, not trained
   std::string_view default_system = {};  // of rows without a system turn
   std::string_view empty_think = {};     // before an answer without a think block; it is trained
   bool system_in_user = false;           // the system's text stands inside the first user's turn

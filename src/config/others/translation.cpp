@@ -135,6 +135,15 @@ void Translation::note(std::string_view name, std::string text) {
                         .text = std::move(text)});
 }
 
+void Translation::note_processes() {
+  const double processes = number("processes").value_or(1);
+  if (processes > 1)
+    note("processes",
+         fmt::format("{:.0f} processes take a batch each: a step has {:.0f} times as many rows as in the one "
+                     "process that is examined here (docs/ranks.md)",
+                     processes, processes));
+}
+
 void Translation::refuse(std::string_view name, std::string why, std::string fix) {
   out_.refused.push_back(
       {.where = where(name), .name = std::string(name), .why = std::move(why), .fix = std::move(fix)});

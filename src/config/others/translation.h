@@ -37,6 +37,7 @@ class Translation {
   bool is_set(std::string_view option) const { return out_.find(option) != nullptr; }
 
   void note(std::string_view name, std::string text);
+  void note_processes();  // of a script that starts several
   void refuse(std::string_view name, std::string why, std::string fix);
   void unknown(std::string_view name, std::string why, std::string depends, std::string fix);
 

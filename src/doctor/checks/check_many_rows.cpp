@@ -5,6 +5,7 @@
 #include <set>
 
 #include "doctor/checks/benchmark_prints.h"
+#include "doctor/checks/check_cut_answers.h"
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
 #include "doctor/checks/row_rules.h"
@@ -26,6 +27,7 @@ constexpr std::size_t kLeastPrompts = 16;  // of that set
 constexpr std::size_t kOpeningWords = 8;
 constexpr double kOneOpening = 0.2;
 constexpr std::size_t kLeastAnswers = 50;
+constexpr std::size_t kTokenized = 1000;  // rows whose answers are counted in tokens
 
 using ManyRows = std::vector<RowTexts>;
 
@@ -141,7 +143,13 @@ Verdicts check_many_rows(const train::RunView& run) {
   append(out, judge_benchmarks(kBenchmarks, rows));
   if (run.samples()) return out;
   append(out, judge_rows(row_rules(), rows));
-  for (std::optional<Verdict>& one : std::array{check_twins(rows), check_openings(rows)}) {
+  const ManyRows counted(rows.begin(),
+                         rows.begin() + static_cast<std::ptrdiff_t>(std::min(rows.size(), kTokenized)));
+  const auto tokens = [&run](const std::string& text) {
+    return run.text->tokenizer.encode(text, false).ids.size();
+  };
+  for (std::optional<Verdict>& one :
+       std::array{check_twins(rows), check_openings(rows), check_cut_answers(counted, tokens)}) {
     if (one) out.push_back(*std::move(one));
   }
   append(out, check_sets(run));

@@ -79,6 +79,12 @@ bool all_dead(const std::vector<train::NamedValue>& values) {
   return known && dead;
 }
 
+// Of the whole run.
+std::int64_t generation_batches(const train::StartFacts& start) {
+  const auto* policy = std::get_if<train::PolicyStartFacts>(&start.method);
+  return start.total_steps / std::max<std::int64_t>(1, policy == nullptr ? 1 : policy->steps_per_batch);
+}
+
 }  // namespace
 
 // ---- what the report receives
@@ -99,8 +105,9 @@ void Watch::on_start(const train::StartFacts& facts) {
 void Watch::on_rollout(const train::RolloutFacts& facts) {
   report_.on_rollout(facts);
   if (!rewards_) return;
-  if (!before_ && facts.step > state_.step) before_ = {rewards_, tools_, reported_, suspected_};
+  if (!before_ && facts.step > state_.step) before_ = {rewards_, saturation_, tools_, reported_, suspected_};
   tell(rewards_->see(facts), facts.step);
+  tell(saturation_->see(facts), facts.step);
   if (tools_) tell(tools_->see(facts), facts.step);
 }
 
@@ -170,9 +177,11 @@ void Watch::begin(const train::RunView& run) {
   trend_.emplace(run.start.warmup_steps, !config::samples(plan.method) && !rises, resumed);
   preference_ = PreferenceWatch(resumed, plan.sync_ref_model);
   overfit_.recall(run.resume_state->state.log_history);
+  if (!config::samples(plan.method)) spikes_.emplace(run.start.steps_per_epoch);
   if (config::samples(plan.method) && config::method_traits(plan.method).rewarded) {
     rewards_.emplace(plan.policy.num_generations, plan.policy.reward_weights,
                      plan.policy.mask_truncated_completions, resumed);
+    saturation_.emplace(generation_batches(run.start), plan.policy.reward_weights);
   }
   if (run.samples() && run.sampled().tools != nullptr) {
     tools_.emplace(ToolWatch::Setup{.group_size = plan.policy.num_generations,
@@ -228,6 +237,7 @@ train::GuardAction Watch::after_step(const train::StepFacts& facts, const adapte
   };
   if (policy_) join(policy_->see(facts, reward_near_max(), live_));
   join(trend_->see(facts));
+  if (spikes_) join(spikes_->see(facts.step, facts.loss));
   join(preference_.see(facts));
   if (pace_) join(pace_->see(facts));
   state_.step = facts.step;

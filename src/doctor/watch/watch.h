@@ -13,9 +13,11 @@
 //
 // Thresholds and their sources: watch_limits.h. It watches these:
 //   watch_rewards.h  RL-02 RL-03 RL-04 RL-07 RL-08      of generation batches
+//   saturation_watch.h  RL-07                           of each reward by itself
 //   watch_tools.h    TOOL-03 TOOL-06 to TOOL-11         of dialogues with tools
 //   watch_steps.h    RL-08 RL-10 GRAD-02 NUM-08 MEM-02 PREF-01 PREF-02   of a step's numbers
 //   overfit_watch.h  NUM-11                             of evaluations
+//   spike_watch.h    NUM-13                             of the loss of each step
 //   pace_watch.h     ENV-03                             of the time of a step
 //   tensor_watch.h   GRAD-02 GRAD-05                    of tensors, at steps 1 to 3 and every 50th
 //   not_finite.h     NUM-02                             by tensor, layer and sample
@@ -36,6 +38,8 @@
 #include "doctor/watch/finding.h"
 #include "doctor/watch/overfit_watch.h"
 #include "doctor/watch/pace_watch.h"
+#include "doctor/watch/saturation_watch.h"
+#include "doctor/watch/spike_watch.h"
 #include "doctor/watch/tensor_watch.h"
 #include "doctor/watch/watch_rewards.h"
 #include "doctor/watch/watch_steps.h"
@@ -139,11 +143,13 @@ class Watch final : public train::RunListener {
   std::optional<TensorWatch> tensors_;
   std::optional<PaceWatch> pace_;
   std::optional<RewardWatch> rewards_;
+  std::optional<SaturationWatch> saturation_;
   std::optional<ToolWatch> tools_;
   // The state before the current step received its rollouts. A checkpoint that is saved after an error in
   // this step stores it, since the step is repeated.
   struct BeforeRollouts {
     std::optional<RewardWatch> rewards;
+    std::optional<SaturationWatch> saturation;
     std::optional<ToolWatch> tools;
     Reported told;
     bool suspected = false;
@@ -154,6 +160,7 @@ class Watch final : public train::RunListener {
   MemoryWatch memory_;
   PreferenceWatch preference_;
   OverfitWatch overfit_;
+  std::optional<SpikeWatch> spikes_;  // of methods whose loss measures progress
 };
 
 }  // namespace hone::doctor

@@ -33,6 +33,11 @@ constexpr double kComponentShare = 0.90;  // rewardspy: alert above 0.90 of the 
 constexpr double kCeilingRate = 0.80;     // rewardspy: ceiling rate above 0.80
 constexpr double kSpreadLost = 0.05;      // rewardspy: recent over baseline spread below 0.05
 
+constexpr double kSaturatedNear = 0.02;  // rlprobe: within 2 % of its ceiling
+constexpr double kSaturatedShare = 0.3;  // rlprobe: for 30 % of the run
+constexpr double kSolvedShare = 0.8;     // ours: a reward that stands so high is learned
+constexpr std::int64_t kSaturatedFrom = 12, kSaturatedMost = 200;  // ours: generation batches
+
 // ---- RL-08
 constexpr double kEntropyCollapse = 0.01;     // axolotl: 0.05 to 0.5 healthy, below 0.01 collapse
 constexpr double kEntropyOfGuessing = 0.7;    // ours: of ln V; trained models stay below 0.4 of it
@@ -68,6 +73,18 @@ constexpr std::int64_t kNormHistory = 50, kNormFrom = 20,
 // ---- NUM-11
 constexpr double kOverfitRise = 0.02;  // ours: above the lowest eval_loss; less is the noise of an evaluation
 constexpr int kOverfitEvaluations = 2;  // ours: in a row, each above the one before
+
+// ---- NUM-13
+constexpr double kSpikeOverMedian = 1.8;      // finetune-doctor: 1.8 times the rolling median
+constexpr double kSpikeDeviations = 6;        // finetune-doctor: z above 6
+constexpr double kSpikeGaps = 0.15;           // finetune-doctor: gaps within 15 % are regular
+constexpr double kSpikesAtBorders = 0.75;     // finetune-doctor: three quarters at the ends of epochs
+constexpr double kSpikeLeastSpread = 0.02;    // ours: of the median; a loss without noise has no deviation
+constexpr std::int64_t kSpikeWindow = 50;     // ours: steps of the rolling median
+constexpr std::int64_t kSpikeFrom = 12;       // ours: steps before the first judgment
+constexpr std::int64_t kSpikesKept = 40;      // ours: the newest
+constexpr std::int64_t kSpikesToSpeak = 3;    // ours: two may be chance
+constexpr std::int64_t kSpikeLeastEpoch = 8;  // ours: of shorter epochs every step is near a border
 
 // ---- MEM-02
 constexpr std::int64_t kMemorySteps = 50;      // ours: a line through so many steps

@@ -73,6 +73,7 @@ train::StateFiles Watch::state_files() const {
   if (!run_) return {};
   const bool suspected = before_ ? before_->suspected : suspected_;
   const std::optional<RewardWatch>& rewards = before_ ? before_->rewards : rewards_;
+  const std::optional<SaturationWatch>& saturation = before_ ? before_->saturation : saturation_;
   const std::optional<ToolWatch>& tools = before_ ? before_->tools : tools_;
   Json told = Json::object();
   for (const auto& [key, level] : before_ ? before_->told : reported_) {
@@ -88,7 +89,9 @@ train::StateFiles Watch::state_files() const {
               {"tensors", tensors_->state(*run_->adapter)},
               {"trend", trend_->state()},
               {"preference", preference_.state()}};
+  if (spikes_) out["spikes"] = spikes_->state();
   if (rewards) out["rewards"] = rewards->state();
+  if (saturation) out["saturation"] = saturation->state();
   if (tools) out["tools"] = tools->state();
   if (policy_) out["policy"] = policy_->state();
   return {{kWatchStateFile, base::dump_json(out) + "\n"}};
@@ -123,7 +126,9 @@ void Watch::restore_state(const Json& json) {
   TensorWatch tensors = *tensors_;
   TrendWatch trend = *trend_;
   PreferenceWatch preference = preference_;
+  std::optional<SpikeWatch> spikes = spikes_;
   std::optional<RewardWatch> rewards = rewards_;
+  std::optional<SaturationWatch> saturation = saturation_;
   std::optional<ToolWatch> tools = tools_;
   std::optional<PolicyWatch> policy = policy_;
   std::map<std::string, Level> told;
@@ -136,7 +141,9 @@ void Watch::restore_state(const Json& json) {
     last_reward = in.number("last_reward");
     trend.restore(in.at("trend"));
     preference.restore(in.at("preference"));
+    if (spikes && json.contains("spikes")) spikes->restore(in.at("spikes"));
     if (rewards) rewards->restore(in.at("rewards"));
+    if (saturation && json.contains("saturation")) saturation->restore(in.at("saturation"));
     if (tools && json.contains("tools")) tools->restore(in.at("tools"));
     if (policy) policy->restore(in.at("policy"));
   }
@@ -144,7 +151,9 @@ void Watch::restore_state(const Json& json) {
   tensors_ = std::move(tensors);
   trend_ = std::move(trend);
   preference_ = preference;
+  spikes_ = std::move(spikes);
   rewards_ = std::move(rewards);
+  saturation_ = std::move(saturation);
   tools_ = std::move(tools);
   policy_ = policy;
   loss_explained_ = loss_explained;
@@ -159,6 +168,7 @@ void Watch::restore_state(const Json& json) {
   trend_->reset_evidence();
   preference_.reset_evidence();
   if (rewards_) rewards_->reset_evidence();
+  if (saturation_) saturation_->reset_evidence();
   if (tools_) tools_->reset_evidence();
   if (policy_) policy_->reset_evidence();
 }

@@ -4,7 +4,7 @@
 // watch_state.json:
 //   {"format": "hone-watch-1", "judged": 3735928559, "told": {"GRAD-02": 3}, "suspected": false,
 //    "healthy": -1, "loss_explained": true, "last_reward": 0.5, "tensors": {...}, "trend": {...},
-//    "preference": {...}, "rewards": {...}, "policy": {...}}
+//    "preference": {...}, "spikes": {...}, "rewards": {...}, "policy": {...}}
 // "judged" is a hash of the options and the data; if they change, the baselines are unknown.
 #pragma once
 

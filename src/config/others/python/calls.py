@@ -314,7 +314,7 @@ class Reader(Parsers):
 
     def keep(self, name, given, named, at):
         made = Made(name, at, dict(named), list(given))
-        if name.split(".")[-1].endswith("Trainer"):
+        if name.split(".")[-1].endswith("Trainer") and not name.split(".")[-1].startswith("Patch"):
             self.trainers.append(made)
         return made
 

@@ -1,0 +1,27 @@
+CUDA_VISIBLE_DEVICES=0,1 NPROC_PER_NODE=2 \
+swift rlhf \
+    --rlhf_type grpo \
+    --model nowhere/Qwen2.5-3B-Instruct \
+    --external_plugins plugins/rewards.py \
+    --reward_funcs external_math format \
+    --reward_weights 1 0.5 \
+    --use_vllm true \
+    --vllm_mode colocate \
+    --vllm_gpu_memory_utilization 0.5 \
+    --train_type full \
+    --torch_dtype bfloat16 \
+    --dataset nowhere/numina \
+    --max_completion_length 1024 \
+    --num_train_epochs 1 \
+    --per_device_train_batch_size 4 \
+    --learning_rate 1e-6 \
+    --gradient_accumulation_steps 2 \
+    --num_generations 8 \
+    --temperature 1.0 \
+    --top_p 0.9 \
+    --top_k 50 \
+    --beta 0.001 \
+    --num_iterations 1 \
+    --log_completions true \
+    --report_to swanlab \
+    --output_dir output

@@ -1,0 +1,13 @@
+swift pt \
+    --model nowhere/Qwen2.5-7B \
+    --train_type full \
+    --dataset corpus.jsonl \
+    --streaming true \
+    --max_steps 1000 \
+    --max_length 4096 \
+    --packing true \
+    --per_device_train_batch_size 1 \
+    --learning_rate 1e-5 \
+    --warmup_ratio 0.03 \
+    --save_steps 200 \
+    --output_dir output

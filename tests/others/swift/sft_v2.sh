@@ -1,0 +1,21 @@
+swift sft \
+    --model_type qwen1half-7b-chat \
+    --model_id_or_path nowhere/Qwen1.5-7B-Chat \
+    --sft_type lora \
+    --template_type AUTO \
+    --dtype AUTO \
+    --custom_train_dataset_path data/own.jsonl \
+    --train_dataset_sample -1 \
+    --num_train_epochs 1 \
+    --max_length 2048 \
+    --lora_rank 8 \
+    --lora_alpha 32 \
+    --lora_dropout_p 0.05 \
+    --lora_target_modules ALL \
+    --gradient_checkpointing true \
+    --batch_size 1 \
+    --weight_decay 0.1 \
+    --learning_rate 1e-4 \
+    --max_grad_norm 0.5 \
+    --warmup_ratio 0.03 \
+    --output_dir output
