@@ -1,8 +1,8 @@
 // The files of tests/others, twelve of each trainer, written after the field's habits. Beside each stands what it means:
-// FILE.txt, one line of an option, an unknown, a refusal or a note.
+// FILE.txt, one line of an option (those of kCompared), an unknown or a refusal.
 #include <algorithm>
-#include <set>
 #include <sstream>
+#include <string_view>
 
 #include "base/files/file.h"
 #include "config/others_helpers.h"
@@ -18,12 +18,67 @@ std::string place_in(const std::string& where, const std::string& path) {
   return where.empty() || where == path ? "-" : where;
 }
 
+// Method, model, lengths, batch, steps, rate, schedule, adapter, rows, template, and what is trained.
+constexpr std::string_view kCompared[] = {"model_name_or_path",
+                                          "tokenizer_name_or_path",
+                                          "adapter_name_or_path",
+                                          "teacher_model_name_or_path",
+                                          "load_in_4bit",
+                                          "load_in_8bit",
+                                          "max_length",
+                                          "max_completion_length",
+                                          "per_device_train_batch_size",
+                                          "gradient_accumulation_steps",
+                                          "num_generations",
+                                          "num_train_epochs",
+                                          "max_steps",
+                                          "learning_rate",
+                                          "lr_scheduler_type",
+                                          "lr_scheduler_kwargs",
+                                          "warmup_steps",
+                                          "optim",
+                                          "weight_decay",
+                                          "adam_beta2",
+                                          "use_peft",
+                                          "lora_r",
+                                          "lora_alpha",
+                                          "lora_dropout",
+                                          "lora_target_modules",
+                                          "lora_modules_to_save",
+                                          "use_rslora",
+                                          "use_dora",
+                                          "dataset_name",
+                                          "datasets",
+                                          "test_split_size",
+                                          "dataset_columns",
+                                          "dataset_text_field",
+                                          "dataset_system_prompt",
+                                          "row_format",
+                                          "make_conversation",
+                                          "prompt_template",
+                                          "chat_template",
+                                          "packing",
+                                          "completion_only_loss",
+                                          "assistant_only_loss",
+                                          "loss_type",
+                                          "beta",
+                                          "simpo_gamma",
+                                          "cpo_alpha",
+                                          "desirable_weight",
+                                          "undesirable_weight",
+                                          "reward_funcs",
+                                          "reward_weights"};
+
+bool is_compared(std::string_view option) {
+  return std::find(std::begin(kCompared), std::end(kCompared), option) != std::end(kCompared);
+}
+
 std::string understanding(const OtherRun& run) {
   std::string out =
       std::string(trainer_word(run.trainer)) + " " + std::string(method_name(run.method)) + "\n";
   for (const bool defaults : {false, true}) {
     for (const OtherValue& one : run.options) {
-      if (one.is_default() == defaults)
+      if (one.is_default() == defaults && is_compared(one.option))
         out += (defaults ? "default " : "") + one.option + ": " + base::dump_json(one.value) + "\n";
     }
   }
@@ -31,15 +86,7 @@ std::string understanding(const OtherRun& run) {
     out += "unknown " + place_in(one.where, run.file) + " " + one.name + ": " + one.why + "\n";
   for (const OtherRefusal& one : run.refused)
     out += "refused " + place_in(one.where, run.file) + " " + one.name + ": " + one.why + "\n";
-  std::set<std::string> notes;
-  for (const OtherNote& one : run.notes) {
-    const std::string name = one.name.empty() ? one.text.substr(0, one.text.find(':')) : one.name;
-    notes.insert("note " + place_in(one.where, run.file) + " " + name + "\n");
-  }
-  for (const std::string& note : notes) out += note;
-  std::string passed;
-  for (const OtherNote& one : run.ignored) passed += (passed.empty() ? "passed over: " : ", ") + one.name;
-  return passed.empty() ? out : out + passed + "\n";
+  return out;
 }
 
 std::vector<std::string> lines_of(std::string text) {

@@ -55,7 +55,7 @@ def write_json(path, value):
         if isinstance(item, list) and item and isinstance(item[0], (dict, list)) and depth < 2:
             inner = [lines(one, depth + 1 if isinstance(one, list) else 2) for one in item]
             return "[\n" + ",\n".join("  " * (depth + 1) + one for one in inner) + "\n" + "  " * depth + "]"
-        return json.dumps(item, ensure_ascii=False)
+        return json.dumps(item, ensure_ascii=False, separators=(",", ":"))
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(lines(value, 0) + "\n", encoding="utf-8")

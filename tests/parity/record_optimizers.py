@@ -189,7 +189,7 @@ def main():
         "lion": dict(optim="lion_32bit"),
         "lion_decay": dict(optim="paged_lion_32bit", weight_decay=0.1, adam_beta2=0.99)},
         bitsandbytes=bitsandbytes.__version__)
-    record_optimizers(out / "optimizers_8bit.safetensors", LARGE, [1, 2, STEPS], {
+    record_optimizers(out / "optimizers_8bit.safetensors", LARGE, [1, STEPS], {
         "adamw": dict(optim="adamw_bnb_8bit"),
         "adamw_decay": dict(optim="paged_adamw_8bit", weight_decay=0.1, adam_beta1=0.8, adam_beta2=0.95, adam_epsilon=1e-6),
         "lion": dict(optim="lion_8bit", weight_decay=0.1, adam_beta2=0.99)},

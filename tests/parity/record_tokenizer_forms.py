@@ -332,9 +332,9 @@ def main():
                     first.setdefault(base, want)
                 except Exception as error:
                     form["error"] = f"{type(error).__name__}: {str(error)[:100]}"
-        lines.append(json.dumps(form, ensure_ascii=False))
+        lines.append(json.dumps(form, ensure_ascii=False, separators=(",", ":")))
     head = {"versions": VERSIONS, "texts": TEXTS, "chat": CHAT, "tools": TOOLS}
-    text = json.dumps(head, ensure_ascii=False)[:-1] + ', "forms": [\n' + ",\n".join(lines) + "\n]}\n"
+    text = json.dumps(head, ensure_ascii=False, separators=(",", ":"))[:-1] + ', "forms": [\n' + ",\n".join(lines) + "\n]}\n"
     (out / "forms.json").write_text(text)
     print(f"{len(lines)} forms")
 

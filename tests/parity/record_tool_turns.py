@@ -184,7 +184,7 @@ def suffixes(tokenizer, name):
 def lines(value, depth):
     """JSON with a line for each turn or case."""
     if not depth or not isinstance(value, (dict, list)):
-        return json.dumps(value, ensure_ascii=False)
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     if isinstance(value, list):
         return "[\n" + ",\n".join(lines(each, 0) for each in value) + "]"
     return "{" + ",\n".join(json.dumps(key) + ": " + lines(each, depth - 1) for key, each in value.items()) + "}"

@@ -139,6 +139,8 @@ bool add_pairs(Translation& t, const Json& set, const std::string& type) {
   t.set("make_conversation", form != "argilla_chat" && form != "ultra", "datasets");
   t.note("datasets", family == "chatml" ? std::string(kTags)
                                         : "it writes Llama 3's tags, whatever the model's template is");
+  if (form != "argilla_chat" && form != "ultra")
+    t.note("datasets", "a row's column system is its system turn in axolotl; hone does not read that column");
   return true;
 }
 

@@ -102,7 +102,10 @@ void add_alpaca(Translation& t, const Json& described, const std::string& set) {
     return;
   }
   t.set("row_format", "alpaca", "dataset");
-  set_columns(t, Json::object({{prompt, "instruction"}, {query, "input"}, {response, "output"}}));
+  set_columns(t, Json::object({{prompt, "instruction"},
+                               {query, "input"},
+                               {response, "output"},
+                               {column_of(described, "system", ""), "system"}}));
   // instruction and input are the user's turn in the template, as make_conversation has it
   t.set("make_conversation", true, "dataset");
   t.set("completion_only_loss", !t.flag("train_on_prompt"),
@@ -113,11 +116,12 @@ void add_sharegpt(Translation& t, const Json& described) {
   const Json tags = described.value("tags", Json::object());
   const std::string role = text_of(tags, "role_tag", "from"), content = text_of(tags, "content_tag", "value");
   const std::string messages = column_of(described, "messages", "conversations");
-  if (role == "from" && content == "value") {
-    t.set("row_format", "sharegpt", "dataset");
-    set_columns(t, Json::object({{messages, "conversations"}}));
-  } else if (role == "role" && content == "content") {
-    set_columns(t, Json::object({{messages, "messages"}}));
+  const std::string system = column_of(described, "system", "");
+  const bool from_value = role == "from" && content == "value";
+  if (from_value || (role == "role" && content == "content")) {
+    // row_format sharegpt reads turns of role and content too, and a column of the system's text
+    if (from_value || !system.empty()) t.set("row_format", "sharegpt", "dataset");
+    set_columns(t, Json::object({{messages, from_value ? "conversations" : "messages"}, {system, "system"}}));
   } else {
     t.refuse("dataset", fmt::format("turns have {} and {} for role and content", role, content),
              "hone reads role and content, or from and value: write the rows so, or use row_function");
@@ -145,8 +149,11 @@ void add_form(Translation& t, const Json& described, const std::string& set) {
   }
   for (const char* role : {"system", "history", "tools"}) {
     const std::string column = text_of(columns, role);
+    const bool system = std::string_view(role) == "system";
+    const bool reads_system = form == "sharegpt" || (form == "alpaca" && t.text("stage") == "sft");
     // tools is hone's own name too, of rows of messages
-    if (column.empty() || (form == "sharegpt" && std::string_view(role) == "tools" && column == "tools"))
+    if (column.empty() || (form == "sharegpt" && std::string_view(role) == "tools" && column == "tools") ||
+        (system && reads_system))
       continue;
     t.unknown("dataset",
               fmt::format("column {} of set {} is its {}, which hone does not read from a column of its own",

@@ -101,6 +101,29 @@ void add_defaults(Script& script, bool transformers_own) {
   }
 }
 
+// optimizers=(optimizer, scheduler): what the config says of the one that is given has no effect.
+void add_own_optimizer(Script& script) {
+  const Json* given = argument(*script.trainer, "optimizers");
+  if (given == nullptr) return;
+  const auto is_given = [&](std::size_t place) {
+    const auto list = given->find("list");
+    return list == given->end() || list->size() <= place || known((*list)[place]) != Json();
+  };
+  const auto hide = [&](std::string_view option) {
+    auto& all = script.out.options;
+    all.erase(
+        std::remove_if(all.begin(), all.end(), [&](const OtherValue& one) { return one.option == option; }),
+        all.end());
+    script.unknown(*given, "optimizers", "the script makes it itself", std::string(option));
+  };
+  if (is_given(0)) {
+    for (const char* option : {"optim", "learning_rate", "weight_decay"}) hide(option);
+  }
+  if (is_given(1)) {
+    for (const char* option : {"lr_scheduler_type", "warmup_steps"}) hide(option);
+  }
+}
+
 // The lesser of the config's limit, or the trainer's, and Unsloth's model's.
 void add_length(Script& script, const Json* config) {
   if (method_schema(script.out.method).find("max_length") == nullptr) return;
@@ -257,6 +280,7 @@ void add_config(Script& script) {
   script.take(config->at("args"), config_names(), of);
   add_precision(script, *config, transformers_own);
   if (script.out.method == Method::kGrpo && script.out.trainer == Trainer::kUnsloth) widen_batch(script);
+  add_own_optimizer(script);
   add_defaults(script, transformers_own);
 }
 

@@ -214,6 +214,13 @@ void add_evaluation_rows(Script& script) {
   script.set_json("eval_datasets", Json::array({entry}), "eval_dataset", *rows.loaded);
 }
 
+// A collator is an object of a class, or transformers.default_data_collator, which is a function.
+std::string collator_name(const Json& collator) {
+  if (!made_by(collator).empty()) return class_of(collator);
+  const std::string whole = collator.value("name", "");
+  return whole.substr(whole.rfind('.') + 1);
+}
+
 // Sets the options that say which tokens are trained.
 void add_mask(Script& script) {
   const Json* last = &script.folded.at("last");
@@ -224,7 +231,7 @@ void add_mask(Script& script) {
         "which tokens are trained", "hone's own is assistant_only_loss, on rows of messages");
   const Json* collator = argument(*script.trainer, "data_collator");
   if (collator != nullptr) {
-    const std::string name = class_of(*collator);
+    const std::string name = collator_name(*collator);
     if (name == "DataCollatorForCompletionOnlyLM")
       script.unknown(*collator, name,
                      "its template is looked for as exact tokens in the text; TRL of today does not have it",

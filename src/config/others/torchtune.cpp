@@ -189,6 +189,10 @@ void add_form(Translation& t, const Json& set) {
   const std::string of = component(set);
   const Json& train = member(set, "train_on_input");
   const Json& columns = member(set, "column_map");
+  if (!text_of(set, "new_system_prompt").empty()) {
+    t.set("dataset_system_prompt", member(set, "new_system_prompt"), "dataset");
+    t.note("dataset", "new_system_prompt takes the place of a row's own system turn; hone's does not");
+  }
   if (of == "chat_dataset" && t.run().method == Method::kSft) {
     t.set("assistant_only_loss", !is_true(train), "dataset");
     const std::string style = text_of(set, "conversation_style"),
@@ -208,8 +212,6 @@ void add_form(Translation& t, const Json& set) {
                         {output.empty() ? "output" : output, "completion"}}),
           "dataset");
     t.set("make_conversation", true, "dataset");
-    if (!text_of(set, "new_system_prompt").empty())
-      t.set("dataset_system_prompt", member(set, "new_system_prompt"), "dataset");
   } else if (of == "text_completion_dataset") {
     const std::string column = text_of(set, "column");
     t.set("dataset_text_field", column.empty() ? "text" : column, "dataset");
