@@ -1,5 +1,5 @@
 // DATA-16: answers that a generator's limit cuts, and answers that only have one length.
-#include "doctor/checks/check_cut_answers.h"
+#include "doctor/checks/row_texts.h"
 
 #include <gtest/gtest.h>
 

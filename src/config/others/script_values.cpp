@@ -246,8 +246,7 @@ void Script::take(const Json& args, std::span<const OtherName> table, std::strin
                          !former->zero_says_nothing && !former->yields &&
                          schema.find(former->option) != nullptr;
     if (renamed) {
-      note(value, name,
-           fmt::format("a former name: today it is {}", former->option));
+      note(value, name, fmt::format("a former name: today it is {}", former->option));
       set(former->option, value, name);
     } else if (schema.find(option) != nullptr || former != nullptr) {
       set(option, value, name);

@@ -6,7 +6,7 @@ namespace hone::config {
 namespace {
 
 constexpr std::int64_t kMost = 1'000'000'000;  // no count of a run is above it
-constexpr int kMostDepth = 20;
+constexpr int kMostNesting = 20;
 
 class Sum {
  public:
@@ -26,8 +26,8 @@ class Sum {
       const char c = at_ + 1 < text_.size() ? text_[at_ + 1] : '\0';
       return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '{';
     };
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\\' || text_[at_] == '"' ||
-                                  (text_[at_] == '$' && names())))
+    while (at_ < text_.size() &&
+           (text_[at_] == ' ' || text_[at_] == '\\' || text_[at_] == '"' || (text_[at_] == '$' && names())))
       ++at_;
   }
   char next() {
@@ -73,7 +73,7 @@ class Sum {
   }
 
   std::int64_t inside(char close) {
-    if (++depth_ > kMostDepth) good_ = false;
+    if (++depth_ > kMostNesting) good_ = false;
     ++at_;
     const std::int64_t out = good_ ? terms() : 0;
     if (next() != close) good_ = false;

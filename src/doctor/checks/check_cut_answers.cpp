@@ -1,4 +1,4 @@
-#include "doctor/checks/check_cut_answers.h"
+#include "doctor/checks/row_texts.h"
 
 #include <algorithm>
 #include <cctype>

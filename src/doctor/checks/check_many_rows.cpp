@@ -5,10 +5,10 @@
 #include <set>
 
 #include "doctor/checks/benchmark_prints.h"
-#include "doctor/checks/check_cut_answers.h"
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
 #include "doctor/checks/row_rules.h"
+#include "doctor/checks/row_texts.h"
 #include "doctor/checks/word_prints.h"
 #include "doctor/number_format.h"
 

@@ -1,10 +1,13 @@
 // The texts of the first rows, by what they are for: question, answer, chosen, rejected, whole text.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/verdict.h"
 #include "doctor/checks/first_rows.h"
 
 namespace hone::doctor {
@@ -30,5 +33,13 @@ bool holds_word(const std::string& text, const std::string& word);
 // "60 of the first 64 rows".
 std::string of_first(std::int64_t count, std::size_t whole, const char* noun);
 bool is_blank(const std::optional<std::string>& text);  // and not: absent
+
+// ---- DATA-16: answers that end within a sentence at one number of tokens, as a generator's limit cuts them
+
+// True of a text that stops in its midst: behind a letter, a digit, a comma or a blank, or inside a code fence.
+bool ends_open(const std::string& text);
+// Of the completions and chosen answers. `tokens`: how many an answer has.
+std::optional<base::Verdict> check_cut_answers(const std::vector<RowTexts>& rows,
+                                               const std::function<std::size_t(const std::string&)>& tokens);
 
 }  // namespace hone::doctor

@@ -23,7 +23,9 @@ HARMLESS = {"get_peft_model", "prepare_model_for_kbit_training", "prepare_model_
             "train_on_responses_only", "standardize_sharegpt", "standardize_data_formats", "to_sharegpt", "apply_chat_template",
             "get_quantization_config", "get_peft_config", "get_kbit_device_map", "clone_chat_template", "for_inference", "for_training",
             "from_pretrained", "save", "load", "device", "no_grad", "manual_seed", "extract_prompt", "maybe_apply_chat_template", "from_dict",
-            "get_last_checkpoint", "pipeline", "concatenate_datasets", "empty_cache", "choice", "random", "randint", "sample", "seed"}
+            "get_last_checkpoint", "pipeline", "concatenate_datasets", "empty_cache", "choice", "random", "randint", "sample", "seed",
+            "get_scheduler", "get_constant_schedule", "get_constant_schedule_with_warmup", "get_linear_schedule_with_warmup",
+            "get_cosine_schedule_with_warmup"}
 CHANGING_ROOTS = ("trl", "transformers", "peft", "unsloth", "unsloth_zoo", "torch", "accelerate", "bitsandbytes", "random", "numpy")
 OTHERS = "**"  # in a dict, an object or the arguments of a call: entries whose names are not known
 
