@@ -397,17 +397,8 @@ def overfitted(s):
           eval_dataset="eval.jsonl", eval_strategy="steps", eval_steps=6)
 
 
-def _odd_end(odd):
-    """Rows that are soon learned, in the file's order; the last two are of another kind where `odd`."""
-    same = [{"prompt": "say", "completion": " one two three"}] * 24
-    return same + ([{"prompt": "say", "completion": " nine q x z v 7 w"}] * 2 if odd else same[:2])
-
-
 @CASES.fault("NUM-13", "the last rows of the file are of another kind, and its order is kept", "train", level="warn", exactly=True)
 def odd_end(s):
-    s.sft(_odd_end(True), max_steps=65, learning_rate=5e-3, per_device_train_batch_size=2, train_sampling_strategy="sequential")
-
-
-@CASES.fault("NUM-13", "the same order of rows of one kind", "train", level="ok")
-def even_end(s):
-    s.sft(_odd_end(False), max_steps=65, learning_rate=5e-3, per_device_train_batch_size=2, train_sampling_strategy="sequential")
+    s.sft([{"prompt": "say", "completion": " one two three"}] * 48 + [{"prompt": "say", "completion": " nine q x z v 7 w"}] * 2,
+          max_steps=130, learning_rate=3e-3, lr_scheduler_type="constant", per_device_train_batch_size=2, train_sampling_strategy="sequential",
+          use_peft=False, lora_r=None, lora_dropout=None, lora_target_modules=None)
