@@ -32,12 +32,18 @@ std::string place(const std::string& where, const std::string& file) {
   return where.starts_with(file + ":") ? where.substr(file.size() + 1) : where;
 }
 
+// "TRL's", "transformers'".
+std::string owner_of(config::Trainer trainer) {
+  const std::string title(config::trainer_title(trainer));
+  return title + (title.ends_with('s') ? "'" : "'s");
+}
+
 std::string shown(const config::OtherValue& one) {
   return base::cut_text(config::yaml_text(config::redact_secrets(one.option, one.value)), kShown);
 }
 
 void print_options(const config::OtherRun& run) {
-  const std::string title(config::trainer_title(run.trainer));
+  const std::string owner = owner_of(run.trainer);
   for (const config::OtherValue& one : run.options) {
     if (one.is_default()) continue;
     std::cout << printable(in_field(place(one.where, run.file), kPlaceColumns) + "  " +
@@ -48,7 +54,7 @@ void print_options(const config::OtherRun& run) {
     if (!one.is_default()) continue;
     const std::string why = one.from.empty() ? "" : ": " + one.from;
     std::cout << printable(in_field("-", kPlaceColumns) + "  " + one.option + ": " + shown(one) + "  (" +
-                           title + "'s default" + why + ")")
+                           owner + " default" + why + ")")
               << '\n';
   }
 }
@@ -139,7 +145,7 @@ std::optional<config::Recognized> whose_file(const config::DoctorPlan& asked) {
   if (out && (asked.fix || asked.arguments.size() > 2)) {
     throw base::UserError(
         {.where = "hone check",
-         .expected = std::string(config::trainer_title(out->trainer)) + "'s file alone",
+         .expected = owner_of(out->trainer) + " file alone",
          .found = asked.fix ? "--fix" : asked.arguments.back(),
          .fix = "write hone's own file first: hone check FILE --write run.yaml; or say --as hone"});
   }
@@ -156,9 +162,8 @@ int check_others(const config::DoctorPlan& asked, const config::Recognized& whos
     out["checks"] = config::counted_checks(false);
     std::cout << base::dump_json(out) << '\n';
   } else {
-    std::cout << "hone check   " << printable(asked.config) << " · " << config::trainer_title(run.trainer)
-              << "'s, by " << printable(run.recognized) << " · hone " << config::method_name(run.method)
-              << '\n';
+    std::cout << "hone check   " << printable(asked.config) << " · " << owner_of(run.trainer) << ", by "
+              << printable(run.recognized) << " · hone " << config::method_name(run.method) << '\n';
     print_options(run);
     print_ignored(run);
     print_findings(run);
@@ -171,7 +176,7 @@ int check_others(const config::DoctorPlan& asked, const config::Recognized& whos
     const auto defaults = std::count_if(run.options.begin(), run.options.end(),
                                         [](const config::OtherValue& one) { return one.is_default(); });
     std::cout << "result    " << run.options.size() << " options, " << defaults << " of them "
-              << config::trainer_title(run.trainer) << "'s defaults; " << run.ignored.size() << " ignored, "
+              << owner_of(run.trainer) << " defaults; " << run.ignored.size() << " ignored, "
               << run.unknown.size() << " unknown, " << run.refused.size() << " refused"
               << (refuses_rows ? ", and rows\n" : "\n");
     std::cout << config::counted_checks(plan.has_value()) << '\n';

@@ -245,7 +245,8 @@ trainer.train()
                           {"max_length", "1024"},
                           {"bf16", "false default"},
                           {"per_device_train_batch_size", "8 default"},
-                          {"datasets", "[{path: nowhere/rows, split: \"train[:10%]\"}]"}}});
+                          {"datasets", "[{path: nowhere/rows, split: \"train[:10%]\"}]"}},
+              .findings = {"today's is max_length of the config"}});
 }
 
 TEST(OthersScript, ANotebook) {

@@ -156,6 +156,8 @@ void add_length(Script& script, const Json* config) {
       script.set_default("max_length", 2048, "max_seq_length of the model");
     }
   }
+  if (limit != nullptr && from == "max_seq_length" && script.out.trainer != Trainer::kUnsloth)
+    script.note(*limit, from, "an argument of older versions: today's is max_length of the config");
   if (limit == nullptr && class_of(*script.trainer) == "Trainer")
     script.unknown(*script.trainer, "Trainer", "rows are cut where the script makes tokens of them",
                    "max_length");
