@@ -267,8 +267,10 @@ void add_config(Script& script) {
     return;
   }
   if (config == nullptr) config = &none;
-  const bool transformers_own = of.find("TrainingArguments") != std::string::npos ||
-                                (of.empty() && class_of(*script.trainer) == "Trainer");
+  // UnslothTrainingArguments is Unsloth's form of SFTConfig
+  const bool transformers_own =
+      (of.find("TrainingArguments") != std::string::npos && of != "UnslothTrainingArguments") ||
+      (of.empty() && class_of(*script.trainer) == "Trainer");
   if (config->contains("touched"))
     script.unknown(*config, of, config->at("touched").get<std::string>(), "what that code changes",
                    "read it");
