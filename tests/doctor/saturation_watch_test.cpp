@@ -58,6 +58,8 @@ TEST(SaturationWatch, SaysNothingOfHealthyRuns) {
       << "weight 0";
   EXPECT_TRUE(told([](int step) { return std::pair(form(step), noise(step)); }, {}, 12).empty())
       << "too short";
+  EXPECT_TRUE(told([](int step) { return std::pair(step == 2 ? 15 : 16, noise(step)); }).empty())
+      << "the form was there from the beginning";
 }
 
 TEST(SaturationWatch, RisesAreByRank) {

@@ -47,6 +47,10 @@ bool SaturationWatch::Reward::at_ceiling() const {
          std::all_of(means.begin(), means.end(), [&](double one) { return one >= limit; });
 }
 
+bool SaturationWatch::Reward::began_below() const {
+  return mean_of(first) < lowest + limits::kSolvedShare * (highest - lowest);
+}
+
 bool SaturationWatch::Reward::rises() const {
   return rises_by_rank(means);
 }
@@ -74,6 +78,7 @@ Findings SaturationWatch::see(const train::RolloutFacts& rollouts) {
       scored += 1;
     }
     if (scored > 0) reward.means.push_back(sum / scored);
+    if (scored > 0 && reward.first.size() < limits::kBatchesToSpeak) reward.first.push_back(sum / scored);
     if (reward.means.size() > window_) reward.means.pop_front();
   }
   const auto is_full = [&](const Reward& one) { return one.means.size() == window_; };
@@ -84,7 +89,7 @@ Findings SaturationWatch::see(const train::RolloutFacts& rollouts) {
     const Reward& one = rewards_[k];
     if (weight(k) <= 0) continue;
     if (one.at_ceiling()) {
-      full = &one;
+      if (one.began_below()) full = &one;
     } else if (one.rises() ||
                mean_of(one.means) > one.lowest + limits::kSolvedShare * (one.highest - one.lowest)) {
       return {};  // something is still learned, or is learned
@@ -118,6 +123,7 @@ base::Json SaturationWatch::state() const {
                        {"seen", one.seen},
                        {"lowest", one.lowest},
                        {"highest", one.highest},
+                       {"first", one.first},
                        {"means", one.means}});
   return {{"rewards", rewards}};
 }
@@ -130,6 +136,7 @@ void SaturationWatch::restore(const base::Json& state) {
                         .seen = in.flag("seen"),
                         .lowest = in.number("lowest"),
                         .highest = in.number("highest"),
+                        .first = in.numbers<std::deque<double>>("first", limits::kBatchesToSpeak),
                         .means = in.numbers<std::deque<double>>("means", limits::kSaturatedMost)});
     while (rewards_.back().means.size() > window_) rewards_.back().means.pop_front();
   }

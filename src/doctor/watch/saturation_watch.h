@@ -28,8 +28,10 @@ class SaturationWatch {
     std::string name;
     bool seen = false;
     double lowest = 0, highest = 0;  // of all its scores
+    std::deque<double> first;        // means of the run's first batches
     std::deque<double> means;        // of the newest batches, newest last
     bool at_ceiling() const;
+    bool began_below() const;  // what stands at its ceiling from the first batch on was not learned here
     bool rises() const;
   };
 
