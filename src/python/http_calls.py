@@ -3,7 +3,8 @@
 Descriptor 3 is a socket to hone (base/process/python_process.h). The first line that comes is the settings, as JSON: url, seconds, key_env.
 Each further line is a request, {"method", "path", "body"}, whose body is JSON or null. Answers are lines of JSON: {"status", "text"}, or
 {"failed": a sentence, "absent": nobody listens}. An answer has at most 400,000 bytes. No redirect is followed, and no proxy is asked for this
-machine.
+machine. A request is sent again after status 429, and after a connection that the server broke: at most TRIES times, and within the seconds of
+one request.
 """
 import sys
 
@@ -20,6 +21,7 @@ import urllib.parse  # noqa: E402
 import urllib.request  # noqa: E402
 
 MOST, MOST_LINE = 400_000, 1_000_000
+TRIES, LONGEST_PAUSE = 5, 8  # of one request, and seconds between two of them
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -48,6 +50,14 @@ def body_of(response, until):
     return b"".join(parts)
 
 
+def pause_of(retry_after, tries):
+    """Seconds until the next try: what the server asks for (dates are not read), else 0.5, 1, 2, ..; None: longer than a run should stand."""
+    if retry_after is None or not retry_after.strip().isdecimal():
+        return min(0.5 * 2**tries, LONGEST_PAUSE)
+    seconds = int(retry_after.strip()[:9])
+    return seconds if seconds <= LONGEST_PAUSE else None
+
+
 class Client:
     def __init__(self, settings):
         self.url, self.seconds = settings["url"], settings["seconds"]
@@ -58,25 +68,39 @@ class Client:
         self.opener = urllib.request.build_opener(NoRedirect, *proxies)
 
     def ask(self, call):
+        until = time.monotonic() + self.seconds
+        for tries in range(TRIES):
+            answer, pause = self.once(call, until, tries)
+            if pause is None or tries + 1 == TRIES or time.monotonic() + pause >= until:
+                break
+            time.sleep(pause)
+        return answer
+
+    def once(self, call, until, tries):
+        """The answer, and the seconds after which it is worth to ask again; None: it is not."""
         data = None if call["body"] is None else json.dumps(call["body"]).encode()
         request = urllib.request.Request(self.url + call["path"], data=data, headers=self.headers, method=call["method"])
-        until = time.monotonic() + self.seconds
+        pause = None
         try:
             try:
-                with self.opener.open(request, timeout=self.seconds) as response:
+                with self.opener.open(request, timeout=max(0.1, until - time.monotonic())) as response:
                     status, body = response.status, body_of(response, until)
             except urllib.error.HTTPError as error:
                 with error:
                     status, body = error.code, error.read(4000)
+                    if status == 429:
+                        pause = pause_of(error.headers.get("Retry-After"), tries)
         except (OSError, ValueError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", error)
             if isinstance(reason, (TimeoutError, socket.timeout)):
-                return {"failed": f"no whole answer within {self.seconds:g} s", "absent": False}
+                return {"failed": f"no whole answer within {self.seconds:g} s", "absent": False}, None
             absent = isinstance(reason, (ConnectionRefusedError, socket.gaierror))
-            return {"failed": f"{type(reason).__name__}: {' '.join(str(reason).split())[:200]}", "absent": absent}
+            broken = isinstance(reason, (ConnectionResetError, ConnectionAbortedError, BrokenPipeError, http.client.IncompleteRead))
+            failed = {"failed": f"{type(reason).__name__}: {' '.join(str(reason).split())[:200]}", "absent": absent}
+            return failed, pause_of(None, tries) if broken else None
         if len(body) > MOST:
-            return {"failed": f"an answer of more than {MOST:,} bytes", "absent": False}
-        return {"status": status, "text": body.decode("utf-8", "replace")}
+            return {"failed": f"an answer of more than {MOST:,} bytes", "absent": False}, None
+        return {"status": status, "text": body.decode("utf-8", "replace")}, pause
 
 
 def main():

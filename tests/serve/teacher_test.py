@@ -4,12 +4,17 @@
 usage: tests/serve/teacher_test.py [--hone PROGRAM]
 """
 import argparse
+import contextlib
+import http.server
 import json
 import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import time
+import urllib.request
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
@@ -40,6 +45,46 @@ class Run:
     def refused(self, name, text, *more):
         done = self.ended(name, *more)
         holds(done.returncode != 0 and text in done.stderr, f"{done.returncode}: {done.stderr[-2000:]}")
+
+
+@contextlib.contextmanager
+def between(server, change):
+    """The address of a server that passes requests on. `change` gets the handler, the number of the request for log-probabilities (from 0) and
+    the answer as JSON, and returns the answer to send; None: it has answered by itself."""
+    numbers = iter(range(10**6))
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def log_message(self, *arguments):
+            pass
+
+        def do_GET(self):
+            with urllib.request.urlopen(server.url + self.path, timeout=60) as answer:
+                self.say(200, answer.read())
+
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            request = urllib.request.Request(server.url + self.path, data=body, headers={"Content-Type": "application/json"})
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                changed = change(self, next(numbers), json.loads(answer.read()))
+            if changed is not None:
+                self.say(200, json.dumps(changed).encode())
+
+        def say(self, status, body, **headers):
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(body)), "Content-Type": "application/json", **headers}.items():
+                self.send_header(name.replace("_", "-"), value)
+            self.end_headers()
+            self.wfile.write(body)
+
+    relay = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=relay.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{relay.server_address[1]}"
+    finally:
+        relay.shutdown()
+        relay.server_close()
+        thread.join()
 
 
 def close(one, other, bound=1e-5):
@@ -85,13 +130,49 @@ def test_refusals(run):
     run.refused("cooler", "loss_temperature: 1", "--loss_type", "sampled", "--temperature", "0.7", "--teacher_model_server_url", gone)
 
 
+def test_tried_again(run):
+    """429 and a broken connection change no number of the run, and five times 429, or a long Retry-After, end it"""
+    asked_at = []
+
+    def busy(handler, number, answer):
+        asked_at.append(time.monotonic())
+        if number == 0:
+            handler.say(429, b'{"error": "busy"}', Retry_After="1")
+        elif number == 1:
+            handler.close_connection = True  # without a byte of an answer
+        else:
+            return answer
+        return None
+
+    def always(handler, number, answer):
+        asked_at.append(time.monotonic())
+        handler.say(429, b'{"error": "busy"}', Retry_After="0")
+
+    def long(handler, number, answer):
+        asked_at.append(time.monotonic())
+        handler.say(429, b'{"error": "busy"}', Retry_After="3600")
+
+    more = ("--loss_type", "sampled", "--max_steps", 1, "--teacher_model_server_url")
+    with Server(run.program, "--bf16", "false", model=TEACHER) as server:
+        plain = run.records("plain", *more, server.url)
+        with between(server, busy) as url:
+            again = run.records("again", *more, url)
+        holds(asked_at[1] - asked_at[0] >= 1, asked_at)
+        holds(plain[0]["loss"] == again[0]["loss"] and plain[0]["grad_norm"] == again[0]["grad_norm"], (plain, again))
+        for change, count in ((always, 5), (long, 1)):
+            asked_at.clear()
+            with between(server, change) as url:
+                run.refused(change.__name__, "429", *more, url)
+            holds(len(asked_at) == count, asked_at)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--hone", default=str(SOURCE / "build/hone"))
     options = parser.parse_args()
     tests = Tests()
     with tempfile.TemporaryDirectory() as folder:
-        tests.run([test_sampled, test_top_k, test_refusals], Run(options.hone, folder))
+        tests.run([test_sampled, test_top_k, test_refusals, test_tried_again], Run(options.hone, folder))
     return 1 if tests.failed else 0
 
 
