@@ -50,3 +50,14 @@ add_custom_command(OUTPUT ${cuda_library}
   DEPENDS ${cuda_objects} COMMENT "libhone_cuda.so" VERBATIM)
 add_custom_target(hone_cuda ALL DEPENDS ${cuda_library})
 install(FILES ${cuda_library} DESTINATION lib/hone COMPONENT program OPTIONAL)
+
+# libhone_graphs.so: CUDA graphs by libtorch's own class (src/ops/machine/graph_library.h), which the core loads where it lies beside it.
+# Compiled against libtorch's headers for CUDA, and linked to nothing of it.
+set_source_files_properties(${CMAKE_SOURCE_DIR}/src/ops/machine/graph_library.cu PROPERTIES LANGUAGE CXX)
+add_library(hone_graphs SHARED ${CMAKE_SOURCE_DIR}/src/ops/machine/graph_library.cu)
+target_compile_options(hone_graphs PRIVATE -fvisibility=hidden)
+target_include_directories(hone_graphs PRIVATE ${CMAKE_SOURCE_DIR}/src)
+target_include_directories(hone_graphs SYSTEM PRIVATE ${cuda_toolkit}/include)
+target_link_libraries(hone_graphs PRIVATE LibTorch::cpu)
+set_target_properties(hone_graphs PROPERTIES OUTPUT_NAME hone_graphs LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+install(TARGETS hone_graphs LIBRARY DESTINATION lib/hone COMPONENT program OPTIONAL)

@@ -31,9 +31,21 @@
 #include "ops/rope.h"
 #include "ops/weight.h"
 
+namespace hone::ops {
+class KeyPages;
+class PageRun;
+class PageStep;
+}  // namespace hone::ops
+
 namespace hone::model {
 
 class SharedBase;
+
+// What reserve_keys() keeps: the memory of layers that have keys in rows, one each, and of those that have them in pages.
+struct ReservedKeys {
+  std::vector<std::shared_ptr<ops::backend::KvPool>> rows;
+  std::shared_ptr<ops::KeyPages> pages;  // null: no layer
+};
 
 // Holds what one sequence keeps in all layers (layer_cache.h), for generation. Grows with every
 // CausalLm::step. Sequences with the same beginning may share it as a `prefix`, which they read in place;
@@ -43,10 +55,14 @@ struct KvCache {
   std::int64_t length = 0;                // tokens, the prefix's included
   std::shared_ptr<const KvCache> prefix;  // read only; null: none
   std::int64_t room = 0;  // capacity in own tokens at the first step; 0: that step's tokens and one
+  // Keys and values of its own tokens, of all layers that have them in pages; null: none, or before the first step.
+  std::shared_ptr<ops::PageRun> pages = {};
   // Keeps the first `to` tokens, the prefix included, where every layer can go on from there; otherwise only the prefix's.
   // Returns its length.
   std::int64_t truncate(std::int64_t to);
   bool can_truncate(std::int64_t to) const;
+  void forget();               // as before the first step; length and prefix stay as they are
+  std::int64_t bytes() const;  // of its own tokens, what is shared counted in full
   KvCache clone() const;  // a separate sequence with the same tokens and prefix
   static KvCache after(std::shared_ptr<const KvCache> prefix);
 };
@@ -98,6 +114,14 @@ class CausalLm {
   // neither sees them nor waits for them. InternalError unless takes_drawn_ids().
   at::Tensor step_drawn(const at::Tensor& ids, std::vector<KvCache*>& caches,
                         const ops::PassContext& pass) const;
+  // The same in two parts, where has_listed_steps(). list_step() is the host's: pages for the new tokens, and lists of them on the device.
+  // listed_step() is the device's. What it starts there depends on listed_form(), on the places of ids and of the model's tensors, and
+  // on nothing else of the host: where they are as before, the work is that of before on other numbers. Null among
+  // `caches`: a row that is nobody's, whose id may be any and whose result has no meaning.
+  bool has_listed_steps() const;
+  void list_step(std::span<KvCache* const> caches) const;
+  std::vector<std::int64_t> listed_form() const;
+  at::Tensor listed_step(const at::Tensor& ids, const ops::PassContext& pass) const;
   // True where a token is nothing but a row of the embedding to the model, and every layer can truncate: what was read ahead of
   // the host may have to be taken back.
   bool takes_drawn_ids() const;
@@ -106,9 +130,8 @@ class CausalLm {
     for (const std::int32_t id : ids) require_id(id);
   }
   // Where the device's backend keeps the keys and values of many sequences in one memory (ops::pools_keys): it has room for
-  // `tokens` of all sequences together when it is first needed, and stays while the result lives: that of each layer that
-  // has keys. None elsewhere.
-  std::vector<std::shared_ptr<ops::backend::KvPool>> reserve_keys(std::int64_t tokens) const;
+  // `tokens` of all sequences together when it is first needed, and stays while the result lives. None elsewhere.
+  ReservedKeys reserve_keys(std::int64_t tokens) const;
   // hidden [n, H] -> logits [n, V] in fp32 (GEMM in the head's dtype): ops::head_logits, capped. Reads only
   // adapters_on and adapter_rows of the pass. Without autograd.
   at::Tensor logits(const at::Tensor& hidden, const ops::PassContext& pass = {}) const;
@@ -210,12 +233,22 @@ class CausalLm {
   at::Tensor head_products(const at::Tensor& hidden, const ops::PassContext& pass) const;
   at::Tensor autograd_products(const at::Tensor& hidden, const ops::PassContext& pass) const;
   LayerCache new_cache(std::int64_t layer, std::int64_t room) const;  // empty, for so many tokens
-  // Of the keys and values of a layer; null: each sequence has memory of its own.
+  // Of the keys and values of a layer that has them in rows; null: each sequence has memory of its own.
   std::shared_ptr<ops::backend::KvPool> pool_of(std::int64_t layer) const;
+  std::shared_ptr<ops::KeyPages> key_pages() const;  // of all layers that have pages; null: none has
   // The new tokens of a step: x [T, H], embedded, through all layers.
   struct NewRows;
   at::Tensor step_rows(const at::Tensor& embedded, const NewRows& rows, std::vector<KvCache*>& caches,
                        const ops::PassContext& pass) const;
+  // Null `rows`: a new token of each.
+  void begin_caches(std::span<KvCache* const> caches, const NewRows* rows) const;
+  ops::PageStep& begin_pages(std::span<KvCache* const> caches, const NewRows* rows) const;
+  at::Tensor normed_last(const at::Tensor& x, const ops::PassContext& pass) const;
+  // The layer whose keys layer `l` reads.
+  std::size_t keys_of(std::size_t l) const {
+    const std::int64_t shares = layers_[l].attention.shares;
+    return shares < 0 ? l : static_cast<std::size_t>(shares);
+  }
   void require_id(std::int64_t id) const;
   at::Tensor index_of(const std::vector<std::int64_t>& ids) const;  // [T], checked, on the model's device
   at::Tensor rows_of(const at::Tensor& index) const;                // [T, H], the base's where it has numbers
@@ -242,6 +275,7 @@ class CausalLm {
   mutable MeanRow mean_row_;  // of the trained head
   mutable std::vector<std::weak_ptr<ops::backend::KvPool>>
       pools_;  // of each layer, while sequences are in them
+  mutable std::weak_ptr<ops::KeyPages> key_pages_;
   bool packed_ = false, keeps_casts_ = true;
   PassObserver* pass_observer_ = nullptr;
   std::vector<DecoderLayer> layers_;

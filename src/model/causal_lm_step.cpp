@@ -16,6 +16,8 @@
 #include "ops/head/soft_cap.h"
 #include "ops/index_tensor.h"
 #include "ops/rms_norm.h"
+#include "ops/sampling/key_pages.h"
+#include "ops/sampling/page_step.h"
 
 namespace hone::model {
 
@@ -31,13 +33,26 @@ std::int64_t KvCache::truncate(std::int64_t to) {
   base::require(to >= before, "KvCache::truncate", "at least its prefix");
   if (!can_truncate(to)) to = before;
   for (LayerCache& layer : layers) layer.truncate(to - before);
+  if (pages) pages->truncate(std::min(to - before, pages->length()));
   length = to;
   return length;
+}
+
+void KvCache::forget() {
+  layers.clear();
+  pages.reset();
+}
+
+std::int64_t KvCache::bytes() const {
+  std::int64_t out = pages ? pages->bytes() : 0;
+  for (const LayerCache& layer : layers) out += layer.bytes();
+  return out;
 }
 
 KvCache KvCache::clone() const {
   KvCache out{.layers = {}, .length = length, .prefix = prefix, .room = room};
   for (const LayerCache& layer : layers) out.layers.push_back(layer.clone());
+  if (pages) out.pages = pages->fork();
   return out;
 }
 
@@ -62,25 +77,49 @@ std::shared_ptr<ops::backend::KvPool> CausalLm::pool_of(std::int64_t layer) cons
   std::weak_ptr<ops::backend::KvPool>& known = pools_[static_cast<std::size_t>(layer)];
   std::shared_ptr<ops::backend::KvPool> pool = known.lock();
   if (pool) return pool;
-  pool = ops::make_key_pool(key_shape(config_, layer, dtypes_.linear), device());
+  const ops::KeyShape shape = key_shape(config_, layer, dtypes_.linear);
+  pool = ops::make_kv_pool(shape.kv_heads, shape.head_dim, shape.dtype, device());
   known = pool;
   return pool;
 }
 
-std::vector<std::shared_ptr<ops::backend::KvPool>> CausalLm::reserve_keys(std::int64_t tokens) const {
-  std::vector<std::shared_ptr<ops::backend::KvPool>> pools;
-  if (!ops::pools_keys(device())) return pools;
-  for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
-    if (config_.mixer(i).key_columns(config_, i) == 0) continue;
-    pools.push_back(pool_of(i));
-    ops::reserve(*pools.back(), tokens);
+std::shared_ptr<ops::KeyPages> CausalLm::key_pages() const {
+  if (std::shared_ptr<ops::KeyPages> known = key_pages_.lock()) return known;
+  std::vector<std::optional<ops::KeyShape>> shapes(layers_.size());
+  bool any = false;
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const auto layer = static_cast<std::int64_t>(i);
+    if (config_.mixer(layer).key_columns(config_, layer) == 0) continue;
+    const ops::KeyShape shape = key_shape(config_, layer, dtypes_.linear);
+    if (!ops::attends_to_pages(shape, device())) continue;
+    shapes[i] = shape;
+    any = true;
   }
-  return pools;
+  if (!any) return nullptr;
+  const auto made = std::make_shared<ops::KeyPages>(std::move(shapes), device());
+  key_pages_ = made;
+  return made;
+}
+
+ReservedKeys CausalLm::reserve_keys(std::int64_t tokens) const {
+  ReservedKeys out;
+  if (!ops::pools_keys(device())) return out;
+  out.pages = key_pages();
+  if (out.pages) out.pages->reserve(tokens);
+  for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
+    if (config_.mixer(i).key_columns(config_, i) == 0 || (out.pages && out.pages->has(i))) continue;
+    out.rows.push_back(pool_of(i));
+    ops::reserve(*out.rows.back(), tokens);
+  }
+  return out;
 }
 
 LayerCache CausalLm::new_cache(std::int64_t layer, std::int64_t room) const {
   LayerCache out;
   out.mixer = &config_.mixer(layer);
+  const std::shared_ptr<ops::KeyPages> pages = key_pages();
+  out.in_pages = pages && pages->has(layer);
+  if (out.in_pages) return out;
   const bool has_keys = out.mixer->key_columns(config_, layer) > 0;
   out.mixer->open(out, {.config = config_,
                         .layer = layer,
@@ -134,36 +173,107 @@ at::Tensor CausalLm::step_drawn(const at::Tensor& ids, std::vector<KvCache*>& ca
                     ids.size(0) == static_cast<std::int64_t>(caches.size()) && ids.device() == device(),
                 "CausalLm::step_drawn", "ids on the device, one a sequence, and a model that takes them");
   const at::NoGradGuard no_grad;
+  if (has_listed_steps()) {
+    list_step(caches);
+    return listed_step(ids, pass);
+  }
   NewRows rows;
   for (const KvCache* const one : caches) rows.add(1, one->length, 1);
   return step_rows(rows_of(ids.to(at::kLong), pass), rows, caches, pass);
+}
+
+// New caches get their layers, with room for the new tokens at least.
+void CausalLm::begin_caches(std::span<KvCache* const> caches, const NewRows* rows) const {
+  std::shared_ptr<ops::KeyPages> pages;  // held until a run of it is
+  for (std::size_t i = 0; i < caches.size(); ++i) {
+    if (caches[i] == nullptr || !caches[i]->layers.empty()) continue;
+    KvCache& cache = *caches[i];
+    const std::int64_t size = rows == nullptr ? 1 : rows->segments[i].end - rows->segments[i].begin;
+    const std::int64_t room = cache.room > 0 ? std::max(cache.room, size) : size + 1;
+    if (!pages && ops::pools_keys(device())) pages = key_pages();
+    cache.pages = pages ? pages->take() : nullptr;
+    for (std::size_t l = 0; l < layers_.size(); ++l)
+      cache.layers.push_back(new_cache(static_cast<std::int64_t>(l), room));
+  }
+}
+
+ops::PageStep& CausalLm::begin_pages(std::span<KvCache* const> caches, const NewRows* rows) const {
+  thread_local std::vector<ops::PageRows> all;  // whose lists keep their memory
+  all.resize(caches.size());
+  for (std::size_t i = 0; i < caches.size(); ++i) {
+    ops::PageRows& one = all[i];
+    const auto place = static_cast<std::int64_t>(i);
+    one.begin = rows == nullptr ? place : rows->segments[i].begin;
+    one.end = rows == nullptr ? place + 1 : rows->segments[i].end;
+    one.before.clear();
+    one.own = nullptr;
+    one.position = 0;
+    if (caches[i] == nullptr) continue;
+    one.own = caches[i]->pages.get();
+    one.position = caches[i]->length;
+    for (const KvCache* before = caches[i]->prefix.get(); before != nullptr; before = before->prefix.get())
+      one.before.push_back(before->pages.get());
+    std::reverse(one.before.begin(), one.before.end());
+  }
+  ops::PageStep& step = key_pages_.lock()->step();
+  step.begin(all);
+  return step;
+}
+
+bool CausalLm::has_listed_steps() const {
+  if (!takes_drawn_ids() || config_.query_scale_beta != 0 || !ops::pools_keys(device())) return false;
+  const std::shared_ptr<ops::KeyPages> pages = key_pages();
+  if (!pages) return false;
+  for (std::size_t l = 0; l < layers_.size(); ++l)
+    if (!pages->has(static_cast<std::int64_t>(keys_of(l)))) return false;
+  return true;
+}
+
+void CausalLm::list_step(std::span<KvCache* const> caches) const {
+  begin_caches(caches, nullptr);
+  begin_pages(caches, nullptr);
+  for (KvCache* const one : caches)
+    if (one != nullptr) one->length += 1;
+}
+
+std::vector<std::int64_t> CausalLm::listed_form() const {
+  return key_pages_.lock()->step().form();
+}
+
+at::Tensor CausalLm::listed_step(const at::Tensor& ids, const ops::PassContext& pass) const {
+  const at::NoGradGuard no_grad;
+  ops::PageStep& step = key_pages_.lock()->step();
+  at::Tensor x = into_layers(rows_of(ids.to(at::kLong), pass), pass);
+  const RopeTables tables = rotations_.tables(config_, step.positions(), dtypes_.residual);
+  LayerPass layer_pass{config_, tables, pass};
+  layer_pass.pages = &step;
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    base::enter_layer(static_cast<std::int64_t>(l));
+    x = fused_layer_step(layers_[l], layer_pass, x, {}, {});
+  }
+  base::enter_layer(-1);
+  return normed_last(x, pass);
 }
 
 at::Tensor CausalLm::step_rows(const at::Tensor& embedded, const NewRows& rows, std::vector<KvCache*>& caches,
                                const ops::PassContext& pass) const {
   const auto& [ids, positions, last, segments] = rows;
   at::Tensor x = into_layers(embedded, pass);
-  for (std::size_t i = 0; i < caches.size(); ++i) {
-    if (!caches[i]->layers.empty()) continue;
-    for (std::size_t l = 0; l < layers_.size(); ++l) {
-      const std::int64_t size = segments[i].end - segments[i].begin;
-      const std::int64_t room = caches[i]->room > 0 ? std::max(caches[i]->room, size) : size + 1;
-      caches[i]->layers.push_back(new_cache(static_cast<std::int64_t>(l), room));
-    }
-  }
+  begin_caches(caches, &rows);
   base::require(!config_.rope_long ||
                     *std::max_element(positions.begin(), positions.end()) < longest_generated(config_),
                 "CausalLm::step", "sequences within the original length of longrope");
   const RopeTables tables = ropes(positions);
   LayerPass layer_pass{config_, tables, pass};
+  if (caches.front()->pages) layer_pass.pages = &begin_pages(caches, &rows);
   if (per_layer_)
     layer_pass.per_layer = fused_per_layer_inputs(*per_layer_, {config_, dtypes_, ids, pass}, x, nullptr);
   std::vector<StepCache> tiles(caches.size());
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     base::enter_layer(static_cast<std::int64_t>(l));
-    for (std::size_t i = 0; i < caches.size(); ++i) {
-      const std::int64_t shares = layers_[l].attention.shares;
-      const std::size_t from = shares < 0 ? l : static_cast<std::size_t>(shares);
+    const std::size_t from = keys_of(l);
+    const bool in_pages = caches.front()->layers[from].in_pages;
+    for (std::size_t i = 0; i < caches.size() && !in_pages; ++i) {
       tiles[i].own = &caches[i]->layers[from];
       tiles[i].before.clear();
       for (const KvCache* one = caches[i]->prefix.get(); one != nullptr; one = one->prefix.get())
@@ -176,10 +286,15 @@ at::Tensor CausalLm::step_rows(const at::Tensor& embedded, const NewRows& rows, 
   if (x.size(0) != static_cast<std::int64_t>(last.size())) {
     x = x.index_select(0, ops::index_tensor(last, device()));
   }
-  at::Tensor out = at::empty(x.sizes(), x.options().dtype(dtypes_.linear));
-  ops::rms_norm_into(out, x, final_norm(pass), config_.rms_norm_eps);
+  at::Tensor out = normed_last(x, pass);
   // Last of all: after an exception the caches are as long as before, so that what the layers have appended is dropped.
   for (std::size_t i = 0; i < caches.size(); ++i) caches[i]->length += segments[i].end - segments[i].begin;
+  return out;
+}
+
+at::Tensor CausalLm::normed_last(const at::Tensor& x, const ops::PassContext& pass) const {
+  at::Tensor out = at::empty(x.sizes(), x.options().dtype(dtypes_.linear));
+  ops::rms_norm_into(out, x, final_norm(pass), config_.rms_norm_eps);
   return out;
 }
 

@@ -87,10 +87,13 @@ at::Tensor query_position_scale(const std::vector<std::int64_t>& positions, doub
 
 RopeTable rope_table(const at::Tensor& inv_freq, const std::vector<std::int64_t>& positions,
                      at::ScalarType dtype, double factor, const at::Tensor& row_factor) {
-  // [T, 1]
-  const at::Tensor position =
-      staged(at::tensor(positions, at::kLong).to(at::kFloat), inv_freq.device()).unsqueeze(1);
-  const at::Tensor angle = position * inv_freq.unsqueeze(0);  // [T, R/2]
+  const at::Tensor sent = staged(at::tensor(positions, at::kLong).to(at::kFloat), inv_freq.device());
+  return rope_table(inv_freq, sent, dtype, factor, row_factor);
+}
+
+RopeTable rope_table(const at::Tensor& inv_freq, const at::Tensor& positions, at::ScalarType dtype,
+                     double factor, const at::Tensor& row_factor) {
+  const at::Tensor angle = positions.unsqueeze(1) * inv_freq.unsqueeze(0);  // [T, R/2]
   const at::Tensor both = at::cat({angle, angle}, 1);         // [T, R]
   at::Tensor cos = both.cos(), sin = both.sin();
   if (factor != 1) {

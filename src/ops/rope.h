@@ -42,6 +42,9 @@ struct RopeTable {
 // `factor` multiplies both: transformers' attention_scaling. So does `row_factor` [T] fp32, if defined.
 RopeTable rope_table(const at::Tensor& inv_freq, const std::vector<std::int64_t>& positions,
                      at::ScalarType dtype, double factor = 1, const at::Tensor& row_factor = {});
+// The same for positions [T] fp32 on the device of inv_freq.
+RopeTable rope_table(const at::Tensor& inv_freq, const at::Tensor& positions, at::ScalarType dtype,
+                     double factor = 1, const at::Tensor& row_factor = {});
 
 // Llama 4's scale of queries by position (transformers' get_llama_4_attn_scale), [T] fp32 on the CPU:
 // 1 + beta ln(1 + floor(position / length)).

@@ -317,7 +317,7 @@ at::Tensor Decoder::forward() {
       if (one.node != nullptr) {
         one.node->forget_tokens();
       } else if (one.cache().length == one.sequence->own_from) {
-        one.cache().layers.clear();
+        one.cache().forget();
       } else {
         one.cache().truncate(one.cache().length);
       }

@@ -13,6 +13,7 @@
 #include "base/stopwatch.h"
 #include "model/causal_lm.h"
 #include "ops/linear.h"
+#include "ops/machine/step_graphs.h"
 #include "rollout/device_draws.h"
 #include "rollout/drafts.h"
 #include "rollout/sampler.h"
@@ -28,6 +29,7 @@ class Decoder {
         most_(options.prefill_tokens > 0 ? options.prefill_tokens : 1),
         draws_(model.device(), model.config().vocab_size) {
     if (options.drafts != Drafts::kOff && !why_no_drafts(model)) drafter_.emplace(options);
+    if (ops::step_graphs_wanted()) graphs_.emplace(model.device());
   }
 
   // Sequences that have read their tokens get one each, with drafts also those that were guessed right; the tokens of
@@ -44,6 +46,7 @@ class Decoder {
   void drop_all();
 
   std::int64_t computed() const { return computed_; }  // tokens so far
+  const ops::StepGraphs* graphs() const { return graphs_ ? &*graphs_ : nullptr; }  // null: not wanted
 
  private:
   // A part of a forward: the next tokens of a sequence, or of a node that it reads.
@@ -95,6 +98,9 @@ class Decoder {
   bool finish_ahead(std::span<Sequence* const> live);
   void try_ahead(std::span<const Ready> last);
   void step_ahead(std::span<const Ready> last);
+  // Of the rows of the sampler, in its order: work that is the same for each step of the batch.
+  bool takes_graphs() const;
+  void step_by_graph(std::span<const Ready> next);
   void drop_ended();
   void tell_failed();
   at::Tensor logits_at(const std::vector<std::int64_t>& places, std::span<const Ready> ready,
@@ -126,6 +132,7 @@ class Decoder {
   std::vector<Ready> ahead_;
   std::exception_ptr failed_;  // what starting it threw: told after the tokens that were drawn before
   std::vector<ops::AdapterRows> rows_;  // of a forward, then of the logits
+  std::optional<ops::StepGraphs> graphs_;  // nothing: not wanted
 };
 
 }  // namespace hone::rollout

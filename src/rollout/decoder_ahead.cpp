@@ -1,4 +1,7 @@
 // The step that a device does while the host reads the tokens of the one before (Decoder::advance has the rule).
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -37,9 +40,13 @@ void Decoder::step_ahead(std::span<const Ready> last) {
     go_through(*one.sequence, 1);
   }
   try {
-    const at::Tensor hidden = model_.step_drawn(draws_.last_ids(), caches, pass());
+    if (takes_graphs()) {
+      step_by_graph(next);
+    } else {
+      const at::Tensor hidden = model_.step_drawn(draws_.last_ids(), caches, pass());
+      draws_.draw(logits_at(places, next, hidden));
+    }
     computed_ += static_cast<std::int64_t>(next.size());
-    draws_.draw(logits_at(places, next, hidden));
   } catch (...) {
     // Some layers may have the tokens and others not.
     for (std::size_t i = 0; i < next.size(); ++i) {
@@ -47,13 +54,35 @@ void Decoder::step_ahead(std::span<const Ready> last) {
       if (before[i] > next[i].sequence->own_from) {
         cache.truncate(before[i]);
       } else {
-        cache.layers.clear();
+        cache.forget();
         cache.length = before[i];
       }
     }
     throw;
   }
   ahead_ = std::move(next);
+}
+
+bool Decoder::takes_graphs() const {
+  const bool is_own = rows_.size() == 1 && rows_.front().sides == nullptr;
+  return graphs_ && is_own && model_.has_listed_steps();
+}
+
+// Rows that draw nothing are nobody's in the model too.
+void Decoder::step_by_graph(std::span<const Ready> next) {
+  std::vector<model::KvCache*> caches(static_cast<std::size_t>(draws_.rows()), nullptr);
+  for (std::size_t i = 0; i < next.size(); ++i) caches[draws_.row_of(i)] = &next[i].sequence->cache;
+  model_.list_step(caches);
+  draws_.settle();
+  std::vector<std::int64_t> form = model_.listed_form();
+  draws_.put_form(form);
+  graphs_->run(form, [this] {
+    const at::NoGradGuard no_grad;
+    // A row that is nobody's, or whose logits were not finite, has no token.
+    const at::Tensor hidden = model_.listed_step(draws_.ids().clamp_min(0), {});
+    draws_.step(model_.logits(hidden, {}));
+  });
+  draws_.send();
 }
 
 // The tokens that were drawn before come first, whatever happens.
@@ -112,7 +141,7 @@ void Decoder::read_again(std::span<const Ready> ready) {
     if (one->length() > one->own_from) {
       one->cache.truncate(one->length() - 1);
     } else {
-      one->cache.layers.clear();
+      one->cache.forget();
     }
   }
 }
@@ -132,6 +161,7 @@ void Decoder::drop_ended() {
 }
 
 void Decoder::drop_all() {
+  if (graphs_) graphs_->clear();
   const bool failed = std::exchange(failed_, nullptr) != nullptr;
   if (ahead_.empty() && !failed) return;
   for (const Ready& one : ahead_)

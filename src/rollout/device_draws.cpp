@@ -100,7 +100,15 @@ at::Tensor DeviceDraws::last_ids() {
 }
 
 void DeviceDraws::draw(const at::Tensor& logits) {
+  step(logits);
+  send();
+}
+
+void DeviceDraws::step(const at::Tensor& logits) {
   base::require(sampler_->step(logits), "DeviceDraws::draw", "a device that draws tokens");
+}
+
+void DeviceDraws::send() {
   sampler_->send();
   drawn_.push_back(rows_);
 }

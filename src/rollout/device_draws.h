@@ -41,7 +41,17 @@ class DeviceDraws {
   std::vector<std::int64_t> go_on(std::span<const std::size_t> which);
   // [n] int32 on the device: the tokens that go_on()'s sequences drew last.
   at::Tensor last_ids();
-  // A token of each of the sequences that were placed, from logits [rows, V]; those of go_on() that have ended get none.
+  // The step of all rows of the sampler, in its order, for work that is recorded (ops/machine/step_graphs.h): rows() of them, whose
+  // sequences those of go_on() are by row_of(). settle() and put_form() are before it, send() after it.
+  std::int64_t rows() const { return static_cast<std::int64_t>(places_.size()); }
+  std::size_t row_of(std::size_t placed) const { return rows_.at(placed); }
+  const at::Tensor& ids() const { return sampler_->ids(); }
+  void settle() { sampler_->settle(); }
+  void put_form(std::vector<std::int64_t>& out) const { sampler_->put_form(out); }
+  void step(const at::Tensor& logits);
+  void send();
+
+  // step() and send(). A token of each of the sequences that were placed, from logits [rows, V]; those of go_on() that have ended get none.
   void draw(const at::Tensor& logits);
   // Returns what the oldest draw() that was not taken gave, in the order of its sequences. Waits until it is done.
   std::vector<DeviceSampler::Token> take();

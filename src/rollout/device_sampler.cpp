@@ -4,6 +4,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "base/error.h"
@@ -40,6 +41,17 @@ DrawRule rule_of(const RequestOptions& options, const DrawKey& key) {
 
 std::int32_t state(DrawState one) {
   return static_cast<std::int32_t>(one);
+}
+
+// `to` becomes the list, in the place that it has if that is as large.
+template <typename T>
+void put_list(at::Tensor& to, const std::vector<T>& list, at::ScalarType dtype, at::Device device) {
+  const at::Tensor from = ops::staged_list(list, at::kCPU, dtype);
+  if (!to.defined() || to.numel() != from.numel()) {
+    to = device.is_cpu() ? from : ops::staged(from, device);
+  } else {
+    to.copy_(device.is_cuda() ? from.pin_memory() : from, /*non_blocking=*/true);
+  }
 }
 
 }  // namespace
@@ -92,22 +104,33 @@ void DeviceSampler::end(std::int64_t row) {
   states_.select(0, row).fill_(state(DrawState::kLength));
 }
 
-void DeviceSampler::send_rules() {
+void DeviceSampler::settle() {
+  if (!changed_) return;
   std::vector<std::int32_t> stops;
   for (std::size_t i = 0; i < rules_.size(); ++i) {
     rules_[i].first_stop = static_cast<std::int32_t>(stops.size());
     rules_[i].stops = static_cast<std::int32_t>(stop_ids_[i].size());
     stops.insert(stops.end(), stop_ids_[i].begin(), stop_ids_[i].end());
   }
-  sent_rules_ = ops::staged_list(rules_, seen_.device(), at::kByte);
-  sent_stops_ = ops::staged_list(stops, seen_.device());
+  // More places than there are, so that few other ones need another tensor; no row names the rest.
+  const std::size_t places = sent_stops_.defined() ? static_cast<std::size_t>(sent_stops_.numel()) : 0;
+  stops.resize(std::max(places, stops.empty() ? 0 : std::bit_ceil(stops.size())), -1);
+  put_list(sent_rules_, rules_, at::kByte, seen_.device());
+  put_list(sent_stops_, stops, at::kInt, seen_.device());
   changed_ = false;
+}
+
+void DeviceSampler::put_form(std::vector<std::int64_t>& out) const {
+  for (const at::Tensor* const one : {&results_, &seen_, &masses_, &drawn_, &sent_rules_, &sent_stops_}) {
+    out.push_back(reinterpret_cast<std::intptr_t>(one->const_data_ptr()));
+    out.push_back(one->numel());
+  }
 }
 
 bool DeviceSampler::step(const at::Tensor& logits) {
   base::require(logits.dim() == 2 && logits.size(0) == rows_ && logits.size(1) == vocabulary_,
                 "DeviceSampler::step", "logits [rows, vocabulary]");
-  if (changed_) send_rules();
+  settle();
   return ops::sample_tokens({.logits = logits,
                              .rules = sent_rules_,
                              .stop_ids = sent_stops_,

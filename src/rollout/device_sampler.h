@@ -30,6 +30,11 @@ class DeviceSampler {
              std::span<const std::int32_t> ids, std::int64_t drawn = 0);
   void end(std::int64_t row);  // draws nothing from now on; so does every row at first
 
+  // Sends what begin() has changed, in the place where it was; step() does so too. put_form() appends what a step's work depends on, but
+  // for numbers on the device (ops/machine/step_graphs.h).
+  void settle();
+  void put_form(std::vector<std::int64_t>& out) const;
+
   // A token of each row that goes on, from logits [rows, vocabulary] fp32 on the device. False: the device has no kernel for
   // it, and no row has a token. Does not wait for the device.
   bool step(const at::Tensor& logits);
@@ -51,7 +56,6 @@ class DeviceSampler {
   const at::Tensor& ids() const { return ids_; }
 
  private:
-  void send_rules();
   std::vector<Token> tokens_of(const at::Tensor& results) const;
 
   const std::int64_t rows_, vocabulary_;

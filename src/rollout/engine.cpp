@@ -148,7 +148,7 @@ void Engine::append(RequestId id, Continuation continuation) {
   // The last token is read again even if it is there: its logits are needed.
   const std::int64_t most = std::max(next.own_from, std::min(keep, next.length() - 1));
   if (!old.cache.layers.empty() && old.cache.length > most) old.cache.truncate(most);
-  if (old.cache.length == old.own_from) old.cache.layers.clear();
+  if (old.cache.length == old.own_from) old.cache.forget();
   old.ids = std::move(next.ids);
   old.turn = next.turn;
   old.turns += 1;

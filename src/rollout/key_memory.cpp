@@ -7,16 +7,6 @@
 #include "ops/machine/device_memory.h"
 
 namespace hone::rollout {
-namespace {
-
-std::int64_t held_by(const model::KvCache& cache) {
-  std::int64_t out = 0;
-  for (const model::LayerCache& layer : cache.layers) out += layer.bytes();
-  return out;
-}
-
-}  // namespace
-
 KeyMemory::KeyMemory(const model::CausalLm& model, const EngineOptions& options)
     : model_(model),
       options_(options),
@@ -34,7 +24,7 @@ void KeyMemory::lay_out(Sequence& sequence) const {
 KeyMemory::Room KeyMemory::own_room(const Sequence& sequence) const {
   const bool begun = !sequence.cache.layers.empty();
   const std::int64_t length = begun ? sequence.cache.length - sequence.own_from : 0,
-                     tiles = begun ? costs_.tiles_in(held_by(sequence.cache)) : 0,
+                     tiles = begun ? costs_.tiles_in(sequence.cache.bytes()) : 0,
                      all = sequence.length() - sequence.own_from;
   const std::int64_t total = all + sequence.options->max_new_tokens;
   return {.tiles = costs_.grown(tiles, length, all - length, total, options_.prefill_tokens), .states = 1};
@@ -173,7 +163,7 @@ void KeyMemory::settle(Sequence& sequence) {
   sequence.last_use = ++clock_;
   for (const auto& one : sequence.nodes) one->last_use = clock_;
   sequence.booking = Booking();
-  sequence.booking = Booking(&used_, held_by(sequence.cache));
+  sequence.booking = Booking(&used_, sequence.cache.bytes());
 }
 
 void KeyMemory::lose(Sequence& sequence) {
@@ -188,16 +178,16 @@ void KeyMemory::lose_all(const Sequences& all) {
       lose(*one);
       continue;
     }
-    one->cache.layers.clear();
+    one->cache.forget();
     for (const auto& node : one->nodes) node->forget_tokens();
   }
   while (std::erase_if(tree_, [](const auto& one) { return one.second.use_count() == 1; }) > 0) {
   }
-  pools_.clear();
+  reserved_.reset();
 }
 
 void KeyMemory::reserve(const std::deque<Sequence*>& waiting) {
-  if (!pools_.empty() || waiting.empty() || !costs_.is_pooled()) return;
+  if (reserved_ || waiting.empty() || !costs_.is_pooled()) return;
   std::int64_t tiles = 0, taken = 0, count = 0;
   const PromptGroup* before = nullptr;
   for (const Sequence* const one : waiting) {
@@ -209,17 +199,17 @@ void KeyMemory::reserve(const std::deque<Sequence*>& waiting) {
     if (count > 1 && taken > limit_) break;
     tiles += own.tiles + (first ? prompt.tiles + in_tree : 0);
   }
-  pools_ = model_.reserve_keys(tiles * ops::kKvTile);
+  reserved_ = model_.reserve_keys(tiles * ops::kKvTile);
 }
 
 std::int64_t KeyMemory::held(const Sequences& all) const {
   std::int64_t out = 0;
   std::map<const KeyNode*, std::int64_t> nodes;
-  for (const auto& [key, one] : tree_) nodes[one.get()] = held_by(one->cache);
+  for (const auto& [key, one] : tree_) nodes[one.get()] = one->cache.bytes();
   for (const auto& [id, sequence] : all) {
-    out += held_by(sequence->cache);
-    for (const auto& one : sequence->nodes) nodes[one.get()] = held_by(one->cache);
-    if (const auto& prompt = sequence->group->held) nodes[prompt.get()] = held_by(prompt->cache);
+    out += sequence->cache.bytes();
+    for (const auto& one : sequence->nodes) nodes[one.get()] = one->cache.bytes();
+    if (const auto& prompt = sequence->group->held) nodes[prompt.get()] = prompt->cache.bytes();
   }
   for (const auto& [node, bytes] : nodes) out += bytes;
   return out;

@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -60,7 +61,7 @@ class KeyMemory {
   const std::int64_t limit_;
   std::int64_t used_ = 0, lost_ = 0;
   std::uint64_t clock_ = 0;
-  std::vector<std::shared_ptr<ops::backend::KvPool>> pools_;  // CausalLm::reserve_keys
+  std::optional<model::ReservedKeys> reserved_;
   // Tiles by their adapter, the one before (null: none) and their tokens. One that is nobody's is only here.
   using TileKey = std::tuple<const ops::AdapterSides*, const KeyNode*, std::vector<std::int32_t>>;
   static TileKey key_of(const Sequence& sequence, const KeyNode* before, std::int64_t from);

@@ -64,7 +64,7 @@ struct KeyNode {
 
   bool is_read() const { return cache.length == end; }
   void forget_tokens() {
-    cache.layers.clear();
+    cache.forget();
     cache.length = begin;
     hidden.reset();
     fed = 0;

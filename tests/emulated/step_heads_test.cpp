@@ -10,7 +10,7 @@
 #include "emulated/use_kernels.h"
 #include "ops/cases/case.h"
 #include "ops/rope.h"
-#include "ops/sampling/append_rotated.h"
+#include "ops/sampling/head_rotation.h"
 #include "ops/sampling/paged_attention.h"
 
 namespace hone::emulated {

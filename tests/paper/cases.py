@@ -14,6 +14,7 @@ class Run:
     words: list
     slow: bool = False
     own: bool = False  # with hone's own kernels
+    graphs: bool = False  # a token of the sampler as a graph
 
 
 @dataclasses.dataclass
@@ -78,6 +79,8 @@ ROWS = {
     # Of 256 prompts, which are read in pieces, the last one has its first token when the first one has eight.
     "decode 0.5b batch 8 own": Run(["decode", "{MODELS}/qwen2.5-0.5b", "8", "--tokens", "20,40"], own=True),
     "decode 0.5b batch 256 own": Run(["decode", "{MODELS}/qwen2.5-0.5b", "256", "--tokens", "20,40"], own=True),
+    "decode 0.5b batch 8 graphs": Run(["decode", "{MODELS}/qwen2.5-0.5b", "8", "--tokens", "20,40"], own=True, graphs=True),
+    "decode 0.5b batch 256 graphs": Run(["decode", "{MODELS}/qwen2.5-0.5b", "256", "--tokens", "20,40"], own=True, graphs=True),
 }
 
 

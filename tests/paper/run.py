@@ -53,7 +53,10 @@ class Bench:
 
     def start(self, words, name):
         """The driver's lines; RuntimeError when it failed."""
-        own = {} if name in cases.ROWS and cases.ROWS[name].own else {"HONE_OWN_KERNELS": "off"}
+        row = cases.ROWS.get(name)
+        own = {} if row and row.own else {"HONE_OWN_KERNELS": "off"}
+        if row and row.graphs:
+            own["HONE_STEP_GRAPHS"] = "on"
         given = {"{MODELS}": self.folder / "models", "{FIXTURES}": cases.FIXTURES, "{OUT}": self.folder / "out" / name.replace(" ", "_")}
         filled = [str(word) for word in words]
         for place, path in given.items():
@@ -69,7 +72,7 @@ def measured(lines):
     """The columns of runs.md that a driver's lines give."""
     if lines[-1]["event"] == "decoded":
         line = lines[-1]
-        return {"launches": round(line["launches"]), "waits": round(line["waits"]), "copies": round(line["to_device"] + line["to_host"])}
+        return {"launches": round(line["launches"] + line["graph_launches"]), "waits": round(line["waits"]), "copies": round(line["to_device"] + line["to_host"])}
     steps, end = [line for line in lines if line["event"] == "step"], lines[-1]
     later = [step for step in steps if step["step"] >= 2]
     return {"launches": max(step["launches"] for step in later), "waits": max(step["waits"] for step in later),

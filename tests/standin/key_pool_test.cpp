@@ -413,7 +413,7 @@ TEST(KeyPool, TakesWhatThePlanSays) {
     std::int64_t booked = 0;
     generate(model, prompts, options, [&](std::size_t, const Completion&) {
       booked = 0;
-      for (const Pool& pool : model.reserve_keys(0)) booked += pool->booked() * pool->row_bytes();
+      for (const Pool& pool : model.reserve_keys(0).rows) booked += pool->booked() * pool->row_bytes();
     });
     EXPECT_EQ(booked, 4 * one.sample + 2 * one.prompt) << share;
   }

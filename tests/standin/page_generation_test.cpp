@@ -6,7 +6,8 @@
 #include <algorithm>
 
 #include "model/files/weight_source.h"
-#include "ops/backend/kv_page_pool.h"
+#include "ops/backend/cuda.h"
+#include "ops/sampling/key_pages.h"
 #include "rollout/generate.h"
 #include "rollout/kv_memory.h"
 #include "rollout/random_requests.h"
@@ -126,10 +127,8 @@ TEST(PageGeneration, ASharedPromptsPagesAreOneForAllSamples) {
   options.stop_ids = {};
   std::int64_t pages = 0;
   generate(model, {some_prompt(70, 1)}, options, [&](std::size_t, const Completion&) {
-    for (const auto& pool : model.reserve_keys(0)) {
-      const auto& paged = dynamic_cast<const ops::backend::KvPagePool&>(*pool);
-      pages = std::max(pages, paged.booked() / ops::kPageTokens - paged.unused());
-    }
+    const model::ReservedKeys keys = model.reserve_keys(0);
+    pages = std::max(pages, keys.pages->booked() / ops::kPageTokens - keys.pages->unused());
   });
   EXPECT_EQ(pages, 2 + 2) << "the prompt's two, and one of each sample but the one that is told of";
 }

@@ -296,6 +296,20 @@ RopeTables Rotations::tables(const ModelConfig& config, const std::vector<std::i
   return out;
 }
 
+RopeTables Rotations::tables(const ModelConfig& config, const at::Tensor& positions,
+                             at::ScalarType dtype) const {
+  base::require(config.query_scale_beta == 0, "Rotations::tables", "queries that are not scaled by position");
+  RopeTables out;
+  for (std::size_t i = 0; i < frequencies_.size(); ++i)
+    out.tables.push_back(
+        ops::rope_table(frequencies_[i], positions, dtype, i == 0 ? config.rope_attention_factor : 1));
+  if (norms_without_rotation(config)) {
+    out.none.cos = at::empty({positions.size(0), 0}, frequencies_.front().options().dtype(dtype));
+    out.none.sin = at::empty_like(out.none.cos);
+  }
+  return out;
+}
+
 std::int64_t longest_generated(const ModelConfig& config) {
   if (!config.rope_long) return config.max_position_embeddings;
   return std::min(config.max_position_embeddings, config.rope_long->original_max_position_embeddings);

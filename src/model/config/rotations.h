@@ -56,6 +56,9 @@ class Rotations {
   // `dynamic`.
   RopeTables tables(const ModelConfig& config, const std::vector<std::int64_t>& positions,
                     at::ScalarType dtype) const;
+  // The same for positions [T] fp32 on the device, which the host does not look at: none is beyond the original length of a scaling,
+  // and queries are not scaled by position.
+  RopeTables tables(const ModelConfig& config, const at::Tensor& positions, at::ScalarType dtype) const;
 
  private:
   std::vector<at::Tensor> frequencies_;  // [rotated / 2] fp32, one a rotation; its own width each

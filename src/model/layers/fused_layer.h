@@ -19,6 +19,10 @@
 #include "model/layers/layer_cache.h"
 #include "ops/attention.h"
 
+namespace hone::ops {
+class PageStep;
+}  // namespace hone::ops
+
 namespace hone::model {
 
 // What the forward keeps for the backward, in elements per token and layer, of the linears' dtype (those of H
@@ -87,6 +91,8 @@ struct LayerPass {
   // reads it next; undefined where d was changed since. Null: not wanted.
   at::Tensor* cast = nullptr;
   at::Tensor d_per_layer = {};  // the same, their gradients, written in a backward; undefined: not wanted
+  // Of a sampler's step: the layers that have keys in pages append to them and read them there. Null: none has.
+  ops::PageStep* pages = nullptr;
 };
 
 // Packed rows of a training or scoring pass: a segment attends to its prefix, if it has one, then to itself

@@ -4,8 +4,7 @@
 
 #include <ATen/ATen.h>
 
-#include <functional>
-#include <span>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -14,6 +13,7 @@
 #include "model/mixers/attention_heads.h"
 #include "model/mixers/mixers.h"
 #include "ops/rms_norm.h"
+#include "ops/sampling/page_step.h"
 #include "ops/sigmoid_gate.h"
 
 namespace hone::model {
@@ -36,20 +36,16 @@ at::Tensor rotated(const at::Tensor& x, const ops::RopeTable* rope) {
 
 // ---- keys and values in caches
 
-// What puts keys and values into caches.
-using Append = std::function<void(std::span<const ops::KvAppend>, const at::Tensor& k, const at::Tensor& v)>;
-
 // Appends each segment's keys and values, if there are any, to its cache and attends to all that the cache
 // then holds. In a layer that reads those of another one the caches have them already.
 void attend_after(const std::vector<StepCache>& caches, const Segments& segments, const MixerTape& tape,
-                  const Heads& heads, const ops::AttentionRule& rule,
-                  const Append& append = ops::append_all) {
+                  const Heads& heads, const ops::AttentionRule& rule) {
   if (heads.k.defined()) {
     std::vector<ops::KvAppend> added;
     added.reserve(segments.size());
     for (std::size_t i = 0; i < segments.size(); ++i)
       added.push_back({.tiles = &caches[i].own->tiles, .begin = segments[i].begin, .end = segments[i].end});
-    append(added, heads.k, heads.v);
+    ops::append_all(added, heads.k, heads.v);
   }
   thread_local std::vector<ops::AttentionRows> rows;  // all layers have lists of the same lengths
   rows.resize(segments.size());
@@ -244,17 +240,23 @@ class Attention final : public Mixer {
   }
   void step(const MixerCall& call, const std::vector<StepCache>& caches, MixerTape& tape) const override {
     const AttentionHeads all(call);
-    const auto rotate = [&] { all.norm_and_rotate(tape.in, false); };
-    const std::optional<ops::HeadRotation> rotation = all.rotation();
-    if (!rotation) rotate();
+    const Heads heads = all.of(tape.in);
+    const ops::AttentionRule rule = attention_rule(call.layer, call.pass.config);
     const LayerAttention& own = call.layer.attention;
-    const auto append = [&](std::span<const ops::KvAppend> rows, const at::Tensor& k, const at::Tensor& v) {
-      if (!rotation) return ops::append_all(rows, k, v);
-      const std::int64_t heads = call.pass.config.num_attention_heads + 2 * own.kv_heads;
-      ops::append_rotated(rows, slice_heads(tape.in, 0, heads, own.head_dim), *rotation, rotate);
-    };
-    attend_after(caches, call.segments, tape, all.of(tape.in), attention_rule(call.layer, call.pass.config),
-                 append);
+    const std::int64_t keys_of = own.shares < 0 ? call.layer.number : own.shares;
+    ops::PageStep* const pages = call.pass.pages;
+    if (pages == nullptr || !pages->has(keys_of)) {
+      all.norm_and_rotate(tape.in, false);
+      return attend_after(caches, call.segments, tape, heads, rule);
+    }
+    const std::optional<ops::HeadRotation> rotation = all.rotation();
+    const std::int64_t count = call.pass.config.num_attention_heads + 2 * own.kv_heads;
+    const bool both =
+        rotation &&
+        pages->append_rotated(call.layer.number, slice_heads(tape.in, 0, count, own.head_dim), *rotation);
+    if (!both) all.norm_and_rotate(tape.in, false);
+    if (!both && heads.k.defined()) pages->append(call.layer.number, heads.k, heads.v);
+    pages->attend(keys_of, tape.out, heads.q, rule);
   }
   at::Tensor seen(const MixerTape& tape) const override {
     if (!tape.gate.defined()) return tape.out;

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "model/layers/mixer_call.h"
-#include "ops/sampling/append_rotated.h"
+#include "ops/sampling/head_rotation.h"
 
 namespace hone::model {
 

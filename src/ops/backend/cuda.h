@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "ops/backend/operators.h"
-#include "ops/sampling/append_rotated.h"
+#include "ops/sampling/head_rotation.h"
 #include "ops/sampling/paged_attention.h"
 #include "ops/sampling/sample_tokens.h"
 

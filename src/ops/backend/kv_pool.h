@@ -1,6 +1,5 @@
 // Keys and values of many sequences in one memory of a layer, for backends that attend to all of them in one call
-// (KvLayout::is_pooled). What a sequence has there is a run: of neighboring rows (kv_row_pool.h), or of pages that it may have in
-// common with others (kv_page_pool.h).
+// (KvLayout::is_pooled). What a sequence has there is a run of neighboring rows (kv_row_pool.h).
 //
 // The host books; memory is allocated when it is first needed, for all that is booked by then. What a run lets go is free for others.
 // The memory itself is freed with the pool, which lives as long as a run of it or an owner of the pool does.

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "ops/backend/cuda.h"
-#include "ops/backend/kv_page_pool.h"
 #include "ops/backend/kv_pool.h"
 #include "ops/index_tensor.h"
 
@@ -95,12 +94,6 @@ bool attend_pages(const Tensor& out, const Tensor& lse, const Tensor& q, const P
 bool attends_to_pages(const KeyShape& shape, at::Device device) {
   return shape.sees_all && pools_keys(device) && cuda::has_own_kernels(device) &&
          cuda::takes_pages(shape.dtype, shape.heads / shape.kv_heads, shape.head_dim);
-}
-
-std::shared_ptr<backend::KvPool> make_key_pool(const KeyShape& shape, at::Device device) {
-  if (!attends_to_pages(shape, device))
-    return make_kv_pool(shape.kv_heads, shape.head_dim, shape.dtype, device);
-  return std::make_shared<backend::KvPagePool>(shape.kv_heads, shape.head_dim, shape.dtype, device);
 }
 
 }  // namespace hone::ops

@@ -55,7 +55,5 @@ struct KeyShape {
   bool sees_all = true;  // neither a window nor a soft cap
 };
 bool attends_to_pages(const KeyShape& shape, at::Device device);
-// make_kv_pool(), in pages where attends_to_pages().
-std::shared_ptr<backend::KvPool> make_key_pool(const KeyShape& shape, at::Device device);
 
 }  // namespace hone::ops

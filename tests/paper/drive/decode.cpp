@@ -102,6 +102,8 @@ int decode_on_card(const std::vector<std::string>& words, at::Device card) {
                {"batch", wanted.batch},
                {"layers", model.config().num_hidden_layers},
                {"launches", a_token(&PaperCounts::launches)},
+               {"graph_launches", a_token(&PaperCounts::graph_launches)},
+               {"kernels_of_graphs", a_token(&PaperCounts::kernels_of_graphs)},
                {"library_calls", a_token(&PaperCounts::library_calls)},
                {"waits", a_token(&PaperCounts::waits)},
                {"late_waits", a_token(&PaperCounts::late_waits)},

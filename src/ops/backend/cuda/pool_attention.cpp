@@ -8,9 +8,7 @@
 #include <cmath>
 
 #include "ops/backend/cuda/cuda_operators.h"
-#include "ops/backend/cuda/page_attention.h"
 #include "ops/backend/cuda/pool_index.h"
-#include "ops/backend/kv_page_pool.h"
 #include "ops/backend/kv_row_pool.h"
 
 namespace hone::ops::cuda {
@@ -71,10 +69,7 @@ Part over_own(const PoolAttention& attention, const PoolIndex& index, const Tens
 bool attend_tiles(const Tensor& out, const Tensor& lse, const Tensor& q,
                   const std::vector<AttentionRows>& rows, const AttentionRule& rule) {
   if (q.size(0) == 0) return false;
-  backend::KvPool* const some_pool = pool_of(rows, q.size(0));
-  if (auto* const pages = dynamic_cast<backend::KvPagePool*>(some_pool))
-    return attend_in_pages(out, lse, q, *pages, rows, rule);
-  auto* const pool = dynamic_cast<backend::KvRowPool*>(some_pool);
+  auto* const pool = dynamic_cast<backend::KvRowPool*>(pool_of(rows, q.size(0)));
   const bool two_parts =
       std::all_of(rows.begin(), rows.end(), [](const AttentionRows& one) { return one.before.size() <= 1; });
   const bool narrow = q.scalar_type() == at::kBFloat16 || q.scalar_type() == at::kHalf;

@@ -1,0 +1,113 @@
+#include "ops/machine/step_graphs.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include "ops/machine/graph_library.h"
+
+namespace hone::ops {
+namespace {
+
+using cuda::GraphLibrary;
+
+struct Loaded {
+  const GraphLibrary* table = nullptr;
+  std::string why_not;
+};
+
+// Beside the library or program that holds this function.
+Loaded load_library() {
+  Dl_info found{};
+  std::string path = "libhone_graphs.so";
+  if (dladdr(reinterpret_cast<const void*>(&load_library), &found) != 0 && found.dli_fname != nullptr) {
+    const std::string file = found.dli_fname;
+    path = file.substr(0, file.rfind('/') + 1) + path;
+  }
+  void* const library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* const said = dlerror();
+    return {.why_not = said == nullptr ? path + " is not there" : said};
+  }
+  const auto entry = reinterpret_cast<cuda::GraphEntry>(dlsym(library, cuda::kGraphEntry));
+  const GraphLibrary* const table = entry == nullptr ? nullptr : entry();
+  if (table == nullptr || table->version != cuda::kGraphVersion)
+    return {.why_not = path + " is of another version of hone"};
+  return {.table = table};
+}
+
+const Loaded& library() {
+  static const Loaded loaded = load_library();
+  return loaded;
+}
+
+}  // namespace
+
+bool step_graphs_wanted() {
+  const char* const said = std::getenv("HONE_STEP_GRAPHS");  // NOLINT(concurrency-mt-unsafe): nobody sets it
+  return said != nullptr && std::string_view(said) == "on";
+}
+
+class StepGraphs::Graph {
+ public:
+  Graph() : graph_(library().table->make()) {}
+  ~Graph() { library().table->drop(graph_); }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  std::string record(const Graph* beside, std::function<void()>& work) {
+    const auto call = [](void* user) { (*static_cast<std::function<void()>*>(user))(); };
+    return library().table->record(graph_, beside == nullptr ? nullptr : beside->graph_, call, &work);
+  }
+  void start() const { library().table->start(graph_); }
+
+ private:
+  void* const graph_;
+};
+
+StepGraphs::StepGraphs(at::Device device, std::size_t most) : device_(device), most_(most) {
+  if (device.is_cuda()) why_not_ = library().why_not;
+}
+
+StepGraphs::~StepGraphs() = default;
+
+void StepGraphs::clear() {
+  kept_.clear();
+}
+
+// Graphs of one device are never started at the same time, and leave nothing in memory of their own: all may have the same.
+void StepGraphs::record(Kept& one) {
+  const auto other = std::find_if(kept_.begin(), kept_.end(), [](const Kept& kept) { return kept.graph != nullptr; });
+  auto graph = std::make_unique<Graph>();
+  why_not_ = graph->record(other == kept_.end() ? nullptr : other->graph.get(), one.work);
+  if (!why_not_.empty()) return;
+  one.graph = std::move(graph);
+  ++recorded_;
+}
+
+void StepGraphs::run(const std::vector<std::int64_t>& form, const std::function<void()>& work) {
+  if (!why_not_.empty()) return work();
+  const auto found =
+      std::find_if(kept_.begin(), kept_.end(), [&](const Kept& one) { return one.form == form; });
+  if (found == kept_.end()) {
+    work();
+    kept_.push_front({.form = form, .work = work, .graph = nullptr});
+    if (kept_.size() > most_) kept_.pop_back();
+    return;
+  }
+  kept_.splice(kept_.begin(), kept_, found);
+  Kept& one = kept_.front();
+  if (!device_.is_cuda()) {
+    ++started_;
+    return one.work();
+  }
+  if (one.graph == nullptr) record(one);
+  if (one.graph == nullptr) return work();
+  one.graph->start();
+  ++started_;
+}
+
+}  // namespace hone::ops
