@@ -63,7 +63,7 @@ struct KvCache {
   bool can_truncate(std::int64_t to) const;
   void forget();               // as before the first step; length and prefix stay as they are
   std::int64_t bytes() const;  // of its own tokens, what is shared counted in full
-  KvCache clone() const;  // a separate sequence with the same tokens and prefix
+  KvCache clone() const;       // a separate sequence with the same tokens and prefix
   static KvCache after(std::shared_ptr<const KvCache> prefix);
 };
 

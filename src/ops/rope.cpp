@@ -94,7 +94,7 @@ RopeTable rope_table(const at::Tensor& inv_freq, const std::vector<std::int64_t>
 RopeTable rope_table(const at::Tensor& inv_freq, const at::Tensor& positions, at::ScalarType dtype,
                      double factor, const at::Tensor& row_factor) {
   const at::Tensor angle = positions.unsqueeze(1) * inv_freq.unsqueeze(0);  // [T, R/2]
-  const at::Tensor both = at::cat({angle, angle}, 1);         // [T, R]
+  const at::Tensor both = at::cat({angle, angle}, 1);                       // [T, R]
   at::Tensor cos = both.cos(), sin = both.sin();
   if (factor != 1) {
     cos.mul_(factor);

@@ -45,7 +45,7 @@ class Decoder {
   void drop(const Sequence& sequence);
   void drop_all();
 
-  std::int64_t computed() const { return computed_; }  // tokens so far
+  std::int64_t computed() const { return computed_; }                              // tokens so far
   const ops::StepGraphs* graphs() const { return graphs_ ? &*graphs_ : nullptr; }  // null: not wanted
 
  private:
@@ -131,7 +131,7 @@ class Decoder {
   // The step that was started ahead of the host draws tokens of these; null: nobody wants one any more.
   std::vector<Ready> ahead_;
   std::exception_ptr failed_;  // what starting it threw: told after the tokens that were drawn before
-  std::vector<ops::AdapterRows> rows_;  // of a forward, then of the logits
+  std::vector<ops::AdapterRows> rows_;     // of a forward, then of the logits
   std::optional<ops::StepGraphs> graphs_;  // nothing: not wanted
 };
 

@@ -48,7 +48,7 @@ template <typename T>
 void put_list(at::Tensor& to, const std::vector<T>& list, at::ScalarType dtype, at::Device device) {
   const at::Tensor from = ops::staged_list(list, at::kCPU, dtype);
   if (!to.defined() || to.numel() != from.numel()) {
-    to = device.is_cpu() ? from : ops::staged(from, device);
+    to = ops::staged(from, device);
   } else {
     to.copy_(device.is_cuda() ? from.pin_memory() : from, /*non_blocking=*/true);
   }

@@ -40,7 +40,8 @@ struct Read {
 std::vector<Read> reads_of(const SentParts& sent, std::size_t rows) {
   const auto parts = structures_of<PagePart>(sent.parts);
   const auto part_rows = structures_of<PartRow>(sent.rows);
-  const auto pages = structures_of<std::int32_t>(sent.pages), results_of = structures_of<std::int32_t>(sent.results_of);
+  const auto pages = structures_of<std::int32_t>(sent.pages),
+             results_of = structures_of<std::int32_t>(sent.results_of);
   EXPECT_EQ(std::ssize(parts), sent.wide + sent.narrow);
   EXPECT_EQ(results_of.size(), rows + 1);
   EXPECT_LE(results_of.back(), sent.results);
@@ -109,7 +110,8 @@ void expect_own_tokens(const std::vector<Sequence*>& batch, const PageRun& nobod
     add(rows[i].own == nullptr ? nobody : *rows[i].own);
     ASSERT_EQ(found[i].slots, slots) << "row " << i;
     const auto row = static_cast<std::int64_t>(i);
-    ASSERT_EQ(kept.slots().page[row].item<std::int64_t>() * kPageTokens + kept.slots().place[row].item<std::int64_t>(),
+    ASSERT_EQ(kept.slots().page[row].item<std::int64_t>() * kPageTokens +
+                  kept.slots().place[row].item<std::int64_t>(),
               slots.back());
     ASSERT_EQ(kept.positions()[row].item<float>(), static_cast<float>(rows[i].position));
   }

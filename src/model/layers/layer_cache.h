@@ -21,7 +21,7 @@ struct LayerCache {
   ops::ConvInputs inputs;        // its last inputs
   ops::DeltaState delta;         // its last inputs, and what its heads hold
   bool is_elsewhere = false;     // the layer reads the cache of another one and has nothing here
-  bool in_pages = false;         // its keys and values are in the sequence's pages (KvCache::pages), and not here
+  bool in_pages = false;  // its keys and values are in the sequence's pages (KvCache::pages), and not here
 
   std::int64_t length() const { return mixer->length(*this); }
   std::int64_t bytes() const { return tiles.bytes() + inputs.bytes() + delta.bytes(); }

@@ -131,6 +131,11 @@ bool own_kernels_wanted() {
   return said == nullptr || std::string_view(said) != "off";
 }
 
+bool step_graphs_wanted() {
+  const char* const said = std::getenv("HONE_STEP_GRAPHS");  // NOLINT(concurrency-mt-unsafe): nobody sets it
+  return said != nullptr && std::string_view(said) == "on";
+}
+
 std::string CudaState::why_not() const {
   if (loaded) return "";
   std::string out = obstacle.found;

@@ -3,8 +3,6 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <string_view>
 #include <utility>
 
 #include "ops/machine/graph_library.h"
@@ -14,16 +12,16 @@ namespace {
 
 using cuda::GraphLibrary;
 
-struct Loaded {
+struct LoadedGraphs {
   const GraphLibrary* table = nullptr;
   std::string why_not;
 };
 
 // Beside the library or program that holds this function.
-Loaded load_library() {
+LoadedGraphs load_graphs() {
   Dl_info found{};
   std::string path = "libhone_graphs.so";
-  if (dladdr(reinterpret_cast<const void*>(&load_library), &found) != 0 && found.dli_fname != nullptr) {
+  if (dladdr(reinterpret_cast<const void*>(&load_graphs), &found) != 0 && found.dli_fname != nullptr) {
     const std::string file = found.dli_fname;
     path = file.substr(0, file.rfind('/') + 1) + path;
   }
@@ -39,37 +37,32 @@ Loaded load_library() {
   return {.table = table};
 }
 
-const Loaded& library() {
-  static const Loaded loaded = load_library();
+const LoadedGraphs& graph_library() {
+  static const LoadedGraphs loaded = load_graphs();
   return loaded;
 }
 
 }  // namespace
 
-bool step_graphs_wanted() {
-  const char* const said = std::getenv("HONE_STEP_GRAPHS");  // NOLINT(concurrency-mt-unsafe): nobody sets it
-  return said != nullptr && std::string_view(said) == "on";
-}
-
 class StepGraphs::Graph {
  public:
-  Graph() : graph_(library().table->make()) {}
-  ~Graph() { library().table->drop(graph_); }
+  Graph() : graph_(graph_library().table->make()) {}
+  ~Graph() { graph_library().table->drop(graph_); }
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
   std::string record(const Graph* beside, std::function<void()>& work) {
     const auto call = [](void* user) { (*static_cast<std::function<void()>*>(user))(); };
-    return library().table->record(graph_, beside == nullptr ? nullptr : beside->graph_, call, &work);
+    return graph_library().table->record(graph_, beside == nullptr ? nullptr : beside->graph_, call, &work);
   }
-  void start() const { library().table->start(graph_); }
+  void start() const { graph_library().table->start(graph_); }
 
  private:
   void* const graph_;
 };
 
 StepGraphs::StepGraphs(at::Device device, std::size_t most) : device_(device), most_(most) {
-  if (device.is_cuda()) why_not_ = library().why_not;
+  if (device.is_cuda()) why_not_ = graph_library().why_not;
 }
 
 StepGraphs::~StepGraphs() = default;
@@ -80,7 +73,8 @@ void StepGraphs::clear() {
 
 // Graphs of one device are never started at the same time, and leave nothing in memory of their own: all may have the same.
 void StepGraphs::record(Kept& one) {
-  const auto other = std::find_if(kept_.begin(), kept_.end(), [](const Kept& kept) { return kept.graph != nullptr; });
+  const auto other =
+      std::find_if(kept_.begin(), kept_.end(), [](const Kept& kept) { return kept.graph != nullptr; });
   auto graph = std::make_unique<Graph>();
   why_not_ = graph->record(other == kept_.end() ? nullptr : other->graph.get(), one.work);
   if (!why_not_.empty()) return;

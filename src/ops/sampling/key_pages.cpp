@@ -99,9 +99,8 @@ const PageMemory& KeyPages::memory(std::int64_t layer) {
   const std::optional<KeyShape>& shape = layers_[static_cast<std::size_t>(layer)];
   base::require(shape.has_value(), "KeyPages::memory", "a layer that has pages");
   // An eighth more than before at least, so that sequences that come one by one do not copy all of it each time.
-  const PageMemory larger =
-      make_pages(std::max(book_->pages(), held + held / 8), shape->kv_heads, shape->head_dim,
-                 at::TensorOptions(shape->dtype).device(device_));
+  const PageMemory larger = make_pages(std::max(book_->pages(), held + held / 8), shape->kv_heads,
+                                       shape->head_dim, at::TensorOptions(shape->dtype).device(device_));
   if (held > 0) {
     larger.keys.narrow(0, 0, held).copy_(one.keys);
     larger.values.narrow(0, 0, held).copy_(one.values);

@@ -71,7 +71,7 @@ class KeyPages : public std::enable_shared_from_this<KeyPages> {
   at::Device device() const { return device_; }
   std::int64_t booked() const { return book_->pages() * KvPages::kPageTokens; }  // tokens
   std::int64_t unused() const { return book_->unused(); }                        // pages
-  std::int64_t token_bytes() const;  // of a token in all layers
+  std::int64_t token_bytes() const;                                              // of a token in all layers
   PageStep& step() { return *step_; }
 
  private:

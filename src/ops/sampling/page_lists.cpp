@@ -39,9 +39,8 @@ PageLists::PageLists(std::vector<std::pair<std::int64_t, std::int64_t>> shapes, 
 }
 
 const SentParts& PageLists::parts(std::int64_t group, std::int64_t dim) const {
-  const auto found = std::find_if(shapes_.begin(), shapes_.end(), [&](const Shape& one) {
-    return one.group == group && one.dim == dim;
-  });
+  const auto found = std::find_if(shapes_.begin(), shapes_.end(),
+                                  [&](const Shape& one) { return one.group == group && one.dim == dim; });
   base::require(found != shapes_.end(), "PageLists::parts", "heads of one of the layers");
   return found->sent;
 }
@@ -199,8 +198,7 @@ void PageLists::place() {
 // In pinned memory of its own each time, which libtorch keeps until the device has read it.
 void PageLists::send() {
   const auto count = static_cast<std::int64_t>(host_.size());
-  const Tensor from =
-      at::empty({count}, at::TensorOptions(at::kInt).pinned_memory(device_.is_cuda()));
+  const Tensor from = at::empty({count}, at::TensorOptions(at::kInt).pinned_memory(device_.is_cuda()));
   std::memcpy(from.mutable_data_ptr(), host_.data(), host_.size() * sizeof(std::int32_t));
   sent_.narrow(0, 0, count).copy_(from, /*non_blocking=*/true);
 }

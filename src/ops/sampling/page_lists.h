@@ -33,8 +33,9 @@ class PageLists {
   struct Row {
     std::uint64_t version = 0;
     std::int64_t length = 0, position = 0;
-    std::int64_t part_begin = 0, part_end = 0;  // pages of its last part, and from which one on another begins
-    std::size_t befores = 0;                    // of those of all rows, so many up to this row's
+    std::int64_t part_begin = 0,
+                 part_end = 0;  // pages of its last part, and from which one on another begins
+    std::size_t befores = 0;    // of those of all rows, so many up to this row's
   };
   struct Before {
     std::uint64_t version = 0;
@@ -44,7 +45,8 @@ class PageLists {
   // Places in host_.
   struct Shape {
     std::int64_t group = 1, dim = 1;
-    std::vector<std::int32_t> last = {};  // of each row, in `parts` of the layout; -1: it is not the row's own
+    std::vector<std::int32_t> last =
+        {};  // of each row, in `parts` of the layout; -1: it is not the row's own
     std::size_t parts = 0, pages = 0;
     SentParts sent = {};
     std::vector<std::int64_t> form = {};

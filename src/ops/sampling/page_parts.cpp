@@ -144,7 +144,9 @@ PageParts page_parts(std::span<const PagedRow> spans, std::span<const std::size_
   for (std::int32_t& one : out.last) {
     const auto piece = static_cast<std::size_t>(one);
     const std::int32_t place = places[piece];
-    one = pieces.all()[piece].rows > 1 ? kNone : place >= 0 ? place : ~place + static_cast<std::int32_t>(out.wide);
+    one = pieces.all()[piece].rows > 1 ? kNone
+          : place >= 0                 ? place
+                                       : ~place + static_cast<std::int32_t>(out.wide);
   }
   return out;
 }

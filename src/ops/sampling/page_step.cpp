@@ -150,11 +150,13 @@ class PageStep::Lists {
   };
   std::deque<Made> made;
 
-  const step_index::StepIndex& index_of(std::int64_t group, std::int64_t dim, bool one_by_one, at::Device device) {
+  const step_index::StepIndex& index_of(std::int64_t group, std::int64_t dim, bool one_by_one,
+                                        at::Device device) {
     for (const Made& one : made)
       if (one.group == group && one.dim == dim) return one.index;
-    made.push_back(
-        {.group = group, .dim = dim, .index = step_index::IndexOfRows(rows, one_by_one).send(group, dim, device)});
+    made.push_back({.group = group,
+                    .dim = dim,
+                    .index = step_index::IndexOfRows(rows, one_by_one).send(group, dim, device)});
     return made.back().index;
   }
 };
@@ -180,7 +182,8 @@ void PageStep::begin(std::span<const PageRows> rows) {
   if (lists.is_listed) {
     if (some_are_nobodys && !lists.nobody) {
       // Does not hold the pages, which hold this step.
-      lists.nobody = std::make_shared<PageRun>(std::shared_ptr<KeyPages>(std::shared_ptr<KeyPages>(), &pages_));
+      lists.nobody =
+          std::make_shared<PageRun>(std::shared_ptr<KeyPages>(std::shared_ptr<KeyPages>(), &pages_));
       pages_.extend(*lists.nobody, 1);
     }
     lists.kept.set(rows, lists.nobody.get());
@@ -208,8 +211,8 @@ std::vector<std::int64_t> PageStep::form() const {
   lists_->kept.put_form(out);
   for (std::size_t i = 0; i < pages_.layers().size(); ++i)
     if (pages_.layers()[i])
-      out.push_back(reinterpret_cast<std::intptr_t>(
-          pages_.memory(static_cast<std::int64_t>(i)).keys.const_data_ptr()));
+      out.push_back(
+          reinterpret_cast<std::intptr_t>(pages_.memory(static_cast<std::int64_t>(i)).keys.const_data_ptr()));
   return out;
 }
 
@@ -223,7 +226,8 @@ void PageStep::append(std::int64_t layer, const Tensor& k, const Tensor& v) {
 }
 
 void PageStep::attend(std::int64_t layer, const Tensor& out, const Tensor& q, const AttentionRule& rule) {
-  base::require(rule.window == 0 && rule.soft_cap == 0, "PageStep::attend", "neither a window nor a soft cap");
+  base::require(rule.window == 0 && rule.soft_cap == 0, "PageStep::attend",
+                "neither a window nor a soft cap");
   announce("attention", q.size(0), q.size(1), q.size(2), q.scalar_type());
   const PageMemory& memory = pages_.memory(layer);
   const std::int64_t group = q.size(1) / memory.keys.size(1), dim = q.size(2);
