@@ -21,6 +21,11 @@ Handle new_handle() {
   return static_cast<Handle>(std::malloc(16));
 }
 
+// Kernels so far, those of graphs that were started among them.
+std::int64_t kernels_so_far() {
+  return state().counts.launches + state().counts.kernels_of_graphs;
+}
+
 // Of each event: how many kernels had been launched when it was recorded.
 std::unordered_map<cudaEvent_t, std::int64_t>& launches_before() {
   static auto* const one = new std::unordered_map<cudaEvent_t, std::int64_t>;
@@ -30,12 +35,12 @@ std::unordered_map<cudaEvent_t, std::int64_t>& launches_before() {
 }  // namespace
 
 void event_is_recorded(cudaEvent_t event) {
-  launches_before()[event] = state().counts.launches;
+  launches_before()[event] = kernels_so_far();
 }
 
 std::int64_t kernels_after(cudaEvent_t event) {
   const auto found = launches_before().find(event);
-  return found == launches_before().end() ? 0 : state().counts.launches - found->second;
+  return found == launches_before().end() ? 0 : kernels_so_far() - found->second;
 }
 
 void forget_recorded(cudaEvent_t event) {
