@@ -33,7 +33,7 @@ void copy_list(const std::vector<T>& list, std::size_t begin, std::size_t count,
 
 }  // namespace
 
-PageLists::PageLists(std::vector<std::pair<std::int64_t, std::int64_t>> shapes, at::Device device)
+PageLists::PageLists(const std::vector<std::pair<std::int64_t, std::int64_t>>& shapes, at::Device device)
     : device_(device) {
   for (const auto& [group, dim] : shapes) shapes_.push_back({.group = group, .dim = dim});
 }

@@ -18,7 +18,7 @@ namespace hone::ops {
 class PageLists {
  public:
   // Of layers of these shapes: heads of queries over a head of keys, and their size.
-  PageLists(std::vector<std::pair<std::int64_t, std::int64_t>> shapes, at::Device device);
+  PageLists(const std::vector<std::pair<std::int64_t, std::int64_t>>& shapes, at::Device device);
 
   // After each row's `own` has its new token. `nobody` is the own of rows that have none: one token, which they all read.
   void set(std::span<const PageRows> rows, const PageRun* nobody);
@@ -33,9 +33,9 @@ class PageLists {
   struct Row {
     std::uint64_t version = 0;
     std::int64_t length = 0, position = 0;
-    std::int64_t part_begin = 0,
-                 part_end = 0;  // pages of its last part, and from which one on another begins
-    std::size_t befores = 0;    // of those of all rows, so many up to this row's
+    // Pages of its last part, and from which one on another begins.
+    std::int64_t part_begin = 0, part_end = 0;
+    std::size_t befores = 0;  // of those of all rows, so many up to this row's
   };
   struct Before {
     std::uint64_t version = 0;
@@ -45,8 +45,8 @@ class PageLists {
   // Places in host_.
   struct Shape {
     std::int64_t group = 1, dim = 1;
-    std::vector<std::int32_t> last =
-        {};  // of each row, in `parts` of the layout; -1: it is not the row's own
+    // Of each row, in `parts` of the layout; -1: it is not the row's own.
+    std::vector<std::int32_t> last = {};
     std::size_t parts = 0, pages = 0;
     SentParts sent = {};
     std::vector<std::int64_t> form = {};

@@ -24,8 +24,8 @@ struct PageParts {
   std::vector<PartRow> rows;
   // results_of [rows + 1]. Where a row's last part is its own, that part has room for kPartPages pages, so that it can grow in place.
   std::vector<std::int32_t> pages, results_of;
-  std::vector<std::int32_t>
-      last;  // [rows], the place in `parts` of a row's last part, if no other row reads it; else -1
+  // [rows], the place in `parts` of a row's last part, if no other row reads it; else -1.
+  std::vector<std::int32_t> last;
   std::int64_t wide = 0, results = 0;
   std::int64_t tokens = 0;  // keys that are read, each as often as a part has them
 };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/stopwatch.h"
 #include "model/causal_lm.h"
 #include "model/files/weight_source.h"
 #include "paper/drive/card.h"
@@ -18,7 +19,8 @@
 namespace hone::paper {
 namespace {
 
-// Processor time of this thread: what others do on the same processor does not count.
+// Processor time of this thread: what others do on the same processor does not count. It costs a call of the kernel, where base::Clock
+// costs none.
 double processor_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -29,17 +31,18 @@ double processor_seconds() {
 // Seconds that this thread spent in libtorch's operators, those inside of others counted once.
 struct InOperators {
   int depth = 0;
-  double begin = 0, seconds = 0;
+  base::Clock::time_point begin = {};
+  double seconds = 0;
 };
 thread_local InOperators in_operators;
 
 std::unique_ptr<at::ObserverContext> operator_begun(const at::RecordFunction& /*call*/) {
-  if (in_operators.depth++ == 0) in_operators.begin = processor_seconds();
+  if (in_operators.depth++ == 0) in_operators.begin = base::Clock::now();
   return nullptr;
 }
 
 void operator_ended(const at::RecordFunction& /*call*/, at::ObserverContext* /*context*/) {
-  if (--in_operators.depth == 0) in_operators.seconds += processor_seconds() - in_operators.begin;
+  if (--in_operators.depth == 0) in_operators.seconds += base::seconds_since(in_operators.begin);
 }
 
 // The least and the middle one of some times, in microseconds.
@@ -68,18 +71,21 @@ int host_on_card(const std::vector<std::string>& words, at::Device card) {
   const auto handle = at::addGlobalCallback(
       at::RecordFunctionCallback(operator_begun, operator_ended).scopes({at::RecordScope::FUNCTION}));
   // Observers cost time themselves: every other step is without them, and says how long a step takes.
-  std::vector<double> all, inside;
+  std::vector<double> all, inside, beside;
   for (std::int64_t i = 0; i < kTokens - 20; ++i) {
     const bool is_observed = i % 2 == 1;
     is_observed ? at::reenableCallback(handle) : at::disableCallback(handle);
     in_operators.seconds = 0;
     const double begin = processor_seconds();
+    const base::Clock::time_point observed = base::Clock::now();
     engine.advance();
-    engine.poll();
-    const double seconds = processor_seconds() - begin;
+    const std::vector<rollout::Event> events = engine.poll();
+    const double total = base::seconds_since(observed), seconds = processor_seconds() - begin;
     if (i < kTokens / 4) continue;  // prompts are read in pieces
+    base::require(std::ssize(events) == batch, "paper_drive host", "a token of each sequence in a step");
     if (is_observed) {
       inside.push_back(in_operators.seconds);
+      beside.push_back(total - in_operators.seconds);
     } else {
       all.push_back(seconds);
     }
@@ -89,7 +95,8 @@ int host_on_card(const std::vector<std::string>& words, at::Device card) {
                     {"batch", batch},
                     {"steps", all.size()},
                     {"step_us", told(all)},
-                    {"operators_us", told(inside)}}
+                    {"operators_us", told(inside)},
+                    {"host_us", told(beside)}}
                    .dump()
             << std::endl;
   return 0;

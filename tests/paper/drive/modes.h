@@ -23,9 +23,9 @@ int capture_on_card(const std::vector<std::string>& words, at::Device card);
 // same addresses of the card, and start as many kernels in the same order. The line says where two of them first differ.
 int steps_on_card(const std::vector<std::string>& words, at::Device card);
 
-// `host MODEL BATCH`: microseconds of a processor for a step of an engine while BATCH sequences decode, with what its events cost, and
-// those for libtorch's operators in such a step. The rest is hone's own code, and the starts of its kernels. The least of some steps,
-// and the median.
+// `host MODEL BATCH`: microseconds of a processor for a step of an engine while BATCH sequences decode, with what its events cost
+// (step_us). In every other step observers divide its time by the clock: operators_us are libtorch's operators with the observers' own
+// time, and host_us the rest, which is hone's own code and the starts of its kernels. The least of some steps, and the median.
 int host_on_card(const std::vector<std::string>& words, at::Device card);
 
 // `parts LIBRARY`: tests of the paper GPU itself (parts.cpp), which print `ok NAME` or `not ok NAME`.
