@@ -52,7 +52,8 @@ std::vector<Read> reads_of(const SentParts& sent, std::size_t rows) {
       EXPECT_EQ(part.rows * kGroup > kNarrowPart, static_cast<std::int64_t>(p) < sent.wide);
     }
     for (std::int32_t i = 0; i < part.rows; ++i) {
-      const PartRow& row = part_rows.at(static_cast<std::size_t>(part.first_row) + static_cast<std::size_t>(i));
+      const auto place = static_cast<std::size_t>(part.first_row) + static_cast<std::size_t>(i);
+      const PartRow& row = part_rows.at(place);
       EXPECT_GE(row.result, results_of.at(static_cast<std::size_t>(row.query)));
       EXPECT_LT(row.result, results_of.at(static_cast<std::size_t>(row.query) + 1));
       EXPECT_TRUE(part_of.emplace(row.result, &part).second);
