@@ -22,7 +22,7 @@ import zipfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TORCHS = ("libtorch_cpu.so", "libc10.so", "libgomp.so.1", "libcudart.so.13")  # of the user's torch
 DISTRIBUTION = "hone-train"  # PyPI's `hone` is another project; the command and the import are `hone`
-KERNELS = "libhone_cuda.so"  # packed where tools/cuda_kernels has built it
+KERNELS = ("libhone_cuda.so", "libhone_graphs.so")  # packed where tools/cuda_kernels has built them
 SYSTEMS = ("libstdc++.so.6", "libgcc_s.so.1", "libm.so.6", "libc.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "ld-linux-x86-64.so.2",
            "ld-linux-aarch64.so.1")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
@@ -121,8 +121,8 @@ def programs_of(build, stage):
                            capture_output=True, text=True)
     if ended.returncode:
         stop(f"cmake --install of {build} failed: {(ended.stderr or ended.stdout).strip()[-500:]}; build it first (./quickstart).")
-    found = {name: stage / "lib/hone" / name for name in ("hone", "libhone_core.so", KERNELS)}
-    return {name: path for name, path in found.items() if name != KERNELS or path.is_file()}
+    found = {name: stage / "lib/hone" / name for name in ("hone", "libhone_core.so", *KERNELS)}
+    return {name: path for name, path in found.items() if name not in KERNELS or path.is_file()}
 
 
 def metadata():

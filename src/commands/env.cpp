@@ -19,6 +19,8 @@
 #include "base/version.h"
 #include "commands/commands.h"
 #include "ops/machine/cuda.h"
+#include "ops/machine/graph_library.h"
+#include "ops/machine/step_graphs.h"
 #include "ops/machine/product_rates.h"
 #include "report/terminal/terminal.h"
 
@@ -50,6 +52,10 @@ std::string gpu_lines(const ops::CudaState& cuda) {
     const std::string missing = ops::own_kernels_missing();
     out += "kernels     " +
            (missing.empty() ? "hone's own, beside libtorch's" : "libtorch's alone: " + missing) + '\n';
+    if (ops::step_graphs_wanted()) {
+      const std::string no_graphs = ops::cuda::graph_library_missing();
+      out += "graphs      " + (no_graphs.empty() ? "of the sampler's steps" : "none: " + no_graphs) + '\n';
+    }
   } else {
     out += "cuda        not here: " + cuda.why_not() + '\n';
   }

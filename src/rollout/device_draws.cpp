@@ -15,12 +15,12 @@ namespace {
 // Batches of few different sizes, so that a sampler lives for long.
 constexpr std::array<std::int64_t, 15> kSizes = {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512};
 
-std::int64_t size_for(std::int64_t sequences) {
+}  // namespace
+
+std::int64_t DeviceDraws::rows_for(std::int64_t sequences) {
   const auto* const found = std::lower_bound(kSizes.begin(), kSizes.end(), sequences);
   return found == kSizes.end() ? (sequences + kSizes.back() - 1) / kSizes.back() * kSizes.back() : *found;
 }
-
-}  // namespace
 
 bool DeviceDraws::takes(const Sequence& sequence) const {
   return ops::draws_tokens(device_) && DeviceSampler::takes(*sequence.options);
@@ -37,7 +37,7 @@ DeviceDraws::Place DeviceDraws::place_of(const Sequence& sequence) {
 void DeviceDraws::make_room(std::int64_t sequences) {
   const auto rows = static_cast<std::int64_t>(places_.size());
   if (sequences <= rows && 2 * sequences > rows) return;
-  const std::int64_t wanted = size_for(sequences);
+  const std::int64_t wanted = rows_for(sequences);
   if (wanted == rows) return;
   places_.assign(static_cast<std::size_t>(wanted), {});
   sampler_ = std::make_unique<DeviceSampler>(wanted, vocabulary_, device_);

@@ -29,6 +29,9 @@ class DeviceDraws {
  public:
   DeviceDraws(at::Device device, std::int64_t vocabulary) : device_(device), vocabulary_(vocabulary) {}
 
+  // Rows of the sampler for so many sequences that decode together.
+  static std::int64_t rows_for(std::int64_t sequences);
+
   // Returns whether the device draws the next token of this sequence.
   bool takes(const Sequence& sequence) const;
 

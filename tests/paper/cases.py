@@ -60,6 +60,10 @@ ROWS = {
     "grpo founding 0.5b 16x64": Run(of_shape("grpo", "qwen2.5-0.5b", "prompts", {
         "use_peft": "true", "gradient_checkpointing": "true", "per_device_train_batch_size": 16, "num_generations": 8,
         "max_completion_length": 64, "reward_funcs": DIFFERENT})),
+    # 64 prompts, 8 samples of each: a step's logits are 0.3 GB, and a graph has as much again.
+    "grpo 0.5b 512x64 graphs": Run(["train", "--leave", 3, *of_shape("grpo", "qwen2.5-0.5b", "prompts", LORA | {
+        "per_device_train_batch_size": 64, "gradient_accumulation_steps": 8, "num_generations": 8, "max_completion_length": 64,
+        "reward_funcs": DIFFERENT})[1:]], own=True, graphs=True),
     "sft lora 0.5b 8x1024 own": Run(of_shape("sft", "qwen2.5-0.5b", "long", LORA | EIGHT), own=True),
     "sft lora dropout 0.5b 8x1024 own": Run(of_shape("sft", "qwen2.5-0.5b", "long", LORA | EIGHT | {"lora_dropout": 0.05}), own=True),
     "sft full 0.5b 8x1024 own": Run(of_shape("sft", "qwen2.5-0.5b", "long", EIGHT), own=True),

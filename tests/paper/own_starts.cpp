@@ -33,11 +33,11 @@ void name_once(const void* stub, const void* started_by) {
 
 }  // namespace
 
-int run(std::int64_t blocks, int threads, void (*body)(const void*), const void* /*context*/) {
+int run(std::int64_t blocks, int threads, void (*body)(const void*), const void* /*context*/, void* stream) {
   const void* const stub = reinterpret_cast<const void*>(body);
   name_once(stub, __builtin_return_address(0));
   return cudaLaunchKernel(stub, dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)),
-                          nullptr, 0, nullptr);
+                          nullptr, 0, static_cast<cudaStream_t>(stream));
 }
 
 // Nobody calls these: no thread runs.

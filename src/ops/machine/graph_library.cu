@@ -1,9 +1,15 @@
 // Graphs of a device by libtorch (graph_library.h).
+#include <ATen/ATen.h>
 #include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 
 #include "ops/machine/graph_library.h"
@@ -17,18 +23,47 @@ CUDAGraph& graph_of(void* graph) {
   return *static_cast<CUDAGraph*>(graph);
 }
 
+// Where graphs of a card are recorded, and the memory of all of them. libtorch's allocator gives memory again to the stream alone that had
+// it, and keeps that of graphs that have all ended until memory runs out: stream and memory stay, which a graph holds that nobody starts.
+class Recorder {
+ public:
+  explicit Recorder(int card) : stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, static_cast<c10::DeviceIndex>(card))) {
+    const c10::cuda::CUDAStreamGuard guard(stream_);
+    holder_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+    at::zeros({1}, at::TensorOptions(at::kInt).device(at::kCUDA));  // libtorch warns of an empty one
+    holder_.capture_end();
+  }
+  const c10::cuda::CUDAStream& stream() const { return stream_; }
+  auto memory() { return holder_.pool(); }
+
+ private:
+  c10::cuda::CUDAStream stream_;
+  CUDAGraph holder_;
+};
+
+Recorder& recorder_of_card() {
+  // CUDA may be gone before statics are.
+  static auto* const all = new std::map<int, std::unique_ptr<Recorder>>;
+  const int card = c10::cuda::current_device();
+  std::unique_ptr<Recorder>& one = (*all)[card];
+  if (!one) one = std::make_unique<Recorder>(card);
+  return *one;
+}
+
 void* make() {
   return new CUDAGraph();
 }
 
-// CUDA records on a stream of its own. Only calls of this thread may spoil it: another one may allocate meanwhile.
-std::string record(void* graph, void* beside, void (*work)(void*), void* user) {
-  const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
-  decltype(graph_of(graph).pool()) pool = {0, 0};
-  if (beside != nullptr) pool = graph_of(beside).pool();
+// Only calls of this thread may spoil what is recorded: another one may allocate meanwhile.
+std::string record(void* graph, void (*work)(void*), void* user) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  std::optional<c10::cuda::CUDAStreamGuard> guard;
   std::exception_ptr thrown;
   try {
-    graph_of(graph).capture_begin(pool, cudaStreamCaptureModeThreadLocal);
+    Recorder& recorder = recorder_of_card();
+    guard.emplace(recorder.stream());
+    graph_of(graph).capture_begin(recorder.memory(), cudaStreamCaptureModeThreadLocal);
   } catch (const std::exception& error) {
     return error.what();
   }

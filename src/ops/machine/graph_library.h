@@ -10,12 +10,16 @@ namespace hone::ops::cuda {
 struct GraphLibrary {
   int version = 0;
   void* (*make)() = nullptr;
-  // Records what work(user) starts on the device, without doing it. `beside`: another graph that is never started at the same time, whose
-  // memory it may use; null: none. Empty, or why it cannot be recorded; what `work` throws comes through, and nothing is recorded.
-  std::string (*record)(void* graph, void* beside, void (*work)(void*), void* user) = nullptr;
+  // Records what work(user) starts on the current card, without doing it. Empty, or why it cannot be recorded; what `work` throws comes
+  // through, and nothing is recorded. All graphs of a card have one memory, which the process keeps: they are started in the order of
+  // one stream, and none has anything there that another one reads.
+  std::string (*record)(void* graph, void (*work)(void*), void* user) = nullptr;
   void (*start)(void* graph) = nullptr;  // in the order of the current stream
   void (*drop)(void* graph) = nullptr;
 };
+
+// Why the library cannot be had; empty: it can, and is loaded. For the program alone.
+std::string graph_library_missing();
 
 constexpr int kGraphVersion = 1;
 constexpr const char* kGraphEntry = "hone_cuda_graphs";

@@ -44,6 +44,10 @@ const LoadedGraphs& graph_library() {
 
 }  // namespace
 
+std::string cuda::graph_library_missing() {
+  return graph_library().why_not;
+}
+
 class StepGraphs::Graph {
  public:
   Graph() : graph_(graph_library().table->make()) {}
@@ -51,9 +55,9 @@ class StepGraphs::Graph {
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
-  std::string record(const Graph* beside, std::function<void()>& work) {
+  std::string record(std::function<void()>& work) {
     const auto call = [](void* user) { (*static_cast<std::function<void()>*>(user))(); };
-    return graph_library().table->record(graph_, beside == nullptr ? nullptr : beside->graph_, call, &work);
+    return graph_library().table->record(graph_, call, &work);
   }
   void start() const { graph_library().table->start(graph_); }
 
@@ -71,12 +75,9 @@ void StepGraphs::clear() {
   kept_.clear();
 }
 
-// Graphs of one device are never started at the same time, and leave nothing in memory of their own: all may have the same.
 void StepGraphs::record(Kept& one) {
-  const auto other =
-      std::find_if(kept_.begin(), kept_.end(), [](const Kept& kept) { return kept.graph != nullptr; });
   auto graph = std::make_unique<Graph>();
-  why_not_ = graph->record(other == kept_.end() ? nullptr : other->graph.get(), one.work);
+  why_not_ = graph->record(one.work);
   if (!why_not_.empty()) return;
   one.graph = std::move(graph);
   ++recorded_;

@@ -209,10 +209,12 @@ const Tensor& PageStep::positions() const {
 std::vector<std::int64_t> PageStep::form() const {
   std::vector<std::int64_t> out;
   lists_->kept.put_form(out);
-  for (std::size_t i = 0; i < pages_.layers().size(); ++i)
-    if (pages_.layers()[i])
-      out.push_back(
-          reinterpret_cast<std::intptr_t>(pages_.memory(static_cast<std::int64_t>(i)).keys.const_data_ptr()));
+  for (std::size_t i = 0; i < pages_.layers().size(); ++i) {
+    if (!pages_.layers()[i]) continue;
+    const PageMemory& memory = pages_.memory(static_cast<std::int64_t>(i));
+    for (const Tensor* const one : {&memory.keys, &memory.values})
+      out.push_back(reinterpret_cast<std::intptr_t>(one->const_data_ptr()));
+  }
   return out;
 }
 

@@ -435,6 +435,7 @@ MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode lev
     extra.name = "a pass of the reference, beyond a training pass";
     extra.bytes = in.reference_pass - std::max(training, in.sampling);
   }
+  if (in.graphs > 0) out.segments.push_back({kGraphSegment, in.graphs});
   if (in.unfilled_share > 0) {
     std::int64_t filled = 0;
     for (std::size_t i = kFirstOfBatch; i < out.segments.size(); ++i) filled += out.segments[i].bytes;
@@ -459,7 +460,7 @@ MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode lev
 std::int64_t forward_bytes(const MemoryInputs& in) {
   MemoryInputs pass = in;
   pass.train = {};
-  pass.context_bytes = pass.device_bytes = 0;
+  pass.context_bytes = pass.device_bytes = pass.graphs = 0;
   pass.unfilled_share = 0;
   const MemoryPlan plan = memory_of(pass, /*fused_layer=*/true, RecomputeMode::kNone);
   std::int64_t out = 0;

@@ -70,6 +70,7 @@ struct MemoryInputs {
   std::int64_t attention_backward = 0;  // ops::packed_attention_backward_bytes of the longest training batch
   LongestBatch train, eval;             // eval: zeros without an evaluation
   std::int64_t sampling = 0;            // keys, values, prefill and logits of a method that samples
+  std::int64_t graphs = 0;              // of the sampler's steps, beside a training pass too
   // Of a reference that is not the model itself: its weights; what a forward pass of another model needs (forward_bytes); and
   // whether its weights are there only before step 1.
   std::int64_t reference_bytes = 0, reference_pass = 0;
@@ -99,6 +100,9 @@ struct MemoryInputs {
 
 // The segment of the device's runtime, which libtorch's allocator does not count.
 inline constexpr const char* kContextSegment = "CUDA's own memory";
+
+// The segment of graphs that the sampler keeps.
+inline constexpr const char* kGraphSegment = "graphs of the sampler's steps";
 
 // The segment of the weights of a reference that is not the model itself.
 inline constexpr const char* kReferenceSegment = "reference model";

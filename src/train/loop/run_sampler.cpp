@@ -205,6 +205,12 @@ std::int64_t RunSampler::bytes(const model::CausalLm& model) {
   return sampling_bytes(model, {.prompts = together, .longest_prompt = longest}, options);
 }
 
+std::int64_t RunSampler::graph_bytes(const model::CausalLm& model) const {
+  std::size_t most = samples_.prompts.rows.size();
+  for (const auto& set : scored_) most = std::max(most, set->prompts.rows.size());
+  return train::graph_bytes(model, std::min(static_cast<std::int64_t>(most), kAtOnce));
+}
+
 void RunSampler::begin(OpenedRun& run) {
   total_steps_ = run.start.total_steps;
   const rollout::GenerateOptions options = greedy_options(run, kv_memory_);

@@ -31,6 +31,7 @@ class RunSampler {
 
   // Returns what sampling takes at most, for the memory plan.
   std::int64_t bytes(const model::CausalLm& model);
+  std::int64_t graph_bytes(const model::CausalLm& model) const;  // train::graph_bytes() of its sequences
   // The run is open: what follows may be called, and its start page has their lines.
   void begin(OpenedRun& run);
 

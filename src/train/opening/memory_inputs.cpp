@@ -20,7 +20,9 @@
 #include "ops/machine/cuda.h"
 #include "ops/machine/device_memory.h"
 #include "ops/machine/product_rates.h"
+#include "ops/machine/step_graphs.h"
 #include "parallel/tree_sum.h"
+#include "rollout/device_draws.h"
 #include "rollout/drafts.h"
 #include "rollout/kv_memory.h"
 #include "train/facts/machine.h"
@@ -363,15 +365,10 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
   return out;
 }
 
-std::int64_t sampling_bytes(const model::CausalLm& model, const SampledSize& size,
-                            const rollout::GenerateOptions& options) {
-  const model::ModelConfig& shape = model.config();
-  const rollout::KvBytes kv =
-      rollout::kv_bytes(shape, model.dtypes().linear, size.longest_prompt, options, model.device());
-  std::int64_t keys = size.prompts * (kv.prompt + size.samples * kv.sample);
-  if (options.kv_memory > 0) keys = std::min(keys, options.kv_memory);
-  const auto element = static_cast<std::int64_t>(c10::elementSize(model.dtypes().linear));
-  const std::int64_t read = std::min(options.prefill_tokens, size.prompts * size.longest_prompt);
+namespace {
+
+// What a forward of the sampler holds of a token at a time, in a layer.
+std::int64_t token_bytes(const model::ModelConfig& shape, std::int64_t element) {
   std::int64_t heads = 0, widest = 0;
   for (std::int64_t i = 0; i < shape.num_hidden_layers; ++i) {
     heads = std::max(heads, shape.mixer(i).columns(shape, i).step);
@@ -381,10 +378,31 @@ std::int64_t sampling_bytes(const model::CausalLm& model, const SampledSize& siz
   const std::int64_t mlp = std::max(widest, of_experts);
   // layers' own inputs, and in fp32 what they are made of
   const std::int64_t own = shape.num_hidden_layers * shape.per_layer_width * (3 + 3 * (element == 4 ? 1 : 2));
-  const std::int64_t prefill = read * (4 * shape.hidden_size + heads + 3 * mlp + own) * element;
+  return (4 * shape.hidden_size + heads + 3 * mlp + own) * element;
+}
+
+}  // namespace
+
+std::int64_t sampling_bytes(const model::CausalLm& model, const SampledSize& size,
+                            const rollout::GenerateOptions& options) {
+  const model::ModelConfig& shape = model.config();
+  const rollout::KvBytes kv =
+      rollout::kv_bytes(shape, model.dtypes().linear, size.longest_prompt, options, model.device());
+  std::int64_t keys = size.prompts * (kv.prompt + size.samples * kv.sample);
+  if (options.kv_memory > 0) keys = std::min(keys, options.kv_memory);
+  const auto element = static_cast<std::int64_t>(c10::elementSize(model.dtypes().linear));
+  const std::int64_t read = std::min(options.prefill_tokens, size.prompts * size.longest_prompt);
   const std::int64_t guesses = options.drafts == rollout::Drafts::kOff ? 0 : rollout::kMostGuesses;
   const std::int64_t rows = std::min(options.batch_size, size.prompts * size.samples) + guesses;
-  return keys + prefill + rows * shape.vocab_size * 4;
+  return keys + read * token_bytes(shape, element) + rows * shape.vocab_size * 4;
+}
+
+std::int64_t graph_bytes(const model::CausalLm& model, std::int64_t sequences) {
+  if (!ops::step_graphs_wanted() || !model.device().is_cuda() || !model.has_listed_steps()) return 0;
+  const model::ModelConfig& shape = model.config();
+  const auto element = static_cast<std::int64_t>(c10::elementSize(model.dtypes().linear));
+  const std::int64_t rows = rollout::DeviceDraws::rows_for(sequences);
+  return rows * (token_bytes(shape, element) + shape.vocab_size * 4);
 }
 
 std::int64_t bytes_in_use(const config::MachinePlan& plan) {

@@ -196,7 +196,10 @@ Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t
 void plan_run_memory(OpenedRun& run, MemoryInputs inputs) {
   inputs.optimizer_bytes = run.resume_state->optimizer.memory_bytes();
   count_reference(inputs, run);
-  if (run.sampler != nullptr) inputs.sampling = std::max(inputs.sampling, run.sampler->bytes(*run.model));
+  if (run.sampler != nullptr) {
+    inputs.sampling = std::max(inputs.sampling, run.sampler->bytes(*run.model));
+    inputs.graphs = std::max(inputs.graphs, run.sampler->graph_bytes(*run.model));
+  }
   run.memory_inputs = inputs;
   MemoryLimit limit = memory_limit(run.plan);
   // A limit that was set is divided among the ranks of the host, and the plan of each has the whole base.

@@ -154,7 +154,7 @@ PromptSizes prompt_sizes(const SampledData& data, const config::Plan& plan) {
 // What a training pass is given and gives back is not among these.
 bool is_kept(const MemorySegment& segment, std::size_t place) {
   return place < kFirstOfBatch || segment.name == kReferenceSegment || segment.name == kTeacherSegment ||
-         segment.name == kContextSegment || segment.name == kEarlierSegment;
+         segment.name == kContextSegment || segment.name == kEarlierSegment || segment.name == kGraphSegment;
 }
 
 SampledSize sampled_size(const config::Plan& plan, std::int64_t longest_prompt) {
@@ -190,11 +190,22 @@ std::int64_t most_sampling_bytes(const OpenedRun& run, std::int64_t longest_prom
   return std::max(own, sampling_bytes(*teacher, size, sampling));
 }
 
+// The graphs of both have one memory.
+std::int64_t most_graph_bytes(const OpenedRun& run, const rollout::GenerateOptions& sampling) {
+  const std::int64_t sequences = std::min(sampling.batch_size, run.plan.policy.generation_batch_size);
+  const std::int64_t own = graph_bytes(*run.model, sequences);
+  const std::shared_ptr<const model::CausalLm> teacher = run.second_model.lock();
+  if (teacher == nullptr || !distill::teacher_samples(run.plan)) return own;
+  return std::max(own, graph_bytes(*teacher, sequences));
+}
+
 MemoryInputs sampling_memory(const OpenedRun& run, std::int64_t program_bytes, const LargestPasses& passes,
                              std::int64_t longest_prompt, const rollout::GenerateOptions& sampling) {
   MemoryInputs out = memory_inputs(*run.model, run.plan, program_bytes, passes.train, passes.eval);
   if (passes.shares) count_shared_prompts(out, *run.model, passes.longest_prompt, passes.sharing);
-  if (run.plan.policy.replay.empty()) out.sampling = most_sampling_bytes(run, longest_prompt, sampling);
+  if (!run.plan.policy.replay.empty()) return out;
+  out.sampling = most_sampling_bytes(run, longest_prompt, sampling);
+  out.graphs = most_graph_bytes(run, sampling);
   return out;
 }
 

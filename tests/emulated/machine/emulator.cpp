@@ -252,7 +252,7 @@ void set_schedule(Schedule schedule, unsigned seed) {
   machine().random.seed(seed);
 }
 
-int run(std::int64_t blocks, int threads, void (*body)(const void*), const void* context) {
+int run(std::int64_t blocks, int threads, void (*body)(const void*), const void* context, void* /*stream*/) {
   if (blocks < 1 || blocks > kMostBlocks || threads < 1 || threads > kMostThreads)
     return kInvalidConfiguration;
   Machine& m = machine();

@@ -33,8 +33,10 @@ constexpr Schedule kSchedules[] = {Schedule::kInOrder, Schedule::kReversed, Sche
 void set_schedule(Schedule schedule, unsigned seed = 1);
 
 // Runs body(context) as each thread of each block, and returns CUDA's error code: 9 for numbers that no card starts.
-// std::runtime_error: what was found, with block and thread; nothing runs then any more.
-int run(std::int64_t blocks, int threads, void (*body)(const void*), const void* context);
+// std::runtime_error: what was found, with block and thread; nothing runs then any more. `stream`: CUDA's, for the paper GPU, which counts
+// (tests/paper/own_starts.cpp); the emulator has none.
+int run(std::int64_t blocks, int threads, void (*body)(const void*), const void* context,
+        void* stream = nullptr);
 
 // ---- called by the thread that runs
 
@@ -128,10 +130,11 @@ T (&shared())
 }
 
 template <typename Kernel, typename... Arguments>
-int start(Kernel kernel, std::int64_t blocks, int threads, void* /*stream*/, const Arguments&... arguments) {
+int start(Kernel kernel, std::int64_t blocks, int threads, void* stream, const Arguments&... arguments) {
   const auto body = [&] { kernel(arguments...); };
   using Body = decltype(body);
-  return emulated::run(blocks, threads, [](const void* one) { (*static_cast<const Body*>(one))(); }, &body);
+  return emulated::run(
+      blocks, threads, [](const void* one) { (*static_cast<const Body*>(one))(); }, &body, stream);
 }
 
 }  // namespace hone::ops::cuda::kernels
