@@ -20,8 +20,8 @@
 #include "commands/commands.h"
 #include "ops/machine/cuda.h"
 #include "ops/machine/graph_library.h"
-#include "ops/machine/step_graphs.h"
 #include "ops/machine/product_rates.h"
+#include "ops/machine/step_graphs.h"
 #include "report/terminal/terminal.h"
 
 namespace hone::commands {

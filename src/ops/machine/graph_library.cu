@@ -27,7 +27,8 @@ CUDAGraph& graph_of(void* graph) {
 // it, and keeps that of graphs that have all ended until memory runs out: stream and memory stay, which a graph holds that nobody starts.
 class Recorder {
  public:
-  explicit Recorder(int card) : stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, static_cast<c10::DeviceIndex>(card))) {
+  explicit Recorder(int card)
+      : stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, static_cast<c10::DeviceIndex>(card))) {
     const c10::cuda::CUDAStreamGuard guard(stream_);
     holder_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
     at::zeros({1}, at::TensorOptions(at::kInt).device(at::kCUDA));  // libtorch warns of an empty one
