@@ -126,6 +126,15 @@ TEST_F(DistillPlanTest, ATeacherOnAServer) {
       refused({"--loss_type", "top_k", "--teacher_model_name_or_path", path("model")}).find("one teacher"),
       std::string::npos);
   EXPECT_NE(distill_error({"--loss_type", "top_k"}).find("teacher_model_server_url"), std::string::npos);
+  EXPECT_NE(
+      refused({"--loss_type", "top_k", "--teacher_quantization", "nf4"}).find("remove teacher_quantization"),
+      std::string::npos);
+  for (const char* const url :
+       {"localhost:8000", "data:,x", "file:///etc/passwd", "http://", "http://a@b", "http://a?key=b"}) {
+    const std::string said = distill_error({"--loss_type", "top_k", "--teacher_model_server_url", url});
+    EXPECT_NE(said.find("the address of a server"), std::string::npos) << url << ": " << said;
+    EXPECT_EQ(said.find("key=b"), std::string::npos) << "an address may hold a secret";
+  }
 }
 
 }  // namespace distill_plan_test

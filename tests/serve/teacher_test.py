@@ -130,6 +130,42 @@ def test_refusals(run):
     run.refused("cooler", "loss_temperature: 1", "--loss_type", "sampled", "--temperature", "0.7", "--teacher_model_server_url", gone)
 
 
+def wrong(kind):
+    """A change of the answer's last token, which is always one of the completion."""
+
+    def change(handler, number, answer):
+        said = answer["choices"][0]["logprobs"]
+        if kind == "other token":
+            said["tokens"][-1] = "token_id:3" if said["tokens"][-1] != "token_id:3" else "token_id:4"
+        elif kind == "positive":
+            said["token_logprobs"][-1] = 0.5
+        elif kind == "not a number":
+            said["token_logprobs"][-1] = float("nan")
+        elif kind == "short":
+            said["token_logprobs"].pop()
+        elif kind == "outside":
+            said["top_logprobs"][-1]["token_id:384"] = -9.0
+        elif kind == "two of one":
+            said["top_logprobs"][-1] = {"token_id:5": -1.0, "token_id:05": -1.0, "token_id:6": -1.5}
+        elif kind == "more than one":
+            said["top_logprobs"][-1] = {"token_id:5": -0.1, "token_id:6": -0.1, "token_id:7": -3.0}
+        elif kind == "fewer":
+            said["top_logprobs"][-1] = {"token_id:5": -1.0}
+        return answer
+
+    return change
+
+
+def test_wrong_answers(run):
+    """an answer about other tokens, or with what is no log-probability of the vocabulary, ends the run"""
+    told = {"other token": "was sent", "positive": "has 0.5", "not a number": "a JSON object", "short": "log-probabilities of",
+            **dict.fromkeys(("outside", "two of one", "more than one", "fewer"), "not 2 tokens of the vocabulary")}
+    with Server(run.program, "--bf16", "false", model=TEACHER) as server:
+        for kind, text in told.items():
+            with between(server, wrong(kind)) as url:
+                run.refused(kind.replace(" ", "_"), text, "--loss_type", "top_k", "--loss_top_k", 2, "--max_steps", 1, "--teacher_model_server_url", url)
+
+
 def test_tried_again(run):
     """429 and a broken connection change no number of the run, and five times 429, or a long Retry-After, end it"""
     asked_at = []
@@ -172,7 +208,7 @@ def main():
     options = parser.parse_args()
     tests = Tests()
     with tempfile.TemporaryDirectory() as folder:
-        tests.run([test_sampled, test_top_k, test_refusals, test_tried_again], Run(options.hone, folder))
+        tests.run([test_sampled, test_top_k, test_refusals, test_wrong_answers, test_tried_again], Run(options.hone, folder))
     return 1 if tests.failed else 0
 
 

@@ -54,6 +54,17 @@ void check_server(const Plan& plan, const Settings& settings) {
     }
     return;
   }
+  const std::string& url = distill.teacher_model_server_url;
+  const std::size_t host = url.starts_with("http://") ? 7 : url.starts_with("https://") ? 8 : 0;
+  if (host == 0 || url.size() == host || url.find_first_of("@?# ") != std::string::npos) {
+    conflict(settings, "teacher_model_server_url", "the address of a server: http://127.0.0.1:8000",
+             "another text", "", "write http://HOST:PORT, without a user, a key or a query");
+  }
+  for (const char* const name : {"teacher_quantization", kTeacherKwargs}) {
+    if (settings.is_set(name))
+      conflict(settings, name, "a teacher in this process", "teacher_model_server_url",
+               "the server has loaded its model", fmt::format("remove {}", name));
+  }
   if (!plan.ref_model.empty()) {
     conflict(settings, kTeacher, "one teacher", "teacher_model_name_or_path and teacher_model_server_url", "",
              "remove one of the two");

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -31,14 +33,29 @@ std::int32_t id_of(const std::string& word) {
   return error == std::errc() && stop == end ? out : -1;
 }
 
-// The k most likely of {"token_id:17": -0.5, ..}; fewer: it has no more.
-std::vector<std::pair<float, std::int32_t>> best_of(const Json& top, std::int64_t k) {
+// What rounding may leave of a probability above 1.
+constexpr double kRounding = 1e-3;
+
+bool is_logprob(const Json& value) {
+  if (!value.is_number()) return false;
+  const auto number = value.get<float>();
+  return std::isfinite(number) && number <= kRounding;
+}
+
+// The k most likely of {"token_id:17": -0.5, ..}, each an id of the vocabulary; fewer: it has no more, or they are none.
+std::vector<std::pair<float, std::int32_t>> best_of(const Json& top, std::int64_t k,
+                                                    std::int64_t vocabulary) {
   std::vector<std::pair<float, std::int32_t>> out;
   if (!top.is_object()) return out;
+  std::set<std::int32_t> seen;
+  double sum = 0;
   for (const auto& [word, value] : top.items()) {
     const std::int32_t id = id_of(word);
-    if (id >= 0 && value.is_number()) out.emplace_back(value.get<float>(), id);
+    if (id < 0 || id >= vocabulary || !seen.insert(id).second || !is_logprob(value)) return {};
+    out.emplace_back(value.get<float>(), id);
+    sum += std::exp(value.get<double>());
   }
+  if (sum > 1 + kRounding) return {};
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
     return a.first != b.first ? a.first > b.first : a.second < b.second;
   });
@@ -48,15 +65,15 @@ std::vector<std::pair<float, std::int32_t>> best_of(const Json& top, std::int64_
 
 }  // namespace
 
-RemoteTeacher::RemoteTeacher(const std::string& url, const std::string& python)
+RemoteTeacher::RemoteTeacher(const std::string& url, std::int64_t vocabulary, const std::string& python)
     : http_(
           {.url = python::server_root(url),
            .key_env = {},
            .seconds = kSeconds,
            .python = python,
            .when_late =
-               "lower per_device_train_batch_size of the runs that ask this server, or give it more threads"}) {
-}
+               "lower per_device_train_batch_size of the runs that ask this server, or give it more threads"}),
+      vocabulary_(vocabulary) {}
 
 const std::string& RemoteTeacher::model() {
   if (!model_.empty()) return model_;
@@ -73,13 +90,16 @@ void RemoteTeacher::require_vocabulary(const text::Tokenizer& own, const std::st
                  "no such member", "let `hone serve` serve the teacher");
   }
   if (found == text::vocabulary_name(own)) return;
-  throw base::UserError(
-      {.where = "option teacher_model_server_url",
-       .expected =
-           "a teacher with the vocabulary of " + ours + ", whose hash is " + text::vocabulary_name(own),
-       .found = http_.url() + " serves a model whose vocabulary has the hash " + found.get<std::string>(),
-       .cause = "it is a model of another family",
-       .fix = "serve a teacher of the same family"});
+  const auto hash = found.get<std::string>();
+  if (hash.size() > 64 || hash.find_first_not_of("0123456789abcdef") != std::string::npos)
+    http_.refuse(kTokenizer, "a hash in hexadecimal digits as vocabulary_hash", hash,
+                 "let `hone serve` serve the teacher");
+  throw base::UserError({.where = "option teacher_model_server_url",
+                         .expected = "a teacher with the vocabulary of " + ours + ", whose hash is " +
+                                     text::vocabulary_name(own),
+                         .found = http_.url() + " serves a model whose vocabulary has the hash " + hash,
+                         .cause = "it is a model of another family",
+                         .fix = "serve a teacher of the same family"});
 }
 
 TeacherScores RemoteTeacher::score(std::span<const std::int32_t> ids, std::size_t from, std::int64_t k) {
@@ -95,16 +115,22 @@ TeacherScores RemoteTeacher::score(std::span<const std::int32_t> ids, std::size_
     http_.refuse(kCompletions, "log-probabilities of " + std::to_string(ids.size()) + " tokens", what,
                  "let `hone serve` serve the teacher");
   };
-  if (!own.is_array() || own.size() != ids.size()) refuse(base::dump_json(own));
+  const Json tokens = member_of(found, "tokens");
+  if (!own.is_array() || own.size() != ids.size() || !tokens.is_array() || tokens.size() != ids.size())
+    refuse(base::dump_json(own));
   if (k > 0 && (!top.is_array() || top.size() != ids.size())) refuse("no top_logprobs");
   TeacherScores out;
   for (std::size_t i = from; i < ids.size(); ++i) {
-    if (!own[i].is_number()) refuse("token " + std::to_string(i) + " has none");
+    if (!tokens[i].is_string() || id_of(tokens[i].get<std::string>()) != ids[i])
+      refuse("token " + std::to_string(i) + " is " + base::dump_json(tokens[i]) + ", and " +
+             std::to_string(ids[i]) + " was sent");
+    if (!is_logprob(own[i])) refuse("token " + std::to_string(i) + " has " + base::dump_json(own[i]));
     out.logprobs.push_back(own[i].get<float>());
     if (k == 0) continue;
-    const auto best = best_of(top[i], k);
+    const auto best = best_of(top[i], k, vocabulary_);
     if (std::ssize(best) < k)
-      refuse("fewer than " + std::to_string(k) + " most likely tokens at token " + std::to_string(i));
+      refuse("not " + std::to_string(k) + " tokens of the vocabulary with log-probabilities at token " +
+             std::to_string(i));
     for (const auto& [logprob, id] : best) {
       out.top_ids.push_back(id);
       out.top_logprobs.push_back(logprob);

@@ -22,19 +22,22 @@ struct TeacherScores {
 
 class RemoteTeacher {
  public:
-  // `python` runs the requests; empty: the user's. Nothing is asked yet.
-  RemoteTeacher(const std::string& url, const std::string& python);
+  // `vocabulary`: the rows of the model's head, which are all ids that the server may name. `python` runs the requests;
+  // empty: the user's. Nothing is asked yet.
+  RemoteTeacher(const std::string& url, std::int64_t vocabulary, const std::string& python);
 
   // Asks for the hash of its vocabulary. UserError: nobody listens, a server that does not say it, another vocabulary than `own`, that
   // of the model `ours`.
   void require_vocabulary(const text::Tokenizer& own, const std::string& ours);
-  // UserError: the server does not answer, or not with k tokens at each place.
+  // UserError: the server does not answer, or not about these tokens, or not with k tokens of the vocabulary and their
+  // log-probabilities at each place.
   TeacherScores score(std::span<const std::int32_t> ids, std::size_t from, std::int64_t k);
 
  private:
   const std::string& model();  // the first name of its list
 
   python::HttpCalls http_;
+  std::int64_t vocabulary_;
   std::string model_;
 };
 

@@ -34,14 +34,15 @@ std::shared_ptr<RemoteTeacher> open_teacher(const OpenedRun& run) {
     require_teachers_vocabulary(run);
     return nullptr;
   }
-  auto out = std::make_shared<RemoteTeacher>(url, run.plan.policy.python);
+  auto out = std::make_shared<RemoteTeacher>(url, run.model->config().vocab_size, run.plan.policy.python);
   out->require_vocabulary(run.text->tokenizer, run.plan.model_name_or_path);
   return out;
 }
 
 void require_plain_head(const OpenedRun& run) {
   if (run.model->head_linear().lora) refuse(config::lora_on_head());
-  if (reference_is_model(run.plan) && run.plan.init_lora_weights == config::LoraInit::kPissa)
+  const bool is_here = run.plan.distill.teacher_model_server_url.empty();
+  if (is_here && reference_is_model(run.plan) && run.plan.init_lora_weights == config::LoraInit::kPissa)
     refuse(config::pissa_of_own_teacher());
 }
 
