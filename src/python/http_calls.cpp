@@ -16,6 +16,7 @@ namespace {
 
 constexpr double kStart = 20;  // seconds for Python to begin, beside those of the first request
 constexpr std::size_t kShown = 300;
+constexpr std::size_t kMostLine = 64'000'000;  // MOST_LINE of http_calls.py
 
 }  // namespace
 
@@ -44,8 +45,8 @@ void HttpCalls::refuse(const std::string& path, const std::string& expected, con
 
 HttpReply HttpCalls::ask(const char* method, const std::string& path, const Json& body) {
   if (!process_) {
-    process_ = std::make_unique<base::PythonProcess>(
-        base::PythonProcess::Options{.python = options_.python, .program = kHttpCallsPython});
+    process_ = std::make_unique<base::PythonProcess>(base::PythonProcess::Options{
+        .python = options_.python, .program = kHttpCallsPython, .most_line = kMostLine});
     process_->tell({{"url", options_.url}, {"seconds", options_.seconds}, {"key_env", options_.key_env}});
   }
   process_->tell({{"method", method}, {"path", path}, {"body", body}});
@@ -82,8 +83,7 @@ HttpReply HttpCalls::post(const std::string& path, const Json& body) {
 Json HttpCalls::object(const HttpReply& reply, const std::string& path) const {
   if (reply.status != 200) {
     const bool key = reply.status == 401 || reply.status == 403;
-    refuse(path, "status 200", std::to_string(reply.status) + ": " + reply.text,
-           key ? "name the variable that holds the key: --api_key_env NAME" : "");
+    refuse(path, "status 200", std::to_string(reply.status) + ": " + reply.text, key ? options_.how_key : "");
   }
   try {
     Json out = base::parse_json(reply.text, options_.url + path);

@@ -15,6 +15,7 @@ struct HttpOptions {
   double seconds = 30;    // of a request
   std::string python;     // empty: base/process/active_python.h
   std::string when_late;  // what to do where an answer does not come in time
+  std::string how_key = "name the variable that holds the key: --api_key_env NAME";
 };
 
 struct HttpReply {

@@ -2,7 +2,7 @@
 
 Descriptor 3 is a socket to hone (base/process/python_process.h). The first line that comes is the settings, as JSON: url, seconds, key_env.
 Each further line is a request, {"method", "path", "body"}, whose body is JSON or null. Answers are lines of JSON: {"status", "text"}, or
-{"failed": a sentence, "absent": nobody listens}. An answer has at most 400,000 bytes. No redirect is followed, and no proxy is asked for this
+{"failed": a sentence, "absent": nobody listens}. An answer has at most 32,000,000 bytes. No redirect is followed, and no proxy is asked for this
 machine. A request is sent again after status 429, and after a connection that the server broke: at most TRIES times, and within the seconds of
 one request.
 """
@@ -20,7 +20,7 @@ import urllib.error  # noqa: E402
 import urllib.parse  # noqa: E402
 import urllib.request  # noqa: E402
 
-MOST, MOST_LINE = 400_000, 1_000_000
+MOST, MOST_LINE = 32_000_000, 64_000_000
 TRIES, LONGEST_PAUSE = 5, 8  # of one request, and seconds between two of them
 
 

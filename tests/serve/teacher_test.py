@@ -7,6 +7,7 @@ import argparse
 import contextlib
 import http.server
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -32,25 +33,25 @@ class Run:
     def __init__(self, program, folder):
         self.program, self.folder = program, pathlib.Path(folder)
 
-    def ended(self, name, *more):
+    def ended(self, name, *more, **variables):
         words = [self.program, "distill", *OPTIONS, "--output_dir", self.folder / name, *more]
-        return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=120)
+        return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=120, env={**os.environ, **variables})
 
-    def records(self, name, *more):
-        done = self.ended(name, *more)
+    def records(self, name, *more, **variables):
+        done = self.ended(name, *more, **variables)
         holds(done.returncode == 0, done.stderr[-2000:])
         lines = [json.loads(line) for line in (self.folder / name / "metrics.jsonl").read_text().splitlines()]
         return [line for line in lines if "loss" in line]
 
-    def refused(self, name, text, *more):
-        done = self.ended(name, *more)
+    def refused(self, name, text, *more, **variables):
+        done = self.ended(name, *more, **variables)
         holds(done.returncode != 0 and text in done.stderr, f"{done.returncode}: {done.stderr[-2000:]}")
 
 
 @contextlib.contextmanager
-def between(server, change):
+def between(server, change, models=None):
     """The address of a server that passes requests on. `change` gets the handler, the number of the request for log-probabilities (from 0) and
-    the answer as JSON, and returns the answer to send; None: it has answered by itself."""
+    the answer as JSON, and returns the answer to send; None: it has answered by itself. `models` changes the list of models."""
     numbers = iter(range(10**6))
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -59,7 +60,10 @@ def between(server, change):
 
         def do_GET(self):
             with urllib.request.urlopen(server.url + self.path, timeout=60) as answer:
-                self.say(200, answer.read())
+                body = answer.read()
+            if models and self.path == "/v1/models":
+                body = json.dumps(models(json.loads(body))).encode()
+            self.say(200, body)
 
         def do_POST(self):
             body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -166,6 +170,43 @@ def test_wrong_answers(run):
                 run.refused(kind.replace(" ", "_"), text, "--loss_type", "top_k", "--loss_top_k", 2, "--max_steps", 1, "--teacher_model_server_url", url)
 
 
+def test_lengths(run):
+    """a teacher that takes fewer tokens is refused before step 1, and an answer of megabytes is read whole"""
+
+    def shorter(listed):
+        listed["data"][0]["max_model_len"] = 12
+        return listed
+
+    sampled = ("--loss_type", "sampled", "--max_steps", 1, "--teacher_model_server_url")
+    with Server(run.program, "--bf16", "false", model=TEACHER) as server:
+        plain = run.records("unpadded", *sampled, server.url)
+        with between(server, lambda handler, number, answer: answer, shorter) as url:
+            run.refused("shorter", "takes 12 (max_model_len)", *sampled, url)
+        with between(server, lambda handler, number, answer: {**answer, "padding": 'a"\n' * 1_000_000}) as url:
+            padded = run.records("padded", *sampled, url)
+    holds([one["loss"] for one in plain] == [one["loss"] for one in padded], (plain, padded))
+
+
+def test_key(run):
+    """the key comes from the environment, and is in no file and no message"""
+    key = "key-of-the-teacher-5150"
+
+    def guarded(handler, number, answer):
+        if handler.headers["Authorization"] == f"Bearer {key}":
+            return answer
+        handler.say(401, b"{}")
+        return None
+
+    words = ("--loss_type", "sampled", "--max_steps", 1, "--teacher_model_server_url")
+    with Server(run.program, "--bf16", "false", model=TEACHER) as server, between(server, guarded) as url:
+        run.refused("locked", "set the environment variable HONE_TEACHER_API_KEY to the key", *words, url)
+        done = run.ended("open", *words, url, HONE_TEACHER_API_KEY=key)
+    holds(done.returncode == 0, done.stderr[-2000:])
+    holds(key not in done.stdout + done.stderr, "the run told its key")
+    files = [path for path in (run.folder / "open").rglob("*") if path.is_file()]
+    holds(files and not any(key.encode() in path.read_bytes() for path in files), "a file of the run holds the key")
+
+
 def test_tried_again(run):
     """429 and a broken connection change no number of the run, and five times 429, or a long Retry-After, end it"""
     asked_at = []
@@ -208,7 +249,7 @@ def main():
     options = parser.parse_args()
     tests = Tests()
     with tempfile.TemporaryDirectory() as folder:
-        tests.run([test_sampled, test_top_k, test_refusals, test_wrong_answers, test_tried_again], Run(options.hone, folder))
+        tests.run([test_sampled, test_top_k, test_refusals, test_wrong_answers, test_lengths, test_key, test_tried_again], Run(options.hone, folder))
     return 1 if tests.failed else 0
 
 

@@ -26,7 +26,6 @@ using std::chrono::milliseconds;
 constexpr int kChannel = 3;           // the program's descriptor of the socket
 constexpr int kFirstFree = 10;        // ours stay clear of those that the child is given
 constexpr milliseconds kGlance{100};  // between looks at `stop`
-constexpr std::size_t kMostLine = std::size_t{1} << 20;
 
 // Our environment, with `more` in the place of variables of the same names.
 std::vector<std::string> environment(const std::vector<std::pair<std::string, std::string>>& more) {
@@ -90,7 +89,7 @@ int spawn_python(const PythonProcess::Options& options, int channel, pid_t& pid)
 
 }  // namespace
 
-PythonProcess::PythonProcess(const Options& options) {
+PythonProcess::PythonProcess(const Options& options) : most_line_(options.most_line) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     failure_ = "no socket for it: " + std::string(std::strerror(errno));
@@ -127,7 +126,8 @@ void PythonProcess::flush() {
 }
 
 void PythonProcess::receive() {
-  std::array<char, 1U << 14U> bytes{};
+  std::array<char, 1U << 16U> bytes{};
+  const std::size_t known = incoming_.size();  // without an end of a line
   while (socket_ >= 0) {
     const ssize_t count = ::recv(socket_, bytes.data(), bytes.size(), 0);
     if (count < 0 && errno == EINTR) continue;
@@ -138,12 +138,12 @@ void PythonProcess::receive() {
     }
     incoming_.append(bytes.data(), static_cast<std::size_t>(count));
   }
-  for (std::size_t end = incoming_.find('\n'); end != std::string::npos; end = incoming_.find('\n')) {
+  for (std::size_t end = incoming_.find('\n', known); end != std::string::npos; end = incoming_.find('\n')) {
     Json line = Json::parse(incoming_.substr(0, end), nullptr, /*allow_exceptions=*/false);
     incoming_.erase(0, end + 1);
     if (line.is_object()) said_.push_back(std::move(line));
   }
-  if (incoming_.size() > kMostLine) incoming_.clear();
+  if (incoming_.size() > most_line_) incoming_.clear();
 }
 
 void PythonProcess::close_socket() {

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,7 +23,8 @@ class PythonProcess {
     std::string_view program;  // its text, given by -c
     // Environment variables beside ours; those that are empty are left as they are.
     std::vector<std::pair<std::string, std::string>> variables = {};
-    bool shows_output = false;  // what it prints goes to our stderr; false: nowhere
+    bool shows_output = false;                     // what it prints goes to our stderr; false: nowhere
+    std::size_t most_line = std::size_t{1} << 20;  // bytes that are kept of a line
   };
   // Starts it, in a process group of its own, with /dev/null as stdin, one end of a socket as descriptor 3 and none of our
   // other descriptors. A Python that does not start has ended at once: failure() says why.
@@ -33,7 +35,7 @@ class PythonProcess {
 
   // A line of JSON for it; kept until it reads. For messages of a few kilobytes.
   void tell(const Json& message);
-  // The lines of JSON objects that it has said since the last call; others are left out. At most 1 MB is kept of a line.
+  // The lines of JSON objects that it has said since the last call; others are left out, and lines above Options::most_line.
   std::vector<Json> messages();
   // The same, after waiting until it has said something or closed the socket, `until` has come, or `stop` is true.
   std::vector<Json> wait(Clock::time_point until, const std::atomic<bool>* stop = nullptr);
@@ -50,6 +52,7 @@ class PythonProcess {
 
   pid_t pid_ = -1;
   int socket_ = -1;
+  std::size_t most_line_;
   std::string outgoing_, incoming_;
   std::vector<Json> said_;
   std::string failure_;

@@ -21,6 +21,7 @@
 #include "train/opening/reward_opening.h"
 #include "train/opening/tool_opening.h"
 #include "train/references/open_reference.h"
+#include "train/references/remote_teacher.h"
 #include "train/saves/run_folder.h"
 
 namespace hone::train {
@@ -308,6 +309,7 @@ std::unique_ptr<OpenedRun> open_sampling(const config::Plan& asked, RunListener&
   open_prompts_and_rewards(*run, data);
   const PromptSizes sizes = prompt_sizes(data, plan);
   const LargestPasses passes = opening.passes(plan, sizes);
+  if (teacher) teacher->require_length(std::max(passes.train.segment, passes.eval.segment));
   const auto replayed = static_cast<std::int64_t>(data.recorded.size());
   const RolloutPrompt rehearsed = replayed > 0 ? data.recorded.front().prompts.front()
                                                : RolloutPrompt{.ids = data.train_prompts.tokens.front().ids};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <set>
 #include <utility>
 
@@ -20,6 +21,7 @@ using python::member_of;
 constexpr const char* kCompletions = "/v1/completions";
 constexpr const char* kTokenizer = "/tokenizer_info";
 constexpr const char* kModels = "/v1/models";
+constexpr const char* kKey = "HONE_TEACHER_API_KEY";
 constexpr double kSeconds = 600;  // of a request: a server may have many callers
 
 // "token_id:17"
@@ -68,19 +70,34 @@ std::vector<std::pair<float, std::int32_t>> best_of(const Json& top, std::int64_
 RemoteTeacher::RemoteTeacher(const std::string& url, std::int64_t vocabulary, const std::string& python)
     : http_(
           {.url = python::server_root(url),
-           .key_env = {},
+           .key_env = std::getenv(kKey) != nullptr ? kKey : "",
            .seconds = kSeconds,
            .python = python,
            .when_late =
-               "lower per_device_train_batch_size of the runs that ask this server, or give it more threads"}),
+               "lower per_device_train_batch_size of the runs that ask this server, or give it more threads",
+           .how_key = std::string("set the environment variable ") + kKey + " to the key"}),
       vocabulary_(vocabulary) {}
 
-const std::string& RemoteTeacher::model() {
-  if (!model_.empty()) return model_;
+void RemoteTeacher::ask_model() {
+  if (!model_.empty()) return;
   const Json data = member_of(http_.object(http_.get(kModels), kModels), "data");
   const Json id = data.is_array() && !data.empty() ? member_of(data[0], "id") : Json();
   if (!id.is_string()) http_.refuse(kModels, "the name of a model", base::dump_json(data));
-  return model_ = id.get<std::string>();
+  model_ = id.get<std::string>();
+  if (const Json most = member_of(data[0], "max_model_len"); most.is_number_integer())
+    most_tokens_ = most.get<std::int64_t>();
+}
+
+void RemoteTeacher::require_length(std::int64_t tokens) {
+  ask_model();
+  if (!most_tokens_ || *most_tokens_ >= tokens) return;
+  throw base::UserError(
+      {.where = "option teacher_model_server_url",
+       .expected =
+           "a teacher that takes " + std::to_string(tokens) + " tokens, the longest prompt and completion",
+       .found = http_.url() + " takes " + std::to_string(*most_tokens_) + " (max_model_len)",
+       .cause = "the server was started with a shorter length, or its model has fewer positions",
+       .fix = "start it with a longer one, or lower max_completion_length"});
 }
 
 void RemoteTeacher::require_vocabulary(const text::Tokenizer& own, const std::string& ours) {
@@ -104,9 +121,10 @@ void RemoteTeacher::require_vocabulary(const text::Tokenizer& own, const std::st
 
 TeacherScores RemoteTeacher::score(std::span<const std::int32_t> ids, std::size_t from, std::int64_t k) {
   base::require(from > 0 && from <= ids.size(), "train::RemoteTeacher", "tokens after a prompt");
-  const Json asked = {{"model", model()}, {"prompt", std::vector<std::int32_t>(ids.begin(), ids.end())},
-                      {"max_tokens", 0},  {"echo", true},
-                      {"logprobs", k},    {"return_tokens_as_token_ids", true}};
+  ask_model();
+  const Json asked = {{"model", model_}, {"prompt", std::vector<std::int32_t>(ids.begin(), ids.end())},
+                      {"max_tokens", 0}, {"echo", true},
+                      {"logprobs", k},   {"return_tokens_as_token_ids", true}};
   const Json answer = http_.object(http_.post(kCompletions, asked), kCompletions);
   const Json choices = member_of(answer, "choices");
   const Json found = choices.is_array() && !choices.empty() ? member_of(choices[0], "logprobs") : Json();

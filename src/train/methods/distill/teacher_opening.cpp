@@ -34,7 +34,7 @@ std::shared_ptr<RemoteTeacher> open_teacher(const OpenedRun& run) {
     require_teachers_vocabulary(run);
     return nullptr;
   }
-  auto out = std::make_shared<RemoteTeacher>(url, run.model->config().vocab_size, run.plan.policy.python);
+  auto out = std::make_shared<RemoteTeacher>(url, run.source->config().vocab_size, run.plan.policy.python);
   out->require_vocabulary(run.text->tokenizer, run.plan.model_name_or_path);
   return out;
 }
