@@ -16,7 +16,6 @@ namespace {
 
 constexpr double kStart = 20;  // seconds for Python to begin, beside those of the first request
 constexpr std::size_t kShown = 300;
-constexpr std::size_t kMostLine = 64'000'000;  // MOST_LINE of http_calls.py
 
 }  // namespace
 
@@ -46,8 +45,11 @@ void HttpCalls::refuse(const std::string& path, const std::string& expected, con
 HttpReply HttpCalls::ask(const char* method, const std::string& path, const Json& body) {
   if (!process_) {
     process_ = std::make_unique<base::PythonProcess>(base::PythonProcess::Options{
-        .python = options_.python, .program = kHttpCallsPython, .most_line = kMostLine});
-    process_->tell({{"url", options_.url}, {"seconds", options_.seconds}, {"key_env", options_.key_env}});
+        .python = options_.python, .program = kHttpCallsPython, .most_line = 2 * options_.most_bytes + 2000});
+    process_->tell({{"url", options_.url},
+                    {"seconds", options_.seconds},
+                    {"key_env", options_.key_env},
+                    {"most", options_.most_bytes}});
   }
   process_->tell({{"method", method}, {"path", path}, {"body", body}});
   const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(

@@ -1,6 +1,7 @@
 // Requests to one server over HTTP, one after another, by the user's Python (python/http_calls.py).
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -10,11 +11,12 @@
 namespace hone::python {
 
 struct HttpOptions {
-  std::string url;        // "http://127.0.0.1:8000"
-  std::string key_env;    // the variable that holds the key; empty: no key
-  double seconds = 30;    // of a request
-  std::string python;     // empty: base/process/active_python.h
-  std::string when_late;  // what to do where an answer does not come in time
+  std::string url;                   // "http://127.0.0.1:8000"
+  std::string key_env;               // the variable that holds the key; empty: no key
+  double seconds = 30;               // of a request
+  std::size_t most_bytes = 400'000;  // of an answer
+  std::string python;                // empty: base/process/active_python.h
+  std::string when_late;             // what to do where an answer does not come in time
   std::string how_key = "name the variable that holds the key: --api_key_env NAME";
 };
 

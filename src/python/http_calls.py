@@ -1,8 +1,8 @@
 """Asks one server over HTTP, a request at a time, for a C++ program that has no client of its own.
 
-Descriptor 3 is a socket to hone (base/process/python_process.h). The first line that comes is the settings, as JSON: url, seconds, key_env.
+Descriptor 3 is a socket to hone (base/process/python_process.h). The first line that comes is the settings, as JSON: url, seconds, key_env, most.
 Each further line is a request, {"method", "path", "body"}, whose body is JSON or null. Answers are lines of JSON: {"status", "text"}, or
-{"failed": a sentence, "absent": nobody listens}. An answer has at most 32,000,000 bytes. No redirect is followed, and no proxy is asked for this
+{"failed": a sentence, "absent": nobody listens}. An answer has at most `most` bytes. No redirect is followed, and no proxy is asked for this
 machine. A request is sent again after status 429, and after a connection that the server broke: at most TRIES times, and within the seconds of
 one request.
 """
@@ -20,7 +20,6 @@ import urllib.error  # noqa: E402
 import urllib.parse  # noqa: E402
 import urllib.request  # noqa: E402
 
-MOST, MOST_LINE = 32_000_000, 64_000_000
 TRIES, LONGEST_PAUSE = 5, 8  # of one request, and seconds between two of them
 
 
@@ -36,11 +35,11 @@ def is_here(host):
         return False
 
 
-def body_of(response, until):
-    """At most MOST bytes and one more; a server that sends a byte now and then is late all the same."""
+def body_of(response, until, most):
+    """At most so many bytes and one more; a server that sends a byte now and then is late all the same."""
     parts, count = [], 0
-    while count <= MOST:
-        part = response.read1(min(1 << 16, MOST + 1 - count))
+    while count <= most:
+        part = response.read1(min(1 << 16, most + 1 - count))
         if not part:
             break
         parts.append(part)
@@ -60,7 +59,7 @@ def pause_of(retry_after, tries):
 
 class Client:
     def __init__(self, settings):
-        self.url, self.seconds = settings["url"], settings["seconds"]
+        self.url, self.seconds, self.most = settings["url"], settings["seconds"], settings["most"]
         self.headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "hone"}
         if settings["key_env"]:
             self.headers["Authorization"] = "Bearer " + os.environ.get(settings["key_env"], "")
@@ -84,7 +83,7 @@ class Client:
         try:
             try:
                 with self.opener.open(request, timeout=max(0.1, until - time.monotonic())) as response:
-                    status, body = response.status, body_of(response, until)
+                    status, body = response.status, body_of(response, until, self.most)
             except urllib.error.HTTPError as error:
                 with error:
                     status, body = error.code, error.read(4000)
@@ -98,8 +97,8 @@ class Client:
             broken = isinstance(reason, (ConnectionResetError, ConnectionAbortedError, BrokenPipeError, http.client.IncompleteRead))
             failed = {"failed": f"{type(reason).__name__}: {' '.join(str(reason).split())[:200]}", "absent": absent}
             return failed, pause_of(None, tries) if broken else None
-        if len(body) > MOST:
-            return {"failed": f"an answer of more than {MOST:,} bytes", "absent": False}, None
+        if len(body) > self.most:
+            return {"failed": f"an answer of more than {self.most:,} bytes", "absent": False}, None
         return {"status": status, "text": body.decode("utf-8", "replace")}, pause
 
 
@@ -109,7 +108,7 @@ def main():
     client = Client(json.loads(lines.readline()))
     for line in lines:
         answer = json.dumps(client.ask(json.loads(line)), ensure_ascii=False).encode("utf-8", "replace")
-        if len(answer) > MOST_LINE:  # of control characters, which are longer in JSON
+        if len(answer) > 2 * client.most + 1000:  # of control characters, which are longer in JSON; http_calls.cpp keeps no more
             answer = json.dumps({"failed": "an answer of control characters", "absent": False}).encode()
         pipe.sendall(answer + b"\n")
 

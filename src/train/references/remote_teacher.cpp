@@ -22,7 +22,8 @@ constexpr const char* kCompletions = "/v1/completions";
 constexpr const char* kTokenizer = "/tokenizer_info";
 constexpr const char* kModels = "/v1/models";
 constexpr const char* kKey = "HONE_TEACHER_API_KEY";
-constexpr double kSeconds = 600;  // of a request: a server may have many callers
+constexpr std::size_t kMostBytes = 32'000'000;  // 40,000 tokens with the 20 most likely of each
+constexpr double kSeconds = 600;                // of a request: a server may have many callers
 
 // "token_id:17"
 std::int32_t id_of(const std::string& word) {
@@ -72,6 +73,7 @@ RemoteTeacher::RemoteTeacher(const std::string& url, std::int64_t vocabulary, co
           {.url = python::server_root(url),
            .key_env = std::getenv(kKey) != nullptr ? kKey : "",
            .seconds = kSeconds,
+           .most_bytes = kMostBytes,
            .python = python,
            .when_late =
                "lower per_device_train_batch_size of the runs that ask this server, or give it more threads",
