@@ -65,7 +65,9 @@ void Decoder::step_ahead(std::span<const Ready> last) {
 
 bool Decoder::takes_graphs() const {
   const bool is_own = rows_.size() == 1 && rows_.front().sides == nullptr;
-  return graphs_ && is_own && model_.has_listed_steps();
+  // How many tokens an expert gets is read by the host, where experts are not multiplied in groups.
+  const bool has_experts = model_.config().experts.count > 0;
+  return graphs_ && graphs_->why_not().empty() && is_own && !has_experts && model_.has_listed_steps();
 }
 
 // Rows that draw nothing are nobody's in the model too.
@@ -96,6 +98,7 @@ void Decoder::try_ahead(std::span<const Ready> last) {
 
 void Decoder::tell_failed() {
   if (!failed_) return;
+  if (graphs_) graphs_->clear();
   draws_.begin_again();
   std::rethrow_exception(std::exchange(failed_, nullptr));
 }

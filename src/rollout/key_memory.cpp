@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "ops/kv_tiles.h"
 #include "ops/machine/device_memory.h"
+#include "ops/machine/step_graphs.h"
 
 namespace hone::rollout {
 KeyMemory::KeyMemory(const model::CausalLm& model, const EngineOptions& options)
@@ -199,6 +200,7 @@ void KeyMemory::reserve(const std::deque<Sequence*>& waiting) {
     if (count > 1 && taken > limit_) break;
     tiles += own.tiles + (first ? prompt.tiles + in_tree : 0);
   }
+  if (ops::step_graphs_wanted()) tiles += 1;  // the page that rows of a graph write to that are nobody's
   reserved_ = model_.reserve_keys(tiles * ops::kKvTile);
 }
 

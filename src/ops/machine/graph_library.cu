@@ -1,6 +1,7 @@
 // Graphs of a device by libtorch (graph_library.h).
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -55,6 +56,16 @@ void* make() {
   return new CUDAGraph();
 }
 
+// Where a recording fails, libtorch's class throws before its allocator ends, which would refuse every later one.
+void end_allocation() {
+  try {
+    const auto card = static_cast<c10::DeviceIndex>(c10::cuda::current_device());
+    c10::cuda::CUDACachingAllocator::endAllocateToPool(card, recorder_of_card().memory());
+  } catch (const std::exception&) {
+    // It had ended.
+  }
+}
+
 // Only calls of this thread may spoil what is recorded: another one may allocate meanwhile.
 std::string record(void* graph, void (*work)(void*), void* user) {
   static std::mutex mutex;
@@ -78,6 +89,7 @@ std::string record(void* graph, void (*work)(void*), void* user) {
     graph_of(graph).capture_end();
   } catch (const std::exception& error) {
     why = error.what();
+    end_allocation();
   }
   if (thrown) std::rethrow_exception(thrown);
   return why;

@@ -1,8 +1,10 @@
 #include "ops/machine/step_graphs.h"
 
+#include <c10/core/DeviceGuard.h>
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "ops/machine/graph_library.h"
@@ -77,7 +79,12 @@ void StepGraphs::clear() {
 
 void StepGraphs::record(Kept& one) {
   auto graph = std::make_unique<Graph>();
-  why_not_ = graph->record(one.work);
+  try {
+    why_not_ = graph->record(one.work);
+  } catch (const std::exception& error) {
+    // It may be that only the recording forbids it. The work is done next, and throws again what is wrong with it.
+    why_not_ = *error.what() != 0 ? error.what() : "the step cannot be recorded";
+  }
   if (!why_not_.empty()) return;
   one.graph = std::move(graph);
   ++recorded_;
@@ -99,6 +106,7 @@ void StepGraphs::run(const std::vector<std::int64_t>& form, const std::function<
     ++started_;
     return one.work();
   }
+  const c10::DeviceGuard guard(device_);  // a thread has its own current card
   if (one.graph == nullptr) record(one);
   if (one.graph == nullptr) return work();
   one.graph->start();

@@ -19,6 +19,7 @@
 #include "ops/head/linear_logprob.h"
 #include "ops/machine/cuda.h"
 #include "ops/machine/device_memory.h"
+#include "ops/machine/graph_library.h"
 #include "ops/machine/product_rates.h"
 #include "ops/machine/step_graphs.h"
 #include "parallel/tree_sum.h"
@@ -399,6 +400,7 @@ std::int64_t sampling_bytes(const model::CausalLm& model, const SampledSize& siz
 
 std::int64_t graph_bytes(const model::CausalLm& model, std::int64_t sequences) {
   if (!ops::step_graphs_wanted() || !model.device().is_cuda() || !model.has_listed_steps()) return 0;
+  if (model.config().experts.count > 0 || !ops::cuda::graph_library_missing().empty()) return 0;
   const model::ModelConfig& shape = model.config();
   const auto element = static_cast<std::int64_t>(c10::elementSize(model.dtypes().linear));
   const std::int64_t rows = rollout::DeviceDraws::rows_for(sequences);
