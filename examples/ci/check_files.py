@@ -88,7 +88,8 @@ def main():
         if options.report:
             with open(options.report, "w", encoding="utf-8") as out:
                 json.dump(results, out, indent=1)
-    return 0 if right else 2
+    ran = all(one["exit_code"] in (0, 2) for one in results)
+    return 1 if not ran else 0 if right else 2
 
 
 if __name__ == "__main__":

@@ -46,6 +46,8 @@ def body_of(response, until, most):
         count += len(part)
         if time.monotonic() > until:
             raise TimeoutError
+    if count <= most and response.length:  # read1 does not tell it
+        raise http.client.IncompleteRead(b"")
     return b"".join(parts)
 
 

@@ -57,15 +57,36 @@ TEST(SpikeWatch, SaysNothingOfHealthyRuns) {
     EXPECT_TRUE(noisy.see(step, 2 + 1.6 * std::sin(static_cast<double>(step * step))).empty()) << step;
 }
 
+TEST(SpikeWatch, SaysNothingOfASettledLossAndOfRareRows) {
+  SpikeWatch settled(1000);
+  for (std::int64_t step = 1; step <= 200; ++step)
+    EXPECT_TRUE(settled.see(step, step % 30 == 10 ? 0.2 : 0.01).empty()) << step;
+  const auto is_rare = [](std::int64_t step) { return step == 40 || step == 1200 || step == 2400; };
+  EXPECT_TRUE(told(SpikeWatch(500), is_rare, 3, 2500).empty());
+  EXPECT_EQ(told(SpikeWatch(1000), is_rare, 3, 2500).size(), 1) << "an epoch apart they are told";
+}
+
+TEST(SpikeWatch, SeesJumpsFromANewLevel) {
+  SpikeWatch watch(1000);
+  std::int64_t told_at = 0;
+  for (std::int64_t step = 1; step <= 300 && told_at == 0; ++step) {
+    const double usual = step < 100 ? 1 : 3;
+    if (!watch.see(step, step % 40 == 0 ? 4 * usual : usual).empty()) told_at = step;
+  }
+  // 40 and 80 from the first level. The change at 100 does not come back, and 120 is too soon behind it.
+  EXPECT_EQ(told_at, 161);
+}
+
 TEST(SpikeWatch, GoesOnBehindAResume) {
   const auto loss = [](int step) { return step % 25 == 0 ? 4.0 : 1 + 0.01 * (step % 3); };
   SpikeWatch before(25), watch(25);
   for (int step = 1; step <= 55; ++step) EXPECT_TRUE(before.see(step, loss(step)).empty());
   watch.restore(before.state());
-  for (int step = 56; step < 75; ++step) EXPECT_TRUE(watch.see(step, loss(step)).empty());
-  EXPECT_EQ(watch.see(75, loss(75)).size(), 1);
+  for (int step = 56; step <= 75; ++step) EXPECT_TRUE(watch.see(step, loss(step)).empty());
+  EXPECT_EQ(watch.see(76, loss(76)).size(), 1);
   for (const char* const bad :
-       {R"({})", R"({"usual": [1], "steps": [5, 3]})", R"({"usual": "x", "steps": []})"})
+       {R"({})", R"({"usual": [1], "steps": [5, 3]})", R"({"usual": "x", "steps": []})",
+        R"({"usual": [1], "steps": [3], "above": 1})"})
     EXPECT_THROW(watch.restore(base::Json::parse(bad)), BadWatchState) << bad;
 }
 

@@ -217,6 +217,12 @@ def test_tried_again(run):
             handler.say(429, b'{"error": "busy"}', Retry_After="1")
         elif number == 1:
             handler.close_connection = True  # without a byte of an answer
+        elif number == 2:
+            handler.send_response(200)  # a part of an answer
+            handler.send_header("Content-Length", "1000")
+            handler.end_headers()
+            handler.wfile.write(b'{"choices"')
+            handler.close_connection = True
         else:
             return answer
         return None

@@ -157,6 +157,8 @@ void add_schedule(Translation& t) {
 
 void add_batch(Translation& t) {
   const auto whole = t.number("batch_size"), micro = t.number("micro_batch_size");
+  t.set_default("per_device_eval_batch_size",
+                t.has("micro_batch_size") ? t.value("micro_batch_size") : Json(1));
   if (!whole) return;
   if (t.has("gradient_accumulation_steps")) {
     t.note("batch_size", "gradient_accumulation_steps says the same: it counts");

@@ -234,7 +234,13 @@ void add_data(Translation& t) {
     } else if (t.has("eval_strategy")) {
       t.set("eval_strategy", t.value("eval_strategy"), "eval_strategy");
     }
+    // What is not written is as checkpoints have it.
+    t.set_default("eval_strategy", t.has("save_strategy") ? t.value("save_strategy") : Json("steps"));
+    if (t.has("save_steps")) t.set_default("eval_steps", t.value("save_steps"));
   } else {
+    if (t.has("sft_type") || t.has("train_type"))
+      t.note(name,
+             "versions of ms-swift before 3.6 hold out 1 % of the rows for evaluation; hone trains on all");
     for (const char* asked : {"eval_steps", "load_best_model_at_end"}) {
       if (t.has(asked) && t.value(asked) != false)
         t.note(

@@ -153,6 +153,8 @@ void add_model(Translation& t) {
   const std::string of = component(model);
   if (of.empty()) {
     t.unknown("model", "it has no _component_", "use_peft", "write the model's builder");
+  } else if (!text_of(model, "_component_").starts_with("torchtune.models.")) {
+    t.unknown("model", "its builder is not torchtune's", "use_peft", "write use_peft");
   } else if (of.starts_with("lora_") || of.starts_with("qlora_")) {
     add_lora(t, model, of.starts_with("qlora_"));
   } else {

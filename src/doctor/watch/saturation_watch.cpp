@@ -108,6 +108,8 @@ Findings SaturationWatch::see(const train::RolloutFacts& rollouts) {
   found.cause =
       "the form is learned, and the answers are not: what is left of the reward is too rare, or cannot be "
       "learned from these prompts";
+  if (standing->highest == standing->lowest)
+    found.cause += ". A penalty that never applies looks the same, and is no fault";
   found.fix =
       "easier prompts, more of them or a denser " + standing->name + "; give " + full->name + " less weight";
   found.cost = "further steps teach the form only";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "doctor/number_format.h"
 #include "doctor/watch/watch_limits.h"
@@ -51,7 +52,8 @@ bool SpikeWatch::is_spike(double loss) const {
   for (const double one : values) away.push_back(std::abs(one - middle));
   constexpr double kOfNormal = 1.4826;  // a normal distribution's deviation over its median distance
   const double spread = std::max(kOfNormal * middle_of(away), limits::kSpikeLeastSpread * std::abs(middle));
-  return loss > limits::kSpikeOverMedian * middle && loss - middle > limits::kSpikeDeviations * spread;
+  return loss > limits::kSpikeOverMedian * middle &&
+         loss - middle > std::max(limits::kSpikeLeast, limits::kSpikeDeviations * spread);
 }
 
 bool SpikeWatch::at_border(std::int64_t step) const {
@@ -63,17 +65,27 @@ bool SpikeWatch::at_border(std::int64_t step) const {
 
 Findings SpikeWatch::see(std::int64_t step, double loss) {
   if (!std::isfinite(loss)) return {};
-  if (!is_spike(loss)) {
-    usual_.push_back(loss);
-    if (static_cast<std::int64_t>(usual_.size()) > limits::kSpikeWindow) usual_.pop_front();
+  if (is_spike(loss)) {
+    above_ += 1;
+    highest_ = above_ == 1 ? loss : std::max(highest_, loss);
+    last_ = step;
+    if (above_ <= limits::kSpikeLongest) return {};
+    // It does not come back: other checks tell a loss that diverges.
+    usual_.clear();
+    above_ = 0;
     return {};
   }
-  // Neighbors are one spike: the last step of an epoch and the first of the next.
-  if (!spikes_.empty() && step - spikes_.back() <= 1) {
-    spikes_.back() = step;
-    return {};
-  }
-  spikes_.push_back(step);
+  usual_.push_back(loss);
+  if (static_cast<std::int64_t>(usual_.size()) > limits::kSpikeWindow) usual_.pop_front();
+  // Neighbors are one spike, such as the last step of an epoch and the first of the next.
+  return std::exchange(above_, 0) > 0 ? judge() : Findings();
+}
+
+// After a spike, when the loss is back.
+Findings SpikeWatch::judge() {
+  const std::int64_t reach = std::max(limits::kSpikeReach, 3 * steps_per_epoch_);
+  std::erase_if(spikes_, [&](std::int64_t one) { return last_ - one > reach; });
+  spikes_.push_back(last_);
   if (static_cast<std::int64_t>(spikes_.size()) > limits::kSpikesKept) spikes_.erase(spikes_.begin());
   if (static_cast<std::int64_t>(spikes_.size()) < limits::kSpikesToSpeak) return {};
   const auto borders =
@@ -83,7 +95,7 @@ Findings SpikeWatch::see(std::int64_t step, double loss) {
   const double middle = middle_of({usual_.begin(), usual_.end()});
   base::Verdict found{.code = "NUM-13", .level = Level::kWarn};
   found.what = "the loss jumps " + std::string(at_borders ? "at the ends of epochs" : "in single steps") +
-               ", and comes back: " + short_number(loss) + " at step " + std::to_string(step) +
+               ", and comes back: " + short_number(highest_) + " at step " + std::to_string(last_) +
                ", the median is " + short_number(middle);
   found.evidence = std::to_string(spikes_.size()) + " jumps above " + short_number(limits::kSpikeOverMedian) +
                    " times the median, at steps " + steps_text(spikes_);
@@ -112,12 +124,15 @@ Findings SpikeWatch::see(std::int64_t step, double loss) {
 }
 
 base::Json SpikeWatch::state() const {
-  return {{"usual", usual_}, {"steps", spikes_}};
+  return {{"usual", usual_}, {"steps", spikes_}, {"above", above_}, {"highest", highest_}, {"last", last_}};
 }
 
 void SpikeWatch::restore(const base::Json& state) {
   const StateReader in(state);
   usual_ = in.numbers<std::deque<double>>("usual", limits::kSpikeWindow);
+  above_ = std::llround(in.number("above"));
+  highest_ = in.number("highest");
+  last_ = std::llround(in.number("last"));
   spikes_.clear();
   for (const double step : in.numbers<std::vector<double>>("steps", limits::kSpikesKept))
     spikes_.push_back(std::llround(step));

@@ -22,10 +22,15 @@ class SpikeWatch {
  private:
   bool is_spike(double loss) const;
   bool at_border(std::int64_t step) const;
+  Findings judge();
 
   std::int64_t steps_per_epoch_;      // 0: not known
   std::deque<double> usual_;          // the losses of the window that were no spikes, newest last
   std::vector<std::int64_t> spikes_;  // their steps, the newest kSpikesKept
+  // Of the spike that has not come back yet: its steps so far, its highest loss and its last step.
+  std::int64_t above_ = 0;
+  double highest_ = 0;
+  std::int64_t last_ = 0;
 };
 
 }  // namespace hone::doctor

@@ -75,15 +75,18 @@ constexpr double kOverfitRise = 0.02;  // ours: above the lowest eval_loss; less
 constexpr int kOverfitEvaluations = 2;  // ours: in a row, each above the one before
 
 // ---- NUM-13
-constexpr double kSpikeOverMedian = 1.8;      // finetune-doctor: 1.8 times the rolling median
-constexpr double kSpikeDeviations = 6;        // finetune-doctor: z above 6
-constexpr double kSpikeGaps = 0.15;           // finetune-doctor: gaps within 15 % are regular
-constexpr double kSpikesAtBorders = 0.75;     // finetune-doctor: three quarters at the ends of epochs
-constexpr double kSpikeLeastSpread = 0.02;    // ours: of the median; a loss without noise has no deviation
-constexpr std::int64_t kSpikeWindow = 50;     // ours: steps of the rolling median
-constexpr std::int64_t kSpikeFrom = 12;       // ours: steps before the first judgment
-constexpr std::int64_t kSpikesKept = 40;      // ours: the newest
-constexpr std::int64_t kSpikesToSpeak = 3;    // ours: two may be chance
+constexpr double kSpikeOverMedian = 1.8;    // finetune-doctor: 1.8 times the rolling median
+constexpr double kSpikeDeviations = 6;      // finetune-doctor: z above 6
+constexpr double kSpikeGaps = 0.15;         // finetune-doctor: gaps within 15 % are regular
+constexpr double kSpikesAtBorders = 0.75;   // finetune-doctor: three quarters at the ends of epochs
+constexpr double kSpikeLeastSpread = 0.02;  // ours: of the median; a loss without noise has no deviation
+constexpr double kSpikeLeast = 0.5;         // ours: above the median; one hard row of a settled run is less
+constexpr std::int64_t kSpikeLongest = 8;   // ours: a loss that stays above for longer has a new level
+constexpr std::int64_t kSpikeReach = 1000;  // ours: steps, and three epochs at least; older ones do not count
+constexpr std::int64_t kSpikeWindow = 50;   // ours: steps of the rolling median
+constexpr std::int64_t kSpikeFrom = 12;     // ours: steps before the first judgment
+constexpr std::int64_t kSpikesKept = 40;    // ours: the newest
+constexpr std::int64_t kSpikesToSpeak = 3;  // ours: two may be chance
 constexpr std::int64_t kSpikeLeastEpoch = 8;  // ours: of shorter epochs every step is near a border
 
 // ---- MEM-02
