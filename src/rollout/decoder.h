@@ -98,7 +98,7 @@ class Decoder {
   bool finish_ahead(std::span<Sequence* const> live);
   void try_ahead(std::span<const Ready> last);
   void step_ahead(std::span<const Ready> last);
-  // Of the rows of the sampler, in its order: work that is the same for each step of the batch.
+  // These work on all rows of the sampler, in its order, so that each step of the batch is the same work.
   bool takes_graphs() const;
   void step_by_graph(std::span<const Ready> next);
   void drop_ended();

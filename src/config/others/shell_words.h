@@ -11,7 +11,7 @@
 
 namespace hone::config {
 
-// What the script starts: "swift sft", "megatron sft", "llamafactory train"; null: a run of neither trainer.
+// Finds what the script starts: "swift sft", "megatron sft", "llamafactory train"; null: a run of neither trainer.
 std::optional<Recognized> trainer_command(const std::string& text);
 
 // The options of the last such command of a script, and swift's verb as the entry "swift_verb". Continued lines,

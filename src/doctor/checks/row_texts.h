@@ -38,7 +38,7 @@ bool is_blank(const std::optional<std::string>& text);  // and not: absent
 
 // True of a text that stops in its midst: behind a letter, a digit, a comma or a blank, or inside a code fence.
 bool ends_open(const std::string& text);
-// Of the completions and chosen answers. `tokens`: how many an answer has.
+// Reads the completions and chosen answers. `tokens`: how many an answer has.
 std::optional<base::Verdict> check_cut_answers(const std::vector<RowTexts>& rows,
                                                const std::function<std::size_t(const std::string&)>& tokens);
 

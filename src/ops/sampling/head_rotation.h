@@ -1,4 +1,4 @@
-// What a step of a sampler does to heads of queries and keys before attention.
+// A step of a sampler rotates and norms heads of queries and keys before attention.
 #pragma once
 
 #include <ATen/core/Tensor.h>

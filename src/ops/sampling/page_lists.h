@@ -17,7 +17,7 @@ namespace hone::ops {
 
 class PageLists {
  public:
-  // Of layers of these shapes: heads of queries over a head of keys, and their size.
+  // It serves layers of these shapes: heads of queries over a head of keys, and their size.
   PageLists(const std::vector<std::pair<std::int64_t, std::int64_t>>& shapes, at::Device device);
 
   // After each row's `own` has its new token. `nobody` is the own of rows that have none: one token, which they all read.

@@ -15,7 +15,7 @@
 
 namespace hone::train {
 
-// What a teacher says of tokens ids[from], ids[from + 1], ... of a sequence, n of them.
+// A teacher says this of tokens ids[from], ids[from + 1], ... of a sequence, n of them.
 struct TeacherScores {
   std::vector<float> logprobs;        // [n]
   std::vector<std::int32_t> top_ids;  // [n k], the best first
