@@ -12,7 +12,7 @@ namespace hone::python {
 
 struct HttpOptions {
   std::string url;                   // "http://127.0.0.1:8000"
-  std::string key_env;               // the variable that holds the key; empty: no key
+  std::string key_env;               // the variable that holds the key; empty, or it is not set: no key
   double seconds = 30;               // of a request
   std::size_t most_bytes = 400'000;  // of an answer
   std::string python;                // empty: base/process/active_python.h

@@ -63,8 +63,8 @@ class Client:
     def __init__(self, settings):
         self.url, self.seconds, self.most = settings["url"], settings["seconds"], settings["most"]
         self.headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "hone"}
-        if settings["key_env"]:
-            self.headers["Authorization"] = "Bearer " + os.environ.get(settings["key_env"], "")
+        if key := os.environ.get(settings["key_env"]):
+            self.headers["Authorization"] = "Bearer " + key
         proxies = [urllib.request.ProxyHandler({})] if is_here(urllib.parse.urlsplit(self.url).hostname or "") else []
         self.opener = urllib.request.build_opener(NoRedirect, *proxies)
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <set>
 #include <utility>
 
@@ -71,7 +70,7 @@ std::vector<std::pair<float, std::int32_t>> best_of(const Json& top, std::int64_
 RemoteTeacher::RemoteTeacher(const std::string& url, std::int64_t vocabulary, const std::string& python)
     : http_(
           {.url = python::server_root(url),
-           .key_env = std::getenv(kKey) != nullptr ? kKey : "",
+           .key_env = kKey,
            .seconds = kSeconds,
            .most_bytes = kMostBytes,
            .python = python,
