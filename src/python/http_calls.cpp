@@ -44,12 +44,14 @@ void HttpCalls::refuse(const std::string& path, const std::string& expected, con
 
 HttpReply HttpCalls::ask(const char* method, const std::string& path, const Json& body) {
   if (!process_) {
+    const std::size_t most_line = 2 * options_.most_bytes + 1000;  // an answer in JSON, whose quotes take two
     process_ = std::make_unique<base::PythonProcess>(base::PythonProcess::Options{
-        .python = options_.python, .program = kHttpCallsPython, .most_line = 2 * options_.most_bytes + 2000});
+        .python = options_.python, .program = kHttpCallsPython, .most_line = most_line});
     process_->tell({{"url", options_.url},
                     {"seconds", options_.seconds},
                     {"key_env", options_.key_env},
-                    {"most", options_.most_bytes}});
+                    {"most", options_.most_bytes},
+                    {"most_line", most_line}});
   }
   process_->tell({{"method", method}, {"path", path}, {"body", body}});
   const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(

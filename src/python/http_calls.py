@@ -1,7 +1,7 @@
 """Asks one server over HTTP, a request at a time, for a C++ program that has no client of its own.
 
-Descriptor 3 is a socket to hone (base/process/python_process.h). The first line that comes is the settings, as JSON: url, seconds, key_env, most.
-Each further line is a request, {"method", "path", "body"}, whose body is JSON or null. Answers are lines of JSON: {"status", "text"}, or
+Descriptor 3 is a socket to hone (base/process/python_process.h). The first line that comes is the settings, as JSON: url, seconds, key_env, most,
+most_line. Each further line is a request, {"method", "path", "body"}, whose body is JSON or null. Answers are lines of JSON: {"status", "text"}, or
 {"failed": a sentence, "absent": nobody listens}. An answer has at most `most` bytes. No redirect is followed, and no proxy is asked for this
 machine. A request is sent again after status 429, and after a connection that the server broke: at most TRIES times, and within the seconds of
 one request.
@@ -107,10 +107,11 @@ class Client:
 def main():
     pipe = socket.socket(fileno=3)
     lines = pipe.makefile("r", encoding="utf-8", errors="replace")
-    client = Client(json.loads(lines.readline()))
+    settings = json.loads(lines.readline())
+    client = Client(settings)
     for line in lines:
         answer = json.dumps(client.ask(json.loads(line)), ensure_ascii=False).encode("utf-8", "replace")
-        if len(answer) > 2 * client.most + 1000:  # of control characters, which are longer in JSON; http_calls.cpp keeps no more
+        if len(answer) > settings["most_line"]:  # of control characters, which are longer in JSON
             answer = json.dumps({"failed": "an answer of control characters", "absent": False}).encode()
         pipe.sendall(answer + b"\n")
 

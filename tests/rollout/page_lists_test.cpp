@@ -1,5 +1,5 @@
 // The lists of a sampler's steps that are kept from one to the next: whatever happens to the sequences, each row reads its own tokens, in
-// the parts in which lists that are made anew have them.
+// the parts in which lists that are made again have them.
 #include "ops/sampling/page_lists.h"
 
 #include <ATen/ATen.h>
@@ -94,13 +94,13 @@ std::vector<PageRows> rows_of(const std::vector<Sequence*>& batch) {
 
 void expect_own_tokens(const std::vector<Sequence*>& batch, const PageRun& nobody, const PageLists& kept) {
   const std::vector<PageRows> rows = rows_of(batch);
-  PageLists anew({{kGroup, kDim}}, at::kCPU);
-  anew.set(rows, &nobody);
+  PageLists again({{kGroup, kDim}}, at::kCPU);
+  again.set(rows, &nobody);
   const std::vector<Read> found = reads_of(kept.parts(kGroup, kDim), rows.size()),
-                          expected = reads_of(anew.parts(kGroup, kDim), rows.size());
+                          expected = reads_of(again.parts(kGroup, kDim), rows.size());
   ASSERT_EQ(found, expected);
-  for (const at::Tensor& of : {kept.positions() - anew.positions(), kept.slots().page - anew.slots().page,
-                               kept.slots().place - anew.slots().place})
+  for (const at::Tensor& of : {kept.positions() - again.positions(), kept.slots().page - again.slots().page,
+                               kept.slots().place - again.slots().place})
     ASSERT_EQ(of.abs().sum().item<double>(), 0);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     std::vector<std::int64_t> slots;

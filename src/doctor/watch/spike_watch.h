@@ -27,7 +27,7 @@ class SpikeWatch {
   std::int64_t steps_per_epoch_;      // 0: not known
   std::deque<double> usual_;          // the losses of the window that were no spikes, newest last
   std::vector<std::int64_t> spikes_;  // their steps, the newest kSpikesKept
-  // Of the spike that has not come back yet: its steps so far, its highest loss and its last step.
+  // These are of the spike that has not come back yet: its steps so far, its highest loss and its last step.
   std::int64_t above_ = 0;
   double highest_ = 0;
   std::int64_t last_ = 0;

@@ -91,7 +91,7 @@ struct LayerPass {
   // reads it next; undefined where d was changed since. Null: not wanted.
   at::Tensor* cast = nullptr;
   at::Tensor d_per_layer = {};  // the same, their gradients, written in a backward; undefined: not wanted
-  // Of a sampler's step: the layers that have keys in pages append to them and read them there. Null: none has.
+  // In a sampler's step the layers that have keys in pages append to them and read them there. Null: none has.
   ops::PageStep* pages = nullptr;
 };
 

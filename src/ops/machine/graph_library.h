@@ -1,4 +1,4 @@
-// What libhone_graphs.so has: graphs of a CUDA device, recorded and started by libtorch's own class, which keeps the memory of what
+// This is what libhone_graphs.so has: graphs of a CUDA device, recorded and started by libtorch's own class, which keeps the memory of what
 // was recorded apart from other tensors. It is compiled against libtorch's headers for CUDA and linked to nothing of CUDA: what it calls
 // is in the libraries that the process has loaded (ops/machine/cuda.h).
 #pragma once

@@ -38,7 +38,7 @@ class PageStep {
 
   bool has(std::int64_t layer) const { return pages_.has(layer); }
 
-  // Whether each row has one token. Then positions() are those of all tokens, [T] fp32 on the device, and what the layers put on the
+  // Says whether each row has one token. Then positions() are those of all tokens, [T] fp32 on the device, and what the layers put on the
   // device from then on depends on form() and on tensors whose place stays: equal forms are equal work on other numbers.
   bool is_listed() const;
   const at::Tensor& positions() const;
