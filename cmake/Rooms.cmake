@@ -1,8 +1,8 @@
 # hone_room(NAME PLAIN|TORCH deps...): every .cpp below src/NAME as the static library hone_NAME.
 # Rooms share two precompiled headers, of ATen (hone_pch) for TORCH and of JSON and text (hone_plain_pch) for PLAIN: a translation
 # unit costs 2.5 s instead of 9, or 4 s less. Tests have two of their own. The compiler instantiates every template that a
-# precompiled header waits for again in each unit, so what few files need stays out: custom_function.h costs 2 s a unit. Here it stays
-# until the speed of kernels without it has been measured (docs/log.md).
+# precompiled header waits for again in each unit, so what few files need stays out: custom_function.h costs 2 s a unit. The room of
+# kernels has it (hone_ops_pch) until their speed without it has been measured (docs/log.md).
 
 set(HONE_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wconversion -Werror
     -Wno-missing-field-initializers)  # designated initializers leave out what keeps its default
@@ -55,10 +55,14 @@ endfunction()
 
 file(WRITE ${CMAKE_BINARY_DIR}/pch_stub.cpp.in "int hone_pch_anchor = 0;\n")
 configure_file(${CMAKE_BINARY_DIR}/pch_stub.cpp.in ${CMAKE_BINARY_DIR}/pch_stub.cpp COPYONLY)
-add_library(hone_pch STATIC ${CMAKE_BINARY_DIR}/pch_stub.cpp)
-hone_our_code(hone_pch)
-hone_uses_torch(hone_pch)
-target_precompile_headers(hone_pch PRIVATE <ATen/ATen.h> <torch/csrc/autograd/custom_function.h> <nlohmann/json.hpp>)
+function(hone_torch_header target)
+  add_library(${target} STATIC ${CMAKE_BINARY_DIR}/pch_stub.cpp)
+  hone_our_code(${target})
+  hone_uses_torch(${target} ${target})
+  target_precompile_headers(${target} PRIVATE ${ARGN})
+endfunction()
+hone_torch_header(hone_pch <ATen/ATen.h> <nlohmann/json.hpp>)
+hone_torch_header(hone_ops_pch <ATen/ATen.h> <torch/csrc/autograd/custom_function.h> <nlohmann/json.hpp>)
 
 set(HONE_PLAIN_HEADERS <fmt/format.h> <nlohmann/json.hpp> <algorithm> <filesystem> <functional> <map> <optional> <string> <variant> <vector>)
 add_library(hone_plain_pch STATIC ${CMAKE_BINARY_DIR}/pch_stub.cpp)
@@ -67,8 +71,8 @@ hone_our_code(hone_plain_pch)
 target_precompile_headers(hone_plain_pch PRIVATE ${HONE_PLAIN_HEADERS})
 
 # Several .cpp files of one target in one translation unit: what libtorch's and nlohmann's templates cost is paid once a batch.
-# 20 of them cost two thirds of the compiler's time that 8 do (docs/log.md). Names in anonymous namespaces have to differ in a room.
-# Folders with flags of their own stay apart (cmake/Folders.cmake).
+# 20 of them cost two thirds of the compiler's time that 8 do, and 40 two thirds of that (docs/log.md). Names in anonymous namespaces
+# have to differ in a room. Folders with flags of their own stay apart (cmake/Folders.cmake).
 function(hone_unity target batch)
   if(HONE_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
@@ -83,12 +87,16 @@ function(hone_room name kind)
   endif()
   hone_our_code(hone_${name})
   target_link_libraries(hone_${name} PUBLIC ${ARGN})
-  if(kind STREQUAL TORCH)
+  if(name STREQUAL ops)  # its batches and its header decide what is inlined into kernels
+    hone_uses_torch(hone_${name} hone_ops_pch)
+    hone_unity(hone_${name} 20)
+    return()
+  elseif(kind STREQUAL TORCH)
     hone_uses_torch(hone_${name})
   else()
     target_precompile_headers(hone_${name} REUSE_FROM hone_plain_pch)
   endif()
-  hone_unity(hone_${name} 20)
+  hone_unity(hone_${name} 40)
 endfunction()
 
 # hone_rooms(TABLE): a library of each room of src/rooms.txt; tools/check_rooms reads the same table, and its sub-rooms (`room/...`).

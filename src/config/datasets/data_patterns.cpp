@@ -25,13 +25,13 @@ constexpr std::array<std::string_view, 6> kIgnored = {"README.md",         "conf
                                                       "dataset_info.json", "dataset_infos.json",
                                                       "dummy_data.zip",    "dataset_dict.json"};
 
-struct Keywords {
+struct SplitWords {
   std::string_view split;
   std::array<std::string_view, 4> words;
 };
-constexpr std::array<Keywords, 3> kKeywords = {{{"train", {"train", "training"}},
-                                                {"validation", {"validation", "valid", "dev", "val"}},
-                                                {"test", {"test", "testing", "eval", "evaluation"}}}};
+constexpr std::array<SplitWords, 3> kKeywords = {{{"train", {"train", "training"}},
+                                                  {"validation", {"validation", "valid", "dev", "val"}},
+                                                  {"test", {"test", "testing", "eval", "evaluation"}}}};
 
 std::string_view name_of(std::string_view path) {
   const std::size_t slash = path.rfind('/');
@@ -99,7 +99,7 @@ bool folder_has(std::string_view path, std::string_view word, bool at_beginning)
 template <typename Has>
 std::vector<SplitFiles> by_keyword(const fs::path& folder, const Names& files, Has has) {
   std::vector<SplitFiles> out;
-  for (const Keywords& keywords : kKeywords) {
+  for (const SplitWords& keywords : kKeywords) {
     SplitFiles split{.split = std::string(keywords.split), .files = {}};
     std::set<std::string_view> taken;
     for (const std::string_view word : keywords.words) {
@@ -140,7 +140,7 @@ std::vector<SplitFiles> by_shards(const fs::path& folder, const Names& files) {
     found[*split].files.push_back(folder / file);
   }
   std::vector<SplitFiles> out;
-  for (const Keywords& each : kKeywords) {  // train, validation, test, then the others by name
+  for (const SplitWords& each : kKeywords) {  // train, validation, test, then the others by name
     const auto at = found.find(std::string(each.split));
     if (at == found.end()) continue;
     out.push_back(std::move(at->second));

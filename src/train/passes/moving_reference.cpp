@@ -10,11 +10,13 @@ namespace hone::train {
 
 namespace {
 
-constexpr std::int64_t kPiece = std::int64_t{1} << 20;  // numbers at a time, so that no second copy is needed
+constexpr std::int64_t kNumbersAtOnce = std::int64_t{1}
+                                        << 20;  // numbers at a time, so that no second copy is needed
 
 template <typename Call>
 void for_pieces(std::int64_t count, const Call& call) {
-  for (std::int64_t begin = 0; begin < count; begin += kPiece) call(begin, std::min(kPiece, count - begin));
+  for (std::int64_t begin = 0; begin < count; begin += kNumbersAtOnce)
+    call(begin, std::min(kNumbersAtOnce, count - begin));
 }
 
 }  // namespace
