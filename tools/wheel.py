@@ -193,7 +193,8 @@ def pack(build, out):
     partial = target.with_name(f".{target.name}.{os.getpid()}")
     when = time.gmtime(epoch())[:6]
     try:
-        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as wheel:
+        # Level 9 takes three times as long for 0.7 % less.
+        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as wheel:
             # dist-info last, as the format advises
             for name in sorted(files, key=lambda name: (".dist-info/" in name, name)):
                 data, is_program = files[name]

@@ -3,7 +3,6 @@
 
 usage: tests/python/wheel_test.py [--slow]     --slow: in an environment of every Python that is there, and auditwheel's judgment
 """
-import hashlib
 import json
 import os
 import pathlib
@@ -71,12 +70,6 @@ def sft(hone, folder):
                 "--max_steps", 1, "--threads", 1, "--skip_doctor", "--output_dir", folder)
     same(ended.returncode, 0, ended.stderr[-2000:])
     holds((folder / "adapter_model.safetensors").is_file(), "an adapter")
-
-
-def test_same_bytes(folder, packed):
-    """two packings of one build give the same bytes"""
-    again = wheel.pack(SOURCE / "build", folder)
-    same(hashlib.sha256(again.read_bytes()).hexdigest(), hashlib.sha256(packed.read_bytes()).hexdigest(), again.name)
 
 
 def test_contents(folder, packed):
@@ -260,7 +253,7 @@ def test_pythons(folder, packed):
 
 
 tests_said = []  # what the tests found, for the last line
-FAST = [test_same_bytes, test_contents, test_install, test_python, test_other_package, test_no_torch, test_machines, test_quickstart, test_release]
+FAST = [test_contents, test_install, test_python, test_other_package, test_no_torch, test_machines, test_quickstart, test_release]
 
 
 def main():
