@@ -197,6 +197,22 @@ inline std::vector<const char*> every_family() {
   return out;
 }
 
+// Those that have an operator or a place for one that the others have not: with them alone the daily tests go through what costs
+// seconds a family, and --slow through the others.
+inline const std::vector<const char*>& families_unlike_others() {
+  static const std::vector<const char*> names = {"llama",        "qwen3",       "gemma3_text", "lfm2",
+                                                 "qwen3_5_text", "gemma4_text", "qwen3_moe"};
+  return names;
+}
+inline std::vector<const char*> families_like_others() {
+  std::vector<const char*> out = every_family();
+  std::erase_if(out, [](const std::string& family) {
+    const auto& unlike = families_unlike_others();
+    return std::find(unlike.begin(), unlike.end(), family) != unlike.end();
+  });
+  return out;
+}
+
 // Returns those of them that have experts.
 inline std::vector<const char*> families_with_experts() {
   std::vector<const char*> out;

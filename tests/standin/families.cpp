@@ -1,5 +1,7 @@
 #include "standin/families.h"
 
+#include <algorithm>
+
 namespace hone::standin {
 
 std::vector<std::string> generating_families() {
@@ -9,6 +11,20 @@ std::vector<std::string> generating_families() {
           "tiny_gemma3",        "tiny_gemma4",     "tiny_smollm3",   "tiny_granite",       "tiny_granite4",
           "tiny_granite4_nope", "tiny_granitemoe", "tiny_olmo2",     "tiny_olmo3",         "tiny_olmoe",
           "tiny_lfm2",          "tiny_lfm2_bias",  "tiny_exaone4"};
+}
+
+std::vector<std::string> families_of_a_day() {
+  return {"tiny_llama",  "tiny_qwen2_windows", "tiny_qwen3",    "tiny_qwen3_5", "tiny_qwen3_moe",
+          "tiny_gemma3", "tiny_gemma4",        "tiny_granite4", "tiny_lfm2",    "tiny_phi3_short"};
+}
+
+std::vector<std::string> families_of_slow_tests() {
+  std::vector<std::string> out = generating_families();
+  const std::vector<std::string> daily = families_of_a_day();
+  std::erase_if(out, [&](const std::string& name) {
+    return std::find(daily.begin(), daily.end(), name) != daily.end();
+  });
+  return out;
 }
 
 std::vector<std::int32_t> some_prompt(std::int32_t length, std::int32_t salt) {

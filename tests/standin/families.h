@@ -9,6 +9,9 @@ namespace hone::standin {
 
 // Folders of tests/fixtures/parity: one of each family, and of the forms of one that differ in their layers.
 std::vector<std::string> generating_families();
+// Of them those that have an operator or a place for one that the others have not, and those others.
+std::vector<std::string> families_of_a_day();
+std::vector<std::string> families_of_slow_tests();
 
 // A prompt longer than a tile of keys, one of a single token, one between; of those, what the family can take with the tokens
 // that follow.

@@ -63,7 +63,9 @@ TEST_P(OfAFamily, GivesTheCpusTokens) {
   expect_close(generate(cpu, prompts, greedy), generate(here, prompts, greedy));
 }
 
-INSTANTIATE_TEST_SUITE_P(Generation, OfAFamily, testing::ValuesIn(generating_families()),
+INSTANTIATE_TEST_SUITE_P(Generation, OfAFamily, testing::ValuesIn(families_of_a_day()),
+                         [](const auto& one) { return one.param; });
+INSTANTIATE_TEST_SUITE_P(GenerationSlow, OfAFamily, testing::ValuesIn(families_of_slow_tests()),
                          [](const auto& one) { return one.param; });
 
 // libtorch's products may differ in the last bits with the number of rows.

@@ -79,7 +79,9 @@ TEST_P(RoundingOf, RoundsNoMoreThanTheCpu) {
   EXPECT_LE(here, 1.5 * cpu);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, RoundingOf, testing::ValuesIn(generating_families()),
+INSTANTIATE_TEST_SUITE_P(Families, RoundingOf, testing::ValuesIn(families_of_a_day()),
+                         [](const auto& one) { return one.param; });
+INSTANTIATE_TEST_SUITE_P(SlowFamilies, RoundingOf, testing::ValuesIn(families_of_slow_tests()),
                          [](const auto& one) { return one.param; });
 
 }  // namespace rounding_test

@@ -260,7 +260,8 @@ std::vector<Case> later_families() {
 INSTANTIATE_TEST_SUITE_P(LaterFamilies, FusedForm, ::testing::ValuesIn(later_families()));
 
 class FusedFormOf : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Families, FusedFormOf, ::testing::ValuesIn(every_family()));
+INSTANTIATE_TEST_SUITE_P(Families, FusedFormOf, ::testing::ValuesIn(families_unlike_others()));
+INSTANTIATE_TEST_SUITE_P(SlowFamilies, FusedFormOf, ::testing::ValuesIn(families_like_others()));
 
 TEST_P(FusedFormOf, GivesTheSameBitsAtEveryLevelOfRecompute) {
   struct Run {

@@ -235,32 +235,12 @@ std::string name_of(const ::testing::TestParamInfo<std::tuple<const char*, base:
   return std::string(std::get<0>(one.param)) + "_" + base::name_of(std::get<1>(one.param));
 }
 
-// Those that have an operator or a place for one that the others have not.
-const std::vector<const char*> kUnlikeOthers = {"llama",        "qwen3",       "gemma3_text", "lfm2",
-                                                "qwen3_5_text", "gemma4_text", "qwen3_moe"};
-std::vector<const char*> like_others() {
-  std::vector<const char*> out = every_family();
-  std::erase_if(out, [](const std::string& family) {
-    return std::find(kUnlikeOthers.begin(), kUnlikeOthers.end(), family) != kUnlikeOthers.end();
-  });
-  return out;
-}
-
+const auto kLevels = ::testing::Values(base::InstructionLevel::kAvx2, base::InstructionLevel::kAvx512,
+                                       base::InstructionLevel::kAvx512Bf16, base::InstructionLevel::kAmx);
 INSTANTIATE_TEST_SUITE_P(Families, SamplerIsTrainerOf,
-                         ::testing::Combine(::testing::ValuesIn(every_family()),
-                                            ::testing::Values(base::InstructionLevel::kAvx2,
-                                                              base::InstructionLevel::kAmx)),
-                         name_of);
-INSTANTIATE_TEST_SUITE_P(Between, SamplerIsTrainerOf,
-                         ::testing::Combine(::testing::ValuesIn(kUnlikeOthers),
-                                            ::testing::Values(base::InstructionLevel::kAvx512,
-                                                              base::InstructionLevel::kAvx512Bf16)),
-                         name_of);
-INSTANTIATE_TEST_SUITE_P(SlowBetween, SamplerIsTrainerOf,
-                         ::testing::Combine(::testing::ValuesIn(like_others()),
-                                            ::testing::Values(base::InstructionLevel::kAvx512,
-                                                              base::InstructionLevel::kAvx512Bf16)),
-                         name_of);
+                         ::testing::Combine(::testing::ValuesIn(families_unlike_others()), kLevels), name_of);
+INSTANTIATE_TEST_SUITE_P(SlowFamilies, SamplerIsTrainerOf,
+                         ::testing::Combine(::testing::ValuesIn(families_like_others()), kLevels), name_of);
 
 TEST_P(SamplerIsTrainerOf, RecordsTheTrainersBitsInBf16) {
   for (const model::Storage storage : {model::Storage::kPlain, model::Storage::kPacked}) {

@@ -209,7 +209,8 @@ INSTANTIATE_TEST_SUITE_P(Cases, SharedPrompt,
                                            Case{"qwen3", kAutocast, &odd_config, kRounded, 0.1}));
 
 class SharedPromptOf : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Families, SharedPromptOf, ::testing::ValuesIn(every_family()));
+INSTANTIATE_TEST_SUITE_P(Families, SharedPromptOf, ::testing::ValuesIn(families_unlike_others()));
+INSTANTIATE_TEST_SUITE_P(SlowFamilies, SharedPromptOf, ::testing::ValuesIn(families_like_others()));
 
 TEST_P(SharedPromptOf, GivesTheSameBitsAtEveryLevelOfRecompute) {
   for (const model::DtypePolicy dtypes : {kFp32, kAutocast, kBf16}) {
