@@ -16,6 +16,7 @@
 #include "commands/ranks/placement.h"
 #include "config/commands/tool_plans.h"
 #include "data/forms/prompts.h"
+#include "ops/machine/step_graphs.h"
 #include "report/terminal/terminal.h"
 #include "rollout/generate.h"
 #include "train/facts/machine.h"
@@ -177,6 +178,7 @@ int generate(const std::vector<std::string>& arguments) {
   };
   const std::vector<Answers> answers = all_answers(plan, model, ids, options, on_done);
   if (progress) std::cerr << '\n';
+  if (const std::string note = ops::step_graphs_note(); !note.empty()) print_notes({note});
 
   const std::string lines = write(answers, sources, plan, opened.tokenizer);
   if (!plan.output.empty()) base::write_file_atomic(plan.output, lines);

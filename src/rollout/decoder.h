@@ -45,8 +45,7 @@ class Decoder {
   void drop(const Sequence& sequence);
   void drop_all();
 
-  std::int64_t computed() const { return computed_; }                              // tokens so far
-  const ops::StepGraphs* graphs() const { return graphs_ ? &*graphs_ : nullptr; }  // null: not wanted
+  std::int64_t computed() const { return computed_; }  // tokens so far
 
  private:
   // A part of a forward: the next tokens of a sequence, or of a node that it reads.
@@ -94,12 +93,13 @@ class Decoder {
   void take(Sequence& sequence, const Draw& draw) const;
   void take(std::span<const Ready> ready, std::span<const Drawn> drawn, std::size_t& taken) const;
   bool runs_ahead(std::span<const Ready> ready) const;
+  const char* why_not_ahead(bool all_are_drawn) const;
   void make_cache_room(Sequence& sequence) const;
   bool finish_ahead(std::span<Sequence* const> live);
   void try_ahead(std::span<const Ready> last);
   void step_ahead(std::span<const Ready> last);
   // These work on all rows of the sampler, in its order, so that each step of the batch is the same work.
-  bool takes_graphs() const;
+  std::string why_no_graph() const;  // of this step; empty: it has one
   void step_by_graph(std::span<const Ready> next);
   void drop_ended();
   void tell_failed();

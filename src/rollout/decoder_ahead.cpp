@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/sampling/sample_tokens.h"
 #include "rollout/decoder.h"
 
 namespace hone::rollout {
@@ -13,7 +14,16 @@ bool Decoder::runs_ahead(std::span<const Ready> ready) const {
   const auto needs_no_host = [&](const Ready& one) {
     return draws_.takes(*one.sequence) && !one.sequence->options->stops;
   };
-  return std::all_of(ready.begin(), ready.end(), needs_no_host) && model_.takes_drawn_ids();
+  const bool all_are_drawn = std::all_of(ready.begin(), ready.end(), needs_no_host);
+  const bool runs = all_are_drawn && model_.takes_drawn_ids();
+  if (graphs_ && !runs && !ready.empty()) ops::tell_no_step_graph(why_not_ahead(all_are_drawn));
+  return runs;
+}
+
+const char* Decoder::why_not_ahead(bool all_are_drawn) const {
+  if (!ops::draws_tokens(model_.device())) return "tokens are drawn on the host, without hone's own kernels";
+  if (all_are_drawn) return "the model has layers for which the host looks at each token";
+  return "the host looks at each token of some requests, for stop strings or a constraint";
 }
 
 // Starts the step after the one whose tokens those of `last` have drawn, and the host has not read.
@@ -40,9 +50,11 @@ void Decoder::step_ahead(std::span<const Ready> last) {
     go_through(*one.sequence, 1);
   }
   try {
-    if (takes_graphs()) {
+    const std::string why_not = graphs_ ? why_no_graph() : "graphs are not wanted";
+    if (why_not.empty()) {
       step_by_graph(next);
     } else {
+      if (graphs_) ops::tell_no_step_graph(why_not);
       const at::Tensor hidden = model_.step_drawn(draws_.last_ids(), caches, pass());
       draws_.draw(logits_at(places, next, hidden));
     }
@@ -63,11 +75,14 @@ void Decoder::step_ahead(std::span<const Ready> last) {
   ahead_ = std::move(next);
 }
 
-bool Decoder::takes_graphs() const {
-  const bool is_own = rows_.size() == 1 && rows_.front().sides == nullptr;
-  // How many tokens an expert gets is read by the host, where experts are not multiplied in groups.
-  const bool has_experts = model_.config().experts.count > 0;
-  return graphs_ && graphs_->why_not().empty() && is_own && !has_experts && model_.has_listed_steps();
+std::string Decoder::why_no_graph() const {
+  if (!graphs_->why_not().empty()) return graphs_->why_not();
+  if (rows_.size() != 1 || rows_.front().sides != nullptr) return "some requests have adapters of their own";
+  if (model_.config().experts.count > 0)
+    return "the model has experts, and where they are not multiplied in groups the host reads how many tokens each gets";
+  if (!model_.has_listed_steps())
+    return "the model has layers whose keys are not in pages, or queries that are scaled by their position";
+  return "";
 }
 
 // Rows that draw nothing are nobody's in the model too.

@@ -64,6 +64,12 @@ std::string Metrics::text(const SchedulerFacts& facts, std::int64_t connections,
   for (const auto& [kind, count] :
        {std::pair{"guessed", facts.drafts.drafted}, {"accepted", facts.drafts.accepted}})
     out += std::string("hone_draft_tokens_total{kind=\"") + kind + "\"} " + std::to_string(count) + "\n";
+  if (ops::step_graphs_wanted()) {
+    out += "# TYPE hone_step_graphs_total counter\n";
+    for (const auto& [kind, count] :
+         {std::pair{"recorded", facts.graphs.recorded}, {"started", facts.graphs.started}})
+      out += std::string("hone_step_graphs_total{kind=\"") + kind + "\"} " + std::to_string(count) + "\n";
+  }
   add_metric(out, "hone_running", "gauge", std::to_string(facts.engine.decoding));
   add_metric(out, "hone_waiting", "gauge",
              std::to_string(facts.jobs - std::min<std::uint64_t>(facts.jobs, facts.engine.decoding)));

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <iostream>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/strings/printable.h"
 
 namespace hone::serve {
 
@@ -57,6 +59,7 @@ struct Scheduler::Impl {
   void take_new();
   void decode();
   void tell();
+  void tell_of_graphs();
   void pass();
   void count_out();  // of a job, before its last call
   void end(rollout::RequestId id);
@@ -85,7 +88,7 @@ struct Scheduler::Impl {
   std::uint64_t last_queue = 0;
   SchedulerFacts facts;
   double owed = 0;  // seconds that works have had less than their share; while both wait
-  bool has_decoded = false;
+  bool has_decoded = false, has_told_of_graphs = false;
 
   std::thread thread;  // last: it uses the others
 };
@@ -189,6 +192,15 @@ void Scheduler::Impl::decode() {
   if (!works.empty()) owed += took * options.training_share / (1 - options.training_share);
 }
 
+// Once, in the server's log.
+void Scheduler::Impl::tell_of_graphs() {
+  if (has_told_of_graphs) return;
+  const std::string note = ops::step_graphs_note();
+  if (note.empty()) return;
+  has_told_of_graphs = true;
+  std::cerr << "graphs    " << base::printable(note) << std::endl;
+}
+
 // A pass of the queue behind the one that had the last.
 void Scheduler::Impl::pass() {
   auto place = works.upper_bound(last_queue);
@@ -216,6 +228,7 @@ void Scheduler::Impl::pass() {
 void Scheduler::Impl::publish() {
   facts.engine = engine.facts();
   facts.drafts = drafts;
+  facts.graphs = ops::step_graph_facts();
   const std::lock_guard lock(mutex);
   published = facts;
 }
@@ -231,6 +244,7 @@ bool Scheduler::Impl::one_turn() {
   } else if (decodes) {
     decode();
     tell();
+    tell_of_graphs();
   }
   publish();
   return !running.empty() || !works.empty();

@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "model/causal_lm.h"
+#include "ops/machine/step_graphs.h"
 #include "rollout/engine.h"
 
 namespace hone::serve {
@@ -60,6 +61,7 @@ struct SchedulerFacts {
   double decode_seconds = 0, work_seconds = 0;      // spent since the start
   std::uint64_t decode_steps = 0, work_steps = 0;
   rollout::DraftFacts drafts;
+  ops::StepGraphFacts graphs;  // of the process
 };
 
 class Scheduler {

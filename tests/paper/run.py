@@ -174,6 +174,17 @@ def check_steps(bench):
                   f"{found['difference']}").strip()
 
 
+def check_graphs(bench):
+    """Graphs of a sampler's steps by libtorch's own class: recordings that fail, and an engine on the second of two cards."""
+    library = bench.build / "tests/paper/libhone_graphs.so"
+    words = [str(word) for word in (bench.drive, "graphs", library, bench.folder / "models/qwen2.5-0.5b")]
+    more = bench.environment | {"HONE_STEP_GRAPHS": "on", "PAPER_DEVICES": "2"}
+    done = subprocess.run(words, env=more, capture_output=True, text=True, timeout=SECONDS)
+    lines = done.stdout.splitlines()
+    wrong = [line for line in lines if not line.startswith("ok ")] + ([done.stderr.strip()[-900:]] if done.returncode != 0 else [])
+    return done.returncode == 0 and len(lines) == 4 and not wrong, "; ".join(wrong or [line[3:] for line in lines])
+
+
 def show(bench, name):
     lines = bench.start([cases.ROWS[name].words[0], "--names", "3", *cases.ROWS[name].words[1:]], name)
     for line in lines:
@@ -208,7 +219,8 @@ def check_all(bench, options):
 
     rows = [row for row in table.read() if wanted(row["run"], cases.ROWS[row["run"]].slow)]
     checked = [case for case in cases.all_cases() if wanted(case.name, case.slow)]
-    checks = loading.CHECKS | {"a decoded token is captured": check_capture, "decoded tokens have the same launches": check_steps}
+    checks = loading.CHECKS | {"a decoded token is captured": check_capture, "decoded tokens have the same launches": check_steps,
+                               "graphs that fail, and two cards": check_graphs}
     good, found = not options.only and check_parts(bench) or bool(options.only), {}
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         # the longest first

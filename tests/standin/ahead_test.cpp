@@ -15,8 +15,10 @@
 #include "ops/backend/operators.h"
 #include "ops/backend/reference/reference.h"
 #include "ops/gemm.h"
+#include "ops/machine/step_graphs.h"
 #include "rollout/engine.h"
 #include "standin/emulated_kernels.h"
+#include "standin/fake_graphs.h"
 #include "standin/families.h"
 #include "standin/standin.h"
 
@@ -157,7 +159,14 @@ void expect_as_synchronous(const Play& play, bool surplus, std::int64_t batch = 
   const model::CausalLm model = tiny();
   const Played expected = played(model, false, play, batch), ahead = played(model, true, play, batch);
   const ByGraphs graphs;
-  for (const Played& found : {ahead, played(model, true, play, batch)}) {
+  const Played kept = played(model, true, play, batch);
+  std::vector<Played> all = {ahead, kept};
+  {
+    const FakeGraphs library;
+    all.push_back(played(model, true, play, batch));
+    EXPECT_GT(FakeGraphs::started(), 0);
+  }
+  for (const Played& found : all) {
     for (std::size_t i = 0; i < expected.completions.size(); ++i)
       expect_equal(found.completions[i], expected.completions[i], "completion " + std::to_string(i));
     EXPECT_EQ(found.tokens, expected.tokens);
@@ -311,6 +320,28 @@ TEST(RunsAhead, ASequenceWithoutFiniteLogitsEndsAloneAsInTheSynchronousForm) {
   }
   EXPECT_GT(ended, 3);
   trouble = {};
+}
+
+// Steps go on without graphs, the one that could not be recorded too, and it is told why.
+TEST(RunsAhead, CompletionsAreTheSameWhereARecordingFails) {
+  const UseEmulatedKernels kernels;
+  const RowByRow products;
+  const model::CausalLm model = tiny();
+  const Played expected = played(model, false, kSome);
+  const ByGraphs graphs;
+  for (const Fails how : {Fails::kByWord, Fails::kByException}) {
+    for (const std::int64_t at : {0, 1}) {
+      const FakeGraphs library(how, at);
+      const Played found = played(model, true, kSome);
+      EXPECT_EQ(FakeGraphs::recorded(), at);
+      EXPECT_EQ(FakeGraphs::alive(), 0);
+      EXPECT_EQ(found.errors, std::vector<std::string>{});
+      for (std::size_t i = 0; i < expected.completions.size(); ++i)
+        expect_equal(found.completions[i], expected.completions[i], "completion " + std::to_string(i));
+      EXPECT_EQ(found.held, expected.held);
+      EXPECT_NE(ops::step_graphs_note(), "");
+    }
+  }
 }
 
 TEST(RunsAhead, AForgottenSequenceIsNotWaitedFor) {

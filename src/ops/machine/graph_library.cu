@@ -1,5 +1,6 @@
 // Graphs of a device by libtorch (graph_library.h).
 #include <ATen/ATen.h>
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -56,13 +57,20 @@ void* make() {
   return new CUDAGraph();
 }
 
-// Where a recording fails, libtorch's class throws before its allocator ends, which would refuse every later one.
+// Where a recording fails, libtorch's class throws before its two allocators end, the card's and that of pinned memory, each of which
+// would refuse every later one.
 void end_allocation() {
+  const auto memory = recorder_of_card().memory();
   try {
     const auto card = static_cast<c10::DeviceIndex>(c10::cuda::current_device());
-    c10::cuda::CUDACachingAllocator::endAllocateToPool(card, recorder_of_card().memory());
+    c10::cuda::CUDACachingAllocator::endAllocateToPool(card, memory);
   } catch (const std::exception&) {
     // It had ended.
+  }
+  try {
+    at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(memory);
+  } catch (const std::exception&) {
+    // So had this one.
   }
 }
 

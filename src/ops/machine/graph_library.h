@@ -21,6 +21,9 @@ struct GraphLibrary {
 // Why the library cannot be had; empty: it can, and is loaded. For the program alone.
 std::string graph_library_missing();
 
+// What records from now on, for StepGraphs that are made then, on any device: another one in tests. Null: as if this had not been called.
+void set_graph_library(const GraphLibrary* library);
+
 constexpr int kGraphVersion = 1;
 constexpr const char* kGraphEntry = "hone_cuda_graphs";
 using GraphEntry = const GraphLibrary* (*)();

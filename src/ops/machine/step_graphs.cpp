@@ -4,7 +4,9 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
+#include <mutex>
 #include <utility>
 
 #include "ops/machine/graph_library.h"
@@ -44,73 +46,125 @@ const LoadedGraphs& graph_library() {
   return loaded;
 }
 
+std::atomic<const GraphLibrary*> set{nullptr};
+std::atomic<std::int64_t> recorded{0}, started{0};
+
+struct FirstReason {
+  std::mutex mutex;
+  std::string text;
+};
+FirstReason& first_reason() {
+  static FirstReason& one = *new FirstReason;
+  return one;
+}
+
 }  // namespace
 
 std::string cuda::graph_library_missing() {
   return graph_library().why_not;
 }
 
+void cuda::set_graph_library(const GraphLibrary* library) {
+  set.store(library, std::memory_order_release);
+}
+
+StepGraphFacts step_graph_facts() {
+  return {.recorded = recorded.load(), .started = started.load()};
+}
+
+void tell_no_step_graph(const std::string& why) {
+  const std::lock_guard lock(first_reason().mutex);
+  if (first_reason().text.empty()) first_reason().text = why;
+}
+
+std::string step_graphs_note() {
+  const std::lock_guard lock(first_reason().mutex);
+  if (first_reason().text.empty()) return "";
+  return "HONE_STEP_GRAPHS is on, and the sampler has done steps without graphs: " + first_reason().text;
+}
+
 class StepGraphs::Graph {
  public:
-  Graph() : graph_(graph_library().table->make()) {}
-  ~Graph() { graph_library().table->drop(graph_); }
+  explicit Graph(const GraphLibrary& library) : library_(library), graph_(library.make()) {}
+  ~Graph() { library_.drop(graph_); }
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
   std::string record(std::function<void()>& work) {
     const auto call = [](void* user) { (*static_cast<std::function<void()>*>(user))(); };
-    return graph_library().table->record(graph_, call, &work);
+    return library_.record(graph_, call, &work);
   }
-  void start() const { graph_library().table->start(graph_); }
+  void start() const { library_.start(graph_); }
 
  private:
+  const GraphLibrary& library_;
   void* const graph_;
 };
 
-StepGraphs::StepGraphs(at::Device device, std::size_t most) : device_(device), most_(most) {
-  if (device.is_cuda()) why_not_ = graph_library().why_not;
+StepGraphs::StepGraphs(at::Device device, std::size_t most)
+    : device_(device), most_(most), library_(set.load(std::memory_order_acquire)) {
+  if (library_ != nullptr || !device.is_cuda()) return;
+  library_ = graph_library().table;
+  why_not_ = graph_library().why_not;
+  if (!why_not_.empty()) tell_no_step_graph(why_not_);
 }
 
 StepGraphs::~StepGraphs() = default;
 
 void StepGraphs::clear() {
   kept_.clear();
+  once_.clear();
 }
 
-void StepGraphs::record(Kept& one) {
-  auto graph = std::make_unique<Graph>();
+// Empty: it was recorded, or nothing records here.
+std::string StepGraphs::record(Kept& one) const {
+  if (library_ == nullptr) return "";
+  auto graph = std::make_unique<Graph>(*library_);
+  std::string why;
   try {
-    why_not_ = graph->record(one.work);
+    why = graph->record(one.work);
   } catch (const std::exception& error) {
     // It may be that only the recording forbids it. The work is done next, and throws again what is wrong with it.
-    why_not_ = *error.what() != 0 ? error.what() : "the step cannot be recorded";
+    why = *error.what() != 0 ? error.what() : "the step cannot be recorded";
   }
-  if (!why_not_.empty()) return;
+  if (!why.empty()) return why;
   one.graph = std::move(graph);
-  ++recorded_;
+  ++recorded;
+  return "";
+}
+
+void StepGraphs::start(Kept& one) const {
+  if (one.graph == nullptr) return one.work();
+  one.graph->start();
+  ++started;
 }
 
 void StepGraphs::run(const std::vector<std::int64_t>& form, const std::function<void()>& work) {
   if (!why_not_.empty()) return work();
+  const c10::DeviceGuard guard(device_);  // a thread has its own current card
   const auto found =
       std::find_if(kept_.begin(), kept_.end(), [&](const Kept& one) { return one.form == form; });
-  if (found == kept_.end()) {
+  if (found != kept_.end()) {
+    kept_.splice(kept_.begin(), kept_, found);
+    return start(kept_.front());
+  }
+  const auto before = std::find(once_.begin(), once_.end(), form);
+  if (before == once_.end()) {
     work();
-    kept_.push_front({.form = form, .work = work, .graph = nullptr});
-    if (kept_.size() > most_) kept_.pop_back();
+    once_.push_front(form);
+    if (once_.size() > kFormsOnce) once_.pop_back();
     return;
   }
-  kept_.splice(kept_.begin(), kept_, found);
-  Kept& one = kept_.front();
-  if (!device_.is_cuda()) {
-    ++started_;
-    return one.work();
+  once_.erase(before);
+  kept_.push_front({.form = form, .work = work, .graph = nullptr});
+  why_not_ = record(kept_.front());
+  if (!why_not_.empty()) {
+    tell_no_step_graph(why_not_);
+    clear();
+    return work();
   }
-  const c10::DeviceGuard guard(device_);  // a thread has its own current card
-  if (one.graph == nullptr) record(one);
-  if (one.graph == nullptr) return work();
-  one.graph->start();
-  ++started_;
+  if (kept_.size() > most_) kept_.pop_back();
+  start(kept_.front());
 }
 
 }  // namespace hone::ops

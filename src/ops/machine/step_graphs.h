@@ -15,11 +15,26 @@
 
 namespace hone::ops {
 
+namespace cuda {
+struct GraphLibrary;
+}
+
 bool step_graphs_wanted();
+
+// Of all of them in this process so far.
+struct StepGraphFacts {
+  std::int64_t recorded = 0, started = 0;
+};
+StepGraphFacts step_graph_facts();
+// A sentence for a run's log: that steps were done without graphs although graphs are wanted, and the first reason. Empty: none were.
+std::string step_graphs_note();
+// Some step was done without a graph.
+void tell_no_step_graph(const std::string& why);
 
 class StepGraphs {
  public:
-  // Keeps at most `most`, and drops those that were not used for longest.
+  // Keeps at most `most` graphs, and drops those that were not used for longest. A form that came once is remembered apart
+  // from them, with kFormsOnce others.
   explicit StepGraphs(at::Device device, std::size_t most = 32);
   ~StepGraphs();
   StepGraphs(const StepGraphs&) = delete;
@@ -31,23 +46,25 @@ class StepGraphs {
   void run(const std::vector<std::int64_t>& form, const std::function<void()>& work);
   void clear();  // as at first: what was recorded is forgotten
 
-  std::int64_t recorded() const { return recorded_; }  // so far
-  std::int64_t started() const { return started_; }    // of those that were recorded
+  // Why nothing is recorded (any more): each work is done by itself. Empty: works are recorded.
   const std::string& why_not() const { return why_not_; }
 
  private:
   class Graph;
   struct Kept {
     std::vector<std::int64_t> form;
-    std::function<void()> work;    // of the first time
-    std::unique_ptr<Graph> graph;  // null before the second time, and on other devices than CUDA
+    std::function<void()> work;    // of the second time
+    std::unique_ptr<Graph> graph;  // null where nothing records: the work is done again
   };
-  void record(Kept& one);
+  static constexpr std::size_t kFormsOnce = 64;
+  std::string record(Kept& one) const;
+  void start(Kept& one) const;
 
   const at::Device device_;
   const std::size_t most_;
-  std::list<Kept> kept_;  // the one that was used last comes first
-  std::int64_t recorded_ = 0, started_ = 0;
+  const cuda::GraphLibrary* library_ = nullptr;  // what records; null: nothing does on this device
+  std::list<Kept> kept_;                         // the one that was used last comes first
+  std::list<std::vector<std::int64_t>> once_;    // the one that came last is first
   std::string why_not_;
 };
 

@@ -357,13 +357,15 @@ SourcedRollouts LiveRollouts::make(const RolloutRequest& request) {
   batch.has_tools = has_tools();
   rollout::DraftFacts drafts;
   making.drafts = &drafts;
+  const ops::StepGraphFacts before = ops::step_graph_facts();
   sample(making);
   making.out.rollout_seconds = seconds_since(start);
+  tell_of_graphs(making, before);
   if (options_.drafts != rollout::Drafts::kOff) {
-    making.out.counts = {{"spec/drafted", static_cast<double>(drafts.drafted)},
-                         {"spec/accepted", static_cast<double>(drafts.accepted)},
-                         {"spec/passes", static_cast<double>(drafts.passes)},
-                         {"spec/seconds_saved", drafts.seconds_saved}};
+    add_counts(making.out.counts, {{"spec/drafted", static_cast<double>(drafts.drafted)},
+                                   {"spec/accepted", static_cast<double>(drafts.accepted)},
+                                   {"spec/passes", static_cast<double>(drafts.passes)},
+                                   {"spec/seconds_saved", drafts.seconds_saved}});
   }
   const auto waiting = Clock::now();
   base::begin_part("waiting for rewards", "", 0);
@@ -380,6 +382,17 @@ SourcedRollouts LiveRollouts::make(const RolloutRequest& request) {
   for (std::size_t i = 0; i < batch.samples.size(); ++i)
     making.out.facts.completions[i].rewards = batch.samples[i].rewards;
   return std::move(making.out);
+}
+
+void LiveRollouts::tell_of_graphs(Making& making, const ops::StepGraphFacts& before) {
+  if (!ops::step_graphs_wanted()) return;
+  const ops::StepGraphFacts now = ops::step_graph_facts();
+  add_counts(making.out.counts, {{"graphs/recorded", static_cast<double>(now.recorded - before.recorded)},
+                                 {"graphs/started", static_cast<double>(now.started - before.started)}});
+  const std::string note = ops::step_graphs_note();
+  if (note.empty() || has_told_of_graphs_) return;
+  has_told_of_graphs_ = true;
+  making.out.facts.warnings.push_back(note);
 }
 
 // A request's scores by each function that it called, from sample `first` on.

@@ -13,6 +13,7 @@
 #include "data/files/block_stream.h"
 #include "data/forms/prompts.h"
 #include "model/causal_lm.h"
+#include "ops/machine/step_graphs.h"
 #include "rewards/reward_queue.h"
 #include "rollout/completion.h"
 #include "text/tokenizer.h"
@@ -52,7 +53,8 @@ struct SourcedRollouts {
   std::vector<NamedValue> metrics;  // log_metric of reward functions
   double rollout_seconds = 0;
   double reward_seconds = 0;  // waited for after the last token
-  // StepLoss::counts, with drafts: spec/drafted, spec/accepted, spec/passes, spec/seconds_saved (rollout::DraftFacts).
+  // StepLoss::counts, with drafts: spec/drafted, spec/accepted, spec/passes, spec/seconds_saved (rollout::DraftFacts). With
+  // HONE_STEP_GRAPHS=on: graphs/recorded, graphs/started (ops/machine/step_graphs.h).
   std::vector<NamedValue> counts = {};
 };
 
@@ -112,6 +114,7 @@ class LiveRollouts final : public RolloutSource {
                           const rollout::GenerateOptions& options);
   void take_sample(Making& making, std::size_t index, RolloutSample sample);
   void ask_environments(Making& making);
+  void tell_of_graphs(Making& making, const ops::StepGraphFacts& before);
   void fill_facts(Making& making) const;
   rewards::Request reward_request(const Making& making, std::size_t first, std::size_t count) const;
   void take_scores(SourcedRollouts& out, const RolloutRequest& request, std::size_t first,
@@ -129,6 +132,7 @@ class LiveRollouts final : public RolloutSource {
   std::optional<JournalPlace> journal_place_;
   std::unique_ptr<ToolJournal> journal_;  // once there was a training batch
   rewards::RewardQueue queue_;
+  bool has_told_of_graphs_ = false;
 };
 
 // The batches of a file, in order; after the last it starts again.

@@ -207,8 +207,13 @@ std::int64_t RunSampler::bytes(const model::CausalLm& model) {
 
 std::int64_t RunSampler::graph_bytes(const model::CausalLm& model) const {
   std::size_t most = samples_.prompts.rows.size();
-  for (const auto& set : scored_) most = std::max(most, set->prompts.rows.size());
-  return train::graph_bytes(model, std::min(static_cast<std::int64_t>(most), kAtOnce));
+  std::int64_t longest = samples_.prompts.longest();
+  for (const auto& set : scored_) {
+    most = std::max(most, set->prompts.rows.size());
+    longest = std::max(longest, set->prompts.longest());
+  }
+  return train::graph_bytes(model, std::min(static_cast<std::int64_t>(most), kAtOnce),
+                            longest + plan_.sample_max_new_tokens);
 }
 
 void RunSampler::begin(OpenedRun& run) {

@@ -22,6 +22,7 @@
 #include "ops/machine/graph_library.h"
 #include "ops/machine/product_rates.h"
 #include "ops/machine/step_graphs.h"
+#include "ops/sampling/lists.h"
 #include "parallel/tree_sum.h"
 #include "rollout/device_draws.h"
 #include "rollout/drafts.h"
@@ -382,6 +383,16 @@ std::int64_t token_bytes(const model::ModelConfig& shape, std::int64_t element) 
   return (4 * shape.hidden_size + heads + 3 * mlp + own) * element;
 }
 
+// What attention to pages holds of a layer between its two kernels: of each row and part a sum for each head. Lists have places for a
+// quarter more.
+std::int64_t attended_bytes(const model::ModelConfig& shape, std::int64_t rows, std::int64_t tokens) {
+  constexpr std::int64_t kPartTokens = ops::kPartPages * ops::kPageTokens,
+                         kCuts = 2;  // a prompt's end, a fork
+  const std::int64_t parts = rows * ((tokens + kPartTokens - 1) / kPartTokens + kCuts);
+  return (parts + parts / 4) * shape.num_attention_heads *
+         (std::max(shape.head_dim, shape.global_head_dim) + 1) * 4;
+}
+
 }  // namespace
 
 std::int64_t sampling_bytes(const model::CausalLm& model, const SampledSize& size,
@@ -398,13 +409,13 @@ std::int64_t sampling_bytes(const model::CausalLm& model, const SampledSize& siz
   return keys + read * token_bytes(shape, element) + rows * shape.vocab_size * 4;
 }
 
-std::int64_t graph_bytes(const model::CausalLm& model, std::int64_t sequences) {
+std::int64_t graph_bytes(const model::CausalLm& model, std::int64_t sequences, std::int64_t tokens) {
   if (!ops::step_graphs_wanted() || !model.device().is_cuda() || !model.has_listed_steps()) return 0;
   if (model.config().experts.count > 0 || !ops::cuda::graph_library_missing().empty()) return 0;
   const model::ModelConfig& shape = model.config();
   const auto element = static_cast<std::int64_t>(c10::elementSize(model.dtypes().linear));
   const std::int64_t rows = rollout::DeviceDraws::rows_for(sequences);
-  return rows * (token_bytes(shape, element) + shape.vocab_size * 4);
+  return rows * (token_bytes(shape, element) + shape.vocab_size * 4) + attended_bytes(shape, rows, tokens);
 }
 
 std::int64_t bytes_in_use(const config::MachinePlan& plan) {

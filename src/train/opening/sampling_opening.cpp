@@ -192,12 +192,14 @@ std::int64_t most_sampling_bytes(const OpenedRun& run, std::int64_t longest_prom
 }
 
 // The graphs of both have one memory.
-std::int64_t most_graph_bytes(const OpenedRun& run, const rollout::GenerateOptions& sampling) {
+std::int64_t most_graph_bytes(const OpenedRun& run, std::int64_t longest_prompt,
+                              const rollout::GenerateOptions& sampling) {
   const std::int64_t sequences = std::min(sampling.batch_size, run.plan.policy.generation_batch_size);
-  const std::int64_t own = graph_bytes(*run.model, sequences);
+  const std::int64_t tokens = longest_prompt + sampling.max_new_tokens;
+  const std::int64_t own = graph_bytes(*run.model, sequences, tokens);
   const std::shared_ptr<const model::CausalLm> teacher = run.second_model.lock();
   if (teacher == nullptr || !distill::teacher_samples(run.plan)) return own;
-  return std::max(own, graph_bytes(*teacher, sequences));
+  return std::max(own, graph_bytes(*teacher, sequences, tokens));
 }
 
 MemoryInputs sampling_memory(const OpenedRun& run, std::int64_t program_bytes, const LargestPasses& passes,
@@ -206,7 +208,7 @@ MemoryInputs sampling_memory(const OpenedRun& run, std::int64_t program_bytes, c
   if (passes.shares) count_shared_prompts(out, *run.model, passes.longest_prompt, passes.sharing);
   if (!run.plan.policy.replay.empty()) return out;
   out.sampling = most_sampling_bytes(run, longest_prompt, sampling);
-  out.graphs = most_graph_bytes(run, sampling);
+  out.graphs = most_graph_bytes(run, longest_prompt, sampling);
   return out;
 }
 

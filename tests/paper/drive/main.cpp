@@ -19,8 +19,9 @@ int main(int count, char** words) {
     if (mode == "capture") return hone::paper::capture_on_card(rest, card);
     if (mode == "steps") return hone::paper::steps_on_card(rest, card);
     if (mode == "host") return hone::paper::host_on_card(rest, card);
+    if (mode == "graphs") return hone::paper::test_graphs(rest, card);
     if (mode == "parts") return hone::paper::test_parts(rest);
-    std::cerr << "paper_drive: train, decode, capture, steps, host or parts\n";
+    std::cerr << "paper_drive: train, decode, capture, steps, host, graphs or parts\n";
     return 2;
   } catch (const c10::Error& error) {
     std::cerr << error.what_without_backtrace() << '\n';

@@ -28,6 +28,9 @@ int steps_on_card(const std::vector<std::string>& words, at::Device card);
 // time, and host_us the rest, which is hone's own code and the starts of its kernels. The least of some steps, and the median.
 int host_on_card(const std::vector<std::string>& words, at::Device card);
 
+// `graphs LIBRARY MODEL`: tests of ops::StepGraphs with two cards, HONE_STEP_GRAPHS=on and the library that records.
+int test_graphs(const std::vector<std::string>& words, at::Device card);
+
 // `parts LIBRARY`: tests of the paper GPU itself (parts.cpp), which print `ok NAME` or `not ok NAME`.
 int test_parts(const std::vector<std::string>& words);
 

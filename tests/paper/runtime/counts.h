@@ -25,6 +25,8 @@ struct PaperCounts {
   std::int64_t captures = 0, graph_launches = 0;  // graphs that were recorded and started
   std::int64_t kernels_of_graphs = 0;             // what the started graphs held
   std::int64_t refused_in_capture = 0;            // waits and allocations; each failed, as on a card
+  // Launches without library_calls, and starts of graphs, while the current card of the thread was not the first one.
+  std::int64_t on_other_cards = 0;
 };
 
 void paper_counts(PaperCounts* out);

@@ -1,5 +1,5 @@
-// One card, with the numbers of an H100 that libtorch asks for; its memory is PAPER_MEMORY_GB. PAPER_DEVICES=0 is a machine
-// whose driver finds no card, PAPER_DRIVER=12040 one whose driver is too old.
+// Cards with the numbers of an H100 that libtorch asks for, one unless PAPER_DEVICES says more; all have one memory of PAPER_MEMORY_GB.
+// PAPER_DEVICES=0 is a machine whose driver finds no card, PAPER_DRIVER=12040 one whose driver is too old.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -28,6 +28,10 @@ long of_the_driver() {
 }
 
 }  // namespace
+
+void started_on_current_card() {
+  if (device_of_thread != 0) ++state().counts.on_other_cards;
+}
 
 cudaError_t fail(cudaError_t error) {
   last_error = error;

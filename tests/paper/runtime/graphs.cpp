@@ -172,6 +172,7 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* out, cudaGraph_t grap
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
   const Guard guard(lock());
   ++state().counts.graph_launches;
+  paper::started_on_current_card();
   state().counts.kernels_of_graphs += reinterpret_cast<Graph*>(graph)->kernels;
   paper::forget_copies();
   paper::stream_is_busy(stream);

@@ -11,6 +11,7 @@ cudaError_t launch(const void* kernel, cudaStream_t stream) {
   const Guard guard(lock());
   ++state().counts.launches;
   ++state().launched[kernel];
+  started_on_current_card();
   happened('k');
   record_kernel(stream);
   forget_copies();

@@ -76,6 +76,9 @@ void event_is_recorded(cudaEvent_t event);
 std::int64_t kernels_after(cudaEvent_t event);
 void forget_recorded(cudaEvent_t event);
 
+// Something was started: on the current card of this thread, whatever the stream.
+void started_on_current_card();
+
 // What cudaGetLastError gives once; returns `error`.
 cudaError_t fail(cudaError_t error);
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/DeviceGuard.h>
 
 #include <type_traits>
 
@@ -50,6 +51,8 @@ bool run_own(at::Device device, int (*kernels::Kernels::*kernel)(const Arguments
   const kernels::Kernels* const own = own_kernels(device);
   if (own == nullptr) return false;
   KernelViews views;
+  const c10::DeviceGuard guard(
+      device);  // a start is on the current card of its thread, which may be another one
   const Arguments made = arguments(views);
   return views.all() && started((own->*kernel)(made, stream_of(device)), name);
 }
