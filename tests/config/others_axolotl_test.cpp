@@ -147,12 +147,20 @@ TEST(OthersAxolotl, GrpoTakesTheKeysOfTrl) {
   expect_run(
       other_run(
           kModel + kLora +
-          "rl: grpo\ntrl:\n  beta: 0.01\n  num_generations: 2\n  reward_funcs: [accuracy_reward]\n"
+          "rl: grpo\ntrl:\n  beta: 0.01\n  num_generations: 2\n  reward_funcs: [trl.rewards.accuracy_reward]\n"
           "  max_completion_length: 128\ndatasets:\n  - path: nowhere/prompts\n    type: mine.transform\n"),
       {.method = "grpo",
        .options = {{"beta", "0.01"}, {"num_generations", "2"}, {"max_completion_length", "128"}},
        .unknown = 1,
        .refused = 0});
+}
+
+TEST(OthersAxolotl, SimpoAsksForItsGamma) {
+  const std::string run =
+      "base_model: nowhere/model\nmicro_batch_size: 1\nrl: simpo\nlearning_rate: 1e-6\nlora_target_parameters: [a]\n"
+      "datasets:\n  - path: nowhere/pairs\n    type: chatml.ultra\n";
+  expect_finding(other_run(run), "unknown run.yaml:3 rl: simpo_gamma is not written");
+  EXPECT_EQ(other_run(run + "simpo_gamma: 0.5\n").unknown.size(), 0U);
 }
 
 }  // namespace others_axolotl_test

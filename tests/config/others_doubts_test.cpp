@@ -242,5 +242,18 @@ TEST(OthersDoubts, ReferencesOfTorchtuneStaySmall) {
   expect_finding(other_run(text), "its references repeat each other to more than 4 MB");
 }
 
+TEST(OthersDoubts, ArgumentsWithoutNames) {
+  const auto with = [](const std::string& config) {
+    return script(
+        "SFTTrainer('nowhere/model', SFTConfig('out'), train_dataset=load_dataset('nowhere/rows'), peft_config=" +
+        config + ").train()\n");
+  };
+  expect_finding(with("LoraConfig(16)"), "refused train.py:7 LoraConfig: its first argument is task_type");
+  EXPECT_EQ(option_of(with("LoraConfig(16)"), "lora_r"), "8 default");
+  EXPECT_TRUE(with("LoraConfig('CAUSAL_LM', r=4)").refused.empty());
+  expect_finding(with("LoraConfig('CAUSAL_LM', 'LORA', r=4)"),
+                 "LoraConfig: several arguments are given without");
+}
+
 }  // namespace others_doubts_test
 }  // namespace hone::config

@@ -149,7 +149,7 @@ TEST(OthersLeft, ManyStrangeKeysAreOneLine) {
   expect_finding(
       run,
       "39 names: no names of ms-swift's that hone knows: strange_1, ");  // strange_0 is 0: nothing is asked
-  EXPECT_EQ(run.unknown.size(), 2U) << findings_of(run);
+  EXPECT_EQ(run.unknown.size(), 1U) << findings_of(run);
 }
 
 TEST(OthersLeft, JsonKeepsEachUnknown) {
@@ -179,6 +179,19 @@ TEST(OthersLeft, HonesOwnFileWithAnOpenQuote) {
     settings.read_yaml_text(text, "run.yaml");
     EXPECT_TRUE(settings.mistakes().empty()) << text;
   }
+}
+
+TEST(OthersTorchtune, FormsOfWeights) {
+  const auto with = [](const std::string& form) {
+    return other_run(
+        "model:\n  _component_: torchtune.models.llama3.llama3_8b\ncheckpointer:\n  _component_: torchtune.training." +
+        form + "\n  checkpoint_dir: nowhere\n");
+  };
+  expect_finding(with("FullModelMetaCheckpointer"), "weights in Meta's own form");
+  expect_finding(with("FullModelTorchTuneCheckpointer"), "weights in torchtune's own form");
+  expect_finding(with("DistributedCheckpointer"), "weights in torch's distributed form");
+  expect_finding(with("OtherCheckpointer"), "OtherCheckpointer is no form of weights that hone knows");
+  EXPECT_EQ(findings_of(with("FullModelHFCheckpointer")).find("checkpointer"), std::string::npos);
 }
 
 }  // namespace others_torchtune_test

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/files/file.h"
+#include "config/others/json_members.h"
+
 namespace hone::config::axolotl {
 namespace {
 
@@ -22,6 +25,33 @@ Method method_of_rl(Translation& t, const std::string& rl) {
   return Method::kSft;
 }
 
+// "rewards.correct": a function of a module beside the file, rewards.py:correct.
+void add_rewards(Translation& t, const Json& names) {
+  const Json all = names.is_array() ? names : Json::array({names});
+  const base::fs::path folder = base::fs::path(t.file().path).parent_path();
+  Json found = Json::array();
+  for (const Json& one : all) {
+    const std::string name = one.is_string() ? one.get<std::string>() : base::dump_json(one);
+    if (name.starts_with("trl.rewards.")) {
+      found.push_back(name.substr(12));
+      continue;
+    }
+    const std::size_t dot = name.rfind('.');
+    std::string module = name.substr(0, dot);
+    std::replace(module.begin(), module.end(), '.', '/');
+    base::fs::path file = folder / (module + ".py");
+    if (!base::fs::is_regular_file(file)) file = module + ".py";
+    if (dot == std::string::npos || !base::fs::is_regular_file(file)) {
+      t.unknown("trl",
+                fmt::format("reward {} is a function of a module that is not here, or a reward model", name),
+                "reward_funcs", fmt::format("put {}.py beside this file", module));
+      return;
+    }
+    found.push_back(file.string() + ":" + name.substr(dot + 1));
+  }
+  t.set("reward_funcs", found, "trl");
+}
+
 void add_method(Translation& t) {
   const std::string rl = t.text("rl");
   t.run().method = method_of_rl(t, rl);
@@ -34,11 +64,15 @@ void add_method(Translation& t) {
     t.refuse("rpo_alpha", "axolotl 0.21 refuses it", "write dpo_loss_type: [sigmoid, sft] with weights");
   if (t.has("max_prompt_len") && !rl.empty())
     t.note("max_prompt_len", "axolotl's limit of a prompt; hone has one limit, max_length, for both");
+  if (rl == "simpo" && !t.has("simpo_gamma"))
+    t.unknown("rl", "simpo_gamma is not written: axolotl gives none to the loss, which fails", "simpo_gamma",
+              "write simpo_gamma");
   const Json& more = t.value("trl");
   if (!more.is_object()) return;
   for (const auto& [name, value] : more.items()) {
-    if (!value.is_null()) t.set(name, value, "trl");
+    if (!value.is_null() && name != "reward_funcs") t.set(name, value, "trl");
   }
+  if (!member(more, "reward_funcs").empty()) add_rewards(t, member(more, "reward_funcs"));
 }
 
 void add_adapter(Translation& t) {

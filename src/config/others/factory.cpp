@@ -109,6 +109,9 @@ void add_adapter(Translation& t) {
               fmt::format("freeze trains the last {} layers, whose numbers the model's own config.json gives",
                           t.has("freeze_trainable_layers") ? t.text("freeze_trainable_layers") : "2"),
               "unfrozen_parameters", "write unfrozen_parameters in hone's own file");
+    if (t.has("freeze_trainable_modules") && t.text("freeze_trainable_modules") != "all")
+      t.refuse("freeze_trainable_modules", "which parts of a layer are trained",
+               "write unfrozen_parameters in hone's own file");
   } else {
     t.refuse("finetuning_type", fmt::format("hone has no {}", type), "it is lora, full or freeze here");
   }

@@ -175,6 +175,13 @@ void use_rows(OtherRun& run, const std::string& data) {
   });
 }
 
+// swift pt: every token of a text.
+bool is_pretraining(const OtherRun& run) {
+  return std::any_of(run.notes.begin(), run.notes.end(), [](const OtherNote& one) {
+    return one.name == "swift_verb" && one.text.starts_with("pt ");
+  });
+}
+
 Json told_json(const std::string& where, const std::string& name, const std::string& why,
                const std::string& fix) {
   return Json::object({{"where", where}, {"name", name}, {"why", why}, {"do", fix}});
@@ -250,6 +257,7 @@ OtherRun read_other(const std::string& text, const OtherAsked& asked, const Reco
   }
   if (run.options.empty() && !run.refused.empty()) return run;  // a script without a trainer
   use_rows(run, asked.data);
+  if (run.trainer == Trainer::kSwift) swift::read_form(run, is_pretraining(run));
   check_as_own(run);
   return run;
 }

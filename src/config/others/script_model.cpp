@@ -151,13 +151,28 @@ void add_targets(Script& script, const Json& args, bool unsloth) {
                     modules != args.end() ? *modules : *found);
 }
 
+// Arguments without a name: the first of LoraConfig is task_type, and not the rank; get_peft_model has the rank
+// behind the model.
+void tell_plain(Script& script, const Json& config, std::string_view of, bool unsloth) {
+  const Json& plain = config.at("plain");
+  if (unsloth && plain.size() > 1) script.set("lora_r", plain.at(1), "r");
+  if (plain.size() > (unsloth ? 2U : 1U)) {
+    script.unknown(config, of, "several arguments are given without their names", "the adapter",
+                   "write them as name=value");
+  } else if (!unsloth && !plain.empty() && text_of(plain.at(0)).empty() &&
+             known(plain.at(0)) != Json("CAUSAL_LM")) {
+    script.refuse(plain.at(0), of, "its first argument is task_type: PEFT refuses a number there",
+                  "write r=16, by name");
+  }
+}
+
 void add_lora(Script& script, const Json& config, std::string_view of, bool unsloth) {
   script.set_json("use_peft", true, of, config);
   if (config.contains("touched"))
     script.unknown(config, of, config["touched"].get<std::string>(), "what that code changes", "read it");
   add_targets(script, config.at("args"), unsloth);
   script.take(config.at("args"), lora_names(), of);
-  if (!config.at("plain").empty() && !unsloth) script.set("lora_r", config.at("plain").at(0), "r");
+  tell_plain(script, config, of, unsloth);
   script.set_default("lora_r", unsloth ? 16 : 8, std::string(of) + "'s");
   script.set_default("lora_alpha", unsloth ? 16 : 8, std::string(of) + "'s");
   script.set_default("lora_dropout", 0, std::string(of) + "'s");

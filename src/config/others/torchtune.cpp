@@ -171,8 +171,16 @@ void add_model(Translation& t) {
     t.unknown("checkpointer", "checkpoint_dir is not written", "model_name_or_path", "write checkpoint_dir");
   else
     t.set("model_name_or_path", folder, "checkpointer");
-  if (component(t.value("checkpointer")) == "FullModelMetaCheckpointer")
+  const std::string form = component(t.value("checkpointer"));
+  if (form == "FullModelMetaCheckpointer")
     t.refuse("checkpointer", "weights in Meta's own form", "download the same model in Hugging Face's form");
+  else if (form == "FullModelTorchTuneCheckpointer")
+    t.refuse("checkpointer", "weights in torchtune's own form", "name the model in Hugging Face's form");
+  else if (form == "DistributedCheckpointer")
+    t.refuse("checkpointer", "weights in torch's distributed form", "name the model in Hugging Face's form");
+  else if (form != "FullModelHFCheckpointer" && !form.empty())
+    t.unknown("checkpointer", fmt::format("{} is no form of weights that hone knows", form),
+              "the form of the model's files", "write torchtune.training.FullModelHFCheckpointer");
   if (!text_of(t.value("checkpointer"), "adapter_checkpoint").empty() || t.flag("resume_from_checkpoint"))
     t.unknown("resume_from_checkpoint",
               "the run goes on from torchtune's own files, which hone does not read", "where the run begins",

@@ -203,6 +203,35 @@ void Translation::apply(const OtherEntry& entry, const OtherName& row) {
   }
 }
 
+// LLaMA-Factory and ms-swift take every argument of transformers' own, by its own name.
+bool Translation::apply_shared(const OtherEntry& entry) {
+  if (out_.trainer != Trainer::kFactory && out_.trainer != Trainer::kSwift) return false;
+  const Schema& schema = method_schema(out_.method);
+  const Option* own = schema.find(entry.name);
+  if (own != nullptr && own->origin == kTrainingArguments) {
+    if (!entry.value.is_null()) set(entry.name, entry.value, entry.name);
+    return true;
+  }
+  const FormerName* former = own != nullptr ? nullptr : find_former_name(entry.name, schema.command);
+  if (former == nullptr || former->whose != "transformers") return false;
+  const bool is_simple = former->words.empty() && !former->zero_says_nothing && !former->yields;
+  if (former->fate == Fate::kNote) {
+    if (asks_for(entry.value))
+      out_.ignored.push_back({.where = entry.where, .name = entry.name, .text = std::string(former->why)});
+    return true;
+  }
+  if (former->fate == Fate::kOption && is_simple) {
+    if (!entry.value.is_null()) set(former->option, entry.value, entry.name);
+    return true;
+  }
+  if (former->fate != Fate::kRefused) return false;
+  const bool is_done =
+      entry.value.is_string() && contains_word(former->words, entry.value.get<std::string>());
+  if (asks_for(entry.value) && !is_done)
+    refuse(entry.name, std::string(former->why), std::string(former->fix));
+  return true;
+}
+
 void Translation::apply_names() {
   std::vector<const OtherEntry*> strange;
   for (const OtherEntry& entry : file_.entries) {
@@ -216,7 +245,7 @@ void Translation::apply_names() {
     const OtherName* known = row(entry.name);
     if (known != nullptr)
       apply(entry, *known);
-    else if (asks_for(entry.value))
+    else if (!apply_shared(entry) && asks_for(entry.value))
       strange.push_back(&entry);
   }
   if (strange.size() > 1 && file_.path.ends_with(".json")) {

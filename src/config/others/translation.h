@@ -47,6 +47,7 @@ class Translation {
  private:
   const OtherName* row(std::string_view name) const;
   void apply(const OtherEntry& entry, const OtherName& row);
+  bool apply_shared(const OtherEntry& entry);  // false: the name is none of transformers' own
   void tell_unknown(const OtherEntry& entry);
   void tell_many(const std::vector<const OtherEntry*>& entries);
   bool has_option(std::string_view option) const;
@@ -65,7 +66,9 @@ void translate(const OtherFile& file, const OtherFile* sets, OtherRun& out);
 }
 namespace swift {
 void translate(const OtherFile& file, OtherRun& out);
-}
+// The form of the rows, where they are here: by the columns of the first. `is_text`: of swift pt.
+void read_form(OtherRun& run, bool is_text);
+}  // namespace swift
 namespace torchtune {
 void translate(const OtherFile& file, OtherRun& out);
 }

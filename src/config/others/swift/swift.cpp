@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/files/file.h"
+#include "base/strings/split.h"
 #include "config/others/translation.h"
 
 namespace hone::config::swift {
@@ -40,9 +41,47 @@ void add_method(Translation& t) {
              "write loss_type: [sigmoid, sft] in hone's own file");
 }
 
-// Defaults of beta: after what the file sets.
-void add_beta(Translation& t) {
+// A file of version 3, or 2: names that today's are not, or a launcher's of then.
+bool is_old(const Translation& t) {
+  return t.has("train_type") || t.has("sft_type") || t.has("model_id_or_path");
+}
+
+// What a completion is drawn from, and what of it is trained: after what the file sets.
+void add_policy(Translation& t) {
+  const std::string estimator = t.text("advantage_estimator");
+  if (!estimator.empty() && estimator != "grpo")
+    t.refuse("advantage_estimator", fmt::format("{}: other advantages than GRPO's", estimator), "write grpo");
+  t.set_default("loss_type", "grpo");
+  // -1 and 0 are all tokens
+  if (t.has("top_k")) t.set("top_k", t.number("top_k").value_or(0) < 0 ? Json(0) : t.value("top_k"), "top_k");
+  if (t.has("top_p")) t.set("top_p", t.value("top_p"), "top_p");
+  if (is_old(t)) {
+    t.set_default("top_k", 50, "of version 3");
+    t.set_default("top_p", 0.9, "of version 3");
+  } else if (!t.has("top_k") || !t.has("top_p")) {
+    t.note(
+        "rlhf_type",
+        "4.6 draws from all tokens; version 3 from the first 50 and 0.9 of the probability: write top_k, top_p");
+  }
+  t.set_default("top_k", 0, "-1: all tokens");
+  t.set_default("top_p", 1);
+}
+
+// Defaults of beta and of the loss: after what the file sets.
+void add_loss(Translation& t) {
   const std::string type = t.text("rlhf_type");
+  Json loss = t.value("loss_type");
+  if (loss.is_array() && loss.size() == 1 && t.run().method != Method::kDpo) loss = loss[0];
+  if (!loss.is_null()) t.set("loss_type", loss, "loss_type");
+  if (t.flag("enable_dft_loss") && t.run().method == Method::kSft)
+    t.set("loss_type", "dft", "enable_dft_loss");
+  if (t.has("acc_strategy") && t.text("acc_strategy") != "token")
+    t.refuse("acc_strategy", "each row counts alike, however long it is", "write token");
+  if (t.has("ref_model") && t.text("ref_model") != t.text("model"))
+    t.refuse("ref_model", "another model is the reference", "hone's reference is the model at its start");
+  if (t.run().method == Method::kDpo && is_old(t) && !t.has("rpo_alpha"))
+    t.note("rlhf_type", "versions of ms-swift before 3.8 add a share of SFT to the loss: rpo_alpha 1");
+  if (t.run().method == Method::kGrpo) add_policy(t);
   if (t.run().method == Method::kGrpo) t.set_default("beta", 0.04);
   if (t.run().method == Method::kDpo) t.set_default("beta", 0.1);
   if (t.run().method != Method::kCpo) return;
@@ -72,7 +111,10 @@ void add_adapter(Translation& t) {
   for (const char* from : {"adapters", "ckpt_dir"}) {
     Json value = t.value(from);
     if (value.is_array() && value.size() == 1) value = value[0];
-    if (!value.is_null()) t.set("adapter_name_or_path", value, from);
+    if (value.is_array() && value.size() > 1)
+      t.refuse(from, "several adapters go on together", "name one");
+    else if (!value.empty())
+      t.set("adapter_name_or_path", value, from);
   }
   if (t.is_set("adapter_name_or_path")) return;
   if (t.has("lora_rank")) t.set("lora_r", t.value("lora_rank"), "lora_rank");
@@ -126,6 +168,8 @@ void add_numbers(Translation& t) {
   if (t.has("gradient_accumulation_steps")) {
     t.set("gradient_accumulation_steps", t.value("gradient_accumulation_steps"),
           "gradient_accumulation_steps");
+  } else if (t.run().method == Method::kGrpo) {
+    t.set_default("gradient_accumulation_steps", 1, "of GRPO");
   } else if (batch >= 1 && batch < 1e6) {
     const double processes = std::max(t.number("processes").value_or(1), 1.0);
     if (t.has("processes") && !t.number("processes"))
@@ -150,9 +194,16 @@ void add_numbers(Translation& t) {
     t.unknown("max_length", "the default is the model's own limit, which its config.json says", "max_length",
               "write max_length");
   const std::string strategy = t.has("truncation_strategy") ? t.text("truncation_strategy") : "delete";
-  if (strategy == "delete" && t.run().method != Method::kGrpo)
+  if (t.run().method == Method::kGrpo) {
+    // its rows are prompts, which hone never cuts
+  } else if (strategy == "delete") {
     t.note("max_length",
            "ms-swift drops each row above max_length (truncation_strategy delete); hone would cut it");
+  } else if (strategy == "split") {
+    t.note("max_length", "ms-swift splits a text above max_length into several rows; hone would cut it");
+  } else if (t.run().method == Method::kSft || t.run().method == Method::kDpo) {
+    t.set("truncation_mode", strategy == "left" ? "keep_end" : "keep_start", "truncation_strategy");
+  }
   if (t.has("init_weights") && t.text("init_weights") != "true")
     t.set("init_lora_weights", t.value("init_weights"), "init_weights");
   if (t.has("packing_length")) t.note("packing_length", "hone packs rows of max_length");
@@ -192,6 +243,13 @@ Json entries_of(const Json& value) {
     if (one.is_string() && !one.get<std::string>().empty()) out.push_back(entry_of(one.get<std::string>()));
   }
   return out;
+}
+
+// "last_round" of "last_round+ignore_empty_think": which turns are trained.
+std::string base_scale(const Translation& t) {
+  const std::string whole = t.text("loss_scale");
+  const std::string first = whole.substr(0, whole.find('+'));
+  return first == "last_round" || first == "all" ? first : "default";
 }
 
 void add_data(Translation& t) {
@@ -249,20 +307,25 @@ void add_data(Translation& t) {
     }
   }
   if (t.value("columns").is_object()) t.set("dataset_columns", t.value("columns"), "columns");
-  if (!entries.empty() && !t.has("columns"))
-    t.unknown(name, "ms-swift guesses the columns by their names, which only the rows say",
-              "the form of the rows", "give --data FILE, whose rows have messages, or prompt and completion");
-  if (t.run().method == Method::kSft && t.text("swift_verb") != "pt")
+  if (t.run().method == Method::kSft && t.text("swift_verb") != "pt" && base_scale(t) == "default")
     t.note("loss_scale",
            "sft trains every answer of a conversation: assistant_only_loss on rows of messages");
 }
 
 void add_text(Translation& t) {
   if (t.has("system")) t.set("dataset_system_prompt", t.value("system"), "system");
-  const std::string scale = t.text("loss_scale");
-  if (!scale.empty() && scale != "default" && scale != "last_round" && scale != "all")
-    t.refuse("loss_scale", fmt::format("{} weights some tokens otherwise than 0 and 1", scale),
-             "write default");
+  // Think blocks that ms-swift adds are not in hone's rows: leaving them out is the same here.
+  for (const std::string& one : base::split_text(t.text("loss_scale"), '+')) {
+    if (!one.empty() && one != "default" && one != "last_round" && one != "all" &&
+        one != "ignore_empty_think")
+      t.refuse("loss_scale", fmt::format("{} weights some tokens otherwise than 0 and 1", one),
+               "write default");
+  }
+  const bool sft = t.run().method == Method::kSft && t.text("swift_verb") != "pt";
+  if (sft && base_scale(t) == "last_round")
+    t.refuse("loss_scale", "only the last answer of a conversation is trained",
+             "write rows that end with it, as prompt and completion");
+  if (sft && base_scale(t) == "all") t.set("assistant_only_loss", false, "loss_scale");
   const char* name = t.has("template") ? "template" : "template_type";
   if (t.has(name) && t.text(name) != "AUTO")
     t.note(
@@ -271,7 +334,8 @@ void add_text(Translation& t) {
                     t.text(name)));
   const std::string model = t.text(t.has("model") ? "model" : "model_id_or_path");
   if (model.find("Qwen3") != std::string::npos && model.find("2507") == std::string::npos)
-    t.note("model", "ms-swift puts an empty think block before answers that have none, in training (Qwen3)");
+    t.note("model",
+           "ms-swift puts an empty think block before answers that have none (Qwen3); 4.6 does not train it");
   if (!t.flag("use_hf") && !model.empty() && !model.starts_with("/") && !model.starts_with("."))
     t.note("model", "ms-swift's hub is ModelScope: hone looks for the same name in Hugging Face's cache");
   if (t.run().method != Method::kGrpo) return;
@@ -281,7 +345,7 @@ void add_text(Translation& t) {
           t.has("max_resample_times") ? "max_resample_times" : "dynamic_sample");
   Json rewards = t.value("reward_funcs");
   if (rewards.is_string()) rewards = Json::array({rewards});
-  if (rewards.is_array() && !rewards.empty())
+  if ((rewards.is_array() && !rewards.empty()) || !t.value("reward_model").empty())
     t.unknown(
         "reward_funcs",
         "the rewards are ms-swift's, or classes of external_plugins, which hone does not run by these names",
@@ -295,7 +359,7 @@ void translate(const OtherFile& file, OtherRun& out) {
   Translation t(file, names(), out);
   add_method(t);
   t.apply_names();
-  add_beta(t);
+  add_loss(t);
   add_adapter(t);
   add_quantization(t);
   add_numbers(t);
