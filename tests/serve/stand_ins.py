@@ -64,8 +64,8 @@ def _generated(behind, name, prompt, count):
     return behind.post("/v1/completions", model=name, prompt=prompt, max_tokens=count, temperature=0, logprobs=1, return_token_ids=True)["choices"][0]
 
 
-def llama_server(behind, name):
-    """Its probabilities are of generated tokens alone."""
+def llama_server(behind, name, without=None):
+    """Its probabilities are of generated tokens alone, and not of one that ends within a character, as the one of number `without`."""
     def answer(method, path, body):
         if path == "/v1/models":
             return 200, _models("llamacpp", [("model.gguf", None)])
@@ -75,8 +75,9 @@ def llama_server(behind, name):
         if path != "/completion":
             return 404, "no such path"
         one = _generated(behind, name, body["prompt"], body["n_predict"])
+        kept = [(token, p) for i, (token, p) in enumerate(zip(one["token_ids"], one["logprobs"]["token_logprobs"])) if i != without]
         return 200, {"content": one["text"], "tokens": one["token_ids"],
-                     "completion_probabilities": [{"id": token, "logprob": p} for token, p in zip(one["token_ids"], one["logprobs"]["token_logprobs"])]}
+                     "completion_probabilities": [{"id": token, "logprob": p} for token, p in kept]}
     return Stub(answer)
 
 

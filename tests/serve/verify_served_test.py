@@ -106,7 +106,7 @@ def test_healthy(plant):
         same([(one["fate"], one["tensors"]) for one in said["keys"]], [("applied", 28)], said["keys"])
         code, said = plant.found(server, "--served_model_name", "tiny")
         same(code, "base_only", said)
-        for stub, wanted in ((stand_ins.llama_server(server, "one"), "applied"), (stand_ins.ollama(server, "tiny"), "base_only")):
+        for stub, wanted in ((stand_ins.llama_server(server, "one"), "applied"), (stand_ins.llama_server(server, "one", without=3), "applied"), (stand_ins.ollama(server, "tiny"), "base_only")):
             with stub:
                 same(plant.found(stub)[0], wanted)
 

@@ -122,6 +122,12 @@ std::vector<std::int32_t> whole(const AskedText& text) {
   return out;
 }
 
+bool begins_within_character(const Json& bytes) {
+  if (!bytes.is_array() || bytes.empty() || !bytes[0].is_number_integer()) return false;
+  const auto first = bytes[0].get<std::int64_t>();
+  return first >= 0x80 && first < 0xC0;
+}
+
 const Json& first_choice(const Json& answer, Json& kept) {
   kept = member_of(answer, "choices");
   static const Json none;
@@ -171,6 +177,8 @@ ServedScores ServedModel::of_sglang(const AskedText& text) const {
   return out;
 }
 
+// llama-server gives no log-probability of a token that ends within a character, and goes on with the next one: what
+// stands behind such a token is not known to follow its neighbor in the list.
 ServedScores ServedModel::of_llama_server(const AskedText& text, std::int64_t count) const {
   ServedScores out{.ids = text.prompt, .from = static_cast<std::int64_t>(text.prompt.size()), .logprobs = {}};
   const Json answer = post("/completion", {{"prompt", text.prompt},
@@ -179,14 +187,17 @@ ServedScores ServedModel::of_llama_server(const AskedText& text, std::int64_t co
                                            {"n_probs", 1},
                                            {"return_tokens", true},
                                            {"cache_prompt", false}});
-  const Json found = member_of(answer, "completion_probabilities");
-  if (!found.is_array())
+  const Json found = member_of(answer, "completion_probabilities"), tokens = member_of(answer, "tokens");
+  const bool has_tokens = tokens.is_array() && !tokens.empty();
+  if (!found.is_array() && !has_tokens)
     http_.refuse("/completion", "completion_probabilities", base::dump_json(answer),
                  "update llama-server: older ones give other numbers");
-  for (const Json& one : found) {
-    const Json id = member_of(one, "id"), logprob = member_of(one, "logprob");
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const Json id = member_of(found[i], "id"), logprob = member_of(found[i], "logprob");
     if (!id.is_number_integer() || !logprob.is_number())
-      http_.refuse("/completion", "an id and a logprob for each token", base::dump_json(one));
+      http_.refuse("/completion", "an id and a logprob for each token", base::dump_json(found[i]));
+    if (begins_within_character(member_of(found[i], "bytes"))) break;
+    if (has_tokens && (i >= tokens.size() || tokens[i] != id)) break;
     out.ids.push_back(id.get<std::int32_t>());
     out.logprobs.push_back(logprob.get<float>());
   }
