@@ -5,6 +5,7 @@ usage: bench/serve_load.py --model FOLDER --out bench/results/NAME.md [--seconds
 --beside llama-server --gguf FILE: the same streams against llama.cpp's server, in turn with hone's on the same file or folder.
 --beside llama-server --short: about three minutes. The folder, or q05b (bench/make_models.py) without --model, is exported to BF16 and
 Q8_0; both servers have each file, and answer 1 stream and 8 streams in turns (--pairs 3 --seconds 4 --new 32, greedy).
+No prompt is asked twice of a server: one that keeps short prompts would not compute them. --same: each client asks one prompt all the time.
 Each of `held` clients waits for a whole answer, each of `streams` reads a stream; all ask again at once. Needs build/hone. Run it on an
 idle machine.
 """
@@ -13,6 +14,7 @@ import asyncio
 import contextlib
 import json
 import pathlib
+import random
 import statistics
 import subprocess
 import sys
@@ -27,11 +29,16 @@ class Found:
     """What the clients of one round saw."""
 
     def __init__(self):
-        self.first, self.gaps, self.failures, self.tokens, self.answers = [], [], [], 0, 0
+        self.first, self.gaps, self.each, self.failures, self.tokens, self.answers = [], [], [], [], 0, 0
+
+
+def prompt(o, number):
+    draws = random.Random(number)
+    return [100 + draws.randrange(150) for _ in range(o.prompt)]
 
 
 async def ask(port, o, stream, number, found):
-    body = json.dumps({"prompt": [100 + (number * 7 + i) % 150 for i in range(o.prompt)], "max_tokens": o.new, "ignore_eos": True, "temperature": o.temperature,
+    body = json.dumps({"prompt": prompt(o, number), "max_tokens": o.new, "ignore_eos": True, "temperature": o.temperature,
                        **({"stream": True, "stream_options": {"include_usage": True}} if stream else {})}).encode()
     began = time.perf_counter()
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 22)
@@ -41,7 +48,7 @@ async def ask(port, o, stream, number, found):
         status = (await reader.readline()).split(b" ")[1]
         if status != b"200":
             raise ValueError(f"{status.decode()}: {(await reader.read())[-300:].decode()}")
-        last, tokens, text = None, None, b""
+        first, last, tokens, text = None, None, None, b""
         async for line in reader:
             if not stream:
                 text += line
@@ -51,11 +58,13 @@ async def ask(port, o, stream, number, found):
                 if not event.get("choices"):
                     continue
                 (found.first if last is None else found.gaps).append(now - (began if last is None else last))
-                last = now
+                first, last = first or now, now
         if not stream:
             tokens = json.loads(text[text.index(b"{"):text.rindex(b"}") + 1])["usage"]["completion_tokens"]
         if tokens != o.new:
             raise ValueError(f"{tokens} of {o.new} tokens")
+        if stream and tokens > 1:
+            found.each.append((last - first) / (tokens - 1))
         found.tokens += tokens
         found.answers += 1
     finally:
@@ -64,14 +73,14 @@ async def ask(port, o, stream, number, found):
             await writer.wait_closed()
 
 
-async def loop(port, o, stream, number, end, found):
+async def loop(port, o, stream, client, end, found):
     while time.perf_counter() < end:
+        o.asked += 1
         try:
-            await ask(port, o, stream, number, found)
+            await ask(port, o, stream, -client if o.same else o.asked, found)
         except (OSError, ValueError, IndexError, KeyError, asyncio.IncompleteReadError) as why:
             found.failures.append(f"{type(why).__name__}: {why}")
             await asyncio.sleep(0.1)
-        number += o.held + o.streams
 
 
 def memory_mb(process):
@@ -80,7 +89,7 @@ def memory_mb(process):
 
 
 async def warm(port, o):
-    await asyncio.gather(*(ask(port, o, True, 1000 + i, Found()) for i in range(8)))
+    await asyncio.gather(*(ask(port, o, True, -1000 - i, Found()) for i in range(8)))
 
 
 async def clients(port, o, held, streams, process):
@@ -148,10 +157,10 @@ def export(o, kind, folder):
 def median_row(kind, streams, who, rounds, beside):
     """Of a server's rounds; `beside`: those of the other one."""
     rates = [[one.tokens / one.seconds for one in all_of] for all_of in (rounds, beside)]
-    first, gaps = ([value for one in rounds for value in getattr(one, name)] for name in ("first", "gaps"))
+    first, gaps, each = ([value for one in rounds for value in getattr(one, name)] for name in ("first", "gaps", "each"))
     return [kind, streams, who, f"{statistics.median(rates[0]):.1f} ({min(rates[0]):.1f} to {max(rates[0]):.1f})",
             f"{statistics.median(rates[0]) / statistics.median(rates[1]):.2f}",
-            *(f"{1e3 * quantile(values, share):.0f}" for values in (first, gaps) for share in (0.5, 0.99)), sum(len(one.failures) for one in rounds)]
+            f"{1e3 * statistics.median(each):.1f}", *(f"{1e3 * quantile(values, share):.0f}" for values in (first, gaps) for share in (0.5, 0.99)), sum(len(one.failures) for one in rounds)]
 
 
 def short(o, parser):
@@ -183,10 +192,10 @@ def short(o, parser):
                     rows.append(median_row(kind, streams, who, rounds[who, streams], rounds[other, streams]))
                     print(*rows[-1], *{why for one in rounds[who, streams] for why in one.failures[:1]}, flush=True)
             lost += sum(len(one.failures) for all_of in rounds.values() for one in all_of)
-    head = ["file", "streams", "who", "tokens/s (range)", "times the other", "first ms p50", "p99", "gap ms p50", "p99", "lost"]
+    head = ["file", "streams", "who", "tokens/s (range)", "times the other", "ms a token", "first ms p50", "p99", "gap ms p50", "p99", "lost"]
     o.out.write_text("\n".join([f"# hone serve beside llama.cpp's server, {o.threads} threads", "",
                                 f"model {pathlib.Path(o.model).name}; prompts of {o.prompt} tokens, {o.new} new, temperature {o.temperature:g}; medians of {o.pairs} "
-                                f"rounds of {o.seconds} s, in turns; both servers on the same file", "", *lines, "", *table(head, rows), ""]), encoding="utf-8")
+                                f"rounds of {o.seconds} s, in turns; both servers on the same file; {'a prompt of each client, asked again' if o.same else 'no prompt twice'}", "", *lines, "", *table(head, rows), ""]), encoding="utf-8")
     print(o.out, f"{time.perf_counter() - began:.0f} s")
     return 1 if lost else 0
 
@@ -197,11 +206,13 @@ def main():
     parser.add_argument("--out", required=True, type=pathlib.Path)
     parser.add_argument("--beside")
     parser.add_argument("--gguf")
-    parser.add_argument("--short", action="store_true")
+    for name in ("short", "same"):
+        parser.add_argument(f"--{name}", action="store_true")
     parser.add_argument("--temperature", type=float, default=1.0)
     for name, default in dict(seconds=3600, held=512, streams=64, prompt=32, new=64, threads=2, pairs=1, port=8090).items():
         parser.add_argument(f"--{name}", type=int, default=default)
     o = parser.parse_args()
+    o.asked = 0  # requests so far
     if o.short:
         return short(o, parser)
     if not o.model:
