@@ -1,12 +1,15 @@
 """A policy-gradient loop with the real tinker SDK: python tinker_grpo.py URL BASE_MODEL PLAN
 
 PLAN is a JSON file of tests/serve/tinker_test.py: what a run of hone grpo drew, by step. The loop draws it again, and trains on it in
-`calls` calls of forward_backward a step. Prints one line of JSON: the path of the weights after each step, and the norm of each gradient.
+`calls` calls of forward_backward a step. With `server`, a process, it also tells clocks (bench/tinker_beside_grpo.py); with `other_tokens` it
+may draw others. Prints one line of JSON: the path of the weights after each step, the norm of each gradient, tokens drawn, and the clocks.
 """
 
 import json
+import os
 import pathlib
 import sys
+import time
 
 import tinker
 from tinker import types
@@ -30,13 +33,21 @@ def draw(sampler, plan, groups):
     out = []
     for group, future in zip(groups, asked, strict=True):
         found = [(list(one.tokens), list(one.logprobs)) for one in future.result().sequences]
-        assert [ids for ids, _ in found] == group["completions"], f"other tokens: {found}, {group}"
+        assert plan.get("other_tokens") or [ids for ids, _ in found] == group["completions"], f"other tokens: {found}, {group}"
         out += [(group["prompt"], ids, logprobs, advantage) for (ids, logprobs), advantage in zip(found, group["advantages"], strict=True)]
     return out
 
 
+def clocks(plan):
+    """Seconds on the wall, and of processor time: the server's, and this process's."""
+    if "server" not in plan:
+        return []
+    cells = pathlib.Path(f"/proc/{plan['server']}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return [time.perf_counter(), (int(cells[11]) + int(cells[12])) / os.sysconf("SC_CLK_TCK"), time.process_time()]
+
+
 def loop(client, plan):
-    paths, norms = [], []
+    paths, norms, tokens, at = [], [], [], [clocks(plan)]
     for groups in plan["generations"]:
         drawn = draw(client.save_weights_and_get_sampling_client().result(), plan, groups)
         made, calls = datums(drawn, len(drawn)), plan["calls"]
@@ -44,15 +55,18 @@ def loop(client, plan):
             client.forward_backward(made[i * len(made) // calls : (i + 1) * len(made) // calls], "importance_sampling").result()
         stepped = client.optim_step(types.AdamParams(learning_rate=plan["rate"], beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0, grad_clip_norm=1.0))
         norms.append(stepped.result().metrics["unclipped_grad_l2:mean"])
-        paths.append(client.save_state(f"step-{len(paths) + 1}").result().path)
-    return {"paths": paths, "norms": norms}
+        at.append(clocks(plan))
+        tokens.append(sum(len(ids) for _, ids, _, _ in drawn))
+        if plan.get("saves", True):
+            paths.append(client.save_state(f"step-{len(paths) + 1}").result().path)
+    return {"paths": paths, "norms": norms, "tokens": tokens, "clocks": at}
 
 
 def main():
     url, base = sys.argv[1:3]
     plan = json.loads(pathlib.Path(sys.argv[3]).read_text(encoding="utf-8"))
     service = tinker.ServiceClient(base_url=url, api_key="tml-local")
-    client = service.create_lora_training_client(base_model=base, rank=2, seed=plan["seed"], train_unembed=False).result()
+    client = service.create_lora_training_client(base_model=base, rank=plan.get("rank", 2), seed=plan["seed"], train_unembed=False).result()
     print(json.dumps(loop(client, plan)))
 
 
