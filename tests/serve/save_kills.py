@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A server is killed at file calls of a save: what was saved before is whole, and what was being saved is whole or absent.
 
-usage: tests/serve/save_kills.py [--hone PROGRAM] [--slow]   (at every call; else at three of each kind)
+usage: tests/serve/save_kills.py [--hone PROGRAM] [--slow [--part 2/4]]   (at every call, or the second quarter of them; else at three of each kind)
 """
 import argparse
 import contextlib
@@ -82,14 +82,14 @@ class Kills:
         holds(found in possible, f"{where}: after {saved} saves the weights are neither the former ones nor the new ones")
 
 
-def test_kills(program, slow):
+def test_kills(program, slow, part):
     """a kill at each file call of a save leaves the former weights or the new ones, whole"""
     with tempfile.TemporaryDirectory() as root:
         kills = Kills(program, root)
         chance, killed = random.Random(7), 0
         for act in ("before", "after", "torn"):
             places = [n for n, (name, _) in enumerate(kills.calls) if act != "torn" or "write" in name]
-            for at in places if slow else sorted(chance.sample(places, min(3, len(places)))):
+            for at in places[part[0] - 1 :: part[1]] if slow else sorted(chance.sample(places, min(3, len(places)))):
                 killed += kills.kill(act, at)
         holds(killed > 5, f"{killed} of the kills came")
         print(f"# {killed} kills, of {len(kills.calls)} file calls")
@@ -99,9 +99,10 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--hone", default=str(SOURCE / "build/hone"))
     parser.add_argument("--slow", action="store_true")
+    parser.add_argument("--part", type=lambda text: [int(one) for one in text.split("/")], default=[1, 1])
     options = parser.parse_args()
     tests = Tests()
-    tests.run([test_kills], options.hone, options.slow)
+    tests.run([test_kills], options.hone, options.slow, options.part)
     return 1 if tests.failed else 0
 
 
