@@ -132,9 +132,10 @@ void take_columns(const Form& form, const Json& row) {
 void read_form(OtherRun& run, bool is_text) {
   const OtherValue* set = run.find("dataset_name");
   std::string path = set != nullptr && set->value.is_string() ? set->value.get<std::string>() : "";
-  if (set == nullptr && (set = run.find("datasets")) != nullptr && set->value.is_array() &&
-      !set->value.empty())
-    path = text_of(set->value[0], "path");
+  if (set == nullptr) {
+    set = run.find("datasets");
+    if (set != nullptr && set->value.is_array() && !set->value.empty()) path = text_of(set->value[0], "path");
+  }
   if (set == nullptr || run.find("dataset_columns") != nullptr || run.find("row_format") != nullptr) return;
   const OtherValue kept = *set;
   const Form form{run, kept};
