@@ -104,6 +104,10 @@ TEST(MapRow, ShareGptGetsRolesAndContents) {
       base::parse_json(R"({"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "q"}],
                 "chosen": [{"role": "assistant", "content": "a"}], "rejected": [{"role": "assistant", "content": "b"}]})",
                        "expected"));
+  EXPECT_EQ(
+      mapped(R"({"prompt": [{"from": "human", "value": "q"}], "chosen": {"from": "gpt", "value": "a"}})",
+             mapping)["chosen"],
+      base::parse_json(R"([{"role": "assistant", "content": "a"}])", "expected"));
   expect_fault(R"({"conversations": [{"from": "narrator", "value": "s"}]})", mapping,
                {"'narrator'", "human, user, gpt"});
   expect_fault(R"({"conversations": [{"from": 3, "value": "s"}]})", mapping,

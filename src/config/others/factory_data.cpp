@@ -120,8 +120,14 @@ void add_sharegpt(Translation& t, const Json& described) {
   const bool from_value = role == "from" && content == "value";
   if (from_value || (role == "role" && content == "content")) {
     // row_format sharegpt reads turns of role and content too, and a column of the system's text
-    if (t.run().method == Method::kSft && (from_value || !system.empty()))
+    const bool pairs = is_ranking(t.run().method);
+    if ((t.run().method == Method::kSft && (from_value || !system.empty())) || pairs)
       t.set("row_format", "sharegpt", "dataset");
+    if (pairs)
+      set_columns(t, Json::object({{messages, "prompt"},
+                                   {column_of(described, "chosen", "chosen"), "chosen"},
+                                   {column_of(described, "rejected", "rejected"), "rejected"},
+                                   {system, "system"}}));
     if (t.run().method == Method::kSft)
       set_columns(t,
                   Json::object({{messages, from_value ? "conversations" : "messages"}, {system, "system"}}));
@@ -129,12 +135,6 @@ void add_sharegpt(Translation& t, const Json& described) {
     t.refuse("dataset", fmt::format("turns have {} and {} for role and content", role, content),
              "hone reads role and content, or from and value: write the rows so, or use row_function");
   }
-  if (is_ranking(t.run().method))
-    t.unknown(
-        "dataset",
-        "its prompts are conversations, and chosen and rejected one turn each: hone reads prompt, chosen and "
-        "rejected as lists of turns",
-        "the form of the rows", "give rows with prompt, chosen and rejected: --data FILE");
   if (t.run().method == Method::kKto)
     t.unknown(
         "dataset",

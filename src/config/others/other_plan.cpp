@@ -54,6 +54,20 @@ std::size_t checked_line(const std::string& where) {
   return line;
 }
 
+// Groups of completions that several processes make whole, where the file leaves their number to a launcher, or says
+// one that does.
+bool may_be_whole(const OtherRun& run, const base::ErrorText& text) {
+  if (!text.expected.starts_with("whole groups of num_generations ") || run.processes == 1) return false;
+  if (run.processes == 0) return run.trainer != Trainer::kSwift;
+  std::int64_t group = 0, made = 0;
+  const std::string_view number = std::string_view(text.expected).substr(32);
+  std::from_chars(number.data(), number.data() + number.size(), group);
+  std::string count = text.found.substr(0, text.found.find(' '));
+  std::erase(count, ',');
+  std::from_chars(count.data(), count.data() + count.size(), made);
+  return group > 0 && made * static_cast<std::int64_t>(run.processes) % group == 0;
+}
+
 void add_mistake(OtherRun& run, const base::UserError& mistake) {
   const base::ErrorText& text = mistake.text();
   const std::size_t line = checked_line(text.where);
@@ -63,6 +77,10 @@ void add_mistake(OtherRun& run, const base::UserError& mistake) {
   if (value != nullptr && value->is_default()) name = value->option;
   std::string why = fmt::format("expected {}; found {}", text.expected, text.found);
   if (!text.cause.empty()) why += "; " + text.cause;
+  if (may_be_whole(run, text)) {
+    run.notes.push_back({where, name, why + ": it takes several processes, whose groups are whole together"});
+    return;
+  }
   if (text.found.find("does not exist") != std::string::npos) {
     run.unknown.push_back({where, name, why, "what needs rows", "give rows: --data FILE"});
     return;

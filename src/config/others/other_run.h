@@ -51,6 +51,7 @@ struct OtherRun {
   std::string file;
   std::string
       text_name;  // the trainer's own text of conversations that the file names; empty: the model's template
+  double processes = 0;    // that the file starts; 0: it does not say
   std::string recognized;  // by what: "base_model and micro_batch_size", "--as axolotl"
   std::vector<OtherValue> options;
   std::vector<OtherNote> ignored;  // names without an effect here, each with the reason

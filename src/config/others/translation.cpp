@@ -137,6 +137,7 @@ void Translation::note(std::string_view name, std::string text) {
 
 void Translation::note_processes() {
   const double processes = number("processes").value_or(1);
+  out_.processes = processes;
   if (processes > 1)
     note("processes",
          fmt::format("{:.0f} processes take a batch each: a step has {:.0f} times as many rows as in the one "

@@ -199,6 +199,10 @@ void put_system_turn(Json& messages, const std::string& system) {
 }
 
 void from_sharegpt(Json& row, const std::string& where) {
+  for (const char* answer : {"completion", "chosen", "rejected"}) {  // one turn instead of a list
+    const auto found = row.find(answer);
+    if (found != row.end() && found->is_object()) *found = Json::array({*found});
+  }
   const bool any = each_message(
       row, [&](Json& message, const std::string& place) { message = message_of(message, place, where); });
   if (!any) throw_column(row, "conversations", "row_format: sharegpt", where);

@@ -236,6 +236,8 @@ class Reader(Parsers):
             if name == ending or name.endswith("." + ending):
                 self.note(at, f"{last}() asks the GPU: taken as a GPU of today answers")
                 return answer
+        if name.startswith("trl.") and last in OF_MODEL_CONFIG and len(values) == 1 and not names and is_without_adapter(values[0]):
+            return None
         if name in ("os.getenv", "os.environ.get") and values:
             set_here = self.outside.get("os.environ", self.outside.get(("os.environ", values[0]) if is_plain(values[0]) and first_unknown(values[0]) is None else "", ABSENT))
             return set_here if set_here is not ABSENT else self.environment(values[0], values[1] if len(values) > 1 else ABSENT, at)

@@ -229,6 +229,8 @@ class Expressions(Folder):
                 return of.args[name][0] if of.touched is None else of.touched
             if "." + name in of.parts and not (of.touched and is_plain(of.parts["." + name])):
                 return of.parts["." + name]
+            if (default := of_command_line(of, name)) is not ABSENT:
+                return default
             made = Made("." + name, at, base=of)
             if name not in LOOKS:
                 of.parts["." + name] = made

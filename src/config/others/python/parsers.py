@@ -1,5 +1,27 @@
 # Parsers of a command line: argparse, and transformers' HfArgumentParser. Their defaults, or what the script gives them.
 
+# What TRL's own classes say where the command line does not.
+OF_COMMAND_LINE = {
+    "ModelConfig": {"model_revision": "main", "dtype": "float32", "attn_implementation": None, "trust_remote_code": False, "use_peft": False, "load_in_4bit": False, "load_in_8bit": False},
+    "ScriptArguments": {"dataset_config": None, "dataset_train_split": "train", "dataset_test_split": "test", "dataset_streaming": False},
+}
+OF_EACH_CONFIG = {"eval_strategy": "no"}
+OF_MODEL_CONFIG = ("get_peft_config", "get_quantization_config", "get_kbit_device_map")  # None without an adapter and 4 or 8 bits
+
+
+def of_command_line(made, name):
+    """The default of an attribute of TRL's classes that a parser made; ABSENT: it is not known."""
+    if not isinstance(made, Made) or "(command line)" not in made.args or made.touched or not made.name.startswith(("trl.", "transformers.")):
+        return ABSENT
+    last = made.name.split(".")[-1]
+    return OF_COMMAND_LINE.get(last, OF_EACH_CONFIG if last.endswith(("Config", "TrainingArguments")) else {}).get(name, ABSENT)
+
+
+def is_without_adapter(made):
+    """A ModelConfig whose every value is the command line's."""
+    read = isinstance(made, Made) and all(isinstance(v, Made) and v.base is made for v in made.parts.values())
+    return read and set(made.args) == {"(command line)"} and of_command_line(made, "use_peft") is False
+
 
 class Parsers(Expressions):
     def call_parser(self, parser, name, given, named, at):
