@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/files/file.h"
 #include "config/others_helpers.h"
 
 namespace hone::config {
@@ -57,6 +58,20 @@ TEST(TrainerTexts, LlamaFactorys) {
       "[[Yes<|eot_id|>]]");
 }
 
+// Recorded from the trainer's own code: its tokens decoded, and its labels.
+TEST(TrainerTexts, AreThoseOfLlamaFactorysOwnCode) {
+  const std::string path = std::string(HONE_FIXTURES) + "/config/trainer_texts.json";
+  const Json recorded = base::parse_json(base::read_text(path), path);
+  int compared = 0;
+  for (const auto& [name, rows] : recorded["llamafactory"].items()) {
+    for (const auto& [talk, text] : rows.items()) {
+      EXPECT_EQ(spelled(Trainer::kFactory, name, recorded["talks"][talk]), text) << name << ", " << talk;
+      ++compared;
+    }
+  }
+  EXPECT_EQ(compared, 27);
+}
+
 TEST(TrainerTexts, OthersTrainOtherCharacters) {
   EXPECT_EQ(spelled(Trainer::kAxolotl, "chatml", talk({"Hi", "Yes"})),
             "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n[[Yes<|im_end|>]]\n");
@@ -70,7 +85,7 @@ TEST(TrainerTexts, OthersTrainOtherCharacters) {
 
 TEST(TrainerTexts, WhatCannotBeSpelledIsNotCompared) {
   EXPECT_EQ(spelled(Trainer::kFactory, "no_such", talk({"Hi", "Yes"})), "no such text");
-  EXPECT_EQ(spelled(Trainer::kFactory, "gemma", talk({"Hi", "Yes"}, "Be brief.")), "none");
+  EXPECT_EQ(spelled(Trainer::kAxolotl, "gemma", talk({"Hi", "Yes"}, "Be brief.")), "none");
   for (const Json& odd :
        {talk({"Hi"}), Json::array(), Json("text"), Json({{{"role", "user"}}}),
         Json({{{"role", "assistant"}, {"content", "a"}}, {{"role", "user"}, {"content", "b"}}}),

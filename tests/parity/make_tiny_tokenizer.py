@@ -134,7 +134,7 @@ def main():
         "chats": chats,
     }
     with open(OUT / "golden.json", "w") as file:
-        file.write(json.dumps(golden, ensure_ascii=True, indent=None) + "\n")
+        file.write(json.dumps(golden, ensure_ascii=True, separators=(",", ":")) + "\n")
 
 
 if __name__ == "__main__":

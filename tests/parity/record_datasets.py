@@ -270,7 +270,7 @@ def main():
     write_folders(out)
     cases = [*format_cases(out), *split_cases(out), *mixture_cases(out), *drawn_cases(out)]
     versions = {"datasets": datasets.__version__, "pyarrow": pyarrow.__version__}
-    body = ",\n".join(json.dumps(case, ensure_ascii=False, default=list) for case in cases)
+    body = ",\n".join(json.dumps(case, ensure_ascii=False, default=list, separators=(",", ":")) for case in cases)
     (out / "datasets.json").write_text(f'{{"versions": {json.dumps(versions)}, "cases": [\n{body}\n]}}\n')
     shutil.rmtree(CACHE)
 

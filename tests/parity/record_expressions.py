@@ -56,9 +56,9 @@ def main():
             continue
         recorded.append(case)
     versions = {"jinja2": jinja2.__version__, "transformers": transformers.__version__}
-    lines = ",\n".join(json.dumps(case) for case in recorded)
+    lines = ",\n".join(json.dumps(case, separators=(",", ":"), ensure_ascii=False) for case in recorded)
     head = {"versions": versions, "messages": MESSAGES, "variables": template_cases.VARIABLES}
-    FILE.write_text(json.dumps(head)[:-1] + ',\n"cases": [\n' + lines + "\n]}\n")
+    FILE.write_text(json.dumps(head, separators=(",", ":"), ensure_ascii=False)[:-1] + ',\n"cases": [\n' + lines + "\n]}\n")
     failing = sum(case[1] is None for case in recorded)
     print(f"{len(recorded)} templates, {failing} of them errors")
 

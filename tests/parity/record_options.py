@@ -111,7 +111,7 @@ def main() -> None:
     versions = {name: package.version for name, package in packages.items()}
     for method, own in METHODS.items():
         recorded = {"versions": versions, "options": options_of(packages, BEFORE + own + AFTER)}
-        (target / f"trl_{method}_options.json").write_text(json.dumps(recorded, indent=0) + "\n")
+        (target / f"trl_{method}_options.json").write_text(json.dumps(recorded, separators=(",", ":")).replace("},", "},\n") + "\n")
 
 
 if __name__ == "__main__":

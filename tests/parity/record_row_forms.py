@@ -78,7 +78,7 @@ def main():
         "chats": CHATS,
         "cases": list(cases(folder)),
     }
-    (folder / "row_forms.json").write_text(json.dumps(out, ensure_ascii=False, indent=0) + "\n")
+    (folder / "row_forms.json").write_text(json.dumps(out, ensure_ascii=False, separators=(",", ":")).replace("},{", "},\n{") + "\n")
 
 
 main()

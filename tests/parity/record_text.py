@@ -226,7 +226,7 @@ def main():
         golden = {"versions": VERSIONS, **record_strings(name, tokenizer, auto)}
         golden["mask_template"] = masked
         golden["masks"] = record_masks(auto, (TEMPLATES / f"{masked}.jinja").read_text(), conversations)
-        (REAL / f"{name}.json").write_text(json.dumps(golden) + "\n")
+        (REAL / f"{name}.json").write_text(json.dumps(golden, separators=(",", ":")) + "\n")
         special = {k: v for k, v in auto.special_tokens_map.items() if k in NAMED}
         if auto.chat_template:
             templates[name] = record_template(auto.chat_template, special, conversations)
@@ -236,7 +236,7 @@ def main():
         source = (MORE_TEMPLATES / f"{name}.jinja").read_bytes().decode()
         templates["llama.cpp/" + name] = record_template(source, STAND_INS, conversations)
     golden = {"versions": VERSIONS, "conversations": list(conversations), "templates": templates}
-    lines = json.dumps(golden).replace('"trl/', '\n"trl/').replace('"llama.cpp/', '\n"llama.cpp/')
+    lines = json.dumps(golden, separators=(",", ":")).replace('"trl/', '\n"trl/').replace('"llama.cpp/', '\n"llama.cpp/')
     (REAL / "templates.json").write_text(lines + "\n")
 
 

@@ -316,7 +316,7 @@ def main():
         # Training is not the same in each run: the file is made once.
         committed = TEXT / "forms" / file.name
         bases[make.__name__] = json.loads(committed.read_text()) if committed.exists() else make()
-        file.write_text(json.dumps(bases[make.__name__], ensure_ascii=False) + "\n")
+        file.write_text(json.dumps(bases[make.__name__], ensure_ascii=False, separators=(",", ":")) + "\n")
     lines, first = [], {}
     for name, base, config, edits, files, refused in forms():
         form = {"name": name, "base": base, "config": config, "json": edits, "files": files}

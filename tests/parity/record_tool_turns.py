@@ -197,7 +197,7 @@ def write(name, value):
 def main():
     logging.disable(logging.CRITICAL)
     OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / "bytes_tokenizer.json").write_text(json.dumps(json.loads(bytes_tokenizer().to_str()), ensure_ascii=False) + "\n")
+    (OUT / "bytes_tokenizer.json").write_text(json.dumps(json.loads(bytes_tokenizer().to_str()), ensure_ascii=False, separators=(",", ":")) + "\n")
     seen, parsed = set(), {}
     for name in EOS:
         parsed[name] = responses(name, broken=True)

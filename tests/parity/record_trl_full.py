@@ -140,6 +140,8 @@ def make_models(out):
         place = out / FOLDER / (f"reward_{family}" if reward else family)
         model.save_pretrained(str(place))
         AutoTokenizer.from_pretrained(str(LLAMA)).save_pretrained(str(place))
+        tokenizer = place / "tokenizer.json"
+        tokenizer.write_text(json.dumps(json.loads(tokenizer.read_text()), separators=(",", ":")) + "\n")
         for file in place.iterdir():
             file.chmod(0o644)
 

@@ -17,7 +17,7 @@ enum class OtherFate {
 };
 
 struct OtherName {
-  std::string_view name;
+  std::string_view name;  // "vllm_*" is each name that begins so and has no row of its own
   OtherFate fate = OtherFate::kPart;
   std::string_view option = {};  // kOption
   std::string_view fallback =

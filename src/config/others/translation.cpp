@@ -53,7 +53,12 @@ Json renamed_word(const Json& value, std::string_view words) {
 const OtherName* Translation::row(std::string_view name) const {
   const auto found =
       std::find_if(names_.begin(), names_.end(), [&](const OtherName& one) { return one.name == name; });
-  return found == names_.end() ? nullptr : &*found;
+  if (found != names_.end()) return &*found;
+  // "vllm_*": every other name that begins so
+  const auto family = std::find_if(names_.begin(), names_.end(), [&](const OtherName& one) {
+    return one.name.ends_with('*') && name.starts_with(one.name.substr(0, one.name.size() - 1));
+  });
+  return family == names_.end() ? nullptr : &*family;
 }
 
 const Json& Translation::value(std::string_view name) const {
@@ -176,7 +181,9 @@ void Translation::tell_many(const std::vector<const OtherEntry*>& entries) {
 
 void Translation::tell_unknown(const OtherEntry& entry) {
   std::vector<std::string> known;
-  for (const OtherName& one : names_) known.emplace_back(one.name);
+  for (const OtherName& one : names_) {
+    if (!one.name.ends_with('*')) known.emplace_back(one.name);
+  }
   const std::string name = base::cut_text(entry.name, kShownName);
   std::string why = fmt::format("no name of {}'s that hone knows.", trainer_title(out_.trainer));
   why += base::did_you_mean(name, known);

@@ -96,7 +96,7 @@ def not_compared(found, expected, names):
 def write(found, apart):
     kept = json.loads(EXPECTED.read_text(encoding="utf-8")) if EXPECTED.is_file() else {}
     kept.update({test: kind for test, (kind, *_) in found.items() if kind != "failed"})
-    EXPECTED.write_text(json.dumps(dict(sorted(kept.items())), indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
+    EXPECTED.write_text(json.dumps(dict(sorted(kept.items())), indent=0, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
     (RESULTS / "table.txt").write_text(classify.text_of(found, apart), encoding="utf-8")
     (RESULTS / "failures.txt").write_text(classify.failures_of(found), encoding="utf-8")
     rows = {test: {"kind": kind, "reason": reason, "last": classify.first_line(row)[:400]} for test, (kind, reason, row) in found.items()}
