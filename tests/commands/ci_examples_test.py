@@ -71,6 +71,13 @@ def test_hook(program, folder):
     repository.git("add", "-A")
     ended = repository.git("commit", "-qm", "four", "--allow-empty")
     same(ended.returncode, 0, ended.stderr)
+    for name in ('configs/"quoted"\\.yml', "configs/two\nlines.yml", "configs/tab\tédition.yml"):
+        repository.write(name, wrong)
+        ended = repository.git("commit", "-qm", "odd names")
+        holds(ended.returncode != 0 and "error: lr_scheduler:" in ended.stdout + ended.stderr, (name, ended.stdout + ended.stderr))
+        repository.write(name, right)
+    ended = repository.git("commit", "-qm", "odd names")
+    same(ended.returncode, 0, ended.stdout + ended.stderr)
     repository.environment["HONE"] = "/nowhere/hone"
     repository.write("configs/new.yml", right)
     ended = repository.git("commit", "-qm", "five")
@@ -89,6 +96,10 @@ def test_annotations(program, folder):
     ended = checked(program, "--report", report, OTHERS / "axolotl/alpaca_8bit.yml", file, GITHUB_ACTIONS="true")
     same(ended.returncode, 2, ended.stdout + ended.stderr)
     holds(f"::error file={file},line=3::megatron: " in ended.stdout, ended.stdout)
+    odd = pathlib.Path(folder) / "a,b:c.sh"
+    shutil.copy(file, odd)
+    ended = checked(program, odd, GITHUB_ACTIONS="true")
+    holds(f"::error file={str(odd).replace(',', '%2C').replace(':', '%3A')},line=3::megatron: " in ended.stdout, ended.stdout)
     results = json.loads(report.read_text())
     same([one["exit_code"] for one in results], [0, 2], results)
     same(results[1]["result"]["refused"][0]["name"], "megatron")
@@ -105,6 +116,9 @@ def test_doctor(program, folder):
         ended = checked(program, "--doctor", run)
         same(ended.returncode, code, ended.stdout + ended.stderr)
         holds(said in ended.stdout, ended.stdout)
+    ended = checked(program, "--doctor", OTHERS / "axolotl/grpo.yml")  # its rewards are not here
+    same(ended.returncode, 0, ended.stdout + ended.stderr)
+    holds("warning: not examined by the doctor: trl" in ended.stdout, ended.stdout)
 
 
 def test_files_of_the_action(_program, _folder):
