@@ -9,6 +9,7 @@
 #include <numeric>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -39,7 +40,8 @@ using base::PatternStates;
 using token_pattern::kNothing;
 using token_pattern::Read;
 
-constexpr std::size_t kAtOnce = 4096;  // tokens of one decoding
+constexpr std::size_t kAtOnce = 4096;     // tokens of one decoding
+constexpr std::size_t kMostMasks = 1024;  // that are kept; of 50,000 tokens one has 6 KB
 constexpr float kForbidden = -std::numeric_limits<float>::infinity();
 constexpr char32_t kByteSpace = 0x120, kMetaSpace = 0x2581;  // a space as GPT-2 and as SentencePiece write it
 
@@ -134,28 +136,33 @@ std::vector<std::string> token_bytes(const Tokenizer& tokenizer) {
   return out;
 }
 
+TokenTexts::TokenTexts(const Tokenizer& tokenizer) : bytes(token_bytes(tokenizer)) {
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (!bytes[i].empty()) sorted.push_back(static_cast<std::int32_t>(i));
+  }
+  const auto text = [this](std::int32_t id) -> const std::string& {
+    return bytes[static_cast<std::size_t>(id)];
+  };
+  std::sort(sorted.begin(), sorted.end(), [&](std::int32_t a, std::int32_t b) { return text(a) < text(b); });
+}
+
 struct TokenPattern::Impl {
-  std::vector<std::string> tokens;   // bytes
-  std::vector<std::int32_t> sorted;  // those with text, by it: neighbors share the steps of their beginning
+  std::shared_ptr<const TokenTexts> texts;
   PatternStates states;
   std::map<Read, std::vector<bool>> masks;  // of what was asked for
   std::map<Read, bool> useful_letters;
   std::mutex mutex;
 
-  Impl(const Tokenizer& tokenizer, const std::string& expression, const std::string& where)
-      : tokens(token_bytes(tokenizer)), states(expression, where) {
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
-      if (!tokens[i].empty()) sorted.push_back(static_cast<std::int32_t>(i));
-    }
-    std::sort(sorted.begin(), sorted.end(), [&](std::int32_t a, std::int32_t b) { return of(a) < of(b); });
-  }
+  Impl(std::shared_ptr<const TokenTexts> given, const std::string& expression, const std::string& where,
+       std::size_t most_states)
+      : texts(std::move(given)), states(expression, where, most_states) {}
 
-  const std::string& of(std::int32_t id) const { return tokens[static_cast<std::size_t>(id)]; }
+  const std::string& of(std::int32_t id) const { return texts->bytes[static_cast<std::size_t>(id)]; }
 
   Read walk(std::span<const std::int32_t> ids) {
     Read read{.state = states.start()};
     for (const std::int32_t id : ids) {
-      if (id < 0 || static_cast<std::size_t>(id) >= tokens.size()) continue;
+      if (id < 0 || static_cast<std::size_t>(id) >= texts->bytes.size()) continue;
       for (const char byte : of(id)) {
         if (!read.dead()) read = after_byte(states, read, static_cast<unsigned char>(byte));
       }
@@ -178,10 +185,10 @@ struct TokenPattern::Impl {
   const std::vector<bool>& mask(const Read& from) {
     const auto known = masks.find(from);
     if (known != masks.end()) return known->second;
-    std::vector<bool> out(tokens.size());
+    std::vector<bool> out(texts->bytes.size());
     std::vector<Read> path = {from};  // after each byte of the token before
     std::string_view before;
-    for (const std::int32_t id : sorted) {
+    for (const std::int32_t id : texts->sorted) {
       const std::string_view token = of(id);
       const auto differ = std::mismatch(token.begin(), token.end(), before.begin(), before.end()).first;
       const auto shared = static_cast<std::size_t>(differ - token.begin());
@@ -192,13 +199,18 @@ struct TokenPattern::Impl {
       before = token;
       if (path.size() == token.size() + 1) out[static_cast<std::size_t>(id)] = is_useful(path.back());
     }
+    if (masks.size() >= kMostMasks) masks.clear();
     return masks.emplace(from, std::move(out)).first->second;
   }
 };
 
 TokenPattern::TokenPattern(const Tokenizer& tokenizer, const std::string& expression,
                            const std::string& option)
-    : impl_(std::make_unique<Impl>(tokenizer, expression, "option " + option)) {}
+    : TokenPattern(std::make_shared<const TokenTexts>(tokenizer), expression, "option " + option,
+                   PatternStates::kMaxStates) {}
+TokenPattern::TokenPattern(std::shared_ptr<const TokenTexts> texts, const std::string& expression,
+                           const std::string& where, std::size_t most_states)
+    : impl_(std::make_unique<Impl>(std::move(texts), expression, where, most_states)) {}
 TokenPattern::~TokenPattern() = default;
 TokenPattern::TokenPattern(TokenPattern&&) noexcept = default;
 TokenPattern& TokenPattern::operator=(TokenPattern&&) noexcept = default;

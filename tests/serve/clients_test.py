@@ -10,6 +10,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import typing
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
@@ -71,6 +72,21 @@ def test_openai_chat(server, _):
             text += choice.delta.content or ""
             ids += getattr(choice, "token_ids", None) or []
     same((text, ids, usage.completion_tokens), (one.message.content, one.token_ids, said.usage.completion_tokens))
+
+
+def test_openai_schema(server, _):
+    """openai-python: parse() has an object of the user's class, for each seed"""
+    import pydantic
+
+    class Answer(pydantic.BaseModel):
+        model_config = {"extra": "forbid"}
+        name: str = pydantic.Field(max_length=5)
+        sure: bool
+        kind: typing.Literal["one", "two"] | None
+
+    for seed in range(4):
+        said = client(server).chat.completions.parse(model="tiny", messages=TALK, max_tokens=100, seed=seed, response_format=Answer)
+        holds(isinstance(said.choices[0].message.parsed, Answer), said.choices[0])
 
 
 def test_openai_errors(server, _):
@@ -204,7 +220,7 @@ def main():
     options = parser.parse_args()
     tests = Tests()
     with Server(options.hone, "--bf16", "false") as server:
-        chosen = [test for test in (test_openai_completions, test_openai_chat, test_openai_errors, test_lm_eval, test_hone_eval, test_hone_eval_chat) if options.only in test.__name__]
+        chosen = [test for test in (test_openai_completions, test_openai_chat, test_openai_schema, test_openai_errors, test_lm_eval, test_hone_eval, test_hone_eval_chat) if options.only in test.__name__]
         tests.run(chosen, server, options.hone)
         same(server.stop(), 0, "the server's exit code")
     return 1 if tests.failed else 0

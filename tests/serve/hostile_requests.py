@@ -33,6 +33,10 @@ ROUND = 200               # requests for one session and its model; then come ne
 SAMPLE = {"num_samples": 1, "sampling_session_id": SESSION + ":sample:0", "seq_id": NEXT, "type": "sample", "prompt": {"chunks": [{"type": "encoded_text", "tokens": [5, 6, 7]}]},
           "sampling_params": {"max_tokens": 2, "temperature": 1.0}}
 
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "maxLength": 3}, "b": {"type": ["integer", "null"]}, "c": {"$ref": "#/$defs/d"}}, "required": ["a"],
+          "$defs": {"d": {"type": "array", "items": {"anyOf": [{"enum": ["x", 1]}, {"type": "boolean"}]}, "maxItems": 2}}}
+SHAPED = {"model": "tiny", "prompt": "a", "max_tokens": 4, "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}}
+
 
 class Valid:
     """The recorded requests, with names of this server: (method, path, body), where a body is an object or bytes."""
@@ -45,6 +49,7 @@ class Valid:
                 body["seq_id"] = NEXT
             if not one["path"].endswith(("/finish", "/retrieve_future")):  # one ends the session, the other waits 20 s
                 self.all.append((one["method"], here(one["path"]), body))
+        self.all += [("POST", "/v1/completions", SHAPED)] * 3
         self.all += [("POST", "/api/v1/asample", SAMPLE), ("POST", "/api/v1/retrieve_futures", {"request_ids": [SESSION + ":train:0:0"]})]
         self.objects = [body for _, _, body in self.all if isinstance(body, dict)]
 

@@ -31,7 +31,8 @@ char32_t lowered(char32_t c) {
 
 }  // namespace
 
-PatternStates::PatternStates(std::string_view utf8, const std::string& where) {
+PatternStates::PatternStates(std::string_view utf8, const std::string& where, std::size_t most_states)
+    : most_states_(most_states) {
   CompiledPattern compiled = compile_pattern(to_code_points(utf8), {}, where);
   code_ = std::move(compiled.program);
   sets_ = std::move(compiled.sets);
@@ -110,7 +111,7 @@ PatternStates::State PatternStates::state_of(const std::vector<int>& ways, bool 
   const auto [found, is_new] =
       ids_.emplace(std::pair(made.at, made.accepts), static_cast<State>(known_.size()));
   if (!is_new) return found->second;
-  if (known_.size() >= kMaxStates) throw PatternTooSlow();
+  if (known_.size() >= most_states_) throw PatternTooSlow();
   known_.push_back(std::move(made));
   return found->second;
 }

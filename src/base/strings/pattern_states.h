@@ -20,10 +20,10 @@ class PatternStates {
 
   // Matches the whole text, as re.fullmatch does. UserError at `where` for what a state cannot know:
   // look-around, back-references, word and line boundaries (^ and $ of the text are known).
-  PatternStates(std::string_view utf8, const std::string& where);
+  PatternStates(std::string_view utf8, const std::string& where, std::size_t most_states = kMaxStates);
 
   State start() const { return 0; }
-  // After one more character. Throws PatternTooSlow beyond kMaxStates.
+  // After one more character. Throws PatternTooSlow beyond `most_states`.
   State next(State state, char32_t c);
   bool accepts(State state) const;  // the text so far is a whole match
   // Returns whether some character from `first` to `last` leads on.
@@ -42,6 +42,7 @@ class PatternStates {
   State state_of(const std::vector<int>& ways, bool at_start);
   State step(State state, char32_t c);
 
+  std::size_t most_states_;
   std::vector<Pattern::Instruction> code_;
   std::vector<Pattern::Set> sets_;
   std::vector<Known> known_;

@@ -4,7 +4,9 @@
 #include <limits>
 #include <utility>
 
+#include "base/strings/pattern.h"
 #include "rollout/scores.h"
+#include "text/token_pattern.h"
 
 namespace hone::serve::openai {
 
@@ -14,11 +16,13 @@ Observed::Observed(const Wish& wish, bool raw_logprobs)
                  wish.sampler.temperature != 1),
       sees_(top_ > 0 || keeps_row_),
       changes_(wish.presence_penalty != 0 || wish.frequency_penalty != 0 || !wish.bias.empty() ||
-               !wish.allowed.empty()),
+               !wish.allowed.empty() || wish.matched != nullptr),
       presence_(wish.presence_penalty),
       frequency_(wish.frequency_penalty),
       bias_(wish.bias),
-      allowed_(wish.allowed) {}
+      allowed_(wish.allowed),
+      matched_(wish.matched),
+      ends_(wish.stop_ids) {}
 
 void Observed::enter(rollout::RequestOptions& options, const std::vector<std::int32_t>& prompt) {
   if (!is_needed()) return;
@@ -41,6 +45,19 @@ void Observed::before(std::span<const std::int32_t> ids, std::span<float> scores
   }
   if (keeps_row_) row_.assign(scores.begin(), scores.end());
   change(ids, scores);
+  if (matched_) match(ids, scores);
+}
+
+// Of a pattern that fails the text ends: other requests must not.
+void Observed::match(std::span<const std::int32_t> ids, std::span<float> scores) {
+  try {
+    if (!failed_) matched_->constrain(ids, ends_, scores);
+  } catch (const base::PatternTooSlow&) {
+    failed_ = true;
+  }
+  if (!failed_) return;
+  std::fill(scores.begin(), scores.end(), -std::numeric_limits<float>::infinity());
+  scores[static_cast<std::size_t>(ends_.front())] = 0;
 }
 
 void Observed::after(std::span<const std::int32_t> ids) {

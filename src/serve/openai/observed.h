@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -25,6 +26,9 @@ class Observed {
   // After the token was drawn.
   void after(std::span<const std::int32_t> ids);
 
+  // The text's pattern had more states than are kept: its tokens are none that were asked for.
+  bool has_failed() const { return failed_; }
+
   // [tokens]; empty where none were asked for. At temperature 1, before penalties.
   const std::vector<TopTokens>& top() const { return top_tokens_; }
   // [tokens] at temperature 1; empty where Completion::logprobs has the same.
@@ -32,12 +36,16 @@ class Observed {
 
  private:
   void change(std::span<const std::int32_t> ids, std::span<float> scores) const;
+  void match(std::span<const std::int32_t> ids, std::span<float> scores);
 
   const std::int64_t top_;
   const bool keeps_row_, sees_, changes_;
   const double presence_, frequency_;
   const std::map<std::int32_t, float> bias_;
   const std::vector<std::int32_t> allowed_;
+  const std::shared_ptr<const text::TokenPattern> matched_;  // null: any text
+  const std::vector<std::int64_t> ends_;                     // tokens that end it
+  bool failed_ = false;
   // Of the engine; 1 and 0: it does them.
   double repetition_ = 1;
   std::int64_t min_tokens_ = 0;

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
+#include "base/error.h"
 #include "base/version.h"
 #include "serve/openai/errors.h"
 #include "serve/openai/fields.h"
 #include "serve/openai/sampling.h"
+#include "text/token_pattern.h"
 #include "text/vocabulary_hash.h"
 
 namespace hone::serve::openai {
@@ -20,6 +23,19 @@ constexpr std::array<std::string_view, 6> kGets = {"/v1/models", "/tokenizer_inf
 constexpr std::array<std::string_view, 5> kPosts = {"/v1/completions", "/v1/chat/completions", "/tokenize",
                                                     "/detokenize", "/inference/v1/generate"};
 constexpr std::string_view kOneModel = "/v1/models/";
+
+constexpr std::size_t kMostStates = 20'000;  // of a request's pattern: 13 MB
+
+std::shared_ptr<const text::TokenPattern> matched(std::shared_ptr<const text::TokenTexts> texts,
+                                                  const std::string& pattern) {
+  try {
+    return std::make_shared<const text::TokenPattern>(std::move(texts), pattern, "response_format",
+                                                      kMostStates);
+  } catch (const base::UserError&) {  // it is well formed: what is left are a pattern's limits
+    throw Refusal(400, "response_format: the schema allows too many forms: it is too large",
+                  "response_format");
+  }
+}
 
 template <typename Paths>
 bool has(const Paths& paths, std::string_view path) {
@@ -137,6 +153,12 @@ const std::string& OpenAiApi::vocabulary_hash() const {
   return vocabulary_hash_;
 }
 
+std::shared_ptr<const text::TokenTexts> OpenAiApi::token_texts() {
+  std::call_once(read_,
+                 [this] { token_texts_ = std::make_shared<const text::TokenTexts>(served_.tokenizer); });
+  return token_texts_;
+}
+
 // On the background thread.
 void OpenAiApi::post(const std::shared_ptr<Exchange>& exchange) {
   if (exchange->gone()) return;
@@ -161,6 +183,7 @@ void OpenAiApi::sample(const std::shared_ptr<Exchange>& exchange, const Json& bo
   Wish wish = is_chat       ? read_chat(served_, body)
               : is_generate ? read_generate(served_, body)
                             : read_completion(served_, body);
+  if (!wish.pattern.empty()) wish.matched = matched(token_texts(), wish.pattern);
   const std::string id = (is_chat       ? "chatcmpl-"
                           : is_generate ? "gen-"
                                         : "cmpl-") +

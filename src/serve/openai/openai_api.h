@@ -10,6 +10,10 @@
 #include "serve/api.h"
 #include "serve/openai/wish.h"
 
+namespace hone::text {
+struct TokenTexts;
+}
+
 namespace hone::serve::openai {
 
 class OpenAiApi : public Api {
@@ -27,12 +31,15 @@ class OpenAiApi : public Api {
   void sample(const std::shared_ptr<Exchange>& exchange, const base::Json& body);
   base::Json models() const;
   base::Json tokenizer_info() const;
-  const std::string& vocabulary_hash() const;  // computed when it is first asked for
+  const std::string& vocabulary_hash() const;             // computed when it is first asked for
+  std::shared_ptr<const text::TokenTexts> token_texts();  // the same
   void tell(Exchange& exchange, HttpAnswer answer) const;
 
   Served& served_;
   mutable std::once_flag hashed_;
   mutable std::string vocabulary_hash_;
+  std::once_flag read_;
+  std::shared_ptr<const text::TokenTexts> token_texts_;
 };
 
 }  // namespace hone::serve::openai

@@ -139,6 +139,8 @@ void Sampling::take(Choice& choice, const rollout::Completion& completion, const
   if (failed_ || (cancelled_ && !has_ended)) return;
   choice.facts = facts;
   try {
+    if (choice.observed->has_failed())
+      throw Refusal(400, "response_format: the schema allows too many forms to follow", "response_format");
     count(static_cast<std::int64_t>(completion.ids.size() - choice.counted));
   } catch (const Refusal&) {
     fail(std::current_exception());

@@ -5,6 +5,7 @@
 
 #include "serve/openai/fields.h"
 #include "serve/openai/messages.h"
+#include "serve/openai/schema_pattern.h"
 
 namespace hone::serve::openai {
 
@@ -110,6 +111,30 @@ void read_sampling(const Served& served, Fields& fields, Wish& wish) {
   fields.ignore("priority");
 }
 
+void read_response_format(Fields& fields, Wish& wish) {
+  const base::Json& given = fields.value("response_format");
+  if (given.is_null()) return;
+  Fields format(given, "response_format");
+  const std::string type = format.text("type");
+  if (type == "json_object") {
+    wish.pattern = pattern_of_any_object();
+  } else if (type == "json_schema") {
+    Fields named(format.value("json_schema"), "response_format.json_schema");
+    named.ignore("name");
+    named.ignore("description");
+    named.ignore("strict");  // every text matches the schema, with and without it
+    if (!named.has("schema")) named.refuse("schema", "a JSON schema");
+    wish.pattern = pattern_of_schema(named.value("schema"));
+    named.finish();
+  } else if (type != "text") {
+    format.refuse("type", "text, json_object or json_schema");
+  }
+  format.finish();
+  if (wish.pattern.empty() || !wish.stop_ids.empty()) return;
+  throw Refusal(400, "response_format needs a token that ends the text: leave ignore_eos out",
+                "response_format");
+}
+
 void read_common(const Served& served, Fields& fields, Wish& wish) {
   read_model(served, fields, wish);
   read_sampling(served, fields, wish);
@@ -126,8 +151,7 @@ void read_common(const Served& served, Fields& fields, Wish& wish) {
   wish.return_ids = fields.flag("return_token_ids");
   wish.texts_as_ids = fields.flag("return_tokens_as_token_ids");
   fields.neutral("best_of", base::Json(wish.samples), "use n");
-  fields.neutral("response_format", base::Json{{"type", "text"}},
-                 "hone does not constrain texts to a schema");
+  read_response_format(fields, wish);
   for (const char* name :
        {"guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs"})
     fields.neutral(name, nullptr, "hone does not constrain texts");
@@ -210,6 +234,9 @@ Wish read_chat(const Served& served, const base::Json& body) {
     fields.ignore("messages");
   }
   if (wish.prompts.empty()) wish.prompts = {prompt_of_chat(served, fields, wish.tools)};
+  if (!wish.pattern.empty() && !wish.tools.is_null())
+    throw Refusal(400, "response_format with tools is not supported: a call is no text of a schema",
+                  "response_format", "unsupported_parameter");
   const auto former = fields.integer("max_tokens", 1, 1 << 30);
   const auto most = fields.integer("max_completion_tokens", 1, 1 << 30);
   wish.max_tokens = most.value_or(former.value_or(0));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,10 @@
 #include "base/json.h"
 #include "rollout/completion.h"
 #include "serve/served.h"
+
+namespace hone::text {
+class TokenPattern;
+}
 
 namespace hone::serve::openai {
 
@@ -30,7 +35,9 @@ struct Wish {
   bool include_stop = false, skip_special = true;
   double presence_penalty = 0, frequency_penalty = 0;
   std::map<std::int32_t, float> bias;
-  std::vector<std::int32_t> allowed;  // sorted; empty: all
+  std::vector<std::int32_t> allowed;                  // sorted; empty: all
+  std::string pattern;                                // that the text must match as a whole; empty: any
+  std::shared_ptr<const text::TokenPattern> matched;  // the same for its tokens; OpenAiApi makes it
   bool stream = false, include_usage = false;
   bool echo = false;
   std::optional<std::int64_t> logprobs;  // so many of the most likely beside each token; nothing: none at all
