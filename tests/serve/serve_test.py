@@ -278,7 +278,7 @@ def test_refused_fields(server, _):
     """a field that is unknown, of a wrong type, out of range or not supported is a 400 that names it"""
     for field, value in (("tempratur", 1), ("temperature", "hot"), ("temperature", -1), ("top_p", 0), ("top_p", 2), ("n", 0), ("n", 1000), ("stop", 5), ("stop", ["a"] * 17),
                          ("seed", 1.5), ("logprobs", 1000), ("max_tokens", -1), ("echo", "yes"), ("suffix", "x"), ("best_of", 3), ("logit_bias", {"x": 1}),
-                         ("logit_bias", {"99999": 1}), ("prompt_logprobs", 1), ("response_format", {"type": "regex"}), ("guided_json", {}),
+                         ("logit_bias", {"99999": 1}), ("prompt_logprobs", 1), ("response_format", {"type": "json_schema", "json_schema": {"schema": {"oneOf": []}}}), ("guided_json", {}),
                          ("stream_options", 3), ("allowed_token_ids", []), ("top_k", "a"), ("prompt", {"a": 1}), ("prompt", [[]]), ("prompt", [[-1]]), ("prompt", ["a", 5]),
                          ("prompt", None), ("min_p", 3), ("stop_token_ids", [4000]), ("max_tokens", 0)):
         status, error = server.refused(WORDS, {"model": "tiny", "prompt": "a", field: value})

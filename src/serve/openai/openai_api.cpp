@@ -25,17 +25,7 @@ constexpr std::array<std::string_view, 5> kPosts = {"/v1/completions", "/v1/chat
 constexpr std::string_view kOneModel = "/v1/models/";
 
 constexpr std::size_t kMostStates = 20'000;  // of a request's pattern: 13 MB
-
-std::shared_ptr<const text::TokenPattern> matched(std::shared_ptr<const text::TokenTexts> texts,
-                                                  const std::string& pattern) {
-  try {
-    return std::make_shared<const text::TokenPattern>(std::move(texts), pattern, "response_format",
-                                                      kMostStates);
-  } catch (const base::UserError&) {  // it is well formed: what is left are a pattern's limits
-    throw Refusal(400, "response_format: the schema allows too many forms: it is too large",
-                  "response_format");
-  }
-}
+constexpr std::size_t kMostPatterns = 4;  // that are kept for requests to come, with what they know of tokens
 
 template <typename Paths>
 bool has(const Paths& paths, std::string_view path) {
@@ -153,13 +143,26 @@ const std::string& OpenAiApi::vocabulary_hash() const {
   return vocabulary_hash_;
 }
 
-std::shared_ptr<const text::TokenTexts> OpenAiApi::token_texts() {
-  std::call_once(read_,
-                 [this] { token_texts_ = std::make_shared<const text::TokenTexts>(served_.tokenizer); });
-  return token_texts_;
+// On the background thread, as what follows.
+std::shared_ptr<const text::TokenPattern> OpenAiApi::matched(const std::string& pattern) {
+  const auto known =
+      std::find_if(patterns_.begin(), patterns_.end(), [&](const auto& one) { return one.first == pattern; });
+  if (known != patterns_.end()) {
+    std::rotate(patterns_.begin(), known, known + 1);
+    return patterns_.front().second;
+  }
+  if (!token_texts_) token_texts_ = std::make_shared<const text::TokenTexts>(served_.tokenizer);
+  try {
+    patterns_.emplace_front(pattern, std::make_shared<const text::TokenPattern>(
+                                         token_texts_, pattern, "response_format", kMostStates));
+  } catch (const base::UserError&) {  // it is well formed: what is left are a pattern's limits
+    throw Refusal(400, "response_format: the schema allows too many forms: it is too large",
+                  "response_format");
+  }
+  if (patterns_.size() > kMostPatterns) patterns_.pop_back();
+  return patterns_.front().second;
 }
 
-// On the background thread.
 void OpenAiApi::post(const std::shared_ptr<Exchange>& exchange) {
   if (exchange->gone()) return;
   try {
@@ -183,7 +186,7 @@ void OpenAiApi::sample(const std::shared_ptr<Exchange>& exchange, const Json& bo
   Wish wish = is_chat       ? read_chat(served_, body)
               : is_generate ? read_generate(served_, body)
                             : read_completion(served_, body);
-  if (!wish.pattern.empty()) wish.matched = matched(token_texts(), wish.pattern);
+  if (!wish.pattern.empty()) wish.matched = matched(wish.pattern);
   const std::string id = (is_chat       ? "chatcmpl-"
                           : is_generate ? "gen-"
                                         : "cmpl-") +

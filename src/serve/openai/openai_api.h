@@ -2,9 +2,11 @@
 // /tokenizer_info, which lm-eval asks; /inference/v1/generate of renderers; /metrics, /healthz and /version.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "base/json.h"
 #include "serve/api.h"
@@ -12,7 +14,8 @@
 
 namespace hone::text {
 struct TokenTexts;
-}
+class TokenPattern;
+}  // namespace hone::text
 
 namespace hone::serve::openai {
 
@@ -31,15 +34,17 @@ class OpenAiApi : public Api {
   void sample(const std::shared_ptr<Exchange>& exchange, const base::Json& body);
   base::Json models() const;
   base::Json tokenizer_info() const;
-  const std::string& vocabulary_hash() const;             // computed when it is first asked for
-  std::shared_ptr<const text::TokenTexts> token_texts();  // the same
+  const std::string& vocabulary_hash() const;  // computed when it is first asked for
+  // The tokens of texts that match the whole pattern; a Refusal where it is too large.
+  std::shared_ptr<const text::TokenPattern> matched(const std::string& pattern);
   void tell(Exchange& exchange, HttpAnswer answer) const;
 
   Served& served_;
   mutable std::once_flag hashed_;
   mutable std::string vocabulary_hash_;
-  std::once_flag read_;
+  // Of the background thread: of all tokens, made when it is first needed, and the last patterns by their expressions.
   std::shared_ptr<const text::TokenTexts> token_texts_;
+  std::deque<std::pair<std::string, std::shared_ptr<const text::TokenPattern>>> patterns_;
 };
 
 }  // namespace hone::serve::openai
