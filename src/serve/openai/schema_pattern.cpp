@@ -132,7 +132,8 @@ class Writer {
     for (const auto& [name, value] : schema.items()) {
       if (std::find(kSilent.begin(), kSilent.end(), name) != kSilent.end() || name == "definitions") continue;
       if (std::find(read.begin(), read.end(), name) != read.end()) continue;
-      throw Refusal(400, shown(path + "." + name) + " is not supported here." + base::did_you_mean(name, read),
+      throw Refusal(400,
+                    shown(path + "." + name) + " is not supported here." + base::did_you_mean(name, read),
                     "response_format", "unsupported_parameter");
     }
   }
