@@ -84,10 +84,10 @@ FreeMemory below_address_limits(FreeMemory found, const fs::path& proc) {
   struct AddressLimit {
     const char *row, *used, *option;
   };
-  constexpr AddressLimit kRows[] = {{"Max address space", "VmSize:", "-v"},
-                                    {"Max data size", "VmData:", "-d"}};
+  constexpr AddressLimit kLimits[] = {{"Max address space", "VmSize:", "-v"},
+                                      {"Max data size", "VmData:", "-d"}};
   const std::string limits = text_of(proc / "self" / "limits"), status = text_of(proc / "self" / "status");
-  for (const AddressLimit& one : kRows) {
+  for (const AddressLimit& one : kLimits) {
     const std::size_t row = limits.find(one.row);
     if (row == std::string::npos) continue;
     const std::string soft =
