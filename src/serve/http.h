@@ -76,8 +76,9 @@ struct HttpOptions {
   std::int64_t head_bytes = 32 << 10;
   std::int64_t body_bytes = 16 << 20;  // a stated length above it is refused before the body is read
   double read_seconds = 30;            // for a head, and for a body
-  std::int64_t connections = 4096;     // at once; the next ones wait to be accepted
-  std::int64_t held_bytes = 4 << 20;   // of a stream that its client does not read
+  // At once. A further one has the oldest closed that has asked for nothing yet; if there is none, it waits.
+  std::int64_t connections = 4096;
+  std::int64_t held_bytes = 4 << 20;  // of a stream that its client does not read
   // The answers and streams that clients have not read yet hold so much together. A further answer is a 503 instead, and a
   // further part closes its connection.
   std::int64_t all_answer_bytes = 512 << 20;

@@ -9,13 +9,14 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::{poll_fn, Future};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::pin::{pin, Pin};
-use std::sync::atomic::Ordering;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -46,6 +47,38 @@ struct Shared {
     limits: Limits,
     handler: Handler,
     counts: Arc<Counts>,
+    silent: Silent,
+}
+
+/// One connection: what closes it, and whether a whole head has come on it.
+#[derive(Clone)]
+struct Door {
+    close: Arc<Notify>,
+    has_asked: Arc<AtomicBool>,
+}
+
+/// The connections that have not asked for anything, the oldest first; some have ended or asked since.
+#[derive(Default)]
+struct Silent(Mutex<VecDeque<(Weak<Notify>, Arc<AtomicBool>)>>);
+
+impl Silent {
+    fn add(&self, door: &Door, most: usize) {
+        let mut all = self.0.lock().unwrap_or_else(|broken| broken.into_inner());
+        if all.len() > 2 * most {
+            all.retain(|(close, asked)| close.strong_count() > 0 && !asked.load(Ordering::SeqCst));
+        }
+        all.push_back((Arc::downgrade(&door.close), door.has_asked.clone()));
+    }
+
+    fn close_oldest(&self) {
+        let mut all = self.0.lock().unwrap_or_else(|broken| broken.into_inner());
+        while let Some((close, asked)) = all.pop_front() {
+            match close.upgrade() {
+                Some(close) if !asked.load(Ordering::SeqCst) => return close.notify_one(),
+                _ => {}
+            }
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -85,7 +118,7 @@ impl Server {
         let port = listener.local_addr()?.port();
         let counts = Arc::new(Counts::default());
         let (phase, watched) = watch::channel(Phase::Runs);
-        let shared = Arc::new(Shared { limits, handler, counts: counts.clone() });
+        let shared = Arc::new(Shared { limits, handler, counts: counts.clone(), silent: Silent::default() });
         let thread = std::thread::Builder::new().name("hone-http".into()).spawn(move || {
             runtime.block_on(serve(listener, shared, watched));
             drop(runtime); // with all connections
@@ -160,13 +193,19 @@ async fn accept(
     phase: &watch::Receiver<Phase>,
 ) {
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
+                // Who holds connections and says nothing does not keep others out.
+                if places.available_permits() == 0 {
+                    shared.silent.close_oldest();
+                }
+                let Ok(place) = places.clone().acquire_owned().await else { return };
                 let (shared, phase) = (shared.clone(), phase.clone());
+                let door = Door { close: Arc::new(Notify::new()), has_asked: Arc::default() };
+                shared.silent.add(&door, shared.limits.connections);
                 shared.counts.connections.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(async move {
-                    connection(stream, &shared, phase).await;
+                    connection(stream, &shared, door, phase).await;
                     shared.counts.connections.fetch_sub(1, Ordering::SeqCst);
                     drop(place);
                 });
@@ -177,17 +216,19 @@ async fn accept(
     }
 }
 
-async fn connection(stream: TcpStream, shared: &Arc<Shared>, mut phase: watch::Receiver<Phase>) {
+async fn connection(stream: TcpStream, shared: &Arc<Shared>, door: Door, mut phase: watch::Receiver<Phase>) {
     let _ = stream.set_nodelay(true);
-    let close = Arc::new(Notify::new());
     let socket = TokioIo::new(Socket::new(stream, shared.limits.write));
-    let service = service_fn(|request| respond(request, shared.clone(), close.clone()));
+    let service = service_fn(|request| {
+        door.has_asked.store(true, Ordering::SeqCst);
+        respond(request, shared.clone(), door.close.clone())
+    });
     let mut made = pin!(http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(shared.limits.read)
         .max_buf_size(shared.limits.head_bytes.max(8192))
         .serve_connection(socket, service));
-    let mut closes = pin!(close.notified());
+    let mut closes = pin!(door.close.notified());
     let mut drains = pin!(changed(&mut phase, Phase::Runs));
     let mut is_drained = false;
     poll_fn(|cx| {
