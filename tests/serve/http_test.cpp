@@ -1,4 +1,4 @@
-// The network's bound of answers that clients do not read.
+// The network's bounds: of answers that clients do not read, and of connections.
 #include "serve/http.h"
 
 #include <arpa/inet.h>
@@ -18,6 +18,7 @@ constexpr std::size_t kLarge = std::size_t{12} << 20;  // more than a socket tak
 
 class Client {
  public:
+  // Without a path it says nothing.
   Client(int port, const std::string& path) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
     const int small = 64 << 10;
     ::setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
@@ -26,6 +27,7 @@ class Client {
     address.sin_port = htons(static_cast<std::uint16_t>(port));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    if (path.empty()) return;
     const std::string asked = "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     EXPECT_EQ(::send(socket_, asked.data(), asked.size(), 0), static_cast<ssize_t>(asked.size()));
   }
@@ -94,6 +96,19 @@ TEST(HttpServer, AnswersThatNobodyReadsAreBoundedTogether) {
   EXPECT_TRUE(is_whole(Client(server.port(), "/large").read()));
   EXPECT_EQ(without_room, 1);
   EXPECT_TRUE(server.drain(20));
+}
+
+TEST(HttpServer, WhoSaysNothingKeepsNobodyOut) {
+  HttpServer server({.connections = 4, .held_bytes = 64 << 20}, &answer);
+  const auto begin = std::chrono::steady_clock::now();
+  const Client slow(server.port(), "/large");
+  const std::string some = slow.read(64);  // the oldest, and it has asked
+  const Client first(server.port(), ""), second(server.port(), ""), third(server.port(), "");
+  EXPECT_TRUE(Client(server.port(), "/small").read().ends_with("{}"));
+  EXPECT_EQ(first.read(), "") << "closed";
+  EXPECT_TRUE(is_whole(some + slow.read()));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20))
+      << "nobody waited for read_seconds";
 }
 
 }  // namespace http_test
