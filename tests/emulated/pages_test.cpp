@@ -56,9 +56,10 @@ const std::vector<Grouping>& groupings() {
 
 const std::vector<Shape>& shapes() {
   static const std::vector<Shape> all = {
-      {14, 2, 64, at::kFloat}, {14, 2, 64, at::kBFloat16}, {4, 4, 128, at::kBFloat16},
-      {8, 1, 128, at::kFloat}, {4, 2, 256, at::kFloat},    {8, 1, 256, at::kBFloat16},
-      {3, 1, 8, at::kFloat},   {2, 1, 80, at::kBFloat16},  {32, 1, 16, at::kBFloat16}};
+      {14, 2, 64, at::kFloat},  {14, 2, 64, at::kBFloat16}, {4, 4, 128, at::kBFloat16},
+      {8, 1, 128, at::kFloat},  {4, 2, 256, at::kFloat},    {8, 1, 256, at::kBFloat16},
+      {3, 1, 8, at::kFloat},    {2, 1, 80, at::kFloat},     {2, 1, 80, at::kBFloat16},
+      {3, 1, 8, at::kBFloat16}, {2, 1, 72, at::kBFloat16},  {32, 1, 16, at::kBFloat16}};
   return all;
 }
 
@@ -155,12 +156,12 @@ Found exact(const Memory::Row& row, const Tensor& q, const Shape& shape) {
           at::logsumexp(scores, 1)};
 }
 
-// fp32: 1e-5; bf16: one unit in the last place, and what fp32 sums are off by where others cancel out.
+// fp32: 1e-5; bf16: one unit in the last place, and 1e-5 where others cancel out: a weight is two numbers of bf16.
 std::string too_far(const Tensor& found, const Tensor& expected) {
   const Tensor off = (found.to(at::kDouble) - expected).abs();
   Tensor bound = at::full_like(expected, 1e-5);
   if (found.scalar_type() == at::kBFloat16)
-    bound = at::exp2(at::floor(at::log2(expected.abs().clamp_min(1e-30))) - 7) + 1e-6;
+    bound = at::exp2(at::floor(at::log2(expected.abs().clamp_min(1e-30))) - 7) + 1e-5;
   if (off.le(bound).all().item<bool>()) return "";  // NaN is not
   return "off by " + std::to_string(off.max().item<double>());
 }
@@ -218,9 +219,11 @@ std::string wrong_in(const Shape& shape) {
 
 std::string wrong_pages() {
   using namespace pages_test;
-  // A block of each kind, and columns that are not a whole number of lanes.
-  for (const Shape& shape :
-       {Shape{14, 2, 64, at::kFloat}, {8, 1, 128, at::kBFloat16}, {2, 1, 80, at::kBFloat16}}) {
+  // Columns that are not a whole number of lanes or of matrices, at first: they are the quickest. Then a block of each kind.
+  for (const Shape& shape : {Shape{2, 1, 72, at::kBFloat16},
+                             {2, 1, 80, at::kFloat},
+                             {8, 1, 128, at::kBFloat16},
+                             {14, 2, 64, at::kFloat}}) {
     const std::string wrong = wrong_in(shape);
     if (!wrong.empty()) return wrong;
   }

@@ -85,6 +85,8 @@ ROWS = {
     "decode 0.5b batch 256 own": Run(["decode", "{MODELS}/qwen2.5-0.5b", "256", "--tokens", "20,40"], own=True),
     "decode 0.5b batch 8 graphs": Run(["decode", "{MODELS}/qwen2.5-0.5b", "8", "--tokens", "20,40"], own=True, graphs=True),
     "decode 0.5b batch 256 graphs": Run(["decode", "{MODELS}/qwen2.5-0.5b", "256", "--tokens", "20,40"], own=True, graphs=True),
+    # All prompts are read at once, so that all sequences have a new page at one step, and end at one step.
+    "decode 0.5b batch 300 together graphs": Run(["decode", "{MODELS}/qwen2.5-0.5b", "300", "--prompt", "6", "--tokens", "20,84"], own=True, graphs=True),
 }
 
 

@@ -47,6 +47,24 @@ void wait_for_block() {
 std::uint32_t exchanged(std::uint32_t /*mask*/, std::uint32_t /*bits*/, int /*distance*/) {
   std::abort();
 }
+void offer(const std::uint32_t* /*words*/, int /*count*/) {
+  std::abort();
+}
+const std::uint32_t* offered_by(int /*lane*/) {
+  std::abort();
+}
+void copy_later(void* /*to*/, const void* /*from*/, bool /*is_there*/) {
+  std::abort();
+}
+void end_group() {
+  std::abort();
+}
+void wait_for_groups(int /*later*/) {
+  std::abort();
+}
+void need_sixteens(const void* /*at*/) {
+  std::abort();
+}
 void* shared_memory(const void* /*key*/, std::size_t /*bytes*/) {
   std::abort();
 }

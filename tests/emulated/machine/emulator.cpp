@@ -26,12 +26,23 @@ constexpr unsigned char kPoison = 0xff;  // NaN of every type
 
 enum class State { kReady, kAtBarrier, kAtShuffle, kEnded };
 
+struct Copy {
+  void* to = nullptr;
+  const void* from = nullptr;
+  bool is_there = false, is_made = false;
+  int group = 0;
+};
+
 struct Thread {
   std::jmp_buf at{};
   State state = State::kEnded;
-  std::uint32_t mask = 0;                  // of the shuffle where it waits
-  std::array<std::uint32_t, 2> offered{};  // of its last two shuffles: others may still read the one before
+  std::uint32_t mask = 0;  // of the shuffle where it waits
+  int words = 0;           // that it offers there
+  // Of its last two shuffles: others may still read the one before.
+  std::array<std::array<std::uint32_t, kMostOffered>, 2> offered{};
   unsigned shuffles = 0;
+  std::vector<Copy> copies;  // that it has not waited for
+  int groups = 0;            // of copies
 };
 
 struct SharedPart {
@@ -72,6 +83,7 @@ void be_a_thread() {
     leave();
     m.body(m.context);
     m.running->state = State::kEnded;
+    if (!m.running->copies.empty()) m.found = "a thread ends before all that it copies has come";
   }
 }
 
@@ -139,6 +151,17 @@ class Signals {
   std::array<struct sigaction, 4> before_{};
 };
 
+void make_copy(Copy& one) {
+  constexpr std::size_t kBytes = 16;
+  if (one.is_made) return;
+  one.is_made = true;
+  if (one.is_there) {
+    std::memcpy(one.to, one.from, kBytes);
+  } else {
+    std::memset(one.to, 0, kBytes);
+  }
+}
+
 // ---- a block
 
 using Threads = std::vector<Thread*>;
@@ -155,12 +178,16 @@ bool free_warps(const std::vector<Threads>& warps) {
   bool any = false;
   for (const Threads& warp : warps) {
     std::uint32_t here = 0, wanted = 0, ended = 0;
+    int words = 0;
     for (std::size_t lane = 0; lane < warp.size(); ++lane) {
       const std::uint32_t bit = std::uint32_t{1} << lane;
       if (warp[lane]->state == State::kEnded) ended |= bit;
       if (warp[lane]->state != State::kAtShuffle) continue;
       here |= bit;
       wanted |= warp[lane]->mask;
+      if (words != 0 && words != warp[lane]->words)
+        machine().found = "threads of a warp meet in different instructions";
+      words = warp[lane]->words;
     }
     if ((wanted & ended) != 0) machine().found = "a shuffle names a thread of its warp that has ended";
     if (here == 0 || wanted != here) continue;
@@ -226,6 +253,8 @@ void run_block(const std::vector<Threads>& warps) {
     for (Thread* const one : warp) {
       one->state = State::kReady;
       one->shuffles = 0;
+      one->copies.clear();
+      one->groups = 0;
     }
   for (;;) {
     run_to_barrier(warps);
@@ -287,12 +316,54 @@ std::uint32_t exchanged(std::uint32_t mask, std::uint32_t bits, int distance) {
   const std::size_t lane = threadIdx.x % kWarp, first = threadIdx.x - lane;
   const std::size_t other = lane ^ static_cast<std::size_t>(distance), turn = own.shuffles++ % 2;
   if ((mask >> lane & 1U) == 0) stop("is not in the mask of its own shuffle");
-  own.offered[turn] = bits;
+  own.offered[turn][0] = bits;
+  own.words = 1;
   own.mask = mask;
   own.state = State::kAtShuffle;
   leave();
   if (other >= kWarp || (mask >> other & 1U) == 0 || first + other >= m.threads.size()) return 0xffffffffU;
-  return m.threads[first + other].offered[turn];
+  return m.threads[first + other].offered[turn][0];
+}
+
+void offer(const std::uint32_t* words, int count) {
+  Thread& own = *machine().running;
+  std::copy(words, words + count, own.offered[own.shuffles++ % 2].begin());
+  own.words = count;
+  own.mask = 0xffffffffU;
+  own.state = State::kAtShuffle;
+  leave();
+}
+
+const std::uint32_t* offered_by(int lane) {
+  Machine& m = machine();
+  const std::size_t first = threadIdx.x / kWarp * kWarp;
+  return m.threads[first + static_cast<std::size_t>(lane)].offered[(m.running->shuffles - 1) % 2].data();
+}
+
+void need_sixteens(const void* at) {
+  constexpr std::uintptr_t kBytes = 16;
+  if (reinterpret_cast<std::uintptr_t>(at) % kBytes != 0) stop("has an address that is not aligned");
+}
+
+void copy_later(void* to, const void* from, bool is_there) {
+  Machine& m = machine();
+  need_sixteens(to);
+  if (is_there) need_sixteens(from);
+  const bool at_once = m.schedule == Schedule::kInOrder || m.schedule == Schedule::kShuffled;
+  Copy one = {.to = to, .from = from, .is_there = is_there, .is_made = false, .group = m.running->groups};
+  if (at_once) make_copy(one);
+  m.running->copies.push_back(one);
+}
+
+void end_group() {
+  ++machine().running->groups;
+}
+
+void wait_for_groups(int later) {
+  Thread& own = *machine().running;
+  for (Copy& one : own.copies)
+    if (one.group < own.groups - later) make_copy(one);
+  std::erase_if(own.copies, [](const Copy& one) { return one.is_made; });
 }
 
 void* shared_memory(const void* key, std::size_t bytes) {

@@ -4,7 +4,7 @@
 // What is found: a sum that lacks a barrier (the order of threads is one of four, and shared memory begins as NaN), a barrier
 // or a shuffle that not all of its threads reach, an access outside of mapped memory, an address that is not a multiple of
 // what is read at once, an index outside of an array whose length is known. Not found: what depends on two threads at one
-// instant, and anything about speed.
+// instant, and anything about speed. Copies that nobody waits for, and threads of a warp that meet in different instructions, are found.
 #pragma once
 
 #include <math.h>
@@ -44,6 +44,19 @@ void wait_for_block();
 
 // `bits` of the thread of this warp whose lane differs by `distance`; waits for all that `mask` names.
 std::uint32_t exchanged(std::uint32_t mask, std::uint32_t bits, int distance);
+
+// Gives words to all threads of this warp, at most kMostOffered, and waits until each of them has done the same, with as many words.
+constexpr int kMostOffered = 6;
+void offer(const std::uint32_t* words, int count);
+// What the thread of this lane gave in the last offer() of the one that runs.
+const std::uint32_t* offered_by(int lane);
+
+// Sixteen bytes, or zeros. In two of the four orders they come at once, in the others when they are waited for.
+void copy_later(void* to, const void* from, bool is_there);
+void end_group();
+void wait_for_groups(int later);
+// Ends the thread where this is no multiple of sixteen.
+void need_sixteens(const void* at);
 
 // The block's memory of this key, between guards; NaN at first.
 void* shared_memory(const void* key, std::size_t bytes);
@@ -127,6 +140,68 @@ T (&shared())
 [kCount] {
   static const char key = 0;
   return *static_cast<T(*)[kCount]>(emulated::shared_memory(&key, sizeof(T) * kCount));
+}
+
+// ---- device.h says what these do
+
+inline void async_copy(void* to, const void* from, bool is_there) {
+  emulated::copy_later(to, from, is_there);
+}
+inline void async_group() {
+  emulated::end_group();
+}
+template <int kLater>
+void async_wait() {
+  emulated::wait_for_groups(kLater);
+}
+
+inline float half_of(std::uint32_t word, int half) {
+  return to_float(bf16{static_cast<std::uint16_t>(half == 0 ? word & 0xffffU : word >> 16U)});
+}
+
+// Sums go along the sixteen columns of a, in fp32. A card may add them in another order.
+inline void multiply_add(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+  const std::uint32_t words[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};
+  emulated::offer(words, 6);
+  const int lane = static_cast<int>(threadIdx.x % 32U);
+  for (int i = 0; i < 4; ++i) {
+    const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+    for (int k = 0; k < 16; ++k) {
+      const std::uint32_t of_a = emulated::offered_by(row % 8 * 4 + k % 8 / 2)[row / 8 + k / 8 * 2],
+                          of_b = emulated::offered_by(column * 4 + k % 8 / 2)[4 + k / 8];
+      d[i] += half_of(of_a, k % 2) * half_of(of_b, k % 2);
+    }
+  }
+}
+
+// What the thread of this lane has the address of, two bytes from `column` on.
+inline std::uint32_t matrix_number(int lane, int column) {
+  std::uintptr_t at = 0;
+  std::memcpy(&at, emulated::offered_by(lane), sizeof at);
+  std::uint16_t number = 0;
+  std::memcpy(&number, reinterpret_cast<const char*>(at) + 2 * column, sizeof number);
+  return number;
+}
+
+inline void offer_row(const void* row) {
+  emulated::need_sixteens(row);
+  std::uint32_t words[sizeof row / sizeof(std::uint32_t)];
+  std::memcpy(words, &row, sizeof row);
+  emulated::offer(words, sizeof row / sizeof(std::uint32_t));
+}
+
+inline void load_matrices(std::uint32_t (&to)[4], const void* row) {
+  offer_row(row);
+  const int lane = static_cast<int>(threadIdx.x % 32U), column = lane % 4 * 2;
+  for (int i = 0; i < 4; ++i)
+    to[i] = matrix_number(i * 8 + lane / 4, column) | matrix_number(i * 8 + lane / 4, column + 1) << 16U;
+}
+
+inline void load_transposed(std::uint32_t (&to)[4], const void* row) {
+  offer_row(row);
+  const int lane = static_cast<int>(threadIdx.x % 32U), first = lane % 4 * 2;
+  for (int i = 0; i < 4; ++i)
+    to[i] = matrix_number(i * 8 + first, lane / 4) | matrix_number(i * 8 + first + 1, lane / 4) << 16U;
 }
 
 template <typename Kernel, typename... Arguments>

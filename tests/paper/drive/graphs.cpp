@@ -154,7 +154,8 @@ int test_graphs(const std::vector<std::string>& words, at::Device card) {
   };
   check("a work is recorded", a_work_is_recorded(card));
   check("memory is there after a recording that fails", memory_is_there_after_a_recording_that_fails(card));
-  check("an engine goes on where a recording fails", an_engine_goes_on_where_a_recording_fails(words[1], card));
+  check("an engine goes on where a recording fails",
+        an_engine_goes_on_where_a_recording_fails(words[1], card));
   check("an engine on the second card is there", an_engine_on_the_second_card_is_there(words[1]));
   return all ? 0 : 1;
 }

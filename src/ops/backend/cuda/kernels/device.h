@@ -38,6 +38,56 @@ __device__ inline T (&shared())[kCount] {
   return memory;
 }
 
+__device__ inline unsigned shared_address(const void* at) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(at));
+}
+
+// ---- copies from the card's memory into a block's, of sixteen bytes at addresses that are multiples of sixteen. They come while the
+// thread goes on; without `is_there` they are zeros, and `from` is not read. A thread waits for its own: a barrier tells the others.
+__device__ inline void async_copy(void* to, const void* from, bool is_there) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(shared_address(to)), "l"(from),
+               "r"(is_there ? 16 : 0)
+               : "memory");
+}
+// What was asked for since the last one is a group.
+__device__ inline void async_group() {
+  asm volatile("cp.async.commit_group;\n" ::: "memory");
+}
+// Until all groups but the last kLater have come.
+template <int kLater>
+__device__ inline void async_wait() {
+  asm volatile("cp.async.wait_group %0;\n" ::"n"(kLater) : "memory");
+}
+
+// ---- tensor cores. All threads of a warp call these together. Each has a part of a matrix, two numbers of bf16 in a word:
+//   a [16, 16]  word i: row lane / 4 + i % 2 * 8, columns lane % 4 * 2 + i / 2 * 8 and the next
+//   b [16, 8]   word i: rows lane % 4 * 2 + i * 8 and the next, column lane / 4
+//   d [16, 8]   number i: row lane / 4 + i / 2 * 8, column lane % 4 * 2 + i % 2
+
+// d += a b, in fp32.
+__device__ inline void multiply_add(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};\n"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+// Four matrices [8, 8] of a block's memory. Thread i gives the address of row i % 8 of matrix i / 8, a multiple of sixteen bytes. It gets
+// of each matrix row lane / 4, columns lane % 4 * 2 and the next.
+__device__ inline void load_matrices(std::uint32_t (&to)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(shared_address(row))
+               : "memory");
+}
+// The same of the transposed matrices.
+__device__ inline void load_transposed(std::uint32_t (&to)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(shared_address(row))
+               : "memory");
+}
+
 }  // namespace hone::ops::cuda::kernels
 #else
 #include "emulated/machine/emulator.h"

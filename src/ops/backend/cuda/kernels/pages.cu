@@ -1,15 +1,15 @@
 // Attention of single tokens to keys and values in pages. A block has a part and a head of keys: all rows that read the part, and all
-// heads of queries over that head, so that a prompt's page is read once for all samples. Then a thread joins four neighbors of a
-// row's results. A row's numbers do not depend on the rows beside it: wide and narrow blocks take as many tokens at a time.
+// heads of queries over that head, so that a prompt's page is read once for all samples: here in fp32, in tensor_pages.h for bf16. Then
+// a thread joins four neighbors of a row's results. A row's numbers do not depend on the rows beside it: wide and narrow blocks take
+// as many tokens at a time.
 #include "ops/backend/cuda/kernels/device.h"
 #include "ops/backend/cuda/kernels/entries.h"
+#include "ops/backend/cuda/kernels/tensor_pages.h"
 
 namespace hone::ops::cuda::kernels {
 namespace {
 
-constexpr int kLanes = 16;  // threads of a query
-constexpr int kJoinThreads = 256, kPackBytes = 16;
-constexpr int kPage = static_cast<int>(kPageTokens);
+constexpr int kJoinThreads = 256;
 
 // Sizes of a block: `kQueries` of them by tokens of a tile, in rows of packs, and one pack more so that rows begin in other banks.
 template <typename T, int kMostDim, int kMostQueries, int kEach>
@@ -41,15 +41,6 @@ struct Block {
   float* scores;                        // [kQueries, kTokens], then weights
 };
 
-__device__ int query_at(const AttendPages& a, const PagePart& part, int i) {
-  return a.rows[part.first_row + i / static_cast<int>(a.heads / a.kv_heads)].query;
-}
-
-__device__ std::int64_t head_at(const AttendPages& a, std::int64_t kv_head, int i) {
-  const auto group = static_cast<int>(a.heads / a.kv_heads);
-  return kv_head * group + i % group;
-}
-
 template <typename S>
 __device__ void load_queries(const AttendPages& a, const PagePart& part, std::int64_t kv_head, int queries,
                              const Block<S>& block) {
@@ -69,9 +60,8 @@ template <typename S>
 __device__ void load_tile(const AttendPages& a, const void* memory, const PagePart& part,
                           std::int64_t kv_head, int first, int count, const Block<S>& block) {
   const int packs = static_cast<int>(a.dim) / S::kVector;
-  const std::int64_t page = a.pages[part.first_page + first / kPage];
-  const auto* const from = static_cast<const typename S::Numbers*>(memory) +
-                           ((page * a.kv_heads + kv_head) * kPage + first % kPage) * packs;
+  const auto* const from =
+      static_cast<const typename S::Numbers*>(memory) + token_at(a, part, kv_head, first) * packs;
   for (int i = static_cast<int>(threadIdx.x); i < count * packs; i += S::kThreads)
     block.tile[i / packs * S::kRow + i % packs] = from[i];
 }
@@ -101,18 +91,15 @@ template <typename S>
 __device__ void weigh_tile(float* scores, int lane, Sum<S>& sum) {
   float peak = sum.peak;
   for (int t = lane; t < S::kTokens; t += kLanes) peak = fmaxf(peak, scores[t]);
-  for (int distance = kLanes / 2; distance > 0; distance /= 2)
-    peak = fmaxf(peak, __shfl_xor_sync(kAllLanes, peak, distance));
+  peak = most_of_lanes(peak);
   const float base = peak == -INFINITY ? 0 : peak, factor = expf(sum.peak - base);
   float weights = 0;
   for (int t = lane; t < S::kTokens; t += kLanes) {
     scores[t] = expf(scores[t] - base);
     weights += scores[t];
   }
-  for (int distance = kLanes / 2; distance > 0; distance /= 2)
-    weights += __shfl_xor_sync(kAllLanes, weights, distance);
   sum.peak = peak;
-  sum.weights = sum.weights * factor + weights;
+  sum.weights = sum.weights * factor + sum_of_lanes(weights);
   for (int c = 0; c < S::kColumns; ++c)
     for (int j = 0; j < kFour; ++j) sum.values[c][j] *= factor;
 }
@@ -136,8 +123,7 @@ __device__ void add_values(const float* weights, const typename S::Numbers* tile
 template <typename S>
 __device__ void put(const AttendPages& a, const PagePart& part, std::int64_t kv_head, int query, int lane,
                     const Sum<S>& sum) {
-  const std::int64_t result = a.rows[part.first_row + query / static_cast<int>(a.heads / a.kv_heads)].result,
-                     place = result * a.heads + head_at(a, kv_head, query);
+  const std::int64_t place = result_at(a, part, kv_head, query);
   for (int c = 0; c < S::kColumns; ++c) {
     const int column = (c * kLanes + lane) * kFour;
     if (column >= a.dim) continue;
@@ -211,17 +197,23 @@ __global__ void __launch_bounds__(kJoinThreads) join_parts_kernel(AttendPages a)
         begin == end ? -INFINITY : peak + logf(weights);
 }
 
-template <typename S>
-int attend(const AttendPages& a, std::int64_t first, std::int64_t parts, void* stream) {
+template <int kDim, int kQueries, int kEach>
+int attend(float /*type*/, const AttendPages& a, std::int64_t first, std::int64_t parts, void* stream) {
+  using S = Sizes<float, kDim, kQueries, kEach>;
   return launch(part_kernel<S>, parts * a.kv_heads, S::kThreads, stream, a, first);
+}
+template <int kDim, int kQueries, int kEach>
+int attend(bf16 /*type*/, const AttendPages& a, std::int64_t first, std::int64_t parts, void* stream) {
+  using S = TensorSizes<kDim, kQueries, kEach>;
+  return launch(tensor_part_kernel<S>, parts * a.kv_heads, S::kThreads, stream, a, first);
 }
 
 template <typename T, int kDim>
 int attend_parts(const AttendPages& a, void* stream) {
   constexpr int kWidest = static_cast<int>(widest_part(kDim)), kAtOnce = 32;
-  const int error = attend<Sizes<T, kDim, kWidest, kWidest / kAtOnce>>(a, 0, a.wide, stream);
+  const int error = attend<kDim, kWidest, kWidest / kAtOnce>(T(), a, 0, a.wide, stream);
   if (error != 0) return error;
-  return attend<Sizes<T, kDim, static_cast<int>(kNarrowPart), 1>>(a, a.wide, a.narrow, stream);
+  return attend<kDim, static_cast<int>(kNarrowPart), 1>(T(), a, a.wide, a.narrow, stream);
 }
 
 }  // namespace
