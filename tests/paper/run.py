@@ -113,10 +113,12 @@ def check_row(bench, row):
         good = good and not below
         texts.append(f"keys of completions {found['keys']} GB{' BELOW' if below else ''} ({row['keys least']})")
     if cases.ROWS[row["run"]].graphs and "layers" in lines[-1]:
-        # All that a token starts is in its graph: what is left out would be started beside it, or not at all.
+        # All that a token starts is in its graph: what is left out would be started beside it, or not at all. Where many rows read one
+        # part, as rows that are nobody's do, each layer has a launch more, of wide parts.
         held, layers = round(lines[-1]["kernels_of_graphs"]), lines[-1]["layers"]
-        good = good and held == 10 * layers + 10
-        texts.append(f"{held} kernels in a graph{'' if held == 10 * layers + 10 else ' OTHERS'}")
+        known = held in (10 * layers + 10, 11 * layers + 10)
+        good = good and known
+        texts.append(f"{held} kernels in a graph{'' if known else ' OTHERS'}")
     if "steps_alone" in lines[-1]:
         steps, alone = lines[-1]["steps"], lines[-1]["steps_alone"]
         good = good and alone == steps > 0
