@@ -124,17 +124,43 @@ TEST(OthersSwift, ArgsJsonWithEveryDefault) {
 TEST(OthersSwift, ArgsJsonAndOldNames) {
   expect_run(
       other_run(
-          "{\n\t\"sft_type\": \"lora\",\n\t\"model_id_or_path\": \"nowhere/model\",\n\t\"dataset\": [\"nowhere/rows\"],\n"
+          "{\n\t\"sft_type\": \"lora\",\n\t\"model_id_or_path\": \"nowhere/Qwen2-7B\",\n\t\"dataset\": [\"nowhere/rows\"],\n"
           "\t\"batch_size\": 4,\n\t\"max_length\": 1024,\n\t\"eval_steps\": 50\n}\n",
           "args.json"),
       {.method = "sft",
-       .options = {{"model_name_or_path", "nowhere/model"},
+       .options = {{"model_name_or_path", "nowhere/Qwen2-7B"},
                    {"per_device_train_batch_size", "4"},
                    {"gradient_accumulation_steps", "4 default"},
+                   {"num_train_epochs", "1 default"},
+                   {"warmup_steps", "0.05 default"},
+                   {"lora_target_modules", "[q_proj, k_proj, v_proj] default"},
                    {"dataset_name", "nowhere/rows"}},
        .findings = {"note args.json:2 sft_type: a name of ms-swift 2",
                     "note args.json:7 eval_steps: evaluation is asked for"},
        .unknown = 0});
+}
+
+// What read as another run before: a float for a whole number, the other end of a row, columns by ms-swift's names.
+TEST(OthersSwift, ValuesThatTrainAnotherRun) {
+  const auto sft = [](const std::string& more) {
+    return other_run("swift sft --model nowhere/model --dataset nowhere/rows --max_length 64 " + more + "\n",
+                     "run.sh");
+  };
+  EXPECT_EQ(option_of(sft("--lora_alpha 32.0"), "lora_alpha"), "32");
+  EXPECT_EQ(option_of(sft("--truncation_strategy truncation_left"), "truncation_mode"), "keep_end");
+  EXPECT_EQ(option_of(sft("--loss_scale all"), "completion_only_loss"), "false");
+  const OtherRun columns = sft(R"(--columns '{"text":"query","label":"response"}')");
+  EXPECT_EQ(option_of(columns, "dataset_columns"), "{text: prompt, label: completion}");
+  EXPECT_EQ(option_of(columns, "make_conversation"), "true");
+  EXPECT_EQ(
+      option_of(sft("--split_dataset_ratio 0.1 --save_strategy epoch --eval_steps 50"), "eval_strategy"),
+      "epoch");
+  EXPECT_EQ(sft("--split_dataset_ratio 0.1 --eval_strategy no").find("test_split_size"), nullptr);
+  EXPECT_EQ(sft("--target_modules q_proj,v_proj").refused.size(), 1U);
+  EXPECT_EQ(option_of(other_run("swift rlhf --rlhf_type grpo --model m --dataset d --max_new_tokens 2048\n",
+                                "run.sh"),
+                      "max_completion_length"),
+            "2048");
 }
 
 TEST(OthersSwift, RefusedAndUnknownNames) {

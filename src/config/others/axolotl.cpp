@@ -75,6 +75,11 @@ void add_method(Translation& t) {
   if (!member(more, "reward_funcs").empty()) add_rewards(t, member(more, "reward_funcs"));
 }
 
+void add_shard(Translation& t) {
+  if (t.number("dataset_shard_num").value_or(0) > 1 && t.has("dataset_shard_idx"))
+    t.refuse("dataset_shard_num", "one part of the rows is trained on", "write split");
+}
+
 void add_adapter(Translation& t) {
   const std::string adapter = t.text("adapter");
   const bool four = t.flag("load_in_4bit"), eight = t.flag("load_in_8bit");
@@ -249,6 +254,7 @@ void translate(const OtherFile& file, OtherRun& out) {
   add_schedule(t);
   t.apply_names();
   add_batch(t);
+  add_shard(t);
   add_adapter(t);
   add_precision(t);
   add_lengths(t);

@@ -96,12 +96,27 @@ bool Translation::has_option(std::string_view option) const {
   return method_schema(out_.method).find(option) != nullptr;
 }
 
+namespace {
+
+// 32.0 as 32: trainers take either for a whole number.
+Json whole(Json value) {
+  constexpr double kLargest = 1e15;
+  if (!value.is_number_float()) return value;
+  const double number = value.get<double>();
+  if (std::trunc(number) != number || std::abs(number) > kLargest) return value;
+  return static_cast<std::int64_t>(number);
+}
+
+}  // namespace
+
 void Translation::set(std::string_view option, Json value, std::string_view from) {
   if (is_set(option)) return;
   if (!has_option(option)) {
     note(from, fmt::format("hone {} has no {}: it changes nothing here", method_name(out_.method), option));
     return;
   }
+  const Option* const known = method_schema(out_.method).find(option);
+  if (known != nullptr && known->kind == Kind::kInt) value = whole(std::move(value));
   if (value.is_string()) {
     const ExpandedText expanded = expand_environment(value.get<std::string>());
     std::vector<std::string> missing = expanded.missing;
@@ -141,7 +156,8 @@ void Translation::note(std::string_view name, std::string text) {
 }
 
 void Translation::note_processes() {
-  const double processes = number("processes").value_or(1);
+  // The second is of ms-swift's args.json.
+  const double processes = number("processes").value_or(number("global_world_size").value_or(1));
   out_.processes = processes;
   if (processes > 1)
     note("processes",

@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "base/files/file.h"
 #include "base/strings/split.h"
 #include "config/others/translation.h"
+#include "config/write_plan.h"
 
 namespace hone::config::swift {
 namespace {
@@ -46,12 +48,30 @@ bool is_old(const Translation& t) {
   return t.has("train_type") || t.has("sft_type") || t.has("model_id_or_path");
 }
 
+// A file of version 2.
+bool is_v2(const Translation& t) {
+  return t.has("sft_type") || t.has("model_id_or_path");
+}
+
+// What version 2 did where the file says nothing, before the table's defaults, which are today's.
+void add_old_defaults(Translation& t) {
+  if (!is_v2(t)) return;
+  constexpr auto kOf = "of version 2";
+  t.set_default("num_train_epochs", 1, kOf);
+  if (!t.has("warmup_ratio") && t.number("warmup_steps").value_or(0) <= 0)
+    t.set_default("warmup_steps", 0.05, kOf);
+  t.set_default("max_length", 2048, kOf);
+}
+
 // What a completion is drawn from, and what of it is trained: after what the file sets.
 void add_policy(Translation& t) {
   const std::string estimator = t.text("advantage_estimator");
   if (!estimator.empty() && estimator != "grpo")
     t.refuse("advantage_estimator", fmt::format("{}: other advantages than GRPO's", estimator), "write grpo");
   t.set_default("loss_type", "grpo");
+  for (const char* name : {"response_length", "max_new_tokens"}) {
+    if (t.has(name)) t.set("max_completion_length", t.value(name), name);
+  }
   // -1 and 0 are all tokens
   if (t.has("top_k")) t.set("top_k", t.number("top_k").value_or(0) < 0 ? Json(0) : t.value("top_k"), "top_k");
   if (t.has("top_p")) t.set("top_p", t.value("top_p"), "top_p");
@@ -82,12 +102,62 @@ void add_loss(Translation& t) {
   if (t.run().method == Method::kDpo && is_old(t) && !t.has("rpo_alpha"))
     t.note("rlhf_type", "versions of ms-swift before 3.8 add a share of SFT to the loss: rpo_alpha 1");
   if (t.run().method == Method::kGrpo) add_policy(t);
+  if (t.has("max_completion_length"))
+    t.set("max_completion_length", t.value("max_completion_length"), "max_completion_length");
+  t.set_default("max_completion_length", 512);
   if (t.run().method == Method::kGrpo) t.set_default("beta", 0.04);
   if (t.run().method == Method::kDpo) t.set_default("beta", 0.1);
   if (t.run().method != Method::kCpo) return;
   if (type == "simpo") t.set_default("beta", 2);
   if (type == "simpo") t.set_default("simpo_gamma", 1);
   t.set_default("cpo_alpha", 1);
+}
+
+// Version 2 takes queries, keys and values of these families.
+bool has_llamas_list(const Translation& t) {
+  std::string name = t.text("model_id_or_path") + " " + t.text("model") + " " + t.text("model_type");
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::vector<std::string> families = {"llama", "qwen1half", "qwen1.5", "qwen2", "mistral", "gemma"};
+  return name.find("-vl") == std::string::npos && name.find("llava") == std::string::npos &&
+         std::any_of(families.begin(), families.end(),
+                     [&](const std::string& one) { return name.find(one) != std::string::npos; });
+}
+
+// Which linears have adapters. Version 2 splits one word at its commas, and has words for lists of its own.
+void add_targets(Translation& t) {
+  constexpr auto kOwnList = "version 2 has a list of its own for each family of models";
+  for (const char* from : {"target_modules", "lora_target_modules"}) {
+    if (!t.has(from)) continue;
+    Json value = t.value(from);
+    if (value.is_string()) value = Json::array({value});
+    if (value.is_array() && value.size() == 1 && value[0].is_string()) {
+      const std::string word = value[0].get<std::string>();
+      if (word.find(',') != std::string::npos && !is_v2(t)) {
+        t.refuse(from, fmt::format("{} is one name to ms-swift, which no model has", word),
+                 "write the names apart");
+        return;
+      }
+      if (word == "ALL") value = Json::array({"all-linear"});
+      if (word == "DEFAULT" || word == "AUTO" || word == "EMBEDDING") {
+        t.unknown(from, fmt::format("{}: {}", word, kOwnList), "lora_target_modules", "write the names");
+        return;
+      }
+      if (word.find(',') != std::string::npos) {
+        value = Json::array();
+        for (const std::string& one : base::split_text(word, ',')) value.push_back(one);
+      }
+    }
+    t.set("lora_target_modules", value, from);
+  }
+  if (t.is_set("lora_target_modules")) return;
+  if (is_v2(t) && has_llamas_list(t))
+    t.set_default("lora_target_modules", Json::array({"q_proj", "k_proj", "v_proj"}), "of version 2");
+  else if (is_v2(t))
+    t.unknown(t.has("sft_type") ? "sft_type" : "model_id_or_path", kOwnList, "lora_target_modules",
+              "write lora_target_modules");
+  else
+    t.set_default("lora_target_modules", Json::array({"all-linear"}));
 }
 
 void add_adapter(Translation& t) {
@@ -125,14 +195,7 @@ void add_adapter(Translation& t) {
     if (t.has(from)) t.set("lora_dropout", t.value(from), from);
   }
   t.set_default("lora_dropout", 0.05);
-  for (const char* from : {"target_modules", "lora_target_modules"}) {
-    if (!t.has(from)) continue;
-    Json value = t.value(from);
-    if (value.is_string()) value = Json::array({value});
-    if (value == Json::array({"ALL"})) value = Json::array({"all-linear"});
-    t.set("lora_target_modules", value, from);
-  }
-  t.set_default("lora_target_modules", Json::array({"all-linear"}));
+  add_targets(t);
   for (const char* from : {"use_rslora", "use_dora"}) {
     if (t.flag(from)) t.set(from, true, from);
   }
@@ -162,6 +225,20 @@ void add_quantization(Translation& t) {
   if (bits == 4) t.set_default("use_bnb_nested_quant", true);
 }
 
+void add_truncation(Translation& t, const std::string& strategy) {
+  const bool is_left = strategy == "left" || strategy == "truncation_left";
+  if (!is_left && strategy != "right")
+    t.refuse("truncation_strategy", fmt::format("ms-swift has no {}", strategy),
+             "write delete, left or right");
+  else if (t.run().method == Method::kSft || t.run().method == Method::kDpo)
+    t.set("truncation_mode", is_left ? "keep_end" : "keep_start", "truncation_strategy");
+  else
+    t.note(
+        "truncation_strategy",
+        fmt::format("ms-swift cuts a row above max_length at its {}; hone's {} leaves it out or cuts its end",
+                    is_left ? "beginning" : "end", method_name(t.run().method)));
+}
+
 void add_numbers(Translation& t) {
   const double batch =
       t.number(t.has("batch_size") ? "batch_size" : "per_device_train_batch_size").value_or(1);
@@ -185,24 +262,24 @@ void add_numbers(Translation& t) {
     t.set("warmup_steps", t.value("warmup_steps"), "warmup_steps");
   else if (t.has("warmup_ratio"))
     t.set("warmup_steps", t.value("warmup_ratio"), "warmup_ratio");
-  t.set_default("warmup_steps", 0);
+  if (!is_v2(t)) t.set_default("warmup_steps", 0);
   if (t.flag("fp16") && !t.flag("bf16"))
     t.refuse("fp16", "NUM-03: float16 overflows in training and needs loss scaling", "write bf16: true");
   if (t.has("max_length"))
     t.set("max_length", t.value("max_length"), "max_length");
-  else if (t.run().method != Method::kGrpo)
+  else if (!is_v2(t) && t.run().method != Method::kGrpo)
     t.unknown("max_length", "the default is the model's own limit, which its config.json says", "max_length",
               "write max_length");
   const std::string strategy = t.has("truncation_strategy") ? t.text("truncation_strategy") : "delete";
   if (t.run().method == Method::kGrpo) {
     // its rows are prompts, which hone never cuts
-  } else if (strategy == "delete") {
+  } else if (strategy == "delete" || strategy == "ignore") {
     t.note("max_length",
            "ms-swift drops each row above max_length (truncation_strategy delete); hone would cut it");
   } else if (strategy == "split") {
     t.note("max_length", "ms-swift splits a text above max_length into several rows; hone would cut it");
-  } else if (t.run().method == Method::kSft || t.run().method == Method::kDpo) {
-    t.set("truncation_mode", strategy == "left" ? "keep_end" : "keep_start", "truncation_strategy");
+  } else {
+    add_truncation(t, strategy);
   }
   if (t.has("init_weights") && t.text("init_weights") != "true")
     t.set("init_lora_weights", t.value("init_weights"), "init_weights");
@@ -252,10 +329,47 @@ std::string base_scale(const Translation& t) {
   return first == "last_round" || first == "all" ? first : "default";
 }
 
+// What is not written is as checkpoints have it. Without evaluation ms-swift holds out no rows.
+std::string evaluation_of(const Translation& t) {
+  for (const char* name : {"eval_strategy", "evaluation_strategy", "save_strategy"}) {
+    if (t.has(name)) return t.text(name);
+  }
+  return "steps";
+}
+
+// ms-swift's names of columns by hone's. Rows with several turns of their own columns are read_form's to understand.
+void add_columns(Translation& t) {
+  const Method method = t.run().method;
+  const bool pairs = method != Method::kSft && method != Method::kKto && !samples(method);
+  Json columns = Json::object();
+  bool has_texts = false;
+  for (const auto& [column, name] : t.value("columns").items()) {
+    const std::string wanted = name.is_string() ? name.get<std::string>() : "";
+    if (wanted == "query") {
+      columns[column] = "prompt";
+      has_texts = true;
+    } else if (wanted == "response") {
+      columns[column] = pairs ? "chosen" : "completion";
+    } else if (wanted == "rejected_response") {
+      columns[column] = "rejected";
+    } else if (wanted == "system" || wanted == "history") {
+      t.unknown(
+          "columns",
+          fmt::format("{} takes the place of {}, which ms-swift puts before the prompt", column, wanted),
+          "the form of the rows", "write rows of messages");
+    } else {
+      columns[column] = name;
+    }
+  }
+  t.set("dataset_columns", columns, "columns");
+  if (has_texts) t.set("make_conversation", true, "columns");
+}
+
 void add_data(Translation& t) {
   const char* name = t.has("custom_train_dataset_path") ? "custom_train_dataset_path" : "dataset";
   const Json entries = entries_of(t.value(name));
-  const bool split = t.number("split_dataset_ratio").value_or(0) > 0;
+  const std::string strategy = evaluation_of(t);
+  const bool split = t.number("split_dataset_ratio").value_or(0) > 0 && strategy != "no";
   bool placeholder = false;
   for (const Json& one : entries) placeholder |= one["path"].get<std::string>().starts_with("<");
   if (entries.empty() || placeholder) {
@@ -284,17 +398,11 @@ void add_data(Translation& t) {
   const Json evaluated = entries_of(t.value("val_dataset"));
   if (!evaluated.empty()) t.set("eval_datasets", evaluated, "val_dataset");
   if (split) t.set("test_split_size", t.value("split_dataset_ratio"), "split_dataset_ratio");
-  const bool has_rows = split || !evaluated.empty();
+  const bool has_rows = split || (!evaluated.empty() && strategy != "no");
   if (has_rows) {
-    if (t.has("eval_steps")) {
-      t.set("eval_strategy", "steps", "eval_steps");
-      t.set("eval_steps", t.value("eval_steps"), "eval_steps");
-    } else if (t.has("eval_strategy")) {
-      t.set("eval_strategy", t.value("eval_strategy"), "eval_strategy");
-    }
-    // What is not written is as checkpoints have it.
-    t.set_default("eval_strategy", t.has("save_strategy") ? t.value("save_strategy") : Json("steps"));
-    if (t.has("save_steps")) t.set_default("eval_steps", t.value("save_steps"));
+    t.set("eval_strategy", strategy, "eval_strategy");
+    if (strategy == "steps" && t.has("eval_steps")) t.set("eval_steps", t.value("eval_steps"), "eval_steps");
+    if (strategy == "steps" && t.has("save_steps")) t.set_default("eval_steps", t.value("save_steps"));
   } else {
     if (t.has("sft_type") || t.has("train_type"))
       t.note(name,
@@ -306,7 +414,7 @@ void add_data(Translation& t) {
             "evaluation is asked for, but there is no set to evaluate: neither val_dataset nor split_dataset_ratio");
     }
   }
-  if (t.value("columns").is_object()) t.set("dataset_columns", t.value("columns"), "columns");
+  if (t.value("columns").is_object()) add_columns(t);
   if (t.run().method == Method::kSft && t.text("swift_verb") != "pt" && base_scale(t) == "default")
     t.note("loss_scale",
            "sft trains every answer of a conversation: assistant_only_loss on rows of messages");
@@ -325,7 +433,10 @@ void add_text(Translation& t) {
   if (sft && base_scale(t) == "last_round")
     t.refuse("loss_scale", "only the last answer of a conversation is trained",
              "write rows that end with it, as prompt and completion");
-  if (sft && base_scale(t) == "all") t.set("assistant_only_loss", false, "loss_scale");
+  if (sft && base_scale(t) == "all") {
+    t.set("assistant_only_loss", false, "loss_scale");
+    t.set("completion_only_loss", false, "loss_scale");
+  }
   const char* name = t.has("template") ? "template" : "template_type";
   if (t.has(name) && t.text(name) != "AUTO")
     t.note(
@@ -365,6 +476,7 @@ void translate(const OtherFile& file, OtherRun& out) {
   add_numbers(t);
   add_data(t);
   add_text(t);
+  add_old_defaults(t);
   t.apply_defaults();
 }
 

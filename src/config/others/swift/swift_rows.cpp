@@ -115,6 +115,11 @@ void take_columns(const Form& form, const Json& row) {
     return;
   }
   if (!row[query].is_string()) return;  // rows in TRL's own form
+  for (const char* before : {"system", "system_prompt", "history"}) {
+    if (!member(row, before).empty())
+      form.unknown(fmt::format("the column {} is turns before the prompt, which hone reads in messages alone",
+                               before));
+  }
   Json columns = Json::object({{query, "prompt"}});
   if (form.run.method == Method::kSft || form.run.method == Method::kKto) {
     columns[response] = "completion";
@@ -150,6 +155,10 @@ void read_form(OtherRun& run, bool is_text) {
   }
   if (is_text) {
     const std::string response = column_of(row, response_names());
+    if (row.contains("messages") || !column_of(row, query_names()).empty()) {
+      form.unknown("pt trains every token of prompt and answer, which hone reads as one column of text");
+      return;
+    }
     if (response.empty()) form.unknown("no single column holds the text");
     if (!response.empty()) form.put("dataset_text_field", response);
     return;
