@@ -47,14 +47,12 @@ def versions():
 
 
 def write_json(path, value):
-    """Indented to the third level, one line below it, so that steps read as a table."""
+    """A line for each value to the third level and one below it, so that steps read as a table; not indented, for the tree's size."""
     def lines(item, depth):
         if isinstance(item, dict) and item and depth < 2:
-            inner = [json.dumps(key) + ": " + lines(one, depth + 1) for key, one in item.items()]
-            return "{\n" + ",\n".join("  " * (depth + 1) + one for one in inner) + "\n" + "  " * depth + "}"
+            return "{\n" + ",\n".join(json.dumps(key) + ": " + lines(one, depth + 1) for key, one in item.items()) + "\n}"
         if isinstance(item, list) and item and isinstance(item[0], (dict, list)) and depth < 2:
-            inner = [lines(one, depth + 1 if isinstance(one, list) else 2) for one in item]
-            return "[\n" + ",\n".join("  " * (depth + 1) + one for one in inner) + "\n" + "  " * depth + "]"
+            return "[\n" + ",\n".join(lines(one, depth + 1 if isinstance(one, list) else 2) for one in item) + "\n]"
         return json.dumps(item, ensure_ascii=False, separators=(",", ":"))
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
