@@ -155,6 +155,18 @@ TEST(OthersAxolotl, GrpoTakesTheKeysOfTrl) {
        .refused = 0});
 }
 
+TEST(OthersAxolotl, ReadyTypesOfKtoAndOrpo) {
+  const auto with = [](const std::string& rl, const std::string& type) {
+    return other_run("base_model: nowhere/model\nmicro_batch_size: 2\nlearning_rate: 1e-6\nrl: " + rl +
+                     "\ndatasets:\n  - path: nowhere/rows\n    type: " + type + "\n");
+  };
+  EXPECT_EQ(option_of(with("kto", "llama3.intel"), "dataset_columns"), "{question: prompt}");
+  EXPECT_EQ(option_of(with("kto", "chatml.ultra"), "make_conversation"), "true");
+  EXPECT_EQ(with("kto", "chatml.ultra").unknown.size(), 0U);
+  EXPECT_EQ(with("kto", "mine.transform").unknown.size(), 1U);
+  EXPECT_EQ(with("orpo", "chat_template.argilla").unknown.size(), 0U);
+}
+
 TEST(OthersAxolotl, SimpoAsksForItsGamma) {
   const std::string run =
       "base_model: nowhere/model\nmicro_batch_size: 1\nrl: simpo\nlearning_rate: 1e-6\nlora_target_parameters: [a]\n"

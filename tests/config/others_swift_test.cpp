@@ -100,6 +100,19 @@ TEST(OthersSwift, GrpoDrawsAsItsVersionDoes) {
   expect_finding(script(run + "--advantage_estimator rloo\n"), "rloo: other advantages than GRPO's");
 }
 
+TEST(OthersSwift, RedirectionsAreNoWords) {
+  for (const char* end : {" > log.txt 2>&1 &", " 2>&1 | tee log", " &>> log", " > >(tee log) 2>/dev/null",
+                          " < none", " >log;"}) {
+    const OtherRun run = script(
+        "nohup swift sft --model nowhere/model --dataset nowhere/rows --max_length 64 --num_train_epochs 2" +
+        std::string(end) + "\n");
+    EXPECT_EQ(option_of(run, "num_train_epochs"), "2") << end;
+    EXPECT_EQ(run.unknown.size() + run.refused.size(), 0U) << end << findings_of(run);
+  }
+  expect_finding(script("swift sft --model <your model> --dataset nowhere/rows --max_length 64 2>&1\n"),
+                 "<your model> is a place to fill in");
+}
+
 TEST(OthersSwift, WhichTurnsAreTrained) {
   const std::string run = "swift sft --model nowhere/model --dataset nowhere/rows --max_length 64 ";
   EXPECT_EQ(script(run + "--loss_scale default+ignore_empty_think\n").refused.size(), 0U);

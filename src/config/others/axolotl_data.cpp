@@ -123,6 +123,10 @@ bool add_pairs(Translation& t, const Json& set, const std::string& type) {
                                  {text_of(set, "field_rejected", "rejected"), "rejected"}}));
     return true;
   }
+  if (type == "chat_template.argilla" && t.run().method == Method::kOrpo) {
+    t.note("datasets", "chosen and rejected are whole conversations, whose last answers differ");
+    return true;
+  }
   const std::size_t dot = type.find('.');
   const std::string family = type.substr(0, dot), form = dot == std::string::npos ? "" : type.substr(dot + 1);
   if (family != "chatml" && family != "llama3") return false;
@@ -144,6 +148,22 @@ bool add_pairs(Translation& t, const Json& set, const std::string& type) {
   return true;
 }
 
+// KTO's ready types: prompt, completion and label, each of one text.
+bool add_answers(Translation& t, const std::string& type) {
+  const std::size_t dot = type.find('.');
+  const std::string family = type.substr(0, dot), form = dot == std::string::npos ? "" : type.substr(dot + 1);
+  if (family != "chatml" && family != "llama3") return false;
+  if (form == "argilla" || form == "intel")
+    set_columns(t, Json::object({{form == "argilla" ? "instruction" : "question", "prompt"}}));
+  else if (form != "ultra" && form != "prompt_pairs")
+    return false;
+  t.set("make_conversation", true, "datasets");
+  t.note("datasets", family == "chatml" ? std::string(kTags)
+                                        : "it writes Llama 3's tags, whatever the model's template is");
+  t.note("datasets", "a row's column system is its system turn in axolotl; hone does not read that column");
+  return true;
+}
+
 void add_form(Translation& t, const Json& set) {
   const Json type = set.value("type", Json());
   if (type.is_object()) {
@@ -159,6 +179,7 @@ void add_form(Translation& t, const Json& set) {
               "the form of the rows", "give rows with prompt, chosen and rejected: --data FILE");
     return;
   }
+  if (t.run().method == Method::kKto && add_answers(t, name)) return;
   if (t.run().method != Method::kSft) {
     t.unknown("datasets",
               fmt::format("the columns of type {} are not known here", name.empty() ? "(none)" : name),

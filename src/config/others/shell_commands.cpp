@@ -58,6 +58,12 @@ class Shell {
       end_word();
       if (c == ')') end_array();
       if (c == '\n') ++line_;
+    } else if (begins_placeholder()) {
+      begin_word();
+      while (text_[at_] != '>') put(text_[at_++]);
+      put(text_[at_++]);
+    } else if (c == '>' || c == '<' || (c == '&' && peek(1) == '>')) {
+      redirection();
     } else if (c == '\n' || c == ';' || c == '|' || c == '&') {
       ++at_;
       end_word();
@@ -83,6 +89,32 @@ class Shell {
       put(c);
       ++at_;
     }
+  }
+
+  // "<your model>": bash would read a file of that name, but no such script is meant to run as it is.
+  bool begins_placeholder() const {
+    if (peek() != '<' || std::isalpha(static_cast<unsigned char>(peek(1))) == 0) return false;
+    const std::size_t end = text_.find_first_of("<>\n", at_ + 1);
+    if (end == std::string::npos || text_[end] != '>' || text_[end - 1] == ' ') return false;
+    return end + 1 == text_.size() ||
+           std::string_view(" \t\r\n\\").find(text_[end + 1]) != std::string_view::npos;
+  }
+
+  // "> file", "2>&1", "&> file", "< file", ">(program)" are no words of the command.
+  void redirection() {
+    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    if (open_ && std::all_of(word_.text.begin(), word_.text.end(), is_digit)) open_ = false;  // of a stream
+    end_word();
+    while (at_ < text_.size() && std::string_view("<>&|").find(peek()) != std::string_view::npos) ++at_;
+    while (peek() == ' ' || peek() == '\t') ++at_;
+    skips_ = true;
+    if (peek() != '(') return;
+    skips_ = false;
+    for (int depth = 0; at_ < text_.size() && peek() != '\n'; ++at_) {
+      depth += peek() == '(' ? 1 : peek() == ')' ? -1 : 0;
+      if (depth == 0) break;
+    }
+    if (peek() == ')') ++at_;
   }
 
   // Between double quotes a backslash takes the meaning of $, `, " and itself, and joins lines.
@@ -245,7 +277,8 @@ class Shell {
     word_.text += c;
   }
   void end_word() {
-    if (open_) command_.push_back(std::move(word_));
+    if (open_ && !skips_) command_.push_back(std::move(word_));
+    if (open_) skips_ = false;
     open_ = false;
   }
 
@@ -271,6 +304,7 @@ class Shell {
     command_.erase(command_.begin(), command_.begin() + static_cast<std::ptrdiff_t>(skip));
     if (!command_.empty()) commands_.push_back(std::move(command_));
     command_.clear();
+    skips_ = false;
   }
 
   const std::string& text_;
@@ -279,6 +313,7 @@ class Shell {
   std::size_t at_ = 0;
   int line_ = 1;
   bool open_ = false;
+  bool skips_ = false;  // the next word is a file of a redirection
   ShellWord word_;
   ShellCommand command_;
   std::vector<ShellCommand> commands_;
