@@ -185,9 +185,10 @@ inline std::uint32_t matrix_number(int lane, int column) {
 
 inline void offer_row(const void* row) {
   emulated::need_sixteens(row);
-  std::uint32_t words[sizeof row / sizeof(std::uint32_t)];
-  std::memcpy(words, &row, sizeof row);
-  emulated::offer(words, sizeof row / sizeof(std::uint32_t));
+  const auto at = reinterpret_cast<std::uintptr_t>(row);
+  std::uint32_t words[sizeof at / sizeof(std::uint32_t)];
+  std::memcpy(words, &at, sizeof at);
+  emulated::offer(words, sizeof at / sizeof(std::uint32_t));
 }
 
 inline void load_matrices(std::uint32_t (&to)[4], const void* row) {
