@@ -197,8 +197,8 @@ inline std::vector<const char*> every_family() {
   return out;
 }
 
-// Those that have an operator or a place for one that the others have not: with them alone the daily tests go through what costs
-// seconds a family, and --slow through the others.
+// They have an operator or a place for one that the others have not: the daily tests go through what costs seconds a family
+// with them alone, and --slow goes through the others.
 inline const std::vector<const char*>& families_unlike_others() {
   static const std::vector<const char*> names = {"llama",        "qwen3",       "gemma3_text", "lfm2",
                                                  "qwen3_5_text", "gemma4_text", "qwen3_moe"};

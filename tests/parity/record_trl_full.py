@@ -197,7 +197,7 @@ def sampled_run(name, method, model, tokenizer, options, place, out):
         for batch in batches:
             for sample in batch["samples"]:
                 del sample["ref_logprobs"]
-    (out / FOLDER / f"{name}.jsonl").write_text("\n".join(json.dumps(batch) for batch in batches) + "\n")
+    (out / FOLDER / f"{name}.jsonl").write_text("\n".join(json.dumps(batch, separators=(",", ":")) for batch in batches) + "\n")
     return trainer, gradients, steps
 
 

@@ -87,7 +87,7 @@ def run(name, out):
     write_json(out / FOLDER / f"{name}.json", {
         "versions": versions(), "model": str(STUDENT), "teacher": str(TEACHER), "data": str(DATA), "rows": ROWS, "options": options,
         "steps": steps})
-    (out / FOLDER / f"{name}.jsonl").write_text("\n".join(json.dumps(batch) for batch in batches) + "\n")
+    (out / FOLDER / f"{name}.jsonl").write_text("\n".join(json.dumps(batch, separators=(",", ":")) for batch in batches) + "\n")
     write_tensors(out / FOLDER / f"{name}.safetensors",
                   {f"grad.{key}": value for key, value in gradients.items() if any(part in key for part in KEPT)})
     print(f"{name}: " + ", ".join(f"{key} {[float(f'{step[key]:.4g}') for step in steps]}" for key in ("loss", "grad_norm")), flush=True)

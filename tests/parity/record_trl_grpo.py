@@ -410,7 +410,7 @@ def run(name, out):
         "versions": versions(), "method": method, "model": str(base), "adapter": str(base / "adapter"),
         "data": str(FIXTURES / FOLDER / f"{data}.jsonl"), "options": options, "reward_names": trainer.reward_func_names,
         "steps": steps})
-    lines = [json.dumps(batch) for batch in recorder.batches]
+    lines = [json.dumps(batch, separators=(",", ":")) for batch in recorder.batches]
     (out / FOLDER / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
     small = name == "tools" or name.startswith("masked_")
     tensors = {f"grad.{key}": value for key, value in recorder.gradients.items() if not small or "layers.1.self_attn.v_proj" in key}

@@ -218,7 +218,7 @@ def run(name, out):
         "data": str(FIXTURES / FOLDER / ("messages.jsonl" if chat else "prompts.jsonl")), "options": options, "mended": list(mended),
         "padded": any(len({len(batch["samples"][i]["ids"]) for i in part}) > 1 for batch in trainer.batches for part in batch["slices"]),
         "reward_names": trainer.reward_func_names, "steps": steps})
-    (out / FOLDER / f"{name}.jsonl").write_text("\n".join(json.dumps(batch) for batch in trainer.batches) + "\n")
+    (out / FOLDER / f"{name}.jsonl").write_text("\n".join(json.dumps(batch, separators=(",", ":")) for batch in trainer.batches) + "\n")
     tensors |= {f"grad.{key}": value for key, value in trainer.gradients.items()}
     if name.endswith(KEPT):
         tensors |= {f"after.{key}": value for key, value in adapter(trainer.model).items()}

@@ -9,7 +9,7 @@ namespace hone::standin {
 
 // Folders of tests/fixtures/parity: one of each family, and of the forms of one that differ in their layers.
 std::vector<std::string> generating_families();
-// Of them those that have an operator or a place for one that the others have not, and those others.
+// The first of them have an operator or a place for one that the others have not; the second are those others.
 std::vector<std::string> families_of_a_day();
 std::vector<std::string> families_of_slow_tests();
 

@@ -21,7 +21,7 @@ struct GraphLibrary;
 
 bool step_graphs_wanted();
 
-// Of all of them in this process so far.
+// It counts those of all of them in this process so far.
 struct StepGraphFacts {
   std::int64_t recorded = 0, started = 0;
 };

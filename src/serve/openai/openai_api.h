@@ -42,7 +42,7 @@ class OpenAiApi : public Api {
   Served& served_;
   mutable std::once_flag hashed_;
   mutable std::string vocabulary_hash_;
-  // Of the background thread: of all tokens, made when it is first needed, and the last patterns by their expressions.
+  // The background thread has texts of all tokens, made when they are first needed, and the last patterns by their expressions.
   std::shared_ptr<const text::TokenTexts> token_texts_;
   std::deque<std::pair<std::string, std::shared_ptr<const text::TokenPattern>>> patterns_;
 };

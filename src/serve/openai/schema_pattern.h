@@ -21,7 +21,7 @@ inline constexpr int kMostFree = 2;
 // whose expression is longer than a base::Pattern may be.
 std::string pattern_of_schema(const base::Json& schema);
 
-// Of an object with any members, whose values are nested kMostFree + 1 deep.
+// It is that of an object with any members, whose values are nested kMostFree + 1 deep.
 std::string pattern_of_any_object();
 
 }  // namespace hone::serve::openai

@@ -48,7 +48,7 @@ std::uint32_t exchanged(std::uint32_t mask, std::uint32_t bits, int distance);
 // Gives words to all threads of this warp, at most kMostOffered, and waits until each of them has done the same, with as many words.
 constexpr int kMostOffered = 6;
 void offer(const std::uint32_t* words, int count);
-// What the thread of this lane gave in the last offer() of the one that runs.
+// Returns what the thread of this lane gave in the last offer() of the one that runs.
 const std::uint32_t* offered_by(int lane);
 
 // Sixteen bytes, or zeros. In two of the four orders they come at once, in the others when they are waited for.
@@ -174,7 +174,7 @@ inline void multiply_add(float (&d)[4], const std::uint32_t (&a)[4], const std::
   }
 }
 
-// What the thread of this lane has the address of, two bytes from `column` on.
+// Returns what the thread of this lane has the address of, two bytes from `column` on.
 inline std::uint32_t matrix_number(int lane, int column) {
   std::uintptr_t at = 0;
   std::memcpy(&at, emulated::offered_by(lane), sizeof at);

@@ -22,7 +22,7 @@ struct TensorSizes {
   static constexpr int kDim = kMostDim, kQueries = kMostQueries, kOfThread = kEach;
   static constexpr int kTokens = kDim <= 128 ? 32 : 16, kRow = kDim / kPackNumbers + 1;
   static constexpr int kSlots = kQueries / kOfThread, kThreads = kSlots * kLanes, kWarps = kThreads / kWarp;
-  // Of a query: scores, and in their place both parts of its weights.
+  // A query has this many scores, and in their place both parts of its weights.
   static constexpr int kScores = kTokens + kFour;
   // Matrices of sums, and those of a warp: some of one column of them, or one with some of its neighbors.
   static constexpr int kHeights = kDim / kMatrixRows, kWidths = kQueries / kMatrixColumns;
@@ -39,11 +39,11 @@ struct TensorBlock {
   float *scores, *factors;          // [kQueries, kScores], [kQueries]
 };
 
-// Of a warp's matrices of sums.
+// They are a warp's matrices of sums.
 template <typename S>
 using Sums = float[S::kOwnHeights][S::kOwnWidths][4];
 
-// What a query has seen so far.
+// It is what a query has seen so far.
 struct Seen {
   float peak, weights;
 };
@@ -96,7 +96,7 @@ __device__ void ask_for_tile(const AttendPages& a, const void* memory, const Pag
   }
 }
 
-// Of tokens past the end: -inf. Columns of queries that are not there are nobody's.
+// Tokens past the end have -inf. Columns of queries that are not there are nobody's.
 template <typename S>
 __device__ void score_by_matrices(const AttendPages& a, int queries, int count, const TensorBlock<S>& block) {
   constexpr int kAbove = S::kTokens / kMatrixRows;
