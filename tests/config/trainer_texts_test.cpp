@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <ranges>
+
 #include "base/files/file.h"
 #include "config/others_helpers.h"
 
@@ -26,9 +28,9 @@ std::string spelled(Trainer trainer, const std::string& name, const Json& messag
   const auto found = spell_turns(*text, messages, "<s>", "</s>");
   if (!found) return "none";
   std::string out = found->text;
-  for (auto one = found->trained.rbegin(); one != found->trained.rend(); ++one) {
-    out.insert(one->second, "]]");
-    out.insert(one->first, "[[");
+  for (const auto& [begin, end] : std::views::reverse(found->trained)) {
+    out.insert(end, "]]");
+    out.insert(begin, "[[");
   }
   return out;
 }
@@ -65,7 +67,8 @@ TEST(TrainerTexts, AreThoseOfLlamaFactorysOwnCode) {
   int compared = 0;
   for (const auto& [name, rows] : recorded["llamafactory"].items()) {
     for (const auto& [talk, text] : rows.items()) {
-      EXPECT_EQ(spelled(Trainer::kFactory, name, recorded["talks"][talk]), text) << name << ", " << talk;
+      EXPECT_EQ(spelled(Trainer::kFactory, name, recorded["talks"][talk]), text.get<std::string>())
+          << name << ", " << talk;
       ++compared;
     }
   }

@@ -300,7 +300,7 @@ namespace {
 template <typename Change>
 void apply(Json& row, bool* effect, const Change& change) {
   if (effect == nullptr || *effect) return change();
-  const Json before = row;
+  const auto before = Json(row);  // a copy: `change` has the row by reference
   change();
   *effect = row != before;
 }
