@@ -89,7 +89,7 @@ def memory_mb(process):
 
 
 async def warm(port, o):
-    await asyncio.gather(*(ask(port, o, True, -1000 - i, Found()) for i in range(8)))
+    await asyncio.gather(*(ask(port, o, True, 2**40 + i, Found()) for i in range(8)))
 
 
 async def clients(port, o, held, streams, process):

@@ -215,6 +215,11 @@ TokenPattern::~TokenPattern() = default;
 TokenPattern::TokenPattern(TokenPattern&&) noexcept = default;
 TokenPattern& TokenPattern::operator=(TokenPattern&&) noexcept = default;
 
+std::size_t TokenPattern::states() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->states.size();
+}
+
 void TokenPattern::constrain(std::span<const std::int32_t> ids, std::span<const std::int64_t> stop_ids,
                              std::span<float> scores) const {
   const auto valid = [&](std::int64_t id) { return id >= 0 && static_cast<std::size_t>(id) < scores.size(); };

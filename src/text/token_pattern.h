@@ -39,6 +39,8 @@ class TokenPattern {
   void constrain(std::span<const std::int32_t> ids, std::span<const std::int64_t> stop_ids,
                  std::span<float> scores) const;
 
+  std::size_t states() const;  // that are kept so far, of at most `most_states`
+
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;

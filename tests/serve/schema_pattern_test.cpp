@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/strings/code_points.h"
+#include "base/strings/pattern.h"
 #include "base/strings/pattern_states.h"
 #include "serve/openai/errors.h"
 #include "serve/openai/observed.h"
@@ -171,6 +172,29 @@ TEST(SchemaPattern, TooManyStatesEndOneText) {
   EXPECT_TRUE(observed.has_failed());
   EXPECT_EQ(std::count_if(scores.begin(), scores.end(), [](float one) { return std::isfinite(one); }), 1);
   EXPECT_TRUE(std::isfinite(scores[static_cast<std::size_t>(wish.stop_ids.front())]));
+  // Another text of the same pattern meets the same end, and no state that is not kept.
+  openai::Observed second(wish, true);
+  for (int again = 0; again < 2; ++again) {
+    std::fill(scores.begin(), scores.end(), 1.0F);
+    EXPECT_THROW(wish.matched->constrain({}, wish.stop_ids, scores), base::PatternTooSlow);
+  }
+  second.before({}, scores);
+  EXPECT_TRUE(second.has_failed());
+  EXPECT_LE(wish.matched->states(), 2U);
+}
+
+// Ten schemas of thirty places for the next one each: nothing of them is in an answer, and reading them would never end.
+TEST(SchemaPattern, SchemasThatNameOneAnotherEnd) {
+  base::Json definitions = base::Json::object();
+  for (int i = 0; i < 10; ++i) {
+    base::Json places = base::Json::array();
+    for (int k = 0; k < 30; ++k) places.push_back({{"$ref", "#/$defs/d" + std::to_string(i + 1)}});
+    definitions["d" + std::to_string(i)] = {
+        {"type", "array"}, {"maxItems", 0}, {"items", {{"anyOf", places}}}};
+  }
+  definitions["d10"] = {{"type", "null"}};
+  const base::Json schema = {{"$ref", "#/$defs/d0"}, {"$defs", definitions}};
+  EXPECT_THROW(openai::pattern_of_schema(schema), openai::Refusal);
 }
 
 }  // namespace schema_pattern_test

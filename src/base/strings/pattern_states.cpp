@@ -108,12 +108,14 @@ PatternStates::State PatternStates::state_of(const std::vector<int>& ways, bool 
   }
   if (made.at.empty() && !made.accepts) return kDead;
   std::sort(made.at.begin(), made.at.end());
-  const auto [found, is_new] =
-      ids_.emplace(std::pair(made.at, made.accepts), static_cast<State>(known_.size()));
-  if (!is_new) return found->second;
-  if (known_.size() >= most_states_) throw PatternTooSlow();
+  const auto found = ids_.find(std::pair(made.at, made.accepts));
+  if (found != ids_.end()) return found->second;
+  if (known_.size() >= most_states_)
+    throw PatternTooSlow();  // before the state has a number: others may go on
+  const auto id = static_cast<State>(known_.size());
+  ids_.emplace(std::pair(made.at, made.accepts), id);
   known_.push_back(std::move(made));
-  return found->second;
+  return id;
 }
 
 PatternStates::State PatternStates::step(State state, char32_t c) {

@@ -23,6 +23,8 @@ class PatternStates {
   PatternStates(std::string_view utf8, const std::string& where, std::size_t most_states = kMaxStates);
 
   State start() const { return 0; }
+  std::size_t size() const { return known_.size(); }  // states so far
+
   // After one more character. Throws PatternTooSlow beyond `most_states`.
   State next(State state, char32_t c);
   bool accepts(State state) const;  // the text so far is a whole match

@@ -189,7 +189,7 @@ ServedScores ServedModel::of_llama_server(const AskedText& text, std::int64_t co
                                            {"cache_prompt", false}});
   const Json found = member_of(answer, "completion_probabilities"), tokens = member_of(answer, "tokens");
   const bool has_tokens = tokens.is_array() && !tokens.empty();
-  if (!found.is_array() && !has_tokens)
+  if (!found.is_array() && !(found.is_null() && has_tokens))
     http_.refuse("/completion", "completion_probabilities", base::dump_json(answer),
                  "update llama-server: older ones give other numbers");
   for (std::size_t i = 0; i < found.size(); ++i) {

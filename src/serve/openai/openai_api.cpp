@@ -147,10 +147,12 @@ const std::string& OpenAiApi::vocabulary_hash() const {
 std::shared_ptr<const text::TokenPattern> OpenAiApi::matched(const std::string& pattern) {
   const auto known =
       std::find_if(patterns_.begin(), patterns_.end(), [&](const auto& one) { return one.first == pattern; });
-  if (known != patterns_.end()) {
+  if (known != patterns_.end() && known->second->states() <= kMostStates / 2) {
     std::rotate(patterns_.begin(), known, known + 1);
     return patterns_.front().second;
   }
+  // Requests before this one have used up most of its states.
+  if (known != patterns_.end()) patterns_.erase(known);
   if (!token_texts_) token_texts_ = std::make_shared<const text::TokenTexts>(served_.tokenizer);
   try {
     patterns_.emplace_front(pattern, std::make_shared<const text::TokenPattern>(

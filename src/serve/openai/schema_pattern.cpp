@@ -16,6 +16,7 @@ namespace {
 using base::Json;
 
 constexpr int kMostDepth = 32;               // of schemas in schemas
+constexpr int kMostSchemas = 4096;           // that are read: $ref may name one again and again
 constexpr std::int64_t kMostRepeats = 4096;  // of a letter or an item that has a bound
 constexpr std::string_view kPath = "response_format.json_schema.schema";
 
@@ -85,6 +86,7 @@ class Writer {
   explicit Writer(const Json& root) : root_(root) {}
 
   std::string of(const Json& schema, const std::string& path, int depth) {
+    if (++schemas_ > kMostSchemas) refuse(path, "stands in too many places: the schema is too large");
     if (depth > kMostDepth) refuse(path, "is nested deeper than 32 schemas, or holds itself");
     if (schema.is_boolean() && schema.get<bool>()) return any_value(kMostFree);
     if (!schema.is_object()) refuse(path, "must be a schema, an object");
@@ -236,9 +238,9 @@ class Writer {
 
   std::string array(const Json& schema, const std::string& path, int depth) {
     const Json* const items = word(schema, "items");
-    const std::string one = items == nullptr ? any_value(kMostFree) : of(*items, path + ".items", depth + 1);
     const std::int64_t from = count(schema, path, "minItems", 0), to = count(schema, path, "maxItems", -1);
     if (to >= 0 && to < from) refuse(path + ".maxItems", "is below minItems");
+    const std::string one = items == nullptr ? any_value(kMostFree) : of(*items, path + ".items", depth + 1);
     if (to == 0) return R"(\[\])";
     const std::string more = "{" + std::to_string(std::max<std::int64_t>(from - 1, 0)) + "," +
                              (to < 0 ? "" : std::to_string(to - 1)) + "}";
@@ -279,6 +281,7 @@ class Writer {
     return R"(\{)" + first + R"(\})";
   }
 
+  int schemas_ = 0;  // that were read so far
   const Json& root_;
 };
 

@@ -18,7 +18,7 @@ namespace hone::serve::openai {
 inline constexpr int kMostFree = 2;
 
 // A Refusal, naming the place, for a word that is not read, a wrong value of one that is, recursion, and a schema
-// whose expression is longer than a base::Pattern may be.
+// whose expression is longer than a base::Pattern may be, or that stands in more than 4,096 places.
 std::string pattern_of_schema(const base::Json& schema);
 
 // It is that of an object with any members, whose values are nested kMostFree + 1 deep.
