@@ -110,8 +110,8 @@ PatternStates::State PatternStates::state_of(const std::vector<int>& ways, bool 
   std::sort(made.at.begin(), made.at.end());
   const auto found = ids_.find(std::pair(made.at, made.accepts));
   if (found != ids_.end()) return found->second;
-  if (known_.size() >= most_states_)
-    throw PatternTooSlow();  // before the state has a number: others may go on
+  // Before the state has a number, since others may go on with those that are kept.
+  if (known_.size() >= most_states_) throw PatternTooSlow();
   const auto id = static_cast<State>(known_.size());
   ids_.emplace(std::pair(made.at, made.accepts), id);
   known_.push_back(std::move(made));

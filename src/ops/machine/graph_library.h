@@ -21,7 +21,8 @@ struct GraphLibrary {
 // Why the library cannot be had; empty: it can, and is loaded. For the program alone.
 std::string graph_library_missing();
 
-// From now on `library` records for StepGraphs that are made then, on any device: tests have another one. Null: as if this had not been called.
+// From now on `library` records for StepGraphs that are made then, on any device: tests have another one. Null ends
+// that.
 void set_graph_library(const GraphLibrary* library);
 
 constexpr int kGraphVersion = 1;

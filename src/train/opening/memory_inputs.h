@@ -43,8 +43,8 @@ struct SampledSize {
 };
 std::int64_t sampling_bytes(const model::CausalLm& model, const SampledSize& size,
                             const rollout::GenerateOptions& options);
-// What graphs of steps with so many sequences of at most `tokens` tokens each hold as long as the process lives
-// (ops/machine/step_graphs.h); 0: there are none.
+// Returns the bytes that graphs of steps with so many sequences of at most `tokens` tokens each hold as long as the process
+// lives (ops/machine/step_graphs.h); 0: there are none.
 std::int64_t graph_bytes(const model::CausalLm& model, std::int64_t sequences, std::int64_t tokens);
 
 // plan.memory_limit, or what this process holds on the plan's device already and what is free there. Asked at

@@ -43,14 +43,14 @@ void add_method(Translation& t) {
              "write loss_type: [sigmoid, sft] in hone's own file");
 }
 
-// A file of version 3, or 2: names that today's are not, or a launcher's of then.
-bool is_old(const Translation& t) {
-  return t.has("train_type") || t.has("sft_type") || t.has("model_id_or_path");
-}
-
 // A file of version 2.
 bool is_v2(const Translation& t) {
   return t.has("sft_type") || t.has("model_id_or_path");
+}
+
+// A file of version 3, or 2: names that today's are not, or a launcher's of then.
+bool is_old(const Translation& t) {
+  return t.has("train_type") || is_v2(t);
 }
 
 // What version 2 did where the file says nothing, before the table's defaults, which are today's.

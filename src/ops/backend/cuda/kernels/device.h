@@ -49,7 +49,7 @@ __device__ inline void async_copy(void* to, const void* from, bool is_there) {
                "r"(is_there ? 16 : 0)
                : "memory");
 }
-// What was asked for since the last one is a group.
+// A group is all that was asked for since the last one.
 __device__ inline void async_group() {
   asm volatile("cp.async.commit_group;\n" ::: "memory");
 }

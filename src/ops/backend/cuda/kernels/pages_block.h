@@ -1,4 +1,4 @@
-// What the two kernels of attention to pages have in common: which query and head a block's rows are.
+// Both kernels of attention to pages have this in common: which query and head a block's rows are.
 #pragma once
 
 #include "ops/backend/cuda/kernels/device.h"
