@@ -154,15 +154,15 @@ struct PreferencePlan : learn::PreferenceLossParameters {
 // for lmbda and seq_kd, the field names of its GKDConfig. The teacher is ReferencePlan::ref_model.
 struct DistillPlan {
   std::string loss_type = "divergence";  // or sampled, top_k
-  double beta = 1;                       // learn/divergence.h
+  double beta = 1;                       // learn/divergence/divergence.h
   // The share of micro-batches whose completions the model samples. Those of the others are in the data, or with seq_kd the
   // teacher's.
   double lmbda = 1;
   bool seq_kd = false;
   std::optional<double> loss_temperature;              // of both models in the loss; empty: that of sampling
-  double kl_penalty_coef = 1, kl_discount_factor = 0;  // learn/sampled_divergence.h
+  double kl_penalty_coef = 1, kl_discount_factor = 0;  // learn/divergence/top_k_divergence.h
   std::string teacher_model_server_url;                // empty: the teacher is in this process
-  std::int64_t loss_top_k = 8;                         // learn/sampled_divergence.h
+  std::int64_t loss_top_k = 8;                         // learn/divergence/top_k_divergence.h
 
   bool operator==(const DistillPlan&) const = default;
 };

@@ -1,8 +1,10 @@
 #include "python/http_calls.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/error.h"
+#include "base/process/stop_request.h"
 #include "base/strings/printable.h"
 #include "base/strings/utf8.h"
 #include "python/http_texts.h"
@@ -42,6 +44,17 @@ void HttpCalls::refuse(const std::string& path, const std::string& expected, con
                          .fix = fix});
 }
 
+std::vector<Json> HttpCalls::wait_for_answer(Clock::time_point until) {
+  constexpr auto kGlance = std::chrono::milliseconds(100);  // between looks at a step's limit
+  while (true) {
+    std::vector<Json> said = process_->wait(std::min(until, Clock::now() + kGlance));
+    if (!said.empty() || process_->closed() || Clock::now() >= until) return said;
+    if (!base::stop_overdue()) continue;
+    process_.reset();  // its answer would be taken for that of a later request
+    base::cut_if_overdue();
+  }
+}
+
 HttpReply HttpCalls::ask(const char* method, const std::string& path, const Json& body) {
   if (!process_) {
     const std::size_t most_line = 2 * options_.most_bytes + 1000;  // an answer in JSON, whose quotes take two
@@ -56,7 +69,7 @@ HttpReply HttpCalls::ask(const char* method, const std::string& path, const Json
   process_->tell({{"method", method}, {"path", path}, {"body", body}});
   const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                         std::chrono::duration<double>(kStart + options_.seconds));
-  const std::vector<Json> said = process_->wait(until);
+  const std::vector<Json> said = wait_for_answer(until);
   if (said.empty()) {
     const bool late = !process_->closed();
     process_->finish(Clock::now());

@@ -1,12 +1,15 @@
-// Requests to one server over HTTP, one after another, by the user's Python (python/http_calls.py).
+// Requests to one server over HTTP, one after another, by the user's Python (python/http_calls.py). In a step that a signal has cut short
+// (base/process/stop_request.h) a request ends with StopCut.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/json.h"
 #include "base/process/python_process.h"
+#include "base/stopwatch.h"
 
 namespace hone::python {
 
@@ -43,6 +46,7 @@ class HttpCalls {
 
  private:
   HttpReply ask(const char* method, const std::string& path, const base::Json& body);
+  std::vector<base::Json> wait_for_answer(base::Clock::time_point until);
 
   HttpOptions options_;
   std::unique_ptr<base::PythonProcess> process_;

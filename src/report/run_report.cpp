@@ -63,8 +63,9 @@ std::string evaluation_line(const train::LogRecord& record) {
     return out + "\n";
   }
   if (!has_value(record.values, "eval_reward")) {
-    return fmt::format("eval at step {}  loss {:.4f}  acc {:.3f}\n", record.step, loss,
-                       value_or_zero(record.values, "eval_mean_token_accuracy"));
+    const auto accuracy = value("eval_mean_token_accuracy");  // distillation has none
+    return fmt::format("eval at step {}  loss {:.4f}{}\n", record.step, loss,
+                       accuracy ? fmt::format("  acc {:.3f}", *accuracy) : "");
   }
   const auto reward = value("eval_reward"), std = value("eval_reward_std");
   std::string out = fmt::format("eval at step {}  reward ", record.step);

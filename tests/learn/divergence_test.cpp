@@ -1,6 +1,6 @@
 // The divergence of two models against TRL's own code (tests/parity/record_divergence.py), against its definition in fp64
 // and against differences of that.
-#include "learn/divergence.h"
+#include "learn/divergence/divergence.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,13 +1,13 @@
 // The policy gradient of distillation against its definition: its mean over a vocabulary of five is the gradient of the reverse
-// KL, which learn/divergence.h computes from whole distributions.
-#include "learn/sampled_divergence.h"
+// KL, which learn/divergence/divergence.h computes from whole distributions.
+#include "learn/divergence/sampled_divergence.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "learn/divergence.h"
+#include "learn/divergence/divergence.h"
 
 namespace hone::learn {
 namespace sampled_divergence_test {

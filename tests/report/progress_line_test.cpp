@@ -31,6 +31,14 @@ TEST(ProgressLine, HoldsStepLossNormRateAndTimeLeft) {
       "step 15/80  epoch 0.50  loss 1.2346  grad 0.812  lr 2.00e-04  acc 0.500  930 tok/s  left 1 min 05 s");
 }
 
+TEST(ProgressLine, OfDistillationHasItsEntropyAndNoAccuracy) {
+  train::StepFacts of_distillation = facts(15);
+  of_distillation.metrics = {{"entropy", 2.25}};
+  const std::string text = ProgressLine({}).text(of_distillation, 80);
+  EXPECT_NE(text.find("  entropy 2.250  "), std::string::npos) << text;
+  EXPECT_EQ(text.find("acc"), std::string::npos) << text;
+}
+
 TEST(HumanForms, AreReadable) {
   EXPECT_EQ(human_count(0), "0");
   EXPECT_EQ(human_count(999), "999");

@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -249,13 +250,40 @@ def test_tried_again(run):
             holds(len(asked_at) == count, asked_at)
 
 
+def test_stop(run):
+    """a second signal ends a step whose teacher does not answer, and the step before it is saved"""
+    waits, over = threading.Event(), threading.Event()
+
+    def silent(handler, number, answer):
+        if number < 4:  # of step 1
+            return answer
+        waits.set()
+        over.wait(120)
+        handler.close_connection = True
+        return None
+
+    words = [run.program, "distill", *OPTIONS, "--output_dir", run.folder / "stopped", "--loss_type", "sampled", "--teacher_model_server_url"]
+    with Server(run.program, "--bf16", "false", model=TEACHER) as server, between(server, silent) as url:
+        child = subprocess.Popen([str(word) for word in (*words, url)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            holds(waits.wait(60), "no second step")
+            child.send_signal(signal.SIGTERM)
+            time.sleep(2.1)  # what follows sooner is the same request
+            child.send_signal(signal.SIGTERM)
+            told = "".join(child.communicate(timeout=60))
+        finally:
+            child.kill()
+            over.set()
+    holds(child.returncode == 130 and "stopped   after step 1, nothing lost" in told, (child.returncode, told[-2000:]))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--hone", default=str(SOURCE / "build/hone"))
     options = parser.parse_args()
     tests = Tests()
     with tempfile.TemporaryDirectory() as folder:
-        tests.run([test_sampled, test_top_k, test_refusals, test_wrong_answers, test_lengths, test_key, test_tried_again], Run(options.hone, folder))
+        tests.run([test_sampled, test_top_k, test_refusals, test_wrong_answers, test_lengths, test_key, test_tried_again, test_stop], Run(options.hone, folder))
     return 1 if tests.failed else 0
 
 

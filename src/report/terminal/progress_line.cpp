@@ -140,15 +140,21 @@ std::string ProgressLine::text(const train::StepFacts& facts, std::int64_t total
     if (has_value(facts.metrics, name)) return preference_text(facts, step, rate, left, columns);
   }
   if (has_value(facts.metrics, "mean_reward")) return reward_model_text(facts, step, rate, left, columns);
-  return join_fitting({{0, step},
-                       {7, fmt::format("epoch {:.2f}", facts.epoch)},
-                       {1, fmt::format("loss {:.4f}", facts.loss)},
-                       {4, fmt::format("grad {:.3g}", facts.grad_norm)},
-                       {6, fmt::format("lr {:.2e}", facts.learning_rate)},
-                       {5, fmt::format("acc {:.3f}", value_or_zero(facts.metrics, "mean_token_accuracy"))},
-                       {3, fmt::format("{:.0f} tok/s", rate)},
-                       {2, "left " + human_seconds(left)}},
-                      columns);
+  std::vector<Piece> pieces = {{0, step},
+                               {7, fmt::format("epoch {:.2f}", facts.epoch)},
+                               {1, fmt::format("loss {:.4f}", facts.loss)},
+                               {4, fmt::format("grad {:.3g}", facts.grad_norm)},
+                               {6, fmt::format("lr {:.2e}", facts.learning_rate)}};
+  // Distillation has no accuracy.
+  for (const auto& [name, word] :
+       {std::pair{"mean_token_accuracy", "acc"}, std::pair{"entropy", "entropy"}}) {
+    if (!has_value(facts.metrics, name)) continue;
+    pieces.push_back({5, fmt::format("{} {:.3f}", word, value_or_zero(facts.metrics, name))});
+    break;
+  }
+  pieces.push_back({3, fmt::format("{:.0f} tok/s", rate)});
+  pieces.push_back({2, "left " + human_seconds(left)});
+  return join_fitting(std::move(pieces), columns);
 }
 
 }  // namespace hone::report

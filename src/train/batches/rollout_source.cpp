@@ -368,7 +368,7 @@ SourcedRollouts LiveRollouts::make(const RolloutRequest& request) {
                                    {"spec/seconds_saved", drafts.seconds_saved}});
   }
   const auto waiting = Clock::now();
-  base::begin_part("waiting for rewards", "", 0);
+  if (!names_.empty()) base::begin_part("waiting for rewards", "", 0);
   ask_environments(making);
   if (!by_group_ && queue_.has(rewards::Callees::kOfBatches)) {
     making.submitted.push_back(0);

@@ -32,6 +32,22 @@ DivergenceFacts facts_of(const learn::DivergenceRows& rows) {
           .tokens = rows.divergence.size(0)};
 }
 
+// A pass of the student. `loss` computes the rows of its head, with d_hidden where it trains.
+template <typename Loss>
+DivergenceFacts run_student(const model::CausalLm& student, const PolicyPass& pass, const RngKey& key,
+                            const PassForm& form, bool trains, const Loss& loss) {
+  BatchPass batch(student, pass.batch, key, form, pass.router_weights);
+  const OpenedHead opened(student, key.adapters_on, batch.forward(pass.source, trains).detach());
+  learn::DivergenceTrained trained;
+  if (trains) {
+    if (const at::Tensor& head = student.trained_parts().head; head.defined()) trained.weight = head.grad();
+    if (opened.own) trained.own = student.token_rows().values().grad();
+  }
+  learn::DivergenceRows rows = loss(opened.head, trained);
+  if (trains) batch.backward(std::move(rows.d_hidden));
+  return facts_of(rows);
+}
+
 }  // namespace
 
 TeacherRows teacher_rows(const model::CausalLm& teacher, bool adapters_on, const PolicyPass& pass,
@@ -53,18 +69,25 @@ std::int64_t teacher_rows_bytes(const model::CausalLm& teacher, std::int64_t n) 
 DivergenceFacts run_divergence(const model::CausalLm& student, const TeacherRows& teacher,
                                const PolicyPass& pass, const RngKey& key, const PassForm& form,
                                const learn::DivergenceOptions& options, double factor) {
-  const bool trains = factor != 0;
   const OpenedHead of_teacher(*teacher.model, teacher.adapters_on, teacher.hidden);
-  BatchPass batch(student, pass.batch, key, form, pass.router_weights);
-  const OpenedHead of_student(student, key.adapters_on, batch.forward(pass.source, trains).detach());
-  if (!trains) return facts_of(learn::divergence(of_student.head, of_teacher.head, options));
-  learn::DivergenceTrained trained;
-  if (const at::Tensor& head = student.trained_parts().head; head.defined()) trained.weight = head.grad();
-  if (of_student.own) trained.own = student.token_rows().values().grad();
-  learn::DivergenceRows rows =
-      learn::divergence_gradient(of_student.head, of_teacher.head, options, factor, trained);
-  batch.backward(std::move(rows.d_hidden));
-  return facts_of(rows);
+  return run_student(student, pass, key, form, factor != 0,
+                     [&](const learn::DivergenceHead& head, const learn::DivergenceTrained& trained) {
+                       return factor == 0 ? learn::divergence(head, of_teacher.head, options)
+                                          : learn::divergence_gradient(head, of_teacher.head, options, factor,
+                                                                       trained);
+                     });
+}
+
+DivergenceFacts run_top_k_divergence(const model::CausalLm& student, const learn::TopKTeacher& teacher,
+                                     const PolicyPass& pass, const RngKey& key, const PassForm& form,
+                                     double temperature, double factor) {
+  return run_student(student, pass, key, form, factor != 0,
+                     [&](const learn::DivergenceHead& head, const learn::DivergenceTrained& trained) {
+                       const learn::TopKTeacher there{.ids = teacher.ids.to(head.hidden.device()),
+                                                      .logprobs = teacher.logprobs.to(head.hidden.device())};
+                       return factor == 0 ? learn::top_k_divergence(head, there, temperature)
+                                          : learn::top_k_gradient(head, there, temperature, factor, trained);
+                     });
 }
 
 }  // namespace hone::train

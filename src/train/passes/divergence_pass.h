@@ -1,12 +1,13 @@
 // One pass of distillation: the hidden rows of a teacher, and the divergence of the trained model's distributions from
-// the teacher's at the same tokens (learn/divergence.h), through both heads.
+// the teacher's at the same tokens (learn/divergence/divergence.h), through both heads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 
-#include "learn/divergence.h"
+#include "learn/divergence/divergence.h"
+#include "learn/divergence/top_k_divergence.h"
 #include "model/causal_lm.h"
 #include "train/passes/batch_pass.h"
 #include "train/passes/policy_batch.h"
@@ -38,5 +39,10 @@ struct DivergenceFacts {
 DivergenceFacts run_divergence(const model::CausalLm& student, const TeacherRows& teacher,
                                const PolicyPass& pass, const RngKey& key, const PassForm& form,
                                const learn::DivergenceOptions& options, double factor);
+
+// The same from the k most likely tokens of a teacher at each of the n (learn/divergence/top_k_divergence.h); its tensors may be on the CPU.
+DivergenceFacts run_top_k_divergence(const model::CausalLm& student, const learn::TopKTeacher& teacher,
+                                     const PolicyPass& pass, const RngKey& key, const PassForm& form,
+                                     double temperature, double factor);
 
 }  // namespace hone::train

@@ -178,8 +178,14 @@ EvalFacts Distill::evaluate() {
   const auto batches = cut(made.batch.samples.size(), parts_.plan.per_device_eval_batch_size);
   Costs costs;
   for (const Samples& samples : batches) costs.push_back(tokens_of(made.batch, samples));
+  base::begin_part("evaluating", "batches", std::ssize(batches));
   const auto found = work().each<Found>(
-      costs, [&](std::size_t i) { return Found{run_samples(made.batch, batches[i], {}, /*factor=*/0)}; },
+      costs,
+      [&](std::size_t i) {
+        const Found one{run_samples(made.batch, batches[i], {}, /*factor=*/0)};
+        base::advance_part();
+        return one;
+      },
       "evaluation");
   EvalFacts out{.metrics = {{"loss", 0}}};
   MetricMeans means;

@@ -2,7 +2,7 @@
 //
 // A step samples one completion of each of its prompts, all at once; a micro-batch is one pass of the teacher and one
 // of the trained model over per_device_train_batch_size of them, and the loss compares the two at each sampled token
-// (learn/divergence.h), with the temperature of sampling in both.
+// (learn/divergence/divergence.h), with the temperature of sampling in both.
 //
 //   loss        sum of D over the micro-batch's tokens / max(1, the sampled tokens of the optimizer step, of all ranks)
 //   entropy     mean over the micro-batch's tokens of the student's entropy, then over micro-batches
@@ -12,11 +12,11 @@
 // GKDTrainer; an evaluation is then of the given ones. TRL counts the tokens of a step before it samples, and so divides by the
 // number of other tokens; here they are those of the loss.
 //
-// loss_type sampled is a policy gradient at the sampled tokens (learn/sampled_divergence.h), with the
+// loss_type sampled is a policy gradient at the sampled tokens (learn/divergence/sampled_divergence.h), with the
 // metric teacher_kl, also of evaluations.
 //
 // loss_type top_k is KL(teacher, student) at what a teacher behind a server says (train/references/remote_teacher.h,
-// learn/sampled_divergence.h). Such a teacher can be that of loss_type sampled too.
+// learn/divergence/top_k_divergence.h). Such a teacher can be that of loss_type sampled too.
 //
 // The teacher is ReferencePlan::ref_model, with its own dtype and quantization; the same folder as the model's is the
 // model without its adapter. TRL shuffles the completions of a step before it cuts micro-batches; here they come in
@@ -27,7 +27,7 @@
 #include <span>
 #include <vector>
 
-#include "learn/divergence.h"
+#include "learn/divergence/divergence.h"
 #include "train/methods/methods.h"
 #include "train/passes/divergence_pass.h"
 #include "train/references/remote_teacher.h"

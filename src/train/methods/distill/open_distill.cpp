@@ -13,10 +13,8 @@ namespace {
 LongestBatch longest_pass(const config::Plan& plan, std::int64_t prompts, const PromptSizes& sizes) {
   const std::int64_t prompt = sizes.longest;
   const std::int64_t completion = std::max(plan.policy.max_completion_length, sizes.longest_given);
-  // top_k does the head's product for each of a token's k candidates.
-  const std::int64_t each = plan.distill.loss_type == "top_k" ? plan.distill.loss_top_k : 1;
   return {.tokens = prompts * (prompt + completion),
-          .scored = prompts * completion * each,
+          .scored = prompts * completion,
           .segment = prompt + completion};
 }
 

@@ -1,29 +1,18 @@
-// The losses of distillation that are made of log-probabilities of single tokens: at the sampled tokens, and at a teacher's most
-// likely ones.
+// The losses of distillation that read log-probabilities of single tokens from the teacher: at the sampled tokens, and at its most likely
+// ones.
 #include <ATen/ATen.h>
 
 #include <functional>
 #include <utility>
 
 #include "base/error.h"
-#include "learn/sampled_divergence.h"
+#include "learn/divergence/sampled_divergence.h"
 #include "train/methods/distill/distill.h"
 #include "train/passes/policy_pass.h"
 
 namespace hone::train::distill {
 
 namespace {
-
-// Every scored token k times, with these targets.
-PolicyPass with_targets(const PolicyPass& pass, const std::vector<std::int32_t>& targets, std::int64_t k) {
-  PolicyPass out{.samples = pass.samples, .batch = pass.batch, .router_weights = pass.router_weights};
-  for (std::size_t i = 0; i < pass.source.size(); ++i) {
-    out.source.insert(out.source.end(), static_cast<std::size_t>(k), pass.source[i]);
-    out.sequence.insert(out.sequence.end(), static_cast<std::size_t>(k), pass.sequence[i]);
-  }
-  out.target.assign(targets.begin(), targets.end());
-  return out;
-}
 
 // Lets `see` have the log-probabilities of the pass's tokens; with a factor its gradients go on into the model.
 void run_pass(const model::CausalLm& model, const PolicyPass& pass, const RngKey& key, const PassForm& form,
@@ -68,20 +57,10 @@ DivergenceFacts Distill::run_top_k(const RolloutBatch& batch, const PolicyPass& 
                                    double factor) const {
   const std::int64_t k = parts_.plan.distill.loss_top_k;
   const TeacherScores asked = ask_teacher(batch, pass, k);
-  const PolicyPass wide = with_targets(pass, asked.top_ids, k);
-  const at::Tensor teacher = at::tensor(asked.top_logprobs, at::kFloat);
-  const HeadOptions head{.temperature = options_.temperature};
-  DivergenceFacts out;
-  const auto see = [&](const TokenScores& scores) {
-    const learn::TopKDivergence found = learn::top_k_divergence(scores.logprob, teacher, k, factor);
-    out = {.divergence = found.divergence,
-           .entropy = scores.entropy.sum(at::kDouble).item<double>() / static_cast<double>(k),
-           .tokens = scores.logprob.numel() / k};
-    return learn::PolicyGradient{
-        .loss = found.divergence, .d_logprob = found.d_logprob, .d_entropy = {}, .metrics = {}};
-  };
-  run_pass(parts_.model, wide, key, parts_.form, head, factor, see);
-  return out;
+  const auto count = static_cast<std::int64_t>(asked.logprobs.size());
+  const learn::TopKTeacher teacher{.ids = at::tensor(asked.top_ids, at::kLong).view({count, k}),
+                                   .logprobs = at::tensor(asked.top_logprobs, at::kFloat).view({count, k})};
+  return run_top_k_divergence(parts_.model, teacher, pass, key, parts_.form, options_.temperature, factor);
 }
 
 // `sampler` is at the temperature of sampling, which options and opening require of the loss too.

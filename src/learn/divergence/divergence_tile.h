@@ -1,4 +1,4 @@
-// The arithmetic of one tile of learn/divergence.h: columns of the logits z of both models, [n, w] fp32, temperature
+// The arithmetic of one tile of learn/divergence/divergence.h: columns of the logits z of both models, [n, w] fp32, temperature
 // applied. Internal to learn.
 #pragma once
 

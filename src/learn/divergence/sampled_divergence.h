@@ -9,16 +9,6 @@
 //   loss = -sum_t exp(l_t - o_t) A_t         d loss / d l_t = -exp(l_t - o_t) A_t
 //
 // Over what the student samples at t, the mean gradient with g = 0 is that of c KL(student, teacher) at t.
-//
-// Distillation from a teacher that says only its k most likely tokens: KL(teacher, student) over these k, and all the others
-// together as one more.
-//
-// A row has log-probabilities r_i of the teacher and l_i of the student at the k tokens. With t = 1 - sum_i exp(r_i) and
-// s = 1 - sum_i exp(l_i) its loss is:
-//
-//   D = sum_i exp(r_i) (r_i - l_i) + t (log t - log s)        d D / d l_i = -exp(r_i) + t exp(l_i) / s
-//
-// It is at most the KL of the whole distributions, and equal to it where the student spreads s as the teacher spreads t.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -43,15 +33,5 @@ struct SampledDivergence {
 SampledDivergence sampled_divergence(const at::Tensor& student, const at::Tensor& sampler,
                                      const at::Tensor& teacher, const std::vector<std::int64_t>& sequence,
                                      const SampledDivergenceOptions& options, double factor);
-
-struct TopKDivergence {
-  double divergence = 0;  // summed over the rows
-  at::Tensor d_logprob;   // [n k] fp32, times `factor`
-};
-
-// `student`, `teacher` [n k] fp32 on the CPU, row by row; the tokens of a row differ. t and s are taken as at least 1e-8: with all
-// tokens named, rounding would decide.
-TopKDivergence top_k_divergence(const at::Tensor& student, const at::Tensor& teacher, std::int64_t k,
-                                double factor);
 
 }  // namespace hone::learn

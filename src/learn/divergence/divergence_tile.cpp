@@ -1,4 +1,4 @@
-#include "learn/divergence_tile.h"
+#include "learn/divergence/divergence_tile.h"
 
 #include <ATen/ATen.h>
 

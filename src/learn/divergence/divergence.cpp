@@ -1,23 +1,18 @@
-#include "learn/divergence.h"
+#include "learn/divergence/divergence.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <vector>
 
 #include "base/error.h"
-#include "learn/divergence_tile.h"
-#include "ops/gemm.h"
-#include "ops/head/soft_cap.h"
-#include "ops/index_tensor.h"
+#include "learn/divergence/divergence_tile.h"
+#include "learn/divergence/head_side.h"
 
 namespace hone::learn {
 
 namespace {
 
-constexpr std::int64_t kRows = 256, kColumns = 1024;  // of a tile
-static_assert(kColumns % ops::Weight::kSliceRows == 0);
 constexpr std::int64_t kTilesOfScratch =
     8;  // logits of both models, and what divergence_slope() makes of them
 
@@ -35,44 +30,11 @@ void check(const DivergenceHead& student, const DivergenceHead& teacher, const D
   base::require(options.temperature > 0, kWhere, "a temperature above 0");
 }
 
-// Rows of one model, and their logits tile by tile.
-class Side {
- public:
-  Side(const DivergenceHead& head, std::int64_t begin, std::int64_t count, double temperature)
-      : head_(head),
-        temperature_(temperature),
-        hidden_(head.hidden.narrow(0, begin, count).contiguous()),
-        block_(hidden_, head_.weight, head_.own, head_.soft_cap) {}
-  Side(const Side&) = delete;
-  Side& operator=(const Side&) = delete;
-
-  // [n, width], capped and with temperature.
-  at::Tensor logits(std::int64_t column, std::int64_t width) const {
-    at::Tensor out = at::empty({hidden_.size(0), width}, hidden_.options().dtype(at::kFloat));
-    block_.logits(out, column);
-    return temperature_ == 1 ? out : out.div_(temperature_);
-  }
-  // From the gradient of logits() to that of the head's products.
-  void uncap(at::Tensor d, const at::Tensor& logits) const {
-    if (temperature_ != 1) d.div_(temperature_);
-    if (head_.soft_cap > 0) ops::soft_cap_backward(d, logits * temperature_, head_.soft_cap);
-  }
-  const at::Tensor& hidden() const { return hidden_; }
-  const DivergenceHead& head() const { return head_; }
-  const ops::HeadBlock& block() const { return block_; }
-
- private:
-  const DivergenceHead& head_;
-  double temperature_;
-  at::Tensor hidden_;
-  ops::HeadBlock block_;
-};
-
 template <typename Use>
-void each_tile(const Side& student, const Side& teacher, const Use& use) {
+void each_tile(const HeadSide& student, const HeadSide& teacher, const Use& use) {
   const std::int64_t vocabulary = student.head().weight.out();
-  for (std::int64_t column = 0; column < vocabulary; column += kColumns) {
-    const std::int64_t width = std::min(kColumns, vocabulary - column);
+  for (std::int64_t column = 0; column < vocabulary; column += kTileColumns) {
+    const std::int64_t width = std::min(kTileColumns, vocabulary - column);
     use(column, student.logits(column, width), teacher.logits(column, width));
   }
 }
@@ -86,7 +48,7 @@ at::Tensor column_of(const at::Tensor& x) {
   return x.to(at::kFloat).unsqueeze(1);
 }
 
-BlockFacts facts_of(const Side& student, const Side& teacher, double beta) {
+BlockFacts facts_of(const HeadSide& student, const HeadSide& teacher, double beta) {
   RowSums of_student(student.hidden()), of_teacher(student.hidden());
   each_tile(student, teacher, [&](std::int64_t, const at::Tensor& s, const at::Tensor& t) {
     of_student.take(s, t);
@@ -112,35 +74,14 @@ BlockFacts facts_of(const Side& student, const Side& teacher, double beta) {
   return out;
 }
 
-// The coefficients of a tile's columns of `own`, for their gradient.
-void take_own(const ops::HeadRows& own, const at::Tensor& tile, std::int64_t column, const at::Tensor& to) {
-  std::vector<std::int64_t> from, place;
-  for (std::size_t i = 0; i < own.ids.size(); ++i) {
-    if (own.ids[i] < column || own.ids[i] >= column + tile.size(1)) continue;
-    from.push_back(own.ids[i] - column);
-    place.push_back(static_cast<std::int64_t>(i));
-  }
-  if (from.empty()) return;
-  at::Tensor(to).index_copy_(1, ops::index_tensor(place, tile.device()),
-                             tile.index_select(1, ops::index_tensor(from, tile.device())));
-}
-
 // d_hidden [n, H] comes in as zeros.
-void add_gradient(const Side& student, const Side& teacher, const TileRows& rows, double factor,
+void add_gradient(const HeadSide& student, const HeadSide& teacher, const TileRows& rows, double factor,
                   const DivergenceTrained& trained, const at::Tensor& d_hidden) {
-  const at::ScalarType dtype = student.head().weight.dtype();
-  at::Tensor of_own;
-  if (trained.own.defined()) of_own = at::zeros_like(student.block().own_logits());
+  HeadGradient gradient(student, trained, d_hidden);
   each_tile(student, teacher, [&](std::int64_t column, const at::Tensor& s, const at::Tensor& t) {
-    at::Tensor d = divergence_slope(rows, s, t).mul_(factor);
-    student.uncap(d, s);
-    if (of_own.defined()) take_own(*student.head().own, d, column, of_own);
-    d = d.to(dtype);
-    if (trained.weight.defined())
-      ops::add_weight_gradient(trained.weight.narrow(0, column, d.size(1)), d, student.hidden());
-    student.block().add_product(d_hidden, d, column);
+    gradient.take(divergence_slope(rows, s, t).mul_(factor), s, column);
   });
-  if (of_own.defined()) ops::add_outer(trained.own, of_own.to(dtype), student.hidden());
+  gradient.finish();
 }
 
 DivergenceRows run(const DivergenceHead& student, const DivergenceHead& teacher,
@@ -151,10 +92,10 @@ DivergenceRows run(const DivergenceHead& student, const DivergenceHead& teacher,
   const auto wide = student.hidden.options().dtype(at::kFloat);
   DivergenceRows out{.divergence = at::empty({n}, wide), .entropy = at::empty({n}, wide)};
   if (factor != nullptr) out.d_hidden = at::zeros(student.hidden.sizes(), wide);
-  for (std::int64_t begin = 0; begin < n; begin += kRows) {
-    const std::int64_t count = std::min(kRows, n - begin);
-    const Side of_student(student, begin, count, options.temperature);
-    const Side of_teacher(teacher, begin, count, options.temperature);
+  for (std::int64_t begin = 0; begin < n; begin += kTileRows) {
+    const std::int64_t count = std::min(kTileRows, n - begin);
+    const HeadSide of_student(student, begin, count, options.temperature);
+    const HeadSide of_teacher(teacher, begin, count, options.temperature);
     const BlockFacts facts = facts_of(of_student, of_teacher, options.beta);
     out.divergence.narrow(0, begin, count).copy_(facts.divergence);
     out.entropy.narrow(0, begin, count).copy_(facts.entropy);
@@ -178,7 +119,7 @@ DivergenceRows divergence_gradient(const DivergenceHead& student, const Divergen
 }
 
 std::int64_t divergence_bytes(std::int64_t n, std::int64_t vocabulary, at::ScalarType dtype) {
-  return std::min(n, kRows) * std::min(vocabulary, kColumns) *
+  return std::min(n, kTileRows) * std::min(vocabulary, kTileColumns) *
          (4 * kTilesOfScratch + static_cast<std::int64_t>(c10::elementSize(dtype)));
 }
 

@@ -1,8 +1,7 @@
-#include "learn/sampled_divergence.h"
+#include "learn/divergence/sampled_divergence.h"
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -33,36 +32,6 @@ SampledDivergence sampled_divergence(const at::Tensor& student, const at::Tensor
     out.loss += weighted;
     out.teacher_kl += k;
     d[t] = static_cast<float>(factor * weighted);
-  }
-  return out;
-}
-
-TopKDivergence top_k_divergence(const at::Tensor& student, const at::Tensor& teacher, std::int64_t k,
-                                double factor) {
-  constexpr double kLeast = 1e-8;
-  const at::Tensor own = student.contiguous(), other = teacher.contiguous();
-  const std::int64_t n = own.numel();
-  base::require(k > 0 && n % k == 0 && other.numel() == n && own.scalar_type() == at::kFloat &&
-                    other.scalar_type() == at::kFloat,
-                "learn::top_k_divergence", "k fp32 numbers of each row");
-  const float* const l = own.const_data_ptr<float>();
-  const float* const r = other.const_data_ptr<float>();
-  TopKDivergence out{.d_logprob = at::empty({n}, at::kFloat)};
-  float* const d = out.d_logprob.mutable_data_ptr<float>();
-  for (std::int64_t row = 0; row < n; row += k) {
-    double left_teacher = 1, left_student = 1;
-    for (std::int64_t i = row; i < row + k; ++i) {
-      left_teacher -= std::exp(static_cast<double>(r[i]));
-      left_student -= std::exp(static_cast<double>(l[i]));
-    }
-    const double t = std::max(left_teacher, kLeast), s = std::max(left_student, kLeast);
-    out.divergence += t * (std::log(t) - std::log(s));
-    for (std::int64_t i = row; i < row + k; ++i) {
-      const double p = std::exp(static_cast<double>(r[i])), q = std::exp(static_cast<double>(l[i]));
-      out.divergence += p * (static_cast<double>(r[i]) - l[i]);
-      const double of_rest = left_student > kLeast ? t * q / s : 0;
-      d[i] = static_cast<float>(factor * (of_rest - p));
-    }
   }
   return out;
 }
