@@ -105,9 +105,11 @@ void Watch::on_start(const train::StartFacts& facts) {
 void Watch::on_rollout(const train::RolloutFacts& facts) {
   report_.on_rollout(facts);
   if (!rewards_) return;
-  if (!before_ && facts.step > state_.step) before_ = {rewards_, saturation_, tools_, reported_, suspected_};
+  if (!before_ && facts.step > state_.step)
+    before_ = {rewards_, saturation_, depth_, tools_, reported_, suspected_};
   tell(rewards_->see(facts), facts.step);
   tell(saturation_->see(facts), facts.step);
+  tell(depth_.see(facts.kl), facts.step);
   if (tools_) tell(tools_->see(facts), facts.step);
 }
 

@@ -14,6 +14,7 @@
 // Thresholds and their sources: watch_limits.h. It watches these:
 //   watch_rewards.h  RL-02 RL-03 RL-04 RL-07 RL-08      of generation batches
 //   saturation_watch.h  RL-07                           of each reward by itself
+//   depth_watch.h    RL-19                              of the KL in each part of the completions
 //   watch_tools.h    TOOL-03 TOOL-06 to TOOL-11         of dialogues with tools
 //   watch_steps.h    RL-08 RL-10 GRAD-02 NUM-08 MEM-02 PREF-01 PREF-02   of a step's numbers
 //   overfit_watch.h  NUM-11                             of evaluations
@@ -35,6 +36,7 @@
 #include "config/plan.h"
 #include "doctor/probes/probe_state.h"
 #include "doctor/running_file.h"
+#include "doctor/watch/depth_watch.h"
 #include "doctor/watch/finding.h"
 #include "doctor/watch/overfit_watch.h"
 #include "doctor/watch/pace_watch.h"
@@ -144,12 +146,14 @@ class Watch final : public train::RunListener {
   std::optional<PaceWatch> pace_;
   std::optional<RewardWatch> rewards_;
   std::optional<SaturationWatch> saturation_;
+  DepthWatch depth_;
   std::optional<ToolWatch> tools_;
   // The state before the current step received its rollouts. A checkpoint that is saved after an error in
   // this step stores it, since the step is repeated.
   struct BeforeRollouts {
     std::optional<RewardWatch> rewards;
     std::optional<SaturationWatch> saturation;
+    DepthWatch depth;
     std::optional<ToolWatch> tools;
     Reported told;
     bool suspected = false;

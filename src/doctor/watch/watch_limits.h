@@ -47,6 +47,12 @@ constexpr double kOneToken = 0.5;             // ours: one token is more than ha
 constexpr std::int64_t kRepeatsFrom = 16;     // ours: tokens; shorter answers may well be one token twice
 constexpr double kRepeatsWarn = 0.1, kRepeatsFail = 0.5;  // ours: share of completions
 
+// ---- RL-19
+constexpr double kDepthShare = 0.45;          // rlprobe: one of eight parts has more than 45 % of the KL
+constexpr double kDepthKl = 0.05;             // rlprobe: nats a token; of less the share says nothing
+constexpr std::int64_t kDepthTokens = 128;    // ours: of a generation batch
+constexpr std::int64_t kBatchesOfDepth = 5;   // ours: in a row, the same part
+
 // ---- RL-10: |sampler's - trainer's| log-probability, the largest of a step
 constexpr double kGapFp32 = 1e-4;  // the promise sampler = trainer (docs/design.md)
 constexpr double kGapBf16 = 1e-3;  // the same; where the kernels promise bits it is 0

@@ -74,6 +74,7 @@ train::StateFiles Watch::state_files() const {
   const bool suspected = before_ ? before_->suspected : suspected_;
   const std::optional<RewardWatch>& rewards = before_ ? before_->rewards : rewards_;
   const std::optional<SaturationWatch>& saturation = before_ ? before_->saturation : saturation_;
+  const DepthWatch& depth = before_ ? before_->depth : depth_;
   const std::optional<ToolWatch>& tools = before_ ? before_->tools : tools_;
   Json told = Json::object();
   for (const auto& [key, level] : before_ ? before_->told : reported_) {
@@ -92,6 +93,7 @@ train::StateFiles Watch::state_files() const {
   if (spikes_) out["spikes"] = spikes_->state();
   if (rewards) out["rewards"] = rewards->state();
   if (saturation) out["saturation"] = saturation->state();
+  if (depth.has_seen()) out["depth"] = depth.state();
   if (tools) out["tools"] = tools->state();
   if (policy_) out["policy"] = policy_->state();
   return {{kWatchStateFile, base::dump_json(out) + "\n"}};
@@ -129,6 +131,7 @@ void Watch::restore_state(const Json& json) {
   std::optional<SpikeWatch> spikes = spikes_;
   std::optional<RewardWatch> rewards = rewards_;
   std::optional<SaturationWatch> saturation = saturation_;
+  DepthWatch depth = depth_;
   std::optional<ToolWatch> tools = tools_;
   std::optional<PolicyWatch> policy = policy_;
   std::map<std::string, Level> told;
@@ -144,6 +147,7 @@ void Watch::restore_state(const Json& json) {
     if (spikes && json.contains("spikes")) spikes->restore(in.at("spikes"));
     if (rewards) rewards->restore(in.at("rewards"));
     if (saturation && json.contains("saturation")) saturation->restore(in.at("saturation"));
+    if (json.contains("depth")) depth.restore(in.at("depth"));
     if (tools && json.contains("tools")) tools->restore(in.at("tools"));
     if (policy) policy->restore(in.at("policy"));
   }
@@ -154,6 +158,7 @@ void Watch::restore_state(const Json& json) {
   spikes_ = std::move(spikes);
   rewards_ = std::move(rewards);
   saturation_ = std::move(saturation);
+  depth_ = depth;
   tools_ = std::move(tools);
   policy_ = policy;
   loss_explained_ = loss_explained;
@@ -169,6 +174,7 @@ void Watch::restore_state(const Json& json) {
   preference_.reset_evidence();
   if (rewards_) rewards_->reset_evidence();
   if (saturation_) saturation_->reset_evidence();
+  depth_.reset_evidence();
   if (tools_) tools_->reset_evidence();
   if (policy_) policy_->reset_evidence();
 }

@@ -1,6 +1,7 @@
 // Facts about a run for report/ and the doctor. Nothing here prints.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -174,6 +175,14 @@ struct PrintedFacts {
   std::string text;
 };
 
+// The KL to the reference by the place in a completion: of tokens in each eighth of it. Completions of fewer
+// than eight drawn tokens are left out.
+struct KlByDepth {
+  static constexpr std::size_t kParts = 8;
+  std::array<double, kParts> sums = {};  // nats
+  std::int64_t tokens = 0;               // of all parts; 0: there is no reference, or its values are not known
+};
+
 // A generation batch, told once, when it has been scored.
 struct RolloutFacts {
   std::int64_t step = 0;  // 1-based number of the optimizer step that first trains on it
@@ -184,6 +193,7 @@ struct RolloutFacts {
   // For a run with tools these are seconds of sampling, and those of them in which every completion waited
   // for a tool.
   double sampling_seconds = 0, tool_wait_seconds = 0;
+  KlByDepth kl = {};  // before the step trains on it
 };
 
 // Greedy completions of the run's fixed prompts (sample_prompts) by the weights after `step` steps.

@@ -1,6 +1,7 @@
 #include "train/steps/sampling_method.h"
 
 #include "base/files/file.h"
+#include "train/batches/kl_by_depth.h"
 
 namespace hone::train {
 
@@ -40,6 +41,7 @@ void SamplingMethod::on_saved(std::int64_t steps) {
 void SamplingMethod::tell(RolloutFacts& facts, const RolloutBatch& batch, std::int64_t step,
                           std::int64_t left_out, const std::string& why, bool nothing_scored) {
   facts.step = step + 1;
+  facts.kl = kl_by_depth(batch);
   if (left_out > 0) facts.warnings.push_back(std::to_string(left_out) + why);
   parts_.listener.on_rollout(facts);
   unscored_.see(nothing_scored, batch.generation);

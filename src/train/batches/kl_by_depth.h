@@ -1,0 +1,12 @@
+// Where in the completions of a generation batch the policy differs from its reference.
+#pragma once
+
+#include "train/batches/rollout_batch.h"
+#include "train/facts/step_facts.h"
+
+namespace hone::train {
+
+// From the recorded log-probabilities of the drawn tokens: exp(r - o) - (r - o) - 1 of each, as the metric `kl`.
+KlByDepth kl_by_depth(const RolloutBatch& batch);
+
+}  // namespace hone::train
