@@ -77,7 +77,7 @@ std::vector<Option> adapter_options() {
         &AdapterPlan::use_peft},
        {"lora_r", "rank of the adapter", &AdapterPlan::lora_r, at_least(1), formerly("r lora_rank")},
        {"lora_alpha", "the adapter's output is scaled by lora_alpha / lora_r", &AdapterPlan::lora_alpha,
-        Kind::kInt, above(0)},
+        kWhole, above(0)},
        {"lora_dropout", "dropout before the adapter; a continued adapter keeps its own unless this is set",
         &AdapterPlan::lora_dropout, fraction()},
        {"lora_target_modules",

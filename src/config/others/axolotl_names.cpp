@@ -9,6 +9,8 @@ constexpr std::string_view kHow = "how it is computed, not what", kCache = "axol
                            kClass = "hone reads the class from the model's own files",
                            kWatch = "hone always watches the run",
                            kTrackers = "it changes nothing in what is learned",
+                           kConfig = "other values than those of the model's config.json",
+                           kWriteConfig = "write them into the model's config.json",
                            kOwnLoss = "axolotl's own, which hone does not have";
 
 // clang-format off
@@ -20,7 +22,7 @@ constexpr OtherName kNames[] = {
     passed("base_model_config", "hone reads the model's own config.json"), part("model_type"), part("tokenizer_type"), part("is_mistral_derived_model"),
     passed("is_llama_derived_model", kClass), passed("is_falcon_derived_model", kClass), passed("is_qwen_derived_model", kClass),
     passed("trust_remote_code", kCode), passed("tokenizer_use_fast", kClass), passed("tokenizer_legacy", kClass),
-    passed("hf_use_auth_token", "hone has no tokens of its own"), passed("overrides_of_model_config", "read from the model's own files"),
+    passed("hf_use_auth_token", "hone has no tokens of its own"), rejected("overrides_of_model_config", kConfig, kWriteConfig), rejected("model_config", kConfig, kWriteConfig),
     // batch and time
     becomes("micro_batch_size", "per_device_train_batch_size", "1"),
     becomes("gradient_accumulation_steps", "gradient_accumulation_steps", "1"),
@@ -38,7 +40,7 @@ constexpr OtherName kNames[] = {
     becomes("optim_args", "optim_args"),
     becomes("weight_decay", "weight_decay", "0"),
     becomes("max_grad_norm", "max_grad_norm"),
-    becomes("adam_beta1", "adam_beta1"), becomes("adam_beta2", "adam_beta2"), becomes("adam_epsilon", "adam_epsilon"),
+    becomes("adam_beta1", "adam_beta1"), becomes("adam_beta2", "adam_beta2"), becomes("adam_epsilon", "adam_epsilon"), passed("adam_eps", "axolotl does not read it: its name is adam_epsilon"),
     becomes("seed", "seed", "42"), becomes("data_seed", "data_seed"),
     becomes("neftune_noise_alpha", "neftune_noise_alpha"), becomes("noisy_embedding_alpha", "neftune_noise_alpha"),
     // the adapter
@@ -47,12 +49,13 @@ constexpr OtherName kNames[] = {
     becomes("lora_modules_to_save", "lora_modules_to_save"),
     becomes("peft_layers_to_transform", "layers_to_transform"), becomes("peft_layers_pattern", "layers_pattern"),
     becomes("peft_use_rslora", "use_rslora"), becomes("peft_use_dora", "use_dora"), becomes("peft_init_lora_weights", "init_lora_weights"),
-    becomes("bnb_4bit_quant_type", "bnb_4bit_quant_type"), rejected("bnb_config_kwargs", "other options of the quantized base", "write bnb_4bit_quant_type and use_bnb_nested_quant in hone's own file"), passed("bnb_4bit_compute_dtype", kHow),
+    becomes("bnb_4bit_quant_type", "bnb_4bit_quant_type"), rejected("bnb_config_kwargs", "other options of the quantized base", "write bnb_4bit_quant_type and use_bnb_nested_quant in hone's own file"), passed("bnb_4bit_compute_dtype", kHow), part("bnb_4bit_use_double_quant"),
     passed("lora_fan_in_fan_out", "PEFT sets it from the model"), passed("lora_on_cpu", kHow), passed("lora_out_dir", "hone writes output_dir"),
     passed("lora_mlp_kernel", kHow), passed("lora_qkv_kernel", kHow), passed("lora_o_kernel", kHow), passed("lora_embedding_kernel", kHow),
     rejected("loraplus_lr_ratio", "LoRA+: a second learning rate for B", "remove it"),
     rejected("loraplus_lr_embedding", "LoRA+: a second learning rate", "remove it"),
     rejected("relora_steps", "ReLoRA: adapters merged while training", "remove it"), rejected("relora", "ReLoRA: adapters merged while training", "remove it"),
+    passed("model_quantization_config", "how gpt-oss is stored, which hone reads from the model's own files"), passed("model_quantization_config_kwargs", "hone holds such a base in 16 bits, as dequantize: true does"),
     rejected("gptq", "a base quantized by GPTQ is not read", "use the base in 16 bits, with load_in_4bit"),
     becomes("unfrozen_parameters", "unfrozen_parameters"),
     // precision
@@ -90,7 +93,7 @@ constexpr OtherName kNames[] = {
     becomes("output_dir", "output_dir"), becomes("resume_from_checkpoint", "resume_from_checkpoint"),
     passed("auto_resume_from_checkpoints", "hone resumes with resume_from_checkpoint"),
     becomes("logging_steps", "logging_steps"), part("wandb_project"), becomes("wandb_entity", "wandb_entity"),
-    becomes("wandb_name", "run_name"), passed("wandb_run_id", kTrackers), passed("wandb_watch", kTrackers), passed("wandb_log_model", kTrackers), passed("wandb_mode", kTrackers),
+    becomes("wandb_name", "run_name"), passed("wandb_run_id", kTrackers), passed("wandb_group", kTrackers), passed("wandb_tags", kTrackers), passed("wandb_job_type", kTrackers), passed("wandb_watch", kTrackers), passed("wandb_log_model", kTrackers), passed("wandb_mode", kTrackers),
     passed("use_wandb", kTrackers), passed("use_mlflow", kTrackers), passed("use_comet", kTrackers), passed("use_tensorboard", kTrackers),
     becomes("mlflow_tracking_uri", "mlflow_tracking_uri"), becomes("mlflow_experiment_name", "mlflow_experiment_name"), passed("mlflow_run_name", kTrackers),
     becomes("hub_model_id", "hub_model_id"), becomes("hub_strategy", "hub_strategy"), passed("hub_private_repo", kTrackers),

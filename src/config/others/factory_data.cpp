@@ -105,11 +105,15 @@ void add_alpaca(Translation& t, const Json& described, const std::string& set) {
   set_columns(t, Json::object({{prompt, "instruction"},
                                {query, "input"},
                                {response, "output"},
-                               {column_of(described, "system", ""), "system"}}));
+                               {column_of(described, "system", ""), "system"},
+                               {column_of(described, "history", ""), "history"}}));
   // instruction and input are the user's turn in the template, as make_conversation has it
   t.set("make_conversation", true, "dataset");
-  t.set("completion_only_loss", !t.flag("train_on_prompt"),
-        t.has("train_on_prompt") ? "train_on_prompt" : "dataset");
+  // The answers in history are trained too, unless mask_history; with train_on_prompt everything is.
+  const bool history = !column_of(described, "history", "").empty() && !t.flag("mask_history");
+  const char* from = t.has("train_on_prompt") ? "train_on_prompt" : "dataset";
+  if (history) t.set("assistant_only_loss", !t.flag("train_on_prompt"), from);
+  t.set("completion_only_loss", !history && !t.flag("train_on_prompt"), from);
 }
 
 void add_sharegpt(Translation& t, const Json& described) {
@@ -158,11 +162,11 @@ void add_form(Translation& t, const Json& described, const std::string& set) {
   }
   for (const char* role : {"system", "history", "tools"}) {
     const std::string column = text_of(columns, role);
-    const bool system = std::string_view(role) == "system";
-    const bool reads_system = form == "sharegpt" || (form == "alpaca" && t.text("stage") == "sft");
+    const bool tools = std::string_view(role) == "tools";
+    const bool alpaca_turns = form == "alpaca" && t.text("stage") == "sft" && !tools;
+    const bool system_text = form == "sharegpt" && std::string_view(role) == "system";
     // tools is hone's own name too, of rows of messages
-    if (column.empty() || (form == "sharegpt" && std::string_view(role) == "tools" && column == "tools") ||
-        (system && reads_system))
+    if (column.empty() || (form == "sharegpt" && tools && column == "tools") || alpaca_turns || system_text)
       continue;
     t.unknown("dataset",
               fmt::format("column {} of set {} is its {}, which hone does not read from a column of its own",

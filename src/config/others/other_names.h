@@ -48,7 +48,12 @@ std::span<const OtherName> names();
 }
 namespace swift {
 std::span<const OtherName> names();
-}
+// The linears that version 2 adapts where the file names none, separated by blanks: of models with this word.
+struct OldTargets {
+  std::string_view word, targets;
+};
+std::span<const OldTargets> old_targets();
+}  // namespace swift
 namespace torchtune {
 std::span<const OtherName> names();
 }

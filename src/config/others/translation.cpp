@@ -98,6 +98,12 @@ bool Translation::has_option(std::string_view option) const {
 
 namespace {
 
+// An option whose numbers are written without a point where they are whole: lora_alpha too, which need not be.
+bool is_written_whole(const Option& option) {
+  const bool counts = option.default_value().is_number_integer();
+  return option.kind == Kind::kInt || (option.kind == Kind::kFloat && counts);
+}
+
 // 32.0 as 32: trainers take either for a whole number.
 Json whole(Json value) {
   constexpr double kLargest = 1e15;
@@ -109,6 +115,13 @@ Json whole(Json value) {
 
 }  // namespace
 
+std::string_view renew_value(std::string_view option, Json& value) {
+  if (option != "optim" || value != "adamw_hf") return {};
+  value = "adamw_torch";
+  return "transformers has no adamw_hf any more: it is read as adamw_torch, the same rule but for where epsilon "
+         "is added";
+}
+
 void Translation::set(std::string_view option, Json value, std::string_view from) {
   if (is_set(option)) return;
   if (!has_option(option)) {
@@ -116,7 +129,8 @@ void Translation::set(std::string_view option, Json value, std::string_view from
     return;
   }
   const Option* const known = method_schema(out_.method).find(option);
-  if (known != nullptr && known->kind == Kind::kInt) value = whole(std::move(value));
+  if (known != nullptr && is_written_whole(*known)) value = whole(std::move(value));
+  if (const std::string_view why = renew_value(option, value); !why.empty()) note(from, std::string(why));
   if (value.is_string()) {
     const ExpandedText expanded = expand_environment(value.get<std::string>());
     std::vector<std::string> missing = expanded.missing;
@@ -159,6 +173,10 @@ void Translation::note_processes() {
   // The second is of ms-swift's args.json.
   const double processes = number("processes").value_or(number("global_world_size").value_or(1));
   out_.processes = processes;
+  if (has("processes") && !number("processes"))
+    note("processes",
+         "how many processes take a batch each is known only to the shell that runs the script: a step has so many "
+         "times as many rows as in the one process that is examined here (docs/ranks.md)");
   if (processes > 1)
     note("processes",
          fmt::format("{:.0f} processes take a batch each: a step has {:.0f} times as many rows as in the one "

@@ -12,6 +12,9 @@
 
 namespace hone::config {
 
+// Makes today's value of one that transformers has removed, and says so; empty: the value stays.
+std::string_view renew_value(std::string_view option, base::Json& value);
+
 class Translation {
  public:
   Translation(const OtherFile& file, std::span<const OtherName> names, OtherRun& out)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <span>
 
 #include "base/files/file.h"
 #include "base/strings/split.h"
@@ -113,15 +114,17 @@ void add_loss(Translation& t) {
   t.set_default("cpo_alpha", 1);
 }
 
-// Version 2 takes queries, keys and values of these families.
-bool has_llamas_list(const Translation& t) {
+// What version 2 adapts where the file names no modules; null: its list for this model is not known here.
+Json old_targets_of(const Translation& t) {
   std::string name = t.text("model_id_or_path") + " " + t.text("model") + " " + t.text("model_type");
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  const std::vector<std::string> families = {"llama", "qwen1half", "qwen1.5", "qwen2", "mistral", "gemma"};
-  return name.find("-vl") == std::string::npos && name.find("llava") == std::string::npos &&
-         std::any_of(families.begin(), families.end(),
-                     [&](const std::string& one) { return name.find(one) != std::string::npos; });
+  const std::span<const OldTargets> rows = old_targets();
+  const auto row = std::find_if(rows.begin(), rows.end(), [&](const OldTargets& one) {
+    return name.find(one.word) != std::string::npos;
+  });
+  if (row == rows.end() || row->targets.empty()) return {};
+  return base::split_text(std::string(row->targets), ' ');
 }
 
 // Which linears have adapters. Version 2 splits one word at its commas, and has words for lists of its own.
@@ -151,13 +154,27 @@ void add_targets(Translation& t) {
     t.set("lora_target_modules", value, from);
   }
   if (t.is_set("lora_target_modules")) return;
-  if (is_v2(t) && has_llamas_list(t))
-    t.set_default("lora_target_modules", Json::array({"q_proj", "k_proj", "v_proj"}), "of version 2");
+  if (const Json own = is_v2(t) ? old_targets_of(t) : Json(); !own.is_null())
+    t.set_default("lora_target_modules", own, "of version 2");
   else if (is_v2(t))
     t.unknown(t.has("sft_type") ? "sft_type" : "model_id_or_path", kOwnList, "lora_target_modules",
               "write lora_target_modules");
   else
     t.set_default("lora_target_modules", Json::array({"all-linear"}));
+}
+
+// EMBEDDING and LN are version 2's words for modules of the model.
+void add_saved_modules(Translation& t, const char* from) {
+  Json value = t.value(from);
+  if (value.is_string()) value = Json::array({value});
+  for (const Json& one : value) {
+    if (one == "EMBEDDING" || one == "LN") {
+      t.unknown(from, fmt::format("{}: version 2 looks for these modules in the model", one.get<std::string>()),
+                "lora_modules_to_save", "write the names");
+      return;
+    }
+  }
+  t.set("lora_modules_to_save", value, from);
 }
 
 void add_adapter(Translation& t) {
@@ -199,8 +216,9 @@ void add_adapter(Translation& t) {
   for (const char* from : {"use_rslora", "use_dora"}) {
     if (t.flag(from)) t.set(from, true, from);
   }
-  if (t.has("modules_to_save") && !t.value("modules_to_save").empty())
-    t.set("lora_modules_to_save", t.value("modules_to_save"), "modules_to_save");
+  for (const char* from : {"modules_to_save", "lora_modules_to_save"}) {
+    if (t.has(from) && !t.value(from).empty()) add_saved_modules(t, from);
+  }
 }
 
 // The base as it is loaded, and what of it is trained on.
@@ -245,6 +263,11 @@ void add_numbers(Translation& t) {
   if (t.has("gradient_accumulation_steps")) {
     t.set("gradient_accumulation_steps", t.value("gradient_accumulation_steps"),
           "gradient_accumulation_steps");
+  } else if (t.run().method == Method::kGrpo && is_old(t)) {
+    t.unknown("rlhf_type",
+              "the default is 1 since 3.7.3, and was 16 / batch / processes before: a file of version 3 may be of "
+              "either",
+              "gradient_accumulation_steps", "write gradient_accumulation_steps");
   } else if (t.run().method == Method::kGrpo) {
     t.set_default("gradient_accumulation_steps", 1, "of GRPO");
   } else if (batch >= 1 && batch < 1e6) {
@@ -281,12 +304,14 @@ void add_numbers(Translation& t) {
   } else {
     add_truncation(t, strategy);
   }
-  if (t.has("init_weights") && t.text("init_weights") != "true")
-    t.set("init_lora_weights", t.value("init_weights"), "init_weights");
+  for (const char* from : {"init_weights", "init_lora_weights"}) {
+    if (t.has(from) && t.text(from) != "true") t.set("init_lora_weights", t.value(from), from);
+  }
   if (t.has("packing_length")) t.note("packing_length", "hone packs rows of max_length");
-  const std::string file = t.text("deepspeed");
+  const char* deepspeed = t.has("deepspeed") ? "deepspeed" : "deepspeed_config_path";
+  const std::string file = t.text(deepspeed);
   if (!file.empty())
-    t.note("deepspeed", fmt::format("{}: the stage divides the state among ranks (docs/ranks.md)", file));
+    t.note(deepspeed, fmt::format("{}: the stage divides the state among ranks (docs/ranks.md)", file));
 }
 
 // "id:subset#500": its parts.
@@ -395,8 +420,9 @@ void add_data(Translation& t) {
       t.note(name, fmt::format("#{} draws so many rows of {}; hone takes the first",
                                one["first"].get<std::int64_t>(), one["path"].get<std::string>()));
   }
-  const Json evaluated = entries_of(t.value("val_dataset"));
-  if (!evaluated.empty()) t.set("eval_datasets", evaluated, "val_dataset");
+  const char* evaluation = t.has("val_dataset") ? "val_dataset" : "custom_val_dataset_path";
+  const Json evaluated = entries_of(t.value(evaluation));
+  if (!evaluated.empty()) t.set("eval_datasets", evaluated, evaluation);
   if (split) t.set("test_split_size", t.value("split_dataset_ratio"), "split_dataset_ratio");
   const bool has_rows = split || (!evaluated.empty() && strategy != "no");
   if (has_rows) {

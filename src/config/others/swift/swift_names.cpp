@@ -12,6 +12,7 @@ constexpr std::string_view kHow = "how it is computed, not what",
                            kOther = "read with another form of adapters, which is refused",
                            kWith = "read with another option, which is refused",
                            kReward = "read by a reward of ms-swift's",
+                           kTemplate = "the model's own template writes tools",
                            kServing = "read only where it serves, samples or exports",
                            kOwn = "another form of training, which hone does not have";
 
@@ -26,13 +27,13 @@ constexpr OtherName kNames[] = {
     becomes("per_device_train_batch_size", "per_device_train_batch_size", "1"), becomes("batch_size", "per_device_train_batch_size"), becomes("per_device_eval_batch_size", "per_device_eval_batch_size"), part("gradient_accumulation_steps"),
     becomes("num_train_epochs", "num_train_epochs", "3"), becomes("max_steps", "max_steps"), part("learning_rate"), becomes("lr_scheduler_type", "lr_scheduler_type", "\"cosine\""), becomes("lr_scheduler_kwargs", "lr_scheduler_kwargs"), part("warmup_ratio"), part("warmup_steps"),
     becomes("weight_decay", "weight_decay", "0.1"), becomes("adam_beta1", "adam_beta1", "0.9"), becomes("adam_beta2", "adam_beta2", "0.95"), becomes("adam_epsilon", "adam_epsilon"), becomes("optim", "optim"), becomes("max_grad_norm", "max_grad_norm", "1"), becomes("seed", "seed", "42"), becomes("data_seed", "data_seed"), becomes("neftune_noise_alpha", "neftune_noise_alpha"),
-    part("lora_rank"), part("lora_alpha"), part("lora_dropout"), part("lora_dropout_p"), part("target_modules"), part("lora_target_modules"), part("use_rslora"), part("use_dora"), part("modules_to_save"), passed("freeze_vit", kVision), passed("freeze_aligner", kVision), passed("freeze_llm", kVision), passed("init_weights_unused", kHow), part("init_weights"),
-    rejected("freeze_parameters", "a part of the weights is frozen by name", "write unfrozen_parameters in hone's own file"), rejected("freeze_parameters_ratio", "a share of the weights is frozen", "write unfrozen_parameters in hone's own file"), part("quant_bits"), part("quant_method"), part("quantization_bit"), becomes("bnb_4bit_quant_type", "bnb_4bit_quant_type"), becomes("bnb_4bit_use_double_quant", "use_bnb_nested_quant"), passed("bnb_4bit_compute_dtype", kHow), rejected("lora_bias", "biases are trained beside the LoRA", "remove it"), passed("lora_dtype", kHow),
+    part("lora_rank"), part("lora_alpha"), part("lora_dropout"), part("lora_dropout_p"), part("target_modules"), part("lora_target_modules"), part("use_rslora"), part("use_dora"), part("modules_to_save"), part("lora_modules_to_save"), passed("freeze_vit", kVision), passed("freeze_aligner", kVision), passed("freeze_llm", kVision), passed("init_weights_unused", kHow), part("init_weights"), part("init_lora_weights"),
+    rejected("freeze_parameters", "a part of the weights is frozen by name", "write unfrozen_parameters in hone's own file"), rejected("freeze_parameters_ratio", "a share of the weights is frozen", "write unfrozen_parameters in hone's own file"), part("quant_bits"), part("quant_method"), part("quantization_bit"), becomes("bnb_4bit_quant_type", "bnb_4bit_quant_type"), becomes("bnb_4bit_use_double_quant", "use_bnb_nested_quant"), passed("bnb_4bit_compute_dtype", kHow), passed("bnb_4bit_comp_dtype", kHow), rejected("lora_bias", "biases are trained beside the LoRA", "remove it"), rejected("lora_bias_trainable", "biases are trained beside the LoRA", "write none"), passed("lora_dtype", kHow),
     rejected("lorap_lr_ratio", "LoRA+: a second learning rate for B", "remove it"), rejected("use_galore", "another form of training, which hone does not have", "remove it"),
-    part("template"), part("template_type"), part("system"), passed("use_chat_template", "hone uses the model's chat template for conversations"), part("loss_scale"), passed("agent_template", kCache), passed("add_non_thinking_prefix", "hone adds no empty think block: the model's own template decides"), passed("enable_thinking", "read when it samples"),
+    part("template"), part("template_type"), part("system"), passed("use_chat_template", "hone uses the model's chat template for conversations"), part("loss_scale"), passed("agent_template", kTemplate), passed("tools_prompt", kTemplate), passed("add_non_thinking_prefix", "hone adds no empty think block: the model's own template decides"), passed("enable_thinking", "read when it samples"),
     becomes("beta", "beta"), part("rpo_alpha"), part("loss_type"), becomes("simpo_gamma", "simpo_gamma"), becomes("cpo_alpha", "cpo_alpha"), becomes("desirable_weight", "desirable_weight"), becomes("undesirable_weight", "undesirable_weight"), becomes("label_smoothing", "label_smoothing"), part("ref_model"),
     becomes("num_generations", "num_generations", "8"), part("max_completion_length"), becomes("temperature", "temperature", "0.9"), part("top_p"), part("top_k"), becomes("min_p", "min_p"), becomes("num_iterations", "num_iterations"), becomes("repetition_penalty", "repetition_penalty"), becomes("epsilon", "epsilon"), becomes("epsilon_high", "epsilon_high"), becomes("scale_rewards", "scale_rewards"), becomes("generation_batch_size", "generation_batch_size"), becomes("steps_per_generation", "steps_per_generation"),
-    part("reward_funcs"), part("external_plugins"), becomes("reward_weights", "reward_weights"), rejected("multi_turn_scheduler", "the turns are a program of its own", "use tools, as docs/methods.md has them"), passed("max_turns", kWith), passed("log_completions", "sample_prompts shows completions"), becomes("dynamic_sample", "filter_groups"), part("max_resample_times"),
+    part("reward_funcs"), part("external_plugins"), becomes("reward_weights", "reward_weights"), rejected("multi_turn_scheduler", "the turns are a program of its own", "use tools, as docs/methods.md has them"), rejected("multi_turn_func", "the turns are a program of its own", "use tools, as docs/methods.md has them"), passed("max_turns", kWith), passed("log_completions", "sample_prompts shows completions"), becomes("dynamic_sample", "filter_groups"), part("max_resample_times"),
     becomes("bf16", "bf16"), part("fp16"), part("deepspeed"), passed("fsdp", kHow), passed("gradient_checkpointing", kHow), passed("vit_gradient_checkpointing", kHow), passed("use_liger_kernel", kHow), passed("ddp_find_unused_parameters", kHow), passed("ddp_timeout", kHow), passed("sequence_parallel_size", kHow), passed("preprocess_num_proc", kCache), passed("model_author", kTrackers), passed("model_name", kTrackers), passed("dataloader_num_workers", kCache), passed("dataloader_pin_memory", kCache), becomes("dataloader_drop_last", "dataloader_drop_last"), rejected("group_by_length", "rows of like length come together", "write train_sampling_strategy: group_by_length in hone's own file"),
     becomes("output_dir", "output_dir"), passed("add_version", "a folder with version and date is added to output_dir"), passed("create_checkpoint_symlink", kTrackers), part("eval_steps"), part("eval_strategy"), part("evaluation_strategy"), becomes("save_steps", "save_steps"), becomes("save_strategy", "save_strategy"), becomes("save_total_limit", "save_total_limit"), passed("save_only_model", "hone's checkpoints hold what resuming needs"), becomes("logging_steps", "logging_steps", "5"), passed("logging_first_step", kTrackers), becomes("report_to", "report_to"), becomes("run_name", "run_name"), becomes("metric_for_best_model", "metric_for_best_model"), becomes("greater_is_better", "greater_is_better"), part("load_best_model_at_end"),
     becomes("push_to_hub", "push_to_hub"), becomes("hub_model_id", "hub_model_id"), passed("swanlab_*", kTrackers), passed("logging_dir", kTrackers), passed("ignore_args_error", kTrackers), passed("check_model", kTrackers), passed("val_dataset_shuffle", kCache),
@@ -46,6 +47,10 @@ constexpr OtherName kNames[] = {
     passed("cached_val_dataset", kHow), passed("shuffle_buffer_size", kHow), passed("download_mode", kHow), passed("remove_unused_columns", kHow), passed("disable_auto_column_mapping", kHow), passed("packing_num_proc", kHow), passed("packing_strategy", kHow), passed("dataloader_persistent_workers", kHow), passed("dataloader_prefetch_factor", kHow), passed("dataloader_multiprocessing_context", kHow), passed("use_logits_to_keep", kHow), passed("gradient_checkpointing_kwargs", kHow), passed("ddp_backend", kHow), passed("ddp_config", kHow), passed("padding_side", kHow), passed("is_binary_loss_scale", kHow), passed("experts_impl", kHow), passed("init_strategy", kHow), passed("local_repo_path", kHow), passed("model_kwargs", kHow), passed("enable_npu_model_patch", kHow), passed("hqq_axis", kHow), passed("bnb_4bit_quant_storage", kHow), passed("zero_hpz_partition_size", kHow), passed("deepspeed_autotp_size", kHow), passed("use_flash_ckpt", kHow), passed("load_data_args", kHow), part("global_world_size"), passed("rank", kHow), passed("local_rank", kHow), passed("local_world_size", kHow), passed("n_gpu", kHow), passed("world_size", kHow), passed("use_cpu", kHow), passed("device_count", kHow), passed("fsdp_config", kHow),
     passed("hub_token", kTrackers), passed("hub_private_repo", kTrackers), passed("commit_message", kTrackers), passed("exist_ok", kTrackers), passed("wandb_log_unique_prompts", kTrackers), passed("enable_channel_loss", kTrackers), passed("log_entropy", kTrackers), passed("model_info", kTrackers), passed("model_meta", kTrackers), passed("model_dir", kTrackers), passed("model_suffix", kTrackers), passed("hub", kTrackers), passed("git_commit_id", kTrackers), passed("swift_version", kTrackers), passed("training_args", kHow), passed("template_meta", kHow), passed("_val_dataset_exists", kHow),
     // of version 2
+    rejected("additional_trainable_parameters", "a part of the weights is trained by name", "write unfrozen_parameters in hone's own file"), passed("add_output_dir_suffix", "a folder with version and date is added to output_dir"), rejected("train_backend", "Megatron's trainer, with other names", "write transformers"), passed("tp", "read with train_backend megatron"), passed("pp", "read with train_backend megatron"), passed("min_lr", "read with train_backend megatron"), passed("sequence_parallel", "read with train_backend megatron"), rejected("loss_name", "a loss of ms-swift's, by name", "remove it"),
+    passed("streaming_val_size", kCache), passed("streaming_buffer_size", kCache), passed("hqq_dynamic_config_path", kWith), passed("rescale_image", kVision), passed("ia3_*", kOther), passed("neftune_backend", kHow), becomes("neftune_alpha", "neftune_noise_alpha"), passed("use_liger", kHow), passed("vit_use_gc", kVision), passed("test_oom_error", "the longest rows come first, to find out of memory"), passed("check_model_is_latest", kTrackers), passed("gpu_memory_fraction", kHow), passed("device_map_config", kHow), passed("device_map_config_path", kHow), passed("device_max_memory", kHow), passed("model_layer_cls_name", kHow), passed("metric_warmup_step", kTrackers), passed("fsdp_num", kHow), passed("train_dataset_mix_ds", "read with train_dataset_mix_ratio"), part("deepspeed_config_path"), rejected("lora_target_regex", "a pattern of names", "write lora_target_modules"), part("custom_val_dataset_path"), passed("push_hub_strategy", kTrackers), passed("torchacc_*", kHow),
+    // of version 3
+    passed("use_lmdeploy", kServer), passed("lmdeploy_*", kServer), passed("num_return_sequences", kServing), passed("bbox_type", kVision), passed("root_image_dir", kVision), passed("use_ray", kHow),
     passed("check_dataset_strategy", kCache), passed("dataset_seed", kCache), passed("only_save_model", kTrackers), passed("save_on_each_node", kTrackers), passed("loss_scale_config_path", kWith), becomes("eval_batch_size", "per_device_eval_batch_size"), becomes("dataset_test_ratio", "test_split_size"), passed("disable_tqdm", kTrackers), passed("model_cache_dir", kTrackers), passed("do_sample", kServing),
     rejected("self_cognition_sample", "rows of ms-swift's own are added", "write 0"), rejected("train_dataset_mix_ratio", "rows of another set are added", "write 0"), rejected("lora_lr_ratio", "LoRA+: a second learning rate for B", "remove it"), rejected("use_loss_scale", "some tokens weigh otherwise than 0 and 1", "write false"),
     passed("max_pixels", kVision), passed("norm_bbox", kVision), passed("aligner_lr", kVision), passed("vit_lr", kVision),
@@ -59,6 +64,39 @@ constexpr OtherName kNames[] = {
 
 std::span<const OtherName> names() {
   return kNames;
+}
+
+namespace {
+
+// Version 2's lists of adapted linears, by a word of the model's name or type. The first row that fits counts;
+// empty targets: the list is not known here.
+constexpr OldTargets kOldTargets[] = {
+    {"-vl", ""},
+    {"llava", ""},
+    {"vision", ""},
+    {"omni", ""},
+    {"internlm2", "wqkv"},
+    {"internlm", "q_proj k_proj v_proj"},
+    {"chatglm", "query_key_value"},
+    {"baichuan", "W_pack"},
+    {"phi3-small", ""},
+    {"phi3-vision", ""},
+    {"phi3", "qkv_proj"},
+    {"minicpm", ""},
+    {"llama", "q_proj k_proj v_proj"},
+    {"qwen1half", "q_proj k_proj v_proj"},
+    {"qwen1.5", "q_proj k_proj v_proj"},
+    {"qwen2-audio", ""},
+    {"qwen2", "q_proj k_proj v_proj"},
+    {"mistral", "q_proj k_proj v_proj"},
+    {"gemma", "q_proj k_proj v_proj"},
+    {"xverse", "q_proj k_proj v_proj"},
+};
+
+}  // namespace
+
+std::span<const OldTargets> old_targets() {
+  return kOldTargets;
 }
 
 }  // namespace hone::config::swift

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -106,6 +107,43 @@ void take_conversations(const Form& form, const Json& row, const std::string& co
   form.put("assistant_only_loss", true);
 }
 
+// The answers in history are trained too, as ms-swift does by its loss_scale default.
+void put_history(const Form& form, const Json& row) {
+  if (!row.contains("history")) return;
+  form.put("assistant_only_loss", true);
+  form.put("completion_only_loss", false);
+}
+
+// Rows with columns of the turns before the prompt, which row_format alpaca has under these names too. False:
+// there are none; what cannot be read so is told.
+bool take_turns_before(const Form& form, const Json& row, const std::string& query,
+                       const std::string& response) {
+  constexpr const char* kBefore[] = {"system", "system_prompt", "history"};
+  const auto has = [&](const char* column) { return !member(row, column).empty(); };
+  const bool any = std::any_of(std::begin(kBefore), std::end(kBefore), has);
+  if (!any) return false;
+  const bool clashes = (row.contains("input") && query != "input") ||
+                       (row.contains("instruction") && query != "instruction") ||
+                       (row.contains("output") && response != "output") ||
+                       (row.contains("system") && row.contains("system_prompt"));
+  if (form.run.method != Method::kSft || clashes) {
+    for (const char* before : kBefore) {
+      if (has(before))
+        form.unknown(
+            fmt::format("the column {} is turns before the prompt, which hone reads in messages alone", before));
+    }
+    return false;
+  }
+  form.put("row_format", "alpaca");
+  form.put_columns(
+      Json::object({{query, "instruction"},
+                    {response, "output"},
+                    {row.contains("system_prompt") ? "system_prompt" : "", "system"}}));
+  form.put("make_conversation", true);
+  put_history(form, row);
+  return true;
+}
+
 void take_columns(const Form& form, const Json& row) {
   const std::string query = column_of(row, query_names()), response = column_of(row, response_names());
   if (query.empty() || (response.empty() && !samples(form.run.method))) {
@@ -115,11 +153,7 @@ void take_columns(const Form& form, const Json& row) {
     return;
   }
   if (!row[query].is_string()) return;  // rows in TRL's own form
-  for (const char* before : {"system", "system_prompt", "history"}) {
-    if (!member(row, before).empty())
-      form.unknown(fmt::format("the column {} is turns before the prompt, which hone reads in messages alone",
-                               before));
-  }
+  if (take_turns_before(form, row, query, response)) return;
   Json columns = Json::object({{query, "prompt"}});
   if (form.run.method == Method::kSft || form.run.method == Method::kKto) {
     columns[response] = "completion";
@@ -170,6 +204,7 @@ void read_form(OtherRun& run, bool is_text) {
   if (!alpaca || run.method != Method::kSft) return take_columns(form, row);
   form.put("row_format", "alpaca");
   form.put("make_conversation", true);
+  put_history(form, row);
 }
 
 }  // namespace hone::config::swift
