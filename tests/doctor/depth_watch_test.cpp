@@ -78,6 +78,14 @@ TEST(DepthWatch, NamesTheEndAndTheMiddle) {
   EXPECT_NE(middle[0].verdict.what.find("in the fourth eighth"), std::string::npos) << middle[0].verdict.what;
 }
 
+TEST(DepthWatch, NamesAnOpeningThatIsAlwaysTheSame) {
+  const Findings found = told(batch(24, [](std::size_t t) { return t < 15 ? 0.0F : t < 18 ? 2.0F : 0.5F; }));
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_NE(found[0].verdict.what.find("in the sixth eighth"), std::string::npos) << found[0].verdict.what;
+  EXPECT_NE(found[0].verdict.cause.find("begin with the same text"), std::string::npos)
+      << found[0].verdict.cause;
+}
+
 TEST(DepthWatch, SaysNothingOfHealthyRuns) {
   EXPECT_TRUE(told(batch(24, [](std::size_t) { return 1.0F; })).empty()) << "everywhere";
   EXPECT_TRUE(told(batch(24, [](std::size_t t) { return t < 6 ? 1.0F : 0.4F; })).empty()) << "in two eighths";

@@ -143,6 +143,18 @@ def collapse(s):
     s.policy(learning_rate=0.3, reward_funcs=["length(target=4)"], max_steps=40)
 
 
+@CASES.fault("RL-19", "a template without a generation prompt: each completion begins with the assistant's tag", "train",
+             "--skip_doctor", level="warn", cause="begin with the same text")
+def same_opening(s):
+    s.model()
+    s.edit_json("model/tokenizer_config.json", chat_template=(
+        "{%- for m in messages %}{{- '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{%- endfor %}"))
+    s.python("def longer(completions, **_):\n"
+             "    return [min(len(c[0]['content']), 14) / 14 for c in completions]\n")
+    s.policy(reward_funcs=["rewards.py:longer"], beta=0.05, learning_rate=1e-3, per_device_train_batch_size=16,
+             num_generations=8, max_completion_length=24, max_steps=30)
+
+
 CASES.exclude("RL-09", "advantages of one prompt given to another")
 
 

@@ -25,9 +25,16 @@ std::string shares_text(const KlByDepth& kl, double sum) {
   return out;
 }
 
-// What the place says of the cause.
-void explain(std::size_t part, base::Verdict& found) {
-  if (part == 0) {
+// What the place says of the cause. `before`: the share of the parts before it.
+void explain(std::size_t part, double before, base::Verdict& found) {
+  if (part > 0 && before < limits::kDepthNone) {
+    found.cause =
+        "suspected: the completions begin with the same text, which the prompt should end with (generation prompt, "
+        "think block): the policy writes it as its reference does, and learns only what follows";
+    found.fix =
+        "read how completions/ begin, and how the prompt ends (`hone doctor` prints one as the model reads it); "
+        "give a chat_template that writes this text";
+  } else if (part == 0) {
     found.cause =
         "suspected: the opening of the answers is learned: the prompt does not end where this model's answers "
         "begin (generation prompt, think block, a blank), or a reward reads the first tokens only";
@@ -69,7 +76,8 @@ Findings DepthWatch::see(const KlByDepth& kl) {
   found.evidence = std::to_string(batches_) + " generation batches in a row above " +
                    percent(limits::kDepthShare) + "; " + short_number(mean) + " nats per token; by eighths " +
                    shares_text(kl, sum);
-  explain(part, found);
+  const double before = std::accumulate(kl.sums.begin(), most, 0.0);
+  explain(part, before / sum, found);
   found.cost = "the KL is spent on one place, and beta holds the rest of the answer back";
   Findings out;
   add_finding(out, std::move(found));
