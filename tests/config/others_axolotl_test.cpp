@@ -133,6 +133,27 @@ TEST(OthersAxolotl, NamesTwiceUnknownAndPlaces) {
        .unknown = 2});
 }
 
+TEST(OthersAxolotl, NamesThatItDoesNotReadAreTold) {
+  const OtherRun run = other_run(
+      kModel +
+      "adapter: qlora\nload_in_4bit: true\nlora_r: 16\nlora_alpha: 12.5\nlora_target_linear: true\nlearning_rate: "
+      "2e-4\noptimizer: adamw_hf\nadam_eps: 0.00001\nbnb_4bit_use_double_quant: false\nwandb_group: x\n"
+      "model_quantization_config: Mxfp4Config\ndatasets:\n  - path: nowhere/rows\n    type: alpaca\n");
+  expect_run(run, {.method = "sft",
+                   .options = {{"lora_alpha", "12.5"},
+                               {"optim", "adamw_torch"},
+                               {"adam_epsilon", "absent"},
+                               {"use_bnb_nested_quant", "true default"}},
+                   .findings = {"transformers has no adamw_hf any more",
+                                "bnb_4bit_use_double_quant: axolotl does not read it"}});
+  const auto ignored = std::find_if(run.ignored.begin(), run.ignored.end(),
+                                    [](const OtherNote& one) { return one.name == "adam_eps"; });
+  ASSERT_NE(ignored, run.ignored.end());
+  EXPECT_EQ(ignored->text, "axolotl does not read it: its name is adam_epsilon");
+  expect_finding(other_run(kModel + kLora + "model_config:\n  rope_theta: 10000\n"),
+                 "other values than those of the model's config.json");
+}
+
 TEST(OthersAxolotl, WhatIsNotWrittenIsNoGuess) {
   expect_run(
       other_run(kModel + "adapter: lora\ndatasets:\n  - path: ${HONE_NO_SUCH_NAME}\n    type: alpaca\n"),

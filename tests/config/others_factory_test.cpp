@@ -21,6 +21,7 @@ class OthersFactory : public ::testing::Test {
   "talks": {"hf_hub_url": "nowhere/talks", "formatting": "sharegpt", "columns": {"messages": "messages"},
             "tags": {"role_tag": "role", "content_tag": "content"}},
   "bare": {"hf_hub_url": "nowhere/bare", "columns": {"prompt": "q", "response": "a"}},
+  "long": {"hf_hub_url": "nowhere/long", "columns": {"prompt": "q", "response": "a", "system": "s", "history": "h"}},
   "pairs": {"hf_hub_url": "nowhere/pairs", "ranking": true,
             "columns": {"prompt": "question", "chosen": "good", "rejected": "bad"}},
   "pictures": {"hf_hub_url": "nowhere/pictures", "columns": {"prompt": "p", "response": "r", "images": "i"}}
@@ -80,6 +81,25 @@ TEST_F(OthersFactory, ColumnsTurnOthersOff) {
              {.method = "sft",
               .options = {{"dataset_columns", "{q: instruction, a: output}"}, {"packing", "true"}},
               .findings = {"set bare has columns without query", "without neat_packing the rows"}});
+}
+
+// LLaMA-Factory trains the answers in history too.
+TEST_F(OthersFactory, HistoryIsTurnsOfTheConversation) {
+  expect_run(run(kLora + "dataset: long\noptim: adamw_hf\n"),
+             {.method = "sft",
+              .options = {{"row_format", "alpaca"},
+                          {"dataset_columns", "{a: output, h: history, q: instruction, s: system}"},
+                          {"make_conversation", "true"},
+                          {"assistant_only_loss", "true"},
+                          {"completion_only_loss", "false"},
+                          {"optim", "adamw_torch"}},
+              .findings = {"transformers has no adamw_hf any more"}});
+  expect_run(run(kLora + "dataset: long\ntrain_on_prompt: true\n"),
+             {.method = "sft",
+              .options = {{"assistant_only_loss", "false"}, {"completion_only_loss", "false"}}});
+  expect_finding(run("model_name_or_path: nowhere/model\nstage: kto\ndo_train: true\nfinetuning_type: lora\n"
+                     "template: default\ndataset: long\n"),
+                 "column h of set long is its history");
 }
 
 TEST_F(OthersFactory, DpoFromAnAdapter) {

@@ -287,7 +287,7 @@ def tokenize(row):
     return tokenizer(row["text"], truncation=True, max_length=256)
 data = load_dataset("nowhere/rows")
 tokenized = data.map(tokenize, batched=True, remove_columns=["text"])
-trainer = Trainer(model=model, args=TrainingArguments(output_dir="out", evaluation_strategy="no", fp16=True),
+trainer = Trainer(model=model, args=TrainingArguments(output_dir="out", evaluation_strategy="no", fp16=True, optim="adamw_hf"),
                   train_dataset=tokenized["train"], data_collator=DataCollatorForLanguageModeling(tokenizer, mlm=False))
 trainer.train()
 )py"),
@@ -296,8 +296,9 @@ trainer.train()
                    {"lora_alpha", "8 default"},
                    {"learning_rate", "5e-05 default"},
                    {"logging_steps", "500 default"},
+                   {"optim", "adamw_torch"},
                    {"max_length", "absent"}},
-       .findings = {"refused train.py:15 fp16: NUM-03", "rows are cut where the script makes tokens",
+       .findings = {"refused train.py:15 fp16: NUM-03", "transformers has no adamw_hf any more", "rows are cut where the script makes tokens",
                     ".map() in line 14", "it trains on the labels of the rows"},
        .unknown = 2,
        .refused = 1});

@@ -197,6 +197,52 @@ TEST(OthersSwift, DynamicSampleIsHonesFilterOfGroups) {
   EXPECT_EQ(option_of(other_run(words + "\n", "run.sh"), "max_num_gen_batches"), "4");
 }
 
+TEST(OthersSwift, NamesOfVersion2) {
+  const std::string run = "swift sft --model_id_or_path nowhere/model --dataset nowhere/rows --sft_type lora ";
+  const OtherRun known =
+      script(run + "--model_type llama3-8b --bnb_4bit_comp_dtype bf16 --lora_modules_to_save lm_head "
+                   "--init_lora_weights gaussian --neftune_alpha 5 --lora_bias_trainable none --test_oom_error true\n");
+  EXPECT_TRUE(known.unknown.empty());
+  EXPECT_TRUE(known.refused.empty());
+  EXPECT_EQ(option_of(known, "lora_modules_to_save"), "[lm_head]");
+  EXPECT_EQ(option_of(known, "init_lora_weights"), "gaussian");
+  EXPECT_EQ(option_of(known, "neftune_noise_alpha"), "5");
+  expect_finding(script(run + "--additional_trainable_parameters lm_head\n"), "trained by name");
+  expect_finding(script(run + "--lora_bias_trainable all\n"), "biases are trained beside the LoRA");
+  expect_finding(script(run + "--lora_modules_to_save EMBEDDING\n"), "version 2 looks for these modules");
+}
+
+// Of the table of the linears that version 2 adapts.
+TEST(OthersSwift, TargetsOfVersion2AreOfTheFamily) {
+  const auto targets = [](const std::string& type) {
+    return option_of(script("swift sft --model_id_or_path nowhere/model --sft_type lora --dataset nowhere/rows "
+                            "--model_type " + type + "\n"),
+                     "lora_target_modules");
+  };
+  EXPECT_EQ(targets("qwen2-7b-instruct"), "[q_proj, k_proj, v_proj] default");
+  EXPECT_EQ(targets("internlm2-7b-chat"), "[wqkv] default");
+  EXPECT_EQ(targets("chatglm3-6b"), "[query_key_value] default");
+  EXPECT_EQ(targets("qwen2-vl-7b-instruct"), "absent");
+  EXPECT_EQ(targets("nobodys-7b"), "absent");
+}
+
+TEST(OthersSwift, NamesOfVersion3) {
+  const std::string run = "swift rlhf --rlhf_type grpo --model nowhere/model --dataset nowhere/rows ";
+  expect_finding(script(run + "--multi_turn_func check_math\n"), "the turns are a program of its own");
+  const OtherRun old = script(run + "--train_type lora --tools_prompt react_en\n");
+  EXPECT_EQ(option_of(old, "gradient_accumulation_steps"), "absent");
+  expect_finding(old, "the default is 1 since 3.7.3");
+  const OtherRun written = script(run + "--train_type lora --gradient_accumulation_steps 4\n");
+  EXPECT_EQ(option_of(written, "gradient_accumulation_steps"), "4");
+}
+
+TEST(OthersSwift, ProcessesThatOnlyAShellKnowsAreTold) {
+  const std::string run =
+      "swift sft --model nowhere/model --dataset nowhere/rows --gradient_accumulation_steps 2\n";
+  expect_finding(script("NPROC_PER_NODE=$GPUS " + run), "how many processes take a batch each is known only");
+  expect_finding(script("GPUS=4\nNPROC_PER_NODE=$GPUS " + run), "4 processes take a batch each");
+}
+
 // The rule of its AutoPreprocessor, on a first row.
 TEST(OthersSwift, ColumnsByTheirNames) {
   const std::string rows = testing::TempDir() + "swift_rows.jsonl";
@@ -224,6 +270,30 @@ TEST(OthersSwift, ColumnsByTheirNames) {
                       "dataset_columns"),
             "{problem: prompt}");
   EXPECT_TRUE(with(R"({"prompt": [{"role": "user", "content": "a"}], "completion": []})").unknown.empty());
+}
+
+// Its loss_scale default trains the answers in history too.
+TEST(OthersSwift, TurnsBeforeThePrompt) {
+  const std::string rows = testing::TempDir() + "swift_turns.jsonl";
+  const auto with = [&](const std::string& row, const std::string& verb = "swift sft") {
+    base::write_file_atomic(rows, row + "\n");
+    return script(verb + " --model nowhere/model --max_length 64 --dataset '" + rows + "#5'\n");
+  };
+  const std::string talk = R"({"system": "s", "query": "a", "response": "b", "history": [["c", "d"]]})";
+  const OtherRun whole = with(talk);
+  EXPECT_EQ(option_of(whole, "row_format"), "alpaca");
+  EXPECT_EQ(option_of(whole, "dataset_columns"), "{query: instruction, response: output}");
+  EXPECT_EQ(option_of(whole, "make_conversation"), "true");
+  EXPECT_EQ(option_of(whole, "assistant_only_loss"), "true");
+  EXPECT_EQ(option_of(whole, "completion_only_loss"), "false");
+  EXPECT_TRUE(whole.unknown.empty());
+  const OtherRun system = with(R"({"system_prompt": "s", "query": "a", "response": "b"})");
+  EXPECT_EQ(option_of(system, "dataset_columns"),
+            "{query: instruction, response: output, system_prompt: system}");
+  EXPECT_EQ(option_of(system, "assistant_only_loss"), "absent");
+  expect_finding(with(R"({"system": "s", "query": "a", "response": "b", "input": "c"})"),
+                 "the column system is turns before the prompt");
+  expect_finding(with(talk, "swift rlhf --rlhf_type kto"), "the column history is turns before the prompt");
 }
 
 }  // namespace others_swift_test

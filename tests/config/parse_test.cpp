@@ -30,6 +30,20 @@ TEST_F(ParseTest, DefaultsAreTrls) {
   EXPECT_TRUE(plan.notes.empty());
 }
 
+// As PEFT's: a number, which is written as it was given.
+TEST_F(ParseTest, AlphaNeedNotBeWhole) {
+  const auto alpha_of = [](const Plan& plan) {
+    const auto found = std::find_if(plan.resolved.begin(), plan.resolved.end(),
+                                    [](const auto& one) { return one.first == "lora_alpha"; });
+    return found == plan.resolved.end() ? "" : found->second;
+  };
+  const Plan half = run_yaml("lora_alpha: 12.5\n");
+  EXPECT_EQ(half.lora_alpha, 12.5);
+  EXPECT_EQ(alpha_of(half), "12.5");
+  EXPECT_EQ(alpha_of(run_yaml("lora_alpha: 16\n")), "16");
+  EXPECT_EQ(alpha_of(run_yaml("")), "32");
+}
+
 TEST_F(ParseTest, CommandLineWinsOverTheFileWhereverItStands) {
   EXPECT_EQ(run_yaml("lora_r: 4\nseed: 7\n", {"--lora_r", "2"}).lora_r, 2);
   EXPECT_EQ(run_yaml("lora_r: 4\nseed: 7\n", {"--lora_r", "2"}).seed, 7);

@@ -7,6 +7,7 @@
 
 #include "base/strings/suggest.h"
 #include "base/strings/utf8.h"
+#include "config/others/translation.h"
 #include "config/others/script.h"
 #include "config/settings.h"
 #include "config/write_plan.h"
@@ -196,6 +197,8 @@ void Script::set_json(std::string_view option, Json value, std::string_view from
             std::string(option), "write the name that is meant");
     return;
   }
+  if (const std::string_view why = renew_value(option, value); !why.empty())
+    note(place, from, std::string(why));
   out.options.push_back({.option = std::string(option),
                          .value = std::move(value),
                          .from = std::string(from),
