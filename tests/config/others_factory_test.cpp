@@ -88,15 +88,15 @@ TEST_F(OthersFactory, HistoryIsTurnsOfTheConversation) {
   expect_run(run(kLora + "dataset: long\noptim: adamw_hf\n"),
              {.method = "sft",
               .options = {{"row_format", "alpaca"},
-                          {"dataset_columns", "{a: output, h: history, q: instruction, s: system}"},
+                          {"dataset_columns", "{q: instruction, a: output, s: system, h: history}"},
                           {"make_conversation", "true"},
                           {"assistant_only_loss", "true"},
                           {"completion_only_loss", "false"},
                           {"optim", "adamw_torch"}},
               .findings = {"transformers has no adamw_hf any more"}});
-  expect_run(run(kLora + "dataset: long\ntrain_on_prompt: true\n"),
-             {.method = "sft",
-              .options = {{"assistant_only_loss", "false"}, {"completion_only_loss", "false"}}});
+  expect_run(
+      run(kLora + "dataset: long\ntrain_on_prompt: true\n"),
+      {.method = "sft", .options = {{"assistant_only_loss", "false"}, {"completion_only_loss", "false"}}});
   expect_finding(run("model_name_or_path: nowhere/model\nstage: kto\ndo_train: true\nfinetuning_type: lora\n"
                      "template: default\ndataset: long\n"),
                  "column h of set long is its history");

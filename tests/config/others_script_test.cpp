@@ -298,8 +298,9 @@ trainer.train()
                    {"logging_steps", "500 default"},
                    {"optim", "adamw_torch"},
                    {"max_length", "absent"}},
-       .findings = {"refused train.py:15 fp16: NUM-03", "transformers has no adamw_hf any more", "rows are cut where the script makes tokens",
-                    ".map() in line 14", "it trains on the labels of the rows"},
+       .findings = {"refused train.py:15 fp16: NUM-03", "transformers has no adamw_hf any more",
+                    "rows are cut where the script makes tokens", ".map() in line 14",
+                    "it trains on the labels of the rows"},
        .unknown = 2,
        .refused = 1});
 }

@@ -198,10 +198,12 @@ TEST(OthersSwift, DynamicSampleIsHonesFilterOfGroups) {
 }
 
 TEST(OthersSwift, NamesOfVersion2) {
-  const std::string run = "swift sft --model_id_or_path nowhere/model --dataset nowhere/rows --sft_type lora ";
-  const OtherRun known =
-      script(run + "--model_type llama3-8b --bnb_4bit_comp_dtype bf16 --lora_modules_to_save lm_head "
-                   "--init_lora_weights gaussian --neftune_alpha 5 --lora_bias_trainable none --test_oom_error true\n");
+  const std::string run =
+      "swift sft --model_id_or_path nowhere/model --dataset nowhere/rows --sft_type lora ";
+  const OtherRun known = script(
+      run +
+      "--model_type llama3-8b --bnb_4bit_comp_dtype bf16 --lora_modules_to_save lm_head "
+      "--init_lora_weights gaussian --neftune_alpha 5 --lora_bias_trainable none --test_oom_error true\n");
   EXPECT_TRUE(known.unknown.empty());
   EXPECT_TRUE(known.refused.empty());
   EXPECT_EQ(option_of(known, "lora_modules_to_save"), "[lm_head]");
@@ -215,9 +217,11 @@ TEST(OthersSwift, NamesOfVersion2) {
 // Of the table of the linears that version 2 adapts.
 TEST(OthersSwift, TargetsOfVersion2AreOfTheFamily) {
   const auto targets = [](const std::string& type) {
-    return option_of(script("swift sft --model_id_or_path nowhere/model --sft_type lora --dataset nowhere/rows "
-                            "--model_type " + type + "\n"),
-                     "lora_target_modules");
+    return option_of(
+        script("swift sft --model_id_or_path nowhere/model --sft_type lora --dataset nowhere/rows "
+               "--model_type " +
+               type + "\n"),
+        "lora_target_modules");
   };
   EXPECT_EQ(targets("qwen2-7b-instruct"), "[q_proj, k_proj, v_proj] default");
   EXPECT_EQ(targets("internlm2-7b-chat"), "[wqkv] default");

@@ -104,8 +104,9 @@ void add_adapter(Translation& t) {
   if (four) t.set("load_in_4bit", true, "load_in_4bit");
   if (four) t.set_default("use_bnb_nested_quant", true);
   if (four && t.has("bnb_4bit_use_double_quant"))
-    t.note("bnb_4bit_use_double_quant",
-           "axolotl does not read it, and always quantizes the scales too: bnb_config_kwargs would change it");
+    t.note(
+        "bnb_4bit_use_double_quant",
+        "axolotl does not read it, and always quantizes the scales too: bnb_config_kwargs would change it");
   if (eight) t.set("load_in_8bit", true, "load_in_8bit");
   if (t.has("lora_model_dir")) t.set("adapter_name_or_path", t.value("lora_model_dir"), "lora_model_dir");
   const bool linear = t.flag("lora_target_linear");

@@ -7,8 +7,8 @@
 
 #include "base/strings/suggest.h"
 #include "base/strings/utf8.h"
-#include "config/others/translation.h"
 #include "config/others/script.h"
+#include "config/others/translation.h"
 #include "config/settings.h"
 #include "config/write_plan.h"
 

@@ -174,9 +174,10 @@ void Translation::note_processes() {
   const double processes = number("processes").value_or(number("global_world_size").value_or(1));
   out_.processes = processes;
   if (has("processes") && !number("processes"))
-    note("processes",
-         "how many processes take a batch each is known only to the shell that runs the script: a step has so many "
-         "times as many rows as in the one process that is examined here (docs/ranks.md)");
+    note(
+        "processes",
+        "how many processes take a batch each is known only to the shell that runs the script: a step has so many "
+        "times as many rows as in the one process that is examined here (docs/ranks.md)");
   if (processes > 1)
     note("processes",
          fmt::format("{:.0f} processes take a batch each: a step has {:.0f} times as many rows as in the one "

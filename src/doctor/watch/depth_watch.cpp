@@ -45,7 +45,8 @@ void explain(std::size_t part, double before, base::Verdict& found) {
     found.cause =
         "suspected: how the answers end is learned: another end token than the model's own, or a reward for "
         "length";
-    found.fix = "read how completions/ end; compare the tokenizer's eos_token with the end of the template's turns";
+    found.fix =
+        "read how completions/ end; compare the tokenizer's eos_token with the end of the template's turns";
   } else {
     found.cause =
         "suspected: a fixed place in the answers is learned, such as the tag between thought and answer, and a "

@@ -48,11 +48,11 @@ constexpr std::int64_t kRepeatsFrom = 16;     // ours: tokens; shorter answers m
 constexpr double kRepeatsWarn = 0.1, kRepeatsFail = 0.5;  // ours: share of completions
 
 // ---- RL-19
-constexpr double kDepthShare = 0.45;          // rlprobe: one of eight parts has more than 45 % of the KL
-constexpr double kDepthKl = 0.05;             // rlprobe: nats a token; of less the share says nothing
-constexpr double kDepthNone = 0.02;           // ours: of the KL; parts with less are the same text
-constexpr std::int64_t kDepthTokens = 64;     // ours: of a generation batch
-constexpr std::int64_t kBatchesOfDepth = 5;   // ours: in a row, the same part
+constexpr double kDepthShare = 0.45;         // rlprobe: one of eight parts has more than 45 % of the KL
+constexpr double kDepthKl = 0.05;            // rlprobe: nats a token; of less the share says nothing
+constexpr double kDepthNone = 0.02;          // ours: of the KL; parts with less are the same text
+constexpr std::int64_t kDepthTokens = 64;    // ours: of a generation batch
+constexpr std::int64_t kBatchesOfDepth = 5;  // ours: in a row, the same part
 
 // ---- RL-10: |sampler's - trainer's| log-probability, the largest of a step
 constexpr double kGapFp32 = 1e-4;  // the promise sampler = trainer (docs/design.md)

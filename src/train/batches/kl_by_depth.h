@@ -1,4 +1,4 @@
-// Where in the completions of a generation batch the policy differs from its reference.
+// Says where in the completions of a generation batch the policy differs from its reference.
 #pragma once
 
 #include "train/batches/rollout_batch.h"

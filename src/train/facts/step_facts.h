@@ -180,7 +180,7 @@ struct PrintedFacts {
 struct KlByDepth {
   static constexpr std::size_t kParts = 8;
   std::array<double, kParts> sums = {};  // nats
-  std::int64_t tokens = 0;               // of all parts; 0: there is no reference, or its values are not known
+  std::int64_t tokens = 0;  // of all parts; 0: there is no reference, or its values are not known
 };
 
 // A generation batch, told once, when it has been scored.

@@ -169,7 +169,8 @@ void add_saved_modules(Translation& t, const char* from) {
   if (value.is_string()) value = Json::array({value});
   for (const Json& one : value) {
     if (one == "EMBEDDING" || one == "LN") {
-      t.unknown(from, fmt::format("{}: version 2 looks for these modules in the model", one.get<std::string>()),
+      t.unknown(from,
+                fmt::format("{}: version 2 looks for these modules in the model", one.get<std::string>()),
                 "lora_modules_to_save", "write the names");
       return;
     }
@@ -264,10 +265,11 @@ void add_numbers(Translation& t) {
     t.set("gradient_accumulation_steps", t.value("gradient_accumulation_steps"),
           "gradient_accumulation_steps");
   } else if (t.run().method == Method::kGrpo && is_old(t)) {
-    t.unknown("rlhf_type",
-              "the default is 1 since 3.7.3, and was 16 / batch / processes before: a file of version 3 may be of "
-              "either",
-              "gradient_accumulation_steps", "write gradient_accumulation_steps");
+    t.unknown(
+        "rlhf_type",
+        "the default is 1 since 3.7.3, and was 16 / batch / processes before: a file of version 3 may be of "
+        "either",
+        "gradient_accumulation_steps", "write gradient_accumulation_steps");
   } else if (t.run().method == Method::kGrpo) {
     t.set_default("gradient_accumulation_steps", 1, "of GRPO");
   } else if (batch >= 1 && batch < 1e6) {

@@ -129,16 +129,15 @@ bool take_turns_before(const Form& form, const Json& row, const std::string& que
   if (form.run.method != Method::kSft || clashes) {
     for (const char* before : kBefore) {
       if (has(before))
-        form.unknown(
-            fmt::format("the column {} is turns before the prompt, which hone reads in messages alone", before));
+        form.unknown(fmt::format(
+            "the column {} is turns before the prompt, which hone reads in messages alone", before));
     }
     return false;
   }
   form.put("row_format", "alpaca");
-  form.put_columns(
-      Json::object({{query, "instruction"},
-                    {response, "output"},
-                    {row.contains("system_prompt") ? "system_prompt" : "", "system"}}));
+  form.put_columns(Json::object({{query, "instruction"},
+                                 {response, "output"},
+                                 {row.contains("system_prompt") ? "system_prompt" : "", "system"}}));
   form.put("make_conversation", true);
   put_history(form, row);
   return true;
