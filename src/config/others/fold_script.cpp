@@ -79,7 +79,7 @@ Json ask(python::WorkerProcess& process, const Json& question, const std::string
 
 }  // namespace
 
-Json fold_script(const std::string& text, const std::string& path) {
+Json fold_script(const std::string& text, const std::string& path, const std::vector<std::string>& words) {
   python::WorkerProcess process("", reader_program());
   const auto deadline = base::Clock::now() + kMostTime;
   Json files = Json::object();
@@ -87,7 +87,11 @@ Json fold_script(const std::string& text, const std::string& path) {
     Json reply =
         ask(process,
             Json::object(
-                {{"do", "fold"}, {"text", text}, {"notebook", path.ends_with(".ipynb")}, {"files", files}}),
+                {{"do", "fold"},
+                 {"text", text},
+                 {"notebook", path.ends_with(".ipynb")},
+                 {"files", files},
+                 {"words", words}}),
             path, deadline);
     const Json& needs = python::reply_field(reply, "needs", kReader);
     if (!needs.is_array() || needs.empty() || round == kMostRounds) return reply;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/json.h"
 
@@ -22,6 +23,7 @@ namespace hone::config {
 // A place is a line, "12", or "cell 3 line 4" of a notebook. YAML and JSON files whose paths are literals are read,
 // from the script's folder, else from the working folder. UserError for a text that is no Python, and without an
 // interpreter. At most 20 seconds and 4 GiB of a child.
-base::Json fold_script(const std::string& text, const std::string& path);
+// `words`: the script's own arguments, for its parsers and sys.argv; none: the parsers' defaults are taken.
+base::Json fold_script(const std::string& text, const std::string& path, const std::vector<std::string>& words = {});
 
 }  // namespace hone::config

@@ -269,7 +269,7 @@ OtherRun read_other(const std::string& text, const OtherAsked& asked, const Reco
   run.recognized = whose.by;
   run.file = asked.path;
   if (is_script(run.trainer)) {
-    script::translate(text, run);
+    script::translate(text, asked.script_arguments, run);
   } else {
     translate_file(text, asked, run);
   }

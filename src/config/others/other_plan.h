@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "config/others/other_run.h"
 #include "config/others/recognize.h"
@@ -13,6 +14,7 @@ struct OtherAsked {
   std::string path;          // the trainer's file
   std::string dataset_info;  // LLaMA-Factory's table of sets; empty: beside the file, or in its dataset_dir
   std::string data;          // rows in the place of those that the file names
+  std::vector<std::string> script_arguments = {};  // of a Python script, as on its command line
 };
 
 // The run that `text` describes; combinations that hone refuses are among its refused. UserError for a text

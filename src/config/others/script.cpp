@@ -322,8 +322,8 @@ void take_label(const Json& folded, OtherRun& out) {
 
 }  // namespace
 
-void translate(const std::string& text, OtherRun& out) {
-  const Json folded = fold_script(text, out.file);
+void translate(const std::string& text, const std::vector<std::string>& words, OtherRun& out) {
+  const Json folded = fold_script(text, out.file, words);
   Script script{.folded = folded, .trainer = nullptr, .out = out};
   const Json& last = folded.at("last");
   take_label(folded, out);

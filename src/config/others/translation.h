@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "config/others/other_names.h"
 #include "config/others/read_other.h"
@@ -76,8 +77,8 @@ namespace torchtune {
 void translate(const OtherFile& file, OtherRun& out);
 }
 namespace script {
-// A Python script, or a notebook where out.file ends with .ipynb. UserError as of fold_script.
-void translate(const std::string& text, OtherRun& out);
+// A Python script with its arguments, or a notebook where out.file ends with .ipynb. UserError as of fold_script.
+void translate(const std::string& text, const std::vector<std::string>& words, OtherRun& out);
 }  // namespace script
 
 }  // namespace hone::config

@@ -207,7 +207,7 @@ class Expressions(Folder):
         if isinstance(of, External):
             if of.name in self.outside or first_unknown(key) is None and is_plain(key) and (of.name, key) in self.outside:
                 return self.outside[of.name] if of.name in self.outside else self.outside[(of.name, key)]
-            return self.environment(key, ABSENT, at) if is_environment(of.name) else Unknown("the command line gives it", at) if of.name == "sys.argv" else Made("[]", at, plain=[(key, at)], base=of)
+            return self.environment(key, ABSENT, at) if is_environment(of.name) else self.own_word(key, at) if of.name == "sys.argv" else Made("[]", at, plain=[(key, at)], base=of)
         if isinstance(of, dict) and first_unknown(key) is None and is_plain(key) and key not in of and OTHERS in of:
             return of[OTHERS]
         if isinstance(of, set) or is_plain(of) and first_unknown(key) is not None and not isinstance(key, slice):
@@ -225,7 +225,7 @@ class Expressions(Folder):
         if isinstance(of, External):
             return self.outside.get(of.name + "." + name, External(of.name + "." + name))
         if isinstance(of, Made):
-            if name in of.args and (is_config(of) or name == "chat_template"):
+            if name in of.args and (is_config(of) or name == "chat_template" or "(command line)" in of.args):
                 return of.args[name][0] if of.touched is None else of.touched
             if "." + name in of.parts and not (of.touched and is_plain(of.parts["." + name])):
                 return of.parts["." + name]

@@ -12,11 +12,12 @@ BUILTINS = set(dir(own_import("builtins")))
 
 
 class Folder(Changes):
-    def __init__(self, files, place):
+    def __init__(self, files, place, words=()):
         self.files, self.place = files, place      # path -> value of a YAML or JSON file; a line's place as it is told
         self.frames, self.spent, self.ends = [Frame()], 0, time.monotonic() + MOST_SECONDS
         self.needs, self.notes, self.trainers, self.trained, self.star = [], {}, [], [], None
         self.called = set()
+        self.words, self.words_read = list(words), False  # the script's own arguments, as far as they are given
         self.outside, self.world = {}, None  # what the script sets in other modules; why any name may be another
 
     def note(self, at, text):

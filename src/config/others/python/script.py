@@ -136,7 +136,7 @@ def last_trained(reader):
     return found, line
 
 
-def folded(text, notebook, files):
+def folded(text, notebook, files, words=()):
     places, left = None, 0
     if notebook:
         text, places, left = cells_of(text)
@@ -157,7 +157,7 @@ def folded(text, notebook, files):
             lines = ["" if n < len(places) and places[n].startswith(cell + " line ") else line for n, line in enumerate(lines)]
         except (RecursionError, MemoryError):
             return {"broken": "code that is nested too deeply", "at": ""}
-    reader = Reader(files, place)
+    reader = Reader(files, place, words)
     for cell in broken:
         reader.note(cell, "it is no Python: it is left out")
     ended = ""
@@ -178,6 +178,8 @@ def folded(text, notebook, files):
         ended = f"it runs for ever, or for too long to be read: {MOST_STATEMENTS:,} steps or {MOST_SECONDS} seconds"
     except (Returned, Jump):
         ended = "a statement outside a function ends it"
+    if reader.words and not reader.words_read:
+        reader.note("", "nothing in the file reads the arguments behind --")
     ENCODED.clear()
     last = last_trained(reader)
     imports = [one for one in ast.walk(tree) if isinstance(one, (ast.Import, ast.ImportFrom))]
@@ -195,7 +197,7 @@ def answer(message):
         pass
     sys.setrecursionlimit(3000)
     try:
-        return folded(message["text"], message["notebook"], message["files"])
+        return folded(message["text"], message["notebook"], message["files"], message.get("words", ()))
     except (ValueError, KeyError, TypeError) as error:
         return {"broken": describe(error), "at": ""}
     except (RecursionError, MemoryError):
