@@ -93,7 +93,15 @@ MODULE |= {"TaskType": TaskType, "PeftModelForCausalLM": PeftModel, "prepare_mod
 
 
 def make(name):
-    """`peft`, or a module in it. Other kinds of adapters keep their fields: the trainer refuses them by their names."""
+    """`peft`, or a module in it. Other kinds of adapters keep their fields and their names, by which the trainer refuses them."""
     module = nothing.module(name)
     vars(module).update(MODULE)
+    others = module.__getattr__
+
+    def found(attribute):
+        if not attribute.endswith("Config"):
+            return others(attribute)
+        return type(attribute, (nothing.Kept,), {"__module__": name, "peft_type": attribute.removesuffix("Config").upper()})
+
+    module.__getattr__ = found
     return module

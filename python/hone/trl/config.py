@@ -261,15 +261,20 @@ def fields_of(method, wanted, own=types.MappingProxyType({})):
     return [(row["name"], options.type_of(row), field_of(row, own)) for row in options.rows(method).values() if wanted(row)]
 
 
+def make_class(title, method, own, passes, bases=(Config,)):
+    """A dataclass whose fields are the method's options. `own`: other defaults than the program's; `passes`: whether it is told them."""
+    fields = fields_of(method, lambda row: not options.is_script_option(row), own)
+    fields.sort(key=lambda field: field[0] != "output_dir")  # the first argument, as in TRL
+    made = dataclasses.make_dataclass(title, fields, bases=bases, init=False, repr=False, eq=False,
+                                      namespace={"_method": method, "_own_defaults": own, "_passes_defaults": passes, "__module__": "hone.trl"})
+    del made.device  # the field's default, in the way of Config's property
+    return made
+
+
 @functools.lru_cache(maxsize=None)
 def config_class(name):
     """Of "GRPO": GRPOConfig, a dataclass whose fields are the method's options."""
-    method, own = options.METHODS[name], options.LOSSES.get(name, {})
-    fields = fields_of(method, lambda row: not options.is_script_option(row), own)
-    fields.sort(key=lambda field: field[0] != "output_dir")  # the first argument, as in TRL
-    made = dataclasses.make_dataclass(f"{name}Config", fields, bases=(Config,), init=False, repr=False, eq=False,
-                                      namespace={"_method": method, "_own_defaults": own, "_passes_defaults": name in options.PASSED,
-                                                 "__module__": "hone.trl"})
-    del made.device  # the field's default, in the way of Config's property
+    method = options.METHODS[name]
+    made = make_class(f"{name}Config", method, options.LOSSES.get(name, {}), name in options.PASSED)
     made.__doc__ = f"The options of hone {method}, with TRL's names and defaults; `hone options {method}` explains them."
     return made

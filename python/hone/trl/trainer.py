@@ -175,7 +175,7 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, rollout.Wi
         out = dict(self.args.settings())
         plan.init_kwargs(out, title)
         out |= tokenizers.template_settings(out)
-        out["output_dir"] = os.fspath(self.args.output_dir)
+        out["output_dir"] = self._output_folder()
         inputs = pathlib.Path(out["output_dir"]) / plan.FOLDER
         if model is not None:
             plan.take(out, {"model_name_or_path": states.name_of(model, inputs)}, title)
@@ -250,6 +250,10 @@ class Trainer(Data, RewardModels, Sampling, Results, tools.WithTools, rollout.Wi
     def _of_last_run(self):
         """The options that name what this process wrote for its last run: nothing is written again."""
         return {name: self._ran[name] for name in OF_OBJECTS if name in self._ran}
+
+    def _output_folder(self):
+        """Where the run writes; a recorder (hone.recorded) has a folder of its own."""
+        return os.fspath(self.args.output_dir)
 
     # ---- the run
 

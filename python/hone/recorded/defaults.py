@@ -1,0 +1,32 @@
+"""Defaults of other classes than TRL's configs: those of `hone check` for the same trainers (src/config/others/script.cpp), which a test compares."""
+import functools
+
+from hone.trl import options
+from hone.trl.config import config_class, make_class
+
+TRANSFORMERS = {"learning_rate": 5e-5, "bf16": False, "gradient_checkpointing": False, "logging_steps": 500}
+UNSLOTH = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2, "num_train_epochs": 3, "learning_rate": 5e-5,
+           "lr_scheduler_type": "linear", "warmup_steps": 0.1, "weight_decay": 0.001, "optim": "adamw_8bit", "max_grad_norm": 1.0, "seed": 3407,
+           "bf16": True}
+UNSLOTH_GROUPS = {"num_generations": 8}
+
+
+def kept(method, values):
+    """Those that are options of the method, and not its own default."""
+    rows = options.rows(method)
+    return {name: value for name, value in values.items() if name in rows and options.default_of(rows[name]) != value}
+
+
+@functools.lru_cache(maxsize=None)
+def unsloth_config(name):
+    """Of "SFT": SFTConfig with the defaults that Unsloth gives it."""
+    method = options.METHODS[name]
+    more = UNSLOTH_GROUPS if method in ("grpo", "rloo") else {}
+    own = {**options.LOSSES.get(name, {}), **kept(method, {**UNSLOTH, **more})}
+    return make_class(f"{name}Config", method, own, passes=True, bases=(config_class(name),))
+
+
+@functools.lru_cache(maxsize=None)
+def training_arguments():
+    """transformers.TrainingArguments, with the options of hone sft."""
+    return make_class("TrainingArguments", "sft", kept("sft", TRANSFORMERS), passes=True, bases=(config_class("SFT"),))

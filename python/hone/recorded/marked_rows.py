@@ -1,0 +1,185 @@
+"""What is trained of a row by marks in its tokens: train_on_responses_only of Unsloth, and the collators of transformers and TRL."""
+from hone.errors import Refused
+from hone.recorded import record
+from hone.trl import prepared_rows
+
+IGNORED = prepared_rows.IGNORED
+TOKENIZED = "input_ids"
+
+
+def rows_of(data):
+    """A list of dicts, of a data set or a list."""
+    return [dict(row) for row in data]
+
+
+def with_tokens(trainer, data):
+    """The rows as tokens and labels, neither cut nor packed: the program does both."""
+    few = prepared_rows.FewRows(rows_of(data))
+    if TOKENIZED not in few.column_names:
+        few = prepared_rows._tokenized(few, trainer)
+    if "labels" not in few.column_names:
+        few = prepared_rows._labeled(few, trainer)
+    return [without_padding({name: list(row[name]) for name in (TOKENIZED, "labels", "attention_mask") if name in row}) for row in few]
+
+
+def without_padding(row):
+    """Places that attention_mask leaves out are no part of a row: the program never pads."""
+    mask = row.pop("attention_mask", None)
+    if mask is None or all(mask):
+        return row
+    return {name: [value for value, seen in zip(values, mask) if seen] for name, values in row.items()}
+
+
+def find(tokens, part, begin=0):
+    """Where `part` stands in `tokens`, from `begin` on; -1 where it does not."""
+    size = len(part)
+    if not size:
+        return -1
+    for at in range(begin, len(tokens) - size + 1):
+        if tokens[at] == part[0] and tokens[at:at + size] == part:
+            return at
+    return -1
+
+
+def common(lists):
+    """The longest run of tokens that all of `lists` have."""
+    first = min(lists, key=len)
+    for size in range(len(first), 0, -1):
+        for at in range(len(first) - size + 1):
+            part = first[at:at + size]
+            if all(find(one, part) >= 0 for one in lists):
+                return part
+    return []
+
+
+def tokens_of(tokenizer, text):
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def core_of(tokenizer, part):
+    """The tokens of a mark wherever it stands: those that line breaks around it do not change."""
+    return common([tokens_of(tokenizer, text) for text in (part, "\n" + part, part + "\n", "\n" + part + "\n", part.strip())])
+
+
+def only_answers(tokens, question, answer, length):
+    """Labels of what follows each `answer` until the next `question`, which `length` tokens end; None where there is no answer."""
+    labels, at, found = [IGNORED] * len(tokens), 0, False
+    while (at := find(tokens, answer, at)) >= 0:
+        found, begin = True, at + length
+        end = find(tokens, question, begin)
+        end = len(tokens) if end < 0 else end
+        labels[begin:end] = tokens[begin:end]
+        at = max(end, begin)
+    return labels if found else None
+
+
+def refuse_absent(where, mark, count, what):
+    raise Refused(where, f"a mark that the rows have: {what}", f"{mark!r} in none of {count} rows, so that nothing is trained (DATA-01)",
+                  "copy it from a rendered row: tokenizer.decode(trainer.train_dataset[0]['input_ids'])")
+
+
+def responses_only(trainer, instruction_part=None, response_part=None, force_match=True, tokenizer=None, return_function=False, num_proc=None,
+                   **_):
+    """Unsloth's function: the trainer's rows become tokens, of which only the answers are trained. Rows without one are left out."""
+    where = "train_on_responses_only"
+    if return_function:
+        raise Refused(f"{where}, return_function", "a trainer", "return_function=True", "give the trainer, which is changed")
+    tokenizer = tokenizer or trainer.processing_class
+    if instruction_part is None and response_part is None:
+        instruction_part, response_part = (getattr(tokenizer, name, None) for name in ("_unsloth_input_part", "_unsloth_output_part"))
+    if not instruction_part or not response_part:
+        raise Refused(where, "instruction_part and response_part", f"{instruction_part!r} and {response_part!r}", "write both, as the template has them")
+    question, answer = core_of(tokenizer, instruction_part), core_of(tokenizer, response_part)
+    whole = tokens_of(tokenizer, response_part)
+    for name in ("_train_rows", "_eval_rows"):
+        data = getattr(trainer, name)
+        if data is None:
+            continue
+        several = isinstance(data, dict)
+        made = {key: answered(trainer, one, question, answer, whole, where, response_part) for key, one in (data if several else {"": data}).items()}
+        object.__setattr__(trainer, name, made if several else made[""])
+    record.note(where, f"only what follows {response_part!r} is trained")
+    return trainer
+
+
+def answered(trainer, data, question, answer, whole, where, mark):
+    out, rows = [], with_tokens(trainer, data)
+    for row in rows:
+        tokens = row[TOKENIZED]
+        part = whole if find(tokens, whole) >= 0 else answer
+        labels = only_answers(tokens, question, part, len(part))
+        if labels is not None and any(label != IGNORED for label in labels):
+            out.append({TOKENIZED: tokens, "labels": labels})
+    if not out:
+        refuse_absent(f"{where}, response_part", mark, len(rows), "what stands before an answer")
+    if len(out) < len(rows):
+        record.note(where, f"{len(rows) - len(out)} of {len(rows)} rows have nothing to train, and are left out")
+    return out
+
+
+# ---- collators
+
+class CompletionOnly:
+    """DataCollatorForCompletionOnlyLM of former releases of TRL: its arguments, until the trainer has the rows."""
+
+    def __init__(self, response_template, instruction_template=None, *_, tokenizer=None, mlm=False, **__):
+        self.response, self.instruction, self.tokenizer = response_template, instruction_template, tokenizer
+
+    def labeled(self, trainer, data):
+        tokenizer, where = self.tokenizer or trainer.processing_class, "DataCollatorForCompletionOnlyLM, response_template"
+        ids = [tokens_of(tokenizer, one) if isinstance(one, str) else list(one or []) for one in (self.response, self.instruction)]
+        out = []
+        for row in with_tokens(trainer, data):
+            tokens = row[TOKENIZED]
+            if self.instruction:
+                labels = only_answers(tokens, ids[1], ids[0], len(ids[0]))
+            else:
+                labels = self.after_last(tokens, ids[0])
+            out.append({TOKENIZED: tokens, "labels": labels or [IGNORED] * len(tokens)})
+        trained = sum(any(label != IGNORED for label in row["labels"]) for row in out)
+        if not trained:
+            refuse_absent(where, self.response, len(out), "what stands before an answer")
+        if trained < len(out):
+            record.note("DataCollatorForCompletionOnlyLM", f"{len(out) - trained} of {len(out)} rows have no {self.response!r}: nothing of them is trained")
+        return [row for row in out if any(label != IGNORED for label in row["labels"])]
+
+    @staticmethod
+    def after_last(tokens, mark):
+        at, last = 0, -1
+        while (at := find(tokens, mark, at)) >= 0:
+            last, at = at, at + 1
+        return None if last < 0 else [IGNORED] * (last + len(mark)) + tokens[last + len(mark):]
+
+
+def of_language_model(collator, rows):
+    """DataCollatorForLanguageModeling(mlm=False): the tokens are the labels, but for those that are the token of padding."""
+    if getattr(collator, "mlm", True):
+        raise Refused("DataCollatorForLanguageModeling, mlm", "mlm=False", "mlm=True: words that are masked at random", "give mlm=False")
+    tokenizer = getattr(collator, "tokenizer", None)
+    pad = getattr(tokenizer, "pad_token_id", None)
+    if pad is not None and pad == getattr(tokenizer, "eos_token_id", None):
+        record.note("DataCollatorForLanguageModeling", "the token of padding is the end of the sequence: it hides every end from the loss, so that the "
+                    "model does not learn to stop (DATA-03)")
+    return [{**row, "labels": [IGNORED if token == pad else token for token in row[TOKENIZED]]} for row in rows]
+
+
+def collated(collator, data, trainer, where):
+    """Rows of tokens with their labels, as a collator of transformers makes them; Refused for any other. `data`: rows with input_ids."""
+    kind = type(collator).__name__
+    few = rows_of(data)
+    if not few or TOKENIZED not in few[0]:
+        raise Refused(f"{where}, train_dataset", "rows with input_ids, as transformers.Trainer takes them",
+                      f"columns {', '.join(few[0]) if few else 'of no row'}", "make tokens of the rows, or train with TRL's SFTTrainer")
+    rows = [without_padding({name: list(row[name]) for name in (TOKENIZED, "labels", "attention_mask") if row.get(name) is not None}) for row in few]
+    if kind == "DataCollatorForLanguageModeling":
+        return of_language_model(collator, rows)
+    if kind == "CompletionOnly":
+        return collator.labeled(trainer, rows)
+    if kind not in ("DataCollatorForSeq2Seq", "DefaultDataCollator", "DataCollatorWithPadding", "NoneType", "function") or \
+            (kind == "function" and getattr(collator, "__name__", "") != "default_data_collator"):
+        raise Refused(f"{where}, data_collator", "a collator of transformers that pads", f"a {kind}: code of the script's own, which changes batches",
+                      "make the labels in the rows")
+    if any("labels" not in row for row in rows):
+        raise Refused(f"{where}, train_dataset", "rows with labels, or DataCollatorForLanguageModeling(mlm=False)", "rows with input_ids alone",
+                      "add a column labels")
+    return rows

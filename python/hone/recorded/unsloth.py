@@ -1,0 +1,163 @@
+"""The module `unsloth` of a script that is recorded: a model is a name with options, the tokenizer is real."""
+import os
+
+from hone.errors import Refused
+from hone.recorded import defaults, held, marked_rows, nothing, peft, record, trainers
+
+TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+FULL = ("embed_tokens", "lm_head")  # of target_modules: Unsloth trains full copies of them
+CHATML = ("{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}{% endfor %}"
+          "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
+LLAMA3 = ("{{ bos_token }}{% for message in messages %}{{ '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n' + message['content'] | trim "
+          "+ '<|eot_id|>' }}{% endfor %}{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}")
+# Texts that hone has of Unsloth's, and the marks around a turn (src/config/others/trainer_texts.cpp).
+MARKS = ("<|im_start|>user\n", "<|im_start|>assistant\n")
+HEADS = ("<|start_header_id|>user<|end_header_id|>\n\n", "<|start_header_id|>assistant<|end_header_id|>\n\n")
+TEXTS = {"chatml": (CHATML, "<|im_end|>", MARKS), "llama-3": (LLAMA3, "<|eot_id|>", HEADS), "llama3": (LLAMA3, "<|eot_id|>", HEADS)}
+# Names of texts whose marks around a turn are known all the same.
+SAME_MARKS = {"qwen": MARKS, "llama-3": HEADS, "llama3": HEADS, "gemma": ("<start_of_turn>user\n", "<start_of_turn>model\n"),
+              "phi-4": ("<|im_start|>user<|im_sep|>", "<|im_start|>assistant<|im_sep|>")}
+NAMES = {"from": "role", "value": "content"}
+ROLES = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bot": "assistant"}
+
+
+def tokenizer_of(name, **given):
+    from transformers import AutoTokenizer
+    return AutoTokenizer.from_pretrained(name, **given)
+
+
+class FastLanguageModel:
+    """Its two functions, with Unsloth's defaults."""
+
+    @staticmethod
+    def from_pretrained(model_name="unsloth/Llama-3.2-1B-Instruct", max_seq_length=2048, dtype=None, load_in_4bit=True, load_in_8bit=False,
+                        load_in_16bit=False, full_finetuning=False, token=None, revision=None, **more):
+        if more.get("load_in_fp8"):
+            raise Refused("from_pretrained, load_in_fp8", "4, 8 or 16 bits", "a base of float8", "leave it out")
+        four = bool(load_in_4bit) and not (load_in_8bit or load_in_16bit or full_finetuning)
+        settings = held.settings_of({"dtype": dtype if dtype is not None else "bfloat16", "revision": revision, "load_in_4bit": four,
+                                     "load_in_8bit": bool(load_in_8bit) and not full_finetuning})
+        if four:
+            settings |= {"bnb_4bit_quant_type": "nf4", "use_bnb_nested_quant": True}
+        if str(model_name).endswith("-bnb-4bit"):
+            record.note("from_pretrained", "its files are quantized already: the base is the model without -bnb-4bit, which merging needs")
+        tokenizer = tokenizer_of(os.fspath(model_name), **({"token": token} if token else {}))
+        return held.Held(os.fspath(model_name), settings, unsloth=True, limit=max_seq_length), tokenizer
+
+    @staticmethod
+    def get_peft_model(model, r=16, target_modules=None, lora_alpha=16, lora_dropout=0.0, bias="none", layers_to_transform=None, layers_pattern=None,
+                       use_gradient_checkpointing="unsloth", random_state=3407, max_seq_length=2048, use_rslora=False, modules_to_save=None,
+                       init_lora_weights=True, loftq_config=None, **more):
+        for name in ("finetune_language_layers", "finetune_attention_modules", "finetune_mlp_modules"):
+            if more.get(name) is False:
+                raise Refused(f"get_peft_model, {name}", "target_modules, which names the linears", f"{name}=False", "write target_modules")
+        targets, saved = TARGETS if target_modules is None else target_modules, list(modules_to_save or ())
+        if not isinstance(targets, str):
+            whole = [name for name in targets if name in FULL]
+            if whole:
+                record.note("get_peft_model, target_modules", f"{' and '.join(whole)} become full copies in Unsloth: lora_modules_to_save")
+            targets, saved = [name for name in targets if name not in FULL], [*saved, *(name for name in whole if name not in saved)]
+        known = {name: more[name] for name in ("use_dora", "rank_pattern", "alpha_pattern", "target_parameters") if more.get(name)}
+        return peft.adapted(model, peft.LoraConfig(r=r, target_modules=targets, lora_alpha=lora_alpha, lora_dropout=lora_dropout, bias=bias,
+                                                   layers_to_transform=layers_to_transform, layers_pattern=layers_pattern, use_rslora=use_rslora,
+                                                   modules_to_save=saved or None, init_lora_weights=init_lora_weights, task_type="CAUSAL_LM",
+                                                   loftq_config=loftq_config or {}, **known))
+
+    @staticmethod
+    def for_inference(model, *_, **__):
+        return model
+
+    for_training = for_inference
+
+
+class FastVisionModel:
+    @staticmethod
+    def from_pretrained(*_, **__):
+        raise Refused("FastVisionModel", "a model that reads text", "one that reads pictures", "hone trains on text: FastLanguageModel")
+
+
+# ---- templates and rows
+
+def get_chat_template(tokenizer, chat_template="chatml", mapping=None, map_eos_token=True, system_message=None, **_):
+    """The tokenizer with Unsloth's text, where hone has it; else with the one that it has, and a note."""
+    name = chat_template[0] if isinstance(chat_template, (tuple, list)) else chat_template
+    marks = next((marks for begin, marks in SAME_MARKS.items() if str(name).startswith(begin)), None)
+    if isinstance(chat_template, (tuple, list)) or "{%" in str(chat_template) or "{{" in str(chat_template):
+        tokenizer.chat_template = name
+    elif name in TEXTS:
+        tokenizer.chat_template, end, marks = TEXTS[name]
+        if map_eos_token and end in tokenizer.get_vocab():
+            tokenizer.eos_token = end
+        elif map_eos_token:
+            record.note("get_chat_template", f"the tokenizer has no {end}: Unsloth puts it in the place of the end of the sequence, and hone does not")
+    elif getattr(tokenizer, "chat_template", None):
+        record.note("get_chat_template", f"Unsloth's text {name!r} is none of hone's: the rows are spelled by the tokenizer's own template")
+    else:
+        raise Refused("get_chat_template", f"a text that hone has ({', '.join(TEXTS)}), or a tokenizer with a template", f"{name!r}",
+                      "set tokenizer.chat_template to the text")
+    if marks:
+        for place, mark in zip(("_unsloth_input_part", "_unsloth_output_part"), marks):
+            setattr(tokenizer, place, mark)
+    names = {value: key for key, value in (mapping or {}).items()}
+    if names and names != {"role": "role", "content": "content", "user": "user", "assistant": "assistant"}:
+        renamed(tokenizer, names)
+    return tokenizer
+
+
+def renamed(tokenizer, names):
+    """Of a mapping {"role": "from", "user": "human", ...}: turns are read by these names."""
+    own, roles = tokenizer.apply_chat_template, {key: value for key, value in names.items() if value in ("user", "assistant", "system")}
+
+    def turn(one):
+        out = {names.get(key, key): value for key, value in one.items()}
+        return {**out, "role": roles.get(out.get("role"), out.get("role"))}
+
+    def apply(conversation, *arguments, **given):
+        several = bool(conversation) and isinstance(conversation[0], (list, tuple))
+        made = [[turn(one) for one in each] for each in conversation] if several else [turn(one) for one in conversation]
+        return own(made, *arguments, **given)
+
+    tokenizer.apply_chat_template = apply
+
+
+def standardize_sharegpt(dataset, *_, **__):
+    """Turns of from and value become those of role and content."""
+    def standard(row):
+        out = {}
+        for name in ("conversations", "messages"):
+            turns = row.get(name)
+            if turns and all("from" in one for one in turns):
+                turns = [{NAMES.get(key, key): value for key, value in one.items()} for one in turns]
+            if turns:
+                out[name] = [{**one, "role": ROLES.get(one.get("role"), one.get("role"))} for one in turns]
+        return out
+
+    return dataset.map(standard)
+
+
+def to_sharegpt(dataset, *_, **__):
+    raise Refused("to_sharegpt", "rows of messages", "a text of Unsloth's that merges columns", "make the messages with dataset.map(function)")
+
+
+def trained(trainer, *_, **__):
+    return trainer.train()
+
+
+def names():
+    """What `unsloth` and its modules have."""
+    def yes(*_, **__):
+        return True
+
+    return {"FastLanguageModel": FastLanguageModel, "FastModel": FastLanguageModel, "FastLlamaModel": FastLanguageModel,
+            "FastMistralModel": FastLanguageModel, "FastQwen2Model": FastLanguageModel, "FastVisionModel": FastVisionModel,
+            "is_bfloat16_supported": yes, "is_bf16_supported": yes, "get_chat_template": get_chat_template,
+            "standardize_sharegpt": standardize_sharegpt, "standardize_data_formats": standardize_sharegpt, "to_sharegpt": to_sharegpt,
+            "train_on_responses_only": marked_rows.responses_only, "unsloth_train": trained, "PatchFastRL": nothing.Nothing(),
+            "UnslothTrainer": trainers.recorded_class("SFT"), "UnslothTrainingArguments": defaults.unsloth_config("SFT"),
+            "CHAT_TEMPLATES": {name: row[:2] for name, row in TEXTS.items()}}
+
+
+def make(name):
+    module = nothing.module(name)
+    vars(module).update(names())
+    return module
