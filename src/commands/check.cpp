@@ -12,6 +12,7 @@
 #include "base/strings/utf8.h"
 #include "commands/check_others.h"
 #include "commands/commands.h"
+#include "commands/recorded/recorded_script.h"
 #include "config/commands/doctor_plan.h"
 #include "config/method_of.h"
 #include "config/reading/checked_lines.h"
@@ -180,7 +181,8 @@ void fix_names(const config::DoctorPlan& asked, const config::ReadRun& run) {
 }  // namespace
 
 int check(const std::vector<std::string>& arguments) {
-  const config::DoctorPlan asked = config::parse_check(arguments);
+  config::DoctorPlan asked = config::parse_check(arguments);
+  const RecordedScript recorded(asked);
   if (const auto whose = whose_file(asked)) return check_others(asked, *whose);
   const config::ReadRun run = config::read_run(asked.method, asked.arguments);
   const config::CheckedRun checked = config::checked_lines(run);

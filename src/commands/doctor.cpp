@@ -18,6 +18,7 @@
 #include "commands/own_file.h"
 #include "commands/process/program_paths.h"
 #include "commands/ranks/placement.h"
+#include "commands/recorded/recorded_script.h"
 #include "config/commands/doctor_plan.h"
 #include "config/parse.h"
 #include "config/reading/edit_yaml.h"
@@ -161,6 +162,7 @@ void fix(const config::DoctorPlan& asked, const Session& session) {
 
 int doctor(const std::vector<std::string>& arguments) {
   config::DoctorPlan asked = config::parse_doctor(arguments);
+  const RecordedScript recorded(asked);
   const OwnFile own(asked);
   Session session(asked);
   std::optional<config::Plan> plan;

@@ -11,6 +11,7 @@
 #include "commands/commands.h"
 #include "commands/hub/hub_download.h"
 #include "commands/own_file.h"
+#include "commands/recorded/recorded_script.h"
 #include "config/commands/doctor_plan.h"
 #include "config/method_traits.h"
 #include "config/parse.h"
@@ -254,6 +255,7 @@ std::string heading(const config::Plan& plan, const std::string& file) {
 
 int plan_ranks(const std::vector<std::string>& arguments) {
   config::RanksPlan asked = config::parse_ranks_plan(arguments);
+  const RecordedScript recorded(asked);
   const OwnFile own(asked);
   config::Plan plan = with_downloads([&] { return config::parse_run(asked.method, words_of(asked)); });
   plan.memory_limit = kNoLimit;

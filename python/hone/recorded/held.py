@@ -1,4 +1,5 @@
 """What from_pretrained() gives while a script is recorded: a name with options, and no weights."""
+import functools
 import re
 import types
 
@@ -158,6 +159,7 @@ def settings_of(given):
     return out
 
 
+@functools.lru_cache(maxsize=None)
 def auto_class(name, kind):
     """AutoModelForCausalLM and its like."""
     class Auto:

@@ -72,7 +72,8 @@ class Recorded:
                 raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument {name!r}")
             if not (name in LENGTHS and getattr(args, "max_length", None) is not None and "max_length" in args._set):
                 setattr(args, name, value)
-            record.note(f"{type(self).__name__}, {name}", f"an argument of older versions: today's is {type(args).__name__}({name}=...)")
+            today = options.former_rows(options.METHODS[self._name]).get(name, {}).get("option") or name
+            record.note(f"{type(self).__name__}, {name}", f"an argument of older versions: today's is {type(args).__name__}({today}=...)")
 
     def _take_model(self, given, args):
         model = self._held
@@ -124,6 +125,12 @@ class Recorded:
         if out.get("reward_timeout") == functions.TIMEOUT:
             del out["reward_timeout"]  # the examination does not wait a day
         return out
+
+    @property
+    def model(self):
+        return self._held if self._held is not None else super().model
+
+    model_wrapped = model
 
     def train(self, resume_from_checkpoint=None, trial=None, ignore_keys_for_eval=None, **_):
         if record.Ended.reached is not None:

@@ -262,22 +262,25 @@ constexpr CommandRow kCommands[] = {
      .example = "hone check run.yaml",
      .usage = "hone check [METHOD] run.yaml [--fix] [--option value ...]\n"
            "hone check FILE [--as TRAINER] [--data ROWS] [--dataset_info FILE] [--json] [--write run.yaml]\n"
+           "hone check SCRIPT.py --run [--online] [--run_limit SECONDS] [--keep FOLDER] [-- SCRIPT ARGUMENTS]\n"
            "\n"
            "Tells what each option of a file becomes (kept, renamed, ignored with the reason, refused with what to do),\n"
            "all mistakes at once, and the first row as the model reads it. Loads no weights and writes nothing but, with\n"
            "--fix, the file. The exit code is 0, or 2 when the run would be refused.\n"
            "FILE may be another trainer's: YAML of axolotl, LLaMA-Factory and torchtune, args.json and scripts of\n"
-           "ms-swift, Python of TRL, Unsloth and transformers.\n",
+           "ms-swift, Python of TRL, Unsloth and transformers. A script is read; --run executes it until its train().\n",
      .schema = &check_schema,
      .check = [](const Words& words) { parse_check(words); }},
     {.name = "doctor",
      .what = "examine a run before its first step",
      .example = "hone doctor run.yaml",
      .usage = "hone doctor [METHOD] run.yaml [--deep] [--strict] [--json] [--fix] [-v] [--option value ...]\n"
+           "hone doctor SCRIPT.py --run [--online] [--run_limit SECONDS] [--keep FOLDER] [-- SCRIPT ARGUMENTS]\n"
            "\n"
            "Examines a run before its first step and trains nothing. The method is given by name, or inferred from the\n"
            "options in the file; options of the run may follow, as in the training commands. The exit code is 0, 1 for\n"
-           "warnings with --strict, or 2 for a failure. The file may be another trainer's, as of hone check.\n",
+           "warnings with --strict, or 2 for a failure. The file may be another trainer's, as of hone check.\n"
+           "With --run a script of TRL, Unsloth or transformers is executed until its train(), in a child with limits.\n",
      .schema = &doctor_schema,
      .check = [](const Words& words) { parse_doctor(words); }},
     {.name = "plan",
@@ -288,7 +291,7 @@ constexpr CommandRow kCommands[] = {
            "What a run would need and take on other numbers of processes (ranks): memory of each and of a host, bytes that\n"
            "they send, seconds of a step, efficiency; where it stops to fit, and the cheapest setting that does. Reads the\n"
            "model and the data here, measures a short pass and this host's loopback, and trains nothing. The file may be\n"
-           "another trainer's, as of hone check.\n",
+           "another trainer's, as of hone check; with --run a script is executed until its train().\n",
      .schema = &plan_schema,
      .check = [](const Words& words) { parse_ranks_plan(words); }},
     {.name = "faults",

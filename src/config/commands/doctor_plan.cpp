@@ -43,6 +43,22 @@ Method method_from_name(const Schema& schema, const std::string& word) {
                    .fix = fmt::format("write hone {} run.yaml", schema.command)});
 }
 
+// What belongs to a script that is executed, and nothing else has.
+void require_run(const Schema& schema, const DoctorPlan& plan) {
+  if (plan.run) return;
+  const DoctorPlan none;
+  const std::string given = !plan.script_arguments.empty()    ? "-- " + plan.script_arguments.front()
+                            : plan.online                     ? "--online"
+                            : plan.run_limit != none.run_limit ? "--run_limit"
+                            : !plan.keep.empty()               ? "--keep"
+                                                               : "";
+  if (given.empty()) return;
+  throw UserError({.where = "hone " + schema.command,
+                   .expected = "--run beside what is of a script that is executed",
+                   .found = given,
+                   .fix = fmt::format("write hone {} SCRIPT --run, which executes it; or leave that out", schema.command)});
+}
+
 template <typename Plan>
 Plan parse_examined(const Schema& schema, const std::vector<std::string>& arguments) {
   Plan plan;
@@ -50,6 +66,10 @@ Plan parse_examined(const Schema& schema, const std::vector<std::string>& argume
   std::vector<std::string> names, own;
   for (std::size_t at = 0; at < arguments.size();) {
     const std::string& given = arguments[at++];
+    if (given == "--") {
+      plan.script_arguments.assign(arguments.begin() + static_cast<std::ptrdiff_t>(at), arguments.end());
+      break;
+    }
     const std::string word = is_option_word(given) ? given : user_path(given, "hone " + schema.command);
     if (word == "-v") {
       own.emplace_back("--verbose");
@@ -97,7 +117,8 @@ Plan parse_examined(const Schema& schema, const std::vector<std::string>& argume
                      .found = "only options on the command line",
                      .fix = fmt::format("put them into a file: hone {} run.yaml --fix", schema.command)});
   }
-  const std::string yaml = plan.config.empty() ? "" : base::read_text(plan.config);
+  require_run(schema, plan);
+  const std::string yaml = plan.config.empty() || plan.run ? "" : base::read_text(plan.config);
   plan.method = method ? *method : method_of(yaml, names);
   if (!plan.config.empty()) plan.arguments.insert(plan.arguments.begin(), {"--config", plan.config});
   return plan;
@@ -126,7 +147,12 @@ const Schema& check_schema() {
          {"dataset_info", "LLaMA-Factory's table of data sets; null: dataset_info.json of its dataset_dir",
           &DoctorPlan::dataset_info},
          {"json", "of another trainer's run: print what it becomes as JSON", &DoctorPlan::json},
-         {"write", "another trainer's file: write hone's own file of the run", &DoctorPlan::write}});
+         {"write", "another trainer's file: write hone's own file of the run", &DoctorPlan::write},
+         {"run", "execute the script until its train(), and examine the very options, rows and rewards that it made",
+          &DoctorPlan::run},
+         {"online", "with run: the script has the network", &DoctorPlan::online},
+         {"run_limit", "with run: seconds until train()", &DoctorPlan::run_limit, kWhole, above(0)},
+         {"keep", "with run: a new folder in which its options and rows stay", &DoctorPlan::keep}});
     return out;
   }();
   return schema;

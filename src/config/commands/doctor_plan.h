@@ -17,11 +17,16 @@ struct DoctorPlan {
   std::string as, data, dataset_info,
       write;  // of another trainer's file (config/others/other_plan.h); empty: not given
   bool deep = false, strict = false, json = false, fix = false, verbose = false;
+  bool run = false, online = false;           // execute a script until its train(), and with the network
+  double run_limit = 600;                     // seconds that it has until then
+  std::string keep;                           // where its options and rows stay; empty: nowhere
+  std::vector<std::string> script_arguments;  // behind --
 
   bool operator==(const DoctorPlan&) const = default;
 };
 
 // hone doctor [METHOD] [run.yaml] [--deep] [--strict] [--json] [--fix] [-v] [--option value ...]
+// hone doctor|check|plan SCRIPT --run [--online] [--run_limit SECONDS] [--keep FOLDER] [-- ARGUMENTS OF THE SCRIPT]
 // UserError for an unknown method, a file that cannot be read, and --fix without a file.
 DoctorPlan parse_doctor(const std::vector<std::string>& arguments);
 

@@ -321,7 +321,10 @@ namespace {
 constexpr std::string_view
     kAs = "whose names the file has, as of hone check; null: recognized by them",
     kData = "another trainer's file: rows in the place of those that it names",
-    kTable = "LLaMA-Factory's table of data sets; null: dataset_info.json of its dataset_dir";
+    kTable = "LLaMA-Factory's table of data sets; null: dataset_info.json of its dataset_dir",
+    kRun = "a script: execute it until its train(), and examine the very options, rows and rewards that it made",
+    kOnline = "with run: the script has the network",
+    kLimit = "with run: seconds until train()", kKeep = "with run: a new folder in which its options and rows stay";
 }  // namespace
 
 const Schema& doctor_schema() {
@@ -335,7 +338,11 @@ const Schema& doctor_schema() {
         {"verbose", "every verdict, and what cannot happen by construction; also -v", &DoctorPlan::verbose},
         {"as", kAs, &DoctorPlan::as},
         {"data", kData, &DoctorPlan::data},
-        {"dataset_info", kTable, &DoctorPlan::dataset_info}}});
+        {"dataset_info", kTable, &DoctorPlan::dataset_info},
+        {"run", kRun, &DoctorPlan::run},
+        {"online", kOnline, &DoctorPlan::online},
+        {"run_limit", kLimit, &DoctorPlan::run_limit, kWhole, above(0)},
+        {"keep", kKeep, &DoctorPlan::keep}}});
   return schema;
 }
 
@@ -362,7 +369,11 @@ const Schema& plan_schema() {
         {"json", "one JSON object", &DoctorPlan::json},
         {"as", kAs, &DoctorPlan::as},
         {"data", kData, &DoctorPlan::data},
-        {"dataset_info", kTable, &DoctorPlan::dataset_info}}});
+        {"dataset_info", kTable, &DoctorPlan::dataset_info},
+        {"run", kRun, &DoctorPlan::run},
+        {"online", kOnline, &DoctorPlan::online},
+        {"run_limit", kLimit, &DoctorPlan::run_limit, kWhole, above(0)},
+        {"keep", kKeep, &DoctorPlan::keep}}});
   return schema;
 }
 
