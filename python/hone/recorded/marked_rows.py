@@ -22,6 +22,29 @@ def with_tokens(trainer, data):
     return [without_padding({name: list(row[name]) for name in (TOKENIZED, "labels", "attention_mask") if name in row}) for row in few]
 
 
+def of_unsloth(trainer, data, function):
+    """Rows of text as Unsloth makes tokens of them: no end is put behind a text, and a second beginning is left off. Others stay."""
+    tokenizer, field = trainer.processing_class, trainer.args.dataset_text_field
+    rows = rows_of(data)
+    if not rows or TOKENIZED in rows[0] or (function is None and field not in rows[0]):
+        return data
+    texts = [row[field] for row in rows] if function is None else texts_of(function, rows)
+    begin = getattr(tokenizer, "bos_token", None)
+    twice = bool(begin) and (texts[0].startswith(begin) or begin in (getattr(tokenizer, "chat_template", None) or ""))
+    if twice:
+        record.note("tokens", f"texts begin with {begin!r} themselves: Unsloth adds no second one")
+    return [{TOKENIZED: list(tokenizer(text, add_special_tokens=not twice)["input_ids"])} for text in texts]
+
+
+def texts_of(function, rows):
+    """Of a formatting_func of Unsloth's: it gets columns of rows, and returns a list of texts."""
+    texts = function({name: [row[name] for row in rows] for name in rows[0]})
+    if isinstance(texts, list) and len(texts) == len(rows) and all(isinstance(one, str) for one in texts):
+        return texts
+    found = f"{len(texts)} of them" if isinstance(texts, list) else f"a {type(texts).__name__}"
+    raise Refused("SFTTrainer, formatting_func", f"a list of {len(rows)} texts, one for each row", found, "return one text for each row of the batch")
+
+
 def without_padding(row):
     """Places that attention_mask leaves out are no part of a row: the program never pads."""
     mask = row.pop("attention_mask", None)
@@ -61,16 +84,18 @@ def core_of(tokenizer, part):
     return common([tokens_of(tokenizer, text) for text in (part, "\n" + part, part + "\n", "\n" + part + "\n", part.strip())])
 
 
-def only_answers(tokens, question, answer, length):
-    """Labels of what follows each `answer` until the next `question`, which `length` tokens end; None where there is no answer."""
-    labels, at, found = [IGNORED] * len(tokens), 0, False
+def only_answers(tokens, question, answers, trained=None):
+    """Labels of what follows one of `answers` until the next `question`; None where there is no answer. `trained`: labels that the row has."""
+    labels, at, trained = [IGNORED] * len(tokens), 0, tokens if trained is None else trained
+    answer = next((one for one in answers if find(tokens, one) >= 0), None)
+    if answer is None:
+        return None
     while (at := find(tokens, answer, at)) >= 0:
-        found, begin = True, at + length
+        begin = at + len(answer)
         end = find(tokens, question, begin)
-        end = len(tokens) if end < 0 else end
-        labels[begin:end] = tokens[begin:end]
-        at = max(end, begin)
-    return labels if found else None
+        at = len(tokens) if end < 0 else end
+        labels[begin:at] = trained[begin:at]
+    return labels
 
 
 def refuse_absent(where, mark, count, what):
@@ -85,31 +110,29 @@ def responses_only(trainer, instruction_part=None, response_part=None, force_mat
     if return_function:
         raise Refused(f"{where}, return_function", "a trainer", "return_function=True", "give the trainer, which is changed")
     tokenizer = tokenizer or trainer.processing_class
-    if instruction_part is None and response_part is None:
-        instruction_part, response_part = (getattr(tokenizer, name, None) for name in ("_unsloth_input_part", "_unsloth_output_part"))
     if not instruction_part or not response_part:
         raise Refused(where, "instruction_part and response_part", f"{instruction_part!r} and {response_part!r}", "write both, as the template has them")
-    question, answer = core_of(tokenizer, instruction_part), core_of(tokenizer, response_part)
-    whole = tokens_of(tokenizer, response_part)
+    question, answers = tokens_of(tokenizer, instruction_part), [tokens_of(tokenizer, response_part)]
+    if not force_match:
+        question = core_of(tokenizer, instruction_part)
+        answers.append(core_of(tokenizer, response_part))
     for name in ("_train_rows", "_eval_rows"):
         data = getattr(trainer, name)
         if data is None:
             continue
         several = isinstance(data, dict)
-        made = {key: answered(trainer, one, question, answer, whole, where, response_part) for key, one in (data if several else {"": data}).items()}
+        made = {key: answered(trainer, one, question, answers, where, response_part) for key, one in (data if several else {"": data}).items()}
         object.__setattr__(trainer, name, made if several else made[""])
     record.note(where, f"only what follows {response_part!r} is trained")
     return trainer
 
 
-def answered(trainer, data, question, answer, whole, where, mark):
+def answered(trainer, data, question, answers, where, mark):
     out, rows = [], with_tokens(trainer, data)
     for row in rows:
-        tokens = row[TOKENIZED]
-        part = whole if find(tokens, whole) >= 0 else answer
-        labels = only_answers(tokens, question, part, len(part))
+        labels = only_answers(row[TOKENIZED], question, answers, row.get("labels"))
         if labels is not None and any(label != IGNORED for label in labels):
-            out.append({TOKENIZED: tokens, "labels": labels})
+            out.append({TOKENIZED: row[TOKENIZED], "labels": labels})
     if not out:
         refuse_absent(f"{where}, response_part", mark, len(rows), "what stands before an answer")
     if len(out) < len(rows):
@@ -132,7 +155,7 @@ class CompletionOnly:
         for row in with_tokens(trainer, data):
             tokens = row[TOKENIZED]
             if self.instruction:
-                labels = only_answers(tokens, ids[1], ids[0], len(ids[0]))
+                labels = only_answers(tokens, ids[1], [ids[0]])
             else:
                 labels = self.after_last(tokens, ids[0])
             out.append({TOKENIZED: tokens, "labels": labels or [IGNORED] * len(tokens)})

@@ -24,13 +24,30 @@ class Stopped(Exception):
 
 # ---- the code
 
-def is_left_out(line):
-    """Lines of a notebook's own: shell and magic."""
-    return re.match(r"\s*(%|!)", line) is not None or re.match(r"\s*\w+\s*=\s*!", line) is not None
+def is_python(text):
+    try:
+        compile(text, "cell", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def without_magic(lines):
+    """(code, lines that are left out) of a cell: shell and magic lines become lines that do nothing."""
+    first = next((line for line in lines if line.strip()), "")
+    whole = re.match(r"\s*%%(?!capture|time)", first) is not None
+    out, left, goes_on = [], 0, False
+    for line in lines:
+        assigned = re.match(r"(\s*[A-Za-z_]\w*\s*=)\s*[!%]", line)
+        gone = whole or goes_on or re.match(r"\s*[%!?]", line) is not None or re.fullmatch(r"\s*[\w.]+\?+\s*", line) is not None
+        goes_on = gone and not whole and line.rstrip().endswith("\\")
+        left += bool((gone or assigned) and line.strip())
+        out.append(re.match(r"\s*", line)[0] + "pass" if gone and not assigned else f"{assigned[1]} []" if assigned else line)
+    return "\n".join(out), left
 
 
 def cells_of(text):
-    """(number, code) of a notebook's cells of Python, and how many lines are left out; they stay as lines that do nothing."""
+    """(number, code) of a notebook's cells of Python, and how many lines are left out. A cell that is Python has no magic."""
     try:
         cells = json.loads(text)["cells"]
     except (ValueError, KeyError, TypeError):
@@ -38,16 +55,11 @@ def cells_of(text):
     out, left = [], 0
     for number, cell in enumerate((one for one in cells if one.get("cell_type") == "code"), 1):
         source = cell.get("source") or ""
-        lines = (source if isinstance(source, str) else "".join(source)).split("\n")
-        first = next((line for line in lines if line.strip()), "")
-        whole = re.match(r"\s*%%(?!capture|time|timeit)", first) is not None
-        kept = []
-        for line in lines:
-            gone = whole or is_left_out(line)
-            left += bool(gone and line.strip())
-            indent = re.match(r"\s*", line)[0]
-            kept.append(f"{indent}pass" if gone else line)
-        out.append((number, "\n".join(kept)))
+        code, gone = source if isinstance(source, str) else "".join(source), 0
+        if not is_python(code):
+            code, gone = without_magic(code.split("\n"))
+        left += gone
+        out.append((number, code))
     return out, left
 
 
@@ -120,7 +132,7 @@ def told(error):
     where = record.place_of_error(error)
     if isinstance(error, SystemExit):
         code = error.code
-        said = f", with {code!r}" if code not in (None, 0) else ""
+        said = f", with the exit code {code}" if isinstance(code, int) and code else f": {code}" if code not in (None, 0) else ""
         return Stopped(f"the script ended before train(){said}", where, cause="a missing argument, or a condition of the script's",
                        fix="give its arguments behind --: hone doctor SCRIPT --run -- --name value")
     if isinstance(error, Refused):
@@ -146,7 +158,7 @@ def begin(message):
     record.SCRIPT, record.FOLDER = os.path.abspath(message["script"]), message["folder"]
     offline.begin(message["online"])
     sys.argv[:] = [message["script"], *message["arguments"]]
-    folder = os.path.dirname(record.SCRIPT)
-    if folder in sys.path:
-        sys.path.remove(folder)
-    sys.path.insert(0, folder)
+    for folder in (os.getcwd(), os.path.dirname(record.SCRIPT)):
+        if folder in sys.path:
+            sys.path.remove(folder)
+    sys.path.insert(0, os.path.dirname(record.SCRIPT))

@@ -59,7 +59,11 @@ class Recorded:
         collator = given.pop("data_collator", None)
         if is_unsloth() and self._name == "GRPO":
             whole_groups(args)
+        makes_tokens = is_unsloth() and self._name == "SFT" and not isinstance(self, Trainer)
+        function = given.pop("formatting_func", None) if makes_tokens else None
         super().__init__(**given)
+        if makes_tokens:
+            self._take_texts(function)
         self._take_collator(collator)
 
     def _take_former(self, given, args):
@@ -70,9 +74,9 @@ class Recorded:
                 continue
             if name not in options.rows(options.METHODS[self._name]) and name not in options.former_names(options.METHODS[self._name]):
                 raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument {name!r}")
-            if not (name in LENGTHS and getattr(args, "max_length", None) is not None and "max_length" in args._set):
-                setattr(args, name, value)
             today = options.former_rows(options.METHODS[self._name]).get(name, {}).get("option") or name
+            if today != "max_length" or not set(LENGTHS) & set(args._set):  # else the config's counts
+                setattr(args, today, value)
             record.note(f"{type(self).__name__}, {name}", f"an argument of older versions: today's is {type(args).__name__}({today}=...)")
 
     def _take_model(self, given, args):
@@ -92,6 +96,12 @@ class Recorded:
                 args.max_length = limit
             if own is not None and own != limit:
                 record.note("max_length", f"{own} in the config and max_seq_length {limit} of the model: the lesser counts")
+
+    def _take_texts(self, function):
+        for name in ("_train_rows", "_eval_rows"):
+            data = getattr(self, name)
+            if data is not None and not isinstance(data, (str, os.PathLike, dict)):
+                object.__setattr__(self, name, marked_rows.of_unsloth(self, data, function))
 
     def _take_collator(self, collator):
         kind = type(collator).__name__

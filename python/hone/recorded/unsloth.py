@@ -10,15 +10,9 @@ CHATML = ("{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\
           "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
 LLAMA3 = ("{{ bos_token }}{% for message in messages %}{{ '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n' + message['content'] | trim "
           "+ '<|eot_id|>' }}{% endfor %}{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}")
-# Texts that hone has of Unsloth's, and the marks around a turn (src/config/others/trainer_texts.cpp).
-MARKS = ("<|im_start|>user\n", "<|im_start|>assistant\n")
-HEADS = ("<|start_header_id|>user<|end_header_id|>\n\n", "<|start_header_id|>assistant<|end_header_id|>\n\n")
-TEXTS = {"chatml": (CHATML, "<|im_end|>", MARKS), "llama-3": (LLAMA3, "<|eot_id|>", HEADS), "llama3": (LLAMA3, "<|eot_id|>", HEADS)}
-# Names of texts whose marks around a turn are known all the same.
-SAME_MARKS = {"qwen": MARKS, "llama-3": HEADS, "llama3": HEADS, "gemma": ("<start_of_turn>user\n", "<start_of_turn>model\n"),
-              "phi-4": ("<|im_start|>user<|im_sep|>", "<|im_start|>assistant<|im_sep|>")}
-NAMES = {"from": "role", "value": "content"}
-ROLES = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bot": "assistant"}
+# Texts that hone has of Unsloth's, and what ends a turn (src/config/others/trainer_texts.cpp).
+TEXTS = {"chatml": (CHATML, "<|im_end|>"), "llama-3": (LLAMA3, "<|eot_id|>"), "llama3": (LLAMA3, "<|eot_id|>")}
+ROLES = {"human": "user", "input": "user", "user": "user", "gpt": "assistant", "output": "assistant", "assistant": "assistant", "system": "system"}
 
 
 def tokenizer_of(name, **given):
@@ -55,7 +49,7 @@ class FastLanguageModel:
         if not isinstance(targets, str):
             whole = [name for name in targets if name in FULL]
             if whole:
-                record.note("get_peft_model, target_modules", f"{' and '.join(whole)} become full copies in Unsloth: lora_modules_to_save")
+                record.note("get_peft_model, target_modules", f"{' and '.join(whole)}: full copies in Unsloth, as lora_modules_to_save")
             targets, saved = [name for name in targets if name not in FULL], [*saved, *(name for name in whole if name not in saved)]
         known = {name: more[name] for name in ("use_dora", "rank_pattern", "alpha_pattern", "target_parameters") if more.get(name)}
         return peft.adapted(model, peft.LoraConfig(r=r, target_modules=targets, lora_alpha=lora_alpha, lora_dropout=lora_dropout, bias=bias,
@@ -81,11 +75,10 @@ class FastVisionModel:
 def get_chat_template(tokenizer, chat_template="chatml", mapping=None, map_eos_token=True, system_message=None, **_):
     """The tokenizer with Unsloth's text, where hone has it; else with the one that it has, and a note."""
     name = chat_template[0] if isinstance(chat_template, (tuple, list)) else chat_template
-    marks = next((marks for begin, marks in SAME_MARKS.items() if str(name).startswith(begin)), None)
     if isinstance(chat_template, (tuple, list)) or "{%" in str(chat_template) or "{{" in str(chat_template):
         tokenizer.chat_template = name
     elif name in TEXTS:
-        tokenizer.chat_template, end, marks = TEXTS[name]
+        tokenizer.chat_template, end = TEXTS[name]
         if map_eos_token and end in tokenizer.get_vocab():
             tokenizer.eos_token = end
         elif map_eos_token:
@@ -95,9 +88,6 @@ def get_chat_template(tokenizer, chat_template="chatml", mapping=None, map_eos_t
     else:
         raise Refused("get_chat_template", f"a text that hone has ({', '.join(TEXTS)}), or a tokenizer with a template", f"{name!r}",
                       "set tokenizer.chat_template to the text")
-    if marks:
-        for place, mark in zip(("_unsloth_input_part", "_unsloth_output_part"), marks):
-            setattr(tokenizer, place, mark)
     names = {value: key for key, value in (mapping or {}).items()}
     if names and names != {"role": "role", "content": "content", "user": "user", "assistant": "assistant"}:
         renamed(tokenizer, names)
@@ -121,16 +111,19 @@ def renamed(tokenizer, names):
 
 
 def standardize_sharegpt(dataset, *_, **__):
-    """Turns of from and value become those of role and content."""
+    """Turns with any two names become those of role and content, in the column conversations."""
+    first = next(iter(dataset), {})
+    if "conversations" not in first:
+        return dataset
+    names = list(first["conversations"][0])
+    role = next((name for name in names if name in ("role", "from")), names[0])
+    content = next(name for name in names if name != role)
+
     def standard(row):
-        out = {}
-        for name in ("conversations", "messages"):
-            turns = row.get(name)
-            if turns and all("from" in one for one in turns):
-                turns = [{NAMES.get(key, key): value for key, value in one.items()} for one in turns]
-            if turns:
-                out[name] = [{**one, "role": ROLES.get(one.get("role"), one.get("role"))} for one in turns]
-        return out
+        unknown = next((one[role] for one in row["conversations"] if one[role] not in ROLES), None)
+        if unknown is not None:
+            raise Refused("standardize_sharegpt", f"turns of {', '.join(ROLES)}", f"{unknown!r}", "rename it with dataset.map(function)")
+        return {"conversations": [{"role": ROLES[one[role]], "content": one[content]} for one in row["conversations"]]}
 
     return dataset.map(standard)
 
@@ -154,7 +147,7 @@ def names():
             "standardize_sharegpt": standardize_sharegpt, "standardize_data_formats": standardize_sharegpt, "to_sharegpt": to_sharegpt,
             "train_on_responses_only": marked_rows.responses_only, "unsloth_train": trained, "PatchFastRL": nothing.Nothing(),
             "UnslothTrainer": trainers.recorded_class("SFT"), "UnslothTrainingArguments": defaults.unsloth_config("SFT"),
-            "CHAT_TEMPLATES": {name: row[:2] for name, row in TEXTS.items()}}
+            "CHAT_TEMPLATES": dict(TEXTS)}
 
 
 def make(name):

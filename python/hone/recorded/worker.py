@@ -31,7 +31,9 @@ class Served(child.Child):
             self.serve()
 
     def reply(self, message):
-        """What a function raises is told to the program each time; the next call is made all the same."""
+        """Only questions are answered: events are of a run that trains. What a function raises does not end the calls."""
+        if "ask" not in message:
+            return {"stop": False}
         self.failure = None
         return super().reply(message)
 
