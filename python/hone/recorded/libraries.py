@@ -1,4 +1,5 @@
 """What is changed in transformers, torch and huggingface_hub when a script has imported them, and the modules in the place of others."""
+import sys
 import types
 
 from hone.errors import Refused
@@ -98,9 +99,8 @@ def change_torch(module):
 
     def answer(value, told=True):
         def asked(*_, **__):
-            if told and not record.ANSWERED and record.place():
-                record.ANSWERED.add("cuda")
-                record.note("torch.cuda", "answered as a GPU of today does: an H100 of 80 GB, with bfloat16")
+            if told and record.is_own(sys._getframe(1).f_code.co_filename):
+                record.tell_gpu("torch.cuda")
             return value
 
         return asked

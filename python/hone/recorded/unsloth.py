@@ -139,6 +139,7 @@ def trained(trainer, *_, **__):
 def names():
     """What `unsloth` and its modules have."""
     def yes(*_, **__):
+        record.tell_gpu("is_bfloat16_supported")
         return True
 
     return {"FastLanguageModel": FastLanguageModel, "FastModel": FastLanguageModel, "FastLlamaModel": FastLanguageModel,
