@@ -16,6 +16,7 @@
 #include "config/commands/doctor_plan.h"
 #include "config/method_of.h"
 #include "config/reading/checked_lines.h"
+#include "config/reading/yaml_value.h"
 #include "config/write_plan.h"
 #include "data/files/row_source.h"
 #include "data/forms/prompts.h"
@@ -178,15 +179,29 @@ void fix_names(const config::DoctorPlan& asked, const config::ReadRun& run) {
   base::write_file_atomic(asked.config, fixed.text);
 }
 
+// Of a script that was executed: its options as they are in the file of its run.
+int print_recorded_json(const config::DoctorPlan& asked, const base::Json& facts, const config::ReadRun& run) {
+  base::Json out = facts;
+  out["method"] = config::method_name(asked.method);
+  out["options"] = config::yaml_value(base::read_text(asked.config), asked.config);
+  out["refused"] = base::Json::array();
+  for (const base::UserError& mistake : run.settings.mistakes()) out["refused"].push_back(mistake.what());
+  std::cout << base::dump_json(out) << '\n';
+  return out["refused"].empty() ? 0 : kUserMistake;
+}
+
 }  // namespace
 
 int check(const std::vector<std::string>& arguments) {
   config::DoctorPlan asked = config::parse_check(arguments);
   const RecordedScript recorded(asked);
-  if (const auto whose = whose_file(asked)) return check_others(asked, *whose);
+  if (!asked.run) {
+    if (const auto whose = whose_file(asked)) return check_others(asked, *whose);
+  }
   const config::ReadRun run = config::read_run(asked.method, asked.arguments);
+  if (asked.run && asked.json) return print_recorded_json(asked, recorded.facts(), run);
   const config::CheckedRun checked = config::checked_lines(run);
-  std::cout << "hone check   " << base::printable(asked.config) << (asked.config.empty() ? "" : " · ")
+  std::cout << "hone check   " << base::printable(asked.shown()) << (asked.config.empty() ? "" : " · ")
             << "hone " << config::method_name(asked.method) << '\n';
   print_lines(checked);
   for (const base::UserError& mistake : checked.elsewhere)

@@ -63,7 +63,7 @@ std::string describe_precision(config::Precision precision) {
 std::string heading(const config::DoctorPlan& asked, const train::OpenedRun* run) {
   const std::string method = upper(config::method_name(asked.method));
   if (run == nullptr)
-    return "hone doctor   " + asked.config + (asked.config.empty() ? "" : " · ") + method + "\n";
+    return "hone doctor   " + asked.shown() + (asked.config.empty() ? "" : " · ") + method + "\n";
   const config::Plan& plan = run->plan;
   return "hone doctor   " + base::fs::path(plan.model_name_or_path).filename().string() + " · " + method +
          (run->adapter->is_full() ? " · all weights"

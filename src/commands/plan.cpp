@@ -268,7 +268,7 @@ int plan_ranks(const std::vector<std::string>& arguments) {
   if (asked.json) {
     std::cout << base::printable_json(base::dump_json(report::rank_json(plans), 2)) << '\n';
   } else {
-    std::cout << base::printable(heading(run->plan, asked.config)) << report::rank_text(plans);
+    std::cout << base::printable(heading(run->plan, asked.shown())) << report::rank_text(plans);
   }
   return 0;
 }

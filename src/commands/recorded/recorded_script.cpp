@@ -74,11 +74,16 @@ void set_environment(const config::DoctorPlan& asked, const fs::path& package) {
 
 void require_script(const config::DoctorPlan& asked) {
   if (asked.config.ends_with(".py") || asked.config.ends_with(".ipynb")) {
-    if (!asked.fix) return;
-    throw UserError({.where = "--fix",
-                     .expected = "a file of hone's own",
-                     .found = asked.config + ", a script",
-                     .fix = "leave --fix out, and change the script"});
+    const std::string beside = asked.fix                     ? "--fix"
+                               : !asked.write.empty()        ? "--write"
+                               : !asked.data.empty()         ? "--data"
+                               : !asked.dataset_info.empty() ? "--dataset_info"
+                                                             : "";
+    if (beside.empty()) return;
+    throw UserError({.where = "--run",
+                     .expected = "options and rows that the script itself makes",
+                     .found = beside,
+                     .fix = "leave it out; --keep FOLDER keeps hone's own file of the run and its rows"});
   }
   throw UserError({.where = "--run",
                    .expected = "a script of Python or a notebook",
@@ -94,18 +99,18 @@ std::string last_words(const std::string& printed) {
   return printed.substr(begin == std::string::npos ? 0 : begin + 1, std::min(kMostSaid, end - (begin + 1) + 1));
 }
 
-// The line of faulthandler's text that is in the script: "line 12".
+// The line of faulthandler's text that is in the script: "line 12", "cell 3 line 2".
 std::string line_in_dump(const std::string& dump, const std::string& script) {
-  const std::size_t at = dump.find(script + "\", line ");
-  const std::size_t cell = dump.find(script + " cell ");
-  const std::size_t begin = at != std::string::npos ? at + script.size() + 3 : cell;
-  if (begin == std::string::npos) return "";
-  const std::size_t first = at != std::string::npos ? begin : cell + script.size() + 1;
-  return dump.substr(first, dump.find(" in ", first) - first);
+  const std::size_t at = dump.find("File \"" + script);
+  if (at == std::string::npos) return "";
+  const std::size_t begin = at + 6 + script.size();
+  std::string line = dump.substr(begin, dump.find(" in ", begin) - begin);  // `", line 12`, ` cell 3", line 2`
+  std::erase_if(line, [](char letter) { return letter == '"' || letter == ','; });
+  return line.substr(std::min(line.size(), line.find_first_not_of(' ')));
 }
 
 [[noreturn]] void late(const config::DoctorPlan& asked, python::WorkerProcess& process) {
-  const std::string line = line_in_dump(process.ask_where(), fs::absolute(asked.config).string());
+  const std::string line = line_in_dump(process.ask_where(), fs::absolute(asked.config).lexically_normal().string());
   throw UserError({.where = asked.config,
                    .expected = fmt::format("a script that reaches train() within {:g} seconds", asked.run_limit),
                    .found = "it still runs" + (line.empty() ? "" : ", at " + line),
@@ -170,9 +175,16 @@ void print_notes(std::ostream& out, const Json& notes) {
   }
 }
 
-void require_empty(const fs::path& folder) {
-  std::error_code none;
-  if (!fs::exists(folder, none) || (fs::is_directory(folder, none) && fs::is_empty(folder, none))) return;
+void make_empty(const fs::path& folder) {
+  std::error_code none, failed;
+  if (!fs::exists(folder, none)) fs::create_directories(folder, failed);
+  if (failed) {
+    throw UserError({.where = "--keep",
+                     .expected = "a folder that can be made",
+                     .found = folder.string() + ": " + failed.message(),
+                     .fix = "name another one"});
+  }
+  if (fs::is_directory(folder, none) && fs::is_empty(folder, none)) return;
   throw UserError({.where = "--keep",
                    .expected = "a folder that is new or empty",
                    .found = folder.string(),
@@ -191,8 +203,7 @@ RecordedScript::RecordedScript(config::DoctorPlan& asked) {
     folder = folder_.emplace("script").path();
   } else {
     folder = fs::absolute(asked.keep);
-    require_empty(folder);
-    fs::create_directories(folder);
+    make_empty(folder);
   }
   const fs::path package = package_folder();
   set_environment(asked, package);
@@ -206,11 +217,14 @@ RecordedScript::RecordedScript(config::DoctorPlan& asked) {
   if (asked.verbose) out << printable(printed);
   print_notes(out, reply.value("notes", Json::array()));
   if (reply.contains("stopped")) stopped(reply["stopped"], printed);
-  const std::string script = asked.config, config = python::reply_field(reply, "config", kRecorder);
+  const std::string script = asked.config, config = python::reply_field(reply, "config", kRecorder).get<std::string>();
   out << printable(fmt::format("run       stopped at train() of {}, made at {}", reply.value("trainer", ""),
                                reply.value("place", "")))
       << '\n';
   if (!asked.keep.empty()) out << printable("kept      " + config) << '\n';
+  facts_ = Json::object({{"trainer", reply.value("trainer", "")},
+                         {"place", reply.value("place", "")},
+                         {"notes", reply.value("notes", Json::array())}});
   const auto socket = reply.value("socket", "");
   const fs::path beside = fs::path(socket).parent_path();
   if (beside != folder) socket_folder_ = beside.string();
@@ -219,6 +233,7 @@ RecordedScript::RecordedScript(config::DoctorPlan& asked) {
   process_->push();
   std::replace(asked.arguments.begin(), asked.arguments.end(), script, config);
   asked.config = config;
+  asked.script = script;
   asked.as = "hone";
   if (const auto method = config::find_method(reply.value("method", ""))) asked.method = *method;
 }

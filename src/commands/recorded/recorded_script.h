@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/files/scratch_folder.h"
+#include "base/json.h"
 #include "config/commands/doctor_plan.h"
 #include "python/worker_process.h"
 
@@ -25,10 +26,13 @@ class RecordedScript {
   RecordedScript(const RecordedScript&) = delete;
   RecordedScript& operator=(const RecordedScript&) = delete;
   ~RecordedScript();
+  // {"trainer": class, "place": its line, "notes": [[line, name, text]]} of a script that was executed; null: none was.
+  const base::Json& facts() const { return facts_; }
 
  private:
   std::optional<base::ScratchFolder> folder_;
   std::unique_ptr<python::WorkerProcess> process_;
+  base::Json facts_;
   std::string socket_folder_;  // beside ours; empty: there is none
 };
 

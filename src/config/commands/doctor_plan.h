@@ -21,6 +21,9 @@ struct DoctorPlan {
   double run_limit = 600;                     // seconds that it has until then
   std::string keep;                           // where its options and rows stay; empty: nowhere
   std::vector<std::string> script_arguments;  // behind --
+  std::string script;                         // that was executed: its run is in config
+
+  const std::string& shown() const { return script.empty() ? config : script; }
 
   bool operator==(const DoctorPlan&) const = default;
 };

@@ -1,4 +1,7 @@
 """What scripts of the test use of the package `transformers`, where that is not installed: a tokenizer of bytes."""
+import json
+import types
+
 EOS, PAD, FIRST = 2, 0, 4
 
 
@@ -21,6 +24,13 @@ class Tokenizer:
 
     def apply_chat_template(self, messages, tokenize=False, **_):
         return "".join(f"<{one['role']}>\n{one['content']}\n" for one in messages) + self.eos_token
+
+
+class AutoConfig:
+    @staticmethod
+    def from_pretrained(name, **_):
+        with open(f"{name}/config.json", encoding="utf-8") as file:
+            return types.SimpleNamespace(**json.load(file))
 
 
 class AutoTokenizer:
