@@ -17,13 +17,31 @@ def kept(method, values):
     return {name: value for name, value in values.items() if name in rows and options.default_of(rows[name]) != value}
 
 
+# Of vLLM's SamplingParams, which Unsloth's config takes: options of the trainers that sample.
+SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+
+
+class OfUnsloth:
+    """Arguments that only Unsloth's configs have."""
+
+    def __init__(self, output_dir=None, vllm_sampling_params=None, unsloth_num_chunks=None, **settings):
+        rows = options.rows(self._method)
+        for name in SAMPLING:
+            value = getattr(vllm_sampling_params, name, None)
+            if value is not None and name in rows and name not in settings:
+                settings[name] = 0 if name == "top_k" and value < 0 else value
+        if self._method == "grpo" and settings.get("loss_type") != "dapo":
+            settings.setdefault("beta", 0.001)
+        super().__init__(output_dir, **settings)
+
+
 @functools.lru_cache(maxsize=None)
 def unsloth_config(name):
     """Of "SFT": SFTConfig with the defaults that Unsloth gives it."""
     method = options.METHODS[name]
     more = UNSLOTH_GROUPS if method in ("grpo", "rloo") else {}
     own = {**options.LOSSES.get(name, {}), **kept(method, {**UNSLOTH, **more})}
-    return make_class(f"{name}Config", method, own, passes=True, bases=(config_class(name),))
+    return make_class(f"{name}Config", method, own, passes=True, bases=(OfUnsloth, config_class(name)))
 
 
 @functools.lru_cache(maxsize=None)

@@ -3,9 +3,9 @@ import functools
 import re
 import types
 
-from hone.errors import Refused
+from hone.errors import Refused, RefusedName
 from hone.recorded import record, tensors
-from hone.trl import adapters, model_files
+from hone.trl import adapters, model_files, models
 
 # Methods that change nothing of what is trained: they give the model back.
 SAME = ("to", "cuda", "cpu", "train", "eval", "half", "float", "bfloat16", "requires_grad_for_inputs", "gradient_checkpointing_enable",
@@ -34,9 +34,12 @@ class Held:
     @property
     def config(self):
         if "config" not in self.known:
-            found = model_files.read_config(self.name_or_path, "config.json", "AutoConfig")
-            self.known["config"] = found if found is not None else types.SimpleNamespace(_name_or_path=self.name_or_path)
+            self.known["config"] = self.own_config() or types.SimpleNamespace(_name_or_path=self.name_or_path)
         return self.known["config"]
+
+    def own_config(self):
+        """What its files say; None where they are not here."""
+        return model_files.read_config(self.name_or_path, "config.json", "AutoConfig")
 
     @property
     def generation_config(self):
@@ -67,8 +70,8 @@ class Held:
             return lambda *_, **__: self
         if name.startswith("_") or name in ("get_base_model", "hf_quantizer", "quantization_method", "active_adapter"):
             raise AttributeError(name)
-        raise Refused(f"model.{name}", "what --run knows of a model: its name, its options and the shapes of its parameters",
-                      "a method or a part that needs its weights", "leave it out of what is run before train(), or write hone's own file")
+        raise RefusedName(f"model.{name}", "what --run knows of a model: its name, its options and the shapes of its parameters",
+                          "a method or a part that needs its weights", "leave it out of what is run before train(), or write hone's own file")
 
     def __setattr__(self, name, value):
         if name not in SILENT:
@@ -131,6 +134,18 @@ class Held:
 
     # ---- what becomes of it
 
+    def refuse_changed(self, where):
+        """A configuration that the script has changed: its values are of another model than that of the files."""
+        now, own = self.known.get("config"), None
+        if now is not None and hasattr(now, "to_dict"):
+            own = self.own_config()
+        if own is None or not hasattr(own, "to_dict"):
+            return
+        change = models.difference("its configuration", *({name: value for name, value in models.names_of(one).items() if name not in models.OF_TOKENIZER}
+                                                          for one in (own, now)))
+        if change:
+            raise Refused(f"{where}, model.config", "what the model's folder has", change, "save the model with this configuration, and use that folder")
+
     def frozen(self):
         """unfrozen_parameters, where a script has frozen some parameters and made no adapter."""
         found = self.known.get("parameters")
@@ -170,7 +185,10 @@ def auto_class(name, kind):
         def from_pretrained(cls, pretrained_model_name_or_path, *_, **given):
             if kind not in ("causal", "scores"):
                 raise Refused(f"{name}.from_pretrained", "a model that writes text, or a reward model", f"{name}", "hone trains on text")
-            return Held(pretrained_model_name_or_path, settings_of(given), kind)
+            made = Held(pretrained_model_name_or_path, settings_of(given), kind)
+            if given.get("config") is not None:
+                made.config = given["config"]
+            return made
 
         @classmethod
         def from_config(cls, *_, **__):

@@ -56,6 +56,10 @@ class Recorded:
         for name in ("ref_model", "teacher_model"):
             if isinstance(given.get(name), held.Held):
                 given[name] = given[name].name_or_path
+        rewards = given.get("reward_funcs")
+        if isinstance(rewards, (list, tuple, held.Held)):
+            given["reward_funcs"] = [one.name_or_path if isinstance(one, held.Held) else one
+                                     for one in (rewards if isinstance(rewards, (list, tuple)) else [rewards])]
         collator = given.pop("data_collator", None)
         if is_unsloth() and self._name == "GRPO":
             whole_groups(args)
@@ -147,6 +151,8 @@ class Recorded:
             raise record.Ended.reached
         if resume_from_checkpoint:
             record.note("train, resume_from_checkpoint", "the run is examined from its beginning")
+        if self._held is not None:
+            self._held.refuse_changed(type(self).__name__)
         frozen = self._held.frozen() if self._held is not None else {}
         if frozen.get("unfrozen_parameters") == []:
             raise Refused(f"{type(self).__name__}, model", "a parameter that is trained", "a model with requires_grad=False on every one",
