@@ -123,7 +123,7 @@ def test_sft(folder):
     """SFT of TRL: the rows that the script's own function makes, its options, its arguments"""
     code, said = run(folder, SFT, "--keep", "kept", "--", "--rate", "3e-4")
     same(code, 0, said)
-    has(said, "run       train.py is executed by", "without a network", "stopped at train() of SFTTrainer, made at train.py:21", "learning_rate: 0.0003")
+    has(said, "run       train.py is executed by", "without a network", "stopped at train() of SFTTrainer, made at train.py:19", "learning_rate: 0.0003")
     options, rows = kept(folder)
     has(options, "learning_rate: 0.0003\n", "lora_r: 4\n", 'lora_target_modules: ["(.*\\\\.)?q_proj"]\n', "load_in_4bit: true\n", 'bnb_4bit_quant_type: "fp4"\n',
         'dtype: "bfloat16"\n')
@@ -151,7 +151,7 @@ def test_unsloth(folder):
         holds(0 < len(trained) <= 3, f"`get` is trained: {trained}")
     code, said = run(folder, UNSLOTH.replace("MARK", "'<assistent>'"))
     same(code, 2, said)
-    has(said, "train.py:16, train_on_responses_only, response_part", "'<assistent>' in none of 5 rows", "DATA-01")
+    has(said, "train.py:14, train_on_responses_only, response_part", "'<assistent>' in none of 5 rows", "DATA-01")
 
 
 def test_unsloth_defaults(folder):
@@ -243,7 +243,7 @@ def test_network(folder):
     text = "import socket\nsocket.create_connection(('192.0.2.1', 80), timeout=0.2)\n"
     code, said = run(folder, text)
     same(code, 2, said)
-    has(said, "train.py:2", "no network: 192.0.2.1:80 was asked for", "--online")
+    has(said, "train.py:2", "no network: 192.0.2.1 was asked for", "--online")
     code, said = run(folder, text, "--online")
     same(code, 2, said)
     holds("no network" not in said, said)
@@ -260,7 +260,7 @@ def test_notebook(folder):
     book = {"cells": [{"cell_type": "code", "source": one} for one in cells] + [{"cell_type": "markdown", "source": "raise"}]}
     code, said = run(folder, json.dumps(book), name="run.ipynb")
     same(code, 0, said)
-    has(said, "4 shell or magic lines are left out", "made at run.ipynb, cell 3 line 21", "max_steps: 2")
+    has(said, "4 shell or magic lines are left out", "made at run.ipynb, cell 3 line 19", "max_steps: 2")
     book["cells"].insert(2, {"cell_type": "code", "source": "a = 1\nraise ValueError('so')"})
     code, said = run(folder, json.dumps(book), name="run.ipynb")
     same(code, 2, said)

@@ -1,11 +1,10 @@
 #include "commands/recorded/recorded_script.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
+#include <sstream>
 #include <system_error>
 
 #include "base/error.h"
@@ -111,8 +110,10 @@ std::string line_in_dump(const std::string& dump, const std::string& script) {
 
 [[noreturn]] void late(const config::DoctorPlan& asked, python::WorkerProcess& process) {
   const std::string line = line_in_dump(process.ask_where(), fs::absolute(asked.config).lexically_normal().string());
+  std::ostringstream most;
+  most << "a script that reaches train() within " << asked.run_limit << " seconds";
   throw UserError({.where = asked.config,
-                   .expected = fmt::format("a script that reaches train() within {:g} seconds", asked.run_limit),
+                   .expected = most.str(),
                    .found = "it still runs" + (line.empty() ? "" : ", at " + line),
                    .cause = "a loop that does not end, or much to prepare",
                    .fix = "--run_limit gives it more seconds; or let it prepare fewer rows"});
@@ -166,7 +167,7 @@ Json run_script(const config::DoctorPlan& asked, const fs::path& folder, const f
   return reply;
 }
 
-void print_notes(std::ostream& out, const Json& notes) {
+void tell_notes(std::ostream& out, const Json& notes) {
   for (const Json& one : notes) {
     const auto where = one.at(0).get<std::string>();
     out << printable("note      " + one.at(1).get<std::string>() + (where.empty() ? "" : " (" + where + ")") +
@@ -207,19 +208,19 @@ RecordedScript::RecordedScript(config::DoctorPlan& asked) {
   }
   const fs::path package = package_folder();
   set_environment(asked, package);
-  out << printable(fmt::format("run       {} is executed by {}, with recorders for its trainer and its models; {}",
-                               asked.config, base::active_python("").program,
-                               asked.online ? "it has the network" : "without a network"))
+  out << printable("run       " + asked.config + " is executed by " + base::active_python("").program +
+                   ", with recorders for its trainer and its models; " +
+                   (asked.online ? "it has the network" : "without a network"))
       << std::endl;
   process_ = std::make_unique<python::WorkerProcess>("", recorder_program());
   const Json reply = run_script(asked, folder, package, *process_);
   const std::string printed = process_->new_output();
   if (asked.verbose) out << printable(printed);
-  print_notes(out, reply.value("notes", Json::array()));
+  tell_notes(out, reply.value("notes", Json::array()));
   if (reply.contains("stopped")) stopped(reply["stopped"], printed);
   const std::string script = asked.config, config = python::reply_field(reply, "config", kRecorder).get<std::string>();
-  out << printable(fmt::format("run       stopped at train() of {}, made at {}", reply.value("trainer", ""),
-                               reply.value("place", "")))
+  out << printable("run       stopped at train() of " + reply.value("trainer", "") + ", made at " +
+                   reply.value("place", ""))
       << '\n';
   if (!asked.keep.empty()) out << printable("kept      " + config) << '\n';
   facts_ = Json::object({{"trainer", reply.value("trainer", "")},
