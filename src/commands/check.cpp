@@ -180,7 +180,8 @@ void fix_names(const config::DoctorPlan& asked, const config::ReadRun& run) {
 }
 
 // Of a script that was executed: its options as they are in the file of its run.
-int print_recorded_json(const config::DoctorPlan& asked, const base::Json& facts, const config::ReadRun& run) {
+int print_recorded_json(const config::DoctorPlan& asked, const base::Json& facts,
+                        const config::ReadRun& run) {
   base::Json out = facts;
   out["method"] = config::method_name(asked.method);
   out["options"] = config::yaml_value(base::read_text(asked.config), asked.config);

@@ -72,6 +72,7 @@ class Recorded:
 
     def _take_former(self, given, args):
         """Arguments that are options today: a note names them."""
+        former = []
         for name in [name for name in given if name not in ARGUMENTS[self._name]]:
             value = given.pop(name)
             if name in NO_EFFECT or value is None:
@@ -81,7 +82,9 @@ class Recorded:
             today = options.former_rows(options.METHODS[self._name]).get(name, {}).get("option") or name
             if today != "max_length" or not set(LENGTHS) & set(args._set):  # else the config's counts
                 setattr(args, today, value)
-            record.note(f"{type(self).__name__}, {name}", f"an argument of older versions: today's is {type(args).__name__}({today}=...)")
+            former.append(name)
+        if former:
+            record.note(f"{type(self).__name__}, {', '.join(former)}", "arguments of older versions: today they are options of its config")
 
     def _take_model(self, given, args):
         model = self._held

@@ -95,7 +95,8 @@ std::string last_words(const std::string& printed) {
   const std::size_t end = printed.find_last_not_of(" \r\n");
   if (end == std::string::npos) return "";
   const std::size_t begin = printed.rfind('\n', end);
-  return printed.substr(begin == std::string::npos ? 0 : begin + 1, std::min(kMostSaid, end - (begin + 1) + 1));
+  return printed.substr(begin == std::string::npos ? 0 : begin + 1,
+                        std::min(kMostSaid, end - (begin + 1) + 1));
 }
 
 // The line of faulthandler's text that is in the script: "line 12", "cell 3 line 2".
@@ -103,13 +104,15 @@ std::string line_in_dump(const std::string& dump, const std::string& script) {
   const std::size_t at = dump.find("File \"" + script);
   if (at == std::string::npos) return "";
   const std::size_t begin = at + 6 + script.size();
-  std::string line = dump.substr(begin, dump.find(" in ", begin) - begin);  // `", line 12`, ` cell 3", line 2`
+  std::string line =
+      dump.substr(begin, dump.find(" in ", begin) - begin);  // `", line 12`, ` cell 3", line 2`
   std::erase_if(line, [](char letter) { return letter == '"' || letter == ','; });
   return line.substr(std::min(line.size(), line.find_first_not_of(' ')));
 }
 
 [[noreturn]] void late(const config::DoctorPlan& asked, python::WorkerProcess& process) {
-  const std::string line = line_in_dump(process.ask_where(), fs::absolute(asked.config).lexically_normal().string());
+  const std::string line =
+      line_in_dump(process.ask_where(), fs::absolute(asked.config).lexically_normal().string());
   std::ostringstream most;
   most << "a script that reaches train() within " << asked.run_limit << " seconds";
   throw UserError({.where = asked.config,
@@ -218,7 +221,8 @@ RecordedScript::RecordedScript(config::DoctorPlan& asked) {
   if (asked.verbose) out << printable(printed);
   tell_notes(out, reply.value("notes", Json::array()));
   if (reply.contains("stopped")) stopped(reply["stopped"], printed);
-  const std::string script = asked.config, config = python::reply_field(reply, "config", kRecorder).get<std::string>();
+  const std::string script = asked.config,
+                    config = python::reply_field(reply, "config", kRecorder).get<std::string>();
   out << printable("run       stopped at train() of " + reply.value("trainer", "") + ", made at " +
                    reply.value("place", ""))
       << '\n';

@@ -47,8 +47,8 @@ Method method_from_name(const Schema& schema, const std::string& word) {
 void require_run(const Schema& schema, const DoctorPlan& plan) {
   if (plan.run) return;
   const DoctorPlan none;
-  const std::string given = !plan.script_arguments.empty()    ? "-- " + plan.script_arguments.front()
-                            : plan.online                     ? "--online"
+  const std::string given = !plan.script_arguments.empty()     ? "-- " + plan.script_arguments.front()
+                            : plan.online                      ? "--online"
                             : plan.run_limit != none.run_limit ? "--run_limit"
                             : !plan.keep.empty()               ? "--keep"
                                                                : "";
@@ -56,7 +56,8 @@ void require_run(const Schema& schema, const DoctorPlan& plan) {
   throw UserError({.where = "hone " + schema.command,
                    .expected = "--run beside what is of a script that is executed",
                    .found = given,
-                   .fix = fmt::format("write hone {} SCRIPT --run, which executes it; or leave that out", schema.command)});
+                   .fix = fmt::format("write hone {} SCRIPT --run, which executes it; or leave that out",
+                                      schema.command)});
 }
 
 template <typename Plan>
@@ -148,7 +149,8 @@ const Schema& check_schema() {
           &DoctorPlan::dataset_info},
          {"json", "of another trainer's run: print what it becomes as JSON", &DoctorPlan::json},
          {"write", "another trainer's file: write hone's own file of the run", &DoctorPlan::write},
-         {"run", "execute the script until its train(), and examine the very options, rows and rewards that it made",
+         {"run",
+          "execute the script until its train(), and examine the very options, rows and rewards that it made",
           &DoctorPlan::run},
          {"online", "with run: the script has the network", &DoctorPlan::online},
          {"run_limit", "with run: seconds until train()", &DoctorPlan::run_limit, kWhole, above(0)},

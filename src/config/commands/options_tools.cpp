@@ -322,9 +322,10 @@ constexpr std::string_view
     kAs = "whose names the file has, as of hone check; null: recognized by them",
     kData = "another trainer's file: rows in the place of those that it names",
     kTable = "LLaMA-Factory's table of data sets; null: dataset_info.json of its dataset_dir",
-    kRun = "a script: execute it until its train(), and examine the very options, rows and rewards that it made",
-    kOnline = "with run: the script has the network",
-    kLimit = "with run: seconds until train()", kKeep = "with run: a new folder in which its options and rows stay";
+    kRun =
+        "a script: execute it until its train(), and examine the very options, rows and rewards that it made",
+    kOnline = "with run: the script has the network", kLimit = "with run: seconds until train()",
+    kKeep = "with run: a new folder in which its options and rows stay";
 }  // namespace
 
 const Schema& doctor_schema() {
