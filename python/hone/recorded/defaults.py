@@ -1,6 +1,7 @@
 """Defaults of other classes than TRL's configs: those of `hone check` for the same trainers (src/config/others/script.cpp), which a test compares."""
 import functools
 
+from hone.errors import Refused
 from hone.trl import options
 from hone.trl.config import config_class, make_class
 
@@ -24,7 +25,10 @@ SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 class OfUnsloth:
     """Arguments that only Unsloth's configs have."""
 
-    def __init__(self, output_dir=None, vllm_sampling_params=None, unsloth_num_chunks=None, **settings):
+    def __init__(self, output_dir=None, vllm_sampling_params=None, unsloth_num_chunks=None, embedding_learning_rate=None, **settings):
+        if embedding_learning_rate is not None:
+            raise Refused(f"{type(self).__name__}, embedding_learning_rate", "one learning rate", f"{embedding_learning_rate} for embeddings",
+                          "leave it out: the whole adapter has learning_rate")
         rows = options.rows(self._method)
         for name in SAMPLING:
             value = getattr(vllm_sampling_params, name, None)

@@ -12,6 +12,8 @@ SAME = ("to", "cuda", "cpu", "train", "eval", "half", "float", "bfloat16", "requ
         "gradient_checkpointing_disable", "enable_input_require_grads", "disable_input_require_grads", "tie_weights", "print_trainable_parameters",
         "config_class", "set_adapter", "for_training", "for_inference", "compile", "save_pretrained", "push_to_hub", "zero_grad",
         "enable_adapter_layers", "set_attn_implementation")
+# Modules that models have at the top.
+PARTS = ("model", "lm_head", "transformer", "score", "backbone")
 # Attributes that scripts set, and that change no step.
 SILENT = ("is_parallelizable", "model_parallel", "use_cache", "hf_device_map", "supports_gradient_checkpointing", "is_loaded_in_4bit",
           "is_loaded_in_8bit", "name_or_path", "warnings_issued", "generation_config", "config", "max_seq_length", "padding_side")
@@ -70,6 +72,8 @@ class Held:
             return lambda *_, **__: self
         if name.startswith("_") or name in ("get_base_model", "hf_quantizer", "quantization_method", "active_adapter"):
             raise AttributeError(name)
+        if name in PARTS:
+            return tensors.part_of([one for _, one in self.named_parameters()], [name])
         raise RefusedName(f"model.{name}", "what --run knows of a model: its name, its options and the shapes of its parameters",
                           "a method or a part that needs its weights", "leave it out of what is run before train(), or write hone's own file")
 

@@ -52,13 +52,18 @@ def pipeline(*_, **__):
                   "leave it out of what is run before train()")
 
 
+class Seq2SeqTrainer:
+    def __init__(self, *_, **__):
+        raise Refused("Seq2SeqTrainer", "a trainer of models that only decode", "one of models with an encoder", "hone trains decoders: Trainer, SFTTrainer")
+
+
 def transformers_name(name):
     """A stand-in by its name; None where transformers' own is used."""
     if name == "Trainer":
         return trainers.Trainer
-    if name == "TrainingArguments":
+    if name in ("TrainingArguments", "Seq2SeqTrainingArguments"):
         return defaults.training_arguments()
-    return {"BitsAndBytesConfig": BitsAndBytesConfig, "pipeline": pipeline}.get(name) or held.class_for(name)
+    return {"BitsAndBytesConfig": BitsAndBytesConfig, "pipeline": pipeline, "Seq2SeqTrainer": Seq2SeqTrainer}.get(name) or held.class_for(name)
 
 
 def change_transformers(module):

@@ -69,3 +69,57 @@ def parameters_of(name):
     files = models.files_of(folder) if folder is not None else []
     out = [Parameter(key, row["shape"], row["dtype"]) for path in files for key, row in header_of(path).items() if key != "__metadata__"]
     return out or None
+
+
+class Part:
+    """Modules of a model by the beginnings of their parameters' names: scripts freeze them, and count their parameters."""
+
+    def __init__(self, parameters, prefixes):
+        self.__dict__.update(all=parameters, prefixes=prefixes)
+
+    def named_parameters(self, *_, **__):
+        return [(one.name, one) for one in self.all if one.name.startswith(tuple(f"{prefix}." for prefix in self.prefixes))]
+
+    def parameters(self, *_):
+        return [one for _, one in self.named_parameters()]
+
+    def requires_grad_(self, trained=True):
+        for one in self.parameters():
+            one.requires_grad_(trained)
+        return self
+
+    def children(self):
+        """The names of what is in it, in the order of the files; layers by their number."""
+        names = {name[len(prefix) + 1:].partition(".")[0] for prefix in self.prefixes for name, _ in self.named_parameters() if name.startswith(f"{prefix}.")}
+        return sorted(names, key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0, name))
+
+    def __len__(self):
+        return len(self.children())
+
+    def __iter__(self):
+        return (part_of(self.all, [f"{prefix}.{name}" for prefix in self.prefixes]) for name in self.children())
+
+    def __getitem__(self, at):
+        names = self.children()[at]
+        names = names if isinstance(names, list) else [names]
+        return part_of(self.all, [f"{prefix}.{name}" for prefix in self.prefixes for name in names])
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return part_of(self.all, [f"{prefix}.{name}" for prefix in self.prefixes])
+
+    def __setattr__(self, name, value):
+        raise TypeError(f"{self.prefixes[0]}.{name}: --run loads no weights, so that no module can be set")
+
+
+def part_of(parameters, names):
+    """The parameter of one name, or what is below these names."""
+    if len(names) == 1:
+        exact = next((one for one in parameters if one.name == names[0]), None)
+        if exact is not None:
+            return exact
+    made = Part(parameters, names)
+    if not made.named_parameters():
+        raise AttributeError(f"{names[0]}: no parameter of the model's files is below it")
+    return made

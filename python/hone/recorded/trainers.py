@@ -12,7 +12,9 @@ from hone.trl.trainer import ARGUMENTS, trainer_class
 # Arguments of former releases of TRL, and of Unsloth's trainers, that no option has.
 NO_EFFECT = ("dataset_num_proc", "dataset_batch_size", "num_of_sequences", "chars_per_token", "model_adapter_name", "ref_adapter_name",
              "is_encoder_decoder", "label_pad_token_id", "padding_value", "padding")
+METRICS = ("compute_metrics", "preprocess_logits_for_metrics")
 PADS = ("DataCollatorForSeq2Seq", "DataCollatorWithPadding", "DefaultDataCollator", "DataCollatorForLanguageModeling")
+RENAMED = {"evaluation_strategy": "eval_strategy", "max_seq_length": "max_length"}  # names in args that this process reads by today's
 LENGTHS = ("max_length", "max_seq_length")
 
 
@@ -45,6 +47,9 @@ class Recorded:
         given = self._bound(arguments, named)
         args = arguments_as(given.get("args"), config_of(self._name))
         given["args"] = args = config_of(self._name)() if args is None else args
+        for before, today in RENAMED.items():
+            if before in args._set and today not in args._set:
+                setattr(args, today, args._set.pop(before))
         self._take_former(given, args)
         model = given.get("model")
         object.__setattr__(self, "_held", model if isinstance(model, held.Held) else None)
@@ -60,6 +65,8 @@ class Recorded:
         if isinstance(rewards, (list, tuple, held.Held)):
             given["reward_funcs"] = [one.name_or_path if isinstance(one, held.Held) else one
                                      for one in (rewards if isinstance(rewards, (list, tuple)) else [rewards])]
+        for name in [name for name in METRICS if given.pop(name, None) is not None]:
+            record.note(f"{type(self).__name__}, {name}", "figures of an evaluation, which train nothing: it is not called")
         collator = given.pop("data_collator", None)
         if is_unsloth() and self._name == "GRPO":
             whole_groups(args)

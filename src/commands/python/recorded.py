@@ -1,4 +1,5 @@
-# A script that is recorded (commands/recorded/recorded_script.h); worker_base.py stands above it. The package hone.recorded does it all.
+# A script that is recorded (commands/recorded/recorded_script.h); worker_base.py stands above it.
+# The package hone.recorded does all of it.
 STATE = {}
 
 

@@ -1,5 +1,5 @@
-// A script of TRL, Unsloth or transformers that is executed until its trainer's train() (option --run), for commands that take a
-// run of hone's own. python/hone/recorded has what stands in the place of trainers and models.
+// A script of TRL, Unsloth or transformers that is executed until its trainer's train() (option --run), for
+// commands that take a run of hone's own. python/hone/recorded has what stands in the place of trainers and models.
 #pragma once
 
 #include <memory>
@@ -13,13 +13,13 @@
 
 namespace hone::commands {
 
-// Without asked.run nothing is executed. Otherwise the script runs in a child of the user's Python, with limits; the options
-// and rows that it has made take its place in asked.config and asked.arguments, and asked.method is its trainer's. They lie in a folder of
-// their own, or in asked.keep, and the child answers calls of the script's reward functions, until this goes. What is done is
-// printed, to stderr where the command prints JSON.
+// Without asked.run nothing is executed. Otherwise the script runs in a child of the user's Python, with limits.
+// The options and rows that it has made take its place in asked.config and asked.arguments, and asked.method is
+// its trainer's. They lie in a folder of their own, or in asked.keep. The child answers calls of the script's
+// reward functions until this goes. What is done is printed, to stderr where the command prints JSON.
 //
-// UserError: a script that does not reach train(), in the words of its own exception with its line; the time limit; a trainer or an
-// argument that hone refuses; no Python, or one without hone's package.
+// UserError: a script that does not reach train(), in the words of its own exception with its line; the time
+// limit; a trainer or an argument that hone refuses; no Python, or one without hone's package.
 class RecordedScript {
  public:
   explicit RecordedScript(config::DoctorPlan& asked);
