@@ -29,6 +29,33 @@ TEST_F(DoctorPlanTest, OptionsOfTheRunStayWords) {
   EXPECT_TRUE(plan.strict);
 }
 
+TEST_F(DoctorPlanTest, AScriptThatIsExecutedHasItsOwnArguments) {
+  const std::string script = write("train.py", "reward_funcs: [\n");  // no YAML, and not read as such
+  const DoctorPlan plan = parse_doctor(
+      {script, "--run", "--run_limit", "3", "--seed", "1", "--", "--run_limit", "9", "--", "run.yaml"});
+  EXPECT_TRUE(plan.run);
+  EXPECT_FALSE(plan.online);
+  EXPECT_EQ(plan.run_limit, 3);
+  EXPECT_EQ(plan.arguments, (std::vector<std::string>{"--config", script, "--seed", "1"}));
+  EXPECT_EQ(plan.script_arguments, (std::vector<std::string>{"--run_limit", "9", "--", "run.yaml"}));
+  EXPECT_EQ(parse_check({script, "--run", "--online"}).run_limit, DoctorPlan().run_limit);
+  EXPECT_EQ(parse_ranks_plan({script, "--run", "--keep", "made"}).keep, "made");
+}
+
+TEST_F(DoctorPlanTest, WhatIsOfAScriptNeedsRun) {
+  const std::string file = write("run.yaml", "lora_r: 8\n");
+  for (const std::vector<std::string>& words : {std::vector<std::string>{file, "--online"},
+                                                {file, "--run_limit", "5"},
+                                                {file, "--keep", "made"},
+                                                {file, "--", "--rate", "1"}}) {
+    const std::string said = error_of([&] { parse_doctor(words); });
+    EXPECT_NE(said.find("--run beside what is of a script"), std::string::npos) << said;
+    EXPECT_NE(said.find(words[1]), std::string::npos) << said;
+  }
+  EXPECT_NE(error_of([&] { parse_doctor({file, "--run", "--run_limit", "0"}); }).find("run_limit"),
+            std::string::npos);
+}
+
 TEST_F(DoctorPlanTest, TheMethodIsTheWordOrWhoseOptionsThereAre) {
   const std::string sft = write("sft.yaml", "packing: true\n");
   const std::string grpo = write("grpo.yaml", "reward_funcs: accuracy_reward\nnum-generations: 4\n");

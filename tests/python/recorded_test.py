@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -179,6 +180,76 @@ def test_rewards(folder):
     has((folder / "kept/printed.txt").read_text(), "scored ")
 
 
+def test_formatting(folder):
+    """Unsloth's formatting_func gets columns, and no end is put behind its texts"""
+    text = f"""
+from unsloth import FastLanguageModel
+from unsloth.chat_templates import get_chat_template, standardize_sharegpt
+from datasets import Dataset
+from trl import SFTConfig, SFTTrainer
+model, tokenizer = FastLanguageModel.from_pretrained({TINY!r})
+model = FastLanguageModel.get_peft_model(model, r=2)
+tokenizer = get_chat_template(tokenizer, chat_template="chatml", map_eos_token=False)
+chats = Dataset.from_list([{{"conversations": [{{"from": "human", "value": "ask"}}, {{"from": "gpt", "value": "get"}}]}}] * 2)
+chats = standardize_sharegpt(chats)
+assert chats[0]["conversations"] == [{{"role": "user", "content": "ask"}}, {{"role": "assistant", "content": "get"}}], chats[0]
+SFTTrainer(model=model, processing_class=tokenizer, train_dataset=chats, args=SFTConfig("out", max_steps=1),
+           formatting_func=lambda rows: [turns[0]["content"] + ENDS for turns in rows["conversations"]]).train()
+"""
+    for end, ended in (("''", False), ("tokenizer.eos_token", True)):
+        name = f"kept{ended}"
+        code, said = run(folder, text.replace("ENDS", end), "--keep", name)
+        same(code, 0, said)
+        rows = kept(folder, name)[1]
+        same({row["input_ids"][-1] == 2 for row in rows}, {ended}, "only the script puts an end")
+    has(kept(folder, "keptTrue")[0], "max_length: 2048\n")
+    code, said = run(folder, text.replace("ENDS for turns in rows[\"conversations\"]]", "'' for turns in rows[\"conversations\"]][1:]"))
+    same(code, 2, said)
+    has(said, "a list of 2 texts, one for each row")
+
+
+def test_frozen(folder):
+    """Parameters that a script freezes: those that are left are trained; a model with none is refused"""
+    text = f"""
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+model = AutoModelForCausalLM.from_pretrained({TINY!r})
+for parameter in PART.parameters():
+    parameter.requires_grad = False
+print(model.num_parameters(only_trainable=True), model.num_parameters())
+SFTTrainer(model=model, args=SFTConfig("out", max_steps=1), train_dataset=[{{"text": "one two"}}] * 2).train()
+"""
+    code, said = run(folder, text.replace("PART", "model.model.layers[:1]"), "--keep", "kept")
+    same(code, 0, said)
+    names = json.loads(re.search(r"^unfrozen_parameters: (.*)$", kept(folder)[0], re.MULTILINE)[1])
+    holds(any(r"layers\.1\." in name for name in names) and not any(r"layers\.0\." in name for name in names), f"layer 0 is frozen: {names}")
+    code, said = run(folder, text.replace("PART", "model"))
+    same(code, 2, said)
+    has(said, "requires_grad=False on every one")
+
+
+def test_completion_only(folder):
+    """DataCollatorForCompletionOnlyLM of former releases of TRL: what stands behind the mark is trained"""
+    text = f"""
+from datasets import Dataset
+from transformers import AutoTokenizer
+from trl import DataCollatorForCompletionOnlyLM, SFTConfig, SFTTrainer
+tokenizer = AutoTokenizer.from_pretrained({TINY!r})
+rows = Dataset.from_list([{{"text": f"ask ### get {{n}}"}} for n in range(3)] + [{{"text": "no mark"}}])
+SFTTrainer(model={TINY!r}, processing_class=tokenizer, args=SFTConfig("out", max_steps=1), train_dataset=rows,
+           data_collator=DataCollatorForCompletionOnlyLM(" ###", tokenizer=tokenizer)).train()
+"""
+    code, said = run(folder, text, "--keep", "kept")
+    same(code, 0, said)
+    has(said, "1 of 4 rows have no ' ###'")
+    rows = kept(folder)[1]
+    same(len(rows), 3)
+    for row in rows:
+        first = next(at for at, label in enumerate(row["labels"]) if label != -100)
+        same(row["labels"][first:], row["input_ids"][first:])
+        holds(first > 1 and len(row["labels"]) - first < len(row["labels"]) - 1, f"the prompt is masked: {row}")
+
+
 def test_trainer(folder):
     """transformers.Trainer: rows of tokens, the labels of its collator, and the end that it hides"""
     code, said = run(folder, TRAINER, "--keep", "kept")
@@ -278,6 +349,17 @@ def test_options(folder):
         ended = subprocess.run([PROGRAM, "doctor", *words], cwd=folder, capture_output=True, text=True)
         same(ended.returncode, 2, ended.stderr)
         has(ended.stderr, text)
+
+
+def test_page(folder):
+    """The example of docs/doctor-for-others.md says what the page shows"""
+    page = (SOURCE / "docs/doctor-for-others.md").read_text(encoding="utf-8")
+    text, shown = re.search(r"^```python\n(.*?)^```.*?^```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL).groups()
+    code, said = run(folder, text.replace("tests/fixtures/parity/tiny_llama", TINY), command="doctor", name="numbers.py")
+    same(code, 0, said)
+    rest = iter(said.splitlines())
+    for line in shown.splitlines():
+        holds(line in rest, f"{line!r} in this order in:\n{said}")
 
 
 def test_plan(folder):
