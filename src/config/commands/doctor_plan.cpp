@@ -103,6 +103,7 @@ Plan parse_examined(const Schema& schema, const std::vector<std::string>& argume
   }
   Settings settings(schema);
   settings.read_arguments(own);
+  settings.collect_values();
   settings.throw_mistakes();
   settings.fill<DoctorPlan>(plan);
   if constexpr (!std::is_same_v<Plan, DoctorPlan>) settings.fill<Plan>(plan);
