@@ -16,7 +16,7 @@ namespace {
 
 using base::Json;
 
-constexpr std::array<std::pair<std::string_view, PathForm>, 54> kForms = {{
+constexpr std::array<std::pair<std::string_view, PathForm>, 55> kForms = {{
     {"model_name_or_path", PathForm::kPath},
     {"ref_model", PathForm::kPath},
     {"teacher_model_name_or_path", PathForm::kPath},
@@ -64,6 +64,7 @@ constexpr std::array<std::pair<std::string_view, PathForm>, 54> kForms = {{
     {"data", PathForm::kPath},
     {"dataset_info", PathForm::kPath},
     {"write", PathForm::kPath},
+    {"keep", PathForm::kPath},
     {"good", PathForm::kPath},
     {"bad", PathForm::kPath},
     {"shown", PathForm::kPath},
