@@ -173,6 +173,8 @@ int check_others(const config::DoctorPlan& asked, const config::Recognized& whos
       if (!refuses_rows) print_trainer_template(run, *plan);
     }
     if (!plan && run.refused.empty()) print_waiting(run);
+    if (config::is_script(run.trainer) && !run.unknown.empty())
+      std::cout << "          or: --run executes the script until its train(), and knows what it has made\n";
     const auto defaults = std::count_if(run.options.begin(), run.options.end(),
                                         [](const config::OtherValue& one) { return one.is_default(); });
     std::cout << "result    " << run.options.size() << " options, " << defaults << " of them "

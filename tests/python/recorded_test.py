@@ -283,6 +283,16 @@ def test_ends(folder):
         holds("Traceback" not in said and "terminate called" not in said, said)
 
 
+def test_own_trainers(folder):
+    """A script that imports hone.trl itself is recorded too: nothing is trained; what it prints is shown by -v"""
+    text = f"from hone.trl import SFTConfig, SFTTrainer\nprint('from the script')\n" \
+           f"SFTTrainer({TINY!r}, args=SFTConfig('out', max_steps=1), train_dataset=[{{'text': 'one two'}}] * 4).train()\n"
+    code, said = run(folder, text, "-v", command="doctor")
+    same(code, 0, said)
+    has(said, "stopped at train() of SFTTrainer, made at train.py:3", "\nfrom the script\n")
+    holds(not (folder / "out").exists(), "nothing is trained")
+
+
 def test_catches_all(folder):
     """A script that catches every exception cannot go on behind train()"""
     text = SFT.replace("trainer.train()\nraise", "try:\n    trainer.train()\nexcept BaseException:\n    pass\nraise")

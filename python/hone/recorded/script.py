@@ -115,7 +115,11 @@ def run(text):
 
 
 def libraries_of_run():
-    from hone.recorded import imports
+    import hone.trl
+    from hone.recorded import imports, trainers
+    from hone.trl import options
+    for method in options.METHODS:  # of scripts that import hone.trl itself
+        setattr(hone.trl, f"{method}Trainer", trainers.recorded_class(method))
     imports.install(libraries.made(), libraries.CHANGED)
 
 

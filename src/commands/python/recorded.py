@@ -5,6 +5,9 @@ STATE = {}
 
 def answer_script(message):
     if "worker" not in STATE:
+        if sys.version_info < (3, 10):
+            raise Fault("Python 3.10 or newer, which hone's package for Python needs", f"Python {sys.version.split()[0]}, {sys.executable}", "",
+                        "activate an environment with a newer one")
         for folder in message.pop("packages"):
             add_folder(folder)
         try:
