@@ -178,6 +178,11 @@ def test_rewards(folder):
     has(said, "stopped at train() of GRPOTrainer", "GRPO")
     holds("cannot import" not in said and "hone.caller" not in said.replace("hone.caller.same_length", ""), said)
     has((folder / "kept/printed.txt").read_text(), "scored ")
+    for line, told in (("raise ValueError('no score')", "raised ValueError: no score"), ("__import__('time').sleep(100)", "it took longer than reward_timeout")):
+        late = GRPO.replace('print("scored", len(completions))', line).replace("GRPOConfig(", "GRPOConfig(reward_timeout=2, ")
+        code, said = run(folder, late, command="doctor", seconds=40)
+        same(code, 2, said)
+        has(said, "RL-05", told)
 
 
 def test_formatting(folder):

@@ -5,6 +5,7 @@ The program starts it as one of its workers (src/commands/recorded). The answer 
 """
 import os
 import selectors
+import signal
 import socket
 import sys
 import types
@@ -13,12 +14,22 @@ from hone.recorded import record, script
 from hone.trl import child, options
 
 
+SHARE = 0.9  # of reward_timeout: a function that takes longer ends before the program stops waiting for it
+
+
+def late(*_):
+    raise TimeoutError("it took longer than reward_timeout")
+
+
 class Served(child.Child):
     """The trainer's functions for the program, which is no child of this process but its parent."""
 
     def __init__(self, trainer):
         super().__init__([], trainer._answer)
         self.process = types.SimpleNamespace(poll=lambda: None)
+        rows = options.rows(options.METHODS[trainer._name])
+        self.limit = SHARE * float(trainer._settings.get("reward_timeout") or rows.get("reward_timeout", {}).get("default") or 60)
+        signal.signal(signal.SIGALRM, late)
         folder = record.FOLDER if len(os.fsencode(record.FOLDER)) < child.MOST_NAME - 8 else child.own_folder()
         self.path = os.path.join(folder, "caller")
         self.listener = socket.socket(socket.AF_UNIX)
@@ -35,7 +46,11 @@ class Served(child.Child):
         if "ask" not in message:
             return {"stop": False}
         self.failure = None
-        return super().reply(message)
+        signal.setitimer(signal.ITIMER_REAL, self.limit)
+        try:
+            return super().reply(message)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 class Worker:
