@@ -264,6 +264,9 @@ def test_trainer(folder):
     has(options, "learning_rate: 5e-05\n", "bf16: false\n", "max_length: null\n", "max_steps: 2\n")
     for row in rows:
         same(row["labels"], [*row["input_ids"][:-1], -100])
+    code, said = run(folder, TRAINER.replace("DataCollatorForLanguageModeling(tokenizer, mlm=False)", "lambda batch: batch"))
+    same(code, 2, said)
+    has(said, "Trainer, data_collator]", "code of the script's own, which changes batches")
     code, said = run(folder, TRAINER.replace("mlm=False", "mlm=True"))
     same(code, 2, said)
     has(said, "masked language modeling" if INSTALLED else "mlm=True: words that are masked at random")

@@ -186,22 +186,27 @@ def of_language_model(collator, rows):
     return [{**row, "labels": [IGNORED if token == pad else token for token in row[TOKENIZED]]} for row in rows]
 
 
+def refuse_collator(collator, where):
+    """One that is code of the script's own."""
+    kind = type(collator).__name__
+    known = ("DataCollatorForLanguageModeling", "CompletionOnly", "DataCollatorForSeq2Seq", "DefaultDataCollator", "DataCollatorWithPadding", "NoneType")
+    if kind not in known and getattr(collator, "__name__", "") != "default_data_collator":
+        raise Refused(f"{where}, data_collator", "a collator of transformers that pads", f"a {kind}: code of the script's own, which changes batches",
+                      "make the labels in the rows")
+
+
 def collated(collator, data, trainer, where):
     """Rows of tokens with their labels, as a collator of transformers makes them; Refused for any other. `data`: rows with input_ids."""
-    kind = type(collator).__name__
+    refuse_collator(collator, where)
     few = rows_of(data)
     if not few or TOKENIZED not in few[0]:
         raise Refused(f"{where}, train_dataset", "rows with input_ids, as transformers.Trainer takes them",
                       f"columns {', '.join(few[0]) if few else 'of no row'}", "make tokens of the rows, or train with TRL's SFTTrainer")
     rows = [without_padding({name: list(row[name]) for name in (TOKENIZED, "labels", "attention_mask") if row.get(name) is not None}) for row in few]
-    if kind == "DataCollatorForLanguageModeling":
+    if type(collator).__name__ == "DataCollatorForLanguageModeling":
         return of_language_model(collator, rows)
-    if kind == "CompletionOnly":
+    if isinstance(collator, CompletionOnly):
         return collator.labeled(trainer, rows)
-    if kind not in ("DataCollatorForSeq2Seq", "DefaultDataCollator", "DataCollatorWithPadding", "NoneType", "function") or \
-            (kind == "function" and getattr(collator, "__name__", "") != "default_data_collator"):
-        raise Refused(f"{where}, data_collator", "a collator of transformers that pads", f"a {kind}: code of the script's own, which changes batches",
-                      "make the labels in the rows")
     if any("labels" not in row for row in rows):
         raise Refused(f"{where}, train_dataset", "rows with labels, or DataCollatorForLanguageModeling(mlm=False)", "rows with input_ids alone",
                       "add a column labels")
