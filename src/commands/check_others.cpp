@@ -153,9 +153,12 @@ std::optional<config::Recognized> whose_file(const config::DoctorPlan& asked) {
 }
 
 int check_others(const config::DoctorPlan& asked, const config::Recognized& whose) {
-  const config::OtherRun run = config::read_other(
-      base::read_text(asked.config),
-      {.path = asked.config, .dataset_info = asked.dataset_info, .data = asked.data}, whose);
+  const config::OtherRun run = config::read_other(base::read_text(asked.config),
+                                                  {.path = asked.config,
+                                                   .dataset_info = asked.dataset_info,
+                                                   .data = asked.data,
+                                                   .script_arguments = asked.script_arguments},
+                                                  whose);
   bool refuses_rows = false;
   if (asked.json) {
     base::Json out = config::other_json(run);

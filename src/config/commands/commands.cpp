@@ -261,7 +261,7 @@ constexpr CommandRow kCommands[] = {
      .what = "what every line of a file becomes",
      .example = "hone check run.yaml",
      .usage = "hone check [METHOD] run.yaml [--fix] [--option value ...]\n"
-           "hone check FILE [--as TRAINER] [--data ROWS] [--dataset_info FILE] [--json] [--write run.yaml]\n"
+           "hone check FILE [--as TRAINER] [--data ROWS] [--dataset_info FILE] [--json] [--write run.yaml] [-- SCRIPT ARGUMENTS]\n"
            "hone check SCRIPT.py --run [--online] [--run_limit SECONDS] [--keep FOLDER] [-- SCRIPT ARGUMENTS]\n"
            "\n"
            "Tells what each option of a file becomes (kept, renamed, ignored with the reason, refused with what to do),\n"

@@ -43,11 +43,13 @@ Method method_from_name(const Schema& schema, const std::string& word) {
                    .fix = fmt::format("write hone {} run.yaml", schema.command)});
 }
 
-// What belongs to a script that is executed, and nothing else has.
+// What belongs to a script that is executed, and nothing else has; one that is read has arguments too.
 void require_run(const Schema& schema, const DoctorPlan& plan) {
   if (plan.run) return;
   const DoctorPlan none;
-  const std::string given = !plan.script_arguments.empty()     ? "-- " + plan.script_arguments.front()
+  const bool is_script = plan.config.ends_with(".py") || plan.config.ends_with(".ipynb");
+  const bool strange = !plan.script_arguments.empty() && !is_script;
+  const std::string given = strange                            ? "-- " + plan.script_arguments.front()
                             : plan.online                      ? "--online"
                             : plan.run_limit != none.run_limit ? "--run_limit"
                             : !plan.keep.empty()               ? "--keep"

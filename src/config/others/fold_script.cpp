@@ -84,15 +84,13 @@ Json fold_script(const std::string& text, const std::string& path, const std::ve
   const auto deadline = base::Clock::now() + kMostTime;
   Json files = Json::object();
   for (int round = 1;; ++round) {
-    Json reply =
-        ask(process,
-            Json::object(
-                {{"do", "fold"},
-                 {"text", text},
-                 {"notebook", path.ends_with(".ipynb")},
-                 {"files", files},
-                 {"words", words}}),
-            path, deadline);
+    Json reply = ask(process,
+                     Json::object({{"do", "fold"},
+                                   {"text", text},
+                                   {"notebook", path.ends_with(".ipynb")},
+                                   {"files", files},
+                                   {"words", words}}),
+                     path, deadline);
     const Json& needs = python::reply_field(reply, "needs", kReader);
     if (!needs.is_array() || needs.empty() || round == kMostRounds) return reply;
     for (const Json& one : needs) {

@@ -24,6 +24,7 @@ namespace hone::config {
 // from the script's folder, else from the working folder. UserError for a text that is no Python, and without an
 // interpreter. At most 20 seconds and 4 GiB of a child.
 // `words`: the script's own arguments, for its parsers and sys.argv; none: the parsers' defaults are taken.
-base::Json fold_script(const std::string& text, const std::string& path, const std::vector<std::string>& words = {});
+base::Json fold_script(const std::string& text, const std::string& path,
+                       const std::vector<std::string>& words = {});
 
 }  // namespace hone::config
