@@ -102,7 +102,7 @@ def unknown_words(page, program):
         for command in words[0].split("|"):
             if command not in program.commands and not command.startswith("--"):
                 found.append(f"{page.name}:{i}: hone has no command {command}")
-            for word in words[1:]:
+            for word in words[1:words.index("--") if "--" in words else None]:  # behind it are a script's own
                 option = word.partition("=")[0]
                 if option.startswith("--") and option[2:] not in program.options.get(command, program.all_options):
                     found.append(f"{page.name}:{i}: hone {command} has no option {option}")
@@ -325,6 +325,7 @@ def broken_pages(program):
     yield lost_citations("a.h", "// (docs/design.md, Nothing)"), "no docs/design.md Nothing"
     yield lost_citations("a.h", "// (docs/design.md, Probes)\n// ../shared/x"), "a.h:2: cites ../shared"
     yield unknown_words(page("`hone nothing`"), program), "no command nothing"
+    yield unknown_words(page("`hone check a.py --fx -- --rate 1`"), program), "hone check has no option --fx"
     yield unknown_words(page("```sh\nbuild/hone sft --packng true  # --none\n```"), program), "hone sft has no option --packng"
     yield unknown_words(page("Say `--packng`."), program), "nobody knows the option --packng"
     yield unknown_keys(page("```yaml\npackng: true\n```"), program), "README.md:2: no option packng"
