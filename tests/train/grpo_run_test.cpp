@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <numeric>
 #include <set>
 
 #include "adapters/peft_files.h"
@@ -377,6 +378,23 @@ TEST_F(GrpoRunTest, APromptLongerThanTheContextIsNamed) {
   } catch (const base::UserError& error) {
     EXPECT_NE(std::string(error.what()).find("max_completion_length"), std::string::npos) << error.what();
   }
+}
+
+// The parts of a generation batch add up to the metric of the step that trains on it, where each completion counts.
+TEST_F(GrpoRunTest, ABatchSaysWhereItsKlIs) {
+  const auto run = go("depth", {"--reward_funcs", "length(target=6)", "--beta", "0.05", "--max_completion_length",
+                                "8", "--generation_kwargs", R"({"min_new_tokens": 8})"});
+  ASSERT_EQ(run->rollouts.size(), run->steps.size());
+  for (std::size_t i = 0; i < run->rollouts.size(); ++i) {
+    const RolloutFacts& batch = run->rollouts[i];
+    std::int64_t tokens = 0;
+    for (const CompletionFacts& one : batch.completions) tokens += one.tokens;
+    ASSERT_EQ(batch.kl.tokens, tokens);
+    const double sum = std::accumulate(batch.kl.sums.begin(), batch.kl.sums.end(), 0.0);
+    EXPECT_NEAR(sum / static_cast<double>(tokens), value_of(run->steps[i].metrics, "kl"), 1e-5) << i;
+  }
+  EXPECT_GT(value_of(run->steps.back().metrics, "kl"), 1e-4);
+  EXPECT_EQ(go("none", {"--reward_funcs", "length(target=6)"})->rollouts.at(0).kl.tokens, 0);
 }
 
 }  // namespace grpo_run_test

@@ -9,10 +9,12 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "config/parse.h"
+#include "train/loop/guard.h"
 #include "train/opening/open_run.h"
 #include "train/saves/run_folder.h"
 
@@ -313,6 +315,37 @@ TEST_F(OnlineDpoRun, PairsWithoutAScoreAreLeftOutAndEndARunOfThem) {
     FAIL() << "it went on";
   } catch (const base::UserError& error) {
     EXPECT_NE(std::string(error.what()).find("not one in 3 batches"), std::string::npos) << error.what();
+  }
+}
+
+class KlOfSteps final : public RunGuard {
+ public:
+  void on_backward(std::int64_t, const StepLoss& loss, const adapters::Adapter&) override {
+    kls.push_back(loss.kl);
+  }
+  std::vector<KlByDepth> kls;
+};
+
+// A new adapter is its reference; the trained one is not, and every token that was drawn counts.
+TEST_F(OnlineDpoRun, EachStepSaysWhereItsKlIs) {
+  Watcher watcher;
+  KlOfSteps guard;
+  const auto run = open_run(plan("run", {"--reward_funcs", "length(target=6)", "--max_new_tokens", "8",
+                                         "--generation_kwargs", R"({"min_new_tokens": 8})"}),
+                            watcher);
+  begin_run(*run, watcher, watcher.stop, &guard);
+  ASSERT_EQ(guard.kls.size(), 4);
+  for (std::size_t step = 0; step < guard.kls.size(); ++step) {
+    std::int64_t tokens = 0;
+    for (const CompletionFacts& one : watcher.rollouts.at(step).completions)
+      tokens += one.tokens < 8 ? 0 : one.tokens;
+    EXPECT_GT(tokens, 0);
+    EXPECT_EQ(guard.kls[step].tokens, tokens);
+    const double sum = std::accumulate(guard.kls[step].sums.begin(), guard.kls[step].sums.end(), 0.0);
+    if (step == 0)
+      EXPECT_NEAR(sum, 0, 1e-6);
+    else
+      EXPECT_GT(sum, 1e-6);
   }
 }
 

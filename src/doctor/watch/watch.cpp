@@ -218,6 +218,7 @@ void Watch::on_gradients(std::int64_t step, const train::StepLoss& loss, const a
       is_policy(run_->plan) ? metric_or(loss.metrics, "skipped_rows", 0) < static_cast<double>(rows_) && live_
                             : loss.loss != 0;
   tell(tensors_->on_backward(step, adapter, had_samples), step);
+  tell(depth_.see(loss.kl), step);
 }
 
 void Watch::on_not_finite(std::int64_t step, double loss, double grad_norm) {

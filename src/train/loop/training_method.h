@@ -27,6 +27,7 @@ struct StepLoss {
   // Samples of the step whose advantage is not 0: if there is none the loss has no meaning. -1: a method
   // without advantages.
   std::int64_t live_rows = -1;
+  KlByDepth kl = {};  // of Online DPO, whose reference is read in the step; of others RolloutFacts has it
 };
 
 struct EvalFacts {

@@ -8,10 +8,12 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <span>
 
 #include "base/error.h"
 #include "base/step_progress.h"
 #include "base/stopwatch.h"
+#include "train/batches/kl_by_depth.h"
 #include "train/steps/pair_method.h"
 
 namespace hone::train::online_dpo {
@@ -75,6 +77,23 @@ double ratio_gap(const TokenScores& scores, std::span<const OnlinePair> pairs, c
   return (scores.logprob.cpu() - at::tensor(recorded, at::kFloat)).abs().max().item<double>();
 }
 
+// Of the completions, one after another: `scored` tokens each.
+KlByDepth kl_of(const at::Tensor& policy, const at::Tensor& reference,
+                const std::vector<std::int64_t>& scored) {
+  const at::Tensor of_policy = policy.detach().cpu().to(at::kFloat).contiguous();
+  const at::Tensor of_reference = reference.detach().cpu().to(at::kFloat).contiguous();
+  const auto tokens = [](const at::Tensor& all, std::int64_t begin, std::int64_t count) {
+    return std::span(all.const_data_ptr<float>() + begin, static_cast<std::size_t>(count));
+  };
+  KlByDepth out;
+  std::int64_t begin = 0;
+  for (const std::int64_t count : scored) {
+    add_completion(out, tokens(of_policy, begin, count), tokens(of_reference, begin, count));
+    begin += count;
+  }
+  return out;
+}
+
 data::OrderOptions order_of(const SamplingParts& parts) {
   data::OrderOptions out = order_options(parts.plan, static_cast<std::size_t>(parts.prompts));
   out.streamed = parts.streamed;
@@ -128,13 +147,12 @@ PairPass OnlineDpo::pass_of(std::span<const OnlinePair> pairs, std::int64_t row_
   return out;
 }
 
-// [2B] fp64.
+// [n] fp32.
 at::Tensor OnlineDpo::reference_of(const PairPass& one) const {
   const auto score = [&](const model::CausalLm& model, bool adapters_on) {
     return score_policy(model, one.pass, {.adapters_on = adapters_on}, parts_.form).logprob;
   };
-  const at::Tensor logprob = parts_.reference.score(parts_.model, score);
-  return learn::sum_logps(logprob, one.scored, std::nullopt);
+  return parts_.reference.score(parts_.model, score);
 }
 
 learn::PreferenceGradient OnlineDpo::loss_of(const PairPass& one, const TokenScores& scores,
@@ -151,7 +169,8 @@ OnlineDpo::Found OnlineDpo::run_pairs(std::span<const OnlinePair> pairs, const R
                                       const RngKey& key, double beta, double backward_scale,
                                       std::int64_t row_base) const {
   const PairPass one = pass_of(pairs, row_base);
-  const at::Tensor reference = reference_of(one);
+  const at::Tensor reference_tokens = reference_of(one);
+  const at::Tensor reference = learn::sum_logps(reference_tokens, one.scored, std::nullopt);  // [2B] fp64
   Found out;
   const auto see = [&](const TokenScores& scores) {
     learn::PreferenceGradient found = loss_of(one, scores, reference, beta);
@@ -162,6 +181,7 @@ OnlineDpo::Found OnlineDpo::run_pairs(std::span<const OnlinePair> pairs, const R
     if (!parts_.dropout && parts_.plan.policy.temperature == HeadOptions().temperature) {
       out.ratio_gap = ratio_gap(scores, pairs, batch);
     }
+    if (backward_scale != 0) out.kl = kl_of(scores.logprob, reference_tokens, one.scored);
     learn::PolicyGradient gradient;
     gradient.loss = found.loss;
     gradient.d_logprob = found.d_logprob.mul_(backward_scale);
@@ -221,6 +241,8 @@ StepLoss OnlineDpo::backward(std::int64_t step) {
     out.metrics.emplace_back("beta", beta);
     out.loss += found[i].loss * shares[i].loss_scale;
     gap = std::max(gap, found[i].ratio_gap);
+    for (std::size_t part = 0; part < KlByDepth::kParts; ++part) out.kl.sums[part] += found[i].kl.sums[part];
+    out.kl.tokens += found[i].kl.tokens;
     join(found[i].metrics);
   }
   if (gap >= 0) out.metrics.emplace_back("ratio_gap", gap);

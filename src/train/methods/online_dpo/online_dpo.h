@@ -57,15 +57,16 @@ class OnlineDpo final : public SamplingMethod {
     double loss = 0;  // mean over the pairs of the pass
     std::vector<NamedValue> metrics;
     double ratio_gap = -1;  // below 0: not known
+    KlByDepth kl = {};
     template <typename Archive>
     friend void fields(Archive& archive, Found& facts) {
-      archive(facts.loss, facts.metrics, facts.ratio_gap);
+      archive(facts.loss, facts.metrics, facts.ratio_gap, facts.kl);
     }
   };
   std::int64_t next_generation(std::int64_t steps) const override { return steps; }  // one a step
   std::vector<std::vector<OnlinePair>> generate(std::int64_t step, RolloutBatch& batch, StepLoss& out);
   PairPass pass_of(std::span<const OnlinePair> pairs, std::int64_t row_base = 0) const;
-  at::Tensor reference_of(const PairPass& one) const;
+  at::Tensor reference_of(const PairPass& one) const;  // of each token
   learn::PreferenceGradient loss_of(const PairPass& one, const TokenScores& scores,
                                     const at::Tensor& reference, double beta) const;
   // `backward_scale` 0: forward only; else gradients of loss * backward_scale are added.

@@ -51,7 +51,7 @@ Rehearsal OnlineDpo::rehearse(const RehearsalRequest& request) {
                                              {.temperature = parts_.plan.policy.temperature});
     out.sampler_gap = largest_difference(sampled.logprob, batch, {0, 1});
   }
-  const at::Tensor reference = reference_of(one);
+  const at::Tensor reference = learn::sum_logps(reference_of(one), one.scored, std::nullopt);
   const auto see = [&](const TokenScores& scores) {
     out.nll = -scores.logprob.mean().item<double>();
     learn::PreferenceGradient found = loss_of(one, scores, reference, beta_at(0));
