@@ -382,8 +382,9 @@ TEST_F(GrpoRunTest, APromptLongerThanTheContextIsNamed) {
 
 // The parts of a generation batch add up to the metric of the step that trains on it, where each completion counts.
 TEST_F(GrpoRunTest, ABatchSaysWhereItsKlIs) {
-  const auto run = go("depth", {"--reward_funcs", "length(target=6)", "--beta", "0.05", "--max_completion_length",
-                                "8", "--generation_kwargs", R"({"min_new_tokens": 8})"});
+  const auto run =
+      go("depth", {"--reward_funcs", R"(regex(pattern="[a-m]"))", "--beta", "0.05", "--max_completion_length",
+                   "8", "--generation_kwargs", R"({"min_new_tokens": 8})"});
   ASSERT_EQ(run->rollouts.size(), run->steps.size());
   for (std::size_t i = 0; i < run->rollouts.size(); ++i) {
     const RolloutFacts& batch = run->rollouts[i];
