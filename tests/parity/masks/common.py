@@ -1,0 +1,85 @@
+"""What the recorders of trainers' masks share: the model's folder, the file of a trainer, and how a row is written down."""
+import contextlib
+import importlib.machinery
+import json
+import os
+import sys
+import types
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+FOLDER = ROOT / "tests/fixtures/config/trainer_masks"
+# Marks of the trainers' templates that the small tokenizer lacks: without them they would be spelled in letters.
+TOKENS = ["<s>", "</s>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|eom_id|>", "<start_of_turn>", "<end_of_turn>",
+          "<|system|>", "<|user|>", "<|assistant|>", "<|end|>", "[INST]", "[/INST]"]
+
+
+def make_model(folder, tokens=TOKENS):
+    """A model's folder with the small tokenizer and `tokens` behind its own, as the C++ test makes it."""
+    source = ROOT / "tests/fixtures/parity/tiny_llama"
+    folder.mkdir()
+    tokenizer = json.loads((source / "tokenizer.json").read_text(encoding="utf-8"))
+    first = max(one["id"] for one in tokenizer["added_tokens"]) + 1
+    for number, token in enumerate(tokens):
+        tokenizer["added_tokens"].append({"id": first + number, "content": token, "single_word": False, "lstrip": False, "rstrip": False,
+                                          "normalized": False, "special": True})
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    for name in ("tokenizer_config.json", "config.json"):
+        (folder / name).write_bytes((source / name).read_bytes())
+    return folder
+
+
+def row_of(ids, labels):
+    """Ids, and the ranges of those that are trained."""
+    ids, ranges, at = list(ids), [], 0
+    while at < len(ids):
+        end = at
+        while end < len(ids) and (labels[end] == -100) == (labels[at] == -100):
+            assert labels[end] in (-100, ids[end]), "a label that is another token than the row's"
+            end += 1
+        if labels[at] != -100:
+            ranges.append([at, end])
+        at = end
+    return {"ids": ids, "trained": ranges}
+
+
+def stub(*names):
+    """Empty modules in the place of packages that no token depends on."""
+    for name in names:
+        if name in sys.modules:
+            continue
+        module = types.ModuleType(name)
+        module.__spec__ = importlib.machinery.ModuleSpec(name, None)
+        module.__path__ = []
+        module.__getattr__ = lambda attribute, name=name: _refuse(name, attribute)
+        sys.modules[name] = module
+
+
+def _refuse(name, attribute):
+    if attribute.startswith("__"):
+        raise AttributeError(attribute)
+    return type(attribute, (), {"__init__": lambda self, *a, **k: None, "__class_getitem__": classmethod(lambda cls, item: cls)})
+
+
+def write_or_compare(name, version, cases, check):
+    """One file a trainer: {trainer, version, tokens, cases: {name: {files, rows, told}}}."""
+    lines = [f"{json.dumps(case)}: {json.dumps(one, ensure_ascii=False, separators=(',', ':'))}" for case, one in cases.items()]
+    text = json.dumps({"trainer": name, "version": version, "tokens": TOKENS}, separators=(",", ":"))[:-1]
+    text += ',"cases":{\n' + ",\n".join(lines) + "\n}}\n"
+    file = FOLDER / f"{name}.json"
+    if check:
+        assert text == file.read_text(encoding="utf-8"), f"{name} makes other tokens or masks than {file.name} has: run this without --check"
+        print(f"{len(cases)} runs of {name} {version}: tokens and masks are the recorded ones")
+    else:
+        FOLDER.mkdir(exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
+
+@contextlib.contextmanager
+def working_in(folder):
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
