@@ -6,14 +6,14 @@ from pathlib import Path
 from masks import common
 from masks.factory_cases import CASES, files
 
-common.stub("torchaudio")
+common.stub("torchaudio", "omegaconf")
 
 
 def rows_of(case, folder):
     import yaml
     from llamafactory.data import get_dataset, get_template_and_fix_tokenizer
     from llamafactory.hparams import DataArguments, ModelArguments
-    from transformers import AutoTokenizer, TrainingArguments
+    from transformers import AutoTokenizer, Seq2SeqTrainingArguments
     for name, text in files(case).items():
         (folder / name).write_text(text, encoding="utf-8")
     options = yaml.safe_load((folder / "run.yaml").read_text())
@@ -24,7 +24,7 @@ def rows_of(case, folder):
         data.packing = True  # hparams/parser.py
     model = ModelArguments(model_name_or_path=str(folder / "model"))
     tokenizer = AutoTokenizer.from_pretrained(folder / "model")
-    training = TrainingArguments(output_dir=str(folder / "out"), do_train=True, use_cpu=True, report_to=[])
+    training = Seq2SeqTrainingArguments(output_dir=str(folder / "out"), do_train=True, use_cpu=True, report_to=[])
     template = get_template_and_fix_tokenizer(tokenizer, data)
     rows = get_dataset(template, model, data, training, stage={"dpo": "rm"}.get(stage, stage), tokenizer=tokenizer)["train_dataset"]
     if stage == "dpo":
