@@ -132,8 +132,10 @@ void print_masks(const Compared& found, const TrainerText& text, const std::stri
 
 }  // namespace
 
-void print_trainer_template(const config::OtherRun& run, const config::Plan& plan) {
+void print_trainer_template(const config::OtherRun& run, const config::Plan& asked) {
   if (run.text_name.empty()) return;
+  config::Plan plan = asked;
+  plan.chat_template.clear();  // the run renders the trainer's text: here it is the model's own
   const std::string title(config::trainer_title(run.trainer));
   const std::string at = base::printable("template " + run.text_name);
   const TrainerText* const text = config::trainer_text(run.trainer, run.text_name);

@@ -12,6 +12,7 @@
 #include "base/strings/suggest.h"
 #include "config/others/factory.h"
 #include "config/others/json_members.h"
+#include "config/others/text_template.h"
 
 namespace hone::config::factory {
 namespace {
@@ -258,6 +259,34 @@ bool is_no_template(const std::string& name) {
   return name == "sharegpt" || name == "qwen25" || name == "qwen2.5";
 }
 
+bool is_reasoning_off(const Translation& t) {
+  return t.has("enable_thinking") && !t.flag("enable_thinking");
+}
+
+// The text of that name as the run's template; where hone does not have it, the model's own.
+void use_text(Translation& t, const std::string& name) {
+  t.run().text_name = name;
+  const TrainerText* const text = trainer_text(Trainer::kFactory, name);
+  if (text == nullptr || t.text("stage") == "pt") {
+    t.note("template",
+           fmt::format("{} is LLaMA-Factory's own text, not the model's template; hone examines with the model's "
+                       "own, which a server renders too",
+                       name));
+    return;
+  }
+  const bool pairs = t.run().method != Method::kSft;
+  const bool last_only = t.flag("mask_history") && !pairs;
+  t.set("chat_template",
+        template_of(*text, {.trains_last_only = last_only,
+                            .strips_history = (last_only || pairs) && !t.flag("preserve_thinking"),
+                            .thinks = !is_reasoning_off(t),
+                            .default_system = t.text("default_system")}),
+        "template");
+  t.note("template", fmt::format("{} is LLaMA-Factory's own text, which hone renders; a server renders the model's "
+                                 "template",
+                                 name));
+}
+
 void add_template(Translation& t) {
   const std::string name = t.text("template");
   if (name.empty()) {
@@ -269,12 +298,7 @@ void add_template(Translation& t) {
              "write the name of one, such as qwen");
     return;
   }
-  t.run().text_name = name;
-  t.note(
-      "template",
-      fmt::format("{} is LLaMA-Factory's own text, not the model's template; hone examines with the model's "
-                  "own, which a server renders too",
-                  name));
+  use_text(t, name);
   const std::string model = t.text("model_name_or_path");
   const bool newer = model.find("Qwen3") != std::string::npos || model.find("qwen3") != std::string::npos;
   if (name == "qwen" && newer)
@@ -312,7 +336,7 @@ void add_lengths(Translation& t) {
     t.set("packing", false, "packing");
   }
   if (pt) t.note("stage", "pt trains every token of the text: hone sft on a column of text");
-  if (t.flag("mask_history"))
+  if (t.flag("mask_history") && !t.is_set("chat_template"))
     t.refuse("mask_history", "only the last answer of a conversation is trained",
              "write rows that end with it, as prompt and completion");
 }
