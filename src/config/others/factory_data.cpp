@@ -290,7 +290,8 @@ void use_text(Translation& t, const std::string& name) {
 void add_template(Translation& t) {
   const std::string name = t.text("template");
   if (name.empty()) {
-    t.note("template", "none: LLaMA-Factory reads it from the tokenizer, as hone does");
+    t.note("template", "none: LLaMA-Factory makes a text of its own out of the tokenizer's template, by trying it on single "
+           "turns, and not always the same text; hone renders the template: write the name of one");
     return;
   }
   if (is_no_template(name)) {
@@ -315,6 +316,10 @@ void add_lengths(Translation& t) {
   const bool joins = t.text("stage") == "pt" && (!t.has("packing") || t.flag("packing"));
   if (joins)
     t.set_default("packing_strategy", "wrapped", "stage pt: texts are joined, and cut at cutoff_len");
+  if (joins)
+    t.note("stage",
+           "not the same pieces: LLaMA-Factory joins texts without the tokenizer's beginning of a text, and drops the "
+           "rest behind the last whole piece; hone trains both");
   if (!joins)
     t.note("cutoff_len",
            fmt::format(

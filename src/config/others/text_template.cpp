@@ -4,7 +4,7 @@ namespace hone::config {
 
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string jinja_string(std::string_view text) {
   std::string out = "'";
   for (const char c : text) {
     if (c == '\n') {
@@ -17,12 +17,12 @@ std::string quoted(std::string_view text) {
   return out + "'";
 }
 
-std::string printed(std::string_view text) {
-  return text.empty() ? "" : "{{- " + quoted(text) + " }}";
+std::string jinja_print(std::string_view text) {
+  return text.empty() ? "" : "{{- " + jinja_string(text) + " }}";
 }
 
 // A piece with `content`, a Jinja expression, in the place of {text}.
-std::string printed_piece(std::string_view piece, const std::string& content) {
+std::string piece_of_jinja(std::string_view piece, const std::string& content) {
   struct Mark {
     std::string_view name;
     std::string value;
@@ -39,23 +39,23 @@ std::string printed_piece(std::string_view piece, const std::string& content) {
       ++at;
       continue;
     }
-    out += printed(piece.substr(from, at - from)) + "{{- " + found->value + " }}";
+    out += jinja_print(piece.substr(from, at - from)) + "{{- " + found->value + " }}";
     from = at += found->name.size();
   }
-  return out + printed(piece.substr(from));
+  return out + jinja_print(piece.substr(from));
 }
 
 // The system turn's text, or the default, in `system`; the other turns in `turns`.
 std::string opening_of(const TrainerText& text, const TextUse& use) {
   const std::string system = use.default_system.empty() ? std::string(text.default_system) : use.default_system;
-  const std::string none = quoted(system);
-  std::string out = printed_piece(text.start, "''");
+  const std::string none = jinja_string(system);
+  std::string out = piece_of_jinja(text.start, "''");
   out += "{%- set system = " + none + " %}{%- set turns = messages %}{%- if messages[0].role == 'system' %}";
   out += "{%- set turns = messages[1:] %}{%- if messages[0].content %}{%- set system = messages[0].content";
   out += text.trims ? " | trim %}" : " %}";
   out += "{%- endif %}{%- endif %}";
   if (!text.system_in_user && !text.system.empty())
-    out += "{%- if system %}" + printed_piece(text.system, "system") + "{%- endif %}";
+    out += "{%- if system %}" + piece_of_jinja(text.system, "system") + "{%- endif %}";
   return out;
 }
 
@@ -69,13 +69,13 @@ std::string answer_of(const TrainerText& text, const TextUse& use) {
     if (use.strips_history) out += "{%- if not loop.last %}" + std::string(kStripped) + "{%- endif %}";
     const std::string last = use.strips_history ? "loop.last and " : "";
     think = "{%- if " + last + "'<think>' not in content and '</think>' not in content %}" +
-            printed(text.empty_think) + "{%- endif %}";
+            jinja_print(text.empty_think) + "{%- endif %}";
     if (!use.thinks) out += think;
   }
-  const std::string answer = (use.thinks ? think : "") + printed_piece(text.assistant, "content");
+  const std::string answer = (use.thinks ? think : "") + piece_of_jinja(text.assistant, "content");
   const std::string trained = "{%- generation %}" + answer + "{%- endgeneration %}";
   out += use.trains_last_only ? "{%- if loop.last %}" + trained + "{%- else %}" + answer + "{%- endif %}" : trained;
-  return out + printed(text.behind);
+  return out + jinja_print(text.behind);
 }
 
 }  // namespace
@@ -84,19 +84,19 @@ std::string template_of(const TrainerText& text, const TextUse& use) {
   std::string out = opening_of(text, use) + "{%- for message in turns %}{%- set content = message.content";
   out += text.trims ? " | trim %}" : " %}";
   out += "{%- if message.role == 'user' %}";
-  std::string user = printed_piece(text.user, "content");
+  std::string user = piece_of_jinja(text.user, "content");
   if (text.system_in_user && !text.system.empty()) {
     user = "{%- set inside = '' %}{%- if loop.first and system %}{%- set inside = system %}{%- endif %}";
     const std::size_t place = text.user.find("{text}");
-    user += printed_piece(text.user.substr(0, place), "''") + "{%- if inside %}" +
-            printed_piece(text.system, "inside") + "{%- endif %}" +
-            printed_piece(text.user.substr(place), "content");
+    user += piece_of_jinja(text.user.substr(0, place), "''") + "{%- if inside %}" +
+            piece_of_jinja(text.system, "inside") + "{%- endif %}" +
+            piece_of_jinja(text.user.substr(place), "content");
   }
   out += user + "{%- elif message.role == 'assistant' %}" + answer_of(text, use);
   out += "{%- else %}{{- raise_exception('a turn of another role: ' + message.role) }}{%- endif %}{%- endfor %}";
   // What opens an answer stands behind each question; an empty block that is not trained belongs to it.
   if (!use.thinks && !text.empty_think.empty())
-    out += "{%- if add_generation_prompt %}" + printed(text.empty_think) + "{%- endif %}";
+    out += "{%- if add_generation_prompt %}" + jinja_print(text.empty_think) + "{%- endif %}";
   return out;
 }
 

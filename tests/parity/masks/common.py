@@ -1,5 +1,6 @@
 """What the recorders of trainers' masks share: the model's folder, the file of a trainer, and how a row is written down."""
 import contextlib
+import importlib.abc
 import importlib.machinery
 import json
 import os
@@ -43,22 +44,33 @@ def row_of(ids, labels):
     return {"ids": ids, "trained": ranges}
 
 
+class _Stub(types.ModuleType):
+    """A module whose every name is an empty class."""
+    __path__ = []
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (), {"__init__": lambda self, *a, **k: None, "__class_getitem__": classmethod(lambda cls, item: cls)})
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def __init__(self, names):
+        self.names = names
+
+    def find_spec(self, name, path=None, target=None):
+        return importlib.machinery.ModuleSpec(name, self, is_package=True) if name.split(".")[0] in self.names else None
+
+    def create_module(self, spec):
+        return _Stub(spec.name)
+
+    def exec_module(self, module):
+        pass
+
+
 def stub(*names):
     """Empty modules in the place of packages that no token depends on."""
-    for name in names:
-        if name in sys.modules:
-            continue
-        module = types.ModuleType(name)
-        module.__spec__ = importlib.machinery.ModuleSpec(name, None)
-        module.__path__ = []
-        module.__getattr__ = lambda attribute, name=name: _refuse(name, attribute)
-        sys.modules[name] = module
-
-
-def _refuse(name, attribute):
-    if attribute.startswith("__"):
-        raise AttributeError(attribute)
-    return type(attribute, (), {"__init__": lambda self, *a, **k: None, "__class_getitem__": classmethod(lambda cls, item: cls)})
+    sys.meta_path.insert(0, _Finder(names))
 
 
 def write_or_compare(name, version, cases, check):
