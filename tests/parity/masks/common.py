@@ -12,7 +12,8 @@ ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "tests/fixtures/config/trainer_masks"
 # Marks of the trainers' templates that the small tokenizer lacks: without them they would be spelled in letters.
 TOKENS = ["<s>", "</s>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|eom_id|>", "<start_of_turn>", "<end_of_turn>",
-          "<|system|>", "<|user|>", "<|assistant|>", "<|end|>", "[INST]", "[/INST]"]
+          "<|system|>", "<|user|>", "<|assistant|>", "<|end|>", "[INST]", "[/INST]",
+          "<|begin_of_text|>", "<bos>"]
 
 
 def make_model(folder, tokens=TOKENS):
@@ -31,15 +32,15 @@ def make_model(folder, tokens=TOKENS):
 
 
 def row_of(ids, labels):
-    """Ids, and the ranges of those that are trained."""
+    """Ids, and the ranges of those that are trained: never the first, which nothing predicts."""
     ids, ranges, at = list(ids), [], 0
     while at < len(ids):
         end = at
         while end < len(ids) and (labels[end] == -100) == (labels[at] == -100):
             assert labels[end] in (-100, ids[end]), "a label that is another token than the row's"
             end += 1
-        if labels[at] != -100:
-            ranges.append([at, end])
+        if labels[at] != -100 and end > 1:
+            ranges.append([max(at, 1), end])
         at = end
     return {"ids": ids, "trained": ranges}
 
