@@ -298,7 +298,7 @@ struct DataPlan {
   std::vector<EvalSet> eval_sets;  // several, which eval_rows has together; empty: one, or none
   std::string dataset_text_field = "text";
   std::int64_t max_length = 1024;              // 0: off (YAML null)
-  std::string truncation_mode = "keep_start";  // or keep_end; sft and dpo
+  std::string truncation_mode = "keep_start";  // keep_end or drop; sft and dpo
   bool packing = false;
   PackingStrategy packing_strategy = PackingStrategy::kBfd;
   std::optional<bool> eval_packing;

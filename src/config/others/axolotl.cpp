@@ -238,7 +238,10 @@ void add_lengths(Translation& t) {
     t.note("excess_length_strategy",
            fmt::format("axolotl stops at a row above {} tokens; hone cuts it", limit));
   } else {
-    t.note("sequence_len", fmt::format("axolotl drops each row above {} tokens; hone would cut it", limit));
+    const bool same = t.run().method == Method::kSft || t.run().method == Method::kDpo;
+    if (same) t.set_default("truncation_mode", "drop", "excess_length_strategy: drop");
+    t.note("sequence_len", fmt::format("axolotl drops each row above {} tokens{}", limit,
+                                       same ? ", and so does hone" : "; hone would cut it"));
   }
   if (t.flag("sample_packing")) {
     t.note(

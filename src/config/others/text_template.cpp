@@ -63,6 +63,7 @@ std::string answer_of(const TrainerText& text, const TextUse& use) {
   constexpr std::string_view kStripped =
       "{%- set content = content.split('</think>')[-1].lstrip('\\n') %}";
   const bool has_thoughts = !text.empty_think.empty();
+  const bool in_prompt = !use.thinks || text.think_in_prompt;
   std::string think, out;
   if (has_thoughts) {
     if (!use.thinks) out += kStripped;
@@ -70,12 +71,14 @@ std::string answer_of(const TrainerText& text, const TextUse& use) {
     const std::string last = use.strips_history ? "loop.last and " : "";
     think = "{%- if " + last + "'<think>' not in content and '</think>' not in content %}" +
             jinja_print(text.empty_think) + "{%- endif %}";
-    if (!use.thinks) out += think;
+    if (in_prompt) out += think;
   }
-  const std::string answer = (use.thinks ? think : "") + piece_of_jinja(text.assistant, "content");
+  const std::string answer = (in_prompt ? "" : think) + piece_of_jinja(text.assistant, "content");
   const std::string trained = "{%- generation %}" + answer + "{%- endgeneration %}";
   out += use.trains_last_only ? "{%- if loop.last %}" + trained + "{%- else %}" + answer + "{%- endif %}" : trained;
-  return out + jinja_print(text.behind);
+  out += jinja_print(text.behind);
+  if (!text.between.empty()) out += "{%- if not loop.last %}" + jinja_print(text.between) + "{%- endif %}";
+  return out;
 }
 
 }  // namespace
@@ -95,7 +98,7 @@ std::string template_of(const TrainerText& text, const TextUse& use) {
   out += user + "{%- elif message.role == 'assistant' %}" + answer_of(text, use);
   out += "{%- else %}{{- raise_exception('a turn of another role: ' + message.role) }}{%- endif %}{%- endfor %}";
   // What opens an answer stands behind each question; an empty block that is not trained belongs to it.
-  if (!use.thinks && !text.empty_think.empty())
+  if ((!use.thinks || text.think_in_prompt) && !text.empty_think.empty())
     out += "{%- if add_generation_prompt %}" + jinja_print(text.empty_think) + "{%- endif %}";
   return out;
 }

@@ -81,6 +81,45 @@ constexpr TrainerText kTrainerTexts[] = {
      .assistant = "{text}{eos}\n\n",
      .default_system = kAlpacaSystem,
      .is_saved = true},
+    // ms-swift 4.6: what ends a row is trained behind every answer.
+    {.trainer = Trainer::kSwift,
+     .name = "chatml",
+     .start = "{bos}",
+     .system = kMarkSystem,
+     .user = kMarkUser,
+     .assistant = kMarkAnswerLine},
+    {.trainer = Trainer::kSwift,
+     .name = "qwen",
+     .system = kMarkSystem,
+     .user = kMarkUser,
+     .assistant = kMarkAnswerLine,
+     .default_system = "You are a helpful assistant."},
+    {.trainer = Trainer::kSwift,
+     .name = "qwen2_5",
+     .system = kMarkSystem,
+     .user = kMarkUser,
+     .assistant = kMarkAnswerLine,
+     .default_system = kQwenSystem},
+    {.trainer = Trainer::kSwift,
+     .name = "qwen3",
+     .system = kMarkSystem,
+     .user = kMarkUser,
+     .assistant = kMarkAnswerLine,
+     .empty_think = kThink,
+     .think_in_prompt = true},
+    {.trainer = Trainer::kSwift,
+     .name = "llama3",
+     .start = "<|begin_of_text|>",
+     .system = kHeadSystem,
+     .user = kHeadUser,
+     .assistant = kHeadAnswer},
+    {.trainer = Trainer::kSwift,
+     .name = "gemma",
+     .start = "<bos>",
+     .system = "<start_of_turn>system\n{text}<end_of_turn>\n",
+     .user = kGemmaUser,
+     .assistant = "{text}<end_of_turn>",
+     .between = "\n"},
     // axolotl 0.21: train_on_eos is turn, so that the token behind the answer is trained, and a line break is not.
     {.trainer = Trainer::kAxolotl,
      .name = "chatml",
@@ -202,12 +241,15 @@ std::optional<SpelledTurns> spell_turns(const TrainerText& text, const base::Jso
     if (user.role != "user" || answer.role != "assistant") return std::nullopt;
     out.text += with_texts(text.user, inside + user.text, bos, eos);
     inside.clear();
-    const std::size_t begin = out.text.size();
-    const bool thinks = answer.text.find("<think>") != std::string::npos;
+    std::size_t begin = out.text.size();
+    const bool thinks = answer.text.find("<think>") != std::string::npos ||
+                        answer.text.find("</think>") != std::string::npos;
     if (!thinks) out.text += text.empty_think;
+    if (text.think_in_prompt) begin = out.text.size();
     out.text += with_texts(text.assistant, answer.text, bos, eos);
     out.trained.emplace_back(begin, out.text.size());
     out.text += text.behind;
+    if (at + 2 < turns->size()) out.text += text.between;
   }
   if (text.trains_all) out.trained = {{0, out.text.size()}};
   return out;

@@ -24,8 +24,10 @@ struct TrainerText {
   std::string_view user;                 // with what opens the answer
   std::string_view assistant;            // all of it is trained
   std::string_view behind = {};          // behind the answer, not trained
+  std::string_view between = {};         // behind each answer but the last, not trained
   std::string_view default_system = {};  // of rows without a system turn
   std::string_view empty_think = {};     // before an answer without a think block; it is trained
+  bool think_in_prompt = false;          // the empty block is not trained
   bool system_in_user = false;           // the system's text stands inside the first user's turn
   bool trims = false;                    // blanks around each content are cut off
   bool trains_all = false;               // every token of the row is trained

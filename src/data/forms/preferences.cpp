@@ -304,9 +304,11 @@ class DpoTokenizer {
     }
     done.longest = static_cast<std::int64_t>(std::max(chosen.size(), rejected.size()));
     const auto limit = static_cast<std::size_t>(options_.max_length);
-    done.dropped = limit > 0 && !options_.keep_end && length >= limit;
-    if (done.dropped) return done;
-    done.cut = limit > 0 && static_cast<std::size_t>(done.longest) > limit;
+    const bool is_long = limit > 0 && static_cast<std::size_t>(done.longest) > limit;
+    done.too_long = options_.drop_long && is_long;
+    done.dropped = !done.too_long && limit > 0 && !options_.keep_end && length >= limit;
+    if (done.dropped || done.too_long) return done;
+    done.cut = is_long;
     add(Part::kChosen, chosen, length, where, done.record);
     add(Part::kRejected, rejected, length, where, done.record);
     return done;

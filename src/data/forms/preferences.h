@@ -92,7 +92,8 @@ struct PairOptions {
   std::int64_t max_length = 1024;  // 0: off; of CPO at least 2
   // A prompt keeps its last tokens, before max_length; 0: all. For CPO it is below max_length.
   std::int64_t max_prompt_length = 0;
-  bool keep_end = false;  // DPO: truncation_mode keep_end
+  bool keep_end = false;   // DPO: truncation_mode keep_end
+  bool drop_long = false;  // DPO: truncation_mode drop
   std::optional<std::int32_t> pad_id =
       {};                       // reward models read no score at it; none: the last token has the score
   std::int64_t vocab_size = 0;  // of the embedding; an id at or above it is a UserError (DATA-10). 0: off

@@ -11,7 +11,7 @@ using base::Json;
 namespace {
 
 // A struct with a new field has another size: the field belongs into its list.
-static_assert(sizeof(DataFacts) == 200 && sizeof(PreferenceFacts) == 152 && sizeof(UnpairedFacts) == 88,
+static_assert(sizeof(DataFacts) == 208 && sizeof(PreferenceFacts) == 152 && sizeof(UnpairedFacts) == 88,
               "each_field() has every field");
 
 template <typename Field>
@@ -24,6 +24,7 @@ void each_field(DataFacts& facts, const Field& field) {
   field("supervised_tokens", facts.supervised_tokens);
   field("rows_cut", facts.rows_cut);
   field("tokens_cut", facts.tokens_cut);
+  field("rows_too_long", facts.rows_too_long);
   field("rows_without_target", facts.rows_without_target);
   field("rows_losing_eos", facts.rows_losing_eos);
   field("rows_without_eos_target", facts.rows_without_eos_target);

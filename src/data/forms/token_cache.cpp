@@ -76,13 +76,18 @@ Json key_of(const base::RowFiles& files) {
           key_of(files.mapping), files.empty_system_turn};
 }
 
+// What becomes of a long row.
+const char* cut_of(bool keep_end, bool drop_long) {
+  return drop_long ? "drop" : keep_end ? "keep_end" : "keep_start";
+}
+
 }  // namespace
 
 Json token_options(const TokenizeOptions& options) {
   const Json only = options.completion_only_loss ? Json(*options.completion_only_loss) : Json();
   return {"sft",
           options.max_length,
-          options.keep_end,
+          cut_of(options.keep_end, options.drop_long),
           only,
           options.assistant_only_loss,
           options.vocab_size,
@@ -93,7 +98,7 @@ Json token_options(const TokenizeOptions& options) {
 Json token_options(const std::string& method, const PairOptions& options) {
   return {method,
           options.max_length,
-          options.keep_end,
+          cut_of(options.keep_end, options.drop_long),
           options.max_prompt_length,
           options.vocab_size,
           options.pad_id ? Json(*options.pad_id) : Json()};

@@ -39,6 +39,7 @@ struct ExampleDone {
   std::int64_t full_length = 0;
   bool boundary_mismatch = false, lost_end = false, has_end_target = false;
   bool hides_attention = false, labels_are_next = false;
+  bool too_long = false;  // and left out
   std::int64_t targets = 0;
   // Targets that were cut away: of tokens max_length + 64 i to max_length + 64 (i + 1). Empty: nothing was
   // cut.
@@ -237,6 +238,8 @@ class RowTokenizer {
   template <typename IsEnd>
   void cut(Encoded& encoded, IsEnd is_end, ExampleDone& done) const {
     if (options_.max_length <= 0 || done.full_length <= options_.max_length) return;
+    done.too_long = options_.drop_long;
+    if (done.too_long) return;
     if (options_.keep_end) return cut_beginning(encoded, done);
     const auto keep = static_cast<std::size_t>(options_.max_length);
     const auto kept_end = encoded.ids.begin() + static_cast<std::ptrdiff_t>(keep);
@@ -377,7 +380,8 @@ void add_facts(const ExampleDone& done, bool kept, std::int64_t max_length, Data
   facts.rows_hiding_attention += done.hides_attention ? 1 : 0;
   facts.rows_with_own_labels += done.record.labels.empty() ? 0 : 1;
   facts.rows_with_shifted_labels += done.labels_are_next ? 1 : 0;
-  if (max_length > 0 && done.full_length > max_length) {
+  facts.rows_too_long += done.too_long ? 1 : 0;
+  if (max_length > 0 && done.full_length > max_length && !done.too_long) {
     facts.rows_cut += 1;
     facts.tokens_cut += done.full_length - max_length;
     facts.rows_losing_eos += done.lost_end ? 1 : 0;
@@ -434,14 +438,16 @@ bool has_sharegpt_roles(const Json& row) {
 
 void check_result(const base::fs::path& path, const DataFacts& facts, const TokenizeOptions& options) {
   if (facts.supervised_tokens > 0) return;
-  const bool all_cut = facts.rows_cut > 0;
+  const bool dropped = facts.rows_too_long > 0;
+  const bool all_cut = facts.rows_cut > 0 || dropped;
   throw UserError(
       {.where = path.string(),
        .expected = "at least one token to train on (DATA-01)",
-       .found = "none in " + base::counted(facts.rows, "row") + "; " + std::to_string(facts.rows_cut) +
-                (facts.rows_cut == 1 ? " of them is" : " of them are") +
+       .found = "none in " + base::counted(facts.rows, "row") + "; " + std::to_string(facts.rows_cut + facts.rows_too_long) +
+                (facts.rows_cut + facts.rows_too_long == 1 ? " of them is" : " of them are") +
                 " longer than max_length = " + std::to_string(options.max_length),
-       .cause = all_cut                          ? "the prompts fill max_length"
+       .cause = dropped                          ? "truncation_mode drop leaves longer rows out"
+                : all_cut                          ? "the prompts fill max_length"
                 : facts.form == RowForm::kTokens ? "every label is -100, or every mask 0"
                                                  : "the completions are empty",
        .fix = all_cut ? "raise max_length (the longest row has " + base::counted(facts.longest, "token") + ")"
@@ -476,7 +482,7 @@ void BlockTokenizer::add(const Rows& block, const TakeRecord& take) {
     // TRL's test looks at every label, also the first, which is never scored.
     const auto& flags = done.record.supervised;
     const bool masked = std::count(flags.begin(), flags.end(), 1) == 0;
-    const bool kept = !(drops && masked);
+    const bool kept = !(drops && masked) && !done.too_long;
     add_facts(done, kept, options_.max_length, facts_, lost_);
     add_bos(done.record.ids, bos, facts_);
     if (kept) take(done.record);

@@ -35,6 +35,7 @@ namespace hone::data {
 struct TokenizeOptions {
   std::int64_t max_length = 1024;  // 0: off
   bool keep_end = false;           // truncation_mode keep_end: of a long row its last max_length tokens
+  bool drop_long = false;          // truncation_mode drop: a longer row is left out
   std::optional<bool> completion_only_loss;  // empty: true exactly for prompt-completion rows
   bool assistant_only_loss = false;
   std::int64_t vocab_size = 0;  // of the embedding; an id at or above it is a UserError (DATA-10). 0: off
@@ -49,6 +50,7 @@ struct DataFacts {
   std::int64_t tokens = 0, supervised_tokens = 0;  // of the kept rows; a row's first token is never a target
   std::int64_t rows_cut = 0;                       // longer than max_length
   std::int64_t tokens_cut = 0;
+  std::int64_t rows_too_long = 0;            // left out, as drop_long says
   std::int64_t rows_without_target = 0;      // nothing supervised after the cut (DATA-01); dropped, see above
   std::int64_t rows_losing_eos = 0;          // the last EOS or end of turn was cut away (DATA-02)
   std::int64_t rows_without_eos_target = 0;  // kept, and EOS / end of turn is never a target in it (DATA-03)

@@ -80,6 +80,17 @@ Verdict check_truncation(const train::RunView& run) {
   const DataFacts& facts = facts_of(run);
   Verdict out{.code = "DATA-02"};
   const double lost = share(facts.supervised_lost, facts.supervised_before_cut);
+  if (facts.rows_too_long > 0) {
+    out.level = lost > kLostWarn ? Level::kWarn : Level::kNote;
+    out.what = of_rows(facts.rows_too_long, facts) + base::plural(facts.rows_too_long, " is", " are") +
+               " longer than " + std::to_string(run.plan.max_length) + " tokens and left out (truncation_mode: drop): " +
+               format::percent(lost, 1) + " of the targets lost";
+    if (lost <= kLostWarn) return out;
+    out.cause = "the limit is below the rows' length";
+    out.fix = raise_length(run);
+    out.cost = format::percent(lost, 1) + " of the targets lost";
+    return out;
+  }
   if (facts.rows_cut == 0) {
     out.what = "no row is cut: the longest has " + format::counted(facts.longest, "token") +
                (run.plan.max_length > 0 ? ", max_length is " + std::to_string(run.plan.max_length) : "");

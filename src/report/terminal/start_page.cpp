@@ -140,6 +140,7 @@ std::string method_lines(const train::ExampleStartFacts& facts, std::string_view
                        base::plural(facts.packed_rows, "packed row") + " (" + facts.packing + ")");
   line(data.rows_cut, fmt::format("rows cut at max_length ({} {} lost)", human_count(data.tokens_cut),
                                   base::plural(data.tokens_cut, "token")));
+  line(data.rows_too_long, "rows dropped: longer than max_length");
   line(data.rows_without_target, "rows dropped: no target left in them");
   line(data.rows_losing_eos,
        "rows lost their end-of-sequence token when they were cut: the model will not learn to stop there");

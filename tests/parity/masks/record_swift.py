@@ -26,7 +26,7 @@ def rows_of(case, folder):
         words = words[:at] + words[at + 2:] + ["--loss_scale", "last_round"]
     args, rest = parse_args(SftArguments,
                             words + ["--output_dir", str(folder / "out"), "--add_version", "false", "--load_from_cache_file", "false",
-                                         "--report_to", "none"])
+                                         "--report_to", "none", "--dataset_shuffle", "false"])
     assert not rest
     processor = AutoTokenizer.from_pretrained(folder / "model")
     processor.model_info, processor.model_meta = args.model_info, args.model_meta

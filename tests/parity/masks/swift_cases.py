@@ -6,7 +6,7 @@ ASK = {"query": "Add 1 and 2", "response": "3"}
 SHAREGPT = {"conversations": [{"from": "human", "value": "a?"}, {"from": "gpt", "value": "b"}]}
 THINKS = {"messages": [{"role": "user", "content": "1+1?"}, {"role": "assistant", "content": "<think>\neasy\n</think>\n\n2"}]}
 LONG = {"query": "Say it three times, slowly", "response": "it, it, it"}
-PAIR = {"messages": TALK["messages"][:2], "rejected_response": "no"}
+PAIR = {"query": "a?", "response": "yes", "rejected_response": "no"}
 
 CASES = {
     "query and response, qwen2_5's default system": {"options": {"template": "qwen2_5"}, "rows": [ASK]},
@@ -18,7 +18,7 @@ CASES = {
     "qwen3, with and without thoughts": {"options": {"template": "qwen3"}, "rows": [TALK, THINKS]},
     "loss_scale last_round": {"options": {"template": "qwen2_5", "loss_scale": "last_round"}, "rows": [TALK]},
     "loss_scale all": {"options": {"template": "qwen2_5", "loss_scale": "all"}, "rows": [TALK]},
-    "long rows are dropped": {"options": {"template": "llama3", "max_length": 24}, "rows": [LONG, ASK]},
+    "long rows are dropped": {"options": {"template": "llama3", "max_length": 32}, "rows": [LONG, ASK]},
     "long rows lose their beginning": {"options": {"template": "llama3", "max_length": 16, "truncation_strategy": "left"}, "rows": [ASK]},
     "long rows lose their end": {"options": {"template": "llama3", "max_length": 18, "truncation_strategy": "right"}, "rows": [TALK]},
     "dpo": {"verb": "rlhf", "options": {"rlhf_type": "dpo", "template": "llama3"}, "rows": [PAIR]},

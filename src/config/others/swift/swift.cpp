@@ -7,6 +7,7 @@
 
 #include "base/files/file.h"
 #include "base/strings/split.h"
+#include "config/others/text_template.h"
 #include "config/others/translation.h"
 #include "config/write_plan.h"
 
@@ -258,6 +259,14 @@ void add_truncation(Translation& t, const std::string& strategy) {
                     is_left ? "beginning" : "end", method_name(t.run().method)));
 }
 
+// truncation_strategy delete.
+void add_dropping(Translation& t) {
+  constexpr auto kDrops = "ms-swift drops each row above max_length (truncation_strategy delete)";
+  const bool same = t.run().method == Method::kSft || t.run().method == Method::kDpo;
+  t.note("max_length", same ? std::string(kDrops) + ", and so does hone" : std::string(kDrops) + "; hone would cut it");
+  if (same) t.set_default("truncation_mode", "drop", "truncation_strategy: delete");
+}
+
 void add_numbers(Translation& t) {
   const double batch =
       t.number(t.has("batch_size") ? "batch_size" : "per_device_train_batch_size").value_or(1);
@@ -299,8 +308,7 @@ void add_numbers(Translation& t) {
   if (t.run().method == Method::kGrpo) {
     // its rows are prompts, which hone never cuts
   } else if (strategy == "delete" || strategy == "ignore") {
-    t.note("max_length",
-           "ms-swift drops each row above max_length (truncation_strategy delete); hone would cut it");
+    add_dropping(t);
   } else if (strategy == "split") {
     t.note("max_length", "ms-swift splits a text above max_length into several rows; hone would cut it");
   } else {
@@ -448,6 +456,29 @@ void add_data(Translation& t) {
            "sft trains every answer of a conversation: assistant_only_loss on rows of messages");
 }
 
+// The text that the file names as the run's template; where hone does not have it, the model's own.
+void use_template(Translation& t, bool sft) {
+  const char* name = t.has("template") ? "template" : "template_type";
+  const std::string word = t.text(name);
+  if (word.empty() || word == "AUTO") {
+    if (sft)
+      t.note("template", "not written: ms-swift takes a text of its own by the model's type, hone the model's template");
+    return;
+  }
+  t.run().text_name = word;
+  const TrainerText* const text = trainer_text(Trainer::kSwift, word);
+  if (text == nullptr || t.text("swift_verb") == "pt" || samples(t.run().method)) {
+    t.note(name,
+           fmt::format("{} is ms-swift's own text, not the model's template; hone examines with the model's own", word));
+    return;
+  }
+  const bool last_only = !sft || base_scale(t) == "last_round";
+  t.set("chat_template", template_of(*text, {.trains_last_only = sft && last_only, .strips_history = last_only}), name);
+  t.note(name, fmt::format("{} is ms-swift's own text, which hone renders; a server renders the model's template", word));
+  if (word == "chatml")
+    t.note(name, "it begins with what the tokenizer puts before a text; hone writes its bos_token");
+}
+
 void add_text(Translation& t) {
   if (t.has("system")) t.set("dataset_system_prompt", t.value("system"), "system");
   // Think blocks that ms-swift adds are not in hone's rows: leaving them out is the same here.
@@ -458,19 +489,14 @@ void add_text(Translation& t) {
                "write default");
   }
   const bool sft = t.run().method == Method::kSft && t.text("swift_verb") != "pt";
-  if (sft && base_scale(t) == "last_round")
+  use_template(t, sft);
+  if (sft && base_scale(t) == "last_round" && !t.is_set("chat_template"))
     t.refuse("loss_scale", "only the last answer of a conversation is trained",
              "write rows that end with it, as prompt and completion");
   if (sft && base_scale(t) == "all") {
     t.set("assistant_only_loss", false, "loss_scale");
     t.set("completion_only_loss", false, "loss_scale");
   }
-  const char* name = t.has("template") ? "template" : "template_type";
-  if (t.has(name) && t.text(name) != "AUTO")
-    t.note(
-        name,
-        fmt::format("{} is ms-swift's own text, not the model's template; hone examines with the model's own",
-                    t.text(name)));
   const std::string model = t.text(t.has("model") ? "model" : "model_id_or_path");
   if (model.find("Qwen3") != std::string::npos && model.find("2507") == std::string::npos)
     t.note("model",

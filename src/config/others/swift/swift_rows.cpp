@@ -84,6 +84,10 @@ struct Form {
     }
     if (!columns.empty()) put("dataset_columns", columns);
   }
+  // A text of ms-swift's marks what is trained; that of a model need not.
+  void put_answers() const {
+    if (run.method == Method::kSft && run.find("chat_template") != nullptr) put("assistant_only_loss", true);
+  }
   void unknown(std::string why) const {
     run.unknown.push_back({set.where, set.from, std::move(why), "the form of the rows",
                            "write columns, or rows of messages, or of query and response"});
@@ -109,7 +113,7 @@ void take_conversations(const Form& form, const Json& row, const std::string& co
 
 // The answers in history are trained too, as ms-swift does by its loss_scale default.
 void put_history(const Form& form, const Json& row) {
-  if (!row.contains("history")) return;
+  if (!row.contains("history")) return form.put_answers();
   form.put("assistant_only_loss", true);
   form.put("completion_only_loss", false);
 }
@@ -163,6 +167,7 @@ void take_columns(const Form& form, const Json& row) {
   }
   form.put_columns(columns);
   form.put("make_conversation", true);
+  form.put_answers();
 }
 
 }  // namespace

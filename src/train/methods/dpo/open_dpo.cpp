@@ -33,7 +33,8 @@ bool begins_at_ln2(const config::Plan& all) {
 RecordMaking making(const RowText& text) {
   return pair_making(text, "dpo", data::ImplicitPrompts::kExtractMixed, &data::make_dpo_pairs,
                      {.max_prompt_length = text.plan.max_prompt_length,
-                      .keep_end = text.plan.truncation_mode == "keep_end"});
+                      .keep_end = text.plan.truncation_mode == "keep_end",
+                      .drop_long = text.plan.truncation_mode == "drop"});
 }
 
 MemoryInputs begin(OpenedRun& run, const OpenedRecords& records) {

@@ -22,6 +22,7 @@ data::TokenizeOptions tokenize_options(const RowText& text, bool packing) {
   return {.max_length = keeps_all(plan, packing) ? 0 : plan.max_length,
           // TRL's packing cuts the ends of rows itself
           .keep_end = !packing && plan.truncation_mode == "keep_end",
+          .drop_long = plan.truncation_mode == "drop" && !keeps_all(plan, packing),
           .completion_only_loss = plan.completion_only_loss,
           .assistant_only_loss = plan.assistant_only_loss,
           .vocab_size = text.vocab_size,
