@@ -22,10 +22,11 @@ Json talk(const std::vector<std::string>& turns, const std::string& system = "")
 }
 
 // The text with its trained parts in [[ ]]; "none": it cannot be spelled.
-std::string spelled(Trainer trainer, const std::string& name, const Json& messages) {
+std::string spelled(Trainer trainer, const std::string& name, const Json& messages,
+                    const std::string& eos = "</s>") {
   const TrainerText* const text = trainer_text(trainer, name);
   if (text == nullptr) return "no such text";
-  const auto found = spell_turns(*text, messages, "<s>", "</s>");
+  const auto found = spell_turns(*text, messages, "<s>", eos);
   if (!found) return "none";
   std::string out = found->text;
   for (const auto& [begin, end] : std::views::reverse(found->trained)) {
@@ -76,10 +77,12 @@ TEST(TrainerTexts, AreThoseOfLlamaFactorysOwnCode) {
 }
 
 TEST(TrainerTexts, OthersTrainOtherCharacters) {
-  EXPECT_EQ(spelled(Trainer::kAxolotl, "chatml", talk({"Hi", "Yes"})),
+  EXPECT_EQ(spelled(Trainer::kAxolotl, "chatml", talk({"Hi", "Yes"}), "<|im_end|>"),
             "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n[[Yes<|im_end|>]]\n");
+  EXPECT_EQ(spelled(Trainer::kAxolotl, "chatml", talk({"Hi", "Yes"})),
+            "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n[[Yes]]<|im_end|>\n");
   EXPECT_EQ(
-      spelled(Trainer::kAxolotl, "llama3", talk({" Hi ", "Yes"})),
+      spelled(Trainer::kAxolotl, "llama3", talk({" Hi ", "Yes"}), "<|eot_id|>"),
       "<s><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"
       "[[Yes<|eot_id|>]]");
   EXPECT_EQ(spelled(Trainer::kUnsloth, "chatml", talk({"Hi", "Yes"})),

@@ -153,6 +153,10 @@ TEST(TrainerMasks, AreLlamaFactorys) {
   compare("llamafactory", 10);
 }
 
+TEST(TrainerMasks, AreAxolotls) {
+  compare("axolotl", 10);
+}
+
 TEST(TrainerMasks, AreMsSwifts) {
   compare("swift", 10);
 }

@@ -5,6 +5,7 @@
 
 #include "config/others/axolotl.h"
 #include "config/others/json_members.h"
+#include "config/others/text_template.h"
 
 namespace hone::config::axolotl {
 namespace {
@@ -99,8 +100,10 @@ void add_own_prompt(Translation& t, const Json& type) {
   }
   t.set("prompt_template", prompt, "datasets");
   set_columns(t, Json::object({{text_of(type, "field_output", "output"), "completion"}}));
-  if (!text_of(type, "no_input_format").empty())
-    t.note("datasets", "a row without input takes no_input_format; hone writes prompt_template for each row");
+  t.note("datasets",
+         fmt::format("a row without {} takes no_input_format, which is `{}`, and not format; hone writes format for "
+                     "each row",
+                     text_of(type, "field_input", "input"), text_of(type, "no_input_format", "{instruction} ")));
 }
 
 // What of a set says the form of its rows, without what only says where they are.
@@ -267,9 +270,34 @@ void add_sets(Translation& t) {
   add_form(t, form);
 }
 
+// Rows of conversations, which the template writes; those of other types have texts of their own.
+bool takes_template(Translation& t) {
+  const Json& sets = t.value("datasets");
+  return t.run().method == Method::kSft && sets.is_array() && std::all_of(sets.begin(), sets.end(), [](const Json& set) {
+    const Json type = set.is_object() ? set.value("type", Json()) : Json();
+    return type.is_null() || type == "chat_template";
+  });
+}
+
 // One of axolotl's own texts, by its name.
 void name_text(Translation& t, const std::string& name) {
   t.run().text_name = name;
+  const TrainerText* const text = trainer_text(Trainer::kAxolotl, name);
+  if (text != nullptr && takes_template(t)) {
+    TextUse use;
+    for (const Json& one : t.value("eot_tokens")) {
+      if (one.is_string()) use.trained_ends.push_back(one.get<std::string>());
+    }
+    t.set("chat_template", template_of(*text, use), "chat_template");
+    if (use.trained_ends.empty() && !text->end.empty())
+      t.note("chat_template",
+             fmt::format("axolotl trains {} behind an answer only where it is the tokenizer's eos_token, or among "
+                         "eot_tokens: else the model does not learn to stop (DATA-03)",
+                         text->end));
+    t.note("chat_template",
+           fmt::format("{} is axolotl's own text, which hone renders; a server renders the model's template", name));
+    return;
+  }
   t.note("chat_template",
          fmt::format("{} is axolotl's own text, not the model's template; hone examines with the "
                      "model's own, which a server renders too",

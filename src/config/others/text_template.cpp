@@ -1,5 +1,7 @@
 #include "config/others/text_template.h"
 
+#include <algorithm>
+
 namespace hone::config {
 
 namespace {
@@ -73,10 +75,17 @@ std::string answer_of(const TrainerText& text, const TextUse& use) {
             jinja_print(text.empty_think) + "{%- endif %}";
     if (in_prompt) out += think;
   }
-  const std::string answer = (in_prompt ? "" : think) + piece_of_jinja(text.assistant, "content");
+  const std::string end = jinja_print(text.end);
+  const bool ends = std::count(use.trained_ends.begin(), use.trained_ends.end(), text.end) > 0;
+  const std::string is_eos = jinja_string(text.end) + " == eos_token";
+  const std::string with_end =
+      end.empty() ? "" : ends ? end : "{%- if " + is_eos + " %}" + end + "{%- endif %}";
+  const std::string behind =
+      end.empty() || ends ? "" : "{%- if not " + is_eos + " %}" + end + "{%- endif %}";
+  const std::string answer = (in_prompt ? "" : think) + piece_of_jinja(text.assistant, "content") + with_end;
   const std::string trained = "{%- generation %}" + answer + "{%- endgeneration %}";
   out += use.trains_last_only ? "{%- if loop.last %}" + trained + "{%- else %}" + answer + "{%- endif %}" : trained;
-  out += jinja_print(text.behind);
+  out += behind + jinja_print(text.behind);
   if (!text.between.empty()) out += "{%- if not loop.last %}" + jinja_print(text.between) + "{%- endif %}";
   return out;
 }

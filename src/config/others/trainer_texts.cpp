@@ -120,25 +120,28 @@ constexpr TrainerText kTrainerTexts[] = {
      .user = kGemmaUser,
      .assistant = "{text}<end_of_turn>",
      .between = "\n"},
-    // axolotl 0.21: train_on_eos is turn, so that the token behind the answer is trained, and a line break is not.
+    // axolotl: the answer's own text is found and trained, and the token behind it only where it is the tokenizer's eos_token.
     {.trainer = Trainer::kAxolotl,
      .name = "chatml",
      .system = kMarkSystem,
      .user = kMarkUser,
-     .assistant = kMarkAnswer,
+     .assistant = "{text}",
+     .end = "<|im_end|>",
      .behind = "\n"},
     {.trainer = Trainer::kAxolotl,
      .name = "llama3",
      .start = "{bos}",
      .system = kHeadSystem,
      .user = kHeadUser,
-     .assistant = kHeadAnswer,
+     .assistant = "{text}",
+     .end = "<|eot_id|>",
      .trims = true},
     {.trainer = Trainer::kAxolotl,
      .name = "gemma",
      .start = "{bos}",
      .user = kGemmaUser,
-     .assistant = "{text}<end_of_turn>",
+     .assistant = "{text}",
+     .end = "<end_of_turn>",
      .behind = "\n",
      .trims = true},
     {.trainer = Trainer::kAxolotl,
@@ -146,7 +149,8 @@ constexpr TrainerText kTrainerTexts[] = {
      .start = "{bos}",
      .system = "<|system|>\n{text}<|end|>\n",
      .user = kPhiUser,
-     .assistant = "{text}<|end|>",
+     .assistant = "{text}",
+     .end = "<|end|>",
      .behind = "\n"},
     // Unsloth's get_chat_template: the tokenizer that is saved has the text; every token of the row is trained.
     {.trainer = Trainer::kUnsloth,
@@ -247,7 +251,9 @@ std::optional<SpelledTurns> spell_turns(const TrainerText& text, const base::Jso
     if (!thinks) out.text += text.empty_think;
     if (text.think_in_prompt) begin = out.text.size();
     out.text += with_texts(text.assistant, answer.text, bos, eos);
+    if (text.end == eos) out.text += text.end;
     out.trained.emplace_back(begin, out.text.size());
+    if (text.end != eos) out.text += text.end;
     out.text += text.behind;
     if (at + 2 < turns->size()) out.text += text.between;
   }

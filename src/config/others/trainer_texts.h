@@ -23,6 +23,7 @@ struct TrainerText {
   std::string_view system = {};          // empty: rows with a system turn are not compared
   std::string_view user;                 // with what opens the answer
   std::string_view assistant;            // all of it is trained
+  std::string_view end = {};             // behind it, trained where it is the tokenizer's end of a text
   std::string_view behind = {};          // behind the answer, not trained
   std::string_view between = {};         // behind each answer but the last, not trained
   std::string_view default_system = {};  // of rows without a system turn
