@@ -79,11 +79,11 @@ std::string understanding(const OtherRun& run) {
   for (const bool defaults : {false, true}) {
     for (const OtherValue& one : run.options) {
       if (one.is_default() == defaults && is_compared(one.option))
-        out += (defaults ? "default " : "") + one.option + ": " +
-               (one.option == "chat_template" && !run.text_name.empty()
-                    ? "the trainer's text " + run.text_name
-                    : base::dump_json(one.value)) +
-               "\n";
+        out +=
+            (defaults ? "default " : "") + one.option + ": " +
+            (one.option == "chat_template" && !run.text_name.empty() ? "the trainer's text " + run.text_name
+                                                                     : base::dump_json(one.value)) +
+            "\n";
     }
   }
   for (const OtherUnknown& one : run.unknown)

@@ -142,9 +142,8 @@ void compare(const std::string& trainer, std::size_t least) {
     }
     EXPECT_NE(found.rows, one["rows"]) << "hone does as the trainer: nothing is to be told";
     for (const Json& part : one["told"])
-      EXPECT_NE(found.said.find(part.get<std::string>()), std::string::npos)
-          << part << "\nis not in\n"
-          << found.said;
+      EXPECT_NE(found.said.find(part.get<std::string>()), std::string::npos) << part << "\nis not in\n"
+                                                                             << found.said;
   }
   EXPECT_GE(equal, least);
 }

@@ -50,7 +50,9 @@ void add_rows(std::vector<Option>& rows) {
        {"truncation_mode",
         "which end of a long sequence is kept (keep_end: the two of a pair share no prompt; drop: the pair is left out)",
         &DataPlan::truncation_mode, of("sft, dpo"), choice("keep_start keep_end drop"), for_rows(kAnyRows),
-        in("sft", {.meaning = "which end of a long row is kept, or drop: it is left out; packing reads only drop"})}});
+        in("sft",
+           {.meaning =
+                "which end of a long row is kept, or drop: it is left out; packing reads only drop"})}});
 }
 
 // How rows become batches.

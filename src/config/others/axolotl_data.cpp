@@ -101,9 +101,10 @@ void add_own_prompt(Translation& t, const Json& type) {
   t.set("prompt_template", prompt, "datasets");
   set_columns(t, Json::object({{text_of(type, "field_output", "output"), "completion"}}));
   t.note("datasets",
-         fmt::format("a row without {} takes no_input_format, which is `{}`, and not format; hone writes format for "
-                     "each row",
-                     text_of(type, "field_input", "input"), text_of(type, "no_input_format", "{instruction} ")));
+         fmt::format(
+             "a row without {} takes no_input_format, which is `{}`, and not format; hone writes format for "
+             "each row",
+             text_of(type, "field_input", "input"), text_of(type, "no_input_format", "{instruction} ")));
 }
 
 // What of a set says the form of its rows, without what only says where they are.
@@ -195,6 +196,9 @@ void add_form(Translation& t, const Json& set) {
     t.set("row_format", "alpaca", "datasets");
     t.set("completion_only_loss", !t.flag("train_on_inputs"),
           t.has("train_on_inputs") ? "train_on_inputs" : "datasets");
+    t.note(
+        "datasets",
+        "not the same text: axolotl writes a line break behind `### Response:`; hone, as Stanford's own code, writes none");
     if (t.has("chat_template"))
       t.note("chat_template", "it has no effect on rows of type alpaca, which take Stanford Alpaca's text");
   } else if (name == "sharegpt") {
@@ -273,10 +277,11 @@ void add_sets(Translation& t) {
 // Rows of conversations, which the template writes; those of other types have texts of their own.
 bool takes_template(Translation& t) {
   const Json& sets = t.value("datasets");
-  return t.run().method == Method::kSft && sets.is_array() && std::all_of(sets.begin(), sets.end(), [](const Json& set) {
-    const Json type = set.is_object() ? set.value("type", Json()) : Json();
-    return type.is_null() || type == "chat_template";
-  });
+  return t.run().method == Method::kSft && sets.is_array() &&
+         std::all_of(sets.begin(), sets.end(), [](const Json& set) {
+           const Json type = set.is_object() ? set.value("type", Json()) : Json();
+           return type.is_null() || type == "chat_template";
+         });
 }
 
 // One of axolotl's own texts, by its name.
@@ -291,11 +296,13 @@ void name_text(Translation& t, const std::string& name) {
     t.set("chat_template", template_of(*text, use), "chat_template");
     if (use.trained_ends.empty() && !text->end.empty())
       t.note("chat_template",
-             fmt::format("axolotl trains {} behind an answer only where it is the tokenizer's eos_token, or among "
-                         "eot_tokens: else the model does not learn to stop (DATA-03)",
-                         text->end));
+             fmt::format(
+                 "axolotl trains {} behind an answer only where it is the tokenizer's eos_token, or among "
+                 "eot_tokens: else the model does not learn to stop (DATA-03)",
+                 text->end));
     t.note("chat_template",
-           fmt::format("{} is axolotl's own text, which hone renders; a server renders the model's template", name));
+           fmt::format("{} is axolotl's own text, which hone renders; a server renders the model's template",
+                       name));
     return;
   }
   t.note("chat_template",

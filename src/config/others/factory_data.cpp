@@ -269,9 +269,10 @@ void use_text(Translation& t, const std::string& name) {
   const TrainerText* const text = trainer_text(Trainer::kFactory, name);
   if (text == nullptr || t.text("stage") == "pt") {
     t.note("template",
-           fmt::format("{} is LLaMA-Factory's own text, not the model's template; hone examines with the model's "
-                       "own, which a server renders too",
-                       name));
+           fmt::format(
+               "{} is LLaMA-Factory's own text, not the model's template; hone examines with the model's "
+               "own, which a server renders too",
+               name));
     return;
   }
   const bool pairs = t.run().method != Method::kSft;
@@ -282,16 +283,19 @@ void use_text(Translation& t, const std::string& name) {
                             .thinks = !is_reasoning_off(t),
                             .default_system = t.text("default_system")}),
         "template");
-  t.note("template", fmt::format("{} is LLaMA-Factory's own text, which hone renders; a server renders the model's "
-                                 "template",
-                                 name));
+  t.note("template",
+         fmt::format("{} is LLaMA-Factory's own text, which hone renders; a server renders the model's "
+                     "template",
+                     name));
 }
 
 void add_template(Translation& t) {
   const std::string name = t.text("template");
   if (name.empty()) {
-    t.note("template", "none: LLaMA-Factory makes a text of its own out of the tokenizer's template, by trying it on single "
-           "turns, and not always the same text; hone renders the template: write the name of one");
+    t.note(
+        "template",
+        "none: LLaMA-Factory makes a text of its own out of the tokenizer's template, by trying it on single "
+        "turns, and not always the same text; hone renders the template: write the name of one");
     return;
   }
   if (is_no_template(name)) {
@@ -317,9 +321,10 @@ void add_lengths(Translation& t) {
   if (joins)
     t.set_default("packing_strategy", "wrapped", "stage pt: texts are joined, and cut at cutoff_len");
   if (joins)
-    t.note("stage",
-           "not the same pieces: LLaMA-Factory joins texts without the tokenizer's beginning of a text, and drops the "
-           "rest behind the last whole piece; hone trains both");
+    t.note(
+        "stage",
+        "not the same pieces: LLaMA-Factory joins texts without the tokenizer's beginning of a text, and drops the "
+        "rest behind the last whole piece; hone trains both");
   if (!joins)
     t.note("cutoff_len",
            fmt::format(

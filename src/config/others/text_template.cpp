@@ -49,7 +49,8 @@ std::string piece_of_jinja(std::string_view piece, const std::string& content) {
 
 // The system turn's text, or the default, in `system`; the other turns in `turns`.
 std::string opening_of(const TrainerText& text, const TextUse& use) {
-  const std::string system = use.default_system.empty() ? std::string(text.default_system) : use.default_system;
+  const std::string system =
+      use.default_system.empty() ? std::string(text.default_system) : use.default_system;
   const std::string none = jinja_string(system);
   std::string out = piece_of_jinja(text.start, "''");
   out += "{%- set system = " + none + " %}{%- set turns = messages %}{%- if messages[0].role == 'system' %}";
@@ -62,8 +63,7 @@ std::string opening_of(const TrainerText& text, const TextUse& use) {
 }
 
 std::string answer_of(const TrainerText& text, const TextUse& use) {
-  constexpr std::string_view kStripped =
-      "{%- set content = content.split('</think>')[-1].lstrip('\\n') %}";
+  constexpr std::string_view kStripped = "{%- set content = content.split('</think>')[-1].lstrip('\\n') %}";
   const bool has_thoughts = !text.empty_think.empty();
   const bool in_prompt = !use.thinks || text.think_in_prompt;
   std::string think, out;
@@ -78,13 +78,14 @@ std::string answer_of(const TrainerText& text, const TextUse& use) {
   const std::string end = jinja_print(text.end);
   const bool ends = std::count(use.trained_ends.begin(), use.trained_ends.end(), text.end) > 0;
   const std::string is_eos = jinja_string(text.end) + " == eos_token";
-  const std::string with_end =
-      end.empty() ? "" : ends ? end : "{%- if " + is_eos + " %}" + end + "{%- endif %}";
-  const std::string behind =
-      end.empty() || ends ? "" : "{%- if not " + is_eos + " %}" + end + "{%- endif %}";
+  const std::string with_end = end.empty() ? ""
+                               : ends      ? end
+                                           : "{%- if " + is_eos + " %}" + end + "{%- endif %}";
+  const std::string behind = end.empty() || ends ? "" : "{%- if not " + is_eos + " %}" + end + "{%- endif %}";
   const std::string answer = (in_prompt ? "" : think) + piece_of_jinja(text.assistant, "content") + with_end;
   const std::string trained = "{%- generation %}" + answer + "{%- endgeneration %}";
-  out += use.trains_last_only ? "{%- if loop.last %}" + trained + "{%- else %}" + answer + "{%- endif %}" : trained;
+  out += use.trains_last_only ? "{%- if loop.last %}" + trained + "{%- else %}" + answer + "{%- endif %}"
+                              : trained;
   out += behind + jinja_print(text.behind);
   if (!text.between.empty()) out += "{%- if not loop.last %}" + jinja_print(text.between) + "{%- endif %}";
   return out;
@@ -105,7 +106,8 @@ std::string template_of(const TrainerText& text, const TextUse& use) {
             piece_of_jinja(text.user.substr(place), "content");
   }
   out += user + "{%- elif message.role == 'assistant' %}" + answer_of(text, use);
-  out += "{%- else %}{{- raise_exception('a turn of another role: ' + message.role) }}{%- endif %}{%- endfor %}";
+  out +=
+      "{%- else %}{{- raise_exception('a turn of another role: ' + message.role) }}{%- endif %}{%- endfor %}";
   // What opens an answer stands behind each question; an empty block that is not trained belongs to it.
   if ((!use.thinks || text.think_in_prompt) && !text.empty_think.empty())
     out += "{%- if add_generation_prompt %}" + jinja_print(text.empty_think) + "{%- endif %}";

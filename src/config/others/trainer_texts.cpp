@@ -246,8 +246,8 @@ std::optional<SpelledTurns> spell_turns(const TrainerText& text, const base::Jso
     out.text += with_texts(text.user, inside + user.text, bos, eos);
     inside.clear();
     std::size_t begin = out.text.size();
-    const bool thinks = answer.text.find("<think>") != std::string::npos ||
-                        answer.text.find("</think>") != std::string::npos;
+    const bool thinks =
+        answer.text.find("<think>") != std::string::npos || answer.text.find("</think>") != std::string::npos;
     if (!thinks) out.text += text.empty_think;
     if (text.think_in_prompt) begin = out.text.size();
     out.text += with_texts(text.assistant, answer.text, bos, eos);

@@ -443,11 +443,12 @@ void check_result(const base::fs::path& path, const DataFacts& facts, const Toke
   throw UserError(
       {.where = path.string(),
        .expected = "at least one token to train on (DATA-01)",
-       .found = "none in " + base::counted(facts.rows, "row") + "; " + std::to_string(facts.rows_cut + facts.rows_too_long) +
+       .found = "none in " + base::counted(facts.rows, "row") + "; " +
+                std::to_string(facts.rows_cut + facts.rows_too_long) +
                 (facts.rows_cut + facts.rows_too_long == 1 ? " of them is" : " of them are") +
                 " longer than max_length = " + std::to_string(options.max_length),
        .cause = dropped                          ? "truncation_mode drop leaves longer rows out"
-                : all_cut                          ? "the prompts fill max_length"
+                : all_cut                        ? "the prompts fill max_length"
                 : facts.form == RowForm::kTokens ? "every label is -100, or every mask 0"
                                                  : "the completions are empty",
        .fix = all_cut ? "raise max_length (the longest row has " + base::counted(facts.longest, "token") + ")"

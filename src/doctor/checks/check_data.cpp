@@ -83,8 +83,9 @@ Verdict check_truncation(const train::RunView& run) {
   if (facts.rows_too_long > 0) {
     out.level = lost > kLostWarn ? Level::kWarn : Level::kNote;
     out.what = of_rows(facts.rows_too_long, facts) + base::plural(facts.rows_too_long, " is", " are") +
-               " longer than " + std::to_string(run.plan.max_length) + " tokens and left out (truncation_mode: drop): " +
-               format::percent(lost, 1) + " of the targets lost";
+               " longer than " + std::to_string(run.plan.max_length) +
+               " tokens and left out (truncation_mode: drop): " + format::percent(lost, 1) +
+               " of the targets lost";
     if (lost <= kLostWarn) return out;
     out.cause = "the limit is below the rows' length";
     out.fix = raise_length(run);

@@ -263,7 +263,8 @@ void add_truncation(Translation& t, const std::string& strategy) {
 void add_dropping(Translation& t) {
   constexpr auto kDrops = "ms-swift drops each row above max_length (truncation_strategy delete)";
   const bool same = t.run().method == Method::kSft || t.run().method == Method::kDpo;
-  t.note("max_length", same ? std::string(kDrops) + ", and so does hone" : std::string(kDrops) + "; hone would cut it");
+  t.note("max_length",
+         same ? std::string(kDrops) + ", and so does hone" : std::string(kDrops) + "; hone would cut it");
   if (same) t.set_default("truncation_mode", "drop", "truncation_strategy: delete");
 }
 
@@ -462,19 +463,25 @@ void use_template(Translation& t, bool sft) {
   const std::string word = t.text(name);
   if (word.empty() || word == "AUTO") {
     if (sft)
-      t.note("template", "not written: ms-swift takes a text of its own by the model's type, hone the model's template");
+      t.note("template",
+             "not written: ms-swift takes a text of its own by the model's type, hone the model's template");
     return;
   }
   t.run().text_name = word;
   const TrainerText* const text = trainer_text(Trainer::kSwift, word);
   if (text == nullptr || t.text("swift_verb") == "pt" || samples(t.run().method)) {
-    t.note(name,
-           fmt::format("{} is ms-swift's own text, not the model's template; hone examines with the model's own", word));
+    t.note(
+        name,
+        fmt::format("{} is ms-swift's own text, not the model's template; hone examines with the model's own",
+                    word));
     return;
   }
   const bool last_only = !sft || base_scale(t) == "last_round";
-  t.set("chat_template", template_of(*text, {.trains_last_only = sft && last_only, .strips_history = last_only}), name);
-  t.note(name, fmt::format("{} is ms-swift's own text, which hone renders; a server renders the model's template", word));
+  t.set("chat_template",
+        template_of(*text, {.trains_last_only = sft && last_only, .strips_history = last_only}), name);
+  t.note(name,
+         fmt::format("{} is ms-swift's own text, which hone renders; a server renders the model's template",
+                     word));
   if (word == "chatml")
     t.note(name, "it begins with what the tokenizer puts before a text; hone writes its bos_token");
 }
