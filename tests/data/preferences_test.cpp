@@ -66,6 +66,17 @@ PreferenceData prepare(const std::string& text, const PairOptions& options = {})
   return tokenize_preferences(parse(text), tokenizer(), &chat_template(), options);
 }
 
+TEST(Preferences, LongPairsAreLeftOutWhereTheyAreToBe) {
+  const std::string rows =
+      "{\"prompt\": \"a\", \"chosen\": \"The quick brown fox jumps\", \"rejected\": \"b\"}\n"
+      "{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"c\"}\n";
+  const PreferenceData data = prepare(rows, {.max_length = 8, .drop_long = true});
+  ASSERT_EQ(data.records.size(), 1);
+  EXPECT_EQ(data.records[0].row, 1);
+  EXPECT_EQ(data.facts.too_long, 1);
+  EXPECT_EQ(prepare(rows, {.max_length = 8}).records.size(), 2);
+}
+
 template <typename Action>
 std::string error_of(Action action) {
   try {

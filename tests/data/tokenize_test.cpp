@@ -132,6 +132,21 @@ TEST(DataFacts, CutsAndEnds) {
   EXPECT_DOUBLE_EQ(facts.mean_length, 4.5);
 }
 
+TEST(DataFacts, LongRowsAreLeftOutWhereTheyAreToBe) {
+  const std::string_view rows = "{\"text\": \"The quick brown fox jumps\"}\n{\"text\": \"ab\"}\n";
+  const Dataset dataset = tokenize(rows, {.max_length = 5, .drop_long = true});
+  const DataFacts& facts = dataset.facts;
+  ASSERT_EQ(dataset.records.size(), 1);
+  EXPECT_EQ(dataset.records[0].row, 1);
+  EXPECT_EQ(facts.rows_too_long, 1);
+  EXPECT_EQ(facts.rows_cut, 0);
+  EXPECT_EQ(facts.kept, 1);
+  EXPECT_EQ(facts.tokens, 4);
+  EXPECT_EQ(facts.supervised_lost, facts.longest - 1);
+  expect_parts(message_of(rows, {.max_length = 3, .drop_long = true}),
+               {"2 of them are longer", "truncation_mode drop"});
+}
+
 constexpr std::string_view kLongPrompt =
     "{\"prompt\": \"a prompt that fills all of it\", \"completion\": \"b\"}\n{\"prompt\": \"a\", "
     "\"completion\": \"b\"}\n";
