@@ -72,7 +72,7 @@ void require_pairs(const base::fs::path& file, const PreferenceFacts& facts, std
     throw UserError({.where = file.string(),
                      .expected = "at least one pair within max_length (DATA-01)",
                      .found = "none of " + std::to_string(facts.rows) + " has both sequences within " + limit,
-                     .cause = "a small max_length: a reward model's rows are never cut",
+                     .cause = "a small max_length: such pairs are left out, and never cut",
                      .fix = fix});
   }
   throw UserError({.where = file.string(),
