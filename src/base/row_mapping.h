@@ -9,7 +9,10 @@
 namespace hone::base {
 
 // How the rows are written. kTrl: as TRL's trainers take them, unchanged.
-enum class RowFormat { kTrl, kAlpaca, kShareGpt, kOpenAi };
+enum class RowFormat { kTrl, kAlpaca, kShareGpt, kOpenAi, kAlpacaLine };
+constexpr bool is_alpaca(RowFormat format) {
+  return format == RowFormat::kAlpaca || format == RowFormat::kAlpacaLine;
+}
 
 // A function of the user's Python; an empty `word`: none.
 struct RowFunctionPlan {

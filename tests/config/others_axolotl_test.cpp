@@ -30,7 +30,7 @@ TEST(OthersAxolotl, QloraOnAlpacaWithPacking) {
                                {"optim", "paged_adamw_32bit"},
                                {"warmup_steps", "10"},
                                {"lora_target_modules", "[all-linear]"},
-                               {"row_format", "alpaca"},
+                               {"row_format", "alpaca_line"},
                                {"completion_only_loss", "true"},
                                {"test_split_size", "0.05"},
                                {"eval_strategy", "steps"},

@@ -153,11 +153,11 @@ TEST(TrainerMasks, AreLlamaFactorys) {
 }
 
 TEST(TrainerMasks, AreAxolotls) {
-  compare("axolotl", 10);
+  compare("axolotl", 13);
 }
 
 TEST(TrainerMasks, AreMsSwifts) {
-  compare("swift", 10);
+  compare("swift", 13);
 }
 
 }  // namespace trainer_masks_test

@@ -17,6 +17,7 @@ using base::RowMapping;
 
 RowFormat format_of(const std::string& word) {
   if (word == "alpaca") return RowFormat::kAlpaca;
+  if (word == "alpaca_line") return RowFormat::kAlpacaLine;
   if (word == "sharegpt") return RowFormat::kShareGpt;
   return word == "openai" ? RowFormat::kOpenAi : RowFormat::kTrl;
 }
@@ -107,11 +108,16 @@ std::vector<std::string> describe_mapping(const base::RowMapping& mapping) {
     out.push_back(fmt::format("dataset_columns: {}", fmt::join(names, ", ")));
   }
   const bool turns = mapping.conversation || !mapping.system_prompt.empty();
-  if (mapping.format == RowFormat::kAlpaca)
+  if (is_alpaca(mapping.format))
     out.push_back(
-        turns ? "row_format: alpaca: instruction and input become the user's turn, output the assistant's"
-              : "row_format: alpaca: instruction, input and output become prompt and completion, with "
-                "Stanford Alpaca's text");
+        turns
+            ? std::string(
+                  "row_format: alpaca: instruction and input become the user's turn, output the assistant's")
+            : "row_format: alpaca: instruction, input and output become prompt and completion, with "
+              "Stanford Alpaca's text" +
+                  std::string(mapping.format == RowFormat::kAlpacaLine
+                                  ? ", and a line break before the answer"
+                                  : ""));
   if (mapping.format == RowFormat::kShareGpt)
     out.emplace_back(
         "row_format: sharegpt: from and value become role and content, human becomes user, gpt assistant");

@@ -137,9 +137,9 @@ void add_row_forms(std::vector<Option>& rows) {
         "columns and the names that they are read by: {question: prompt, answer: completion}", Kind::kMap,
         "null", for_rows(kAnyRows)},
        {"row_format",
-        "form of the rows: trl, unchanged; alpaca (instruction, input, output); sharegpt (from, value); openai "
+        "form of the rows: trl, unchanged; alpaca (instruction, input, output); alpaca_line, with a line break before the answer; sharegpt (from, value); openai "
         "(content as parts of text)",
-        choice("trl alpaca sharegpt openai"), "\"trl\"", for_rows(kMappedRows)},
+        choice("trl alpaca alpaca_line sharegpt openai"), "\"trl\"", for_rows(kMappedRows)},
        {"prompt_template", "text of each prompt, with columns in braces: \"Question: {question}\\nAnswer:\"",
         Kind::kString, "null", for_rows(kAnyRows)},
        {"text_template", "text of each row, with columns in braces", Kind::kString, "null", of("sft"),

@@ -193,12 +193,9 @@ void add_form(Translation& t, const Json& set) {
   const std::string whole = name;
   name = name.substr(0, name.find_first_of(".:"));
   if (name == "alpaca" && (whole == "alpaca" || whole.starts_with("alpaca:"))) {
-    t.set("row_format", "alpaca", "datasets");
+    t.set("row_format", "alpaca_line", "datasets");  // a line break is behind "### Response:"
     t.set("completion_only_loss", !t.flag("train_on_inputs"),
           t.has("train_on_inputs") ? "train_on_inputs" : "datasets");
-    t.note(
-        "datasets",
-        "not the same text: axolotl writes a line break behind `### Response:`; hone, as Stanford's own code, writes none");
     if (t.has("chat_template"))
       t.note("chat_template", "it has no effect on rows of type alpaca, which take Stanford Alpaca's text");
   } else if (name == "sharegpt") {

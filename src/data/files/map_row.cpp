@@ -133,7 +133,8 @@ void from_alpaca(Json& row, const RowMapping& mapping, const std::string& where)
            .fix = "set make_conversation: true"});
     }
     prompt = kAlpacaBegin + std::string(input.empty() ? kAlpacaWithoutInput : kAlpacaWithInput) +
-             instruction + (input.empty() ? "" : "\n\n### Input:\n" + input) + "\n\n### Response:";
+             instruction + (input.empty() ? "" : "\n\n### Input:\n" + input) +
+             "\n\n### Response:" + (mapping.format == RowFormat::kAlpacaLine ? "\n" : "");
     completion = output;
   }
   for (const char* column : {"instruction", "input", "output", "history", "system"}) row.erase(column);
@@ -306,7 +307,7 @@ void apply(Json& row, bool* effect, const Change& change) {
 }
 
 void to_format(Json& row, const RowMapping& mapping, const std::string& where) {
-  if (mapping.format == RowFormat::kAlpaca) from_alpaca(row, mapping, where);
+  if (is_alpaca(mapping.format)) from_alpaca(row, mapping, where);
   if (mapping.format == RowFormat::kShareGpt) from_sharegpt(row, where);
   if (mapping.format == RowFormat::kOpenAi) from_openai(row, where);
 }

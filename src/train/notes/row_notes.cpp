@@ -64,7 +64,7 @@ void note_stand_ins(const config::Plan& plan, const data::SeenRows& seen, std::v
 
 void note_mapping(const base::RowMapping& mapping, const data::MapEffects& effects,
                   std::vector<std::string>& notes) {
-  const bool alpaca = mapping.format == base::RowFormat::kAlpaca;  // makes the turns itself
+  const bool alpaca = base::is_alpaca(mapping.format);  // makes the turns itself
   if (mapping.format != base::RowFormat::kTrl && !effects.format)
     notes.emplace_back("row_format: changed nothing, the first rows have TRL's form already");
   if (mapping.conversation && !alpaca && !effects.conversation)

@@ -9,9 +9,8 @@ LONG = {"messages": [{"role": "user", "content": "Say it three times, slowly, an
 CHAT = {"type": "chat_template"}
 
 CASES = {
-    "alpaca": {"set": {"type": "alpaca"}, "rows": [ASK, WITH_INPUT], "told": ["axolotl writes a line break behind `### Response:`"]},
-    "alpaca, train_on_inputs": {"set": {"type": "alpaca"}, "options": {"train_on_inputs": True}, "rows": [ASK],
-                                "told": ["axolotl writes a line break behind `### Response:`"]},
+    "alpaca": {"set": {"type": "alpaca"}, "rows": [ASK, WITH_INPUT]},
+    "alpaca, train_on_inputs": {"set": {"type": "alpaca"}, "options": {"train_on_inputs": True}, "rows": [ASK]},
     "chatml": {"set": CHAT, "options": {"chat_template": "chatml"}, "rows": [TALK, SYSTEM]},
     "llama3": {"set": CHAT, "options": {"chat_template": "llama3"}, "rows": [TALK, SYSTEM]},
     "gemma": {"set": CHAT, "options": {"chat_template": "gemma"}, "rows": [TALK]},
