@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <iostream>
+#include <memory>
+#include <optional>
 
 #include "base/error.h"
 #include "base/strings/plural.h"
@@ -67,11 +69,26 @@ struct Compared {
   std::string mask_trainers, mask_models;  // trained texts of the first row whose masks differ
 };
 
-void compare_row(const TrainerText& text, const Json& row, const std::string& where,
+// What a trainer writes of a conversation, and trains of it.
+struct TrainerSpelling {
+  const TrainerText& text;
+  const text::ChatTemplate* of_run;  // the text as the file's options have it; null: there are none
+
+  std::optional<SpelledTurns> of(const Json& messages, const text::SpecialTokens& special) const {
+    auto out = spell_turns(text, messages, special.bos.value_or(""), special.eos.value_or(""));
+    if (!out || of_run == nullptr) return out;
+    const text::Rendered own = of_run->render({.messages = messages, .tools = {}, .template_kwargs = {}});
+    out->text = own.text;
+    out->trained.assign(own.generation_spans.begin(), own.generation_spans.end());
+    return out;
+  }
+};
+
+void compare_row(const TrainerSpelling& spelling, const Json& row, const std::string& where,
                  const train::OpenedText& opened, const text::ChatTemplate& model, Compared& out) {
   const auto& special = opened.tokenizer.special();
   const Json messages = conversation_of(row);
-  const auto spelled = spell_turns(text, messages, special.bos.value_or(""), special.eos.value_or(""));
+  const auto spelled = spelling.of(messages, special);
   if (!spelled) {
     out.others += 1;
     return;
@@ -82,7 +99,7 @@ void compare_row(const TrainerText& text, const Json& row, const std::string& wh
     if (out.differ++ == 0) out.where = where, out.trainers = spelled->text, out.models = own.text;
     return;
   }
-  if (own.generation_spans.empty() || text.trains_all) return;
+  if (own.generation_spans.empty() || spelling.text.trains_all) return;
   std::vector<std::pair<std::size_t, std::size_t>> spans(own.generation_spans.begin(),
                                                          own.generation_spans.end());
   out.masks += 1;
@@ -148,12 +165,16 @@ void print_trainer_template(const config::OtherRun& run, const config::Plan& ask
   std::vector<std::string> unused;
   const auto training = train::open_training_template(plan, opened, unused);
   const text::ChatTemplate& model = training ? *training : *opened.chat_template;
+  std::unique_ptr<text::ChatTemplate> of_run;
+  if (!asked.chat_template.empty())
+    of_run = std::make_unique<text::ChatTemplate>(asked.chat_template, opened.tokenizer.special(), at);
+  const TrainerSpelling spelling{.text = *text, .of_run = of_run.get()};
   Compared found;
   try {
     const data::RowSource source(train::rows_for(opened.tokenizer, plan, plan.train_rows));
     data::RowNames names(source.path());
     source.for_first(kCompared, names, [&](const Json& row, int number) {
-      compare_row(*text, row, names.of(number), opened, model, found);
+      compare_row(spelling, row, names.of(number), opened, model, found);
     });
   } catch (const base::UserError& error) {
     return skip(base::printable(error.text().found));
