@@ -284,9 +284,24 @@ def reward_model(folder):
             noise = torch.randn(value.shape, generator=generator)
             value.copy_(1 + 0.2 * noise if "norm" in name else (1.6 if "score" in name else 0.08) * noise)
     model.save_pretrained(folder)
-    (folder / "model.safetensors").chmod(0o644)
+    share_base(folder, model.state_dict())
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copyfile(TOKENIZER / name, folder / name)
+
+
+def share_base(folder, tensors):
+    """Two shards in the place of one file: tiny_llama's, which has the same base, and the score head."""
+    from safetensors.torch import load_file, save_file
+    shards = {name: folder / f"model-0000{number}-of-00002.safetensors" for number, name in ((1, "base"), (2, "head"))}
+    base = load_file(FIXTURES / "tiny_llama/model.safetensors")
+    assert all(value.equal(base[name]) for name, value in tensors.items() if name != "score.weight"), "another base than tiny_llama's"
+    shards["base"].unlink(missing_ok=True)
+    shards["base"].symlink_to("../../tiny_llama/model.safetensors")
+    save_file({"score.weight": tensors["score.weight"]}, shards["head"], metadata={"format": "pt"})
+    files = {name: shards["head" if name == "score.weight" else "base"].name for name in sorted(tensors)}
+    total = sum(value.numel() * value.element_size() for value in tensors.values())
+    write_json(folder / "model.safetensors.index.json", {"metadata": {"total_size": total}, "weight_map": files})
+    (folder / "model.safetensors").unlink()
 
 
 def model_scores(folder):
