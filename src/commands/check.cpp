@@ -185,6 +185,7 @@ int print_recorded_json(const config::DoctorPlan& asked, const base::Json& facts
   base::Json out = facts;
   out["method"] = config::method_name(asked.method);
   out["options"] = config::yaml_value(base::read_text(asked.config), asked.config);
+  for (auto& [name, value] : out["options"].items()) value = config::redact_secrets(name, value);
   out["refused"] = base::Json::array();
   for (const base::UserError& mistake : run.settings.mistakes()) out["refused"].push_back(mistake.what());
   std::cout << base::dump_json(out) << '\n';

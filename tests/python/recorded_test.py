@@ -233,6 +233,44 @@ SFTTrainer(model=model, args=SFTConfig("out", max_steps=1), train_dataset=[{{"te
     has(said, "requires_grad=False on every one")
 
 
+def test_frozen_base(folder):
+    """A frozen base with an adapter, cast to another type, trains the adapter; a token of the hub is in no answer"""
+    code, said = run(folder, f"""
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+model = AutoModelForCausalLM.from_pretrained({TINY!r}, dtype="bfloat16").float()
+for parameter in model.parameters():
+    parameter.requires_grad = False
+SFTTrainer(model=model, args=SFTConfig("out", max_steps=1, hub_token="hf_of_the_user"), train_dataset=[{{"text": "one two"}}] * 2,
+           peft_config=LoraConfig(r=4)).train()
+""", "--json")
+    same(code, 0, said)
+    has(said, '"dtype":"float32"', '"use_peft":true', '"hub_token"')
+    holds("hf_of_the_user" not in said and "unfrozen_parameters" not in said, said)
+
+
+def test_unsloth_groups(folder):
+    """GRPO of Unsloth: its own loss and beta, and what it sets for the loss of DAPO"""
+    text = GRPO.replace("from trl", "import unsloth\nfrom trl", 1)
+    for more, expected in (("", ('loss_type: "bnpo"\n', "beta: 0.001\n")),
+                           ("loss_type='dapo', epsilon_high=0.2, ", ('loss_type: "dapo"\n', "beta: 0.001\n", "epsilon_high: 0.28\n", "mask_truncated_completions: true\n"))):
+        name = f"kept{len(more)}"
+        code, said = run(folder, text.replace("output_dir=", f"{more}output_dir="), "--keep", name)
+        same(code, 0, said)
+        has(kept(folder, name)[0], *expected)
+    has(said, "Unsloth sets epsilon_high=0.28")
+
+
+def test_padded(folder):
+    """Labels of padding that transformers would train are refused"""
+    text = TRAINER.replace("lambda row: dict(tokenizer(row[\"text\"] + tokenizer.eos_token))",
+                           "lambda row: {'input_ids': [5, 6, 2], 'attention_mask': [1, 1, 0], 'labels': [5, 6, 2]}")
+    code, said = run(folder, text.replace("DataCollatorForLanguageModeling(tokenizer, mlm=False)", "None"))
+    same(code, 2, said)
+    has(said, "labels that are trained: tokens of padding")
+
+
 def test_completion_only(folder):
     """DataCollatorForCompletionOnlyLM of former releases of TRL: what stands behind the mark is trained"""
     text = f"""

@@ -80,9 +80,13 @@ TEST_F(SamplesTest, AResumedRunGoesOnInIt) {
     file.write(samples(6));
   }
   EXPECT_EQ(steps(), (std::vector<std::int64_t>{0, 0, 3, 3, 6, 6}));
-  SamplesFile(path_, 3, /*evaluates_again=*/true);
+  {
+    const SamplesFile again(path_, 3, /*evaluates_again=*/true);
+  }
   EXPECT_EQ(steps(), (std::vector<std::int64_t>{0, 0})) << "those of step 3 are made again";
-  SamplesFile(path_, 0);
+  {
+    const SamplesFile fresh(path_, 0);
+  }
   EXPECT_FALSE(base::fs::exists(path_)) << "a new run in the folder";
 }
 

@@ -2,6 +2,7 @@
 import functools
 
 from hone.errors import Refused
+from hone.recorded import record
 from hone.trl import options
 from hone.trl.config import config_class, make_class
 
@@ -34,9 +35,22 @@ class OfUnsloth:
             value = getattr(vllm_sampling_params, name, None)
             if value is not None and name in rows and name not in settings:
                 settings[name] = 0 if name == "top_k" and value < 0 else value
-        if self._method == "grpo" and settings.get("loss_type") != "dapo":
-            settings.setdefault("beta", 0.001)
+        if self._method == "grpo":
+            settings = self._of_groups(settings)
         super().__init__(output_dir, **settings)
+
+    def _of_groups(self, settings):
+        """What Unsloth's GRPOConfig sets by itself, and what it overrides for two of the losses."""
+        out = {"loss_type": "bnpo", "beta": 0.001, **settings}
+        loss = str(out["loss_type"]).lower()
+        if loss == "dr_grpo" and out.get("scale_rewards") is True:
+            out["scale_rewards"] = False
+        if loss == "dapo":
+            out |= {"mask_truncated_completions": True, "epsilon_high": 0.28}
+        changed = [name for name in settings if out[name] != settings[name]]
+        if changed:
+            record.note("GRPOConfig", f"with loss_type {loss} Unsloth sets {', '.join(f'{name}={out[name]}' for name in changed)}")
+        return out
 
 
 @functools.lru_cache(maxsize=None)

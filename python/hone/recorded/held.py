@@ -8,10 +8,12 @@ from hone.recorded import record, tensors
 from hone.trl import adapters, model_files, models
 
 # Methods that change nothing of what is trained: they give the model back.
-SAME = ("to", "cuda", "cpu", "train", "eval", "half", "float", "bfloat16", "requires_grad_for_inputs", "gradient_checkpointing_enable",
+SAME = ("cuda", "cpu", "train", "eval", "requires_grad_for_inputs", "gradient_checkpointing_enable",
         "gradient_checkpointing_disable", "enable_input_require_grads", "disable_input_require_grads", "tie_weights", "print_trainable_parameters",
         "config_class", "set_adapter", "for_training", "for_inference", "compile", "save_pretrained", "push_to_hub", "zero_grad",
         "enable_adapter_layers", "set_attn_implementation")
+CASTS = {"half": "float16", "float": "float32", "bfloat16": "bfloat16"}  # methods, and the types that they give the weights
+TYPES = ("float16", "float32", "bfloat16")
 # Modules that models have at the top.
 PARTS = ("model", "lm_head", "transformer", "score", "backbone")
 # Attributes that scripts set, and that change no step.
@@ -70,6 +72,8 @@ class Held:
     def __getattr__(self, name):
         if name in SAME:
             return lambda *_, **__: self
+        if name in CASTS:
+            return lambda *_, **__: self.to(CASTS[name])
         if name.startswith("_") or name in ("get_base_model", "hf_quantizer", "quantization_method", "active_adapter"):
             raise AttributeError(name)
         if name in PARTS:
@@ -86,6 +90,13 @@ class Held:
         else:
             self.__dict__[name] = value
 
+    def to(self, *arguments, dtype=None, **_):
+        """Places change nothing; a type is that of the weights."""
+        named = [word(one) for one in (*arguments, dtype) if str(one).removeprefix("torch.") in TYPES]
+        if named and not self.is_quantized:
+            self.settings.update(settings_of({"dtype": named[-1]}))
+        return self
+
     def __call__(self, *_, **__):
         return getattr(self, "forward")
 
@@ -97,7 +108,7 @@ class Held:
             found = tensors.parameters_of(self.name_or_path)
             if found is None:
                 raise Refused("model.parameters()", "the model's files here, whose headers name its parameters", f"none of {self.name_or_path}",
-                              "fetch it with `hf download`, or give --online")
+                              "fetch it with `hf download`")
             self.known["parameters"] = found
         return [(one.name, one) for one in self.known["parameters"]]
 

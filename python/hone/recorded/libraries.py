@@ -23,6 +23,8 @@ def trl_name(name):
         return marked_rows.CompletionOnly
     if name.startswith("__"):
         raise AttributeError(name)
+    if not hasattr(hone.trl, name):
+        raise Refused(f"trl.{name}", "a name of TRL that hone has", "one that it has not", "leave it out of what is run before train(), or write hone's own file")
     return getattr(hone.trl, name)
 
 
@@ -124,10 +126,9 @@ def change_torch(module):
         def is_gpu(one):
             return isinstance(one, int) and not isinstance(one, bool) or str(one).startswith("cuda")
 
-        kept = [one for one in arguments if not is_gpu(one)]
         if is_gpu(named.get("device", "")):
-            del named["device"]
-        return tensor_to(self, *kept, **named) if kept or named else self
+            named["device"] = "cpu"
+        return tensor_to(self, *("cpu" if is_gpu(one) else one for one in arguments), **named)
 
     module.Tensor.to = to
     module.Tensor.cuda = lambda self, *_, **__: self

@@ -28,6 +28,9 @@ def of_unsloth(trainer, data, function):
     rows = rows_of(data)
     if not rows or TOKENIZED in rows[0] or (function is None and field not in rows[0]):
         return data
+    if function is not None and field in rows[0]:
+        record.note("formatting_func", f"the rows have a column {field}: Unsloth trains on it, and does not call the function")
+        function = None
     texts = [row[field] for row in rows] if function is None else texts_of(function, rows)
     begin = getattr(tokenizer, "bos_token", None)
     twice = bool(begin) and (texts[0].startswith(begin) or begin in (getattr(tokenizer, "chat_template", None) or ""))
@@ -50,6 +53,9 @@ def without_padding(row):
     mask = row.pop("attention_mask", None)
     if mask is None or all(mask):
         return row
+    if "labels" in row and any(not seen and label != IGNORED for seen, label in zip(mask, row["labels"])):
+        raise Refused("train_dataset, labels", f"labels of {IGNORED} where attention_mask is 0", "labels that are trained: tokens of padding",
+                      "make rows without padding=\"max_length\", or write labels of -100 there")
     return {name: [value for value, seen in zip(values, mask) if seen] for name, values in row.items()}
 
 

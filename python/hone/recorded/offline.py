@@ -1,8 +1,12 @@
 """No network: the variables that libraries read, and Python's own connections."""
 import ipaddress
 import os
+import socket
 import sys
 
+from hone.recorded import record
+
+HOST = socket.gethostname()
 OFF = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "PIP_NO_INDEX": "1"}
 # Of every run: nothing is told to a service, and no program of the script's asks the user.
 QUIET = {"WANDB_MODE": "disabled", "WANDB_DISABLED": "true", "HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1",
@@ -13,6 +17,7 @@ class NoNetwork(OSError):
     """A connection that the script wanted."""
 
     def __init__(self, address):
+        record.note("network", f"{address} was asked for, and the script runs offline: what it does then may differ from a real run")
         super().__init__(f"no network: {address} was asked for, and the script runs offline; --online gives it the network")
 
 
@@ -20,7 +25,7 @@ def is_here(host):
     """Of this machine: its own names and addresses."""
     if isinstance(host, bytes):
         host = host.decode(errors="replace")
-    if host in (None, "", "localhost"):
+    if host in (None, "", "localhost", HOST):
         return True
     try:
         return ipaddress.ip_address(str(host).partition("%")[0]).is_loopback
@@ -41,4 +46,6 @@ def begin(online):
     os.environ.update(QUIET)
     if not online:
         os.environ.update(OFF)
+        for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+            del os.environ[name]  # one of this machine would be a way out
         sys.addaudithook(watch)

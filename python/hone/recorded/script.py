@@ -154,7 +154,7 @@ def told(error):
         chain = chain.__cause__ or chain.__context__
     if isinstance(error, ModuleNotFoundError):
         cause, fix = f"Python is {sys.executable}", f"install {error.name} there, or activate the environment that the script runs in"
-    return Stopped(text, where, "a script that runs until its trainer's train()", cause, fix or "correct the script; Python says the same without hone")
+    return Stopped(text, where, "a script that runs until its trainer's train()", cause, fix or "correct the script; where it asks for what a recorder stands in for, a model or a trainer, write hone's own file")
 
 
 def begin(message):
@@ -162,7 +162,4 @@ def begin(message):
     record.SCRIPT, record.FOLDER = os.path.abspath(message["script"]), message["folder"]
     offline.begin(message["online"])
     sys.argv[:] = [message["script"], *message["arguments"]]
-    for folder in (os.getcwd(), os.path.dirname(record.SCRIPT)):
-        if folder in sys.path:
-            sys.path.remove(folder)
     sys.path.insert(0, os.path.dirname(record.SCRIPT))

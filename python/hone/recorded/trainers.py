@@ -47,6 +47,7 @@ class Recorded:
         given = self._bound(arguments, named)
         args = arguments_as(given.get("args"), config_of(self._name))
         given["args"] = args = config_of(self._name)() if args is None else args
+        object.__setattr__(self, "_was_former", "max_seq_length" in args._set or "max_seq_length" in given)
         for before, today in RENAMED.items():
             if before in args._set and today not in args._set:
                 setattr(args, today, args._set.pop(before))
@@ -105,11 +106,22 @@ class Recorded:
             given["peft_config"] = model.adapter
         limit = model.max_seq_length
         if model.unsloth and limit is not None and "max_length" in options.rows(options.METHODS[self._name]):
-            own = getattr(args, "max_length", None) if set(LENGTHS) & set(args._set) else None
-            if own is None or limit < own:
+            self._take_length(args, limit)
+
+    def _take_length(self, args, limit):
+        """Unsloth's SFT reads max_seq_length alone, of the config or else of the model; its other trainers read max_length alone."""
+        own = args._set.get("max_length")
+        if self._name != "SFT" or own is None:
+            if self._name == "SFT":
                 args.max_length = limit
-            if own is not None and own != limit:
-                record.note("max_length", f"{own} in the config and max_seq_length {limit} of the model: the lesser counts")
+            return
+        if self._was_former:
+            args.max_length = min(own, limit)
+        else:
+            args.max_length = limit
+        if own != limit:
+            record.note("max_length", f"{own} in the config and max_seq_length {limit} of the model: "
+                        f"{'the lesser counts' if self._was_former else 'Unsloth takes that of the model'}")
 
     def _take_texts(self, function):
         for name in ("_train_rows", "_eval_rows"):
@@ -163,7 +175,7 @@ class Recorded:
             record.note("train, resume_from_checkpoint", "the run is examined from its beginning")
         if self._held is not None:
             self._held.refuse_changed(type(self).__name__)
-        frozen = self._held.frozen() if self._held is not None else {}
+        frozen = {} if self._held is None or self._settings.get("use_peft") else self._held.frozen()
         if frozen.get("unfrozen_parameters") == []:
             raise Refused(f"{type(self).__name__}, model", "a parameter that is trained", "a model with requires_grad=False on every one",
                           "leave some of them on, or make an adapter")

@@ -84,17 +84,25 @@ constexpr ConfigDefault kDefaults[] = {
     {"temperature", "", ""},
 };
 
+// What Unsloth's GRPOConfig sets by itself, and for the loss of DAPO.
+void add_group_defaults(Script& script) {
+  const OtherValue* loss = script.out.find("loss_type");
+  const bool dapo = loss != nullptr && loss->value == "dapo";
+  script.set_default("loss_type", "bnpo");
+  script.set_default("beta", 0.001);
+  if (!dapo) return;
+  script.set_default("mask_truncated_completions", true);
+  script.set_default("epsilon_high", 0.28);
+}
+
 void add_defaults(Script& script, bool transformers_own) {
   const Schema& schema = method_schema(script.out.method);
   const bool unsloth = script.out.trainer == Trainer::kUnsloth && !transformers_own;
+  if (unsloth && script.out.method == Method::kGrpo) add_group_defaults(script);
   for (const ConfigDefault& one : kDefaults) {
     const Option* option = schema.find(one.option);
     if (option == nullptr) continue;
     std::string text(transformers_own ? one.transformers : unsloth ? one.unsloth : std::string_view());
-    if (one.option == "beta" && unsloth && script.out.method == Method::kGrpo) {
-      const OtherValue* loss = script.out.find("loss_type");
-      text = loss != nullptr && loss->value == "dapo" ? "0" : "0.001";
-    }
     if (one.option == "num_train_epochs" && script.out.find("max_steps") != nullptr) continue;
     if (text.empty()) text = option->default_text;
     script.set_default(one.option, Json::parse(text), transformers_own ? "TrainingArguments'" : "");
@@ -124,7 +132,8 @@ void add_own_optimizer(Script& script) {
   }
 }
 
-// The lesser of the config's limit, or the trainer's, and Unsloth's model's.
+// The lesser of the limit max_seq_length of the config, or the trainer's, and of Unsloth's model. Its SFT does not read max_length where
+// the model has a limit.
 void add_length(Script& script, const Json* config) {
   if (method_schema(script.out.method).find("max_length") == nullptr) return;
   const Json* limit = nullptr;
@@ -144,12 +153,14 @@ void add_length(Script& script, const Json* config) {
     const Json* models = argument(*loaded, "max_seq_length");
     const auto of_model = models == nullptr ? Json(2048) : known(*models).value_or(Json());
     const auto of_config = limit == nullptr ? of_model : known(*limit).value_or(Json());
+    const bool of_model_alone = script.out.method == Method::kSft && from == "max_length";
     if (models != nullptr && limit != nullptr)
       script.note(*limit, from,
-                  fmt::format("{} here and max_seq_length {} of the model: the lesser counts",
-                              base::dump_json(of_config), base::dump_json(of_model)));
-    if (models != nullptr &&
-        (limit == nullptr || !of_model.is_number() || (of_config.is_number() && of_model < of_config))) {
+                  fmt::format("{} here and max_seq_length {} of the model: {}", base::dump_json(of_config),
+                              base::dump_json(of_model),
+                              of_model_alone ? "Unsloth takes that of the model" : "the lesser counts"));
+    if (models != nullptr && (limit == nullptr || of_model_alone || !of_model.is_number() ||
+                              (of_config.is_number() && of_model < of_config))) {
       limit = models;
       from = "max_seq_length";
     } else if (models == nullptr && limit == nullptr) {

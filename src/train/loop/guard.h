@@ -7,6 +7,10 @@
 #include "base/error.h"
 #include "train/loop/training_method.h"
 
+namespace hone::adapters {
+class Adapter;
+}
+
 namespace hone::train {
 
 struct RunView;
