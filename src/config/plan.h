@@ -160,7 +160,7 @@ struct DistillPlan {
   double lmbda = 1;
   bool seq_kd = false;
   std::optional<double> loss_temperature;              // of both models in the loss; empty: that of sampling
-  double kl_penalty_coef = 1, kl_discount_factor = 0;  // learn/divergence/top_k_divergence.h
+  double kl_penalty_coef = 1, kl_discount_factor = 0;  // learn/divergence/sampled_divergence.h
   std::string teacher_model_server_url;                // empty: the teacher is in this process
   std::int64_t loss_top_k = 8;                         // learn/divergence/top_k_divergence.h
 

@@ -281,6 +281,23 @@ bool takes_template(Translation& t) {
          });
 }
 
+// What a set of conversations may say of its text beside the file, and hone does not have.
+void refuse_set_texts(Translation& t) {
+  for (const Json& set : t.value("datasets")) {
+    for (const char* key : {"drop_system_message", "split_thinking", "train_on_eot", "chat_template_jinja"}) {
+      if (!set.is_object() || !set.contains(key) || set[key].is_null() || set[key] == false) continue;
+      t.refuse("datasets", fmt::format("{} of a set changes its text or what is trained of it", key),
+               "leave it out, or make such rows");
+    }
+  }
+}
+
+// A template of the sets' own wins over the file's; add_sets refuses sets that differ.
+std::string template_of_sets(Translation& t) {
+  const Json& sets = t.value("datasets");
+  return takes_template(t) && !sets.empty() ? text_of(sets[0], "chat_template") : "";
+}
+
 // One of axolotl's own texts, by its name.
 void name_text(Translation& t, const std::string& name) {
   t.run().text_name = name;
@@ -309,8 +326,10 @@ void name_text(Translation& t, const std::string& name) {
 }
 
 void add_template(Translation& t) {
-  const std::string name = t.text("chat_template");
-  if (!t.text("chat_template_jinja").empty()) {
+  const std::string of_sets = template_of_sets(t);
+  const std::string name = of_sets.empty() ? t.text("chat_template") : of_sets;
+  refuse_set_texts(t);
+  if (of_sets.empty() && !t.text("chat_template_jinja").empty()) {
     t.set("chat_template", t.value("chat_template_jinja"), "chat_template_jinja");
   } else if (!name.empty() && !name.starts_with("tokenizer_default")) {
     const bool text = name.find("{%") != std::string::npos || name.find("{{") != std::string::npos;
@@ -326,12 +345,15 @@ void add_template(Translation& t) {
 void add_tokens(Translation& t) {
   const Json& tokens = t.value("special_tokens");
   if (tokens.is_object()) {
-    if (tokens.contains("eos_token") && !tokens["eos_token"].is_null())
+    if (tokens.contains("eos_token") && !tokens["eos_token"].is_null()) {
+      const bool has_option = method_schema(t.run().method).find("eos_token") != nullptr;
+      if (has_option) t.set("eos_token", tokens["eos_token"], "special_tokens");
       t.note("special_tokens",
              "an eos_token that is not the tokenizer's is in no generation_config, and is trained only with "
              "lora_modules_to_save");
-    else if (!tokens.empty())
+    } else if (!tokens.empty()) {
       t.note("special_tokens", "usually what the tokenizer has already; hone never pads");
+    }
   }
   if (!t.value("tokens").empty())
     t.refuse("tokens", "new tokens of the vocabulary",

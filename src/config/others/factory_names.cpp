@@ -27,7 +27,7 @@ constexpr OtherName kNames[] = {
     passed("media_dir", kVision), part("mix_strategy"), passed("interleave_probs", "read with mix_strategy interleave"), becomes("streaming", "dataset_streaming"), passed("buffer_size", kCache),
     passed("tokenized_path", kCache), passed("preprocessing_num_workers", kCache), passed("preprocessing_batch_size", kCache), passed("overwrite_cache", kCache), passed("data_shared_file_system", kCache), passed("eval_on_each_dataset", kTrackers),
     becomes("cutoff_len", "max_length", "2048"), part("train_on_prompt"), part("mask_history"), part("packing"), part("neat_packing"),
-    passed("enable_thinking", "the model's own template decides"), passed("preserve_thinking", "the model's own template decides"), becomes("default_system", "dataset_system_prompt"), passed("tool_format", "the model's own template decides"),
+    part("enable_thinking"), part("preserve_thinking"), becomes("default_system", "dataset_system_prompt"), passed("tool_format", "the model's own template decides"),
     passed("ignore_pad_token_for_loss", "hone never pads"), passed("group_by_length_unused", kHow), part("group_by_length"), passed("remove_unused_columns", "other columns are never read"),
     passed("reserved_label_len", "an old form of cutting, which LLaMA-Factory does not read today"), rejected("efficient_eos", "the answer's last token becomes the template's own", "remove it"),
     // batch and time

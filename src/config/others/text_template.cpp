@@ -54,11 +54,17 @@ std::string opening_of(const TrainerText& text, const TextUse& use) {
   const std::string none = jinja_string(system);
   std::string out = piece_of_jinja(text.start, "''");
   out += "{%- set system = " + none + " %}{%- set turns = messages %}{%- if messages[0].role == 'system' %}";
-  out += "{%- set turns = messages[1:] %}{%- if messages[0].content %}{%- set system = messages[0].content";
-  out += text.trims ? " | trim %}" : " %}";
-  out += "{%- endif %}{%- endif %}";
-  if (!text.system_in_user && !text.system.empty())
-    out += "{%- if system %}" + piece_of_jinja(text.system, "system") + "{%- endif %}";
+  out += "{%- set turns = messages[1:] %}";
+  if (text.system.empty()) return out + "{{- raise_exception('this text has no system turn') }}{%- endif %}";
+  // Of an empty turn LLaMA-Factory makes the default, ms-swift nothing, and axolotl an empty turn.
+  std::string taken =
+      std::string("{%- set system = messages[0].content") + (text.trims ? " | trim %}" : " %}");
+  if (text.trainer == Trainer::kFactory) taken = "{%- if messages[0].content %}" + taken + "{%- endif %}";
+  out += taken + "{%- endif %}";
+  const std::string stands = text.trainer == Trainer::kAxolotl
+                                 ? "{%- if system or messages[0].role == 'system' %}"
+                                 : "{%- if system %}";
+  if (!text.system_in_user) out += stands + piece_of_jinja(text.system, "system") + "{%- endif %}";
   return out;
 }
 
@@ -94,7 +100,11 @@ std::string answer_of(const TrainerText& text, const TextUse& use) {
 }  // namespace
 
 std::string template_of(const TrainerText& text, const TextUse& use) {
-  std::string out = opening_of(text, use) + "{%- for message in turns %}{%- set content = message.content";
+  std::string out;
+  if (text.trainer != Trainer::kAxolotl)  // whose texts leave tools out; the others write them
+    out +=
+        "{%- if tools %}{{- raise_exception('tools, which hone does not write in this text') }}{%- endif %}";
+  out += opening_of(text, use) + "{%- for message in turns %}{%- set content = message.content";
   out += text.trims ? " | trim %}" : " %}";
   out += "{%- if message.role == 'user' %}";
   std::string user = piece_of_jinja(text.user, "content");
@@ -105,7 +115,9 @@ std::string template_of(const TrainerText& text, const TextUse& use) {
             piece_of_jinja(text.system, "inside") + "{%- endif %}" +
             piece_of_jinja(text.user.substr(place), "content");
   }
-  out += user + "{%- elif message.role == 'assistant' %}" + answer_of(text, use);
+  out += user + "{%- elif message.role == 'assistant' %}{%- if message.tool_calls %}" +
+         "{{- raise_exception('calls of tools, which this text has no place for') }}{%- endif %}" +
+         answer_of(text, use);
   out +=
       "{%- else %}{{- raise_exception('a turn of another role: ' + message.role) }}{%- endif %}{%- endfor %}";
   // What opens an answer stands behind each question; an empty block that is not trained belongs to it.

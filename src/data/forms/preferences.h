@@ -77,7 +77,7 @@ struct PreferenceFacts {
   std::int64_t completion_tokens = 0;  // of these, scored
   std::int64_t pairs_cut = 0;          // kept, one of the two longer than max_length
   std::int64_t prompts_too_long = 0;   // dropped: the prompt fills max_length
-  std::int64_t too_long = 0;           // dropped: one of the two is longer than max_length (reward models)
+  std::int64_t too_long = 0;           // dropped: one of the two is longer than max_length
   std::int64_t equal = 0;              // kept, chosen and rejected of the same tokens: no gradient (PREF-01)
   std::int64_t equal_by_template =
       0;                      // of these, not cut, and the messages of the two sides differ in the file
@@ -104,7 +104,7 @@ struct PairOptions {
 struct PairDone {
   Record record;
   bool dropped = false;   // the prompt fills max_length
-  bool too_long = false;  // dropped because one of the two is longer than max_length (reward models)
+  bool too_long = false;  // dropped because one of the two is longer than max_length
   bool cut = false, boundary_mismatch = false;
   std::int64_t longest = 0;       // tokens of a sequence, before the cut
   std::int64_t tokens_after = 0;  // pad tokens behind the sequences, which only TRL's counts have

@@ -2,6 +2,7 @@
 TALK = {"messages": [{"role": "user", "content": "a?"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c?"},
                      {"role": "assistant", "content": "d e"}]}
 SYSTEM = {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "a?"}, {"role": "assistant", "content": "b"}]}
+EMPTY_SYSTEM = {"messages": [{"role": "system", "content": ""}, {"role": "user", "content": "a?"}, {"role": "assistant", "content": "b"}]}
 SHAREGPT = {"conversations": [{"from": "human", "value": "a?"}, {"from": "gpt", "value": "b"}]}
 ASK = {"instruction": "Add 1 and 2", "input": "", "output": "3"}
 WITH_INPUT = {"instruction": "Shout", "input": "hey", "output": "HEY"}
@@ -25,6 +26,8 @@ CASES = {
     "a prompt of one's own, with input": {"set": {"type": {"field_instruction": "ask", "field_output": "say", "format": "Q: {instruction}, {input}\nA:"}},
                                           "rows": [{"ask": "a?", "input": "c", "say": "b"}]},
     "llama3, eot_tokens": {"set": CHAT, "options": {"chat_template": "llama3", "eot_tokens": ["<|eot_id|>"]}, "rows": [TALK]},
+    "the set's own template": {"set": {**CHAT, "chat_template": "chatml"}, "options": {"chat_template": "llama3"}, "rows": [TALK]},
+    "an empty system turn": {"set": CHAT, "options": {"chat_template": "chatml"}, "rows": [EMPTY_SYSTEM]},
     "long rows are dropped": {"set": CHAT, "options": {"chat_template": "chatml", "sequence_len": 40}, "rows": [LONG, TALK]},
     "long rows lose their end": {"set": CHAT, "options": {"chat_template": "chatml", "sequence_len": 31, "excess_length_strategy": "truncate"},
                                  "rows": [TALK]},

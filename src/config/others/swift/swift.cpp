@@ -398,6 +398,11 @@ void add_columns(Translation& t) {
     }
   }
   t.set("dataset_columns", columns, "columns");
+  const bool has_turns = std::any_of(columns.begin(), columns.end(), [](const Json& name) {
+    return name == "messages" || name == "conversations";
+  });
+  if (has_turns && method == Method::kSft && t.text("swift_verb") != "pt")
+    t.set("assistant_only_loss", base_scale(t) != "all", "columns");
   if (has_texts) t.set("make_conversation", true, "columns");
 }
 
@@ -477,8 +482,10 @@ void use_template(Translation& t, bool sft) {
     return;
   }
   const bool last_only = !sft || base_scale(t) == "last_round";
+  TrainerText used = *text;
+  if (t.has("add_non_thinking_prefix") && !t.flag("add_non_thinking_prefix")) used.empty_think = {};
   t.set("chat_template",
-        template_of(*text, {.trains_last_only = sft && last_only, .strips_history = last_only}), name);
+        template_of(used, {.trains_last_only = sft && last_only, .strips_history = last_only}), name);
   t.note(name,
          fmt::format("{} is ms-swift's own text, which hone renders; a server renders the model's template",
                      word));
@@ -488,7 +495,6 @@ void use_template(Translation& t, bool sft) {
 
 void add_text(Translation& t) {
   if (t.has("system")) t.set("dataset_system_prompt", t.value("system"), "system");
-  // Think blocks that ms-swift adds are not in hone's rows: leaving them out is the same here.
   for (const std::string& one : base::split_text(t.text("loss_scale"), '+')) {
     if (!one.empty() && one != "default" && one != "last_round" && one != "all" &&
         one != "ignore_empty_think")

@@ -86,7 +86,9 @@ struct Form {
   }
   // A text of ms-swift's marks what is trained; that of a model need not.
   void put_answers() const {
-    if (run.method == Method::kSft && run.find("chat_template") != nullptr) put("assistant_only_loss", true);
+    if (run.method != Method::kSft || run.find("chat_template") == nullptr) return;
+    put("assistant_only_loss", true);
+    put("completion_only_loss", false);
   }
   void unknown(std::string why) const {
     run.unknown.push_back({set.where, set.from, std::move(why), "the form of the rows",
@@ -114,6 +116,12 @@ void take_conversations(const Form& form, const Json& row, const std::string& co
 // The answers in history are trained too, as ms-swift does by its loss_scale default.
 void put_history(const Form& form, const Json& row) {
   if (!row.contains("history")) return form.put_answers();
+  if (row["history"].empty() && form.run.find("chat_template") == nullptr) {
+    form.run.notes.push_back(
+        {form.set.where, form.set.from,
+         "of rows whose history is not empty hone trains the last answer alone, ms-swift all of them"});
+    return;
+  }
   form.put("assistant_only_loss", true);
   form.put("completion_only_loss", false);
 }
@@ -184,6 +192,7 @@ void read_form(OtherRun& run, bool is_text) {
   const Form form{run, kept};
   const Json row = first_row(path);
   if (row.is_null()) {
+    if (!is_text) form.put_answers();
     run.notes.push_back(
         {kept.where, kept.from,
          fmt::format("ms-swift maps columns by their names, which the rows say: messages or conversations; "
