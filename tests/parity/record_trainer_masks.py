@@ -9,11 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-TRAINERS = {"llamafactory": "factory", "swift": "swift", "axolotl": "axolotl"}
+TRAINERS = {"llamafactory": "factory", "swift": "swift", "axolotl": "axolotl", "unsloth": "unsloth"}
 
 
 def record(trainer, check):
-    sys.path.insert(0, sys.argv[1])
+    sys.path.insert(0, os.path.abspath(sys.argv[1]))
     sys.path.insert(0, str(Path(__file__).parent))
     os.environ.update(DISABLE_VERSION_CHECK="1", LLAMAFACTORY_VERBOSITY="ERROR", HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", CUDA_VISIBLE_DEVICES="",
                       AXOLOTL_DO_NOT_TRACK="1", LOG_LEVEL="ERROR")
