@@ -1,6 +1,8 @@
 """What is trained of a row by marks in its tokens: train_on_responses_only of Unsloth, and the collators of transformers and TRL."""
 from hone.errors import Refused
+from hone.recorded import answers as marks
 from hone.recorded import record
+from hone.recorded.answers import find, tokens_of
 from hone.trl import prepared_rows
 
 IGNORED = prepared_rows.IGNORED
@@ -59,37 +61,6 @@ def without_padding(row):
     return {name: [value for value, seen in zip(values, mask) if seen] for name, values in row.items()}
 
 
-def find(tokens, part, begin=0):
-    """Where `part` stands in `tokens`, from `begin` on; -1 where it does not."""
-    size = len(part)
-    if not size:
-        return -1
-    for at in range(begin, len(tokens) - size + 1):
-        if tokens[at] == part[0] and tokens[at:at + size] == part:
-            return at
-    return -1
-
-
-def common(lists):
-    """The longest run of tokens that all of `lists` have."""
-    first = min(lists, key=len)
-    for size in range(len(first), 0, -1):
-        for at in range(len(first) - size + 1):
-            part = first[at:at + size]
-            if all(find(one, part) >= 0 for one in lists):
-                return part
-    return []
-
-
-def tokens_of(tokenizer, text):
-    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
-
-
-def core_of(tokenizer, part):
-    """The tokens of a mark wherever it stands: those that line breaks around it do not change."""
-    return common([tokens_of(tokenizer, text) for text in (part, "\n" + part, part + "\n", "\n" + part + "\n", part.strip())])
-
-
 def only_answers(tokens, question, answers, trained=None):
     """Labels of what follows one of `answers` until the next `question`; None where there is no answer. `trained`: labels that the row has."""
     labels, at, trained = [IGNORED] * len(tokens), 0, tokens if trained is None else trained
@@ -110,7 +81,7 @@ def refuse_absent(where, mark, count, what):
 
 
 def responses_only(trainer, instruction_part=None, response_part=None, force_match=True, tokenizer=None, return_function=False, num_proc=None,
-                   **_):
+                   last_response_only=False, mask_out_tokens=None, **_):
     """Unsloth's function: the trainer's rows become tokens, of which only the answers are trained. Rows without one are left out."""
     where = "train_on_responses_only"
     if return_function:
@@ -118,26 +89,38 @@ def responses_only(trainer, instruction_part=None, response_part=None, force_mat
     tokenizer = tokenizer or trainer.processing_class
     if not instruction_part or not response_part:
         raise Refused(where, "instruction_part and response_part", f"{instruction_part!r} and {response_part!r}", "write both, as the template has them")
-    question, answers = tokens_of(tokenizer, instruction_part), [tokens_of(tokenizer, response_part)]
-    if not force_match:
-        question = core_of(tokenizer, instruction_part)
-        answers.append(core_of(tokenizer, response_part))
+    given = {"instruction_part": instruction_part, "response_part": response_part}
+    found = {name: marks.mark_of(tokenizer, part, force_match) for name, part in given.items()}
+    for name, mark in found.items():
+        if mark is None or not mark.core:
+            raise Refused(f"{where}, {name}", "a mark whose tokens are the same with line breaks around it", f"{given[name]!r}",
+                          "write another mark" if force_match else "leave force_match=False out, or write another mark")
+    spans, hidden = marks.Answers(tokenizer, *found.values()), marks.hidden_parts(tokenizer, mask_out_tokens)
+
+    def labeled(row):
+        tokens, labels = row[TOKENIZED], [IGNORED] * len(row[TOKENIZED])
+        for begin, end in spans.ranges(tokens)[-1 if last_response_only else 0:]:
+            labels[begin:end] = row.get("labels", tokens)[begin:end]
+        marks.hide(labels, tokens, hidden, IGNORED)
+        return labels
+
     for name in ("_train_rows", "_eval_rows"):
         data = getattr(trainer, name)
         if data is None:
             continue
         several = isinstance(data, dict)
-        made = {key: answered(trainer, one, question, answers, where, response_part) for key, one in (data if several else {"": data}).items()}
+        made = {key: answered(trainer, one, labeled, where, response_part) for key, one in (data if several else {"": data}).items()}
         object.__setattr__(trainer, name, made if several else made[""])
-    record.note(where, f"only what follows {response_part!r} is trained")
+    what = f"only what follows {'the last ' if last_response_only else ''}{response_part!r} is trained"
+    record.note(where, what + (f", without {mask_out_tokens!r}" if hidden else ""))
     return trainer
 
 
-def answered(trainer, data, question, answers, where, mark):
+def answered(trainer, data, labeled, where, mark):
     out, rows = [], with_tokens(trainer, data)
     for row in rows:
-        labels = only_answers(row[TOKENIZED], question, answers, row.get("labels"))
-        if labels is not None and any(label != IGNORED for label in labels):
+        labels = labeled(row)
+        if any(label != IGNORED for label in labels):
             out.append({TOKENIZED: row[TOKENIZED], "labels": labels})
     if not out:
         refuse_absent(f"{where}, response_part", mark, len(rows), "what stands before an answer")

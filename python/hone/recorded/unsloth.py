@@ -6,12 +6,13 @@ from hone.recorded import defaults, held, marked_rows, nothing, peft, record, tr
 
 TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 FULL = ("embed_tokens", "lm_head")  # of target_modules: Unsloth trains full copies of them
-CHATML = ("{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}{% endfor %}"
+CHATML = ("{% for message in messages %}{{ '<|im_start|>' + (message['role'] if message['role'] in ('user', 'assistant') else 'system') + '\n' "
+          "+ message['content'] + '<|im_end|>\n' }}{% endfor %}"
           "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
 LLAMA3 = ("{{ bos_token }}{% for message in messages %}{{ '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n' + message['content'] | trim "
           "+ '<|eot_id|>' }}{% endfor %}{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}")
-# Texts that hone has of Unsloth's, and what ends a turn (src/config/others/trainer_texts.cpp).
-TEXTS = {"chatml": (CHATML, "<|im_end|>"), "llama-3": (LLAMA3, "<|eot_id|>"), "llama3": (LLAMA3, "<|eot_id|>")}
+# Texts that hone has of Unsloth's (src/config/others/trainer_texts.cpp), and the token that becomes the end of the sequence; None: it stays.
+TEXTS = {"chatml": (CHATML, "<|im_end|>"), "llama-3": (LLAMA3, None), "llama3": (LLAMA3, None)}
 ROLES = {"human": "user", "input": "user", "user": "user", "gpt": "assistant", "output": "assistant", "assistant": "assistant", "system": "system"}
 
 
@@ -74,24 +75,41 @@ class FastVisionModel:
 
 def get_chat_template(tokenizer, chat_template="chatml", mapping=None, map_eos_token=True, system_message=None, **_):
     """The tokenizer with Unsloth's text, where hone has it; else with the one that it has, and a note."""
-    name = chat_template[0] if isinstance(chat_template, (tuple, list)) else chat_template
+    name, end = (*chat_template, None)[:2] if isinstance(chat_template, (tuple, list)) else (chat_template, None)
     if isinstance(chat_template, (tuple, list)) or "{%" in str(chat_template) or "{{" in str(chat_template):
-        tokenizer.chat_template = name
+        text = name
     elif name in TEXTS:
-        tokenizer.chat_template, end = TEXTS[name]
-        if map_eos_token and end in tokenizer.get_vocab():
-            tokenizer.eos_token = end
-        elif map_eos_token:
-            record.note("get_chat_template", f"the tokenizer has no {end}: Unsloth puts it in the place of the end of the sequence, and hone does not")
+        text, end = TEXTS[name]
     elif getattr(tokenizer, "chat_template", None):
+        text = tokenizer.chat_template
         record.note("get_chat_template", f"Unsloth's text {name!r} is none of hone's: the rows are spelled by the tokenizer's own template")
     else:
         raise Refused("get_chat_template", f"a text that hone has ({', '.join(TEXTS)}), or a tokenizer with a template", f"{name!r}",
                       "set tokenizer.chat_template to the text")
+    if end not in (None, "eos_token", tokenizer.eos_token) and map_eos_token:
+        tokenizer = ended_by(tokenizer, end)
+    tokenizer.chat_template = text
     names = {value: key for key, value in (mapping or {}).items()}
     if names and names != {"role": "role", "content": "content", "user": "user", "assistant": "assistant"}:
         renamed(tokenizer, names)
     return tokenizer
+
+
+def ended_by(tokenizer, end):
+    """The tokenizer in which `end` is the text of the token that ends a sequence: the two change places, or it takes the place, as in Unsloth."""
+    before, inner = tokenizer.eos_token, getattr(tokenizer, "_tokenizer", None)
+    if inner is None:
+        record.note("get_chat_template", f"the tokenizer cannot be changed: {end!r} does not become the end of the sequence, as in Unsloth")
+        return tokenizer
+    kept, text = "<|the text of the end|>", inner.to_str()
+    has = end in text
+    text = text.replace(before, kept).replace(end, before).replace(kept, end) if has else text.replace(before, end)
+    record.note("get_chat_template", f"{end!r} takes the number of {before!r} in the tokenizer" + (", and gives it its own" if has else ""))
+    pad = tokenizer.pad_token
+    made = type(tokenizer)(tokenizer_object=inner.from_str(text), bos_token=tokenizer.bos_token, eos_token=end, unk_token=tokenizer.unk_token,
+                           pad_token=end if pad == before else pad)
+    made.padding_side, made.name_or_path = tokenizer.padding_side, tokenizer.name_or_path
+    return made
 
 
 def renamed(tokenizer, names):

@@ -30,19 +30,22 @@ ALPACA = '''PROMPT = "Below is a task.\\n\\n### Instruction:\\n{}\\n\\n### Respo
 rows = Dataset.from_list([{"q": "Add 1 and 2", "a": "3"}, {"q": "Shout hey", "a": "HEY"}])
 '''
 TEXTS = "rows = rows.map(lambda batch: {'text': [PROMPT.format(q, a) + tokenizer.eos_token for q, a in zip(batch['q'], batch['a'])]}, batched=True)"
+ENDED = """tokenizer = get_chat_template(tokenizer, chat_template=("{{% for turn in messages %}}[{{{{ turn['role'] }}}}]{{{{ turn['content'] }}}}"
+                                                             "{0}{{% endfor %}}", "{0}"))
+rows = spelled([TALK])"""
 OF_CHATML = 'trainer = train_on_responses_only(trainer, instruction_part="<|im_start|>user\\n", response_part="<|im_start|>assistant\\n"{})'
 OF_LLAMA3 = ('trainer = train_on_responses_only(trainer, instruction_part="<|start_header_id|>user<|end_header_id|>\\n\\n",\n'
              '                                  response_part="<|start_header_id|>assistant<|end_header_id|>\\n\\n")')
 OF_ALPACA = 'trainer = train_on_responses_only(trainer, instruction_part="### Instruction:\\n", response_part="### Response:\\n"{})'
 
 CASES = {
-    "chatml, every token": {"rows": CHATML + "rows = spelled([TALK, RULED])"},
+    "chatml, every token": {"rows": CHATML + "rows = spelled([RULED, TOOLS])"},
     "chatml, answers": {"rows": CHATML + "rows = spelled([TALK, RULED])", "marks": OF_CHATML.format("")},
     "a tool's turn ends an answer": {"rows": "rows = spelled([TOOLS])", "marks": OF_CHATML.format("")},
     "the last answer": {"rows": "rows = spelled([TALK])", "marks": OF_CHATML.format(", last_response_only=True")},
     "an answer without a token": {"rows": 'rows = spelled([[TALK[0], {"role": "assistant", "content": "<think>1</think>2"}]])',
                                   "marks": OF_CHATML.format(', mask_out_tokens=["</think>"]')},
-    "llama-3, answers": {"rows": LLAMA3 + "rows = spelled([TALK, RULED])", "marks": OF_LLAMA3},
+    "llama-3, answers": {"rows": LLAMA3 + "rows = spelled([TALK, TOOLS])", "marks": OF_LLAMA3},
     "sharegpt, llama-3, answers": {
         "rows": LLAMA3 + 'rows = spelled(standardize_sharegpt(Dataset.from_list([{"conversations": one} for one in SAID]))["conversations"])',
         "marks": OF_LLAMA3},
@@ -50,13 +53,15 @@ CASES = {
         "rows": 'tokenizer = get_chat_template(tokenizer, chat_template="chatml", map_eos_token=False,\n'
                 '                              mapping={"role": "from", "content": "value", "user": "human", "assistant": "gpt"})\nrows = spelled(SAID)'},
     "alpaca, every token": {"rows": ALPACA + TEXTS},
-    "alpaca, answers": {"rows": ALPACA + TEXTS, "marks": OF_ALPACA.format("")},
     "alpaca, answers, not forced": {"rows": ALPACA + TEXTS, "marks": OF_ALPACA.format(", force_match=False")},
     "alpaca by formatting_func": {
         "rows": ALPACA, "arguments": ",\n                     formatting_func=lambda batch: [PROMPT.format(q, a) for q, a in zip(batch['q'], batch['a'])]"},
     "messages": {"rows": 'rows = Dataset.from_list([{"messages": TALK}])'},
     "messages, answers by option": {"rows": 'rows = Dataset.from_list([{"messages": TALK}])', "options": ", assistant_only_loss=True"},
+    "messages, answers": {"rows": 'rows = Dataset.from_list([{"messages": TALK}])', "marks": OF_CHATML.format("")},
     "prompt and completion": {"rows": 'rows = Dataset.from_list([{"prompt": "Add 1 and 2 =", "completion": " 3"}])'},
+    "an end of the tokenizer's": {"rows": ENDED.format("</s>")},
+    "a new end": {"rows": ENDED.format("<stop>"), "marks": 'trainer = train_on_responses_only(trainer, "[user]", "[assistant]")'},
     "rows that are cut": {"rows": CHATML + "rows = spelled([TALK, [RULED[1], RULED[2]]])", "limit": 16, "marks": OF_CHATML.format("")},
     "no answer is left": {"rows": CHATML + "rows = spelled([TALK, [RULED[0], RULED[1]]])", "marks": OF_CHATML.format("")},
 }
