@@ -19,15 +19,19 @@ from checks import SOURCE, Tests, holds, same
 
 sys.path.insert(0, str(SOURCE / "tests/parity"))
 from masks import common
-from masks.unsloth_cases import CASES, script
+from masks.unsloth_cases import CASES, make_model, script
 
-PROGRAM = ("a tool's turn ends an answer", "a new end")
+PROGRAM = ("a tool's turn ends an answer", "chatml, a new token")
 
 
 def prepare():
     """What the program's child does before a script, once for all: libraries are imported, and changed as they are."""
     from hone.recorded import imports, libraries
     imports.install(libraries.made(), libraries.CHANGED)
+    from hone.recorded import defaults
+    sys.modules["unsloth"] = None  # options with Unsloth's defaults are asked for here, and kept
+    options = [defaults.unsloth_config("SFT")(), defaults.training_arguments()()]
+    del sys.modules["unsloth"]
     import datasets
     import torch
     import transformers
@@ -84,7 +88,7 @@ def in_program(folder, program):
 def check(name, expected, scratch, program):
     folder = pathlib.Path(scratch) / str(list(CASES).index(name))
     (folder / "kept").mkdir(parents=True)
-    common.make_model(folder / "model")
+    make_model(CASES[name], folder / "model")
     (folder / "train.py").write_text(script(CASES[name]), encoding="utf-8")
     rows, said = in_child(folder, script(CASES[name]))
     holds(rows is not None, said)
@@ -100,6 +104,7 @@ def main():
     asked = parser.parse_args()
     file = json.loads((common.FOLDER / "unsloth.json").read_text(encoding="utf-8"))
     same(list(file["cases"]), list(CASES), "every script is recorded")
+    os.environ["HONE_PROGRAM"] = os.path.abspath(asked.hone)
     tests = Tests()
     prepare()
     with tempfile.TemporaryDirectory(prefix="hone-unsloth-") as scratch:

@@ -75,9 +75,9 @@ class FastVisionModel:
 
 def get_chat_template(tokenizer, chat_template="chatml", mapping=None, map_eos_token=True, system_message=None, **_):
     """The tokenizer with Unsloth's text, where hone has it; else with the one that it has, and a note."""
-    name, end = (*chat_template, None)[:2] if isinstance(chat_template, (tuple, list)) else (chat_template, None)
+    name, end = chat_template[0] if isinstance(chat_template, (tuple, list)) else chat_template, None
     if isinstance(chat_template, (tuple, list)) or "{%" in str(chat_template) or "{{" in str(chat_template):
-        text = name
+        text = name  # Unsloth changes no token for a text of the script's
     elif name in TEXTS:
         text, end = TEXTS[name]
     elif getattr(tokenizer, "chat_template", None):
@@ -86,7 +86,7 @@ def get_chat_template(tokenizer, chat_template="chatml", mapping=None, map_eos_t
     else:
         raise Refused("get_chat_template", f"a text that hone has ({', '.join(TEXTS)}), or a tokenizer with a template", f"{name!r}",
                       "set tokenizer.chat_template to the text")
-    if end not in (None, "eos_token", tokenizer.eos_token) and map_eos_token:
+    if end not in (None, tokenizer.eos_token) and map_eos_token:
         tokenizer = ended_by(tokenizer, end)
     tokenizer.chat_template = text
     names = {value: key for key, value in (mapping or {}).items()}

@@ -1,4 +1,8 @@
-"""Scripts of Unsloth: how each makes its rows, and what of them is trained. `told`: words of hone where it stops instead."""
+"""Scripts of Unsloth: how each makes its rows, and what of them is trained. `without`: a token that the model's tokenizer has by another name."""
+import json
+
+from masks import common
+
 SCRIPT = """from unsloth import FastLanguageModel
 from unsloth.chat_templates import get_chat_template, standardize_data_formats, standardize_sharegpt, train_on_responses_only
 from datasets import Dataset
@@ -30,9 +34,6 @@ ALPACA = '''PROMPT = "Below is a task.\\n\\n### Instruction:\\n{}\\n\\n### Respo
 rows = Dataset.from_list([{"q": "Add 1 and 2", "a": "3"}, {"q": "Shout hey", "a": "HEY"}])
 '''
 TEXTS = "rows = rows.map(lambda batch: {'text': [PROMPT.format(q, a) + tokenizer.eos_token for q, a in zip(batch['q'], batch['a'])]}, batched=True)"
-ENDED = """tokenizer = get_chat_template(tokenizer, chat_template=("{{% for turn in messages %}}[{{{{ turn['role'] }}}}]{{{{ turn['content'] }}}}"
-                                                             "{0}{{% endfor %}}", "{0}"))
-rows = spelled([TALK])"""
 OF_CHATML = 'trainer = train_on_responses_only(trainer, instruction_part="<|im_start|>user\\n", response_part="<|im_start|>assistant\\n"{})'
 OF_LLAMA3 = ('trainer = train_on_responses_only(trainer, instruction_part="<|start_header_id|>user<|end_header_id|>\\n\\n",\n'
              '                                  response_part="<|start_header_id|>assistant<|end_header_id|>\\n\\n")')
@@ -60,8 +61,12 @@ CASES = {
     "messages, answers by option": {"rows": 'rows = Dataset.from_list([{"messages": TALK}])', "options": ", assistant_only_loss=True"},
     "messages, answers": {"rows": 'rows = Dataset.from_list([{"messages": TALK}])', "marks": OF_CHATML.format("")},
     "prompt and completion": {"rows": 'rows = Dataset.from_list([{"prompt": "Add 1 and 2 =", "completion": " 3"}])'},
-    "an end of the tokenizer's": {"rows": ENDED.format("</s>")},
-    "a new end": {"rows": ENDED.format("<stop>"), "marks": 'trainer = train_on_responses_only(trainer, "[user]", "[assistant]")'},
+    "a text of the script's": {
+        "rows": """tokenizer = get_chat_template(tokenizer, chat_template=("{% for turn in messages %}[{{ turn['role'] }}]{{ turn['content'] }}<stop>"
+                                                             "{% endfor %}", "<stop>"))\nrows = spelled([TALK])""",
+        "marks": 'trainer = train_on_responses_only(trainer, "[user]", "[assistant]")'},
+    "chatml, another token ends": {"rows": 'tokenizer.eos_token = "</s>"\n' + CHATML + "rows = spelled([TALK])", "marks": OF_CHATML.format("")},
+    "chatml, a new token": {"without": "<|im_end|>", "rows": CHATML + "rows = spelled([TALK])", "marks": OF_CHATML.format("")},
     "rows that are cut": {"rows": CHATML + "rows = spelled([TALK, [RULED[1], RULED[2]]])", "limit": 16, "marks": OF_CHATML.format("")},
     "no answer is left": {"rows": CHATML + "rows = spelled([TALK, [RULED[0], RULED[1]]])", "marks": OF_CHATML.format("")},
 }
@@ -69,3 +74,13 @@ CASES = {
 
 def script(case):
     return SCRIPT.format(**{"limit": 512, "options": "", "arguments": "", "marks": "", **case})
+
+
+def make_model(case, folder):
+    """The model's folder: its embedding has a row for each token."""
+    common.make_model(folder)
+    settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps({**settings, "vocab_size": 512}), encoding="utf-8")
+    if "without" in case:
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            (folder / name).write_text((folder / name).read_text(encoding="utf-8").replace(case["without"], "<|its end|>"), encoding="utf-8")
