@@ -26,12 +26,10 @@ PROGRAM = ("a tool's turn ends an answer", "chatml, a new token")
 
 def prepare():
     """What the program's child does before a script, once for all: libraries are imported, and changed as they are."""
-    from hone.recorded import imports, libraries
-    imports.install(libraries.made(), libraries.CHANGED)
     from hone.recorded import defaults
-    sys.modules["unsloth"] = None  # options with Unsloth's defaults are asked for here, and kept
-    options = [defaults.unsloth_config("SFT")(), defaults.training_arguments()()]
-    del sys.modules["unsloth"]
+    from hone.recorded import script as runner
+    runner.libraries_of_run()
+    defaults.unsloth_config("SFT")
     import datasets
     import torch
     import transformers
