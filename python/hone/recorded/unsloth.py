@@ -1,4 +1,5 @@
 """The module `unsloth` of a script that is recorded: a model is a name with options, the tokenizer is real."""
+import itertools
 import os
 
 from hone.errors import Refused
@@ -130,20 +131,38 @@ def renamed(tokenizer, names):
 
 def standardize_sharegpt(dataset, *_, **__):
     """Turns with any two names become those of role and content, in the column conversations."""
-    first = next(iter(dataset), {})
-    if "conversations" not in first:
+    few = list(itertools.islice(dataset, 10))
+    if not few or "conversations" not in few[0]:
         return dataset
-    names = list(first["conversations"][0])
-    role = next((name for name in names if name in ("role", "from")), names[0])
-    content = next(name for name in names if name != role)
+    role, content = names_of_turns([turn for row in few for turn in row["conversations"]])
 
     def standard(row):
-        unknown = next((one[role] for one in row["conversations"] if one[role] not in ROLES), None)
+        unknown = next((one[role] for one in row["conversations"] if known(one[role]) not in ROLES), None)
         if unknown is not None:
             raise Refused("standardize_sharegpt", f"turns of {', '.join(ROLES)}", f"{unknown!r}", "rename it with dataset.map(function)")
-        return {"conversations": [{"role": ROLES[one[role]], "content": one[content]} for one in row["conversations"]]}
+        return {"conversations": [{"role": ROLES[known(one[role])], "content": one[content]} for one in row["conversations"]]}
 
     return dataset.map(standard)
+
+
+def known(role):
+    return str(role).strip().lower()
+
+
+def names_of_turns(turns):
+    """(the name of a turn's role, that of its text), as Unsloth finds them: by the values, then the name, then how many values there are."""
+    names = list(turns[0])
+    if len(names) != 2 or any(set(turn) != set(names) for turn in turns):
+        raise Refused("standardize_sharegpt", "turns with two names", f"{', '.join(names)}", "leave one role and one text with dataset.map(function)")
+    of_roles = [name for name in names if all(known(turn[name]) in ROLES for turn in turns)]
+    named = [name for name in names if known(name) in ("role", "from")]
+    if len(of_roles) == 1:
+        role = of_roles[0]
+    elif len(of_roles) == 2 and len(named) == 1:
+        role = named[0]
+    else:
+        role = names[0] if len({turn[names[0]] for turn in turns}) < len({turn[names[1]] for turn in turns}) else names[1]
+    return role, next(name for name in names if name != role)
 
 
 def to_sharegpt(dataset, *_, **__):

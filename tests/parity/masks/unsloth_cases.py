@@ -50,6 +50,9 @@ CASES = {
     "sharegpt, llama-3, answers": {
         "rows": LLAMA3 + 'rows = spelled(standardize_sharegpt(Dataset.from_list([{"conversations": one} for one in SAID]))["conversations"])',
         "marks": OF_LLAMA3},
+    "other names of turns": {
+        "rows": CHATML + 'rows = Dataset.from_list([{"conversations": [{"said": "user", "who": "Human"}, {"said": "b", "who": "GPT "}]}])\n'
+                         'rows = spelled(standardize_data_formats(rows)["conversations"])'},
     "sharegpt by a mapping": {
         "rows": 'tokenizer = get_chat_template(tokenizer, chat_template="chatml", map_eos_token=False,\n'
                 '                              mapping={"role": "from", "content": "value", "user": "human", "assistant": "gpt"})\nrows = spelled(SAID)'},
