@@ -56,7 +56,7 @@ CASES = {
     "sharegpt by a mapping": {
         "rows": 'tokenizer = get_chat_template(tokenizer, chat_template="chatml", map_eos_token=False,\n'
                 '                              mapping={"role": "from", "content": "value", "user": "human", "assistant": "gpt"})\nrows = spelled(SAID)'},
-    "alpaca, every token": {"rows": ALPACA + TEXTS},
+    "alpaca, every token, llama-3": {"rows": LLAMA3 + ALPACA + TEXTS},
     "alpaca, answers, not forced": {"rows": ALPACA + TEXTS, "marks": OF_ALPACA.format(", force_match=False")},
     "alpaca by formatting_func": {
         "rows": ALPACA, "arguments": ",\n                     formatting_func=lambda batch: [PROMPT.format(q, a) for q, a in zip(batch['q'], batch['a'])]"},
