@@ -8,7 +8,7 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-from masks import common
+from masks import common, unsloth_marks
 from masks.unsloth_cases import CASES, make_model, script
 
 
@@ -69,4 +69,6 @@ def main(check):
             make_model(case, folder / "model")
             with common.working_in(folder):
                 out[name] = {"rows": rows_of(case)}
+        with common.working_in(Path(scratch) / "0"):
+            unsloth_marks.compare(20)
     common.write_or_compare("unsloth", version("unsloth"), out, check)
