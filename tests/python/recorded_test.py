@@ -399,7 +399,7 @@ def test_options(folder):
     (folder / "train.py").write_text("open('ran', 'w')\nfrom trl import SFTTrainer\n")
     subprocess.run([PROGRAM, "check", "train.py"], cwd=folder, capture_output=True)
     holds(not (folder / "ran").exists(), "hone check does not run a script")
-    for words, text in ((["train.py", "--online"], "--run beside what is of a script"), (["train.py", "--", "--rate", "1"], "-- --rate"),
+    for words, text in ((["train.py", "--online"], "--run beside what is of a script"),
                         (["run.yaml", "--run"], "a script of Python or a notebook")):
         (folder / "run.yaml").write_text("max_steps: 1\n")
         ended = subprocess.run([PROGRAM, "doctor", *words], cwd=folder, capture_output=True, text=True)

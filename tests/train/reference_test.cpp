@@ -167,7 +167,7 @@ TEST(MovingReferenceTest, ExchangesAndGivesBackEveryBit) {
 
 TEST_F(ReferenceTest, AMovingOneResumesBitForBit) {
   const Words sampled = {"--reward_funcs",
-                         "think_format_reward",
+                         R"(regex(pattern="[a-m]"))",
                          "--num_generations",
                          "4",
                          "--beta",

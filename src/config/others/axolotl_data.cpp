@@ -6,6 +6,7 @@
 #include "config/others/axolotl.h"
 #include "config/others/json_members.h"
 #include "config/others/text_template.h"
+#include "config/write_plan.h"
 
 namespace hone::config::axolotl {
 namespace {

@@ -141,7 +141,8 @@ void Translation::set(std::string_view option, Json value, std::string_view from
               fmt::format("export {}=..., or write the value into the file", missing[0]));
       return;
     }
-    if (value.get<std::string>().starts_with("<") && value.get<std::string>().ends_with(">")) {
+    const bool is_token = option == "eos_token";  // <|im_end|>
+    if (!is_token && value.get<std::string>().starts_with("<") && value.get<std::string>().ends_with(">")) {
       unknown(from, fmt::format("{} is a place to fill in, not a value", value.get<std::string>()),
               std::string(option), "write the name that is meant");
       return;
