@@ -309,7 +309,8 @@ void name_text(Translation& t, const std::string& name) {
       if (one.is_string()) use.trained_ends.push_back(one.get<std::string>());
     }
     t.set("chat_template", template_of(*text, use), "chat_template");
-    if (use.trained_ends.empty() && !text->end.empty())
+    const bool is_end = text_of(t.value("special_tokens"), "eos_token") == text->end;
+    if (use.trained_ends.empty() && !text->end.empty() && !is_end)
       t.note("chat_template",
              fmt::format(
                  "axolotl trains {} behind an answer only where it is the tokenizer's eos_token, or among "
