@@ -15,6 +15,7 @@
 #include "commands/recorded/recorded_script.h"
 #include "config/commands/doctor_plan.h"
 #include "config/method_of.h"
+#include "config/option_secrets.h"
 #include "config/reading/checked_lines.h"
 #include "config/reading/yaml_value.h"
 #include "config/write_plan.h"
