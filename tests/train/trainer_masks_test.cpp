@@ -153,11 +153,11 @@ TEST(TrainerMasks, AreLlamaFactorys) {
 }
 
 TEST(TrainerMasks, AreAxolotls) {
-  compare("axolotl", 13);
+  compare("axolotl", 15);
 }
 
 TEST(TrainerMasks, AreMsSwifts) {
-  compare("swift", 13);
+  compare("swift", 16);
 }
 
 }  // namespace trainer_masks_test
