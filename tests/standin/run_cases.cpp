@@ -242,7 +242,7 @@ std::vector<Case> optimizer_cases() {
     std::string name, optim, arguments;
     double bound = 1e-5;
   };
-  // A code of 8 bits that rounding turns moves an element by a part of the learning rate.
+  // A code of 8 bits that rounding turns moves an element by a part of the learning rate, and by both signs of it in lion.
   constexpr double kOfCodes = 5e-3;
   const std::vector<Row> rows = {
       {"adamw_fused", "adamw_torch_fused", ""},
@@ -254,7 +254,7 @@ std::vector<Case> optimizer_cases() {
       {"sgd_nesterov", "sgd", "momentum=0.9,nesterov=True"},
       {"adagrad", "adagrad", "eps=1e-2,lr_decay=0.1"},
       {"lion", "lion_32bit", ""},
-      {"lion_8bit", "lion_8bit", ""},
+      {"lion_8bit", "lion_8bit", "", kOfCodes},
   };
   std::vector<Case> out;
   for (const Row& row : rows) {
