@@ -242,7 +242,8 @@ std::vector<Case> optimizer_cases() {
     std::string name, optim, arguments;
     double bound = 1e-5;
   };
-  // A code of 8 bits that rounding turns moves an element by a part of the learning rate, and by both signs of it in lion.
+  // A code of 8 bits that rounding turns moves an element by a part of the learning rate; lion's may turn
+  // the sign.
   constexpr double kOfCodes = 5e-3;
   const std::vector<Row> rows = {
       {"adamw_fused", "adamw_torch_fused", ""},
