@@ -152,13 +152,17 @@ std::optional<config::Recognized> whose_file(const config::DoctorPlan& asked) {
   return out;
 }
 
+config::OtherRun read_asked(const config::DoctorPlan& asked, const config::Recognized& whose) {
+  return config::read_other(base::read_text(asked.config),
+                            {.path = asked.config,
+                             .dataset_info = asked.dataset_info,
+                             .data = asked.data,
+                             .script_arguments = asked.script_arguments},
+                            whose);
+}
+
 int check_others(const config::DoctorPlan& asked, const config::Recognized& whose) {
-  const config::OtherRun run = config::read_other(base::read_text(asked.config),
-                                                  {.path = asked.config,
-                                                   .dataset_info = asked.dataset_info,
-                                                   .data = asked.data,
-                                                   .script_arguments = asked.script_arguments},
-                                                  whose);
+  const config::OtherRun run = read_asked(asked, whose);
   bool refuses_rows = false;
   if (asked.json) {
     base::Json out = config::other_json(run);

@@ -40,12 +40,7 @@ void require_trainable(const config::DoctorPlan& asked, const config::OtherRun& 
 OwnFile::OwnFile(config::DoctorPlan& asked) {
   const auto whose = recognized_file(asked);
   if (!whose) return;
-  const config::OtherRun run = config::read_other(base::read_text(asked.config),
-                                                  {.path = asked.config,
-                                                   .dataset_info = asked.dataset_info,
-                                                   .data = asked.data,
-                                                   .script_arguments = asked.script_arguments},
-                                                  *whose);
+  const config::OtherRun run = read_asked(asked, *whose);
   std::ostream& out = asked.json ? std::cerr : std::cout;
   out << printable("file      " + asked.config + " · " + std::string(config::trainer_title(run.trainer)) +
                    "'s, by " + run.recognized)

@@ -12,7 +12,7 @@ namespace hone::doctor {
 
 class DepthWatch {
  public:
-  // Of a generation batch. Does nothing where there is no reference.
+  // Looks at a generation batch; it does nothing where there is no reference.
   Findings see(const train::KlByDepth& kl);
   bool has_seen() const { return has_seen_; }
 

@@ -86,7 +86,9 @@ struct Form {
   }
   // A text of ms-swift's marks what is trained; that of a model need not.
   void put_answers() const {
-    if (run.method != Method::kSft || run.find("chat_template") == nullptr) return;
+    if (run.method == Method::kSft && run.find("chat_template") != nullptr) put_every_answer();
+  }
+  void put_every_answer() const {
     put("assistant_only_loss", true);
     put("completion_only_loss", false);
   }
@@ -122,8 +124,7 @@ void put_history(const Form& form, const Json& row) {
          "of rows whose history is not empty hone trains the last answer alone, ms-swift all of them"});
     return;
   }
-  form.put("assistant_only_loss", true);
-  form.put("completion_only_loss", false);
+  form.put_every_answer();
 }
 
 // Rows with columns of the turns before the prompt, which row_format alpaca has under these names too. False:
