@@ -9,6 +9,7 @@ import time
 START, DELAY = os.environ.get("TOOL_RUNS_START", "0"), float(os.environ.get("TOOL_RUNS_DELAY", "0"))
 LIE = os.environ.get("TOOL_RUNS_LIE", "")
 PLACE = os.environ["TOOL_RUNS_EVENTS"]
+HOLD = os.environ.get("TOOL_RUNS_HOLD", "")  # once this path exists, no reward comes
 LATE = random.SystemRandom()  # other delays in each process; Python's generator is the environment's
 
 
@@ -22,6 +23,13 @@ def begun(name, a):
     tell("function", name, a)
     if LATE.random() < 0.5:
         time.sleep(DELAY * LATE.random())
+
+
+def held():
+    """Whoever holds the run kills it. The limit ends a run whose watcher is gone."""
+    end = time.monotonic() + 100
+    while HOLD and os.path.exists(HOLD) and time.monotonic() < end:
+        time.sleep(0.01)
 
 
 def add(a: int) -> int:
@@ -95,11 +103,11 @@ class Bag:
         if a < 3:
             os._exit(a)
         self.sum = random.randrange(10)
-        return "dropped"
+        return "dropped" + LIE
 
     def get_reward(self):
         tell("reward", "Bag", self.sum)
-        time.sleep(float(os.environ.get("TOOL_RUNS_PAUSE", "0")))
+        held()
         return float(self.sum)
 
 
@@ -107,6 +115,7 @@ class Clock:
     def reset(self, seed, start, **row):
         tell("reset", "Clock", start)
         self.random, self.hours = random.Random(seed), start
+        return LIE or None
 
     async def tick(self, a: int) -> str:
         """Goes on.
@@ -117,9 +126,10 @@ class Clock:
         tell("method", "tick", a)
         self.hours = now = self.hours + a + self.random.randrange(3)
         await asyncio.sleep(DELAY * LATE.random())
-        return f"{now} o'clock"
+        return f"{now} o'clock" + LIE
 
     def get_reward(self):
+        held()
         return None if self.hours > 30 else self.hours / 10
 
 

@@ -20,6 +20,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -278,21 +279,24 @@ def one_case(stories, seed, index):
 
 
 def check_changed_answers(story):
-    """Environments that answer otherwise after a kill are told of, and what the run has read stays."""
+    """Environments that answer otherwise after a kill are told of, and what the run has read stays.
+
+    The second batch gets no rewards until the run is killed, so that one batch was read and one comes after it, however late this watcher is."""
     run = Run(story, "changed")
     written = set()
 
     def enough():
         first = story.first_generation(max(steps_of(run.output), default=0))
         written.update(place for place in run.written() if first and place[0] >= first and place in story.calls)
-        return any(story.calls[place]["name"] == "put" and not story.calls[place]["failed"] for place in written)
+        return any(not story.calls[place]["failed"] for place in written)
 
-    code, said, killed = run.live({"threads": 1}, 1, {"TOOL_RUNS_PAUSE": "1"}, (enough, 0, "all"))
+    code, said, killed = run.live({"threads": 1}, 1, {"TOOL_RUNS_HOLD": str(run.output / "checkpoint-1")}, (enough, 0, "all"))
     if not killed:
         raise Wrong(f"the run ends before a method has answered: exit {code}: {said[-2000:]}")
     first = story.first_generation(max(steps_of(run.output)))
     code, said, _ = run.live({"threads": 1, "resume_from_checkpoint": "true"}, 1, {"TOOL_RUNS_LIE": ", or not"})
-    if code or "the tool put changed its answer" not in said or "reset() of Bag says" not in said:
+    told = ("the tool (put|drop|tick) changed its answer", r"reset\(\) of (Bag|Clock) says")
+    if code or not all(re.search(pattern, said) for pattern in told):
         raise Wrong(f"exit {code}, and not a word of the answers that changed: {said[-2500:]}")
     batches = read_lines(run.output / ROLLOUTS)
     calls = places_of(batches)
