@@ -97,15 +97,33 @@ void whole_backward(const Linear& linear, const at::Tensor& d_out, const at::Ten
   if (linear.trained_bias.defined()) gradient_of(linear.trained_bias).add_(d_out.sum(0, false, at::kFloat));
 }
 
-// Adds dA and dB; returns d_lora_a_out [T, r].
-at::Tensor side_backward(const LinearGradient& gradient, const at::Tensor& x, const PassContext& pass) {
+// Sums that go into the gradients of sides, together: neighbors share the threads out better than one after another. What they
+// read lives until they are added, so dropped inputs do not wait.
+class SideSums {
+ public:
+  void put(const LinearGradient& gradient, const at::Tensor& d_lora_a_out, const at::Tensor& x,
+           const PassContext& pass) {
+    const LoraWeights& side = *gradient.linear->lora;
+    outers_.push_back({gradient_of(side.b).t(), gradient.lora_a_out, gradient.d_out});
+    outers_.push_back({gradient_of(side.a), d_lora_a_out, side_input(side, x, pass)});
+    if (drops(side, pass) || side.magnitude.defined()) add();
+  }
+  void add() {
+    add_outers(outers_);
+    outers_.clear();
+  }
+
+ private:
+  std::vector<Outer> outers_;
+};
+
+// d_lora_a_out [T, r].
+at::Tensor through_b(const LinearGradient& gradient) {
   const LoraWeights& side = *gradient.linear->lora;
-  const at::ScalarType dtype = gradient.linear->weight.dtype();
-  add_outer(gradient_of(side.b).t(), gradient.lora_a_out, gradient.d_out);
   at::Tensor d_lora_a_out = at::empty_like(gradient.lora_a_out);
-  const GemmTerm term{gradient.d_out, &side.b_operand(dtype), GemmDirection::kBackward};
+  const GemmTerm term{gradient.d_out, &side.b_operand(gradient.linear->weight.dtype()),
+                      GemmDirection::kBackward};
   gemm(d_lora_a_out, {&term, 1}, {.scale = side.scale});
-  add_outer(gradient_of(side.a), d_lora_a_out, side_input(side, x, pass));
   return d_lora_a_out;
 }
 
@@ -333,16 +351,15 @@ bool joined_backward(const at::Tensor& dx, std::span<const LinearGradient> linea
   const bool together = joined_side_gradients(linears, *join, d, d_sides, x, pass);
   std::vector<GemmTerm> terms = {{d, &join->weights(), GemmDirection::kBackward}};
   std::vector<std::pair<const LoraWeights*, at::Tensor>> masked;  // with d of its A's output
+  SideSums sums;
   for (std::size_t i = 0; i < linears.size(); ++i) {
     if (!linears[i].lora_a_out.defined()) continue;
     const LoraWeights& side = *linears[i].linear->lora;
     const at::Tensor d_side = d_sides.narrow(1, join->first(i), join->rank(i));
-    if (!together) {
-      add_outer(gradient_of(side.b).t(), linears[i].lora_a_out, linears[i].d_out);
-      add_outer(gradient_of(side.a), d_side, side_input(side, x, pass));
-    }
+    if (!together) sums.put(linears[i], d_side, x, pass);
     if (drops(side, pass)) masked.emplace_back(&side, d_side);
   }
+  sums.add();
   if (!dx.defined()) return true;
   if (masked.empty() && behind.defined()) {
     terms = {{join->with_behind(d), &join->backward(), GemmDirection::kBackward}};
@@ -408,6 +425,7 @@ void linears_backward(at::Tensor dx, std::span<const LinearGradient> linears, co
   std::vector<GemmTerm> terms;
   // What passes the mask of a side: its terms, added up before it.
   std::vector<std::pair<const LoraWeights*, std::vector<GemmTerm>>> masked;
+  SideSums sums;
   for (const LinearGradient& gradient : linears) {
     const Linear& linear = *gradient.linear;
     const bool dora = is_dora(linear, gradient.lora_a_out);
@@ -424,7 +442,8 @@ void linears_backward(at::Tensor dx, std::span<const LinearGradient> linears, co
       terms.push_back(through_frozen(*linear.frozen_lora, gradient.d_out));
     whole_backward(linear, gradient.d_out, x);
     if (!gradient.lora_a_out.defined()) continue;
-    const at::Tensor d_lora_a_out = side_backward(inner, x, pass);
+    const at::Tensor d_lora_a_out = through_b(inner);
+    sums.put(inner, d_lora_a_out, x, pass);
     if (!dx.defined()) continue;
     const GemmTerm through_side{d_lora_a_out, &linear.lora->a_operand(linear.weight.dtype()),
                                 GemmDirection::kBackward};
@@ -437,6 +456,7 @@ void linears_backward(at::Tensor dx, std::span<const LinearGradient> linears, co
       masked.back().second.push_back(
           {inner.d_out - gradient.d_out, &linear.weight, GemmDirection::kBackward});
   }
+  sums.add();
   if (!dx.defined()) return;
   gemm(dx, terms);
   at::Tensor through;

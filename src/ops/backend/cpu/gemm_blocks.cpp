@@ -33,6 +33,7 @@ constexpr int64_t kRows = 1024;     // of a block, when its sums rest between st
 // Few rows read each panel from memory once, in order. Beyond what a core's own prefetcher does: 16 KB ahead
 // a core with 8 rows reached 28 GB/s, which is all that it can multiply, instead of 26.
 constexpr int64_t kAhead = 16 << 10;
+constexpr int64_t kBandRows = 16;         // even: a word may hold two of them
 constexpr int64_t kPartBytes = 96 << 10;  // of panels in memory, of a unit of work
 
 int64_t blocks_of(int64_t n, int64_t size) {
@@ -122,6 +123,25 @@ struct Matrix {
     } else {
       pack_columns(w_at(begin, column), w_stride, n, k, false, panel);
     }
+  }
+  // The panels of columns [column, column_end), `stride` words apart. Columns of rows that lie behind each other are packed by
+  // bands, which read each row's numbers in order: a panel at a time would touch one cache line of every row.
+  void make_panels(int64_t column, int64_t column_end, int64_t begin, int64_t k, Word* to,
+                   int64_t stride) const {
+    const bool in_bands = !codes && !quantized && !packed && !forward;
+    const int64_t band = in_bands ? kBandRows : k;
+    for (int64_t row = 0; row < k; row += band) {
+      Word* panel = to + words_of(row, is_float) * kWide;
+      for (int64_t at = column; at < column_end; at += kWide, panel += stride) {
+        const int64_t n = std::min(kWide, column_end - at), rows = std::min(band, k - row);
+        if (in_bands) {
+          pack_columns(w_at(begin + row, at), w_stride, n, rows, at + kWide < column_end, panel);
+        } else {
+          make_panel(at, n, begin, k, panel);
+        }
+      }
+    }
+    for (Word* panel = to; column < column_end; column += kWide, panel += stride) pad(panel, k, is_float);
   }
   void pack_columns(const void* from, int64_t stride, int64_t n, int64_t k, bool next, Word* panel) const {
     if (!is_float) {
@@ -319,11 +339,8 @@ void run_block(const Product& product, int64_t row, int64_t row_end, int64_t col
         slice.panels = to;
         slice.panel_stride = padded_words(c.k, matrix.is_float) * kWide;
         slice.padded = true;
-        for (int64_t panel = 0; panel < panels; ++panel, to += slice.panel_stride) {
-          const int64_t at = column + panel * kWide;
-          matrix.make_panel(at, std::min(kWide, column_end - at), c.begin, c.k, to);
-          pad(to, c.k, matrix.is_float);
-        }
+        matrix.make_panels(column, column_end, c.begin, c.k, to, slice.panel_stride);
+        to += panels * slice.panel_stride;
       }
       slices.push_back(slice);
       if (!c.ends_step) continue;
@@ -549,52 +566,71 @@ struct OuterProduct {
     return seconds_of(*matrix.kernels, flop, static_cast<double>(matrix.size() * matrix.depth * out.size(1)));
   }
 
-  // Adds the columns of one panel.
-  void add(int64_t panel) const {
-    constexpr int64_t kOuterDepth = 256;  // of right's rows: 16 KB, for L1
+  // Adds the columns of `count` panels, at most kColumns / kWide, from this panel on.
+  void add(int64_t panel, int64_t count) const {
+    constexpr int64_t kOuterDepth = 256;  // of right's rows: a panel is 16 KB, for L1
     const int64_t column = panel * kWide, r = out.size(0), depth = matrix.depth;
-    const int64_t n = std::min(kWide, out.size(1) - column);
-    Word* packed = panel_scratch.at_least(kOuterDepth * kWide);
-    float* sums = sum_scratch.at_least(r * kWide);
+    const int64_t column_end = std::min(out.size(1), column + count * kWide), n = column_end - column;
+    const int64_t stride = padded_words(kOuterDepth, matrix.is_float) * kWide;
+    Word* packed = panel_scratch.at_least(stride * count);
+    float* sums = sum_scratch.at_least(r * kColumns);
     for (int64_t t = 0; t < depth; t += kOuterDepth) {
       const int64_t k = std::min(kOuterDepth, depth - t);
-      matrix.pack_columns(matrix.w_at(t, column), matrix.w_stride, n, k, true, packed);
-      pad(packed, k, matrix.is_float);
-      const kernels::Slice slice{
-          .a = matrix.a_at(0, t), .a_stride = matrix.a_stride, .panels = packed, .k = k, .padded = true};
+      matrix.make_panels(column, column_end, t, k, packed, stride);
+      const kernels::Slice slice{.a = matrix.a_at(0, t),
+                                 .a_stride = matrix.a_stride,
+                                 .panels = packed,
+                                 .panel_stride = stride,
+                                 .k = k,
+                                 .padded = true};
       multiply(*matrix.kernels, {.slices = &slice,
                                  .count = 1,
                                  .is_float = matrix.is_float,
                                  .rows = r,
                                  .columns = n,
                                  .sums = sums,
-                                 .sums_stride = kWide,
+                                 .sums_stride = kColumns,
                                  .first = t == 0});
     }
     float* const to = out.mutable_data_ptr<float>();
     for (int64_t i = 0; i < r; ++i) {
       for (int64_t j = 0; j < n; ++j)
-        to[i * out.stride(0) + (column + j) * out.stride(1)] += sums[i * kWide + j];
+        to[i * out.stride(0) + (column + j) * out.stride(1)] += sums[i * kColumns + j];
     }
   }
+};
+
+// Panels [first, first + count) of a product.
+struct OuterUnit {
+  const OuterProduct* product = nullptr;
+  int64_t first = 0, count = 0;
 };
 
 }  // namespace
 
 void add_outers_in_blocks(std::span<const Outer* const> calls) {
   std::vector<OuterProduct> products;
-  std::vector<std::pair<const OuterProduct*, int64_t>> units;  // a panel of one
   products.reserve(calls.size());
   double seconds = 0;
+  int64_t panels = 0;
   for (const Outer* const call : calls) {
     const OuterProduct& product = products.emplace_back(*call);
     seconds += product.seconds();
-    for (int64_t panel = 0; panel < product.panels; ++panel) units.emplace_back(&product, panel);
+    panels += product.panels;
+  }
+  // Neighboring panels read the same rows; but each thread should have some units.
+  const int64_t threads = threads_for(seconds);
+  const int64_t together = std::clamp<int64_t>(panels / (4 * threads), 1, kColumns / kWide);
+  std::vector<OuterUnit> units;
+  for (const OuterProduct& product : products) {
+    for (int64_t first = 0; first < product.panels; first += together) {
+      units.push_back({&product, first, std::min(together, product.panels - first)});
+    }
   }
   const auto count = static_cast<int64_t>(units.size());
-  in_team(count, std::min(count, threads_for(seconds)), [&](int64_t i, int64_t) {
-    const auto& [product, panel] = units[static_cast<std::size_t>(i)];
-    product->add(panel);
+  in_team(count, std::min(count, threads), [&](int64_t i, int64_t) {
+    const OuterUnit& unit = units[static_cast<std::size_t>(i)];
+    unit.product->add(unit.first, unit.count);
   });
 }
 
