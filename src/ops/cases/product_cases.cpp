@@ -215,6 +215,7 @@ void add_outer_cases(Cases& all) {
                                                 {77, 64, 100},
                                                 {513, 13, 64},
                                                 {1000, 16, 896},
+                                                {301, 17, 1090},
                                                 {0, 4, 6}})
         all.push_back(sum_of("add_outers", {tokens, left, right, dtype, transposed}));
     }
