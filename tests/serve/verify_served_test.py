@@ -61,12 +61,12 @@ def zeroed(part):
 class Plant:
     """An adapter of all linears, with values that change every answer."""
 
-    def __init__(self, program, folder):
+    def __init__(self, program, folder, model=TINY):
         self.program, self.folder = program, pathlib.Path(folder)
         rows = self.folder / "rows.jsonl"
         rows.write_text("".join(json.dumps({"text": text}) + "\n" for text in ("one two three", "four five six") * 4), encoding="utf-8")
         self.adapter = self.folder / "one"
-        subprocess.run([program, "sft", "--use_peft", "--model_name_or_path", str(TINY), "--dataset_name", str(rows), "--output_dir", str(self.adapter), "--max_steps", "1",
+        subprocess.run([program, "sft", "--use_peft", "--model_name_or_path", str(model), "--dataset_name", str(rows), "--output_dir", str(self.adapter), "--max_steps", "1",
                         "--lora_target_modules", "all-linear", "--lora_r", "8", "--lora_alpha", "16", "--skip_doctor", "--threads", "1", "--report_to", "none", "--bf16", "false"],
                        check=True, capture_output=True, timeout=300)
         drawn = random.Random(5)
