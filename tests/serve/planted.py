@@ -4,9 +4,11 @@ import contextlib
 import http.client
 import json
 import math
+import os
 import pathlib
 import random
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -29,7 +31,7 @@ class Started:
     def __init__(self, words, port, seconds, environment=None):
         self.port, self.url = port, f"http://127.0.0.1:{port}"
         self.log = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - it lives as long as the server
-        self.process = subprocess.Popen([str(one) for one in words], stdout=self.log, stderr=subprocess.STDOUT, env=environment)
+        self.process = subprocess.Popen([str(one) for one in words], stdout=self.log, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
         end = time.monotonic() + seconds
         while self.ask("GET", "/v1/models")[0] != 200:
             if self.process.poll() is not None or time.monotonic() > end:
@@ -53,12 +55,12 @@ class Started:
         return self.log.read()[-3000:]
 
     def stop(self):
-        self.process.terminate()  # children of the server end with it
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait(30)
+        """Ends it and all that it started."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(20)
         self.log.close()
 
     def __enter__(self):
