@@ -201,6 +201,23 @@ double distance(const std::vector<ServedScores>& served, const std::vector<std::
   });
 }
 
+Along along(const std::vector<ServedScores>& served, const std::vector<std::vector<float>>& from,
+            const std::vector<std::vector<float>>& to) {
+  const auto way = [&](std::size_t i, std::size_t j) {
+    return static_cast<double>(to[i].at(j)) - from[i].at(j);
+  };
+  const auto rest = [&](std::size_t i, std::size_t j) {
+    return static_cast<double>(served[i].logprobs[j]) - from[i].at(j);
+  };
+  const double length = mean_over(served, [&](auto i, auto j) { return way(i, j) * way(i, j); });
+  const double common = mean_over(served, [&](auto i, auto j) { return way(i, j) * rest(i, j); });
+  const double whole = mean_over(served, [&](auto i, auto j) { return rest(i, j) * rest(i, j); });
+  if (!(length > 0)) return {.share = HUGE_VAL, .error = HUGE_VAL};
+  const double across = std::max(0.0, whole - common * common / length);
+  return {.share = common / length,
+          .error = std::sqrt(across / length / static_cast<double>(counted_tokens(served)))};
+}
+
 std::int64_t counted_tokens(const std::vector<ServedScores>& served) {
   std::int64_t out = 0;
   for (const ServedScores& one : served)

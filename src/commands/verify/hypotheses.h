@@ -18,10 +18,11 @@ struct Hypothesis {
   std::string cause, fix;
 };
 
-// A hypothesis and its mean |log p of the server - log p of hone| over the tokens that are counted.
+// A hypothesis, its mean |log p of the server - log p of hone| over the tokens that are counted, and hone's numbers.
 struct Measured {
   Hypothesis hypothesis;
   double distance = 0;
+  std::vector<std::vector<float>> own = {};  // of each text, as own_logprobs has them
 };
 
 // Codes that the verdict knows by name.
@@ -71,5 +72,14 @@ double distance(const std::vector<ServedScores>& served, const std::vector<std::
 double distance(const std::vector<ServedScores>& served, const std::vector<std::vector<float>>& own,
                 const std::vector<std::vector<float>>& other);
 std::int64_t counted_tokens(const std::vector<ServedScores>& served);
+
+// What the server's answers have besides those of `from`, as a share of the way from `from` to `to`: 0 where `from` is
+// served and 1 where `to` is. Rounding has no direction: it moves the share by about `error`.
+struct Along {
+  double share = 0, error = 0;
+};
+// Over the counted tokens. Both are infinite where `from` and `to` are the same.
+Along along(const std::vector<ServedScores>& served, const std::vector<std::vector<float>>& from,
+            const std::vector<std::vector<float>>& to);
 
 }  // namespace hone::commands

@@ -11,6 +11,8 @@ namespace hone::commands {
 namespace {
 
 constexpr double kTimesAsFar = 3, kFloor = 0.002, kTimesNoise = 10;
+// Of a nearest hypothesis whose distance is large beside what the adapter changes.
+constexpr double kLeastTimesNoise = 2, kShare = 0.2, kShareError = 0.05;
 
 double comparable(const Measured& one) {
   return std::isfinite(one.distance) ? one.distance : HUGE_VAL;
@@ -27,30 +29,52 @@ ServedVerdict none_of(const Measured& nearest, double limit) {
       .is_applied = false};
 }
 
+ServedVerdict too_weak(double changes, double best) {
+  return {.code = "not_told_apart",
+          .what = "it cannot be told whether the adapter is applied: it changes log-probabilities by " +
+                  doctor::short_number(changes) + ", and the server differs by " + doctor::short_number(best),
+          .cause =
+              "the adapter has learned next to nothing (CKPT-01), these prompts do not ask for what it "
+              "learned, or the server rounds much",
+          .fix = "give prompts of its training set with --prompts FILE.jsonl, or ask more with --count",
+          .is_applied = false};
+}
+
+// The distance between the answers with the adapter and those of the base.
+double changes_of(const std::vector<ServedScores>& served, const std::vector<Measured>& measured) {
+  const Measured *applied = nullptr, *base = nullptr;
+  for (const Measured& one : measured) {
+    if (one.hypothesis.code == kApplied) applied = &one;
+    if (one.hypothesis.code == kBaseOnly) base = &one;
+  }
+  return applied == nullptr || base == nullptr ? 0 : distance(served, applied->own, base->own);
+}
+
+bool is_off_the_way(const std::vector<ServedScores>& served, const Measured& nearest, const Measured& other) {
+  const Along found = along(served, nearest.own, other.own);
+  return std::abs(found.share) <= kShare && found.error <= kShareError;
+}
+
 }  // namespace
 
-ServedVerdict verdict_of(const std::vector<Measured>& measured, double limit, double changes) {
+ServedVerdict verdict_of(const std::vector<ServedScores>& served, const std::vector<Measured>& measured,
+                         double limit) {
   base::require(!measured.empty(), "commands::verdict_of", "a hypothesis");
   const auto nearest = std::min_element(measured.begin(), measured.end(), [](const auto& a, const auto& b) {
     return comparable(a) < comparable(b);
   });
   const double best = comparable(*nearest);
   if (!(best <= limit)) return none_of(*nearest, limit);
-  if (!(changes >= kTimesNoise * best && changes > kFloor)) {
-    return {
-        .code = "not_told_apart",
-        .what = "it cannot be told whether the adapter is applied: it changes log-probabilities by " +
-                doctor::short_number(changes) + ", and the server differs by " + doctor::short_number(best),
-        .cause =
-            "the adapter has learned next to nothing (CKPT-01), or these prompts do not ask for what it learned",
-        .fix = "give prompts of its training set with --prompts FILE.jsonl",
-        .is_applied = false};
-  }
+  const double changes = changes_of(served, measured);
+  if (!(changes >= kLeastTimesNoise * best && changes > kFloor)) return too_weak(changes, best);
+  const bool is_weak = changes < kTimesNoise * best;
   std::string near;
   for (const Measured& one : measured) {
-    const bool far = comparable(one) >= std::max(kTimesAsFar * best, kFloor);
-    if (&one != &*nearest && !far) near += ", " + one.hypothesis.code;
+    const bool far = !is_weak && comparable(one) >= std::max(kTimesAsFar * best, kFloor);
+    if (&one != &*nearest && !far && !is_off_the_way(served, *nearest, one))
+      near += ", " + one.hypothesis.code;
   }
+  if (!near.empty() && is_weak) return too_weak(changes, best);
   if (!near.empty()) {
     return {.code = "not_told_apart",
             .what = "these cannot be told apart: " + nearest->hypothesis.code + near,

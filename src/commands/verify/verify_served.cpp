@@ -38,7 +38,6 @@ struct Verified {
   std::vector<ServedScores> served;
   bool by_prompts = false;
   std::vector<Measured> measured;
-  double changes = 0;  // between the adapter's and the base's answers
   TemplateFinding rendering;
   ServedVerdict verdict;
 };
@@ -87,18 +86,20 @@ std::vector<std::vector<float>> own_of(const model::CausalLm& model,
   return out;
 }
 
+Measured measured_of(Hypothesis hypothesis, const model::CausalLm& model,
+                     const std::vector<ServedScores>& served) {
+  std::vector<std::vector<float>> own = own_of(model, served);
+  const double far = distance(served, own);
+  return {.hypothesis = std::move(hypothesis), .distance = far, .own = std::move(own)};
+}
+
 void measure(model::CausalLm& model, const adapters::Adapter& adapter, Verified& found) {
   Hypotheses hypotheses(model, adapter);
-  std::vector<std::vector<float>> applied, base;
   for (std::size_t i = 0; i < hypotheses.all().size(); ++i) {
     const Hypothesis& one = hypotheses.all()[i];
     hypotheses.put(i);
-    std::vector<std::vector<float>> own = own_of(model, found.served);
-    found.measured.push_back({.hypothesis = one, .distance = distance(found.served, own)});
-    if (one.code == kApplied) applied = own;
-    if (one.code == kBaseOnly) base = std::move(own);
+    found.measured.push_back(measured_of(one, model, found.served));
   }
-  found.changes = distance(found.served, applied, base);
 }
 
 // The base that the user suspects, alone and with the adapter where it fits.
@@ -107,12 +108,11 @@ void measure_other(const config::VerifyPlan& plan, Verified& found) {
     try {
       const OpenedModel other =
           open_model(opening(plan, plan.other_base, adapter), /*tells_of_embedding=*/false);
-      const double far = distance(found.served, own_of(*other.model, found.served));
-      found.measured.push_back({.hypothesis = {.code = code,
-                                               .words = words,
-                                               .cause = "the server was started with " + plan.other_base,
-                                               .fix = "start it with the base of the training"},
-                                .distance = far});
+      found.measured.push_back(measured_of({.code = code,
+                                            .words = words,
+                                            .cause = "the server was started with " + plan.other_base,
+                                            .fix = "start it with the base of the training"},
+                                           *other.model, found.served));
     } catch (const base::UserError& error) {
       print_notes({"other_base: not compared: " + error.text().where + ": " + error.text().found});
     }
@@ -234,7 +234,7 @@ Verified verify(const config::VerifyPlan& plan) {
   }
   if (!plan.other_base.empty()) measure_other(plan, found);
   found.rendering = compare_templates(served, text);
-  found.verdict = verdict_of(found.measured, plan.limit, found.changes);
+  found.verdict = verdict_of(found.served, found.measured, plan.limit);
   count_template(found);
   return found;
 }
