@@ -51,6 +51,8 @@ enum class Drafts {
 // Guesses what may follow these tokens, at most so many.
 using GuessFunction = std::function<std::vector<std::int32_t>(std::span<const std::int32_t>, std::int64_t)>;
 
+using Texts = std::vector<std::vector<std::int32_t>>;  // tokens of each
+
 // How far drafts went.
 struct DraftFacts {
   std::int64_t drafted = 0;   // guessed tokens that were read
@@ -82,9 +84,14 @@ struct GenerateOptions : RequestOptions, EngineOptions {
   std::vector<std::size_t> prompt_keys;
   // Each prompt has its Request::adapter here. Where this is empty, the model is used as it is.
   std::vector<std::shared_ptr<const ops::AdapterSides>> adapters = {};
+  // Each prompt has its Request::former here; empty: none has.
+  std::vector<std::shared_ptr<const Texts>> former = {};
 
   std::size_t key_of(std::size_t prompt) const {
     return prompt_keys.empty() ? prompt : prompt_keys.at(prompt);
+  }
+  std::shared_ptr<const Texts> former_of(std::size_t prompt) const {
+    return former.empty() ? nullptr : former.at(prompt);
   }
 };
 

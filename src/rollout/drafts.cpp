@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "rollout/sequence.h"
 
@@ -16,6 +17,14 @@ constexpr std::int64_t kAskAgain = 32;  // so many guesses that do not pay, then
 
 }  // namespace
 
+bool takes_guesses(const RequestOptions& options) {
+  return options.sampler.repetition_penalty == 1 && !options.constrain;
+}
+
+bool guesses(const GenerateOptions& options, const model::CausalLm& model) {
+  return options.drafts != Drafts::kOff && takes_guesses(options) && !why_no_drafts(model);
+}
+
 std::uint64_t DraftTexts::key_of(std::span<const std::int32_t> ids) {
   std::uint64_t out = ids.size();
   for (const std::int32_t id : ids)
@@ -26,6 +35,11 @@ std::uint64_t DraftTexts::key_of(std::span<const std::int32_t> ids) {
 std::size_t DraftTexts::add_text() {
   texts_.emplace_back();
   return texts_.size() - 1;
+}
+
+void DraftTexts::add_former(const Texts& texts) {
+  for (const std::vector<std::int32_t>& one : texts) add(add_text(), one);
+  former_ = texts_.size();
 }
 
 // A run is known once it has been followed, so that a text does not find its own end.
@@ -89,17 +103,22 @@ double PassCost::share_of_row(std::int64_t rows) const {
 Drafter::Drafter(const EngineOptions& options)
     : options_(options), facts_(options.draft_facts != nullptr ? *options.draft_facts : own_facts_) {}
 
+DraftTexts& Drafter::texts_of(PromptGroup& group) {
+  if (!group.texts) group.texts = std::make_shared<DraftTexts>();
+  if (const auto former = std::exchange(group.former, nullptr)) group.texts->add_former(*former);
+  return *group.texts;
+}
+
 void Drafter::follow(Sequence& sequence) {
   SequenceDraft& draft = sequence.draft;
   PromptGroup& group = *sequence.group;
   const std::span<const std::int32_t> ids(sequence.ids);
-  if (!group.texts) group.texts = std::make_shared<DraftTexts>();
-  DraftTexts& texts = *group.texts;
+  DraftTexts& texts = texts_of(group);
   std::int64_t known = 0;  // tokens of the sequence that a text of the group has
   bool begins = false;
   if (draft.texts != group.texts) {
     begins = true;
-    known = texts.is_empty() ? 0 : std::min(group.prompt, sequence.length());
+    known = texts.has_samples() ? std::min(group.prompt, sequence.length()) : 0;
   } else {
     known = draft.begin + std::ssize(texts.text(draft.text));
     if (draft.turns != sequence.turns) {
@@ -141,7 +160,7 @@ void Drafter::guess(Sequence& sequence, std::int64_t rows) {
   SequenceDraft& draft = sequence.draft;
   draft.ids.clear();
   const RequestOptions& options = *sequence.options;
-  if (options.sampler.repetition_penalty != 1 || options.constrain) return;
+  if (!takes_guesses(options)) return;
   // The last token that a request may have is drawn, not read.
   std::int64_t most =
       std::min(options.max_new_tokens - std::ssize(sequence.completion.ids) - 1, kLongestDraft);

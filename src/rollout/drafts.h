@@ -1,4 +1,4 @@
-// Guesses of what sequences say next, from what they and the other samples of their prompt have said, and how far
+// Guesses of what sequences say next, from what they, the other samples of their prompt and its earlier samples have said, and how far
 // guessing pays. A guess decides no bit of a completion: only in how many passes it is made.
 #pragma once
 
@@ -21,10 +21,16 @@ class CausalLm;
 namespace hone::rollout {
 
 struct Sequence;
+struct PromptGroup;
 
 // Why nothing is guessed for this model here, for a user; empty where guesses may be made: a pass of several tokens has the
 // bits of as many passes, and its keys can be taken back.
 std::optional<std::string> why_no_drafts(const model::CausalLm& model);
+
+// A repetition penalty and `constrain` look at the tokens before, one after another.
+bool takes_guesses(const RequestOptions& options);
+// Whether anything is guessed where this model samples with these options.
+bool guesses(const GenerateOptions& options, const model::CausalLm& model);
 
 // Tokens before a guess that are looked up, the longest first.
 constexpr std::array<std::size_t, 2> kDraftMatches = {4, 2};
@@ -32,13 +38,15 @@ constexpr std::int64_t kLongestDraft = 16;
 constexpr std::int64_t kMostGuesses =
     64;  // tokens of a pass, of all its sequences: the memory plan counts their logits
 
-// Holds the texts of one prompt's samples, and knows where each run of kDraftMatches tokens was seen last.
+// Holds the texts of one prompt's samples, those of earlier batches first, and knows where each run of kDraftMatches tokens was seen last.
 class DraftTexts {
  public:
   std::size_t add_text();  // an empty one; its number
   void add(std::size_t text, std::span<const std::int32_t> ids);
   std::span<const std::int32_t> text(std::size_t number) const { return texts_[number]; }
-  bool is_empty() const { return texts_.empty(); }
+  // Adds texts of earlier batches; what is added later is what was seen last.
+  void add_former(const Texts& texts);
+  bool has_samples() const { return texts_.size() > former_; }  // of this batch
 
   // What followed the last tokens of text `number` where they were seen before, at most `most` tokens; `match`
   // becomes the place in kDraftMatches. A text that repeats itself is followed beyond its end. Empty: seen nowhere.
@@ -51,6 +59,7 @@ class DraftTexts {
   static std::uint64_t key_of(std::span<const std::int32_t> ids);
 
   std::vector<std::vector<std::int32_t>> texts_;
+  std::size_t former_ = 0;  // of them, the first ones
   std::unordered_map<std::uint64_t, Place> places_;
 };
 
@@ -93,6 +102,7 @@ class Drafter {
   void see_pass(std::int64_t sequences, std::int64_t guessed, std::int64_t right, double seconds);
 
  private:
+  static DraftTexts& texts_of(PromptGroup& group);
   static void follow(Sequence& sequence);  // its text is its tokens
   std::int64_t length_that_pays(SequenceDraft& draft, std::int64_t rows) const;
 

@@ -97,6 +97,7 @@ RequestId Engine::add(Request request) {
   first.group = std::make_shared<PromptGroup>();
   first.group->prompt = first.length();
   first.group->size = first.group->to_begin = request.samples;
+  first.group->former = std::move(request.former);
   const RequestId id = last_id_ + 1;
   for (std::int64_t i = 0; i < request.samples; ++i) {
     auto one = std::make_unique<Sequence>();

@@ -18,7 +18,8 @@ std::vector<Completion> generate(const model::CausalLm& model,
                 .key = {.prompt = key},
                 .samples = options.samples,
                 .where = "prompt " + std::to_string((options.adapters.empty() ? i : key) + 1),
-                .adapter = options.adapters.empty() ? nullptr : options.adapters.at(i)});
+                .adapter = options.adapters.empty() ? nullptr : options.adapters.at(i),
+                .former = options.former_of(i)});
   }
   std::vector<Completion> done(prompts.size() * static_cast<std::size_t>(options.samples));
   while (engine.advance()) {

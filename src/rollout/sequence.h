@@ -81,7 +81,8 @@ struct PromptGroup {
   std::weak_ptr<KeyNode> node;
   std::shared_ptr<KeyNode> held;  // the same, while samples are to begin
   std::int64_t to_begin = 0;
-  std::shared_ptr<DraftTexts> texts = {};  // what its samples have said; null until one guesses
+  std::shared_ptr<DraftTexts> texts = {};    // what its samples have said; null until one guesses
+  std::shared_ptr<const Texts> former = {};  // Request::former, until it is among `texts`
 };
 
 struct Sequence {

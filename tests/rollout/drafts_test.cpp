@@ -14,6 +14,7 @@
 #include "model/files/weight_source.h"
 #include "model/tiny_model.h"
 #include "rollout/engine.h"
+#include "rollout/former_texts.h"
 #include "rollout/random_requests.h"
 
 namespace hone::rollout {
@@ -101,6 +102,24 @@ INSTANTIATE_TEST_SUITE_P(Levels, DraftsAt,
                                   (std::get<1>(one.param) == at::kFloat ? "fp32" : "bf16");
                          });
 
+// The same requests, of whose prompts something was said before: what they say too, or with every fifth token another one.
+std::vector<Play> with_former(std::vector<Play> plays, const std::vector<std::vector<Turns>>& said,
+                              bool is_right, std::int32_t vocabulary) {
+  FormerTexts former;
+  for (std::size_t p = 0; p < plays.size(); ++p) {
+    std::vector<Ids> whole;
+    for (const Turns& sample : said[p]) {
+      Ids& ids = whole.emplace_back();
+      for (const Completion& turn : sample) ids.insert(ids.end(), turn.ids.begin(), turn.ids.end());
+      for (std::size_t i = 0; !is_right && i < ids.size(); i += 5) ids[i] = (ids[i] + 1) % vocabulary;
+    }
+    const auto key = static_cast<std::int64_t>(p);
+    former.keep(key, plays[p].request.ids, {whole.begin(), whole.end()});
+    plays[p].request.former = former.find(key);
+  }
+  return plays;
+}
+
 // Every source, in memory that is too small for all requests, with samples, turns, stops, penalties and `constrain`.
 void expect_no_bit_changes(const model::CausalLm& model, std::size_t count) {
   constexpr std::int32_t kVocabulary = 2500;
@@ -110,7 +129,11 @@ void expect_no_bit_changes(const model::CausalLm& model, std::size_t count) {
   const std::vector<std::pair<std::string, Guess>> sources = {{"own", {}},
                                                               {"right", right},
                                                               {"nearly", nearly(right, kVocabulary)},
-                                                              {"wrong", wrong(right, kVocabulary)}};
+                                                              {"wrong", wrong(right, kVocabulary)},
+                                                              {"former", {}},
+                                                              {"nearly former", {}}};
+  const std::vector<Play> same = with_former(plays, wanted, true, kVocabulary),
+                          other = with_former(plays, wanted, false, kVocabulary);
   std::uint32_t seed = 0;
   for (const auto& [name, guess] : sources) {
     SCOPED_TRACE(name);
@@ -121,7 +144,12 @@ void expect_no_bit_changes(const model::CausalLm& model, std::size_t count) {
                                    .drafts = Drafts::kAlways,
                                    .draft_facts = &facts,
                                    .guess = guess ? &guess : nullptr};
-    const Together found = played_together(model, plays, options, seed);
+    const bool is_former = name == "former", is_nearly = name == "nearly former";
+    const Together found = played_together(model,
+                                           is_former   ? same
+                                           : is_nearly ? other
+                                                       : plays,
+                                           options, seed);
     expect_as_alone(plays, wanted, found.turns, 0);
     if (count > 100) {
       EXPECT_GT(found.facts.lost, 0);
@@ -138,6 +166,12 @@ void expect_no_bit_changes(const model::CausalLm& model, std::size_t count) {
     }
     if (name == "wrong") {
       EXPECT_EQ(facts.accepted, 0);
+    }
+    if (is_former) {
+      EXPECT_GT(facts.accepted * 100, facts.drafted * 50);
+    }
+    if (is_nearly) {
+      EXPECT_LT(facts.accepted * 100, facts.drafted * 50);
     }
   }
 }
@@ -202,6 +236,49 @@ TEST(Drafts, ATextThatRepeatsItselfTakesFewerPasses) {
     }
   }
   at::set_num_threads(threads);
+}
+
+// What was said after a prompt is said again with the same random numbers. With others it is another completion.
+TEST(Drafts, WhatWasSaidBeforeTakesFewerPasses) {
+  if (base::instruction_level() < base::InstructionLevel::kAvx2) GTEST_SKIP();
+  const model::CausalLm model = tiny();
+  const Ids prompt = {3, 4, 5, 6, 7};
+  FormerTexts former;
+  const auto run = [&](Drafts drafts, std::int64_t samples, std::uint64_t step,
+                       std::vector<Completion>& out) {
+    Engine engine(model, {.drafts = drafts});
+    RequestOptions options = sampling(100, 1);
+    options.share_prompt = samples > 1;
+    options.step = step;
+    engine.add({.ids = prompt, .options = options, .samples = samples, .former = former.find(7)});
+    int passes = 0;
+    while (engine.advance()) ++passes;
+    out.clear();
+    for (std::int64_t i = 1; i <= samples; ++i) out.push_back(engine.completion(static_cast<RequestId>(i)));
+    return passes;
+  };
+  for (const std::int64_t samples : {1, 3}) {
+    former.keep(7, prompt, {});
+    std::vector<Completion> plain, drafted, later, later_plain;
+    const int all = run(Drafts::kOff, samples, 0, plain);
+    const int unknown = run(Drafts::kAlways, samples, 0, drafted);
+    run(Drafts::kOff, samples, 1, later_plain);
+    std::vector<std::span<const std::int32_t>> said;
+    for (const Completion& one : plain) said.emplace_back(one.ids);
+    former.keep(7, prompt, said);
+    const int fewer = run(Drafts::kAlways, samples, 0, drafted);
+    run(Drafts::kAlways, samples, 1, later);
+    EXPECT_LT(fewer * 3, all) << samples;
+    EXPECT_LT(fewer * 2, unknown) << samples;
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      EXPECT_EQ(drafted[i].ids, plain[i].ids);
+      EXPECT_EQ(drafted[i].logprobs, plain[i].logprobs);
+      EXPECT_EQ(drafted[i].entropies, plain[i].entropies);
+      EXPECT_EQ(later[i].ids, later_plain[i].ids);
+      EXPECT_EQ(later[i].logprobs, later_plain[i].logprobs);
+      EXPECT_NE(later[i].ids, plain[i].ids);
+    }
+  }
 }
 
 TEST(Drafts, NothingIsGuessedWhereBitsCouldChange) {
@@ -288,6 +365,43 @@ TEST(DraftTexts, AGuessIsWhatFollowedLast) {
   EXPECT_EQ(match, 1U);
   texts.add(a, Ids{8, 7, 8, 7, 8});  // on and on
   EXPECT_EQ(texts.find(a, 5, match), (Ids{7, 8, 7, 8, 7}));
+}
+
+TEST(DraftTexts, WhatWasSaidInThisBatchIsNewer) {
+  DraftTexts texts;
+  texts.add_former({{1, 2, 3, 4, 5}, {1, 2, 3, 4, 6, 7}});
+  EXPECT_FALSE(texts.has_samples());
+  const std::size_t a = texts.add_text(), b = texts.add_text();
+  EXPECT_TRUE(texts.has_samples());
+  std::size_t match = 0;
+  texts.add(a, Ids{1, 2, 3, 4});
+  EXPECT_EQ(texts.find(a, 3, match), (Ids{6, 7}));
+  texts.add(a, Ids{8, 9});
+  texts.add(b, Ids{1, 2, 3, 4});
+  EXPECT_EQ(texts.find(b, 3, match), (Ids{8, 9}));
+}
+
+TEST(FormerTexts, TheNewestOfAPromptWithinABound) {
+  const auto bytes = [](std::int64_t tokens) { return former_bytes(tokens); };
+  const Ids prompt = {1, 2, 3, 4, 5, 6}, three = {10, 11, 12}, none, five = {20, 21, 22, 23, 24};
+  FormerTexts former(2 * bytes(7) + bytes(9));
+  EXPECT_EQ(former.find(1), nullptr);
+  former.keep(1, prompt, {three, none, three});
+  ASSERT_NE(former.find(1), nullptr);
+  EXPECT_EQ(*former.find(1), (Texts{{3, 4, 5, 6, 10, 11, 12}, {3, 4, 5, 6, 10, 11, 12}}));
+  EXPECT_EQ(former.bytes(), 2 * bytes(7));
+  former.keep(2, prompt, {five, three});  // the second does not fit
+  EXPECT_EQ(*former.find(2), (Texts{{3, 4, 5, 6, 20, 21, 22, 23, 24}}));
+  former.keep(3, std::span(prompt).first(2), {three});
+  EXPECT_EQ(former.find(3), nullptr) << "another prompt stays";
+  const auto held = former.find(1);
+  former.keep(1, std::span(prompt).first(2), {five});
+  EXPECT_EQ(*former.find(1), (Texts{{1, 2, 20, 21, 22, 23, 24}}));
+  EXPECT_EQ(held->size(), 2U) << "who has the older ones keeps them";
+  EXPECT_EQ(former.bytes(), bytes(7) + bytes(9));
+  former.keep(1, prompt, {});
+  EXPECT_EQ(former.find(1), nullptr);
+  EXPECT_EQ(former.bytes(), bytes(9));
 }
 
 TEST(PassCost, IsALineThroughPassesOfLate) {

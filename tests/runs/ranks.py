@@ -46,6 +46,8 @@ METHODS = {
     "reward": ("reward", "pairs", {}),
     "grpo": ("grpo", "prompts", {**SAMPLED, "beta": 0.1, "lora_dropout": 0.0}),
     "grpo, two iterations": ("grpo", "prompts", {**SAMPLED, "num_iterations": 2, "top_entropy_quantile": 0.5}),
+    # each step has the same prompts, of which a rank knows what it has sampled itself
+    "grpo with drafts": ("grpo", "few", {**SAMPLED, "drafts": "auto", "max_completion_length": 24}),
     "rloo": ("rloo", "prompts", SAMPLED),
     "sft with samples and rewards": ("sft", "answers", {**SAMPLES, "eval_reward_funcs": 'regex(pattern="e", column=completion)'}),
     "grpo with samples and rewards": ("grpo", "prompts", {**SAMPLED, "filter_groups": "true", "max_num_gen_batches": 3, "sample_prompts": 2, "eval_reward_funcs": SAMPLED["reward_funcs"]}),
@@ -68,9 +70,10 @@ def write_data(folder):
              "pairs": lambda: {"prompt": text(rng), "chosen": " " + text(rng), "rejected": " " + text(rng)},
              "marked": lambda: {"prompt": text(rng), "completion": " " + text(rng), "label": rng.random() < 0.5},
              "answers": lambda: {"prompt": text(rng), "completion": " " + text(rng)},
-             "prompts": lambda: {"prompt": text(rng), "answer": "e"}}
+             "prompts": lambda: {"prompt": text(rng), "answer": "e"},
+             "few": lambda: {"prompt": text(rng), "answer": "e"}}
     for kind, row in kinds.items():
-        for name, count in (("train", 96), ("eval", 11)):
+        for name, count in (("train", 4 if kind == "few" else 96), ("eval", 11)):
             (folder / f"{kind}-{name}.jsonl").write_text("".join(json.dumps(row()) + "\n" for _ in range(count)))
 
 

@@ -54,8 +54,7 @@ class SampledRunsTest : public testing::Test {
   void SetUp() override { fs::create_directories(root_); }
   void TearDown() override { fs::remove_all(root_); }
 
-  std::unique_ptr<Watcher> go(const std::string& name, const std::vector<std::string>& more,
-                              std::int64_t stop_after = 0) {
+  config::Plan plan(const std::string& name, const std::vector<std::string>& more) {
     const fs::path fixtures = fs::path(HONE_FIXTURES) / "parity";
     std::vector<std::string> words = {"--model_name_or_path",
                                       (fixtures / "tiny_llama").string(),
@@ -83,9 +82,13 @@ class SampledRunsTest : public testing::Test {
                                       "--output_dir",
                                       (root_ / name).string()};
     words.insert(words.end(), more.begin(), more.end());
+    return config::parse_run(config::Method::kGrpo, words);
+  }
+  std::unique_ptr<Watcher> go(const std::string& name, const std::vector<std::string>& more,
+                              std::int64_t stop_after = 0) {
     auto watcher = std::make_unique<Watcher>();
     watcher->stop_after = stop_after;
-    begin_run(*open_run(config::parse_run(config::Method::kGrpo, words), *watcher), *watcher, watcher->stop);
+    begin_run(*open_run(plan(name, more), *watcher), *watcher, watcher->stop);
     return watcher;
   }
   std::string file(const std::string& name, std::string_view what) {
@@ -119,6 +122,41 @@ TEST_F(SampledRunsTest, DraftsChangeNoBitAndAreCounted) {
   if (base::instruction_level() < base::InstructionLevel::kAvx2) return;
   EXPECT_GT(passes, 0);
   EXPECT_GT(per_pass, 0);
+}
+
+// The first batch again, whose completions are then guessed; and runs of several epochs, one of them stopped between.
+TEST_F(SampledRunsTest, WhatARowsCompletionsWereIsGuessedInALaterEpoch) {
+  const std::vector<std::string> words = {
+      "--max_completion_length", "40", "--temperature", "1", "--max_steps", "7"};
+  std::vector<std::string> drafts = words;
+  drafts.insert(drafts.end(), {"--drafts", "auto"});
+  go("plain", words);
+  go("drafted", drafts);
+  go("parts", drafts, 4);
+  drafts.insert(drafts.end(), {"--resume_from_checkpoint", "true"});
+  go("parts", drafts);
+  EXPECT_EQ(file("plain", kAdapterWeightsFile), file("drafted", kAdapterWeightsFile));
+  EXPECT_EQ(file("plain", kAdapterWeightsFile), file("parts", kAdapterWeightsFile));
+
+  Watcher silent;
+  const auto run = open_run(plan("opened", words), silent);
+  const SampledData& data = run->data.sampled();
+  rollout::GenerateOptions options = sampling_options(run->plan, run->model->config(), run->text->tokenizer);
+  options.drafts = rollout::Drafts::kAlways;
+  const std::vector<std::unique_ptr<rewards::Reward>> none;
+  LiveRollouts source(options, *run->model, data.train_prompts, run->text->tokenizer, none);
+  const RolloutRequest request{.generation = 1, .rows = {3, 0, 5}, .num_generations = 2};
+  const SourcedRollouts first = source.make(request), second = source.make(request);
+  const SourcedRollouts others = source.make({.generation = 2, .rows = {1, 2, 4}, .num_generations = 2});
+  for (std::size_t i = 0; i < first.batch.samples.size(); ++i) {
+    EXPECT_EQ(first.batch.samples[i].ids, second.batch.samples[i].ids);
+    EXPECT_EQ(first.batch.samples[i].old_logprobs, second.batch.samples[i].old_logprobs);
+  }
+  if (base::instruction_level() < base::InstructionLevel::kAvx2) return;
+  const double accepted = value_of(second.counts, "spec/accepted");
+  EXPECT_GT(accepted, 100);
+  EXPECT_GT(accepted, 2 * value_of(first.counts, "spec/accepted"));
+  EXPECT_GT(accepted, 2 * value_of(others.counts, "spec/accepted")) << "of other rows";
 }
 
 // Two completions of two tokens often have the same reward.

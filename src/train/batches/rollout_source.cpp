@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/step_progress.h"
 #include "base/stopwatch.h"
+#include "rollout/drafts.h"
 #include "rollout/generate.h"
 #include "rollout/kv_memory.h"
 #include "text/token_pattern.h"
@@ -168,6 +169,7 @@ LiveRollouts::LiveRollouts(rollout::GenerateOptions options, const model::Causal
       tools_(tools),
       queue_(rewards) {
   for (const auto& reward : rewards) names_.push_back(reward->name());
+  if (rollout::guesses(options_, model_)) former_.emplace();
   if (tools_ == nullptr) return;
   for (std::string& name : tools_->reward_names()) names_.push_back(std::move(name));
 }
@@ -264,6 +266,8 @@ void LiveRollouts::sample(Making& making) {
   }
   for (std::size_t i = 0; i < prompts.size(); ++i)
     batch.prompts.push_back({.row = request.rows[i], .ids = prompts[i]});
+  if (former_)
+    for (const std::int64_t row : request.rows) options.former.push_back(former_->find(row));
   batch.samples.resize(prompts.size() * static_cast<std::size_t>(request.num_generations));
   making.left.assign(prompts.size(), static_cast<std::size_t>(request.num_generations));
   base::begin_part("sampling", "completions", static_cast<std::int64_t>(batch.samples.size()));
@@ -285,6 +289,14 @@ void LiveRollouts::sample(Making& making) {
   making.out.facts.sampling_seconds = seconds_since(start);
   calls.end("such calls in this batch");
   changed.end("changed answers in this batch");
+}
+
+void LiveRollouts::keep_texts(const Making& making) {
+  const RolloutBatch& batch = making.out.batch;
+  std::vector<std::vector<std::span<const std::int32_t>>> said(batch.prompts.size());
+  for (const RolloutSample& sample : batch.samples) said[sample.prompt].emplace_back(sample.ids);
+  for (std::size_t p = 0; p < said.size(); ++p)
+    former_->keep(batch.prompts[p].row, batch.prompts[p].ids, said[p]);
 }
 
 bool LiveRollouts::has_the_trainers_scores() const {
@@ -359,6 +371,7 @@ SourcedRollouts LiveRollouts::make(const RolloutRequest& request) {
   making.drafts = &drafts;
   const ops::StepGraphFacts before = ops::step_graph_facts();
   sample(making);
+  if (former_ && function_ == nullptr) keep_texts(making);
   making.out.rollout_seconds = seconds_since(start);
   tell_of_graphs(making, before);
   if (options_.drafts != rollout::Drafts::kOff) {

@@ -16,6 +16,7 @@
 #include "ops/machine/step_graphs.h"
 #include "rewards/reward_queue.h"
 #include "rollout/completion.h"
+#include "rollout/former_texts.h"
 #include "text/tokenizer.h"
 #include "train/batches/rollout_batch.h"
 #include "train/batches/tool_journal.h"
@@ -110,6 +111,7 @@ class LiveRollouts final : public RolloutSource {
  private:
   struct Making;  // a batch under way
   void sample(Making& making);
+  void keep_texts(const Making& making);
   void sample_by_function(Making& making, const std::vector<const data::PromptRow*>& rows,
                           const rollout::GenerateOptions& options);
   void take_sample(Making& making, std::size_t index, RolloutSample sample);
@@ -132,6 +134,8 @@ class LiveRollouts final : public RolloutSource {
   std::optional<JournalPlace> journal_place_;
   std::unique_ptr<ToolJournal> journal_;  // once there was a training batch
   rewards::RewardQueue queue_;
+  // What was said of each row before; nothing: nothing is guessed from it. A run that goes on from a checkpoint begins without.
+  std::optional<rollout::FormerTexts> former_;
   bool has_told_of_graphs_ = false;
 };
 

@@ -81,7 +81,8 @@ class ToolLoop {
                                                     .options = options_,
                                                     .key = {.prompt = key},
                                                     .samples = options_.samples,
-                                                    .where = "prompt " + std::to_string(key + 1)});
+                                                    .where = "prompt " + std::to_string(key + 1),
+                                                    .former = options_.former_of(p)});
       for (std::size_t k = 0; k < samples; ++k) {
         Acting& one = all_[p * samples + k];
         one.index = p * samples + k;

@@ -11,6 +11,8 @@
 #include "model/config/rotations.h"
 #include "rewards/http/judge.h"
 #include "rewards/open_reward.h"
+#include "rollout/drafts.h"
+#include "rollout/former_texts.h"
 #include "train/batches/mixed_rollouts.h"
 #include "train/methods/distill/teacher_opening.h"
 #include "train/notes/eval_overlap.h"
@@ -202,9 +204,24 @@ std::int64_t most_graph_bytes(const OpenedRun& run, std::int64_t longest_prompt,
   return std::max(own, graph_bytes(*teacher, sequences, tokens));
 }
 
+// What training batches and evaluations keep to guess from.
+std::int64_t former_texts(const OpenedRun& run, const rollout::GenerateOptions& sampling) {
+  if (!run.plan.policy.replay.empty() || !rollout::guesses(sampling, *run.model)) return 0;
+  const SampledData& data = run.data.sampled();
+  const auto most = [&](const PolicyPrompts& prompts, std::int64_t samples) {
+    if (prompts.stream != nullptr) return rollout::kMostFormerBytes;
+    const std::int64_t one = rollout::former_bytes(static_cast<std::int64_t>(rollout::kDraftMatches.front()) +
+                                                   sampling.max_new_tokens);
+    return std::min(rollout::kMostFormerBytes, static_cast<std::int64_t>(prompts.size()) * samples * one);
+  };
+  return most(data.train_prompts, run.plan.policy.num_generations) +
+         most(data.eval_prompts, run.plan.policy.num_generations_eval);
+}
+
 MemoryInputs sampling_memory(const OpenedRun& run, std::int64_t program_bytes, const LargestPasses& passes,
                              std::int64_t longest_prompt, const rollout::GenerateOptions& sampling) {
-  MemoryInputs out = memory_inputs(*run.model, run.plan, program_bytes, passes.train, passes.eval);
+  MemoryInputs out = memory_inputs(*run.model, run.plan, program_bytes + former_texts(run, sampling),
+                                   passes.train, passes.eval);
   if (passes.shares) count_shared_prompts(out, *run.model, passes.longest_prompt, passes.sharing);
   if (!run.plan.policy.replay.empty()) return out;
   out.sampling = most_sampling_bytes(run, longest_prompt, sampling);
