@@ -33,6 +33,7 @@ COMMON = {"model_name_or_path": MODEL, "use_peft": "true", "lora_r": 4, "lora_ta
 SAMPLED = {"reward_funcs": 'regex(pattern="e", column=answer)', "num_generations": 2, "max_completion_length": 12, "temperature": 1.0}
 SAMPLES = {"sample_prompts": 3, "sample_max_new_tokens": 8}
 FULL = {"use_peft": "false", "lora_r": None, "lora_target_modules": None, "lora_dropout": None, "learning_rate": 0.001}
+DISTILLED = {"teacher_model_name_or_path": TEACHER, "max_completion_length": 12, "beta": 0.5}
 # name: method, data, options, accumulation of 8 ranks' worth of work on one process
 METHODS = {
     "sft": ("sft", "texts", {"packing": "true"}),
@@ -56,7 +57,10 @@ METHODS = {
         **SAMPLED, "gradient_checkpointing": "true", "report_to": "none",
         "deepspeed": SOURCE / "tests/fixtures/config/sharding/zero2.json"}),
     "online dpo": ("online-dpo", "prompts", {"reward_funcs": SAMPLED["reward_funcs"], "max_new_tokens": 12, "beta": 0.1}),
-    "distill": ("distill", "prompts", {"teacher_model_name_or_path": TEACHER, "max_completion_length": 12, "beta": 0.5}),
+    "distill": ("distill", "prompts", DISTILLED),
+    # GKD: micro-batches of the model's completions and of the data's, and of the teacher's
+    "distill with given completions": ("distill", "answers", {**DISTILLED, "lmbda": 0.5}),
+    "distill with the teacher's completions": ("distill", "prompts", {**DISTILLED, "lmbda": 0.5, "seq_kd": "true"}),
 }
 
 
@@ -169,6 +173,7 @@ def difference(one, other, bound):
 def check_equal(runs, case, sizes):
     most = max(sizes)
     first = None
+    mixes = METHODS[case][2].get("lmbda")
     sizes = sizes[:2] if "samples" in case else sizes
     for ranks in sizes:
         output = runs.folder / f"{case.replace(' ', '_').replace(',', '')}-{ranks}"
@@ -177,26 +182,33 @@ def check_equal(runs, case, sizes):
             return report(case, False, f"{ranks} ranks ended with {codes}: " + "\n".join(texts)[-2000:])
         found = results(output)
         first = first or found
+        if mixes and not any(0 < line.get("sampled_fraction", 0) < 1 for line in found["metrics"]):
+            return report(case, False, "no step has micro-batches of both kinds")
         if why := difference(first, found, 1e-5 if "all weights" in case else 0):
             return report(case, False, f"1 and {ranks} ranks: {why}")
     return report(f"{case}: {', '.join(map(str, sizes))} ranks, " + ("within 1e-5" if "all weights" in case else "equal bytes"), True)
 
 
 def check_resume(runs):
+    return all([check_resume_of(runs, case) for case in ("grpo", "distill with given completions")])
+
+
+def check_resume_of(runs, case):
     """2 ranks stop after 2 of 4 steps; 4 ranks go on: the end is that of one process that was never stopped."""
-    whole, halves = runs.folder / "whole", runs.folder / "halves"
-    codes, texts = runs.run(runs.words("grpo", whole, 4, {"max_steps": 4, "save_strategy": "steps", "save_steps": 2}.items()), 1)
+    name = case.replace(" ", "_")
+    whole, halves = runs.folder / f"whole-{name}", runs.folder / f"halves-{name}"
+    codes, texts = runs.run(runs.words(case, whole, 4, {"max_steps": 4, "save_strategy": "steps", "save_steps": 2}.items()), 1)
     saving = {"max_steps": 4, "save_strategy": "steps", "save_steps": 2}
-    first, first_texts = runs.run(runs.words("grpo", halves, 2, saving.items()), 2)
+    first, first_texts = runs.run(runs.words(case, halves, 2, saving.items()), 2)
     # what a run that was killed after step 2 leaves
     for path in (halves / "checkpoint-4").iterdir():
         path.unlink()
     (halves / "checkpoint-4").rmdir()
-    second, second_texts = runs.run(runs.words("grpo", halves, 1, {**saving, "resume_from_checkpoint": "true"}.items()), 4)
+    second, second_texts = runs.run(runs.words(case, halves, 1, {**saving, "resume_from_checkpoint": "true"}.items()), 4)
     if any(codes + first + second):
-        return report("resume on another number of ranks", False, "\n".join(texts + first_texts + second_texts)[-2000:])
+        return report(f"{case}: resume on another number of ranks", False, "\n".join(texts + first_texts + second_texts)[-2000:])
     why = difference(results(whole), results(halves), 0)
-    return report("resume on another number of ranks", not why, why)
+    return report(f"{case}: resume on another number of ranks", not why, why)
 
 
 def check_killed(runs):
