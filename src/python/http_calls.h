@@ -41,10 +41,12 @@ class HttpCalls {
 
   const std::string& url() const { return options_.url; }
   // UserError: what came as the answer of `path` is not what `expected` says.
+  // The key that was sent along is not shown.
   [[noreturn]] void refuse(const std::string& path, const std::string& expected, const std::string& found,
                            const std::string& fix = "") const;
 
  private:
+  std::string without_key(std::string text) const;
   HttpReply ask(const char* method, const std::string& path, const base::Json& body);
   std::vector<base::Json> wait_for_answer(base::Clock::time_point until);
 

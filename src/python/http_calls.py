@@ -63,12 +63,16 @@ class Client:
     def __init__(self, settings):
         self.url, self.seconds, self.most = settings["url"], settings["seconds"], settings["most"]
         self.headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "hone"}
-        if key := os.environ.get(settings["key_env"]):
+        key = os.environ.get(settings["key_env"], "").strip()
+        self.fault = "" if key.isascii() and key.isprintable() else f"the key in {settings['key_env']} has characters that no key may have"
+        if key and not self.fault:
             self.headers["Authorization"] = "Bearer " + key
         proxies = [urllib.request.ProxyHandler({})] if is_here(urllib.parse.urlsplit(self.url).hostname or "") else []
         self.opener = urllib.request.build_opener(NoRedirect, *proxies)
 
     def ask(self, call):
+        if self.fault:  # http.client's own message would show the key
+            return {"failed": self.fault, "absent": False}
         until = time.monotonic() + self.seconds
         for tries in range(TRIES):
             answer, pause = self.once(call, until, tries)

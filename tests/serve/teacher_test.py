@@ -198,14 +198,37 @@ def test_key(run):
         handler.say(401, b"{}")
         return None
 
+    def repeats(status):
+        """A server whose answer repeats the header that it got, as pages of some proxies do."""
+
+        def change(handler, number, answer):
+            text = f"not for {handler.headers['Authorization']}"
+            if status == "as tokens":
+                return {"choices": [{"logprobs": {**answer["choices"][0]["logprobs"], "tokens": [text] * len(answer["choices"][0]["logprobs"]["tokens"])}}]}
+            handler.say(status, text.encode())
+            return None
+
+        return change
+
     words = ("--loss_type", "sampled", "--max_steps", 1, "--teacher_model_server_url")
-    with Server(run.program, "--bf16", "false", model=TEACHER) as server, between(server, guarded) as url:
-        run.refused("locked", "set the environment variable HONE_TEACHER_API_KEY to the key", *words, url)
-        done = run.ended("open", *words, url, HONE_TEACHER_API_KEY=key)
-    holds(done.returncode == 0, done.stderr[-2000:])
-    holds(key not in done.stdout + done.stderr, "the run told its key")
-    files = [path for path in (run.folder / "open").rglob("*") if path.is_file()]
-    holds(files and not any(key.encode() in path.read_bytes() for path in files), "a file of the run holds the key")
+
+    def told(name, url, text="", given=key):
+        done = run.ended(name, *words, url, HONE_TEACHER_API_KEY=given)
+        holds((done.returncode == 0) == (not text) and text in done.stderr, f"{name}: {done.returncode}: {done.stderr[-2000:]}")
+        files = [path for path in (run.folder / name).rglob("*") if path.is_file()]
+        holds(text or files, "a run without files")
+        for where, bytes_ in [("its output", (done.stdout + done.stderr).encode()), *((path, path.read_bytes()) for path in files)]:
+            holds(key.encode() not in bytes_, f"{name}: the key is in {where}")
+
+    with Server(run.program, "--bf16", "false", model=TEACHER) as server:
+        with between(server, guarded) as url:
+            run.refused("locked", "set the environment variable HONE_TEACHER_API_KEY to the key", *words, url)
+            told("open", url)
+            told("ended", url, given=f" {key}\r\n")
+            told("broken", url, "the key in HONE_TEACHER_API_KEY has characters that no key may have", given=f"{key}\r\nX-Other: 1")
+        for status in (200, 401, 500, "as tokens"):
+            with between(server, repeats(status)) as url:
+                told(f"repeats {status}", url, "not for Bearer ***")
 
 
 def test_tried_again(run):
