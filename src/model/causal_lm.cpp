@@ -155,79 +155,9 @@ ops::Weight as_embedding(const ops::Weight& kept, const Held& held) {
                                 held.dtypes.residual);
 }
 
-// A linear in its place of the layer.
-void place(DecoderLayer& layer, ModuleKind kind, std::int64_t expert, ops::Linear linear) {
-  switch (kind) {
-    case ModuleKind::kO:
-    case ModuleKind::kConvOut:
-    case ModuleKind::kDeltaOut:
-      layer.o = std::move(linear);
-      return;
-    case ModuleKind::kDown:
-      layer.down = std::move(linear);
-      return;
-    case ModuleKind::kGate:
-    case ModuleKind::kUp:
-    case ModuleKind::kGateUp:
-      layer.gate_up.push_back(std::move(linear));
-      return;
-    case ModuleKind::kQ:
-    case ModuleKind::kK:
-    case ModuleKind::kV:
-    case ModuleKind::kQkv:
-    case ModuleKind::kConvIn:
-    case ModuleKind::kDeltaQkv:
-    case ModuleKind::kDeltaZ:
-    case ModuleKind::kDeltaB:
-    case ModuleKind::kDeltaA:
-      layer.qkv.push_back(std::move(linear));
-      return;
-    case ModuleKind::kPerLayerGate:
-      layer.per_layer.emplace().gate = std::move(linear);
-      return;
-    case ModuleKind::kPerLayerProjection:
-      layer.per_layer->projection = std::move(linear);
-      return;
-    case ModuleKind::kRouter:
-    case ModuleKind::kExpertGate:
-    case ModuleKind::kExpertUp:
-    case ModuleKind::kExpertDown:
-      break;
-  }
-  SparseMlp& mlp = *layer.experts;
-  if (kind == ModuleKind::kRouter) {
-    mlp.router = std::move(linear);
-  } else if (kind == ModuleKind::kExpertGate) {
-    mlp.experts.emplace_back().gate = std::move(linear);
-  } else {
-    Expert& of = mlp.experts.at(static_cast<std::size_t>(expert));
-    (kind == ModuleKind::kExpertUp ? of.up : of.down) = std::move(linear);
-  }
-}
-
-// Once all experts of a layer are read: their order in memory, and the places of LoRAs on them, by the names of the parameters.
-void finish_experts(DecoderLayer& layer, const std::vector<ParameterSpec>& parameters,
-                    const std::string& prefix) {
-  SparseMlp& mlp = *layer.experts;
-  mlp.lay_out();
-  for (const ParameterSpec& spec : parameters) {
-    if (!spec.module.starts_with(prefix)) continue;
-    if (spec.experts == 1) {
-      mlp.router.adapter_name = spec.module;
-      continue;
-    }
-    ops::Linear& stack = spec.name == "down_proj" ? mlp.down_stack : mlp.gate_up_stack;
-    stack.name = spec.module + "." + spec.name;
-    stack.weight = ops::Weight::without_numbers(spec.out, spec.in, mlp.router.weight.dtype(),
-                                                mlp.router.weight.device());
-    stack.stacked = spec.experts;
-  }
-}
-
 // bitsandbytes leaves experts and routers: they are parameters, not linears.
-bool is_quantized(ModuleKind kind, const Quantize& quantize) {
-  const bool expert = kind >= ModuleKind::kExpertGate && kind <= ModuleKind::kExpertDown;
-  return expert ? quantize.experts : kind != ModuleKind::kRouter;
+bool is_quantized(const LayerLinear& linear, const Quantize& quantize) {
+  return linear.expert >= 0 ? quantize.experts : !linear.is_parameter;
 }
 
 ops::Linear read_linear(const WeightSource& source, const std::string& name, const Held& held) {
@@ -303,7 +233,6 @@ CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage stora
   }
   if (config_.per_layer_width > 0) per_layer_ = read_per_layer(source, held);
   if (shared != nullptr) share(*shared);
-  const std::vector<ParameterSpec> parameters = adaptable_parameters(config_);
   const Quantize none;
   const Held unquantized{dtypes, storage, none, device, keep_blocks};
   base::begin_part("reading weights", "layers", config_.num_hidden_layers);
@@ -312,6 +241,7 @@ CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage stora
     DecoderLayer layer;
     layer.number = i;
     layer.mixer = &config_.mixer(i);
+    layer.parts = parts_of(config_, i);
     layer.attention = config_.attention_of(i);
     if (config_.value_norm && layer.attention.has_keys())
       layer.norms[NormPlace::kV] =
@@ -323,11 +253,10 @@ CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage stora
       layer.stored[one.place] = norm(prefix + std::string(one.name.hf));
       layer.norms[one.place] = norm_weight(layer.stored[one.place], config_);
     }
-    if (config_.has_experts(i)) layer.experts.emplace();
     for (const LayerLinear& one : layer_linears(config_, i))
-      place(layer, one.kind, one.expert,
-            read_linear(source, prefix + one.hf, is_quantized(one.kind, quantize) ? held : unquantized));
-    if (layer.experts) finish_experts(layer, parameters, prefix);
+      one.part->place(layer, one,
+                      read_linear(source, prefix + one.hf, is_quantized(one, quantize) ? held : unquantized));
+    for (const LayerPart* const part : layer.parts) part->finish(layer, layer_parameters(config_, i));
     if (shared != nullptr) shared->share(layer);
     layers_.push_back(std::move(layer));
     base::advance_part();
@@ -530,9 +459,10 @@ Quantize CausalLm::held_as() const {
       if (out || !linear->weight.is_quantized()) continue;
       out = linear->weight.quantized().scheme;
     }
-    if (!layer.experts) continue;
-    const ops::Weight& expert = layer.experts->experts.front().gate.weight;
-    out.experts = out.experts || (expert.is_quantized() && !ops::is_ggml(expert.quantized().scheme.type));
+    for (const LinearStack& stack : layer.stacks()) {
+      const ops::Weight& expert = stack.experts.front().front()->weight;
+      out.experts = out.experts || (expert.is_quantized() && !ops::is_ggml(expert.quantized().scheme.type));
+    }
   }
   return out;
 }
@@ -559,9 +489,7 @@ std::vector<ops::Linear*> CausalLm::linears_and_head() {
   std::vector<ops::Linear*> all = linears();
   all.push_back(&head_);
   for (DecoderLayer& layer : layers_) {
-    if (!layer.experts) continue;
-    all.push_back(&layer.experts->gate_up_stack);
-    all.push_back(&layer.experts->down_stack);
+    for (const LinearStack& stack : layer.stacks()) all.push_back(stack.linear);
   }
   return all;
 }
@@ -570,9 +498,7 @@ std::vector<const ops::Linear*> CausalLm::linears_and_head() const {
   std::vector<const ops::Linear*> all = linears();
   all.push_back(&head_);
   for (const DecoderLayer& layer : layers_) {
-    if (!layer.experts) continue;
-    all.push_back(&layer.experts->gate_up_stack);
-    all.push_back(&layer.experts->down_stack);
+    for (const LinearStack& stack : layer.stacks()) all.push_back(stack.linear);
   }
   return all;
 }

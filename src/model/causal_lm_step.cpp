@@ -300,7 +300,9 @@ at::Tensor CausalLm::normed_last(const at::Tensor& x, const ops::PassContext& pa
 
 bool CausalLm::takes_other_adapters() const {
   const auto is_plain = [](const DecoderLayer& layer) {
-    return !layer.experts || (!layer.experts->gate_up_stack.lora && !layer.experts->down_stack.lora);
+    const std::vector<LinearStack> stacks = layer.stacks();
+    return std::none_of(stacks.begin(), stacks.end(),
+                        [](const LinearStack& one) { return one.linear->lora.has_value(); });
   };
   return !token_rows_.defined() && !trained_parts_.any() &&
          std::all_of(layers_.begin(), layers_.end(), is_plain);

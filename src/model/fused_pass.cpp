@@ -21,7 +21,9 @@ bool is_adapted(const DecoderLayer& layer) {
   for (const ops::Linear* linear : layer.linears()) {
     if (linear->lora || linear->trained_weight.defined() || linear->trained_bias.defined()) return true;
   }
-  if (layer.experts && (layer.experts->gate_up_stack.lora || layer.experts->down_stack.lora)) return true;
+  for (const LinearStack& stack : layer.stacks()) {
+    if (stack.linear->lora) return true;
+  }
   const auto defined = [](const at::Tensor& tensor) { return tensor.defined(); };
   const auto& norms = layer.trained.weights;
   const auto& tensors = layer.trained_tensors.values;

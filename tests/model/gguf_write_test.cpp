@@ -141,7 +141,7 @@ TEST(GgufWrite, Fp32IsReadBackBitForBit) {
     for (std::int64_t i = 0; i < a.num_hidden_layers; ++i) {
       EXPECT_EQ(a.attention_of(i).window, b.attention_of(i).window);
       EXPECT_EQ(a.attention_of(i).rotation, b.attention_of(i).rotation);
-      EXPECT_EQ(a.kind_of(i), b.kind_of(i));
+      EXPECT_EQ(&a.mixer(i), &b.mixer(i));
       EXPECT_EQ(a.attention_of(i).head_dim, b.attention_of(i).head_dim);
       EXPECT_EQ(a.attention_of(i).shares, b.attention_of(i).shares);
       EXPECT_EQ(a.mlp_of(i), b.mlp_of(i));

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "model/config/families.h"
+#include "model/config/mixer.h"
 #include "model/config/rotations.h"
 #include "model/tiny_model.h"
 
@@ -20,6 +21,15 @@ using base::Json;
 
 ModelConfig parse(const Json& json) {
   return parse_model_config(json, "config.json");
+}
+
+std::int64_t layers_with(const ModelConfig& config, LayerKind kind) {
+  ModelConfig one = config;
+  one.kinds.assign(1, kind);
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i)
+    count += &config.mixer(i) == &one.mixer(0) ? 1 : 0;
+  return count;
 }
 
 std::string error_of(const std::string& family, const std::function<void(Json&)>& spoil) {
@@ -472,20 +482,20 @@ TEST(ModelConfig, Lfm2HasConvolutions) {
   EXPECT_EQ(config.rms_norm_eps, 1e-4);
   EXPECT_EQ(config.rope_theta, 1e6);
   EXPECT_TRUE(config.tie_word_embeddings && config.qk_norm);
-  EXPECT_EQ(config.layers_of(LayerKind::kShortConv), 3);
-  EXPECT_EQ(config.kind_of(2), LayerKind::kAttention);
+  EXPECT_EQ(layers_with(config, LayerKind::kShortConv), 3);
+  EXPECT_TRUE(config.mixer(2).attends());
   EXPECT_EQ(config.json["intermediate_size"], 12288);  // as transformers saves it
   json["layer_types"] = {"conv", "full_attention", "conv", "full_attention"};
   json["block_ffn_dim_multiplier"] = nullptr;
   json["block_ff_dim"] = 100;
   config = parse(json);
-  EXPECT_EQ(config.layers_of(LayerKind::kShortConv), 2);
+  EXPECT_EQ(layers_with(config, LayerKind::kShortConv), 2);
   EXPECT_EQ(config.intermediate_size, 66);
   json["block_auto_adjust_ff_dim"] = false;
   EXPECT_EQ(parse(json).intermediate_size, 100);
   json.erase("full_attn_idxs");
   json.erase("layer_types");
-  EXPECT_EQ(parse(json).layers_of(LayerKind::kAttention), 4);
+  EXPECT_EQ(layers_with(parse(json), LayerKind::kAttention), 4);
   EXPECT_SAYS(error_of("lfm2", [](Json& j) { j["layer_types"] = {"conv", "mamba"}; }),
               "full_attention and conv");
   EXPECT_SAYS(error_of("lfm2", [](Json& j) { j["conv_L_cache"] = 0; }), "conv_L_cache");
@@ -512,12 +522,12 @@ TEST(ModelConfig, Qwen35HasDeltaRules) {
   EXPECT_EQ(config.delta.taps, 4);
   EXPECT_EQ(config.delta.channels(), 2 * 16 * 128 + 32 * 128);
   EXPECT_EQ(config.delta.inputs(), 2 * 16 * 128 + 2 * 32 * 128 + 2 * 32);
-  EXPECT_EQ(config.layers_of(LayerKind::kDeltaRule), 7);
-  EXPECT_EQ(config.kind_of(3), LayerKind::kAttention);
-  EXPECT_EQ(config.kind_of(7), LayerKind::kAttention);
+  EXPECT_EQ(layers_with(config, LayerKind::kDeltaRule), 7);
+  EXPECT_TRUE(config.mixer(3).attends());
+  EXPECT_TRUE(config.mixer(7).attends());
   EXPECT_TRUE(config.qk_norm && config.norm_adds_one && config.attention_gate && !config.tie_word_embeddings);
   json["full_attention_interval"] = 2;
-  EXPECT_EQ(parse(json).layers_of(LayerKind::kDeltaRule), 5);
+  EXPECT_EQ(layers_with(parse(json), LayerKind::kDeltaRule), 5);
 
   // Qwen3.5's keys: all positions of a text are equal, whatever sections they are for
   json = tiny_config("qwen3_5_text");

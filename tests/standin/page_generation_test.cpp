@@ -75,7 +75,7 @@ void expect_equal(const Both& found) {
 // Whether some layer sees all tokens, and has no soft cap.
 bool has_pages(const model::ModelConfig& config) {
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i)
-    if (config.kind_of(i) == model::LayerKind::kAttention && config.attention_of(i).has_keys() &&
+    if (config.mixer(i).attends() && config.attention_of(i).has_keys() &&
         config.attention_of(i).window == 0 && config.attention_soft_cap == 0)
       return true;
   return false;

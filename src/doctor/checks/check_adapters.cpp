@@ -36,10 +36,10 @@ std::array<Role, 2> coverage(const model::CausalLm& model) {
   std::array<Role, 2> out = {mixers, Role{"MLP", {".mlp.", ".feed_forward.", ".block_sparse_moe."}}};
   std::set<const ops::Linear*> stacked;  // experts, by the LoRA on all of them
   for (const model::DecoderLayer& layer : model.layers()) {
-    if (!layer.experts) continue;
-    for (const model::Expert& expert : layer.experts->experts) {
-      if (layer.experts->gate_up_stack.lora) stacked.insert({&expert.gate, &expert.up});
-      if (layer.experts->down_stack.lora) stacked.insert(&expert.down);
+    for (const model::LinearStack& stack : layer.stacks()) {
+      if (!stack.linear->lora) continue;
+      for (const std::vector<ops::Linear*>& expert : stack.experts)
+        stacked.insert(expert.begin(), expert.end());
     }
   }
 

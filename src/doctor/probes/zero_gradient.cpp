@@ -60,94 +60,78 @@ std::string zero_everywhere(const model::CausalLm& model) {
   return zero_in_base("the embedding");
 }
 
-// Whether no gradient came to the trained weights of an expert: no token of the batch was given to it.
-bool is_idle(const model::Expert& expert) {
-  const auto silent = [](const ops::Linear& one) {
-    const at::Tensor& weight = one.trained_weight;
+// Whether no gradient came to the trained weights of this expert: no token of the batch was given to it.
+bool is_idle(const std::vector<model::LinearStack>& stacks, std::size_t expert) {
+  const auto silent = [](const ops::Linear* one) {
+    const at::Tensor& weight = one->trained_weight;
     return !weight.defined() || !weight.grad().defined() || is_zero(weight.grad());
   };
-  return silent(expert.gate) && silent(expert.up) && silent(expert.down);
+  return std::all_of(stacks.begin(), stacks.end(), [&](const model::LinearStack& stack) {
+    return std::all_of(stack.experts[expert].begin(), stack.experts[expert].end(), silent);
+  });
 }
 
-// Of a layer with experts.
-std::string zero_in_experts(const model::DecoderLayer& layer, const std::string& name) {
-  const auto is = [&](const ops::Linear& one) { return name.find(one.name + ".") != std::string::npos; };
-  const std::string& router = layer.experts->router.name;
-  const std::string block = router.substr(0, router.rfind('.') + 1);
-  if (name.find(block) != std::string::npos && is_zero(layer.norms[model::NormPlace::kBeforeMlp]))
-    return zero_in_base("the norm before " + router) + ": the experts get no input";
-  for (const model::Expert& expert : layer.experts->experts) {
-    if ((is(expert.gate) || is(expert.up) || is(expert.down)) && is_idle(expert))
-      return router + " gave this expert no token of the batch";
+// Says whether a trainable tensor of this name is of the linear.
+bool is_of(const std::string& name, const ops::Linear& linear) {
+  return name.find(linear.name + ".") != std::string::npos;
+}
+
+// Says that the router gave the expert of `name` nothing to learn from; empty: it did, or `name` is of no expert.
+std::string zero_in_experts(const std::vector<model::LinearStack>& stacks, const ops::Linear& router,
+                            const std::string& name) {
+  for (const model::LinearStack& stack : stacks) {
+    for (std::size_t e = 0; e < stack.experts.size(); ++e) {
+      const bool here = std::any_of(stack.experts[e].begin(), stack.experts[e].end(),
+                                    [&](const ops::Linear* linear) { return is_of(name, *linear); });
+      if (here && is_idle(stacks, e)) return router.name + " gave this expert no token of the batch";
+    }
   }
   return "";
 }
 
-// What of the layer's mixer stops the gradients of `name`, which is one of the linears around it; empty: nothing.
-std::string zero_in_mixer(const model::DecoderLayer& layer, const std::string& name) {
-  for (const model::GradientStop& stop : layer.mixer->gradient_stops()) {
-    if (stop.linear) {
-      const ops::Linear& linear = layer.qkv[*stop.linear];
-      if (name.find(linear.name + ".") == std::string::npos && is_shut(linear))
-        return zero_in_base(linear.name) + " and has no adapter: no gradient passes it";
+// Says whether `name` is of one of the part's linears, or of experts that it has stacked.
+bool is_of_part(const model::DecoderLayer& layer, const model::LayerPart& part, const std::string& name) {
+  const auto is = [&](const ops::Linear* linear) { return is_of(name, *linear); };
+  const std::vector<const ops::Linear*> linears = layer.linears(part);
+  if (std::any_of(linears.begin(), linears.end(), is)) return true;
+  if (layer.stacks(part).empty()) return false;
+  const std::string& router = linears.front()->name;
+  return name.find(router.substr(0, router.rfind('.') + 1)) != std::string::npos;
+}
+
+// The module of this part that stops the gradients of `name`, which is of it; empty: none.
+std::string zero_in_part(const model::DecoderLayer& layer, const model::LayerPart& part,
+                         const std::string& name) {
+  const auto says = [](const ops::Linear& one) {
+    return zero_in_base(one.name) + " and has no adapter: no gradient passes it";
+  };
+  const auto zero_norm = [&](std::optional<model::NormPlace> place) {
+    return place && is_zero(layer.norms[*place]);
+  };
+  const std::vector<std::vector<const ops::Linear*>> readers = layer.readers(part);
+  const ops::Linear &first = *readers.front().front(), &last = *readers.back().back();
+  if (zero_norm(part.norms().before))
+    return zero_in_base("the norm before " + first.name) + ": " + part.no_input(layer);
+  if (zero_norm(part.norms().after))
+    return zero_in_base("the norm after " + last.name) + ": no gradient passes it";
+  if (!is_of(name, last) && is_shut(last)) return says(last);
+  for (const model::PartStop& stop : part.stops(layer)) {
+    if (stop.by == nullptr) {
+      if (!layer.trained_tensors[stop.tensor].defined() && is_zero(layer.tensors[stop.tensor]))
+        return zero_in_base(stop.name) + ": no gradient passes it";
       continue;
     }
-    const bool passes = stop.unless && layer.tensors[*stop.unless].defined();
-    if (passes || layer.trained_tensors[stop.tensor].defined() || !is_zero(layer.tensors[stop.tensor]))
-      continue;
-    return zero_in_base(stop.is_norm ? "the norm before " + layer.o.name
-                                     : "the convolution after " + layer.qkv.front().name) +
-           ": no gradient passes it";
+    const bool stopped = stop.stopped == nullptr ? !is_of(name, *stop.by) : is_of(name, *stop.stopped);
+    if (stopped && (is_shut(*stop.by) || zero_norm(stop.norm))) return says(*stop.by);
   }
-  return "";
+  return zero_in_experts(layer.stacks(part), first, name);
 }
 
 // The module of this layer that stops the gradients of `name`; empty: none.
 std::string zero_in_layer(const model::DecoderLayer& layer, const std::string& name) {
-  using model::NormPlace;
-  const auto is = [&](const ops::Linear& one) { return name.find(one.name + ".") != std::string::npos; };
-  const auto among = [&](const std::vector<ops::Linear>& all) {
-    return std::any_of(all.begin(), all.end(), is);
-  };
-  const auto says = [](const ops::Linear& one) {
-    return zero_in_base(one.name) + " and has no adapter: no gradient passes it";
-  };
-  const auto zero_norm = [&](NormPlace place) { return is_zero(layer.norms[place]); };
-  const bool attention = among(layer.qkv) || is(layer.o);
-  const bool mlp = !layer.experts && (among(layer.gate_up) || is(layer.down));
-  const std::string& first = layer.qkv.front().name;
-  const std::string gate_name = layer.experts ? "" : layer.gate_up.front().name;
-  if (attention && zero_norm(NormPlace::kBeforeAttention))
-    return zero_in_base("the norm before " + first) + ": " + std::string(layer.mixer->words().subject) +
-           " gets no input";
-  if (mlp && zero_norm(NormPlace::kBeforeMlp))
-    return zero_in_base("the norm before " + gate_name) + ": the MLP gets no input";
-  if (attention && zero_norm(NormPlace::kAfterAttention))
-    return zero_in_base("the norm after " + layer.o.name) + ": no gradient passes it";
-  if (mlp && zero_norm(NormPlace::kAfterMlp))
-    return zero_in_base("the norm after " + layer.down.name) + ": no gradient passes it";
-  if (attention && !is(layer.o) && is_shut(layer.o)) return says(layer.o);
-  if (mlp && !is(layer.down) && is_shut(layer.down)) return says(layer.down);
-  if (std::string found = attention ? zero_in_mixer(layer, name) : ""; !found.empty()) return found;
-  if (layer.qkv.size() == 3) {
-    const ops::Linear &q = layer.qkv[0], &k = layer.qkv[1], &v = layer.qkv[2];
-    if (is(q) && (is_shut(k) || zero_norm(NormPlace::kK))) return says(k);
-    if (is(k) && (is_shut(q) || zero_norm(NormPlace::kQ))) return says(q);
-    if ((is(layer.o) || is(q) || is(k)) && is_shut(v)) return says(v);
-  }
-  if (layer.per_layer) {
-    const auto& [gate, projection] = *layer.per_layer;
-    const bool around = is(gate) || is(projection);
-    if (around && zero_norm(NormPlace::kAfterPerLayer))
-      return zero_in_base("the norm after " + projection.name) + ": no gradient passes it";
-    if (is(gate) && is_shut(projection)) return says(projection);
-    if (is(projection) && is_shut(gate)) return says(gate);
-  }
-  if (layer.experts) return zero_in_experts(layer, name);
-  if (layer.gate_up.size() == 2) {
-    const ops::Linear &gate = layer.gate_up[0], &up = layer.gate_up[1];
-    if ((is(gate) || is(layer.down)) && is_shut(up)) return says(up);
-    if ((is(up) || is(layer.down)) && is_shut(gate)) return says(gate);
+  for (const model::LayerPart* const part : layer.parts) {
+    if (layer.readers(*part).empty() || !is_of_part(layer, *part, name)) continue;
+    if (std::string found = zero_in_part(layer, *part, name); !found.empty()) return found;
   }
   return "";
 }
@@ -337,15 +321,17 @@ std::vector<std::string> zero_modules(const model::CausalLm& model) {
     for (const ops::Linear* linear : layer.linears()) {
       if (is_zero(*linear)) out.push_back(linear->name);
     }
-    using model::NormPlace;
-    const auto look = [&](NormPlace place, const char* where, const ops::Linear& linear) {
-      if (is_zero(layer.norms[place])) out.push_back("the norm " + std::string(where) + " " + linear.name);
-    };
-    look(NormPlace::kBeforeAttention, "before", layer.qkv.front());
-    look(NormPlace::kBeforeMlp, "before", layer.experts ? layer.experts->router : layer.gate_up.front());
-    look(NormPlace::kAfterAttention, "after", layer.o);
-    if (!layer.experts) look(NormPlace::kAfterMlp, "after", layer.down);
-    if (layer.per_layer) look(NormPlace::kAfterPerLayer, "after", layer.per_layer->projection);
+    for (const model::LayerPart* const part : layer.parts) {
+      const auto look = [&](std::optional<model::NormPlace> place, const char* where,
+                            const ops::Linear& linear) {
+        if (place && is_zero(layer.norms[*place]))
+          out.push_back("the norm " + std::string(where) + " " + linear.name);
+      };
+      const auto readers = layer.readers(*part);
+      if (readers.empty()) continue;
+      look(part->norms().before, "before", *readers.front().front());
+      look(part->norms().after, "after", *readers.back().back());
+    }
   }
   return out;
 }

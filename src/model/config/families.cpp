@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "model/config/mixer.h"
+#include "model/config/layer_part.h"
 #include "model/config/wrappers.h"
 
 namespace hone::model {
@@ -101,120 +101,37 @@ std::string_view missing_for(std::string_view model_type) {
   return found == std::end(kRows) || find_family(model_type) != nullptr ? std::string_view() : found->missing;
 }
 
-namespace {
-
-// The linears of a layer's experts.
-void add_experts(const ModelConfig& c, const ExpertNames& names, std::vector<LayerLinear>& out) {
-  const std::int64_t hidden = c.hidden_size, width = c.experts.width, count = c.experts.count;
-  const std::string files(names.files), module(names.module);
-  LayerLinear router{.kind = ModuleKind::kRouter,
-                     .hf = files + std::string(names.router),
-                     .gguf = "ffn_gate_inp",
-                     .out = count,
-                     .in = hidden};
-  const std::string held = module + std::string(names.router_parameter);
-  if (held != router.hf + ".weight") router.others.push_back({.name = held});
-  out.push_back(std::move(router));
-  struct Part {
-    ModuleKind kind;
-    std::string_view name, gguf, stack, stacked;
-    std::int64_t out, in, row;
-  };
-  const Part parts[] = {{ModuleKind::kExpertGate, names.gate, "ffn_gate_exps", names.stacked_gate_up,
-                         "gate_up_proj", width, hidden, 0},
-                        {ModuleKind::kExpertUp, names.up, "ffn_up_exps", names.stacked_gate_up,
-                         "gate_up_proj", width, hidden, width},
-                        {ModuleKind::kExpertDown, names.down, "ffn_down_exps", names.stacked_down,
-                         "down_proj", hidden, width, 0}};
-  for (const Part& part : parts) {
-    for (std::int64_t e = 0; e < count; ++e) {
-      const std::string number = std::to_string(e) + ".";
-      LayerLinear one{.kind = part.kind,
-                      .hf = files + "experts." + number + std::string(part.name),
-                      .gguf = std::string(part.gguf),
-                      .out = part.out,
-                      .in = part.in};
-      one.expert = e;
-      if (!part.stack.empty())
-        one.others.push_back({.name = files + std::string(part.stack), .expert = e, .row = part.row});
-      one.others.push_back(
-          {.name = module + "experts." + std::string(part.stacked), .expert = e, .row = part.row});
-      out.push_back(std::move(one));
+std::vector<LayerLinear> layer_linears(const ModelConfig& c, std::int64_t layer) {
+  const std::vector<const LayerPart*> parts = parts_of(c, layer);
+  std::vector<LayerLinear> out;
+  for (const ModuleRow& row : traits_of(c.family).modules) {
+    for (const LayerPart* const part : parts) {
+      if (!part->has_linear(c, layer, row.kind)) continue;
+      LayerLinear linear{.kind = row.kind,
+                         .hf = std::string(row.name.hf),
+                         .gguf = std::string(row.name.gguf),
+                         .out = c.hidden_size,
+                         .in = c.hidden_size};
+      linear.gguf_second = row.gguf_second;
+      linear.part = part;
+      part->shape(c, layer, linear);
+      out.push_back(linear);
     }
   }
-}
-
-bool is_of_mlp(ModuleKind kind) {
-  return kind == ModuleKind::kGate || kind == ModuleKind::kUp || kind == ModuleKind::kGateUp ||
-         kind == ModuleKind::kDown;
-}
-
-bool is_of_per_layer(ModuleKind kind) {
-  return kind == ModuleKind::kPerLayerGate || kind == ModuleKind::kPerLayerProjection;
-}
-
-// Whether a layer of the kind that has such a linear has it.
-bool keeps_linear(const ModelConfig& c, ModuleKind kind, std::int64_t layer) {
-  if (c.has_experts(layer) && is_of_mlp(kind)) return false;
-  if (is_of_per_layer(kind)) return c.per_layer_width > 0;
-  return (kind != ModuleKind::kK && kind != ModuleKind::kV) || c.attention_of(layer).has_keys();
-}
-
-// Rows, columns and bias of a linear that no mixer has; experts have theirs from add_experts().
-void shape_linear(const ModelConfig& c, std::int64_t layer, LayerLinear& linear) {
-  linear.bias = c.mlp_bias && !is_of_per_layer(linear.kind);
-  switch (linear.kind) {
-    case ModuleKind::kGate:
-    case ModuleKind::kUp:
-      linear.out = c.mlp_of(layer);
-      break;
-    case ModuleKind::kGateUp:
-      linear.out = 2 * c.mlp_of(layer);
-      break;
-    case ModuleKind::kDown:
-      linear.in = c.mlp_of(layer);
-      break;
-    case ModuleKind::kPerLayerGate:
-      linear.out = c.per_layer_width;
-      break;
-    case ModuleKind::kPerLayerProjection:
-      linear.in = c.per_layer_width;
-      break;
-    default:
-      break;
-  }
-}
-
-}  // namespace
-
-std::vector<LayerLinear> layer_linears(const ModelConfig& c, std::int64_t layer) {
-  const FamilyTraits& f = traits_of(c.family);
-  const Mixer& mixer = c.mixer(layer);
-  std::vector<LayerLinear> out;
-  for (const ModuleRow& row : f.modules) {
-    if (!keeps_linear(c, row.kind, layer)) continue;
-    const bool mixes = is_of_mixer(row.kind);
-    if (mixes && !mixer.has_linear(row.kind)) continue;
-    LayerLinear linear{.kind = row.kind,
-                       .hf = std::string(row.name.hf),
-                       .gguf = std::string(row.name.gguf),
-                       .out = c.hidden_size,
-                       .in = c.hidden_size};
-    linear.gguf_second = row.gguf_second;
-    mixes ? mixer.shape(c, layer, linear) : shape_linear(c, layer, linear);
-    out.push_back(linear);
-  }
-  if (c.has_experts(layer)) add_experts(c, f.experts, out);
+  for (const LayerPart* const part : parts) part->add_linears(c, out);
   return out;
 }
 
 std::vector<LayerNorm> layer_norms(const ModelConfig& c, std::int64_t layer) {
   const FamilyTraits& f = traits_of(c.family);
   const LayerAttention attention = c.attention_of(layer);
+  const std::vector<const LayerPart*> parts = parts_of(c, layer);
   std::vector<LayerNorm> out;
   for (const NormRow& row : f.norms) {
-    if (!c.mixer(layer).has_norm(c, layer, row.place)) continue;
-    if (row.place == NormPlace::kAfterPerLayer && c.per_layer_width == 0) continue;
+    const bool found = std::any_of(parts.begin(), parts.end(), [&](const LayerPart* part) {
+      return part->has_norm(c, layer, row.place);
+    });
+    if (!found) continue;
     std::int64_t width = c.hidden_size;
     if (row.place == NormPlace::kQ)
       width = attention.head_dim * (f.projection_qk_norm ? c.num_attention_heads : 1);
@@ -228,11 +145,7 @@ std::vector<LayerNorm> layer_norms(const ModelConfig& c, std::int64_t layer) {
 std::vector<LayerTensor> layer_tensors(const ModelConfig& c, std::int64_t layer) {
   std::vector<LayerTensor> out;
   for (const TensorRow& row : traits_of(c.family).tensors) {
-    if (row.kind == TensorKind::kLayerScale) {
-      LayerTensor& scale = out.emplace_back(LayerTensor{.kind = row.kind, .name = row.name, .shape = {1}});
-      scale.of_stream = true;
-    }
-    c.mixer(layer).add_tensor(c, row, out);
+    for (const LayerPart* const part : parts_of(c, layer)) part->add_tensor(c, layer, row, out);
   }
   return out;
 }
@@ -301,7 +214,7 @@ std::vector<LinearSpec> adaptable_linears(const ModelConfig& config) {
   std::vector<LinearSpec> specs;
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
     for (const LayerLinear& l : layer_linears(config, i)) {
-      if (l.kind >= ModuleKind::kRouter && l.kind <= ModuleKind::kExpertDown) continue;
+      if (l.is_parameter) continue;
       specs.push_back(
           {std::string(names_of(config).layers.hf) + std::to_string(i) + "." + l.hf, l.out, l.in});
     }
@@ -311,31 +224,17 @@ std::vector<LinearSpec> adaptable_linears(const ModelConfig& config) {
   return specs;
 }
 
+std::vector<ParameterSpec> layer_parameters(const ModelConfig& config, std::int64_t layer) {
+  const std::string prefix = std::string(names_of(config).layers.hf) + std::to_string(layer) + ".";
+  std::vector<ParameterSpec> specs;
+  for (const LayerPart* const part : parts_of(config, layer)) part->add_parameters(config, prefix, specs);
+  return specs;
+}
+
 std::vector<ParameterSpec> adaptable_parameters(const ModelConfig& config) {
-  const FamilyTraits& f = traits_of(config.family);
-  const std::int64_t hidden = config.hidden_size, width = config.experts.width;
   std::vector<ParameterSpec> specs;
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
-    if (!config.has_experts(i)) continue;
-    const std::string module =
-        std::string(names_of(config).layers.hf) + std::to_string(i) + "." + std::string(f.experts.module);
-    const std::string_view router = f.experts.router_parameter;
-    const std::size_t dot = router.rfind('.');
-    specs.push_back({.module = module + std::string(router.substr(0, dot)),
-                     .name = std::string(router.substr(dot + 1)),
-                     .out = config.experts.count,
-                     .in = hidden});
-    const std::string experts = module + "experts";
-    specs.push_back({.module = experts,
-                     .name = "gate_up_proj",
-                     .out = 2 * width,
-                     .in = hidden,
-                     .experts = config.experts.count});
-    specs.push_back({.module = experts,
-                     .name = "down_proj",
-                     .out = hidden,
-                     .in = width,
-                     .experts = config.experts.count});
+    for (ParameterSpec& spec : layer_parameters(config, i)) specs.push_back(std::move(spec));
   }
   return specs;
 }

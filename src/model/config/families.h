@@ -35,8 +35,7 @@ struct TensorNames {
 // Says where a bias comes from: a flag in config.json, or the architecture itself.
 enum class BiasRule { kNever, kAlways, kAttentionBias, kMlpBias };
 
-// A linear of every layer of its kind: those of attention are in layers with attention, kConvIn and kConvOut in those with
-// a short convolution, kDelta... in those with a delta rule, those of the MLP in all. Rows of a layer are in the order of the
+// A linear of every layer with the part that has it (layer_part.h). Rows of a layer are in the order of the
 // files: those of attention's input (kQ, kK and kV, or kQkv), kO, those of the MLP's input (kGate and kUp, or kGateUp), kDown.
 struct ModuleRow {
   ModuleKind kind;
@@ -156,7 +155,7 @@ struct ValueHeads {
   bool columns = false;
 };
 
-// A linear of a layer with its shape.
+// A linear of a layer with its shape. `is_parameter`: transformers holds it in a parameter, not in a module of its own.
 struct LayerLinear {
   ModuleKind kind;
   std::string hf, gguf;  // names in the layer, without ".weight"
@@ -167,6 +166,8 @@ struct LayerLinear {
   std::vector<OtherPlace> others;   // names in the layer
   std::string gguf_second = {};     // GGUF has the lower half of the rows under this name; empty: it does not
   ValueHeads gguf_heads = {};
+  bool is_parameter = false;
+  const LayerPart* part = nullptr;  // that has it
 };
 // In the order of the files; of experts all gates, then all ups, then all downs.
 std::vector<LayerLinear> layer_linears(const ModelConfig& config, std::int64_t layer);
@@ -222,5 +223,6 @@ struct ParameterSpec {
   std::int64_t experts = 1;      // of a router 1
 };
 std::vector<ParameterSpec> adaptable_parameters(const ModelConfig& config);
+std::vector<ParameterSpec> layer_parameters(const ModelConfig& config, std::int64_t layer);
 
 }  // namespace hone::model

@@ -29,8 +29,8 @@ const Mixer& mixer_of(LayerKind kind) {
 
 }  // namespace
 
-bool Mixer::has_norm(const ModelConfig& /*config*/, std::int64_t /*layer*/, NormPlace place) const {
-  return place != NormPlace::kQ && place != NormPlace::kK;
+bool Mixer::has_norm(const ModelConfig& /*config*/, std::int64_t /*layer*/, NormPlace /*place*/) const {
+  return false;
 }
 
 void Mixer::add_tensor(const ModelConfig& /*config*/, const TensorRow& /*row*/,
@@ -62,7 +62,7 @@ at::Tensor Mixer::seen(const MixerTape& tape) const {
 }
 
 const Mixer& ModelConfig::mixer(std::int64_t layer) const {
-  return mixer_of(kind_of(layer));
+  return mixer_of(kinds.empty() ? LayerKind::kAttention : kinds.at(static_cast<std::size_t>(layer)));
 }
 
 std::vector<const Mixer*> mixers_of(const ModelConfig& config) {
@@ -72,11 +72,6 @@ std::vector<const Mixer*> mixers_of(const ModelConfig& config) {
     if (std::find(out.begin(), out.end(), one) == out.end()) out.push_back(one);
   }
   return out;
-}
-
-bool is_of_mixer(ModuleKind kind) {
-  return std::any_of(kMixers.begin(), kMixers.end(),
-                     [&](const MixerRow& row) { return row.mixer().has_linear(kind); });
 }
 
 LayerKind kind_of_type(std::string_view layer_type) {

@@ -1,12 +1,12 @@
-// A mixer is the part of a layer that mixes tokens, before the layer's MLP: attention, a short convolution
-// or a gated delta rule. One object says and does everything about one of them: reading files, both forms
-// of the layer, the caches, the memory plan and the doctor ask it. Which mixers there are is known to
-// the table in mixer.cpp, to LayerCache, which has a field for each sort of state, and to place() in
-// causal_lm.cpp. Two messages name some: those of decoder_drafts.cpp and zero_gradient.cpp.
+// A mixer mixes tokens, before the layer's MLP: attention, a short convolution or a gated delta rule. The
+// first part of a layer (layer_part.h) has it between its linears. One object says and does everything about
+// one of them: that part, the caches, the memory plan and the doctor ask it. Which mixers there are is known
+// to the table in mixer.cpp and to LayerCache, which has a field for each sort of state. Two messages name
+// some: those of decoder_drafts.cpp and zero_gradient.cpp.
 //
 // A mixer is one file of model/mixers/, a line in model/mixers/mixers.h, and a row of the table in
 // mixer.cpp. It has no data: what it computes with is in the layer (DecoderLayer) and the configuration.
-// The linears before it are DecoderLayer::qkv, the one after it is DecoderLayer::o; the layer multiplies
+// The linears before it are DecoderLayer::qkv, the one after it is DecoderLayer::o; the part multiplies
 // them, so that adapters, quantization and full fine-tuning are none of a mixer's business.
 //
 // Shapes: T tokens, H hidden. What the linears before the mixer give lies side by side, [T, in]; what the
@@ -79,8 +79,9 @@ class Mixer {
   // Whether this linear belongs to the mixer, and rows, columns, bias and GGUF's order of rows of one that
   // does. Rows and columns are H on entry.
   virtual bool has_linear(ModuleKind kind) const = 0;
+  virtual ModuleKind last() const = 0;  // the linear after the mixer
   virtual void shape(const ModelConfig& config, std::int64_t layer, LayerLinear& linear) const = 0;
-  // Says whether a layer with this mixer has a norm that its family lists.
+  // Says whether it has a norm of queries or keys that its family lists.
   virtual bool has_norm(const ModelConfig& config, std::int64_t layer, NormPlace place) const;
   // Appends the tensor of this row, if the mixer has it.
   virtual void add_tensor(const ModelConfig& config, const TensorRow& row,
@@ -139,8 +140,6 @@ class Mixer {
 
 // The mixers of this model's layers, each once, in the order in which they come.
 std::vector<const Mixer*> mixers_of(const ModelConfig& config);
-// Says whether the linear belongs to some mixer.
-bool is_of_mixer(ModuleKind kind);
 // The kind of a layer that layer_types calls so (MixerWords::layer_type). InternalError for a word that no
 // mixer has.
 LayerKind kind_of_type(std::string_view layer_type);

@@ -37,7 +37,8 @@ enum class Family {
   kExaone4
 };
 
-class Mixer;  // mixer.h
+class LayerPart;  // layer_part.h
+class Mixer;      // mixer.h
 
 // Which mixer a layer has. Only mixer.cpp names the kinds; everything else asks the mixer.
 enum class LayerKind {
@@ -249,15 +250,7 @@ struct ModelConfig {
     return wide_mlp_where_shared && !attention_of(layer).has_keys() ? 2 * intermediate_size
                                                                     : intermediate_size;
   }
-  LayerKind kind_of(std::int64_t layer) const {
-    return kinds.empty() ? LayerKind() : kinds.at(static_cast<std::size_t>(layer));  // the first: attention
-  }
   const Mixer& mixer(std::int64_t layer) const;  // of its layer
-  std::int64_t layers_of(LayerKind kind) const {
-    std::int64_t count = 0;
-    for (std::int64_t i = 0; i < num_hidden_layers; ++i) count += kind_of(i) == kind ? 1 : 0;
-    return count;
-  }
 };
 
 // UserError for an unknown model_type (naming the supported ones, and what of it is missing where that is known), a

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/config/model_config.h"
+#include "model/config/layer_part.h"
 #include "model/config/rotations.h"
 #include "model/layers/moe.h"
 #include "ops/attention.h"
@@ -61,10 +61,11 @@ struct PerLayerLinears {
 };
 
 struct DecoderLayer {
-  std::int64_t number = 0;       // its place in the model
-  const Mixer* mixer = nullptr;  // model/config/mixer.h
-  LayerNorms norms;              // the base's, as they multiply: where norms add one, 1 + w in fp32
-  LayerNorms stored;             // ... as the files have them: the same tensors where nothing is added
+  std::int64_t number = 0;              // its place in the model
+  const Mixer* mixer = nullptr;         // model/config/mixer.h
+  std::vector<const LayerPart*> parts;  // model/config/layer_part.h
+  LayerNorms norms;                     // the base's, as they multiply: where norms add one, 1 + w in fp32
+  LayerNorms stored;                    // ... as the files have them: the same tensors where nothing is added
   LayerNorms
       trained;  // fp32, as the files have them: each takes the place of its namesake while adapters are on
   LayerTensors tensors;          // in the linears' dtype, those of LayerTensor::of_stream in the residual's
@@ -78,10 +79,16 @@ struct DecoderLayer {
   std::optional<PerLayerLinears> per_layer;
   LayerAttention attention;
 
-  // Module order of Hugging Face's files: qkv, o, gate_up, down; or qkv, o and those of the experts. Then those around the
-  // layer's own input.
+  // Those of its parts: in the order of Hugging Face's files; and by what they read, with stacks in the place of experts.
   std::vector<ops::Linear*> linears();
   std::vector<const ops::Linear*> linears() const;
+  std::vector<std::vector<const ops::Linear*>> readers() const;
+  std::vector<LinearStack> stacks();
+  std::vector<LinearStack> stacks() const;  // to be read only
+  // The same of one part.
+  std::vector<const ops::Linear*> linears(const LayerPart& part) const;
+  std::vector<std::vector<const ops::Linear*>> readers(const LayerPart& part) const;
+  std::vector<LinearStack> stacks(const LayerPart& part) const;
 };
 
 // Its linears that read one tensor become one matrix where their device wants that (ops/join/join.h).

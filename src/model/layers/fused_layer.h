@@ -54,20 +54,18 @@ struct MixerTape {
   at::Tensor lse;  // [T, N] fp32, of attention
 };
 
-// One layer's memory between forward and backward. Undefined tensors are recomputed.
-struct LayerTape {
-  at::Tensor input;               // [T, H] residual dtype
-  at::Tensor post_attn_residual;  // [T, H] residual stream after attention
-  at::Tensor normed, normed_mlp;  // [T, H] linears' dtype
-  MixerTape mixer;
-  at::Tensor gate_up;          // [T, 2 I]
-  at::Tensor product;          // [T, I] act(gate) * up
-  at::Tensor o_out, down_out;  // [T, H] linears' dtype, with a norm after attention, after the MLP
-  SparseTape experts;
-  // [T, H], [T, P], [T, H], with an input of its own
-  at::Tensor post_mlp_residual, per_layer_gate, per_layer_out;
-  std::vector<at::Tensor> lora_a_out;  // [T, r] scaled A x of DecoderLayer::linears(); undefined without LoRA
+// The memory of one of a layer's parts between forward and backward. Undefined tensors are recomputed.
+struct PartTape {
+  at::Tensor stream;                   // [T, H] residual dtype: what it read and added to
+  at::Tensor read;                     // [T, H] linears' dtype: the norm of that
+  MixerTape mixer;                     // of the mixer
+  at::Tensor gate_up;                  // [T, 2 I] of an MLP; [T, P], the gate of the layer's own input
+  at::Tensor product;                  // [T, I] act(gate) * up
+  SparseTape experts;                  // of experts
+  at::Tensor branch;                   // [T, H] linears' dtype: what it adds, before a norm of that
+  std::vector<at::Tensor> lora_a_out;  // [T, r] scaled A x of its linears; undefined without LoRA
 };
+using LayerTape = std::vector<PartTape>;  // of DecoderLayer::parts
 
 // Keys and values of a layer that later layers read, from its forward to its backward.
 struct SharedKeys {

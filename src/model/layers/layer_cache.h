@@ -16,19 +16,21 @@
 namespace hone::model {
 
 struct LayerCache {
-  const Mixer* mixer = nullptr;  // fills one of these
+  const Mixer* mixer = nullptr;  // fills one of these; null: an empty cache, which has no tokens
   ops::KvTiles tiles;            // keys and values of all its tokens
   ops::ConvInputs inputs;        // its last inputs
   ops::DeltaState delta;         // its last inputs, and what its heads hold
   bool is_elsewhere = false;     // the layer reads the cache of another one and has nothing here
   bool in_pages = false;  // its keys and values are in the sequence's pages (KvCache::pages), and not here
 
-  std::int64_t length() const { return mixer->length(*this); }
+  std::int64_t length() const { return mixer == nullptr ? 0 : mixer->length(*this); }
   std::int64_t bytes() const { return tiles.bytes() + inputs.bytes() + delta.bytes(); }
   // Whether it still has what comes after the first `length` tokens needs.
-  bool can_truncate(std::int64_t length) const { return mixer->can_truncate(*this, length); }
+  bool can_truncate(std::int64_t length) const {
+    return mixer == nullptr || mixer->can_truncate(*this, length);
+  }
   void truncate(std::int64_t length) {
-    if (!is_elsewhere && !in_pages) mixer->truncate(*this, length);
+    if (mixer != nullptr && !is_elsewhere && !in_pages) mixer->truncate(*this, length);
   }
   // With memory of its own; copying the object shares it.
   LayerCache clone() const {

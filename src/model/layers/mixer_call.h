@@ -1,4 +1,4 @@
-// A layer hands these to its mixer (model/config/mixer.h).
+// A layer hands these to its parts and to its mixer (model/config/layer_part.h, mixer.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,6 +19,12 @@ struct AutogradCall {
   const ops::PassContext& pass;
   const SegmentBorders& segments;
   const BesideStream& beside;
+  RouterLoad* load = nullptr;  // gets the router's numbers
+
+  // A norm of the stream, or the stream itself.
+  at::Tensor read(const at::Tensor& stream, NormPlace place) const;
+  // x + what a part adds, after its norm and scale.
+  at::Tensor add(const at::Tensor& x, at::Tensor branch, NormPlace norm_after) const;
 };
 
 // One call of the fused form.

@@ -139,8 +139,9 @@ class Attention final : public Mixer {
 
   bool has_linear(ModuleKind kind) const override {
     return kind == ModuleKind::kQ || kind == ModuleKind::kK || kind == ModuleKind::kV ||
-           kind == ModuleKind::kQkv || kind == ModuleKind::kO;
+           kind == ModuleKind::kQkv || kind == last();
   }
+  ModuleKind last() const override { return ModuleKind::kO; }
   void shape(const ModelConfig& c, std::int64_t layer, LayerLinear& linear) const override {
     const LayerAttention own = c.attention_of(layer);
     const std::int64_t q = c.num_attention_heads * own.head_dim, kv = own.kv_heads * own.head_dim;
@@ -159,7 +160,7 @@ class Attention final : public Mixer {
     }
   }
   bool has_norm(const ModelConfig& config, std::int64_t layer, NormPlace place) const override {
-    return place != NormPlace::kK || config.attention_of(layer).has_keys();
+    return place == NormPlace::kQ || (place == NormPlace::kK && config.attention_of(layer).has_keys());
   }
 
   MixerColumns columns(const ModelConfig& config, std::int64_t layer) const override {
@@ -197,7 +198,7 @@ class Attention final : public Mixer {
   void truncate(LayerCache& cache, std::int64_t length) const override { cache.tiles.truncate(length); }
 
   at::Tensor autograd(const AutogradCall& call, const at::Tensor& read) const override {
-    const auto& [layer, config, norms, ropes, pass, segments, beside] = call;
+    const auto& [layer, config, norms, ropes, pass, segments, beside, load] = call;
     const LayerAttention& own = layer.attention;
     const std::int64_t d = own.head_dim, kv = own.kv_heads * d;
     const at::ScalarType dtype = layer.o.weight.dtype();

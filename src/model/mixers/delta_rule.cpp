@@ -47,9 +47,8 @@ class GatedDeltaRule final : public Mixer {
     return kWords;
   }
 
-  bool has_linear(ModuleKind kind) const override {
-    return kind >= ModuleKind::kDeltaQkv && kind <= ModuleKind::kDeltaOut;
-  }
+  bool has_linear(ModuleKind kind) const override { return kind >= ModuleKind::kDeltaQkv && kind <= last(); }
+  ModuleKind last() const override { return ModuleKind::kDeltaOut; }
   void shape(const ModelConfig& c, std::int64_t /*layer*/, LayerLinear& linear) const override {
     const DeltaRule& d = c.delta;
     if (linear.kind == ModuleKind::kDeltaQkv) {

@@ -34,9 +34,8 @@ class ShortConv final : public Mixer {
     return kWords;
   }
 
-  bool has_linear(ModuleKind kind) const override {
-    return kind == ModuleKind::kConvIn || kind == ModuleKind::kConvOut;
-  }
+  bool has_linear(ModuleKind kind) const override { return kind == ModuleKind::kConvIn || kind == last(); }
+  ModuleKind last() const override { return ModuleKind::kConvOut; }
   void shape(const ModelConfig& config, std::int64_t /*layer*/, LayerLinear& linear) const override {
     if (linear.kind == ModuleKind::kConvIn) linear.out = 3 * config.hidden_size;
     linear.bias = config.conv_bias;

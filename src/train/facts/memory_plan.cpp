@@ -1,4 +1,4 @@
-// Bytes are counted from what the code keeps: model/layers/fused_layer.cpp and model/mixers (tape and scratch),
+// Bytes are counted from what the code keeps: model/parts and model/mixers (tape and scratch),
 // ops/backend/reference/linear.cpp and what autograd saves (plain form), train/passes/scored_pass.cpp (head). T tokens of
 // the longest micro-batch, e and E bytes of an element of the linears and of the residual stream.
 #include "train/facts/memory_plan.h"
@@ -13,6 +13,7 @@
 #include "base/enum_names.h"
 #include "base/error.h"
 #include "base/files/file.h"
+#include "model/config/layer_part.h"
 #include "model/config/mixer.h"
 
 namespace hone::train {
@@ -41,36 +42,30 @@ struct Shapes {
       rank_sum += linear.rank;
     }
     if (in.token_rows > 0 || in.trains_below) first_adapted = 0;
-    for (std::int64_t i = 0; i < layers; ++i) {
-      const model::Mixer& mixer = in.model.mixer(i);
-      const model::MixerColumns one = mixer.columns(in.model, i);
-      mixed = std::max(mixed, one.out);
-      wide = std::max(wide, one.in + one.normed + one.gate);
-      if (one.gate > 0) split = std::max(split, one.in + 2 * one.gate);
-      mixer_scratch = std::max(mixer_scratch, one.scratch);
-      mlp = std::max(mlp, in.model.mlp_of(i));
-      const bool taped = i >= first_adapted.value_or(layers);
-      if (!taped) continue;
-      taped_mlp += in.model.mlp_of(i);
-      mixers.push_back(one);
-      plain_mixers += mixer.plain_bytes(in.model, i, e);
-    }
-    if (const model::ExpertsRule& rule = in.model.experts; rule.count > 0) {
-      experts = rule.count;
-      sorted = rule.per_token * hidden;
-      mlp = std::max(rule.per_token * rule.width, rule.dense.empty() ? 0 : mlp);
-      taped_mlp = mlp * taped_layers();
-    }
+    for (std::int64_t i = 0; i < layers; ++i) take_layer(in.model, i);
     if (in.model.per_layer_width > 0) take_per_layer(in);
     if (in.tied_head) head_rows = in.token_rows;
   }
-  // Layers' own inputs, and keys and values that other layers read: at level kLayer once more, in tiles, and their gradients
-  // in fp32. Of the inputs: what they are made of, and their gradients.
+  void take_layer(const model::ModelConfig& model, std::int64_t layer) {
+    const model::MixerColumns mixer = model.mixer(layer).columns(model, layer);
+    mixed = std::max(mixed, mixer.out);
+    wide = std::max(wide, mixer.in + mixer.normed + mixer.gate);
+    if (mixer.gate > 0) split = std::max(split, mixer.in + 2 * mixer.gate);
+    mixer_scratch = std::max(mixer_scratch, mixer.scratch);
+    for (const model::LayerPart* const part : model::parts_of(model, layer)) {
+      const model::PartColumns one = part->columns(model, layer);
+      mlp = std::max(mlp, one.inner);
+      sorted = std::max(sorted, one.sorted);
+      experts = std::max(experts, one.routed);
+      if (layer < first_adapted.value_or(layers)) continue;
+      taped.push_back(one);
+      plain += part->plain_bytes(model, layer, e);
+    }
+  }
+  // What layers' own inputs are made of, and their gradients; and keys and values that other layers read: at level kLayer once
+  // more, in tiles, and their gradients in fp32.
   void take_per_layer(const MemoryInputs& in) {
-    const std::int64_t width = in.model.per_layer_width;
-    own_input = hidden * (residual + e) + width * e;
-    own_plain = 2 * 4 * hidden + width * (3 * e + 4) + 2 * hidden * e;
-    pass_inputs = layers * width * (3 * e + 3 * residual) + hidden * e;
+    pass_inputs = layers * in.model.per_layer_width * (3 * e + 3 * residual) + hidden * e;
     for (std::int64_t i = 0; i < layers; ++i) {
       const model::LayerAttention one = in.model.attention_of(i);
       if (one.is_shared) shared_keys += 2 * one.kv_heads * one.head_dim * (2 * e + 4);
@@ -82,11 +77,9 @@ struct Shapes {
   // once more, as the linear has them and gated; its scratch; the MLP's.
   std::int64_t hidden, mixed = 0, wide = 0, split = 0, mixer_scratch = 0, mlp = 0, layers, tokens, scored, e,
                        residual;
-  std::vector<model::MixerColumns> mixers;  // of the taped layers
-  std::int64_t plain_mixers = 0;            // bytes that autograd saves in all of them
-  std::int64_t taped_mlp = 0;               // columns of all of them
-  // Bytes of a token: of a taped layer in either form, of a pass.
-  std::int64_t own_input = 0, own_plain = 0, pass_inputs = 0, shared_keys = 0;
+  std::vector<model::PartColumns> taped;          // of the parts of taped layers
+  std::int64_t plain = 0;                         // bytes of a token that autograd saves in all of them
+  std::int64_t pass_inputs = 0, shared_keys = 0;  // bytes of a token, of a pass
   std::int64_t experts = 0,
                sorted = 0;  // of a layer; what its experts read of a token. mlp is of all of a token
   std::int64_t rank_sum = 0;
@@ -94,18 +87,16 @@ struct Shapes {
   std::optional<std::int64_t> first_adapted;
 };
 
-// What LayerTape holds, a token and layer; then the low-rank products of all layers.
+// What LayerTape holds of all parts; then the low-rank products of all layers.
 std::int64_t fused_tape(const MemoryInputs& in, const Shapes& s, RecomputeMode level) {
-  const bool some = level != RecomputeMode::kLayer;
-  std::int64_t token = 2 * s.hidden * s.residual + s.own_input;
-  std::int64_t mixers = 0, mlps = some ? 2 * s.taped_mlp * s.e : 0;
-  for (const model::MixerColumns& one : s.mixers)
-    mixers += (one.out + (some ? one.in + one.normed + one.gate : 0)) * s.e + 4 * one.sums;
-  token += s.experts * s.e;
-  if (in.model.norms_after) token += 2 * s.hidden * s.e;
-  if (level == RecomputeMode::kNone) token += 2 * s.hidden * s.e;
-  if (level == RecomputeMode::kNone) mlps += s.taped_mlp * s.e;
-  return in.train.tokens * (token * s.taped_layers() + mlps + mixers + s.rank_sum * s.e + s.shared_keys);
+  std::int64_t token = s.rank_sum * s.e + s.shared_keys;
+  for (const model::PartColumns& one : s.taped) {
+    std::int64_t columns = one.always;
+    if (level != RecomputeMode::kLayer) columns += one.unless_layer;
+    if (level == RecomputeMode::kNone) columns += one.only_none;
+    token += one.stream * s.residual + columns * s.e + 4 * one.floats;
+  }
+  return in.train.tokens * token;
 }
 
 // What a layer with experts holds of a token besides: rows by expert and their gradients, the products' gradient, and them
@@ -173,15 +164,13 @@ std::int64_t fused_head_bytes(const MemoryInputs& in, const Shapes& s) {
 // SwiGLU its three factors, attention q, k, v, out and lse; a side keeps its input in the linears' dtype (a
 // copy of its own after dropout or a cast), its low-rank product, and A and B as cast.
 std::int64_t plain_tape(const MemoryInputs& in, const Shapes& s) {
-  std::int64_t token = 2 * 4 * s.hidden + 2 * s.sorted * (s.e + 4) + 4 * 4 * s.experts + s.own_plain;
-  std::int64_t mlps = 3 * s.taped_mlp * s.e;
-  if (in.model.norms_after) token += 2 * 4 * s.hidden;
+  std::int64_t token = s.plain;
   // inputs of the linears, cast for each of them
   if (in.full) {
-    token += (s.e != s.residual ? 5 : 2) * s.hidden * s.e;
-    mlps += s.taped_mlp * s.e;
+    token += (s.e != s.residual ? 5 : 2) * s.hidden * s.e * s.taped_layers();
+    for (const model::PartColumns& one : s.taped) token += one.inner * s.e;
   }
-  std::int64_t tape = in.train.tokens * (token * s.taped_layers() + mlps + s.plain_mixers);
+  std::int64_t tape = in.train.tokens * token;
   std::set<std::pair<std::int64_t, std::int64_t>> shared;  // inputs that several sides keep as one tensor
   for (const AdaptedLinear& linear : in.adapted) {
     const bool cast = s.e != s.residual && linear.reads_norm;

@@ -1,7 +1,6 @@
 #include "train/opening/memory_inputs.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <functional>
 #include <map>
@@ -72,27 +71,10 @@ class LargestBatch {
   std::int64_t segment_ = 0;
 };
 
-// The linears of a layer by what they read: the stream, attention's output, the stream after it, the product; the stream after
-// the MLP, and the layer's own input.
-std::array<std::vector<const ops::Linear*>, 6> readers_of(const model::DecoderLayer& layer) {
-  const auto pointers = [](const std::vector<ops::Linear>& linears) {
-    std::vector<const ops::Linear*> out;
-    for (const ops::Linear& linear : linears) out.push_back(&linear);
-    return out;
-  };
-  if (const auto& experts = layer.experts)
-    return {
-        pointers(layer.qkv), {&layer.o}, {&experts->router, &experts->gate_up_stack}, {&experts->down_stack}};
-  if (const auto& own = layer.per_layer)
-    return {pointers(layer.qkv), {&layer.o},   pointers(layer.gate_up),
-            {&layer.down},       {&own->gate}, {&own->projection}};
-  return {pointers(layer.qkv), {&layer.o}, pointers(layer.gate_up), {&layer.down}};
-}
-
 std::int64_t largest_frozen_rank(const model::CausalLm& model) {
   std::int64_t most = 0;
   for (const model::DecoderLayer& layer : model.layers()) {
-    for (const auto& readers : readers_of(layer)) {
+    for (const auto& readers : layer.readers()) {
       std::int64_t rank = 0;
       for (const ops::Linear* linear : readers)
         rank += linear->frozen_lora ? linear->frozen_lora->a.out() : 0;
@@ -122,22 +104,21 @@ void add_side(MemoryInputs& out, const ops::Linear& linear, std::int64_t layer, 
 
 // Linears with LoRA, and their parameters.
 void add_adapted(MemoryInputs& out, const model::CausalLm& model) {
-  for (std::size_t layer = 0; layer < model.layers().size(); ++layer) {
-    const auto all = readers_of(model.layers()[layer]);
-    for (const ops::Linear* linear : model.layers()[layer].linears()) {
+  for (const model::DecoderLayer& layer : model.layers()) {
+    const auto all = layer.readers();
+    for (const ops::Linear* linear : layer.linears()) {
       const ops::Weight& weight = linear->weight;
       if (weight.is_quantized())
         out.largest_linear = std::max(out.largest_linear, weight.out() * weight.in());
     }
     // Dequantized together where groups are multiplied.
-    if (const auto& experts = model.layers()[layer].experts) {
-      for (const auto& codes : {experts->gate_up_codes, experts->down_codes})
-        if (codes != nullptr) out.largest_linear = std::max(out.largest_linear, codes->out * codes->in);
+    for (const model::LinearStack& stack : layer.stacks()) {
+      if (const ops::Quantized* const codes = stack.codes; codes != nullptr)
+        out.largest_linear = std::max(out.largest_linear, codes->out * codes->in);
     }
     for (std::size_t reads = 0; reads < all.size(); ++reads) {
       for (const ops::Linear* linear : all[reads]) {
-        if (linear->lora)
-          add_side(out, *linear, static_cast<std::int64_t>(layer), static_cast<std::int64_t>(reads));
+        if (linear->lora) add_side(out, *linear, layer.number, static_cast<std::int64_t>(reads));
       }
     }
   }
@@ -371,16 +352,16 @@ namespace {
 
 // What a forward of the sampler holds of a token at a time, in a layer.
 std::int64_t token_bytes(const model::ModelConfig& shape, std::int64_t element) {
-  std::int64_t heads = 0, widest = 0;
+  std::int64_t widest = 0;
   for (std::int64_t i = 0; i < shape.num_hidden_layers; ++i) {
-    heads = std::max(heads, shape.mixer(i).columns(shape, i).step);
-    widest = std::max(widest, shape.mlp_of(i));
+    std::int64_t layer = 0;
+    for (const model::LayerPart* const part : model::parts_of(shape, i))
+      layer += part->columns(shape, i).step;
+    widest = std::max(widest, layer);
   }
-  const std::int64_t of_experts = shape.experts.per_token * (shape.experts.width + shape.hidden_size);
-  const std::int64_t mlp = std::max(widest, of_experts);
   // layers' own inputs, and in fp32 what they are made of
   const std::int64_t own = shape.num_hidden_layers * shape.per_layer_width * (3 + 3 * (element == 4 ? 1 : 2));
-  return (4 * shape.hidden_size + heads + 3 * mlp + own) * element;
+  return (4 * shape.hidden_size + widest + own) * element;
 }
 
 // What attention to pages holds of a layer between its two kernels: of each row and part a sum for each head. Lists have places for a

@@ -119,7 +119,7 @@ std::int64_t looked_at_layers(const model::CausalLm& model) {
   // The embedding that goes into each layer is one matrix for all of them.
   if (model.parameter_bytes() <= kSmallModel || config.per_layer_width > 0) return all;
   for (std::int64_t i = 1; i < all; ++i) {
-    if (config.kind_of(i) != config.kind_of(0)) return std::min<std::int64_t>(all, 4);
+    if (&config.mixer(i) != &config.mixer(0)) return std::min<std::int64_t>(all, 4);
   }
   return std::min<std::int64_t>(all, 2);
 }
