@@ -40,7 +40,8 @@ HttpCalls::HttpCalls(HttpOptions options) : options_(std::move(options)) {}
 // Some servers, and pages of proxies, repeat the headers that they got.
 std::string HttpCalls::without_key(std::string text) const {
   constexpr std::size_t kShortest = 4;  // a shorter word may stand in any message
-  const char* const value = std::getenv(options_.key_env.c_str());  // NOLINT(concurrency-mt-unsafe): nobody sets it
+  const char* const value =
+      std::getenv(options_.key_env.c_str());  // NOLINT(concurrency-mt-unsafe): nobody sets it
   if (value == nullptr) return text;
   std::string key = value;
   key.erase(0, key.find_first_not_of(" \t\r\n"));

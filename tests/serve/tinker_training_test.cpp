@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/process/instruction_level.h"
+#include "base/where.h"
 #include "learn/adamw.h"
 #include "model/causal_lm.h"
 #include "model/files/weight_source.h"
@@ -240,6 +241,35 @@ TEST(TinkerTraining, WhatFailsIsTakenBack) {
   other->optim_step({});
   EXPECT_TRUE(at::equal(values(*trained), values(*other)));
   EXPECT_SAYS(user_error([&] { trained->optim_step({}); }), "forward_backward");
+}
+
+// The second pass of the first datum fails. Its number is that of the step's datums, with those that have no gradient.
+TEST(TinkerTraining, ADatumIsNamedByItsPlaceInTheStep) {
+  Base base(kBfloat16);
+  auto trained = TrainedModel::create(base.model(), {.rank = 4, .seed = 1});
+  trained->add_in_bins(std::make_shared<DatumRoom>());
+  Datum idle = datum_of({}, 12, 3);
+  for (float& weight : idle.weights) weight = 0;
+  const auto failure = [&] {
+    base::where.on_enter = [](const char* op) {
+      if (std::string(op) == "attention") throw base::UserError({.where = "planted"});
+    };
+    const std::string said = user_error([&] { trained->add_gradient(); });
+    base::where.on_enter = nullptr;
+    return said;
+  };
+  for (int i = 0; i < 3; ++i) trained->forward_backward(idle, {}, true);
+  trained->forward_backward(datum_of({}, 9, 1), {}, false);  // trains nothing
+  trained->begin();
+  for (int i = 0; i < 2; ++i) trained->forward_backward(datum_of({}, 15, 2), {}, true);
+  trained->undo();
+  trained->forward_backward(datum_of({}, 9, 1), {}, true);
+  EXPECT_SAYS(failure(), "datum 3 of the step, planted");
+  trained->optim_step({});
+  trained->forward_backward(idle, {}, true);
+  trained->forward_backward(datum_of({}, 9, 1), {}, true);
+  EXPECT_SAYS(failure(), "datum 1 of the step, planted");
+  trained->optim_step({});
 }
 
 TEST(TinkerTraining, ResumedIsUninterruptedInBits) {

@@ -198,6 +198,43 @@ TEST_F(DistillRun, TheLossIsTheMeanOverTheStepsTokens) {
   EXPECT_NEAR(step.loss, sum / 12, 1e-6);
 }
 
+// num_tokens has the prompts and what the model drew: not what tools gave. It goes on after a resume.
+TEST_F(DistillRun, NumTokensAreThoseOfPromptsAndOfWhatWasDrawn) {
+  const auto sample = [](std::size_t prompt, const std::vector<int>& ids) {
+    return base::Json(
+        {{"prompt", prompt}, {"ids", ids}, {"truncated", false}, {"rewards", base::Json::array()}});
+  };
+  base::Json acted = sample(2, {47, 48, 49, 50, 51, 52, 53});
+  acted["given"] = {{1, 3}, {5, 6}};
+  std::ofstream file(root_ / "hand.jsonl");
+  for (int i = 0; i < 3; ++i) {
+    base::Json prompts = base::Json::array();
+    for (int p = 0; p < 4; ++p) prompts.push_back({{"row", p}, {"ids", std::vector<int>(p + 1 + i, 60)}});
+    file << base::dump_json(
+                {{"format", "hone-rollouts-2"},
+                 {"generation", i},
+                 {"reward_names", base::Json::array()},
+                 {"tools", true},
+                 {"prompts", prompts},
+                 {"samples", {sample(0, {40}), sample(1, {41, 42}), acted, sample(3, {50, 51, 52})}}})
+         << "\n";
+  }
+  file.close();
+  const Words words = {"--replay", (root_ / "hand.jsonl").string(), "--max_steps", "3"};
+  const std::vector<std::int64_t> wanted = {10 + 10, 10 + 10 + 14 + 10, 10 + 10 + 14 + 10 + 18 + 10};
+  const auto counted = [](const Watcher& run) {
+    std::vector<std::int64_t> out;
+    for (const StepFacts& step : run.steps) out.push_back(step.num_tokens);
+    return out;
+  };
+  const auto whole = go("whole", words);
+  EXPECT_EQ(counted(*whole), wanted);
+  EXPECT_EQ(value_of(whole->records.at(2).values, "num_tokens"), 72);
+  go("parts", words, 1);
+  const auto rest = go("parts", with(words, {"--resume_from_checkpoint", "true"}));
+  EXPECT_EQ(counted(*rest), (std::vector<std::int64_t>{wanted[1], wanted[2]}));
+}
+
 // The teacher is the base with the adapter off: an adapter that is 0 is its own teacher.
 TEST_F(DistillRun, TheModelsOwnBaseIsReadOnce) {
   const Words own = {"--teacher_model_name_or_path", (kFixtures / "tiny_llama").string(), "--max_steps", "1"};
