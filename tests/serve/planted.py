@@ -1,4 +1,5 @@
 """Faults that are planted into real servers of other makers, and what hone verify-served must call each."""
+import argparse
 import array
 import contextlib
 import http.client
@@ -16,7 +17,8 @@ import sys
 import tempfile
 import time
 
-from checks import holds, same
+from checks import Tests, holds, same
+from server import SOURCE, TINY
 from verify_served_test import Plant, change_tensors, read_tensors
 
 
@@ -111,6 +113,62 @@ class Real(Plant):
         return out
 
 
+class Loading(Real):
+    """A server into which adapters are loaded one after another. It is kept for tests in a row that need the same."""
+
+    load, unload = "/load_lora_adapter", "/unload_lora_adapter"
+
+    def __init__(self, program, folder, python, model=None, adapter=None):
+        super().__init__(program, folder, model or with_wide_heads(pathlib.Path(folder) / "wide"), adapter)
+        self.python, self.kept, self.key, self.loaded = python, None, None, 0
+
+    def start(self, model, template, options):
+        """The words of a command, without its port, and variables of its environment."""
+        raise NotImplementedError
+
+    def kept_server(self, model, template, options):
+        key = (model, template, options)
+        if self.key != key:
+            self.stop()
+            port = free_port()
+            words, variables = self.start(model, template, options)
+            environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TMPDIR": str(self.folder), **variables}
+            self.kept, self.key = Started([*words, "--host", "127.0.0.1", "--port", port], port, seconds=300, environment=environment), key
+        return self.kept
+
+    @contextlib.contextmanager
+    def started(self, model, lora=None, scale=1.0, template=None, options=(), name=None):
+        server, more = self.kept_server(model, template, options), ["--served_model_name", name] if name else []
+        if not lora:
+            yield server.url, more
+            return
+        self.loaded += 1
+        folder = self.folder / "loaded" / str(self.loaded)  # caches go by names and folders
+        shutil.copytree(lora, folder)
+        if scale != 1:
+            with_options(folder, lora_alpha=json.loads((folder / "adapter_config.json").read_text())["lora_alpha"] * scale)
+        same(server.ask("POST", self.load, lora_name="tuned", lora_path=str(folder))[0], 200, server.told())
+        yield server.url, more
+        same(server.ask("POST", self.unload, lora_name="tuned")[0], 200, server.told())
+
+    def stop(self):
+        if self.kept:
+            self.kept.stop()
+        self.kept = self.key = None
+
+
+# Kernels of attention on a CPU have no heads of 16: the same weights as two heads of 32 are another model, and as good.
+WIDE = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32}
+
+
+def with_wide_heads(folder):
+    folder.mkdir()
+    for name in ("model.safetensors", "tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(TINY / name, folder)
+    (folder / "config.json").write_text(json.dumps({**json.loads((TINY / "config.json").read_text()), **WIDE}))
+    return folder
+
+
 def with_options(folder, **changed):
     path = folder / "adapter_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
@@ -203,3 +261,25 @@ def test_template(real):
 
 # Those that need the same server stand together.
 TESTS = [test_applied, test_half, test_base, test_rslora, test_none, test_twice, test_wrong_base, test_template]
+
+
+def run_loading(kind, tests, name, arguments):
+    """The exit code of a test of a kind of server, whose Python is an option, a variable, or in third_party."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--hone", default=str(SOURCE / "build/hone"))
+    parser.add_argument("--python", default=os.environ.get(f"HONE_{name.upper()}_PYTHON") or str(SOURCE / f"third_party/{name}-venv/bin/python"))
+    parser.add_argument("--model")
+    parser.add_argument("--adapter")
+    parser.add_argument("--only", default="")
+    options = parser.parse_args(arguments)
+    if not shutil.which(options.python):
+        print(f"skip hone verify-served beside {kind.kind}: {options.python} is not there; tests/serve/requirements-{name}.txt says how to install it")
+        return 0
+    done = Tests()
+    with tempfile.TemporaryDirectory() as folder:
+        real = kind(options.hone, folder, options.python, options.model, options.adapter)
+        try:
+            done.run([test for test in tests if options.only in test.__name__], real)
+        finally:
+            real.stop()
+    return 1 if done.failed else 0
