@@ -467,7 +467,7 @@ struct Plan : ModelPlan,
               HubPlan {
   Method method = Method::kSft;
   PolicyPlan policy;          // kGrpo, kRloo, kOnlineDpo and kDistill
-  ToolsPlan acting;           // kGrpo and kRloo
+  ToolsPlan acting;           // kGrpo, kRloo and kDistill
   SftPlan sft;                // kSft
   PreferencePlan preference;  // kDpo
   OnlineDpoPlan online;       // kOnlineDpo

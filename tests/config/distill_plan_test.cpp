@@ -40,6 +40,10 @@ TEST_F(DistillPlanTest, DefaultsAreTrls) {
 TEST_F(DistillPlanTest, EveryOptionReachesThePlan) {
   EXPECT_EQ(distill({"--beta", "0.5"}).distill.beta, 0.5);
   EXPECT_EQ(distill({"--lmbda", "0.25"}).distill.lmbda, 0.25);
+  const Plan acting = distill({"--tools", "hone.tools.calculator", "--max_tool_calling_iterations", "3"});
+  EXPECT_EQ(acting.acting.tools, std::vector<std::string>{"hone.tools.calculator"});
+  EXPECT_EQ(acting.acting.max_tool_calling_iterations, 3);
+  EXPECT_EQ(distill({}).acting.max_tool_calling_iterations, -1);
   EXPECT_EQ(distill({"--loss_temperature", "1"}).distill.loss_temperature, 1);
   EXPECT_EQ(distill({"--loss_type", "sampled", "--kl_discount_factor", "0.5"}).distill.kl_discount_factor,
             0.5);
@@ -70,6 +74,9 @@ TEST_F(DistillPlanTest, RefusesWhatCannotBe) {
   EXPECT_NE(distill_error({"--lora_target_modules", "q_proj", "lm_head"}).find("no LoRA on lm_head"),
             std::string::npos);
   EXPECT_NE(distill_error({"--lmbda", "0.5", "--loss_type", "sampled"}).find("loss_type: sampled"),
+            std::string::npos);
+  EXPECT_NE(distill_error({"--lmbda", "0.5", "--tools", "hone.tools.calculator"})
+                .find("lmbda: 1 with tools or an environment"),
             std::string::npos);
   EXPECT_NE(distill_error({"--lmbda", "0.5", "--seq_kd"}).find("another form of the model"),
             std::string::npos);

@@ -597,6 +597,21 @@ def test_run_of_environment(folder):
     same(logged[0]["tools/call_frequency"], 0.0)
 
 
+def test_run_of_distillation(folder):
+    """DistillationTrainer takes tools too: the model is shown their schemas"""
+    from hone import trl
+    model, rows = model_in(folder), [{"prompt": [{"role": "user", "content": f"What is 2 times {n}?"}]} for n in range(8)]
+    logged = []
+    for tools in ([], [multiply]):
+        config = {"max_steps": 1, "max_completion_length": 8, **QUICK, "per_device_train_batch_size": 2, "output_dir": str(folder / f"out{len(tools)}")}
+        trainer = trl.DistillationTrainer(model, model, trl.DistillationConfig(**config), rows, tools=tools)
+        trainer.train()
+        logged.append(trainer.state.log_history[0])
+    same([entry.get("tools/call_frequency") for entry in logged], [None, 0.0])
+    holds(logged[1]["num_tokens"] > logged[0]["num_tokens"] + 100, logged)
+    same(trainer.tools, [multiply])
+
+
 def test_run_of_rewards(folder):
     """rewards of a run get the environments of their completions, of which each is reset with its row's columns"""
     seen = []

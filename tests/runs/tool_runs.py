@@ -36,7 +36,7 @@ from small_runs import quick_folder, steps_of  # noqa: E402
 from small_runs import difference as file_difference  # noqa: E402
 from tool_ends import ROLLOUTS, checkpoint_of, end_of, places_of, read_lines  # noqa: E402
 
-MODEL = SOURCE / "tests/fixtures/parity/tiny_llama"
+MODEL, TEACHER = SOURCE / "tests/fixtures/parity/tiny_llama", SOURCE / "tests/fixtures/parity/tiny_gemma2"
 STEPS, LIMIT_S, LOST = 3, 120, 75
 
 
@@ -53,6 +53,8 @@ STORIES = {
                                   "reward_funcs": "tools.py:calls", "num_iterations": 2, "tool_failures_to_stop": 2}),
     "rloo": ("rloo", {"tools": "tools.py:add,later", "environment": "tools.py:Clock", **acts("add|later|tick"),
                       "reward_funcs": "tools.py:calls", "max_tool_calling_iterations": 2}),
+    "distillation": ("distill", {"tools": "tools.py:add,risk", "environment": "tools.py:Bag", **acts("add|risk|put|drop"),
+                                 "teacher_model_name_or_path": "../teacher", "per_device_train_batch_size": 3, "num_generations": None}),
 }
 COMMON = {"use_peft": True, "lora_r": 4, "lora_target_modules": "all-linear", "lora_dropout": 0, "learning_rate": 0.01,
           "max_steps": STEPS, "per_device_train_batch_size": 4, "num_generations": 4, "max_completion_length": 260, "logging_steps": 1,
@@ -65,11 +67,12 @@ class Wrong(Exception):
     """What a run found."""
 
 
-def make_model(folder):
+def make_model(folder, model):
     folder.mkdir()
     for name in ("model.safetensors", "tokenizer.json", "generation_config.json"):
-        shutil.copyfile(MODEL / name, folder / name)
-    config = json.loads((MODEL / "config.json").read_text())
+        if (model / name).exists():
+            shutil.copyfile(model / name, folder / name)
+    config = json.loads((model / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 2048}))
     (folder / "tokenizer_config.json").write_text(json.dumps(
         {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|im_end|>", "chat_template": TEMPLATE}))
@@ -89,7 +92,7 @@ class Story:
         (self.folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         shutil.copyfile(SOURCE / "tests/runs/random_tools.py", self.folder / "tools.py")
         options = {**COMMON, **self.options, "model_name_or_path": str(self.root / "model"), "dataset_name": "rows.jsonl"}
-        (self.folder / "run.yaml").write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in options.items()))
+        (self.folder / "run.yaml").write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in options.items() if value is not None))
         self.calls, self.checkpoints, self.end, self.seconds = {}, {}, None, LIMIT_S
         started = time.monotonic()
         one = Run(self, "whole")
@@ -342,7 +345,8 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="hone-tools-", dir=quick_folder()) as temporary:
         root = pathlib.Path(temporary)
-        make_model(root / "model")
+        make_model(root / "model", MODEL)
+        make_model(root / "teacher", TEACHER)
         stories = [Story(options.hone.resolve(), root, name) for name in STORIES]
         count = kills = again = problems = 0
         end = time.monotonic() + options.seconds

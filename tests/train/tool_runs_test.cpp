@@ -1,4 +1,4 @@
-// Whole GRPO and RLOO runs whose model calls tools: what it draws is held to calls and short answers by a pattern, so that a tiny model
+// Whole runs of GRPO, RLOO and distillation whose model calls tools: what it draws is held to calls and short answers by a pattern, so that a tiny model
 // with random weights acts. The dialogue, its ids and masks, and that nothing of it depends on when tools answer.
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -183,6 +183,12 @@ class ToolRuns : public testing::Test {
                                       "no",
                                       "--output_dir",
                                       (root_ / name).string()};
+    if (method == config::Method::kDistill) {
+      const auto group = std::find(words.begin(), words.end(), "--num_generations");
+      words.erase(group, group + 2);
+      words.insert(words.end(), {"--teacher_model_name_or_path", (root_ / "teacher").string(),
+                                 "--per_device_train_batch_size", "3"});
+    }
     words.insert(words.end(), more.begin(), more.end());
     return config::parse_run(method, words);
   }
@@ -395,6 +401,89 @@ TEST_F(ToolRuns, EachCompletionHasAnEnvironmentOfItsOwnWithItsReward) {
       EXPECT_EQ(sample.rewards, std::vector<double>{expected});
     }
   }
+}
+
+// A distillation has no rewards: neither reward_funcs, nor those of environments.
+class ToolDistillations : public ToolRuns {
+ protected:
+  void SetUp() override {
+    ToolRuns::SetUp();
+    const fs::path teacher = root_ / "teacher", from = fs::path(HONE_FIXTURES) / "parity" / "tiny_gemma2";
+    fs::create_directories(teacher);
+    for (const char* name : {"model.safetensors", "tokenizer.json", "tokenizer_config.json"})
+      base::put(teacher / name, base::read_text(from / name));
+    Json config = base::parse_json(base::read_text(from / "config.json"), "config.json");
+    config["max_position_embeddings"] = 2048;
+    base::put(teacher / "config.json", base::dump_json(config));
+  }
+  std::vector<std::string> with_tools(const std::vector<std::string>& more) const {
+    std::vector<std::string> out = tools();
+    out.insert(out.end(), {"--vllm_structured_outputs_regex", kActs});
+    out.insert(out.end(), more.begin(), more.end());
+    return out;
+  }
+  std::unique_ptr<Watcher> distill(const std::string& name, const std::vector<std::string>& more,
+                                   std::int64_t stop_after = 0) const {
+    return go(name, more, config::Method::kDistill, stop_after);
+  }
+  std::string adapter(const std::string& name) const {
+    return base::read_text(root_ / name / std::string(kAdapterWeightsFile));
+  }
+};
+
+TEST_F(ToolDistillations, TheTeacherReadsWhatToolsGaveAndTheLossHasWhatWasDrawn) {
+  const auto run =
+      distill("run", with_tools({"--max_steps", "3", "--eval_dataset", (root_ / "rows.jsonl").string(),
+                                 "--eval_strategy", "steps", "--eval_steps", "3"}));
+  const std::vector<RolloutBatch> batches = rollouts("run");
+  ASSERT_EQ(batches.size(), 3U);
+  EXPECT_GT(call_count(batches), 3);
+  std::int64_t tokens = 0;
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    EXPECT_TRUE(batches[i].has_tools);
+    double calls = 0, drawn = 0;
+    for (const RolloutSample& sample : batches[i].samples) {
+      calls += static_cast<double>(sample.calls.size());
+      drawn += static_cast<double>(sample.drawn());
+      EXPECT_EQ(sample.given.empty(), sample.drawn() == sample.ids.size());
+      tokens += std::ssize(batches[i].prompts[sample.prompt].ids);
+    }
+    tokens += static_cast<std::int64_t>(drawn);
+    EXPECT_NEAR(run->metric(i, "tools/call_frequency"), calls / 3, 1e-6);
+    EXPECT_NEAR(run->metric(i, "completions/mean_length"), drawn / 3, 1e-5);
+    EXPECT_EQ(run->steps[i].num_tokens, tokens);
+    EXPECT_GT(run->steps[i].loss, 0);
+  }
+  const std::string log = base::read_text(root_ / "run" / "metrics.jsonl");
+  EXPECT_NE(log.find("\"eval_tools/call_frequency\""), std::string::npos) << log;
+  distill("again", {"--max_steps", "3", "--replay", (root_ / "run" / std::string(kRolloutsFile)).string(),
+                    "--dump_rollouts", "false"});
+  EXPECT_EQ(adapter("again"), adapter("run"));
+}
+
+TEST_F(ToolDistillations, EnvironmentsAreNotAskedForRewards) {
+  std::vector<std::string> words = counter();
+  words.insert(words.end(),
+               {"--vllm_structured_outputs_regex", kCounts, "--max_tool_calling_iterations", "2"});
+  const auto run = distill("run", words);
+  ASSERT_FALSE(run->rollouts.empty());
+  EXPECT_TRUE(run->rollouts[0].reward_names.empty());
+  EXPECT_NE(run->rollouts[0].completions[0].prompt.find("The counter is at "), std::string::npos);
+  EXPECT_GT(call_count(rollouts("run")), 0);
+  for (const RolloutSample& sample : rollouts("run").front().samples) EXPECT_TRUE(sample.rewards.empty());
+}
+
+TEST_F(ToolDistillations, EveryLossTakesDialoguesAndAResumedRunEndsTheSame) {
+  const std::vector<std::string> sampled = with_tools(
+      {"--loss_type", "sampled", "--max_steps", "3", "--save_strategy", "steps", "--save_steps", "1"});
+  const auto run = distill("whole", sampled);
+  EXPECT_FALSE(std::isnan(run->metric(0, "teacher_kl")));
+  EXPECT_GT(call_count(rollouts("whole")), 3);
+  distill("parts", sampled, 2);
+  std::vector<std::string> resumed = sampled;
+  resumed.insert(resumed.end(), {"--resume_from_checkpoint", "true"});
+  distill("parts", resumed);
+  EXPECT_EQ(adapter("parts"), adapter("whole"));
 }
 
 // A run that was killed in its second batch draws the same calls again, and reads what their tools answered the first time.

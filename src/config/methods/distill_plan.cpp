@@ -106,6 +106,10 @@ void finish_mix(Plan& plan, const Settings& settings) {
              fmt::format("lmbda: {}", mix.lmbda), "memory is planned for the longest completion of the data",
              "remove one of the two");
   }
+  if (plan.acting.acts()) {
+    conflict(settings, "lmbda", "lmbda: 1 with tools or an environment", fmt::format("{}", mix.lmbda),
+             "the completions of the data and of the teacher are without tools", "remove one of the two");
+  }
   if (mix.loss_type == "sampled") {
     conflict(settings, "lmbda", "lmbda: 1 with loss_type: sampled", fmt::format("{}", mix.lmbda),
              "the estimate is right only where the model itself samples", "remove one of the two");
@@ -167,6 +171,7 @@ void finish_distill(Plan& plan, const Settings& settings) {
   plan.train_sampling_strategy = plan.shuffle_dataset ? RowOrder::kRandom : RowOrder::kSequential;
   plan.dataloader_drop_last = true;
   plan.share_prompt = false;  // a prompt has one completion
+  finish_tools(plan, settings);
   check_server(plan, settings);
   if (plan.ref_model.empty() && plan.distill.teacher_model_server_url.empty()) {
     conflict(

@@ -412,6 +412,12 @@ void finish_sampling(PolicyPlan& plan, const Settings& settings) {
   if (settings.schema().find("reward_funcs") != nullptr) plan.reward_funcs = reward_specs(settings);
 }
 
+void finish_tools(Plan& plan, const Settings& settings) {
+  plan.acting.max_tool_calling_iterations =
+      settings.maybe_integer("max_tool_calling_iterations").value_or(-1);
+  check_tools(plan, settings);
+}
+
 void finish_policy(Plan& plan, const Settings& settings) {
   PolicyPlan& policy = plan.policy;
   finish_sampling(policy, settings);
@@ -427,9 +433,7 @@ void finish_policy(Plan& plan, const Settings& settings) {
     policy.importance_sampling_level = "sequence";
     policy.scale_rewards = "none";
   }
-  plan.acting.max_tool_calling_iterations =
-      settings.maybe_integer("max_tool_calling_iterations").value_or(-1);
-  check_tools(plan, settings);
+  finish_tools(plan, settings);
   check_rollout(plan, settings);
   check_policy(settings, policy, !plan.acting.environment.empty());
 }

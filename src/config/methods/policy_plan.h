@@ -12,6 +12,7 @@ namespace hone::config {
 
 // Completes a filled plan of a sampling method: generation_kwargs, chat_template_kwargs, the rewards.
 void finish_sampling(PolicyPlan& plan, const Settings& settings);
+void finish_tools(Plan& plan, const Settings& settings);  // tools, environment and the bound of their rounds
 // The completions of a step, `group` for each prompt: group * per_device_train_batch_size *
 // gradient_accumulation_steps. UserError when the product is too large.
 std::int64_t sequences_of(const Settings& settings, std::int64_t group);

@@ -169,10 +169,8 @@ std::vector<Option> completion_options() {
   add(rows, {"tools", kMethodConfig, kPoliciesAndDistillation},
       {{"max_tool_calling_iterations",
         "rounds of calls in a completion; 0: calls are left unanswered; null: no bound", Kind::kInt, "null",
-        at_least(0), in("rloo", {.origin = kHone}),
-        in("distill",
-           {.option_class = OptionClass::kIgnored, .reason = "hone distill samples without tools"})}});
-  add(rows, {"tools", kHone, kPolicies},
+        at_least(0), in("rloo", {.origin = kHone})}});
+  add(rows, {"tools", kHone, kPoliciesAndDistillation},
       {{"tools",
         "functions that the model may call: path/to/file.py:search,calc, package.module:search, hone.tools.calculator",
         &ToolsPlan::tools, for_rows(kConversations)},
@@ -182,7 +180,7 @@ std::vector<Option> completion_options() {
         &ToolsPlan::environment, kNamedValues, for_rows(kConversations)},
        {"rollout",
         "a function that makes the completions itself, as TRL's rollout_func: path/to/file.py:function",
-        &ToolsPlan::rollout},
+        &ToolsPlan::rollout, of(kPolicies)},
        {"tool_workers", "calls of functions that run at once", &ToolsPlan::tool_workers,
         Range{.least = 1, .most = 1024}},
        {"tool_timeout", "seconds that a call may take", &ToolsPlan::tool_timeout,

@@ -129,6 +129,7 @@ bool ToolUse::is_method(const std::string& environment, const std::string& name)
 
 std::vector<std::string> ToolUse::reward_names() const {
   std::vector<std::string> out;
+  if (!scores) return out;
   for (const std::string& name : environments) {
     const std::string of = pool->class_name(name);
     if (pool->has_reward(name) && std::find(out.begin(), out.end(), of) == out.end()) out.push_back(of);
@@ -207,7 +208,7 @@ std::vector<std::vector<double>> environment_rewards(
   for (const ActingPrompt& prompt : prompts) {
     for (const Actor& actor : prompt.actors) {
       out.emplace_back(names.size(), rewards::kNone);
-      if (actor.instance < 0 || !use.pool->has_reward(actor.environment)) continue;
+      if (names.empty() || actor.instance < 0 || !use.pool->has_reward(actor.environment)) continue;
       const auto place = std::find(names.begin(), names.end(), use.pool->class_name(actor.environment));
       asked[use.pool->reward(actor.environment, actor.instance)] = {
           out.size() - 1, static_cast<std::size_t>(place - names.begin())};

@@ -43,6 +43,7 @@ struct ToolUse {
   std::int64_t most_rounds = -1;               // max_tool_calling_iterations; below 0: no bound
   std::int64_t most_result_tokens = 0;         // 0: no bound
   std::int64_t failures_to_stop = 0;           // 0: never
+  bool scores = true;                          // environments are asked for their rewards
   std::size_t shared_tools = 0;                // the first ones of tools(): functions, not methods
   std::vector<std::string> environments = {};  // names; "" alone: one without a name; empty: none
   base::Json template_kwargs = {};             // chat_template_kwargs
@@ -57,7 +58,7 @@ struct ToolUse {
                                               const text::Tokenizer& tokenizer) const;
   // Returns whether `name` is a method of the environment rather than a function that all share.
   bool is_method(const std::string& environment, const std::string& name) const;
-  // One reward for each class of environments that has a get_reward, named after the class.
+  // One reward for each class of environments that has a get_reward, named after the class. None where nothing `scores`.
   std::vector<std::string> reward_names() const;
 };
 

@@ -90,6 +90,7 @@ std::shared_ptr<ToolUse> open_tools(OpenedRun& run) {
               .most_rounds = plan.acting.max_tool_calling_iterations,
               .most_result_tokens = plan.acting.max_tool_result_tokens,
               .failures_to_stop = plan.acting.tool_failures_to_stop,
+              .scores = config::method_traits(plan.method).rewarded,
               .template_kwargs = template_kwargs(plan),
               .vocab_size = model.vocab_size});
   tools::PoolOptions pool = pool_options(plan);
@@ -130,7 +131,7 @@ std::shared_ptr<FunctionUse> open_function(const OpenedRun& run) {
 }
 
 void require_rewards(const config::Plan& plan, const ToolUse& tools) {
-  if (!plan.policy.reward_funcs.empty() || !tools.reward_names().empty()) return;
+  if (!tools.scores || !plan.policy.reward_funcs.empty() || !tools.reward_names().empty()) return;
   throw base::UserError(
       {.where = "reward_funcs",
        .expected = "something that scores: reward_funcs, or a get_reward of the environment",

@@ -55,20 +55,6 @@ at::Tensor sequence_of_tokens(const RolloutBatch& batch, std::span<const std::si
   return at::tensor(out, at::kLong);
 }
 
-// As TRL: calls a sample, and the share of them that failed.
-void add_tool_metrics(const RolloutBatch& batch, std::vector<NamedValue>& metrics) {
-  if (!batch.has_tools) return;
-  double calls = 0, failed = 0;
-  for (const RolloutSample& sample : batch.samples) {
-    for (const ToolCall& one : sample.calls) {
-      calls += 1;
-      failed += one.failed ? 1 : 0;
-    }
-  }
-  metrics.emplace_back("tools/call_frequency", calls / static_cast<double>(batch.samples.size()));
-  metrics.emplace_back("tools/failure_frequency", calls == 0 ? 0 : failed / calls);
-}
-
 void add_reward_metrics(const learn::Advantages& found, const RolloutBatch& batch, std::int64_t group,
                         std::vector<NamedValue>& metrics) {
   for (std::size_t k = 0; k < batch.reward_names.size(); ++k) {
@@ -129,6 +115,20 @@ learn::RewardTable reward_table(const RolloutBatch& batch, const PolicyPlan& pol
 
 }  // namespace
 
+void add_tool_metrics(const RolloutBatch& batch, std::span<const std::size_t> samples,
+                      std::vector<NamedValue>& metrics) {
+  if (!batch.has_tools) return;
+  double calls = 0, failed = 0;
+  for (const std::size_t i : samples) {
+    for (const ToolCall& one : batch.samples[i].calls) {
+      calls += 1;
+      failed += one.failed ? 1 : 0;
+    }
+  }
+  metrics.emplace_back("tools/call_frequency", calls / static_cast<double>(samples.size()));
+  metrics.emplace_back("tools/failure_frequency", calls == 0 ? 0 : failed / calls);
+}
+
 void add_length_metrics(const RolloutBatch& batch, std::span<const std::size_t> samples,
                         std::vector<NamedValue>& metrics) {
   std::vector<double> all, terminated;
@@ -186,7 +186,7 @@ ScoredRollouts score_rollouts(RolloutBatch batch, const PolicyPlan& policy, cons
                   [](const RolloutSample& one) { return one.ref_logprobs.size() == one.drawn(); });
   if (policy.beta != 0 && !known) reference(out.batch);
   add_length_metrics(out.batch, all_of(out.batch.samples.size()), out.metrics);
-  add_tool_metrics(out.batch, out.metrics);
+  add_tool_metrics(out.batch, all_of(out.batch.samples.size()), out.metrics);
   std::vector<double> rewards, weights;
   const learn::Advantages found = loss.advantages(
       out.batch, reward_table(out.batch, policy, group, rewards, weights), policy, out.metrics);

@@ -62,6 +62,10 @@ TokenScores recorded_scores(const RolloutBatch& batch, std::span<const std::size
 void add_length_metrics(const RolloutBatch& batch, std::span<const std::size_t> samples,
                         std::vector<NamedValue>& metrics);
 
+// Calls a sample, and the share of them that failed, as TRL has them; nothing without tools.
+void add_tool_metrics(const RolloutBatch& batch, std::span<const std::size_t> samples,
+                      std::vector<NamedValue>& metrics);
+
 // Tokens that count in the loss: all but those of truncated completions under mask_truncated_completions.
 double scored_tokens(const RolloutBatch& batch, std::span<const std::size_t> samples,
                      const config::PolicyPlan& policy);

@@ -142,6 +142,7 @@ StepLoss Distill::backward(std::int64_t step) {
   out.counts = made.counts;
   out.tokens = counted_tokens(made.batch);
   add_length_metrics(made.batch, all_of(made.batch.samples.size()), out.metrics);
+  add_tool_metrics(made.batch, all_of(made.batch.samples.size()), out.metrics);
   tell(made.facts, made.batch, step, 0, "", /*nothing_scored=*/false);
   newest_ = std::move(made.batch);
   last_step_ = step;
@@ -197,6 +198,7 @@ EvalFacts Distill::evaluate() {
     if (parts_.plan.distill.loss_type == "sampled")
       metrics.emplace_back("teacher_kl", per_token(found[i].teacher_kl, found[i].tokens));
     add_length_metrics(made.batch, batches[i], metrics);
+    add_tool_metrics(made.batch, batches[i], metrics);
     for (const auto& [name, value] : metrics) means.add(name, value);
     out.batches += 1;
     out.rows += std::ssize(batches[i]);

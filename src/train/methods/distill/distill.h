@@ -18,6 +18,9 @@
 // loss_type top_k is KL(teacher, student) at what a teacher behind a server says (train/references/remote_teacher.h,
 // learn/divergence/top_k_divergence.h). Such a teacher can be that of loss_type sampled too.
 //
+// With tools or an environment a completion is a dialogue, as in GRPO (train/batches/tool_rollouts.h). The teacher reads it whole, and
+// what tools gave is in no loss.
+//
 // The teacher is ReferencePlan::ref_model, with its own dtype and quantization; the same folder as the model's is the
 // model without its adapter. TRL shuffles the completions of a step before it cuts micro-batches; here they come in
 // the prompts' order, and a replayed batch has its slices.
