@@ -1,0 +1,123 @@
+// The parts of a layer have its linears and norms, and say what its tape holds, for every family.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "model/causal_lm.h"
+#include "model/files/weight_source.h"
+#include "model/layers/fused_layer.h"
+#include "model/layers/per_layer.h"
+#include "model/tiny_model.h"
+
+namespace hone::model {
+namespace part_test {
+
+using namespace hone::test_tools;
+
+constexpr std::int64_t kTokens = 11;
+constexpr DtypePolicy kDtypes = {at::kBFloat16, at::kFloat};
+
+class PartsOf : public testing::TestWithParam<const char*> {
+ protected:
+  PartsOf() {
+    write_model(folder_.path(), tiny_config(GetParam()));
+    source_ = open_weights(folder_.path());
+    model_ = std::make_unique<CausalLm>(*source_, kDtypes, Storage::kPlain);
+  }
+
+  TempFolder folder_;
+  std::unique_ptr<WeightSource> source_;
+  std::unique_ptr<CausalLm> model_;
+};
+
+TEST_P(PartsOf, EachLinearAndEachNormIsInOneOfThem) {
+  const ModelConfig& config = model_->config();
+  for (const DecoderLayer& layer : model_->layers()) {
+    const std::string prefix = std::string(names_of(config).layers.hf) + std::to_string(layer.number) + ".";
+    std::vector<std::string> listed, held;
+    for (const LayerLinear& one : layer_linears(config, layer.number)) listed.push_back(prefix + one.hf);
+    for (const ops::Linear* linear : layer.linears()) held.push_back(linear->name);
+    EXPECT_EQ(held, listed) << "the order of the files";
+
+    std::set<const ops::Linear*> readers, wanted;
+    for (const auto& group : layer.readers()) readers.insert(group.begin(), group.end());
+    std::size_t experts = 0;
+    for (const LinearStack& stack : layer.stacks()) {
+      wanted.insert(stack.linear);
+      for (const auto& expert : stack.experts) experts += expert.size();
+    }
+    for (const LayerLinear& one : layer_linears(config, layer.number)) experts -= one.expert >= 0 ? 1 : 0;
+    EXPECT_EQ(experts, 0U) << "each of an expert's linears is in one stack";
+    for (const ops::Linear* linear : layer.linears())
+      if (linear->name.find(".experts.") == std::string::npos) wanted.insert(linear);
+    EXPECT_EQ(readers, wanted);
+
+    for (const LayerNorm& norm : layer_norms(config, layer.number)) {
+      std::size_t found = 0;
+      for (const LayerPart* part : layer.parts)
+        found += part->has_norm(config, layer.number, norm.place) ? 1 : 0;
+      EXPECT_EQ(found, 1U) << norm.name.hf;
+    }
+  }
+}
+
+std::int64_t bytes_of(std::initializer_list<at::Tensor> tensors) {
+  std::int64_t out = 0;
+  for (const at::Tensor& one : tensors) out += one.defined() ? static_cast<std::int64_t>(one.nbytes()) : 0;
+  return out;
+}
+
+std::int64_t bytes_of(const PartTape& t) {
+  return bytes_of({t.stream, t.read, t.gate_up, t.product, t.branch, t.mixer.in, t.mixer.gate,
+                   t.mixer.before_norm, t.mixer.out, t.mixer.lse, t.experts.logits, t.experts.gate_up,
+                   t.experts.product});
+}
+
+std::int64_t planned(const PartColumns& one, RecomputeLevel level) {
+  const auto e = static_cast<std::int64_t>(c10::elementSize(kDtypes.linear)),
+             residual = static_cast<std::int64_t>(c10::elementSize(kDtypes.residual));
+  std::int64_t columns = one.always;
+  if (level != RecomputeLevel::kLayer) columns += one.unless_layer;
+  if (level == RecomputeLevel::kNone) columns += one.only_none;
+  return kTokens * (one.stream * residual + columns * e + 4 * one.floats);
+}
+
+TEST_P(PartsOf, TheTapeHasTheBytesOfTheirColumns) {
+  const at::NoGradGuard no_grad;
+  const ModelConfig& config = model_->config();
+  std::vector<std::int64_t> ids, positions;
+  for (std::int64_t i = 0; i < kTokens; ++i) {
+    ids.push_back(3 + i);
+    positions.push_back(i);
+  }
+  const RopeTables ropes = model_->ropes(positions);
+  const ops::PassContext context;
+  for (const RecomputeLevel level : {RecomputeLevel::kNone, RecomputeLevel::kCheap, RecomputeLevel::kLayer}) {
+    at::Tensor x = model_->embed(ids);
+    std::map<std::int64_t, SharedKeys> shared;
+    LayerPass pass{config, ropes, context};
+    pass.shared = &shared;
+    pass.keeps_shared = true;
+    if (const PerLayerInputs* inputs = model_->per_layer(); inputs != nullptr)
+      pass.per_layer = fused_per_layer_inputs(*inputs, {config, kDtypes, ids, context}, x, nullptr);
+    for (const DecoderLayer& layer : model_->layers()) {
+      LayerTape tape;
+      x = fused_layer_forward(layer, pass, x, {{0, kTokens}}, level, &tape);
+      ASSERT_EQ(tape.size(), layer.parts.size());
+      for (std::size_t i = 0; i < tape.size(); ++i)
+        EXPECT_EQ(bytes_of(tape[i]), planned(layer.parts[i]->columns(config, layer.number), level))
+            << "layer " << layer.number << ", part " << i << ", level " << static_cast<int>(level);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, PartsOf, testing::ValuesIn(every_family()));
+
+}  // namespace part_test
+}  // namespace hone::model
