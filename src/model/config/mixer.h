@@ -2,7 +2,7 @@
 // first part of a layer (layer_part.h) has it between its linears. One object says and does everything about
 // one of them: that part, the caches, the memory plan and the doctor ask it. Which mixers there are is known
 // to the table in mixer.cpp and to LayerCache, which has a field for each sort of state. Two messages name
-// some: those of decoder_drafts.cpp and zero_gradient.cpp.
+// some: those of decoder_drafts.cpp and parts/mixing.cpp.
 //
 // A mixer is one file of model/mixers/, a line in model/mixers/mixers.h, and a row of the table in
 // mixer.cpp. It has no data: what it computes with is in the layer (DecoderLayer) and the configuration.
