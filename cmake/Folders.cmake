@@ -39,12 +39,12 @@ function(hone_joined_folder folder)
 endfunction()
 
 # hone_level_folder(LEVEL [-m...]): the kernels of ops/backend/cpu for one instruction level. One body is compiled for several
-# levels; without contraction of a * b + c each gives the same bits. g++ 12 sees uninitialized values in its own <immintrin.h>.
+# levels; without contraction of a * b + c each gives the same bits.
 function(hone_level_folder level)
   if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     set(ARGN)
   endif()
-  hone_folder(ops/backend/cpu/${level} OWN_HEADERS ${vector_loops} -ffp-contract=off -fno-math-errno -Wno-maybe-uninitialized ${ARGN})
+  hone_folder(ops/backend/cpu/${level} OWN_HEADERS ${vector_loops} -ffp-contract=off -fno-math-errno ${HONE_OWN_HEADERS} ${ARGN})
 endfunction()
 
 set(avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl)
@@ -57,7 +57,7 @@ hone_level_folder(amx ${avx512} -mavx512bf16)  # the tiles' own instructions are
 # A list of cases, which spends its time in libtorch.
 hone_joined_folder(ops/cases -O1)
 # Files that hold several levels by attribute. Contraction is on, as in libtorch.
-hone_folder(ops/backend/cpu/targets ${vector_loops} -Wno-maybe-uninitialized)
+hone_folder(ops/backend/cpu/targets ${vector_loops} ${HONE_OWN_HEADERS})
 
 # Loops of other rooms that are to become vectors.
 hone_folder(*/loops ${vector_loops} -fno-trapping-math -ffp-contract=off)

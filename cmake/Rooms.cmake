@@ -6,9 +6,15 @@
 
 set(HONE_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wconversion -Werror
     -Wno-missing-field-initializers)  # designated initializers leave out what keeps its default
-# g++ 12 sees uninitialized values in its own <regex> when it instruments it.
-set(HONE_SANITIZE -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1
-    -Wno-maybe-uninitialized)
+# g++ 12 sees uninitialized values in its own <regex> when it instruments it, and in its own <immintrin.h>.
+set(HONE_OWN_HEADERS -Wno-maybe-uninitialized)
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  # clang forgets, across a precompiled header, that libstdc++ allows itself deprecated names. Its -Wconversion asks for signs too, which
+  # that of g++ does not, and -Wpedantic bounds literals, which embedded files exceed.
+  list(APPEND HONE_WARNINGS -Wno-deprecated-declarations -Wno-sign-conversion -Wno-overlength-strings)
+  set(HONE_OWN_HEADERS)
+endif()
+set(HONE_SANITIZE -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1 ${HONE_OWN_HEADERS})
 
 # A room that no token's time depends on is optimized less: half of its compile time went there (docs/log.md). Its folders of loops
 # have flags of their own (cmake/Folders.cmake).
@@ -19,6 +25,16 @@ set(HONE_COLD_OPTIONS -O1)
 # to 2 GB instead of 1.7.
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   add_compile_options(--param=ggc-min-heapsize=2000000)
+endif()
+
+# Code by clang calls libomp, and libtorch calls libgomp. libomp has the names of libgomp too: loaded first, it serves both, and the
+# process has one team of threads.
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  execute_process(COMMAND ${CMAKE_CXX_COMPILER} --print-file-name=libomp.so OUTPUT_VARIABLE hone_libomp OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(NOT IS_ABSOLUTE "${hone_libomp}")
+    message(FATAL_ERROR "${CMAKE_CXX_COMPILER} has no libomp.so: install the package libomp-<version>-dev of the same version (Debian, Ubuntu)")
+  endif()
+  add_link_options(-Wl,--push-state,--no-as-needed ${hone_libomp} -Wl,--pop-state)
 endif()
 
 if(HONE_TSAN)

@@ -14,12 +14,12 @@ const ReadKey* ReadKeys::find(std::string_view name) const {
 }
 
 const Json& ReadKeys::at(const Json& object, std::string_view key) const {
-  static const Json kAbsent = nullptr;
+  static const Json kNoValue = nullptr;
   const ReadKey* row = find(key);
   require(row != nullptr && row->use != KeyUse::kNeutral, kind_,
           fmt::format("{} is read, and its table does not say that it is applied or refused", key));
   const auto it = object.find(key);
-  return it == object.end() ? kAbsent : *it;
+  return it == object.end() ? kNoValue : *it;
 }
 
 std::vector<std::string> ReadKeys::unmarked(const Json& object) const {

@@ -186,7 +186,7 @@ TokenizedChat tokenize_chat(const Tokenizer& tokenizer, const ChatTemplate& chat
   out.assistant.assign(out.ids.size(), 0);
   for (std::size_t i = 0; i < out.ids.size(); ++i) {
     const auto [begin, end] = encoding.byte_offsets[i];
-    const auto overlaps = [begin = begin, end = end](const auto& span) {
+    const auto overlaps = [begin, end](const auto& span) {
       return begin < span.second && end > span.first && begin < end;
     };
     out.assistant[i] = std::any_of(spans.begin(), spans.end(), overlaps) ? 1 : 0;

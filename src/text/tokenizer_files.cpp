@@ -217,10 +217,10 @@ std::optional<std::string> class_without_model(const Json& config, bool byte_lev
 }  // namespace
 
 void throw_unreadable(const TokenizerFiles& files, const std::string& found) {
-  constexpr std::size_t kMaxMessage = 500;  // bytes: errors of parsers quote the file
+  constexpr std::size_t kMaxQuoted = 500;  // bytes: errors of parsers quote the file
   throw base::UserError({.where = (base::fs::path(files.where) / kTokenizerJson).string(),
                          .expected = "a tokenizer in the format of Hugging Face's tokenizers 0.23",
-                         .found = base::cut_text(found, kMaxMessage),
+                         .found = base::cut_text(found, kMaxQuoted),
                          .cause = "an interrupted download, or a Git LFS pointer file",
                          .fix = "download the file again and compare its size"});
 }

@@ -4,12 +4,12 @@
 
 namespace hone::tools {
 
-using Ids = std::vector<std::int32_t>;
+using TokenIds = std::vector<std::int32_t>;
 
 struct SuffixMaker::Impl {
   explicit Impl(SuffixForms made) : forms(std::move(made)) {}
   SuffixForms forms;
-  Ids ends;
+  TokenIds ends;
   std::vector<std::string> notes;
 };
 
@@ -26,14 +26,14 @@ SuffixMaker::SuffixMaker(const text::Tokenizer& tokenizer, const text::ChatTempl
   impl_ = std::move(impl);
 }
 
-Ids SuffixMaker::suffix(const std::vector<Call>& calls, const std::vector<std::string>& results,
+TokenIds SuffixMaker::suffix(const std::vector<Call>& calls, const std::vector<std::string>& results,
                         std::int32_t last_id) const {
-  Ids out = impl_->forms.suffix(calls, results);
+  TokenIds out = impl_->forms.suffix(calls, results);
   if (!out.empty() && out.front() == last_id && impl_->forms.is_special(last_id)) out.erase(out.begin());
   return out;
 }
 
-const Ids& SuffixMaker::turn_ends() const {
+const TokenIds& SuffixMaker::turn_ends() const {
   return impl_->ends;
 }
 

@@ -61,7 +61,7 @@ TEST(OpenReward, WrongParameters) {
 }
 
 TEST(OpenReward, NeededColumns) {
-  const auto needs = [](const std::string& word) { return required_columns(word, {}); };
+  const auto needs = [](const std::string& word) { return required_columns(word, OpenOptions{}); };
   EXPECT_EQ(needs("accuracy_reward"), std::vector<std::string>{"solution"});
   EXPECT_EQ(needs("accuracy_reward(column=answer)"), std::vector<std::string>{"answer"});
   EXPECT_EQ(needs("exact_match"), std::vector<std::string>{"answer"});

@@ -18,7 +18,7 @@ TrialData sums() {
 }
 
 Trial trial_of(const std::string& word, const TrialData& data) {
-  return try_reward(*open_rewards({word}, {})[0], required_columns(word, {}), data);
+  return try_reward(*open_rewards({word}, {})[0], required_columns(word, OpenOptions{}), data);
 }
 
 double mean(const Trial& trial, const std::string& kind) {

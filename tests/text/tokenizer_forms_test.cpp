@@ -92,7 +92,7 @@ void expect_same(const Json& ours, const Json& want, const std::string& name) {
   for (const auto& [key, value] : ours.items()) {
     if (key == "special") {
       for (const auto& [token, text] : want["special"].items())
-        EXPECT_EQ(value.value(token, "none"), text) << name << ", " << token;
+        EXPECT_EQ(Json(value.value(token, "none")), text) << name << ", " << token;
       EXPECT_EQ(value.size(), want["special"].size()) << name << ": " << value;
       continue;
     }

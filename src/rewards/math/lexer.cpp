@@ -22,7 +22,7 @@ struct Literal {
 constexpr auto kSkip = MathToken::kEnd;
 
 // clang-format off
-constexpr std::array kLiterals = {
+constexpr Literal kLiterals[] = {
     // spaces
     Literal{U"\\,", kSkip, {}}, Literal{U"\\thinspace", kSkip, {}}, Literal{U"\\:", kSkip, {}},
     Literal{U"\\medspace", kSkip, {}}, Literal{U"\\;", kSkip, {}}, Literal{U"\\thickspace", kSkip, {}},

@@ -148,7 +148,7 @@ Json trainer_state(const config::Plan& plan, std::int64_t step, std::int64_t tot
 void add_counts(std::vector<NamedValue>& to, const std::vector<NamedValue>& more) {
   for (const auto& [name, value] : more) {
     const auto place =
-        std::find_if(to.begin(), to.end(), [&name = name](const auto& one) { return one.first == name; });
+        std::find_if(to.begin(), to.end(), [&name](const auto& one) { return one.first == name; });
     if (place == to.end()) {
       to.emplace_back(name, value);
     } else {

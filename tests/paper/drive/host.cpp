@@ -63,8 +63,8 @@ int host_on_card(const std::vector<std::string>& words, at::Device card) {
   const std::int64_t batch = std::stoll(words[1]);
   rollout::Engine engine(model, {.batch_size = batch});
   rollout::RequestOptions options;
-  constexpr std::int64_t kTokens = 200;
-  options.max_new_tokens = kTokens;
+  constexpr std::int64_t kLongTokens = 200;
+  options.max_new_tokens = kLongTokens;
   options.sampler.temperature = 1;
   for (std::int64_t i = 0; i < batch; ++i)
     engine.add({.ids = std::vector<std::int32_t>(9, static_cast<std::int32_t>(3 + i)), .options = options});
@@ -72,7 +72,7 @@ int host_on_card(const std::vector<std::string>& words, at::Device card) {
       at::RecordFunctionCallback(operator_begun, operator_ended).scopes({at::RecordScope::FUNCTION}));
   // Observers cost time themselves: every other step is without them, and says how long a step takes.
   std::vector<double> all, inside, beside;
-  for (std::int64_t i = 0; i < kTokens - 20; ++i) {
+  for (std::int64_t i = 0; i < kLongTokens - 20; ++i) {
     const bool is_observed = i % 2 == 1;
     is_observed ? at::reenableCallback(handle) : at::disableCallback(handle);
     in_operators.seconds = 0;
@@ -81,7 +81,7 @@ int host_on_card(const std::vector<std::string>& words, at::Device card) {
     engine.advance();
     const std::vector<rollout::Event> events = engine.poll();
     const double total = base::seconds_since(observed), seconds = processor_seconds() - begin;
-    if (i < kTokens / 4) continue;  // prompts are read in pieces
+    if (i < kLongTokens / 4) continue;  // prompts are read in pieces
     base::require(std::ssize(events) == batch, "paper_drive host", "a token of each sequence in a step");
     if (is_observed) {
       inside.push_back(in_operators.seconds);
