@@ -8,24 +8,19 @@ Fetched once, into third_party/roots (ignored by git): the systems. Not fetched 
 third_party/site and models, without their being written to.
 """
 import argparse
-import os
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
 
 sys.dont_write_bytecode = True
-from checks import SOURCE, Skip, Tests, holds, same
+from checks import SOURCE, Tests, holds, same
+from systems import SYSTEMS, minutes, system, with_sources, within
 
 sys.path.insert(0, str(SOURCE / "tools"))
 import wheel
 
-ROOTS = SOURCE / "third_party/roots"
-SYSTEMS = {"bookworm": ("Debian 12", "http://deb.debian.org/debian", "main"),
-           "jammy": ("Ubuntu 22.04", "http://archive.ubuntu.com/ubuntu", "main,universe")}
 PACKAGES = "python3,python3-venv,ca-certificates"
 MOUNTED = {"third_party/site": "hone/third_party/site", "models": "hone/models"}
 SCRIPT = """
@@ -48,66 +43,23 @@ print("scored", len(seen), sys.version.split()[0])
 """
 
 
-def system(name):
-    """Its folder; made where it is not there."""
-    root = ROOTS / name
-    if (root / "complete").is_file():
-        return root
-    if os.geteuid() != 0 or shutil.which("debootstrap") is None:
-        raise Skip("debootstrap makes this system, as root; Debian's package debootstrap")
-    _, mirror, components = SYSTEMS[name]
-    keys = sorted(pathlib.Path("/usr/share/keyrings").glob("ubuntu-archive-keyring.*" if name == "jammy" else "debian-archive-keyring.*"))
-    shutil.rmtree(root, ignore_errors=True)
-    root.mkdir(parents=True)
-    ended = subprocess.run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", f"--components={components}",
-                            f"--keyring={keys[0]}" if keys else "--no-check-gpg", name, str(root), mirror], capture_output=True, text=True)
-    if ended.returncode:
-        raise Skip(f"debootstrap could not make it: {ended.stdout.strip().splitlines()[-1:]}")
-    (root / "complete").write_text("")
-    return root
-
-
-def within(root, command):
-    """A shell command in the system, in /hone, with this project's torch and models; (what ran, its seconds)."""
-    mounts = [f"mount -t proc proc {root}/proc", f"mount --rbind /dev {root}/dev"]
-    mounts += [f"mount --bind -o ro {SOURCE / source} {root / target}" for source, target in MOUNTED.items() if (SOURCE / source).is_dir()]
-    text = " && ".join([*mounts, f"exec chroot {root} env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 bash -c 'cd /hone && '\"$0\""])
-    begun = time.monotonic()
-    ended = subprocess.run(["unshare", "--mount", "sh", "-c", text, command], capture_output=True, text=True)
-    return ended, time.monotonic() - begun
-
-
 def done(root, command):
-    ended, seconds = within(root, command)
+    ended, seconds = within(root, command, MOUNTED)
     same(ended.returncode, 0, f"{command}: {ended.stdout[-1500:]}\n{ended.stderr[-1500:]}")
     return ended.stdout, seconds
 
 
 def fresh(root, packed):
-    """/hone as of the last commit, with the wheel in dist/; nothing else of an earlier run."""
-    here = root / "hone"
-    shutil.rmtree(here, ignore_errors=True)
-    for target in MOUNTED.values():
-        (root / target).mkdir(parents=True)
-    archive = subprocess.run(["git", "-C", str(SOURCE), "archive", "HEAD"], capture_output=True)
-    if archive.returncode:
-        raise Skip("no git history here")
-    subprocess.run(["tar", "x", "-C", str(here)], input=archive.stdout, check=True)
+    """/hone as of the last commit, with the wheel in dist/."""
+    here = with_sources(root, MOUNTED)
     (here / "dist").mkdir()
     shutil.copy(packed, here / "dist")
     (here / "grpo.py").write_text(SCRIPT)
-    ended, _ = within(root, "true")
-    if ended.returncode:
-        raise Skip(f"no chroot with mounts of its own: {ended.stderr.strip()[-200:]}")
-
-
-def minutes(seconds):
-    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
 
 
 def test_system(folder, name, packed):
     title = SYSTEMS[name][0]
-    root = system(name)
+    root = system(name, PACKAGES)
     fresh(root, packed)
     said, seconds = done(root, f"./quickstart --wheel dist/{packed.name}")
     installed = re.search(r"^== model and data +\[(\d+):(\d+)\]", said, re.MULTILINE)
@@ -130,7 +82,7 @@ def test_dockerfile(folder, packed):
     same([word for word, _ in lines], ["FROM", "RUN", "COPY", "RUN", "WORKDIR", "ENTRYPOINT"], "steps")
     holds("bookworm" in lines[0][1] and f"torch=={wheel.torch_minor()}.*" in lines[1][1], lines[:2])
     same(lines[5][1], '["hone"]', "the entry point")
-    root = system("bookworm")
+    root = system("bookworm", PACKAGES)
     fresh(root, packed)
     done(root, "python3 -m venv /hone/image && echo /hone/third_party/site >$(echo /hone/image/lib/python*/site-packages)/torch.pth")
     shutil.copy(packed, root / "tmp")
@@ -144,7 +96,7 @@ def test_dockerfile(folder, packed):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--wheel")
-    parser.add_argument("systems", nargs="*", default=list(SYSTEMS))
+    parser.add_argument("systems", nargs="*", default=["bookworm", "jammy"])
     given = parser.parse_args()
     tests = Tests()
     with tempfile.TemporaryDirectory() as folder:
