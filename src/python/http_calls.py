@@ -21,6 +21,7 @@ import urllib.parse  # noqa: E402
 import urllib.request  # noqa: E402
 
 TRIES, LONGEST_PAUSE = 5, 8  # of one request, and seconds between two of them
+BLANKS, SHORTEST_KEY = " \t\r\n", 4  # as HttpCalls::without_key has them
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -63,7 +64,7 @@ class Client:
     def __init__(self, settings):
         self.url, self.seconds, self.most = settings["url"], settings["seconds"], settings["most"]
         self.headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "hone"}
-        key = os.environ.get(settings["key_env"], "").strip()
+        self.key = key = os.environ.get(settings["key_env"], "").strip(BLANKS)
         self.fault = "" if key.isascii() and key.isprintable() else f"the key in {settings['key_env']} has characters that no key may have"
         if key and not self.fault:
             self.headers["Authorization"] = "Bearer " + key
@@ -101,7 +102,10 @@ class Client:
                 return {"failed": f"no whole answer within {self.seconds:g} s", "absent": False}, None
             absent = isinstance(reason, (ConnectionRefusedError, socket.gaierror))
             broken = isinstance(reason, (ConnectionResetError, ConnectionAbortedError, BrokenPipeError, http.client.IncompleteRead))
-            failed = {"failed": f"{type(reason).__name__}: {' '.join(str(reason).split())[:200]}", "absent": absent}
+            said = " ".join(str(reason).split())
+            if len(self.key) >= SHORTEST_KEY:  # before it is cut
+                said = said.replace(self.key, "")
+            failed = {"failed": f"{type(reason).__name__}: {said[:200]}", "absent": absent}
             return failed, pause_of(None, tries) if broken else None
         if len(body) > self.most:
             return {"failed": f"an answer of more than {self.most:,} bytes", "absent": False}, None

@@ -84,6 +84,8 @@ struct GenerateOptions : RequestOptions, EngineOptions {
   std::vector<std::size_t> prompt_keys;
   // Each prompt has its Request::adapter here. Where this is empty, the model is used as it is.
   std::vector<std::shared_ptr<const ops::AdapterSides>> adapters = {};
+  bool keeps_texts =
+      true;  // with drafts: whether a source keeps what was said for the same prompt's next time
   // Each prompt has its Request::former here; empty: none has.
   std::vector<std::shared_ptr<const Texts>> former = {};
 

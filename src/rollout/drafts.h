@@ -38,6 +38,9 @@ constexpr std::int64_t kLongestDraft = 16;
 constexpr std::int64_t kMostGuesses =
     64;  // tokens of a pass, of all its sequences: the memory plan counts their logits
 
+// Bytes of a token in DraftTexts, about: its number, and its places behind four and two tokens.
+constexpr std::int64_t kPlaceBytes = 84;
+
 // Holds the texts of one prompt's samples, those of earlier batches first, and knows where each run of kDraftMatches tokens was seen last.
 class DraftTexts {
  public:

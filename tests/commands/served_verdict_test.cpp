@@ -36,18 +36,21 @@ struct Served {
         whole(sum(half, drawn(3, size))) {}
 
   // The verdict of a server that says these numbers.
-  std::string code(const Numbers& said) const {
+  std::string code(const Numbers& said) const { return verdict(said).code; }
+  ServedVerdict verdict(const Numbers& said, const Numbers* another = nullptr) const {
     std::vector<ServedScores> served;
     for (const auto& one : said) served.push_back({.ids = {}, .from = 1, .logprobs = one});
     std::vector<Measured> measured;
-    for (const auto& [name, own] : {std::pair<const char*, Numbers>{kApplied, sum(base, whole)},
-                                    {kBaseOnly, base},
-                                    {"attention_only", sum(base, half)},
-                                    {"twice", sum(base, whole, 2)}})
+    std::vector<std::pair<const char*, Numbers>> all = {{kApplied, sum(base, whole)},
+                                                        {kBaseOnly, base},
+                                                        {"attention_only", sum(base, half)},
+                                                        {"twice", sum(base, whole, 2)}};
+    if (another != nullptr) all.emplace_back("another", *another);
+    for (const auto& [name, own] : all)
       measured.push_back({.hypothesis = {.code = name, .words = name, .cause = "", .fix = ""},
                           .distance = distance(served, own),
                           .own = own});
-    return verdict_of(served, measured, 0.1).code;
+    return verdict_of(served, measured, 0.1);
   }
 
   Numbers base, half, whole;
@@ -77,6 +80,33 @@ TEST(ServedVerdict, APartOfTheWayIsNotToldApart) {
   const Numbers rounding = drawn(7, 0.02);
   EXPECT_EQ(weak.code(sum(sum(weak.base, weak.whole, 0.6), rounding)), "not_told_apart");
   EXPECT_EQ(weak.code(sum(sum(weak.base, weak.whole, 0.3), rounding)), "not_told_apart");
+}
+
+// Where rounding could hide a part of the adapter that is missing, the verdict says how much.
+TEST(ServedVerdict, RoundingThatHidesAPartIsSaid) {
+  const Served weak(0.1);
+  const ServedVerdict found = weak.verdict(sum(sum(weak.base, weak.whole, 0.85), drawn(7, 0.05)));
+  EXPECT_EQ(found.code, kApplied);
+  EXPECT_NE(found.what.find("% of what it changes may be missing"), std::string::npos) << found.what;
+  const Served strong(0.5);
+  EXPECT_EQ(strong.verdict(sum(strong.base, strong.whole)).what, kApplied);
+}
+
+TEST(ServedVerdict, AHypothesisWithoutNumbersIsNotNear) {
+  const Served weak(0.1);
+  const Numbers said = sum(sum(weak.base, weak.whole), drawn(7, 0.05));
+  const Numbers broken(kTexts, std::vector<float>(kTokens, NAN));
+  EXPECT_EQ(weak.verdict(said, &broken).code, kApplied);
+}
+
+// A direction is known from many tokens only.
+TEST(ServedVerdict, AFewTokensShowNoDirection) {
+  Served weak(0.1);
+  Numbers said = sum(sum(weak.base, weak.whole), drawn(7, 0.05));
+  said.resize(1);
+  said[0].resize(10);
+  for (Numbers* numbers : {&weak.base, &weak.whole, &weak.half}) numbers->resize(1);
+  EXPECT_EQ(weak.code(said), "not_told_apart");
 }
 
 TEST(ServedVerdict, AnAdapterWithinTheRoundingIsNotToldApart) {

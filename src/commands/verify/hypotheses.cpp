@@ -12,6 +12,7 @@ namespace hone::commands {
 namespace {
 
 constexpr float kLeastLikely = -10;
+constexpr std::int64_t kLeastTokens = 16;  // of a share's error
 
 bool is_attention(const std::string& name) {
   return name.find("attn") != std::string::npos || name.find("attention") != std::string::npos ||
@@ -212,10 +213,11 @@ Along along(const std::vector<ServedScores>& served, const std::vector<std::vect
   const double length = mean_over(served, [&](auto i, auto j) { return way(i, j) * way(i, j); });
   const double common = mean_over(served, [&](auto i, auto j) { return way(i, j) * rest(i, j); });
   const double whole = mean_over(served, [&](auto i, auto j) { return rest(i, j) * rest(i, j); });
-  if (!(length > 0)) return {.share = HUGE_VAL, .error = HUGE_VAL};
+  const std::int64_t tokens = counted_tokens(served);
+  if (!(length > 0) || !std::isfinite(length) || tokens < kLeastTokens)
+    return {.share = HUGE_VAL, .error = HUGE_VAL};
   const double across = std::max(0.0, whole - common * common / length);
-  return {.share = common / length,
-          .error = std::sqrt(across / length / static_cast<double>(counted_tokens(served)))};
+  return {.share = common / length, .error = std::sqrt(across / length / static_cast<double>(tokens - 1))};
 }
 
 std::int64_t counted_tokens(const std::vector<ServedScores>& served) {

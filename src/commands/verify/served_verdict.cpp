@@ -40,14 +40,24 @@ ServedVerdict too_weak(double changes, double best) {
           .is_applied = false};
 }
 
+const Measured* named(const std::vector<Measured>& measured, std::string_view code) {
+  const auto found = std::find_if(measured.begin(), measured.end(),
+                                  [&](const Measured& one) { return one.hypothesis.code == code; });
+  return found == measured.end() ? nullptr : &*found;
+}
+
 // The distance between the answers with the adapter and those of the base.
 double changes_of(const std::vector<ServedScores>& served, const std::vector<Measured>& measured) {
-  const Measured *applied = nullptr, *base = nullptr;
-  for (const Measured& one : measured) {
-    if (one.hypothesis.code == kApplied) applied = &one;
-    if (one.hypothesis.code == kBaseOnly) base = &one;
-  }
+  const Measured *applied = named(measured, kApplied), *base = named(measured, kBaseOnly);
   return applied == nullptr || base == nullptr ? 0 : distance(served, applied->own, base->own);
+}
+
+// A scale of 0.85, or an adapter without some of its layers, looks like rounding as far as this.
+std::string may_miss(const std::vector<ServedScores>& served, const std::vector<Measured>& measured) {
+  const Along found = along(served, named(measured, kApplied)->own, named(measured, kBaseOnly)->own);
+  const double most = std::abs(found.share) + 2 * found.error;
+  return ", as far as the server's rounding shows: up to " + doctor::short_number(std::ceil(100 * most)) +
+         " % of what it changes may be missing";
 }
 
 bool is_off_the_way(const std::vector<ServedScores>& served, const Measured& nearest, const Measured& other) {
@@ -69,12 +79,15 @@ ServedVerdict verdict_of(const std::vector<ServedScores>& served, const std::vec
   if (!(changes >= kLeastTimesNoise * best && changes > kFloor)) return too_weak(changes, best);
   const bool is_weak = changes < kTimesNoise * best;
   std::string near;
+  bool hides_change = false;
   for (const Measured& one : measured) {
     const bool far = !is_weak && comparable(one) >= std::max(kTimesAsFar * best, kFloor);
-    if (&one != &*nearest && !far && !is_off_the_way(served, *nearest, one))
+    if (&one != &*nearest && std::isfinite(one.distance) && !far && !is_off_the_way(served, *nearest, one)) {
       near += ", " + one.hypothesis.code;
+      hides_change = hides_change || one.hypothesis.code == kApplied || one.hypothesis.code == kBaseOnly;
+    }
   }
-  if (!near.empty() && is_weak) return too_weak(changes, best);
+  if (hides_change && is_weak) return too_weak(changes, best);
   if (!near.empty()) {
     return {.code = "not_told_apart",
             .what = "these cannot be told apart: " + nearest->hypothesis.code + near,
@@ -84,7 +97,7 @@ ServedVerdict verdict_of(const std::vector<ServedScores>& served, const std::vec
   }
   const Hypothesis& found = nearest->hypothesis;
   return {.code = found.code,
-          .what = found.words,
+          .what = found.words + (is_weak && found.code == kApplied ? may_miss(served, measured) : ""),
           .cause = found.cause,
           .fix = found.fix,
           .is_applied = found.code == kApplied};

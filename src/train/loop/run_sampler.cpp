@@ -85,6 +85,7 @@ rollout::GenerateOptions greedy_options(const OpenedRun& run, std::int64_t kv_me
   out.batch_size = kAtOnce;
   out.kv_memory = kv_memory;
   out.entropies = out.logprobs = false;
+  out.keeps_texts = false;
   return out;
 }
 

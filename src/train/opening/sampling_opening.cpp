@@ -204,8 +204,9 @@ std::int64_t most_graph_bytes(const OpenedRun& run, std::int64_t longest_prompt,
   return std::max(own, graph_bytes(*teacher, sequences, tokens));
 }
 
-// What training batches and evaluations keep to guess from.
-std::int64_t former_texts(const OpenedRun& run, const rollout::GenerateOptions& sampling) {
+// What training batches, evaluations and a teacher that samples keep to guess from, and the places of words in the texts of the
+// sequences that are sampled: in what they say, and in what was said before.
+std::int64_t draft_bytes(const OpenedRun& run, const rollout::GenerateOptions& sampling) {
   if (!run.plan.policy.replay.empty() || !rollout::guesses(sampling, *run.model)) return 0;
   const SampledData& data = run.data.sampled();
   const auto most = [&](const PolicyPrompts& prompts, std::int64_t samples) {
@@ -214,13 +215,15 @@ std::int64_t former_texts(const OpenedRun& run, const rollout::GenerateOptions& 
                                                    sampling.max_new_tokens);
     return std::min(rollout::kMostFormerBytes, static_cast<std::int64_t>(prompts.size()) * samples * one);
   };
-  return most(data.train_prompts, run.plan.policy.num_generations) +
-         most(data.eval_prompts, run.plan.policy.num_generations_eval);
+  const std::int64_t training = most(data.train_prompts, run.plan.policy.num_generations);
+  const std::int64_t sources = distill::teacher_samples(run.plan) ? 2 : 1;
+  return sources * training + most(data.eval_prompts, run.plan.policy.num_generations_eval) +
+         2 * sampling.batch_size * sampling.max_new_tokens * rollout::kPlaceBytes;
 }
 
 MemoryInputs sampling_memory(const OpenedRun& run, std::int64_t program_bytes, const LargestPasses& passes,
                              std::int64_t longest_prompt, const rollout::GenerateOptions& sampling) {
-  MemoryInputs out = memory_inputs(*run.model, run.plan, program_bytes + former_texts(run, sampling),
+  MemoryInputs out = memory_inputs(*run.model, run.plan, program_bytes + draft_bytes(run, sampling),
                                    passes.train, passes.eval);
   if (passes.shares) count_shared_prompts(out, *run.model, passes.longest_prompt, passes.sharing);
   if (!run.plan.policy.replay.empty()) return out;
