@@ -13,7 +13,7 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 import planted
-from checks import same
+from checks import holds, same
 
 KERNELS = pathlib.Path(__file__).resolve().parent / "sglang_kernels"
 MODULES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -38,7 +38,14 @@ def test_rslora_not_read(real):
     same(said["keys"][0]["fate"], "scaled wrongly", said["keys"])
 
 
-TESTS = [test_rslora_not_read, *(test for test in planted.TESTS if test is not planted.test_rslora)]
+def test_name(real):
+    """a name of SGLang's own list is answered by the base in OpenAI's form, and that is told"""
+    said = real.named("applied", lora=real.adapter)
+    holds("write 'base:tuned'" in said["name"], said)
+    real.named("base_only", lora=real.adapter, name="base")
+
+
+TESTS = [test_name, test_rslora_not_read, *(test for test in planted.TESTS if test is not planted.test_rslora)]
 
 if __name__ == "__main__":
     sys.exit(planted.run_loading(Sglang, TESTS, "sglang", sys.argv[1:]))

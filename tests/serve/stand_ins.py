@@ -45,11 +45,13 @@ class Stub:
         self.server.server_close()
 
 
-def sglang(behind):
-    """It serves the base to a request without lora_path."""
+def sglang(behind, adapters=("one",)):
+    """It serves the base to a request without lora_path, and to a model's name without a colon, as 0.5.23 does."""
     def answer(method, path, body):
         if path == "/v1/models":
-            return 200, _models("sglang", [("tiny", None)])
+            return 200, _models("sglang", [("tiny", None), *((name, "tiny") for name in adapters)])
+        if path == "/v1/completions":
+            return 200, behind.post(path, **{**body, "model": body["model"].partition(":")[2] or "tiny"})
         if path == "/v1/chat/completions":
             return 200, {"usage": {"prompt_tokens": len(behind.post("/tokenize", messages=body["messages"])["tokens"])}}
         if path != "/generate" or not body.get("return_logprob"):

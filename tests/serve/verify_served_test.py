@@ -220,6 +220,11 @@ def test_stand_ins(plant):
     """SGLang applies the adapter where the request names it, and not its rsLoRA"""
     with plant.serve("--adapters", f"one={plant.adapter}") as server:
         with stand_ins.sglang(server) as stub:
+            code, said = plant.found(stub)
+            same(code, "applied")
+            holds("write 'tiny:one'" in said["name"], said)
+            same(plant.found(stub, "--served_model_name", "tiny")[1]["name"], "")
+        with stand_ins.sglang(server, adapters=()) as stub:
             same(plant.found(stub, "--served_model_name", "one")[0], "applied")
             same(plant.found(stub)[0], "base_only")
         root = adapter_of(plant, "rslora", {"use_rslora": True})

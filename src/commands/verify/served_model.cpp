@@ -73,7 +73,7 @@ void ServedModel::choose_name(const Json& data, const std::string& name, const s
     return std::find(ids.begin(), ids.end(), id) != ids.end();
   };
   if (!name.empty()) {
-    // SGLang's adapters are not on its list.
+    // SGLang may be started with adapters that its list does not have.
     if (!has(name) && names_.server != Server::kSglang)
       http_.refuse(kModelList, "a model '" + name + "'", listed(ids) + "." + base::did_you_mean(name, ids),
                    "name one of them with --served_model_name");
@@ -175,6 +175,15 @@ ServedScores ServedModel::of_sglang(const AskedText& text) const {
     out.logprobs.push_back(found[i][0].get<float>());
   }
   return out;
+}
+
+std::optional<ServedScores> ServedModel::score_by_name(const AskedText& text) const {
+  if (names_.server != Server::kSglang || names_.base.empty()) return std::nullopt;
+  try {
+    return echoed(text);
+  } catch (const base::UserError&) {
+    return std::nullopt;
+  }
 }
 
 // llama-server gives no log-probability of a token that ends within a character, and goes on with the next one: what

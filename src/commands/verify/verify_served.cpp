@@ -39,6 +39,7 @@ struct Verified {
   bool by_prompts = false;
   std::vector<Measured> measured;
   TemplateFinding rendering;
+  std::string by_name;  // what the adapter's name alone is answered by, where that is something else
   ServedVerdict verdict;
 };
 
@@ -121,6 +122,17 @@ void measure_other(const config::VerifyPlan& plan, Verified& found) {
   add(plan.adapter, "other_base_adapter", "the adapter is applied to the other base");
 }
 
+// SGLang answers a name without a base before it from the base, also one of its own list.
+std::string answered_by_name(const ServedModel& served, const AskedText& asked, const ServedScores& scores,
+                             double limit) {
+  const std::optional<ServedScores> said = served.score_by_name(asked);
+  if (!said || !(distance({scores}, {said->logprobs}) > limit)) return "";
+  const ServedNames& names = served.names();
+  return "a request of OpenAI's form that says model '" + names.adapter +
+         "' has other answers than the adapter; write '" + names.base + ":" + names.adapter +
+         "', or lora_path beside it";
+}
+
 std::string line_of(const adapters::KeyGroup& group) {
   std::string out = "keys      " + std::string(adapters::fate_name(group.fate)) + " " +
                     base::counted(group.keys, "tensor") + ": " + group.what + "\n";
@@ -152,6 +164,7 @@ void print(const config::VerifyPlan& plan, const Verified& found) {
     std::cout << line_of(one, one.hypothesis.code == found.verdict.code);
   const bool differs = found.rendering.state == TemplateFinding::State::kDiffers;
   std::cout << "template  " << (differs ? "DIFFERS: " : "") << base::printable(found.rendering.what) << '\n';
+  if (!found.by_name.empty()) std::cout << "name      " << base::printable(found.by_name) << '\n';
   std::cout << "RESULT    " << (found.verdict.is_applied ? "ok    " : "FAIL  ") << found.verdict.code << ": "
             << base::printable(found.verdict.what) << '\n';
   if (!found.verdict.cause.empty())
@@ -180,6 +193,7 @@ Json as_json(const config::VerifyPlan& plan, const Verified& found) {
           {"template",
            {{"state", kStates.at(static_cast<std::size_t>(found.rendering.state))},
             {"what", found.rendering.what}}},
+          {"name", found.by_name},
           {"verdict",
            {{"code", found.verdict.code},
             {"what", found.verdict.what},
@@ -225,11 +239,13 @@ Verified verify(const config::VerifyPlan& plan) {
   {
     const OpenedModel opened = open_model(right, /*tells_of_embedding=*/false);
     found.keys = adapters::keys_on_server(plan.adapter, opened.model->config(), found.names.server);
-    for (const AskedText& asked : texts_to_ask(plan, *opened.model, text))
+    const std::vector<AskedText> texts = texts_to_ask(plan, *opened.model, text);
+    for (const AskedText& asked : texts)
       found.served.push_back(served.score(asked, plan.tokens, text.tokenizer));
     if (counted_tokens(found.served) == 0)
       http.refuse("", "log-probabilities of some tokens", "none that can be compared",
                   "ask other prompts with --prompts FILE.jsonl");
+    found.by_name = answered_by_name(served, texts.front(), found.served.front(), plan.limit);
     measure(*opened.model, *opened.adapter, found);
   }
   if (!plan.other_base.empty()) measure_other(plan, found);
