@@ -62,6 +62,17 @@ def sglang(behind, adapters=("one",)):
     return Stub(answer)
 
 
+def proxy(behind, owner="vllm"):
+    """It lets requests of /v1 through alone."""
+    def answer(method, path, body):
+        if path == "/v1/models":
+            return 200, _models(owner, [("one", "tiny")])
+        if path == "/v1/chat/completions":
+            return 200, {"usage": {"prompt_tokens": len(behind.post("/tokenize", messages=body["messages"])["tokens"])}}
+        return (200, behind.post(path, **body)) if path.startswith("/v1/") else (404, "no such path")
+    return Stub(answer)
+
+
 def _generated(behind, name, prompt, count):
     return behind.post("/v1/completions", model=name, prompt=prompt, max_tokens=count, temperature=0, logprobs=1, return_token_ids=True)["choices"][0]
 

@@ -203,8 +203,9 @@ def test_template(plant):
         same(plant.found(server, "--chat_template_path", str(other))[0], "applied")
         with stand_ins.llama_server(server, "one") as stub:
             same(plant.found(stub)[0], "wrong_template")
-        with stand_ins.sglang(server) as stub:
-            same(plant.found(stub, "--served_model_name", "one")[0], "wrong_template")
+        for other in (stand_ins.sglang(server), stand_ins.proxy(server)):
+            with other as stub:
+                same(plant.found(stub, "--served_model_name", "one")[0], "wrong_template")
 
 
 def test_weak(plant):

@@ -239,6 +239,21 @@ ServedScores ServedModel::of_ollama(const AskedText& text, std::int64_t count,
   return out;
 }
 
+ServedModel::Rendering ServedModel::tokenized(const Json& messages) const {
+  const Json answer =
+      post("/tokenize", {{"model", names_.adapter}, {"messages", messages}, {"add_generation_prompt", true}});
+  const Json ids = member_of(answer, "tokens");
+  if (!ids.is_array()) http_.refuse("/tokenize", "a list of tokens", base::dump_json(answer));
+  Rendering out;
+  for (const Json& one : ids) {
+    if (!one.is_number_integer()) http_.refuse("/tokenize", "ids of tokens", base::dump_json(ids));
+    out.ids.push_back(one.get<std::int32_t>());
+  }
+  out.has_ids = true;
+  out.tokens = static_cast<std::int64_t>(out.ids.size());
+  return out;
+}
+
 ServedModel::Rendering ServedModel::render(const Json& messages) const {
   Rendering out;
   if (names_.server == Server::kLlamaCpp) {
@@ -248,17 +263,11 @@ ServedModel::Rendering ServedModel::render(const Json& messages) const {
     return out;
   }
   if (names_.server == Server::kHone || names_.server == Server::kVllm) {
-    const Json answer = post(
-        "/tokenize", {{"model", names_.adapter}, {"messages", messages}, {"add_generation_prompt", true}});
-    const Json ids = member_of(answer, "tokens");
-    if (!ids.is_array()) http_.refuse("/tokenize", "a list of tokens", base::dump_json(answer));
-    for (const Json& one : ids) {
-      if (!one.is_number_integer()) http_.refuse("/tokenize", "ids of tokens", base::dump_json(ids));
-      out.ids.push_back(one.get<std::int32_t>());
+    try {
+      return tokenized(messages);
+    } catch (const base::UserError&) {
+      // A proxy may let requests of /v1 through alone.
     }
-    out.has_ids = true;
-    out.tokens = static_cast<std::int64_t>(out.ids.size());
-    return out;
   }
   const Json answer =
       post("/v1/chat/completions", {{"model", names_.adapter}, {"messages", messages}, {"max_tokens", 1}});

@@ -71,6 +71,7 @@ class ServedModel {
   ServedScores of_sglang(const AskedText& text) const;
   ServedScores of_llama_server(const AskedText& text, std::int64_t count) const;
   ServedScores of_ollama(const AskedText& text, std::int64_t count, const text::Tokenizer& tokenizer) const;
+  Rendering tokenized(const base::Json& messages) const;
   base::Json post(const std::string& path, const base::Json& body) const;
 
   python::HttpCalls& http_;
