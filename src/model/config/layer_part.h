@@ -40,7 +40,7 @@ struct AutogradCall;
 struct PartCall;
 struct PartTape;
 
-// What a part keeps and holds of one token, in elements of the linears' dtype where nothing else is said.
+// Says what a part keeps and holds of one token, in elements of the linears' dtype where nothing else is said.
 struct PartColumns {
   // From the forward to the backward: of the residual stream in its dtype; at every recompute level; at all
   // but kLayer; at kNone only; in fp32 at every level.
@@ -57,7 +57,7 @@ struct LinearStack {
   const ops::Quantized* codes = nullptr;           // of all of them, where their device has them together
 };
 
-// Where a part's norms are: of what it reads, and of what it adds.
+// Says where a part's norms are: of what it reads, and of what it adds.
 struct PartNorms {
   std::optional<NormPlace> before = {}, after = {};
 };
@@ -77,7 +77,7 @@ class LayerPart {
 
   // ---- Names in files
 
-  // Whether a linear that the family lists belongs to it in this layer; then its rows, columns, bias and
+  // Says whether a linear that the family lists belongs to it in this layer; then its rows, columns, bias and
   // GGUF's order of rows. Rows and columns are H on entry.
   virtual bool has_linear(const ModelConfig& config, std::int64_t layer, ModuleKind kind) const;
   virtual void shape(const ModelConfig& config, std::int64_t layer, LayerLinear& linear) const;
@@ -101,7 +101,7 @@ class LayerPart {
   // In the order of the files.
   virtual std::vector<ops::Linear*> linears(DecoderLayer& layer) const;
   virtual std::vector<LinearStack> stacks(DecoderLayer& layer) const;
-  // Whether linears that read one tensor become one matrix where their device wants that (ops/join/join.h).
+  // Says whether linears that read one tensor become one matrix where their device wants that (ops/join/join.h).
   virtual bool joins() const { return false; }
   // The linear whose output is added to the stream; null: there is none, or the stream is changed after it.
   virtual const ops::Linear* last(const DecoderLayer& layer) const;

@@ -79,7 +79,7 @@ struct DecoderLayer {
   std::optional<PerLayerLinears> per_layer;
   LayerAttention attention;
 
-  // Those of its parts: in the order of Hugging Face's files; and by what they read, with stacks in the place of experts.
+  // They are those of its parts: in the order of Hugging Face's files; and by what they read, with stacks in the place of experts.
   std::vector<ops::Linear*> linears();
   std::vector<const ops::Linear*> linears() const;
   std::vector<std::vector<const ops::Linear*>> readers() const;

@@ -32,7 +32,7 @@ struct PartCall {
   bool keeps_some() const { return recompute != RecomputeLevel::kLayer; }
   bool is_gelu() const { return pass.config.activation == Activation::kGeluTanh; }
 
-  // What `readers` read of the stream: its norm, or the stream itself; in the linears' dtype.
+  // Returns what `readers` read of the stream: its norm, or the stream itself; in the linears' dtype.
   at::Tensor read(const at::Tensor& stream, NormPlace place, std::span<const ops::Linear> readers) const;
 
   // The low-rank products of linears that read x, appended to `all`.
