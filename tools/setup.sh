@@ -51,8 +51,7 @@ check_python() {
       return
     fi
   done
-  missing "Python $MIN_PYTHON to $MAX_PYTHON (found: $found);" \
-    "\`$(as_root)apt-get install -y python3.11 python3.11-venv\` installs one (Debian 12: python3 python3-venv)."
+  missing "Python $MIN_PYTHON to $MAX_PYTHON (found: $found); \`$(as_root)apt-get install -y $(python_packages)\` installs one."
 }
 
 # CXX if it is set, else the first g++ that is new enough. C is compiled (by a Rust crate) by its sibling.
@@ -130,6 +129,21 @@ compiler_package() {
   if [[ -n $version ]] && at_least "$version" "$MIN_GXX"; then say g++; else say "g++-$MIN_GXX"; fi
 }
 
+# python_packages: the distribution's Python, or the newest that will do with a version in its name (Ubuntu 22.04). pip serves each.
+python_packages() {
+  local version name
+  version=$(candidate python3 | cut -d. -f1,2)
+  if [[ -n $version ]] && ! { at_least "$version" "$MIN_PYTHON" && at_least "$MAX_PYTHON" "$version"; }; then
+    for name in python3.14 python3.13 python3.12 python3.11; do
+      if [[ -n $(candidate "$name") ]]; then
+        say "$name $name-venv python3-pip"
+        return
+      fi
+    done
+  fi
+  say "python3 python3-venv python3-pip"
+}
+
 # rust_packages NEEDED: the distribution's packages that are new enough: its own, Debian 12's for building browsers, or those
 # with a version in their name (Ubuntu), the newest.
 rust_packages() {
@@ -167,7 +181,7 @@ missing_packages() {
 missing_system() {
   find_compiler || compiler_package
   find_rust "$(needed_rust)" || rust_packages "$(needed_rust)" | tr ' ' '\n'
-  check_python 2>/dev/null || printf '%s\n' python3 python3-venv python3-pip
+  check_python 2>/dev/null || python_packages | tr ' ' '\n'
   missing_packages
 }
 
