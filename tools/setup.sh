@@ -54,16 +54,21 @@ check_python() {
   missing "Python $MIN_PYTHON to $MAX_PYTHON (found: $found); \`$(as_root)apt-get install -y $(python_packages)\` installs one."
 }
 
-# CXX if it is set, else the first g++ that is new enough. C is compiled (by a Rust crate) by its sibling.
+# CXX if it is set (g++ or clang++), else the first g++ that is new enough. C is compiled (by a Rust crate) by its sibling.
 find_compiler() {
-  local candidate version
+  local candidate version needed
   compiler_found=none
   for candidate in ${CXX:-g++ g++-15 g++-14 g++-13 g++-12}; do
     version=$("$candidate" -dumpfullversion -dumpversion 2>/dev/null) || continue
     [[ $compiler_found != none ]] || compiler_found="$candidate $version"
-    if at_least "$version" "$MIN_GXX"; then
+    needed=$MIN_GXX
+    [[ $candidate != clang++* ]] || needed=$MIN_CLANG
+    if at_least "$version" "$needed"; then
       export CXX=$candidate
-      [[ $candidate != g++* ]] || export CC="${candidate/g++/gcc}"
+      case $candidate in
+        g++*) export CC="${candidate/g++/gcc}" ;;
+        clang++*) export CC="${candidate/clang++/clang}" ;;
+      esac
       return 0
     fi
   done
@@ -132,8 +137,8 @@ compiler_package() {
 # python_packages: the distribution's Python, or the newest that will do with a version in its name (Ubuntu 22.04). pip serves each.
 python_packages() {
   local version name
-  version=$(candidate python3 | cut -d. -f1,2)
-  if [[ -n $version ]] && ! { at_least "$version" "$MIN_PYTHON" && at_least "$MAX_PYTHON" "$version"; }; then
+  [[ ! $(candidate python3) =~ ^[0-9]+\.[0-9]+ ]] || version=${BASH_REMATCH[0]}
+  if [[ -n ${version:-} ]] && ! { at_least "$version" "$MIN_PYTHON" && at_least "$MAX_PYTHON" "$version"; }; then
     for name in python3.14 python3.13 python3.12 python3.11; do
       if [[ -n $(candidate "$name") ]]; then
         say "$name $name-venv python3-pip"

@@ -80,6 +80,10 @@ apt_of "$debian" rustc=1.63.0+dfsg1-2 cargo=0.66.0+ds1-1 rustc-web=1.96.0+dfsg1-
 ubuntu=$(machine ubuntu)
 apt_of "$ubuntu" rustc=1.75.0+dfsg0ubuntu1-0ubuntu7 cargo=1.75.0 rustc-1.82=1.82.0 cargo-1.82=1.82.0 rustc-1.89=1.89.0 \
   cargo-1.89=1.89.0 rustc-1.91=1.91.0 g++=4:11.2.0-1ubuntu1
+jammy=$(machine jammy)
+apt_of "$jammy" python3=3.10.6-1~22.04.1 python3.11=3.11.0~rc1-1~22.04
+program "$jammy" clang++-16 16.0.6
+program "$jammy" clang++-17 17.0.6
 versioned=$(machine versioned)
 program "$versioned" rustc "rustc 1.75.0"
 program "$versioned" cargo "cargo 1.75.0"
@@ -98,6 +102,9 @@ expect "Rust with a version in its name" "" 0 "$versioned" find_rust 1.85 "$scra
 expect "new Rust" "" 0 "$good" check_rust
 expect "no Python" "(found: none); \`" 1 "$bare" check_python
 expect "old Python is named" "(found: 3.10)" 1 "$old" check_python
+expect "the newest Python that Ubuntu 22.04 has" "apt-get install -y python3.11 python3.11-venv python3-pip\` installs one." 1 "$jammy" check_python
+expect "clang 16 is too old" "(found: clang++-16 16.0.6)" 1 "$jammy" eval 'CXX=clang++-16; check_compiler'
+expect "clang 17 compiles C too" clang-17 0 "$jammy" eval 'CXX=clang++-17; check_compiler && echo "$CC"'
 expect "newer Python under another name" "" 0 "$good" check_python
 expect "small disk" "512 MiB are free in $root and 6144 MiB are needed" 1 "$bare" check_disk 512 6144
 expect "small disk says how to find what to free" "du -xh --max-depth=2" 1 "$bare" check_disk 6143 6144
