@@ -122,9 +122,11 @@ check_rust() {
       "\`$(as_root)apt-get install -y $(rust_packages "$needed")\` installs it."
 }
 
-# candidate PACKAGE: the version that apt would install, without epoch and revision; nothing where it has none
+# candidate PACKAGE: the version that apt would install, without epoch and revision; nothing where it has none. A name that apt does not
+# know it takes for a pattern, and answers for other packages.
 candidate() {
-  apt-cache policy "$1" 2>/dev/null | sed -nE 's/^ *Candidate: *([0-9]+:)?([0-9]+(\.[0-9]+)*).*/\2/p'
+  LC_ALL=C apt-cache policy "$1" 2>/dev/null | awk -v name="$1:" '!/^ / { ours = $0 == name } ours && $1 == "Candidate:" { print $2 }' |
+    sed -nE 's/^([0-9]+:)?([0-9]+(\.[0-9]+)*).*/\2/p'
 }
 
 # The distribution's compiler, or the oldest that will do under a name of its own (Ubuntu 22.04).

@@ -62,14 +62,15 @@ program "$half" cmake "cmake version 3.25.1"
 program "$half" ninja 1.11.1
 ln -s "$(command -v false)" "$half/python3"
 
-# apt_of FOLDER PACKAGE=VERSION...: an apt-cache that offers these
+# apt_of FOLDER PACKAGE=VERSION...: an apt-cache that offers these; to other names it answers as to patterns, with another package
 apt_of() {
   local folder=$1 pair
   shift
   {
     # shellcheck disable=SC2016  # the stand-in expands them
     printf '#!%s\ncase "$1 $2" in\n' "$BASH"
-    for pair; do printf '"policy %s") printf "%%s\\n" "  Candidate: %s" ;;\n' "${pair%%=*}" "${pair#*=}"; done
+    for pair; do printf '"policy %s") printf "%%s\\n" "%s:" "  Candidate: %s" ;;\n' "${pair%%=*}" "${pair%%=*}" "${pair#*=}"; done
+    printf '"policy "*) printf "%%s\\n" "other-package:" "  Candidate: 99.0" ;;\n'
     printf '"pkgnames "*) printf "%%s\\n" %s ;;\nesac\n' "$(printf '%s ' "${@%%=*}")"
   } >"$folder/apt-cache"
   chmod +x "$folder/apt-cache"
