@@ -34,24 +34,23 @@ void multiply_pairs(const CodedRun& run) {
   const PanelView& m = *run.matrix;
   const Table table = table_of(m.table);
   using Sums = Floats[Rows][kVectors];
-  sum_codes<Bits, Rows, kVectors>(
-      run, [&] [[gnu::always_inline]] (Sums & sum, int64_t first, const float* scale, const float* minimum,
-                                       int64_t at) {
-        const Bf16* const a = static_cast<const Bf16*>(run.a) + (at - run.begin);
+  sum_codes<Bits, Rows, kVectors>(run, [&](Sums& sum, int64_t first, const float* scale, const float* minimum,
+                                           int64_t at) __attribute__((always_inline)) {
+    const Bf16* const a = static_cast<const Bf16*>(run.a) + (at - run.begin);
 #pragma GCC unroll 2
-        for (int v = 0; v < kVectors; ++v) {
-          Floats x[8];
-          scaled_values_at<Bits, HasMinimum>(m, table, run.panel * m.in + at, first + v * kLanes, scale,
-                                             minimum, x);
+    for (int v = 0; v < kVectors; ++v) {
+      Floats x[8];
+      scaled_values_at<Bits, HasMinimum>(m, table, run.panel * m.in + at, first + v * kLanes, scale, minimum,
+                                         x);
 #pragma GCC unroll 4
-          for (int j = 0; j < 8; j += 2) {
-            const auto w = reinterpret_cast<__m512bh>(pack_pair(x[j], x[j + 1]));
+      for (int j = 0; j < 8; j += 2) {
+        const auto w = reinterpret_cast<__m512bh>(pack_pair(x[j], x[j + 1]));
 #pragma GCC unroll 8
-            for (int r = 0; r < Rows; ++r)
-              sum[r][v] = _mm512_dpbf16_ps(sum[r][v], broadcast_pair(a + r * run.a_stride + j), w);
-          }
-        }
-      });
+        for (int r = 0; r < Rows; ++r)
+          sum[r][v] = _mm512_dpbf16_ps(sum[r][v], broadcast_pair(a + r * run.a_stride + j), w);
+      }
+    }
+  });
 }
 
 template <int Bits, bool HasMinimum>

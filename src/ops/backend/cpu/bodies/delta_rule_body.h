@@ -230,19 +230,18 @@ void decays(const double* sums, std::int64_t count, float* out, std::int64_t str
 }
 
 using Four = float __attribute__((vector_size(16)));
-using FourIndices = std::int32_t __attribute__((vector_size(16)));
 
 void transpose_four(const float* from, std::int64_t from_row, float* to, std::int64_t to_row) {
   Four r[4];
   for (std::int64_t i = 0; i < 4; ++i) __builtin_memcpy(&r[i], from + i * from_row, sizeof r[i]);
-  const Four a = __builtin_shuffle(r[0], r[1], FourIndices{0, 4, 1, 5}),
-             b = __builtin_shuffle(r[0], r[1], FourIndices{2, 6, 3, 7}),
-             c = __builtin_shuffle(r[2], r[3], FourIndices{0, 4, 1, 5}),
-             d = __builtin_shuffle(r[2], r[3], FourIndices{2, 6, 3, 7});
-  r[0] = __builtin_shuffle(a, c, FourIndices{0, 1, 4, 5});
-  r[1] = __builtin_shuffle(a, c, FourIndices{2, 3, 6, 7});
-  r[2] = __builtin_shuffle(b, d, FourIndices{0, 1, 4, 5});
-  r[3] = __builtin_shuffle(b, d, FourIndices{2, 3, 6, 7});
+  const Four a = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5),
+             b = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7),
+             c = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5),
+             d = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
+  r[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
+  r[1] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
+  r[2] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
+  r[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
   for (std::int64_t i = 0; i < 4; ++i) __builtin_memcpy(to + i * to_row, &r[i], sizeof r[i]);
 }
 

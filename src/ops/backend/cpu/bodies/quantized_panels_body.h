@@ -230,7 +230,7 @@ template <int Bits, int Rows, int64_t Vectors, typename Step>
       Floats sum[Rows][Vectors];
       load_sums(from == nullptr ? nullptr : from + first, from_stride, sum);
       for_each_step(m, scales, begin, k,
-                    [&] [[gnu::always_inline]] (const float* scale, const float* minimum, int64_t at) {
+                    [&](const float* scale, const float* minimum, int64_t at) __attribute__((always_inline)) {
                       if (first == 0) {
                         constexpr int64_t kBytes =
                             Bits == 8 ? kPanelWide : kPanelWide / 2;  // of the lower bits
@@ -256,43 +256,42 @@ void multiply(const CodedRun& run) {
   const Floats large = broadcast(&two16);
   Floats part[kGroups ? 2 : 1][Rows][kVectors];  // even, odd
   using Sums = Floats[Rows][kVectors];
-  sum_codes<Bits, Rows, kVectors>(
-      run, [&] [[gnu::always_inline]] (Sums & sum, int64_t first, const float* scale, const float* minimum,
-                                       int64_t at) {
-        const float* const a = static_cast<const float*>(run.a) + (at - run.begin);
-        if (kGroups && at % kTileDepth == 0) {
+  sum_codes<Bits, Rows, kVectors>(run, [&](Sums& sum, int64_t first, const float* scale, const float* minimum,
+                                           int64_t at) __attribute__((always_inline)) {
+    const float* const a = static_cast<const float*>(run.a) + (at - run.begin);
+    if (kGroups && at % kTileDepth == 0) {
 #pragma GCC unroll 8
-          for (int r = 0; r < Rows; ++r) {
-#pragma GCC unroll 2
-            for (int v = 0; v < kVectors; ++v) {
-              for (auto& parity : part) parity[r][v] = zero();
-            }
-          }
-        }
+      for (int r = 0; r < Rows; ++r) {
 #pragma GCC unroll 2
         for (int v = 0; v < kVectors; ++v) {
-          Floats x[8];
-          scaled_values_at<Bits, HasMinimum>(m, table, run.panel * m.in + at, first + v * kLanes, scale,
-                                             minimum, x);
-#pragma GCC unroll 8
-          for (int j = 0; j < 8; ++j) {
-            const Floats w = IsFloat ? x[j] : rounded_to_bf16(x[j], large);
-#pragma GCC unroll 8
-            for (int r = 0; r < Rows; ++r) {
-              Floats& chain = kGroups ? part[j % 2 * kGroups][r][v] : sum[r][v];
-              chain = multiply_add(broadcast(a + r * run.a_stride + j), w, chain);
-            }
-          }
+          for (auto& parity : part) parity[r][v] = zero();
         }
-        if (kGroups && at % kTileDepth == kTileDepth - 8) {
-#pragma GCC unroll 8
-          for (int r = 0; r < Rows; ++r) {
+      }
+    }
 #pragma GCC unroll 2
-            for (int v = 0; v < kVectors; ++v)
-              sum[r][v] = plus(sum[r][v], plus(part[0][r][v], part[kGroups][r][v]));
-          }
+    for (int v = 0; v < kVectors; ++v) {
+      Floats x[8];
+      scaled_values_at<Bits, HasMinimum>(m, table, run.panel * m.in + at, first + v * kLanes, scale, minimum,
+                                         x);
+#pragma GCC unroll 8
+      for (int j = 0; j < 8; ++j) {
+        const Floats w = IsFloat ? x[j] : rounded_to_bf16(x[j], large);
+#pragma GCC unroll 8
+        for (int r = 0; r < Rows; ++r) {
+          Floats& chain = kGroups ? part[j % 2 * kGroups][r][v] : sum[r][v];
+          chain = multiply_add(broadcast(a + r * run.a_stride + j), w, chain);
         }
-      });
+      }
+    }
+    if (kGroups && at % kTileDepth == kTileDepth - 8) {
+#pragma GCC unroll 8
+      for (int r = 0; r < Rows; ++r) {
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v)
+          sum[r][v] = plus(sum[r][v], plus(part[0][r][v], part[kGroups][r][v]));
+      }
+    }
+  });
 }
 
 // The six kinds of codes, for T<Bits, HasMinimum>.

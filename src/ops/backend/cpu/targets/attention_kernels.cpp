@@ -203,11 +203,19 @@ template <typename Rows>
 }
 
 #if defined(__x86_64__)
+// clang has no such word, and uses the whole width without being told.
+#ifdef __clang__
+#define HONE_WIDTH ""
+#else
+#define HONE_WIDTH ",prefer-vector-width=512"
+#endif
+
 [[gnu::target("avx2,fma")]] void rows_avx2(const Forward& b, bool bf16, float* scratch) {
   forward_rows(b, bf16, scratch);
 }
-[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,fma,prefer-vector-width=512")]] void rows_avx512(
-    const Forward& b, bool bf16, float* scratch) {
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,fma" HONE_WIDTH)]] void rows_avx512(const Forward& b,
+                                                                                      bool bf16,
+                                                                                      float* scratch) {
   forward_rows(b, bf16, scratch);
 }
 #endif
