@@ -42,8 +42,10 @@ def copied(name):
     shutil.rmtree(root, ignore_errors=True)
     subprocess.run(["cp", "-a", "--reflink=auto", str(made), str(root)], check=True)
     updated(root, name)
-    yield root
-    shutil.rmtree(root, ignore_errors=True)
+    try:
+        yield root
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
 
 
 def done(root, command, mounted):
