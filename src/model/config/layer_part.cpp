@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "model/config/families.h"
 #include "model/layers/decoder_layer.h"
 #include "model/parts/parts.h"
@@ -26,7 +27,9 @@ bool LayerPart::has_norm(const ModelConfig& /*config*/, std::int64_t /*layer*/, 
 void LayerPart::add_tensor(const ModelConfig& /*config*/, std::int64_t /*layer*/, const TensorRow& /*row*/,
                            std::vector<LayerTensor>& /*out*/) const {}
 
-void LayerPart::place(DecoderLayer& /*layer*/, const LayerLinear& /*what*/, ops::Linear /*linear*/) const {}
+void LayerPart::place(DecoderLayer& /*layer*/, const LayerLinear& what, ops::Linear /*linear*/) const {
+  base::require(false, "model::LayerPart", "a place for " + what.hf + " in the part that has it");
+}
 
 void LayerPart::finish(DecoderLayer& /*layer*/, const std::vector<ParameterSpec>& /*parameters*/) const {}
 

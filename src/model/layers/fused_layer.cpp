@@ -52,10 +52,12 @@ at::Tensor fused_layer_step(const DecoderLayer& layer, const LayerPass& pass, co
 
 void fused_layer_backward(const DecoderLayer& layer, const LayerPass& pass, const Segments& segments,
                           LayerTape& tape, at::Tensor& d, bool input_gradient) {
+  base::require(tape.size() == layer.parts.size(), "explicit_layer_backward",
+                "the tape of the forward before it");
   const LayerNorms norms = norms_of(layer, pass.config, pass.context);
   PartCall call{layer, pass, norms, segments, layer.o.weight.dtype()};
   for (std::size_t i = layer.parts.size(); i-- > 0;) {
-    // below the first part is the layer below, which has the same shapes
+    // The layer below is taken to end with the same part. Where it does not, a cast is made once more.
     const LayerPart* const below = i > 0 ? layer.parts[i - 1] : layer.parts.back();
     call.next = below->last(layer);
     call.input_gradient = i > 0 || input_gradient;
