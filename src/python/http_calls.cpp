@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 
 #include "base/error.h"
 #include "base/process/stop_request.h"
 #include "base/strings/printable.h"
-#include "base/strings/secrets.h"
 #include "base/strings/utf8.h"
 #include "python/http_texts.h"
 
@@ -37,26 +35,12 @@ Json member_of(const Json& object, const std::string& name) {
 
 HttpCalls::HttpCalls(HttpOptions options) : options_(std::move(options)) {}
 
-// Some servers, and pages of proxies, repeat the headers that they got.
-std::string HttpCalls::without_key(std::string text) const {
-  constexpr std::size_t kShortest = 4;  // a shorter word may stand in any message
-  const char* const value =
-      std::getenv(options_.key_env.c_str());  // NOLINT(concurrency-mt-unsafe): nobody sets it
-  if (value == nullptr) return text;
-  std::string key = value;
-  key.erase(0, key.find_first_not_of(" \t\r\n"));
-  key.erase(key.find_last_not_of(" \t\r\n") + 1);
-  if (key.size() < kShortest) return text;
-  for (std::size_t at = 0; (at = text.find(key, at)) != std::string::npos; at += base::kRedacted.size())
-    text.replace(at, key.size(), base::kRedacted);
-  return text;
-}
-
 void HttpCalls::refuse(const std::string& path, const std::string& expected, const std::string& found,
                        const std::string& fix) const {
   throw base::UserError({.where = options_.url + path,
                          .expected = expected,
-                         .found = base::printable(base::cut_text(without_key(found), kShown)),
+                         .found = repeats_key_ ? "an answer that repeats the key, and is not shown"
+                                               : base::printable(base::cut_text(found, kShown)),
                          .cause = {},
                          .fix = fix});
 }
@@ -73,6 +57,7 @@ std::vector<Json> HttpCalls::wait_for_answer(Clock::time_point until) {
 }
 
 HttpReply HttpCalls::ask(const char* method, const std::string& path, const Json& body) {
+  repeats_key_ = false;
   if (!process_) {
     const std::size_t most_line = 2 * options_.most_bytes + 1000;  // an answer in JSON, whose quotes take two
     process_ = std::make_unique<base::PythonProcess>(base::PythonProcess::Options{
@@ -96,6 +81,7 @@ HttpReply HttpCalls::ask(const char* method, const std::string& path, const Json
            "name another Python with --python");
   }
   const Json& reply = said.front();
+  repeats_key_ = member_of(reply, "repeats_key") == Json(true);
   if (const Json failed = member_of(reply, "failed"); failed.is_string()) {
     const bool absent = member_of(reply, "absent") == Json(true);
     refuse(path, absent ? "a server that listens" : "an answer", failed.get<std::string>(),

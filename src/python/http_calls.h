@@ -41,17 +41,17 @@ class HttpCalls {
 
   const std::string& url() const { return options_.url; }
   // UserError: what came as the answer of `path` is not what `expected` says.
-  // The key that was sent along is not shown.
+  // The key that was sent along is not shown, also where the server has repeated it.
   [[noreturn]] void refuse(const std::string& path, const std::string& expected, const std::string& found,
                            const std::string& fix = "") const;
 
  private:
-  std::string without_key(std::string text) const;
   HttpReply ask(const char* method, const std::string& path, const base::Json& body);
   std::vector<base::Json> wait_for_answer(base::Clock::time_point until);
 
   HttpOptions options_;
   std::unique_ptr<base::PythonProcess> process_;
+  bool repeats_key_ = false;  // the last answer does
 };
 
 // The address below which paths begin with /v1: "http://127.0.0.1:8000/v1/", as clients are given it, without its end.

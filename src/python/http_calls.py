@@ -2,8 +2,8 @@
 
 Descriptor 3 is a socket to hone (base/process/python_process.h). The first line that comes is the settings, as JSON: url, seconds, key_env, most,
 most_line. Each further line is a request, {"method", "path", "body"}, whose body is JSON or null. Answers are lines of JSON: {"status", "text"}, or
-{"failed": a sentence, "absent": nobody listens}. An answer has at most `most` bytes. No redirect is followed, and no proxy is asked for this
-machine. A request is sent again after status 429, and after a connection that the server broke: at most TRIES times, and within the seconds of
+{"failed": a sentence, "absent": nobody listens}, without the key; "repeats_key" says that a text has it all the same. An answer has at most
+`most` bytes. No redirect is followed, and no proxy is asked for this machine. A request is sent again after status 429, and after a connection that the server broke: at most TRIES times, and within the seconds of
 one request.
 """
 import sys
@@ -21,7 +21,7 @@ import urllib.parse  # noqa: E402
 import urllib.request  # noqa: E402
 
 TRIES, LONGEST_PAUSE = 5, 8  # of one request, and seconds between two of them
-BLANKS, SHORTEST_KEY = " \t\r\n", 4  # as HttpCalls::without_key has them
+SHORTEST_KEY = 4  # a shorter word may stand in any message
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -64,7 +64,7 @@ class Client:
     def __init__(self, settings):
         self.url, self.seconds, self.most = settings["url"], settings["seconds"], settings["most"]
         self.headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "hone"}
-        self.key = key = os.environ.get(settings["key_env"], "").strip(BLANKS)
+        self.key = key = os.environ.get(settings["key_env"], "").strip()
         self.fault = "" if key.isascii() and key.isprintable() else f"the key in {settings['key_env']} has characters that no key may have"
         if key and not self.fault:
             self.headers["Authorization"] = "Bearer " + key
@@ -80,7 +80,15 @@ class Client:
             if pause is None or tries + 1 == TRIES or time.monotonic() + pause >= until:
                 break
             time.sleep(pause)
-        return answer
+        return self.without_key(answer)
+
+    def without_key(self, answer):
+        """Some servers, and pages of proxies, repeat the headers that they got."""
+        if len(self.key) < SHORTEST_KEY or not any(self.key in str(value) for value in answer.values()):
+            return answer
+        if answer.get("status") == 200:
+            return {**answer, "repeats_key": True}  # its JSON may be what was asked for
+        return {name: value.replace(self.key, "***") if isinstance(value, str) else value for name, value in answer.items()}
 
     def once(self, call, until, tries):
         """The answer, and the seconds after which it is worth to ask again; None: it is not."""
@@ -104,7 +112,7 @@ class Client:
             broken = isinstance(reason, (ConnectionResetError, ConnectionAbortedError, BrokenPipeError, http.client.IncompleteRead))
             said = " ".join(str(reason).split())
             if len(self.key) >= SHORTEST_KEY:  # before it is cut
-                said = said.replace(self.key, "")
+                said = said.replace(self.key, "***")
             failed = {"failed": f"{type(reason).__name__}: {said[:200]}", "absent": absent}
             return failed, pause_of(None, tries) if broken else None
         if len(body) > self.most:
