@@ -3,8 +3,8 @@
 Descriptor 3 is a socket to hone (base/process/python_process.h). The first line that comes is the settings, as JSON: url, seconds, key_env, most,
 most_line. Each further line is a request, {"method", "path", "body"}, whose body is JSON or null. Answers are lines of JSON: {"status", "text"}, or
 {"failed": a sentence, "absent": nobody listens}, without the key; "repeats_key" says that a text has it all the same. An answer has at most
-`most` bytes. No redirect is followed, and no proxy is asked for this machine. A request is sent again after status 429, and after a connection that the server broke: at most TRIES times, and within the seconds of
-one request.
+`most` bytes. No redirect is followed, and no proxy is asked for this machine. A request is sent again after status 429, and after a connection
+that the server broke: at most TRIES times, and within the seconds of one request.
 """
 import sys
 
