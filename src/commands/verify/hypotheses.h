@@ -78,7 +78,8 @@ std::int64_t counted_tokens(const std::vector<ServedScores>& served);
 struct Along {
   double share = 0, error = 0;
 };
-// Over the counted tokens. Both are infinite where `from` and `to` are the same or not finite, and for fewer than 16 tokens.
+// The counted tokens are summed. Both numbers are infinite where `from` and `to` are the same or not finite, and for
+// fewer than 16 tokens.
 Along along(const std::vector<ServedScores>& served, const std::vector<std::vector<float>>& from,
             const std::vector<std::vector<float>>& to);
 

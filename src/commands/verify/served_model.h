@@ -52,8 +52,8 @@ class ServedModel {
   // `count`: tokens to generate, where it generates. An answer without tokens is empty.
   ServedScores score(const AskedText& text, std::int64_t count, const text::Tokenizer& tokenizer) const;
 
-  // The same scores where `model` is the adapter's name alone, as clients of OpenAI's form write it. Nothing where it is
-  // asked so anyway, and where the server does not score prompts in that form.
+  // Asks for the same scores with the adapter's name alone as `model`, as clients of OpenAI's form do. It gives nothing
+  // where score() asks so anyway, and where the server does not score prompts in that form.
   std::optional<ServedScores> score_by_name(const AskedText& text) const;
 
   // A conversation with a generation prompt as the server renders it: ids, a text, or how many tokens.

@@ -11,7 +11,7 @@ namespace hone::commands {
 namespace {
 
 constexpr double kTimesAsFar = 3, kFloor = 0.002, kTimesNoise = 10;
-// Of a nearest hypothesis whose distance is large beside what the adapter changes.
+// These decide where the nearest distance is large beside what the adapter changes.
 constexpr double kLeastTimesNoise = 2, kShare = 0.25, kShareError = 0.05;
 
 double comparable(const Measured& one) {
