@@ -27,7 +27,7 @@ SuffixMaker::SuffixMaker(const text::Tokenizer& tokenizer, const text::ChatTempl
 }
 
 TokenIds SuffixMaker::suffix(const std::vector<Call>& calls, const std::vector<std::string>& results,
-                        std::int32_t last_id) const {
+                             std::int32_t last_id) const {
   TokenIds out = impl_->forms.suffix(calls, results);
   if (!out.empty() && out.front() == last_id && impl_->forms.is_special(last_id)) out.erase(out.begin());
   return out;
