@@ -1,5 +1,5 @@
-// A layer is a list of parts, each of which adds to the residual stream: the mixer with the linears around
-// it, the MLP or the experts, what the layer's own input adds, and the layer's scale. One object says and
+// A layer is a list of parts, each of which adds to the residual stream or scales it: the mixer with the
+// linears around it, the MLP or the experts, what the own input adds, and the layer's scale. One object says and
 // does everything about one of them: its linears and norms and their names in files, their places in the
 // layer, bytes, both forms, and what of it stops a gradient. Reading, LoRA targets, memory plan, both forms
 // of the layer and the doctor go over the list.
