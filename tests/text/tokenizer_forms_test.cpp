@@ -131,7 +131,7 @@ TEST(TokenizerForms, AreReadAsTransformersReadsThem) {
     try {
       const Tokenizer tokenizer = Tokenizer::from_folder(folder);
       expect_same(results(tokenizer), want, name);
-      EXPECT_EQ(read_tokenizer_folder(folder).class_name, want["class"]) << name;
+      EXPECT_EQ(read_tokenizer_folder(folder).class_name, want["class"].get<std::string>()) << name;
 
       // Saved as an adapter's folder, without config.json.
       const base::fs::path saved = temp.path() / "saved";

@@ -27,6 +27,8 @@ bool LayerPart::has_norm(const ModelConfig& /*config*/, std::int64_t /*layer*/, 
 void LayerPart::add_tensor(const ModelConfig& /*config*/, std::int64_t /*layer*/, const TensorRow& /*row*/,
                            std::vector<LayerTensor>& /*out*/) const {}
 
+// A part that has a place moves the linear there.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
 void LayerPart::place(DecoderLayer& /*layer*/, const LayerLinear& what, ops::Linear /*linear*/) const {
   base::require(false, "model::LayerPart", "a place for " + what.hf + " in the part that has it");
 }

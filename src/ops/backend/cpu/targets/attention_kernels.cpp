@@ -80,13 +80,13 @@ struct Cap {
                                               std::size_t dim, std::size_t low, std::size_t high,
                                               float to_log2, Cap cap) {
   alignas(64) float s[kTile], p[kTile];
-  for (std::size_t j = 0; j < kTile; ++j) s[j] = 0;
+  for (float& one : s) one = 0;
   for (std::size_t d = 0; d < dim; ++d) {
     const float q = row.q[d];
     for (std::size_t j = 0; j < kTile; ++j) s[j] += q * keys[d * kTile + j];
   }
   if (cap.cap > 0) {
-    for (std::size_t j = 0; j < kTile; ++j) s[j] = tanh_of(s[j] * cap.ratio) * cap.cap;
+    for (float& one : s) one = tanh_of(one * cap.ratio) * cap.cap;
   }
   float top = row.raw_highest;
   for (std::size_t j = low; j < high; ++j) top = s[j] > top ? s[j] : top;
