@@ -249,6 +249,14 @@ install_wheels() {
   mv "$folder.partial" "$folder"
 }
 
+# fetch_json: nlohmann's headers from PyPI, which CMakeLists.txt takes where they are; only where the distribution's are too old.
+fetch_json() {
+  local version
+  version=$(dpkg-query -W -f='${Version}' nlohmann-json3-dev 2>/dev/null) || return 0
+  at_least "${version%%-*}" "$MIN_NLOHMANN_JSON" ||
+    install_wheels "$hone_root/third_party/json" "nlohmann-json==$NLOHMANN_JSON"
+}
+
 # fetch_npm PACKAGE VERSION SHA512 FOLDER [FILE...]: the archive of npm's registry, checked against that hash, unpacked (only FILEs,
 # where some are named). By npm, or by Python where npm is not there: an archive needs neither. 1 when it cannot be had.
 fetch_npm() {
@@ -307,6 +315,7 @@ setup_machine() {
   ((failed == 0)) || stop "install what is missing, then run the same command again."
   install_wheels "$hone_root/third_party/site" "torch==$TORCH" "nvidia-cuda-runtime==$NVIDIA_CUDA_RUNTIME" \
     "nvidia-cuda-cupti==$NVIDIA_CUDA_CUPTI"
+  fetch_json
   fetch_uplot || stop "the charts of a run's page are missing; when registry.npmjs.org can be reached, run the same command again."
   exec {setup_lock}>&-
 }
