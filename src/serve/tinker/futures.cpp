@@ -183,7 +183,7 @@ void Futures::tick(Steady::time_point now) {
     if (is_old || (future.was_fetched && future.fetched_at + limits_.keep_fetched < now)) forget(here);
   }
   for (auto& [id, owner] : owners_) {
-    std::erase_if(owner.polls, [&, &owner = owner](const OwnerPoll& poll) {
+    std::erase_if(owner.polls, [&](const OwnerPoll& poll) {
       if (poll.exchange->gone()) return true;
       if (poll.until > now) return false;
       give_owner(owner, poll);

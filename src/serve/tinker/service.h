@@ -193,7 +193,6 @@ class Service {
   std::map<std::string, std::shared_ptr<SampleRun>> running_;  // by future
   Store store_;
   std::uint64_t last_queue_ = 0;
-  std::size_t waiting_bytes_ = 0;
   TaskThread* tasks_ = nullptr;
   friend class TinkerApi;
 };
