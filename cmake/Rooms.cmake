@@ -38,7 +38,7 @@ if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
 endif()
 
 if(HONE_TSAN)
-  set(HONE_SANITIZE -fsanitize=thread -fno-omit-frame-pointer -g1 -Wno-tsan)  # -Wno-tsan: fences, in libstdc++'s own headers
+  set(HONE_SANITIZE -fsanitize=thread -fno-omit-frame-pointer -g1 $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)  # fences, in libstdc++'s own headers
 endif()
 
 function(hone_our_code target)

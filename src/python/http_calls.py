@@ -14,6 +14,7 @@ import http.client  # noqa: E402
 import ipaddress  # noqa: E402
 import json  # noqa: E402
 import os  # noqa: E402
+import re  # noqa: E402
 import socket  # noqa: E402
 import time  # noqa: E402
 import urllib.error  # noqa: E402
@@ -21,7 +22,7 @@ import urllib.parse  # noqa: E402
 import urllib.request  # noqa: E402
 
 TRIES, LONGEST_PAUSE = 5, 8  # of one request, and seconds between two of them
-SHORTEST_KEY = 4  # a shorter word may stand in any message
+SHORTEST_KEY = 8  # a shorter word may stand in any message, and keys that are made up are such words
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -60,6 +61,11 @@ def pause_of(retry_after, tries):
     return seconds if seconds <= LONGEST_PAUSE else None
 
 
+def without_escapes(text):
+    """What a string of JSON says, whose letters may be written as \\u0061 and whose / as \\/."""
+    return re.sub(r'\\(u[0-9a-fA-F]{4}|["\\/])', lambda found: chr(int(found[1][1:], 16)) if len(found[1]) == 5 else found[1], text)
+
+
 class Client:
     def __init__(self, settings):
         self.url, self.seconds, self.most = settings["url"], settings["seconds"], settings["most"]
@@ -82,13 +88,20 @@ class Client:
             time.sleep(pause)
         return self.without_key(answer)
 
+    def shows_key(self, text):
+        return len(self.key) >= SHORTEST_KEY and (self.key in text or self.key in without_escapes(text))
+
+    def redacted(self, text):
+        if not self.shows_key(text):
+            return text
+        text = text.replace(self.key, "***")
+        return without_escapes(text).replace(self.key, "***") if self.shows_key(text) else text
+
     def without_key(self, answer):
         """Some servers, and pages of proxies, repeat the headers that they got."""
-        if len(self.key) < SHORTEST_KEY or not any(self.key in str(value) for value in answer.values()):
-            return answer
-        if answer.get("status") == 200:
-            return {**answer, "repeats_key": True}  # its JSON may be what was asked for
-        return {name: value.replace(self.key, "***") if isinstance(value, str) else value for name, value in answer.items()}
+        if answer.get("status") == 200:  # its JSON may be what was asked for
+            return {**answer, "repeats_key": True} if self.shows_key(answer["text"]) else answer
+        return {name: self.redacted(value) if isinstance(value, str) else value for name, value in answer.items()}
 
     def once(self, call, until, tries):
         """The answer, and the seconds after which it is worth to ask again; None: it is not."""
@@ -110,9 +123,7 @@ class Client:
                 return {"failed": f"no whole answer within {self.seconds:g} s", "absent": False}, None
             absent = isinstance(reason, (ConnectionRefusedError, socket.gaierror))
             broken = isinstance(reason, (ConnectionResetError, ConnectionAbortedError, BrokenPipeError, http.client.IncompleteRead))
-            said = " ".join(str(reason).split())
-            if len(self.key) >= SHORTEST_KEY:  # before it is cut
-                said = said.replace(self.key, "***")
+            said = self.redacted(" ".join(str(reason).split()))  # before it is cut
             failed = {"failed": f"{type(reason).__name__}: {said[:200]}", "absent": absent}
             return failed, pause_of(None, tries) if broken else None
         if len(body) > self.most:

@@ -26,9 +26,11 @@ def system(name, packages=""):
         raise Skip("debootstrap makes this system, as root; Debian's package debootstrap")
     _, mirror, components = SYSTEMS[name]
     keys = sorted(pathlib.Path("/usr/share/keyrings").glob("ubuntu-archive-keyring.*" if mirror == UBUNTU else "debian-archive-keyring.*"))
+    if not keys:
+        raise Skip("there are no keys to check its packages with: Debian's package ubuntu-keyring")
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)
-    command = ["debootstrap", "--variant=minbase", f"--components={components}", f"--keyring={keys[0]}" if keys else "--no-check-gpg"]
+    command = ["debootstrap", "--variant=minbase", f"--components={components}", f"--keyring={keys[0]}"]
     command += [f"--include={packages}"] if packages else []
     command += [name, str(root), mirror]
     if mirror == UBUNTU and not (SCRIPTS / name).exists():  # debootstrap is older than the system; all of Ubuntu's have this script

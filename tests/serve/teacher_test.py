@@ -190,7 +190,7 @@ def test_lengths(run):
 
 def test_key(run):
     """the key comes from the environment, and is in no file and no message"""
-    key = "key-of-the-teacher-5150"
+    key = "key/of+the-teacher-5150"
 
     def guarded(handler, number, answer):
         if handler.headers["Authorization"] == f"Bearer {key}":
@@ -205,7 +205,9 @@ def test_key(run):
             text = f"not for {handler.headers['Authorization']}"
             if status == "as tokens":
                 return {"choices": [{"logprobs": {**answer["choices"][0]["logprobs"], "tokens": [text] * len(answer["choices"][0]["logprobs"]["tokens"])}}]}
-            handler.say(status, text.encode())
+            if status == "escaped":
+                text = '{"data": "%s"}' % text.replace("/", "\\/").replace("+", "\\u002B")
+            handler.say(200 if status == "escaped" else status, text.encode())
             return None
 
         return change
@@ -226,7 +228,8 @@ def test_key(run):
             told("open", url)
             told("ended", url, given=f" {key}\r\n")
             told("broken", url, "the key in HONE_TEACHER_API_KEY has characters that no key may have", given=f"{key}\r\nX-Other: 1")
-        for status, text in {200: "repeats the key", 401: "not for Bearer ***", 500: "not for Bearer ***", "as tokens": "repeats the key"}.items():
+        for status, text in {200: "repeats the key", 401: "not for Bearer ***", 500: "not for Bearer ***", "as tokens": "repeats the key",
+                             "escaped": "repeats the key"}.items():
             with between(server, repeats(status)) as url:
                 told(f"repeats {status}", url, text)
 
