@@ -34,16 +34,16 @@ using base::Json;
 
 constexpr int kLeftByInterrupt = 130;
 
-std::atomic<bool> stop_asked = false;
+std::atomic<bool> answer_stopped = false;
 
 void on_interrupt(int) {
-  stop_asked = true;
+  answer_stopped = true;
 }
 
 // Ctrl-C is a flag here: poll() returns, an answer stops after its token. Asked for each time again, since
 // the second one within an answer ends the program, as by default.
 void catch_interrupts() {
-  stop_asked = false;
+  answer_stopped = false;
   struct sigaction action = {};
   action.sa_handler = &on_interrupt;
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
@@ -58,7 +58,7 @@ class Lines {
   Read next(std::string& line) {
     while (!take(line)) {
       if (ended_) return Read::kEnd;
-      if (stop_asked) {
+      if (answer_stopped) {
         held_.clear();
         return Read::kInterrupted;
       }
@@ -305,7 +305,7 @@ class Chat {
       messages_.insert(messages_.end(), results.messages.begin(), results.messages.end());
       prompt.insert(prompt.end(), turn.ids.begin(), turn.ids.end());
       prompt.insert(prompt.end(), results.suffix.begin(), results.suffix.end());
-      if (!stop_asked && std::cout) continue;
+      if (!answer_stopped && std::cout) continue;
       if (typed_) std::cerr << "(stopped)\n";
       return "";
     }
@@ -323,7 +323,7 @@ class Chat {
     const rollout::Completion completion =
         dialogue_.answer(prompt, turn_++, options, [&](std::span<const std::int32_t> ids) {
           say(stream.next(ids));
-          return !stop_asked && static_cast<bool>(std::cout);
+          return !answer_stopped && static_cast<bool>(std::cout);
         });
     say(stream.rest(completion.ids));
     std::cout << std::endl;
