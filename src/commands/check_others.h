@@ -14,7 +14,7 @@ std::optional<config::Recognized> recognized_file(const config::DoctorPlan& aske
 // Null: the file is hone's own or TRL's. UserError for options of the one with a file of the other.
 std::optional<config::Recognized> whose_file(const config::DoctorPlan& asked);
 
-// What the file asks for, with what was given beside it.
+// Returns what the file asks for, with what was given beside it.
 config::OtherRun read_asked(const config::DoctorPlan& asked, const config::Recognized& whose);
 
 // Prints what the file becomes, what is unknown and what is refused, and counts the checks; 0, or 2 where

@@ -299,10 +299,12 @@ at::Tensor CausalLm::normed_last(const at::Tensor& x, const ops::PassContext& pa
 }
 
 bool CausalLm::takes_other_adapters() const {
-  const auto is_plain = [](const DecoderLayer& layer) {
-    const std::vector<LinearStack> stacks = layer.stacks();
-    return std::none_of(stacks.begin(), stacks.end(),
-                        [](const LinearStack& one) { return one.linear->lora.has_value(); });
+  const auto is_adapted_stack = [](const ops::Linear* one) { return one->stacked > 1 && one->lora; };
+  const auto is_plain = [&](const DecoderLayer& layer) {
+    const auto groups = layer.readers();
+    return std::none_of(groups.begin(), groups.end(), [&](const auto& group) {
+      return std::any_of(group.begin(), group.end(), is_adapted_stack);
+    });
   };
   return !token_rows_.defined() && !trained_parts_.any() &&
          std::all_of(layers_.begin(), layers_.end(), is_plain);

@@ -21,8 +21,9 @@ bool is_adapted(const DecoderLayer& layer) {
   for (const ops::Linear* linear : layer.linears()) {
     if (linear->lora || linear->trained_weight.defined() || linear->trained_bias.defined()) return true;
   }
-  for (const LinearStack& stack : layer.stacks()) {
-    if (stack.linear->lora) return true;
+  for (const auto& group : layer.readers()) {  // which has the stacks of experts too
+    if (std::any_of(group.begin(), group.end(), [](const ops::Linear* one) { return one->lora.has_value(); }))
+      return true;
   }
   const auto defined = [](const at::Tensor& tensor) { return tensor.defined(); };
   const auto& norms = layer.trained.weights;

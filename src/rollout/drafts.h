@@ -29,7 +29,7 @@ std::optional<std::string> why_no_drafts(const model::CausalLm& model);
 
 // A repetition penalty and `constrain` look at the tokens before, one after another.
 bool takes_guesses(const RequestOptions& options);
-// Whether anything is guessed where this model samples with these options.
+// Says whether anything is guessed where this model samples with these options.
 bool guesses(const GenerateOptions& options, const model::CausalLm& model);
 
 // Tokens before a guess that are looked up, the longest first.

@@ -74,7 +74,7 @@ struct Request {
   std::string where = "the prompt";  // names it in errors
   // Its adapter, also of what is appended; null: the model as it is, with or without an adapter of its own.
   std::shared_ptr<const ops::AdapterSides> adapter = {};
-  // What was said after this prompt before (former_texts.h), for guesses: it decides no bit. Null: nothing is known.
+  // It has what was said after this prompt before (former_texts.h), for guesses, and decides no bit. Null: nothing is known.
   std::shared_ptr<const Texts> former = {};
 };
 

@@ -73,8 +73,8 @@ double distance(const std::vector<ServedScores>& served, const std::vector<std::
                 const std::vector<std::vector<float>>& other);
 std::int64_t counted_tokens(const std::vector<ServedScores>& served);
 
-// What the server's answers have besides those of `from`, as a share of the way from `from` to `to`: 0 where `from` is
-// served and 1 where `to` is. Rounding has no direction: it moves the share by about `error`.
+// The share says how far the server's answers lie along the way from `from` to `to`: it is 0 where `from` is served and 1
+// where `to` is. Rounding has no direction: it moves the share by about `error`.
 struct Along {
   double share = 0, error = 0;
 };

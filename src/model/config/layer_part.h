@@ -96,7 +96,7 @@ class LayerPart {
   virtual void place(DecoderLayer& layer, const LayerLinear& what, ops::Linear linear) const;
   // Once all of them are read; `parameters` of the layer.
   virtual void finish(DecoderLayer& layer, const std::vector<ParameterSpec>& parameters) const;
-  // Those that can have a LoRA, with stacks in the place of experts: each group reads one tensor.
+  // Returns those that can have a LoRA, with stacks in the place of experts. Each group reads one tensor.
   virtual std::vector<std::vector<ops::Linear*>> readers(DecoderLayer& layer) const;
   // In the order of the files.
   virtual std::vector<ops::Linear*> linears(DecoderLayer& layer) const;

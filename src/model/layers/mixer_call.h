@@ -21,6 +21,8 @@ struct AutogradCall {
   const BesideStream& beside;
   RouterLoad* load = nullptr;  // gets the router's numbers
 
+  bool is_gelu() const { return config.activation == Activation::kGeluTanh; }
+
   // A norm of the stream, or the stream itself.
   at::Tensor read(const at::Tensor& stream, NormPlace place) const;
   // x + what a part adds, after its norm and scale.

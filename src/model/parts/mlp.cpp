@@ -78,8 +78,7 @@ class Mlp final : public LayerPart {
     const std::int64_t width = layer.down.weight.in();
     const std::vector<at::Tensor> gates =
         outputs_of(layer.gate_up, call.read(x, NormPlace::kBeforeMlp), call.pass, {width, width});
-    const at::Tensor product =
-        ops::swiglu(gates[0], gates[1], call.config.activation == Activation::kGeluTanh);
+    const at::Tensor product = ops::swiglu(gates[0], gates[1], call.is_gelu());
     return call.add(x, ops::linear_forward(layer.down, product, call.pass), NormPlace::kAfterMlp);
   }
   at::Tensor forward(const PartCall& call, const at::Tensor& x, PartTape* tape) const override {

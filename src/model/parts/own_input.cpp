@@ -55,8 +55,7 @@ class OwnInput final : public LayerPart {
   at::Tensor autograd(const AutogradCall& call, const at::Tensor& x) const override {
     const auto& [gate, projection] = *call.layer.per_layer;
     const at::Tensor input = per_layer_part(call.beside.per_layer, call.layer.number, call.config);
-    const at::Tensor open = ops::swiglu(ops::linear_forward(gate, x, call.pass), input,
-                                        call.config.activation == Activation::kGeluTanh);
+    const at::Tensor open = ops::swiglu(ops::linear_forward(gate, x, call.pass), input, call.is_gelu());
     return call.add(x, ops::linear_forward(projection, open, call.pass), NormPlace::kAfterPerLayer);
   }
   at::Tensor forward(const PartCall& call, const at::Tensor& x, PartTape* tape) const override {
