@@ -27,9 +27,10 @@ using kernels::words_of;
 using std::int64_t;
 
 constexpr int64_t kWide = kernels::kPanelWide;
-constexpr int64_t kColumns = 256;   // of a block: its panels (0.5 MB) stay in L2 while the rows pass
-constexpr int64_t kStepMore = 128;  // a step: GemmKernels::step_depth and a LoRA term
-constexpr int64_t kRows = 1024;     // of a block, when its sums rest between steps
+constexpr int64_t kOuterColumns = 256;  // of a sum of outer products, at once
+constexpr int64_t kFewColumns = 256;    // of a block of few rows
+constexpr int64_t kStepMore = 128;      // a step: GemmKernels::step_depth and a LoRA term
+constexpr int64_t kRows = 1024;         // of a block, when its sums rest between steps
 // Few rows read each panel from memory once, in order. Beyond what a core's own prefetcher does: 16 KB ahead
 // a core with 8 rows reached 28 GB/s, which is all that it can multiply, instead of 26.
 constexpr int64_t kAhead = 16 << 10;
@@ -309,13 +310,19 @@ void multiply(const GemmKernels& kernels, kernels::Block block) {
   kernels.multiply_block(block);
 }
 
-// Rows [row, row_end) of columns [column, column_end), at most kColumns of them.
+// Between rows of sums: a line more, so that they do not share a few sets of L1.
+int64_t sums_stride(const GemmKernels& kernels) {
+  return kernels.block_columns + 16;
+}
+
+// Rows [row, row_end) of columns [column, column_end), at most block_columns of them.
 void run_block(const Product& product, int64_t row, int64_t row_end, int64_t column, int64_t column_end) {
   const int64_t columns = column_end - column;
   const int64_t panels = blocks_of(columns, kWide);
   const int64_t block_rows = product.steps > 1 ? std::min(kRows, row_end - row) : row_end - row;
   Word* packed = panel_scratch.at_least(product.panel_words * panels * kWide);
-  float* sums = product.steps > 1 ? sum_scratch.at_least(block_rows * kColumns) : nullptr;
+  float* sums =
+      product.steps > 1 ? sum_scratch.at_least(block_rows * sums_stride(*product.kernels)) : nullptr;
   std::vector<kernels::Slice> slices;
   for (; row < row_end; row += block_rows) {
     const int64_t n = std::min(block_rows, row_end - row);
@@ -350,7 +357,7 @@ void run_block(const Product& product, int64_t row, int64_t row_end, int64_t col
                                   .rows = n,
                                   .columns = columns,
                                   .sums = sums,
-                                  .sums_stride = kColumns,
+                                  .sums_stride = sums_stride(*product.kernels),
                                   .first = first,
                                   .finish = &c == &product.cuts.back() ? &finish : nullptr});
       first = false;
@@ -382,6 +389,13 @@ struct Unit {
   int64_t row = 0, row_end = 0, column = 0, column_end = 0;
 };
 
+// Few rows pass panels once: there is nothing that should stay in L2.
+int64_t columns_at_once(const Product& product) {
+  const GemmKernels& kernels = *product.kernels;
+  return product.rows <= kernels.few_rows() ? std::min(kFewColumns, kernels.block_columns)
+                                            : kernels.block_columns;
+}
+
 // Columns are the better cut: each panel is packed once. Rows serve when there are few panels.
 void add_units(std::vector<Unit>& units, const Product& product, int64_t threads, int64_t together) {
   const int64_t panels = blocks_of(product.columns, kWide);
@@ -389,7 +403,7 @@ void add_units(std::vector<Unit>& units, const Product& product, int64_t threads
   const bool by_rows = together == 1 && balance(panels, threads) < 0.9 &&
                        balance(row_blocks, threads) > balance(panels, threads);
   const auto share = [](int64_t n, int64_t part, int64_t parts) { return n * part / parts; };
-  int64_t column_parts = blocks_of(panels, kColumns / kWide);
+  int64_t column_parts = blocks_of(panels, columns_at_once(product) / kWide);
   if (by_rows) {
     for (int64_t thread = 0; thread < threads; ++thread) {
       const int64_t row = share(product.rows, thread, threads);
@@ -566,14 +580,15 @@ struct OuterProduct {
     return seconds_of(*matrix.kernels, flop, static_cast<double>(matrix.size() * matrix.depth * out.size(1)));
   }
 
-  // Adds the columns of `count` panels, at most kColumns / kWide, from this panel on.
+  // Adds the columns of `count` panels, at most kOuterColumns / kWide, from this panel on.
   void add(int64_t panel, int64_t count) const {
     constexpr int64_t kOuterDepth = 256;  // of right's rows: a panel is 16 KB, for L1
     const int64_t column = panel * kWide, r = out.size(0), depth = matrix.depth;
     const int64_t column_end = std::min(out.size(1), column + count * kWide), n = column_end - column;
     const int64_t stride = padded_words(kOuterDepth, matrix.is_float) * kWide;
     Word* packed = panel_scratch.at_least(stride * count);
-    float* sums = sum_scratch.at_least(r * kColumns);
+    const int64_t sum_stride = sums_stride(*matrix.kernels);
+    float* sums = sum_scratch.at_least(r * sum_stride);
     for (int64_t t = 0; t < depth; t += kOuterDepth) {
       const int64_t k = std::min(kOuterDepth, depth - t);
       matrix.make_panels(column, column_end, t, k, packed, stride);
@@ -589,13 +604,13 @@ struct OuterProduct {
                                  .rows = r,
                                  .columns = n,
                                  .sums = sums,
-                                 .sums_stride = kColumns,
+                                 .sums_stride = sum_stride,
                                  .first = t == 0});
     }
     float* const to = out.mutable_data_ptr<float>();
     for (int64_t i = 0; i < r; ++i) {
       for (int64_t j = 0; j < n; ++j)
-        to[i * out.stride(0) + (column + j) * out.stride(1)] += sums[i * kColumns + j];
+        to[i * out.stride(0) + (column + j) * out.stride(1)] += sums[i * sum_stride + j];
     }
   }
 };
@@ -620,7 +635,7 @@ void add_outers_in_blocks(std::span<const Outer* const> calls) {
   }
   // Neighboring panels read the same rows; but each thread should have some units.
   const int64_t threads = threads_for(seconds);
-  const int64_t together = std::clamp<int64_t>(panels / (4 * threads), 1, kColumns / kWide);
+  const int64_t together = std::clamp<int64_t>(panels / (4 * threads), 1, kOuterColumns / kWide);
   std::vector<OuterUnit> units;
   for (const OuterProduct& product : products) {
     for (int64_t first = 0; first < product.panels; first += together) {

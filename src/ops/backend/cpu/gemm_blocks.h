@@ -1,8 +1,8 @@
 // Our GEMM: ops/gemm.h's products split into blocks for gemm_kernels.h and distributed over threads
 // (ops/machine/team.h). gemms() and add_outer() have checked the arguments.
 //
-// Scratch, per thread, kept for its next product: at most 0.7 MB of panels, 1 MB of sums, and of rows and
-// dequantized rows 130 KB each (few rows of fma: 4 bytes a number).
+// Scratch, per thread, kept for its next product: at most 0.7 MB of panels and 1.1 MB of sums (amx: 1.2 and 2.2), and of
+// rows and dequantized rows 130 KB each (few rows of fma: 4 bytes a number).
 #pragma once
 
 #include "ops/backend/cpu/gemm_kernels.h"

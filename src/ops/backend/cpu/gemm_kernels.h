@@ -92,7 +92,8 @@ enum class GemmForm { kFma, kDot, kAmx };
 struct GemmKernels {
   const char* name = nullptr;
   GemmForm form = GemmForm::kFma;
-  std::int64_t tile_rows = 0;  // few rows (at most two tiles) read each panel once
+  std::int64_t tile_rows = 0;        // few rows (at most two tiles) read each panel once
+  std::int64_t block_columns = 256;  // of a block: its panels stay in L2 while the rows pass
   std::int64_t depth =
       0;  // numbers of k of a slice, at most, unless few rows' panels are read in place (not by fma)
   std::int64_t step_depth = 0;  // numbers of k of a step, at most, besides small terms

@@ -3,8 +3,9 @@
 //
 // A group is kTileDepth numbers of k of one tdpbf16ps; groups begin where a term or a slice does, and the last is
 // filled up with zeros. A block of the result is 2 x 2 tiles of 16 x 16 sums. Its rows are read where they lie and stay
-// in L1 over kChunk numbers of k, while panels pass it by from L2: 2,880 GFLOP/s of a core, of a limit of 3,000. With
-// 896 numbers instead of 512 they do not fit: 1,810.
+// in L1 over kChunk numbers of k, while panels pass it by from L2: 2,880 GFLOP/s of a core, of 3,670 in registers. With
+// 896 numbers instead of 512 they do not fit: 1,810. What has to come from farther away, or to go there, is spread over
+// the groups (class Meanwhile): a whole tile at once would stop the products.
 #include "ops/backend/cpu/gemm_kernels.h"
 
 #if defined(__x86_64__)
@@ -91,6 +92,7 @@ struct Sums {
   const float* from = nullptr;  // null: zero
   float* to = nullptr;
   int64_t from_stride = 0, to_stride = 0;
+  const float* next = nullptr;  // those that the next panel begins with, if they are to be fetched
 };
 
 // Slices [first, last) of a block.
@@ -107,10 +109,84 @@ Chunk chunk_from(const Block& b, int first) {
   return chunk;
 }
 
+// Rounded up; b is 0 where a product has no numbers of k.
+int64_t shared(int64_t a, int64_t b) {
+  return b > 0 ? (a + b - 1) / b : a;
+}
+
+int64_t groups_of(const Block& b, Chunk chunk) {
+  int64_t groups = 0;
+  for (int s = chunk.first; s < chunk.last; ++s) groups += (b.slices[s].k + kTileDepth - 1) / kTileDepth;
+  return groups;
+}
+
+// A part of a block's sums: some rows, and the slices of a chunk.
+struct Part {
+  Chunk chunk;
+  int64_t row = 0, rows = 0;
+};
+
+// Work that a panel's groups do by the way: they fetch the rows of the next part into L2, and write the finished sums of the
+// panel before.
+class Meanwhile {
+ public:
+  Meanwhile(const Block& b, const Part& next, int64_t groups) : b_(b), next_(next), slice_(next.chunk.first) {
+    const int64_t lines = next.rows * groups_of(b, next.chunk);
+    lines_ = smaller(kMostLines, shared(lines, groups));
+  }
+
+  void finish_later(const float* tile, const Part& part, int64_t column, int64_t width, int64_t groups) {
+    tile_ = tile, due_ = part, column_ = column, width_ = width, done_ = 0;
+    finished_rows_ = shared(part.rows, groups);
+  }
+  void finish_all() { finish(due_.rows - done_); }
+
+  [[gnu::noinline]] void do_some() {
+    for (int64_t line = 0; line < lines_; ++line) fetch_line();
+    if (done_ < due_.rows) finish(smaller(finished_rows_, due_.rows - done_));
+  }
+
+ private:
+  static constexpr int64_t kMostLines = 8;  // at once
+
+  void fetch_line() {
+    if (slice_ == next_.chunk.last) return;
+    const Slice& slice = b_.slices[slice_];
+    const auto* row = static_cast<const Bf16*>(slice.a) + (next_.row + row_) * slice.a_stride;
+    _mm_prefetch(reinterpret_cast<const char*>(row + k_), _MM_HINT_T1);
+    if (++row_ < next_.rows) return;
+    row_ = 0;
+    k_ += kTileDepth;
+    if (k_ < slice.k) return;
+    k_ = 0;
+    ++slice_;
+  }
+
+  void finish(int64_t rows) {
+    if (rows <= 0) return;
+    finish_tile(tile_ + done_ * kPanelWide, kPanelWide, due_.row + done_, rows, column_, width_, *b_.finish);
+    done_ += rows;
+  }
+
+  const Block& b_;
+  Part next_;
+  int slice_ = 0;
+  int64_t row_ = 0, k_ = 0, lines_ = 0;  // of the next line to fetch; lines of a group
+  const float* tile_ = nullptr;
+  Part due_;
+  int64_t column_ = 0, width_ = 0, done_ = 0, finished_rows_ = 0;
+};
+
+// Where sums rest between chunks: those of a panel are row_stride numbers apart, panels panel_stride.
+struct Partial {
+  float* sums = nullptr;
+  int64_t row_stride = 0, panel_stride = 0;
+};
+
 // The sums of a block's rows and a panel over a chunk. `tails`: the rows' last groups, of all slices.
 template <int RowTiles, int ColumnTiles>
-void multiply_tiles(const Block& b, Chunk chunk, int64_t row, int64_t panel, const Bf16* tails,
-                    const Sums& sums) {
+void multiply_tiles(const Block& b, const Part& part, int64_t panel, const Bf16* tails, const Sums& sums,
+                    Meanwhile& meanwhile) {
   alignas(64) Word tail[kTileDepth / 2 * kPanelWide];
   if (sums.from != nullptr) {
     load_sums<RowTiles, ColumnTiles>(sums.from, sums.from_stride);
@@ -120,10 +196,11 @@ void multiply_tiles(const Block& b, Chunk chunk, int64_t row, int64_t panel, con
     if constexpr (RowTiles == 2) zero_tile<2>();
     if constexpr (RowTiles == 2 && ColumnTiles == 2) zero_tile<3>();
   }
-  for (int s = chunk.first; s < chunk.last; ++s) {
+  const float* next = sums.next;
+  for (int s = part.chunk.first; s < part.chunk.last; ++s) {
     const Slice& slice = b.slices[s];
     const int64_t stride = 2 * slice.a_stride, groups = slice.k / kTileDepth, left = slice.k % kTileDepth;
-    const char* a = static_cast<const char*>(slice.a) + row * stride;
+    const char* a = static_cast<const char*>(slice.a) + part.row * stride;
     const char* from = reinterpret_cast<const char*>(slice.panels + panel * slice.panel_stride);
     for (int64_t group = 0; group < groups; ++group) {
       if (slice.ahead > 0) {
@@ -132,6 +209,13 @@ void multiply_tiles(const Block& b, Chunk chunk, int64_t row, int64_t panel, con
           if constexpr (ColumnTiles == 2) _mm_prefetch(from + slice.ahead + i + kLine, _MM_HINT_T1);
         }
       }
+      if (next != nullptr) {
+        for (int row = 0; row < 2; ++row, next += sums.from_stride) {
+          _mm_prefetch(reinterpret_cast<const char*>(next), _MM_HINT_T0);
+          _mm_prefetch(reinterpret_cast<const char*>(next + 16), _MM_HINT_T0);
+        }
+      }
+      meanwhile.do_some();
       add_group<RowTiles, ColumnTiles>(a, stride, from);
       a += kLine;
       from += kGroupBytes;
@@ -143,6 +227,7 @@ void multiply_tiles(const Block& b, Chunk chunk, int64_t row, int64_t panel, con
     }
     add_group<RowTiles, ColumnTiles>(reinterpret_cast<const char*>(tails + s * kTailNumbers), kLine, from);
   }
+  meanwhile.finish_all();  // the tile is that of sums.to
   store_sums<RowTiles, ColumnTiles>(sums.to, sums.to_stride);
 }
 
@@ -160,43 +245,50 @@ void gather_tails(const Block& b, int64_t row, int64_t rows, Bf16* to) {
   }
 }
 
-// One chunk of `rows` rows for all panels. Sums rest in `partial` between chunks.
-void multiply_chunk(const Block& b, Chunk chunk, int64_t row, int64_t rows, const Bf16* tails,
-                    const Sums& partial) {
-  alignas(64) float tile[kBlockRows * kPanelWide];
-  const bool begins = chunk.first == 0, ends = chunk.last == b.count;
+// One part for all panels. Sums rest in `partial` between chunks. `tile`: of kBlockRows x kPanelWide sums.
+void multiply_part(const Block& b, const Part& part, const Bf16* tails, const Partial& partial, float* tile,
+                   Meanwhile& meanwhile) {
+  const bool begins = part.chunk.first == 0, ends = part.chunk.last == b.count;
+  const int64_t groups = groups_of(b, part.chunk);
   for (int64_t column = 0; column < b.columns; column += kPanelWide) {
     const int64_t width = smaller(b.columns - column, kPanelWide), panel = column / kPanelWide;
-    Sums sums{.from = partial.to + column,
-              .to = partial.to + column,
-              .from_stride = partial.to_stride,
-              .to_stride = partial.to_stride};
+    float* const kept = partial.sums + panel * partial.panel_stride;
+    Sums sums{.from = kept, .to = kept, .from_stride = partial.row_stride, .to_stride = partial.row_stride};
     if (begins) {
-      sums.from = b.first ? nullptr : b.sums + row * b.sums_stride + column;
+      sums.from = b.first ? nullptr : b.sums + part.row * b.sums_stride + column;
       sums.from_stride = b.sums_stride;
+      if (!b.first && column + kPanelWide < b.columns) sums.next = sums.from + kPanelWide;
     }
-    if (ends && b.finish != nullptr) sums.to = tile, sums.to_stride = kPanelWide;
-    if (rows > kHigh) {
-      (width > 16 ? multiply_tiles<2, 2> : multiply_tiles<2, 1>)(b, chunk, row, panel, tails, sums);
+    const bool finishes = ends && b.finish != nullptr;
+    if (finishes) sums.to = tile, sums.to_stride = kPanelWide;
+    if (part.rows > kHigh) {
+      (width > 16 ? multiply_tiles<2, 2> : multiply_tiles<2, 1>)(b, part, panel, tails, sums, meanwhile);
     } else {
-      (width > 16 ? multiply_tiles<1, 2> : multiply_tiles<1, 1>)(b, chunk, row, panel, tails, sums);
+      (width > 16 ? multiply_tiles<1, 2> : multiply_tiles<1, 1>)(b, part, panel, tails, sums, meanwhile);
     }
-    if (ends && b.finish != nullptr) finish_tile(tile, kPanelWide, row, rows, column, width, *b.finish);
+    if (finishes) meanwhile.finish_later(tile, part, column, width, groups);
   }
 }
 
 void multiply_block(const Block& b) {
+  alignas(64) float tile[kBlockRows * kPanelWide];
   auto* const tails = static_cast<Bf16*>(b.row_scratch);
   auto* const scratch = reinterpret_cast<float*>(tails + b.count * kTailNumbers);
+  const int64_t panels = (b.columns + kPanelWide - 1) / kPanelWide;
   for (int64_t row = 0; row < b.rows; row += kBlockRows) {
     const int64_t rows = smaller(b.rows - row, kBlockRows);
     if (row == 0 || rows < kBlockRows) use_tiles(shapes_of(rows));
     gather_tails(b, row, rows, tails);
-    Sums partial{.to = scratch, .to_stride = (b.columns + kPanelWide - 1) / kPanelWide * kPanelWide};
-    if (b.finish == nullptr) partial.to = b.sums + row * b.sums_stride, partial.to_stride = b.sums_stride;
+    Partial partial{scratch, kPanelWide, kBlockRows * kPanelWide};
+    if (b.finish == nullptr) partial = {b.sums + row * b.sums_stride, b.sums_stride, kPanelWide};
     for (Chunk chunk; chunk.last < b.count;) {
       chunk = chunk_from(b, chunk.last);
-      multiply_chunk(b, chunk, row, rows, tails, partial);
+      Part next{.row = row, .rows = rows};
+      if (chunk.last == b.count) next = {.row = row + rows, .rows = smaller(b.rows - row - rows, kBlockRows)};
+      if (next.rows > 0) next.chunk = chunk_from(b, chunk.last % b.count);
+      Meanwhile meanwhile(b, next, panels * groups_of(b, chunk));
+      multiply_part(b, {chunk, row, rows}, tails, partial, tile, meanwhile);
+      meanwhile.finish_all();
     }
   }
   release_tiles();
@@ -223,6 +315,7 @@ const GemmKernels* gemm_kernels_amx() {
   static constexpr GemmKernels kKernels = {.name = "amx",
                                            .form = GemmForm::kAmx,
                                            .tile_rows = kHigh,
+                                           .block_columns = 512,
                                            .depth = kChunk,
                                            .step_depth = 1024,
                                            .flops = 1000e9,
