@@ -55,6 +55,7 @@ check_python() {
 }
 
 # CXX if it is set (g++ or clang++), else the first g++ that is new enough. C is compiled (by a Rust crate) by its sibling.
+asked_compiler=${CXX:-}
 find_compiler() {
   local candidate version needed
   compiler_found=none
@@ -76,8 +77,13 @@ find_compiler() {
 }
 
 check_compiler() {
-  find_compiler ||
-    missing "g++ $MIN_GXX or newer, for C++20 (found: $compiler_found); \`$(as_root)apt-get install -y $(compiler_package)\` installs it."
+  find_compiler && return
+  if [[ -n ${CXX:-} ]]; then
+    missing "a compiler for C++20 of the name $CXX, which CXX says: g++ $MIN_GXX or clang++ $MIN_CLANG, or newer (found: $compiler_found);" \
+      "install it, or unset CXX."
+    return
+  fi
+  missing "g++ $MIN_GXX or newer, for C++20 (found: $compiler_found); \`$(as_root)apt-get install -y $(compiler_package)\` installs it."
 }
 
 # rust-version in text-ffi/Cargo.toml, where it says one, is the least that will do.
@@ -186,7 +192,7 @@ missing_packages() {
 
 # The same with the compiler, Rust and Python; apt's lists have to be there, since names depend on what it offers.
 missing_system() {
-  find_compiler || compiler_package
+  find_compiler || [[ -n ${CXX:-} ]] || compiler_package
   find_rust "$(needed_rust)" || rust_packages "$(needed_rust)" | tr ' ' '\n'
   check_python 2>/dev/null || python_packages | tr ' ' '\n'
   missing_packages
@@ -320,11 +326,16 @@ setup_machine() {
   exec {setup_lock}>&-
 }
 
-# configure_hone FOLDER [cmake option...]: where it was not done before.
+configured_compiler() { sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$hone_root/$1/CMakeCache.txt"; }
+
+# configure_hone FOLDER [cmake option...]: where it was not done before, or by another compiler than the caller's CXX.
 configure_hone() {
   local folder=$1 log=$hone_root/third_party/$1.log
   shift
-  [[ ! -f $hone_root/$folder/build.ninja ]] || return 0
+  if [[ -f $hone_root/$folder/build.ninja ]]; then
+    [[ -n $asked_compiler && $(configured_compiler "$folder") != "$(command -v "$asked_compiler")" ]] || return 0
+    rm -rf "$hone_root/$folder/CMakeCache.txt" "$hone_root/$folder/CMakeFiles"
+  fi
   if ! cmake -G Ninja -S "$hone_root" -B "$hone_root/$folder" "$@" >"$log" 2>&1; then
     tail -n 40 "$log" >&2
     stop "cmake could not configure $folder; its message is above."

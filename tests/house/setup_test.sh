@@ -105,6 +105,7 @@ expect "no Python" "(found: none); \`" 1 "$bare" check_python
 expect "old Python is named" "(found: 3.10)" 1 "$old" check_python
 expect "the newest Python that Ubuntu 22.04 has" "apt-get install -y python3.11 python3.11-venv python3-pip\` installs one." 1 "$jammy" check_python
 expect "clang 16 is too old" "(found: clang++-16 16.0.6)" 1 "$jammy" eval 'CXX=clang++-16; check_compiler'
+expect "a compiler that is not there" "of the name clang++-18, which CXX says" 1 "$jammy" eval 'CXX=clang++-18; check_compiler'
 # shellcheck disable=SC2016  # the inner bash expands it
 expect "clang 17 compiles C too" clang-17 0 "$jammy" eval 'CXX=clang++-17; check_compiler && echo "$CC"'
 expect "newer Python under another name" "" 0 "$good" check_python
