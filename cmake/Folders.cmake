@@ -55,7 +55,7 @@ hone_level_folder(avx512_bf16 ${avx512} -mavx512bf16)
 hone_level_folder(amx ${avx512} -mavx512bf16)  # the tiles' own instructions are named by attribute
 
 # A list of cases, which spends its time in libtorch.
-hone_joined_folder(ops/cases -O1)
+hone_joined_folder(ops/cases ${HONE_COLD_OPTIONS})
 # Files that hold several levels by attribute. Contraction is on, as in libtorch.
 hone_folder(ops/backend/cpu/targets ${vector_loops} ${HONE_OWN_HEADERS})
 

@@ -14,12 +14,22 @@ if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   list(APPEND HONE_WARNINGS -Wno-deprecated-declarations -Wno-sign-conversion -Wno-overlength-strings)
   set(HONE_OWN_HEADERS)
 endif()
+# g++ 13 takes a part of an argument for a part of a temporary, where another argument is one.
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+  list(APPEND HONE_WARNINGS -Wno-dangling-reference)
+endif()
 set(HONE_SANITIZE -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1 ${HONE_OWN_HEADERS})
 
 # A room that no token's time depends on is optimized less: half of its compile time went there (docs/log.md). Its folders of loops
 # have flags of their own (cmake/Folders.cmake).
 set(HONE_COLD_ROOMS adapters commands config doctor report train)
 set(HONE_COLD_OPTIONS -O1)
+# From g++ 13 on -O2 sets an option of the processor that -O1 does not, and a precompiled header is refused where one differs.
+include(CheckCXXCompilerFlag)
+check_cxx_compiler_flag(-munroll-only-small-loops HONE_HAS_SMALL_LOOPS)
+if(HONE_HAS_SMALL_LOOPS AND CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+  list(APPEND HONE_COLD_OPTIONS -munroll-only-small-loops)
+endif()
 
 # g++ collects its garbage from 128 MB on; with the precompiled header in the heap that takes a quarter of its time. A unit holds up
 # to 2 GB instead of 1.7.

@@ -4,7 +4,7 @@ and without a question, the set-up of both installs compiler, cmake, ninja, Rust
 
 usage: tests/python/fresh_systems_test.py [--whole SYSTEM] [--fetch] [SYSTEM...]      as root; minutes a system
 
---whole SYSTEM  the whole ./quickstart there instead, which trains (an hour)
+--whole SYSTEM  the whole ./quickstart there instead, which trains, and then ./test (an hour)
 --fetch         libtorch and the model are fetched there, too; else those of this tree are mounted
 """
 import argparse
@@ -74,7 +74,10 @@ def test_whole(name, mounted):
         said, seconds = done(root, "./quickstart", mounted)
         holds("the adapter is quickstart-out/adapter" in said, said[-2000:])
         phases = [line for line in said.splitlines() if line.startswith("== ")]
-    print(f"{SYSTEMS[name][0]}: ./quickstart {minutes(seconds)}: {'; '.join(phases)}", file=sys.__stdout__, flush=True)
+        print(f"{SYSTEMS[name][0]}: ./quickstart {minutes(seconds)}: {'; '.join(phases)}", file=sys.__stdout__, flush=True)
+        said, seconds = done(root, "./test", mounted)
+        holds(said.rstrip().endswith(" 0 failed"), said[-2000:])
+    print(f"{SYSTEMS[name][0]}: ./test {minutes(seconds)}: {said.splitlines()[-1]}", file=sys.__stdout__, flush=True)
 
 
 def main():
@@ -86,7 +89,7 @@ def main():
     mounted = {} if given.fetch else MOUNTED
     tests = Tests()
     if given.whole:
-        tests.run([test_whole], given.whole, mounted, title=f"a fresh {SYSTEMS[given.whole][0]}: ./quickstart, and nothing else")
+        tests.run([test_whole], given.whole, mounted, title=f"a fresh {SYSTEMS[given.whole][0]}: ./quickstart, ./test, and nothing else")
     else:
         for name in given.systems:
             tests.run([test_setup], name, mounted, title=f"a fresh {SYSTEMS[name][0]}: the set-up installs everything, and a room compiles")
