@@ -3,7 +3,7 @@
 
 namespace hone {
 
-// "0.1.0". It is find_package(hone)'s version too. Before 1.0 a minor version may change what these headers
+// For example "0.2.0". It is find_package(hone)'s version too. Before 1.0 a minor version may change what these headers
 // declare.
 const char* version();
 
