@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The tree and the pack for a machine with a GPU (tools/gpu_pack) fit what such a machine takes: 64 MiB.
 
-Goldens of equal bytes in one folder are one file and links to it. So are equal tokenizers of all folders.
+Goldens of equal bytes in one folder are one file and links to it. So are equal tokenizers of all folders, and their configurations.
 
 Usage: tests/house/size_test.py [--link]    --link: makes those links
 """
@@ -29,10 +29,10 @@ def tracked_bytes():
 def copies(folder):
     """(file, the first file with the same bytes, of its folder or any tokenizer): those that are no links to it."""
     found = collections.defaultdict(list)
-    for path in sorted([*folder.rglob("*.safetensors"), *folder.rglob("tokenizer.json")]):
-        of_all = path.name == "tokenizer.json"
+    for path in sorted([*folder.rglob("*.safetensors"), *folder.rglob("tokenizer.json"), *folder.rglob("tokenizer_config.json")]):
+        of_all = path.suffix == ".json"
         if not path.is_symlink() and (of_all or path.stat().st_size >= LEAST):
-            found[None if of_all else path.parent, hashlib.sha256(path.read_bytes()).digest()].append(path)
+            found[path.name if of_all else path.parent, hashlib.sha256(path.read_bytes()).digest()].append(path)
     return [(path, same[0]) for same in found.values() for path in same[1:]]
 
 
@@ -49,10 +49,11 @@ def finds_a_copy():
         for name in "xy":
             pathlib.Path(folder, name).mkdir()
             pathlib.Path(folder, name, "tokenizer.json").write_bytes(b"{}")
+            pathlib.Path(folder, name, "tokenizer_config.json").write_bytes(b"{}")
         planted = copies(pathlib.Path(folder))
         link(planted)
         linked = pathlib.Path(folder, "b.safetensors").read_bytes() + pathlib.Path(folder, "y", "tokenizer.json").read_bytes()
-        return len(planted) == 2 and not copies(pathlib.Path(folder)) and linked == b"1" * LEAST + b"{}"
+        return len(planted) == 3 and not copies(pathlib.Path(folder)) and linked == b"1" * LEAST + b"{}"
 
 
 def findings(tree, pack):
