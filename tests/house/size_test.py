@@ -16,7 +16,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MIB = 1 << 20
 TREE, TOGETHER = 49 * MIB, 63 * MIB
-GOLDENS = ROOT / "tests" / "fixtures" / "parity"
+GOLDENS = ROOT / "tests" / "fixtures"
 LEAST = 8 << 10  # bytes of a file that is worth a link
 
 
