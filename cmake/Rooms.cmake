@@ -39,7 +39,7 @@ endif()
 
 # Code by clang calls libomp, and libtorch calls libgomp. libomp has the names of libgomp too: loaded first, it serves both, and the
 # process has one team of threads.
-if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang AND NOT HONE_FUZZ)
   execute_process(COMMAND ${CMAKE_CXX_COMPILER} --print-file-name=libomp.so OUTPUT_VARIABLE hone_libomp OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(NOT IS_ABSOLUTE "${hone_libomp}")
     message(FATAL_ERROR "${CMAKE_CXX_COMPILER} has no libomp.so: install the package libomp-<version>-dev of the same version (Debian, Ubuntu)")
@@ -87,8 +87,10 @@ function(hone_torch_header target)
   hone_uses_torch(${target} ${target})
   target_precompile_headers(${target} PRIVATE ${ARGN})
 endfunction()
-hone_torch_header(hone_pch <ATen/ATen.h> <nlohmann/json.hpp>)
-hone_torch_header(hone_ops_pch <ATen/ATen.h> <torch/csrc/autograd/custom_function.h> <nlohmann/json.hpp>)
+if(NOT HONE_FUZZ)
+  hone_torch_header(hone_pch <ATen/ATen.h> <nlohmann/json.hpp>)
+  hone_torch_header(hone_ops_pch <ATen/ATen.h> <torch/csrc/autograd/custom_function.h> <nlohmann/json.hpp>)
+endif()
 
 set(HONE_PLAIN_HEADERS <fmt/format.h> <nlohmann/json.hpp> <algorithm> <filesystem> <functional> <map> <optional> <string> <variant> <vector>)
 add_library(hone_plain_pch STATIC ${CMAKE_BINARY_DIR}/pch_stub.cpp)
@@ -132,6 +134,9 @@ function(hone_rooms table)
   foreach(line IN LISTS lines)
     string(REGEX REPLACE " +" ";" words "${line}")
     list(POP_FRONT words name kind)
+    if(HONE_FUZZ AND NOT name IN_LIST HONE_FUZZ_ROOMS)
+      continue()
+    endif()
     list(FILTER words EXCLUDE REGEX "/$")  # headers only
     list(TRANSFORM words PREPEND hone_)
     hone_room(${name} ${kind} ${words})
@@ -140,6 +145,9 @@ endfunction()
 
 # hone_embed(ROOM HEADER FILE NAME...): the text of files as `extern const std::string_view NAME` of namespace hone::ROOM.
 function(hone_embed room header)
+  if(NOT TARGET hone_${room})  # HONE_FUZZ
+    return()
+  endif()
   set(code "// Made by cmake/Rooms.cmake.\n#include \"${header}\"\n\nnamespace hone::${room} {\n\n")
   while(ARGN)
     list(POP_FRONT ARGN file name)

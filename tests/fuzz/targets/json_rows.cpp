@@ -1,0 +1,7 @@
+// Rows of JSON: a list, objects in lines, or a field with a list.
+#include "fuzz/targets/rows.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace hone;
+  return fuzz::one_input(data, size, [](std::string_view bytes) { fuzz::read_rows(bytes, ".json"); });
+}
