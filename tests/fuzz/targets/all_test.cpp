@@ -56,6 +56,8 @@ TEST_P(FuzzTarget, SeedsAndMutations) {
   for (const std::string& seed : seeds) take(seed);
   EXPECT_EQ(outcomes().taken, seeds.size()) << "a seed is an input that is taken: " << last_refusal();
   run(seconds(1), seeds, mutated_json_text, take);
+  std::printf("[fuzz] of these %llu taken, %llu refused\n", static_cast<unsigned long long>(outcomes().taken),
+              static_cast<unsigned long long>(outcomes().refused));
   EXPECT_EQ(outcomes().refused > 0, refuses(target.name)) << outcomes().refused << " refused";
 }
 
