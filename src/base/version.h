@@ -3,6 +3,6 @@
 
 namespace hone::base {
 
-extern const char* const kHoneVersion;  // for example "0.2.0"; cmake/Rooms.cmake makes the file that defines it
+extern const char* const kHoneVersion;  // such as "0.2.0"; cmake/Rooms.cmake defines it
 
 }  // namespace hone::base
