@@ -70,7 +70,9 @@ def hone(o, folder):
     steps = [(when, float(found.group(1)), int(found.group(2))) for when, found in steps if found]
     # From line to line, logging included; the first step's own seconds are the ones that its line tells.
     seconds = [after[0] - before[0] for before, after in zip(steps, steps[1:])]
-    return {"seconds": statistics.median(seconds), "peak_mb": run.peak_mb, "start": steps[0][0] - tokens / max(steps[0][2], 1),
+    first_step = tokens / max(steps[0][2], 1)
+    return {"seconds": statistics.median(seconds), "first_step": first_step, "peak_mb": run.peak_mb, "tree_mb": run.tree_mb,
+            "start": steps[0][0] - first_step,
             "losses": [loss for _, loss, _ in steps]}
 
 
@@ -81,8 +83,8 @@ def trl(o, folder):
     expected = o["batch"] * o["length"]
     if any(count != expected for count in result["tokens"]):
         raise SystemExit(f"TRL's steps have {result['tokens']} tokens, not {expected}")
-    return {"seconds": statistics.median(result["seconds"][1:]), "peak_mb": run.peak_mb, "start": result["first"] - run.began,
-            "losses": result["losses"]}
+    return {"seconds": statistics.median(result["seconds"][1:]), "first_step": result["seconds"][0], "peak_mb": run.peak_mb, "tree_mb": run.tree_mb,
+            "start": result["first"] - run.began, "losses": result["losses"]}
 
 
 def report(a, o, results, found, lines_of_setting):

@@ -34,10 +34,10 @@ def revision():
     return output_of("git", "rev-parse", "--short", "HEAD") + (" with uncommitted changes" if changed else "")
 
 
-def versions(names):
-    """Of packages in the parity environment, read without importing them."""
+def versions(names, python=PYTHON):
+    """Of packages in an environment, the parity environment if none is given, read without importing them."""
     script = "import importlib.metadata as m, sys; print(*(f'{n} {m.version(n)}' for n in sys.argv[1:]), sep=', ')"
-    return output_of(PYTHON, "-c", script, *names) or "not installed"
+    return output_of(python, "-c", script, *names) or "not installed"
 
 
 # What holds libtorch to a level of instructions, as hone's own `--instructions` does (src/base/process/instruction_level.cpp).
@@ -86,14 +86,31 @@ def warm(model):
                 pass
 
 
-class Run:
-    """A command that ran to its end: `lines` [(seconds since its start, text)], `peak_mb` its VmHWM, `began` on time.time()."""
+def children_of(pid):
+    """All processes that a process started, and those that they started."""
+    found = []
+    for tasks in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in tasks.read_text(encoding="utf-8").split():
+            found += [child, *children_of(child)]
+    return found
 
-    def __init__(self, words, threads, level=None):
-        self.lines, self.peak_mb = [], 0.0
+
+def held_mb(path, name):
+    """A line of a file of /proc that counts kB, as MB; None where it has none."""
+    found = re.search(rf"^{name}:\s+(\d+) kB", pathlib.Path(path).read_text(encoding="utf-8"), re.MULTILINE)
+    return int(found.group(1)) / 1024 if found else None
+
+
+class Run:
+    """A command that ran to its end: `lines` [(seconds since its start, text)], `peak_mb` its VmHWM, `tree_mb` with the processes
+    that it started, `began` on time.time(). `more`: variables of its environment."""
+
+    def __init__(self, words, threads, level=None, more=()):
+        self.lines, self.peak_mb, self.tree_mb = [], 0.0, 0.0
         with tempfile.TemporaryFile("w+") as errors:
             self.began, clock = time.time(), time.perf_counter()
-            with subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=errors, text=True, env=environment_of(threads, level)) as process:
+            with subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=errors, text=True,
+                                  env=dict(environment_of(threads, level), **dict(more))) as process:
                 watcher = threading.Thread(target=self._watch, args=(process,), daemon=True)
                 watcher.start()
                 for line in process.stdout:
@@ -105,16 +122,27 @@ class Run:
 
     def _watch(self, process):
         # The kernel keeps the peak; the last look before the end has it. (ru_maxrss of a child also counts what the parent
-        # held when it forked.)
+        # held when it forked.) Of children there is no such peak: they are looked at five times a second.
+        looks = 0
         while process.poll() is None:
             try:
-                status = pathlib.Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
+                self.peak_mb = held_mb(f"/proc/{process.pid}/status", "VmHWM") or self.peak_mb
+                if looks % 10 == 0:
+                    self._look_at_tree(process.pid)
             except OSError:
-                return
-            found = re.search(r"VmHWM:\s+(\d+) kB", status)
-            if found:
-                self.peak_mb = max(self.peak_mb, int(found.group(1)) / 1024)
+                pass
+            looks += 1
             time.sleep(0.02)
+        self.tree_mb = max(self.tree_mb, self.peak_mb)
+
+    def _look_at_tree(self, pid):
+        total = held_mb(f"/proc/{pid}/status", "VmRSS") or 0.0
+        for child in children_of(pid):
+            try:
+                total += held_mb(f"/proc/{child}/smaps_rollup", "Pss") or 0.0
+            except OSError:  # it has ended since
+                pass
+        self.tree_mb = max(self.tree_mb, total)
 
     def result(self):
         """What the program printed as `RESULT {json}`."""
