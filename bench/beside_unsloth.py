@@ -5,8 +5,8 @@ tokens a second, the first step apart, seconds from the start to step 1, and pea
 usage: bench/beside_unsloth.py --model FOLDER --out bench/results/NAME.md [--rounds 3] [--steps 4] [--level avx2|avx512|avx512_bf16|amx]
                                [--sides hone,TRL,Unsloth,Unsloth-compiled,Unsloth-recompute] [--kept FILE.json] [--quick]
 --level: the instructions that every program is held to. Without products of bf16 in them, TRL and Unsloth compute in float32.
---kept: the rounds of earlier calls are read from that file and counted too, for a machine that is idle for minutes only. What
-torch.compile made lies beside it. In the first round it compiles, in later ones it reads what it made.
+--kept: the rounds of earlier calls are read from that file and counted too, for a machine that is idle for minutes only; with
+--rounds 0 they are only reported. What torch.compile made lies beside it: the first round compiles, later ones read that.
 All must have the same loss at step 1: same rows, no dropout, and LoRA begins as zero. Otherwise there is no result.
 Needs build/hone, tests/parity/setup's environment, and Unsloth's, which is made so:
     python3 -m venv third_party/unsloth-venv && third_party/unsloth-venv/bin/pip install -r bench/requirements-unsloth.txt
@@ -88,7 +88,7 @@ def measure(a, temporary, rounds):
                   f"{one[side]['tree_mb']:.0f} MB, losses {one[side]['losses']}", flush=True)
         rounds.append(one)
         if a.kept:
-            a.kept.write_text(json.dumps(rounds), encoding="utf-8")
+            a.kept.write_text(json.dumps({"said": a.said, "rounds": rounds}), encoding="utf-8")
 
 
 def check(rounds):
@@ -114,15 +114,16 @@ def report(a, rounds):
         ratios = [one[side]["seconds"] / one["hone"]["seconds"] for one in rounds if side in one and "hone" in one]
         body.append([side, f"{seconds:.2f}", " ".join(f"{one['seconds']:.2f}" for one in runs), f"{tokens / seconds:.0f}",
                      f"{statistics.median(ratios):.2f}" if ratios else "", " ".join(f"{one['first_step']:.1f}" for one in runs),
-                     f"{statistics.median(one['start'] for one in runs):.1f}", f"{max(one['tree_mb'] for one in runs):.0f}",
+                     " ".join(f"{one['start']:.1f}" for one in runs), f"{max(one['tree_mb'] for one in runs):.0f}",
                      f"{max(one['peak_mb'] for one in runs):.0f}"])
-    head = ["who", "s a step", "each round", "tokens/s", "hone is faster by", "first step s, each round", "start s", "MB, whole tree", "MB, main process"]
+    head = ["who", "s a step", "each round", "tokens/s", "times hone's seconds", "first step s", "start s", "MB, whole tree", "MB, main process"]
     lines += table(head, body) + ["", f"The same is trained: at step 1 all losses lie within {spread:.4f}. Losses of the last round:", ""]
     lines += [f"- {side}: {', '.join(f'{loss:.4f}' for loss in rounds[-1][side]['losses'])}" for side in sides if side in rounds[-1]]
     lines += ["", *(f"- {side}: {next(one[side]['said'] for one in rounds if side in one)}" for side in sides if side.startswith("Unsloth")), "",
               "A step is the median of a run's steps without the first, in the table the median of rounds. LoRA's first factor is drawn by each program's own "
-              "seed, so losses part after step 1. Start: from the program's start to the beginning of step 1. Memory: the most of what the "
-              "process holds and its children's own share, looked at five times a second; VmHWM of the main process.", "",
+              "seed, so losses part after step 1. Start: from the program's start to the beginning of step 1, in hone with the examination, part of "
+              "which later rounds do not repeat. The first step and the start are given for each round. Memory: the most of what the process and its "
+              "children hold, looked at five times a second; VmHWM of the main process; of both the largest round.", "",
               f"`bench/beside_unsloth.py --model {pathlib.Path(a.model).name} --rounds {len(rounds)} --steps {a.steps} --sides {','.join(sides)}"
               f"{' --level ' + a.level if a.level else ''}`", ""]
     return "\n".join(lines)
@@ -150,7 +151,10 @@ def main():
     a.said = setting(a.threads, ("torch", "trl", "peft", "transformers"))
     a.said.append("- Unsloth's environment: " + versions(("unsloth", "unsloth_zoo", "torch", "trl", "peft", "transformers"), PYTHON)
                   + "; `bf16=True`, UNSLOTH_DISABLE_STATISTICS=1, UNSLOTH_CPU_COMPILE=1 where compiled")
-    rounds = json.loads(a.kept.read_text(encoding="utf-8")) if a.kept and a.kept.exists() else []
+    rounds = []
+    if a.kept and a.kept.exists():
+        found = json.loads(a.kept.read_text(encoding="utf-8"))
+        a.said, rounds = found["said"], found["rounds"]
     with tempfile.TemporaryDirectory() as temporary:
         measure(a, temporary, rounds)
     a.out.write_text(report(a, rounds), encoding="utf-8")
