@@ -59,13 +59,26 @@ def write_json(path, value):
     path.write_text(lines(value, 0) + "\n", encoding="utf-8")
 
 
+def rows_of_gradients(tensors):
+    """A gradient of which few rows are not zero is written as those rows, with `<its name>.rows`: how many rows it has, then which ones."""
+    import torch
+    out = {}
+    for key, value in tensors.items():
+        rows = torch.nonzero(value.any(1)).flatten() if key.startswith("grad.") and value.dim() == 2 else None
+        if rows is None or 4 * len(rows) > len(value):
+            out[key] = value
+        else:
+            out |= {key: value[rows], f"{key}.rows": torch.cat([torch.tensor([len(value)]), rows])}
+    return out
+
+
 def write_tensors(path, tensors, **metadata):
     from safetensors.torch import save_file
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)  # it may be a link to a file of the same bytes (tests/house/size_test.py)
     metadata = {key: value if isinstance(value, str) else json.dumps(value) for key, value in metadata.items()}
-    save_file({key: value.detach().contiguous().clone() for key, value in tensors.items()}, str(path),
+    save_file({key: value.detach().contiguous().clone() for key, value in rows_of_gradients(tensors).items()}, str(path),
               metadata={"versions": json.dumps(versions()), **metadata})
     path.chmod(0o644)
 

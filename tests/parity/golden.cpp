@@ -31,7 +31,10 @@ at::Tensor Golden::tensor(const std::string& name) const {
   if (stored == nullptr) throw std::runtime_error(file_.path().string() + " has no tensor " + name);
   at::Tensor out = at::empty(stored->shape, scalar_type(stored->dtype));
   std::memcpy(out.mutable_data_ptr(), stored->bytes.data(), stored->bytes.size());
-  return out;
+  if (!has(name + ".rows")) return out;
+  const at::Tensor rows = tensor(name + ".rows");
+  const at::Tensor whole = at::zeros({rows[0].item<std::int64_t>(), out.size(1)}, out.options());
+  return whole.index_copy_(0, rows.slice(0, 1), out);
 }
 
 Margin::~Margin() {

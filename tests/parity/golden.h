@@ -16,7 +16,9 @@ namespace hone::parity {
 class Golden {
  public:
   explicit Golden(const base::fs::path& path) : file_(base::SafetensorsFile::open(path)) {}
-  at::Tensor tensor(const std::string& name) const;  // a copy; fails the test when absent
+  // A copy; fails the test when absent. Of a gradient with few rows that are not zero, `<name>.rows` says how many rows it
+  // has, and which are stored (common.py: rows_of_gradients).
+  at::Tensor tensor(const std::string& name) const;
   bool has(const std::string& name) const { return file_.find(name) != nullptr; }
   const base::SafetensorsFile& file() const { return file_; }
 
