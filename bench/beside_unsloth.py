@@ -80,15 +80,15 @@ def measure(a, temporary, rounds):
                   checkpointing=False, recompute="none", layer_form="auto", cache=f"{a.kept or temporary + '/kept'}.inductor")
     for number in range(a.rounds):
         one = {}
+        rounds.append(one)
         for side in a.sides:
             run = {"hone": beside_trl.hone, "TRL": beside_trl.trl}.get(side, unsloth)
             o = dict(common, float32=float32 and side != "hone", float32_weights=float32 and side != "hone", **SIDES[side])
             one[side] = run(o, f"{temporary}/{side}{number}")
             print(f"round {number + 1}, {side}: {one[side]['seconds']:.2f} s, first {one[side]['first_step']:.1f} s, start {one[side]['start']:.1f} s, "
                   f"{one[side]['tree_mb']:.0f} MB, losses {one[side]['losses']}", flush=True)
-        rounds.append(one)
-        if a.kept:
-            a.kept.write_text(json.dumps({"said": a.said, "rounds": rounds}), encoding="utf-8")
+            if a.kept:
+                a.kept.write_text(json.dumps({"said": a.said, "rounds": rounds}), encoding="utf-8")
 
 
 def check(rounds):
