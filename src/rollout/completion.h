@@ -53,6 +53,9 @@ using GuessFunction = std::function<std::vector<std::int32_t>(std::span<const st
 
 using Texts = std::vector<std::vector<std::int32_t>>;  // tokens of each
 
+struct DraftLearning;                             // drafts.h
+std::shared_ptr<DraftLearning> draft_learning();  // that has seen nothing
+
 // How far drafts went.
 struct DraftFacts {
   std::int64_t drafted = 0;   // guessed tokens that were read
@@ -73,6 +76,8 @@ struct EngineOptions {
   // state cannot go back (convolutions, delta rules), and in requests with a repetition penalty or `constrain`.
   Drafts drafts = Drafts::kOff;
   DraftFacts* draft_facts = nullptr;  // added to; null: nobody asks. Must outlive the engine
+  // What engines before have measured, which goes on in this one; null: it begins without.
+  std::shared_ptr<DraftLearning> draft_learning = {};
   const GuessFunction* guess =
       nullptr;  // in place of the engine's own guesses; null: those. Must outlive the engine
 };

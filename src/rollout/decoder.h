@@ -123,7 +123,6 @@ class Decoder {
   std::vector<std::vector<std::int64_t>> ids_;
   std::int64_t prefill_ = 0;
   std::optional<Drafter> drafter_;        // nothing: no drafts
-  std::int64_t live_ = 0;                 // sequences
   std::int64_t guessed_ = 0, right_ = 0;  // tokens
   std::vector<std::int64_t> wanted_;      // rows of hidden of each of fed_; empty: one each
   base::Clock::time_point start_ = {};

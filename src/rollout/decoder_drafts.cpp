@@ -31,15 +31,18 @@ void Decoder::begin_guesses(std::span<Sequence* const> live) {
   guessed_ = right_ = 0;
   if (!drafter_) return;
   start_ = base::Clock::now();
-  live_ = std::ssize(live);
-  for (Sequence* const one : live) one->draft.ids.clear();
+  std::vector<Sequence*> at_their_last;
+  for (Sequence* const one : live) {
+    one->draft.ids.clear();
+    // The first tokens of a cache say how large it becomes, so that they are never guesses.
+    const model::KvCache& cache = one->cache;
+    if (!cache.layers.empty() && cache.length + 1 == one->length() && cache.length >= one->turn)
+      at_their_last.push_back(one);
+  }
+  drafter_->guess(at_their_last, std::ssize(live));
 }
 
-// The first tokens of a cache say how large it becomes, so that they are never guesses.
 void Decoder::guess(Sequence& sequence) {
-  if (sequence.cache.layers.empty()) return;
-  if (guessed_ >= kMostGuesses) return;
-  drafter_->guess(sequence, live_);
   std::vector<std::int32_t>& ids = sequence.draft.ids;
   ids.resize(static_cast<std::size_t>(std::min(std::ssize(ids), kMostGuesses - guessed_)));
   ids_.back().insert(ids_.back().end(), ids.begin(), ids.end());

@@ -1,21 +1,29 @@
 #include "rollout/drafts.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
+#include "base/process/instruction_level.h"
 #include "rollout/sequence.h"
 
 namespace hone::rollout {
 namespace {
 
 constexpr std::size_t kMostBefore = kDraftMatches.front();
-constexpr double kForget = 1.0 / 8;     // weight of a new guess
-constexpr double kKeepCost = 0.95;      // of what was measured, with each pass
-constexpr double kUnknownShare = 0.25;  // a row's cost before it is known
-constexpr std::int64_t kAskAgain = 32;  // so many guesses that do not pay, then one token is tried
+constexpr double kKeepOwn = 0.9;    // of what a sequence's guesses were like, with each that is compared
+constexpr double kKeepAll = 0.996;  // the same of all together
+constexpr double kWeightOfAll = 4;  // guesses of a sequence's own that these count as
 
 }  // namespace
+
+// Kernels take twice the rows of their tiles while weights are read once. The second figures are of SmolLM2-135M on a Xeon.
+std::shared_ptr<DraftLearning> draft_learning() {
+  const base::InstructionLevel level = base::instruction_level();
+  const PassCost cost = level >= base::InstructionLevel::kAmx      ? PassCost(32, 32)
+                        : level >= base::InstructionLevel::kAvx512 ? PassCost(28, 16)
+                                                                   : PassCost(12, 5);
+  return std::make_shared<DraftLearning>(DraftLearning{.cost = cost});
+}
 
 bool takes_guesses(const RequestOptions& options) {
   return options.sampler.repetition_penalty == 1 && !options.constrain;
@@ -56,14 +64,26 @@ void DraftTexts::add(std::size_t number, std::span<const std::int32_t> ids) {
   }
 }
 
-std::vector<std::int32_t> DraftTexts::find(std::size_t number, std::int64_t most, std::size_t& match) const {
+std::int64_t DraftTexts::matched_at(std::span<const std::int32_t> own, const Place& place) const {
+  const std::vector<std::int32_t>& other = texts_[place.text];
+  const std::size_t most =
+      std::min({own.size(), std::size_t{place.at}, static_cast<std::size_t>(kMatchLengths.back())});
+  std::size_t out = 0;
+  while (out < most && own[own.size() - 1 - out] == other[place.at - 1 - out]) ++out;
+  return static_cast<std::int64_t>(out);
+}
+
+std::vector<std::int32_t> DraftTexts::find(std::size_t number, std::int64_t most,
+                                           std::int64_t& matched) const {
   const std::span<const std::int32_t> own(texts_[number]);
   std::vector<std::int32_t> out;
-  for (match = 0; match < kDraftMatches.size(); ++match) {
-    if (own.size() < kDraftMatches[match]) continue;
-    const auto place = places_.find(key_of(own.last(kDraftMatches[match])));
+  matched = 0;
+  for (const std::size_t length : kDraftMatches) {
+    if (own.size() < length) continue;
+    const auto place = places_.find(key_of(own.last(length)));
     if (place == places_.end()) continue;
     const auto [text, at] = place->second;
+    matched = matched_at(own, place->second);
     const std::vector<std::int32_t>& other = texts_[text];
     for (std::size_t i = at; std::ssize(out) < most; ++i) {
       if (i < other.size()) {
@@ -76,32 +96,13 @@ std::vector<std::int32_t> DraftTexts::find(std::size_t number, std::int64_t most
     }
     return out;
   }
-  match = 0;
   return out;
 }
 
-void PassCost::see(std::int64_t rows, double seconds) {
-  const auto x = static_cast<double>(rows);
-  for (double* const sum : {&count_, &rows_, &seconds_, &rows_rows_, &rows_seconds_}) *sum *= kKeepCost;
-  count_ += 1;
-  rows_ += x;
-  seconds_ += seconds;
-  rows_rows_ += x * x;
-  rows_seconds_ += x * seconds;
-  const double spread = count_ * rows_rows_ - rows_ * rows_;
-  if (spread < 1e-3 * count_ * rows_rows_) return;  // nearly all of as many rows: the line before stays
-  slope_ = std::max(0.0, (count_ * rows_seconds_ - rows_ * seconds_) / spread);
-  start_ = std::max(0.0, (seconds_ - slope_ * rows_) / count_);
-}
-
-double PassCost::share_of_row(std::int64_t rows) const {
-  const double pass = seconds(rows);
-  if (!is_known() || pass <= 0) return kUnknownShare;
-  return std::clamp(slope_ * static_cast<double>(rows) / pass, 0.02, 1.0);
-}
-
 Drafter::Drafter(const EngineOptions& options)
-    : options_(options), facts_(options.draft_facts != nullptr ? *options.draft_facts : own_facts_) {}
+    : options_(options),
+      facts_(options.draft_facts != nullptr ? *options.draft_facts : own_facts_),
+      learning_(options.draft_learning ? options.draft_learning : draft_learning()) {}
 
 DraftTexts& Drafter::texts_of(PromptGroup& group) {
   if (!group.texts) group.texts = std::make_shared<DraftTexts>();
@@ -138,63 +139,87 @@ void Drafter::follow(Sequence& sequence) {
   texts.add(draft.text, ids.subspan(static_cast<std::size_t>(known)));
 }
 
-// A guess of i tokens in a row is right with right^i. A row pays where that is more than its share of a token's cost.
-std::int64_t Drafter::length_that_pays(SequenceDraft& draft, std::int64_t rows) const {
-  if (options_.drafts == Drafts::kAlways) return kLongestDraft;
-  double& right = draft.right[draft.match];
-  if (right < 0) right = right_[draft.match];
-  const double share = cost_.share_of_row(rows);
-  double all_right = right;
-  std::int64_t out = 0;
-  while (out < kLongestDraft && all_right > share) {
-    all_right *= right;
-    ++out;
+// From the tokens that came where something was found, up to the first other one.
+void Drafter::learn(Sequence& sequence) {
+  SequenceDraft& draft = sequence.draft;
+  if (draft.turns == sequence.turns) {
+    const auto drawn = sequence.length() - draft.found_at;
+    for (std::int64_t i = 0; i < std::min(drawn, std::ssize(draft.found)); ++i) {
+      const std::size_t kind = match_class(draft.matched + i);
+      const bool is_right = draft.found[static_cast<std::size_t>(i)] ==
+                            sequence.ids[static_cast<std::size_t>(draft.found_at + i)];
+      draft.shares[kind].see(is_right, kKeepOwn);
+      learning_->shares[kind].see(is_right, kKeepAll);
+      if (!is_right) break;
+    }
   }
-  draft.unasked = out > 0 ? 0 : draft.unasked + 1;
-  if (draft.unasked < kAskAgain) return out;
-  draft.unasked = 0;
-  return 1;
+  draft.found.clear();
 }
 
-void Drafter::guess(Sequence& sequence, std::int64_t rows) {
+void Drafter::find(Sequence& sequence) {
   SequenceDraft& draft = sequence.draft;
-  draft.ids.clear();
   const RequestOptions& options = *sequence.options;
   if (!takes_guesses(options)) return;
   // The last token that a request may have is drawn, not read.
-  std::int64_t most =
+  const std::int64_t most =
       std::min(options.max_new_tokens - std::ssize(sequence.completion.ids) - 1, kLongestDraft);
+  learn(sequence);
   if (most <= 0) return;
+  draft.found_at = sequence.length();
   if (options_.guess != nullptr) {
-    draft.ids = (*options_.guess)(sequence.ids, most);
+    draft.turns = sequence.turns;
+    draft.matched = kMatchLengths.back();
+    draft.found = (*options_.guess)(sequence.ids, most);
   } else {
     follow(sequence);
-    draft.ids = draft.texts->find(draft.text, most, draft.match);
+    draft.found = draft.texts->find(draft.text, most, draft.matched);
   }
-  if (draft.ids.empty()) return;
-  most = length_that_pays(draft, rows);
-  if (std::ssize(draft.ids) > most) draft.ids.resize(static_cast<std::size_t>(most));
 }
 
-void Drafter::see(Sequence& sequence, std::int64_t right) {
-  SequenceDraft& draft = sequence.draft;
-  const std::int64_t looked_at = std::min(right + 1, std::ssize(draft.ids));
-  double& its = draft.right[draft.match];
-  if (its < 0) its = right_[draft.match];
-  for (std::int64_t i = 0; i < looked_at; ++i) {
-    const double one = i < right ? 1 : 0;
-    its += kForget * (one - its);
-    right_[draft.match] += kForget / 8 * (one - right_[draft.match]);
+std::vector<double> Drafter::all_right(const SequenceDraft& draft) const {
+  std::vector<double> out;
+  double right = 1;
+  for (std::int64_t i = 0; i < std::ssize(draft.found); ++i) {
+    const std::size_t kind = match_class(draft.matched + i);
+    const Share &all = learning_->shares[kind], &own = draft.shares[kind];
+    right *= (own.right + kWeightOfAll * all.right / all.tried) / (own.tried + kWeightOfAll);
+    out.push_back(right);
   }
+  return out;
+}
+
+void Drafter::guess(std::span<Sequence* const> sequences, std::int64_t rows) {
+  std::vector<std::int64_t> lengths;
+  std::vector<std::vector<double>> chances;
+  for (Sequence* const one : sequences) {
+    find(*one);
+    if (options_.drafts == Drafts::kAlways) {
+      lengths.push_back(kLongestDraft);
+    } else {
+      chances.push_back(all_right(one->draft));
+    }
+  }
+  if (options_.drafts != Drafts::kAlways)
+    lengths = lengths_that_pay(chances, rows, kMostGuesses, learning_->cost);
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    SequenceDraft& draft = sequences[i]->draft;
+    const auto end = draft.found.begin() + std::min(lengths[i], std::ssize(draft.found));
+    draft.ids.assign(draft.found.begin(), end);
+  }
+}
+
+void Drafter::see(const Sequence& sequence, std::int64_t right) {
   facts_.passes += 1;
-  facts_.drafted += std::ssize(draft.ids);
+  facts_.drafted += std::ssize(sequence.draft.ids);
   facts_.accepted += right;
 }
 
 void Drafter::see_pass(std::int64_t sequences, std::int64_t guessed, std::int64_t right, double seconds) {
-  cost_.see(sequences + guessed, seconds);
-  if (guessed == 0 || !cost_.is_known() || sequences == 0) return;
-  const double plain = cost_.seconds(sequences);
+  if (sequences == 0) return;
+  PassCost& cost = learning_->cost;
+  cost.see(sequences + guessed, seconds);
+  if (guessed == 0) return;
+  const double plain = cost.seconds(sequences);
   facts_.seconds_saved +=
       plain * static_cast<double>(sequences + right) / static_cast<double>(sequences) - seconds;
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "rollout/completion.h"
+#include "rollout/draft_rule.h"
 
 namespace hone::model {
 class CausalLm;
@@ -51,15 +52,17 @@ class DraftTexts {
   void add_former(const Texts& texts);
   bool has_samples() const { return texts_.size() > former_; }  // of this batch
 
-  // What followed the last tokens of text `number` where they were seen before, at most `most` tokens; `match`
-  // becomes the place in kDraftMatches. A text that repeats itself is followed beyond its end. Empty: seen nowhere.
-  std::vector<std::int32_t> find(std::size_t number, std::int64_t most, std::size_t& match) const;
+  // What followed the last tokens of text `number` where they were seen before, at most `most` tokens; `matched`
+  // becomes how many of them were the same there, counted up to the last of kMatchLengths. A text that repeats itself is followed
+  // beyond its end. Empty: seen nowhere.
+  std::vector<std::int32_t> find(std::size_t number, std::int64_t most, std::int64_t& matched) const;
 
  private:
   struct Place {
     std::uint32_t text = 0, at = 0;  // of the token that followed
   };
   static std::uint64_t key_of(std::span<const std::int32_t> ids);
+  std::int64_t matched_at(std::span<const std::int32_t> own, const Place& place) const;
 
   std::vector<std::vector<std::int32_t>> texts_;
   std::size_t former_ = 0;  // of them, the first ones
@@ -69,51 +72,38 @@ class DraftTexts {
 // A sequence has one.
 struct SequenceDraft {
   std::vector<std::int32_t> ids;  // guessed in the forward that is being made
-  std::size_t match = 0;
-  // How often a guess of either match was right lately; negative: as the engine's so far.
-  std::array<double, kDraftMatches.size()> right = {-1, -1};
-  std::int64_t unasked = 0;  // guesses in a row that were not read, because they did not pay
+  // What was found, of which the first tokens are read where they pay. What is drawn later tells how right it was, read or not.
+  std::vector<std::int32_t> found;
+  std::int64_t matched = 0, found_at = 0;  // tokens before it, the same ones and all
+  Shares shares = {};
   std::shared_ptr<DraftTexts> texts;
   std::size_t text = 0;
   std::int64_t begin = 0;  // where its text begins in Sequence::ids
-  std::int64_t turns = 0;  // of the sequence, when its text was last compared
-};
-
-// Estimates what a pass costs by its rows: a straight line goes through the latest passes.
-class PassCost {
- public:
-  void see(std::int64_t rows, double seconds);
-  bool is_known() const { return slope_ >= 0; }
-  double seconds(std::int64_t rows) const { return start_ + slope_ * static_cast<double>(rows); }
-  // Returns what one more row costs, as a share of what a token costs in a pass of `rows` sequences without drafts.
-  double share_of_row(std::int64_t rows) const;
-
- private:
-  double count_ = 0, rows_ = 0, seconds_ = 0, rows_rows_ = 0, rows_seconds_ = 0;
-  double start_ = 0, slope_ = -1;
+  std::int64_t turns = 0;  // of the sequence, when its text was last compared, and something was last found
 };
 
 class Drafter {
  public:
   explicit Drafter(const EngineOptions& options);
 
-  // Sets sequence.draft.ids in a pass that reads the last token of `rows` sequences.
-  void guess(Sequence& sequence, std::int64_t rows);
+  // Sets draft.ids of these, of each of which a pass of `rows` sequences reads the last token.
+  void guess(std::span<Sequence* const> sequences, std::int64_t rows);
   // So many of sequence.draft.ids were right. The pass has looked at no more than one after those.
-  void see(Sequence& sequence, std::int64_t right);
+  void see(const Sequence& sequence, std::int64_t right);
   // A pass of `sequences` last tokens and nothing else but guesses, of which `right` were right.
   void see_pass(std::int64_t sequences, std::int64_t guessed, std::int64_t right, double seconds);
 
  private:
   static DraftTexts& texts_of(PromptGroup& group);
   static void follow(Sequence& sequence);  // its text is its tokens
-  std::int64_t length_that_pays(SequenceDraft& draft, std::int64_t rows) const;
+  void find(Sequence& sequence);
+  void learn(Sequence& sequence);
+  std::vector<double> all_right(const SequenceDraft& draft) const;
 
   const EngineOptions options_;
   DraftFacts own_facts_;
   DraftFacts& facts_;
-  PassCost cost_;
-  std::array<double, kDraftMatches.size()> right_ = {0.5, 0.5};
+  const std::shared_ptr<DraftLearning> learning_;
 };
 
 }  // namespace hone::rollout

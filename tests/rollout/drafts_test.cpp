@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 
@@ -354,17 +355,17 @@ TEST(Drafts, AnEngineGoesOnAfterSomethingFailed) {
 TEST(DraftTexts, AGuessIsWhatFollowedLast) {
   DraftTexts texts;
   const std::size_t a = texts.add_text(), b = texts.add_text();
-  std::size_t match = 0;
+  std::int64_t matched = 0;
   texts.add(a, Ids{1, 2, 3, 4, 5, 6, 7});
-  EXPECT_TRUE(texts.find(a, 4, match).empty());
+  EXPECT_TRUE(texts.find(a, 4, matched).empty());
   texts.add(b, Ids{2, 3, 4, 5});  // as the other sample
-  EXPECT_EQ(texts.find(b, 4, match), (Ids{6, 7}));
-  EXPECT_EQ(match, 0U);
+  EXPECT_EQ(texts.find(b, 4, matched), (Ids{6, 7}));
+  EXPECT_EQ(matched, 4);
   texts.add(b, Ids{9, 3, 4});  // two tokens: its own, which were the last
-  EXPECT_EQ(texts.find(b, 3, match), (Ids{5, 9, 3}));
-  EXPECT_EQ(match, 1U);
+  EXPECT_EQ(texts.find(b, 3, matched), (Ids{5, 9, 3}));
+  EXPECT_EQ(matched, 2);
   texts.add(a, Ids{8, 7, 8, 7, 8});  // on and on
-  EXPECT_EQ(texts.find(a, 5, match), (Ids{7, 8, 7, 8, 7}));
+  EXPECT_EQ(texts.find(a, 5, matched), (Ids{7, 8, 7, 8, 7}));
 }
 
 TEST(DraftTexts, WhatWasSaidInThisBatchIsNewer) {
@@ -373,12 +374,12 @@ TEST(DraftTexts, WhatWasSaidInThisBatchIsNewer) {
   EXPECT_FALSE(texts.has_samples());
   const std::size_t a = texts.add_text(), b = texts.add_text();
   EXPECT_TRUE(texts.has_samples());
-  std::size_t match = 0;
+  std::int64_t matched = 0;
   texts.add(a, Ids{1, 2, 3, 4});
-  EXPECT_EQ(texts.find(a, 3, match), (Ids{6, 7}));
+  EXPECT_EQ(texts.find(a, 3, matched), (Ids{6, 7}));
   texts.add(a, Ids{8, 9});
   texts.add(b, Ids{1, 2, 3, 4});
-  EXPECT_EQ(texts.find(b, 3, match), (Ids{8, 9}));
+  EXPECT_EQ(texts.find(b, 3, matched), (Ids{8, 9}));
 }
 
 TEST(FormerTexts, TheNewestOfAPromptWithinABound) {
@@ -404,18 +405,85 @@ TEST(FormerTexts, TheNewestOfAPromptWithinABound) {
   EXPECT_EQ(former.bytes(), bytes(9));
 }
 
-TEST(PassCost, IsALineThroughPassesOfLate) {
+// What a pass takes: `start` milliseconds and `row` for each, from `step` rows on also `more`.
+PassCost cost_of(double start, double row, std::int64_t step = 1000, double more = 0) {
+  PassCost cost;
+  for (int i = 0; i < 4000; ++i) {
+    const std::int64_t rows = 1 + i % 64;
+    cost.see(rows, start + row * static_cast<double>(rows) + (rows >= step ? more : 0));
+  }
+  return cost;
+}
+
+using Chances = std::vector<std::vector<double>>;
+
+Chances chances_of(std::size_t count, std::size_t length, double right) {
+  std::vector<double> one;
+  for (double all = right; one.size() < length; all *= right) one.push_back(all);
+  return Chances(count, one);
+}
+
+std::int64_t read(const Chances& chances, std::int64_t sequences, const PassCost& cost) {
+  const auto lengths = lengths_that_pay(chances, sequences, kMostGuesses, cost);
+  return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+}
+
+TEST(PassCost, LearnsAFigureForEachNumberOfRows) {
   PassCost cost;
   EXPECT_FALSE(cost.is_known());
-  EXPECT_EQ(cost.share_of_row(4), 0.25);
-  for (int i = 0; i < 400; ++i) cost.see(4, 1);
-  EXPECT_FALSE(cost.is_known()) << "all of as many rows";
-  for (int i = 0; i < 400; ++i) cost.see(1 + i % 9, 2 + 0.1 * (1 + i % 9));
-  ASSERT_TRUE(cost.is_known());
-  EXPECT_NEAR(cost.seconds(6), 2.6, 1e-6);
-  EXPECT_NEAR(cost.share_of_row(4), 0.4 / 2.4, 1e-6);
-  for (int i = 0; i < 400; ++i) cost.see(1 + i % 2, 5.0 + i % 2);
-  EXPECT_NEAR(cost.share_of_row(1), 1 / 5.0, 1e-6);
+  cost.see(8, 1);
+  EXPECT_NEAR(cost.seconds(16), 48.0 / 40, 1e-9) << "not measured: 32 rows are its start";
+  EXPECT_NEAR(cost.seconds(40), 5 * 1.25, 1e-9) << "not measured, and beyond few rows";
+  EXPECT_LT(cost.seconds(4), 1);
+  cost = cost_of(16, 0.4, 33, 14);
+  for (const std::int64_t rows : {1, 8, 32, 33, 64})
+    EXPECT_NEAR(cost.seconds(rows) / cost.seconds(8),
+                (16 + 0.4 * static_cast<double>(rows) + (rows > 32 ? 14 : 0)) / 19.2, 0.05)
+        << rows;
+  const double before = cost.seconds(20) / cost.seconds(8);
+  for (int i = 0; i < 200; ++i) cost.see(8 + i % 2, 40);  // another program runs beside it
+  EXPECT_NEAR(cost.seconds(20) / cost.seconds(8), before, 0.25);
+  EXPECT_NEAR(cost.seconds(8), 40, 1);
+}
+
+// A number of rows that was measured in a bad moment is tried again some day.
+TEST(PassCost, ForgetsWhatIsOld) {
+  PassCost cost;
+  for (int i = 0; i < 10; ++i) cost.see(8, 1);
+  const double wanted = cost.seconds(12);
+  cost.see(12, 100);
+  EXPECT_GT(cost.seconds(12), 2 * wanted);
+  for (int i = 0; i < 3000; ++i) cost.see(8, 1);
+  EXPECT_NEAR(cost.seconds(12), wanted, 1e-3);
+}
+
+TEST(LengthsThatPay, NothingWhereARowCostsMoreThanItBrings) {
+  EXPECT_EQ(read(chances_of(8, 4, 0.9), 8, PassCost()), 0) << "no pass was seen";
+  // GRPO of 32: a row is 0.44 of what a token costs, and the 33rd costs half a pass more.
+  EXPECT_EQ(read(chances_of(32, 16, 0.4), 32, cost_of(16, 0.4)), 0);
+  EXPECT_EQ(read(chances_of(32, 16, 0.9), 32, cost_of(16, 0.4, 33, 60)), 0);
+  EXPECT_EQ(read(chances_of(16, 16, 0.9), 16, cost_of(0, 1)), 0) << "bound by computing";
+  PassCost first;
+  first.see(32, 0.03);
+  EXPECT_EQ(read(chances_of(32, 16, 0.95), 32, first), 0) << "before anything else is measured";
+}
+
+TEST(LengthsThatPay, AsManyAsBringTheMostTokensASecond) {
+  const PassCost cost = cost_of(16, 0.4, 33, 14);
+  EXPECT_EQ(read(chances_of(1, 16, 0.95), 1, cost), 16);
+  EXPECT_GE(read(chances_of(1, 16, 0.4), 1, cost), 2);
+  EXPECT_EQ(read(chances_of(8, 16, 0.9), 8, cost), 24) << "up to the row that costs more at once";
+  EXPECT_EQ(read(chances_of(28, 16, 0.9), 28, cost), 4);
+  EXPECT_EQ(lengths_that_pay(Chances{{0.9, 0.8}, {}, {0.1, 0.01}, {0.95}}, 4, 64, cost),
+            (std::vector<std::int64_t>{2, 0, 0, 1}));
+  EXPECT_EQ(lengths_that_pay(Chances{{0.9, 0.8}, {0.95}}, 4, 2, cost), (std::vector<std::int64_t>{1, 1}));
+  EXPECT_GT(read(chances_of(32, 16, 0.9), 32, cost_of(16, 0.1)), 0) << "where memory is slow";
+}
+
+TEST(LengthsThatPay, ClassesOfMatches) {
+  const std::vector<std::pair<std::int64_t, std::size_t>> cases = {{1, 0}, {2, 0},  {3, 0},  {4, 1},
+                                                                   {8, 2}, {15, 2}, {16, 3}, {40, 3}};
+  for (const auto& [matched, kind] : cases) EXPECT_EQ(match_class(matched), kind) << matched;
 }
 
 }  // namespace drafts_test

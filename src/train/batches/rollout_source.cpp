@@ -169,6 +169,7 @@ LiveRollouts::LiveRollouts(rollout::GenerateOptions options, const model::Causal
       tools_(tools),
       queue_(rewards) {
   for (const auto& reward : rewards) names_.push_back(reward->name());
+  if (options_.drafts != rollout::Drafts::kOff) options_.draft_learning = rollout::draft_learning();
   if (options_.keeps_texts && rollout::guesses(options_, model_)) former_.emplace();
   if (tools_ == nullptr) return;
   for (std::string& name : tools_->reward_names()) names_.push_back(std::move(name));
