@@ -28,7 +28,7 @@ set(HONE_COLD_OPTIONS -O1)
 include(CheckCXXCompilerFlag)
 check_cxx_compiler_flag(-munroll-only-small-loops HONE_HAS_SMALL_LOOPS)
 if(HONE_HAS_SMALL_LOOPS AND CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
-  list(APPEND HONE_COLD_OPTIONS -munroll-only-small-loops)
+  list(APPEND HONE_COLD_OPTIONS -munroll-only-small-loops -mvzeroupper)
 endif()
 
 # g++ collects its garbage from 128 MB on; with the precompiled header in the heap that takes a quarter of its time. A unit holds up
