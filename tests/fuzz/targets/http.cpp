@@ -33,8 +33,8 @@ void handle(const std::shared_ptr<Exchange>& one) {
   one->answer({.body = said});
 }
 
-// A connection to the server. Where no port of this machine is free, since each waits a minute after its use, it waits
-// for one.
+// A connection to the server. libFuzzer's own clock interrupts it at times. Where no port of this machine is free, since
+// each waits a while after its use, it waits for one.
 int connected(int port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -45,9 +45,9 @@ int connected(int port) {
     if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return socket;
     const int error = errno;
     ::close(socket);
-    if (error != EADDRNOTAVAIL || tries == 150)
+    if ((error != EADDRNOTAVAIL && error != EINTR) || tries == 150)
       hone::fuzz::finding(std::string("the server takes no connection: ") + std::strerror(error));
-    ::usleep(100'000);
+    if (error == EADDRNOTAVAIL) ::usleep(100'000);
   }
 }
 
@@ -62,7 +62,7 @@ void send_and_read(int port, std::string_view bytes) {
   char answer[4096];
   ssize_t got = 0;
   do got = ::recv(socket, answer, sizeof answer, 0);
-  while (got > 0);
+  while (got > 0 || (got < 0 && errno == EINTR));
   const int error = got == 0 ? 0 : errno;
   ::close(socket);
   if (error == EAGAIN) hone::fuzz::finding("the server does not end a connection within 15 s");
