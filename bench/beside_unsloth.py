@@ -88,7 +88,12 @@ def measure(a, temporary, rounds):
             print(f"round {number + 1}, {side}: {one[side]['seconds']:.2f} s, first {one[side]['first_step']:.1f} s, start {one[side]['start']:.1f} s, "
                   f"{one[side]['tree_mb']:.0f} MB, losses {one[side]['losses']}", flush=True)
             if a.kept:
-                a.kept.write_text(json.dumps({"said": a.said, "rounds": rounds}), encoding="utf-8")
+                a.kept.write_text(json.dumps({"said": a.said, "of": settings(a), "rounds": rounds}), encoding="utf-8")
+
+
+def settings(a):
+    """What rounds of one table have in common."""
+    return [str(a.model), a.level, a.batch, a.length, a.steps, a.threads, a.said[0]]
 
 
 def check(rounds):
@@ -104,7 +109,7 @@ def report(a, rounds):
     held = f", all held to {a.level}" if a.level else ""
     lines = [f"# SFT + LoRA r 16 all-linear, batch {a.batch} x {a.length}, {a.threads} threads{held}: hone, TRL, Unsloth's CPU backend", "",
              f"model {pathlib.Path(a.model).name}; dropout 0, learning rate 1e-4, AdamW; everything kept (hone: `recompute: none`; no checkpointing in TRL "
-             f"and Unsloth, but in Unsloth-recompute). {len(rounds)} rounds, in each of which every program runs once, {a.steps} steps each; file cache warm.",
+             f"and Unsloth, but in Unsloth-recompute). {len(rounds)} rounds, in each of which the programs of --sides run once, {a.steps} steps each; file cache warm.",
              "", *a.said, ""]
     sides, body = [side for side in SIDES if any(side in one for one in rounds)], []
     for side in sides:
@@ -154,6 +159,8 @@ def main():
     rounds = []
     if a.kept and a.kept.exists():
         found = json.loads(a.kept.read_text(encoding="utf-8"))
+        if found["of"] != settings(a):
+            parser.error(f"--kept: {a.kept} has rounds of {found['of']}, and these would be of {settings(a)}: take another file")
         a.said, rounds = found["said"], found["rounds"]
     with tempfile.TemporaryDirectory() as temporary:
         measure(a, temporary, rounds)

@@ -55,7 +55,7 @@ check_python() {
 }
 
 # CXX if it is set (g++ or clang++), else the first g++ that is new enough. C is compiled (by a Rust crate) by its sibling.
-asked_compiler=${CXX:-}
+export HONE_ASKED_CXX=${HONE_ASKED_CXX-${CXX:-}}  # the caller's, which scripts that are called here see too
 find_compiler() {
   local candidate version needed
   compiler_found=none
@@ -328,13 +328,15 @@ setup_machine() {
 
 configured_compiler() { sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$hone_root/$1/CMakeCache.txt"; }
 
-# configure_hone FOLDER [cmake option...]: where it was not done before, or by another compiler than the caller's CXX.
+# configure_hone FOLDER [cmake option...]: where it was not done before, or by another compiler than the one that the caller's CXX names.
 configure_hone() {
   local folder=$1 log=$hone_root/third_party/$1.log
   shift
   if [[ -f $hone_root/$folder/build.ninja ]]; then
-    [[ -n $asked_compiler && $(configured_compiler "$folder") != "$(command -v "$asked_compiler")" ]] || return 0
-    rm -rf "$hone_root/$folder/CMakeCache.txt" "$hone_root/$folder/CMakeFiles"
+    [[ -n $HONE_ASKED_CXX && $* != *CMAKE_TOOLCHAIN_FILE* ]] || return 0
+    [[ $(readlink -f "$(configured_compiler "$folder")") != "$(readlink -f "$(command -v "$HONE_ASKED_CXX")")" ]] || return 0
+    say "$folder is configured again, by $HONE_ASKED_CXX"
+    rm -rf "$hone_root/$folder/"{build.ninja,CMakeCache.txt,CMakeFiles}
   fi
   if ! cmake -G Ninja -S "$hone_root" -B "$hone_root/$folder" "$@" >"$log" 2>&1; then
     tail -n 40 "$log" >&2

@@ -39,7 +39,7 @@ void Decoder::begin_guesses(std::span<Sequence* const> live) {
     if (!cache.layers.empty() && cache.length + 1 == one->length() && cache.length >= one->turn)
       at_their_last.push_back(one);
   }
-  drafter_->guess(at_their_last, std::ssize(live));
+  if (!at_their_last.empty()) drafter_->guess(at_their_last, std::ssize(at_their_last));
 }
 
 void Decoder::guess(Sequence& sequence) {

@@ -82,6 +82,12 @@ def test_release_refuses_a_section_without_a_day(root):
     assert "`0.3.0 (unreleased)`" in release.refusal(root, "0.3.0")
 
 
+def test_release_refuses_a_newer_section_without_parentheses(root):
+    planted(root, "0.3.0")
+    assert "newest section of CHANGELOG.md is of 0.3.0" in release.refusal(root, "0.2.0")
+    assert "`0.3.0 (no day)`" in release.refusal(root, "0.3.0")
+
+
 def test_release_refuses_a_tag_elsewhere(root):
     planted(root)
     first = git(root, "rev-parse", "--short=8", "HEAD")

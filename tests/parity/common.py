@@ -65,7 +65,7 @@ def rows_of_gradients(tensors):
     out = {}
     for key, value in tensors.items():
         rows = torch.nonzero(value.any(1)).flatten() if key.startswith("grad.") and value.dim() == 2 else None
-        if rows is None or 4 * len(rows) > len(value):
+        if rows is None or len(rows) == 0 or 4 * len(rows) > len(value):
             out[key] = value
         else:
             out |= {key: value[rows], f"{key}.rows": torch.cat([torch.tensor([len(value)]), rows])}

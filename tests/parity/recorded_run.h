@@ -135,7 +135,7 @@ inline void compare_recorded_tensors(const Golden& theirs, const train::OpenedRu
   EXPECT_EQ(begin, gradient.numel());
   EXPECT_GT(compared, 0);
   for (const auto& stored : theirs.file().tensors()) {
-    if (!stored.name.starts_with("grad.")) continue;
+    if (!stored.name.starts_with("grad.") || stored.name.ends_with(".rows")) continue;
     EXPECT_TRUE(after.has(stored.name.substr(5))) << stored.name << " is trained by TRL and not here";
   }
 }

@@ -196,7 +196,7 @@ void multiply_tiles(const Block& b, const Part& part, int64_t panel, const Bf16*
     if constexpr (RowTiles == 2) zero_tile<2>();
     if constexpr (RowTiles == 2 && ColumnTiles == 2) zero_tile<3>();
   }
-  const float* next = sums.next;
+  int64_t next_row = sums.next != nullptr ? 0 : part.rows;
   for (int s = part.chunk.first; s < part.chunk.last; ++s) {
     const Slice& slice = b.slices[s];
     const int64_t stride = 2 * slice.a_stride, groups = slice.k / kTileDepth, left = slice.k % kTileDepth;
@@ -209,11 +209,10 @@ void multiply_tiles(const Block& b, const Part& part, int64_t panel, const Bf16*
           if constexpr (ColumnTiles == 2) _mm_prefetch(from + slice.ahead + i + kLine, _MM_HINT_T1);
         }
       }
-      if (next != nullptr) {
-        for (int row = 0; row < 2; ++row, next += sums.from_stride) {
-          _mm_prefetch(reinterpret_cast<const char*>(next), _MM_HINT_T0);
-          _mm_prefetch(reinterpret_cast<const char*>(next + 16), _MM_HINT_T0);
-        }
+      for (const int64_t end = smaller(next_row + 2, part.rows); next_row < end; ++next_row) {
+        const float* next = sums.next + next_row * sums.from_stride;
+        _mm_prefetch(reinterpret_cast<const char*>(next), _MM_HINT_T0);
+        _mm_prefetch(reinterpret_cast<const char*>(next + 16), _MM_HINT_T0);
       }
       meanwhile.do_some();
       add_group<RowTiles, ColumnTiles>(a, stride, from);
