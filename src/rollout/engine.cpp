@@ -49,7 +49,7 @@ void check_length(std::int64_t length, const model::ModelConfig& model, const Re
 
 }  // namespace
 
-Engine::Engine(const model::CausalLm& model, EngineOptions options)
+Engine::Engine(const model::CausalLm& model, const EngineOptions& options)
     : model_(model),
       options_(options),
       memory_(std::make_unique<KeyMemory>(model, options)),

@@ -72,7 +72,8 @@ adapters::Adapter attach_rule_adapter(model::CausalLm& model) {
     const at::Tensor& value = adapter.tensors()[index].value;
     const at::Tensor i = at::arange(value.size(0), at::kDouble).unsqueeze(1);
     const at::Tensor j = at::arange(value.size(1), at::kDouble).unsqueeze(0);
-    const at::Tensor phase = 0.37 * static_cast<double>(index / 2) + 0.11 * i + 0.013 * j;
+    const std::size_t linear = index / 2;
+    const at::Tensor phase = 0.37 * static_cast<double>(linear) + 0.11 * i + 0.013 * j;
     value.copy_(0.02 * (index % 2 == 0 ? phase.sin() : phase.cos()));
   }
   return adapter;

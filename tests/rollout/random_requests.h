@@ -139,7 +139,7 @@ struct Together {
 
 // All in one engine, in random order, some at a time.
 inline Together played_together(const model::CausalLm& model, const std::vector<Play>& plays,
-                                rollout::EngineOptions options, std::uint32_t seed) {
+                                const rollout::EngineOptions& options, std::uint32_t seed) {
   struct Place {
     std::size_t play = 0, sample = 0;
   };

@@ -13,6 +13,7 @@ struct Target {
   std::string name;
   int (*take)(const std::uint8_t* data, std::size_t size);
 };
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest asks for it
 inline void PrintTo(const Target& target, std::ostream* out) {
   *out << target.name;
 }
