@@ -1,6 +1,7 @@
 #include "rollout/engine.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "model/config/rotations.h"
@@ -49,12 +50,12 @@ void check_length(std::int64_t length, const model::ModelConfig& model, const Re
 
 }  // namespace
 
-Engine::Engine(const model::CausalLm& model, const EngineOptions& options)
+Engine::Engine(const model::CausalLm& model, EngineOptions options)
     : model_(model),
-      options_(options),
-      memory_(std::make_unique<KeyMemory>(model, options)),
+      options_(std::move(options)),
+      memory_(std::make_unique<KeyMemory>(model, options_)),
       decoder_(std::make_unique<Decoder>(model, options_)) {
-  base::require(options.batch_size > 0, "rollout::Engine", "at least one sequence");
+  base::require(options_.batch_size > 0, "rollout::Engine", "at least one sequence");
 }
 
 Engine::~Engine() = default;

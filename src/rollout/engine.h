@@ -104,7 +104,7 @@ struct EngineFacts {
 
 class Engine {
  public:
-  Engine(const model::CausalLm& model, const EngineOptions& options);
+  Engine(const model::CausalLm& model, EngineOptions options);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
