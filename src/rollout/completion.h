@@ -76,7 +76,7 @@ struct EngineOptions {
   // state cannot go back (convolutions, delta rules), and in requests with a repetition penalty or `constrain`.
   Drafts drafts = Drafts::kOff;
   DraftFacts* draft_facts = nullptr;  // added to; null: nobody asks. Must outlive the engine
-  // What engines before have measured, which goes on in this one; null: it begins without.
+  // It has what engines before have measured, and goes on in this one. Null: the engine begins without.
   std::shared_ptr<DraftLearning> draft_learning = {};
   const GuessFunction* guess =
       nullptr;  // in place of the engine's own guesses; null: those. Must outlive the engine

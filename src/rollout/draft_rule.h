@@ -49,7 +49,7 @@ constexpr std::array<std::int64_t, 4> kMatchLengths = {2, 4, 8, 16};
 using Shares = std::array<Share, kMatchLengths.size()>;
 std::size_t match_class(std::int64_t matched);
 
-// What was measured so far, of one model. It decides speed alone.
+// It holds what was measured so far, of one model, and decides speed alone.
 struct DraftLearning {
   PassCost cost;
   Shares shares = {{{1.6, 4}, {2.4, 4}, {3.2, 4}, {3.6, 4}}};

@@ -52,7 +52,7 @@ class DraftTexts {
   void add_former(const Texts& texts);
   bool has_samples() const { return texts_.size() > former_; }  // of this batch
 
-  // What followed the last tokens of text `number` where they were seen before, at most `most` tokens; `matched`
+  // Returns what followed the last tokens of text `number` where they were seen before, at most `most` tokens; `matched`
   // becomes how many of them were the same there, counted up to the last of kMatchLengths. A text that repeats itself is followed
   // beyond its end. Empty: seen nowhere.
   std::vector<std::int32_t> find(std::size_t number, std::int64_t most, std::int64_t& matched) const;
@@ -72,7 +72,8 @@ class DraftTexts {
 // A sequence has one.
 struct SequenceDraft {
   std::vector<std::int32_t> ids;  // guessed in the forward that is being made
-  // What was found, of which the first tokens are read where they pay. What is drawn later tells how right it was, read or not.
+  // It is what was found, of which the first tokens are read where they pay. Tokens that are drawn later tell how right it was,
+  // read or not.
   std::vector<std::int32_t> found;
   std::int64_t matched = 0, found_at = 0;  // tokens before it, the same ones and all
   Shares shares = {};

@@ -3,7 +3,9 @@
 import pathlib
 import subprocess
 import sys
-import tempfile
+
+sys.dont_write_bytecode = True
+from scripts import run_tests
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 # Writes the times of its next call, and its own folder into the log.
@@ -61,18 +63,5 @@ def test_an_unknown_commit_is_named(_):
     assert done.returncode == 1 and "git knows no commit 000" in done.stderr, done.stderr
 
 
-def main():
-    failed = False
-    for name, test in [(n, f) for n, f in globals().items() if n.startswith("test_")]:
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                test(pathlib.Path(folder))
-                print(f"ok {name[5:]}")
-            except Exception as error:  # a test that raises has failed, whatever it raised
-                failed = True
-                print(f"not ok {name[5:]}\n  {type(error).__name__}: {error}")
-    sys.exit(1 if failed else 0)
-
-
 if __name__ == "__main__":
-    main()
+    run_tests(globals())

@@ -1,28 +1,18 @@
 #!/usr/bin/env python3
 """One version in every place, and tools/release refuses a tree that is not that version's."""
-import importlib.machinery
-import importlib.util
-import os
 import pathlib
 import re
 import subprocess
 import sys
-import tempfile
+
+sys.dont_write_bytecode = True
+from scripts import load, run_tests
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tools"))
 # Where the version stands beside CMakeLists.txt: the whole one, or only its major and minor number.
 WHOLE = {"docs/python.md": r"hone_train-([0-9.]+)-py3"}
 MINOR = {"docs/library.md": r"find_package\(hone ([0-9.]+) ", "examples/library/CMakeLists.txt": r"find_package\(hone ([0-9.]+) "}
-
-
-def load(path):
-    loader = importlib.machinery.SourceFileLoader(path.stem, str(path))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(path.stem, loader))
-    loader.exec_module(module)
-    return module
-
 
 release = load(ROOT / "tools" / "release")
 
@@ -102,19 +92,5 @@ def test_release_refuses_the_tag_of_another_version_here(root):
     assert "has the tag v0.2.9" in release.refusal(root, "0.3.0"), release.refusal(root, "0.3.0")
 
 
-def main():
-    failed = False
-    for name, test in [(n, f) for n, f in globals().items() if n.startswith("test_")]:
-        with tempfile.TemporaryDirectory() as folder:
-            os.environ["GIT_CEILING_DIRECTORIES"] = os.path.dirname(folder)  # a repository around it is another's
-            try:
-                test(pathlib.Path(folder))
-                print(f"ok {name[5:]}")
-            except Exception as error:  # a test that raises has failed, whatever it raised
-                failed = True
-                print(f"not ok {name[5:]}\n  {type(error).__name__}: {error}")
-    sys.exit(1 if failed else 0)
-
-
 if __name__ == "__main__":
-    main()
+    run_tests(globals())

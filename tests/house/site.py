@@ -1,7 +1,5 @@
 #!/usr/bin/env python3
 """The pages as a site (tools/site): it is built without a warning, no link is dead, and the check finds those that are. ./test --slow runs it."""
-import importlib.machinery
-import importlib.util
 import pathlib
 import re
 import subprocess
@@ -9,14 +7,9 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
+from scripts import load
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
-def tool():
-    loader = importlib.machinery.SourceFileLoader("site_tool", str(ROOT / "tools/site"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("site_tool", loader))
-    loader.exec_module(module)
-    return module
 
 
 def planted(site, folder):
@@ -44,7 +37,7 @@ def main():
     failed = 0
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
-        if planted(tool(), folder / "planted"):
+        if planted(load(ROOT / "tools/site"), folder / "planted"):
             print("ok the check of a site's links finds dead ones")
         else:
             failed = 1

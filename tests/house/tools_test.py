@@ -1,23 +1,15 @@
 #!/usr/bin/env python3
 """The project's own tools: each refuses what it is there to refuse."""
-import importlib.machinery
-import importlib.util
 import json
 import pathlib
 import subprocess
 import sys
-import tempfile
+
+sys.dont_write_bytecode = True
+from scripts import load, run_tests
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.dont_write_bytecode = True
 FRAGMENTS = 5  # sentences of headers without a main verb: the most that may be there
-
-
-def load(path):
-    loader = importlib.machinery.SourceFileLoader(path.stem, str(path))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(path.stem, loader))
-    loader.exec_module(module)
-    return module
 
 
 def run(*command):
@@ -322,18 +314,5 @@ def test_headers_speak_in_sentences(folder):
     assert here.returncode == 0, here.stdout
 
 
-def main():
-    failed = False
-    for name, test in [(n, f) for n, f in globals().items() if n.startswith("test_")]:
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                test(pathlib.Path(folder))
-                print(f"ok {name[5:]}")
-            except Exception as error:  # a test that raises has failed, whatever it raised
-                failed = True
-                print(f"not ok {name[5:]}\n  {type(error).__name__}: {error}")
-    sys.exit(1 if failed else 0)
-
-
 if __name__ == "__main__":
-    main()
+    run_tests(globals())
