@@ -17,6 +17,7 @@
 #include "model/files/weight_source.h"
 #include "train/loop/guard.h"
 #include "train/opening/open_run.h"
+#include "train/opening/run_setup.h"
 #include "train/saves/run_folder.h"
 
 namespace hone::train {
@@ -194,6 +195,24 @@ TEST_F(FullRun, LayerByLayerNeverSavesHalfAStep) {
     for (const auto& entry : fs::directory_iterator(root_ / "run"))
       EXPECT_FALSE(entry.path().filename().string().starts_with("checkpoint-")) << entry.path();
   }
+}
+
+// A run that saves nothing between needs room for its result alone.
+TEST_F(FullRun, WithoutCheckpointsTheOptimizerNeedsNoRoom) {
+  const auto needs = [&](const Words& more) {
+    fs::remove_all(root_);
+    const config::Plan plan =
+        config::parse_run(config::Method::kSft, words("run", fixture("sft/text.jsonl"), more));
+    const auto run = open_run(plan, keeper_);
+    const std::int64_t values = static_cast<std::int64_t>(run->adapter->flat().nbytes());
+    return bytes_to_save(plan, *run->adapter, run->resume_state->optimizer, false) / values;
+  };
+  const std::int64_t alone = needs({"--save_strategy", "no"});
+  EXPECT_GE(alone, 1);
+  EXPECT_EQ(needs({}), alone + 2);  // both moments of AdamW
+  EXPECT_EQ(needs({"--save_strategy", "best", "--metric_for_best_model", "loss", "--eval_strategy", "steps",
+                   "--eval_dataset", fixture("sft/text.jsonl").string()}),
+            alone + 2);
 }
 
 TEST_F(FullRun, ACheckpointIsAModel) {

@@ -187,8 +187,9 @@ Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t
   if (plan.disable_dropout) adapter.set_dropout(0);
   run.resume_state.emplace(find_resume_state(
       plan, run.directory, adapter, data_fingerprint(file.files, file.rows), input_files(plan, *run.text)));
-  require_room_for_checkpoint(run.directory, adapter, run.resume_state->optimizer,
-                              run.moving_reference != nullptr);
+  require_room_to_save(
+      run.directory, plan,
+      bytes_to_save(plan, adapter, run.resume_state->optimizer, run.moving_reference != nullptr));
   begin_start_page(run, longest);
   return out;
 }

@@ -175,13 +175,6 @@ std::vector<std::string> full_names(const model::CausalLm& model, const adapters
   return {std::to_string(trained) + " of " + std::to_string(all) + " tensors of the model"};
 }
 
-std::int64_t checkpoint_bytes(const adapters::Adapter& adapter, const learn::Optimizer& optimizer,
-                              bool moves) {
-  constexpr std::int64_t kTokenizerBytes = 32LL << 20;
-  return static_cast<std::int64_t>(adapter.flat().nbytes()) * (moves ? 2 : 1) + optimizer.state_bytes() +
-         kTokenizerBytes;
-}
-
 }  // namespace
 
 RunDirectory::RunDirectory(const config::Plan& plan) : output_dir_(plan.output_dir) {
@@ -379,11 +372,18 @@ TrainedFacts trained_facts(const model::CausalLm& model, const adapters::Adapter
   return out;
 }
 
-void require_room_for_checkpoint(const RunDirectory& directory, const adapters::Adapter& adapter,
-                                 const learn::Optimizer& optimizer, bool moves) {
-  base::require_free_space(directory.output_dir(),
-                           static_cast<std::uint64_t>(checkpoint_bytes(adapter, optimizer, moves)),
-                           "a checkpoint");
+std::int64_t bytes_to_save(const config::Plan& plan, const adapters::Adapter& adapter,
+                           const learn::Optimizer& optimizer, bool moves) {
+  constexpr std::int64_t kTokenizerBytes = 32LL << 20;
+  const auto values = static_cast<std::int64_t>(adapter.flat().nbytes());
+  if (plan.save_strategy == config::IntervalStrategy::kNo) return values + kTokenizerBytes;
+  return values * (moves ? 2 : 1) + optimizer.state_bytes() + kTokenizerBytes;
+}
+
+void require_room_to_save(const RunDirectory& directory, const config::Plan& plan, std::int64_t bytes) {
+  const bool only_the_result = plan.save_strategy == config::IntervalStrategy::kNo;
+  base::require_free_space(directory.output_dir(), static_cast<std::uint64_t>(bytes),
+                           only_the_result ? "the trained parameters" : "a checkpoint");
 }
 
 std::optional<std::string> convert_note(const config::Plan& plan, const model::WeightSource& source) {

@@ -87,9 +87,13 @@ ResumeState find_resume_state(const config::Plan& plan, const RunDirectory& dire
 
 TrainedFacts trained_facts(const model::CausalLm& model, const adapters::Adapter& adapter);
 
-// UserError when output_dir has no room for a checkpoint. `moves`: the reference's parameters are in it too.
-void require_room_for_checkpoint(const RunDirectory& directory, const adapters::Adapter& adapter,
-                                 const learn::Optimizer& optimizer, bool moves);
+// Bytes that a run needs on the disk of output_dir: a checkpoint, with the optimizer's state, or with save_strategy
+// no the result alone. `moves`: the reference's parameters are in a checkpoint too.
+std::int64_t bytes_to_save(const config::Plan& plan, const adapters::Adapter& adapter,
+                           const learn::Optimizer& optimizer, bool moves);
+
+// UserError when output_dir has no room for `bytes` of bytes_to_save().
+void require_room_to_save(const RunDirectory& directory, const config::Plan& plan, std::int64_t bytes);
 
 // The note that PEFT needs a folder, for a GGUF without one beside it.
 std::optional<std::string> convert_note(const config::Plan& plan, const model::WeightSource& source);
