@@ -9,7 +9,6 @@
 #define __constant__
 #define __managed__
 #define __no_return__ __attribute__((noreturn))
-#define __noinline__ __attribute__((noinline))
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(n) __attribute__((aligned(n)))
 #define __builtin_align__(n) __align__(n)
