@@ -121,7 +121,7 @@ std::vector<Entry> product_entries(const OpsShape& shape) {
     out.push_back({label("add_outer dB", s, rows), [=] { return outer(rows, rank, s.out, true); }});
   }
   const model::ModelConfig config = shape.config;
-  for (const std::int64_t few : {1, 2, 4, 8, 16}) {
+  for (const std::int64_t few : {1, 2, 4, 8, 16, 32, 33, 48, 64}) {
     for (const bool packed : {false, true}) {
       out.push_back({std::string("decode gemm ") + (packed ? "packed" : "plain") + " all layers " +
                          std::to_string(few) + " rows",
