@@ -341,7 +341,8 @@ void run_block(const Product& product, int64_t row, int64_t row_end, int64_t col
           slice.panels = matrix.panels_at(column / kWide, c.begin);
           slice.panel_stride = matrix.w_stride;
         }
-        if (product.rows <= product.kernels->few_rows()) slice.ahead = kAhead;
+        if (product.rows <= product.kernels->few_rows() || product.kernels->form == GemmForm::kAmx)
+          slice.ahead = kAhead;
       } else {
         slice.panels = to;
         slice.panel_stride = padded_words(c.k, matrix.is_float) * kWide;

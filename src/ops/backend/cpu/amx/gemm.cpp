@@ -202,11 +202,16 @@ void multiply_tiles(const Block& b, const Part& part, int64_t panel, const Bf16*
     const int64_t stride = 2 * slice.a_stride, groups = slice.k / kTileDepth, left = slice.k % kTileDepth;
     const char* a = static_cast<const char*>(slice.a) + part.row * stride;
     const char* from = reinterpret_cast<const char*>(slice.panels + panel * slice.panel_stride);
+    // The first rows fetch panels for all rows: to the slice's end, then at its beginning in the next panel.
+    const bool fetches = slice.ahead > 0 && part.row == 0;
+    const int64_t to_next = 4 * slice.panel_stride - groups * kGroupBytes;
     for (int64_t group = 0; group < groups; ++group) {
-      if (slice.ahead > 0) {
+      if (fetches) {
+        const bool beyond = (group + 1) * kGroupBytes + slice.ahead > groups * kGroupBytes;
+        const char* const ahead = from + slice.ahead + (beyond ? to_next : 0);
         for (int64_t i = 0; i < kGroupBytes; i += kPairBytes) {
-          _mm_prefetch(from + slice.ahead + i, _MM_HINT_T1);
-          if constexpr (ColumnTiles == 2) _mm_prefetch(from + slice.ahead + i + kLine, _MM_HINT_T1);
+          _mm_prefetch(ahead + i, _MM_HINT_T1);
+          if constexpr (ColumnTiles == 2) _mm_prefetch(ahead + i + kLine, _MM_HINT_T1);
         }
       }
       for (const int64_t end = smaller(next_row + 2, part.rows); next_row < end; ++next_row) {
