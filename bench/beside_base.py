@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -36,6 +37,8 @@ def built(root):
 
 def worktree(revision):
     """The other commit's tree."""
+    if shutil.which("git") is None:
+        stop("git is not installed, which has the other commit: install it, then call this again.")
     commit = output_of("git", "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     if not commit:
         stop(f"git knows no commit {revision}: fetch it, with its history, then call this again.")

@@ -33,6 +33,10 @@ def stop(text):
     sys.exit(f"stopped: {text}")
 
 
+class TooNew(SystemExit):
+    """The program was built on a system that is newer than the wheel's platform."""
+
+
 def pins():
     lines = (ROOT / "tools/versions").read_text(encoding="utf-8").splitlines()
     return dict(line.split("=", 1) for line in lines if re.match(r"[A-Z_]+=", line))
@@ -164,7 +168,7 @@ def contents(build, stage):
             out[f"{info}/licenses/{found[0]}.txt"] = (found[1], False)
     for name, path in programs.items():
         if versions_of(path, "GLIBC") > limit:
-            stop(f"{name} wants glibc {versions_of(path, 'GLIBC')}, newer than WHEEL_PLATFORM in tools/versions says; build on an older system.")
+            raise TooNew(f"stopped: {name} wants glibc {versions_of(path, 'GLIBC')}, newer than WHEEL_PLATFORM in tools/versions says; build on an older system.")
     for name in ("LICENSE", "NOTICE"):
         out[f"{info}/licenses/{name}"] = ((ROOT / name).read_bytes(), False)
     out[f"{info}/METADATA"] = (metadata().encode(), False)

@@ -7,6 +7,7 @@ import faulthandler, functools, importlib, importlib.util, inspect, json, math, 
 import threading, time, traceback, types  # noqa: F401 - asyncio and difflib, which are slow to import, where they are needed
 
 LIBRARY_PATH, sys.path[:] = list(sys.path), PATH  # what follows is the user's
+sys.dont_write_bytecode = True  # nothing is written beside the user's files
 
 
 def add_folder(folder):

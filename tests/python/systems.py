@@ -55,7 +55,8 @@ def updated(root, name):
 def within(root, command, mounted):
     """A shell command in the system, in /hone, with folders of the tree ({of the tree: in the system}) mounted to be read; (what ran,
     its seconds)."""
-    mounts = [f"mount -t proc proc {root}/proc", f"mount --rbind /dev {root}/dev"]
+    # Its root is a mount, as that of a real system is: without that, a program in it can change no mounts.
+    mounts = [f"mount --bind {root} {root}", f"mount -t proc proc {root}/proc", f"mount --rbind /dev {root}/dev"]
     mounts += [f"mount --bind -o ro {SOURCE / source} {root / target}" for source, target in mounted.items() if (SOURCE / source).is_dir()]
     text = " && ".join([*mounts, f"exec chroot {root} env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 bash -c 'cd /hone && '\"$0\""])
     begun = time.monotonic()

@@ -262,7 +262,11 @@ def main():
         return 0
     tests = Tests()
     with tempfile.TemporaryDirectory() as folder:
-        packed = wheel.pack(SOURCE / "build", pathlib.Path(folder) / "dist")
+        try:
+            packed = wheel.pack(SOURCE / "build", pathlib.Path(folder) / "dist")
+        except wheel.TooNew as why:
+            print(f"skip the wheel: {why}")
+            return 0
         for function in FAST + ([test_audit, test_pythons] if "--slow" in sys.argv else []):
             place = pathlib.Path(folder) / function.__name__
             place.mkdir()

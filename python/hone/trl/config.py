@@ -266,7 +266,8 @@ def make_class(title, method, own, passes, bases=(Config,)):
     fields = fields_of(method, lambda row: not options.is_script_option(row), own)
     fields.sort(key=lambda field: field[0] != "output_dir")  # the first argument, as in TRL
     made = dataclasses.make_dataclass(title, fields, bases=bases, init=False, repr=False, eq=False,
-                                      namespace={"_method": method, "_own_defaults": own, "_passes_defaults": passes, "__module__": "hone.trl"})
+                                      namespace={"_method": method, "_own_defaults": own, "_passes_defaults": passes})
+    made.__module__ = "hone.trl"  # from Python 3.12 on make_dataclass writes the caller's there, where pickle would not find it
     del made.device  # the field's default, in the way of Config's property
     return made
 

@@ -21,10 +21,12 @@ def _any_choice(fields):
 
 def _of_table(name):
     """A dataclass of the options that are this class's in TRL. The methods share it, so that a choice is any method's: the program knows which."""
-    namespace = {"__module__": "hone.trl"}
+    namespace = {}
     if name == "ModelConfig":  # what scripts for older releases of TRL read
         namespace |= {"torch_dtype": property(lambda self: self.dtype, lambda self, value: setattr(self, "dtype", value)), "trust_remote_code": False}
-    return dataclasses.make_dataclass(name, _any_choice(fields_of("sft", lambda row: row["from"] == name)), namespace=namespace)
+    made = dataclasses.make_dataclass(name, _any_choice(fields_of("sft", lambda row: row["from"] == name)), namespace=namespace)
+    made.__module__ = "hone.trl"  # in the namespace, Python 3.12 would overwrite it
+    return made
 
 
 def __getattr__(name):
