@@ -22,10 +22,9 @@ std::size_t match_class(std::int64_t matched) {
   return static_cast<std::size_t>(std::max<std::ptrdiff_t>(1, above - kMatchLengths.begin()) - 1);
 }
 
-// Beyond few rows a pass is taken to cost by its rows, so that nothing is tried there that cannot pay.
 double PassCost::growth(std::int64_t from, std::int64_t to) const {
-  if (to <= few_rows_) return static_cast<double>(start_ + to) / static_cast<double>(start_ + from);
-  return static_cast<double>(to) / static_cast<double>(from) * (from <= few_rows_ ? kStep : 1);
+  const bool steps = from <= few_rows_ && to > few_rows_;
+  return static_cast<double>(start_ + to) / static_cast<double>(start_ + from) * (steps ? kStep : 1);
 }
 
 double PassCost::seconds(std::int64_t rows) const {
