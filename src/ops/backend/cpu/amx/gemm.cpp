@@ -202,7 +202,7 @@ void multiply_tiles(const Block& b, const Part& part, int64_t panel, const Bf16*
     const int64_t stride = 2 * slice.a_stride, groups = slice.k / kTileDepth, left = slice.k % kTileDepth;
     const char* a = static_cast<const char*>(slice.a) + part.row * stride;
     const char* from = reinterpret_cast<const char*>(slice.panels + panel * slice.panel_stride);
-    // The first rows fetch panels for all rows: to the slice's end, then at its beginning in the next panel.
+    // The first rows fetch panels for all rows: to the slice's end, then in the next panel. `ahead` is a number of whole groups.
     const bool fetches = slice.ahead > 0 && part.row == 0;
     const int64_t to_next = 4 * slice.panel_stride - groups * kGroupBytes;
     for (int64_t group = 0; group < groups; ++group) {
