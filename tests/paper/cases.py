@@ -49,16 +49,16 @@ def of_shape(method, model, data, options):
     return words_of(method, f"{{MODELS}}/{model}", f"{{MODELS}}/{data}.jsonl", STEPS, options)
 
 
-def unsaved(method, model, data, options):
-    """A run that leaves after its last step, before it writes its weights: a disk that is nearly full is enough for it."""
-    return ["train", "--leave", STEPS, *of_shape(method, model, data, options)[1:]]
+def unsaved(words, last=STEPS):
+    """A run that leaves after a step, before it writes its weights: a disk that is nearly full is enough for it."""
+    return ["train", "--leave", last, *words[1:]]
 
 
 ROWS = {
     "sft lora 0.5b 8x1024": Run(of_shape("sft", "qwen2.5-0.5b", "long", LORA | EIGHT)),
     "sft lora dropout 0.5b 8x1024": Run(of_shape("sft", "qwen2.5-0.5b", "long", LORA | EIGHT | {"lora_dropout": 0.05})),
     "sft nf4 0.5b 8x1024": Run(of_shape("sft", "qwen2.5-0.5b", "long", LORA | EIGHT | {"load_in_4bit": "true"})),
-    "sft full 0.5b 8x1024": Run(unsaved("sft", "qwen2.5-0.5b", "long", EIGHT)),
+    "sft full 0.5b 8x1024": Run(unsaved(of_shape("sft", "qwen2.5-0.5b", "long", EIGHT))),
     "sft lora 0.5b 8 uneven": Run(of_shape("sft", "qwen2.5-0.5b", "uneven", LORA | EIGHT | {"max_steps": 8})),
     "dpo lora 0.5b 4x512": Run(of_shape("dpo", "qwen2.5-0.5b", "pairs", LORA | {"per_device_train_batch_size": 4, "max_length": 512})),
     # The recipe of the founding reports: LoRA, gradient checkpointing, bf16, batch 16, 8 completions.
@@ -66,21 +66,21 @@ ROWS = {
         "use_peft": "true", "gradient_checkpointing": "true", "per_device_train_batch_size": 16, "num_generations": 8,
         "max_completion_length": 64, "reward_funcs": DIFFERENT})),
     # 64 prompts, 8 samples of each: a step's logits are 0.3 GB, and a graph has as much again.
-    "grpo 0.5b 512x64 graphs": Run(["train", "--leave", 3, *of_shape("grpo", "qwen2.5-0.5b", "prompts", LORA | {
+    "grpo 0.5b 512x64 graphs": Run(unsaved(of_shape("grpo", "qwen2.5-0.5b", "prompts", LORA | {
         "per_device_train_batch_size": 64, "gradient_accumulation_steps": 8, "num_generations": 8, "max_completion_length": 64,
-        "reward_funcs": DIFFERENT})[1:]], own=True, graphs=True),
+        "reward_funcs": DIFFERENT})), own=True, graphs=True),
     "sft lora 0.5b 8x1024 own": Run(of_shape("sft", "qwen2.5-0.5b", "long", LORA | EIGHT), own=True),
     "sft lora dropout 0.5b 8x1024 own": Run(of_shape("sft", "qwen2.5-0.5b", "long", LORA | EIGHT | {"lora_dropout": 0.05}), own=True),
-    "sft full 0.5b 8x1024 own": Run(unsaved("sft", "qwen2.5-0.5b", "long", EIGHT), own=True),
+    "sft full 0.5b 8x1024 own": Run(unsaved(of_shape("sft", "qwen2.5-0.5b", "long", EIGHT)), own=True),
     "sft lora 1.5b 4x2048": Run(of_shape("sft", "qwen2.5-1.5b", "long", LORA | FOUR)),
     "sft lora 8b 4x2048": Run(of_shape("sft", "qwen3-8b", "long", LORA | FOUR), slow=True),
     # All of 16 GB of weights and 16 GB of moments.
-    "sft full 8b 1x2048": Run(unsaved("sft", "qwen3-8b", "long", {
-        "per_device_train_batch_size": 1, "max_length": 2048, "optim": "adamw_8bit"}), slow=True),
+    "sft full 8b 1x2048": Run(unsaved(of_shape("sft", "qwen3-8b", "long", {
+        "per_device_train_batch_size": 1, "max_length": 2048, "optim": "adamw_8bit"})), slow=True),
     # 64 prompts, 8 samples of each, 640 tokens: keys of 48 GB.
-    "grpo 8b 512x640 own": Run(["train", "--leave", 2, *of_shape("grpo", "qwen3-8b", "prompts", LORA | {
+    "grpo 8b 512x640 own": Run(unsaved(of_shape("grpo", "qwen3-8b", "prompts", LORA | {
         "gradient_checkpointing": "true", "per_device_train_batch_size": 8, "gradient_accumulation_steps": 64, "num_generations": 8,
-        "max_completion_length": 640, "reward_funcs": DIFFERENT})[1:]], slow=True, own=True),
+        "max_completion_length": 640, "reward_funcs": DIFFERENT}), 2), slow=True, own=True),
     "sft lora moe 7b 8x1024": Run(of_shape("sft", "olmoe-1b-7b", "long", LORA | EIGHT), slow=True),
     "decode moe 7b batch 8": Run(["decode", "{MODELS}/olmoe-1b-7b", "8", "--tokens", "4,8"], slow=True),
     "decode 0.5b batch 8": Run(["decode", "{MODELS}/qwen2.5-0.5b", "8", "--tokens", "4,8"]),
