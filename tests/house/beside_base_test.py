@@ -1,14 +1,12 @@
 #!/usr/bin/env python3
 """bench/beside_base.py with programs that stand in for bench_step and bench_ops: order, ratios and medians, and what only one commit has."""
-import pathlib
 import shutil
 import subprocess
 import sys
 
 sys.dont_write_bytecode = True
-from scripts import run_tests
+from scripts import ROOT, run_tests
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 # Writes the times of its next call, and its own folder into the log.
 PROGRAM = """#!/usr/bin/env python3
 import json, pathlib, sys

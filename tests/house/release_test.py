@@ -1,14 +1,12 @@
 #!/usr/bin/env python3
 """One version in every place, and tools/release refuses a tree that is not that version's."""
-import pathlib
 import re
 import subprocess
 import sys
 
 sys.dont_write_bytecode = True
-from scripts import load, run_tests
+from scripts import ROOT, load, run_tests
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 # Where the version stands beside CMakeLists.txt: the whole one, or only its major and minor number.
 WHOLE = {"docs/python.md": r"hone_train-([0-9.]+)-py3"}

@@ -7,9 +7,8 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-from scripts import load
+from scripts import ROOT, load
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def planted(site, folder):

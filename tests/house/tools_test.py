@@ -1,14 +1,12 @@
 #!/usr/bin/env python3
 """The project's own tools: each refuses what it is there to refuse."""
 import json
-import pathlib
 import subprocess
 import sys
 
 sys.dont_write_bytecode = True
-from scripts import load, run_tests
+from scripts import ROOT, load, run_tests
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 FRAGMENTS = 5  # sentences of headers without a main verb: the most that may be there
 
 
