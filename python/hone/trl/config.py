@@ -261,13 +261,19 @@ def fields_of(method, wanted, own=types.MappingProxyType({})):
     return [(row["name"], options.type_of(row), field_of(row, own)) for row in options.rows(method).values() if wanted(row)]
 
 
+def public_dataclass(title, fields, **more):
+    """A dataclass of hone.trl, where pickle finds it: from Python 3.12 on make_dataclass writes the caller's module over one in `namespace`."""
+    made = dataclasses.make_dataclass(title, fields, **more)
+    made.__module__ = "hone.trl"
+    return made
+
+
 def make_class(title, method, own, passes, bases=(Config,)):
     """A dataclass whose fields are the method's options. `own`: other defaults than the program's; `passes`: whether it is told them."""
     fields = fields_of(method, lambda row: not options.is_script_option(row), own)
     fields.sort(key=lambda field: field[0] != "output_dir")  # the first argument, as in TRL
-    made = dataclasses.make_dataclass(title, fields, bases=bases, init=False, repr=False, eq=False,
-                                      namespace={"_method": method, "_own_defaults": own, "_passes_defaults": passes})
-    made.__module__ = "hone.trl"  # from Python 3.12 on make_dataclass writes the caller's there, where pickle would not find it
+    made = public_dataclass(title, fields, bases=bases, init=False, repr=False, eq=False,
+                            namespace={"_method": method, "_own_defaults": own, "_passes_defaults": passes})
     del made.device  # the field's default, in the way of Config's property
     return made
 

@@ -8,7 +8,7 @@ import typing
 
 from hone.errors import HoneError, Refused
 from hone.trl import adapters, options
-from hone.trl.config import Config, fields_of
+from hone.trl.config import Config, fields_of, public_dataclass
 
 
 def _any_choice(fields):
@@ -24,9 +24,7 @@ def _of_table(name):
     namespace = {}
     if name == "ModelConfig":  # what scripts for older releases of TRL read
         namespace |= {"torch_dtype": property(lambda self: self.dtype, lambda self, value: setattr(self, "dtype", value)), "trust_remote_code": False}
-    made = dataclasses.make_dataclass(name, _any_choice(fields_of("sft", lambda row: row["from"] == name)), namespace=namespace)
-    made.__module__ = "hone.trl"  # in the namespace, Python 3.12 would overwrite it
-    return made
+    return public_dataclass(name, _any_choice(fields_of("sft", lambda row: row["from"] == name)), namespace=namespace)
 
 
 def __getattr__(name):
