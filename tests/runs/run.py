@@ -54,6 +54,8 @@ LIMIT_S = 120
 # Bytes that are no UTF-8 are read as lone surrogates.
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\udc80-\udcff].{0,20}")
 INTERRUPTED = 130
+# Without what would hide that Python writes beside a user's files.
+PLAIN = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 WORDS = ("exit", "out:", "out~", "err:", "err~", "not:", "json", "file:", "gone:", "in:", "same:", "differ:", "mode:", "untouched", "slow",
          "needs:")
 
@@ -126,7 +128,7 @@ def run_hone(hone, arguments, folder, asked):
         with out.open("wb") as out_file, err.open("wb") as err_file, closed_pipe() as nobody, given as stdin:
             process = subprocess.Popen([hone, *arguments], cwd=folder, stderr=err_file,
                                        stdout=nobody if "closed" in asked else out_file, stdin=stdin,
-                                       env={**os.environ, "NO_COLOR": "1", "XDG_CACHE_HOME": CACHE.name},
+                                       env={**PLAIN, "NO_COLOR": "1", "XDG_CACHE_HOME": CACHE.name},
                                        preexec_fn=prepare)
             try:
                 deadline = time.monotonic() + LIMIT_S
