@@ -44,8 +44,8 @@ struct Slice {
   std::int64_t first_panel = 0, begin = 0;
   std::int64_t panel_stride = 0;  // words
   std::int64_t k = 0;
-  std::int64_t ahead =
-      0;  // bytes of the panels to fetch into L2 before they are read: of those in memory; multiples of 2 KB
+  // Bytes of the panels to fetch into L2 before they are read: of those in memory; a multiple of 2 KB.
+  std::int64_t ahead = 0;
   bool padded = false;  // the panels go on with zeros up to a multiple of kTileDepth numbers
 };
 
