@@ -190,7 +190,13 @@ missing_packages() {
   has_pip || say python3-pip
 }
 
-# The same with the compiler, Rust and Python; apt's lists have to be there, since names depend on what it offers.
+# What a virtual environment wants and this machine lacks, one a line. Debian's Python has no ensurepip without python3-venv.
+missing_python() {
+  check_python 2>/dev/null && "$python" -c 'import ensurepip' 2>/dev/null && return
+  python_packages | tr ' ' '\n'
+}
+
+# All that a build wants; apt's lists have to be there, since names depend on what it offers.
 missing_system() {
   find_compiler || [[ -n ${CXX:-} ]] || compiler_package
   find_rust "$(needed_rust)" || rust_packages "$(needed_rust)" | tr ' ' '\n'
@@ -210,14 +216,14 @@ may_install() {
   [[ -t 0 && -t 2 ]]
 }
 
-# Everything that the distribution has and this machine lacks, in one call of apt. What it could not install is named by the
-# checks that follow, each with its command.
+# install_packages MISSING: what that function names, in one call of apt. What it could not install is named by the checks that
+# follow, each with its command.
 install_packages() {
   local -a wanted
-  mapfile -t wanted < <(missing_system)
+  mapfile -t wanted < <("$1")
   if ((${#wanted[@]} == 0)) || ! may_install; then return 0; fi
   "${root_command[@]}" apt-get update -qq >/dev/null || true
-  mapfile -t wanted < <(missing_system | sort -u)
+  mapfile -t wanted < <("$1" | sort -u)
   say "system packages: apt-get install ${wanted[*]}"
   "${root_command[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${wanted[@]}" >/dev/null || true
 }
@@ -310,7 +316,7 @@ setup_machine() {
   exec {setup_lock}>"$hone_root/third_party/.lock"
   flock "$setup_lock"
   check_disk "$(free_mib)" "$(needed_mib)" || failed=1
-  install_packages
+  install_packages missing_system
   check_compiler || failed=1
   check_rust || failed=1
   if check_python; then

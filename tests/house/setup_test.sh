@@ -109,6 +109,11 @@ expect "a compiler that is not there" "of the name clang++-18, which CXX says" 1
 # shellcheck disable=SC2016  # the inner bash expands it
 expect "clang 17 compiles C too" clang-17 0 "$jammy" eval 'CXX=clang++-17; check_compiler && echo "$CC"'
 expect "newer Python under another name" "" 0 "$good" check_python
+# shellcheck disable=SC2016  # the inner bash expands it
+expect "Python for a build on Ubuntu 22.04" "python3.11 python3.11-venv python3-pip " 0 "$jammy" eval 'missing_python | tr "\n" " "'
+# shellcheck disable=SC2016
+expect "Python for a wheel there" "python3 python3-venv python3-pip " 0 "$jammy" eval 'MIN_PYTHON=$MIN_WHEEL_PYTHON; missing_python | tr "\n" " "'
+expect "a Python with all that an environment wants" "" 0 "$good" missing_python
 expect "small disk" "512 MiB are free in $root and 6144 MiB are needed" 1 "$bare" check_disk 512 6144
 expect "small disk says how to find what to free" "du -xh --max-depth=2" 1 "$bare" check_disk 6143 6144
 expect "large disk" "" 0 "$bare" check_disk 6144 6144

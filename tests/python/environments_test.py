@@ -21,7 +21,7 @@ from systems import SYSTEMS, minutes, system, with_sources, within
 sys.path.insert(0, str(SOURCE / "tools"))
 import wheel
 
-PACKAGES = "python3,python3-venv,ca-certificates"
+PACKAGES = "ca-certificates"  # Python is what ./quickstart installs
 MOUNTED = {"third_party/site": "hone/third_party/site", "models": "hone/models"}
 SCRIPT = """
 import sys
