@@ -68,7 +68,7 @@ def test_system(folder, name, packed):
     holds((root / "hone/quickstart-out/adapter/adapter_model.safetensors").is_file(), "an adapter")
     told = [f"wheel installed in {minutes(60 * int(installed[1]) + int(installed[2]))}", f"quickstart {minutes(seconds)} ({right} right after training)"]
     version, seconds = done(root, "third_party/wheel-venv/bin/hone --version")
-    same(version, f"hone {wheel.version()}\n", "--version")
+    same(version, f"hone {wheel.version()} ({wheel.DISTRIBUTION})\n", "--version")
     told.append(f"hone --version {minutes(seconds)}")
     said, seconds = done(root, "third_party/wheel-venv/bin/python grpo.py")
     holds("scored 4" in said and (root / "hone/adapter/adapter_config.json").is_file(), said[-500:])
