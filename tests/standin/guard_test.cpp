@@ -14,7 +14,7 @@ at::Tensor ones(std::int64_t n) {
 }
 
 TEST(GuardDeathTest, TheHostCannotReadOrWriteTheDevice) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";  // as GoogleTest 1.11 has it too
   const at::Tensor x = ones(4);
   EXPECT_DEATH(x.mutable_data_ptr<float>()[0] = 2, "");
   EXPECT_DEATH(
