@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -51,12 +52,19 @@ def title():
     return f"{DISTRIBUTION.replace('-', '_')}-{version()}"
 
 
+def git(*words, root=ROOT):
+    """What it prints; None where it fails, or is not installed."""
+    if shutil.which("git") is None:
+        return None
+    ended = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True)
+    return ended.stdout.strip() if ended.returncode == 0 else None
+
+
 def epoch():
     """Seconds that every file of a release is from; not before 1980, where zip's times begin."""
     said = os.environ.get("SOURCE_DATE_EPOCH")
     if not said:
-        ended = subprocess.run(["git", "-C", str(ROOT), "log", "-1", "--format=%ct"], capture_output=True, text=True)
-        said = ended.stdout.strip() if ended.returncode == 0 else ""
+        said = git("log", "-1", "--format=%ct")
     return max(int(said or 0), 315532800)
 
 
