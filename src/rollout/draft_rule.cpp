@@ -17,9 +17,11 @@ constexpr double kLeastGain = 1.03;  // tokens a second, of a pass with guesses
 
 }  // namespace
 
-std::size_t match_class(std::int64_t matched) {
+std::size_t match_class(std::int64_t matched, Followers followers) {
   const auto above = std::upper_bound(kMatchLengths.begin(), kMatchLengths.end(), matched);
-  return static_cast<std::size_t>(std::max<std::ptrdiff_t>(1, above - kMatchLengths.begin()) - 1);
+  const auto length =
+      static_cast<std::size_t>(std::max<std::ptrdiff_t>(1, above - kMatchLengths.begin()) - 1);
+  return static_cast<std::size_t>(followers) * kMatchLengths.size() + length;
 }
 
 double PassCost::growth(std::int64_t from, std::int64_t to) const {

@@ -57,8 +57,11 @@ void DraftTexts::add(std::size_t number, std::span<const std::int32_t> ids) {
     const std::span<const std::int32_t> before(text);
     for (const std::size_t length : kDraftMatches) {
       if (before.size() < length) continue;
-      places_[key_of(before.last(length))] = {.text = static_cast<std::uint32_t>(number),
-                                              .at = static_cast<std::uint32_t>(text.size())};
+      const auto [place, is_new] = places_.try_emplace(key_of(before.last(length)));
+      Place& last = place->second;
+      if (!is_new) last.followers = texts_[last.text][last.at] == id ? Followers::kSame : Followers::kOthers;
+      last.text = static_cast<std::uint32_t>(number);
+      last.at = static_cast<std::uint32_t>(text.size());
     }
     text.push_back(id);
   }
@@ -73,30 +76,27 @@ std::int64_t DraftTexts::matched_at(std::span<const std::int32_t> own, const Pla
   return static_cast<std::int64_t>(out);
 }
 
-std::vector<std::int32_t> DraftTexts::find(std::size_t number, std::int64_t most,
-                                           std::int64_t& matched) const {
+Found DraftTexts::find(std::size_t number, std::int64_t most) const {
   const std::span<const std::int32_t> own(texts_[number]);
-  std::vector<std::int32_t> out;
-  matched = 0;
   for (const std::size_t length : kDraftMatches) {
     if (own.size() < length) continue;
     const auto place = places_.find(key_of(own.last(length)));
     if (place == places_.end()) continue;
-    const auto [text, at] = place->second;
-    matched = matched_at(own, place->second);
+    const auto [text, at, followers] = place->second;
+    Found out = {.ids = {}, .matched = matched_at(own, place->second), .followers = followers};
     const std::vector<std::int32_t>& other = texts_[text];
-    for (std::size_t i = at; std::ssize(out) < most; ++i) {
+    for (std::size_t i = at; std::ssize(out.ids) < most; ++i) {
       if (i < other.size()) {
-        out.push_back(other[i]);
+        out.ids.push_back(other[i]);
       } else if (text == number) {
-        out.push_back(out[i - other.size()]);
+        out.ids.push_back(out.ids[i - other.size()]);
       } else {
         break;
       }
     }
     return out;
   }
-  return out;
+  return {};
 }
 
 Drafter::Drafter(const EngineOptions& options)
@@ -144,16 +144,16 @@ void Drafter::learn(Sequence& sequence) {
   SequenceDraft& draft = sequence.draft;
   if (draft.turns == sequence.turns) {
     const auto drawn = sequence.length() - draft.found_at;
-    for (std::int64_t i = 0; i < std::min(drawn, std::ssize(draft.found)); ++i) {
-      const std::size_t kind = match_class(draft.matched + i);
-      const bool is_right = draft.found[static_cast<std::size_t>(i)] ==
+    for (std::int64_t i = 0; i < std::min(drawn, std::ssize(draft.found.ids)); ++i) {
+      const std::size_t kind = match_class(draft.found.matched + i, draft.found.followers);
+      const bool is_right = draft.found.ids[static_cast<std::size_t>(i)] ==
                             sequence.ids[static_cast<std::size_t>(draft.found_at + i)];
       draft.shares[kind].see(is_right, kKeepOwn);
       learning_->shares[kind].see(is_right, kKeepAll);
       if (!is_right) break;
     }
   }
-  draft.found.clear();
+  draft.found = {};
 }
 
 void Drafter::find(Sequence& sequence) {
@@ -168,19 +168,18 @@ void Drafter::find(Sequence& sequence) {
   draft.found_at = sequence.length();
   if (options_.guess != nullptr) {
     draft.turns = sequence.turns;
-    draft.matched = kMatchLengths.back();
-    draft.found = (*options_.guess)(sequence.ids, most);
+    draft.found = {.ids = (*options_.guess)(sequence.ids, most), .matched = kMatchLengths.back()};
   } else {
     follow(sequence);
-    draft.found = draft.texts->find(draft.text, most, draft.matched);
+    draft.found = draft.texts->find(draft.text, most);
   }
 }
 
 std::vector<double> Drafter::all_right(const SequenceDraft& draft) const {
   std::vector<double> out;
   double right = 1;
-  for (std::int64_t i = 0; i < std::ssize(draft.found); ++i) {
-    const std::size_t kind = match_class(draft.matched + i);
+  for (std::int64_t i = 0; i < std::ssize(draft.found.ids); ++i) {
+    const std::size_t kind = match_class(draft.found.matched + i, draft.found.followers);
     const Share &all = learning_->shares[kind], &own = draft.shares[kind];
     right *= (own.right + kWeightOfAll * all.right / all.tried) / (own.tried + kWeightOfAll);
     out.push_back(right);
@@ -203,8 +202,8 @@ void Drafter::guess(std::span<Sequence* const> sequences, std::int64_t rows) {
     lengths = lengths_that_pay(chances, rows, kMostGuesses, learning_->cost);
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     SequenceDraft& draft = sequences[i]->draft;
-    const auto end = draft.found.begin() + std::min(lengths[i], std::ssize(draft.found));
-    draft.ids.assign(draft.found.begin(), end);
+    const std::vector<std::int32_t>& found = draft.found.ids;
+    draft.ids.assign(found.begin(), found.begin() + std::min(lengths[i], std::ssize(found)));
   }
 }
 

@@ -34,13 +34,21 @@ bool takes_guesses(const RequestOptions& options);
 bool guesses(const GenerateOptions& options, const model::CausalLm& model);
 
 // Tokens before a guess that are looked up, the longest first.
-constexpr std::array<std::size_t, 2> kDraftMatches = {4, 2};
+constexpr std::array<std::size_t, 3> kDraftMatches = {4, 2, 1};
 constexpr std::int64_t kLongestDraft = 16;
 constexpr std::int64_t kMostGuesses =
     64;  // tokens of a pass, of all its sequences: the memory plan counts their logits
 
-// Bytes of a token in DraftTexts, about: its number, and its places behind four and two tokens.
-constexpr std::int64_t kPlaceBytes = 84;
+// Bytes of a token in DraftTexts, about: its number, and its places behind four, two tokens and one.
+constexpr std::int64_t kPlaceBytes = 172;
+
+// What followed some tokens before.
+struct Found {
+  std::vector<std::int32_t> ids;
+  std::int64_t matched =
+      0;  // tokens before it that were the same there, counted up to the last of kMatchLengths
+  Followers followers = Followers::kOne;
+};
 
 // Holds the texts of one prompt's samples, those of earlier batches first, and knows where each run of kDraftMatches tokens was seen last.
 class DraftTexts {
@@ -52,14 +60,14 @@ class DraftTexts {
   void add_former(const Texts& texts);
   bool has_samples() const { return texts_.size() > former_; }  // of this batch
 
-  // Returns what followed the last tokens of text `number` where they were seen before, at most `most` tokens; `matched`
-  // becomes how many of them were the same there, counted up to the last of kMatchLengths. A text that repeats itself is followed
-  // beyond its end. Empty: seen nowhere.
-  std::vector<std::int32_t> find(std::size_t number, std::int64_t most, std::int64_t& matched) const;
+  // Returns what followed the last tokens of text `number` where they were seen last, at most `most` tokens. A text that repeats itself
+  // is followed beyond its end. Empty: seen nowhere.
+  Found find(std::size_t number, std::int64_t most) const;
 
  private:
   struct Place {
     std::uint32_t text = 0, at = 0;  // of the token that followed
+    Followers followers = Followers::kOne;
   };
   static std::uint64_t key_of(std::span<const std::int32_t> ids);
   std::int64_t matched_at(std::span<const std::int32_t> own, const Place& place) const;
@@ -74,8 +82,8 @@ struct SequenceDraft {
   std::vector<std::int32_t> ids;  // guessed in the forward that is being made
   // It is what was found, of which the first tokens are read where they pay. Tokens that are drawn later tell how right it was,
   // read or not.
-  std::vector<std::int32_t> found;
-  std::int64_t matched = 0, found_at = 0;  // tokens before it, the same ones and all
+  Found found;
+  std::int64_t found_at = 0;  // tokens before it
   Shares shares = {};
   std::shared_ptr<DraftTexts> texts;
   std::size_t text = 0;
