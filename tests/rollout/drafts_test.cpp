@@ -390,13 +390,13 @@ TEST(DraftTexts, KnowsWhetherTheLastTwoFollowersWereTheSame) {
     texts.add(text, next);
     return texts.find(text, 1).followers;
   };
-  EXPECT_EQ(followers(a, {1, 5, 1}), Followers::kOne);
-  EXPECT_EQ(followers(a, {5, 1}), Followers::kSame) << "one token, whose follower was 5 twice";
-  EXPECT_EQ(followers(b, {2, 1}), Followers::kSame) << "the other sample knows it too";
-  EXPECT_EQ(followers(b, {6, 1}), Followers::kOthers);
-  EXPECT_EQ(followers(a, {6, 2, 1}), Followers::kSame) << "two tokens, which 6 followed in the other one";
-  EXPECT_EQ(followers(a, {6, 3, 1}), Followers::kSame);
-  EXPECT_EQ(followers(a, {7, 4, 1}), Followers::kOthers);
+  EXPECT_EQ(followers(a, {1, 5, 2, 1}), Followers::kOne);
+  EXPECT_EQ(followers(a, {5, 3, 1}), Followers::kSame) << "one token, which 5 followed twice";
+  EXPECT_EQ(followers(b, {4, 1}), Followers::kSame) << "the other sample knows it too";
+  EXPECT_EQ(followers(b, {6, 8, 1}), Followers::kOthers);
+  EXPECT_EQ(followers(a, {6, 3, 1}), Followers::kOne) << "two tokens, which 6 followed once";
+  EXPECT_EQ(followers(a, {6, 9, 3, 1}), Followers::kSame);
+  EXPECT_EQ(followers(a, {7, 10, 3, 1}), Followers::kOthers);
 }
 
 TEST(FormerTexts, TheNewestOfAPromptWithinABound) {
