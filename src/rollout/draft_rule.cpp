@@ -15,6 +15,14 @@ constexpr double kMostOff = 4;       // a pass beside which another program ran 
 constexpr std::int64_t kOld = 1024;  // passes, after which a figure is forgotten
 constexpr double kLeastGain = 1.03;  // tokens a second, of a pass with guesses
 
+// How often guesses of each class were right in the texts of bench/drafts.py, about, and how many compared ones that counts as.
+constexpr std::array<double, std::tuple_size_v<Shares>> kFirstRight = {
+    0.2, 0.4, 0.6, 0.8,  // Followers::kOne
+    0.1, 0.2, 0.3, 0.5,  // kOthers
+    0.4, 0.7, 0.8, 0.9,  // kSame
+};
+constexpr double kFirstTried = 4;
+
 }  // namespace
 
 std::size_t match_class(std::int64_t matched, Followers followers) {
@@ -22,6 +30,13 @@ std::size_t match_class(std::int64_t matched, Followers followers) {
   const auto length =
       static_cast<std::size_t>(std::max<std::ptrdiff_t>(1, above - kMatchLengths.begin()) - 1);
   return static_cast<std::size_t>(followers) * kMatchLengths.size() + length;
+}
+
+Shares first_shares() {
+  Shares out;
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = {.right = kFirstRight[i] * kFirstTried, .tried = kFirstTried};
+  return out;
 }
 
 double PassCost::growth(std::int64_t from, std::int64_t to) const {

@@ -44,35 +44,24 @@ struct Share {
   }
 };
 
-// What followed the tokens before a guess each time that they were seen.
+// What followed the tokens that a guess is found by, the last two times that they were seen.
 enum class Followers : std::uint8_t {
-  kOne,
-  kOthers,
-  kSame
-};  // seen once; the last two differ; they are the same
+  kOne,     // they were seen once
+  kOthers,  // two different tokens
+  kSame,    // the same token twice
+};
 
-// Guesses of longer matches are right more often: at least 1, 2, 4 and 8 tokens before the guess stood before the found text too. Those
-// of tokens with other followers are seldom right, so each of the three kinds of followers has shares of its own.
+// Guesses of longer matches are right more often: at least 1, 2, 4 and 8 tokens before the guess stood before the found text too.
+// What had two different followers is seldom followed by the last of them again, so each kind of followers has shares of its own.
 constexpr std::array<std::int64_t, 4> kMatchLengths = {1, 2, 4, 8};
 using Shares = std::array<Share, 3 * kMatchLengths.size()>;
 std::size_t match_class(std::int64_t matched, Followers followers);
+Shares first_shares();  // before anything was compared
 
 // It holds what was measured so far, of one model, and decides speed alone.
 struct DraftLearning {
   PassCost cost;
-  // Before anything is compared they say what the texts of bench/drafts.py showed, about.
-  Shares shares = {{{0.8, 4},
-                    {1.6, 4},
-                    {2.4, 4},
-                    {3.2, 4},  // kOne
-                    {0.4, 4},
-                    {0.8, 4},
-                    {1.2, 4},
-                    {2.0, 4},  // kOthers
-                    {1.6, 4},
-                    {2.8, 4},
-                    {3.2, 4},
-                    {3.6, 4}}};  // kSame
+  Shares shares = first_shares();
 };
 
 // Returns how many tokens of each guess to read in a pass of `sequences` last tokens. all_right[j][i] is how probable it is that token i

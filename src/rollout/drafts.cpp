@@ -54,16 +54,16 @@ void DraftTexts::add_former(const Texts& texts) {
 void DraftTexts::add(std::size_t number, std::span<const std::int32_t> ids) {
   std::vector<std::int32_t>& text = texts_[number];
   for (const std::int32_t id : ids) {
-    const std::span<const std::int32_t> before(text);
+    text.push_back(id);
+    const auto before = std::span<const std::int32_t>(text).first(text.size() - 1);
     for (const std::size_t length : kDraftMatches) {
       if (before.size() < length) continue;
       const auto [place, is_new] = places_.try_emplace(key_of(before.last(length)));
       Place& last = place->second;
       if (!is_new) last.followers = texts_[last.text][last.at] == id ? Followers::kSame : Followers::kOthers;
       last.text = static_cast<std::uint32_t>(number);
-      last.at = static_cast<std::uint32_t>(text.size());
+      last.at = static_cast<std::uint32_t>(before.size());
     }
-    text.push_back(id);
   }
 }
 

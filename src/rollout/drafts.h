@@ -42,11 +42,11 @@ constexpr std::int64_t kMostGuesses =
 // Bytes of a token in DraftTexts, about: its number, and its places behind four, two tokens and one.
 constexpr std::int64_t kPlaceBytes = 172;
 
-// What followed some tokens before.
+// What followed a text's last tokens where they were seen last.
 struct Found {
   std::vector<std::int32_t> ids;
   std::int64_t matched =
-      0;  // tokens before it that were the same there, counted up to the last of kMatchLengths
+      0;  // of the tokens before, so many are the same; counted to the last of kMatchLengths
   Followers followers = Followers::kOne;
 };
 
