@@ -45,8 +45,8 @@ constexpr std::int64_t kPlaceBytes = 172;
 // What followed a text's last tokens where they were seen last.
 struct Found {
   std::vector<std::int32_t> ids;
-  std::int64_t matched =
-      0;  // of the tokens before, so many are the same; counted to the last of kMatchLengths
+  // So many of the tokens before are the same; counted up to the last of kMatchLengths.
+  std::int64_t matched = 0;
   Followers followers = Followers::kOne;
 };
 
