@@ -159,11 +159,11 @@ void Drafter::learn(Sequence& sequence) {
 void Drafter::find(Sequence& sequence) {
   SequenceDraft& draft = sequence.draft;
   const RequestOptions& options = *sequence.options;
+  learn(sequence);  // what was found for an earlier turn is none of this one, which may take no guesses
   if (!takes_guesses(options)) return;
   // The last token that a request may have is drawn, not read.
   const std::int64_t most =
       std::min(options.max_new_tokens - std::ssize(sequence.completion.ids) - 1, kLongestDraft);
-  learn(sequence);
   if (most <= 0) return;
   draft.found_at = sequence.length();
   if (options_.guess != nullptr) {

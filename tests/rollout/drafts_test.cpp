@@ -306,6 +306,25 @@ TEST(Drafts, NothingIsGuessedWhereBitsCouldChange) {
   EXPECT_EQ(drafted(model, sampling(60, 0)), 0);
 }
 
+// What was found for the turn before is no guess of a turn that takes none.
+TEST(Drafts, ATurnWithAPenaltyReadsNoGuess) {
+  if (base::instruction_level() < base::InstructionLevel::kAvx2) GTEST_SKIP();
+  const model::CausalLm model = tiny();
+  DraftFacts facts;
+  Engine engine(model, {.drafts = Drafts::kAlways, .draft_facts = &facts});
+  RequestOptions options = sampling(60, 0);
+  const RequestId id = engine.add({.ids = {3, 4, 5}, .options = options});
+  while (engine.advance()) {
+  }
+  const std::int64_t drafted = facts.drafted;
+  EXPECT_GT(drafted, 0);
+  options.sampler.repetition_penalty = 1.1;
+  engine.append(id, {.ids = {6}, .options = options});
+  while (engine.advance()) {
+  }
+  EXPECT_EQ(facts.drafted, drafted);
+}
+
 int fails_in = 0;  // so many attentions later
 
 void fail_at_attention(const char* op) {
