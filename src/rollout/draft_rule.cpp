@@ -15,7 +15,7 @@ constexpr double kMostOff = 4;       // a pass beside which another program ran 
 constexpr std::int64_t kOld = 1024;  // passes, after which a figure is forgotten
 constexpr double kLeastGain = 1.03;  // tokens a second, of a pass with guesses
 
-// How often guesses of each class were right in the texts of bench/drafts.py, about, and how many compared ones that counts as.
+// Guesses of each class were right about so often in the texts of bench/drafts.py. That counts as kFirstTried compared ones.
 constexpr std::array<double, std::tuple_size_v<Shares>> kFirstRight = {
     0.2, 0.4, 0.6, 0.8,  // Followers::kOne
     0.1, 0.2, 0.3, 0.5,  // kOthers

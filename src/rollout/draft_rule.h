@@ -44,7 +44,7 @@ struct Share {
   }
 };
 
-// What followed the tokens that a guess is found by, the last two times that they were seen.
+// Says what followed the tokens that a guess is found by, the last two times that they were seen.
 enum class Followers : std::uint8_t {
   kOne,     // they were seen once
   kOthers,  // two different tokens
@@ -52,7 +52,7 @@ enum class Followers : std::uint8_t {
 };
 
 // Guesses of longer matches are right more often: at least 1, 2, 4 and 8 tokens before the guess stood before the found text too.
-// What had two different followers is seldom followed by the last of them again, so each kind of followers has shares of its own.
+// Tokens that had two different followers are seldom followed by the last of them again, so each kind has shares of its own.
 constexpr std::array<std::int64_t, 4> kMatchLengths = {1, 2, 4, 8};
 using Shares = std::array<Share, 3 * kMatchLengths.size()>;
 std::size_t match_class(std::int64_t matched, Followers followers);

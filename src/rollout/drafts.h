@@ -42,7 +42,7 @@ constexpr std::int64_t kMostGuesses =
 // Bytes of a token in DraftTexts, about: its number, and its places behind four, two tokens and one.
 constexpr std::int64_t kPlaceBytes = 172;
 
-// What followed a text's last tokens where they were seen last.
+// Holds what followed a text's last tokens where they were seen last.
 struct Found {
   std::vector<std::int32_t> ids;
   // So many of the tokens before are the same; counted up to the last of kMatchLengths.

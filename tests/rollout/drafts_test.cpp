@@ -306,7 +306,7 @@ TEST(Drafts, NothingIsGuessedWhereBitsCouldChange) {
   EXPECT_EQ(drafted(model, sampling(60, 0)), 0);
 }
 
-// What was found for the turn before is no guess of a turn that takes none.
+// A turn that takes no guesses reads none that were found for the turn before.
 TEST(Drafts, ATurnWithAPenaltyReadsNoGuess) {
   if (base::instruction_level() < base::InstructionLevel::kAvx2) GTEST_SKIP();
   const model::CausalLm model = tiny();
