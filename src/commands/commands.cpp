@@ -72,7 +72,7 @@ int bug(std::string_view what) {
 
 // A training step frees and takes the same memory again. glibc would give large pieces back to the kernel,
 // which clears every page again: 12 % of a SmolLM2 step. Pieces below 32 MiB (glibc's own limit) stay with
-// the process; larger tensors are kept by base/gguf/kept_blocks.h.
+// the process; tensors of 1 MiB and more are kept by base/gguf/kept_blocks.h.
 void keep_freed_memory() {
 #if defined(__GLIBC__)
   mallopt(M_MMAP_THRESHOLD, 32 << 20);

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -15,30 +19,133 @@ constexpr bool kKeeps = false;
 constexpr bool kKeeps = true;
 #endif
 
-constexpr std::size_t kLarge = KeptBlocks::kKept;
+constexpr std::size_t kLarge = 8 * KeptBlocks::kCounted;
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
-TEST(KeptBlocks, AFreedBlockServesTheNextOfAboutItsSize) {
+using Block = KeptBlocks::Block;
+
+Block written(KeptBlocks& blocks, std::size_t bytes, int value) {
+  const Block out = blocks.take(bytes);
+  std::memset(out.memory, value, out.bytes);
+  return out;
+}
+
+void release(KeptBlocks& blocks, const Block& block) {
+  blocks.release(block.memory, block.bytes);
+}
+
+// Bytes from `begin` to `end` of a block's mapping that have pages.
+std::size_t resident(const Block& block, std::size_t begin, std::size_t end) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> pages((end - begin) / page);
+  EXPECT_EQ(::mincore(static_cast<std::byte*>(block.memory) + begin, end - begin, pages.data()), 0);
+  return page * static_cast<std::size_t>(std::count_if(pages.begin(), pages.end(),
+                                                       [](unsigned char one) { return (one & 1) != 0; }));
+}
+
+TEST(KeptBlocks, AFreedBlockServesTheNextOfItsSize) {
   if (!kKeeps) GTEST_SKIP() << "AddressSanitizer sees every block";
   KeptBlocks blocks;
-  const KeptBlocks::Block first = blocks.take(2 * kLarge), second = blocks.take(kLarge);
+  const Block first = blocks.take(2 * kLarge), second = blocks.take(kLarge);
   EXPECT_TRUE(first.is_new);
-  blocks.release(first.memory, first.bytes);
-  blocks.release(second.memory, second.bytes);
+  release(blocks, first);
+  release(blocks, second);
   EXPECT_EQ(blocks.sizes().kept, 3 * kLarge);
-  const KeptBlocks::Block same = blocks.take(2 * kLarge - kLarge / 20);
+  const Block same = blocks.take(2 * kLarge);
   EXPECT_EQ(same.memory, first.memory);
-  EXPECT_EQ(same.bytes, first.bytes);
   EXPECT_FALSE(same.is_new);
-  blocks.release(same.memory, same.bytes);
-  const KeptBlocks::Block other =
-      blocks.take(2 * kLarge - 2 * kLarge / 15);  // too small for the one that is kept
-  EXPECT_TRUE(other.is_new);
-  blocks.release(other.memory, other.bytes);
+  release(blocks, same);
   blocks.return_kept();
   EXPECT_EQ(blocks.sizes().kept, 0U);
 }
 
-TEST(KeptBlocks, NeverHoldMoreThanWhatLivedAtMost) {
+TEST(KeptBlocks, AShorterBlockUsesALongerOneWhoseTailIsKept) {
+  if (!kKeeps) GTEST_SKIP() << "AddressSanitizer sees every block";
+  KeptBlocks blocks;
+  release(blocks, written(blocks, 2 * kLarge, 1));
+  const Block shorter = blocks.take(kLarge + kLarge / 2);
+  EXPECT_FALSE(shorter.is_new);
+  EXPECT_EQ(shorter.bytes, kLarge + kLarge / 2);
+  EXPECT_EQ(blocks.sizes().live, kLarge + kLarge / 2);
+  EXPECT_EQ(blocks.sizes().kept, kLarge / 2) << "its tail";
+  EXPECT_EQ(resident(shorter, 0, 2 * kLarge), 2 * kLarge);
+  release(blocks, shorter);
+  EXPECT_EQ(blocks.sizes().kept, 2 * kLarge);
+  EXPECT_FALSE(blocks.take(2 * kLarge).is_new) << "the longer one again";
+}
+
+TEST(KeptBlocks, TailsGoBackToTheSystemWhereOthersNeedTheRoom) {
+  if (!kKeeps) GTEST_SKIP() << "AddressSanitizer sees every block";
+  KeptBlocks blocks;
+  release(blocks, written(blocks, 2 * kLarge, 1));
+  const Block shorter = written(blocks, kLarge + kLarge / 2, 2), other = blocks.take(kLarge / 2);
+  EXPECT_EQ(blocks.sizes().most_live, 2 * kLarge);
+  EXPECT_TRUE(other.is_new);
+  EXPECT_LT(blocks.sizes().kept, kHugePage) << "only whole huge pages go back";
+  EXPECT_EQ(resident(shorter, kLarge + kLarge / 2, 2 * kLarge), blocks.sizes().kept);
+  const auto* const bytes = static_cast<const char*>(shorter.memory);
+  EXPECT_TRUE(std::all_of(bytes, bytes + shorter.bytes, [](char one) { return one == 2; }));
+}
+
+TEST(KeptBlocks, TailsOfSmallBlocksGoBackByPages) {
+  if (!kKeeps) GTEST_SKIP() << "AddressSanitizer sees every block";
+  constexpr std::size_t kSmall = 2 * KeptBlocks::kCounted;
+  KeptBlocks blocks;
+  release(blocks, written(blocks, kSmall + kSmall / 2, 1));
+  const Block shorter = written(blocks, kSmall, 2);
+  EXPECT_EQ(blocks.sizes().kept, kSmall / 2);
+  const Block other = blocks.take(kSmall / 2);
+  EXPECT_NE(other.memory, shorter.memory);
+  EXPECT_EQ(blocks.sizes().kept, 0U);
+  EXPECT_EQ(resident(shorter, kSmall, kSmall + kSmall / 2), 0U);
+}
+
+// The rest of a kept block serves on when others need a part of its pages.
+TEST(KeptBlocks, TheOldestKeptBlockGivesItsEndBackFirst) {
+  if (!kKeeps) GTEST_SKIP() << "AddressSanitizer sees every block";
+  KeptBlocks blocks;
+  const Block old = written(blocks, 8 * kLarge, 1);
+  release(blocks, old);
+  const Block other = blocks.take(2 * kLarge);  // far too short for the old one
+  EXPECT_NE(other.memory, old.memory);
+  const KeptBlocks::Sizes sizes = blocks.sizes();
+  EXPECT_LE(sizes.live + sizes.kept, 8 * kLarge);
+  EXPECT_GE(sizes.live + sizes.kept, 8 * kLarge - 2 * kHugePage);
+  EXPECT_EQ(resident(old, 0, 8 * kLarge), sizes.kept);
+}
+
+TEST(KeptBlocks, ASmallerBlockGrowsWhereThereIsNoRoomForANewOne) {
+  if (!kKeeps) GTEST_SKIP() << "AddressSanitizer sees every block";
+  KeptBlocks blocks;
+  const Block first = written(blocks, kLarge, 1);
+  release(blocks, first);
+  const Block grown = written(blocks, kLarge + kLarge / 4, 2);
+  EXPECT_EQ(grown.memory, first.memory);
+  EXPECT_TRUE(grown.is_new);
+  EXPECT_EQ(blocks.sizes().live, kLarge + kLarge / 4);
+  EXPECT_EQ(blocks.sizes().kept, 0U);
+}
+
+TEST(KeptBlocks, MayKeepSomeBytesMoreThanWhatLived) {
+  if (!kKeeps) GTEST_SKIP() << "AddressSanitizer sees every block";
+  for (const std::size_t over : {std::size_t{0}, kLarge}) {
+    KeptBlocks blocks(over);
+    release(blocks, blocks.take(2 * kLarge));
+    release(blocks, blocks.take(kLarge / 2));
+    release(blocks, blocks.take(kLarge / 2));
+    const KeptBlocks::Sizes sizes = blocks.sizes();
+    EXPECT_EQ(sizes.most_live, 2 * kLarge);
+    if (over > 0) {
+      EXPECT_EQ(sizes.kept, 2 * kLarge + kLarge / 2);
+    } else {
+      EXPECT_LE(sizes.kept, 2 * kLarge);
+      EXPECT_GE(sizes.kept, 2 * kLarge - kHugePage);
+    }
+  }
+}
+
+// Blocks of 1 to 23 units of odd sizes. `rest`: of a live block's tail that may stay.
+void expect_bound(std::size_t unit, std::size_t rest) {
   KeptBlocks blocks;
   std::vector<KeptBlocks::Block> live;
   std::size_t most = 0;
@@ -46,11 +153,11 @@ TEST(KeptBlocks, NeverHoldMoreThanWhatLivedAtMost) {
     const KeptBlocks::Sizes sizes = blocks.sizes();
     most = std::max(most, sizes.live);
     EXPECT_EQ(sizes.most_live, most);
-    EXPECT_LE(sizes.live + sizes.kept, most);
+    EXPECT_LE(sizes.live + sizes.kept, most + rest * live.size());
   };
   for (std::size_t i = 0; i < 400; ++i) {
     if (i % 7 < 4 && live.size() < 6) {
-      live.push_back(blocks.take(kLarge / 8 * (1 + i * i % 23) + i));
+      live.push_back(blocks.take(unit * (1 + i * i % 23) + i));
       ASSERT_NE(live.back().memory, nullptr);
     } else if (!live.empty()) {
       const std::size_t which = i * 5 % live.size();
@@ -60,12 +167,35 @@ TEST(KeptBlocks, NeverHoldMoreThanWhatLivedAtMost) {
     check();
   }
   for (const KeptBlocks::Block& block : live) blocks.release(block.memory, block.bytes);
+  live.clear();
   check();
   EXPECT_EQ(blocks.sizes().live, 0U);
   EXPECT_EQ(blocks.sizes().kept > 0, kKeeps);
   blocks.return_kept();
   EXPECT_EQ(blocks.sizes().kept, 0U);
   EXPECT_EQ(blocks.sizes().most_live, 0U);
+}
+
+TEST(KeptBlocks, NeverHoldMoreThanWhatLivedAtMost) {
+  expect_bound(KeptBlocks::kCounted / 8, 0);
+  expect_bound(kLarge / 2, kHugePage);
+}
+
+TEST(KeptBlocks, TheSystemsNumberOfMappingsIsNoLimit) {
+  KeptBlocks blocks;
+  std::vector<Block> live;
+  for (std::size_t i = 0; i < KeptBlocks::kMostMappings + 8; ++i) {
+    live.push_back(blocks.take(KeptBlocks::kCounted));
+    ASSERT_NE(live.back().memory, nullptr) << i;
+  }
+  std::memset(live.back().memory, 1, live.back().bytes);
+  EXPECT_EQ(blocks.sizes().live, live.size() * KeptBlocks::kCounted);
+  for (const Block& block : live) release(blocks, block);
+  EXPECT_EQ(blocks.sizes().live, 0U);
+  EXPECT_EQ(blocks.sizes().kept, kKeeps ? KeptBlocks::kMostMappings * KeptBlocks::kCounted : 0U)
+      << "those of malloc are not kept";
+  blocks.return_kept();
+  EXPECT_EQ(blocks.sizes().kept, 0U);
 }
 
 TEST(KeptBlocks, OutOfMemoryIsNoBlock) {

@@ -1,69 +1,62 @@
 #include "base/gguf/kept_blocks.h"
 
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
+#include <fstream>
 
 namespace hone::base {
 namespace {
 
 bool may_keep() {
 #if defined(__SANITIZE_ADDRESS__)
-  return false;  // AddressSanitizer should see every use of what was freed
+  return false;
 #else
+  int overcommit = 0;
+  if (std::ifstream("/proc/sys/vm/overcommit_memory") >> overcommit && overcommit == 2) return false;
   rlimit addresses{}, data{};
   if (::getrlimit(RLIMIT_AS, &addresses) != 0 || ::getrlimit(RLIMIT_DATA, &data) != 0) return true;
   return addresses.rlim_cur == RLIM_INFINITY && data.rlim_cur == RLIM_INFINITY;
 #endif
 }
 
-constexpr std::size_t kWaste = 16;  // a block may be larger than what is asked for by this part
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+std::size_t whole(std::size_t bytes, std::size_t page) {
+  return (bytes + page - 1) / page * page;
+}
+
+std::size_t page_size() {
+  static const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return page;
+}
+
+// The first `bytes` of `memory` with the rest of their last page, which is huge where a mapping may have
+// some.
+std::size_t to_end_of_page(const void* memory, std::size_t bytes, std::size_t addresses) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory);
+  return whole(begin + bytes, addresses < 4 * kHugePage ? page_size() : kHugePage) - begin;
+}
 
 }  // namespace
 
-KeptBlocks::KeptBlocks() : keeps_(may_keep()) {}
-
-void* KeptBlocks::take_kept(std::size_t bytes, std::size_t& found) {
-  const auto fits = [&](const Block& block) {
-    return block.bytes >= bytes && block.bytes - bytes <= bytes / kWaste;
-  };
-  auto best = kept_.end();
-  for (auto it = kept_.begin(); it != kept_.end(); ++it) {
-    if (fits(*it) && (best == kept_.end() || it->bytes < best->bytes)) best = it;
-  }
-  if (best == kept_.end()) return nullptr;
-  const Block block = *best;
-  kept_.erase(best);
-  sizes_.kept -= block.bytes;
-  found = block.bytes;
-  return block.memory;
-}
-
-void KeptBlocks::free_oldest_beyond(std::size_t bytes) {
-  while (!kept_.empty() && sizes_.live + sizes_.kept > bytes) {
-    std::free(kept_.front().memory);
-    sizes_.kept -= kept_.front().bytes;
-    kept_.pop_front();
-  }
-}
+KeptBlocks::KeptBlocks(std::size_t over) : keeps_(may_keep()), over_(over) {}
 
 KeptBlocks::Block KeptBlocks::take(std::size_t bytes) {
   if (bytes < kCounted) return {std::malloc(bytes), bytes, true};
+  if (bytes > PTRDIFF_MAX / 4) return {};
   const std::scoped_lock lock(mutex_);
-  Block out{nullptr, bytes, false};
-  if (bytes >= kKept) out.memory = take_kept(bytes, out.bytes);
+  if (keeps_) bytes = whole(bytes, page_size());
   const std::size_t most_before = sizes_.most_live;
-  sizes_.live += out.bytes;
+  const bool has_room = sizes_.live + sizes_.kept + bytes <= sizes_.most_live + over_;
+  sizes_.live += bytes;
   sizes_.most_live = std::max(sizes_.most_live, sizes_.live);
-  if (out.memory != nullptr) return out;
-  free_oldest_beyond(sizes_.most_live);
-  out.is_new = true;
-  out.memory = std::malloc(bytes);
-  if (out.memory == nullptr) {  // what is kept may be enough
-    free_oldest_beyond(0);
-    out.memory = std::malloc(bytes);
-  }
+  Block out = of_kept(bytes, has_room);
+  if (out.memory == nullptr) out = of_new(bytes);
   if (out.memory == nullptr) {
     sizes_.live -= bytes;
     sizes_.most_live = most_before;
@@ -71,18 +64,107 @@ KeptBlocks::Block KeptBlocks::take(std::size_t bytes) {
   return out;
 }
 
+KeptBlocks::Block KeptBlocks::of_kept(std::size_t bytes, bool has_room) {
+  const auto found = nearest(bytes, has_room);
+  if (found == kept_.end()) return {};
+  void* const memory = found->memory;
+  Mapping& mapping = live_[memory] = *found;
+  kept_.erase(found);
+  mapping.used = bytes;
+  sizes_.kept -= std::min(mapping.written, bytes);  // what is left is a tail
+  free_beyond(sizes_.most_live + over_);
+  if (bytes <= mapping.written) return {memory, bytes, false};
+  if (::mprotect(memory, bytes, PROT_READ | PROT_WRITE) == 0) {
+    mapping.written = bytes;
+    return {memory, bytes, true};
+  }
+  (void)::munmap(memory, mapping.addresses);
+  live_.erase(memory);
+  return {};
+}
+
+KeptBlocks::Block KeptBlocks::of_new(std::size_t bytes) {
+  free_beyond(sizes_.most_live + over_);
+  Mapping mapping = mapped(bytes);
+  if (mapping.memory == nullptr) {  // what is kept may be enough
+    free_beyond(0);
+    mapping = mapped(bytes);
+  }
+  if (mapping.memory == nullptr) return {std::malloc(bytes), bytes, true};
+  live_[mapping.memory] = mapping;
+  return {mapping.memory, bytes, true};
+}
+
+// Addresses that nobody may use yet count nowhere.
+KeptBlocks::Mapping KeptBlocks::mapped(std::size_t bytes) const {
+  if (!keeps_ || live_.size() + kept_.size() >= kMostMappings) return {};
+  const std::size_t addresses = bytes < 2 * kHugePage ? 2 * bytes : whole(2 * bytes, kHugePage);
+  void* const memory = ::mmap(nullptr, addresses, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return {};
+  if (::mprotect(memory, bytes, PROT_READ | PROT_WRITE) == 0) return {memory, addresses, bytes, bytes};
+  (void)::munmap(memory, addresses);
+  return {};
+}
+
+// The smallest that is large enough, or else the largest that may grow; none of more than twice or less than
+// half. Where there is room for a new one, it has to be nearer.
+std::deque<KeptBlocks::Mapping>::iterator KeptBlocks::nearest(std::size_t bytes, bool has_room) {
+  const std::size_t off = has_room ? bytes / 16 : bytes / 2, over = has_room ? bytes / 16 : bytes;
+  auto best = kept_.end();
+  for (auto it = kept_.begin(); it != kept_.end(); ++it) {
+    if (it->addresses < bytes || it->written + off < bytes || it->written > bytes + over) continue;
+    const bool is_better =
+        best == kept_.end() || (it->written >= bytes ? best->written < bytes || it->written < best->written
+                                                     : it->written > best->written);
+    if (is_better) best = it;
+  }
+  return best;
+}
+
+// The pages after the first `left` bytes go back.
+void KeptBlocks::free_end(Mapping& mapping, std::size_t left) {
+  left = to_end_of_page(mapping.memory, left, mapping.addresses);
+  if (left >= mapping.written) return;
+  const std::size_t end = mapping.written - left;
+  if (::madvise(static_cast<std::byte*>(mapping.memory) + left, end, MADV_DONTNEED) != 0) return;
+  mapping.written = left;
+  sizes_.kept -= end;
+}
+
+void KeptBlocks::free_beyond(std::size_t bytes) {
+  const auto excess = [&] {
+    const std::size_t all = sizes_.live + sizes_.kept;
+    return all > bytes ? all - bytes : 0;
+  };
+  while (!kept_.empty() && excess() > 0) {
+    Mapping& oldest = kept_.front();
+    if (oldest.written > excess() + kHugePage) free_end(oldest, oldest.written - excess() - kHugePage);
+    if (excess() == 0) return;
+    (void)::munmap(oldest.memory, oldest.addresses);
+    sizes_.kept -= oldest.written;
+    kept_.pop_front();
+  }
+  if (sizes_.kept == 0) return;
+  for (auto& [memory, mapping] : live_) {
+    if (excess() == 0) return;
+    free_end(mapping, mapping.used);
+  }
+}
+
 void KeptBlocks::release(void* memory, std::size_t bytes) {
   if (bytes < kCounted) return std::free(memory);
   const std::scoped_lock lock(mutex_);
   sizes_.live -= bytes;
-  if (!keeps_ || bytes < kKept) return std::free(memory);
-  kept_.push_back({memory, bytes, false});
+  const auto found = live_.find(memory);
+  if (found == live_.end()) return std::free(memory);
+  kept_.push_back(found->second);
+  live_.erase(found);
   sizes_.kept += bytes;
 }
 
 void KeptBlocks::return_kept() {
   const std::scoped_lock lock(mutex_);
-  free_oldest_beyond(0);
+  free_beyond(0);
   sizes_.most_live = sizes_.live;
 }
 
@@ -92,7 +174,7 @@ KeptBlocks::Sizes KeptBlocks::sizes() const {
 }
 
 KeptBlocks& kept_blocks() {
-  static auto& blocks = *new KeptBlocks;
+  static auto& blocks = *new KeptBlocks(KeptBlocks::kOver);
   return blocks;
 }
 

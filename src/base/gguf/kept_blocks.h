@@ -1,29 +1,41 @@
-// Memory of large tensors, kept for the next ones when they are freed. glibc gives each block of 32 MiB and more back to the
-// kernel, which clears its pages again when the next tensor is written: a fifth of a step of 4,096 tokens.
+// Memory of tensors of 1 MiB and more, kept for the next ones when they are freed. glibc gives each block of
+// 32 MiB and more back to the kernel, which clears its pages again when the next tensor is written: a fifth
+// of a step of 4,096 tokens. Smaller blocks come from a heap whose holes stay with the process: up to a tenth
+// of a step's peak.
 //
-// The peak of tensors' memory stays what it was: what lives and what is kept together are never more than what lived at most
-// (blocks that are up to a sixteenth too large count whole). So before more is taken from malloc, kept blocks that do not fit
-// are freed, the oldest first. Nothing is kept under a limit of the process's addresses (`ulimit -v`), which all memory shares.
+// So a block is a mapping of its own. What lives and what is kept together are at most what lived at most,
+// and `over`; beyond that the oldest kept blocks are unmapped. A mapping has addresses for twice its bytes,
+// so that batches of different lengths use each other's: a smaller block grows, and of a larger one the end,
+// its tail, counts as kept. Tails are given back in whole huge pages, because of a part of one the system
+// keeps all.
+//
+// Blocks are malloc's, and none is kept, where addresses count: under `ulimit -v` and `ulimit -d`, and where
+// the system lends no memory beyond what it has (vm.overcommit_memory 2). AddressSanitizer sees every block.
 #pragma once
 
 #include <cstddef>
 #include <deque>
 #include <mutex>
+#include <unordered_map>
 
 namespace hone::base {
 
 class KeptBlocks {
  public:
   static constexpr std::size_t kCounted = std::size_t{1} << 20;  // smaller blocks are malloc's alone
-  static constexpr std::size_t kKept = std::size_t{32} << 20;    // and smaller ones than this are not kept
+  static constexpr std::size_t kOver = std::size_t{32} << 20;    // of this process's tensors
+
+  // A process has 65,530 mappings where nobody changed that; a block may be two. Further ones are malloc's.
+  static constexpr std::size_t kMostMappings = 8192;
 
   struct Block {
-    void* memory = nullptr;  // as malloc gives it; null: there is none
-    std::size_t bytes = 0;   // of it; at most a sixteenth more than was asked for
-    bool is_new = false;     // malloc's, not a kept one
+    void* memory = nullptr;  // null: there is none
+    std::size_t bytes = 0;   // of it: whole pages
+    bool is_new = false;     // has pages that no block had before
   };
 
-  KeptBlocks();
+  // `over`: bytes that may be kept beyond what lived at most.
+  explicit KeptBlocks(std::size_t over = 0);
 
   // Thread-safe, as release() and return_kept().
   Block take(std::size_t bytes);
@@ -37,12 +49,25 @@ class KeptBlocks {
   Sizes sizes() const;
 
  private:
-  void* take_kept(std::size_t bytes, std::size_t& found);
-  void free_oldest_beyond(std::size_t bytes);  // of live and kept
+  struct Mapping {
+    void* memory = nullptr;
+    std::size_t addresses = 0;  // its bytes
+    std::size_t written = 0;    // the first of them, which may have pages
+    std::size_t used = 0;       // the first, which a block has
+  };
+
+  Block of_kept(std::size_t bytes, bool has_room);
+  Block of_new(std::size_t bytes);
+  Mapping mapped(std::size_t bytes) const;
+  std::deque<Mapping>::iterator nearest(std::size_t bytes, bool has_room);
+  void free_beyond(std::size_t bytes);  // of live and kept
+  void free_end(Mapping& mapping, std::size_t left);
 
   const bool keeps_;
+  const std::size_t over_;
   mutable std::mutex mutex_;
-  std::deque<Block> kept_;  // the oldest first
+  std::deque<Mapping> kept_;  // the oldest first
+  std::unordered_map<void*, Mapping> live_;
   Sizes sizes_;
 };
 
