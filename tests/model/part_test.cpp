@@ -22,6 +22,8 @@ using namespace hone::test_tools;
 
 constexpr std::int64_t kTokens = 11;
 constexpr DtypePolicy kDtypes = {at::kBFloat16, at::kFloat};
+constexpr DtypePolicy kNarrow = {at::kBFloat16,
+                                 at::kBFloat16};  // a part without a norm reads the stream itself
 
 class PartsOf : public testing::TestWithParam<const char*> {
  protected:
@@ -67,9 +69,13 @@ TEST_P(PartsOf, EachLinearAndEachNormIsInOneOfThem) {
   }
 }
 
+// Of their storages, each once.
 std::int64_t bytes_of(std::initializer_list<at::Tensor> tensors) {
+  std::map<const void*, std::size_t> storages;
+  for (const at::Tensor& one : tensors)
+    if (one.defined()) storages[one.storage().data()] = one.storage().nbytes();
   std::int64_t out = 0;
-  for (const at::Tensor& one : tensors) out += one.defined() ? static_cast<std::int64_t>(one.nbytes()) : 0;
+  for (const auto& [data, bytes] : storages) out += static_cast<std::int64_t>(bytes);
   return out;
 }
 
@@ -79,41 +85,47 @@ std::int64_t bytes_of(const PartTape& t) {
                    t.experts.product});
 }
 
-std::int64_t planned(const PartColumns& one, RecomputeLevel level) {
-  const auto e = static_cast<std::int64_t>(c10::elementSize(kDtypes.linear)),
-             residual = static_cast<std::int64_t>(c10::elementSize(kDtypes.residual));
-  std::int64_t columns = one.always;
-  if (level != RecomputeLevel::kLayer) columns += one.unless_layer;
-  if (level == RecomputeLevel::kNone) columns += one.only_none;
-  return kTokens * (one.stream * residual + columns * e + 4 * one.floats);
+PassShape shape_of(DtypePolicy dtypes, RecomputeLevel level) {
+  return {.e = static_cast<std::int64_t>(c10::elementSize(dtypes.linear)),
+          .residual = static_cast<std::int64_t>(c10::elementSize(dtypes.residual)),
+          .keeps_all = level == RecomputeLevel::kNone,
+          .keeps_some = level != RecomputeLevel::kLayer};
 }
 
-TEST_P(PartsOf, TheTapeHasTheBytesOfTheirColumns) {
-  const at::NoGradGuard no_grad;
-  const ModelConfig& config = model_->config();
+void expect_tapes(const CausalLm& model, DtypePolicy dtypes, RecomputeLevel level) {
+  const ModelConfig& config = model.config();
   std::vector<std::int64_t> ids, positions;
   for (std::int64_t i = 0; i < kTokens; ++i) {
     ids.push_back(3 + i);
     positions.push_back(i);
   }
-  const RopeTables ropes = model_->ropes(positions);
+  const RopeTables ropes = model.ropes(positions);
   const ops::PassContext context;
+  at::Tensor x = model.embed(ids);
+  std::map<std::int64_t, SharedKeys> shared;
+  LayerPass pass{config, ropes, context};
+  pass.shared = &shared;
+  pass.keeps_shared = true;
+  if (const PerLayerInputs* inputs = model.per_layer(); inputs != nullptr)
+    pass.per_layer = fused_per_layer_inputs(*inputs, {config, dtypes, ids, context}, x, nullptr);
+  for (const DecoderLayer& layer : model.layers()) {
+    LayerTape tape;
+    x = fused_layer_forward(layer, pass, x, {{0, kTokens}}, level, &tape);
+    ASSERT_EQ(tape.size(), layer.parts.size());
+    for (std::size_t i = 0; i < tape.size(); ++i)
+      EXPECT_EQ(bytes_of(tape[i]),
+                kTokens * layer.parts[i]->tape_bytes(config, layer.number, shape_of(dtypes, level)))
+          << "layer " << layer.number << ", part " << i << ", level " << static_cast<int>(level)
+          << ", stream in " << dtypes.residual;
+  }
+}
+
+TEST_P(PartsOf, TheTapeHasTheBytesOfTheirColumns) {
+  const at::NoGradGuard no_grad;
+  const CausalLm narrow(*source_, kNarrow, Storage::kPlain);
   for (const RecomputeLevel level : {RecomputeLevel::kNone, RecomputeLevel::kCheap, RecomputeLevel::kLayer}) {
-    at::Tensor x = model_->embed(ids);
-    std::map<std::int64_t, SharedKeys> shared;
-    LayerPass pass{config, ropes, context};
-    pass.shared = &shared;
-    pass.keeps_shared = true;
-    if (const PerLayerInputs* inputs = model_->per_layer(); inputs != nullptr)
-      pass.per_layer = fused_per_layer_inputs(*inputs, {config, kDtypes, ids, context}, x, nullptr);
-    for (const DecoderLayer& layer : model_->layers()) {
-      LayerTape tape;
-      x = fused_layer_forward(layer, pass, x, {{0, kTokens}}, level, &tape);
-      ASSERT_EQ(tape.size(), layer.parts.size());
-      for (std::size_t i = 0; i < tape.size(); ++i)
-        EXPECT_EQ(bytes_of(tape[i]), planned(layer.parts[i]->columns(config, layer.number), level))
-            << "layer " << layer.number << ", part " << i << ", level " << static_cast<int>(level);
-    }
+    expect_tapes(*model_, kDtypes, level);
+    expect_tapes(narrow, kNarrow, level);
   }
 }
 

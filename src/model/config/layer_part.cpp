@@ -62,6 +62,43 @@ std::vector<PartStop> LayerPart::stops(const DecoderLayer& /*layer*/) const {
   return {};
 }
 
+std::int64_t LayerPart::tape_bytes(const ModelConfig& config, std::int64_t layer,
+                                   const PassShape& pass) const {
+  const PartColumns one = columns(config, layer);
+  std::int64_t held = one.always, read = 0;
+  if (pass.keeps_some) held += one.unless_layer;
+  if (pass.keeps_all) {
+    held += one.only_none;
+    if (one.read > 0) read = read_bytes(config, pass);
+  }
+  return one.stream * pass.residual + read + held * pass.e + 4 * one.floats;
+}
+
+namespace {
+
+bool has_place(const ModelConfig& config, const std::optional<NormPlace>& place) {
+  const std::vector<NormRow>& norms = traits_of(config.family).norms;
+  return place &&
+         std::any_of(norms.begin(), norms.end(), [&](const NormRow& row) { return row.place == *place; });
+}
+
+}  // namespace
+
+std::int64_t LayerPart::read_bytes(const ModelConfig& config, const PassShape& pass) const {
+  const bool is_stream = pass.e == pass.residual && !has_place(config, norms().before);
+  return is_stream ? 0 : config.hidden_size * pass.e;
+}
+
+std::int64_t LayerPart::added_bytes(const ModelConfig& config, const PassShape& pass) const {
+  const bool is_apart = has_place(config, norms().after) || config.residual_scale != 1;
+  return is_apart ? 2 * config.hidden_size * pass.e : 0;
+}
+
+std::int64_t LayerPart::output_gradient_bytes(const ModelConfig& config, const PassShape& pass) const {
+  const bool is_stream = pass.e == pass.residual && added_bytes(config, pass) == 0;
+  return is_stream ? 0 : config.hidden_size * pass.e;
+}
+
 std::vector<const LayerPart*> parts_of(const ModelConfig& config, std::int64_t layer) {
   std::vector<const LayerPart*> out = {&mixing_part()};
   out.push_back(config.has_experts(layer) ? &experts_part() : &mlp_part());

@@ -45,9 +45,26 @@ struct PartColumns {
   // From the forward to the backward: of the residual stream in its dtype; at every recompute level; at all
   // but kLayer; at kNone only; in fp32 at every level.
   std::int64_t stream = 0, always = 0, unless_layer = 0, only_none = 0, floats = 0;
+  std::int64_t read = 0;   // at kNone only: what it reads, where that is not the stream itself
   std::int64_t inner = 0;  // what its last linears read, with an MLP's width: of all of a token's experts
-  std::int64_t sorted = 0, routed = 0;  // what its experts read of a token, and their number
-  std::int64_t step = 0;                // all that a sampler's step holds
+  std::int64_t step = 0;   // all that a sampler's step holds
+};
+
+// How a pass goes over parts: bytes of an element of the linears and of the residual stream, what its level
+// keeps, and what holds more than the linears' products.
+struct PassShape {
+  std::int64_t e = 2, residual = 4;
+  bool keeps_all = true, keeps_some = true;  // at kNone; at all levels but kLayer
+  std::int64_t dropped = 0;     // bytes of a column that a linear with dropout reads; 0: none has it
+  bool trains_weights = false;  // of the linears
+  bool sums_in_floats = false;  // of experts' rows: on devices
+};
+
+// Bytes of one token that a part holds while it runs, with the stream or its gradient. In a forward without a
+// tape, all of them; in a backward, beyond the tape of its level.
+struct PartScratch {
+  std::int64_t forward = 0, backward = 0;
+  bool mixes = false;  // its backward also holds what Mixer::backward_bytes() or attention says
 };
 
 // A LoRA on the stacked parameters of all experts, and what it adapts.
@@ -111,6 +128,9 @@ class LayerPart {
   virtual PartColumns columns(const ModelConfig& config, std::int64_t layer) const = 0;
   // Returns what autograd saves of a token; `e`: bytes of an element of the linears.
   virtual std::int64_t plain_bytes(const ModelConfig& config, std::int64_t layer, std::int64_t e) const = 0;
+  virtual PartScratch scratch(const ModelConfig& config, std::int64_t layer, const PassShape& pass) const = 0;
+  // Returns the bytes of one token, without the low-rank products.
+  std::int64_t tape_bytes(const ModelConfig& config, std::int64_t layer, const PassShape& pass) const;
 
   // ---- Both forms: the stream x [T, H] -> [T, H]
 
@@ -127,6 +147,14 @@ class LayerPart {
   virtual PartNorms norms() const { return {}; }
   virtual std::string no_input(const DecoderLayer& layer) const;  // "the MLP gets no input"
   virtual std::vector<PartStop> stops(const DecoderLayer& layer) const;
+
+ protected:
+  // Bytes of one token: of what it reads, which is nothing where that is the stream itself; of what it adds,
+  // beside the linear's output, with a norm or a scale of that; of the gradient of that output, beside the
+  // stream's.
+  std::int64_t read_bytes(const ModelConfig& config, const PassShape& pass) const;
+  std::int64_t added_bytes(const ModelConfig& config, const PassShape& pass) const;
+  std::int64_t output_gradient_bytes(const ModelConfig& config, const PassShape& pass) const;
 };
 
 // In the order in which they add to the stream.

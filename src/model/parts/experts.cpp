@@ -1,6 +1,7 @@
 // A mixture of experts instead of an MLP: model/layers/moe.h in autograd form, fused_moe.h in the fused one.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -122,21 +123,35 @@ class Mixture final : public LayerPart {
 
   PartColumns columns(const ModelConfig& config, std::int64_t /*layer*/) const override {
     const ExpertsRule& rule = config.experts;
-    const std::int64_t hidden = config.hidden_size, width = rule.per_token * rule.width,
-                       sorted = rule.per_token * hidden;
+    const std::int64_t hidden = config.hidden_size, width = rule.per_token * rule.width;
     return {.stream = hidden,
             .always = rule.count + (config.norms_after ? hidden : 0),
             .unless_layer = 2 * width,
-            .only_none = hidden + width,
+            .only_none = width,
+            .read = hidden,
             .inner = width,
-            .sorted = sorted,
-            .routed = rule.count,
-            .step = 3 * (width + sorted)};
+            .step = 3 * (width + rule.per_token * hidden)};
   }
   std::int64_t plain_bytes(const ModelConfig& config, std::int64_t layer, std::int64_t e) const override {
-    const PartColumns one = columns(config, layer);
-    return (config.norms_after ? 2 : 1) * 4 * config.hidden_size + 3 * one.inner * e +
-           2 * one.sorted * (e + 4) + 4 * 4 * one.routed;
+    const std::int64_t sorted = config.experts.per_token * config.hidden_size;
+    return (config.norms_after ? 2 : 1) * 4 * config.hidden_size + 3 * columns(config, layer).inner * e +
+           2 * sorted * (e + 4) + 4 * 4 * config.experts.count;
+  }
+  PartScratch scratch(const ModelConfig& config, std::int64_t layer, const PassShape& pass) const override {
+    const ExpertsRule& rule = config.experts;
+    const std::int64_t hidden = config.hidden_size * pass.e, stream = config.hidden_size * pass.residual,
+                       sorted = rule.per_token * hidden, width = columns(config, layer).inner * pass.e,
+                       read = read_bytes(config, pass);
+    // The routers' scores and softmax in fp32; of a row where it is, and its weight.
+    const std::int64_t routed = 2 * 4 * rule.count + rule.per_token * (3 * 8 + 2 * 4);
+    const std::int64_t sums = pass.sums_in_floats ? 3 * 4 * config.hidden_size : 0;
+    const std::int64_t products = std::max({sorted + 2 * width, 3 * width, width + sorted + hidden});
+    // By expert: what it read, the gradients of what it gave and of the product, once more for the matrices.
+    const std::int64_t rows = 2 * sorted + (pass.trains_weights ? 2 : 1) * width;
+    return {.forward = stream + read + routed + sums + rule.count * pass.e +
+                       std::max(products, hidden + added_bytes(config, pass) + stream),
+            .backward = stream + (pass.keeps_all ? 0 : read + width) + (pass.keeps_some ? 0 : 2 * width) +
+                        output_gradient_bytes(config, pass) + rows + routed + sums};
   }
 
   at::Tensor autograd(const AutogradCall& call, const at::Tensor& x) const override {

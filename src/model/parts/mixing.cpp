@@ -1,6 +1,7 @@
 // The first part of every layer: its mixer (model/config/mixer.h) between linears.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -80,13 +81,30 @@ class Mixing final : public LayerPart {
     return {.stream = hidden,
             .always = own.out + (config.norms_after ? hidden : 0),
             .unless_layer = own.in + own.normed + own.gate,
-            .only_none = hidden,
             .floats = own.sums,
+            .read = hidden,
             .step = own.step};
   }
   std::int64_t plain_bytes(const ModelConfig& config, std::int64_t layer, std::int64_t e) const override {
     return (config.norms_after ? 2 : 1) * 4 * config.hidden_size +
            config.mixer(layer).plain_bytes(config, layer, e);
+  }
+
+  // In the backward the linear after the mixer comes first, then what is before it.
+  PartScratch scratch(const ModelConfig& config, std::int64_t layer, const PassShape& pass) const override {
+    const MixerColumns own = config.mixer(layer).columns(config, layer);
+    const std::int64_t hidden = config.hidden_size, stream = hidden * pass.residual,
+                       read = read_bytes(config, pass), dropped = hidden * pass.dropped,
+                       in = (own.in + own.normed + own.gate) * pass.e, out = own.out * pass.e,
+                       split = own.gate > 0 ? (own.in + 2 * own.gate) * pass.e : 0;
+    // A norm of the whole projection has rows of its own.
+    const std::int64_t normed = config.projection_qk_norm ? out : 0;
+    const std::int64_t seen = output_gradient_bytes(config, pass) + (own.gate > 0 ? out : 0);
+    return {.forward = stream + read + in + out + dropped +
+                       std::max(split + own.scratch * pass.e, added_bytes(config, pass) + stream),
+            .backward = stream + (pass.keeps_all ? 0 : read) + (pass.keeps_some ? 0 : in) + out + dropped +
+                        std::max({seen, split, normed, hidden * pass.e - out}),
+            .mixes = true};
   }
 
   at::Tensor autograd(const AutogradCall& call, const at::Tensor& x) const override {

@@ -3,6 +3,7 @@
 // Shapes: T tokens, H hidden, I intermediate.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -65,12 +66,26 @@ class Mlp final : public LayerPart {
     return {.stream = hidden,
             .always = config.norms_after ? hidden : 0,
             .unless_layer = 2 * width,
-            .only_none = hidden + width,
+            .only_none = width,
+            .read = hidden,
             .inner = width,
             .step = 3 * width};
   }
   std::int64_t plain_bytes(const ModelConfig& config, std::int64_t layer, std::int64_t e) const override {
     return (config.norms_after ? 2 : 1) * 4 * config.hidden_size + 3 * config.mlp_of(layer) * e;
+  }
+
+  PartScratch scratch(const ModelConfig& config, std::int64_t layer, const PassShape& pass) const override {
+    const std::int64_t width = config.mlp_of(layer) * pass.e, stream = config.hidden_size * pass.residual,
+                       read = read_bytes(config, pass), dropped = config.mlp_of(layer) * pass.dropped;
+    // The product's gradient; with dropout in the last linear also the side's, after what the side read.
+    const std::int64_t gradient = width + std::max(pass.dropped > 0 ? width : 0, dropped);
+    // What the linear's gradient multiplies, transposed.
+    const std::int64_t transposed = pass.trains_weights ? width : 0;
+    return {
+        .forward = stream + read + width + dropped + std::max(2 * width, added_bytes(config, pass) + stream),
+        .backward = stream + (pass.keeps_all ? 0 : read + width) + (pass.keeps_some ? 0 : 2 * width) +
+                    output_gradient_bytes(config, pass) + gradient + transposed};
   }
 
   at::Tensor autograd(const AutogradCall& call, const at::Tensor& x) const override {

@@ -52,6 +52,16 @@ class OwnInput final : public LayerPart {
     return 2 * config.hidden_size * (4 + e) + config.per_layer_width * (3 * e + 4);
   }
 
+  // The forward: a copy of the stream in the linears' dtype, the gate, opened. The backward: the same and
+  // three gradients, when what the norm read is gone.
+  PartScratch scratch(const ModelConfig& config, std::int64_t /*layer*/,
+                      const PassShape& pass) const override {
+    const std::int64_t stream = config.hidden_size * pass.residual, read = read_bytes(config, pass),
+                       width = config.per_layer_width * pass.e;
+    return {.forward = stream + read + 2 * width + added_bytes(config, pass) + stream,
+            .backward = stream + output_gradient_bytes(config, pass) + read + 3 * width};
+  }
+
   at::Tensor autograd(const AutogradCall& call, const at::Tensor& x) const override {
     const auto& [gate, projection] = *call.layer.per_layer;
     const at::Tensor input = per_layer_part(call.beside.per_layer, call.layer.number, call.config);
@@ -107,6 +117,11 @@ class Scale final : public LayerPart {
   std::int64_t plain_bytes(const ModelConfig& /*config*/, std::int64_t /*layer*/,
                            std::int64_t /*e*/) const override {
     return 0;
+  }
+  PartScratch scratch(const ModelConfig& config, std::int64_t /*layer*/,
+                      const PassShape& pass) const override {
+    const std::int64_t stream = config.hidden_size * pass.residual;
+    return {.forward = 2 * stream, .backward = stream};
   }
 
   at::Tensor autograd(const AutogradCall& call, const at::Tensor& x) const override {

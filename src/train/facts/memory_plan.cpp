@@ -13,6 +13,8 @@
 #include "base/enum_names.h"
 #include "base/error.h"
 #include "base/files/file.h"
+#include "base/gguf/kept_blocks.h"
+#include "model/config/families.h"
 #include "model/config/layer_part.h"
 #include "model/config/mixer.h"
 
@@ -22,11 +24,37 @@ namespace {
 using config::LayerForm;
 using config::RecomputeMode;
 
-// Pages of libtorch, thread stacks and allocator's slack that only training touches; measured (docs/log.md).
-constexpr std::int64_t kFirstUse = 60LL << 20;
+// Pages of libtorch and thread stacks that only training touches; measured (docs/log.md). Then what tensors'
+// memory may keep.
+constexpr std::int64_t kFirstUse = 40LL << 20;
+constexpr auto kKept = static_cast<std::int64_t>(base::KeptBlocks::kOver);
 constexpr std::int64_t kThreadScratch = 4LL << 20;               // packed panels and tiles of one thread
 constexpr std::int64_t kHeadRows = 1024, kHeadColumns = 1024;    // linear_logprob's tile: fp32 and bf16
 constexpr std::int64_t kPlainHeadRows = 512, kPlainBlock = 128;  // scored_pass.cpp and learn/sft_loss.cpp
+
+// Columns of a layer's keys and values that other layers read.
+std::int64_t shared_keys_of(const model::ModelConfig& model, std::int64_t layer) {
+  const model::LayerAttention one = model.attention_of(layer);
+  return one.is_shared ? 2 * one.kv_heads * one.head_dim : 0;
+}
+
+// Columns of those keys and values up to `layer` that layers from `from` on read: their gradients, summed in
+// fp32.
+std::int64_t shared_gradients(const model::ModelConfig& model, std::int64_t from, std::int64_t layer) {
+  std::set<std::int64_t> read;
+  for (std::int64_t i = from; i < model.num_hidden_layers; ++i) {
+    const model::LayerAttention one = model.attention_of(i);
+    if (!one.has_keys() && one.shares <= layer) read.insert(one.shares);
+  }
+  std::int64_t out = 0;
+  for (const std::int64_t i : read) out += shared_keys_of(model, i);
+  return out;
+}
+
+bool has_module(const model::ModelConfig& model, model::ModuleKind kind) {
+  const std::vector<model::ModuleRow>& rows = model::traits_of(model.family).modules;
+  return std::any_of(rows.begin(), rows.end(), [&](const model::ModuleRow& row) { return row.kind == kind; });
+}
 
 // The sizes that every formula below is made of.
 struct Shapes {
@@ -42,68 +70,98 @@ struct Shapes {
       rank_sum += linear.rank;
     }
     if (in.token_rows > 0 || in.trains_below) first_adapted = 0;
-    for (std::int64_t i = 0; i < layers; ++i) take_layer(in.model, i);
+    is_joined = has_module(in.model, model::ModuleKind::kGateUp);
+    is_llama = !is_joined && !in.model.norms_after && in.model.experts.count == 0 &&
+               in.model.activation == model::Activation::kSilu;
+    for (std::int64_t i = 0; i < layers; ++i) {
+      take_plain(in.model, i);
+      shared_keys += shared_keys_of(in.model, i);
+      is_llama &= in.model.mixer(i).attends();
+    }
     if (in.model.per_layer_width > 0) take_per_layer(in);
     if (in.tied_head) head_rows = in.token_rows;
   }
-  void take_layer(const model::ModelConfig& model, std::int64_t layer) {
-    const model::MixerColumns mixer = model.mixer(layer).columns(model, layer);
-    mixed = std::max(mixed, mixer.out);
-    wide = std::max(wide, mixer.in + mixer.normed + mixer.gate);
-    if (mixer.gate > 0) split = std::max(split, mixer.in + 2 * mixer.gate);
-    mixer_scratch = std::max(mixer_scratch, mixer.scratch);
+  void take_plain(const model::ModelConfig& model, std::int64_t layer) {
     for (const model::LayerPart* const part : model::parts_of(model, layer)) {
-      const model::PartColumns one = part->columns(model, layer);
-      mlp = std::max(mlp, one.inner);
-      sorted = std::max(sorted, one.sorted);
-      experts = std::max(experts, one.routed);
+      const std::int64_t inner = part->columns(model, layer).inner;
+      mlp = std::max(mlp, inner);
       if (layer < first_adapted.value_or(layers)) continue;
-      taped.push_back(one);
+      inner_sum += inner;
       plain += part->plain_bytes(model, layer, e);
     }
+    const model::Mixer& mixer = model.mixer(layer);
+    if (layer < first_adapted.value_or(layers) || !mixer.attends()) return;
+    turned += mixer.columns(model, layer).in - mixer.key_columns(model, layer);
   }
-  // What layers' own inputs are made of, and their gradients; and keys and values that other layers read: at level kLayer once
-  // more, in tiles, and their gradients in fp32.
   void take_per_layer(const MemoryInputs& in) {
-    pass_inputs = layers * in.model.per_layer_width * (3 * e + 3 * residual) + hidden * e;
-    for (std::int64_t i = 0; i < layers; ++i) {
-      const model::LayerAttention one = in.model.attention_of(i);
-      if (one.is_shared) shared_keys += 2 * one.kv_heads * one.head_dim * (2 * e + 4);
-    }
+    constexpr std::int64_t kOfInputs = 6;  // AdaptedLinear::reads of the linear that makes the inputs
+    own_inputs = layers * in.model.per_layer_width;
+    trains_inputs = in.full || in.trains_below || in.token_rows > 0;
+    for (const AdaptedLinear& linear : in.adapted) trains_inputs |= linear.reads == kOfInputs;
   }
   std::int64_t taped_layers() const { return first_adapted ? layers - *first_adapted : 0; }
 
-  // Columns of the layer that has most: what a mixer gives; what it reads, with what is kept of it from before; the same with gates
-  // once more, as the linear has them and gated; its scratch; the MLP's.
-  std::int64_t hidden, mixed = 0, wide = 0, split = 0, mixer_scratch = 0, mlp = 0, layers, tokens, scored, e,
-                       residual;
-  std::vector<model::PartColumns> taped;          // of the parts of taped layers
-  std::int64_t plain = 0;                         // bytes of a token that autograd saves in all of them
-  std::int64_t pass_inputs = 0, shared_keys = 0;  // bytes of a token, of a pass
-  std::int64_t experts = 0,
-               sorted = 0;  // of a layer; what its experts read of a token. mlp is of all of a token
+  std::int64_t hidden, layers, tokens, scored, e, residual;
+  std::int64_t mlp = 0, inner_sum = 0;           // PartColumns::inner: the most; of all parts of taped layers
+  std::int64_t turned = 0;                       // columns of queries and keys of taped layers
+  std::int64_t plain = 0;                        // bytes of a token that autograd saves in all of them
+  std::int64_t own_inputs = 0, shared_keys = 0;  // columns: of inputs of each layer; of keys that others read
+  bool trains_inputs = false;                    // or what they are made of
   std::int64_t rank_sum = 0;
   std::int64_t head_rows = 0;  // that are trained
+  bool is_joined = false;      // gate and up are one linear
+  bool is_llama = false;       // each layer is attention and an MLP as Llama's
   std::optional<std::int64_t> first_adapted;
 };
 
-// What LayerTape holds of all parts; then the low-rank products of all layers.
-std::int64_t fused_tape(const MemoryInputs& in, const Shapes& s, RecomputeMode level) {
-  std::int64_t token = s.rank_sum * s.e + s.shared_keys;
-  for (const model::PartColumns& one : s.taped) {
-    std::int64_t columns = one.always;
-    if (level != RecomputeMode::kLayer) columns += one.unless_layer;
-    if (level == RecomputeMode::kNone) columns += one.only_none;
-    token += one.stream * s.residual + columns * s.e + 4 * one.floats;
-  }
-  return in.train.tokens * token;
+// How a pass at this level goes over the parts.
+model::PassShape pass_of(const MemoryInputs& in, const Shapes& s, RecomputeMode level) {
+  const std::int64_t mask = in.masks == DropoutMasks::kInKernel ? 0 : 4;  // in fp32
+  return {.e = s.e,
+          .residual = s.residual,
+          .keeps_all = level == RecomputeMode::kNone,
+          .keeps_some = level != RecomputeMode::kLayer,
+          .dropped = in.dropout ? s.e + mask : 0,
+          .trains_weights = in.full,
+          .sums_in_floats = in.on_device};
 }
 
-// What a layer with experts holds of a token besides: rows by expert and their gradients, the products' gradient, and them
-// weighted where experts are trained whole; sums in fp32 (other devices), the routers' scores.
-std::int64_t sparse_scratch(const Shapes& s, bool full) {
-  if (s.experts == 0) return 0;
-  return 3 * s.sorted * s.e + 3 * 4 * s.hidden + (full ? 2 : 1) * s.mlp * s.e + 6 * 4 * s.experts;
+// What the parts of all layers hold of a training pass in the fused form: their tapes, and beyond those the
+// most that one part holds. The backward goes down from the last part, and frees each tape, so that a part
+// has those of the parts up to it.
+struct FusedParts {
+  FusedParts(const MemoryInputs& in, const Shapes& s, RecomputeMode level) {
+    const model::PassShape pass = pass_of(in, s, level);
+    // Layers' own inputs are made of three rows in each dtype, before the first layer.
+    forward = s.tokens * s.own_inputs * (2 * s.e + 3 * s.residual);
+    std::int64_t most = 0;
+    for (std::int64_t layer = 0; layer < s.layers; ++layer) {
+      const bool is_taped = layer >= s.first_adapted.value_or(s.layers);
+      if (level == RecomputeMode::kLayer || !is_taped)  // else they are the tape's own
+        tape += in.train.tokens * shared_keys_of(in.model, layer) * s.e;
+      for (const model::LayerPart* const part : model::parts_of(in.model, layer)) {
+        const model::PartScratch one = part->scratch(in.model, layer, pass);
+        forward = std::max(forward, s.tokens * (one.forward + s.shared_keys * s.e));
+        if (!is_taped) continue;
+        tape += in.train.tokens * part->tape_bytes(in.model, layer, pass);
+        const auto sums = [&](std::int64_t from) {
+          return in.train.tokens * shared_gradients(in.model, from, layer) * 4;
+        };
+        std::int64_t held = sums(layer + 1);
+        if (one.mixes) held = std::max(held + in.attention_backward, sums(layer));
+        held += in.train.tokens * one.backward;
+        most = std::max(most, tape + held);
+      }
+    }
+    backward = most - tape;
+  }
+
+  std::int64_t tape = 0, forward = 0, backward = 0;  // forward: of the longest pass, without a tape
+};
+
+// What LayerTape holds of all parts; then the low-rank products of all layers.
+std::int64_t fused_tape(const MemoryInputs& in, const Shapes& s, const FusedParts& parts) {
+  return parts.tape + in.train.tokens * s.rank_sum * s.e;
 }
 
 // The sums of a stack's gradient of B; in fp32 also the B of all stacks in the order of products, which other dtypes count with
@@ -126,30 +184,10 @@ std::int64_t mask_bits(const MemoryInputs& in) {
   return in.train.tokens * token;
 }
 
-// The most that one layer holds beyond the tape, over its forward and its backward.
-std::int64_t fused_scratch(const MemoryInputs& in, const Shapes& s, RecomputeMode level) {
-  const bool all = level == RecomputeMode::kNone, some = level != RecomputeMode::kLayer;
-  const std::int64_t norms = all ? 0 : s.hidden * s.e;  // each of the two
-  const std::int64_t qkv = some ? 0 : s.wide * s.e, split = s.split * s.e;
-  const std::int64_t gate_up = some ? 0 : 2 * s.mlp * s.e, product = all ? 0 : s.mlp * s.e;
-  // with norms after a branch, or a scale of it: the branch, its norm, its gradient
-  const bool branch = in.model.norms_after || in.model.residual_scale != 1;
-  const std::int64_t stream = s.hidden * s.residual + (branch ? 3 * s.hidden * s.e : 0);
-  const std::int64_t mask = in.masks == DropoutMasks::kInKernel ? 0 : 4;  // in fp32
-  const auto dropped = [&](std::int64_t width) { return in.dropout ? width * (s.e + mask) : 0; };
-
-  const std::int64_t forward = std::max(norms + qkv + split + s.mixer_scratch * s.e + dropped(s.hidden),
-                                        2 * norms + gate_up + product + stream + dropped(s.mlp));
-  // d in the linears' dtype, the product's gradient; with dropout the side's own way back
-  const std::int64_t mlp_backward = norms + gate_up + product + s.hidden * s.e + s.mlp * s.e +
-                                    (in.dropout ? s.mlp * s.e : 0) + dropped(s.mlp) +
-                                    (in.full ? s.mlp * s.e : 0);  // d_out, transposed for dW
-  const std::int64_t attention_backward =
-      norms + qkv + split + (s.mixed + s.wide + s.hidden) * s.e + dropped(s.hidden);
-  return std::max(s.tokens * std::max(forward, stream + mlp_backward),
-                  s.tokens * (stream + attention_backward) + in.attention_backward) +
-         s.tokens * (in.frozen_rank * s.e + sparse_scratch(s, in.full)) + stack_bytes(in) +
-         in.threads * kThreadScratch;
+// The most that one layer holds beyond the tape: in a backward, or in a forward that has none.
+std::int64_t fused_scratch(const MemoryInputs& in, const Shapes& s, const FusedParts& parts) {
+  return std::max({parts.backward, parts.forward - parts.tape, std::int64_t{0}}) +
+         s.tokens * in.frozen_rank * s.e + stack_bytes(in) + in.threads * kThreadScratch;
 }
 
 // linear_logprob: the gathered rows, their norm, the gradient and its scaled copy, one tile of logits; of
@@ -160,30 +198,56 @@ std::int64_t fused_head_bytes(const MemoryInputs& in, const Shapes& s) {
   return s.scored * (s.hidden * (s.residual + s.e + 2 * 4) + s.head_rows * (4 * 4 + s.e)) + tile;
 }
 
+// When the backward comes from the head: the gradient of the stream, and of scored rows what the last norm
+// read, the gradient of that, and the head's in fp32.
+std::int64_t below_head_bytes(const MemoryInputs& in, const Shapes& s) {
+  return s.hidden * (in.train.tokens * s.residual + in.train.scored * (2 * s.residual + 4));
+}
+
+// What it reads is attention's output, which attention itself saves.
+bool reads_attention(const model::ModelConfig& model, const AdaptedLinear& linear) {
+  const model::Mixer& mixer = model.mixer(linear.layer);
+  return linear.reads == 1 && mixer.attends() && !mixer.has_gate(model);
+}
+
 // What autograd saves. Both norms keep their fp32 input (one of the two is the residual stream itself),
 // SwiGLU its three factors, attention q, k, v, out and lse; a side keeps its input in the linears' dtype (a
 // copy of its own after dropout or a cast), its low-rank product, and A and B as cast.
 std::int64_t plain_tape(const MemoryInputs& in, const Shapes& s) {
   std::int64_t token = s.plain;
+  if (in.model.attention_soft_cap > 0) {  // scores, capped and with their softmax
+    constexpr std::int64_t kScore = 16;
+    token += s.taped_layers() * in.model.num_attention_heads * in.train.segment * kScore;
+  }
+  // The whole projection lives on with the values, which are a part of it.
+  if (has_module(in.model, model::ModuleKind::kQkv)) token += s.turned * s.e;
   // inputs of the linears, cast for each of them
   if (in.full) {
     token += (s.e != s.residual ? 5 : 2) * s.hidden * s.e * s.taped_layers();
-    for (const model::PartColumns& one : s.taped) token += one.inner * s.e;
+    token += s.inner_sum * s.e;
   }
   std::int64_t tape = in.train.tokens * token;
   std::set<std::pair<std::int64_t, std::int64_t>> shared;  // inputs that several sides keep as one tensor
+  // A weight of 1 + w is in fp32, and so is the norm, which each linear casts for itself.
+  const bool casts = s.e != s.residual || (s.e != 4 && model::traits_of(in.model.family).norm_adds_one);
   for (const AdaptedLinear& linear : in.adapted) {
-    const bool cast = s.e != s.residual && linear.reads_norm;
-    const bool own = in.dropout || cast || shared.emplace(linear.layer, linear.reads).second;
+    const bool cast = casts && linear.reads_norm;
+    const bool own =
+        in.dropout || cast ||
+        (!reads_attention(in.model, linear) && shared.emplace(linear.layer, linear.reads).second);
     tape += in.train.tokens * (linear.rank + (own ? linear.in : 0)) * s.e;
     if (s.e != 4) tape += std::max(linear.rank, linear.factors) * (linear.in + linear.out) * s.e;
   }
   return tape;
 }
 
+// In a layer as Llama's the gradient of the MLP's product twice, of the base and of a side, and as much again,
+// which whole runs have beside their tensors (docs/log.md). Elsewhere it is an upper bound: with sorted rows, a
+// mixer's own rows, other norms. Joined gates have gradients of both halves.
 std::int64_t portable_scratch(const MemoryInputs& in, const Shapes& s) {
   const std::int64_t mask = in.dropout ? 8 * s.mlp : 0;  // fp32, and its product
-  return s.tokens * (5 * s.mlp * s.e + 4 * s.hidden * s.residual + mask + in.frozen_rank * s.e) +
+  const std::int64_t widths = s.is_llama ? 3 : s.is_joined ? 7 : 5;
+  return s.tokens * (widths * s.mlp * s.e + 4 * s.hidden * s.residual + mask + in.frozen_rank * s.e) +
          in.threads * kThreadScratch;
 }
 
@@ -196,12 +260,21 @@ std::int64_t plain_head_bytes(const MemoryInputs& in, const Shapes& s) {
          std::min(s.scored, kPlainBlock) * vocabulary * 8;
 }
 
+// Layers' own inputs, and what their backward reads; autograd saves all that they are made of.
+std::int64_t own_input_bytes(const MemoryInputs& in, const Shapes& s, bool fused_layer) {
+  if (s.own_inputs == 0) return 0;
+  const std::int64_t made_of = s.own_inputs * (3 * s.e + 3 * s.residual) + s.hidden * s.e;
+  if (!fused_layer) return s.tokens * made_of;
+  const std::int64_t taped = s.trains_inputs ? s.own_inputs * 2 * s.e + s.hidden * s.e : 0;
+  return s.tokens * s.own_inputs * s.e + in.train.tokens * taped;
+}
+
 std::int64_t batch_bytes(const MemoryInputs& in, const Shapes& s) {
   const std::int64_t rotations =
       (in.model.local_rope_theta ? 2 : 1) + (in.model.query_scale_beta != 0 ? 1 : 0);
   // cos, sin; the rows of the tokens
   const std::int64_t tables = rotations * 2 * in.model.rotated() * s.residual + 8;
-  return s.tokens * (in.accumulation * 3 * 8 + tables + s.pass_inputs) + s.scored * 2 * 8;
+  return s.tokens * (in.accumulation * 3 * 8 + tables) + s.scored * 2 * 8;
 }
 
 // Products dequantize a matrix at a time, but for those of the fused layer by our GEMM.
@@ -369,6 +442,27 @@ bool choose_explicit(const MemoryInputs& in, LayerForm form, std::string& why) {
                          .fix = "remove layer_form"});
 }
 
+// What a pass over the longest micro-batch needs. The head and the layers take turns; only the allocator of a
+// device keeps blocks of the head's sizes, which no layer fits.
+void add_pass_segments(MemoryPlan& out, const MemoryInputs& in, const Shapes& s, bool fused_layer,
+                       RecomputeMode level) {
+  const FusedParts parts(in, s, level);
+  const std::int64_t scratch = (fused_layer ? fused_scratch(in, s, parts) : portable_scratch(in, s)) +
+                               dequantized_bytes(in, fused_layer);
+  std::int64_t head = (fused_layer && !in.tiled_head ? fused_head_bytes(in, s) : plain_head_bytes(in, s)) +
+                      (in.float_head ? s.scored * s.hidden * 4 : 0);
+  if (fused_layer && !in.on_device) head = std::max(head, below_head_bytes(in, s));
+  out.segments.push_back({"tape of " + std::to_string(s.taped_layers()) + " layers",
+                          fused_layer ? fused_tape(in, s, parts) + mask_bits(in) : plain_tape(in, s)});
+  if (in.on_device) {
+    out.segments.push_back({"one layer's scratch", scratch});
+    out.segments.push_back({"head", head});
+  } else {
+    out.segments.push_back({"one layer or the head", std::max(scratch, head)});
+  }
+  out.segments.push_back({"batch", batch_bytes(in, s) + own_input_bytes(in, s, fused_layer)});
+}
+
 }  // namespace
 
 std::string_view recompute_name(RecomputeMode level) {
@@ -395,19 +489,13 @@ MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode lev
   out.fused_layer = fused_layer;
   out.recompute = fused_layer ? level : RecomputeMode::kNone;
   out.segments = {
-      {"program and data", in.program_bytes + kFirstUse},
+      {"program and data", in.program_bytes + kFirstUse + kKept},
       {describe_base(in), in.base_bytes},
       {trained_segment(in, savings.layer_steps),
        weights * 4 + copied_parameters(in, savings) * shadow + gradients * 4 * (1 + in.gradient_copies) +
            in.optimizer_bytes.value_or(2 * 4 * in.adapter_parameters)},
-      {"tape of " + std::to_string(s.taped_layers()) + " layers",
-       fused_layer ? fused_tape(in, s, level) + mask_bits(in) : plain_tape(in, s)},
-      {"one layer's scratch", (fused_layer ? fused_scratch(in, s, level) : portable_scratch(in, s)) +
-                                  dequantized_bytes(in, fused_layer)},
-      {"head", (fused_layer && !in.tiled_head ? fused_head_bytes(in, s) : plain_head_bytes(in, s)) +
-                   (in.float_head ? s.scored * s.hidden * 4 : 0)},
-      {"batch", batch_bytes(in, s)},
   };
+  add_pass_segments(out, in, s, fused_layer, level);
   const std::int64_t ends = in.ends_bytes + (in.full && !fused_layer ? plain_ends_bytes(in) : 0);
   if (ends > 0) out.segments.push_back({"embedding and head, trained", ends});
   // Sampling and training take turns: what the larger needs more than the other.

@@ -331,6 +331,7 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
   out.threads = threads_or_default(plan.threads);
   out.attention_backward =
       attention_backward_bytes(model, out, {.tokens = train.tokens, .longest = train.segment});
+  if (!out.on_device) out.masks = DropoutMasks::kInKernel;
   if (out.on_device) {
     const std::int64_t scored = std::max(train.scored, eval.scored);
     out.head_tile =

@@ -1,0 +1,230 @@
+// What a plan says of a training pass beside the weights, and the most that its tensors have then: in every
+// family, at every recompute level, of the same parts.
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <set>
+
+#include "adapters/lora.h"
+#include "config/plan.h"
+#include "model/files/weight_source.h"
+#include "model/tiny_model.h"
+#include "train/opening/memory_inputs.h"
+
+namespace hone::train {
+namespace plan_peak_test {
+
+using namespace hone::test_tools;
+using config::RecomputeMode;
+
+constexpr std::int64_t kSegments = 32, kLength = 64, kTokens = kSegments * kLength;
+
+data::Batch batch() {
+  std::vector<std::vector<std::int64_t>> rows(kSegments);
+  for (std::int64_t row = 0; row < kSegments; ++row)
+    for (std::int64_t i = 0; i < kLength; ++i)
+      rows[static_cast<std::size_t>(row)].push_back(3 + (i * i * 7 + i * row + row) % 1999);
+  return make_batch(rows);
+}
+
+// Counts the bytes of all tensors that are made while it is libtorch's.
+class Counting final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(std::size_t bytes) override {
+    void* const data = static_cast<std::byte*>(std::aligned_alloc(kRoom, whole(bytes) + kRoom)) + kRoom;
+    static_cast<Header*>(data)[-1] = {this, bytes};
+    live_ += bytes;
+    most_ = std::max(most_, live_);
+    return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &release; }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    std::memcpy(to, from, bytes);
+  }
+  void begin() { most_ = live_ = 0; }
+  std::size_t most() const { return most_; }
+
+ private:
+  static constexpr std::size_t kRoom = 64;  // before the data, which are aligned to it
+  struct Header {
+    Counting* of;
+    std::size_t bytes;
+  };
+  static std::size_t whole(std::size_t bytes) { return (bytes + kRoom - 1) / kRoom * kRoom; }
+  static void release(void* data) {
+    if (data == nullptr) return;
+    const Header header = static_cast<Header*>(data)[-1];
+    header.of->live_ -= header.bytes;
+    std::free(static_cast<std::byte*>(data) - kRoom);
+  }
+  std::size_t live_ = 0, most_ = 0;
+};
+
+// Bytes that tensors have at most while it runs, beside what they have now. One thread makes them.
+template <typename Run>
+std::int64_t most_of(const Run& run) {
+  static Counting counting;
+  static std::uint8_t priority = 200;
+  c10::Allocator* const before = c10::GetCPUAllocator();
+  c10::SetCPUAllocator(&counting, priority);
+  counting.begin();
+  run();
+  const auto out = static_cast<std::int64_t>(counting.most());
+  c10::SetCPUAllocator(before, priority);
+  return out;
+}
+
+struct Model {
+  Model(const base::Json& shape, model::DtypePolicy dtypes, double dropout = 0) {
+    write_model(folder.path(), shape);
+    source = model::open_weights(folder.path());
+    lm = std::make_unique<model::CausalLm>(*source, dtypes, model::Storage::kPlain);
+    adapters::LoraConfig config;
+    config.r = 4;
+    config.dropout = dropout;
+    config.target_modules = {"all-linear"};
+    config.target_is_regex = true;
+    config.init = adapters::LoraInit::kFalse;
+    adapter = adapters::Adapter::attach(*lm, config, 7);
+    adapter->zero_gradient();
+  }
+
+  TempFolder folder;
+  std::unique_ptr<model::WeightSource> source;
+  std::unique_ptr<model::CausalLm> lm;
+  std::optional<adapters::Adapter> adapter;
+};
+
+// Of the second pass: the first one fills caches.
+std::int64_t measured(const Model& model, const PassForm& form, const data::Batch& all = batch()) {
+  const auto pass = [&] { score_and_backward(*model.lm, all, {.training = true}, 17.0, form, {}); };
+  pass();
+  return most_of(pass);
+}
+
+struct Planned {
+  std::int64_t bytes = 0;
+  std::string segments = {};
+};
+
+Planned planned(const Model& model, RecomputeMode level, bool fused_layer = true,
+                std::int64_t scored = kTokens - kSegments) {
+  config::Plan plan;
+  plan.use_peft = true;
+  plan.threads = 1;
+  MemoryInputs in =
+      memory_inputs(*model.lm, plan, 0, {.tokens = kTokens, .scored = scored, .segment = kLength}, {});
+  in.threads = 0;  // their scratch is no tensor's
+  const MemoryPlan found = memory_of(in, fused_layer, level);
+  Planned out;
+  for (std::size_t i = kFirstOfBatch; i < found.segments.size(); ++i) {
+    out.bytes += found.segments[i].bytes;
+    out.segments += "\n  " + found.segments[i].name + ": " + std::to_string(found.segments[i].bytes);
+  }
+  return out;
+}
+
+// The delta rule's backward is an upper bound, which is much in so short a batch.
+double least_ratio(const std::string& family, RecomputeMode level) {
+  return family == "qwen3_5_text" && level == RecomputeMode::kLayer ? 0.7 : 0.97;
+}
+
+class PlanPeak : public testing::TestWithParam<const char*> {};
+
+TEST_P(PlanPeak, TheTensorsOfAPassAreWhatThePartsSay) {
+  for (const model::DtypePolicy dtypes :
+       {model::DtypePolicy{at::kBFloat16, at::kBFloat16}, model::DtypePolicy{at::kBFloat16, at::kFloat}}) {
+    const Model model(wide_config(GetParam()), dtypes);
+    const std::pair<RecomputeMode, model::RecomputeLevel> levels[] = {
+        {RecomputeMode::kNone, model::RecomputeLevel::kNone},
+        {RecomputeMode::kCheap, model::RecomputeLevel::kCheap},
+        {RecomputeMode::kLayer, model::RecomputeLevel::kLayer}};
+    for (const auto& [mode, level] : levels) {
+      const Planned plan = planned(model, mode);
+      const std::int64_t peak = measured(model, {.is_fused = true, .recompute = level});
+      const double ratio = static_cast<double>(peak) / static_cast<double>(plan.bytes);
+      const auto said = [&] {
+        return "recompute " + std::string(recompute_name(mode)) + ", stream in " +
+               c10::toString(dtypes.residual) + ": peak " + std::to_string(peak) + ", planned " +
+               std::to_string(plan.bytes) + plan.segments;
+      };
+      EXPECT_LT(ratio, 1.03) << said();
+      EXPECT_GT(ratio, least_ratio(GetParam(), mode)) << said();
+    }
+  }
+}
+
+// The CPU draws masks in its kernels: they are no tensors.
+TEST(PlanPeakOfDropout, HasTheSidesOwnRowsAndNoMask) {
+  const Model model(wide_config("llama"), {at::kBFloat16, at::kBFloat16}, 0.1);
+  const Planned plan = planned(model, RecomputeMode::kNone);
+  const std::int64_t peak = measured(model, {.is_fused = true, .recompute = model::RecomputeLevel::kNone});
+  const double ratio = static_cast<double>(peak) / static_cast<double>(plan.bytes);
+  EXPECT_LT(ratio, 1.01) << peak << plan.segments;
+  EXPECT_GT(ratio, 0.97) << peak << plan.segments;
+}
+
+// A head that needs more than a layer, with half of the tokens scored: the most is when the gradient of the
+// stream is made.
+TEST(PlanPeakOfHead, HasTheStreamsGradientBesideThatOfItsRows) {
+  base::Json shape = wide_config("llama");
+  shape.update({{"hidden_size", 2048}, {"intermediate_size", 64}});
+  const Model model(shape, {at::kBFloat16, at::kFloat});
+  data::Batch half = batch();
+  for (std::size_t i = 0; i < half.labels.size(); i += 2) half.labels[i] = data::kIgnore;
+  const Planned plan =
+      planned(model, RecomputeMode::kNone, /*fused_layer=*/true, /*scored=*/scored_tokens(half));
+  const std::int64_t peak =
+      measured(model, {.is_fused = true, .recompute = model::RecomputeLevel::kNone}, half);
+  const double ratio = static_cast<double>(peak) / static_cast<double>(plan.bytes);
+  EXPECT_LT(ratio, 1.01) << peak << plan.segments;
+  EXPECT_GT(ratio, 0.97) << peak << plan.segments;
+}
+
+// The families whose layers are Llama's; plans of the others are upper bounds in the plain form.
+bool is_llama(const std::string& family) {
+  const std::set<std::string> all = {"llama",   "qwen2",   "qwen3",     "mistral",
+                                     "smollm3", "granite", "ministral3"};
+  return all.contains(family);
+}
+
+class PlanPeakOfPlain : public testing::TestWithParam<const char*> {};
+
+void expect_plain(const base::Json& shape, model::DtypePolicy dtypes, double least) {
+  const Model model(shape, dtypes);
+  const Planned plan = planned(model, RecomputeMode::kNone, /*fused_layer=*/false);
+  const std::int64_t peak = measured(model, {.is_fused = false});
+  const double ratio = static_cast<double>(peak) / static_cast<double>(plan.bytes);
+  const auto said = [&] {
+    return std::string(c10::toString(dtypes.linear)) + ", stream in " + c10::toString(dtypes.residual) +
+           ": peak " + std::to_string(peak) + ", planned " + std::to_string(plan.bytes) + plan.segments;
+  };
+  EXPECT_LT(ratio, 1.03) << said();
+  EXPECT_GT(ratio, least) << said();
+}
+
+constexpr model::DtypePolicy kAllDtypes[] = {
+    {at::kBFloat16, at::kBFloat16}, {at::kBFloat16, at::kFloat}, {at::kFloat, at::kFloat}};
+
+TEST_P(PlanPeakOfPlain, IsWhatAutogradSaves) {
+  for (const model::DtypePolicy dtypes : kAllDtypes)
+    expect_plain(wide_config(GetParam()), dtypes, is_llama(GetParam()) ? 0.97 : 0.7);
+}
+
+// Where an MLP has more than the head. The plan has a third width, which whole runs have beside their tensors.
+TEST(PlanPeakOfPlainMlp, HasTwoOfItsWidths) {
+  base::Json shape = wide_config("llama");
+  shape["intermediate_size"] = 3000;
+  for (const model::DtypePolicy dtypes : kAllDtypes) expect_plain(shape, dtypes, 0.92);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, PlanPeakOfPlain, testing::ValuesIn(every_family()));
+INSTANTIATE_TEST_SUITE_P(Families, PlanPeak, testing::ValuesIn(every_family()));
+
+}  // namespace plan_peak_test
+}  // namespace hone::train
