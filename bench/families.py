@@ -39,6 +39,8 @@ made = {
         embedding_multiplier=12.0, attention_multiplier=0.0156, residual_multiplier=0.22, logits_scaling=6.0, num_local_experts=0, num_experts_per_tok=0,
         position_embedding_type="rope", shared_intermediate_size=4864, layer_types=["attention"] * layers, mamba_n_heads=28, **same)),
     "olmo2": lambda: t.Olmo2ForCausalLM(t.Olmo2Config(**same)),
+    "olmo3": lambda: t.Olmo3ForCausalLM(t.Olmo3Config(sliding_window=128, **same)),
+    "gemma": lambda: t.GemmaForCausalLM(t.GemmaConfig(**head)),
     "gemma3_text": lambda: t.Gemma3ForCausalLM(t.Gemma3TextConfig(sliding_window=128, query_pre_attn_scalar=64, **head)),
     "gemma4_text": lambda: t.Gemma4ForCausalLM(t.Gemma4TextConfig(
         sliding_window=128, global_head_dim=128, num_kv_shared_layers=layers // 2, layer_types=["sliding_attention", "sliding_attention", "full_attention"] * (layers // 3),
