@@ -160,20 +160,43 @@ TEST(MemoryPlan, TheHeadHoldsOneTileWhateverTheVocabulary) {
   EXPECT_LT(bytes_of(memory_of(in, true, RecomputeMode::kNone), "head"), head / 50);
 }
 
-// The head and the layers take turns on the host, where all memory fits all.
-TEST(MemoryPlan, OnTheHostTheHeadOrALayerCounts) {
+// A model whose layers hold less than its head.
+MemoryInputs narrow() {
   MemoryInputs in = qwen();
+  in.model.intermediate_size = in.model.num_attention_heads = in.model.num_key_value_heads =
+      in.model.head_dim = 8;
   in.threads = 0;
-  const auto bytes = [&in](const char* name) {
-    return bytes_of(memory_of(in, true, RecomputeMode::kNone), name);
-  };
+  return in;
+}
+
+std::int64_t segment_bytes(const MemoryInputs& in, const char* name) {
+  return bytes_of(memory_of(in, true, RecomputeMode::kNone), name);
+}
+
+// The head and the layers take turns on the host, where all memory fits all; what threads keep stays beside both.
+TEST(MemoryPlan, OnTheHostTheHeadOrALayerCounts) {
+  MemoryInputs in = narrow();
   in.on_device = true;
-  const std::int64_t head = bytes("head");
-  ASSERT_GT(head, bytes("one layer's scratch"));
+  const std::int64_t head = segment_bytes(in, "head");
+  ASSERT_GT(head, segment_bytes(in, "one layer's scratch"));
   in.on_device = false;
-  EXPECT_EQ(bytes("one layer or the head"), head);
+  EXPECT_EQ(segment_bytes(in, "one layer or the head"), head);
+  in.threads = 64;
+  EXPECT_EQ(segment_bytes(in, "one layer or the head"), head + 64 * (4LL << 20));
   in.attention_backward = 10 * head;
-  EXPECT_GT(bytes("one layer or the head"), 5 * head);
+  EXPECT_GT(segment_bytes(in, "one layer or the head"), 5 * head);
+}
+
+// Under `ulimit -v` tensors are the heap's, whose holes stay.
+TEST(MemoryPlan, WhereNoBlocksAreKeptTheHeapsHolesCount) {
+  MemoryInputs in = narrow();
+  const MemoryPlan kept = memory_of(in, true, RecomputeMode::kNone);
+  in.keeps_blocks = false;
+  const MemoryPlan plan = memory_of(in, true, RecomputeMode::kNone);
+  const std::int64_t pass = bytes_of(plan, "tape") + bytes_of(plan, "one layer's scratch") +
+                            bytes_of(plan, "head") + bytes_of(plan, "batch");
+  EXPECT_EQ(bytes_of(plan, "holes of the heap"), pass / 10);
+  EXPECT_GT(plan.total + (32LL << 20), kept.total + pass / 10);
 }
 
 // Where few tokens are scored, the most below the head is when the gradient of the stream is made.

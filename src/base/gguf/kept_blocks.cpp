@@ -35,13 +35,6 @@ std::size_t page_size() {
   return page;
 }
 
-// The first `bytes` of `memory` with the rest of their last page, which is huge where a mapping may have
-// some.
-std::size_t to_end_of_page(const void* memory, std::size_t bytes, std::size_t addresses) {
-  const auto begin = reinterpret_cast<std::uintptr_t>(memory);
-  return whole(begin + bytes, addresses < 4 * kHugePage ? page_size() : kHugePage) - begin;
-}
-
 }  // namespace
 
 KeptBlocks::KeptBlocks(std::size_t over) : keeps_(may_keep()), over_(over) {}
@@ -85,8 +78,9 @@ KeptBlocks::Block KeptBlocks::of_kept(std::size_t bytes, bool has_room) {
 
 KeptBlocks::Block KeptBlocks::of_new(std::size_t bytes) {
   free_beyond(sizes_.most_live + over_);
+  if (!kept_.empty() && live_.size() + kept_.size() >= kMostMappings) free_oldest();
   Mapping mapping = mapped(bytes);
-  if (mapping.memory == nullptr) {  // what is kept may be enough
+  if (mapping.memory == nullptr && live_.size() < kMostMappings) {  // what is kept may be enough
     free_beyond(0);
     mapping = mapped(bytes);
   }
@@ -121,9 +115,10 @@ std::deque<KeptBlocks::Mapping>::iterator KeptBlocks::nearest(std::size_t bytes,
   return best;
 }
 
-// The pages after the first `left` bytes go back.
-void KeptBlocks::free_end(Mapping& mapping, std::size_t left) {
-  left = to_end_of_page(mapping.memory, left, mapping.addresses);
+// The pages after the first `left` bytes, in whole ones of this size, go back.
+void KeptBlocks::free_end(Mapping& mapping, std::size_t left, std::size_t page) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(mapping.memory);
+  left = whole(begin + left, page) - begin;
   if (left >= mapping.written) return;
   const std::size_t end = mapping.written - left;
   if (::madvise(static_cast<std::byte*>(mapping.memory) + left, end, MADV_DONTNEED) != 0) return;
@@ -131,6 +126,14 @@ void KeptBlocks::free_end(Mapping& mapping, std::size_t left) {
   sizes_.kept -= end;
 }
 
+void KeptBlocks::free_oldest() {
+  const Mapping& oldest = kept_.front();
+  (void)::munmap(oldest.memory, oldest.addresses);
+  sizes_.kept -= oldest.written;
+  kept_.pop_front();
+}
+
+// Tails go after kept blocks; parts of huge pages, which the system may keep for a while, after all else.
 void KeptBlocks::free_beyond(std::size_t bytes) {
   const auto excess = [&] {
     const std::size_t all = sizes_.live + sizes_.kept;
@@ -138,16 +141,16 @@ void KeptBlocks::free_beyond(std::size_t bytes) {
   };
   while (!kept_.empty() && excess() > 0) {
     Mapping& oldest = kept_.front();
-    if (oldest.written > excess() + kHugePage) free_end(oldest, oldest.written - excess() - kHugePage);
-    if (excess() == 0) return;
-    (void)::munmap(oldest.memory, oldest.addresses);
-    sizes_.kept -= oldest.written;
-    kept_.pop_front();
+    if (oldest.written > excess() + kHugePage)
+      free_end(oldest, oldest.written - excess() - kHugePage, kHugePage);
+    if (excess() > 0) free_oldest();
   }
-  if (sizes_.kept == 0) return;
-  for (auto& [memory, mapping] : live_) {
-    if (excess() == 0) return;
-    free_end(mapping, mapping.used);
+  for (const std::size_t page : {kHugePage, page_size()}) {
+    if (sizes_.kept == 0) return;
+    for (auto& [memory, mapping] : live_) {
+      if (excess() == 0) return;
+      free_end(mapping, mapping.used, page);
+    }
   }
 }
 

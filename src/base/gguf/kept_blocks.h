@@ -6,8 +6,8 @@
 // So a block is a mapping of its own. What lives and what is kept together are at most what lived at most,
 // and `over`; beyond that the oldest kept blocks are unmapped. A mapping has addresses for twice its bytes,
 // so that batches of different lengths use each other's: a smaller block grows, and of a larger one the end,
-// its tail, counts as kept. Tails are given back in whole huge pages, because of a part of one the system
-// keeps all.
+// its tail, counts as kept. Tails go back in whole huge pages first: what is left of a huge page the system
+// may keep until it needs memory.
 //
 // Blocks are malloc's, and none is kept, where addresses count: under `ulimit -v` and `ulimit -d`, and where
 // the system lends no memory beyond what it has (vm.overcommit_memory 2). AddressSanitizer sees every block.
@@ -47,6 +47,7 @@ class KeptBlocks {
     std::size_t live = 0, kept = 0, most_live = 0;  // of counted blocks
   };
   Sizes sizes() const;
+  bool keeps() const { return keeps_; }  // false: every block is malloc's
 
  private:
   struct Mapping {
@@ -61,7 +62,8 @@ class KeptBlocks {
   Mapping mapped(std::size_t bytes) const;
   std::deque<Mapping>::iterator nearest(std::size_t bytes, bool has_room);
   void free_beyond(std::size_t bytes);  // of live and kept
-  void free_end(Mapping& mapping, std::size_t left);
+  void free_end(Mapping& mapping, std::size_t left, std::size_t page);
+  void free_oldest();
 
   const bool keeps_;
   const std::size_t over_;

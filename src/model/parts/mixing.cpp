@@ -94,7 +94,7 @@ class Mixing final : public LayerPart {
   PartScratch scratch(const ModelConfig& config, std::int64_t layer, const PassShape& pass) const override {
     const MixerColumns own = config.mixer(layer).columns(config, layer);
     const std::int64_t hidden = config.hidden_size, stream = hidden * pass.residual,
-                       read = read_bytes(config, pass), dropped = hidden * pass.dropped,
+                       read = read_bytes(config, pass), dropped = std::max(hidden, own.out) * pass.dropped,
                        in = (own.in + own.normed + own.gate) * pass.e, out = own.out * pass.e,
                        split = own.gate > 0 ? (own.in + 2 * own.gate) * pass.e : 0;
     // A norm of the whole projection has rows of its own.

@@ -184,10 +184,16 @@ std::int64_t mask_bits(const MemoryInputs& in) {
   return in.train.tokens * token;
 }
 
-// The most that one layer holds beyond the tape: in a backward, or in a forward that has none.
+// The most that one layer holds beyond the tape: in a backward, or in a forward that has none. Such a forward
+// has the room of the tape, but for a device's allocator, whose blocks of the tape may not fit.
 std::int64_t fused_scratch(const MemoryInputs& in, const Shapes& s, const FusedParts& parts) {
-  return std::max({parts.backward, parts.forward - parts.tape, std::int64_t{0}}) +
-         s.tokens * in.frozen_rank * s.e + stack_bytes(in) + in.threads * kThreadScratch;
+  const std::int64_t forward = parts.forward - (in.on_device ? 0 : parts.tape);
+  return std::max({parts.backward, forward, std::int64_t{0}}) + s.tokens * in.frozen_rank * s.e;
+}
+
+// It stays from the first pass on, beside the head too: of threads, and of stacked experts.
+std::int64_t kept_scratch(const MemoryInputs& in, bool fused_layer) {
+  return in.threads * kThreadScratch + (fused_layer ? stack_bytes(in) : 0);
 }
 
 // linear_logprob: the gathered rows, their norm, the gradient and its scaled copy, one tile of logits; of
@@ -243,12 +249,13 @@ std::int64_t plain_tape(const MemoryInputs& in, const Shapes& s) {
 
 // In a layer as Llama's the gradient of the MLP's product twice, of the base and of a side, and as much again,
 // which whole runs have beside their tensors (docs/log.md). Elsewhere it is an upper bound: with sorted rows, a
-// mixer's own rows, other norms. Joined gates have gradients of both halves.
+// mixer's own rows, other norms, and where it was not measured. Joined gates have gradients of both halves.
+// Attention's backward takes turns with it.
 std::int64_t portable_scratch(const MemoryInputs& in, const Shapes& s) {
   const std::int64_t mask = in.dropout ? 8 * s.mlp : 0;  // fp32, and its product
-  const std::int64_t widths = s.is_llama ? 3 : s.is_joined ? 7 : 5;
-  return s.tokens * (widths * s.mlp * s.e + 4 * s.hidden * s.residual + mask + in.frozen_rank * s.e) +
-         in.threads * kThreadScratch;
+  const std::int64_t widths = s.is_joined ? 7 : s.is_llama && !in.full && !in.on_device ? 3 : 5;
+  return std::max(s.tokens * (widths * s.mlp * s.e + mask), in.attention_backward) +
+         s.tokens * (4 * s.hidden * s.residual + in.frozen_rank * s.e);
 }
 
 std::int64_t plain_head_bytes(const MemoryInputs& in, const Shapes& s) {
@@ -442,8 +449,9 @@ bool choose_explicit(const MemoryInputs& in, LayerForm form, std::string& why) {
                          .fix = "remove layer_form"});
 }
 
-// What a pass over the longest micro-batch needs. The head and the layers take turns; only the allocator of a
-// device keeps blocks of the head's sizes, which no layer fits.
+// What a pass over the longest micro-batch needs. The head and the layers take turns. But the allocator of a
+// device keeps blocks of the head's sizes, which no layer fits; and where the host keeps no blocks
+// (base/gguf/kept_blocks.h), the heap keeps its holes, up to a tenth.
 void add_pass_segments(MemoryPlan& out, const MemoryInputs& in, const Shapes& s, bool fused_layer,
                        RecomputeMode level) {
   const FusedParts parts(in, s, level);
@@ -454,13 +462,18 @@ void add_pass_segments(MemoryPlan& out, const MemoryInputs& in, const Shapes& s,
   if (fused_layer && !in.on_device) head = std::max(head, below_head_bytes(in, s));
   out.segments.push_back({"tape of " + std::to_string(s.taped_layers()) + " layers",
                           fused_layer ? fused_tape(in, s, parts) + mask_bits(in) : plain_tape(in, s)});
-  if (in.on_device) {
-    out.segments.push_back({"one layer's scratch", scratch});
+  const std::int64_t kept = kept_scratch(in, fused_layer);
+  if (in.on_device || !in.keeps_blocks) {
+    out.segments.push_back({"one layer's scratch", scratch + kept});
     out.segments.push_back({"head", head});
   } else {
-    out.segments.push_back({"one layer or the head", std::max(scratch, head)});
+    out.segments.push_back({"one layer or the head", std::max(scratch, head) + kept});
   }
   out.segments.push_back({"batch", batch_bytes(in, s) + own_input_bytes(in, s, fused_layer)});
+  if (in.on_device || in.keeps_blocks) return;
+  std::int64_t pass = 0;
+  for (std::size_t i = kFirstOfBatch; i < out.segments.size(); ++i) pass += out.segments[i].bytes;
+  out.segments.push_back({"holes of the heap", pass / 10});
 }
 
 }  // namespace
@@ -489,7 +502,7 @@ MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode lev
   out.fused_layer = fused_layer;
   out.recompute = fused_layer ? level : RecomputeMode::kNone;
   out.segments = {
-      {"program and data", in.program_bytes + kFirstUse + kKept},
+      {"program and data", in.program_bytes + kFirstUse + (in.keeps_blocks ? kKept : 0)},
       {describe_base(in), in.base_bytes},
       {trained_segment(in, savings.layer_steps),
        weights * 4 + copied_parameters(in, savings) * shadow + gradients * 4 * (1 + in.gradient_copies) +

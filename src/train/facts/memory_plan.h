@@ -45,7 +45,8 @@ struct MemoryInputs {
   std::int64_t residual_size = 4;  // ... residual stream, norms, embedding
   // resident on the host just before the model is read, on a device after it: program, libtorch, tokenizer, data
   std::int64_t program_bytes = 0;
-  bool on_device = false;  // the model is on a device with memory of its own: all but the program is there
+  bool on_device = false;    // the model is on a device with memory of its own: all but the program is there
+  bool keeps_blocks = true;  // the host's tensors take the room of freed ones (base/gguf/kept_blocks.h)
   std::int64_t device_bytes = 0;   // in use on the device just before the model is read
   std::int64_t context_bytes = 0;  // of the device's runtime, beside what libtorch's allocator takes
   // What libtorch's allocator takes from the device beyond what it hands out: a share of what a batch needs, and bytes.

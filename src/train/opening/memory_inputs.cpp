@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/files/file.h"
+#include "base/gguf/kept_blocks.h"
 #include "base/process/instruction_level.h"
 #include "base/process/process_memory.h"
 #include "model/config/layer_of.h"
@@ -331,6 +332,7 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
   out.threads = threads_or_default(plan.threads);
   out.attention_backward =
       attention_backward_bytes(model, out, {.tokens = train.tokens, .longest = train.segment});
+  out.keeps_blocks = base::kept_blocks().keeps();
   if (!out.on_device) out.masks = DropoutMasks::kInKernel;
   if (out.on_device) {
     const std::int64_t scored = std::max(train.scored, eval.scored);
