@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <thread>
 #include <vector>
 
@@ -38,6 +40,48 @@ std::size_t resident(const Block& block, std::size_t begin, std::size_t end) {
   EXPECT_EQ(::mincore(static_cast<std::byte*>(block.memory) + begin, end - begin, pages.data()), 0);
   return page * static_cast<std::size_t>(std::count_if(pages.begin(), pages.end(),
                                                        [](unsigned char one) { return (one & 1) != 0; }));
+}
+
+// Whether the build has AddressSanitizer, by what its tests are compiled with.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kIsWatched = true;
+#else
+constexpr bool kIsWatched = false;
+#endif
+
+// A soft limit of this process, put back at the end.
+class Limited {
+ public:
+  Limited(__rlimit_resource what, rlim_t bytes) : what_(what) {
+    EXPECT_EQ(::getrlimit(what_, &before_), 0);
+    const rlimit now = {bytes, before_.rlim_max};
+    EXPECT_EQ(::setrlimit(what_, &now), 0);
+  }
+  Limited(const Limited&) = delete;
+  Limited& operator=(const Limited&) = delete;
+  ~Limited() { EXPECT_EQ(::setrlimit(what_, &before_), 0); }
+
+ private:
+  __rlimit_resource what_;
+  rlimit before_{};
+};
+
+TEST(KeptBlocks, AreKeptWhereAddressesDoNotCount) {
+  rlimit addresses{}, data{};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &addresses), 0);
+  ASSERT_EQ(::getrlimit(RLIMIT_DATA, &data), 0);
+  int overcommit = 0;
+  std::ifstream("/proc/sys/vm/overcommit_memory") >> overcommit;
+  EXPECT_EQ(kKeeps, !kIsWatched && overcommit != 2 && addresses.rlim_cur == RLIM_INFINITY &&
+                        data.rlim_cur == RLIM_INFINITY);
+  constexpr rlim_t kMuch = rlim_t{1} << 46;
+  {
+    const Limited limit(RLIMIT_DATA, kMuch);
+    EXPECT_FALSE(KeptBlocks().keeps());
+  }
+  if (kIsWatched) return;  // it has more addresses itself
+  const Limited limit(RLIMIT_AS, kMuch);
+  EXPECT_FALSE(KeptBlocks().keeps());
 }
 
 TEST(KeptBlocks, AFreedBlockServesTheNextOfItsSize) {

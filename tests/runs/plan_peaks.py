@@ -28,6 +28,7 @@ LEAST, MOST = 0.97, 1.01  # peak / plan
 LEVELS = {"none": 8, "cheap": 10, "layer": 20}  # rows of a batch, so that a run needs 1 GB or more
 PEFT = {"use_peft": "true", "lora_r": 16, "lora_alpha": 32, "lora_dropout": 0, "lora_target_modules": "all-linear"}
 PAIRS = {"max_length": LENGTH, "per_device_train_batch_size": 4}
+SOME = {"lora_target_modules": ["q_proj", "v_proj"]}
 SAMPLED = {"reward_funcs": 'regex(pattern="[a-m][^a-z]*$")', "num_generations": 8, "max_completion_length": 448, "max_prompt_length": 64,
            "per_device_train_batch_size": 8, "min_new_tokens": 448, "temperature": 1.0}
 # name: method, data, families, options. They go over SFT's with LoRA at the level none.
@@ -36,6 +37,12 @@ OTHERS = {
     "4 bits": ("sft", "texts", ("llama", "qwen3_moe"), {"load_in_4bit": "true"}),
     "float32": ("sft", "texts", ("llama",), {"bf16": "false", "dtype": "float32", "per_device_train_batch_size": 6}),
     "dropout": ("sft", "texts", ("llama",), {"lora_dropout": 0.1}),
+    "dora": ("sft", "texts", ("llama",), {"use_dora": "true"}),
+    "dora, layer": ("sft", "texts", ("llama",), {"use_dora": "true", "recompute": "layer", "per_device_train_batch_size": 20}),
+    "dora, plain form": ("sft", "texts", ("llama",), {"use_dora": "true", "layer_form": "plain", "per_device_train_batch_size": 5}),
+    "q_proj and v_proj": ("sft", "texts", ("llama",), SOME),
+    "q_proj and v_proj, layer": ("sft", "texts", ("llama",), {**SOME, "recompute": "layer", "per_device_train_batch_size": 20}),
+    "varied lengths, 25 steps": ("sft", "varied", ("llama",), {"max_steps": 25}),
     "plain form": ("sft", "texts", ("llama",), {"layer_form": "plain", "per_device_train_batch_size": 6}),
     "accumulation": ("sft", "texts", ("llama",), {"gradient_accumulation_steps": 2}),
     "dpo": ("dpo", "pairs", ("llama", "qwen3_5_text"), PAIRS),
@@ -46,9 +53,13 @@ OTHERS = {
 class Runs:
     def __init__(self, hone, folder, models):
         self.hone, self.folder, self.models = hone, folder, models
-        self.data = {name: folder / f"{name}.jsonl" for name in ("texts", "pairs", "prompts")}
+        self.data = {name: folder / f"{name}.jsonl" for name in ("texts", "varied", "pairs", "prompts")}
         beside_trl.rows(self.data["texts"], LENGTH)
         texts = [json.loads(line)["text"].split() for line in self.data["texts"].read_text().splitlines()]
+        with self.data["varied"].open("w") as varied:
+            for i in range(200):  # half of the length to all of it
+                words = texts[i % len(texts)]
+                varied.write(json.dumps({"text": " ".join(words[: len(words) * (50 + 37 * i % 51) // 100])}) + "\n")
         with self.data["pairs"].open("w") as pairs, self.data["prompts"].open("w") as prompts:
             for words in texts:
                 pairs.write(json.dumps({"prompt": " ".join(words[:8]), "chosen": " ".join(words[8:]), "rejected": " ".join(words[9:])}) + "\n")
@@ -65,7 +76,7 @@ class Runs:
             del options["max_length"]
         if options["use_peft"] == "false":
             options = {name: value for name, value in options.items() if not name.startswith("lora_")}
-        words = [str(self.hone), method, *(word for name, value in options.items() for word in (f"--{name}", str(value)))]
+        words = [str(self.hone), method, *(word for name, value in options.items() for word in (f"--{name}", *(value if isinstance(value, list) else [str(value)])))]
         run = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment_of(2), check=False)
         if run.returncode:
             return None, None, run.stdout[-2000:]

@@ -173,7 +173,8 @@ std::int64_t segment_bytes(const MemoryInputs& in, const char* name) {
   return bytes_of(memory_of(in, true, RecomputeMode::kNone), name);
 }
 
-// The head and the layers take turns on the host, where all memory fits all; what threads keep stays beside both.
+// The head and the layers take turns on the host, where all memory fits all; what threads keep stays beside
+// both.
 TEST(MemoryPlan, OnTheHostTheHeadOrALayerCounts) {
   MemoryInputs in = narrow();
   in.on_device = true;
@@ -197,6 +198,23 @@ TEST(MemoryPlan, WhereNoBlocksAreKeptTheHeapsHolesCount) {
                             bytes_of(plan, "head") + bytes_of(plan, "batch");
   EXPECT_EQ(bytes_of(plan, "holes of the heap"), pass / 10);
   EXPECT_GT(plan.total + (32LL << 20), kept.total + pass / 10);
+  in.sampling = 3 * pass;
+  EXPECT_EQ(bytes_of(memory_of(in, true, RecomputeMode::kNone), "holes of the heap"), 3 * pass / 10)
+      << "of what came and went while it sampled";
+}
+
+// What threads keep is there while it samples too.
+TEST(MemoryPlan, SamplingHasTheScratchOfThreadsBesideIt) {
+  MemoryInputs in = qwen();
+  in.threads = 64;
+  const std::int64_t training = [&] {
+    const MemoryPlan plan = memory_of(in, true, RecomputeMode::kNone);
+    std::int64_t out = 0;
+    for (std::size_t i = kFirstOfBatch; i < plan.segments.size(); ++i) out += plan.segments[i].bytes;
+    return out;
+  }();
+  in.sampling = training;
+  EXPECT_EQ(bytes_of(memory_of(in, true, RecomputeMode::kNone), "sampling"), 64 * (4LL << 20));
 }
 
 // Where few tokens are scored, the most below the head is when the gradient of the stream is made.

@@ -79,16 +79,23 @@ std::int64_t most_of(const Run& run) {
   return out;
 }
 
+struct Sides {
+  std::vector<std::string> targets = {"all-linear"};
+  double dropout = 0;
+  bool dora = false;
+};
+
 struct Model {
-  Model(const base::Json& shape, model::DtypePolicy dtypes, double dropout = 0) {
+  Model(const base::Json& shape, model::DtypePolicy dtypes, const Sides& sides = {}) {
     write_model(folder.path(), shape);
     source = model::open_weights(folder.path());
     lm = std::make_unique<model::CausalLm>(*source, dtypes, model::Storage::kPlain);
     adapters::LoraConfig config;
     config.r = 4;
-    config.dropout = dropout;
-    config.target_modules = {"all-linear"};
-    config.target_is_regex = true;
+    config.dropout = sides.dropout;
+    config.dora = sides.dora;
+    config.target_modules = sides.targets;
+    config.target_is_regex = sides.targets.front() == "all-linear";
     config.init = adapters::LoraInit::kFalse;
     adapter = adapters::Adapter::attach(*lm, config, 7);
     adapter->zero_gradient();
@@ -136,15 +143,16 @@ double least_ratio(const std::string& family, RecomputeMode level) {
 
 class PlanPeak : public testing::TestWithParam<const char*> {};
 
+constexpr std::pair<RecomputeMode, model::RecomputeLevel> kLevels[] = {
+    {RecomputeMode::kNone, model::RecomputeLevel::kNone},
+    {RecomputeMode::kCheap, model::RecomputeLevel::kCheap},
+    {RecomputeMode::kLayer, model::RecomputeLevel::kLayer}};
+
 TEST_P(PlanPeak, TheTensorsOfAPassAreWhatThePartsSay) {
   for (const model::DtypePolicy dtypes :
        {model::DtypePolicy{at::kBFloat16, at::kBFloat16}, model::DtypePolicy{at::kBFloat16, at::kFloat}}) {
     const Model model(wide_config(GetParam()), dtypes);
-    const std::pair<RecomputeMode, model::RecomputeLevel> levels[] = {
-        {RecomputeMode::kNone, model::RecomputeLevel::kNone},
-        {RecomputeMode::kCheap, model::RecomputeLevel::kCheap},
-        {RecomputeMode::kLayer, model::RecomputeLevel::kLayer}};
-    for (const auto& [mode, level] : levels) {
+    for (const auto& [mode, level] : kLevels) {
       const Planned plan = planned(model, mode);
       const std::int64_t peak = measured(model, {.is_fused = true, .recompute = level});
       const double ratio = static_cast<double>(peak) / static_cast<double>(plan.bytes);
@@ -159,14 +167,42 @@ TEST_P(PlanPeak, TheTensorsOfAPassAreWhatThePartsSay) {
   }
 }
 
+void expect_sides(const std::string& family, const Sides& sides, double least = 0.97) {
+  for (const model::DtypePolicy dtypes :
+       {model::DtypePolicy{at::kBFloat16, at::kBFloat16}, model::DtypePolicy{at::kFloat, at::kFloat}}) {
+    const Model model(wide_config(family), dtypes, sides);
+    for (const auto& [mode, level] : kLevels) {
+      const Planned plan = planned(model, mode);
+      const std::int64_t peak = measured(model, {.is_fused = true, .recompute = level});
+      const double ratio = static_cast<double>(peak) / static_cast<double>(plan.bytes);
+      EXPECT_LT(ratio, 1.01) << family << ", " << recompute_name(mode) << ", " << c10::toString(dtypes.linear)
+                             << ": " << peak << ", planned " << plan.bytes << plan.segments;
+      EXPECT_GT(ratio, least) << family << ", " << recompute_name(mode) << ", "
+                              << c10::toString(dtypes.linear) << ": " << peak << ", planned " << plan.bytes
+                              << plan.segments;
+    }
+  }
+}
+
 // The CPU draws masks in its kernels: they are no tensors.
-TEST(PlanPeakOfDropout, HasTheSidesOwnRowsAndNoMask) {
-  const Model model(wide_config("llama"), {at::kBFloat16, at::kBFloat16}, 0.1);
-  const Planned plan = planned(model, RecomputeMode::kNone);
-  const std::int64_t peak = measured(model, {.is_fused = true, .recompute = model::RecomputeLevel::kNone});
-  const double ratio = static_cast<double>(peak) / static_cast<double>(plan.bytes);
-  EXPECT_LT(ratio, 1.01) << peak << plan.segments;
-  EXPECT_GT(ratio, 0.97) << peak << plan.segments;
+TEST(PlanPeakOfSides, WithDropoutHaveTheirOwnRowsAndNoMask) {
+  expect_sides("llama", {.dropout = 0.1});
+}
+
+// The plan has a copy that whole runs have beside their tensors (tests/runs/plan_peaks.py); dropped rows are
+// gone when sums are made.
+TEST(PlanPeakOfSides, OfDoraHaveWhatTheirMagnitudesScale) {
+  expect_sides("llama", {.dora = true}, 0.93);
+  expect_sides("gemma4_text", {.dora = true}, 0.93);
+  expect_sides("llama", {.dropout = 0.1, .dora = true}, 0.86);
+}
+
+// Without one on the last linear of the MLP nothing reads the product, and its level does not make it.
+TEST(PlanPeakOfSides, OnSomeLinearsNeedLess) {
+  expect_sides("llama", {.targets = {"q_proj", "v_proj"}});
+  expect_sides("llama", {.targets = {"q_proj", "v_proj"}, .dropout = 0.1});
+  expect_sides("llama", {.targets = {"gate_proj"}, .dropout = 0.1});
+  expect_sides("qwen3", {.targets = {"o_proj", "down_proj"}, .dora = true}, 0.96);
 }
 
 // A head that needs more than a layer, with half of the tokens scored: the most is when the gradient of the
@@ -195,8 +231,8 @@ bool is_llama(const std::string& family) {
 
 class PlanPeakOfPlain : public testing::TestWithParam<const char*> {};
 
-void expect_plain(const base::Json& shape, model::DtypePolicy dtypes, double least) {
-  const Model model(shape, dtypes);
+void expect_plain(const base::Json& shape, model::DtypePolicy dtypes, double least, const Sides& sides = {}) {
+  const Model model(shape, dtypes, sides);
   const Planned plan = planned(model, RecomputeMode::kNone, /*fused_layer=*/false);
   const std::int64_t peak = measured(model, {.is_fused = false});
   const double ratio = static_cast<double>(peak) / static_cast<double>(plan.bytes);
@@ -216,11 +252,17 @@ TEST_P(PlanPeakOfPlain, IsWhatAutogradSaves) {
     expect_plain(wide_config(GetParam()), dtypes, is_llama(GetParam()) ? 0.97 : 0.7);
 }
 
-// Where an MLP has more than the head. The plan has a third width, which whole runs have beside their tensors.
+// Where an MLP has more than the head. The plan has a third width, which whole runs have beside their
+// tensors.
 TEST(PlanPeakOfPlainMlp, HasTwoOfItsWidths) {
   base::Json shape = wide_config("llama");
   shape["intermediate_size"] = 3000;
   for (const model::DtypePolicy dtypes : kAllDtypes) expect_plain(shape, dtypes, 0.92);
+}
+
+TEST(PlanPeakOfPlainDora, HasBothThatAMagnitudeScales) {
+  for (const model::DtypePolicy dtypes : kAllDtypes)
+    expect_plain(wide_config("llama"), dtypes, 0.9, {.dora = true});
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, PlanPeakOfPlain, testing::ValuesIn(every_family()));

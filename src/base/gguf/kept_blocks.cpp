@@ -12,16 +12,26 @@
 namespace hone::base {
 namespace {
 
-bool may_keep() {
-#if defined(__SANITIZE_ADDRESS__)
-  return false;
+// Says whether AddressSanitizer watches the heap.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+constexpr bool kIsWatched = true;
 #else
+constexpr bool kIsWatched = false;
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+constexpr bool kIsWatched = true;
+#else
+constexpr bool kIsWatched = false;
+#endif
+
+bool may_keep() {
+  if (kIsWatched) return false;
   int overcommit = 0;
   if (std::ifstream("/proc/sys/vm/overcommit_memory") >> overcommit && overcommit == 2) return false;
   rlimit addresses{}, data{};
   if (::getrlimit(RLIMIT_AS, &addresses) != 0 || ::getrlimit(RLIMIT_DATA, &data) != 0) return true;
   return addresses.rlim_cur == RLIM_INFINITY && data.rlim_cur == RLIM_INFINITY;
-#endif
 }
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
@@ -115,13 +125,16 @@ std::deque<KeptBlocks::Mapping>::iterator KeptBlocks::nearest(std::size_t bytes,
   return best;
 }
 
-// The pages after the first `left` bytes, in whole ones of this size, go back.
+// The pages after the first `left` bytes, in whole ones of this size, go back. Nobody may use them then, or
+// else the system could fill a huge page with them again by itself.
 void KeptBlocks::free_end(Mapping& mapping, std::size_t left, std::size_t page) {
   const auto begin = reinterpret_cast<std::uintptr_t>(mapping.memory);
   left = whole(begin + left, page) - begin;
   if (left >= mapping.written) return;
   const std::size_t end = mapping.written - left;
-  if (::madvise(static_cast<std::byte*>(mapping.memory) + left, end, MADV_DONTNEED) != 0) return;
+  std::byte* const tail = static_cast<std::byte*>(mapping.memory) + left;
+  if (::madvise(tail, end, MADV_DONTNEED) != 0) return;
+  (void)::mprotect(tail, end, PROT_NONE);
   mapping.written = left;
   sizes_.kept -= end;
 }

@@ -73,7 +73,8 @@ class KeptBlocks {
   Sizes sizes_;
 };
 
-// The one of this process's tensors. Never destroyed: tensors of static objects are freed at the end of the process.
+// The one of this process's tensors. Never destroyed: tensors of static objects are freed at the end of the
+// process.
 KeptBlocks& kept_blocks();
 
 }  // namespace hone::base

@@ -1,6 +1,6 @@
 // A layer is a list of parts, each of which adds to the residual stream or scales it: the mixer with the
-// linears around it, the MLP or the experts, what the own input adds, and the layer's scale. One object says and
-// does everything about one of them: its linears and norms and their names in files, their places in the
+// linears around it, the MLP or the experts, what the own input adds, and the layer's scale. One object says
+// and does everything about one of them: its linears and norms and their names in files, their places in the
 // layer, bytes, both forms, and what of it stops a gradient. Reading, LoRA targets, memory plan, both forms
 // of the layer and the doctor go over the list.
 //
@@ -40,7 +40,8 @@ struct AutogradCall;
 struct PartCall;
 struct PartTape;
 
-// Says what a part keeps and holds of one token, in elements of the linears' dtype where nothing else is said.
+// Says what a part keeps and holds of one token, in elements of the linears' dtype where nothing else is
+// said.
 struct PartColumns {
   // From the forward to the backward: of the residual stream in its dtype; at every recompute level; at all
   // but kLayer; at kNone only; in fp32 at every level.
@@ -50,14 +51,21 @@ struct PartColumns {
   std::int64_t step = 0;   // all that a sampler's step holds
 };
 
+// Says what LoRAs on linears that read one tensor hold of a token, beside the linears' products.
+struct SideShape {
+  bool any = false;          // one of the linears has a LoRA
+  std::int64_t dropped = 0;  // bytes of a column that one with dropout reads; 0: none has it
+  std::int64_t dora = 0;     // bytes, in a backward through magnitudes
+};
+
 // How a pass goes over parts: bytes of an element of the linears and of the residual stream, what its level
 // keeps, and what holds more than the linears' products.
 struct PassShape {
   std::int64_t e = 2, residual = 4;
   bool keeps_all = true, keeps_some = true;  // at kNone; at all levels but kLayer
-  std::int64_t dropped = 0;     // bytes of a column that a linear with dropout reads; 0: none has it
-  bool trains_weights = false;  // of the linears
-  bool sums_in_floats = false;  // of experts' rows: on devices
+  SideShape first = {}, last = {};  // of the linears that a part begins with, and of those after them
+  bool trains_weights = false;      // of the linears
+  bool sums_in_floats = false;      // of experts' rows: on devices
 };
 
 // Bytes of one token that a part holds while it runs, with the stream or its gradient. In a forward without a
@@ -118,7 +126,8 @@ class LayerPart {
   // In the order of the files.
   virtual std::vector<ops::Linear*> linears(DecoderLayer& layer) const;
   virtual std::vector<LinearStack> stacks(DecoderLayer& layer) const;
-  // Says whether linears that read one tensor become one matrix where their device wants that (ops/join/join.h).
+  // Says whether linears that read one tensor become one matrix where their device wants that
+  // (ops/join/join.h).
   virtual bool joins() const { return false; }
   // The linear whose output is added to the stream; null: there is none, or the stream is changed after it.
   virtual const ops::Linear* last(const DecoderLayer& layer) const;

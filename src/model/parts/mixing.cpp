@@ -94,17 +94,19 @@ class Mixing final : public LayerPart {
   PartScratch scratch(const ModelConfig& config, std::int64_t layer, const PassShape& pass) const override {
     const MixerColumns own = config.mixer(layer).columns(config, layer);
     const std::int64_t hidden = config.hidden_size, stream = hidden * pass.residual,
-                       read = read_bytes(config, pass), dropped = std::max(hidden, own.out) * pass.dropped,
+                       read = read_bytes(config, pass),
+                       dropped = std::max(hidden * pass.first.dropped, own.out * pass.last.dropped),
                        in = (own.in + own.normed + own.gate) * pass.e, out = own.out * pass.e,
                        split = own.gate > 0 ? (own.in + 2 * own.gate) * pass.e : 0;
     // A norm of the whole projection has rows of its own.
     const std::int64_t normed = config.projection_qk_norm ? out : 0;
     const std::int64_t seen = output_gradient_bytes(config, pass) + (own.gate > 0 ? out : 0);
-    return {.forward = stream + read + in + out + dropped +
-                       std::max(split + own.scratch * pass.e, added_bytes(config, pass) + stream),
-            .backward = stream + (pass.keeps_all ? 0 : read) + (pass.keeps_some ? 0 : in) + out + dropped +
-                        std::max({seen, split, normed, hidden * pass.e - out}),
-            .mixes = true};
+    return {
+        .forward = stream + read + in + out + dropped + std::max(pass.first.dora, pass.last.dora) +
+                   std::max(split + own.scratch * pass.e, added_bytes(config, pass) + stream),
+        .backward = stream + (pass.keeps_all ? 0 : read) + (pass.keeps_some ? 0 : in) + out + dropped +
+                    std::max({seen + pass.last.dora, split, normed, hidden * pass.e - out + pass.first.dora}),
+        .mixes = true};
   }
 
   at::Tensor autograd(const AutogradCall& call, const at::Tensor& x) const override {

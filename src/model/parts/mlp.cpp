@@ -76,16 +76,24 @@ class Mlp final : public LayerPart {
   }
 
   PartScratch scratch(const ModelConfig& config, std::int64_t layer, const PassShape& pass) const override {
-    const std::int64_t width = config.mlp_of(layer) * pass.e, stream = config.hidden_size * pass.residual,
-                       read = read_bytes(config, pass), dropped = config.mlp_of(layer) * pass.dropped;
-    // The product's gradient; with dropout in the last linear also the side's, after what the side read.
-    const std::int64_t gradient = width + std::max(pass.dropped > 0 ? width : 0, dropped);
-    // What the linear's gradient multiplies, transposed.
-    const std::int64_t transposed = pass.trains_weights ? width : 0;
-    return {
-        .forward = stream + read + width + dropped + std::max(2 * width, added_bytes(config, pass) + stream),
-        .backward = stream + (pass.keeps_all ? 0 : read + width) + (pass.keeps_some ? 0 : 2 * width) +
-                    output_gradient_bytes(config, pass) + gradient + transposed};
+    const std::int64_t width = config.mlp_of(layer) * pass.e, hidden = config.hidden_size * pass.e,
+                       stream = config.hidden_size * pass.residual, read = read_bytes(config, pass),
+                       dropped = config.mlp_of(layer) * pass.last.dropped;
+    // The product is read where something of the last linear is trained.
+    const bool is_read = pass.last.any || pass.trains_weights;
+    // First come the product and its gradient. With dropout there is the side's too, after what the side
+    // read; for the gradient of weights, what it multiplies, transposed.
+    const std::int64_t last = (is_read && !pass.keeps_all ? 2 : 1) * width +
+                              std::max(dropped > 0 ? width : 0, dropped) + (pass.trains_weights ? width : 0) +
+                              pass.last.dora;
+    // Then the product is gone, and the gradient of what the part read is made.
+    const std::int64_t first =
+        hidden + std::max(pass.first.dropped > 0 ? hidden : 0, config.hidden_size * pass.first.dropped) +
+        pass.first.dora - (pass.keeps_all ? width : 0);
+    return {.forward = stream + read + width + dropped + std::max(pass.first.dora, pass.last.dora) +
+                       std::max(2 * width, added_bytes(config, pass) + stream),
+            .backward = stream + (pass.keeps_all ? 0 : read) + (pass.keeps_some ? 0 : 2 * width) +
+                        output_gradient_bytes(config, pass) + std::max(last, first)};
   }
 
   at::Tensor autograd(const AutogradCall& call, const at::Tensor& x) const override {

@@ -1,5 +1,5 @@
-// What a layer's own input (model/layers/per_layer.h) adds after the MLP: norm(projection(act(gate(x)) * input)).
-// And the layer's scale, which multiplies the stream at the end.
+// What a layer's own input (model/layers/per_layer.h) adds after the MLP: norm(projection(act(gate(x)) *
+// input)). And the layer's scale, which multiplies the stream at the end.
 //
 // Shapes: T tokens, H hidden, P columns of the input.
 #include <ATen/ATen.h>
@@ -59,7 +59,8 @@ class OwnInput final : public LayerPart {
     const std::int64_t stream = config.hidden_size * pass.residual, read = read_bytes(config, pass),
                        width = config.per_layer_width * pass.e;
     return {.forward = stream + read + 2 * width + added_bytes(config, pass) + stream,
-            .backward = stream + output_gradient_bytes(config, pass) + read + 3 * width};
+            .backward = stream + output_gradient_bytes(config, pass) +
+                        std::max(read + 3 * width + pass.first.dora, 2 * width + pass.last.dora)};
   }
 
   at::Tensor autograd(const AutogradCall& call, const at::Tensor& x) const override {

@@ -22,7 +22,8 @@ namespace {
 constexpr std::size_t kAlignment = 64;   // libtorch's own: a cache line, a register of avx512
 constexpr std::uint8_t kPriority = 100;  // above libtorch's default
 
-// The block lies in front of the data, so that the data are enough to free it (c10's raw_allocate wants that).
+// The block lies in front of the data, so that the data are enough to free it (c10's raw_allocate wants
+// that).
 struct Header {
   void* memory;
   std::size_t bytes;

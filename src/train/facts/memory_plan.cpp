@@ -1,6 +1,6 @@
 // Bytes are counted from what the code keeps: model/parts and model/mixers (tape and scratch),
-// ops/backend/reference/linear.cpp and what autograd saves (plain form), train/passes/scored_pass.cpp (head). T tokens of
-// the longest micro-batch, e and E bytes of an element of the linears and of the residual stream.
+// ops/backend/reference/linear.cpp and what autograd saves (plain form), train/passes/scored_pass.cpp (head).
+// T tokens of the longest micro-batch, e and E bytes of an element of the linears and of the residual stream.
 #include "train/facts/memory_plan.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ using config::RecomputeMode;
 constexpr std::int64_t kFirstUse = 40LL << 20;
 constexpr auto kKept = static_cast<std::int64_t>(base::KeptBlocks::kOver);
 constexpr std::int64_t kThreadScratch = 4LL << 20;               // packed panels and tiles of one thread
-constexpr std::int64_t kHeadRows = 1024, kHeadColumns = 1024;    // linear_logprob's tile: fp32 and bf16
+constexpr std::int64_t kHeadRows = 1024, kHeadColumns = 1024;    // linear_logprob's tile: in fp32, and cast
 constexpr std::int64_t kPlainHeadRows = 512, kPlainBlock = 128;  // scored_pass.cpp and learn/sft_loss.cpp
 
 // Columns of a layer's keys and values that other layers read.
@@ -116,14 +116,30 @@ struct Shapes {
 
 // How a pass at this level goes over the parts.
 model::PassShape pass_of(const MemoryInputs& in, const Shapes& s, RecomputeMode level) {
-  const std::int64_t mask = in.masks == DropoutMasks::kInKernel ? 0 : 4;  // in fp32
   return {.e = s.e,
           .residual = s.residual,
           .keeps_all = level == RecomputeMode::kNone,
           .keeps_some = level != RecomputeMode::kLayer,
-          .dropped = in.dropout ? s.e + mask : 0,
           .trains_weights = in.full,
           .sums_in_floats = in.on_device};
+}
+
+// Says what sides hold of the linears that share a number, in the order in which linears_backward() goes over
+// them. DoRA's gradients of what the magnitudes scale stay until it ends. Before one is made its sum is in
+// fp32, and so is a copy of what that multiplies; in fp32 there is only what it differs by, with dropout.
+model::SideShape sides_of(const MemoryInputs& in, const Shapes& s, std::int64_t layer, std::int64_t reads) {
+  const std::int64_t mask = in.masks == DropoutMasks::kInKernel ? 0 : 4;  // in fp32
+  model::SideShape out;
+  std::int64_t scaled = 0;
+  for (const AdaptedLinear& linear : in.adapted) {
+    if (linear.layer != layer || linear.reads != reads) continue;
+    out.any = true;
+    if (in.dropout) out.dropped = s.e + mask;
+    if (!linear.dora) continue;
+    out.dora = std::max(out.dora, scaled + (s.e == 4 && !in.dropout ? 4 : 8) * linear.out);
+    scaled += s.e * linear.out;
+  }
+  return out;
 }
 
 // What the parts of all layers hold of a training pass in the fused form: their tapes, and beyond those the
@@ -131,7 +147,7 @@ model::PassShape pass_of(const MemoryInputs& in, const Shapes& s, RecomputeMode 
 // has those of the parts up to it.
 struct FusedParts {
   FusedParts(const MemoryInputs& in, const Shapes& s, RecomputeMode level) {
-    const model::PassShape pass = pass_of(in, s, level);
+    model::PassShape pass = pass_of(in, s, level);
     // Layers' own inputs are made of three rows in each dtype, before the first layer.
     forward = s.tokens * s.own_inputs * (2 * s.e + 3 * s.residual);
     std::int64_t most = 0;
@@ -139,7 +155,10 @@ struct FusedParts {
       const bool is_taped = layer >= s.first_adapted.value_or(s.layers);
       if (level == RecomputeMode::kLayer || !is_taped)  // else they are the tape's own
         tape += in.train.tokens * shared_keys_of(in.model, layer) * s.e;
+      std::int64_t reads = 0;
       for (const model::LayerPart* const part : model::parts_of(in.model, layer)) {
+        pass.first = sides_of(in, s, layer, reads++);
+        pass.last = sides_of(in, s, layer, reads++);
         const model::PartScratch one = part->scratch(in.model, layer, pass);
         forward = std::max(forward, s.tokens * (one.forward + s.shared_keys * s.e));
         if (!is_taped) continue;
@@ -164,16 +183,20 @@ std::int64_t fused_tape(const MemoryInputs& in, const Shapes& s, const FusedPart
   return parts.tape + in.train.tokens * s.rank_sum * s.e;
 }
 
-// The sums of a stack's gradient of B; in fp32 also the B of all stacks in the order of products, which other dtypes count with
-// their copies.
-std::int64_t stack_bytes(const MemoryInputs& in) {
-  std::int64_t largest = 0, copies = 0;
-  for (const AdaptedLinear& linear : in.adapted) {
-    if (!linear.stacked) continue;
-    largest = std::max(largest, 4 * linear.factors * linear.out);
-    if (in.linear_size == 4) copies += 4 * linear.factors * linear.out;
-  }
-  return largest + copies;
+// Returns the sums of a stack's gradient of B: the largest.
+std::int64_t stack_sums(const MemoryInputs& in) {
+  std::int64_t out = 0;
+  for (const AdaptedLinear& linear : in.adapted)
+    if (linear.stacked) out = std::max(out, 4 * linear.factors * linear.out);
+  return out;
+}
+
+// Returns the B of all stacks in the order of products in fp32. Other dtypes count them with their copies.
+std::int64_t stack_copies(const MemoryInputs& in) {
+  std::int64_t out = 0;
+  for (const AdaptedLinear& linear : in.adapted)
+    if (linear.stacked && in.linear_size == 4) out += 4 * linear.factors * linear.out;
+  return out;
 }
 
 // Bits of the masks of all modules.
@@ -188,19 +211,20 @@ std::int64_t mask_bits(const MemoryInputs& in) {
 // has the room of the tape, but for a device's allocator, whose blocks of the tape may not fit.
 std::int64_t fused_scratch(const MemoryInputs& in, const Shapes& s, const FusedParts& parts) {
   const std::int64_t forward = parts.forward - (in.on_device ? 0 : parts.tape);
-  return std::max({parts.backward, forward, std::int64_t{0}}) + s.tokens * in.frozen_rank * s.e;
+  return std::max({parts.backward, forward, std::int64_t{0}}) + s.tokens * in.frozen_rank * s.e +
+         stack_sums(in);
 }
 
-// It stays from the first pass on, beside the head too: of threads, and of stacked experts.
+// Returns what stays from the first pass on, beside the head too.
 std::int64_t kept_scratch(const MemoryInputs& in, bool fused_layer) {
-  return in.threads * kThreadScratch + (fused_layer ? stack_bytes(in) : 0);
+  return in.threads * kThreadScratch + (fused_layer ? stack_copies(in) : 0);
 }
 
 // linear_logprob: the gathered rows, their norm, the gradient and its scaled copy, one tile of logits; of
 // rows of the head that are trained their logits, log-probabilities, probabilities and coefficients.
 std::int64_t fused_head_bytes(const MemoryInputs& in, const Shapes& s) {
   const std::int64_t tile =
-      in.head_tile > 0 ? in.head_tile : std::min(s.scored, kHeadRows) * kHeadColumns * 6;
+      in.head_tile > 0 ? in.head_tile : std::min(s.scored, kHeadRows) * kHeadColumns * (4 + s.e);
   return s.scored * (s.hidden * (s.residual + s.e + 2 * 4) + s.head_rows * (4 * 4 + s.e)) + tile;
 }
 
@@ -242,19 +266,23 @@ std::int64_t plain_tape(const MemoryInputs& in, const Shapes& s) {
         in.dropout || cast ||
         (!reads_attention(in.model, linear) && shared.emplace(linear.layer, linear.reads).second);
     tape += in.train.tokens * (linear.rank + (own ? linear.in : 0)) * s.e;
+    if (linear.dora) tape += in.train.tokens * 2 * linear.out * 4;  // what its magnitude scales, in fp32
     if (s.e != 4) tape += std::max(linear.rank, linear.factors) * (linear.in + linear.out) * s.e;
   }
   return tape;
 }
 
-// In a layer as Llama's the gradient of the MLP's product twice, of the base and of a side, and as much again,
-// which whole runs have beside their tensors (docs/log.md). Elsewhere it is an upper bound: with sorted rows, a
-// mixer's own rows, other norms, and where it was not measured. Joined gates have gradients of both halves.
-// Attention's backward takes turns with it.
+// In a layer as Llama's the gradient of the MLP's product twice, of the base and of a side, and as much
+// again, which whole runs have beside their tensors (docs/log.md). Elsewhere it is an upper bound: with
+// sorted rows, a mixer's own rows, other norms, and where it was not measured. Joined gates have gradients of
+// both halves. Attention's backward takes turns with it.
 std::int64_t portable_scratch(const MemoryInputs& in, const Shapes& s) {
   const std::int64_t mask = in.dropout ? 8 * s.mlp : 0;  // fp32, and its product
   const std::int64_t widths = s.is_joined ? 7 : s.is_llama && !in.full && !in.on_device ? 3 : 5;
-  return std::max(s.tokens * (widths * s.mlp * s.e + mask), in.attention_backward) +
+  const bool dora =
+      std::any_of(in.adapted.begin(), in.adapted.end(), [](const AdaptedLinear& one) { return one.dora; });
+  const std::int64_t scaled = dora ? 10 * s.mlp : 0;  // gradients in fp32, and cast; measured
+  return std::max(s.tokens * (widths * s.mlp * s.e + mask + scaled), in.attention_backward) +
          s.tokens * (4 * s.hidden * s.residual + in.frozen_rank * s.e);
 }
 
@@ -312,8 +340,8 @@ bool divides(const MemoryInputs& in, std::int64_t stage) {
   return in.full && in.ranks > 1 && in.zero_stage >= stage;
 }
 
-// Of all parameters, those that a rank has when it keeps its share of each part and works on one layer, with another one on
-// its way.
+// Of all parameters, those that a rank has when it keeps its share of each part and works on one layer, with
+// another one on its way.
 std::int64_t parameters_of_a_share(const MemoryInputs& in) {
   const std::int64_t layers = in.adapter_parameters - in.outside_parameters;
   return in.outside_parameters + (layers + in.ranks - 1) / in.ranks + 2 * in.largest_layer;
@@ -450,8 +478,8 @@ bool choose_explicit(const MemoryInputs& in, LayerForm form, std::string& why) {
 }
 
 // What a pass over the longest micro-batch needs. The head and the layers take turns. But the allocator of a
-// device keeps blocks of the head's sizes, which no layer fits; and where the host keeps no blocks
-// (base/gguf/kept_blocks.h), the heap keeps its holes, up to a tenth.
+// device keeps blocks of the head's sizes, which no layer fits; and so does the heap of a host that keeps no
+// blocks (base/gguf/kept_blocks.h).
 void add_pass_segments(MemoryPlan& out, const MemoryInputs& in, const Shapes& s, bool fused_layer,
                        RecomputeMode level) {
   const FusedParts parts(in, s, level);
@@ -470,10 +498,23 @@ void add_pass_segments(MemoryPlan& out, const MemoryInputs& in, const Shapes& s,
     out.segments.push_back({"one layer or the head", std::max(scratch, head) + kept});
   }
   out.segments.push_back({"batch", batch_bytes(in, s) + own_input_bytes(in, s, fused_layer)});
-  if (in.on_device || in.keeps_blocks) return;
-  std::int64_t pass = 0;
-  for (std::size_t i = kFirstOfBatch; i < out.segments.size(); ++i) pass += out.segments[i].bytes;
-  out.segments.push_back({"holes of the heap", pass / 10});
+}
+
+std::int64_t bytes_of_batch(const MemoryPlan& plan) {
+  std::int64_t out = 0;
+  for (std::size_t i = kFirstOfBatch; i < plan.segments.size(); ++i) out += plan.segments[i].bytes;
+  return out;
+}
+
+// Sampling, training and a reference's pass take turns: what the larger needs more than the others.
+void add_turns(MemoryPlan& out, const MemoryInputs& in) {
+  const std::int64_t training = bytes_of_batch(out);
+  const std::int64_t kept = in.on_device || in.sampling == 0 ? 0 : in.threads * kThreadScratch;
+  const std::int64_t sampling = in.sampling + kept;
+  if (sampling > training) out.segments.push_back({"sampling, beyond a training pass", sampling - training});
+  const std::int64_t most = std::max(training, sampling);
+  if (in.reference_pass > most)
+    out.segments.push_back({"a pass of the reference, beyond a training pass", in.reference_pass - most});
 }
 
 }  // namespace
@@ -511,27 +552,16 @@ MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode lev
   add_pass_segments(out, in, s, fused_layer, level);
   const std::int64_t ends = in.ends_bytes + (in.full && !fused_layer ? plain_ends_bytes(in) : 0);
   if (ends > 0) out.segments.push_back({"embedding and head, trained", ends});
-  // Sampling and training take turns: what the larger needs more than the other.
   if (in.teacher_rows > 0) out.segments.push_back({"the teacher's hidden states", in.teacher_rows});
-  std::int64_t training = 0;
-  for (std::size_t i = kFirstOfBatch; i < out.segments.size(); ++i) training += out.segments[i].bytes;
-  if (in.sampling > training) {
-    MemorySegment& extra = out.segments.emplace_back();
-    extra.name = "sampling, beyond a training pass";
-    extra.bytes = in.sampling - training;
-  }
-  if (in.reference_pass > std::max(training, in.sampling)) {
-    MemorySegment& extra = out.segments.emplace_back();
-    extra.name = "a pass of the reference, beyond a training pass";
-    extra.bytes = in.reference_pass - std::max(training, in.sampling);
-  }
+  add_turns(out, in);
+  // They are up to a tenth of what came and went (docs/log.md).
+  if (!in.on_device && !in.keeps_blocks)
+    out.segments.push_back({"holes of the heap", bytes_of_batch(out) / 10});
   if (in.graphs > 0) out.segments.push_back({kGraphSegment, in.graphs});
   if (in.unfilled_share > 0) {
-    std::int64_t filled = 0;
-    for (std::size_t i = kFirstOfBatch; i < out.segments.size(); ++i) filled += out.segments[i].bytes;
-    out.segments.push_back(
-        {"what the allocator cannot fill",
-         in.unfilled_bytes + static_cast<std::int64_t>(in.unfilled_share * static_cast<double>(filled))});
+    const auto filled = static_cast<double>(bytes_of_batch(out));
+    out.segments.push_back({"what the allocator cannot fill",
+                            in.unfilled_bytes + static_cast<std::int64_t>(in.unfilled_share * filled)});
   }
   // Before step 1 there is no tape, whose memory a reference has that is released then.
   const std::int64_t tape = in.reference_released ? out.segments[kFirstOfBatch].bytes : 0;
@@ -552,10 +582,7 @@ std::int64_t forward_bytes(const MemoryInputs& in) {
   pass.train = {};
   pass.context_bytes = pass.device_bytes = pass.graphs = 0;
   pass.unfilled_share = 0;
-  const MemoryPlan plan = memory_of(pass, /*fused_layer=*/true, RecomputeMode::kNone);
-  std::int64_t out = 0;
-  for (std::size_t i = kFirstOfBatch; i < plan.segments.size(); ++i) out += plan.segments[i].bytes;
-  return out;
+  return bytes_of_batch(memory_of(pass, /*fused_layer=*/true, RecomputeMode::kNone));
 }
 
 MemoryPlan plan_memory(const MemoryInputs& in, LayerForm form, RecomputeMode level,

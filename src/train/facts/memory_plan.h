@@ -16,12 +16,14 @@
 
 namespace hone::train {
 
-// A linear with LoRA. `reads`: a number that linears of a layer share which read one tensor.
+// A linear with LoRA. `reads`: a number that linears of a layer share which read one tensor. Part i of the
+// layer begins with those of 2 i, and has those of 2 i + 1 after them.
 struct AdaptedLinear {
   std::int64_t layer = 0, reads = 0;
   bool reads_norm = true;  // the residual stream, by a norm: not what the linears' products gave
   std::int64_t in = 0, out = 0, rank = 0;  // rank: of what a token has
   std::int64_t factors = 0;                // rows of A: more than rank of stacked experts
+  bool dora = false;                       // it has a magnitude
   bool stacked = false;  // of experts: the gradient of B is summed apart (model/layers/fused_moe.cpp)
 };
 
@@ -43,13 +45,15 @@ struct MemoryInputs {
   bool float_head = false;       // the head's products are fp32, and its rows a copy
   bool tiled_head = false;       // the losses take the autograd form of the head in either form of the layers
   std::int64_t residual_size = 4;  // ... residual stream, norms, embedding
-  // resident on the host just before the model is read, on a device after it: program, libtorch, tokenizer, data
+  // resident on the host just before the model is read, on a device after it: program, libtorch, tokenizer,
+  // data
   std::int64_t program_bytes = 0;
   bool on_device = false;    // the model is on a device with memory of its own: all but the program is there
   bool keeps_blocks = true;  // the host's tensors take the room of freed ones (base/gguf/kept_blocks.h)
   std::int64_t device_bytes = 0;   // in use on the device just before the model is read
   std::int64_t context_bytes = 0;  // of the device's runtime, beside what libtorch's allocator takes
-  // What libtorch's allocator takes from the device beyond what it hands out: a share of what a batch needs, and bytes.
+  // What libtorch's allocator takes from the device beyond what it hands out: a share of what a batch needs,
+  // and bytes.
   double unfilled_share = 0;
   std::int64_t unfilled_bytes = 0;
   std::int64_t head_tile = 0;       // scratch of the head's tiles on a device; 0: the CPU's
@@ -72,11 +76,12 @@ struct MemoryInputs {
   LongestBatch train, eval;             // eval: zeros without an evaluation
   std::int64_t sampling = 0;            // keys, values, prefill and logits of a method that samples
   std::int64_t graphs = 0;              // of the sampler's steps, beside a training pass too
-  // Of a reference that is not the model itself: its weights; what a forward pass of another model needs (forward_bytes); and
-  // whether its weights are there only before step 1.
+  // Of a reference that is not the model itself: its weights; what a forward pass of another model needs
+  // (forward_bytes); and whether its weights are there only before step 1.
   std::int64_t reference_bytes = 0, reference_pass = 0;
   bool reference_released = false;
-  // Distillation holds them beside a training pass: the teacher's hidden states of all scored rows, and tiles of both heads.
+  // Distillation holds them beside a training pass: the teacher's hidden states of all scored rows, and tiles
+  // of both heads.
   std::int64_t teacher_rows = 0;
   bool has_teacher = false;       // the reference is a teacher
   std::int64_t accumulation = 1;  // micro-batches of a step, all laid out at once
@@ -88,13 +93,14 @@ struct MemoryInputs {
   // What a pass holds of embedding and head that are trained in full or have a LoRA: casts and gradients.
   std::int64_t ends_bytes = 0;
   bool trains_below = false;  // something is trained below the lowest LoRA: every layer is taped
-  // Parameters whose gradients are alive together where the optimizer steps in the backward; 0: it cannot here.
+  // Parameters whose gradients are alive together where the optimizer steps in the backward; 0: it cannot
+  // here.
   std::int64_t layer_step_parameters = 0;
   // Of the trained linears in the layers: all, and of one layer, the most. 0: their copies have to be kept.
   std::int64_t layer_copies = 0, layer_copies_of_one = 0;
   bool clips = true;  // max_grad_norm is not 0
-  // Full fine-tuning: what is trained outside the layers, and in the largest of them. Of these, zero_stage divides among
-  // `ranks` (train/loop/shards.h); optimizer_bytes are this rank's.
+  // Full fine-tuning: what is trained outside the layers, and in the largest of them. Of these, zero_stage
+  // divides among `ranks` (train/loop/shards.h); optimizer_bytes are this rank's.
   std::int64_t outside_parameters = 0, largest_layer = 0;
   std::int64_t zero_stage = 0, ranks = 1;
 };
@@ -130,8 +136,8 @@ struct MemoryLimit {
 
 struct MemoryPlan {
   std::vector<MemorySegment> segments;  // in order of allocation
-  // The planned peaks of both memories; on the CPU the device has none. total: of the one that `limit` bounds, which is
-  // the device's where the model is on one.
+  // The planned peaks of both memories; on the CPU the device has none. total: of the one that `limit`
+  // bounds, which is the device's where the model is on one.
   std::int64_t total = 0, host_total = 0, device_total = 0;
   MemoryLimit limit;
   bool fused_layer = true;
@@ -156,9 +162,9 @@ MemoryPlan memory_of(const MemoryInputs& inputs, bool fused_layer, config::Recom
 std::int64_t forward_bytes(const MemoryInputs& inputs);
 
 // The requested form, or with kAuto the fused one where it is supported; in fused form the requested level,
-// or with kAuto the first of none, cheap, layer whose total is within the limit. Full fine-tuning also saves memory, in
-// the order of cost: copies of a layer at a time and recompute, then the optimizer's step in the backward, which comes
-// first where nothing is clipped. UserError when
+// or with kAuto the first of none, cheap, layer whose total is within the limit. Full fine-tuning also saves
+// memory, in the order of cost: copies of a layer at a time and recompute, then the optimizer's step in the
+// backward, which comes first where nothing is clipped. UserError when
 //   kFused is requested and the base or anything but LoRA is trained; kAuto is requested and no level fits:
 //   the message has the segments and what to lower.
 MemoryPlan plan_memory(const MemoryInputs& inputs, config::LayerForm form, config::RecomputeMode level,

@@ -97,6 +97,7 @@ void add_side(MemoryInputs& out, const ops::Linear& linear, std::int64_t layer, 
                          .out = side.b.size(0),
                          .rank = side.a.size(0) / linear.stacked * parts,
                          .factors = side.a.size(0),
+                         .dora = side.magnitude.defined(),
                          .stacked = linear.stacked > 1});
   out.adapter_parameters += side.a.numel() + side.b.numel();
   if (side.magnitude.defined()) out.adapter_parameters += side.magnitude.numel();
@@ -130,8 +131,9 @@ void add_adapted(MemoryInputs& out, const model::CausalLm& model) {
   if (inputs->projection.lora) add_side(out, inputs->projection, 0, /*reads=*/6);
 }
 
-// Parameters outside the layers' linears, and what a pass holds of them. A whole matrix has a cast and a gradient in
-// the dtype of its products, and the gradient in fp32; a LoRA on the head a second tile of logits.
+// Parameters outside the layers' linears, and what a pass holds of them. A whole matrix has a cast and a
+// gradient in the dtype of its products, and the gradient in fp32; a LoRA on the head a second tile of
+// logits.
 void add_trained_parts(MemoryInputs& out, const model::CausalLm& model) {
   constexpr std::int64_t kHeadRows = 512;  // of a tile of the autograd head
   const model::TrainedParts& parts = model.trained_parts();
@@ -270,7 +272,8 @@ void count_shared_prompts(MemoryInputs& inputs, const model::CausalLm& model, st
 
 namespace {
 
-// Copies that the tree of a step's sums needs: by items, which are micro-batches, or passes of sampled completions.
+// Copies that the tree of a step's sums needs: by items, which are micro-batches, or passes of sampled
+// completions.
 std::int64_t gradient_copies(const config::Plan& plan) {
   if (!plan.use_peft || plan.accumulation() == 1) return 0;
   const std::int64_t most = parallel::tree_buffers(static_cast<int>(plan.ranks));
@@ -281,8 +284,9 @@ std::int64_t gradient_copies(const config::Plan& plan) {
 
 // Of a process on a card, before its first tensor. Assumed: no card has shown it.
 constexpr std::int64_t kCudaContext = 512LL << 20;
-// What libtorch's allocator takes beyond what it hands out, measured on runs of tests/paper/runs.md. By pages: up to 1.9 % of the
-// activations, of which the formulas above have a half, and the ends of the last pages, of 20 and of 2 MiB. In blocks: 3 to 36 %.
+// What libtorch's allocator takes beyond what it hands out, measured on runs of tests/paper/runs.md. By
+// pages: up to 1.9 % of the activations, of which the formulas above have a half, and the ends of the last
+// pages, of 20 and of 2 MiB. In blocks: 3 to 36 %.
 constexpr double kUnfilledPages = 0.01, kUnfilledBlocks = 0.25;
 constexpr std::int64_t kLastPages = 40LL << 20;
 
@@ -367,8 +371,8 @@ std::int64_t token_bytes(const model::ModelConfig& shape, std::int64_t element) 
   return (4 * shape.hidden_size + widest + own) * element;
 }
 
-// What attention to pages holds of a layer between its two kernels: of each row and part a sum for each head. Lists have places for a
-// quarter more.
+// What attention to pages holds of a layer between its two kernels: of each row and part a sum for each head.
+// Lists have places for a quarter more.
 std::int64_t attended_bytes(const model::ModelConfig& shape, std::int64_t rows, std::int64_t tokens) {
   constexpr std::int64_t kPartTokens = ops::kPartPages * ops::kPageTokens,
                          kCuts = 2;  // a prompt's end, a fork
@@ -411,7 +415,8 @@ MemoryLimit memory_limit(const config::MachinePlan& plan) {
   MemoryLimit found = {.bytes = memory.free == 0 ? 0 : memory.free / plan.local_ranks + memory.in_use,
                        .by = memory.limit};
   // What is free on a machine changes, so that memory_limit may say more; limits of the process do not.
-  // Addresses are also taken by threads that come later: their stacks, and the heaps that malloc reserves for them.
+  // Addresses are also taken by threads that come later: their stacks, and the heaps that malloc reserves for
+  // them.
   if (found.by.starts_with("`ulimit")) {
     constexpr std::int64_t kOfThread = 72LL << 20, kOfProcess = 64LL << 20;
     found.bytes = std::max<std::int64_t>(
