@@ -90,12 +90,11 @@ FreeMemory below_address_limits(FreeMemory found, const fs::path& proc) {
   for (const AddressLimit& one : kLimits) {
     const std::size_t row = limits.find(one.row);
     if (row == std::string::npos) continue;
-    const std::string soft =
-        limits.substr(row + std::string_view(one.row).size(), 21);  // a column; then the hard limit
-    const auto limit = number_after(soft, "");
+    std::istringstream columns(limits.substr(row + std::string_view(one.row).size()));
     const auto used = number_after(status, one.used);
-    if (!limit || !used) continue;  // "unlimited"
-    found = lesser(found, "`ulimit " + std::string(one.option) + "` of " + gigabytes(*limit), *limit - *used);
+    std::int64_t limit = 0;  // the soft one comes first
+    if (!used || !(columns >> limit)) continue;  // "unlimited"
+    found = lesser(found, "`ulimit " + std::string(one.option) + "` of " + gigabytes(limit), limit - *used);
   }
   return found;
 }
