@@ -42,19 +42,26 @@ std::size_t resident(const Block& block, std::size_t begin, std::size_t end) {
                                                        [](unsigned char one) { return (one & 1) != 0; }));
 }
 
-// Whether the build has AddressSanitizer, by what its tests are compiled with.
-#if defined(__SANITIZE_ADDRESS__)
+// Says whether the build has AddressSanitizer.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+constexpr bool kIsWatched = true;
+#else
+constexpr bool kIsWatched = false;
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
 constexpr bool kIsWatched = true;
 #else
 constexpr bool kIsWatched = false;
 #endif
 
-// A soft limit of this process, put back at the end.
+// A soft limit of this process, at most the hard one; put back at the end.
 class Limited {
  public:
-  Limited(__rlimit_resource what, rlim_t bytes) : what_(what) {
+  using Resource = decltype(RLIMIT_AS);
+  Limited(Resource what, rlim_t bytes) : what_(what) {
     EXPECT_EQ(::getrlimit(what_, &before_), 0);
-    const rlimit now = {bytes, before_.rlim_max};
+    const rlimit now = {std::min(bytes, before_.rlim_max), before_.rlim_max};
     EXPECT_EQ(::setrlimit(what_, &now), 0);
   }
   Limited(const Limited&) = delete;
@@ -62,7 +69,7 @@ class Limited {
   ~Limited() { EXPECT_EQ(::setrlimit(what_, &before_), 0); }
 
  private:
-  __rlimit_resource what_;
+  Resource what_;
   rlimit before_{};
 };
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """The memory that a run plans before step 1 and the peak that it has then, in every family: within 3 % of each other.
 
+Under `ulimit -d` the plan is an upper bound.
+
 SFT with LoRA on all linears at each recompute level in models of equal shapes with random weights (bench/families.py), 1 GB or more
 each, and in some families other methods and forms. The program, its libraries and its data are a fixed part of a plan: measured
 before the model is read, with 40 MiB for what only training touches and 32 MiB that tensors' memory may keep. Here it is some 0.22 GB.

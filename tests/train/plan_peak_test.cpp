@@ -86,10 +86,11 @@ struct Sides {
 };
 
 struct Model {
-  Model(const base::Json& shape, model::DtypePolicy dtypes, const Sides& sides = {}) {
+  Model(const base::Json& shape, model::DtypePolicy dtypes, const Sides& sides = {},
+        model::Storage storage = model::Storage::kPlain) {
     write_model(folder.path(), shape);
     source = model::open_weights(folder.path());
-    lm = std::make_unique<model::CausalLm>(*source, dtypes, model::Storage::kPlain);
+    lm = std::make_unique<model::CausalLm>(*source, dtypes, storage);
     adapters::LoraConfig config;
     config.r = 4;
     config.dropout = sides.dropout;
@@ -107,10 +108,19 @@ struct Model {
   std::optional<adapters::Adapter> adapter;
 };
 
+// As a step of the optimizer, which changes no number here: what was made of the factors is made again.
+void step(const Model& model) {
+  const at::NoGradGuard no_grad;
+  for (const model::DecoderLayer& layer : model.lm->layers())
+    for (const ops::Linear* linear : layer.linears())
+      if (linear->lora) at::Tensor(linear->lora->a).add_(0);
+}
+
 // Of the second pass: the first one fills caches.
 std::int64_t measured(const Model& model, const PassForm& form, const data::Batch& all = batch()) {
   const auto pass = [&] { score_and_backward(*model.lm, all, {.training = true}, 17.0, form, {}); };
   pass();
+  step(model);
   return most_of(pass);
 }
 
@@ -120,13 +130,14 @@ struct Planned {
 };
 
 Planned planned(const Model& model, RecomputeMode level, bool fused_layer = true,
-                std::int64_t scored = kTokens - kSegments) {
+                std::int64_t scored = kTokens - kSegments, std::int64_t tokens = kTokens) {
   config::Plan plan;
   plan.use_peft = true;
   plan.threads = 1;
   MemoryInputs in =
-      memory_inputs(*model.lm, plan, 0, {.tokens = kTokens, .scored = scored, .segment = kLength}, {});
-  in.threads = 0;  // their scratch is no tensor's
+      memory_inputs(*model.lm, plan, 0, {.tokens = tokens, .scored = scored, .segment = kLength}, {});
+  in.threads = 0;          // their scratch is no tensor's
+  in.keeps_blocks = true;  // what counts tensors has no heap
   const MemoryPlan found = memory_of(in, fused_layer, level);
   Planned out;
   for (std::size_t i = kFirstOfBatch; i < found.segments.size(); ++i) {
@@ -189,12 +200,29 @@ TEST(PlanPeakOfSides, WithDropoutHaveTheirOwnRowsAndNoMask) {
   expect_sides("llama", {.dropout = 0.1});
 }
 
-// The plan has a copy that whole runs have beside their tensors (tests/runs/plan_peaks.py); dropped rows are
-// gone when sums are made.
+// The plan is an upper bound in so short a pass: it has a copy that whole runs have beside their tensors
+// (tests/runs/plan_peaks.py), and a norm beside the most of a forward.
 TEST(PlanPeakOfSides, OfDoraHaveWhatTheirMagnitudesScale) {
-  expect_sides("llama", {.dora = true}, 0.93);
-  expect_sides("gemma4_text", {.dora = true}, 0.93);
-  expect_sides("llama", {.dropout = 0.1, .dora = true}, 0.86);
+  expect_sides("llama", {.dora = true}, 0.9);
+  expect_sides("gemma4_text", {.dora = true}, 0.8);
+  expect_sides("llama", {.dropout = 0.1, .dora = true}, 0.8);
+  expect_sides("qwen3", {.targets = {"q_proj", "k_proj", "v_proj"}, .dropout = 0.1, .dora = true}, 0.75);
+}
+
+// Few tokens of a model whose matrices are large.
+TEST(PlanPeakOfSides, OfDoraMakeNormsInAForward) {
+  base::Json shape = wide_config("llama");
+  shape.update({{"hidden_size", 512}, {"intermediate_size", 4096}});
+  for (const model::Storage storage : {model::Storage::kPlain, model::Storage::kPacked}) {
+    const Model model(shape, {at::kBFloat16, at::kBFloat16}, {.dora = true}, storage);
+    const Planned plan =
+        planned(model, RecomputeMode::kNone, /*fused_layer=*/true, /*scored=*/kLength - 1, kLength);
+    const std::int64_t peak = measured(model, {.is_fused = true, .recompute = model::RecomputeLevel::kNone},
+                                       make_batch({std::vector<std::int64_t>(kLength, 3)}));
+    const double ratio = static_cast<double>(peak) / static_cast<double>(plan.bytes);
+    EXPECT_LT(ratio, 1.02) << peak << ", planned " << plan.bytes << plan.segments;
+    EXPECT_GT(ratio, 0.9) << peak << ", planned " << plan.bytes << plan.segments;
+  }
 }
 
 // Without one on the last linear of the MLP nothing reads the product, and its level does not make it.
@@ -202,7 +230,7 @@ TEST(PlanPeakOfSides, OnSomeLinearsNeedLess) {
   expect_sides("llama", {.targets = {"q_proj", "v_proj"}});
   expect_sides("llama", {.targets = {"q_proj", "v_proj"}, .dropout = 0.1});
   expect_sides("llama", {.targets = {"gate_proj"}, .dropout = 0.1});
-  expect_sides("qwen3", {.targets = {"o_proj", "down_proj"}, .dora = true}, 0.96);
+  expect_sides("qwen3", {.targets = {"o_proj", "down_proj"}, .dora = true}, 0.88);
 }
 
 // A head that needs more than a layer, with half of the tokens scored: the most is when the gradient of the

@@ -25,7 +25,7 @@ class KeptBlocks {
   static constexpr std::size_t kCounted = std::size_t{1} << 20;  // smaller blocks are malloc's alone
   static constexpr std::size_t kOver = std::size_t{32} << 20;    // of this process's tensors
 
-  // A process has 65,530 mappings where nobody changed that; a block may be two. Further ones are malloc's.
+  // A process has 65,530 mappings where nobody changed that; a block may be three. Further ones are malloc's.
   static constexpr std::size_t kMostMappings = 8192;
 
   struct Block {

@@ -55,7 +55,8 @@ struct PartColumns {
 struct SideShape {
   bool any = false;          // one of the linears has a LoRA
   std::int64_t dropped = 0;  // bytes of a column that one with dropout reads; 0: none has it
-  std::int64_t dora = 0;     // bytes, in a backward through magnitudes
+  std::int64_t sums = 0;     // bytes, where magnitudes scale: in a forward
+  std::int64_t dora = 0;     // ... and in a backward
 };
 
 // How a pass goes over parts: bytes of an element of the linears and of the residual stream, what its level

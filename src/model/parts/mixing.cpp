@@ -101,12 +101,15 @@ class Mixing final : public LayerPart {
     // A norm of the whole projection has rows of its own.
     const std::int64_t normed = config.projection_qk_norm ? out : 0;
     const std::int64_t seen = output_gradient_bytes(config, pass) + (own.gate > 0 ? out : 0);
-    return {
-        .forward = stream + read + in + out + dropped + std::max(pass.first.dora, pass.last.dora) +
-                   std::max(split + own.scratch * pass.e, added_bytes(config, pass) + stream),
-        .backward = stream + (pass.keeps_all ? 0 : read) + (pass.keeps_some ? 0 : in) + out + dropped +
-                    std::max({seen + pass.last.dora, split, normed, hidden * pass.e - out + pass.first.dora}),
-        .mixes = true};
+    // DoRA's products once more, with the rows that dropout takes away.
+    const std::int64_t again =
+        pass.keeps_some ? 0 : pass.first.sums + (pass.first.dropped > 0 ? hidden * pass.e : 0);
+    return {.forward = stream + read + in + out + dropped + std::max(pass.first.sums, pass.last.sums) +
+                       std::max(split + own.scratch * pass.e, added_bytes(config, pass) + stream),
+            .backward = stream + (pass.keeps_all ? 0 : read) + (pass.keeps_some ? 0 : in) + out + dropped +
+                        std::max({seen + pass.last.dora, split, normed, again,
+                                  hidden * pass.e - out + pass.first.dora}),
+            .mixes = true};
   }
 
   at::Tensor autograd(const AutogradCall& call, const at::Tensor& x) const override {

@@ -90,7 +90,7 @@ class Mlp final : public LayerPart {
     const std::int64_t first =
         hidden + std::max(pass.first.dropped > 0 ? hidden : 0, config.hidden_size * pass.first.dropped) +
         pass.first.dora - (pass.keeps_all ? width : 0);
-    return {.forward = stream + read + width + dropped + std::max(pass.first.dora, pass.last.dora) +
+    return {.forward = stream + read + width + dropped + std::max(pass.first.sums, pass.last.sums) +
                        std::max(2 * width, added_bytes(config, pass) + stream),
             .backward = stream + (pass.keeps_all ? 0 : read) + (pass.keeps_some ? 0 : 2 * width) +
                         output_gradient_bytes(config, pass) + std::max(last, first)};

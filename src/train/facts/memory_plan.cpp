@@ -94,10 +94,9 @@ struct Shapes {
     turned += mixer.columns(model, layer).in - mixer.key_columns(model, layer);
   }
   void take_per_layer(const MemoryInputs& in) {
-    constexpr std::int64_t kOfInputs = 6;  // AdaptedLinear::reads of the linear that makes the inputs
     own_inputs = layers * in.model.per_layer_width;
     trains_inputs = in.full || in.trains_below || in.token_rows > 0;
-    for (const AdaptedLinear& linear : in.adapted) trains_inputs |= linear.reads == kOfInputs;
+    for (const AdaptedLinear& linear : in.adapted) trains_inputs |= linear.reads == kReadsForAll;
   }
   std::int64_t taped_layers() const { return first_adapted ? layers - *first_adapted : 0; }
 
@@ -136,6 +135,7 @@ model::SideShape sides_of(const MemoryInputs& in, const Shapes& s, std::int64_t 
     out.any = true;
     if (in.dropout) out.dropped = s.e + mask;
     if (!linear.dora) continue;
+    out.sums = std::max(out.sums, (in.dropout ? 8 : 4) * linear.out);
     out.dora = std::max(out.dora, scaled + (s.e == 4 && !in.dropout ? 4 : 8) * linear.out);
     scaled += s.e * linear.out;
   }
@@ -162,7 +162,9 @@ struct FusedParts {
         const model::PartScratch one = part->scratch(in.model, layer, pass);
         forward = std::max(forward, s.tokens * (one.forward + s.shared_keys * s.e));
         if (!is_taped) continue;
-        tape += in.train.tokens * part->tape_bytes(in.model, layer, pass);
+        const std::int64_t kept = in.train.tokens * part->tape_bytes(in.model, layer, pass);
+        taped = std::max(taped, in.train.tokens * one.forward - kept);
+        tape += kept;
         const auto sums = [&](std::int64_t from) {
           return in.train.tokens * shared_gradients(in.model, from, layer) * 4;
         };
@@ -176,11 +178,23 @@ struct FusedParts {
   }
 
   std::int64_t tape = 0, forward = 0, backward = 0;  // forward: of the longest pass, without a tape
+  std::int64_t taped = 0;                            // in a forward with one
 };
 
 // What LayerTape holds of all parts; then the low-rank products of all layers.
 std::int64_t fused_tape(const MemoryInputs& in, const Shapes& s, const FusedParts& parts) {
   return parts.tape + in.train.tokens * s.rank_sum * s.e;
+}
+
+// The first forward after a step makes the norms of DoRA (ops/dora.h): of a linear at a time the matrix,
+// where it is held in another form, and some of its rows twice in fp32.
+std::int64_t dora_norm_bytes(const MemoryInputs& in) {
+  constexpr std::int64_t kRows = 2048;
+  const std::int64_t dense = in.packed || !in.quantized.empty() ? in.linear_size : 0;
+  std::int64_t out = 0;
+  for (const AdaptedLinear& one : in.adapted)
+    if (one.dora) out = std::max(out, one.in * (one.out * dense + std::min(one.out, kRows) * 2 * 4));
+  return out;
 }
 
 // Returns the sums of a stack's gradient of B: the largest.
@@ -208,11 +222,12 @@ std::int64_t mask_bits(const MemoryInputs& in) {
 }
 
 // The most that one layer holds beyond the tape: in a backward, or in a forward that has none. Such a forward
-// has the room of the tape, but for a device's allocator, whose blocks of the tape may not fit.
+// has the room of the tape, but for a device's allocator, whose blocks of the tape may not fit. DoRA's norms
+// are made in a forward that has a tape.
 std::int64_t fused_scratch(const MemoryInputs& in, const Shapes& s, const FusedParts& parts) {
-  const std::int64_t forward = parts.forward - (in.on_device ? 0 : parts.tape);
-  return std::max({parts.backward, forward, std::int64_t{0}}) + s.tokens * in.frozen_rank * s.e +
-         stack_sums(in);
+  const std::int64_t forward = parts.forward - (in.on_device ? 0 : parts.tape), norm = dora_norm_bytes(in);
+  return std::max({parts.backward, forward, norm > 0 ? parts.taped + norm : 0}) +
+         s.tokens * in.frozen_rank * s.e + stack_sums(in);
 }
 
 // Returns what stays from the first pass on, beside the head too.
@@ -224,7 +239,8 @@ std::int64_t kept_scratch(const MemoryInputs& in, bool fused_layer) {
 // rows of the head that are trained their logits, log-probabilities, probabilities and coefficients.
 std::int64_t fused_head_bytes(const MemoryInputs& in, const Shapes& s) {
   const std::int64_t tile =
-      in.head_tile > 0 ? in.head_tile : std::min(s.scored, kHeadRows) * kHeadColumns * (4 + s.e);
+      in.head_tile > 0 ? in.head_tile
+                       : std::min(s.scored, kHeadRows) * kHeadColumns * (4 + (in.float_head ? 4 : s.e));
   return s.scored * (s.hidden * (s.residual + s.e + 2 * 4) + s.head_rows * (4 * 4 + s.e)) + tile;
 }
 
@@ -283,7 +299,7 @@ std::int64_t portable_scratch(const MemoryInputs& in, const Shapes& s) {
       std::any_of(in.adapted.begin(), in.adapted.end(), [](const AdaptedLinear& one) { return one.dora; });
   const std::int64_t scaled = dora ? 10 * s.mlp : 0;  // gradients in fp32, and cast; measured
   return std::max(s.tokens * (widths * s.mlp * s.e + mask + scaled), in.attention_backward) +
-         s.tokens * (4 * s.hidden * s.residual + in.frozen_rank * s.e);
+         s.tokens * (4 * s.hidden * s.residual + in.frozen_rank * s.e) + dora_norm_bytes(in);
 }
 
 std::int64_t plain_head_bytes(const MemoryInputs& in, const Shapes& s) {
@@ -506,11 +522,13 @@ std::int64_t bytes_of_batch(const MemoryPlan& plan) {
   return out;
 }
 
-// Sampling, training and a reference's pass take turns: what the larger needs more than the others.
+// Sampling, training and a reference's pass take turns: what the larger needs more than the others. What
+// stays from the first pass on is there while it samples too, which makes DoRA's norms first.
 void add_turns(MemoryPlan& out, const MemoryInputs& in) {
   const std::int64_t training = bytes_of_batch(out);
-  const std::int64_t kept = in.on_device || in.sampling == 0 ? 0 : in.threads * kThreadScratch;
-  const std::int64_t sampling = in.sampling + kept;
+  const std::int64_t threads = in.on_device ? 0 : in.threads * kThreadScratch;
+  const std::int64_t sampling =
+      in.sampling == 0 ? 0 : in.sampling + threads + stack_copies(in) + dora_norm_bytes(in);
   if (sampling > training) out.segments.push_back({"sampling, beyond a training pass", sampling - training});
   const std::int64_t most = std::max(training, sampling);
   if (in.reference_pass > most)

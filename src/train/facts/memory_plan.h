@@ -16,6 +16,9 @@
 
 namespace hone::train {
 
+// AdaptedLinear::reads of the projection that makes the layers' own inputs: of no part.
+inline constexpr std::int64_t kReadsForAll = -2;
+
 // A linear with LoRA. `reads`: a number that linears of a layer share which read one tensor. Part i of the
 // layer begins with those of 2 i, and has those of 2 i + 1 after them.
 struct AdaptedLinear {

@@ -107,7 +107,6 @@ void add_side(MemoryInputs& out, const ops::Linear& linear, std::int64_t layer, 
 // Linears with LoRA, and their parameters.
 void add_adapted(MemoryInputs& out, const model::CausalLm& model) {
   for (const model::DecoderLayer& layer : model.layers()) {
-    const auto all = layer.readers();
     for (const ops::Linear* linear : layer.linears()) {
       const ops::Weight& weight = linear->weight;
       if (weight.is_quantized())
@@ -118,9 +117,15 @@ void add_adapted(MemoryInputs& out, const model::CausalLm& model) {
       if (const ops::Quantized* const codes = stack.codes; codes != nullptr)
         out.largest_linear = std::max(out.largest_linear, codes->out * codes->in);
     }
-    for (std::size_t reads = 0; reads < all.size(); ++reads) {
-      for (const ops::Linear* linear : all[reads]) {
-        if (linear->lora) add_side(out, *linear, layer.number, static_cast<std::int64_t>(reads));
+    std::int64_t part = 0;
+    for (const model::LayerPart* one : layer.parts) {
+      const auto groups = layer.readers(*one);
+      base::require(groups.size() <= 2, "train::memory_inputs", "at most two groups of linears in a part");
+      std::int64_t reads = 2 * part++;
+      for (const auto& group : groups) {
+        for (const ops::Linear* linear : group)
+          if (linear->lora) add_side(out, *linear, layer.number, reads);
+        ++reads;
       }
     }
   }
@@ -128,7 +133,7 @@ void add_adapted(MemoryInputs& out, const model::CausalLm& model) {
   if (inputs == nullptr) return;
   const ops::Weight& weight = inputs->projection.weight;
   if (weight.is_quantized()) out.largest_linear = std::max(out.largest_linear, weight.out() * weight.in());
-  if (inputs->projection.lora) add_side(out, inputs->projection, 0, /*reads=*/6);
+  if (inputs->projection.lora) add_side(out, inputs->projection, 0, kReadsForAll);
 }
 
 // Parameters outside the layers' linears, and what a pass holds of them. A whole matrix has a cast and a
