@@ -98,7 +98,8 @@ TEST_F(FreeMemoryTest, IsBoundedByTheAddressesOfUlimit) {
   write("proc/self/limits", head + row("Max address space", "1000") + row("Max data size", "unlimited"));
   EXPECT_EQ(free(), 0) << "nothing is left";
   write("proc/self/status", "VmSize:\t    9000 kB\nVmRSS:\t   100 kB\nVmData:\t    9000 kB\n");
-  write("proc/self/limits", head + row("Max address space", "unlimited") + row("Max data size", "1000000000"));
+  write("proc/self/limits",
+        head + row("Max address space", "unlimited") + row("Max data size", "1000000000"));
   EXPECT_EQ(free(), 8000 * 1024) << "all ten digits count";
 }
 

@@ -92,7 +92,7 @@ FreeMemory below_address_limits(FreeMemory found, const fs::path& proc) {
     if (row == std::string::npos) continue;
     std::istringstream columns(limits.substr(row + std::string_view(one.row).size()));
     const auto used = number_after(status, one.used);
-    std::int64_t limit = 0;  // the soft one comes first
+    std::int64_t limit = 0;                      // the soft one comes first
     if (!used || !(columns >> limit)) continue;  // "unlimited"
     found = lesser(found, "`ulimit " + std::string(one.option) + "` of " + gigabytes(limit), limit - *used);
   }
