@@ -339,7 +339,9 @@ def another_host(runs, ranks):
     pulse = 1
     while any(one.poll() is None for one in program.processes) and pulse < 1500:
         pulse += 1
-        lock.write_text(json.dumps({**there, "pulse": pulse}))
+        whole = lock.with_suffix(".new")  # nobody reads half of one
+        whole.write_text(json.dumps({**there, "pulse": pulse}))
+        whole.replace(lock)
         time.sleep(0.2)
     codes = program.codes()
     runs.check(f"a run of another host that lives refuses {ranks} ranks",
