@@ -1,5 +1,6 @@
 // What a plan says of a training pass beside the weights, and the most that its tensors have then: in every
 // family, at every recompute level, of the same parts.
+#include <ATen/core/grad_mode.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 #include <gtest/gtest.h>
