@@ -11,6 +11,10 @@ import shlex
 import sys
 
 
+# Of g++ alone. The last one is of g++ 13 and newer (cmake/Rooms.cmake).
+OF_GCC = ("-Winvalid-pch", "-Werror", "-fopenmp", "-munroll-only-small-loops")
+
+
 def for_clang(command):
     words, kept = shlex.split(command), []
     skip = False
@@ -19,7 +23,7 @@ def for_clang(command):
             skip = False
         elif word == "-include" and "cmake_pch" in words[i + 1]:
             skip = True
-        elif word not in ("-Winvalid-pch", "-Werror", "-fopenmp") and not word.startswith("--param="):
+        elif word not in OF_GCC and not word.startswith("--param="):
             kept.append(word)
     # clang's own opinions about code that g++ accepts are not what this run is for
     return shlex.join(kept + ["-Wno-everything"])
