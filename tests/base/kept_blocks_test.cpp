@@ -4,13 +4,15 @@
 
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <thread>
 #include <vector>
+
+#include "base/process/address_sanitizer.h"
+#include "base/process/page_size.h"
 
 namespace hone::base {
 namespace kept_blocks_test {
@@ -35,25 +37,12 @@ void release(KeptBlocks& blocks, const Block& block) {
 
 // Bytes from `begin` to `end` of a block's mapping that have pages.
 std::size_t resident(const Block& block, std::size_t begin, std::size_t end) {
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t page = page_size();
   std::vector<unsigned char> pages((end - begin) / page);
   EXPECT_EQ(::mincore(static_cast<std::byte*>(block.memory) + begin, end - begin, pages.data()), 0);
   return page * static_cast<std::size_t>(std::count_if(pages.begin(), pages.end(),
                                                        [](unsigned char one) { return (one & 1) != 0; }));
 }
-
-// Says whether the build has AddressSanitizer.
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-constexpr bool kIsWatched = true;
-#else
-constexpr bool kIsWatched = false;
-#endif
-#elif defined(__SANITIZE_ADDRESS__)
-constexpr bool kIsWatched = true;
-#else
-constexpr bool kIsWatched = false;
-#endif
 
 // A soft limit of this process, at most the hard one; put back at the end.
 class Limited {
@@ -79,14 +68,14 @@ TEST(KeptBlocks, AreKeptWhereAddressesDoNotCount) {
   ASSERT_EQ(::getrlimit(RLIMIT_DATA, &data), 0);
   int overcommit = 0;
   std::ifstream("/proc/sys/vm/overcommit_memory") >> overcommit;
-  EXPECT_EQ(kKeeps, !kIsWatched && overcommit != 2 && addresses.rlim_cur == RLIM_INFINITY &&
+  EXPECT_EQ(kKeeps, !kHasAddressSanitizer && overcommit != 2 && addresses.rlim_cur == RLIM_INFINITY &&
                         data.rlim_cur == RLIM_INFINITY);
   constexpr rlim_t kMuch = rlim_t{1} << 46;
   {
     const Limited limit(RLIMIT_DATA, kMuch);
     EXPECT_FALSE(KeptBlocks().keeps());
   }
-  if (kIsWatched) return;  // it has more addresses itself
+  if (kHasAddressSanitizer) return;  // it has more addresses itself
   const Limited limit(RLIMIT_AS, kMuch);
   EXPECT_FALSE(KeptBlocks().keeps());
 }

@@ -1,4 +1,5 @@
-// One base for the processes of a host: what the memory of each is, who goes on when another ends, and what differs.
+// One base for the processes of a host: what the memory of each is, who goes on when another ends, and what
+// differs.
 #include "model/layers/shared_base.h"
 
 #include <ATen/ATen.h>
@@ -18,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/process/address_sanitizer.h"
 #include "model/causal_lm.h"
 #include "model/files/weight_source.h"
 #include "model/tiny_model.h"
@@ -162,7 +164,8 @@ std::int64_t rollup(const std::string& name) {
   return -1;
 }
 
-// The child leads and is killed after one tensor of 64 MB; half of it then counts for each, and the child's end is seen at once.
+// The child leads and is killed after one tensor of 64 MB; half of it then counts for each, and the child's
+// end is seen at once.
 TEST(SharedBase, AKilledProcessLeavesWhatItHasShared) {
   constexpr std::int64_t kLarge = 16 << 20;
   int told[2], go[2];
@@ -188,13 +191,11 @@ TEST(SharedBase, AKilledProcessLeavesWhatItHasShared) {
   const at::Tensor mine = at::full({kLarge}, 3.0F);
   const std::int64_t before = rollup("Pss");
   follower.share(mine);
-  [[maybe_unused]] const std::int64_t freed = before - rollup("Pss");
+  const std::int64_t freed = before - rollup("Pss");
   EXPECT_EQ(follower.bytes(), 4 * kLarge);
-#if !defined(__SANITIZE_ADDRESS__)  // which does not give freed memory away at once
-  if (before > 0) {
+  if (before > 0 && !base::kHasAddressSanitizer) {  // which does not give freed memory away at once
     EXPECT_GT(freed, 28 << 10) << "half of 64 MB";
   }
-#endif
   ASSERT_EQ(write(go[1], "x", 1), 1);
   const auto begin = std::chrono::steady_clock::now();
   follower.share(numbers(1));

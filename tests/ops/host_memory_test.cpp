@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/process/address_sanitizer.h"
 #include "base/process/process_memory.h"
 
 namespace hone::ops {
@@ -41,9 +42,7 @@ TEST(HostMemory, OutOfMemoryIsAUserError) {
 
 // What training does: large tensors of a few sizes come and go while others stay.
 TEST(HostMemory, AFreedBlockServesTheNextOfItsSize) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "AddressSanitizer does not give freed memory away at once";
-#endif
+  if (base::kHasAddressSanitizer) GTEST_SKIP() << "AddressSanitizer does not give freed memory away at once";
   use_host_memory();
   std::vector<at::Tensor> kept;
   at::empty({24 << 20}, at::kByte).fill_(1);  // from here on malloc takes such sizes from its heap

@@ -1,6 +1,7 @@
 // Weights that clients sample from: in memory within a bound, for as long as their session lives.
 #include <gtest/gtest.h>
 
+#include "base/process/address_sanitizer.h"
 #include "base/process/process_memory.h"
 #include "serve/tinker_server.h"
 
@@ -46,9 +47,9 @@ TEST(TinkerVersions, MemoryIsFlatOverTwoHundredSamplers) {
   const KeptFacts facts = server.versions();
   EXPECT_EQ(facts.versions, 200);
   EXPECT_GT(facts.file_bytes, std::int64_t{64} << 20) << "the test's versions are too small";
-#if !defined(__SANITIZE_ADDRESS__)  // which does not give freed memory away at once
-  EXPECT_LT(base::process_memory().resident - begin, std::int64_t{24} << 20);
-#endif
+  if (!base::kHasAddressSanitizer) {  // which does not give freed memory away at once
+    EXPECT_LT(base::process_memory().resident - begin, std::int64_t{24} << 20);
+  }
   EXPECT_NE(tokens.front(), tokens.back());
   for (std::size_t i = 0; i < tokens.size(); ++i)
     EXPECT_EQ(drawn(server, samplers[20 * i], 1), tokens[i]) << i;  // from the file, in the same bits

@@ -2,6 +2,7 @@
 // endless loop.
 #include <gtest/gtest.h>
 
+#include "base/process/address_sanitizer.h"
 #include "children.h"
 #include "helpers.h"
 #include "template_corpus.h"
@@ -99,9 +100,8 @@ TEST(HostileTemplate, AProcessIsNotFilledByManyOfThem) {
 }
 
 TEST(HostileTemplate, LongConversationsAreFarFromTheLimits) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "AddressSanitizer's allocator makes it ten times slower than the limit is meant for";
-#endif
+  if (base::kHasAddressSanitizer)
+    GTEST_SKIP() << "AddressSanitizer's allocator makes it ten times slower than the limit is meant for";
   ChatRequest request;
   request.messages = base::Json::array();
   for (int i = 0; i < 4000; ++i) {

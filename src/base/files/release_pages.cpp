@@ -1,7 +1,6 @@
 #include "base/files/release_pages.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #if defined(__GLIBC__)
 #include <malloc.h>
@@ -10,12 +9,13 @@
 #include <cstdint>
 
 #include "base/gguf/kept_blocks.h"
+#include "base/process/page_size.h"
 
 namespace hone::base {
 
 void release_pages(std::span<const std::byte> bytes) {
   if (bytes.empty()) return;
-  static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const std::uintptr_t page = page_size();
   const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data()) / page * page;
   const auto end = reinterpret_cast<std::uintptr_t>(bytes.data()) + bytes.size();
   // Whole pages: neighbors on the first and the last come back from the file too. The advice may fail.

@@ -2,31 +2,20 @@
 
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
 
+#include "base/process/address_sanitizer.h"
+#include "base/process/page_size.h"
+
 namespace hone::base {
 namespace {
 
-// Says whether AddressSanitizer watches the heap.
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-constexpr bool kIsWatched = true;
-#else
-constexpr bool kIsWatched = false;
-#endif
-#elif defined(__SANITIZE_ADDRESS__)
-constexpr bool kIsWatched = true;
-#else
-constexpr bool kIsWatched = false;
-#endif
-
 bool may_keep() {
-  if (kIsWatched) return false;
+  if (kHasAddressSanitizer) return false;
   int overcommit = 0;
   if (std::ifstream("/proc/sys/vm/overcommit_memory") >> overcommit && overcommit == 2) return false;
   rlimit addresses{}, data{};
@@ -38,11 +27,6 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 std::size_t whole(std::size_t bytes, std::size_t page) {
   return (bytes + page - 1) / page * page;
-}
-
-std::size_t page_size() {
-  static const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return page;
 }
 
 }  // namespace

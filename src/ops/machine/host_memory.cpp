@@ -4,7 +4,6 @@
 #include <c10/core/CPUAllocator.h>
 #if defined(__linux__)
 #include <sys/mman.h>
-#include <unistd.h>
 #endif
 
 #include <cstdint>
@@ -14,6 +13,7 @@
 #include "base/error.h"
 #include "base/files/file.h"
 #include "base/gguf/kept_blocks.h"
+#include "base/process/page_size.h"
 #include "base/process/process_memory.h"
 
 namespace hone::ops {
@@ -43,7 +43,7 @@ constexpr std::size_t kHugePage = 2 << 20;
 // which stay one range of the kernel's, and makes huge ones only inside: nothing more becomes resident.
 void ask_for_huge_pages([[maybe_unused]] const base::KeptBlocks::Block& block) {
 #if defined(__linux__)
-  static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const std::uintptr_t page = base::page_size();
   const auto address = reinterpret_cast<std::uintptr_t>(block.memory);
   const std::uintptr_t begin = (address + page - 1) / page * page;
   const std::uintptr_t end = (address + block.bytes) / page * page;

@@ -12,14 +12,14 @@
 
 #include "base/error.h"
 #include "base/files/unnamed_file.h"
+#include "base/process/page_size.h"
 #include "ops/machine/device_memory.h"
 
 namespace hone::ops {
 namespace {
 
 std::int64_t page_bytes() {
-  static const std::int64_t bytes = ::sysconf(_SC_PAGESIZE);
-  return bytes;
+  return static_cast<std::int64_t>(base::page_size());
 }
 
 std::size_t bytes_of(std::int64_t count, at::ScalarType dtype) {
