@@ -11,8 +11,6 @@
 namespace hone::ops {
 namespace {
 
-constexpr std::int64_t kNormRows = 2048;  // of W that are widened at a time
-
 at::Tensor factor(const Linear& linear, const LoraWeights& side) {
   return side.magnitude.detach() / dora_norm(linear, side);
 }
@@ -42,8 +40,8 @@ at::Tensor dora_norm(const Linear& linear, const LoraWeights& side) {
   const at::Tensor dense = linear.weight.dense();
   const at::Tensor a = side.a.detach(), b = side.b.detach();
   at::Tensor values = at::empty({dense.size(0)}, a.options());
-  for (std::int64_t begin = 0; begin < dense.size(0); begin += kNormRows) {
-    const std::int64_t rows = std::min(kNormRows, dense.size(0) - begin);
+  for (std::int64_t begin = 0; begin < dense.size(0); begin += kDoraNormRows) {
+    const std::int64_t rows = std::min(kDoraNormRows, dense.size(0) - begin);
     const at::Tensor sum =
         at::addmm(dense.narrow(0, begin, rows).to(at::kFloat), b.narrow(0, begin, rows), a, 1, side.scale);
     values.narrow(0, begin, rows).copy_(at::linalg_vector_norm(sum, 2, at::IntArrayRef{1}));

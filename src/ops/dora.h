@@ -11,12 +11,17 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+
 #include "ops/linear.h"
 
 namespace hone::ops {
 
-// n [out] fp32, no gradient, of a linear with this side; cached in it until A or B change. W is taken as the GEMM reads it
-// (bf16 under autocast).
+// Rows of W that dora_norm() widens at a time; it holds them twice in fp32.
+inline constexpr std::int64_t kDoraNormRows = 2048;
+
+// n [out] fp32, no gradient, of a linear with this side; cached in it until A or B change. W is taken as the
+// GEMM reads it (bf16 under autocast).
 at::Tensor dora_norm(const Linear& linear, const LoraWeights& side);
 
 // Differentiable in x, A, B and m. `y` is x W^T + b; `input` is x, or dropout(x), in the linear's dtype.
