@@ -83,7 +83,9 @@ class Runs:
         if options["use_peft"] == "false":
             options = {name: value for name, value in options.items() if not name.startswith("lora_")}
         before = ["prlimit", f"--data={limit}", "--"] if limit else []
-        words = [*before, str(self.hone), method, *(word for name, value in options.items() for word in (f"--{name}", *(value if isinstance(value, list) else [str(value)])))]
+        words = [*before, str(self.hone), method]
+        for name, value in options.items():
+            words += [f"--{name}", *(value if isinstance(value, list) else [str(value)])]
         run = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment_of(2), check=False)
         if run.returncode:
             return None, None, run.stdout[-2000:]

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <set>
 
@@ -148,6 +149,27 @@ Planned planned(const Model& model, RecomputeMode level, bool fused_layer = true
   return out;
 }
 
+void expect_ratio(std::int64_t peak, const Planned& plan, double least, double most, const std::string& of) {
+  const double ratio = static_cast<double>(peak) / static_cast<double>(plan.bytes);
+  EXPECT_LT(ratio, most) << of << ": peak " << peak << ", planned " << plan.bytes << plan.segments;
+  EXPECT_GT(ratio, least) << of << ": peak " << peak << ", planned " << plan.bytes << plan.segments;
+}
+
+std::string described(model::DtypePolicy dtypes) {
+  return std::string(c10::toString(dtypes.linear)) + ", stream in " + c10::toString(dtypes.residual);
+}
+
+void expect_levels(const Model& model, model::DtypePolicy dtypes,
+                   const std::function<double(RecomputeMode)>& least, double most) {
+  constexpr std::pair<RecomputeMode, model::RecomputeLevel> kLevels[] = {
+      {RecomputeMode::kNone, model::RecomputeLevel::kNone},
+      {RecomputeMode::kCheap, model::RecomputeLevel::kCheap},
+      {RecomputeMode::kLayer, model::RecomputeLevel::kLayer}};
+  for (const auto& [mode, level] : kLevels)
+    expect_ratio(measured(model, {.is_fused = true, .recompute = level}), planned(model, mode), least(mode),
+                 most, "recompute " + std::string(recompute_name(mode)) + ", " + described(dtypes));
+}
+
 // The delta rule's backward is an upper bound, which is much in so short a batch.
 double least_ratio(const std::string& family, RecomputeMode level) {
   return family == "qwen3_5_text" && level == RecomputeMode::kLayer ? 0.7 : 0.97;
@@ -155,44 +177,20 @@ double least_ratio(const std::string& family, RecomputeMode level) {
 
 class PlanPeak : public testing::TestWithParam<const char*> {};
 
-constexpr std::pair<RecomputeMode, model::RecomputeLevel> kLevels[] = {
-    {RecomputeMode::kNone, model::RecomputeLevel::kNone},
-    {RecomputeMode::kCheap, model::RecomputeLevel::kCheap},
-    {RecomputeMode::kLayer, model::RecomputeLevel::kLayer}};
-
 TEST_P(PlanPeak, TheTensorsOfAPassAreWhatThePartsSay) {
   for (const model::DtypePolicy dtypes :
        {model::DtypePolicy{at::kBFloat16, at::kBFloat16}, model::DtypePolicy{at::kBFloat16, at::kFloat}}) {
     const Model model(wide_config(GetParam()), dtypes);
-    for (const auto& [mode, level] : kLevels) {
-      const Planned plan = planned(model, mode);
-      const std::int64_t peak = measured(model, {.is_fused = true, .recompute = level});
-      const double ratio = static_cast<double>(peak) / static_cast<double>(plan.bytes);
-      const auto said = [&] {
-        return "recompute " + std::string(recompute_name(mode)) + ", stream in " +
-               c10::toString(dtypes.residual) + ": peak " + std::to_string(peak) + ", planned " +
-               std::to_string(plan.bytes) + plan.segments;
-      };
-      EXPECT_LT(ratio, 1.03) << said();
-      EXPECT_GT(ratio, least_ratio(GetParam(), mode)) << said();
-    }
+    expect_levels(model, dtypes, [](RecomputeMode mode) { return least_ratio(GetParam(), mode); }, 1.03);
   }
 }
 
 void expect_sides(const std::string& family, const Sides& sides, double least = 0.97) {
   for (const model::DtypePolicy dtypes :
        {model::DtypePolicy{at::kBFloat16, at::kBFloat16}, model::DtypePolicy{at::kFloat, at::kFloat}}) {
+    const testing::ScopedTrace of(__FILE__, __LINE__, family);
     const Model model(wide_config(family), dtypes, sides);
-    for (const auto& [mode, level] : kLevels) {
-      const Planned plan = planned(model, mode);
-      const std::int64_t peak = measured(model, {.is_fused = true, .recompute = level});
-      const double ratio = static_cast<double>(peak) / static_cast<double>(plan.bytes);
-      EXPECT_LT(ratio, 1.01) << family << ", " << recompute_name(mode) << ", " << c10::toString(dtypes.linear)
-                             << ": " << peak << ", planned " << plan.bytes << plan.segments;
-      EXPECT_GT(ratio, least) << family << ", " << recompute_name(mode) << ", "
-                              << c10::toString(dtypes.linear) << ": " << peak << ", planned " << plan.bytes
-                              << plan.segments;
-    }
+    expect_levels(model, dtypes, [&](RecomputeMode) { return least; }, 1.01);
   }
 }
 
@@ -220,9 +218,7 @@ TEST(PlanPeakOfSides, OfDoraMakeNormsInAForward) {
         planned(model, RecomputeMode::kNone, /*fused_layer=*/true, /*scored=*/kLength - 1, kLength);
     const std::int64_t peak = measured(model, {.is_fused = true, .recompute = model::RecomputeLevel::kNone},
                                        make_batch({std::vector<std::int64_t>(kLength, 3)}));
-    const double ratio = static_cast<double>(peak) / static_cast<double>(plan.bytes);
-    EXPECT_LT(ratio, 1.02) << peak << ", planned " << plan.bytes << plan.segments;
-    EXPECT_GT(ratio, 0.9) << peak << ", planned " << plan.bytes << plan.segments;
+    expect_ratio(peak, plan, 0.9, 1.02, storage == model::Storage::kPacked ? "packed" : "plain");
   }
 }
 
@@ -246,9 +242,7 @@ TEST(PlanPeakOfHead, HasTheStreamsGradientBesideThatOfItsRows) {
       planned(model, RecomputeMode::kNone, /*fused_layer=*/true, /*scored=*/scored_tokens(half));
   const std::int64_t peak =
       measured(model, {.is_fused = true, .recompute = model::RecomputeLevel::kNone}, half);
-  const double ratio = static_cast<double>(peak) / static_cast<double>(plan.bytes);
-  EXPECT_LT(ratio, 1.01) << peak << plan.segments;
-  EXPECT_GT(ratio, 0.97) << peak << plan.segments;
+  expect_ratio(peak, plan, 0.97, 1.01, "half of the rows scored");
 }
 
 // The families whose layers are Llama's; plans of the others are upper bounds in the plain form.
@@ -262,15 +256,8 @@ class PlanPeakOfPlain : public testing::TestWithParam<const char*> {};
 
 void expect_plain(const base::Json& shape, model::DtypePolicy dtypes, double least, const Sides& sides = {}) {
   const Model model(shape, dtypes, sides);
-  const Planned plan = planned(model, RecomputeMode::kNone, /*fused_layer=*/false);
-  const std::int64_t peak = measured(model, {.is_fused = false});
-  const double ratio = static_cast<double>(peak) / static_cast<double>(plan.bytes);
-  const auto said = [&] {
-    return std::string(c10::toString(dtypes.linear)) + ", stream in " + c10::toString(dtypes.residual) +
-           ": peak " + std::to_string(peak) + ", planned " + std::to_string(plan.bytes) + plan.segments;
-  };
-  EXPECT_LT(ratio, 1.03) << said();
-  EXPECT_GT(ratio, least) << said();
+  expect_ratio(measured(model, {.is_fused = false}),
+               planned(model, RecomputeMode::kNone, /*fused_layer=*/false), least, 1.03, described(dtypes));
 }
 
 constexpr model::DtypePolicy kAllDtypes[] = {
