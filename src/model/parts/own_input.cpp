@@ -1,5 +1,6 @@
-// What a layer's own input (model/layers/per_layer.h) adds after the MLP: norm(projection(act(gate(x)) *
-// input)). And the layer's scale, which multiplies the stream at the end.
+// A layer's own input (model/layers/per_layer.h) adds this after the MLP:
+//   norm(projection(act(gate(x)) * input))
+// The layer's scale multiplies the stream at the end.
 //
 // Shapes: T tokens, H hidden, P columns of the input.
 #include <ATen/ATen.h>

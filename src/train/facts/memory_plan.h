@@ -55,7 +55,7 @@ struct MemoryInputs {
   bool keeps_blocks = true;  // the host's tensors take the room of freed ones (base/gguf/kept_blocks.h)
   std::int64_t device_bytes = 0;   // in use on the device just before the model is read
   std::int64_t context_bytes = 0;  // of the device's runtime, beside what libtorch's allocator takes
-  // What libtorch's allocator takes from the device beyond what it hands out: a share of what a batch needs,
+  // libtorch's allocator takes this from the device beyond what it hands out: a share of what a batch needs,
   // and bytes.
   double unfilled_share = 0;
   std::int64_t unfilled_bytes = 0;
@@ -79,8 +79,8 @@ struct MemoryInputs {
   LongestBatch train, eval;             // eval: zeros without an evaluation
   std::int64_t sampling = 0;            // keys, values, prefill and logits of a method that samples
   std::int64_t graphs = 0;              // of the sampler's steps, beside a training pass too
-  // Of a reference that is not the model itself: its weights; what a forward pass of another model needs
-  // (forward_bytes); and whether its weights are there only before step 1.
+  // A reference that is not the model itself has its weights, perhaps only before step 1, and needs this for
+  // a forward pass of another model (forward_bytes).
   std::int64_t reference_bytes = 0, reference_pass = 0;
   bool reference_released = false;
   // Distillation holds them beside a training pass: the teacher's hidden states of all scored rows, and tiles
